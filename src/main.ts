@@ -12,6 +12,7 @@ const world: World = {
   complain: (text) => writeAll(2, text),
   ask,
   isTerminal: process.stdout.isTTY,
+  isTyped: process.stdin.isTTY || process.stdout.isTTY,
   columns: (process.stdout.isTTY && process.stdout.columns) || Number.POSITIVE_INFINITY,
 };
 

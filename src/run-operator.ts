@@ -5,6 +5,7 @@ import { ApiError, ConnectionError } from "./kube/index.ts";
 import { Failures, Scope, createLogger, formatDuration, logSink, oneLine, systemClock } from "./lib/index.ts";
 import type { Logger, Timer } from "./lib/index.ts";
 import { ProblemError, describeProblem } from "./model/index.ts";
+import { ScratchError } from "./process/index.ts";
 import { Operator } from "./wiring/operator.ts";
 
 const REFUSED = 1;
@@ -66,6 +67,7 @@ function report(error: unknown, write: (line: string) => void): void {
   // The API server's refusals explain themselves; anything else is a bug and is logged with its stack.
   if (error instanceof ApiError || error instanceof ConnectionError)
     return write(`the API server: ${oneLine(error)}`);
+  if (error instanceof ScratchError) return write(oneLine(error));
   if (!(error instanceof ProblemError)) throw error;
   for (const problem of error.problems) write(describeProblem(problem));
 }

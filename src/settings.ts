@@ -35,6 +35,10 @@ const PATH = kind("path", "a path", (text) => {
   const paths = text.split(":").filter(Boolean);
   return paths.map((path) => resolve(path)).join(":");
 });
+/** `$UID` is the number of the user: users of one machine share no temp directory. */
+const OWN_DIR = kind("path", "a path", (text) =>
+  resolve(text.replace("$UID", String(process.getuid?.() ?? 0))),
+);
 const PROGRAM = kind("program", "a path or a name", (text) => (text.includes("/") ? resolve(text) : text));
 const INTEGER = kind("integer", "a whole number, 0 or more", (text) =>
   /^\d+$/.test(text) ? Number(text) : undefined,
@@ -81,7 +85,11 @@ const ROWS = {
     "hook-working-dir=operator",
     "where hooks and enabled scripts run: in the operator's working directory, or each in its own directory",
   ),
-  tmpDir: row(PATH, "tmp-dir=/tmp/addon-operator", "directory for temporary files"),
+  tmpDir: row(
+    OWN_DIR,
+    "tmp-dir=/tmp/addon-operator-$UID",
+    "directory for temporary files, which no other user may write to",
+  ),
   namespace: row(TEXT, "namespace", "namespace of the ConfigMap and the releases"),
   configMap: row(TEXT, "config-map=addon-operator", "name of the ConfigMap"),
   configOverlay: row(

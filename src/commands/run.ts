@@ -14,7 +14,8 @@ const USAGE = 2;
 
 /** The exit code of a command line: 0 it went well or was stopped on request. Throws what `exitCodeOf` knows. */
 export async function runLine(args: readonly string[], world: World): Promise<number> {
-  const parsed = parseLine(args, world.env);
+  // Typed without anything, it is a question; in a unit file or a container it starts.
+  const parsed = parseLine(args.length === 0 && world.isTyped === true ? ["--help"] : args, world.env);
   if ("help" in parsed) {
     world.print(fitted(parsed.help, world.columns));
     return 0;

@@ -1,29 +1,32 @@
 /** Serves the debug socket: paths, formats, errors, and the log level that is set there. */
 
-import { chmod, mkdir, rm } from "node:fs/promises";
-import { dirname } from "node:path";
-
 import { oneLine, toYaml, type Logger, type LogLevel } from "../lib/index.ts";
 import type { Json } from "../model/index.ts";
 import { isOfPage, type PageAnswer } from "../ui/index.ts";
 import { queueText } from "./queue-dump.ts";
 import { answer, type Answer, type Answers, type Sources } from "./routes.ts";
-import { serve, type Limits, type Listening, type WebAnswer, type WebRequest } from "./web.ts";
+import { SocketFile } from "./socket-file.ts";
+import { serve, type Limits, type WebAnswer, type WebRequest } from "./web.ts";
 
 const FORMATS = ["text", "yaml", "json"];
 /** Rendering a chart may take this long. */
 const IDLE_MS = 600_000;
 
-/** Serves the debug routes at the first of `places` that can be used; undefined where none can. */
+/**
+ * Serves the debug routes at the first of `places` that can be used, and again there where the file was removed;
+ * undefined where none can.
+ */
 export async function serveSocketAt(
   places: readonly string[],
   sources: Sources,
   logger: Logger,
-): Promise<Listening | undefined> {
+): Promise<SocketFile | undefined> {
   const errors: string[] = [];
   for (const place of places) {
     try {
-      return await serveSocket(place, sources);
+      const socket = await serveSocket(place, sources);
+      socket.watch(sources.clock, logger);
+      return socket;
     } catch (error) {
       errors.push(`${place}: ${oneLine(error)}`);
     }
@@ -32,26 +35,24 @@ export async function serveSocketAt(
   return undefined;
 }
 
-/** Serves the debug routes on a unix socket of mode 0600. Throws when the path cannot be used. */
-export async function serveSocket(
+/** Serves the debug routes on a unix socket. Throws as `SocketFile.open`. */
+export function serveSocket(
   path: string,
   sources: Sources,
   limits: Partial<Limits> = {},
-): Promise<Listening> {
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  await rm(path, { force: true });
+): Promise<SocketFile> {
   const answers = { ...sources, level: new TemporaryLevel(sources) };
-  const listening = await serve(
-    { path },
-    {
-      methods: ["GET", "HEAD", "POST"],
-      limits: { idleMs: IDLE_MS, ...limits },
-      failed: sources.failed,
-      answer: (request) => respond(answers, request),
-    },
+  return SocketFile.open(path, (at) =>
+    serve(
+      { path: at },
+      {
+        methods: ["GET", "HEAD", "POST"],
+        limits: { idleMs: IDLE_MS, ...limits },
+        failed: sources.failed,
+        answer: (request) => respond(answers, request),
+      },
+    ),
   );
-  await chmod(path, 0o600);
-  return listening;
 }
 
 async function respond(answers: Answers, request: WebRequest): Promise<WebAnswer | PageAnswer> {

@@ -7,6 +7,7 @@ import { dirname, join } from "node:path";
 
 import { oneLine, type Clock } from "../lib/index.ts";
 import { endStrays } from "./children.ts";
+import { faultOfOwnDir } from "./own-place.ts";
 
 /** What can be written to a file; iterables are written piece by piece, each waited for. */
 export type ScratchData =
@@ -64,10 +65,8 @@ export class Scratch {
   static async open(tmpDir: string, prefix: string, options: { keep?: boolean } = {}): Promise<Scratch> {
     const start = join(tmpDir, ownName(prefix));
     try {
-      const dir = await mkdtemp(start).catch(async () => {
-        await makeDirs(tmpDir);
-        return mkdtemp(start);
-      });
+      await makeOwnDir(tmpDir);
+      const dir = await mkdtemp(start);
       return new Scratch(tmpDir, dir, options.keep ?? false);
     } catch (error) {
       throw new ScratchError(tmpDir, error);
@@ -144,7 +143,8 @@ export class LastingDir {
     if ((await readFile(path, "utf8").catch(() => undefined)) === text) return;
     const fresh = `${path}.${randomBytes(6).toString("hex")}`;
     try {
-      await makeDirs(this.dir);
+      await makeOwnDir(this.#root);
+      await makeOwnDir(this.dir);
       await writePieces(fresh, [text], []);
       await rename(fresh, path);
     } catch (error) {
@@ -200,6 +200,28 @@ async function writePieces(path: string, pieces: readonly Piece[], rest: Pieces)
     for await (const piece of rest) await file.writeFile(piece);
   } finally {
     await file.close();
+  }
+}
+
+/**
+ * Makes a directory that only this user may write to; one that is there already must be such. Throws where another
+ * user could put something else into its place.
+ */
+async function makeOwnDir(dir: string): Promise<void> {
+  const fault = faultOfOwnDir(dir);
+  if (fault !== undefined) throw new Error(`${fault}; name a directory of your own`);
+  await makeDirs(dir);
+}
+
+/** The temp directory, made where it is missing: each time it is used, since others clean it. Throws ScratchError. */
+export async function useTempDir(tmpDir: string, name = ""): Promise<string> {
+  const dir = join(tmpDir, name);
+  try {
+    await makeOwnDir(tmpDir);
+    if (name !== "") await makeOwnDir(dir);
+    return dir;
+  } catch (error) {
+    throw new ScratchError(tmpDir, error);
   }
 }
 

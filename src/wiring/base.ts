@@ -45,12 +45,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const ending = scope.own(endingClock(systemClock));
   const clock = guardedClock(ending, failures);
   const client = scope.own(clientOf({ settings, logger, clock }));
-  const files = scope.own(new LastingDir(settings.tmpDir, "kube"));
-  // What hooks write into theirs does not reach helm.
-  const forHooks = new PrivateKubeconfig(client, files, "hooks");
-  const kubeconfig = new PrivateKubeconfig(client, files, "helm");
-  const env = hookEnvironment(childEnvironment(environment, forHooks.path));
-  const prepare = (): Promise<void> => forHooks.refresh();
+  const { env, kubeconfig, prepare } = forChildren(client, { settings, environment, scope });
   const namespace = namespaceOf(settings, client);
   const spanExport = exportOf({ settings, namespace, secrets, clock, logger });
   if (spanExport !== undefined) scope.own(spanExport);
@@ -90,6 +85,24 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     /** Reads modules and global hooks; at a start without a previous tree. */
     readTree: (previous?: Tree, names?: ReadonlySet<string>): Promise<Tree> =>
       readTree({ ...reads, previous, names }),
+  };
+}
+
+/** The environment of children, and their ways to the API server. */
+function forChildren(
+  client: KubeClient,
+  from: { readonly settings: Settings; readonly environment: Environment; readonly scope: Scope },
+) {
+  const files = from.scope.own(new LastingDir(from.settings.tmpDir, "kube"));
+  // What hooks write into theirs does not reach helm.
+  const [forHooks, kubeconfig] = [
+    new PrivateKubeconfig(client, files, "hooks"),
+    new PrivateKubeconfig(client, files, "helm"),
+  ];
+  return {
+    env: hookEnvironment(childEnvironment(from.environment, forHooks.path)),
+    kubeconfig,
+    prepare: (): Promise<void> => forHooks.refresh(),
   };
 }
 

@@ -4,7 +4,7 @@ import { LEASE_GRACE_MS, type Environment } from "../config.ts";
 import { applyOwnCrds } from "../helm/index.ts";
 import { RedactionKey, firstContact, redactionSecretName, watchRights } from "../kube/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
-import { Scratch, endChildren, startsAsMeant } from "../process/index.ts";
+import { Scratch, endChildren, startsAsMeant, useTempDir } from "../process/index.ts";
 import type { Settings } from "../settings.ts";
 import { ProblemError, type Problem } from "../model/index.ts";
 import { tellTree } from "../modules/index.ts";
@@ -58,6 +58,7 @@ export class Operator {
   async run(): Promise<void> {
     const { signal } = this.#options.stop;
     const { client, clock, logger, settings, namespace } = this.#base;
+    await useTempDir(settings.tmpDir);
     await Scratch.cleanStale(settings.tmpDir, clock);
     await firstContact(client, signal);
     logger.info("Connected", { server: client.origin.server, namespace });

@@ -60,7 +60,7 @@ const module = {
 } as unknown as Module;
 
 let dir: string;
-let server: Listening;
+let server: Pick<Listening, "close">;
 let sources: Sources;
 
 beforeEach(async () => {

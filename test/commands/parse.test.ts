@@ -111,3 +111,14 @@ it("help lists every command and every group has one", async () => {
   ).toEqual([]);
   expect(await run(["--help"])).toEqual({ code: 0, text });
 });
+
+it("prints help where nothing is typed on a terminal, and starts where there is none", async () => {
+  const { code, text } = await run([], { isTyped: true });
+  expect({ code, text }).toEqual({
+    code: 0,
+    text: expect.stringContaining("usage: addon-operator") as string,
+  });
+  expect(lineOf([]).row.words).toBe("start");
+  // A wrong setting: the command start reads it.
+  await expect(run(["--ha=x"], { isTyped: true })).rejects.toThrow("--ha");
+});

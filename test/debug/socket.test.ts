@@ -59,7 +59,7 @@ const failing: QueueView<Task> = {
 
 let dir: string;
 let path: string;
-let server: Listening;
+let server: Pick<Listening, "close">;
 let clock: ManualClock;
 let ring: RunRing;
 let state: State;

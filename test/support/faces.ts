@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { servePublic, serveSocket } from "../../src/debug/index.ts";
-import type { Limits, Listening, Sources } from "../../src/debug/index.ts";
+import type { Limits, Sources } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
 import { RunRing } from "../../src/trace/index.ts";
 import { State } from "../../src/state/index.ts";
@@ -76,7 +76,7 @@ async function openSocket({ limits, slow, failed }: Parts): Promise<Omit<OpenFac
   };
   const dir = mkdtempSync(join(tmpdir(), "face-"));
   const path = join(dir, "debug.socket");
-  const server: Listening = await serveSocket(path, sources, limits);
+  const server = await serveSocket(path, sources, limits);
   return {
     address: { path },
     async close() {

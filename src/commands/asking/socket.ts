@@ -1,9 +1,12 @@
 /** Asks a running operator over its debug socket, in HTTP/1.0: the answer ends with the connection. */
 
+import { statSync } from "node:fs";
 import { connect } from "node:net";
+import { dirname, resolve } from "node:path";
 
 import { socketPlaces } from "../../config.ts";
 import { isJsonObject, ProblemError, type Json } from "../../model/index.ts";
+import { faultOfPlace, isTrusted } from "../../process/own-place.ts";
 import { NoOperatorError, type Call, type Line, type World } from "../table/row.ts";
 
 /** What is known without any work is answered in this time, or the operator hangs. */
@@ -69,6 +72,11 @@ const HEAD_END = "\r\n\r\n";
  * be reached, and ProblemError where what comes is no answer, or not all of it.
  */
 export function callSocket(socketPath: string, call: Call, signal?: AbortSignal): Promise<Answer> {
+  const fault = faultOfSocket(socketPath);
+  if (fault !== undefined) {
+    const remedy = "ask as the user that the operator runs as, or name its socket: --debug-unix-socket";
+    return Promise.reject(new ProblemError([{ file: socketPath, message: fault, remedy }]));
+  }
   return new Promise((resolve, reject) => {
     const socket = connect(socketPath, () => socket.write(textOf(call)));
     const parts: Buffer[] = [];
@@ -95,6 +103,15 @@ export function callSocket(socketPath: string, call: Call, signal?: AbortSignal)
     });
     socket.on("close", () => signal?.removeEventListener("abort", abort));
   });
+}
+
+/** Why what answers there is not trusted: another user may have made it. */
+function faultOfSocket(path: string): string | undefined {
+  const uid = statSync(path, { throwIfNoEntry: false })?.uid;
+  if (uid === undefined) return undefined;
+  if (!isTrusted(uid)) return `this socket belongs to user ${uid} and is not trusted`;
+  const fault = faultOfPlace(resolve(dirname(path)));
+  return fault && `this socket is not trusted: ${fault}`;
 }
 
 const REMEDY = "look whether it is the operator's socket, and whether the operator still runs";

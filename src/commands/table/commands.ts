@@ -7,7 +7,7 @@ import { ASKING, OUTPUT, WATCH } from "./asking.ts";
 import { OFFLINE } from "./offline.ts";
 import { WAIT_ENDS, WAIT_FLAGS, type Flag, type Row } from "./row.ts";
 
-/** Without a command the operator starts. */
+/** Without a command the operator starts; on a terminal that takes a flag at least. */
 export const DEFAULT_COMMAND = "start";
 
 /** Groups, with what each is about, and the word that counts where none is given. */
@@ -26,7 +26,7 @@ export const GROUPS: Readonly<Record<string, { readonly help: string; readonly u
 const RUNNING: readonly Row[] = [
   {
     words: "start",
-    help: "run the operator (the default)",
+    help: "run the operator (the default, but not on a terminal)",
     example: "start --namespace addon-operator --modules-dir modules",
     run: async ({ settings }, { env }) => {
       const parsed = settings(env);

@@ -35,6 +35,8 @@ export interface World {
   readonly ask: (shown: string) => Promise<boolean>;
   /** Somebody looks at what is printed: it may be a table, in colours, and drawn anew. */
   readonly isTerminal: boolean;
+  /** A terminal is where commands come from, or where answers go to. */
+  readonly isTyped?: boolean;
   /** How wide the terminal is; elsewhere lines have no end. */
   readonly columns: number;
 }

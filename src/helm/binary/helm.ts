@@ -1,12 +1,11 @@
 /** Runs helm 3 and 4 as a process: its verbs with their arguments, its home, its environment, its time. */
 
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 
 import { oneLine, parseDuration, type Clock, type Logger } from "../../lib/index.ts";
 import type { PrivateKubeconfig } from "../../kube/index.ts";
 import { objectOf, objectsIn, textOf, type HelmTerms, type JsonObject } from "../../model/index.ts";
-import { endStrays, run, type RunResult } from "../../process/index.ts";
+import { endStrays, run, useTempDir, type RunResult } from "../../process/index.ts";
 import { span } from "../../trace/index.ts";
 import { HelmBinary } from "./binary.ts";
 import { HelmError } from "./helm-errors.ts";
@@ -88,6 +87,8 @@ const UNKNOWN_KIND = "ensure CRDs are installed first";
 
 /** helm gets this long after SIGTERM: it marks its release failed. */
 const GRACE_MS = 20_000;
+/** helm's own directory below the temp directory. */
+const HOME = "helm-home";
 const MANIFEST_LIMIT = 256 * 1024 * 1024;
 /** helm has time limits of its own; this one ends a helm that hangs. */
 const SPARE_MS = 60_000;
@@ -100,7 +101,7 @@ export class Helm {
 
   constructor(options: HelmOptions) {
     this.#options = options;
-    this.#home = join(options.tmpDir, "helm-home");
+    this.#home = join(options.tmpDir, HOME);
     this.#binary = new HelmBinary(options.bin, options.env["PATH"], this.#home);
   }
 
@@ -220,9 +221,8 @@ export class Helm {
   }
 
   async #start(verb: string, args: readonly string[], call: ReleaseCall): Promise<RunResult> {
-    const { namespace, logger, clock, kubeconfig } = this.#options;
-    // Each time: temp directories are cleaned from outside.
-    await mkdir(this.#home, { recursive: true, mode: 0o700 });
+    const { namespace, logger, clock, kubeconfig, tmpDir } = this.#options;
+    await useTempDir(tmpDir, HOME);
     await kubeconfig?.refresh();
     const result = await run({
       file: this.#binary.locate().path,

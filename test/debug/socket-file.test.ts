@@ -1,0 +1,93 @@
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+
+import { callOperator } from "../../src/commands/asking/socket.ts";
+import { SocketFile } from "../../src/debug/socket-file.ts";
+import { serve } from "../../src/debug/web.ts";
+import { silentLogger } from "../../src/lib/index.ts";
+import { ManualClock } from "../support/clock.ts";
+import { giveAway } from "../support/give-away.ts";
+
+let dir = "";
+let path = "";
+const open: SocketFile[] = [];
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "socket-file-"));
+  path = join(dir, "run", "debug.socket");
+});
+afterEach(async () => {
+  for (const each of open.splice(0)) await each.close();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+/** A server that answers with its name. */
+async function serveAs(name: string): Promise<SocketFile> {
+  const answer = { status: 200, body: name };
+  const methods = ["GET"];
+  const socket = await SocketFile.open(path, (at) =>
+    serve({ path: at }, { methods, failed: () => {}, answer: () => Promise.resolve(answer) }),
+  );
+  open.push(socket);
+  return socket;
+}
+
+const whoAnswers = async (): Promise<string> =>
+  (await callOperator([path], { method: "GET", path: "/" })).body;
+
+describe("the file of the debug socket", () => {
+  test("is private, also its directory", async () => {
+    await serveAs("first");
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    expect(statSync(join(dir, "run")).mode & 0o777).toBe(0o700);
+  });
+
+  test("is not taken from a server that answers", async () => {
+    await serveAs("first");
+    await expect(serveAs("second")).rejects.toThrow("another process answers there");
+    expect(await whoAnswers()).toBe("first");
+  });
+
+  test("replaces one that nobody serves any more, whose end removes nothing", async () => {
+    const first = await serveAs("first");
+    rmSync(path);
+    await serveAs("second");
+    await first.close();
+    expect(await whoAnswers()).toBe("second");
+  });
+
+  test("is made again within seconds, but not in place of another server's", async () => {
+    const clock = new ManualClock();
+    const [first] = [await serveAs("first")];
+    first.watch(clock, silentLogger);
+    rmSync(join(dir, "run"), { recursive: true });
+    await clock.advance(5000);
+    await expect.poll(() => existsSync(path)).toBe(true);
+    expect(await whoAnswers()).toBe("first");
+    rmSync(path);
+    const second = createServer((_, response) => void response.end("second"));
+    await new Promise<void>((done) => void second.listen(path, done));
+    await clock.advance(5000);
+    await expect.poll(whoAnswers).toBe("second");
+    second.close();
+  });
+
+  test("lies where nobody else can replace it", async () => {
+    mkdirSync(join(dir, "run"));
+    chmodSync(join(dir, "run"), 0o777);
+    await expect(serveAs("first")).rejects.toThrow(/others may replace what lies in .*run, .*no sticky bit/);
+  });
+});
+
+test("commands ask no socket of another user", async () => {
+  await serveAs("first");
+  giveAway(path);
+  await expect(whoAnswers()).rejects.toMatchObject({
+    problems: [
+      { file: path, message: expect.stringMatching(/belongs to user 4242|is not trusted/) as string },
+    ],
+  });
+});
