@@ -2,12 +2,15 @@
 
 import { join } from "node:path";
 
+import { credentialProxies } from "./child-environment.ts";
 import type { Environment } from "./environment.ts";
 import { parseOverlay, type Overlay } from "./model/index.ts";
-import { IGNORED_ENV, SETTINGS, type SettingRow, type Settings } from "./settings.ts";
+import { environmentNames, IGNORED_ENV, SETTINGS, type SettingRow, type Settings } from "./settings.ts";
 
+export { childEnvironment, ownSecrets } from "./child-environment.ts";
 export type { Environment } from "./environment.ts";
-export type { SettingRow, Settings } from "./settings.ts";
+export { environmentNames } from "./settings.ts";
+export type { Settings } from "./settings.ts";
 
 export interface ParsedSettings {
   readonly settings: Settings;
@@ -55,10 +58,28 @@ export function readSettings(
     errors.push(
       ...leaseErrors(values as unknown as Settings),
       ...overlayErrors(values as unknown as Settings),
+      ...collectorErrors(values as unknown as Settings),
     );
   if (errors.length > 0) throw new UsageError(errors);
   const settings = values as unknown as Settings;
+  if (!settings.hookProxyCredentials) warnings.push(...credentialProxies(env).map(isKept));
   return { settings: Object.freeze(settings.debug ? { ...settings, ...EVERYTHING } : settings), warnings };
+}
+
+function isKept(name: string): string {
+  return `${name} holds a user name or password and is not passed to hooks and helm; --hook-proxy-credentials passes it`;
+}
+
+/** Values are not quoted: they hold credentials. */
+function collectorErrors({ otlpEndpoint, otlpHeaders = "", otlpInsecure }: Settings): string[] {
+  const url = URL.parse(otlpEndpoint ?? "");
+  if (url === null) return [];
+  if (url.username !== "" || url.password !== "")
+    return ["--otlp-endpoint: holds a user name or password; give them as --otlp-headers"];
+  if (url.protocol !== "http:" || otlpHeaders.trim() === "" || otlpInsecure) return [];
+  return [
+    "--otlp-endpoint: headers would go over plain http, where anyone on the way can read them; use https://, or allow it with --otlp-insecure",
+  ];
 }
 
 function driverErrors({ HELM_DRIVER: driver }: Environment): string[] {
@@ -114,43 +135,6 @@ function lookUp(
     if (value !== undefined && value !== "") return { name, text: value };
   }
   return { name: `--${setting.flags[0]}`, text: setting.default };
-}
-
-/** Names without a prefix that are too common to be read as settings of this program. */
-const PREFIX_ONLY = new Set([
-  "WORKING_DIR",
-  "TMP_DIR",
-  "NAMESPACE",
-  "UI",
-  "CONFIG_MAP",
-  "CONFIG_OVERLAY",
-  "LISTEN_ADDRESS",
-  "LISTEN_PORT",
-  "PROMETHEUS_METRICS_PREFIX",
-  "HA",
-  "POD",
-  "PURGE",
-  "ADOPT",
-  "READY",
-  "HEALTH_TIMEOUT",
-]);
-
-/** Every environment variable a setting answers to, in order of precedence. */
-export function environmentNames(setting: SettingRow): string[] {
-  const plain = setting.env.filter((name) => !PREFIX_ONLY.has(name));
-  return [...plain, ...setting.env.map((name) => `ADDON_OPERATOR_${name}`)];
-}
-
-/** helm's own variables that name a server, a token or a user. */
-const HELM_CONNECTION = /^HELM_KUBE/;
-
-/** The environment of children: the way to the API server is that of the operator, as `kubeconfig` has it. */
-export function childEnvironment(env: Environment, kubeconfig: string): Environment {
-  const names = SETTINGS.filter(({ key }) => key === "kubeConfig").flatMap(environmentNames);
-  const set = names.filter((name) => env[name] !== undefined);
-  const others = Object.entries(env).filter(([name]) => !HELM_CONNECTION.test(name));
-  const ways = [...set, "KUBECONFIG"].map((name) => [name, kubeconfig]);
-  return Object.fromEntries([...others, ...ways]) as Environment;
 }
 
 function environmentWarnings(env: Environment): string[] {

@@ -167,6 +167,11 @@ const ROWS = {
   retryMinMs: row(DURATION, "retry-delay-min=5s", "first delay after a failure"),
   retryMaxMs: row(DURATION, "retry-delay-max=30s", "longest delay after failures"),
   hookTimeoutMs: row(DURATION, "hook-timeout", "time limit of one hook run; none = no limit"),
+  hookProxyCredentials: row(
+    BOOLEAN,
+    "hook-proxy-credentials=false",
+    "pass proxy variables that hold a user name or password to hooks and helm",
+  ),
   unnumberedOrder: row(INTEGER, "unnumbered-modules-order=1", "order of modules without a number"),
   crdFilters: row(
     TEXT,
@@ -216,6 +221,7 @@ const ROWS = {
     "collector that gets traces by OTLP over HTTP; not set: none does",
   ),
   otlpHeaders: row(TEXT, "otlp-headers", "headers for the collector: name=value, separated by commas"),
+  otlpInsecure: row(BOOLEAN, "otlp-insecure=false", "send these headers to a collector over plain http, too"),
   otlpSamplingRatio: row(
     SHARE,
     "otlp-sampling-ratio=1",
@@ -248,6 +254,7 @@ const VARIABLES: Readonly<Partial<Record<keyof Settings, readonly string[]>>> = 
   logLevel: ["LOG_LEVEL", "RLOG_LOG_LEVEL"],
   otlpEndpoint: ["OTEL_EXPORTER_OTLP_ENDPOINT"],
   otlpHeaders: ["OTEL_EXPORTER_OTLP_HEADERS"],
+  otlpInsecure: ["OTEL_EXPORTER_OTLP_INSECURE"],
   debug: [],
 };
 
@@ -296,3 +303,28 @@ export const IGNORED_ENV: readonly string[] = [
   "USE_NELM",
   "QUEUE_ACTIONS_METRICS",
 ];
+
+/** Names without a prefix that are too common to be read as settings of this program. */
+const PREFIX_ONLY = new Set([
+  "WORKING_DIR",
+  "TMP_DIR",
+  "NAMESPACE",
+  "UI",
+  "CONFIG_MAP",
+  "CONFIG_OVERLAY",
+  "LISTEN_ADDRESS",
+  "LISTEN_PORT",
+  "PROMETHEUS_METRICS_PREFIX",
+  "HA",
+  "POD",
+  "PURGE",
+  "ADOPT",
+  "READY",
+  "HEALTH_TIMEOUT",
+]);
+
+/** Every environment variable a setting answers to, in order of precedence. */
+export function environmentNames(setting: SettingRow): string[] {
+  const plain = setting.env.filter((name) => !PREFIX_ONLY.has(name));
+  return [...plain, ...setting.env.map((name) => `ADDON_OPERATOR_${name}`)];
+}

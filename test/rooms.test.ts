@@ -12,8 +12,9 @@ const ROOMS = (
 /** Files beside the rooms, and who may import them. */
 const ROOT_FILES: Readonly<Record<string, readonly string[]>> = {
   "version.ts": ["wiring", "commands"],
-  "environment.ts": ["wiring", "main.ts", "config.ts", "run-operator.ts"],
-  "settings.ts": ["wiring", "config.ts", "commands"],
+  "environment.ts": ["wiring", "main.ts", "config.ts", "child-environment.ts", "run-operator.ts"],
+  "child-environment.ts": ["config.ts"],
+  "settings.ts": ["wiring", "config.ts", "child-environment.ts", "commands"],
   "config.ts": ["offline", "wiring", "commands", "run-operator.ts"],
   "run-operator.ts": ["commands"],
   "main.ts": [],

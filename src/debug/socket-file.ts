@@ -6,8 +6,7 @@ import { chmod, lstat, mkdir, rename, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { dirname, join, resolve } from "node:path";
 
-import { oneLine, type Clock, type Logger, type Timer } from "../lib/index.ts";
-import { faultOfPlace } from "../process/index.ts";
+import { faultOfPlace, oneLine, type Clock, type Logger, type Timer } from "../lib/index.ts";
 import type { Listening } from "./web.ts";
 
 /** Starts a server on a path. */

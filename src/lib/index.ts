@@ -10,6 +10,7 @@ export * from "./log.ts";
 export * from "./memo.ts";
 export * from "./parallel.ts";
 export { readPlain, writeAll } from "./files.ts";
+export { faultOfOwnDir, faultOfPlace, isTrusted } from "./own-place.ts";
 export { looksSecret } from "./redact/judge.ts";
 export * from "./redact/known-secrets.ts";
 export { shownDigest, standIn, useRedactionKey } from "./redact/stand-in.ts";

@@ -1,6 +1,6 @@
 /** Renders charts without a cluster. */
 
-import type { Environment, Settings } from "../config.ts";
+import { childEnvironment, type Environment, type Settings } from "../config.ts";
 import { Helm, renderOffline } from "../helm/index.ts";
 import { hookEnvironment } from "../hooks/index.ts";
 import { silentLogger, systemClock } from "../lib/index.ts";
@@ -43,7 +43,7 @@ export class OfflineCharts {
       historyMax: settings.helmHistoryMax,
       validate: false,
       tmpDir: settings.tmpDir,
-      env: hookEnvironment(env),
+      env: hookEnvironment(childEnvironment(env, settings)),
       logger: silentLogger,
       clock: systemClock,
     });

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, statSync, writeSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 
-import type { Environment, Settings } from "../config.ts";
+import { childEnvironment, type Environment, type Settings } from "../config.ts";
 import { FilterEngine } from "../filter/index.ts";
 import { hookEnvironment, type AskOptions } from "../hooks/index.ts";
 import { createLogger, oneLine, Scope, systemClock, type Logger } from "../lib/index.ts";
@@ -58,7 +58,7 @@ export function askOptions(settings: Settings, environment: Environment, scope: 
     new FilterEngine({ jqBin: settings.jqBin, env: environment, clock: systemClock, logger }),
   );
   return {
-    env: hookEnvironment(environment),
+    env: hookEnvironment(childEnvironment(environment, settings)),
     workingDir: settings.workingDir,
     hookWorkingDir: settings.hookWorkingDir,
     checkFilter: (filter) => filters.compile(filter),

@@ -2,7 +2,7 @@
 
 import { basename, resolve } from "node:path";
 
-import type { Environment, Settings } from "../config.ts";
+import { childEnvironment, type Environment, type Settings } from "../config.ts";
 import { hookEnvironment, hookFileAt, hookOffline } from "../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
 import { oneLine, toYaml } from "../lib/index.ts";
@@ -42,7 +42,7 @@ export async function runHookOffline(
     context,
     values,
     configValues,
-    settings: { ...settings, env: hookEnvironment(env) },
+    settings: { ...settings, env: hookEnvironment(childEnvironment(env, settings)) },
     logger: stderrLogger(settings),
   };
   return scoped(() => runAndTell(request));

@@ -6,5 +6,4 @@ export { startsAsMeant, type Usage } from "./libc.ts";
 export { MAX_LINE, TRUNCATED } from "./output.ts";
 export { run, type RunOutcome, type RunRequest, type RunResult, type Stream } from "./run-process.ts";
 export { LastingDir, Scratch, ScratchError, useTempDir, type ScratchData } from "./scratch.ts";
-export { faultOfPlace, isTrusted } from "./own-place.ts";
 export { watchdog, type Watchdog } from "./watchdog.ts";

@@ -5,9 +5,8 @@ import { closeSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdir, mkdtemp, open, readdir, readFile, rename, rm, rmdir, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-import { oneLine, type Clock } from "../lib/index.ts";
+import { faultOfOwnDir, oneLine, type Clock } from "../lib/index.ts";
 import { endStrays } from "./children.ts";
-import { faultOfOwnDir } from "./own-place.ts";
 
 /** What can be written to a file; iterables are written piece by piece, each waited for. */
 export type ScratchData =

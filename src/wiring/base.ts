@@ -1,6 +1,6 @@
 /** What all parts of the operator share: settings, log, clock, connection, releases; and a plan made of that alone. */
 
-import { childEnvironment, overlayOf, type Environment, type Settings } from "../config.ts";
+import { childEnvironment, overlayOf, ownSecrets, type Environment, type Settings } from "../config.ts";
 import { Releases, managedByDigest, type ReleasesOptions } from "../helm/index.ts";
 import { FilterEngine } from "../filter/index.ts";
 import { hookEnvironment } from "../hooks/index.ts";
@@ -38,6 +38,7 @@ function patchClientOf(settings: Settings, client: KubeClient): KubeClient {
 /** Builds the base; everything acquired is released with `scope`. Throws ProblemError when something is missing. */
 export function makeBase(settings: Settings, environment: Environment, scope: Scope) {
   const secrets = new KnownSecrets();
+  secrets.learn({ own: ownSecrets(settings, environment) }, new Set(["/own"]));
   const runRing = new RunRing(systemClock);
   const sink = logSink(settings, secrets, runRing);
   const logger = createLogger(sink);
@@ -100,7 +101,7 @@ function forChildren(
     new PrivateKubeconfig(client, files, "helm"),
   ];
   return {
-    env: hookEnvironment(childEnvironment(from.environment, forHooks.path)),
+    env: hookEnvironment(childEnvironment(from.environment, from.settings, forHooks.path)),
     kubeconfig,
     prepare: (): Promise<void> => forHooks.refresh(),
   };

@@ -60,6 +60,7 @@ export const MATRIX: Readonly<Record<string, JsonObject>> = {
         endpoint: "http://collector.monitoring:4318",
         samplingRatio: 0.1,
         headersSecret: { name: "collector", key: "token" },
+        insecure: true,
       },
     },
     extraEnv: [{ name: "HTTPS_PROXY", value: "http://proxy" }],

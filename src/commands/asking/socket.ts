@@ -5,8 +5,8 @@ import { connect } from "node:net";
 import { dirname, resolve } from "node:path";
 
 import { socketPlaces } from "../../config.ts";
+import { faultOfPlace, isTrusted } from "../../lib/index.ts";
 import { isJsonObject, ProblemError, type Json } from "../../model/index.ts";
-import { faultOfPlace, isTrusted } from "../../process/own-place.ts";
 import { NoOperatorError, type Call, type Line, type World } from "../table/row.ts";
 
 /** What is known without any work is answered in this time, or the operator hangs. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { LastingDir, Scratch, ScratchError, useTempDir } from "../../src/process/index.ts";
-import { faultOfOwnDir, faultOfPlace } from "../../src/process/own-place.ts";
+import { faultOfOwnDir, faultOfPlace } from "../../src/lib/own-place.ts";
 import { giveAway } from "../support/give-away.ts";
 
 let root = "";
