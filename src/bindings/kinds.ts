@@ -78,11 +78,16 @@ export function contextOf(trigger: HookTrigger, config: HookConfig, snapshots: S
  * hook as its batch; Synchronizations run together with each other. Everything of version 0 runs alone.
  */
 export function hookTask(hook: Hook, trigger: HookTrigger): HookTask {
-  const task: HookTask = { kind: "hook", hook, trigger, batch: hook.id };
+  const task: HookTask = { kind: "hook", hook, trigger, batch: hook.id, ...foldingOf(hook, trigger) };
   if (hook.config.version === "v0") return { ...task, alone: true };
   const joins = kindOf(trigger.binding).joins(trigger);
   const peer = trigger.type === "synchronization" ? { peer: trigger.type } : {};
   return { ...task, ...(joins ? {} : { alone: true }), ...peer };
+}
+
+/** A tick says nothing that the one of its binding that waits already does not say. */
+function foldingOf(hook: Hook, { type, binding }: HookTrigger): Pick<HookTask, "key" | "foldsInto"> {
+  return type === "schedule" ? { key: `tick/${hook.id}/${binding.id}`, foldsInto: "waiting" } : {};
 }
 
 /** Where tasks of hooks go: the queues of `queue/`. */

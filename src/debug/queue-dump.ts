@@ -101,6 +101,7 @@ function statusOf(queue: QueueView<Task>, now: number): string {
 function describe(view: TaskView<Task>, { now, secrets }: DumpContext): string {
   const parts = [describeTask(view.task)];
   if (view.count > 1) parts.push(`in ${view.count} contexts`);
+  if (view.dropped !== undefined && view.dropped > 0) parts.push(`${view.dropped} later ticks dropped`);
   if (view.failures > 0)
     parts.push(
       `failed ${view.failures} time${view.failures === 1 ? "" : "s"}: ${secrets.redact(view.message ?? "")}`,

@@ -1,6 +1,6 @@
 export { HookMetricError, HookMetrics, type HookMetricOwner } from "./hook-metrics.ts";
 export { hasHook } from "./inventory.ts";
-export { bindingTimes, countWait, measure } from "./measure.ts";
+export { bindingTimes, countDroppedTick, countWait, measure } from "./measure.ts";
 export { Metrics } from "./metrics.ts";
 export type { Exposition } from "./family.ts";
 export {

@@ -116,7 +116,18 @@ export function bindingTimes(metrics: Metrics, hook: Hook, binding: KubernetesBi
 
 /** Records how long a task has waited for its turn. */
 export function countWait(metrics: Metrics, task: Task | undefined, { queue, waitedMs }: RunContext): void {
-  if (task === undefined) return;
+  if (task !== undefined) metrics.add("taskWait", taskLabels(queue, task), waitedMs / 1000);
+}
+
+/** Counts a tick of a schedule that was dropped because an earlier one waits. */
+export function countDroppedTick(metrics: Metrics, queue: string, task: Task): void {
+  metrics.add("ticksDropped", taskLabels(queue, task));
+}
+
+function taskLabels(
+  queue: string,
+  task: Task,
+): { module: string; hook: string; binding: string; queue: string } {
   const [hook, binding] = task.kind === "hook" ? [task.hook.name, task.trigger.binding.name] : ["", ""];
-  metrics.add("taskWait", { module: moduleOf(task) ?? "", hook, binding, queue }, waitedMs / 1000);
+  return { module: moduleOf(task) ?? "", hook, binding, queue };
 }

@@ -149,6 +149,11 @@ export const SERIES = {
     ["module", "hook", "binding", "queue"],
     "Time tasks waited in a queue",
   ),
+  ticksDropped: counter(
+    "schedule_ticks_dropped_total",
+    ["module", "hook", "binding", "queue"],
+    "Ticks of a schedule that came while an earlier one waited",
+  ),
   queueLength: gauge("tasks_queue_length", ["queue"], "Tasks in a queue"),
   queueHead: gauge(
     "tasks_queue_head_info",

@@ -18,6 +18,7 @@ interface Common {
   readonly alone?: boolean;
   readonly peer?: string;
   readonly slot?: "usual" | "urgent";
+  readonly foldsInto?: "waiting";
   readonly group?: TaskGroup;
 }
 

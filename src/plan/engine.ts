@@ -36,23 +36,28 @@ export class Engine {
 
   /** A change of configuration moves waiting tasks to the front; all other tasks fold into the ones that wait. */
   #offer({ queue, task, place }: Offer, all: readonly Offer[] = []): void {
-    if (place === "front" && task.key === RELOAD_KEY) {
-      // A run that goes before the reload stays where it is, with its back-off.
-      const stay = new Set(all.map((each) => each.task.key).filter((key) => key !== RELOAD_KEY));
-      const left = (waiting: Task): boolean => waiting.key === RELOAD_KEY || isRunAside(waiting);
-      this.#queues.remove((waiting) => left(waiting) && !stay.has(waiting.key));
-    }
-    this.#queues.offer(queue, task, place);
+    if (place !== "front" || task.key !== RELOAD_KEY) return void this.#queues.offer(queue, task, place);
+    // What is in front stays there: removed and offered again, it would let the next task start before it.
+    const isNext = this.#queues.isNext(queue, RELOAD_KEY);
+    // A run that goes before the reload stays where it is, with its back-off.
+    const stay = new Set(all.map((each) => each.task.key));
+    this.#queues.replace(
+      (each) => (each.key === RELOAD_KEY ? !isNext : isRunAside(each) && !stay.has(each.key)),
+      queue,
+      task,
+    );
   }
 
   #restart(cause: NonNullable<Plan["restart"]>): void {
-    this.#queues.remove((task) => task.group === "reload" || task.kind === "converge" || isRunAside(task));
+    const { queue, task } = reloadTask(cause);
+    const isReplaced = (each: Task): boolean =>
+      each.group === "reload" || each.kind === "converge" || isRunAside(each);
+    this.#queues.replace(isReplaced, queue, task);
     this.#queues.interrupt(
-      (task) => task.group === "reload" && task.kind === "run-module",
+      (each) => each.group === "reload" && each.kind === "run-module",
       "the reload begins anew",
     );
     this.#state.recordReload({ phase: "idle", remaining: [] });
-    this.#offer(reloadTask(cause));
   }
 
   /** Runs and removals of outdated modules that wait for their next try run now; long ones under way are interrupted. */

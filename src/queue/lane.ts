@@ -17,6 +17,8 @@ export interface QueueItem<T extends QueueTask> {
   /** Not to be run before this time (back-off or rate limit); 0 = at once. */
   notBefore: number;
   running: boolean;
+  /** Tasks that were dropped because this one waited already. */
+  dropped: number;
   /** Was put to the front while another task ran there. */
   overtakes: boolean;
   /** When the run under way began, in ms since the epoch. */
@@ -45,6 +47,20 @@ export class Lane<T extends QueueTask> {
     return this.items.some((item) => item.tasks.some((task) => task.key === key));
   }
 
+  /** Counts a task that is dropped because one with its key waits; false where none waits. */
+  drop(key: string): boolean {
+    const item = this.items.find(({ running, tasks }) => !running && tasks.some((task) => task.key === key));
+    if (item === undefined) return false;
+    item.dropped += 1;
+    return true;
+  }
+
+  /** Whether the task with this key is the next one to start, and waits for no delay of its own. */
+  isNext(key: string, now: number): boolean {
+    const next = this.items.find(({ running }) => !running);
+    return next !== undefined && next.notBefore <= now && next.tasks.some((task) => task.key === key);
+  }
+
   /** Failures in a row of the item with this task; undefined when it is not here. */
   failures(key: string): number | undefined {
     return this.items.find((item) => item.tasks.some((task) => task.key === key))?.failures;
@@ -52,9 +68,10 @@ export class Lane<T extends QueueTask> {
 
   /** The items as a debug view shows them. */
   views(): TaskView<T>[] {
-    return this.items.map(({ tasks, failures, message, notBefore, running, startedAt }) => ({
+    return this.items.map(({ tasks, dropped, failures, message, notBefore, running, startedAt }) => ({
       task: tasks[0] as T,
       count: tasks.length,
+      dropped,
       failures,
       message,
       nextAt: notBefore > 0 ? notBefore : undefined,
@@ -108,7 +125,10 @@ export class Lane<T extends QueueTask> {
     if (head === undefined) return;
     const stop = others.findIndex((item, index) => !joins(others[index - 1] ?? head, item));
     const joined = this.items.splice(1, stop < 0 ? others.length : stop);
-    for (const { tasks } of joined) head.tasks.push(...tasks);
+    for (const { tasks, dropped } of joined) {
+      head.tasks.push(...tasks);
+      head.dropped += dropped;
+    }
   }
 
   /** Removes waiting tasks; a running one stays. Returns whether there were any. */
@@ -140,6 +160,7 @@ export class Lane<T extends QueueTask> {
         return true;
       }
       target.tasks.push(...item.tasks);
+      target.dropped += item.dropped;
       return false;
     });
   }
@@ -168,6 +189,7 @@ function newItem<T extends QueueTask>(task: T, now: number): QueueItem<T> {
     message: undefined,
     notBefore: 0,
     running: false,
+    dropped: 0,
     overtakes: false,
     startedAt: 0,
   };
@@ -175,8 +197,10 @@ function newItem<T extends QueueTask>(task: T, now: number): QueueItem<T> {
 
 /** A task in a queue. */
 export interface QueueTask {
-  /** Tasks with a key fold: a second one is not taken while the first waits or runs. */
+  /** Tasks with a key fold: a second one is not accepted while the first waits or runs. */
   readonly key?: string;
+  /** A second one is accepted while the first runs: it may have come too late for that run. */
+  readonly foldsInto?: "waiting";
   /** Tasks of one batch that follow each other are run together. */
   readonly batch?: string;
   /** Runs by itself all the same, and no other task of its batch overtakes it. */
@@ -224,6 +248,8 @@ export interface RunContext {
 export interface TaskView<T> {
   readonly task: T;
   readonly count: number;
+  /** Tasks with its key that came while it waited, and were dropped. */
+  readonly dropped?: number;
   readonly failures: number;
   readonly message: string | undefined;
   /** Time of the next try in milliseconds since the epoch; undefined when it waits for its turn or runs. */
@@ -255,6 +281,8 @@ export interface QueuesOptions<T extends QueueTask> {
   readonly onChange?: (queue: string) => void;
   /** Called when a run has ended, before the next one starts. */
   readonly onEnd?: (batch: readonly T[], outcome: Outcome<T>, context: RunContext) => void;
+  /** Called when a task is dropped because one with its key waits (`foldsInto`). */
+  readonly onDrop?: (queue: string, task: T) => void;
   /** Called with the time that work on a queue itself took. */
   readonly onAction?: (queue: string, action: QueueAction, ms: number) => void;
 }

@@ -59,6 +59,21 @@ export class Queues<T extends QueueTask> {
     for (const worker of this.#workers.values()) worker.remove(match);
   }
 
+  /**
+   * Removes waiting tasks that match from all queues and puts `task` at the front of `queue`, before any other task may
+   * start there. It is not added where one with its key is left.
+   */
+  replace(match: (task: T) => boolean, queue: string, task: T): void {
+    const own = this.#worker(queue);
+    own.replace(match, task);
+    for (const worker of this.#workers.values()) if (worker !== own) worker.remove(match);
+  }
+
+  /** Whether the task with this key starts next in `queue`, and waits for no delay of its own. */
+  isNext(queue: string, key: string): boolean {
+    return this.#workers.get(queue)?.isNext(key) === true;
+  }
+
   /** Ends the back-off of heads that match, so that they run now. */
   retryNow(match: (task: T) => boolean): void {
     for (const worker of this.#workers.values()) worker.retryNow(match);

@@ -55,12 +55,33 @@ export class Worker<T extends QueueTask> {
 
   /** Returns false when the task's key is already there. */
   offer(task: T, place: Position): boolean {
-    if (task.key !== undefined && this.#lane.has(task.key)) return false;
+    if (task.key !== undefined && this.#folds(task.key, task)) return false;
     const now = this.#shared.clock.now();
     if (place === "front") this.#timed("AddFirst", () => this.#lane.prepend([task], now));
     else this.#timed("AddLast", () => this.#lane.append(task, now));
     this.#moved();
     return true;
+  }
+
+  #folds(key: string, task: T): boolean {
+    if (task.foldsInto === undefined) return this.#lane.has(key);
+    const isDropped = this.#lane.drop(key);
+    if (isDropped) this.#shared.onDrop?.(this.name, task);
+    return isDropped;
+  }
+
+  /** Removes waiting tasks that match and puts `task` at the front, before any of the others may start. */
+  replace(match: Match<T>, task: T): void {
+    this.#timed("Filter", () => this.#lane.remove(match));
+    const { key } = task;
+    if (key === undefined || !this.#lane.has(key))
+      this.#timed("AddFirst", () => this.#lane.prepend([task], this.#shared.clock.now()));
+    this.#moved();
+  }
+
+  /** Whether the task with this key starts next, and waits for no delay of its own. */
+  isNext(key: string): boolean {
+    return this.#lane.isNext(key, this.#shared.clock.now());
   }
 
   /** Removes waiting tasks; a running one stays. */
@@ -158,6 +179,7 @@ export class Worker<T extends QueueTask> {
   #start(head: QueueItem<T>): void {
     const { clock, limits, sharedSlots } = this.#shared;
     head.running = true;
+    head.overtakes = false;
     head.startedAt = clock.now();
     head.notBefore = 0;
     this.#abort = new AbortController();

@@ -10,6 +10,7 @@ import {
   Metrics,
   bindingTimes,
   configTeller,
+  countDroppedTick,
   driftTeller,
   hasHook,
   healthTeller,
@@ -148,6 +149,7 @@ export class Rooms {
         this.adapters.queuesChanged();
       },
       onEnd: (batch, outcome) => this.#ended(batch, outcome.kind === "retry"),
+      onDrop: (queue, task) => countDroppedTick(this.metrics, queue, task),
       onAction: (queue, action, ms) =>
         this.metrics.observe("queueAction", { queue_name: queue, queue_action: action }, ms / 1000),
     });

@@ -18,6 +18,7 @@ const QUEUE: QueueView<Task> = {
     {
       task: { kind: "run-module", module: "web", cause: { kind: "start-up" } },
       count: 1,
+      dropped: 0,
       failures: 0,
       message: undefined,
       nextAt: undefined,

@@ -50,6 +50,11 @@ describe("a queue and its head in words", () => {
       "run first task",
       "run-module web: ConfigMap section changed; in 3 contexts",
     ],
+    [
+      { count: 2, dropped: 7 },
+      "waiting for task",
+      "run-module web: ConfigMap section changed; in 2 contexts; 7 later ticks dropped",
+    ],
   ])("%j", (head, status, description) => {
     const { active } = dumpQueues([queue("main", view(run("web"), head))], AT);
     expect(active[0]).toMatchObject({ status, tasks: [{ index: 1, description }] });

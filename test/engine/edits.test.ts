@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { EngineLab } from "../support/engine-lab.ts";
+import { EngineLab, type HookSpec } from "../support/engine-lab.ts";
 
 describe("an edit of the ConfigMap while a module fails", () => {
   it("reloads at once, although a hook's change of globals waits for a reload already", async () => {
@@ -79,5 +79,28 @@ describe("a request for a reload while one is held up by a failing module", () =
     lab.state.recordRequest(undefined, "more");
     await lab.run(5000);
     expect(lab.log).toEqual(["helm one", "release one v1", "converged", "helm one", "converged"]);
+  });
+});
+
+describe("an edit while hooks take longer than their period", () => {
+  it("reloads after the run under way, and a schedule that waits already is not added again", async () => {
+    const slow = (name: string): HookSpec => ({ name, schedules: [{}], act: () => ({ takes: 700 }) });
+    const lab = new EngineLab({
+      globalHooks: [slow("g"), slow("k")],
+      modules: [{ name: "one" }, { name: "two", enabled: true }],
+    });
+    lab.edit({ oneEnabled: "true" });
+    await lab.start();
+    const tick = async (): Promise<void> => {
+      lab.tick("g");
+      lab.tick("k");
+      await lab.run(250);
+    };
+    for (let count = 0; count < 10; count++) await tick();
+    expect(lab.describe().filter((line) => line.includes("schedule"))).toHaveLength(3);
+    lab.log.length = 0;
+    lab.edit({ oneEnabled: "false" });
+    for (let count = 0; count < 8; count++) await tick();
+    expect(lab.log.slice(0, 2)).toEqual(["one off", "uninstall one"]);
   });
 });

@@ -48,6 +48,31 @@ describe("named FIFO queues", () => {
     expect(started).toEqual(["a", "b"]);
   });
 
+  it("replaces waiting tasks by one at the front before any other starts, and keeps one that is next", async () => {
+    const { queues, started, clock, end } = lab();
+    for (const name of ["a", "b", "c"]) queues.offer("main", job(name, { key: name }));
+    await settle();
+    queues.replace(({ name }) => name === "b", "main", job("x", { key: "x" }));
+    expect([queues.isNext("main", "x"), queues.isNext("main", "c")]).toEqual([true, false]);
+    await clock.advance(100);
+    await end({ kind: "retry", message: "no" });
+    expect(started).toEqual(["a", "x"]);
+    queues.replace(() => false, "main", job("x", { key: "x" }));
+    await end();
+    expect(queues.views()[0]?.tasks.map(({ task }) => task.name)).toEqual(["a", "c"]);
+  });
+
+  it("drops a task that folds while one with its key waits, and says how many", async () => {
+    const { queues, started, end } = lab();
+    const tick = () => queues.offer("main", job("tick", { key: "tick", foldsInto: "waiting" }));
+    expect([tick(), tick(), tick(), tick()]).toEqual([true, true, false, false]);
+    await settle();
+    expect(queues.views()[0]?.tasks.map(({ dropped }) => dropped)).toEqual([0, 2]);
+    await end();
+    await end();
+    expect(started).toEqual(["tick", "tick"]);
+  });
+
   it("runs no more tasks that need a slot than there are, in the order in which they came", async () => {
     const { queues, started, end } = lab({ minMs: 5000, maxMs: 30_000 }, 2);
     for (const name of ["a", "b", "c", "d"]) queues.offer(name, job(name, { slot: "usual" }));
