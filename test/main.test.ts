@@ -279,6 +279,32 @@ describe("lint", () => {
     expect(text).toContain(`git mv ${old} ${now}`);
   });
 
+  it("looks at global hooks that lie in the directory itself, as the operator does", async () => {
+    put("global-hooks/100-first.sh", "#!/bin/sh\necho 'beforeHelm: 1'\n", 0o755);
+    put("global-hooks/net/200-second", "#!/bin/sh\necho 'configVersion: v2'\n", 0o755);
+    put("global-hooks/idle.sh", "#!/bin/sh\n");
+    put("global-hooks/lib/functions.sh", "exit 1\n");
+    put("global-hooks/openapi/values.yaml", "type: object\nproperties: {a: {type: string}}\n");
+    const { code, text } = await lint(join(root, "global-hooks"));
+    const lines = text.split("\n");
+    expect([code, lines]).toEqual([
+      1,
+      [
+        expect.stringMatching(/100-first\.sh: .*beforeHelm is not allowed in a global hook/),
+        expect.stringMatching(/net\/200-second: .*configVersion/),
+        expect.stringMatching(/^warning: .*idle\.sh: is not executable/),
+        "",
+      ],
+    ]);
+  });
+
+  it("takes a modules directory with scripts beside its modules for one", async () => {
+    put("modules/build.sh", "#!/bin/sh\nexit 1\n", 0o755);
+    put("modules/web/values.yaml", "web: [\n");
+    const { code, text } = await lint(join(root, "modules"));
+    expect([code, text]).toEqual([1, expect.stringMatching(/^.*web\/values\.yaml: /)]);
+  });
+
   it("says what a module's hooks need", async () => {
     const config = `configVersion: v1\nkubernetes:\n- {kind: Ingress, apiVersion: networking.k8s.io/v1}\n- {kind: widget, namespace: {labelSelector: {matchLabels: {a: b}}}}\n`;
     put("modules/010-web/hooks/one", `#!/bin/sh\ncat <<'YAML'\n${config}YAML\n`, 0o755);

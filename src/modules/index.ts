@@ -6,5 +6,6 @@ export type { ChartPlace, ChartSource } from "./chart/addon-file.ts";
 export { refuseName, splitEntryName } from "./read/scan-dir.ts";
 export { asProblem, layoutProblems, tellTree } from "./tree-problems.ts";
 export { placesOf } from "./places.ts";
+export { findHookFiles } from "./read/listing.ts";
 export { readTree } from "./read/read-tree.ts";
 export { found, isSettled, stat } from "./read/files.ts";

@@ -10,7 +10,14 @@ import { hookEnvironment, type AskOptions } from "../hooks/index.ts";
 import { createLogger, oneLine, Scope, systemClock, type Logger } from "../lib/index.ts";
 import { ProblemError, type Tree } from "../model/index.ts";
 import { endChildren } from "../process/index.ts";
-import { ADDON_FILE, ChartArchives, MODULE_FILE, readTree, splitEntryName } from "../modules/index.ts";
+import {
+  ADDON_FILE,
+  ChartArchives,
+  findHookFiles,
+  MODULE_FILE,
+  readTree,
+  splitEntryName,
+} from "../modules/index.ts";
 
 const GRACE_MS = 3000;
 
@@ -93,11 +100,12 @@ export interface LintDir {
   readonly only: string | undefined;
 }
 
-const PARTS = ["values.yaml", "enabled", "crds"];
+const CHART_PARTS = ["Chart.yaml", "templates", ADDON_FILE, MODULE_FILE];
+const PARTS = ["hooks", "values.yaml", "enabled", "crds"];
 
 /**
  * Reads a modules directory, one module (`NUMBER-name`, or anything with a chart), or a directory of global hooks
- * (with `hooks/` and nothing of a module). Throws ProblemError when it cannot be read.
+ * (with `hooks/` and nothing of a module, or with hooks and no modules). Throws ProblemError when it cannot be read.
  */
 export async function readLintDir(given: string, terms: ReadTerms): Promise<LintDir> {
   const dir = resolve(given);
@@ -107,7 +115,7 @@ export async function readLintDir(given: string, terms: ReadTerms): Promise<Lint
     const tree = await read(terms, { modulesDirs: [dirname(dir)], only: dir });
     return { dir, modulesDir: dirname(dir), only: dir, tree };
   }
-  if (existsSync(join(dir, "hooks")))
+  if (holdsGlobalHooks(dir))
     return {
       dir,
       modulesDir: undefined,
@@ -119,11 +127,19 @@ export async function readLintDir(given: string, terms: ReadTerms): Promise<Lint
 
 function isModule(dir: string): boolean {
   const numbered = /^\d+-/.test(basename(dir));
-  const chart = ["Chart.yaml", "templates", ADDON_FILE, MODULE_FILE].some((name) =>
-    existsSync(join(dir, name)),
-  );
-  const parts = ["hooks", ...PARTS].some((name) => existsSync(join(dir, name)));
-  return chart || (numbered && parts);
+  return holds(dir, CHART_PARTS) || (numbered && holds(dir, PARTS));
+}
+
+function holdsGlobalHooks(dir: string): boolean {
+  if (holds(dir, ["hooks"])) return true;
+  const parts = [...CHART_PARTS, ...PARTS, "openapi"];
+  const entries = readdirSync(dir).filter((name) => name !== "openapi");
+  const holdsModules = entries.some((name) => holds(join(dir, name), parts));
+  return !holdsModules && !holds(dir, ["values.yaml"]) && findHookFiles(dir).size > 0;
+}
+
+function holds(dir: string, names: readonly string[]): boolean {
+  return names.some((name) => existsSync(join(dir, name)));
 }
 
 /** How directories are read. */
