@@ -119,9 +119,14 @@ export function hookFilesOf(root: string, files: ReadonlyMap<string, Found>): Ho
     .map(([rel, file]) => ({ name: prefix + rel, path: file.path, root, signature: file.signature }));
 }
 
-/** A warning for each file that looks like a hook and cannot be executed. */
+/** Files that look like hooks and cannot be executed. Sources of a Go module (`hooks/go`, `hooks/batch`) are none. */
 export function idleHooks(files: ReadonlyMap<string, Found>): Found[] {
-  return [...files.values()].filter((file) => !file.executable);
+  const sources = [...files.keys()]
+    .filter((rel) => basename(rel) === "go.mod")
+    .map((rel) => rel.slice(0, -"go.mod".length));
+  return [...files]
+    .filter(([rel, { executable }]) => !executable && !sources.some((dir) => rel.startsWith(dir)))
+    .map(([, file]) => file);
 }
 
 interface Walk {
