@@ -22,17 +22,16 @@ beforeEach(() => {
   // Nothing of this is a hook, whatever its rights.
   for (const path of ["images/web/start.sh", "webhooks/check.sh", "hooks/lib/common.sh"])
     put(path, "#!/bin/sh\nexit 1\n", 0o755);
-  const library = join(root, "lib");
-  put("Chart.yaml", "apiVersion: v2\nname: lib\nversion: 1.2.3\ntype: library\n", 0o644, library);
+  put("../../lib/Chart.yaml", "apiVersion: v2\nname: lib\nversion: 1.2.3\ntype: library\n");
   const helper = `{{- define "lib_rules" -}}{{ required "no rules" (.Files.Get "monitoring/rules/web.yaml") | trim }}{{- end }}\n`;
-  put("templates/_monitoring.tpl", helper, 0o644, library);
+  put("../../lib/templates/_monitoring.tpl", helper);
   mkdirSync(join(dir, "charts"));
   const file = join(dir, "charts/lib-1.2.3.tgz");
   create({ gzip: true, sync: true, file, cwd: root, portable: true }, ["lib"]);
 });
 
-function put(path: string, text: string, mode = 0o644, below = dir): void {
-  const file = join(below, path);
+function put(path: string, text: string, mode = 0o644): void {
+  const file = join(dir, path);
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, text);
   chmodSync(file, mode);

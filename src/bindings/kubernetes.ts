@@ -82,7 +82,7 @@ type RawKubernetes = Fits<typeof ITEM>;
 
 /** What makes hooks run for them are watches: kubernetes/kube-bindings.ts. */
 export const kubernetes: BindingKind<KubernetesBinding> = {
-  keys: { v0: { onKubernetesEvent: items(OLD_EVENT) }, v1: { kubernetes: items(ITEM) } },
+  keys: { v0: { onKubernetesEvent: { kind: "array", of: OLD_EVENT } }, v1: { kubernetes: items(ITEM) } },
   read,
   context: (trigger, _, snapshots) =>
     trigger.type === "synchronization"

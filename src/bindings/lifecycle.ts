@@ -11,8 +11,12 @@ export const MISPLACED: Readonly<Record<HookKind, readonly LifecycleName[]>> = {
   module: ["beforeAll", "afterAll"],
 };
 
-const ORDER = { kind: "integer" } as const;
-const KEYS = Object.fromEntries(LIFECYCLE.map((name) => [name, ORDER]));
+const ORDER = { kind: "integer", fraction: true } as const;
+/** That of shell-operator takes whole numbers alone. */
+const KEYS = {
+  ...Object.fromEntries(LIFECYCLE.map((name) => [name, ORDER])),
+  onStartup: { kind: "integer" },
+} as const;
 
 export const lifecycle: BindingKind<LifecycleBinding> = {
   keys: { v0: KEYS, v1: KEYS },

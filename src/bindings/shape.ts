@@ -5,7 +5,9 @@ import { type Json, isJsonObject, type JsonObject } from "../model/index.ts";
 /** The form that a value of a hook configuration must have. */
 export type Shape =
   | { readonly kind: "string"; readonly oneOf?: readonly string[] }
-  | { readonly kind: "boolean" | "integer" }
+  | { readonly kind: "boolean" }
+  /** Messages call one with a fraction an integer, too: the word that authors of hooks search for. */
+  | { readonly kind: "integer"; readonly fraction?: boolean }
   | { readonly kind: "array"; readonly of: Shape; readonly min?: number }
   /** Any keys; all values have the same form. */
   | { readonly kind: "map"; readonly of: Shape }
@@ -68,8 +70,9 @@ export function mismatches(value: Json, shape: Shape, path = ""): string[] {
     case "string":
       return stringMismatches(value, shape.oneOf, path);
     case "boolean":
+      return typeof value === "boolean" ? [] : [wrongType(path, "boolean", value)];
     case "integer":
-      return plainMismatches(value, shape.kind, path);
+      return integerMismatches(value, shape, path);
   }
 }
 
@@ -96,10 +99,9 @@ function ownField(shape: ObjectShape, key: string): Shape | undefined {
   return Object.hasOwn(shape.fields, key) ? shape.fields[key] : undefined;
 }
 
-function plainMismatches(value: Json, kind: "boolean" | "integer", path: string): string[] {
-  // An ORDER may have a fraction; the message still says `integer`, which people search for.
-  const wanted = kind === "integer" ? "number" : kind;
-  return typeof value === wanted ? [] : [wrongType(path, kind, value)];
+function integerMismatches(value: Json, { fraction }: Shape & { kind: "integer" }, path: string): string[] {
+  const fits = fraction === true ? typeof value === "number" : Number.isInteger(value);
+  return fits ? [] : [wrongType(path, "integer", value)];
 }
 
 function mapMismatches(value: Json, of: Shape, path: string): string[] {

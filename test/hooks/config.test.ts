@@ -49,7 +49,22 @@ describe("versions", () => {
   });
 });
 
+test("a configuration of version 0 may have an empty list of events", () => {
+  expect(config("onKubernetesEvent: []")).toMatchObject({ version: "v0", bindings: bindingsWith({}) });
+});
+
 describe("lifecycle bindings", () => {
+  test.each([
+    ["1.0", 1],
+    ["1e2", 100],
+    ["010", 8],
+    ["0", 0],
+    ["-1", -1],
+  ])("onStartup: %s is order %i", (text, order) => {
+    const { lifecycle } = config(`${V1}onStartup: ${text}`).bindings;
+    expect(lifecycle).toMatchObject([{ name: "onStartup", order }]);
+  });
+
   const module = { beforeHelm: 1, afterHelm: 2, beforeDeleteHelm: 3, afterDeleteHelm: 4.5 };
   const global = { beforeAll: 1, afterAll: 2 };
 
@@ -83,6 +98,9 @@ describe("lifecycle bindings", () => {
 describe("what does not fit is reported together", () => {
   test.each<[string, string[]]>([
     [`onStartup: "1"`, ['onStartup must be of type integer: "string"']],
+    ["onStartup: 1.5", ['onStartup must be of type integer: "number"']],
+    ["onStartup: true", ['onStartup must be of type integer: "boolean"']],
+    ["onStartup: null", ['onStartup must be of type integer: "null"']],
     [`schedule: {}`, ['schedule must be of type array: "object"']],
     [`schedule: []`, ["schedule should have at least 1 items"]],
     [`schedule: [{}]`, ["schedule[0].crontab is required"]],
