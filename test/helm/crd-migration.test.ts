@@ -71,8 +71,8 @@ const writes = (): number => api.requests.filter(({ path }) => path.startsWith(`
 test("objects are written anew some at a time, once all API servers know how, and it is told how far that is", async () => {
   const refusal = await ensure().catch(String);
   const ensured = ensure(/confirm-crds=([0-9a-f]+)/.exec(String(refusal))?.[1]);
-  await until(() => api.count(`PATCH ${CRD}`) === 1 && clock.timers > 0);
-  const body = api.requests.find(({ method }) => method === "PATCH")?.body ?? "";
+  await until(() => api.count(`PATCH ${CRD}`) === 2 && clock.timers > 0);
+  const body = api.requests.filter(({ method }) => method === "PATCH")[1]?.body ?? "";
   expect(JSON.parse(body)).toMatchObject({ spec: { versions: [{ storage: false }, { storage: true }] } });
   await clock.advance(4999);
   expect(api.count(`GET ${THINGS}`)).toBe(0);

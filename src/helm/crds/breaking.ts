@@ -11,13 +11,16 @@ import {
   type Resource,
   type WatchedObject,
 } from "../../kube/index.ts";
-import { digestJson, inParallel, oneLine, sleep, type Clock } from "../../lib/index.ts";
-import { objectOf, ProblemError, type Problem } from "../../model/index.ts";
+import { digestJson, inParallel, oneLine, plainLine, sleep, type Clock } from "../../lib/index.ts";
+import { objectOf, ProblemError, type JsonObject, type Problem } from "../../model/index.ts";
 import { lossesOf, nameOf, resourceIn, storageVersion, unstored } from "./crd.ts";
 import type { CrdFile, CrdTools, Loss, StoredCrd } from "./crd.ts";
 
 /** Annotation of the AddonModule that confirms a change of its CRDs, by its token. */
 export const CONFIRM_CRDS = "addon-operator.io/confirm-crds";
+
+/** Annotation of a CRD while a confirmed change of it is under way: after a failure or a restart it goes on. */
+const UNDER_WAY = "addon-operator.io/confirmed-change";
 
 const LOOK_MS = 30_000;
 const MOST_NAMED = 5;
@@ -28,6 +31,13 @@ const FORBIDDEN = 403;
 interface Change extends CrdFile {
   readonly live: StoredCrd;
   readonly losses: readonly Loss[];
+}
+
+/** A change, what it breaks in words, and the objects that it breaks. */
+interface Breaking {
+  readonly change: Change;
+  readonly hurt: readonly string[];
+  readonly affected: readonly string[];
 }
 
 /** What is said of definitions beside those in force. */
@@ -41,29 +51,65 @@ interface Judgement {
 /**
  * Compares definitions with those in force. One that drops a stored version, no longer serves a version that objects are
  * written in, or has a schema that living objects break, is refused with the objects named; the old one stays. With
- * `confirmed`, the token of exactly these definitions, it passes: objects in a stored version that goes are written anew
- * first. Throws ProblemError, ApiError, ConnectionError.
+ * `confirmed`, the token of exactly this change, it passes: objects in a stored version that goes are written anew
+ * first. Returns the names of the confirmed CRDs, for `endConfirmed`. Throws ProblemError, ApiError, ConnectionError.
  */
-export async function refuseBreaking(crds: readonly CrdFile[], tools: CrdTools): Promise<void> {
+export async function refuseBreaking(crds: readonly CrdFile[], tools: CrdTools): Promise<string[]> {
   const { problem, confirmed } = await judgeCrds(crds, tools);
   if (problem !== undefined) throw new ProblemError([problem]);
+  for (const { live, crd } of confirmed) await markUnderWay(live.metadata.name, markOf(crd, tools), tools);
   for (const change of confirmed)
     if (unstored(change.live, change.crd).length > 0) await migrate(change, change.live, tools);
+  return confirmed.map(({ crd }) => nameOf(crd));
+}
+
+/** The confirmation of a change is used up once the change is in force. */
+export async function endConfirmed(names: readonly string[], tools: CrdTools): Promise<void> {
+  for (const name of names) await markUnderWay(name, null, tools);
+}
+
+async function markUnderWay(name: string, mark: string | null, { client, signal }: CrdTools): Promise<void> {
+  const body = { metadata: { annotations: { [UNDER_WAY]: mark } } };
+  await mergePatch(client, { resource: CUSTOM_RESOURCE_DEFINITIONS, name }, { body, signal });
+}
+
+/** A confirmation that was given for a change to exactly this definition. */
+function markOf(crd: JsonObject, { confirmed = "" }: CrdTools): string {
+  return digestJson([confirmed, objectOf(crd["spec"])]);
+}
+
+function isUnderWay({ live, crd }: Change, tools: CrdTools): boolean {
+  return tools.confirmed !== undefined && live.metadata.annotations?.[UNDER_WAY] === markOf(crd, tools);
 }
 
 /** The same as a look: changes nothing. Throws ApiError, ConnectionError. */
 export async function judgeCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<Judgement> {
   const changes = (await Promise.all(crds.map((each) => changeOf(each, tools)))).flat();
-  const token = digestJson(changes.map(({ crd }) => objectOf(crd["spec"]))).slice(3, 3 + TOKEN_LENGTH);
-  if (token === tools.confirmed) return { problem: undefined, confirmed: changes };
-  const found = await Promise.all(
-    changes.map(async (change) => ({ change, hurt: await hurtBy(change, tools) })),
-  );
-  const [first, ...more] = found.filter(({ hurt }) => hurt.length > 0);
+  const found = await Promise.all(changes.map((change) => hurtBy(change, tools)));
+  const breaking = found.filter(({ hurt }) => hurt.length > 0);
+  const [first, ...more] = breaking;
   if (first === undefined) return { problem: undefined, confirmed: [] };
+  const token = tokenOf(breaking);
+  if (token === tools.confirmed || breaking.every(({ change }) => isUnderWay(change, tools)))
+    return { problem: undefined, confirmed: breaking.map(({ change }) => change) };
   const message = [first, ...more].map(({ change, hurt }) => `${nameOf(change.crd)} ${hurt.join("; ")}`);
-  const remedy = `mend the objects or the definition, or confirm: annotate the AddonModule with ${CONFIRM_CRDS}=${token}, and ask for a run`;
+  const remedy = `mend the objects or the definition, or confirm: annotate the AddonModule with ${CONFIRM_CRDS}=${token}, and ask for a run${staleNote(tools.confirmed)}`;
   return { problem: { file: first.change.file, message: message.join("; "), remedy }, confirmed: [] };
+}
+
+/** Covers the definitions in force, those that are to follow, and the objects that they break. */
+function tokenOf(breaking: readonly Breaking[]): string {
+  const covered = breaking.map(({ change: { live, crd }, affected }) => {
+    const { uid = null, generation = null } = live.metadata;
+    const inForce = live.spec as unknown as JsonObject;
+    return [uid, generation, inForce, objectOf(crd["spec"]), affected.toSorted()];
+  });
+  return digestJson(covered).slice(3, 3 + TOKEN_LENGTH);
+}
+
+function staleNote(confirmed: string | undefined): string {
+  if (confirmed === undefined || confirmed === "") return "";
+  return `; its present value ${plainLine(confirmed, TOKEN_LENGTH + 1)} does not confirm this change`;
 }
 
 async function changeOf({ file, crd }: CrdFile, { client, signal }: CrdTools): Promise<Change[]> {
@@ -74,14 +120,22 @@ async function changeOf({ file, crd }: CrdFile, { client, signal }: CrdTools): P
   return live === undefined || losses.length === 0 ? [] : [{ file, crd, live, losses }];
 }
 
-/** A sentence for each loss that somebody has. */
-async function hurtBy({ live, losses }: Change, tools: CrdTools): Promise<string[]> {
-  const told = await Promise.all(losses.map((loss) => describe(live, loss, tools)));
-  return told.filter((each) => each !== undefined);
+/** A sentence for each loss that somebody has, and the objects. */
+async function hurtBy(change: Change, tools: CrdTools): Promise<Breaking> {
+  const affected: string[] = [];
+  const told = await Promise.all(
+    change.losses.map((loss) => describe(change.live, { loss, affected }, tools)),
+  );
+  return { change, hurt: told.filter((each) => each !== undefined), affected };
 }
 
-async function describe({ spec }: StoredCrd, loss: Loss, tools: CrdTools): Promise<string | undefined> {
+async function describe(
+  { spec }: StoredCrd,
+  { loss, affected }: { readonly loss: Loss; readonly affected: string[] },
+  tools: CrdTools,
+): Promise<string | undefined> {
   const named: string[] = [];
+  const ids: string[] = [];
   let count = 0;
   const take = (object: WatchedObject): void => {
     const how = loss.hits(object);
@@ -89,9 +143,12 @@ async function describe({ spec }: StoredCrd, loss: Loss, tools: CrdTools): Promi
     count += 1;
     const { namespace, name } = object.metadata;
     const at = namespace === undefined ? name : `${namespace}/${name}`;
+    ids.push(`${loss.what} ${at} ${String(object.metadata["uid"])}`);
     if (named.length < MOST_NAMED) named.push(how === "" ? at : `${at} (${oneLine(how)})`);
   };
   const trouble = await look(resourceIn(spec, loss.version), take, tools);
+  // Objects that were not all read cannot be covered one by one.
+  affected.push(...(trouble === undefined ? ids : [`${loss.what} unread`]));
   if (trouble !== undefined) return `${loss.what}: its objects cannot be looked at (${trouble})`;
   if (count === 0) return loss.always ? `${loss.what}, though none is there` : undefined;
   const more = count > named.length ? ` and ${count - named.length} more` : "";

@@ -28,7 +28,12 @@ export interface CrdFile {
 
 /** A CRD as the API server has it, which has validated it. */
 export interface StoredCrd {
-  readonly metadata: { readonly name: string };
+  readonly metadata: {
+    readonly name: string;
+    readonly uid?: string;
+    readonly generation?: number;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
   readonly spec: CrdSpec;
   readonly status?: { readonly storedVersions?: readonly string[] };
 }

@@ -18,7 +18,7 @@ import { conditionOf, objectOf, ProblemError, textOf } from "../../model/index.t
 import type { JsonObject, Problem } from "../../model/index.ts";
 import { plain } from "../manifest/manifest.ts";
 import type { CrdRequest } from "../decide.ts";
-import { judgeCrds, refuseBreaking } from "./breaking.ts";
+import { endConfirmed, judgeCrds, refuseBreaking } from "./breaking.ts";
 import { nameOf, resourceIn, type CrdFile, type CrdTools, type StoredCrd } from "./crd.ts";
 import { readCrds } from "./read-crds.ts";
 
@@ -46,8 +46,12 @@ const OWN_METADATA = ["name", "labels", "annotations", "finalizers", "ownerRefer
 export async function ensureCrds(files: readonly string[], tools: CrdTools): Promise<string[]> {
   const { crds, problems, dropped } = readCrds(files);
   if (dropped.size > 0) tools.onDropped?.(dropped);
-  await refuseBreaking(crds, tools);
+  const confirmed = await refuseBreaking(crds, tools);
   const { applied, refused } = await applyCrds(crds, tools);
+  await endConfirmed(
+    confirmed.filter((name) => applied.includes(name)),
+    tools,
+  );
   const all = [...problems, ...refused];
   if (all.length > 0) throw new ProblemError(all);
   return applied;
