@@ -8,4 +8,5 @@ export { asProblem, layoutProblems, tellTree } from "./tree-problems.ts";
 export { placesOf } from "./places.ts";
 export { findHookFiles } from "./read/listing.ts";
 export { readTree } from "./read/read-tree.ts";
+export { contentOf, rereadModule } from "./read/reread-module.ts";
 export { found, isSettled, stat } from "./read/files.ts";

@@ -114,15 +114,19 @@ function lastOf({ record, owner }: ModuleFacts): Enablement {
   return { enabled, by, reason };
 }
 
-/** A module that is on must have valid values, and must not overwrite a release that is never touched. */
-function switchedOn({ module, reserved, invalid }: ModuleFacts, decision: Enablement): Enablement {
-  if (module.chart !== "none" && reserved) {
-    const message = "the release of this name is the operator's own, or HELM_IGNORE_RELEASE names it";
-    const remedy = "give the directory another name";
-    return { ...decision, problem: { file: module.dir, message, remedy } };
-  }
-  const problem = invalid();
+function switchedOn(facts: ModuleFacts, decision: Enablement): Enablement {
+  const problem = runProblem(facts);
   return problem === undefined ? decision : { ...decision, problem };
+}
+
+/**
+ * Why a module that is on cannot run with these files: it must have valid values, and must not overwrite a release that is
+ * never touched.
+ */
+export function runProblem({ module, reserved, invalid }: ModuleFacts): Problem | undefined {
+  if (module.chart === "none" || !reserved) return invalid();
+  const message = "the release of this name is the operator's own, or HELM_IGNORE_RELEASE names it";
+  return { file: module.dir, message, remedy: "give the directory another name" };
 }
 
 /** A protected module that is off is a contradiction that only a person can solve. */

@@ -5,6 +5,7 @@ export {
   identityOf,
   isWanted,
   moduleFacts,
+  runProblem,
   type DiscoveryInput,
   type ModuleFacts,
   type ScriptAnswer,

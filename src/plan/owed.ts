@@ -68,7 +68,7 @@ const NOTHING: Plan = { offers: [], restart: undefined, outdated: [] };
  * | a run was passed over, and what the module requires is there       | run of it                        | front |
  * | the same, and something is not there                               | nothing                          |       |
  * | something was missing in the directories                           | reload                           | back  |
- * | a file in the directories                                          | nothing: the next reload reads it |      |
+ * | a file in the directories                                          | nothing: the next reload reads it, or the next run of its module |      |
  * | the same, noticed by `--watch-dirs`, of modules alone              | they are read, and run if that is all | front |
  * | the same, and other modules may have to do with it                 | reload (a held up one anew)      | front |
  * | the same, or files of one module, and removals of a reload are still ahead | the reload anew          | front |
@@ -210,7 +210,8 @@ function readsAlone({ movedFiles, reload: { phase } }: View): boolean {
 function filesMoved(view: View): Cause | undefined {
   const { movedFiles } = view;
   const hasMoved = movedFiles === "all" || movedFiles.size > 0;
-  return hasMoved && !readsAlone(view) ? FILES : undefined;
+  // Hooks that change files at every converge must not end its back-off. The next try reads the files.
+  return hasMoved && !readsAlone(view) && !view.reload.isUnstable ? FILES : undefined;
 }
 
 function globalsMoved(view: View, { globals }: Coverage): Cause | undefined {
@@ -271,7 +272,9 @@ function isOvertaken(module: ModuleView): boolean {
 function isOutdated({ enabled, activity, retry, attempted, sectionDigest, files }: ModuleView): boolean {
   const isAtWork = activity !== "none" || retry !== undefined;
   if (!enabled || !isAtWork || attempted === undefined) return false;
-  return attempted.section !== sectionDigest || attempted.files !== files;
+  // Hooks that change files at every run must not end their own back-off.
+  const hasMoved = attempted.files !== files && retry?.reason !== "Unstable";
+  return attempted.section !== sectionDigest || hasMoved;
 }
 
 /** The reload task. */

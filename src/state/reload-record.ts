@@ -27,8 +27,12 @@ export interface ReloadRecord {
   readonly remaining: readonly string[];
   /** What it took into account; undefined before the first one. */
   readonly covered: Coverage | undefined;
-  /** Reloads in a row that afterAll hooks caused by changing globals (guard against a livelock). */
+  /** Reloads in a row that their own hooks caused, by globals or files (guard against a livelock). */
   readonly rounds: number;
+  /** The last one was one too many of these: the next one is a retry. */
+  readonly isUnstable: boolean;
+  /** Digest of the modules' files at its begin, where changed files are why it runs. */
+  readonly content: string | undefined;
 }
 
 type Change = Partial<OperatorState>;
@@ -53,6 +57,8 @@ export function begun(
       finishedAt: undefined,
       covered,
       heldUp: false,
+      isUnstable: false,
+      content: undefined,
     },
   };
 }

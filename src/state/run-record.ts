@@ -73,7 +73,7 @@ export interface RunRecord {
   readonly handled: Partial<RunBasis>;
   /** The last change of its values, as the cause of the run that follows. */
   readonly cause: Cause | undefined;
-  /** Runs in a row that its own afterHelm hooks caused (guard against a livelock). */
+  /** Runs in a row that its own hooks caused, by values or files (guard against a livelock). */
   readonly rounds: number;
   /** Revision of its release that the last run left; undefined before the first run. */
   readonly leftRevision: number | undefined;
@@ -162,10 +162,14 @@ function withValuesOfNow(run: RunRecord, basis: RunBasis): RunRecord {
   return { ...run, attempted: basis, cause: undefined };
 }
 
-/** All steps are done; `values` is the digest of those that are in force at the end. */
-function completed(run: RunRecord, values: string): RunRecord {
+/**
+ * All steps are done; `values` is the digest of those that are in force at the end. `hasWritten`: its hooks changed files
+ * of the module, as in the run before, which changed files caused.
+ */
+function completed(run: RunRecord, values: string, hasWritten: boolean): RunRecord {
   const { attempted, handled, cause, rounds } = run;
-  const causesAnother = values !== attempted?.values && cause?.kind === "hook" && cause.by === "afterHelm";
+  const isOwn = cause?.kind === "hook" && cause.by === "afterHelm";
+  const causesAnother = hasWritten || (values !== attempted?.values && isOwn);
   return {
     ...run,
     phase: "ready",

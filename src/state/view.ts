@@ -210,6 +210,8 @@ export const BLANK: OperatorState = {
     remaining: [],
     covered: undefined,
     rounds: 0,
+    isUnstable: false,
+    content: undefined,
   },
   globalCause: undefined,
   secondLook: false,

@@ -1,12 +1,12 @@
-/** Reads directories or single modules again, and loads hooks and schemas (docs/RUNNING.md, "Changes on disk"). */
+/** Reads the directories again, and loads hooks and schemas (docs/RUNNING.md, "Changes on disk"). */
 
 import { ProblemError } from "../model/index.ts";
-import type { Hook, HookFile, Module, Problem, SchemaFiles, Task, Tree } from "../model/index.ts";
+import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree } from "../model/index.ts";
+import { sameJson } from "../lib/index.ts";
 import { tellTree } from "../modules/index.ts";
 import { isWanted, moduleFacts, type ModuleFacts } from "../plan/index.ts";
-import { NO_FILES, type Enablement, type ModuleRecord } from "../state/index.ts";
+import type { Enablement, ModuleRecord } from "../state/index.ts";
 import { compileSchemas, invalidValues, type Schemas } from "../values/index.ts";
-import type { Outcome } from "../queue/index.ts";
 import { isCurrent } from "./execute-hook.ts";
 import { deactivate } from "./sources.ts";
 import type { Ports } from "./run-task.ts";
@@ -16,10 +16,44 @@ import type { Ports } from "./run-task.ts";
  * or hooks are broken keeps its place and what was in force; its problem is recorded.
  */
 export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree> {
-  const before = ports.state.tree;
-  const tree = await ports.readTree(before);
+  const read = await readAgain(ports, (before) => ports.readTree(before));
+  await recordRead(ports, read, signal);
+  for (const module of read.tree.modules) {
+    if (isWanted(factsOf(ports, module))) await loadModule(ports, module);
+    else unload(ports, module);
+  }
+  return read.tree;
+}
+
+/**
+ * Reads the directories once more within a converge: its hooks may have written files. Discovery configures the hooks of
+ * modules that have changed. Global hooks stay as they are until the next converge.
+ */
+export async function readWritten(ports: Ports, signal: AbortSignal): Promise<void> {
+  const read = await readAgain(ports, (before) => ports.readTree(before));
+  if (!isSameTree(read)) await recordRead(ports, read, signal);
+}
+
+/** What one read found, and the tree that was in force before it. */
+interface TreeRead {
+  readonly before: Tree;
+  readonly tree: Tree;
+}
+
+function isSameTree({ before, tree }: TreeRead): boolean {
+  const { modules, purgeHolds, recheckAt, globalValues } = tree;
+  return (
+    modules.length === before.modules.length &&
+    modules.every((module, index) => module === before.modules[index]) &&
+    purgeHolds.join("\n") === before.purgeHolds.join("\n") &&
+    recheckAt === before.recheckAt &&
+    sameJson(globalValues, before.globalValues)
+  );
+}
+
+async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: AbortSignal): Promise<void> {
   tellTree(ports.logger, tree, before);
-  if (tree.recheckAt !== undefined) lookAgain(ports, Math.max(0, tree.recheckAt - ports.clock.now()));
+  recheck(ports, { before, tree });
   const gone = goneFrom(ports, tree);
   const covered = ports.state.coversConfig();
   const names = moduleNames(ports);
@@ -30,12 +64,23 @@ export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree>
   // What changed by the files alone is handled by this very reload.
   if (covered) ports.state.cover("globalConfig");
   await retireModules(ports, gone);
-  for (const module of tree.modules) {
-    if (isWanted(factsOf(ports, module))) await loadModule(ports, module);
-    else unload(ports, module);
-  }
   await noteServerVersion(ports, signal);
-  return tree;
+}
+
+/** Reads on top of the tree in force, once more where another read was recorded meanwhile. The caller records the tree. */
+export async function readAgain({ state }: Ports, read: (before: Tree) => Promise<Tree>): Promise<TreeRead> {
+  for (;;) {
+    const before = state.tree;
+    const tree = await read(before);
+    if (state.tree === before) return { before, tree };
+  }
+}
+
+/** Another converge is due where files are missing, once for each time at which that can be confirmed. */
+export function recheck(ports: Ports, { before, tree }: TreeRead): void {
+  const { recheckAt } = tree;
+  if (recheckAt === undefined || recheckAt === before.recheckAt) return;
+  lookAgain(ports, Math.max(0, recheckAt - ports.clock.now()));
 }
 
 /** A module that requires a version waits until the next reload. What is known stays while the server is away. */
@@ -114,14 +159,19 @@ interface Loaded {
 }
 
 /** Configures the hooks of a module and compiles its schemas; nothing is taken over yet. */
-async function configure(ports: Ports, module: Module): Promise<Loaded> {
+export async function configure(ports: Ports, module: Module): Promise<Loaded> {
   const schemas = checkSchemas(ports, module.schemas);
   const { hooks, problems } = await loadHooks(ports, module.hookFiles, module.name);
   return { hooks: problems.length === 0 ? hooks : undefined, problem: schemas ?? problems[0] };
 }
 
 /** Takes them over at once, and resolves when nothing of what was before works any more. */
-async function takeLoaded(ports: Ports, module: Module, { hooks, problem }: Loaded): Promise<void> {
+export function takeLoaded(ports: Ports, module: Module, loaded: Loaded): Promise<void> {
+  return retireHooks(ports, recordLoaded(ports, module, loaded));
+}
+
+/** Takes them over; returns the hooks that were before and are gone or changed. */
+export function recordLoaded(ports: Ports, module: Module, { hooks, problem }: Loaded): Hook[] {
   const before = ports.state.module(module.name)?.hooks ?? [];
   ports.state.update(module.name, (record) => {
     record.loaded = module;
@@ -129,7 +179,7 @@ async function takeLoaded(ports: Ports, module: Module, { hooks, problem }: Load
     if (hooks !== undefined) record.hooks = hooks;
   });
   if (problem !== undefined) ports.logger.error("Module is invalid", { module: module.name, ...problem });
-  await retireHooks(ports, before);
+  return before.filter((hook) => !isCurrent(ports, hook));
 }
 
 /** Schemas whose warnings were logged, so that a reload without changes logs nothing. */
@@ -178,8 +228,7 @@ function secondProbe(hooks: readonly Hook[]): Problem[] {
 }
 
 /** Hooks that are gone or were changed on disk; the next run, or this reload, activates the new ones. */
-async function retireHooks(ports: Ports, before: readonly Hook[]): Promise<void> {
-  const retired = before.filter((hook) => !isCurrent(ports, hook));
+async function retireHooks(ports: Ports, retired: readonly Hook[]): Promise<void> {
   await endRuns(ports, new Set(retired.map(({ module }) => module)), "its hooks were changed");
   deactivate(ports, retired);
 }
@@ -193,55 +242,10 @@ export async function reloadGlobalHooks(ports: Ports, tree: Tree): Promise<void>
   const broken = new Set(problems.map((problem) => problem.file));
   const kept = before.filter((hook) => broken.has(hook.path));
   ports.state.recordGlobalHooks([...hooks, ...kept].sort((a, b) => (a.name < b.name ? -1 : 1)));
-  await retireHooks(ports, before);
-}
-
-/**
- * Reads what has changed of single modules and loads it, so that a run of each follows. Where others may have to do
- * with it nothing is taken over: a reload reads it.
- */
-export async function readModules(ports: Ports): Promise<Outcome<Task>> {
-  const { state, logger } = ports;
-  const { movedFiles } = state.view;
-  if (movedFiles === "all" || movedFiles.size === 0) return { kind: "done" };
-  state.record({ movedFiles: NO_FILES });
-  const before = state.tree;
-  const tree = await ports.readTree(before, movedFiles);
-  const modules = tree.modules.filter(({ name }) => movedFiles.has(name));
-  const isSure = (before.recheckAt ?? tree.recheckAt) === undefined && namesOf(tree) === namesOf(before);
-  if (!isSure || !modules.every((module) => isAlone(ports, module))) {
-    state.recordFiles("all");
-    return { kind: "done" };
-  }
-  const wanted = modules.filter((module) => isWanted(factsOf(ports, module)));
-  const loaded = await Promise.all(
-    wanted.map(async (module) => [module, await configure(ports, module)] as const),
+  await retireHooks(
+    ports,
+    before.filter((hook) => !isCurrent(ports, hook)),
   );
-  logger.info("Modules were read again", { modules: modules.map(({ name }) => name) });
-  tellTree(logger, tree, before);
-  // In one turn: no run begins with half of it.
-  state.recordTree(tree);
-  for (const { name } of modules)
-    state.update(name, (record) => void (record.files = (record.files ?? 0) + 1));
-  const taken = loaded.map(([module, found]) => takeLoaded(ports, module, found));
-  // Content that was refused may be valid with the files as they are now.
-  if (state.view.config.condition === "invalid") ports.config.judgeAgain();
-  await Promise.all(taken);
-  return { kind: "done" };
-}
-
-/** Whether nothing but runs of the module depends on what has changed of it. */
-function isAlone({ state }: Ports, module: Module): boolean {
-  const record = state.module(module.name);
-  if (record === undefined || !record.decided || record.decisionProblem !== undefined) return false;
-  const before = record.module;
-  const sameFlag = before.own.enabled === module.own.enabled && before.order === module.order;
-  // CRDs are applied by a reload.
-  return sameFlag && module.gone === undefined && (module.crdFiles.length === 0 || module === before);
-}
-
-function namesOf({ modules }: Tree): string {
-  return modules.map(({ name }) => name).join();
 }
 
 /** Tells that a module needs a person; an Event of one that is on says whether that is because of its values. */

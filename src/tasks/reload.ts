@@ -4,12 +4,12 @@ import { hookTask } from "../bindings/index.ts";
 import { describeCause, type LifecycleName, type ReloadTask, type Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import { turnsLeft } from "../plan/index.ts";
-import { MAX_ROUNDS, type ReloadPhase } from "../state/index.ts";
+import { MAX_ROUNDS, type ReloadPhase, type View } from "../state/index.ts";
 import { discover } from "./discover.ts";
 import type { Ports } from "./run-task.ts";
 import { failureText } from "./execute-hook.ts";
 import { lifecycleHooks } from "./run-module.ts";
-import { loadTree, reloadGlobalHooks } from "./load.ts";
+import { loadTree, readWritten, reloadGlobalHooks } from "./load.ts";
 import { activate } from "./sources.ts";
 
 /**
@@ -57,11 +57,13 @@ const CANCELLED: Outcome<Task> = { kind: "cancelled" };
 
 async function start(ports: Ports, task: ReloadTask, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
+  if (isCutTooOften(ports)) return unstable(ports, FILES_CHANGE);
   state.startReload(task.cause);
   ports.logger.info("Reload all modules started", { cause: describeCause(task.cause) });
   let step: Step = "reading";
   try {
     const tree = await loadTree(ports, context.signal);
+    if (task.cause.kind === "files") state.recordReload({ content: ports.contentOf(tree.modules) });
     await reloadGlobalHooks(ports, tree);
     step = "synchronization";
     // A hook that fails in a queue of its own must not stop all others.
@@ -75,13 +77,34 @@ async function start(ports: Ports, task: ReloadTask, context: RunContext): Promi
   return { kind: "expand", tasks: globalHooks(ports, "beforeAll", "reload") };
 }
 
+/**
+ * Counts converges in a row that were replaced before their end because files changed, and whose own hooks may have changed
+ * them; true for the one that is one too many.
+ */
+function isCutTooOften({ state, contentOf }: Ports): boolean {
+  const { content, finishedAt, rounds } = state.view.reload;
+  const isCut = content !== undefined && finishedAt === undefined;
+  if (!isCut || content === contentOf(state.tree.modules)) return false;
+  state.recordReload({ rounds: (rounds + 1) % MAX_ROUNDS });
+  return rounds + 1 === MAX_ROUNDS;
+}
+
+const FILES_CHANGE = "hooks change files of modules";
+
+/** The next try comes after a back-off. */
+function unstable({ state }: Ports, what: string): Outcome<Task> {
+  state.recordReload({ isUnstable: true, content: undefined });
+  return { kind: "retry", message: `Unstable: ${what} at every reload` };
+}
+
 async function discoverModules(ports: Ports, task: ReloadTask, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
   state.recordReload({ phase: "discovery" });
   let step: Step = "reading";
   try {
-    // The cause of a script's failure may have been mended on disk, or be gone.
+    // beforeAll hooks may have written files; and what failed before may be fixed on disk.
     if (context.failures > 0) await loadTree(ports, context.signal);
+    else await readWritten(ports, context.signal);
     step = "discovery";
     const tasks = await discover(ports, task.cause, context.signal);
     if (state.view.reload.phase !== "discovery") return CANCELLED;
@@ -137,21 +160,22 @@ function afterModules(ports: Ports): Promise<Outcome<Task>> {
 
 function finish(ports: Ports, task: ReloadTask): Promise<Outcome<Task>> {
   const { state, clock } = ports;
-  const { reload: ended, coverage, globalCause } = state.view;
-  const own =
-    coverage.globals !== ended.covered?.globals &&
-    globalCause?.kind === "hook" &&
-    globalCause.by === "afterAll";
-  const rounds = own ? ended.rounds + 1 : 0;
+  const { reload: ended } = state.view;
+  const hasWritten = ended.content !== undefined && ended.content !== ports.contentOf(state.tree.modules);
+  const rounds = hasWritten || changesGlobals(state.view) ? ended.rounds + 1 : 0;
   state.finishReload(rounds % MAX_ROUNDS);
   const ms = clock.now() - (ended.startedAt ?? clock.now());
   ports.recorder.reloaded(ms / 1000);
   ports.logger.info("Reload all modules ended", { cause: describeCause(task.cause), ms });
   if (rounds < MAX_ROUNDS) return Promise.resolve({ kind: "done" });
-  return Promise.resolve({
-    kind: "retry",
-    message: "Unstable: afterAll hooks change global values at every reload",
-  });
+  const what = hasWritten ? FILES_CHANGE : "afterAll hooks change global values";
+  return Promise.resolve(unstable(ports, what));
+}
+
+/** Whether afterAll hooks have changed global values. */
+function changesGlobals({ reload: { covered }, coverage, globalCause }: View): boolean {
+  const isOwn = globalCause?.kind === "hook" && globalCause.by === "afterAll";
+  return isOwn && coverage.globals !== covered?.globals;
 }
 
 function globalHooks(ports: Ports, binding: LifecycleName, group: Task["group"] & string): Task[] {

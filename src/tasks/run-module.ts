@@ -16,6 +16,7 @@ import type { Ports } from "./run-task.ts";
 import { HookFailure, executeHook, failureText } from "./execute-hook.ts";
 import { activate } from "./sources.ts";
 import { tellProblem } from "./load.ts";
+import { FilesUnusable, takeWritten, takeWrittenWithHooks } from "./written-files.ts";
 
 /** Why a run ends before its end. */
 export const SWITCHED_OFF = "the module was switched off";
@@ -23,8 +24,8 @@ export const SWITCHED_OFF = "the module was switched off";
 /** Values are missing that a hook may still fill in. */
 class IncompleteValues extends Error {}
 
-/** afterHelm hooks change values every time. */
-class UnstableValues extends Error {}
+/** Hooks of the module cause another run every time. */
+class Unstable extends Error {}
 
 /**
  * Module run: onStartup and Synchronization the first time, then beforeHelm, helm, afterHelm. After a failure, a
@@ -77,6 +78,7 @@ async function steps(run: ModuleRun): Promise<string | undefined> {
   if (record.run.phase !== "ready") await firstRun(run);
   await activateHooks(run);
   await run.hooks("beforeHelm");
+  await takeWritten(ports, name);
   run.takeValues();
   const outcome = await helmStep(run);
   const refused = outcome?.refused;
@@ -84,13 +86,17 @@ async function steps(run: ModuleRun): Promise<string | undefined> {
   run.complete();
   ports.recorder.released(name, outcome);
   if (refused !== undefined) return refused;
-  if (record.run.rounds >= MAX_ROUNDS) throw new UnstableValues("afterHelm hooks change values at every run");
+  if (record.run.rounds >= MAX_ROUNDS) {
+    const what = run.hasWritten ? "hooks change files of the module" : "afterHelm hooks change values";
+    throw new Unstable(`${what} at every run`);
+  }
   return undefined;
 }
 
 /** The first run since the module became enabled. */
 async function firstRun(run: ModuleRun): Promise<void> {
   const { state } = run.ports;
+  await takeWrittenWithHooks(run.ports, run.name);
   state.update(run.name, (record) => void (record.ranHere = true));
   state.updateRun(run.name, (before) => ({ ...before, phase: "onStartup" }));
   await run.hooks("onStartup");
@@ -170,6 +176,7 @@ function cancelled(run: ModuleRun, task: RunModuleTask): Outcome<Task> {
 }
 
 function fail(run: ModuleRun, error: unknown): Outcome<Task> {
+  if (error instanceof FilesUnusable) return unusable(run, error);
   const { ports, name, record } = run;
   ports.recorder.moduleRun(name, run.ms / 1000, true);
   if (error instanceof ForeignReleaseError) return foreign(run, error);
@@ -189,10 +196,22 @@ function foreign(run: ModuleRun, error: ForeignReleaseError): Outcome<Task> {
   return { kind: "done" };
 }
 
+/** What it found on disk is Invalid until files or configuration change, or the next converge checks what is missing. */
+function unusable(run: ModuleRun, { message, problem }: FilesUnusable): Outcome<Task> {
+  const { ports, name, record } = run;
+  run.break(message);
+  if (problem === undefined) return { kind: "done" };
+  // Broken files were reported when they were read.
+  if (problem !== record.module.problem && problem !== record.loadProblem)
+    tellProblem(ports, record.module, { enabled: true, problem });
+  ports.state.recordProblem(name, problem);
+  return { kind: "done" };
+}
+
 function reasonOf({ record }: ModuleRun, error: unknown): RetryReason {
   if (error instanceof HookFailure) return "HookFailed";
   if (error instanceof IncompleteValues) return "ValuesIncomplete";
-  if (error instanceof UnstableValues) return "Unstable";
+  if (error instanceof Unstable) return "Unstable";
   if (error instanceof ExistingObjectsError) return "ObjectsExist";
   return record.run.lastRun?.step === "helm" ? "HelmFailed" : "ApiFailed";
 }
@@ -216,6 +235,10 @@ export class ModuleRun {
   /** The only run of a module that is off is its removal. */
   readonly #isFor: "on" | "off";
   readonly #startedAt: number;
+  /** Of the module's files, where changed files are why it runs. */
+  readonly #content: string | undefined;
+  /** Hooks have changed files of the module: where files are watched, that causes another run. */
+  hasWritten = false;
 
   /** Begins: the state notes what the run takes into account. */
   constructor(ports: Ports, { record, activity, trigger }: Work, context: RunContext) {
@@ -225,6 +248,7 @@ export class ModuleRun {
     this.record = record;
     this.#isFor = activity === "deleting" ? "off" : "on";
     this.#startedAt = ports.clock.now();
+    this.#content = trigger.kind === "files" ? ports.contentOf([record.module]) : undefined;
     const basis = ports.state.basisOf(record);
     const { requestedToken: token, run: before } = record;
     this.isAsked = token !== undefined && token !== (before.attempted?.token ?? before.handled.token);
@@ -259,7 +283,9 @@ export class ModuleRun {
 
   /** All steps are done: what the run took into account is handled. */
   complete(): void {
-    this.#note("completed", this.ports.state.basisOf(this.record).values);
+    const { ports, record } = this;
+    this.hasWritten = this.#content !== undefined && this.#content !== ports.contentOf([record.module]);
+    this.#note("completed", ports.state.basisOf(record).values, this.hasWritten);
   }
 
   /** Milliseconds since the begin. */

@@ -1,7 +1,7 @@
 /** Runs tasks, one function for each kind, and says by which ports these reach other rooms. */
 
 import { describeTask, moduleOf } from "../model/index.ts";
-import type { Hook, HookTask, RunModuleTask, Task, Tree } from "../model/index.ts";
+import type { Hook, HookTask, Module, RunModuleTask, Task, Tree } from "../model/index.ts";
 import { turnsLeft } from "../plan/index.ts";
 import { Queues, type Outcome, type QueuesOptions, type RunContext } from "../queue/index.ts";
 import type { KubeBindings, Source } from "../bindings/index.ts";
@@ -23,7 +23,7 @@ import type { FollowedConfig } from "../triggers/index.ts";
 import { boot, reload } from "./reload.ts";
 import { deleteModule, purgeRelease } from "./delete-module.ts";
 import { ensureCrds } from "./discover.ts";
-import { readModules } from "./load.ts";
+import { readModules } from "./read-modules.ts";
 import { runHookTask } from "./execute-hook.ts";
 import { runModule } from "./run-module.ts";
 
@@ -210,4 +210,8 @@ export interface Ports {
    * `names`, files of these modules alone.
    */
   readonly readTree: (previous: Tree, names?: ReadonlySet<string>) => Promise<Tree>;
+  /** The tree with one module as it is on disk now; `previous` itself where nothing of it has changed. */
+  readonly rereadModule: (previous: Tree, name: string) => Promise<Tree>;
+  /** The digest of all files that modules consist of. */
+  readonly contentOf: (modules: readonly Module[]) => string;
 }

@@ -20,7 +20,7 @@ import type { Clock, Logger, Scope } from "../lib/index.ts";
 import { ProblemError, type Tree } from "../model/index.ts";
 import { DROP_REASONS, RunRing, Tracer, exportTo, note, type SpanExport } from "../trace/index.ts";
 import { LastingDir } from "../process/index.ts";
-import { ChartArchives, placesOf, readTree } from "../modules/index.ts";
+import { ChartArchives, placesOf, readTree, rereadModule } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
 import { scoped } from "../offline/index.ts";
 import { previewStart } from "../preview/index.ts";
@@ -86,6 +86,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     /** Reads modules and global hooks; at a start without a previous tree. */
     readTree: (previous?: Tree, names?: ReadonlySet<string>): Promise<Tree> =>
       readTree({ ...reads, previous, names }),
+    rereadModule: (previous: Tree, name: string): Promise<Tree> => rereadModule(reads, previous, name),
   };
 }
 

@@ -20,7 +20,7 @@ import {
 } from "../metrics/index.ts";
 import type { RecorderParts } from "../metrics/index.ts";
 import { moduleOf, type Task } from "../model/index.ts";
-import { placesOf } from "../modules/index.ts";
+import { contentOf, placesOf } from "../modules/index.ts";
 import { reportChildren } from "../process/index.ts";
 import { Engine } from "../plan/index.ts";
 import { RateLimits, type Queues } from "../queue/index.ts";
@@ -199,8 +199,7 @@ export class Rooms {
 
   /** Connects the ports of tasks to the rooms behind them. */
   #makePorts(): Ports {
-    const { clock, logger, tracer, settings, runs, readTree, filters, client, patchClient, discovery } =
-      this.#base;
+    const { clock, logger, tracer, settings, runs, filters, client, patchClient, discovery } = this.#base;
     const { retryMinMs, deleteBrake, moduleQueues } = settings;
     const checkFilter = (filter: string): Promise<unknown> => filters.compile(filter);
     return {
@@ -224,7 +223,9 @@ export class Rooms {
       applyObjects,
       patcher: { client: patchClient, discovery, filters, clock },
       serverVersion: (signal) => serverVersion(client, signal),
-      readTree,
+      readTree: this.#base.readTree,
+      rereadModule: this.#base.rereadModule,
+      contentOf,
     };
   }
 

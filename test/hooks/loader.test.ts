@@ -1,4 +1,4 @@
-import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { appendFile, chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -56,7 +56,7 @@ describe("asking for the configuration", () => {
     expect(await readFile(`${file.path}.seen`, "utf8")).toContain("|/ours|");
   });
 
-  test("the answer is kept while the signature stays, a failure is not", async () => {
+  test("the answer is kept while the content stays, a failure is not", async () => {
     const file = await hookFile(
       `echo x >> "$0.count"; [ $(wc -l < "$0.count") -gt 1 ] && echo 'onStartup: 3'`,
     );
@@ -66,8 +66,14 @@ describe("asking for the configuration", () => {
     expect(await subject.load(file, "m")).toMatchObject({ hooks: [{ id: "m:hook.sh", module: "m" }] });
     await subject.load(file, "m");
     expect(await asked()).toBe(2);
-    await subject.load({ ...file, signature: "2" }, "m");
-    expect(await asked()).toBe(3);
+    const same = await subject.load({ ...file, signature: "2" }, "m");
+    expect([await asked(), same]).toMatchObject([2, { hooks: [{ signature: file.signature }] }]);
+    await appendFile(file.path, "# changed\n");
+    const changed = await subject.load({ ...file, signature: "3" }, "m");
+    expect([await asked(), changed]).toMatchObject([3, { hooks: [{ signature: "3" }] }]);
+    await chmod(file.path, 0o700);
+    await subject.load({ ...file, signature: "4" }, "m");
+    expect(await asked()).toBe(4);
   });
 
   test("hooks of a module and global hooks may differ in what they bind to", async () => {

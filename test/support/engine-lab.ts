@@ -190,6 +190,7 @@ export class EngineLab {
   readonly #atWork = new Map<string, number>();
   #spin = { at: 0, lines: 0 };
   #modules: ModuleSpec[];
+  readonly #read = new WeakMap<ModuleSpec, Module>();
   #globalHooks: readonly HookSpec[];
   readonly #ports: Ports;
   readonly #runs = new Map<string, number>();
@@ -396,7 +397,7 @@ export class EngineLab {
 
   #tree(): Tree {
     const modules = this.#modules
-      .map((spec) => moduleOf(spec))
+      .map((spec) => this.#moduleOf(spec))
       .sort((a, b) => a.order - b.order || (a.name < b.name ? -1 : 1));
     return {
       modules,
@@ -413,6 +414,13 @@ export class EngineLab {
         ? { recheckAt: this.clock.now() + SECOND_LOOK_MS }
         : {}),
     };
+  }
+
+  /** What has not changed stays the same object, as when directories are read. */
+  #moduleOf(spec: ModuleSpec): Module {
+    const module = this.#read.get(spec) ?? moduleOf(spec);
+    this.#read.set(spec, module);
+    return module;
   }
 
   #hook(spec: HookSpec): Hook {
@@ -686,6 +694,16 @@ export class EngineLab {
       serverVersion: () => {
         const { serverVersion: version } = this;
         return version === undefined ? Promise.reject(new Error("no server")) : Promise.resolve(version);
+      },
+      rereadModule: (previous, name) => {
+        const fresh = this.#tree().modules.find((module) => module.name === name);
+        if (fresh === undefined || previous.modules.includes(fresh)) return Promise.resolve(previous);
+        const modules = previous.modules.map((module) => (module.name === name ? fresh : module));
+        return Promise.resolve({ ...this.#tree(), modules });
+      },
+      contentOf: (modules) => {
+        const specs = new Set(modules.map(({ name }) => name));
+        return JSON.stringify(this.#modules.filter(({ name }) => specs.has(name)));
       },
       readTree: (previous, names) => {
         this.onRead?.();
