@@ -20,4 +20,5 @@ export * from "./time/progress.ts";
 export { Quiet, Timers } from "./time/timers.ts";
 export * from "./scope.ts";
 export * from "./expressions/versions.ts";
+export * from "./yaml/yaml-error.ts";
 export * from "./yaml/yaml.ts";

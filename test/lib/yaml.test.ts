@@ -101,6 +101,77 @@ describe("parseYaml", () => {
     expect(failure(text).line).toBe(line);
   });
 
+  it.each<readonly [string, string, Json]>([
+    ["lines of a quoted text at the parent's column", "a:\n  q: '\n  .spec\n  '\n", { a: { q: " .spec " } }],
+    ["lines of a quoted text at column 1", "a:\n  q: '\n.spec\n'\n  b: 1\n", { a: { q: " .spec ", b: 1 } }],
+    ["lines of an item in quotes", '- "a\nb"\n- c', ["a b", "c"]],
+    ["lines of a map in braces at any column", "a: {b: 1,\nc: 2\n}", { a: { b: 1, c: 2 } }],
+    ["lines of a list in brackets at any column", "a:\n  - [1,\n2\n]\n  - 3", { a: [[1, 2], 3] }],
+    ["no comment inside quotes", 'a: "x\n# y"', { a: "x # y" }],
+    ["a tab that begins a line in quotes", 'a: "x\n\ty"', { a: "x y" }],
+    ["an escaped line break", 'a: "x\\\n  y"', { a: "xy" }],
+    ["a plain text that goes on deeper", "b: one\n two", { b: "one two" }],
+    ["an item that goes on in the next line", "- a\n - b", ["a - b"]],
+    ["a block without a final line break", "a: |\n  text", { a: "text" }],
+    ["a block that keeps line breaks and has none", "a: |+\n  text", { a: "text" }],
+    ["a folded block without a final line break", "a: >\n  text\n  more", { a: "text more" }],
+    ["a block with a final line break", "a: |\n  text\n", { a: "text\n" }],
+    ["a broken second document", "a: 1\n---\nb: [", { a: 1 }],
+    ["broken text behind the end of a document", "a: 1\n...\n[", { a: 1 }],
+    ["a second map behind the first", '{"a":1}{"b":[', { a: 1 }],
+    ["a key that is less indented than the first", " a: 1\nb: 2", { a: 1 }],
+    ["a comma behind the last item", "[a, b,]", ["a", "b"]],
+    ["a comma behind the last pair", "{a: 1,}", { a: 1 }],
+    ["a byte order mark", "\uFEFFa: 1", { a: 1 }],
+    ["a version", "%YAML 1.1\n---\na: 1", { a: 1 }],
+    ["a tag directive", "%TAG !e! tag:yaml.org,2002:\n---\na: !e!str 1", { a: "1" }],
+    ["a tab behind a colon", "a:\t1", { a: 1 }],
+    ["a list at the column of its key", "a:\n- b\n- c\nd: 1", { a: ["b", "c"], d: 1 }],
+    ["an apostrophe behind a backslash", 'a: "x\\\'y"', { a: "x'y" }],
+    ["a colon behind a key in quotes, without a blank", '{"a":b}', { a: "b" }],
+    ["a colon in a plain text", "{a:b: c}", { "a:b": "c" }],
+    ["a separator line of Unicode in quotes", 'a: "x\u2028y"', { a: "x\u2028y" }],
+    ["an anchor before a tag", "a: &x !!str 1\nb: *x", { a: "1", b: "1" }],
+  ])("reads %s as Go does", (_, text, value) => {
+    expect(read(text)).toEqual(value);
+  });
+
+  it.each([
+    ["a document marker in quotes", 'a: "b\n--- c"', 2],
+    ["the end of a document in quotes", "a: 'b\n...\n'", 2],
+    ["a list that only has a comma", "[,]", 1],
+    ["a plain text that goes on at its key's column", "b: one\ntwo", 2],
+    ["an escaped slash", '"x\\/y"', 1],
+    ["an unknown escape sequence", '"\\q"', 1],
+    ["half an escape sequence", 'a: 1\nb: "\\u12"', 2],
+    ["text behind a quoted one", 'a: "x"y', 1],
+    ["a list behind a key", "a: - b", 1],
+    ["a list that does not end", "a:\n  [x", 2],
+    ["a quote that does not end", "a: 'x\nb: 1\n", 3],
+    ["a less indented line of a block", "a: |\n    x\n  y", 3],
+    ["less indentation within a list", "a:\n  - b\n - c", 3],
+    ["less indentation within a map", "a:\n  b: 1\n c: 1", 3],
+    ["a key of two lines", '"a\nb": 1', 2],
+    ["a key without a colon", "a: 1\nb\nc: 2", 3],
+    ["a control character", "a: 1\nb: x\u0007", 2],
+    ["a tag that nobody declared", "a: !e!x b", 1],
+    ["a type that the text has not", "a: 1\nb: !!int 1.5", 2],
+    ["another version of YAML", "%YAML 2.0\n---\na: 1", 1],
+  ])("refuses %s as Go does, in its line", (_, text, line) => {
+    expect(failure(text).line).toBe(line);
+  });
+
+  it("warns of text that belongs to no document", () => {
+    const { warnings } = parseYaml('{"a": 1}\n{"b": 2}', "test.yaml");
+    expect(warnings).toEqual(["test.yaml: line 2: the document ends before this line; the rest is ignored"]);
+    expect(parseYaml("a: 1\n---\nb: 2\n", "test.yaml").warnings).toEqual([]);
+  });
+
+  it("does not repeat what a text contains that is read as an alias or a tag", () => {
+    for (const text of ["a: *s3cret", "a: *s3cret!", "a: !s3cret!x", "a: !s3cr\u00e9t", '"s3cret'])
+      expect(failure(text).message).not.toContain("s3cr");
+  });
+
   it("takes the last of duplicate keys and warns with both lines", () => {
     const { value, warnings } = parseYaml("a: 1\nb:\n  c: 1\n  c: 2\na: 3", "test.yaml");
     expect(value).toEqual({ a: 3, b: { c: 2 } });
