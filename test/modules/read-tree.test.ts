@@ -282,11 +282,11 @@ describe("reload", () => {
 });
 
 test("global schemas that cannot be used: every problem is told, and those of the last read stay", async () => {
-  await put("global/openapi/config-values.yaml", "properties: {a: {type: strng}, b: {$ref: '#/x'}}\n");
+  await put("global/openapi/config-values.yaml", "properties: {a: {minLength: '3'}, b: {$ref: '#/x'}}\n");
   const first = await read();
   expect(first.problems.map(({ file, key }) => [file, key])).toEqual(
     expect.arrayContaining([
-      [join(root, "global/openapi/config-values.yaml"), "/properties/a/type"],
+      [join(root, "global/openapi/config-values.yaml"), "/properties/a/minLength"],
       [join(root, "global/openapi/config-values.yaml"), "/properties/b"],
     ]),
   );

@@ -592,7 +592,7 @@ describe("what runs of hooks leave", () => {
   });
 
   it("a values patch is judged together with those that are stored", async () => {
-    const valuesSchema = "type: object\nmaxProperties: 2\n";
+    const valuesSchema = "type: object\nmaxProperties: 2\nadditionalProperties: true\n";
     const act = (_: unknown, run: number): HookAct => ({ values: patch(`/one/v${run}`, 1) });
     const lab = await started([one({ valuesSchema, hooks: [hook("h", { schedules: [{}], act })] })]);
     for (let n = 0; n < 3; n++) {

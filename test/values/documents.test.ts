@@ -160,8 +160,12 @@ describe("validation", () => {
     expect(judge({ project: "myProject" })).toEqual(["/ minProperties", "/clusterName required"]);
   });
 
-  it("accepts a valid one, with anything in discovery", () => {
-    expect(judge({ project: "p", clusterName: "c", discovery: { any: { thing: 1 } } })).toEqual([]);
+  it("accepts a valid one, with nothing undeclared in discovery", () => {
+    expect(judge({ project: "p", clusterName: "c", discovery: {} })).toEqual([]);
+    const discovery = { any: { thing: 1 } };
+    expect(judge({ project: "p", clusterName: "c", discovery })).toEqual([
+      "/discovery/any additionalProperties",
+    ]);
   });
 
   it("refuses the printed patch (of which the document means {})", () => {

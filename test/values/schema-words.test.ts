@@ -195,10 +195,6 @@ describe("problems of schemas", () => {
         },
       ],
     ],
-    [
-      "{x-extend: {schema: config-values.yaml}}",
-      [{ file, key: "/x-extend", message: "only values.yaml may extend" }],
-    ],
     ["{$ref: '#/x'}", [{ file, key: "/", message: '$ref "#/x" points to nothing' }]],
     ["{$ref: '#x'}", [{ file, key: "/", message: '$ref "#x" points to nothing' }]],
     ["{$ref: '#'}", [{ file, key: "/", message: '$ref "#" leads back to itself' }]],
@@ -208,14 +204,7 @@ describe("problems of schemas", () => {
     ],
     [
       "{patternProperties: {'(': {pattern: '['}}}",
-      [
-        { file, key: "/", message: expect.stringMatching(/^pattern "\(" cannot be used: /) },
-        {
-          file,
-          key: "/patternProperties/(",
-          message: expect.stringMatching(/^pattern "\[" cannot be used: /),
-        },
-      ],
+      [{ file, key: "/", message: expect.stringMatching(/^pattern "\(" cannot be used: /) }],
     ],
     [
       "{$ref: '#/definitions/x', definitions: {x: {properties: {x: {$ref: '#/definitions/x', default: {}}}}}}",
@@ -233,7 +222,7 @@ describe("problems of schemas", () => {
   ])("%s", (text, wanted) => expect(problems(text)).toEqual(wanted));
 
   it("are at most 50 of the words themselves", () => {
-    const many = Array.from({ length: 60 }, (_, index) => `p${index}: {type: nope}`).join(", ");
+    const many = Array.from({ length: 60 }, (_, index) => `p${index}: {minLength: nope}`).join(", ");
     expect(problems(`{properties: {${many}}}`)).toHaveLength(50);
   });
 

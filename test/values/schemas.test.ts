@@ -40,7 +40,18 @@ describe("levels that say nothing about other properties", () => {
       { x1: 1, b: 1 },
       ["/b additionalProperties"],
     ],
-    ["stay open without properties", "{type: object}", { b: 1 }, []],
+    ["are closed without properties", "{type: object}", { b: 1 }, ["/b additionalProperties"]],
+    ["are closed with nothing that means anything", "{a: 1}", { b: 1 }, ["/b additionalProperties"]],
+    ["are closed where null is allowed", "{type: [object, 'null']}", { b: 1 }, ["/b additionalProperties"]],
+    ["stay open without a type", "{properties: {a: {}}}", { a: { b: 1 } }, []],
+    ["stay open where branches say more", "{type: object, oneOf: [{required: [b]}]}", { b: 1 }, []],
+    ["stay open in a file without keys", "{}", { b: 1 }, []],
+    [
+      "stay open where unknown fields are preserved",
+      "{type: object, x-kubernetes-preserve-unknown-fields: true}",
+      { b: 1 },
+      [],
+    ],
     ["stay open when they say so", "{properties: {a: {}}, additionalProperties: true}", { b: 1 }, []],
     [
       "follow their own schema",
@@ -208,17 +219,26 @@ properties: {a: {type: integer}, b: {type: integer}}
   });
 
   it.each([
-    ["names another file", "{}", "{x-extend: {schema: other.yaml}}"],
-    ["leaves the directory", "{}", "{x-extend: {schema: ../../n/openapi/config-values.yaml}}"],
-    ["names a missing file", undefined, "{x-extend: {schema: config-values.yaml}}"],
-    ["names nothing", "{}", "{x-extend: {}}"],
-    ["is a text", "{}", "{x-extend: config-values.yaml}"],
-  ])("that %s is a problem with file and path", (_, configText, valuesText) => {
-    expect(problemsOf(configText, valuesText)).toMatch(/^\/m\/openapi\/values.yaml: \/x-extend: /);
+    ["another file", "{x-extend: {schema: other.yaml}}"],
+    ["a file elsewhere", "{x-extend: {schema: ../../n/openapi/config-values.yaml}}"],
+    ["nothing", "{x-extend: {}}"],
+    ["a text", "{x-extend: config-values.yaml}"],
+  ])("extends config-values.yaml also where it names %s, with a warning", (_, text) => {
+    const both = schemas("{properties: {a: {type: integer}}}", text);
+    expect(paths(both.validateValues({ a: "x", b: 1 }))).toEqual(["/a type", "/b additionalProperties"]);
+    expect(both.warnings).toEqual([
+      "/m/openapi/values.yaml: /x-extend: it always extends config-values.yaml; write schema: config-values.yaml",
+    ]);
   });
 
-  it("has no place in config-values.yaml", () => {
-    expect(problemsOf("{x-extend: {schema: config-values.yaml}}")).toContain(CONFIG);
+  it("means nothing without config-values.yaml, and in it", () => {
+    const text = "{x-extend: {schema: config-values.yaml}, properties: {a: {}}}";
+    const alone = schemas(undefined, text);
+    expect(paths(alone.validateValues({ a: 1, b: 1 }))).toEqual(["/b additionalProperties"]);
+    expect(alone.warnings).toEqual([expect.stringContaining("config-values.yaml does not exist beside it")]);
+    const inConfig = schemas(text);
+    expect(paths(inConfig.validateConfig({ a: 1, b: 1 }))).toEqual(["/b additionalProperties"]);
+    expect(inConfig.warnings).toEqual([expect.stringContaining(`${CONFIG}: /x-extend: only values.yaml`)]);
   });
 });
 
@@ -356,11 +376,63 @@ properties: {tree: {$ref: "#/definitions/node"}}`;
   });
 });
 
+describe("what Go's schemas may say", () => {
+  it.each<[string, string, Json, string[], RegExp]>([
+    ["a misspelt type refuses each value", "{type: bool}", true, ["/a unusableType"], /unknown type "bool"/],
+    ["and null", "{type: bool}", null, ["/a unusableType"], /unknown type "bool"/],
+    ["but not null where that is allowed", "{type: bool, nullable: true}", null, [], /unknown type "bool"/],
+    ["nor in a list of types", "{type: [bool, 'null']}", null, [], /unknown type "bool"/],
+    ["of several types the known ones count", "{type: [strng, integer]}", 1, [], /unknown type "strng"/],
+    ["and only they", "{type: [strng, integer]}", "x", ["/a type"], /unknown type "strng"/],
+    ["items that are a text check nothing", "{items: strings}", [1], [], /items must be a schema/],
+    [
+      "items of a misspelt type are refused",
+      "{items: {type: strings}}",
+      [1],
+      ["/a/0 unusableType"],
+      /strings/,
+    ],
+    ["a list without items is not", "{items: {type: strings}}", [], [], /strings/],
+    ["const is not evaluated", "{const: 1}", 2, [], /"const" is not evaluated/],
+    ["if and then are not", "{if: {}, then: {type: string}}", 2, [], /"if" is not evaluated/],
+    [
+      "a pattern that is none refuses each text",
+      "{pattern: '(['}",
+      "x",
+      ["/a unusablePattern"],
+      /pattern "\(\["/,
+    ],
+    ["as does one that Go does not know", "{pattern: '(?=x)'}", "x", ["/a unusablePattern"], /pattern/],
+    ["but nothing else", "{pattern: '(?=x)'}", 1, [], /pattern/],
+    ["y without quotes is the word true", "{type: string, enum: [y, x]}", "true", [], /quote y, n/],
+  ])("%s", (_, ...[schema, value, wanted, warning]) => {
+    const compiled = config(`{properties: {a: ${schema}}}`);
+    expect(paths(compiled.validateConfig({ a: value }))).toEqual(wanted);
+    expect(compiled.warnings[0]).toMatch(/^\/m\/openapi\/config-values.yaml: \/properties\/a/);
+    expect(compiled.warnings[0]).toMatch(warning);
+    expect(compiled.validateConfig({})).toEqual([]);
+  });
+
+  it("a refused value is told from its schema", () => {
+    const compiled = config("{properties: {a: {type: bool}, b: {pattern: '('}}}");
+    expect(compiled.validateConfig({ a: "s3cret", b: "s3cret" }).map(({ message }) => message)).toEqual([
+      'cannot be set: the schema asks for the unknown type "bool"',
+      expect.stringMatching(/^cannot be set: pattern "\(" cannot be used: .* in the schema$/),
+    ]);
+  });
+
+  it("x-required-for-helm and examples are no faults", () => {
+    expect(config("{properties: {a: {examples: {x: 1}, x-nullable: true}}}").warnings).toEqual([]);
+  });
+});
+
 describe("broken schemas", () => {
   it.each<[string, string, RegExp]>([
     ["no YAML", "a: b: c", /config-values.yaml: line 1, column 5: not valid YAML/],
     ["a list", "- a", /must be a map/],
-    ["an unknown type", "{properties: {a: {type: strng}}}", /\/properties\/a\/type/],
+    ["a number as a text", "{properties: {a: {minLength: '3'}}}", /\/properties\/a\/minLength: must be/],
+    ["an enum as a text", "{properties: {a: {enum: x}}}", /\/properties\/a\/enum: must be array/],
+    ["required as a text", "{required: a}", /\/required: must be array/],
     ["required as a flag", "{properties: {a: {required: true}}}", /\/properties\/a\/required: must be array/],
     ["properties as a list", "{properties: [a]}", /\/properties: must be object/],
     [
@@ -384,8 +456,6 @@ describe("broken schemas", () => {
       "{$ref: '#/definitions/a', definitions: {a: {allOf: [{$ref: '#/definitions/b'}]}, b: {$ref: '#/definitions/a'}}}",
       /leads back to itself/,
     ],
-    ["a broken pattern", "{properties: {a: {pattern: '(['}}}", /\/properties\/a: pattern/],
-    ["a pattern Go does not know", "{properties: {a: {pattern: '^(?!x)'}}}", /invalid/],
     ["a broken name pattern", "{patternProperties: {'(': {}}}", /pattern/],
     [
       "defaults without end",

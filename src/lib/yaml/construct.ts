@@ -9,7 +9,7 @@ import { YamlError } from "./yaml-error.ts";
 const MAX_MERGED_KEYS = 100_000;
 
 /** A key that its map has already. Both lines count from 1. */
-export interface DuplicateKey {
+interface DuplicateKey {
   readonly key: string;
   readonly line: number;
   readonly firstLine: number;

@@ -1,9 +1,9 @@
 /** Turns OpenAPI schemas into those that are compiled, and finds what is wrong in them (docs/VALUES.md, "Schemas"). */
 
-import { oneLine, pointerOf } from "../../lib/index.ts";
+import { pointerOf } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
-import { compilePattern } from "./pattern.ts";
 import { allSchemas, mapSchemas, subSchemas, targetOf } from "./schema-tree.ts";
+import { patternFault } from "./tolerance.ts";
 import { knowsFormat } from "./validator.ts";
 
 const EXTENDED_MAPS = ["definitions", "properties", "patternProperties"];
@@ -45,8 +45,11 @@ function union(...lists: readonly (Json | undefined)[]): Json[] {
 export function toJsonSchema(schema: JsonObject): JsonObject {
   const open = openPointers(schema);
   return mapSchemas(schema, (each, pointer) => {
+    const isClosed = !open.has(pointer) && isObjectLevel(each, pointer);
     const translated = translate(each);
-    return open.has(pointer) ? translated : closed(translated);
+    return isClosed && translated["additionalProperties"] === undefined
+      ? { ...translated, additionalProperties: false }
+      : translated;
   });
 }
 
@@ -86,11 +89,16 @@ function withNull(schema: JsonObject): JsonObject {
   return result;
 }
 
-function closed(schema: JsonObject): JsonObject {
-  const declares = schema["properties"] !== undefined || schema["patternProperties"] !== undefined;
-  return declares && schema["additionalProperties"] === undefined
-    ? { ...schema, additionalProperties: false }
-    : schema;
+const BRANCHES = ["$ref", "allOf", "anyOf", "oneOf"];
+
+/** A level whose schema names the keys of an object, or could and does not: the others are forbidden. */
+function isObjectLevel(schema: JsonObject, pointer: string): boolean {
+  if (schema["properties"] !== undefined || schema["patternProperties"] !== undefined) return true;
+  if (schema["x-kubernetes-preserve-unknown-fields"] === true) return false;
+  const { type } = schema;
+  const isObject = type === "object" || (Array.isArray(type) && type.includes("object"));
+  const isTop = pointer === "" && type === undefined && Object.keys(schema).length > 0;
+  return (isObject || isTop) && !BRANCHES.some((word) => schema[word] !== undefined);
 }
 
 /**
@@ -130,7 +138,10 @@ export function checkSchema(root: JsonObject, file: string): Problem[] {
       });
     };
     checkRef(root, schema, report);
-    for (const pattern of patternsIn(schema)) checkPattern(pattern, report);
+    for (const pattern of Object.keys(objectOf(schema["patternProperties"]))) {
+      const fault = patternFault(pattern);
+      if (fault !== undefined) report(fault);
+    }
   }
   return problems;
 }
@@ -153,20 +164,6 @@ function isEndless(root: JsonObject, schema: JsonObject, above: readonly JsonObj
   const target = targetOf(root, schema);
   if (target !== undefined && isEndless(root, target, path)) return true;
   return subSchemas(schema).some((sub) => sub.relation === "same" && isEndless(root, sub.schema, path));
-}
-
-function patternsIn(schema: JsonObject): string[] {
-  const { pattern, patternProperties } = schema;
-  const named = Object.keys(objectOf(patternProperties));
-  return typeof pattern === "string" ? [pattern, ...named] : named;
-}
-
-function checkPattern(pattern: string, report: Report): void {
-  try {
-    compilePattern(pattern);
-  } catch (error) {
-    report(`pattern ${JSON.stringify(pattern)} cannot be used: ${oneLine(error, 200)}`);
-  }
 }
 
 const KEYWORDS = new Set(

@@ -9,6 +9,7 @@ import { compilePattern } from "./pattern.ts";
 import { checkSchema, schemaWarnings, extend, forHelm, toJsonSchema } from "./schema-document.ts";
 import { secretPathsOf } from "./secret-paths.ts";
 import { sameValue } from "./schema-tree.ts";
+import { tolerate } from "./tolerance.ts";
 import { metaProblems, validatorOf, type Validator, type Violation } from "./validator.ts";
 
 /** The compiled schemas of `global` or of a module. Where there is no file, everything is valid. */
@@ -81,8 +82,7 @@ const NO_SIDE: Side = {
 
 function compile(files: SchemaFiles): Schemas {
   const source = read(files.config);
-  if (source?.document["x-extend"] !== undefined) throw extendProblem(source, "only values.yaml may extend");
-  const config = sideOf(source);
+  const config = sideOf(withoutExtend(source));
   const values = sideOf(extended(read(files.values), source));
   const documents = [config.document, values.document].filter((each) => each !== undefined);
   return {
@@ -112,21 +112,32 @@ function read(source: SchemaFile | undefined): Source | undefined {
   return { file: source.file, document: value, warnings };
 }
 
+function withoutExtend(config: Source | undefined): Source | undefined {
+  if (config?.document["x-extend"] === undefined) return config;
+  return withWarning(config, "only values.yaml extends another schema, so it means nothing");
+}
+
+/** Whatever `x-extend` names, it is the schema of the ConfigMap; without one it means nothing. */
 function extended(values: Source | undefined, config: Source | undefined): Source | undefined {
   const wish = values?.document["x-extend"];
   if (values === undefined || wish === undefined) return values;
-  if (objectOf(wish)["schema"] !== EXTENDS) throw extendProblem(values, `schema must be ${EXTENDS}`);
-  if (config === undefined) throw extendProblem(values, `${EXTENDS} does not exist beside it`);
-  return { ...values, document: extend(values.document, config.document) };
+  if (config === undefined)
+    return withWarning(values, `${EXTENDS} does not exist beside it, so it means nothing`);
+  const extendedValues = { ...values, document: extend(values.document, config.document) };
+  const isUsual = objectOf(wish)["schema"] === EXTENDS;
+  return isUsual
+    ? extendedValues
+    : withWarning(extendedValues, `it always extends ${EXTENDS}; write schema: ${EXTENDS}`);
 }
 
-function extendProblem({ file }: Source, message: string): ProblemError {
-  return new ProblemError([{ file, key: "/x-extend", message }]);
+function withWarning(source: Source, text: string): Source {
+  return { ...source, warnings: [...source.warnings, `${source.file}: /x-extend: ${text}`] };
 }
 
 function sideOf(source: Source | undefined): Side {
   if (source === undefined) return NO_SIDE;
-  const { document, file } = source;
+  const { file } = source;
+  const { document, warnings } = tolerate(source.document, file);
   const schema = toJsonSchema(document);
   const problems = [...metaProblems(schema, file), ...checkSchema(schema, file)];
   if (problems.length > 0) throw new ProblemError(problems);
@@ -135,7 +146,7 @@ function sideOf(source: Source | undefined): Side {
     schema,
     fill: checkedFiller(schema, file),
     validate: validatorOf(schema),
-    warnings: [...source.warnings, ...schemaWarnings(document, file)],
+    warnings: [...source.warnings, ...warnings, ...schemaWarnings(source.document, file)],
   };
 }
 

@@ -1,12 +1,14 @@
 /** Validates values against schemas, with ajv what it alone can and the rest quickly. */
 
-import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
+import { Ajv, type ErrorObject, type FuncKeywordDefinition } from "ajv";
+import type { SchemaValidateFunction, ValidateFunction } from "ajv";
 import * as ajvFormats from "ajv-formats";
 
 import { Memo, parseDuration, pointerOf } from "../../lib/index.ts";
 import { isJsonObject, member, textOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
 import { allSchemas } from "./schema-tree.ts";
+import { refusalOf, UNUSABLE_PATTERN, UNUSABLE_TYPE } from "./tolerance.ts";
 
 /** Checks a value; results are kept for as long as the value exists. */
 export type Validator = (value: Json) => readonly Violation[];
@@ -119,9 +121,25 @@ function newAjv(): Ajv {
   });
   ajvFormats.default.default(made, { mode: "fast", keywords: false });
   made.addFormat("duration", (text: string) => parseDuration(text) !== undefined || ISO_DURATION.test(text));
+  made.addKeyword(refusal(UNUSABLE_TYPE, (value, { allowsNull }) => !allowsNull || value !== null));
+  made.addKeyword(refusal(UNUSABLE_PATTERN, (value) => typeof value === "string"));
   made.addFormat("cidr", CIDR);
   made.addFormat("mac", MAC);
   return made;
+}
+
+/** A keyword that refuses the values for which `refuses` is true, with the message that the schema has. */
+function refusal(
+  keyword: string,
+  refuses: (value: unknown, terms: ReturnType<typeof refusalOf>) => boolean,
+): FuncKeywordDefinition {
+  const validate: SchemaValidateFunction = (schema: unknown, value: unknown) => {
+    const terms = refusalOf(schema);
+    const isRefused = refuses(value, terms);
+    if (isRefused) validate.errors = [{ keyword, message: terms.message, params: {} }];
+    return !isRefused;
+  };
+  return { keyword, validate, errors: true };
 }
 
 const ISO_DURATION = /^P(?!$)(?:\d+Y)?(?:\d+M)?(?:\d+W)?(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+S)?)?$/;

@@ -1,0 +1,116 @@
+/**
+ * What Go's schemas accept and JSON Schema does not (docs/VALUES.md, "What a schema may say"): such a schema is used,
+ * it says no more than it says there, and a warning names file and key.
+ */
+
+import { oneLine } from "../../lib/index.ts";
+import { isJsonObject, textOf, type Json, type JsonObject } from "../../model/index.ts";
+import { compilePattern } from "./pattern.ts";
+import { mapSchemas } from "./schema-tree.ts";
+
+/** Refuses every value, null only where `allowsNull` is not set; `message` is the reason. */
+export const UNUSABLE_TYPE = "unusableType";
+/** Refuses every string; `message` is the reason. */
+export const UNUSABLE_PATTERN = "unusablePattern";
+
+/** A schema that can be compiled, and what was passed over in it. */
+export interface Tolerated {
+  readonly document: JsonObject;
+  readonly warnings: readonly string[];
+}
+
+type Report = (message: string) => void;
+type Step = (schema: JsonObject, report: Report) => JsonObject;
+
+const STEPS: readonly Step[] = [
+  withoutUnread,
+  withKnownTypes,
+  withUsableItems,
+  withUsablePattern,
+  withTextEnum,
+];
+
+/** `document` as Go reads it. `file` is named in warnings. */
+export function tolerate(document: JsonObject, file: string): Tolerated {
+  const warnings: string[] = [];
+  const tolerated = mapSchemas(document, (schema, pointer) => {
+    const report: Report = (message) =>
+      warnings.push(`${file}: ${pointer === "" ? "/" : pointer}: ${message}`);
+    return STEPS.reduce((each, step) => step(each, report), schema);
+  });
+  return { document: tolerated, warnings };
+}
+
+/** Keywords of JSON Schema that OpenAPI does not have. */
+const UNREAD = ["const", "if", "then", "else", "contains", "propertyNames"];
+
+function withoutUnread(schema: JsonObject, report: Report): JsonObject {
+  const { examples: _examples, ...rest } = schema;
+  const unread = UNREAD.filter((word) => rest[word] !== undefined);
+  for (const word of unread) {
+    report(`"${word}" is not evaluated`);
+    delete rest[word];
+  }
+  return rest;
+}
+
+const TYPES = new Set<Json>(["array", "boolean", "integer", "null", "number", "object", "string"]);
+
+function withKnownTypes(schema: JsonObject, report: Report): JsonObject {
+  const { type, ...rest } = schema;
+  const types = Array.isArray(type) ? type : [type ?? null];
+  const unknown = types.filter((each) => typeof each === "string" && !TYPES.has(each));
+  if (type === undefined || unknown.length === 0) return schema;
+  const known = types.filter((each) => !unknown.includes(each));
+  const names = unknown.map((each) => JSON.stringify(each)).join(", ");
+  const allowed = [...TYPES].map(String).join(", ");
+  report(`unknown type ${names}: no value has it; write one of ${allowed}`);
+  if (known.some((each) => each !== "null")) return { ...rest, type: known };
+  const allowsNull = known.length > 0 || schema["nullable"] === true;
+  const message = `cannot be set: the schema asks for the unknown type ${names}`;
+  return { ...rest, [UNUSABLE_TYPE]: { message, allowsNull } };
+}
+
+function withUsableItems(schema: JsonObject, report: Report): JsonObject {
+  const { items, ...rest } = schema;
+  if (items === undefined || typeof items === "boolean" || typeof items === "object") return schema;
+  report("items must be a schema: the items are not checked");
+  return rest;
+}
+
+function withUsablePattern(schema: JsonObject, report: Report): JsonObject {
+  const { pattern, ...rest } = schema;
+  if (typeof pattern !== "string") return schema;
+  const fault = patternFault(pattern);
+  if (fault === undefined) return schema;
+  report(`${fault}: no text matches it`);
+  return { ...rest, [UNUSABLE_PATTERN]: { message: `cannot be set: ${fault} in the schema` } };
+}
+
+/** Why a pattern cannot be used; undefined where it can. */
+export function patternFault(pattern: string): string | undefined {
+  try {
+    compilePattern(pattern);
+    return undefined;
+  } catch (error) {
+    return `pattern ${JSON.stringify(pattern)} cannot be used: ${oneLine(error, 200)}`;
+  }
+}
+
+/** `enum: [y, n]` without quotes are booleans in YAML; of a text they are the words `true` and `false`. */
+function withTextEnum(schema: JsonObject, report: Report): JsonObject {
+  const { type, enum: values } = schema;
+  if (type !== "string" || !Array.isArray(values)) return schema;
+  const texts = values.map((each) => (typeof each === "boolean" ? String(each) : each));
+  if (texts.every((each, index) => each === values[index])) return schema;
+  report(
+    "enum has true or false without quotes: the words true and false are allowed; quote y, n, yes, no, on, off",
+  );
+  return { ...schema, enum: texts };
+}
+
+/** What a schema that must refuse says of it. */
+export function refusalOf(schema: unknown): { readonly message: string; readonly allowsNull: boolean } {
+  const said = isJsonObject(schema as Json) ? (schema as JsonObject) : {};
+  return { message: textOf(said["message"]) ?? "is not valid", allowsNull: said["allowsNull"] === true };
+}
