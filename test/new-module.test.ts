@@ -47,6 +47,7 @@ const SCHEMA = {
       required: ["default"],
     },
     strict: { properties: { a: {} }, additionalProperties: false },
+    labels: { type: "object" },
   },
 };
 
@@ -218,7 +219,7 @@ describe("new module", () => {
     expect(schemas.configDefaults({})).toEqual({});
     const broken = (values: object): string[] =>
       schemas.validateConfig(values as never).map(({ path }) => path);
-    expect(broken({ more: 1, image: { tag: "x" } })).toEqual([]);
+    expect(broken({ more: 1, image: { tag: "x" }, labels: { a: "b" } })).toEqual([]);
     expect(broken({ replicas: -1, image: { default: 1 }, strict: { b: 1 } })).toEqual([
       "/replicas",
       "/image/default",
@@ -226,12 +227,19 @@ describe("new module", () => {
     ]);
   });
 
-  it("says that a schema cannot be used beforehand, and leaves it to helm", async () => {
-    const schema = { $defs: { n: { $id: "name.json" } }, properties: { name: { $ref: "name.json" } } };
+  it.each<[string, number, object]>([
+    [
+      "a reference elsewhere",
+      0,
+      { $defs: { n: { $id: "name.json" } }, properties: { name: { $ref: "name.json" } } },
+    ],
+    // Helm knows it as little.
+    ["a pattern of JavaScript", 1, { properties: { name: { pattern: "^(?!x)" } } }],
+  ])("leaves a schema with %s to helm, and says so", async (_, wanted, schema) => {
     putFiles(join(root, "src"), { ...CHART, "values.schema.json": JSON.stringify(schema) });
     const { code, text } = await make("web-app", "--chart", join(root, "src"));
     expect([code, text]).toEqual([
-      0,
+      wanted,
       expect.stringContaining("note: the chart's values.schema.json cannot be used"),
     ]);
     expect(existsSync(join(root, "modules/010-web-app/openapi"))).toBe(false);

@@ -146,9 +146,9 @@ export function schemaOfChart(chartDir: string): string | undefined {
   try {
     const schema = parseJson(readFileSync(file, "utf8"));
     if (!isJsonObject(schema)) return undefined;
-    const text = toYaml(loosened(schema));
-    compileSchemas({ config: { file, text } });
-    return text;
+    const text = toYaml({ additionalProperties: true, ...loosened(schema) });
+    const { hasUnusableKeys } = compileSchemas({ config: { file, text } });
+    return hasUnusableKeys ? undefined : text;
   } catch (error) {
     if (error instanceof ProblemError || error instanceof SyntaxError) return undefined;
     throw error;
@@ -156,7 +156,9 @@ export function schemaOfChart(chartDir: string): string | undefined {
 }
 
 function loosened(schema: JsonObject): JsonObject {
-  const open = schema["properties"] !== undefined || schema["patternProperties"] !== undefined;
+  const { properties, patternProperties, type } = schema;
+  const isObject = type === "object" || (Array.isArray(type) && type.includes("object"));
+  const open = isObject || properties !== undefined || patternProperties !== undefined;
   const result: JsonObject = open ? { additionalProperties: true } : {};
   for (const [word, value = null] of Object.entries(schema))
     if (!LEFT_OUT.has(word)) result[word] = NAMED.has(word) ? each(value) : inside(value);

@@ -9,7 +9,7 @@ import { compilePattern } from "./pattern.ts";
 import { checkSchema, schemaWarnings, extend, forHelm, toJsonSchema } from "./schema-document.ts";
 import { secretPathsOf } from "./secret-paths.ts";
 import { sameValue } from "./schema-tree.ts";
-import { tolerate } from "./tolerance.ts";
+import { hasUnusableKeys, tolerate } from "./tolerance.ts";
 import { metaProblems, validatorOf, type Validator, type Violation } from "./validator.ts";
 
 /** The compiled schemas of `global` or of a module. Where there is no file, everything is valid. */
@@ -29,6 +29,8 @@ export interface Schemas {
   /** JSON pointers within the section of values never to be shown; `*` stands for any member or item. */
   readonly secretPaths: ReadonlySet<string>;
   readonly warnings: readonly string[];
+  /** Some key can have no value, or no text: its type is misspelt, or its pattern cannot be compiled. */
+  readonly hasUnusableKeys: boolean;
 }
 
 const EXTENDS = "config-values.yaml";
@@ -95,6 +97,7 @@ function compile(files: SchemaFiles): Schemas {
     validateHelm: helmValidator(values),
     secretPaths: new Set(documents.flatMap(secretPathsOf)),
     warnings: [...config.warnings, ...values.warnings],
+    hasUnusableKeys: documents.some(hasUnusableKeys),
   };
 }
 

@@ -6,7 +6,7 @@
 import { oneLine } from "../../lib/index.ts";
 import { isJsonObject, textOf, type Json, type JsonObject } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
-import { mapSchemas } from "./schema-tree.ts";
+import { allSchemas, mapSchemas } from "./schema-tree.ts";
 
 /** Refuses every value, null only where `allowsNull` is not set; `message` is the reason. */
 export const UNUSABLE_TYPE = "unusableType";
@@ -107,6 +107,13 @@ function withTextEnum(schema: JsonObject, report: Report): JsonObject {
     "enum has true or false without quotes: the words true and false are allowed; quote y, n, yes, no, on, off",
   );
   return { ...schema, enum: texts };
+}
+
+/** Whether a tolerated document refuses what no schema should: every value of a key, or every text. */
+export function hasUnusableKeys(document: JsonObject): boolean {
+  return [...allSchemas(document)].some(
+    ([, schema]) => schema[UNUSABLE_TYPE] !== undefined || schema[UNUSABLE_PATTERN] !== undefined,
+  );
 }
 
 /** What a schema that must refuse says of it. */
