@@ -4,7 +4,7 @@
  */
 
 import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../model/index.ts";
-import { allowsFailure, collapseGroups, hookTask } from "../bindings/index.ts";
+import { FirstListError, allowsFailure, collapseGroups, hookTask } from "../bindings/index.ts";
 import { orAborted } from "../lib/index.ts";
 import type { WaitUntil } from "../queue/index.ts";
 import type { Ports } from "./run-task.ts";
@@ -31,9 +31,18 @@ export async function activate(ports: Ports, hooks: readonly Hook[], run: SyncRu
   note(ports, hooks, true);
 }
 
-/** Opens the watches of hooks for their snapshots alone: no events, no Synchronization. */
+/**
+ * Opens the watches of hooks for their snapshots alone: no events, no Synchronization. An object that a filter fails for
+ * is left out: it must not keep a module from being removed.
+ */
 export async function openSnapshots(ports: Ports, hooks: readonly Hook[]): Promise<void> {
-  for (const hook of hooks) await ports.watches.enable(hook);
+  for (const hook of hooks) {
+    try {
+      await ports.watches.enable(hook);
+    } catch (error) {
+      if (!(error instanceof FirstListError)) throw error;
+    }
+  }
 }
 
 /** Stops the schedules of hooks; their snapshots stay, for those that still run while their module is removed. */

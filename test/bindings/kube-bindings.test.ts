@@ -286,6 +286,72 @@ describe("events", () => {
   });
 });
 
+describe("a filter that fails", () => {
+  /** Fails for objects whose colour is bad. */
+  const picky = (lines: LoggedLine[] = []) => {
+    const evaluate = (object: { [key: string]: unknown }): Json => {
+      const { color: is } = object["data"] as { color: string };
+      if (is === "bad") throw new FilterError("runtime", "a text has no fields");
+      return is;
+    };
+    const filters = {
+      compile: (text: string) => Promise.resolve({ text, namesManagedFields: false, evaluate }),
+    };
+    return bindingsLab({ filters, logger: keepLog(lines) });
+  };
+
+  it("for a new object makes its next change Modified, also after a new list", async () => {
+    const { bindings, serve, take } = picky();
+    const of = hookOf("h", [binding({ jqFilter: "f" })]);
+    const ready = bindings.enable(of);
+    const watch = await serve(10, []);
+    await ready;
+    bindings.unlock(of);
+    watch.send(added(color("a", 11, "bad")), added(color("b", 12, "bad")), added(color("c", 13, "red")));
+    await settle();
+    expect(take()).toEqual(["h Added ns/c"]);
+    watch.send(modified(color("a", 14, "blue")), modified(color("c", 15, "bad")));
+    await settle();
+    expect(take()).toEqual(["h Modified ns/a"]);
+    expect(bindings.snapshots(of).get("maps")).toMatchObject([
+      { filterResult: "blue" },
+      { filterResult: "red" },
+    ]);
+    watch.send(removed(color("b", 16, "bad")), removed(color("c", 17, "bad")));
+    await settle();
+    expect(take()).toEqual(["h Deleted ns/c"]);
+    watch.send(added(color("b", 18, "blue")));
+    await settle();
+    expect(take()).toEqual(["h Added ns/b"]);
+    expect(bindings.snapshots(of).get("maps")).toMatchObject([
+      { filterResult: "blue" },
+      { filterResult: "blue" },
+    ]);
+  });
+
+  it("in the first list keeps the binding from starting; the next try lists again", async () => {
+    const lines: LoggedLine[] = [];
+    const { bindings, serve } = picky(lines);
+    const of = hookOf("h", [binding({ jqFilter: "f" })]);
+    const first = bindings.enable(of).catch(String);
+    const watch = await serve(10, [color("a", 1, "red"), color("b", 2, "bad")]);
+    expect(await first).toBe(
+      "Error: hook h: binding maps: jqFilter failed for ConfigMap ns/b: a text has no fields",
+    );
+    expect(lines.filter(([level]) => level === "error").map(([, text]) => text)).toEqual([
+      "jqFilter failed, the binding cannot start",
+    ]);
+    const second = bindings.enable(of);
+    await serve(11, [color("a", 1, "red"), color("b", 11, "blue")]);
+    await second;
+    expect(watch.request.signal?.aborted).toBe(true);
+    expect(bindings.snapshots(of).get("maps")).toMatchObject([
+      { filterResult: "red" },
+      { filterResult: "blue" },
+    ]);
+  });
+});
+
 describe("kinds", () => {
   const widget = hookOf("h", [binding({ kind: "Widget" })]);
   const WIDGETS = { ...CONFIG_MAPS, group: "x.io", kind: "Widget", plural: "widgets" };

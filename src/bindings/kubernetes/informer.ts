@@ -48,6 +48,8 @@ export class Informer {
   readonly #late: boolean;
   /** By `namespace/name`. */
   readonly #store = new Map<string, KeptObject>();
+  /** Objects that nothing is kept of, since the filter failed for each version so far. */
+  readonly #unfiltered = new Set<string>();
   /** Objects that a list which began again has not shown yet. */
   #stale = new Set<string>();
   #subscription: Subscription | undefined;
@@ -69,7 +71,7 @@ export class Informer {
   open(hub: WatchHub, spec: WatchSpec): void {
     this.#subscription = hub.subscribe(spec, {
       rank: this.#owner.rank,
-      begin: () => void (this.#stale = new Set(this.#store.keys())),
+      begin: () => void (this.#stale = new Set([...this.#store.keys(), ...this.#unfiltered])),
       object: (object) => this.#take(object),
       applied: (object) => this.#take(object),
       deleted: (object, complete) => this.#drop(object, complete),
@@ -90,6 +92,7 @@ export class Informer {
   clear(): void {
     for (const { text } of this.#store.values()) this.#owner.shared.release(text);
     this.#store.clear();
+    this.#unfiltered.clear();
   }
 
   #listed(): void {
@@ -111,15 +114,19 @@ export class Informer {
       if (this.#closed) return;
       const key = objectKey(object);
       this.#stale.delete(key);
-      if (outcome.error !== undefined) return onFilterError(key, outcome.error);
-      const kept = keep(this.#owner, object, outcome);
       const before = this.#store.get(key);
+      if (outcome.error !== undefined) {
+        if (before === undefined) this.#unfiltered.add(key);
+        return onFilterError(key, outcome.error);
+      }
+      const kept = keep(this.#owner, object, outcome);
+      // The event that reported the object was dropped: this one reports a change, as in the Go operator.
+      const isNew = before === undefined && !this.#unfiltered.delete(key);
       this.#store.set(key, kept);
       shared.release(before?.text);
       onStore();
       if (!news || before?.checksum === kept.checksum) return;
-      const watchEvent = before === undefined ? "Added" : "Modified";
-      onChange({ watchEvent, key, item: kept.item, heardAt });
+      onChange({ watchEvent: isNew ? "Added" : "Modified", key, item: kept.item, heardAt });
     });
   }
 
@@ -142,6 +149,7 @@ export class Informer {
   #forget(key: string): SnapshotItem | undefined {
     const kept = this.#store.get(key);
     this.#store.delete(key);
+    this.#unfiltered.delete(key);
     this.#owner.shared.release(kept?.text);
     this.#owner.onStore();
     return kept?.item;

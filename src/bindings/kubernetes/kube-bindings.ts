@@ -2,7 +2,7 @@
 
 import type { Filter } from "../../filter/index.ts";
 import { ApiError, KindFinder, type Discovery, type WatchHub } from "../../kube/index.ts";
-import { DepthError, oneLine, type Clock, type LogFields, type Logger } from "../../lib/index.ts";
+import { DepthError, oneLine, type Clock, type Logger } from "../../lib/index.ts";
 import type { Hook, JsonObject, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
 import type { Snapshots } from "../kind.ts";
 import { offerHook, type HookQueues } from "../kinds.ts";
@@ -37,6 +37,14 @@ interface Watched {
   readonly resolveEnabled: () => void;
   isEnabled: boolean;
   trouble: string | undefined;
+  /** Why the first list cannot be used: the filter failed for an object of it. */
+  failure: string | undefined;
+}
+
+/** The name of an object; the namespace is empty where it has none. */
+interface ObjectPlace {
+  readonly namespace: string;
+  readonly name: string;
 }
 
 /** The watches of one hook, from `enable` to `disable`. */
@@ -45,6 +53,12 @@ interface WatchedHook {
   /** By binding id, in the order of the configuration. */
   readonly bindings: Map<string, Watched>;
 }
+
+/**
+ * The filter failed for an object of the first list: a Synchronization without that object would have the hook remove
+ * what belongs to it.
+ */
+export class FirstListError extends Error {}
 
 /**
  * The kubernetes bindings of all enabled hooks: snapshots and events. Events of a binding wait from `enable` to
@@ -67,9 +81,10 @@ export class KubeBindings {
 
   /**
    * Opens the watches of a hook; resolves when each binding is either listed or in `waiting`. A hook that is enabled
-   * already is left as it is.
+   * already is left as it is. Rejects with FirstListError; the next call lists again.
    */
   async enable(hook: Hook): Promise<void> {
+    if (this.#failureOf(hook) !== undefined) this.#end(hook.id);
     if (!this.#hooks.has(hook.id)) {
       const bindings = new Map<string, Watched>();
       this.#hooks.set(hook.id, { generation: ++this.#generation, bindings });
@@ -77,6 +92,12 @@ export class KubeBindings {
         bindings.set(binding.id, this.#start(hook, binding));
     }
     await Promise.all(this.#of(hook.id).map(({ enabled }) => enabled));
+    const failure = this.#failureOf(hook);
+    if (failure !== undefined) throw new FirstListError(failure);
+  }
+
+  #failureOf({ id }: Hook): string | undefined {
+    return this.#of(id).find(({ failure }) => failure !== undefined)?.failure;
   }
 
   /** A number that differs each time the hook's watches are started anew; undefined while it has none. */
@@ -173,7 +194,7 @@ export class KubeBindings {
       emit: (event) => offerHook(queues, hook, { type: "event", binding, event }),
       onReady: () => this.#ready(watched),
       onTrouble: (error) => this.#troubled(watched, error),
-      onFilterError: (place, error) => this.#filterFailed({ ...namesOf(monitor), ...place }, error),
+      onFilterError: (place, error) => this.#filterFailed(watched, place, error),
       times: times?.(hook, binding),
     });
     const resolveEnabled = (): void => {
@@ -181,7 +202,15 @@ export class KubeBindings {
       resolve();
     };
     const stop = new AbortController();
-    const watched: Watched = { monitor, stop, enabled, resolveEnabled, isEnabled: false, trouble: undefined };
+    const watched: Watched = {
+      monitor,
+      stop,
+      enabled,
+      resolveEnabled,
+      isEnabled: false,
+      trouble: undefined,
+      failure: undefined,
+    };
     void this.#open(watched);
     return watched;
   }
@@ -227,9 +256,16 @@ export class KubeBindings {
     onTrouble?.(hook, binding, message);
   }
 
-  #filterFailed(fields: LogFields, error: unknown): void {
-    const what = error instanceof DepthError ? "An object cannot be shown" : "jqFilter failed";
-    this.#options.logger.error(`${what}, the change is left out`, { ...fields, error: oneLine(error) });
+  #filterFailed(watched: Watched, place: ObjectPlace, error: unknown): void {
+    const isDeep = error instanceof DepthError;
+    const { hook, binding } = watched.monitor;
+    const isFirst = !watched.isEnabled && !isDeep;
+    const name = [place.namespace, place.name].filter(Boolean).join("/");
+    if (isFirst)
+      watched.failure ??= `hook ${hook.name}: binding ${binding.name}: jqFilter failed for ${binding.kind} ${name}: ${oneLine(error)}`;
+    const what = isDeep ? "An object cannot be shown" : "jqFilter failed";
+    const message = `${what}, ${isFirst ? "the binding cannot start" : "the change is left out"}`;
+    this.#options.logger.error(message, { ...namesOf(watched.monitor), ...place, error: oneLine(error) });
   }
 
   #of(hookId: string): readonly Watched[] {
