@@ -6,6 +6,7 @@ import { Failures, Scope, createLogger, formatDuration, logSink, oneLine, system
 import type { Logger, Timer } from "./lib/index.ts";
 import { ProblemError, describeProblem } from "./model/index.ts";
 import { ScratchError } from "./process/index.ts";
+import type { StopRequest } from "./stop-signals.ts";
 import { Operator } from "./wiring/operator.ts";
 
 const REFUSED = 1;
@@ -17,18 +18,22 @@ const LAST_RESORT_MS = 15_000;
  * Runs the operator until it is told to stop or loses its lease (exit code 0), or refuses to start (exit code 1, one
  * line for each problem). An uncaught error stops it in order (exit code 1).
  */
-export async function operate({ settings, warnings }: ParsedSettings, env: Environment): Promise<number> {
+export async function operate(
+  { settings, warnings }: ParsedSettings,
+  env: Environment,
+  request: StopRequest,
+): Promise<number> {
   const logger = createLogger(logSink(settings));
   for (const warning of warnings) logger.warn(warning);
   const scope = new Scope();
-  const stop = new AbortController();
+  const { stop } = request;
   let operator: Operator | undefined;
-  const end = watchSignals(stop, (signal) => {
+  request.onSignal((signal) => {
     const mayTake = formatDuration(settings.shutdownTimeoutMs);
     logger.info("Asked to stop", { signal, ...operator?.owed(), mayTake });
     tellEnd(logger);
   });
-  scope.add(end);
+  scope.add(() => request.end());
   const uncaught = watchUncaught(stop, {
     tell: (error) => (operator?.failures ?? new Failures(logger)).report("uncaught", error),
     mayTakeMs: settings.shutdownTimeoutMs + LAST_RESORT_MS,
@@ -70,20 +75,6 @@ function report(error: unknown, write: (line: string) => void): void {
   if (error instanceof ScratchError) return write(oneLine(error));
   if (!(error instanceof ProblemError)) throw error;
   for (const problem of error.problems) write(describeProblem(problem));
-}
-
-/** The first signal asks to stop, the second one ends the process at once. */
-function watchSignals(stop: AbortController, tell: (signal: string) => void): () => void {
-  const signals = ["SIGTERM", "SIGINT"] as const;
-  const handle = (signal: NodeJS.Signals): void => {
-    if (stop.signal.aborted) process.exit(1);
-    tell(signal);
-    stop.abort(new Error("asked to stop"));
-  };
-  for (const signal of signals) process.on(signal, handle);
-  return () => {
-    for (const signal of signals) process.off(signal, handle);
-  };
 }
 
 /**

@@ -16,6 +16,7 @@ const ROOT_FILES: Readonly<Record<string, readonly string[]>> = {
   "child-environment.ts": ["config.ts"],
   "settings.ts": ["wiring", "config.ts", "child-environment.ts", "commands"],
   "config.ts": ["offline", "wiring", "commands", "run-operator.ts"],
+  "stop-signals.ts": ["commands", "run-operator.ts"],
   "run-operator.ts": ["commands"],
   "main.ts": [],
 };

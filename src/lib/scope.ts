@@ -9,6 +9,7 @@ type Release = () => void | Promise<void>;
 export class Scope {
   #releases: Release[] = [];
   #closed: Promise<void> | undefined;
+  #isOver = false;
 
   /** Takes over something that is closed at the end; returns it. */
   own<T extends { close(): void | Promise<void> }>(acquired: T): T {
@@ -16,9 +17,10 @@ export class Scope {
     return acquired;
   }
 
-  /** Registers the release of something just acquired. */
+  /** Registers the release of something just acquired; what is acquired after the end is released at once. */
   add(release: Release): void {
-    this.#releases.push(release);
+    if (this.#isOver) void Promise.resolve(release()).catch(() => {});
+    else this.#releases.push(release);
   }
 
   /** Runs all releases; a second call returns the first one's promise. */
@@ -29,14 +31,14 @@ export class Scope {
 
   async #run(): Promise<void> {
     const errors: unknown[] = [];
-    for (const release of this.#releases.reverse()) {
+    for (let release = this.#releases.pop(); release !== undefined; release = this.#releases.pop()) {
       try {
         await release();
       } catch (error) {
         errors.push(error);
       }
     }
-    this.#releases = [];
+    this.#isOver = true;
     if (errors.length > 0) throw errors[0];
   }
 }

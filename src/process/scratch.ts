@@ -6,7 +6,7 @@ import { mkdir, mkdtemp, open, readdir, readFile, rename, rm, rmdir, unlink } fr
 import { dirname, join } from "node:path";
 
 import { faultOfOwnDir, oneLine, type Clock } from "../lib/index.ts";
-import { endStrays } from "./children.ts";
+import { endStrays, type StrayOptions } from "./children.ts";
 
 /** What can be written to a file; iterables are written piece by piece, each waited for. */
 export type ScratchData =
@@ -88,6 +88,12 @@ export class Scratch {
     await endStrays((environment) => environment.some(isTheirs), { clock, graceMs: GRACE_MS });
     const removed = await Promise.all(dirs.map(tryRemove));
     return removed.filter(Boolean).length;
+  }
+
+  /** Ends all processes that still have one of this process's directories in their environment. */
+  static async endOwn(tmpDir: string, options: StrayOptions): Promise<void> {
+    const isOwn = (each: string): boolean => each.includes(`${tmpDir}/`) && each.includes(OWN);
+    await endStrays((environment) => environment.some(isOwn), options);
   }
 
   path(name: string): string {
@@ -238,7 +244,7 @@ async function makeDirs(dir: string): Promise<void> {
 /** The name of a directory of this process, but for its random end. */
 function ownName(prefix: string): string {
   const safe = prefix.replaceAll(/[^A-Za-z0-9_-]+/g, "-").slice(0, 100);
-  return `${safe}.${process.pid}-${ownStart}.`;
+  return `${safe}${OWN}`;
 }
 
 async function isStale(name: string): Promise<boolean> {
@@ -263,7 +269,8 @@ function startIn(stat: string): string {
   return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "0";
 }
 
-const ownStart = ownStartTime();
+/** Part of the names of all directories of this process. */
+const OWN = `.${process.pid}-${ownStartTime()}.`;
 
 function ownStartTime(): string {
   try {

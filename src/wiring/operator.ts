@@ -4,7 +4,7 @@ import { LEASE_GRACE_MS, type Environment } from "../config.ts";
 import { applyOwnCrds } from "../helm/index.ts";
 import { RedactionKey, firstContact, redactionSecretName, watchRights } from "../kube/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
-import { Scratch, endChildren, startsAsMeant, useTempDir } from "../process/index.ts";
+import { Scratch, endChildren, startOnlyWhile, startsAsMeant, useTempDir } from "../process/index.ts";
 import type { Settings } from "../settings.ts";
 import { ProblemError, type Problem } from "../model/index.ts";
 import { tellTree } from "../modules/index.ts";
@@ -57,6 +57,14 @@ export class Operator {
    */
   async run(): Promise<void> {
     const { signal } = this.#options.stop;
+    const starting = this.#start(signal);
+    // What a start has begun may go on for a while; it fails when everything is closed.
+    starting.catch(() => {});
+    await Promise.race([starting, aborted(signal)]);
+    await aborted(signal);
+  }
+
+  async #start(signal: AbortSignal): Promise<void> {
     const { client, clock, logger, settings, namespace } = this.#base;
     await useTempDir(settings.tmpDir);
     await Scratch.cleanStale(settings.tmpDir, clock);
@@ -65,18 +73,15 @@ export class Operator {
     const rooms = this.#build();
     await rooms.adapters.open();
     await this.#prepare(rooms);
-    await this.#begin(rooms);
-    await new Promise<void>((resolve) => {
-      if (signal.aborted) resolve();
-      signal.addEventListener("abort", () => resolve(), { once: true });
-    });
+    signal.throwIfAborted();
+    await this.#begin(rooms, signal);
   }
 
   /** Stops: no new triggers, running work may end within the time-out, then status and lease. */
   async stop(): Promise<void> {
     this.#rooms?.engine.stop();
     await this.#rooms?.queues.stop(this.#graceMs);
-    await endChildren(CHILDREN_GRACE_MS);
+    await this.#endChildren();
     await this.#rooms?.adapters.flush(this.#rooms.leadership.leads);
     await this.#rooms?.leadership.release();
   }
@@ -110,7 +115,7 @@ export class Operator {
     ]);
   }
 
-  async #begin(rooms: Rooms): Promise<void> {
+  async #begin(rooms: Rooms, signal: AbortSignal): Promise<void> {
     const { state, ports, config, adapters } = rooms;
     adapters.mirror();
     try {
@@ -121,6 +126,7 @@ export class Operator {
       throw error;
     }
     await config.watch();
+    signal.throwIfAborted();
     rooms.follow();
     state.record({ boot: "waiting" });
   }
@@ -130,8 +136,23 @@ export class Operator {
     this.#base.logger.error("The lease is lost; stopping", { reason });
     this.#graceMs = 0;
     this.#options.stop.abort(new Error("lost the lease"));
-    void endChildren(CHILDREN_GRACE_MS);
+    void this.#endChildren();
   }
+
+  /** Ends all children, what hooks have left in the background among them; from then on none is started. */
+  async #endChildren(): Promise<void> {
+    const { settings, clock } = this.#base;
+    startOnlyWhile(() => false);
+    const graceMs = CHILDREN_GRACE_MS;
+    await Promise.all([endChildren(graceMs), Scratch.endOwn(settings.tmpDir, { clock, graceMs })]);
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
 }
 
 /**

@@ -103,6 +103,19 @@ test("what dead processes left is removed, what belongs to the living stays", as
   expect(await Scratch.cleanStale(join(root, "missing"), systemClock)).toBe(0);
 });
 
+test("what a hook left in the background is ended with its operator, what another process started is not", async () => {
+  const scratch = await Scratch.open(root, "hook-a");
+  const env = { PATH: process.env["PATH"], VALUES_PATH: scratch.path("values.json") };
+  const background = spawn("sleep", ["60"], { env, stdio: "ignore" });
+  const others = { ...env, VALUES_PATH: join(root, "hook-a.4194305-77.AbCdEf", "values.json") };
+  const stranger = spawn("sleep", ["60"], { env: others, stdio: "ignore" });
+  const ended = once(background, "exit");
+  await Scratch.endOwn(root, { clock: systemClock, graceMs: 3000 });
+  expect(await ended).toEqual([null, "SIGTERM"]);
+  expect(stranger.exitCode ?? stranger.signalCode).toBe(null);
+  stranger.kill("SIGKILL");
+});
+
 test("children that outlived their operator are ended before their files go", async () => {
   const dir = join(root, "hook-b.4194305-77.AbCdEf");
   await mkdir(dir);

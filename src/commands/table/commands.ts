@@ -2,6 +2,7 @@
 
 import { UsageError } from "../../config.ts";
 import { createLogger, logSink } from "../../lib/index.ts";
+import { stopOnSignals } from "../../stop-signals.ts";
 import { VERSION } from "../../version.ts";
 import { ASKING, OUTPUT, WATCH } from "./asking.ts";
 import { OFFLINE } from "./offline.ts";
@@ -30,10 +31,11 @@ const RUNNING: readonly Row[] = [
     example: "start --namespace addon-operator --modules-dir modules",
     run: async ({ settings }, { env }) => {
       const parsed = settings(env);
+      const request = stopOnSignals();
       // Loaded only now, so that the log shows early where a slow start spends its time.
       createLogger(logSink(parsed.settings)).info("Starting", { version: VERSION });
       const { operate } = await import("../../run-operator.ts");
-      return operate(parsed, env);
+      return operate(parsed, env, request);
     },
   },
   {
