@@ -94,6 +94,8 @@ export interface Reconciler extends LookTools {
   readonly capabilities: Capabilities;
   readonly managedBy: string;
   readonly tmpDir: string;
+  /** Unpacks a chart again where its directory was emptied from outside. */
+  readonly restoreChart?: ((chartDir: string) => Promise<void>) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly adopt: AdoptPolicy;
@@ -134,6 +136,7 @@ export async function examine(
   const { module } = request;
   const release = tools.store.get(module.name);
   const origin = release === undefined ? undefined : await originToWorkOn(tools, release);
+  await tools.restoreChart?.(module.chartDir);
   const chart = withValueTemplates(tools.charts.read(module), request.values);
   const { namespace, capabilities } = tools;
   const values = objectOf(JSON.parse(request.values));

@@ -203,6 +203,7 @@ async function ensureOf(ports: Ports, name: string): Promise<void> {
     const record = ports.state.module(name);
     if (record === undefined) return;
     const { module, withCrds } = record;
+    await ports.restoreChart(module.chartDir);
     await ports.releases.ensureCrds(crdRequest(ports.state.values, record), {
       tell(progress) {
         ports.logger.info("Work on CRDs goes on", { module: name, progress });

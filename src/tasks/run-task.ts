@@ -190,6 +190,8 @@ export interface Ports {
   readonly recorder: Recorder;
   /** With what hooks and scripts run. */
   readonly runs: RunSettings;
+  /** To be called before files of a chart are read: temp directories, where archives are unpacked, are cleaned. */
+  readonly restoreChart: (chartDir: string) => Promise<void>;
   readonly runHook: typeof runHook;
   readonly runScript: typeof runEnabledScript;
   readonly loader: Pick<HookLoader, "load">;

@@ -80,6 +80,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     hub,
     filters,
     namespace,
+    restoreChart: (chartDir: string): Promise<void> => archives.restore(chartDir),
     /** Where hooks write to; undefined = into the ConfigMap itself. */
     overlay: overlayOf(settings),
     runs: { ...settings, env, prepare },

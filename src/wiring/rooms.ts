@@ -217,6 +217,7 @@ export class Rooms {
       recorder: makeRecorder(this.#told),
       hookMetrics: this.#hookMetrics,
       runs,
+      restoreChart: this.#base.restoreChart,
       runHook,
       runScript: runEnabledScript,
       loader: new HookLoader({ ...runs, moduleQueues, checkFilter }),

@@ -127,6 +127,22 @@ describe("a chart in a place of its own", () => {
     expect(existsSync(fourth.modules[0]?.chartDir ?? "")).toBe(false);
   });
 
+  it("is unpacked again before a run where a cleaner took one file of it, or the whole temp directory", async () => {
+    const on = await directories();
+    await on.put("m/5-x/addon.yaml", "chart: {path: public.tgz}\n");
+    await chart(on, "src/public");
+    pack(on, "m/5-x/public.tgz", ["public"]);
+    const { modules } = await on.read();
+    const { chartDir = "", crdFiles = [] } = modules[0] ?? {};
+    for (const gone of [crdFiles[0] ?? "", on.at("tmp")]) {
+      rmSync(gone, { recursive: true });
+      await on.archives.restore(chartDir);
+      expect([chartDir, ...crdFiles].filter((each) => !existsSync(each))).toEqual([]);
+    }
+    await on.archives.restore(on.at("src/public"));
+    await on.archives.close();
+  });
+
   it.each(["directory", "archive"])(
     "another digest of a %s is refused, and its own is told",
     async (form) => {

@@ -662,6 +662,7 @@ export class EngineLab {
       patcher: {} as Ports["patcher"],
       applyObjects: async (_, operations) => this.#acts.get(operations)?.objects?.(),
       hookMetrics: { apply: (operations) => this.#acts.get(operations)?.metrics?.() },
+      restoreChart: () => Promise.resolve(),
       runScript: ({ module, values }) => {
         const spec = this.#modules.find((each) => each.name === module);
         const { enabledModules } = (

@@ -103,6 +103,7 @@ async function runsOf(words: string): Promise<Run[]> {
       snapshots: () => ({ get: () => [], objects: () => [] }),
       unlock: (_: Hook, ids: readonly string[]) => void unlocked.push(...ids),
     },
+    restoreChart: () => Promise.resolve(),
     releases: { ensureCrds: () => Promise.resolve() },
     recorder: { hookRun: () => {} },
     applyObjects: () => Promise.resolve(),

@@ -32,6 +32,8 @@ export interface ReleasesOptions extends Omit<HelmOptions, "server">, ObservedOp
   readonly discovery: Pick<Discovery, "resolve">;
   /** `--on-failure`. */
   readonly onFailure?: OnFailure;
+  /** Unpacks a chart again where its directory was emptied from outside. */
+  readonly restoreChart?: (chartDir: string) => Promise<void>;
   /** Called when CRDs were applied. */
   readonly onCrds?: () => void;
 }

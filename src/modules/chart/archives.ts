@@ -2,8 +2,8 @@
 
 import { createHash } from "node:crypto";
 import { constants, existsSync } from "node:fs";
-import { mkdir, open, rename, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
 import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
 
@@ -28,11 +28,23 @@ export interface Unpacked {
   readonly digest: string;
 }
 
+interface Contents {
+  readonly file: string;
+  readonly files: readonly string[];
+}
+
+async function filesIn(dir: string): Promise<string[]> {
+  const entries = await readdir(dir, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile());
+  return files.map((entry) => relative(dir, join(entry.parentPath, entry.name)));
+}
+
 /** Chart archives, unpacked by digest into one private directory, which goes with `close`. */
 export class ChartArchives {
   readonly #tmpDir: string;
   #scratch: Promise<Scratch> | undefined;
-  readonly #dirs = new Set<string>();
+  /** What each directory was unpacked from, and the files that belong there. */
+  readonly #dirs = new Map<string, Contents>();
 
   constructor(tmpDir: string) {
     this.#tmpDir = tmpDir;
@@ -52,13 +64,24 @@ export class ChartArchives {
       await rm(dir, { recursive: true, force: true });
       await unpackInto(dir, file, bytes);
     }
-    this.#dirs.add(dir);
+    if (!this.#dirs.has(dir)) this.#dirs.set(dir, { file, files: await filesIn(dir) });
     return { dir, digest: `sha256:${hash}` };
+  }
+
+  /**
+   * Unpacks an archive again whose directory was emptied from outside, also in part: temp directories are cleaned.
+   * Other directories are left alone. Throws as `unpack`.
+   */
+  async restore(dir: string): Promise<void> {
+    const contents = this.#dirs.get(dir);
+    if (contents === undefined || contents.files.every((each) => existsSync(join(dir, each)))) return;
+    await rm(dir, { recursive: true, force: true });
+    await this.unpack(contents.file);
   }
 
   /** Removes all but `dirs`. */
   async keep(dirs: ReadonlySet<string>): Promise<void> {
-    const old = [...this.#dirs].filter((dir) => !dirs.has(dir));
+    const old = [...this.#dirs.keys()].filter((dir) => !dirs.has(dir));
     for (const dir of old) this.#dirs.delete(dir);
     await Promise.all(old.map((dir) => rm(dir, { recursive: true, force: true })));
   }
@@ -88,7 +111,7 @@ async function unpackInto(dir: string, file: string, packed: Buffer): Promise<vo
     const { Parser, Unpack } = await import("tar");
     await ended(new Parser({ strict: true, onReadEntry: checker() }), bytes);
     await rm(part, { recursive: true, force: true });
-    await mkdir(part, { mode: 0o700 });
+    for (const each of [dirname(part), part]) await mkdir(each, { recursive: true, mode: 0o700 });
     await ended(
       new Unpack({ cwd: part, strip: 1, strict: true, noMtime: true, onReadEntry: makePrivate }),
       bytes,
