@@ -16,10 +16,23 @@ export interface SchemaFile {
   readonly text: string;
 }
 
+/** A file that a schema refers to. */
+export interface SchemaReference {
+  /** The absolute path as the reference names it. */
+  readonly file: string;
+  /** Undefined where it cannot be used, for the reason in `fault`. */
+  readonly text?: string;
+  readonly fault?: string;
+  /** Changes when the file does; empty where there is none. */
+  readonly signature: string;
+}
+
 /** The schema files of `global` or of a module. */
 export interface SchemaFiles {
   readonly config?: SchemaFile;
   readonly values?: SchemaFile;
+  /** The files that these refer to, directly or not. */
+  readonly references?: readonly SchemaReference[];
 }
 
 /** What one `values.yaml` says about a module: its section and its `<camel>Enabled` flag. */

@@ -28,6 +28,7 @@ export { compact, parsePatch, parsePatches } from "./patch/hook-patches.ts";
 export type { JudgedPatches, PatchRules } from "./patch/hook-patches.ts";
 export { fillerOf } from "./schema/defaults.ts";
 export { structuralSchema } from "./schema/schema-document.ts";
+export { referencedFiles } from "./schema/references.ts";
 export { compileSchemas, type Schemas } from "./schema/schemas.ts";
 export { validatorOf, violationId, type Violation } from "./schema/validator.ts";
 export { mustBeMap, parseCommonValues, parseDocument, parseMap, parseModuleValues } from "./static-values.ts";

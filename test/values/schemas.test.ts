@@ -448,7 +448,7 @@ describe("broken schemas", () => {
     [
       "a reference to another file",
       "{properties: {a: {$ref: 'values.yaml#/definitions/x'}}}",
-      /leaves the file/,
+      /\/properties\/a: \$ref to \/m\/openapi\/values.yaml: the file was not read/,
     ],
     ["a reference to itself", "{properties: {a: {$ref: '#/properties/a'}}}", /leads back to itself/],
     [

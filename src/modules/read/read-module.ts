@@ -13,6 +13,7 @@ import { addonFileIn } from "../chart/addon-file.ts";
 import { fileProblem, isSettled, missingValues, readText, stat, type Found } from "./files.ts";
 import { hookFilesOf, idleHooks, listedPaths, listModule } from "./listing.ts";
 import { ownCrds, SCHEMA_FILES, type Listing } from "./listing.ts";
+import { areReferencesSame, readReferences } from "./references.ts";
 import { confirmGone, missedSince, type Reading, type RememberedModule } from "./reading.ts";
 
 /**
@@ -75,6 +76,7 @@ function holdOver(reading: Reading, before: RememberedModule, what: readonly str
 function isSame(before: RememberedModule, listing: Listing, source: ModuleSource): boolean {
   const sameCommon = before.module.common === source.common;
   const { settled, fingerprint, module } = before;
+  if (!areReferencesSame(module.schemas)) return false;
   // What was unpacked lies among temporary files, which somebody may have cleared away.
   return settled && fingerprint === listing.fingerprint && sameCommon && existsSync(module.chartDir);
 }
@@ -124,7 +126,7 @@ async function readModule(source: ModuleSource, listing: Listing): Promise<Modul
   const { chart: _chart, problem: _problem, warnings = [], deprecations = [], ...terms } = listing.addonFile;
   const script = listing.files.get("enabled");
   const own = attempt(NO_VALUES, () => readOwnValues(source, listing));
-  const schemas = attempt({}, () => readSchemas(listing.files));
+  const schemas = attempt({}, () => readSchemas(dir, listing.files));
   const chart = await findChartOf(source, listing, faults);
   const isCrd = crdFilter(source.crdFilters);
   faults.push(...(await celFaults(source, listing)), ...lostCrds(listing, isCrd));
@@ -177,15 +179,20 @@ async function unreadableModule(source: ModuleSource, error: unknown): Promise<M
   };
 }
 
-/** Reads the OpenAPI schemas among `files`; their content is checked where they are compiled. */
-export function readSchemas(files: ReadonlyMap<string, Found>): SchemaFiles {
+/**
+ * Reads the OpenAPI schemas among `files` of `dir`, and the files that they refer to; their content is checked where
+ * they are compiled.
+ */
+export function readSchemas(dir: string, files: ReadonlyMap<string, Found>): SchemaFiles {
   const read = (rel: string) => {
     const file = files.get(rel);
     return file === undefined ? undefined : { file: file.path, text: readText(file.path) };
   };
   const config = read(SCHEMA_FILES.config);
   const values = read(SCHEMA_FILES.values);
-  return { ...(config && { config }), ...(values && { values }) };
+  const schemas = { ...(config && { config }), ...(values && { values }) };
+  const references = readReferences(dir, schemas);
+  return references.length === 0 ? schemas : { ...schemas, references };
 }
 
 /** The chart that `addon.yaml` names, else the one in the module's directory. */

@@ -229,7 +229,7 @@ function readGlobalDir(reading: Reading, dir: string): RememberedGlobal {
   reading.warnings.push(...idleHooks(hooks).map(idleWarning));
   return {
     hookFiles: hookFilesOf(root, hooks),
-    schemas: goodSchemas(reading, readSchemas(schemaFiles)),
+    schemas: goodSchemas(reading, readSchemas(dir, schemaFiles)),
     paths: [...hooks.values(), ...schemaFiles.values()].map((file) => file.path),
   };
 }

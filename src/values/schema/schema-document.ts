@@ -152,7 +152,8 @@ function checkRef(root: JsonObject, schema: JsonObject, report: Report): void {
   const { $ref } = schema;
   if ($ref === undefined) return;
   if (typeof $ref !== "string") return report("$ref must be a string");
-  if (!$ref.startsWith("#")) return report(`$ref "${$ref}" leaves the file`, "refer to #/definitions/… only");
+  if (!$ref.startsWith("#"))
+    return report(`$ref "${$ref}" leaves the file`, "refer to #/definitions/… or to a file of the module");
   if (targetOf(root, schema) === undefined) return report(`$ref "${$ref}" points to nothing`);
   if (isEndless(root, schema, [])) report(`$ref "${$ref}" leads back to itself`);
 }

@@ -2,10 +2,12 @@
 
 import { digest, Memo } from "../../lib/index.ts";
 import { isJsonObject, member, objectOf, ProblemError, setMember } from "../../model/index.ts";
-import type { Json, JsonObject, Problem, SchemaFile, SchemaFiles, Section } from "../../model/index.ts";
+import type { Json, JsonObject, Problem, SchemaFile, SchemaFiles } from "../../model/index.ts";
+import type { SchemaReference, Section } from "../../model/index.ts";
 import { parseMap } from "../static-values.ts";
 import { EndlessDefaultsError, fillerOf, type Filler } from "./defaults.ts";
 import { compilePattern } from "./pattern.ts";
+import { bundled } from "./references.ts";
 import { checkSchema, schemaWarnings, extend, forHelm, toJsonSchema } from "./schema-document.ts";
 import { secretPathsOf } from "./secret-paths.ts";
 import { sameValue } from "./schema-tree.ts";
@@ -54,7 +56,8 @@ export function compileSchemas(files: SchemaFiles): Schemas {
 const ofFiles = new WeakMap<SchemaFiles, Schemas>();
 
 function compileOnce(files: SchemaFiles): Schemas {
-  const texts = [files.config, files.values].flatMap((each) => [each?.file ?? "", each?.text ?? ""]);
+  const all = [files.config, files.values, ...(files.references ?? [])];
+  const texts = all.flatMap((each) => [each?.file ?? "", each?.text ?? ""]);
   return compiled.get(digest(...texts), () => compile(files));
 }
 
@@ -83,9 +86,10 @@ const NO_SIDE: Side = {
 };
 
 function compile(files: SchemaFiles): Schemas {
-  const source = read(files.config);
+  const { references = [] } = files;
+  const source = read(files.config, references);
   const config = sideOf(withoutExtend(source));
-  const values = sideOf(extended(read(files.values), source));
+  const values = sideOf(extended(read(files.values, references), source));
   const documents = [config.document, values.document].filter((each) => each !== undefined);
   return {
     configDefaults: (value) => config.fill(value) as Section,
@@ -109,10 +113,10 @@ function helmValidator(values: Side): Validator {
   return asksMore ? validatorOf(toJsonSchema(document)) : values.validate;
 }
 
-function read(source: SchemaFile | undefined): Source | undefined {
+function read(source: SchemaFile | undefined, references: readonly SchemaReference[]): Source | undefined {
   if (source === undefined) return undefined;
   const { value, warnings } = parseMap(source.text, source.file);
-  return { file: source.file, document: value, warnings };
+  return { file: source.file, document: bundled(value, source.file, references), warnings };
 }
 
 function withoutExtend(config: Source | undefined): Source | undefined {

@@ -1,0 +1,61 @@
+/** Reads the files that schemas refer to: only such as lie in the directory of their module. */
+
+import { realpathSync } from "node:fs";
+import { resolve, sep } from "node:path";
+
+import { oneLine } from "../../lib/index.ts";
+import type { SchemaFiles, SchemaReference } from "../../model/index.ts";
+import { referencedFiles } from "../../values/index.ts";
+import { found, readText, stat } from "./files.ts";
+
+const MAX_FILES = 100;
+const MAX_BYTES = 1024 * 1024;
+
+/** The files that `schemas` refer to, directly or not. `dir` is the directory that they may lie in. Never throws. */
+export function readReferences(dir: string, schemas: SchemaFiles): SchemaReference[] {
+  const own = [schemas.config, schemas.values].filter((file) => file !== undefined);
+  const known = new Map<string, SchemaReference>();
+  const isOwn = new Set(own.map(({ file }) => resolve(file)));
+  const queue = own.flatMap(({ text, file }) => referencedFiles(text, file));
+  for (const path of queue) {
+    if (known.has(path)) continue;
+    const reference = known.size < MAX_FILES ? readOne(dir, path) : tooMany(path);
+    known.set(path, reference);
+    if (known.size > MAX_FILES) break;
+    if (reference.text !== undefined && !isOwn.has(path))
+      queue.push(...referencedFiles(reference.text, path));
+  }
+  return [...known.values()];
+}
+
+/** Whether none of the files has changed since they were read. */
+export function areReferencesSame({ references = [] }: SchemaFiles): boolean {
+  return references.every(({ file, signature }) => signature === signatureOf(file));
+}
+
+function readOne(dir: string, file: string): SchemaReference {
+  const signature = signatureOf(file);
+  try {
+    // Also a link must not lead out of the directory.
+    if (!realpathSync(file).startsWith(realpathSync(dir) + sep))
+      return { file, signature, fault: "it lies outside of the directory of the module" };
+    const size = stat(file)?.size ?? 0;
+    if (size > MAX_BYTES) return { file, signature, fault: "it is larger than 1 MiB" };
+    return { file, signature, text: readText(file) };
+  } catch (error) {
+    return { file, signature, fault: signature === "" ? "there is no such file" : oneLine(error) };
+  }
+}
+
+function tooMany(file: string): SchemaReference {
+  return { file, signature: "", fault: `schemas refer to more than ${MAX_FILES} files` };
+}
+
+function signatureOf(file: string): string {
+  try {
+    const stats = stat(file);
+    return stats === undefined ? "" : found(file, stats).signature;
+  } catch {
+    return "";
+  }
+}

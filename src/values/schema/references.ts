@@ -1,0 +1,130 @@
+/** References of schemas to other files: what they point to becomes a definition of the schema that refers to it. */
+
+import { dirname, resolve } from "node:path";
+
+import { digest, segmentsOf } from "../../lib/index.ts";
+import { isJsonObject, ProblemError, valueAt } from "../../model/index.ts";
+import type { Json, JsonObject, SchemaReference } from "../../model/index.ts";
+import { parseMap } from "../static-values.ts";
+import { mapSchemas } from "./schema-tree.ts";
+
+/** Fragments of other files that one schema may take in. */
+const MAX_FRAGMENTS = 200;
+
+/** The path and the fragment of a `$ref` to another file, as seen from `file`; undefined for all others. */
+function targetOf(
+  $ref: unknown,
+  file: string,
+): { readonly path: string; readonly fragment: string } | undefined {
+  if (typeof $ref !== "string" || $ref.startsWith("#") || /^[a-z][a-z\d+.-]*:/i.test($ref)) return undefined;
+  const [path = "", fragment = ""] = $ref.split("#", 2);
+  return { path: resolve(dirname(file), path), fragment };
+}
+
+/** Absolute paths of the files that a schema refers to; none where the text cannot be read. */
+export function referencedFiles(text: string, file: string): string[] {
+  try {
+    const paths = new Set<string>();
+    collectPaths(parseMap(text, file).value, file, paths);
+    return [...paths];
+  } catch (error) {
+    if (error instanceof ProblemError) return [];
+    throw error;
+  }
+}
+
+/** Fragments may lie anywhere in a file, so all of it is searched. */
+function collectPaths(value: Json, file: string, paths: Set<string>): void {
+  if (value === null || typeof value !== "object") return;
+  for (const [key, member] of Object.entries(value)) {
+    const target = key === "$ref" ? targetOf(member, file) : undefined;
+    if (target !== undefined) paths.add(target.path);
+    collectPaths(member ?? null, file, paths);
+  }
+}
+
+/** `document` of `file` with the fragments of `references` that it needs as definitions of its own. Throws ProblemError. */
+export function bundled(
+  document: JsonObject,
+  file: string,
+  references: readonly SchemaReference[],
+): JsonObject {
+  const bundle = new Bundle(document, file, references);
+  return bundle.whole();
+}
+
+class Bundle {
+  readonly #root: JsonObject;
+  readonly #file: string;
+  readonly #texts: ReadonlyMap<string, SchemaReference>;
+  readonly #documents = new Map<string, JsonObject>();
+  /** Names of definitions by path and fragment. */
+  readonly #names = new Map<string, string>();
+  readonly #definitions: Record<string, JsonObject> = {};
+
+  constructor(root: JsonObject, file: string, references: readonly SchemaReference[]) {
+    this.#root = root;
+    this.#file = file;
+    this.#texts = new Map(references.map((each) => [each.file, each]));
+  }
+
+  whole(): JsonObject {
+    const own = this.#root["definitions"];
+    const root = this.#resolved(this.#root, this.#file);
+    if (this.#names.size === 0) return root;
+    const kept = isJsonObject(root["definitions"]) ? root["definitions"] : isJsonObject(own) ? own : {};
+    return { ...root, definitions: { ...kept, ...this.#definitions } };
+  }
+
+  /** `schema` of `file` with references to definitions of the root in place of those to other files. */
+  #resolved(schema: JsonObject, file: string): JsonObject {
+    return mapSchemas(schema, (each, pointer) => {
+      const target = targetOf(localized(each["$ref"], file, this.#file), file);
+      if (target === undefined) return each;
+      return { ...each, $ref: `#/definitions/${this.#nameOf(target, pointer)}` };
+    });
+  }
+
+  #nameOf({ path, fragment }: { path: string; fragment: string }, pointer: string): string {
+    const id = `${path}#${fragment}`;
+    const known = this.#names.get(id);
+    if (known !== undefined) return known;
+    if (this.#names.size >= MAX_FRAGMENTS)
+      throw this.#problem(pointer, `more than ${MAX_FRAGMENTS} references to other files`);
+    // The same in each schema of a module, since one may extend the other.
+    const name = `file-${digest(id).slice(0, 16)}`;
+    this.#names.set(id, name);
+    const found = valueAt(this.#documentAt(path, pointer), segmentsOf(decoded(fragment)));
+    if (!isJsonObject(found)) throw this.#problem(pointer, `$ref points to nothing in ${path}`);
+    this.#definitions[name] = this.#resolved(found, path);
+    return name;
+  }
+
+  #documentAt(path: string, pointer: string): JsonObject {
+    if (path === this.#file) return this.#root;
+    const reference = this.#texts.get(path);
+    if (reference?.text === undefined)
+      throw this.#problem(pointer, `$ref to ${path}: ${reference?.fault ?? "the file was not read"}`);
+    const document = this.#documents.get(path) ?? parseMap(reference.text, path).value;
+    this.#documents.set(path, document);
+    return document;
+  }
+
+  #problem(pointer: string, message: string): ProblemError {
+    const remedy = "refer to a file in the directory of the module";
+    return new ProblemError([{ file: this.#file, key: pointer === "" ? "/" : pointer, message, remedy }]);
+  }
+}
+
+/** A reference within another file names that file. */
+function localized($ref: unknown, file: string, root: string): unknown {
+  return typeof $ref === "string" && $ref.startsWith("#") && file !== root ? `${file}${$ref}` : $ref;
+}
+
+function decoded(fragment: string): string {
+  try {
+    return decodeURI(fragment);
+  } catch {
+    return fragment;
+  }
+}
