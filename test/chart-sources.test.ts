@@ -157,11 +157,27 @@ describe.each(["helm", "helm3"] as const)("a repository, with %s", (name) => {
     expect(await make(...from(url, "3.9.0"))).toMatchObject({ code: 0 });
   });
 
-  it("that is none is told without its password", async () => {
-    const repo = "http://me:opensesame@127.0.0.1:1";
-    const failure = await make(...from(repo, "3.9.0")).catch((error: Error) => error.message);
+  it("that is none is told", async () => {
+    const failure = await make(...from("http://127.0.0.1:1", "3.9.0")).catch((error: Error) => error.message);
     expect(failure).toMatch(/^http:\/\/127\.0\.0\.1:1: is no chart repository: /);
-    expect(failure).not.toContain("opensesame");
     expect(existsSync(at())).toBe(false);
   });
+
+  it.each([
+    ["--repo", "http://me:opensesame@127.0.0.1:1/x", "helm repo add"],
+    ["--repo", "http://127.0.0.1:1/x?private_token=opensesame", "helm repo add"],
+    ["--repo", "http://127.0.0.1:1/x?a=b&X-Amz-Signature=opensesame", "helm repo add"],
+    ["--chart", "https://opensesame@127.0.0.1:1/x.tgz", "helm repo add"],
+    ["--chart", "oci://me:opensesame@127.0.0.1:1/x", "helm registry login"],
+  ])(
+    "with credentials in its URL is refused, with the way to give them: %s %s",
+    async (flag, url, remedy) => {
+      const args = flag === "--repo" ? ["--chart", "public-web", flag, url] : [flag, url];
+      const failure = await make(...args).catch((error: Error) => error.message);
+      expect(failure).toMatch(/the URL holds (a user or password|what looks like a credential)/);
+      expect(failure).toContain(remedy);
+      expect(failure).not.toContain("opensesame");
+      expect(existsSync(at())).toBe(false);
+    },
+  );
 });

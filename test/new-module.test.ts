@@ -105,17 +105,17 @@ describe("new module", () => {
   });
 
   it("copies what links lead to, and nothing that .helmignore names", async () => {
-    putFiles(join(root, "src"), { ...CHART, ".helmignore": "/docs/\nlost\n", "docs/x": "" });
-    putFiles(join(root, "shared"), {
+    putFiles(join(root, "src"), { ...CHART, ".helmignore": "/docs/\n/shared/\nlost\n", "docs/x": "" });
+    putFiles(join(root, "src/common"), {
       "a.yaml": CHART["templates/map.yaml"].replace("metadata", "data: {}\nmetadata"),
     });
     rmSync(join(root, "src/templates/map.yaml"));
-    symlinkSync("../../shared", join(root, "src/templates/shared"));
-    symlinkSync("../../shared/a.yaml", join(root, "src/docs/one"));
+    symlinkSync("../common", join(root, "src/templates/shared"));
+    symlinkSync("/etc/passwd", join(root, "src/docs/one"));
     symlinkSync("nowhere", join(root, "src/lost"));
     expect((await make("web-app", "--chart", join(root, "src"))).code).toBe(0);
     const chart = join(root, "modules/010-web-app/chart");
-    expect(readdirSync(chart)).toEqual([".helmignore", "Chart.yaml", "templates", "values.yaml"]);
+    expect(readdirSync(chart)).toEqual([".helmignore", "Chart.yaml", "common", "templates", "values.yaml"]);
     expect(lstatSync(join(chart, "templates/shared")).isDirectory()).toBe(true);
     expect(read("010-web-app/chart/templates/shared/a.yaml")).toContain("data: {}");
   });
@@ -180,6 +180,14 @@ describe("new module", () => {
       "a link to nothing",
       (src) => symlinkSync("../../../elsewhere/x.yaml", join(src, "templates/lost.yaml")),
       /src\/templates\/lost\.yaml: is a link to nothing/,
+    ],
+    [
+      "a link out of the chart",
+      (src) => {
+        putFiles(root, { "private/key": "k" });
+        symlinkSync("../../private", join(src, "templates/files"));
+      },
+      /src\/templates\/files\/key: is reached by a link that leads out of the chart/,
     ],
     [
       "a link in a circle",

@@ -111,7 +111,8 @@ describe("new module", () => {
     await promisify(execFile)(tools().helm, ["repo", "add", "mine", repo], { env: env() });
     await make("one", "--chart", "mine/public-web", "--version", "3.9.0");
     const url = repo.replace("http://", "http://me:word@");
-    await make("two", "--chart", "public-web", "--repo", url, "--version", "3.9.0");
+    await promisify(execFile)(tools().helm, ["repo", "add", "his", url], { env: env() });
+    await make("two", "--chart", "his/public-web", "--version", "3.9.0");
     for (const name of ["020-one", "030-two"])
       expect(source(name)).toMatchObject({
         chart: { source: { repo, chart: "public-web", version: "3.9.0" } },
@@ -120,6 +121,24 @@ describe("new module", () => {
 });
 
 describe("upgrade-chart", () => {
+  it.each([
+    ["version", "1.0.0/../../050-evil"],
+    ["version", "1..0"],
+    ["name", "../050-evil"],
+  ])("refuses a chart whose %s leads elsewhere: %s", async (key, text) => {
+    const chartYaml = { name: "public-web", version: "9.0.0", [key]: text };
+    putFiles(join(root, "evil"), {
+      ...NEW,
+      "Chart.yaml": JSON.stringify({ apiVersion: "v2", ...chartYaml }),
+    });
+    const before = whole();
+    await expect(upgrade("--chart", join(root, "evil"))).rejects.toThrow(
+      `/Chart.yaml: ${key}: ${JSON.stringify(text)} is no ${key} of a chart`,
+    );
+    expect(whole()).toBe(before);
+    expect(readdirSync(join(root, "modules"))).toEqual(["010-web"]);
+  });
+
   it("shows what changes in values, objects and CRDs, and changes nothing where nobody agrees", async () => {
     const before = whole();
     expect(await upgrade("--version", "3.10.0")).toEqual({ code: 1, text: "Nothing was changed.\n" });

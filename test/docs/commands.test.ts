@@ -18,6 +18,8 @@ const NAMED_ONLY = new Set([
   "kubectl describe",
   "helm upgrade",
   "helm rollback",
+  "helm repo add NAME URL --username USER --password-stdin",
+  "helm registry login",
   "helm uninstall",
   "addon-operator <command>",
 ]);

@@ -164,6 +164,23 @@ describe("a chart in a place of its own", () => {
     },
   );
 
+  it("a digest covers what linked directories hold, and a circle does no harm to it", async () => {
+    const on = await directories();
+    const say = (hex: string): Promise<void> =>
+      on.put("m/5-x/addon.yaml", `chart: {path: public, digest: "sha256:${hex}"}\n`);
+    await chart(on, "m/5-x/public");
+    await on.put("m/5-x/public/.helmignore", "circle\n");
+    await on.put("m/5-x/shared/more.yaml", "a: b\n");
+    symlinkSync("../../shared", on.at("m/5-x/public/templates/linked"));
+    symlinkSync("..", on.at("m/5-x/public/templates/circle"));
+    await say("0".repeat(64));
+    const told = (await module(on)).problem?.message ?? "";
+    await say(/which is sha256:([0-9a-f]{64})$/.exec(told)?.[1] ?? told);
+    expect((await module(on)).problem).toBeUndefined();
+    await on.put("m/5-x/shared/more.yaml", "a: c\n");
+    expect((await module(on)).problem?.key).toBe("chart.digest");
+  });
+
   it("a chart beside addon.yaml is not used, and a warning says so", async () => {
     const on = await directories();
     await on.put("m/5-x/addon.yaml", "chart: {path: vendor}\n");

@@ -17,7 +17,7 @@ export interface ChartFile extends Found {
 /** Directories that are left out of a generated chart. */
 const NOT_CHART = new Set(["crds", "docs", "hooks", "images", "lib"]);
 /** Links could make a few directories into very many. */
-const MOST_ENTRIES = 30_000;
+export const MOST_ENTRIES = 30_000;
 const DEEPEST = 100;
 
 /**

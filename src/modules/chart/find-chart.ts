@@ -1,6 +1,6 @@
 /** Finds a module's chart where `addon.yaml` says that it lies, and reads its `Chart.yaml`. */
 
-import { readdirSync, realpathSync, type Dirent } from "node:fs";
+import { readdirSync, realpathSync } from "node:fs";
 import { isAbsolute, join, normalize, sep } from "node:path";
 
 import { hashFiles, readPlain } from "../../lib/index.ts";
@@ -8,7 +8,7 @@ import { isJsonObject, ProblemError, type JsonObject, type Module } from "../../
 import { mustBeMap, parseDocument } from "../../values/index.ts";
 import { found, readText, stat, type Found } from "../read/files.ts";
 import type { ChartArchives } from "./archives.ts";
-import { listChartCrds } from "./chart-files.ts";
+import { listChartCrds, MOST_ENTRIES } from "./chart-files.ts";
 import { addonFileIn, type ChartPlace } from "./addon-file.ts";
 
 /** A chart that was found. */
@@ -21,14 +21,18 @@ export function listChart(dir: string, place: ChartPlace | undefined): ReadonlyM
   if (stats === undefined) return new Map();
   if (!stats.isDirectory()) return new Map([[path, found(join(dir, path), stats)]]);
   const at = join(dir, path);
-  const rels = digest === undefined ? ["Chart.yaml", ...crdsIn(at)] : filesBelow(at);
+  const rels = digest === undefined ? ["Chart.yaml", ...crdsIn(at)] : filesIn(at);
   return new Map(rels.flatMap((rel) => listed(join(path, rel), join(at, rel))));
 }
 
 /** By path below the chart; none where `findChart` refuses them. */
 function crdsIn(chart: string): string[] {
+  return orNone(() => listChartCrds(chart).map(({ rel }) => rel));
+}
+
+function orNone(list: () => string[]): string[] {
   try {
-    return listChartCrds(chart).map(({ rel }) => rel);
+    return list();
   } catch (error) {
     if (error instanceof ProblemError) return [];
     throw error;
@@ -102,17 +106,33 @@ function inside(dir: string, path: string): string | undefined {
   return realpathSync(full).startsWith(realpathSync(dir) + sep) ? full : undefined;
 }
 
-/** Links to directories are not followed: they may lead in circles. */
-function filesBelow(dir: string): string[] {
-  return entriesOf(dir).flatMap((entry) => {
-    if (entry.isDirectory()) return filesBelow(join(dir, entry.name)).map((rel) => join(entry.name, rel));
-    return stat(join(dir, entry.name))?.isFile() === true ? [entry.name] : [];
-  });
+/** Links to directories are followed, as helm follows them. A circle is left out here: helm refuses to render it. */
+function filesBelow(chart: string): string[] {
+  const files: string[] = [];
+  let entries = 0;
+  const visit = (rel: string, above: readonly string[]): void => {
+    const dir = realpathSync(join(chart, rel));
+    if (above.includes(dir)) return;
+    for (const name of readdirSync(dir).sort()) {
+      if (++entries > MOST_ENTRIES) throw tooLarge(chart);
+      const below = rel === "" ? name : join(rel, name);
+      const stats = stat(join(dir, name));
+      if (stats?.isDirectory() === true) visit(below, [...above, dir]);
+      else if (stats?.isFile() === true) files.push(below);
+    }
+  };
+  if (stat(chart)?.isDirectory() === true) visit("", []);
+  return files;
 }
 
-function entriesOf(dir: string): Dirent[] {
-  if (stat(dir)?.isDirectory() !== true) return [];
-  return readdirSync(dir, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1));
+function tooLarge(chart: string): ProblemError {
+  const message = `holds more than ${MOST_ENTRIES} files and directories`;
+  return new ProblemError([{ file: chart, message, remedy: "remove the link that leads to them" }]);
+}
+
+/** None where there are too many, as `findChart` says. */
+function filesIn(chart: string): string[] {
+  return orNone(() => filesBelow(chart));
 }
 
 /** `sha256:…` of the paths and contents of a directory's files. */

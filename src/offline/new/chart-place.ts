@@ -49,6 +49,7 @@ async function describe(
   const found = await findChart(dir, { path }, archives);
   const opened = await openChart(join(dir, path), archives);
   const { name, version } = nameAndVersion(found.chartDir);
+  for (const [key, word] of Object.entries({ name, version })) mustBePlain(found.chartDir, key, word);
   const digest = opened.digest();
   if (index !== undefined) mustBeListed(index, { name, version, digest });
   const missing = await missingSubCharts(found.chartDir, archives);
@@ -60,6 +61,16 @@ async function describe(
   }
   const from = source === undefined ? {} : { source: { ...source, version } };
   return { ...found, name, version, place: { path, values: "root", digest, ...from } };
+}
+
+/** What a name or version may consist of: it becomes part of paths. */
+const PLAIN = /^[0-9A-Za-z](?:[0-9A-Za-z_+-]|\.(?!\.)){0,127}$/;
+
+function mustBePlain(chartDir: string, key: string, word: string): void {
+  if (word === "" || PLAIN.test(word)) return;
+  const message = `${JSON.stringify(word.slice(0, 80))} is no ${key} of a chart`;
+  const remedy = "use letters, digits, dots, dashes, plus signs and underscores";
+  throw new ProblemError([{ file: join(chartDir, "Chart.yaml"), key, message, remedy }]);
 }
 
 const SUB_CHART = /^charts\/[^/_.][^/]*(?:\/Chart\.yaml|\.tgz)$/;

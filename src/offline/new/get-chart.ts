@@ -1,8 +1,8 @@
 /** Brings a chart into a directory of a module, and compares it with what the index of its repository says of it. */
 
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { statSync, writeFileSync } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
+import { realpathSync, statSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, resolve, sep } from "node:path";
 
 import { objectOf, objectsIn, ProblemError, textOf, type JsonObject } from "../../model/index.ts";
 import type { Environment, Settings } from "../../config.ts";
@@ -14,6 +14,7 @@ import { run, type RunResult } from "../../process/index.ts";
 /** Copies or pulls a chart into `dir`. Throws ProblemError. */
 export async function getChart(chart: WantedChart, dir: string, caller: HelmCaller): Promise<PulledChart> {
   const { ref, version, repo } = chart;
+  for (const url of [ref, repo]) refuseCredentials(url);
   if (repo !== undefined || !existsSync(ref)) return pullChart(chart, dir, caller);
   if (version !== undefined)
     throw problem(ref, "is a file or directory, which has one version", "leave out --version");
@@ -28,6 +29,30 @@ export async function getChart(chart: WantedChart, dir: string, caller: HelmCall
   return { path, origin: from, source: undefined, index: undefined };
 }
 
+function isBelow(root: string, path: string): boolean {
+  return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
+}
+
+/** Parameters of a URL that are likely to be credentials. */
+const SECRET_PARAMETER =
+  /token|secret|passw|credential|signature|auth|api-?key|^(?:key|sig|sas|access|pat)$|^x-(?:amz|goog)-/i;
+
+/** Credentials of a command line are visible to others, and those of a URL end in files that others read. */
+function refuseCredentials(text: string | undefined): void {
+  if (text === undefined || !text.includes("://")) return;
+  const url = URL.parse(text);
+  if (url === null) return;
+  const hasUser = url.username !== "" || url.password !== "";
+  const parameter = [...url.searchParams.keys()].find((key) => SECRET_PARAMETER.test(key));
+  if (!hasUser && parameter === undefined) return;
+  const what = hasUser ? "a user or password" : `what looks like a credential (${parameter})`;
+  const remedy =
+    url.protocol === "oci:"
+      ? "log in with helm registry login, and leave it out of the URL"
+      : "add the repository with helm repo add NAME URL --username USER --password-stdin, and give --chart NAME/CHART";
+  throw problem(withoutUser(text), `the URL holds ${what}`, remedy);
+}
+
 /** What helm takes of an archive. */
 const MOST_FILES = 10_000;
 const MOST_BYTES = 100 * 1024 * 1024;
@@ -38,6 +63,12 @@ function copy(files: readonly Pick<ChartFile, "rel" | "path" | "size">[], from: 
   if (files.length > MOST_FILES || bytes > MOST_BYTES) {
     const message = `holds more than ${MOST_FILES} files, or more than ${MOST_BYTES >> 20} MiB`;
     throw problem(from, message, "name in .helmignore what is no part of the chart");
+  }
+  const root = realpathSync(from);
+  const outside = files.find(({ path }) => !isBelow(root, realpathSync(path)));
+  if (outside !== undefined) {
+    const message = "is reached by a link that leads out of the chart";
+    throw problem(join(from, outside.rel), message, "put a copy in its place, or name it in .helmignore");
   }
   for (const { rel, path } of files) {
     mkdirSync(dirname(join(to, rel)), { recursive: true });
@@ -157,11 +188,13 @@ async function urlOf(name: string, caller: HelmCaller): Promise<string | undefin
   return textOf(objectsIn(repos).find((repo) => repo["name"] === name)?.["url"]);
 }
 
-/** What is written into a file that others read. */
+/** What is written into a file that others read: without credentials. */
 function withoutUser(repo: string): string {
   const url = new URL(repo);
   url.username = "";
   url.password = "";
+  const secret = [...url.searchParams.keys()].filter((key) => SECRET_PARAMETER.test(key));
+  for (const key of secret) url.searchParams.delete(key);
   return url.href.replace(/\/$/, "");
 }
 

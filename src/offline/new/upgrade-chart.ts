@@ -163,7 +163,10 @@ function freeName(dir: string, { place, version }: DescribedChart): string {
   const ending = place.path.endsWith(".tgz") ? ".tgz" : "";
   const plain = basename(place.path, ending);
   const names = [plain, `${plain}-${version}`, `${plain}-${place.digest.slice(-8)}`];
-  return `${names.find((name) => !existsSync(join(dir, name + ending))) ?? plain}${ending}`;
+  const free = names.find((name) => basename(name) === name && !existsSync(join(dir, name + ending)));
+  if (free !== undefined) return `${free}${ending}`;
+  const message = `${names.map((name) => name + ending).join(", ")} are there already`;
+  throw new ProblemError([{ file: dir, message, remedy: "remove those that addon.yaml does not name" }]);
 }
 
 interface SchemaChange {
