@@ -1,15 +1,8 @@
 /** What is asked of a release, whose it is, and what is owed to it now (docs/MODULES.md, "The chart"). */
 
 import { provesBroken, type HealthVerdict } from "../health/index.ts";
-import { digest, oneLine, type Clock, type Logger } from "../lib/index.ts";
-import {
-  objectOf,
-  retriesOf,
-  type Json,
-  type JsonObject,
-  type Module,
-  type OnFailure,
-} from "../model/index.ts";
+import { oneLine, type Clock, type Logger } from "../lib/index.ts";
+import { objectOf, type Json, type JsonObject, type Module, type OnFailure } from "../model/index.ts";
 import { ForeignReleaseError } from "./binary/helm-errors.ts";
 import type { Helm, HelmRecorder, UpgradeCall } from "./binary/helm.ts";
 import { inputsDigest, withValueTemplates } from "./chart/chart.ts";
@@ -20,7 +13,7 @@ import type { ReleaseStore } from "./release/release-store.ts";
 import type { LateLabels } from "./release/releases.ts";
 import { GO_LABELS, isCurrentScheme, isUnfinished, LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import type { Rendered } from "./rendering.ts";
-import { refusalOf, unhealthyRefusal, type Refusal, type RollbackPolicy } from "./rollback.ts";
+import { policyOf, refusalOf, unhealthyRefusal, type Refusal, type RollbackPolicy } from "./rollback.ts";
 
 /** What people and statuses see of a release. `lastDeployed` in ms since the epoch. */
 export interface Release {
@@ -140,9 +133,12 @@ export async function examine(
   const chart = withValueTemplates(tools.charts.read(module), request.values);
   const { namespace, capabilities } = tools;
   const values = objectOf(JSON.parse(request.values));
-  const helm = tools.helm.identity();
-  const inputs = await inputsDigest({ module, namespace, chart, values, helm, capabilities });
-  const policy = policyOf(tools, request, chart);
+  const made = { module, namespace, chart, values, capabilities };
+  const inputs = await inputsDigest({ ...made, helm: tools.helm.identity() });
+  const policy = policyOf(tools, request, {
+    chart: chart.digest,
+    content: await inputsDigest({ ...made, helm: "" }),
+  });
   const reconciliation = { tools, request, release, chart, inputs, policy, origin };
   return { reconciliation, decision: decisionOn(reconciliation) };
 }
@@ -163,15 +159,6 @@ function refused({ tools, request, inputs }: Reconciliation, policy: RollbackPol
     refusalOf(revisions, inputs, policy) ??
     (provesBroken(ailing) ? unhealthyRefusal(revisions, inputs) : undefined)
   );
-}
-
-function policyOf(
-  { onFailure }: Reconciler,
-  { module, given }: ReconcileRequest,
-  chart: Chart,
-): RollbackPolicy | undefined {
-  const retries = retriesOf(module, onFailure);
-  return retries === undefined ? undefined : { retries, given: digest(chart.digest, given?.() ?? "") };
 }
 
 /** What a run has to do about a release. */
@@ -242,8 +229,8 @@ export function labelsOf(
   const { inputs, tools, policy } = reconciliation;
   const known = manifest ?? (isFirst ? undefined : "null");
   const label = known === undefined ? {} : { [LABELS.manifest]: known };
-  const given = policy === undefined ? {} : { [LABELS.given]: policy.given };
-  return { [LABELS.managedBy]: tools.managedBy, [LABELS.inputs]: inputs, ...label, ...given };
+  const memory = policy && { [LABELS.given]: policy.given, [LABELS.content]: policy.content };
+  return { [LABELS.managedBy]: tools.managedBy, [LABELS.inputs]: inputs, ...label, ...memory };
 }
 
 /** Which releases of others a module takes over (`--adopt`). */

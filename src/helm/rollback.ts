@@ -1,9 +1,10 @@
 /** Upgrades that have failed, as labels of revisions tell, and the way back (docs/LIFECYCLE.md, "Rollback"). */
 
 import { mayBeGood } from "../health/index.ts";
-import { oneLine, Timers } from "../lib/index.ts";
+import { digest, oneLine, Timers } from "../lib/index.ts";
+import { retriesOf } from "../model/index.ts";
 import { HelmError } from "./binary/helm-errors.ts";
-import type { Reconciliation } from "./decide.ts";
+import type { HelmInput, Reconciler, Reconciliation } from "./decide.ts";
 import { summarize, type ReleaseRecord, type ReleaseStore } from "./release/release-store.ts";
 import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { spareInUpgrade } from "./upgrade.ts";
@@ -14,6 +15,18 @@ export interface RollbackPolicy {
   readonly retries: number;
   /** Digest of what people say of the release; values that hooks change are no part of it. */
   readonly given: string;
+  /** Digest of the inputs without the helm binary. */
+  readonly content: string;
+}
+
+/** The policy of a module; `chart` is the digest of its chart. Undefined where an upgrade that fails is only tried again. */
+export function policyOf(
+  { onFailure }: Pick<Reconciler, "onFailure">,
+  { module, given }: Pick<HelmInput, "module" | "given">,
+  { chart, content }: { readonly chart: string; readonly content: string },
+): RollbackPolicy | undefined {
+  const retries = retriesOf(module, onFailure);
+  return retries === undefined ? undefined : { retries, given: digest(chart, given?.() ?? ""), content };
 }
 
 /** An upgrade that is not tried again, and what is in force in its place. */
@@ -55,14 +68,15 @@ export function triesOf(revisions: readonly ReleaseMeta[], given: string): numbe
 export function refusalOf(
   revisions: readonly ReleaseMeta[],
   inputs: string,
-  { given, retries }: RollbackPolicy,
+  { given, content, retries }: RollbackPolicy,
 ): Refusal | undefined {
   const [rejected, good] = [rejectedIn(revisions), lastGood(revisions)];
   if (rejected === undefined || good === undefined) return undefined;
   const [newest] = revisions;
   const isOver = newest !== rejected && newest?.status === "deployed";
   if (isOver && newest.labels[LABELS.inputs] === inputs) return undefined;
-  const isSame = rejected.labels[LABELS.inputs] === inputs;
+  // Another image of the operator brings another helm binary: nobody has changed what was rejected.
+  const isSame = rejected.labels[LABELS.inputs] === inputs || rejected.labels[LABELS.content] === content;
   return isSame || triesOf(revisions, given) >= 2 * retries ? { rejected, good, isOver } : undefined;
 }
 
@@ -98,7 +112,7 @@ export const GOOD = { [LABELS.good]: SET } as const;
 
 /** Labels of the next revision. helm takes those of the newest one over: `null` removes them. */
 export function nextLabels(newest: ReleaseMeta | undefined, tries: number): Record<string, string> {
-  const passing = [LABELS.good, LABELS.rejected, LABELS.tries, LABELS.given];
+  const passing = [LABELS.good, LABELS.rejected, LABELS.tries, LABELS.given, LABELS.content];
   const stale = passing.filter((name) => newest?.labels[name] !== undefined);
   const counted = tries > 0 ? { [LABELS.tries]: String(tries) } : {};
   return { ...Object.fromEntries(stale.map((name) => [name, "null"])), ...counted };

@@ -11,6 +11,9 @@ import { ManualClock } from "../support/clock.ts";
 
 type Words = "good" | "failed" | "unhealthy" | `tries ${number}`;
 
+/** Inputs without what follows `@`, which stands for the helm binary. */
+const contentOf = (inputs: string): string => inputs.split("@")[0] ?? "";
+
 /** A revision: status, inputs (capital letters are what people give), and what else its labels say. */
 function rev(at: string, inputs: string, ...words: Words[]): ReleaseMeta {
   const [revision = "", status = ""] = at.split(" ");
@@ -18,6 +21,7 @@ function rev(at: string, inputs: string, ...words: Words[]): ReleaseMeta {
     [LABELS.managedBy]: "us",
     [LABELS.inputs]: inputs,
     [LABELS.given]: inputs.slice(0, 1),
+    [LABELS.content]: contentOf(inputs),
   };
   for (const word of words) {
     if (word === "good") labels[LABELS.good] = "true";
@@ -40,6 +44,8 @@ test.each<Case>([
   ["rejected and not gone back yet", "X: rollback to 1", [rev("4 failed", "X", "failed", "tries 3"), good]],
   ["the same, and people changed something", "Y: upgrade", [rev("4 failed", "X", "failed", "tries 3"), good]],
   ["gone back", "X: stay", [back, rejected, old]],
+  ["gone back, and there is another helm", "X@2: stay", [back, rejected, old]],
+  ["the same, and the good one is wanted", "G@2: compare", [back, rejected, old]],
   ["gone back, the good one is wanted", "G: nothing", [back, rejected, old]],
   ["gone back, people changed something", "Y: compare", [back, rejected, old]],
   ["gone back, hooks changed something", "X2: compare", [back, rejected, old]],
@@ -54,7 +60,11 @@ test.each<Case>([
   ["other inputs were good since", "X: compare", [rev("6 deployed", "Y", "good"), back, rejected, old]],
 ])("%s", (_, wanted, revisions) => {
   const [inputs = "", act] = wanted.split(": ");
-  const refusal = refusalOf(revisions, inputs, { given: inputs.slice(0, 1), retries: 3 });
+  const refusal = refusalOf(revisions, inputs, {
+    given: inputs.slice(0, 1),
+    content: contentOf(inputs),
+    retries: 3,
+  });
   const decision = decide({ release: revisions[0], inputs, managedBy: "us", lookup: false, refusal });
   const to = decision.act === "rollback" ? ` to ${decision.refusal.good.revision}` : "";
   expect(decision.act + to).toBe(act);
@@ -75,7 +85,7 @@ describe("the memory", () => {
   });
 
   test("hands nothing on to the next revision but the count", () => {
-    const none = { [LABELS.good]: "null", [LABELS.given]: "null" };
+    const none = { [LABELS.good]: "null", [LABELS.given]: "null", [LABELS.content]: "null" };
     expect(nextLabels(back, 0)).toEqual(none);
     expect(nextLabels(back, 3)).toEqual({ ...none, [LABELS.tries]: "3" });
     expect(nextLabels(rejected, 0)).toMatchObject({ [LABELS.rejected]: "null", [LABELS.tries]: "null" });
@@ -124,7 +134,7 @@ describe("what is in force as the next upgrade begins", () => {
       label: ({ revision }: ReleaseMeta) => Promise.resolve(void labelled.push(revision)),
     };
     const request = { module: { name: "m" }, ailing, signal: new AbortController().signal };
-    const policy = { retries: 3, given: "Y" };
+    const policy = { retries: 3, given: "Y", content: "Y" };
     await markGood({ tools: { store, managedBy: "us" }, request, policy } as unknown as Reconciliation);
     return labelled;
   };

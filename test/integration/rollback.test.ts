@@ -224,7 +224,7 @@ describe.each(["helm", "helm3"] as const)("rollback with %s", (which) => {
     await putChart("2.0.0", true);
     for (let turn = 0; turn < 4; turn++) expect(await told({ module })).toBe("failed");
     const names = releases.store.revisions("m").flatMap(({ labels }) => Object.keys(labels));
-    const ours = [LABELS.good, LABELS.given, LABELS.tries, LABELS.rejected];
+    const ours = [LABELS.good, LABELS.given, LABELS.content, LABELS.tries, LABELS.rejected];
     expect(names.filter((name) => ours.some((each) => each === name))).toEqual([]);
   });
 

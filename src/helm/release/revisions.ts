@@ -18,6 +18,8 @@ export const LABELS = {
   good: "addon-operator.io/good",
   /** Digest of what people say of a release: its chart, and the values without what hooks change. */
   given: "addon-operator.io/given",
+  /** The inputs of a revision without the helm binary: with another one, what was rejected is not tried again. */
+  content: "addon-operator.io/content",
   /** How many upgrades in a row have failed with what is given. */
   tries: "addon-operator.io/tries",
   /** `failed` or `unhealthy` on a revision that is rolled back: its inputs are not tried again. */
