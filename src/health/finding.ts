@@ -37,28 +37,21 @@ interface Look {
 
 const MOST_SAID = 500;
 
-function generationOf(object: JsonObject): number | undefined {
-  return intAt(object, "metadata.generation", 0) || undefined;
-}
-
 /** What is found of an object. */
 export function findingOf(object: JsonObject, { now, before, check }: Look): Finding {
   const { status, reason, message } = leftAlone(object) ?? checked(object, now, check);
   // What objects say of themselves may be long, and meant for a terminal.
   const judged = { status, reason: plainLine(reason, MOST_SAID), message: plainLine(message, MOST_SAID) };
-  const generation = generationOf(object);
-  const isCurrent = judged.status === "Current";
-  const settled = isCurrent && !isAtWork(object) ? generation : before?.settled;
-  if (isCurrent) return { ...BARE, ...judged, generation, settled, since: now };
-  const since = judged.reason === PAUSED ? Infinity : sinceOf(generation, now, before);
+  const generation = intAt(object, "metadata.generation", 0) || undefined;
+  const settled = settles(object, judged) ? generation : before?.settled;
+  if (judged.status === "Current") return { ...BARE, ...judged, generation, settled, since: now };
   const wasWell = generation !== undefined && settled === generation;
-  const isLost = wasWell && (judged.status === "Failed" || isUnavailable(object));
   return {
     ...judged,
     generation,
     settled,
-    since,
-    isLost,
+    since: judged.reason === PAUSED ? Infinity : sinceOf(generation, now, before),
+    isLost: wasWell && (judged.status === "Failed" || isUnavailable(object)),
     pods: ownPodsOf(object),
     isOrdered: isOrdered(object),
   };
@@ -118,8 +111,8 @@ function leftAlone(object: JsonObject): Judgement | undefined {
 }
 
 /** By the rules a Job that runs is Current, although it may still fail. */
-function isAtWork(object: JsonObject): boolean {
-  return kindOf(object) === "batch/Job" && !hasEnded(object);
+function settles(object: JsonObject, { status }: Judgement): boolean {
+  return status === "Current" && (kindOf(object) !== "batch/Job" || hasEnded(object));
 }
 
 function hasEnded(object: JsonObject): boolean {

@@ -126,11 +126,12 @@ const map = (name: string, more: JsonObject = {}): JsonObject => ({
   metadata: { name, namespace: "ns", ...more },
 });
 
-/** The owner of a Pod, and its labels. */
-type OwnedPod = readonly [owner: string, labels?: JsonObject];
-
 /** A Pod that crashes. */
-function pod(name: string, restartCount: number, [owner, labels = {}]: OwnedPod): JsonObject {
+function pod(
+  name: string,
+  restartCount: number,
+  { owner, labels = {} }: { readonly owner: string; readonly labels?: JsonObject },
+): JsonObject {
   const state = { waiting: { reason: "CrashLoopBackOff" } };
   const lastState = { terminated: { exitCode: 1, reason: "Error" } };
   const status = { phase: "Running", containerStatuses: [{ state, lastState, restartCount }] };
@@ -182,7 +183,7 @@ test("a Deployment that was well and becomes unavailable is not healthy at once,
   await clock.advance(1000);
   expect(of("pods").map(({ spec }) => [spec.namespace, spec.labelSelector])).toEqual([["ns", "app=web"]]);
   await listed("replicasets", replicaSet(1));
-  await listed("pods", pod("web-7d", 1, ["web-1"]));
+  await listed("pods", pod("web-7d", 1, { owner: "web-1" }));
   await clock.advance(500);
   const message = "1 of 3 replicas available; Pod web-7d: CrashLoopBackOff: exit code 1";
   expect(shown()[2]).toBe(`Deployment ns/web: ${message}`);
@@ -206,7 +207,7 @@ test.each([
   };
   await listed("statefulsets", { apiVersion: "apps/v1", kind: "StatefulSet", ...set });
   await clock.advance(1000);
-  await listed("pods", pod("web-1", 1, ["web", { "controller-revision-hash": revision }]));
+  await listed("pods", pod("web-1", 1, { owner: "web", labels: { "controller-revision-hash": revision } }));
   await clock.advance(500);
   const told = "StatefulSet ns/web: 1 of 2 replicas ready; Pod web-1: CrashLoopBackOff: exit code 1";
   expect(shown()).toEqual(["Unknown", "Progressing", told + remedy]);
@@ -218,10 +219,10 @@ test("a Pod that has crashed too often, and a deadline that is over, are not wai
   await listed("deployments", deployment(), deployment({ name: "api", available: 3 }));
   await clock.advance(1000);
   await listed("replicasets", replicaSet(1));
-  await listed("pods", pod("web-7d", 3, ["web-1"]));
+  await listed("pods", pod("web-7d", 3, { owner: "web-1" }));
   await clock.advance(500);
   expect(shown()[0]).toBe("Unknown");
-  await applied("pods", pod("web-7d", 4, ["web-1"]));
+  await applied("pods", pod("web-7d", 4, { owner: "web-1" }));
   expect(shown()[0]).toBe("False");
   const conditions = [{ type: "Progressing", status: "False", reason: "ProgressDeadlineExceeded" }];
   await applied("deployments", deployment({ name: "api", available: 2, conditions }));
@@ -343,8 +344,8 @@ test("Pods of twenty workloads are watched at a time, and of those a hundred at 
   expect(of("pods")).toHaveLength(20);
   expect(of("pods").at(-1)?.spec.labelSelector).toBe("app=web-20");
   await listed("replicasets", replicaSet(1, "web-1"));
-  const crowd = Array.from({ length: 5000 }, (_, index) => pod(`old-${index}`, 1, ["web-1-0"]));
-  await listed("pods", ...crowd, pod("p-0", 1, ["web-1-1"]));
+  const crowd = Array.from({ length: 5000 }, (_, index) => pod(`old-${index}`, 1, { owner: "web-1-0" }));
+  await listed("pods", ...crowd, pod("p-0", 1, { owner: "web-1-1" }));
   await clock.advance(500);
   expect(shown()[2]).toContain("Pod p-0: CrashLoopBackOff");
 });
@@ -363,17 +364,17 @@ test("Pods of the ReplicaSet before, and of others that the selector finds, say 
   follow("a", ["Deployment", "web"]);
   await listed("deployments", deployment({ generation: 2 }));
   await clock.advance(1000);
-  await listed("pods", pod("web-old", 90, ["web-1"]), pod("other", 90, ["other-7"]));
+  await listed("pods", pod("web-old", 90, { owner: "web-1" }), pod("other", 90, { owner: "other-7" }));
   await listed("replicasets", replicaSet(1), replicaSet(2), replicaSet(2, "other"));
   await clock.advance(500);
   expect(shown()).toEqual(["Unknown", "Progressing", "Deployment ns/web: 0 of 3 replicas available"]);
   expect(last()?.isFailing).toBeUndefined();
-  await applied("pods", pod("web-new", 1, ["web-2"]));
+  await applied("pods", pod("web-new", 1, { owner: "web-2" }));
   await clock.advance(500);
   const told = "0 of 3 replicas available; Pod web-new: CrashLoopBackOff: exit code 1";
   expect(shown()).toEqual(["Unknown", "Progressing", `Deployment ns/web: ${told}`]);
   expect(last()?.isFailing).toBe(true);
-  await applied("pods", pod("web-new", 4, ["web-2"]));
+  await applied("pods", pod("web-new", 4, { owner: "web-2" }));
   expect(shown()[0]).toBe("False");
   // The next revision: until its ReplicaSet is seen, no Pod counts.
   await applied("deployments", deployment({ generation: 3 }));
@@ -382,11 +383,11 @@ test("Pods of the ReplicaSet before, and of others that the selector finds, say 
 });
 
 test.each([
-  ["StatefulSet", "controller-revision-hash", "web-new", "web-old"],
-  ["DaemonSet", "pod-template-generation", "7", "6"],
+  { kind: "StatefulSet", label: "controller-revision-hash", wanted: "web-new", old: "web-old" },
+  { kind: "DaemonSet", label: "pod-template-generation", wanted: "7", old: "6" },
 ])(
-  "of a %s, Pods whose label %s is another one are not held against it",
-  async (...[kind, label, wanted, old]) => {
+  "of a $kind, Pods whose label $label is another one are not held against it",
+  async ({ kind, label, wanted, old }) => {
     const { follow, listed, applied, shown, clock } = lab();
     follow("a", [kind, "web"]);
     const plural = `${kind.toLowerCase()}s`;
@@ -404,10 +405,10 @@ test.each([
       status: { observedGeneration: 7, updateRevision: "web-new", desiredNumberScheduled: 2 },
     });
     await clock.advance(1000);
-    await listed("pods", pod("web-0", 90, ["web", { [label]: old }]));
+    await listed("pods", pod("web-0", 90, { owner: "web", labels: { [label]: old } }));
     await clock.advance(500);
     expect(shown()[0]).toBe("Unknown");
-    await applied("pods", pod("web-1", 90, ["web", { [label]: wanted }]));
+    await applied("pods", pod("web-1", 90, { owner: "web", labels: { [label]: wanted } }));
     await clock.advance(500);
     expect(shown()[0]).toBe("False");
   },
