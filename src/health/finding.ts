@@ -14,7 +14,7 @@ export interface Finding extends Judgement {
   readonly generation: number | undefined;
   /** The last generation in which it was Current; a Job only settles by its end. */
   readonly settled: number | undefined;
-  /** Since when it has not been Current in this generation, in ms since the epoch. */
+  /** Since when it has not been Current in this generation, by the monotonic clock. */
   readonly since: number;
   /**
    * It was Current in this generation and has failed since, or is a Deployment with fewer Pods now than its strategy
@@ -29,8 +29,10 @@ export interface Finding extends Judgement {
 
 /** The moment, what was found of an object before, and what judges it instead of the rules. */
 interface Look {
-  /** Milliseconds since the epoch. */
+  /** By the monotonic clock. */
   readonly now: number;
+  /** Milliseconds since the epoch, to compare with times that the server gives objects. */
+  readonly wall: number;
   readonly before?: Finding | undefined;
   readonly check?: CelTest | undefined;
 }
@@ -38,8 +40,8 @@ interface Look {
 const MOST_SAID = 500;
 
 /** What is found of an object. */
-export function findingOf(object: JsonObject, { now, before, check }: Look): Finding {
-  const { status, reason, message } = leftAlone(object) ?? checked(object, now, check);
+export function findingOf(object: JsonObject, { now, wall, before, check }: Look): Finding {
+  const { status, reason, message } = leftAlone(object) ?? checked(object, wall, check);
   // What objects say of themselves may be long, and meant for a terminal.
   const judged = { status, reason: plainLine(reason, MOST_SAID), message: plainLine(message, MOST_SAID) };
   const generation = intAt(object, "metadata.generation", 0) || undefined;
@@ -58,8 +60,8 @@ export function findingOf(object: JsonObject, { now, before, check }: Look): Fin
 }
 
 /** A check takes the place of all rules but one: what is being deleted is. */
-function checked(object: JsonObject, now: number, check: CelTest | undefined): Judgement {
-  const judged = judgeObject(object, now);
+function checked(object: JsonObject, wall: number, check: CelTest | undefined): Judgement {
+  const judged = judgeObject(object, wall);
   if (judged.status === "Terminating") return judged;
   if (check === undefined) return judgeRollout(object) ?? withRemedy(object, judged);
   const { isMet, why } = check(object);

@@ -3,13 +3,15 @@
 import { parseJson } from "../lib/index.ts";
 import { isJsonObject, type JsonObject } from "../model/index.ts";
 
+const MOST_RETRY_AFTER_MS = 30_000;
+
 /** The API server's answer was an error. `message` is the server's own sentence, never a body or a secret. */
 export class ApiError extends Error {
   /** HTTP status code. */
   readonly status: number;
   /** Machine-readable reason of the Status object (`NotFound`, `Conflict` …); the status code where it had none. */
   readonly reason: string;
-  /** How long the server asks to wait before the next try. */
+  /** How long the server asks to wait before the next try, in milliseconds; at most 30 s, so that one answer stops nothing for long. */
   readonly retryAfterMs: number | undefined;
   /** `details` of the Status object: name, group, kind, causes. */
   readonly details: JsonObject | undefined;
@@ -19,7 +21,8 @@ export class ApiError extends Error {
     this.name = "ApiError";
     this.status = answer.status;
     this.reason = answer.reason;
-    this.retryAfterMs = answer.retryAfterMs;
+    const { retryAfterMs } = answer;
+    this.retryAfterMs = retryAfterMs === undefined ? undefined : Math.min(retryAfterMs, MOST_RETRY_AFTER_MS);
     this.details = answer.details;
   }
 }

@@ -23,7 +23,6 @@ export interface RemovalInput {
   /** The content of the ConfigMap that is in force. */
   readonly config: ParsedConfig | undefined;
   readonly view: View;
-  readonly now: number;
   /** Monotonic time in ms. */
   readonly at: number;
 }
@@ -124,14 +123,14 @@ interface Purges extends Due {
   readonly isEarly: boolean;
 }
 
-function purgesOf(orphans: readonly string[], { view, now }: RemovalInput): Purges {
-  const since = new Map(orphans.map((release) => [release, view.orphans.get(release) ?? now]));
+function purgesOf(orphans: readonly string[], { view, at }: RemovalInput): Purges {
+  const since = new Map(orphans.map((release) => [release, view.orphans.get(release) ?? at]));
   const missing = nothingGoes(view);
   const reasons = [...(missing === undefined ? [] : [missing]), ...view.tree.purgeHolds];
   if (orphans.length > 0 && reasons.length > 0) {
     return { due: [], holds: [holdOf("purge", orphans, reasons.join("; "))], since, isEarly: false };
   }
-  const due = orphans.filter((release) => now - (since.get(release) ?? now) >= SECOND_LOOK_MS);
+  const due = orphans.filter((release) => at - (since.get(release) ?? at) >= SECOND_LOOK_MS);
   return { due, holds: [], since, isEarly: due.length < orphans.length };
 }
 

@@ -129,9 +129,8 @@ function removalsIn(
       brake,
       confirmation,
       deletions,
-      orphans: new Map(orphans.map((name) => [name, 0])),
+      orphans: new Map(orphans.map((name) => [name, -Infinity])),
     },
-    now: base.clock.now(),
     at: base.clock.monotonic(),
     identityOf: (name: string) => identityOf(running ?? state, releases, name),
   };

@@ -2,9 +2,9 @@
 
 import { FLOOD } from "../model/index.ts";
 import { origin, type Span } from "../trace/index.ts";
-import type { Clock, RetryBounds } from "../lib/index.ts";
+import type { Clock, RetryBounds, WallTimes } from "../lib/index.ts";
 
-/** An item of a queue: one task, or several of one batch that were folded together. */
+/** An item of a queue: one task, or several of one batch that were folded together. Times are of the monotonic clock. */
 export interface QueueItem<T extends QueueTask> {
   tasks: T[];
   readonly enqueuedAt: number;
@@ -21,7 +21,7 @@ export interface QueueItem<T extends QueueTask> {
   dropped: number;
   /** Was put to the front while another task ran there. */
   overtakes: boolean;
-  /** When the run under way began, in ms since the epoch. */
+  /** When the run under way began. */
   startedAt: number;
 }
 
@@ -67,16 +67,16 @@ export class Lane<T extends QueueTask> {
   }
 
   /** The items as a debug view shows them. */
-  views(): TaskView<T>[] {
+  views(wall: WallTimes): TaskView<T>[] {
     return this.items.map(({ tasks, dropped, failures, message, notBefore, running, startedAt }) => ({
       task: tasks[0] as T,
       count: tasks.length,
       dropped,
       failures,
       message,
-      nextAt: notBefore > 0 ? notBefore : undefined,
+      nextAt: notBefore > 0 ? wall.of(notBefore) : undefined,
       running,
-      startedAt: running ? startedAt : undefined,
+      startedAt: running ? wall.of(startedAt) : undefined,
     }));
   }
 

@@ -1,6 +1,6 @@
 /** Named queues of tasks, the slots that these share and the rates of hooks (docs/LIFECYCLE.md, "Queues"). */
 
-import { TokenBucket, sleep, type Clock } from "../lib/index.ts";
+import { TokenBucket, WallTimes, sleep, type Clock } from "../lib/index.ts";
 import { MAIN_QUEUE, type Task } from "../model/index.ts";
 import type { Outcome, Position, QueueTask, QueueView, QueuesOptions, RunContext } from "./lane.ts";
 import { Worker } from "./worker.ts";
@@ -38,6 +38,7 @@ export class Queues<T extends QueueTask> {
   readonly #options: QueuesOptions<T>;
   readonly #workers = new Map<string, Worker<T>>();
   readonly #slots: Slots;
+  readonly #wall: WallTimes;
   #stopped = false;
   #idle: (() => void)[] = [];
   #waits: readonly Wait[] = [];
@@ -47,6 +48,7 @@ export class Queues<T extends QueueTask> {
   constructor(options: QueuesOptions<T>) {
     this.#options = options;
     this.#slots = new Slots(options.slots);
+    this.#wall = new WallTimes(options.clock);
   }
 
   /** Adds a task to a queue, which is made on first use. Returns false when its key is already there. */
@@ -146,6 +148,7 @@ export class Queues<T extends QueueTask> {
       worker = new Worker<T>(name, {
         ...this.#options,
         sharedSlots: this.#slots,
+        wall: this.#wall,
         changed: (queue) => this.#changed(queue),
         ended: (batch, outcome, context) => this.#runEnded(batch, outcome, context),
       });

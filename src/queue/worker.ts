@@ -1,6 +1,6 @@
 /** One named queue and its worker: the one place that starts and retries. */
 
-import { retryDelay, toError, type Timer } from "../lib/index.ts";
+import { retryDelay, toError, type Timer, type WallTimes } from "../lib/index.ts";
 import { outside } from "../trace/index.ts";
 import { Lane } from "./lane.ts";
 import type {
@@ -21,6 +21,8 @@ const PATIENCE_MS = 3000;
 /** What all workers share. */
 interface Shared<T extends QueueTask> extends QueuesOptions<T> {
   readonly sharedSlots: Slots;
+  /** For what is shown of tasks. */
+  readonly wall: WallTimes;
   /** Called after every change of the queue. */
   readonly changed: (queue: string) => void;
   /** Called when a run has ended, before the next one starts. */
@@ -42,7 +44,7 @@ export class Worker<T extends QueueTask> {
   #abort: AbortController | undefined;
   /** Until the run under way is interrupted. */
   #patience: Timer | undefined;
-  /** When the last run ended, in ms since the epoch. */
+  /** When the last run ended, by the monotonic clock. */
   #endedAt = 0;
   #isStopped = false;
   /** Resolves when the run under way ends. */
@@ -56,7 +58,7 @@ export class Worker<T extends QueueTask> {
   /** Returns false when the task's key is already there. */
   offer(task: T, place: Position): boolean {
     if (task.key !== undefined && this.#folds(task.key, task)) return false;
-    const now = this.#shared.clock.now();
+    const now = this.#shared.clock.monotonic();
     if (place === "front") this.#timed("AddFirst", () => this.#lane.prepend([task], now));
     else this.#timed("AddLast", () => this.#lane.append(task, now));
     this.#moved();
@@ -75,13 +77,13 @@ export class Worker<T extends QueueTask> {
     this.#timed("Filter", () => this.#lane.remove(match));
     const { key } = task;
     if (key === undefined || !this.#lane.has(key))
-      this.#timed("AddFirst", () => this.#lane.prepend([task], this.#shared.clock.now()));
+      this.#timed("AddFirst", () => this.#lane.prepend([task], this.#shared.clock.monotonic()));
     this.#moved();
   }
 
   /** Whether the task with this key starts next, and waits for no delay of its own. */
   isNext(key: string): boolean {
-    return this.#lane.isNext(key, this.#shared.clock.now());
+    return this.#lane.isNext(key, this.#shared.clock.monotonic());
   }
 
   /** Removes waiting tasks; a running one stays. */
@@ -108,7 +110,7 @@ export class Worker<T extends QueueTask> {
     const { head } = this.#lane;
     if (head === undefined || !this.atWork.some(match)) return;
     const { clock } = this.#shared;
-    const wait = head.startedAt + afterMs - clock.now();
+    const wait = head.startedAt + afterMs - clock.monotonic();
     const abort = (): void =>
       void (head.tasks.some(match) && this.#abort?.abort(new DOMException(why, "AbortError")));
     if (wait <= 0) abort();
@@ -135,7 +137,7 @@ export class Worker<T extends QueueTask> {
   }
 
   view(): QueueView<T> {
-    return { name: this.name, length: this.#lane.length, tasks: this.#lane.views() };
+    return { name: this.name, length: this.#lane.length, tasks: this.#lane.views(this.#shared.wall) };
   }
 
   /** The head, where it waits for nothing but a slot. */
@@ -161,7 +163,7 @@ export class Worker<T extends QueueTask> {
     const wait = this.#waitMs(head);
     const [first] = head.tasks;
     if (wait > 0) {
-      head.notBefore = clock.now() + wait;
+      head.notBefore = clock.monotonic() + wait;
       this.#timer = clock.setTimer(wait, () => this.wake());
     } else if (first !== undefined && !sharedSlots.isFree(first)) head.notBefore = 0;
     else this.#start(head);
@@ -169,7 +171,7 @@ export class Worker<T extends QueueTask> {
 
   #waitMs(head: QueueItem<T>): number {
     const { clock, limits } = this.#shared;
-    const now = clock.now();
+    const now = clock.monotonic();
     const backoff = Math.max(head.notBefore - now, this.#lane.pauseMs(now, this.#endedAt));
     const first = head.tasks[0];
     if (backoff > 0 || first === undefined) return backoff;
@@ -180,7 +182,7 @@ export class Worker<T extends QueueTask> {
     const { clock, limits, sharedSlots } = this.#shared;
     head.running = true;
     head.overtakes = false;
-    head.startedAt = clock.now();
+    head.startedAt = clock.monotonic();
     head.notBefore = 0;
     this.#abort = new AbortController();
     const [first] = head.tasks;
@@ -191,8 +193,8 @@ export class Worker<T extends QueueTask> {
     const context: RunContext = {
       queue: this.name,
       failures: head.failures,
-      waitedMs: clock.now() - head.enqueuedAt,
-      waitingSince: head.waitingSince,
+      waitedMs: clock.monotonic() - head.enqueuedAt,
+      waitingSince: this.#shared.wall.of(head.waitingSince),
       from: head.from,
       signal: this.#abort.signal,
     };
@@ -211,7 +213,7 @@ export class Worker<T extends QueueTask> {
       .catch((error: unknown): Outcome<T> => ({ kind: "retry", message: toError(error).message }));
     const batch = [...head.tasks];
     head.running = false;
-    this.#endedAt = this.#shared.clock.now();
+    this.#endedAt = this.#shared.clock.monotonic();
     head.waitingSince = this.#endedAt;
     this.#abort = undefined;
     this.#endPatience();
@@ -222,6 +224,7 @@ export class Worker<T extends QueueTask> {
 
   #settle(head: QueueItem<T>, outcome: Outcome<T>): void {
     const { clock, bounds, random } = this.#shared;
+    const now = clock.monotonic();
     switch (outcome.kind) {
       case "done":
       case "cancelled":
@@ -230,12 +233,12 @@ export class Worker<T extends QueueTask> {
       case "expand":
         head.failures = 0;
         head.message = undefined;
-        this.#timed("AddFirst", () => this.#lane.prepend(outcome.tasks, clock.now(), head.from));
+        this.#timed("AddFirst", () => this.#lane.prepend(outcome.tasks, now, head.from));
         return;
       case "retry":
         head.failures += 1;
         head.message = outcome.message;
-        head.notBefore = clock.now() + (outcome.delayMs ?? retryDelay(head.failures, bounds, random()));
+        head.notBefore = now + (outcome.delayMs ?? retryDelay(head.failures, bounds, random()));
         this.#lane.yieldHead();
     }
   }

@@ -1,6 +1,6 @@
 /** Writes Kubernetes Events (docs/STATUS.md, "Events"). */
 
-import { type KnownSecrets, type Timer, nextBurst, oneLine, sleep } from "../lib/index.ts";
+import { type KnownSecrets, type Timer, nextBurst, oneLine, sleep, WallTimes } from "../lib/index.ts";
 import { EVENTS, create, isNotFound, mergePatch, microTime } from "../kube/index.ts";
 import type { Event, KubeAccess } from "../kube/index.ts";
 import { API_VERSION, line } from "./models/kinds.ts";
@@ -68,6 +68,7 @@ interface Series {
   readonly name: string;
   /** Repetitions, the first Event included. */
   count: number;
+  /** By the monotonic clock. */
   lastAt: number;
   timer: Timer | undefined;
 }
@@ -82,6 +83,7 @@ export class EventWriter {
   readonly #noMorePauses = new AbortController();
   readonly #series = new Map<string, Series>();
   #writing: Promise<void> = Promise.resolve();
+  readonly #wall: WallTimes;
   #waiting = 0;
   #seq = 0;
   /** Until when Events wait for the uids of their objects; undefined before the first. */
@@ -89,6 +91,7 @@ export class EventWriter {
 
   constructor(options: EventWriterOptions) {
     this.#options = options;
+    this.#wall = new WallTimes(options.clock);
   }
 
   /** Events, and repetitions of them, that are not written yet. */
@@ -102,13 +105,14 @@ export class EventWriter {
     if (this.#abort.signal.aborted) return;
     const note = oneLine(line(this.#options.secrets.redact(event.note)), MOST_NOTE);
     const key = [event.module ?? "", event.reason, note].join("\0");
-    const now = this.#options.clock.now();
+    const now = this.#options.clock.monotonic();
     const series = this.#series.get(key);
     if (series !== undefined && now - series.lastAt < SERIES_MS) {
       this.#repeat(series, now);
       return;
     }
-    this.#begin(key, { ...event, note }, now);
+    this.#forgetOld(now);
+    this.#begin(key, { ...event, note });
   }
 
   /** Resolves when everything recorded so far has been written or dropped, repetitions included. */
@@ -129,14 +133,14 @@ export class EventWriter {
     for (const series of this.#series.values()) series.timer?.cancel();
   }
 
-  #begin(key: string, event: OperatorEvent, now: number): void {
-    this.#forgetOld(now);
-    const { operatorName } = this.#options;
+  #begin(key: string, event: OperatorEvent): void {
+    const { operatorName, clock } = this.#options;
+    const now = clock.now();
     const name = `${event.module ?? operatorName}.${now.toString(16)}${(this.#seq++).toString(16).padStart(4, "0")}`;
     this.#series.delete(key);
-    this.#series.set(key, { name, count: 1, lastAt: now, timer: undefined });
+    this.#series.set(key, { name, count: 1, lastAt: clock.monotonic(), timer: undefined });
     const target = { resource: EVENTS, namespace: this.#options.namespace };
-    this.#uidsUntil ??= now + UID_WAIT_MS;
+    this.#uidsUntil ??= clock.monotonic() + UID_WAIT_MS;
     this.#write(async (signal) => {
       await this.#untilBurst(signal);
       await this.#untilKnown(event.module, signal);
@@ -147,14 +151,15 @@ export class EventWriter {
 
   async #untilBurst(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
-    const wait = nextBurst(clock.now()) - clock.now();
+    const now = clock.monotonic();
+    const wait = nextBurst(now) - now;
     if (wait > 0) await sleep(clock, wait, AbortSignal.any([signal, this.#noMorePauses.signal]));
   }
 
   /** `kubectl describe` finds Events by uid; at a first start the objects may come a moment later. */
   async #untilKnown(module: string | undefined, signal: AbortSignal): Promise<void> {
     const { clock, uidOf } = this.#options;
-    while (uidOf(module) === undefined && clock.now() < (this.#uidsUntil ?? 0))
+    while (uidOf(module) === undefined && clock.monotonic() < (this.#uidsUntil ?? 0))
       await sleep(clock, UID_LOOK_MS, signal);
   }
 
@@ -169,7 +174,9 @@ export class EventWriter {
     const { client, namespace } = this.#options;
     const target = { resource: EVENTS, namespace, name: series.name };
     this.#write(async (signal) => {
-      const body = { series: { count: series.count, lastObservedTime: microTime(series.lastAt) } };
+      const body = {
+        series: { count: series.count, lastObservedTime: microTime(this.#wall.of(series.lastAt)) },
+      };
       try {
         await mergePatch(client, target, { body, signal, timeoutMs: CALL_TIMEOUT_MS });
       } catch (error) {

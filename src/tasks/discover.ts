@@ -156,7 +156,6 @@ function removals(ports: Ports): Task[] {
     limit,
     config: values.config,
     view,
-    now: clock.now(),
     at: clock.monotonic(),
     identityOf: (name) => identityOf(state, releases, name),
   });

@@ -80,7 +80,7 @@ export async function readAgain({ state }: Ports, read: (before: Tree) => Promis
 export function recheck(ports: Ports, { before, tree }: TreeRead): void {
   const { recheckAt } = tree;
   if (recheckAt === undefined || recheckAt === before.recheckAt) return;
-  lookAgain(ports, Math.max(0, recheckAt - ports.clock.now()));
+  lookAgain(ports, Math.max(0, recheckAt - ports.clock.monotonic()));
 }
 
 /** A module that requires a version waits until the next reload. What is known stays while the server is away. */

@@ -164,7 +164,7 @@ function finish(ports: Ports, task: ReloadTask): Promise<Outcome<Task>> {
   const hasWritten = ended.content !== undefined && ended.content !== ports.contentOf(state.tree.modules);
   const rounds = hasWritten || changesGlobals(state.view) ? ended.rounds + 1 : 0;
   state.finishReload(rounds % MAX_ROUNDS);
-  const ms = clock.now() - (ended.startedAt ?? clock.now());
+  const ms = Math.max(0, clock.now() - (ended.startedAt ?? clock.now()));
   ports.recorder.reloaded(ms / 1000);
   ports.logger.info("Reload all modules ended", { cause: describeCause(task.cause), ms });
   if (rounds < MAX_ROUNDS) return Promise.resolve({ kind: "done" });

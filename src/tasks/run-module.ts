@@ -234,7 +234,9 @@ export class ModuleRun {
   readonly isAsked: boolean;
   /** The only run of a module that is off is its removal. */
   readonly #isFor: "on" | "off";
+  /** In ms since the epoch, and by the monotonic clock. */
   readonly #startedAt: number;
+  readonly #from: number;
   /** Of the module's files, where changed files are why it runs. */
   readonly #content: string | undefined;
   /** Hooks have changed files of the module: where files are watched, that causes another run. */
@@ -248,6 +250,7 @@ export class ModuleRun {
     this.record = record;
     this.#isFor = activity === "deleting" ? "off" : "on";
     this.#startedAt = ports.clock.now();
+    this.#from = ports.clock.monotonic();
     this.#content = trigger.kind === "files" ? ports.contentOf([record.module]) : undefined;
     const basis = ports.state.basisOf(record);
     const { requestedToken: token, run: before } = record;
@@ -290,12 +293,13 @@ export class ModuleRun {
 
   /** Milliseconds since the begin. */
   get ms(): number {
-    return this.ports.clock.now() - this.#startedAt;
+    return Math.round(this.ports.clock.monotonic() - this.#from);
   }
 
   /** Ends well; or, where the release is as it was before what failed, with why. */
   end(refused?: string): void {
-    const now = this.ports.clock.now();
+    // However the wall clock was set meanwhile: the difference is how long the run took.
+    const now = this.#startedAt + this.ms;
     if (refused === undefined) this.#note("succeeded", now);
     else this.#note("rolledBack", refused, now);
   }

@@ -42,6 +42,21 @@ describe("a further read of the directories", () => {
     expect([late.modules[0]?.common.section, late.globalValues]).toEqual([undefined, undefined]);
   });
 
+  it("waits for the second look, whatever the wall clock is set to", async () => {
+    const on = await directories();
+    await on.put("m/x/README.md");
+    await on.put("m/values.yaml", "x: {a: 1}\n");
+    const first = await on.read();
+    await on.remove("m/values.yaml");
+    const missed = await on.read(first);
+    on.clock.setWall(48 * 3_600_000);
+    const early = await on.read(missed);
+    expect(early.modules[0]?.common.section).toEqual({ a: 1 });
+    on.clock.setWall(-96 * 3_600_000);
+    await on.clock.advance(2000);
+    expect((await on.read(early)).modules[0]?.common.section).toBeUndefined();
+  });
+
   it("takes over what a further directory says of a module", async () => {
     const on = await directories();
     await on.put("m/x/README.md");

@@ -666,3 +666,24 @@ describe("named FIFO queues", () => {
     expect(clock.nextTimerAt).toBeUndefined();
   });
 });
+
+describe("a wall clock that is set while a task is backed off", () => {
+  const HOUR = 3_600_000;
+
+  it.each([
+    ["back", -48 * HOUR],
+    ["ahead", 48 * HOUR],
+  ])("%s: the next try comes when it would, and is shown in the new time", async (_, ms) => {
+    const { queues, clock, started, end } = lab();
+    queues.offer("main", job("a"));
+    await settle();
+    await end({ kind: "retry", message: "no" });
+    clock.setWall(ms);
+    expect(queues.views()[0]?.tasks[0]?.nextAt).toBe(clock.now() + 5000);
+    queues.offer("main", job("b"));
+    await clock.advance(4999);
+    expect(started).toEqual(["a"]);
+    await clock.advance(1);
+    expect(started).toEqual(["a", "a"]);
+  });
+});

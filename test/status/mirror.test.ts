@@ -367,6 +367,47 @@ describe("StatusMirror", () => {
     });
   });
 
+  it("pauses no longer than it has to for a Retry-After", async () => {
+    const { api, clock, show } = world();
+    await show(moduleView("a"));
+    await clock.advance(5000);
+    const retryAfterMs = 600_000;
+    const busy = new ApiError({ status: 503, reason: "ServiceUnavailable", message: "later", retryAfterMs });
+    api.fail = () => busy;
+    await show(moduleView("a", { activity: "running", lastRun: underWay(clock.now() - 2000) }));
+    await clock.advance(1000);
+    // One read after the usual pause shows that it still does not answer; then 30 s count, not 600.
+    await clock.advance(15_000);
+    api.fail = () => undefined;
+    await clock.advance(10_000);
+    expect(state(api, "a")).toBe("Ready");
+    await clock.advance(5000);
+    expect(state(api, "a")).toBe("Running");
+    // It answers reads at once: so the pause ends with the first.
+    api.fail = (request) => (request.method === "PATCH" ? busy : undefined);
+    await show(moduleView("a"));
+    await clock.advance(500);
+    api.fail = () => undefined;
+    await clock.advance(2000);
+    expect(state(api, "a")).toBe("Ready");
+  });
+
+  it.each([
+    ["back", -48],
+    ["ahead", 48],
+  ])("goes on when the wall clock is set %s by two days", async (_, hours) => {
+    const { api, clock, show } = world();
+    await show(moduleView("a"));
+    clock.setWall(hours * 3_600_000);
+    await show(moduleView("a", { activity: "running", lastRun: underWay(T0) }));
+    await clock.advance(2000);
+    expect(state(api, "a")).toBe("Running");
+    clock.setWall(-hours * 3_600_000);
+    await show(moduleView("a"));
+    await clock.advance(2000);
+    expect(state(api, "a")).toBe("Ready");
+  });
+
   it("does not fight with a server that drops a field", async () => {
     const { api, clock, show } = world();
     api.drops = "release";

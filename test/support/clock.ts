@@ -10,6 +10,8 @@ interface Pending {
 export class ManualClock implements Clock {
   #now: number;
   #seq = 0;
+  /** How far the wall clock is ahead of the monotonic one. */
+  #ahead = 0;
   readonly #pending = new Set<Pending>();
 
   constructor(startMs = Date.UTC(2026, 0, 1)) {
@@ -17,7 +19,12 @@ export class ManualClock implements Clock {
   }
 
   now(): number {
-    return this.#now;
+    return this.#now + this.#ahead;
+  }
+
+  /** Somebody sets the wall clock: ahead by `ms`, or back where that is negative. Timers go on as they would. */
+  setWall(ms: number): void {
+    this.#ahead += ms;
   }
 
   monotonic(): number {

@@ -99,6 +99,21 @@ describe("healing", () => {
     expect(waits).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
   });
 
+  test("brings it back as soon, whatever the wall clock is set to", async () => {
+    const { clock, healing, listed, deleted, take, there, watch } = lab();
+    there.add("one");
+    healing.setObjects("a", [map("one")]);
+    await listed(["one"]);
+    await deleted("one");
+    expect(take()).toHaveLength(1);
+    there.add("one");
+    void watch().consumer.applied(object("one"));
+    await deleted("one");
+    clock.setWall(-48 * 3600 * SECONDS);
+    await clock.advance(SECONDS);
+    expect(take()).toHaveLength(1);
+  });
+
   test("a module without objects ends its watches; one that closed tells nothing", async () => {
     const { healing, listed, watch, take, there } = lab();
     healing.setObjects("a", [map("one")]);

@@ -426,3 +426,15 @@ test("a loss shows at once, and is held against the revision only once it lasts 
   expect(last()).toMatchObject({ status: "False" });
   expect(last()?.isOutage).toBeUndefined();
 });
+
+test("what lasts is measured by the monotonic clock, whatever the wall clock is set to", async () => {
+  const { follow, listed, shown, clock } = lab();
+  follow("a", ["Deployment", "web"]);
+  await listed("deployments", deployment());
+  clock.setWall(48 * 60 * MINUTE);
+  await clock.advance(5 * MINUTE - 1);
+  expect(shown()[0]).toBe("Unknown");
+  clock.setWall(-96 * 60 * MINUTE);
+  await clock.advance(1);
+  expect(shown()[0]).toBe("False");
+});

@@ -8,8 +8,8 @@ export interface Timer {
 }
 
 /**
- * Time and timers; tests use a clock that they advance by hand. `now` is wall-clock milliseconds since the epoch,
- * `monotonic` never goes backwards.
+ * Time and timers; tests use a clock that they advance by hand. `now` is wall-clock milliseconds since the epoch, for
+ * schedules and for people: anybody may set it. `monotonic` never goes backwards: whatever waits or lasts is measured by it.
  */
 export interface Clock {
   now(): number;
@@ -37,6 +37,26 @@ export function wakeful(clock: Clock): Clock {
     monotonic: () => uptime() * 1000,
     setTimer: (ms, fn) => clock.setTimer(ms, fn),
   };
+}
+
+/** A clock that is set by less than this is corrected gradually, which moves no time that is shown. */
+const STEP_MS = 1000;
+
+/** Wall times of moments of the monotonic clock, for people: one moment has one time until somebody sets the clock. */
+export class WallTimes {
+  readonly #clock: Clock;
+  #offset = NaN;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** In ms since the epoch. */
+  of(monotonic: number): number {
+    const offset = this.#clock.now() - this.#clock.monotonic();
+    if (!(Math.abs(offset - this.#offset) < STEP_MS)) this.#offset = offset;
+    return Math.round(monotonic + this.#offset);
+  }
 }
 
 /** A clock that can be closed: `close` cancels its timers, and none can be set after it. */

@@ -102,7 +102,7 @@ const EVERY_MS = 1000;
 const OPEN_MS = 150;
 
 /**
- * When a write that can wait may be sent, in ms since the epoch: at once while a burst is open, else at the next
+ * When a write that can wait may be sent, by the monotonic clock: at once while a burst is open, else at the next
  * whole second. Each write makes the API server's next consistent list of another kind wait for up to 100 ms,
  * helm's lists too; so writes that nobody waits for are sent together.
  */

@@ -54,7 +54,7 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
     const places = realPlaces(dirs);
     const { tree, reading } = await readOnce(options);
     if (places === realPlaces(dirs) && isWhole(reading)) return tree;
-    if (tries === MOST_TRIES) return previous === undefined ? tree : asBefore(previous, reading.now);
+    if (tries === MOST_TRIES) return previous === undefined ? tree : asBefore(previous, reading.monotonic);
     await breathe();
   }
 }
@@ -65,10 +65,12 @@ function asBefore(previous: Tree, now: number): Tree {
 }
 
 async function readOnce(options: ReadTreeOptions): Promise<{ tree: Tree; reading: Reading }> {
+  const clock = options.clock ?? systemClock;
   const reading = beginReading({
     crdFilters: "",
     ...options,
-    now: (options.clock ?? systemClock).now(),
+    now: clock.now(),
+    monotonic: clock.monotonic(),
     first: options.previous === undefined,
     before: recall(options.previous),
   });

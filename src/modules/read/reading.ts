@@ -71,7 +71,10 @@ export function recall(tree: Tree | undefined): Memory {
 
 /** One read under way: what the last one left, and what this one finds. */
 export interface Reading {
+  /** Milliseconds since the epoch, to compare with times of files. */
   readonly now: number;
+  /** The same moment by the monotonic clock, for how long something is missing. */
+  readonly monotonic: number;
   readonly unnumberedOrder: number;
   readonly strict: boolean;
   readonly crdFilters: string;
@@ -100,17 +103,17 @@ export function beginReading(
 /** Notes that each of `paths` is missing; true when all of them have been for long enough, in an earlier read too. */
 export function confirmGone(reading: Reading, paths: readonly string[]): boolean {
   for (const path of paths) reading.after.missed.set(path, missedSince(reading, path));
-  return paths.every((path) => reading.now - missedSince(reading, path) >= RECHECK_MS);
+  return paths.every((path) => reading.monotonic - missedSince(reading, path) >= RECHECK_MS);
 }
 
 /** When `path` was first missing: now, if the last read still saw it. */
 export function missedSince(reading: Reading, path: string): number {
-  return reading.before.missed.get(path) ?? reading.now;
+  return reading.before.missed.get(path) ?? reading.monotonic;
 }
 
 /** When another read could confirm what is missing now; undefined when nothing is. */
 export function recheckAt(reading: Reading): number | undefined {
   const due = [...reading.after.missed.values()].map((since) => since + RECHECK_MS);
-  const open = due.filter((at) => at > reading.now);
+  const open = due.filter((at) => at > reading.monotonic);
   return open.length === 0 ? undefined : Math.min(...open);
 }

@@ -28,8 +28,9 @@ export async function rereadModule(
   const module = previous.modules.find((each) => each.name === name);
   if (module === undefined || !before.modules.has(name)) return previous;
   for (let tries = 1; ; tries += 1) {
-    const now = (options.clock ?? systemClock).now();
-    const reading = beginReading({ crdFilters: "", ...options, now, first: false, before });
+    const clock = options.clock ?? systemClock;
+    const [now, monotonic] = [clock.now(), clock.monotonic()];
+    const reading = beginReading({ crdFilters: "", ...options, now, monotonic, first: false, before });
     const fresh = await refresh(reading, module);
     if (fresh === module) return previous;
     if (tries < MOST_TRIES && !isWhole(reading, name)) continue;

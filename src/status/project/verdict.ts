@@ -37,7 +37,9 @@ type Rule = (view: ModuleView, facts: JudgeContext) => Verdict | undefined;
 export function isHidden(view: ModuleView, now: number): boolean {
   const run = view.lastRun;
   if (view.activity !== "running" || run === undefined || run.finishedAt !== undefined) return false;
-  return now - run.startedAt < ANNOUNCE_AFTER_MS;
+  // A clock that was set back meanwhile hides no run: its age is not known then.
+  const ageMs = now - run.startedAt;
+  return ageMs >= 0 && ageMs < ANNOUNCE_AFTER_MS;
 }
 
 /** The state of a module: the first rule that applies. */

@@ -17,8 +17,10 @@ export class WriteBackoff {
   #failures = 0;
   #said: string | undefined;
   readonly #refused = new Set<string>();
-  /** No write before this time, ms since the epoch. */
-  until = 0;
+  /** No write before this time of the monotonic clock. */
+  until = -Infinity;
+  /** In a pause that the server asked for: when to ask whether it answers again. */
+  #askAt: number | undefined;
 
   constructor(clock: Clock, logger: Logger) {
     this.#clock = clock;
@@ -27,17 +29,17 @@ export class WriteBackoff {
 
   /** Notes a failure and returns the delay before the next try, in milliseconds. */
   failed(error: unknown): number {
-    const now = this.#clock.now();
+    const now = this.#clock.monotonic();
     // Writes that were under way together fail together: one outage counts as one failure.
     if (now < this.until) return this.until - now;
     this.#failures += 1;
     this.#say(error);
     const isMissing = error instanceof ApiError && error.status === 404;
-    const delay = Math.max(
-      retryDelay(this.#failures, isMissing ? { ...BOUNDS, maxMs: LONGEST_FOR_MISSING_MS } : BOUNDS, 0.5),
-      error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0,
-    );
+    const bounds = isMissing ? { ...BOUNDS, maxMs: LONGEST_FOR_MISSING_MS } : BOUNDS;
+    const own = retryDelay(this.#failures, bounds, 0.5);
+    const delay = Math.max(own, error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0);
     this.until = now + delay;
+    this.#askAt = delay > own ? now + own : undefined;
     return delay;
   }
 
@@ -58,10 +60,24 @@ export class WriteBackoff {
     return retryDelay(failures, { minMs: 5000, maxMs: 300_000 }, 0.5);
   }
 
+  /**
+   * Milliseconds until one read may show that the server answers again; undefined where nobody asked for a longer pause than
+   * usual.
+   */
+  get askInMs(): number | undefined {
+    return this.#askAt === undefined ? undefined : Math.max(0, this.#askAt - this.#clock.monotonic());
+  }
+
+  /** The server has answered a read: the pause is over, but a write that fails again makes a longer one. */
+  answered(): void {
+    this.until = -Infinity;
+    this.#askAt = undefined;
+  }
+
   /** Notes that a call succeeded. */
   succeeded(): void {
     this.#failures = 0;
-    this.until = 0;
+    this.answered();
     if (this.#said === undefined) return;
     this.#said = undefined;
     this.#logger.info("Status is written again");

@@ -31,7 +31,7 @@ export interface MirroredObject {
   /** The generation the status may speak of; undefined = the newest. */
   acknowledged: number | undefined;
   lastWriteAt: number;
-  /** Do not write before this time, ms since the epoch: after failures and deletions. */
+  /** Do not write before this time of the monotonic clock: after failures and deletions. */
   notBefore: number;
   failures: number;
   /** The module's directory is gone, so the object has to go; never set before the directories were read. */
@@ -55,7 +55,7 @@ export function newMirroredObject(id: Identity): MirroredObject {
     live: undefined,
     acknowledged: undefined,
     lastWriteAt: Number.NEGATIVE_INFINITY,
-    notBefore: 0,
+    notBefore: Number.NEGATIVE_INFINITY,
     failures: 0,
     gone: false,
     deleted: false,
@@ -108,7 +108,7 @@ function hasMarks(live: LiveObject, mirrored: MirroredObject, marks: OwnerMarks)
   return labelled && owned && sameJson(live.spec, mirrored.spec as unknown as JsonObject);
 }
 
-/** When the object may be written, ms since the epoch: at once for a changed spec, a new or a lost object. */
+/** When the object may be written, by the monotonic clock: at once for a changed spec, a new or a lost object. */
 export function dueAt(mirrored: MirroredObject, need: Need): number {
   if (need !== "status") return mirrored.notBefore;
   const pause = tellsWordsOnly(mirrored) ? WORDS_EVERY_MS : WRITE_EVERY_MS;

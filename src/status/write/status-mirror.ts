@@ -175,7 +175,7 @@ export class StatusMirror {
   }
 
   #startLoading(): void {
-    if (this.#loaded || this.#loading !== undefined || this.#backoff.until > this.#options.clock.now())
+    if (this.#loaded || this.#loading !== undefined || this.#backoff.until > this.#options.clock.monotonic())
       return;
     this.#loading = this.#load().finally(() => void (this.#loading = undefined));
   }
@@ -204,7 +204,7 @@ export class StatusMirror {
     if (Array.isArray(runSeconds)) this.#options.remembers(mirrored.id.name, runSeconds);
     this.#adopt(mirrored, liveFrom(object));
     // Counts as just written, so a restart that finds all as it was writes nothing at once.
-    mirrored.lastWriteAt = this.#options.clock.now();
+    mirrored.lastWriteAt = this.#options.clock.monotonic();
   }
 
   /** `object` is undefined where the watch reported its last state. */
@@ -249,7 +249,8 @@ export class StatusMirror {
   #lose(mirrored: MirroredObject, before: LiveObject | undefined): void {
     if (before === undefined || mirrored.gone) return;
     mirrored.deleted = true;
-    if (mirrored === this.#writer.operator) mirrored.notBefore = this.#options.clock.now() + OPERATOR_BACK_MS;
+    if (mirrored === this.#writer.operator)
+      mirrored.notBefore = this.#options.clock.monotonic() + OPERATOR_BACK_MS;
   }
 
   /** Somebody changed the AddonOperator's spec: its status follows when the ConfigMap has been read again. */
@@ -273,7 +274,7 @@ export class StatusMirror {
 
   #lookSoon(): void {
     if (this.#timers.has("look")) return;
-    const wait = Math.max(0, this.#lookedAt + this.#pauseMs - this.#options.clock.now());
+    const wait = Math.max(0, this.#lookedAt + this.#pauseMs - this.#options.clock.monotonic());
     this.#timers.set("look", wait, () => this.#look());
   }
 
@@ -282,7 +283,7 @@ export class StatusMirror {
     if (this.#shown === undefined || !this.#loaded || this.#closed) return;
     const { clock } = this.#options;
     const startedAt = clock.monotonic();
-    this.#lookedAt = clock.now();
+    this.#lookedAt = startedAt;
     const projection = this.#project(this.#shown);
     if (projection === undefined) return;
     const changed = this.#writer.want(projection, this.#shown.view);
@@ -298,7 +299,7 @@ export class StatusMirror {
   /** A view that cannot be shown costs its status, never the work. */
   #project(shown: Moment): Projection | undefined {
     try {
-      return this.#projector.project(shown, this.#lookedAt);
+      return this.#projector.project(shown, this.#options.clock.now());
     } catch (error) {
       this.#options.logger.error("Cannot show the state", { error: oneLine(error) });
       return undefined;

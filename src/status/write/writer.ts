@@ -2,7 +2,7 @@
 
 import PQueue from "p-queue";
 
-import { type Clock, type Logger, nextBurst } from "../../lib/index.ts";
+import { type Clock, type Logger, nextBurst, type Timer } from "../../lib/index.ts";
 import { LABELS, managedByDigest } from "../../helm/index.ts";
 import { ApiError, MADE_HERE } from "../../kube/index.ts";
 import type { View } from "../../state/index.ts";
@@ -53,6 +53,7 @@ export class Writer {
   /** uid of the AddonOperator that modules refer to: "" = it cannot be made, undefined = not tried yet. */
   #owner: string | undefined;
   #undecidedUntil: number | undefined;
+  #asking: Timer | undefined;
 
   constructor(parts: WriterParts) {
     const { namespace, operatorName } = parts.api;
@@ -103,7 +104,7 @@ export class Writer {
 
   /** How long modules without an object still wait for discovery, in milliseconds. */
   get undecidedMs(): number {
-    return this.#undecidedUntil === undefined ? 0 : this.#undecidedUntil - this.#parts.clock.now();
+    return this.#undecidedUntil === undefined ? 0 : this.#undecidedUntil - this.#parts.clock.monotonic();
   }
 
   /**
@@ -112,7 +113,7 @@ export class Writer {
    */
   #undecided({ live }: MirroredObject, spec: ModuleSpec): ModuleSpec | undefined {
     if (live?.spec !== undefined) return live.spec as unknown as ModuleSpec;
-    this.#undecidedUntil ??= this.#parts.clock.now() + UNDECIDED_MS;
+    this.#undecidedUntil ??= this.#parts.clock.monotonic() + UNDECIDED_MS;
     return this.undecidedMs <= 0 ? spec : undefined;
   }
 
@@ -133,7 +134,7 @@ export class Writer {
 
   #waitMs(mirrored: MirroredObject, need: Need): number {
     const { clock, backoff, isReloading } = this.#parts;
-    const now = clock.now();
+    const now = clock.monotonic();
     const due = Math.max(dueAt(mirrored, need), backoff.until, now);
     return (need === "status" && isReloading() ? nextBurst(due) : due) - now;
   }
@@ -162,6 +163,7 @@ export class Writer {
   /** Ends all waiting. */
   close(): void {
     this.#queue.clear();
+    this.#asking?.cancel();
     for (const mirrored of this.all()) mirrored.timer?.cancel();
   }
 
@@ -213,7 +215,7 @@ export class Writer {
     if (this.#closed) return;
     const { clock, backoff } = this.#parts;
     // Problems that another write met meanwhile delay this one too.
-    if (backoff.until > clock.now()) return this.consider(mirrored);
+    if (backoff.until > clock.monotonic()) return this.consider(mirrored);
     mirrored.busy = true;
     try {
       await this.#traced(mirrored);
@@ -251,7 +253,7 @@ export class Writer {
       adopt(mirrored, await takeStep(api, mirrored, { need, marks: this.#marks }));
       if (need !== "status") continue;
       mirrored.written = status;
-      mirrored.lastWriteAt = clock.now();
+      mirrored.lastWriteAt = clock.monotonic();
       return;
     }
   }
@@ -260,15 +262,33 @@ export class Writer {
     if (gone && live === undefined) this.modules.delete(id.name);
   }
 
+  /** A pause that the server asked for ends once it answers a read. */
+  #askSoon(): void {
+    const { api, clock, backoff } = this.#parts;
+    const { askInMs } = backoff;
+    if (askInMs === undefined || this.#asking !== undefined) return;
+    this.#asking = clock.setTimer(askInMs, async () => {
+      const answers = await readObject(api, this.operator.id).then(
+        () => true,
+        () => false,
+      );
+      this.#asking = undefined;
+      if (!answers || this.#closed) return;
+      backoff.answered();
+      for (const mirrored of this.all()) this.consider(mirrored);
+    });
+  }
+
   async #failed(mirrored: MirroredObject, error: unknown): Promise<void> {
     if (this.#closed) return;
     const { api, adopt, clock, backoff } = this.#parts;
     mirrored.failures += 1;
     if (isShared(error)) {
       backoff.failed(error);
+      this.#askSoon();
       return;
     }
-    mirrored.notBefore = clock.now() + backoff.alone(error, mirrored.failures);
+    mirrored.notBefore = clock.monotonic() + backoff.alone(error, mirrored.failures);
     if (error instanceof ApiError && [404, 409, 422].includes(error.status)) {
       // The object is not what was expected: read it before the next try.
       await readObject(api, mirrored.id).then(

@@ -108,7 +108,7 @@ export class Healing {
     if (release === undefined || release.isAsking) return;
     release.timer?.cancel();
     if (!this.#options.mayReport(module)) return;
-    const now = this.#options.clock.now();
+    const now = this.#options.clock.monotonic();
     const suspects = this.#suspects(release);
     const due = suspects.filter(({ at }) => at <= now);
     if (due.length > 0) void this.#ask(module, release, due);
@@ -146,7 +146,7 @@ export class Healing {
   }
 
   #take(module: string, release: Followed, { absent, there, unknown }: Answers): void {
-    const now = this.#options.clock.now();
+    const now = this.#options.clock.monotonic();
     for (const { object } of there) release.seen.add(keyOf(object));
     const polled = [...there, ...unknown, ...absent.filter(({ unwatched }) => unwatched)];
     for (const { object } of polled) release.spared.set(keyOf(object), now + POLL_MS);

@@ -51,7 +51,7 @@ interface KindWatch {
   synced: boolean;
   resource: Resource | undefined;
   subscription: Subscription | undefined;
-  /** Since when the kind cannot be watched. */
+  /** Since when the kind cannot be watched, by the monotonic clock. */
   blindSince: number | undefined;
   /** Why it cannot be watched. */
   trouble: string | undefined;
@@ -128,7 +128,7 @@ export class KindWatches {
     const before = watch.asked.get(key);
     if (found === undefined) watch.asked.delete(key);
     else
-      watch.asked.set(key, findingOf(found, { now: this.#options.clock.now(), before, check: watch.check }));
+      watch.asked.set(key, findingOf(found, { ...moment(this.#options.clock), before, check: watch.check }));
     this.#judged(watch, object.name);
   }
 
@@ -222,8 +222,8 @@ export class KindWatches {
   #see(watch: KindWatch, object: WatchedObject): boolean {
     const key = objectKey(object);
     const before = watch.present.get(key);
-    const now = this.#options.clock.now();
-    const finding = findingOf(object, { now, before: before?.finding, check: watch.check });
+    const look = { ...moment(this.#options.clock), before: before?.finding, check: watch.check };
+    const finding = findingOf(object, look);
     watch.present.set(key, { finding, hands: handsOf(object) });
     watch.asked.delete(key);
     return before === undefined || !isSame(before.finding, finding);
@@ -239,7 +239,7 @@ export class KindWatches {
     const why = error === undefined ? "the server does not offer it" : oneLine(error);
     if (error !== undefined)
       logger.warn("Release objects cannot be watched", { kind: watch.resource?.kind, error: why });
-    watch.blindSince ??= clock.now();
+    watch.blindSince ??= clock.monotonic();
     this.#note(watch, why);
     this.#tell(watch);
   }
@@ -282,6 +282,10 @@ function asJson(pods: Finding["pods"]): Json {
 
 /** What the health of a release is made from; the rest moves with it. */
 const TOLD = ["status", "reason", "message", "generation", "isLost"] as const;
+
+function moment(clock: Clock): { readonly now: number; readonly wall: number } {
+  return { now: clock.monotonic(), wall: clock.now() };
+}
 
 function endWatch(watch: KindWatch): void {
   watch.subscription?.close();

@@ -147,7 +147,7 @@ export class ReleaseDrift {
     if (this.#followed.get(module) !== release || release.isLooking) return;
     release.timer?.cancel();
     if (!this.#options.mayLook(module)) return;
-    const now = this.#options.clock.now();
+    const now = this.#options.clock.monotonic();
     const next = earliest(release);
     if (next === undefined) release.record = undefined;
     else if (next.at > now)
@@ -197,7 +197,7 @@ export class ReleaseDrift {
   async #take({ module, release, key }: Place, found: Inspection | undefined): Promise<void> {
     const known = this.#knownOf(release, key, found?.hands);
     if (known === undefined) return;
-    const now = this.#options.clock.now();
+    const now = this.#options.clock.monotonic();
     const isNews = noteLook(known, found, now);
     const toRepair = known.fields.length > 0 && this.#options.policyOf(module).mode === "repair";
     if (found !== undefined && toRepair && known.repairs.dueAt <= now)
@@ -220,7 +220,7 @@ export class ReleaseDrift {
   }
 
   async #repair({ module, release, key }: Place, known: Known, found: Inspection): Promise<void> {
-    known.repairs.note(this.#options.clock.now());
+    known.repairs.note(this.#options.clock.monotonic());
     known.hands = await found.repair();
     known.fields = [];
     this.#tell(module, release);
@@ -235,11 +235,11 @@ export class ReleaseDrift {
     if (object === undefined || known === undefined) return;
     if (isConflict(error)) {
       // It was written again while it was looked at.
-      known.looks.note(clock.now());
+      known.looks.note(clock.monotonic());
       release.due.add(key);
       return;
     }
-    known.looks.failed(clock.now());
+    known.looks.failed(clock.monotonic());
     const isNews = known.trouble === undefined;
     known.trouble = oneLine(error);
     // What could not be put back has drifted.

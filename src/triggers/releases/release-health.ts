@@ -71,7 +71,7 @@ export class ReleaseHealth {
     const release = this.#followed.get(module) ?? newFollowed();
     release.timeoutMs = timeoutMs;
     if (release.revision !== revision) {
-      release.settlesAt = this.#options.clock.now() + SETTLE_MS;
+      release.settlesAt = this.#options.clock.monotonic() + SETTLE_MS;
       release.isUpgraded = release.revision !== undefined;
     }
     release.revision = revision;
@@ -102,7 +102,7 @@ export class ReleaseHealth {
     release.timer?.cancel();
     const { clock } = this.#options;
     const { timeoutMs } = release;
-    const now = clock.now();
+    const now = clock.monotonic();
     const patients = [...release.objects].map(([key, object]) => this.#patient(key, object));
     const podsAt = this.#followPods(module, release, patients);
     const judged = healthOf(patients, { now, timeoutMs });
@@ -131,7 +131,7 @@ export class ReleaseHealth {
     release: Followed,
     patients: readonly (Patient & { readonly key: string })[],
   ): number {
-    const now = this.#options.clock.now();
+    const now = this.#options.clock.monotonic();
     let nextAt = Infinity;
     for (const { key, finding } of patients) {
       const namespace = release.objects.get(key)?.namespace;
@@ -159,9 +159,9 @@ export class ReleaseHealth {
     const isSame =
       told?.status === health.status && told.reason === health.reason && told.revision === health.revision;
     const mayTellAt = isSame ? toldAt + TELL_EVERY_MS : 0;
-    if (mayTellAt > clock.now()) return mayTellAt;
+    if (mayTellAt > clock.monotonic()) return mayTellAt;
     release.told = health;
-    release.toldAt = clock.now();
+    release.toldAt = clock.monotonic();
     onHealth(module, health);
     return Infinity;
   }
