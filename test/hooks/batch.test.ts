@@ -8,6 +8,7 @@ import { HookLoader, hookOffline, lintHook, runHook } from "../../src/hooks/inde
 import { silentLogger } from "../../src/lib/index.ts";
 import type { Hook, HookFile, HookTrigger } from "../../src/model/index.ts";
 import { batchConfig, writeBatchFile, type BatchFile } from "../support/batch-file.ts";
+import { ManualClock } from "../support/clock.ts";
 import { kubernetes, lifecycle, schedule, sync } from "./build.ts";
 
 // docs/HOOKS.md, "Batch hooks": executables with several hooks.
@@ -95,7 +96,10 @@ describe("what a batch file is", () => {
 
   test.each(["Found 0 items:", "Found 10000 items", "some other text"])("%s: it is none", async (text) => {
     expect(await problemOf(batchFile({ list: `echo '${text}'` }))).toMatchObject({
-      problem: { key: "--config", message: "the hook failed: exit code 1" },
+      problem: {
+        key: "--config",
+        message: 'the hook failed: exit code 1 (as a batch file: hook list prints no "Found N items")',
+      },
     });
   });
 
@@ -240,11 +244,26 @@ describe("its configuration", () => {
     expect((await lintHook(file, "m", options)).problems).toMatchObject([{ file: file.path, ...problem }]);
   });
 
-  test("hook list that hangs and ignores SIGTERM is ended, and named", async () => {
+  test("hook list that hangs and ignores SIGTERM is ended, named, and not asked again for ten minutes", async () => {
     const file = batchFile({ list: `trap "" TERM; sleep 60 & wait; sleep 60` });
-    expect(await problemOf(file, { timeoutMs: 200 })).toMatchObject({
-      problem: { key: "hook list", message: "the hook failed: timed out after 200ms" },
-    });
+    const clock = new ManualClock();
+    const loader = new HookLoader({ ...options, clock, timeoutMs: 200 });
+    const problem = { key: "hook list", message: "the hook failed: timed out after 200ms" };
+    expect(await loader.load(file, "m")).toMatchObject({ problem });
+    batchFile({});
+    await clock.advance(9 * 60_000);
+    expect(await loader.load(file, "m")).toMatchObject({ problem });
+    expect(await loader.load({ ...file, signature: "2" }, "m")).toMatchObject({ hooks: [{}] });
+  });
+
+  test("hook list that hung is asked again after ten minutes", async () => {
+    const file = batchFile({ list: "sleep 60" });
+    const clock = new ManualClock();
+    const loader = new HookLoader({ ...options, clock, timeoutMs: 200 });
+    expect(await loader.load(file, "m")).toMatchObject({ problem: {} });
+    batchFile({});
+    await clock.advance(10 * 60_000);
+    expect(await loader.load(file, "m")).toMatchObject({ hooks: [{}] });
   });
 });
 

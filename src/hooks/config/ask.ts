@@ -21,7 +21,7 @@ export type Question = "--config" | "hook list" | "hook config";
 /** The hooks of a file; or why there is no answer; or everything that is wrong with it. */
 export type ConfigAnswer =
   | Configured
-  | { readonly key: Question; readonly failure: string }
+  | { readonly key: Question; readonly failure: string; readonly timedOut?: boolean }
   | { readonly key: Question; readonly errors: readonly string[] };
 
 const TIMEOUT_MS = 60_000;
@@ -48,8 +48,7 @@ export async function askConfig(
   }
   const result = await ask(asking, "--config");
   const answer = hookAnswer(result, owner);
-  const batch = couldBeBatch(file, result) ? await askBatch(asking) : undefined;
-  return checked(batch === undefined ? answer : batch, options);
+  return checked(couldBeBatch(file, result) ? await askBatch(asking, answer) : answer, options);
 }
 
 interface Asking {
@@ -70,7 +69,7 @@ async function ask({ file, owner, options }: Asking, question: Question): Promis
 
 function hookAnswer(result: RunResult, { kind, queue }: BatchOwner): ConfigAnswer {
   const key = "--config";
-  if (result.outcome !== "succeeded") return { key, failure: describe(result) };
+  if (result.outcome !== "succeeded") return failureIn(key, result);
   if (result.stdoutTruncated) return { key, ...TOO_LARGE };
   const parsed = parseHookConfig(result.stdout, kind, queue);
   if ("errors" in parsed) return { key, errors: parsed.errors };
@@ -86,17 +85,28 @@ function couldBeBatch(file: HookFile, { outcome, exitCode, stdout }: RunResult):
 
 const LIST = /Found [1-9]\d{0,3} items/;
 
-/** Undefined: it is no batch file. */
-async function askBatch(asking: Asking): Promise<ConfigAnswer | undefined> {
+/** The answer of a batch file; of any other one its `answer` to `--config`. */
+async function askBatch(asking: Asking, answer: ConfigAnswer): Promise<ConfigAnswer> {
   const list = await ask(asking, "hook list");
-  if (list.outcome === "timedOut") return { key: "hook list", failure: describe(list) };
-  if (list.outcome !== "succeeded" || !LIST.test(list.stdout)) return undefined;
+  if (list.outcome === "timedOut") return failureIn("hook list", list);
+  if (list.outcome !== "succeeded" || !LIST.test(list.stdout)) return withList(answer, list);
   const key = "hook config";
   const result = await ask(asking, key);
-  if (result.outcome !== "succeeded") return { key, failure: describe(result) };
+  if (result.outcome !== "succeeded") return failureIn(key, result);
   if (result.stdoutTruncated) return { key, ...TOO_LARGE };
   const parsed = parseBatchConfig(result.stdout, asking.owner);
   return "errors" in parsed ? { key, ...parsed } : parsed;
+}
+
+function failureIn(key: Question, result: RunResult): ConfigAnswer {
+  return { key, failure: describe(result), timedOut: result.outcome === "timedOut" };
+}
+
+/** Who wrote a batch file learns why it is not taken for one. */
+function withList(answer: ConfigAnswer, list: RunResult): ConfigAnswer {
+  if (!("failure" in answer)) return answer;
+  const why = list.outcome === "succeeded" ? 'prints no "Found N items"' : `fails: ${describe(list)}`;
+  return { ...answer, failure: `${answer.failure} (as a batch file: hook list ${why})` };
 }
 
 function describe(result: RunResult): string {

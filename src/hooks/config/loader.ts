@@ -4,13 +4,14 @@ import { statSync } from "node:fs";
 
 import PQueue from "p-queue";
 
-import { hashFiles, readPlain } from "../../lib/index.ts";
+import { hashFiles, readPlain, systemClock, type Clock } from "../../lib/index.ts";
 import { queueOf } from "../../model/index.ts";
 import type { Hook, HookFile, ModuleQueues, Problem } from "../../model/index.ts";
-import { askConfig, type AskOptions, type Question } from "./ask.ts";
+import { askConfig, type AskOptions, type ConfigAnswer, type Question } from "./ask.ts";
 import type { Configured, ConfiguredHook } from "./batch-config.ts";
 
 export interface LoaderOptions extends AskOptions {
+  readonly clock?: Clock;
   readonly moduleQueues?: ModuleQueues;
 }
 
@@ -21,6 +22,8 @@ export type LoadedHooks =
 const AT_ONCE = 4;
 /** A larger file counts as changed when its signature is. */
 const LARGEST_READ = 1024 * 1024;
+/** A file that hangs delays no more than one reload in this time. */
+const ASK_AGAIN_MS = 10 * 60_000;
 
 interface Kept {
   /** The file when it was asked. */
@@ -28,12 +31,14 @@ interface Kept {
   readonly content: string;
   /** Of the file when it was loaded last. */
   readonly signature: string;
-  readonly configured: Configured;
+  readonly answer: ConfigAnswer;
+  /** On the monotonic clock. */
+  readonly until: number;
 }
 
 /**
  * Asks files for the configuration of their hooks, a few at a time. The answer is kept for as long as the content of
- * the file stays the same; after a failure the file is asked again. A file that is written again with the same content has
+ * the file stays the same; after a failure the file is asked again, ten minutes later where it did not answer in time. A file that is written again with the same content has
  * the same hooks: platforms copy shared hooks into their modules in each converge.
  */
 export class HookLoader {
@@ -50,22 +55,45 @@ export class HookLoader {
    * undefined for global hooks.
    */
   async load(file: HookFile, module?: string): Promise<LoadedHooks> {
-    const key = `${module ?? "global"}:${file.name} ${file.path}`;
-    const kept = this.#kept.get(key);
-    if (kept?.signature === file.signature) return toHooks(kept.asked, module, kept.configured);
-    const content = contentOf(file);
-    if (kept?.content === content) {
-      this.#kept.set(key, { ...kept, signature: file.signature });
-      return toHooks(kept.asked, module, kept.configured);
-    }
-    const kind = module === undefined ? "global" : "module";
-    const queue = queueOf(this.#options.moduleQueues ?? "main", module);
-    const answer = await this.#turns.add(() => askConfig(file, { kind, queue, module }, this.#options));
+    const { asked, answer } = await this.#answerOf(file, module);
     if ("failure" in answer) return { problem: failureProblem(file, answer) };
     if ("errors" in answer) return { problem: configProblem(file, answer.errors.join("; "), answer.key) };
-    this.#kept.set(key, { asked: file, content, signature: file.signature, configured: answer });
-    return toHooks(file, module, answer);
+    return toHooks(asked, module, answer);
   }
+
+  async #answerOf(file: HookFile, module: string | undefined): Promise<Pick<Kept, "asked" | "answer">> {
+    const clock = this.#options.clock ?? systemClock;
+    const { signature } = file;
+    const key = `${module ?? "global"}:${file.name} ${file.path}`;
+    const kept = this.#keptNow(key, clock);
+    if (kept?.signature === signature) return kept;
+    const content = contentOf(file);
+    if (kept?.content === content) {
+      this.#kept.set(key, { ...kept, signature });
+      return kept;
+    }
+    const answer = await this.#turns.add(() => this.#ask(file, module));
+    const until = keptFor(answer) + clock.monotonic();
+    this.#kept.set(key, { asked: file, content, signature, answer, until });
+    return { asked: file, answer };
+  }
+
+  #keptNow(key: string, clock: Clock): Kept | undefined {
+    const kept = this.#kept.get(key);
+    return kept === undefined || clock.monotonic() >= kept.until ? undefined : kept;
+  }
+
+  #ask(file: HookFile, module: string | undefined): Promise<ConfigAnswer> {
+    const kind = module === undefined ? "global" : "module";
+    const queue = queueOf(this.#options.moduleQueues ?? "main", module);
+    return askConfig(file, { kind, queue, module }, this.#options);
+  }
+}
+
+/** For how long an answer counts, in milliseconds, while the file stays the same. */
+function keptFor(answer: ConfigAnswer): number {
+  if ("hooks" in answer) return Infinity;
+  return "failure" in answer && answer.timedOut === true ? ASK_AGAIN_MS : 0;
 }
 
 function contentOf({ path, signature }: HookFile): string {
