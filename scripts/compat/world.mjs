@@ -1,7 +1,7 @@
 // `npm run test:compat -- --world DIR...`: modules and hooks that others wrote, as they are. For each module and each
 // directory of hooks below DIR it reports whether it loads, whether its hooks answer `--config`, what ran on a real API
 // server, and whether the release's manifest equals what helm renders by hand.
-//   --values FILE   values for the ConfigMap: YAML with `global` and the sections of modules (camelCase)
+//   --values FILE   YAML: `global` for the ConfigMap, and sections of modules (camelCase) that a stand-in hook sets
 //   --only NAME     only units with this word in their names
 //   --seconds N     how long one unit may take to come to rest (default 20)
 // The hooks run with the rights of the one who calls this, on a control plane of its own. Use a throw-away machine.
@@ -96,10 +96,11 @@ async function tryUnit(unit, { cluster, given, valuesFlag, timeoutMs }) {
   const namespace = `${NAMESPACE}-${Math.random().toString(36).slice(2, 10)}`;
   try {
     const place = layOut(unit, dir);
-    const lint = await addonOperator(["lint", place.root, ...valuesFlag]);
+    addValuesHook(place.target, unit, given);
+    const lint = await addonOperator(["lint", place.root, ...valuesFlag, ...directoryOf(unit)]);
     const row = {
       unit,
-      load: loads(lint),
+      load: "no",
       lint: lint.lines,
       configs: "-",
       runs: "-",
@@ -132,21 +133,39 @@ function layOut({ kind, dir: source, name }, dir) {
   return { modules, hooks, root: kind === "module" ? modules : hooks, target };
 }
 
+/** Stands in for the hooks that need another cluster or a build: it sets the section's values, also `internal` ones. */
+function addValuesHook(target, { kind, moduleName = "" }, given) {
+  const values = given[camelCase(moduleName)];
+  if (kind !== "module" || values === undefined) return;
+  const patch = Object.entries(values).map(([key, value]) => ({
+    op: "add",
+    path: `/${camelCase(moduleName)}/${key}`,
+    value,
+  }));
+  mkdirSync(join(target, "hooks", "lib"), { recursive: true });
+  writeFileSync(join(target, "hooks", "lib", "world.json"), JSON.stringify(patch));
+  const script = `#!/bin/sh
+if [ "$1" = --config ]; then echo '{"configVersion":"v1","onStartup":1}'; exit 0; fi
+[ $# -eq 0 ] && cat "\${0%/*}/lib/world.json" >"$VALUES_JSON_PATCH_PATH"
+`;
+  writeFileSync(join(target, "hooks", "world-values.sh"), script, { mode: 0o755 });
+}
+
 const isPlain = (path) => ["isFile", "isDirectory", "isSymbolicLink"].some((is) => lstatSync(path)[is]());
 
 async function addonOperator(args) {
   const main = join(root, "dist", "main.js");
   const { exitCode, stdout, stderr } = await execa(modernNode(), [main, ...args], {
     reject: false,
-    all: false,
   });
   return { code: exitCode, lines: `${stdout}\n${stderr}`.split("\n").filter((line) => line.trim() !== "") };
 }
 
-const loads = ({ code }) => (code === 0 ? "yes" : "no");
+/** Hooks outside of modules are shell-operator's: it runs each in its own directory. */
+const directoryOf = ({ kind }) => (kind === "hooks" ? ["--hook-working-dir=own"] : []);
 
-function configMap(given, { kind, moduleName }) {
-  const data = Object.fromEntries(Object.entries(given).map(([key, value]) => [key, dump(value)]));
+function configMap(given, { kind, moduleName = "" }) {
+  const data = given.global === undefined ? {} : { global: dump(given.global) };
   if (kind === "module") data[`${camelCase(moduleName)}Enabled`] = "true";
   return JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "addon-operator" }, data });
 }
@@ -158,7 +177,7 @@ async function start(row, { cluster, namespace, place, timeoutMs }) {
     modulesDir: place.modules,
     globalHooksDir: place.hooks,
     bundle: true,
-    args: ["--log-type=json"],
+    args: ["--log-type=json", ...directoryOf(row.unit)],
   });
   try {
     await eventually(() => rested(row, { cluster, namespace, operator }), "rest", {
@@ -190,12 +209,14 @@ async function record(row, { cluster, namespace, operator, place }) {
   row.runs = `${count("hook_success_total")} ok, ${count("hook_errors_total") + count("hook_allowed_errors_total")} failed`;
   row.errors = operator.lines.filter((line) => /"level":"(error|fatal)"/.test(line)).map(messageOf);
   if (row.unit.kind !== "module") {
+    row.load = row.configs > 0 ? "yes" : "no";
     row.state =
       (await operator.http("/readyz").catch(() => ({ status: 0 }))).status === 200 ? "Ready" : "not ready";
     return;
   }
   const module = await moduleOf(cluster, namespace, row.unit.moduleName).catch(() => ({}));
   row.state = module.status?.state ?? "none";
+  row.load = ["none", "Invalid"].includes(row.state) ? "no" : "yes";
   row.message =
     module.status?.message ?? module.status?.conditions?.find(({ type }) => type === "Ready")?.message;
   if (existsSync(join(place.target, "Chart.yaml")) || existsSync(join(place.target, "templates")))
