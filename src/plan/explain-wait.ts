@@ -140,7 +140,7 @@ function isOfReload(task: Task, { boot, reload }: View): boolean {
 function removalHold({ task, startedAt }: TaskView<Task>, { modules }: View): ReloadHold | undefined {
   const removes = task.kind === "delete-module" || task.kind === "purge-release";
   if (!removes || startedAt === undefined) return undefined;
-  const helm = describeHelmWait(modules.get(moduleOf(task) ?? "")?.lastRun);
+  const helm = describeRunWait(modules.get(moduleOf(task) ?? "")?.lastRun);
   const text = `waits for ${inWords(task)} since ${utc(startedAt)}`;
   return { hasFailed: false, text: helm === undefined ? text : `${text}: ${helm}` };
 }
@@ -169,15 +169,16 @@ function waitsForConfig(view: View): string | undefined {
   return view.config.problems.map(describeProblem).join("; ");
 }
 
-/** What helm waits for at the moment, e.g. *helm waits for its hook Job/migrate (pre-upgrade) since …* (UTC). */
-export function describeHelmWait(run: LastRun | undefined): string | undefined {
-  if (run?.hook === undefined || run.hookSince === undefined || run.finishedAt !== undefined)
-    return undefined;
+/** What a run waits for at the moment, e.g. *helm waits for its hook Job/migrate (pre-upgrade) since …* (UTC). */
+export function describeRunWait(run: LastRun | undefined): string | undefined {
+  if (run === undefined || run.finishedAt !== undefined) return undefined;
+  if (run.waitsFor !== undefined) return `waits for ${run.waitsFor}`;
+  if (run.hook === undefined || run.hookSince === undefined) return undefined;
   return `helm waits for its hook ${run.hook} since ${utc(run.hookSince)}`;
 }
 
 function describeActivity({ activity, lastRun }: ModuleView): readonly (string | undefined)[] {
-  return activity === "none" ? [] : [`${activity}: step ${lastRun?.step ?? ""}`, describeHelmWait(lastRun)];
+  return activity === "none" ? [] : [`${activity}: step ${lastRun?.step ?? ""}`, describeRunWait(lastRun)];
 }
 
 /** Everything that can be said about the module's state, one sentence each (`module why`). */

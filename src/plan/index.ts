@@ -12,7 +12,7 @@ export {
 } from "./discovery.ts";
 export { Engine } from "./engine.ts";
 export {
-  describeHelmWait,
+  describeRunWait,
   enabledText,
   explainHold,
   explainModule,
@@ -36,5 +36,15 @@ export {
   requiredBy,
   type Removals,
 } from "./removals.ts";
-export { heldBy, lostBy, mayBegin, mayRun, turnsLeft, waitOf, type Requirement, type Wait } from "./turns.ts";
+export {
+  TURN_LIMIT_MS,
+  heldBy,
+  lostBy,
+  mayBegin,
+  mayRun,
+  turnsLeft,
+  waitOf,
+  type Requirement,
+  type Wait,
+} from "./turns.ts";
 export { wavesOf } from "./waves.ts";

@@ -130,11 +130,11 @@ function goesBefore({ task }: Offer, { modules }: View): boolean {
   return module.phase === "ready" && module.flag && module.sectionDigest !== module.withReload;
 }
 
-/** Whether more runs belong to a reload before its end, those at the front: of modules that have not failed. */
+/** Whether more runs belong to a reload before its end, those at the front: of modules that neither failed nor are stuck. */
 function isFollowed(runs: readonly Offer[], { modules }: View): boolean {
   const inFront = new Set(runs.filter(({ place }) => place === "front").map(({ task }) => moduleOf(task)));
-  return [...modules.values()].some(({ name, activity, retry, lastRun }) => {
-    if (retry !== undefined) return false;
+  return [...modules.values()].some(({ name, activity, retry, isStuck, lastRun }) => {
+    if (retry !== undefined || isStuck) return false;
     const isUnderWay = activity !== "none" && lastRun !== undefined && placeOf(lastRun.trigger) === "front";
     return isUnderWay || inFront.has(name);
   });

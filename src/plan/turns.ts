@@ -31,14 +31,19 @@ function isOpen(module: ModuleView): module is Open {
   return module.turn !== undefined && mayRun(module);
 }
 
-/** Whether first runs of larger numbers wait for it: not while it waits itself, for what it requires or its CRDs. */
+/**
+ * Whether first runs of larger numbers wait for it: before its first try has ended, unless that takes too long, and not
+ * while it waits itself, for what it requires or its CRDs.
+ */
 function holdsUp(module: ModuleView, view: View): boolean {
-  return isOpen(module) && mayBegin(module) && waitOf(module, view) === undefined;
+  const hasTried = module.phase === "ready" || module.retry !== undefined || module.isStuck;
+  return !hasTried && isOpen(module) && mayBegin(module) && waitOf(module, view) === undefined;
 }
 
 /**
  * The modules that may begin their run in the reload under way, and why; pure. Discovery gives each its turn, which is
- * over when the run has ended or has failed once.
+ * over when the run has ended or has failed once. It keeps nobody waiting while a hook that fails is before it in its
+ * queue, nor once it has taken `TURN_LIMIT_MS`.
  *
  * | the module's turn                                               | it begins             |
  * | --------------------------------------------------------------- | --------------------- |
@@ -47,9 +52,10 @@ function holdsUp(module: ModuleView, view: View): boolean {
  * | its CRDs are still to be applied                                | not yet               |
  * | it has run before                                               | at once               |
  * | first run, and it requires something                            | at once: what it requires is looked at then |
- * | first run, and the turns of all smaller numbers are over        | at once, side by side |
+ * | first run, and each of a smaller number has run or failed before | at once, side by side |
  * | first run, and one of a smaller number waits for what it requires, or for its CRDs | the same: it holds up nobody |
- * | first run, and another one of a smaller number has its turn     | not yet               |
+ * | first run, and one of a smaller number takes too long           | the same              |
+ * | first run, and another first run of a smaller number is ahead or under way | not yet    |
  */
 export function turnsDue(view: View): ReadonlyMap<string, Cause> {
   if (!turnsMayBegin(view)) return new Map();
@@ -89,9 +95,13 @@ export function turnsBefore({ module }: ModuleView, view: View): string[] {
   return before.map(({ name }) => name);
 }
 
-/** Modules that have neither run in the reload under way nor failed in it. */
+/** A turn that takes longer than this keeps nobody waiting any more. */
+export const TURN_LIMIT_MS = 5 * 60_000;
+
+/** Modules that have neither run in the reload under way nor failed in it, and are waited for. */
 export function turnsLeft({ modules }: View): string[] {
-  return [...modules.values()].filter(isOpen).map(({ name }) => name);
+  const left = [...modules.values()].filter((each) => isOpen(each) && !each.isStuck);
+  return left.map(({ name }) => name);
 }
 
 /** Why a requirement is not met. */
@@ -247,7 +257,8 @@ function before({ module }: ModuleView, { modules }: View): string | undefined {
   return module.after?.find((name) => {
     const other = modules.get(name);
     if (other === undefined || !other.enabled || other.problem !== undefined) return false;
-    return other.phase !== "ready" && other.retry === undefined && other.heldSince === undefined;
+    const { phase, retry, heldSince, isStuck } = other;
+    return phase !== "ready" && retry === undefined && heldSince === undefined && !isStuck;
   });
 }
 

@@ -1,4 +1,5 @@
 export type {
+  Failure,
   Outcome,
   QueueAction,
   QueueTask,

@@ -61,9 +61,11 @@ export class Lane<T extends QueueTask> {
     return next !== undefined && next.notBefore <= now && next.tasks.some((task) => task.key === key);
   }
 
-  /** Failures in a row of the item with this task; undefined when it is not here. */
-  failures(key: string): number | undefined {
-    return this.items.find((item) => item.tasks.some((task) => task.key === key))?.failures;
+  /** The last failure of the item with this task, or of the head that it waits behind. */
+  failureOf(key: string): Failure<T> | undefined {
+    const own = this.items.find((item) => item.tasks.some((task) => task.key === key));
+    const failed = [own, this.head].find((item) => item !== undefined && item.failures > 0);
+    return failed && { task: failed.tasks[0] as T, message: failed.message ?? "" };
   }
 
   /** The items as a debug view shows them. */
@@ -221,6 +223,12 @@ export type Outcome<T> =
   | { readonly kind: "retry"; readonly message: string; readonly delayMs?: number }
   | { readonly kind: "cancelled" };
 
+/** A task that failed, and is tried again. */
+export interface Failure<T> {
+  readonly task: T;
+  readonly message: string;
+}
+
 /** Where an offered task goes: behind all others, or before everything that is not running. */
 export type Position = "back" | "front";
 
@@ -242,6 +250,8 @@ export interface RunContext {
   /** What it followed from; each try of it follows from the same. */
   readonly from: Span;
   readonly signal: AbortSignal;
+  /** Waits for something without the slot of the run, which others may have meanwhile. */
+  readonly withoutSlot: <R>(wait: () => Promise<R>) => Promise<R>;
 }
 
 /** A task as a debug view shows it. */

@@ -2,19 +2,20 @@
 
 import { TokenBucket, WallTimes, sleep, type Clock } from "../lib/index.ts";
 import { MAIN_QUEUE, type Task } from "../model/index.ts";
-import type { Outcome, Position, QueueTask, QueueView, QueuesOptions, RunContext } from "./lane.ts";
+import type { Failure, Outcome, Position, QueueTask, QueueView, QueuesOptions, RunContext } from "./lane.ts";
+import { Slots } from "./slots.ts";
 import { Worker } from "./worker.ts";
 
 /** Why the last runs are interrupted. */
 const STOPS = "the operator stops";
 
-/** What is waited for: the task has left its queue, or has at least been tried. */
+/** What is waited for: the task has left its queue, or it has at least failed, as what it waits behind may have. */
 export type WaitUntil = "left" | "tried";
 
-interface Wait {
+interface Wait<T> {
   readonly key: string;
   readonly until: WaitUntil;
-  readonly resolve: () => void;
+  readonly resolve: (failure: Failure<T> | undefined) => void;
 }
 
 /**
@@ -30,8 +31,8 @@ interface Wait {
  * | -------------------------------------- | ------------------------------------------------------ | ---------------- |
  * | the start                              | Synchronization of global hooks in queues of their own | it succeeded     |
  * | a reload                               | the same, of hooks that are new or were changed        | it was tried     |
- * | the first run of a module              | Synchronization of its hooks (`waitForSynchronization`) | it succeeded    |
- * | a first run, in a queue of its own     | first runs of smaller numbers (`plan/turns.ts`)        | they have ended or failed once |
+ * | the run of a module, without a slot    | Synchronization of its hooks (`waitForSynchronization`) | it succeeded; the run fails where it does |
+ * | a first run, in a queue of its own     | first runs of smaller numbers (`plan/turns.ts`)        | they have ended, have failed once, or take too long |
  * | removal, reading of hooks, discovery   | runs under way of that module, which are interrupted   | they have ended  |
  */
 export class Queues<T extends QueueTask> {
@@ -41,7 +42,7 @@ export class Queues<T extends QueueTask> {
   readonly #wall: WallTimes;
   #stopped = false;
   #idle: (() => void)[] = [];
-  #waits: readonly Wait[] = [];
+  #waits: readonly Wait<T>[] = [];
   /** Cached: it is read far more often than it changes. */
   #views: readonly QueueView<T>[] | undefined;
 
@@ -99,13 +100,11 @@ export class Queues<T extends QueueTask> {
     return [...this.#workers.values()].filter(({ atWork }) => atWork.length > 0);
   }
 
-  /** How often in a row the task with this key has failed; undefined when it neither waits nor runs. */
-  failures(key: string): number | undefined {
-    return [...this.#workers.values()].flatMap((worker) => worker.failures(key) ?? [])[0];
-  }
-
-  /** Resolves when the task with this key is in no queue, for any reason: done, cancelled, removed; or was tried. */
-  over(key: string, until: WaitUntil): Promise<void> {
+  /**
+   * Resolves with undefined when the task with this key is in no queue, for any reason: done, cancelled, removed. Until
+   * `tried` also with the failure of the task, or of the head that it waits behind.
+   */
+  over(key: string, until: WaitUntil): Promise<Failure<T> | undefined> {
     return new Promise((resolve) => {
       this.#waits = [...this.#waits, { key, until, resolve }];
       this.#endWaits();
@@ -149,6 +148,7 @@ export class Queues<T extends QueueTask> {
         ...this.#options,
         sharedSlots: this.#slots,
         wall: this.#wall,
+        slotFreed: () => this.#fillSlots(),
         changed: (queue) => this.#changed(queue),
         ended: (batch, outcome, context) => this.#runEnded(batch, outcome, context),
       });
@@ -167,16 +167,15 @@ export class Queues<T extends QueueTask> {
   /** Ends those that are over. */
   #endWaits(): void {
     if (this.#waits.length === 0) return;
-    const { over = [], under = [] } = Object.groupBy(this.#waits, (wait) =>
-      this.#isOver(wait) ? "over" : "under",
-    );
-    this.#waits = under;
-    for (const { resolve } of over) resolve();
-  }
-
-  #isOver({ key, until }: Wait): boolean {
-    const failures = this.failures(key);
-    return failures === undefined || (until === "tried" && failures > 0);
+    const over: (() => void)[] = [];
+    this.#waits = this.#waits.filter(({ key, until, resolve }) => {
+      const worker = [...this.#workers.values()].find((each) => each.has(key));
+      const failure = until === "tried" ? worker?.failureOf(key) : undefined;
+      if (worker !== undefined && failure === undefined) return true;
+      over.push(() => resolve(failure));
+      return false;
+    });
+    for (const end of over) end();
   }
 
   #runEnded(batch: readonly T[], outcome: Outcome<T>, context: RunContext): void {
@@ -187,8 +186,9 @@ export class Queues<T extends QueueTask> {
     if (batch[0] !== undefined && this.#slots.giveBack(batch[0])) this.#fillSlots();
   }
 
-  /** Gives slots that have become free to those that wait for one: what is urgent first, then who came first. */
+  /** Gives slots that have become free to runs that gave theirs back, then to what is urgent, then to who came first. */
   #fillSlots(): void {
+    this.#slots.resume();
     const waiting = [...this.#workers.values()].flatMap((worker) => {
       const head = worker.waitsForSlot;
       return head === undefined ? [] : [{ worker, head, isUsual: Number(head.tasks[0]?.slot === "usual") }];
@@ -200,32 +200,6 @@ export class Queues<T extends QueueTask> {
 
 function rank(name: string): number {
   return name === MAIN_QUEUE ? 0 : 1;
-}
-
-/** Slots for tasks that say they need one; all others run without. */
-export class Slots {
-  readonly #limit: number;
-  #taken = 0;
-
-  constructor(limit = Infinity) {
-    this.#limit = limit;
-  }
-
-  /** One more is kept for what is urgent, so that it never waits for the usual work alone. */
-  isFree({ slot }: QueueTask): boolean {
-    if (slot === undefined) return true;
-    return this.#taken < (slot === "urgent" ? this.#limit + 1 : this.#limit);
-  }
-
-  take({ slot }: QueueTask): void {
-    if (slot !== undefined) this.#taken += 1;
-  }
-
-  /** Returns whether there was one to give back. */
-  giveBack({ slot }: QueueTask): boolean {
-    if (slot !== undefined) this.#taken -= 1;
-    return slot !== undefined;
-  }
 }
 
 interface Limited {

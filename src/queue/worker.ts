@@ -4,6 +4,7 @@ import { retryDelay, toError, type Timer, type WallTimes } from "../lib/index.ts
 import { outside } from "../trace/index.ts";
 import { Lane } from "./lane.ts";
 import type {
+  Failure,
   Outcome,
   Position,
   QueueAction,
@@ -13,7 +14,7 @@ import type {
   QueuesOptions,
   RunContext,
 } from "./lane.ts";
-import type { Slots } from "./queues.ts";
+import type { Slots } from "./slots.ts";
 
 /** A run that somebody is done with may end by itself within this time; a longer one is interrupted. */
 const PATIENCE_MS = 3000;
@@ -23,6 +24,8 @@ interface Shared<T extends QueueTask> extends QueuesOptions<T> {
   readonly sharedSlots: Slots;
   /** For what is shown of tasks. */
   readonly wall: WallTimes;
+  /** Called when a slot was given back while its run goes on. */
+  readonly slotFreed: () => void;
   /** Called after every change of the queue. */
   readonly changed: (queue: string) => void;
   /** Called when a run has ended, before the next one starts. */
@@ -131,9 +134,14 @@ export class Worker<T extends QueueTask> {
     this.#patience = undefined;
   }
 
-  /** Failures in a row of the task with this key; undefined when it is not here. */
-  failures(key: string): number | undefined {
-    return this.#lane.failures(key);
+  /** Whether a task with this key waits or runs. */
+  has(key: string): boolean {
+    return this.#lane.has(key);
+  }
+
+  /** The last failure of the task with this key, or of the head that it waits behind. */
+  failureOf(key: string): Failure<T> | undefined {
+    return this.#lane.failureOf(key);
   }
 
   view(): QueueView<T> {
@@ -197,10 +205,22 @@ export class Worker<T extends QueueTask> {
       waitingSince: this.#shared.wall.of(head.waitingSince),
       from: head.from,
       signal: this.#abort.signal,
+      withoutSlot: (wait) => this.#withoutSlot(first, context.signal, wait),
     };
     this.#shared.changed(this.name);
     // Not inside the caller that offered the head, and together with what the caller offers after it.
     this.over = outside(() => this.#run(head, context));
+  }
+
+  async #withoutSlot<R>(task: T | undefined, signal: AbortSignal, wait: () => Promise<R>): Promise<R> {
+    const { sharedSlots, slotFreed } = this.#shared;
+    if (task === undefined || !sharedSlots.giveBack(task)) return wait();
+    slotFreed();
+    try {
+      return await wait();
+    } finally {
+      await sharedSlots.takeAgain(task, signal);
+    }
   }
 
   async #run(head: QueueItem<T>, context: RunContext): Promise<void> {

@@ -36,6 +36,8 @@ export interface LastRun {
   readonly hook: string | undefined;
   /** Since when helm waits for a hook of the chart. */
   readonly hookSince?: number | undefined;
+  /** What its step waits for in other queues, in words. */
+  readonly waitsFor?: string | undefined;
   readonly message: string | undefined;
   readonly attempts: number;
 }
@@ -83,6 +85,8 @@ export interface RunRecord {
   readonly withReload: string | undefined;
   /** Until its run has ended or failed once. */
   readonly turn: Turn | undefined;
+  /** A hook in its own queue failed, or a task there takes too long: no reload waits for its turn. */
+  readonly isStuck: boolean;
   /** Its release went back to what was good before: what failed, and what is in force. */
   readonly refused: string | undefined;
   /** Revision of its release that was not healthy in time when a run came to it. */
@@ -109,6 +113,7 @@ export const NEVER_RAN: RunRecord = {
   heldSince: undefined,
   withReload: undefined,
   turn: undefined,
+  isStuck: false,
   refused: undefined,
   foundUnhealthy: undefined,
   withoutWayBack: undefined,
@@ -121,7 +126,12 @@ export function startedOver({ lastRun, runSeconds, attempted, handled }: RunReco
 
 /** A reload has come to the module. */
 export function withTurn(run: RunRecord, cause: Cause): RunRecord {
-  return { ...run, turn: { cause, begun: false } };
+  return { ...run, turn: { cause, begun: false }, isStuck: false };
+}
+
+/** Whether what is at the head of its own queue keeps it from its turn. */
+function stuck(run: RunRecord, isStuck: boolean): RunRecord {
+  return { ...run, isStuck };
 }
 
 /** A turn that came while the run was under way is still to be taken. */
@@ -153,8 +163,12 @@ function begun(run: RunRecord, { activity, basis, ...begin }: RunBegin): RunReco
 }
 
 /** The run is at another step, or at another hook of it. */
-function atStep(run: RunRecord, at: Partial<Pick<LastRun, "step" | "hook" | "hookSince">>): RunRecord {
-  return { ...run, lastRun: run.lastRun && { ...run.lastRun, hookSince: undefined, ...at } };
+function atStep(
+  run: RunRecord,
+  at: Partial<Pick<LastRun, "step" | "hook" | "hookSince" | "waitsFor">>,
+): RunRecord {
+  const blank = { hookSince: undefined, waitsFor: undefined };
+  return { ...run, lastRun: run.lastRun && { ...run.lastRun, ...blank, ...at } };
 }
 
 /** Hooks may have changed values since the run began: helm works with what is in force now. */
@@ -275,6 +289,7 @@ export const RUN_EVENTS = {
   rolledBack,
   failed,
   passedOver,
+  stuck,
   broken,
 } as const;
 

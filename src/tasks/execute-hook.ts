@@ -186,7 +186,12 @@ export function isCurrent({ state }: Ports, { id, module, signature }: Hook): bo
 
 function unlockSynchronized(ports: Ports, batch: readonly HookTask[]): void {
   for (const { hook, trigger } of batch) {
-    if (trigger.type === "synchronization") noteSynchronized(ports, hook, [trigger.binding]);
+    if (trigger.type !== "synchronization") continue;
+    noteSynchronized(ports, hook, [trigger.binding]);
+    const run = hook.module === undefined ? undefined : ports.state.module(hook.module)?.run;
+    // Its run failed since it waits for this.
+    if (run?.retry !== undefined && run.lastRun?.step === "synchronization")
+      ports.queues.retryNow((task) => task.kind === "run-module" && task.module === hook.module);
   }
 }
 

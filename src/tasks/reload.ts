@@ -1,7 +1,7 @@
 /** Start-up, and the reload of all modules, phase by phase (docs/LIFECYCLE.md, "Start-up and reload"). */
 
 import { hookTask } from "../bindings/index.ts";
-import { describeCause, type LifecycleName, type ReloadTask, type Task } from "../model/index.ts";
+import { describeCause, queueOf, type LifecycleName, type ReloadTask, type Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import { turnsLeft } from "../plan/index.ts";
 import { MAX_ROUNDS, type ReloadPhase, type View } from "../state/index.ts";
@@ -151,11 +151,17 @@ function afterModules(ports: Ports): Promise<Outcome<Task>> {
   if (turnsLeft(state.view).length > 0) {
     state.recordReload({ phase: "turns" });
     // What failed before may go well in this reload.
-    queues.retryNow((task) => task.kind === "run-module");
+    queues.retryNow((task) => task.kind === "run-module" || isInOwnQueue(task, state.view));
     return Promise.resolve({ kind: "done" });
   }
   state.recordReload({ phase: "afterAll", remaining: [] });
   return Promise.resolve({ kind: "expand", tasks: globalHooks(ports, "afterAll", "reload") });
+}
+
+/** Whether it is the task of a module's hook in the queue of the module's runs. */
+function isInOwnQueue(task: Task, { moduleQueues }: View): boolean {
+  if (task.kind !== "hook" || task.hook.module === undefined) return false;
+  return task.trigger.binding.queue === queueOf(moduleQueues, task.hook.module);
 }
 
 function finish(ports: Ports, task: ReloadTask): Promise<Outcome<Task>> {

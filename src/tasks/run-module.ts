@@ -106,12 +106,20 @@ async function firstRun(run: ModuleRun): Promise<void> {
 /** Hooks that are new since the last run are activated. */
 async function activateHooks(run: ModuleRun): Promise<void> {
   const { ports, record } = run;
-  const { queue, signal } = run.context;
+  const { context } = run;
   const idle = record.hooks.filter((hook) => !record.active.has(hook.id));
   if (idle.length === 0) return;
   run.step("synchronization");
-  const onStart = ({ name }: Hook): void => run.step("synchronization", name);
-  await activate(ports, idle, { queue, signal, onStart });
+  await activate(ports, idle, {
+    ...context,
+    onStart: ({ name }) => run.step("synchronization", name),
+    onWait: (what) => run.waitFor(what),
+    waitUntil: "tried",
+    // It is tried again in its own queue, and then so is the run (`runHookTask`).
+    onFailure(failure) {
+      throw failure;
+    },
+  });
 }
 
 /** Undefined when there is nothing for helm to do. */
@@ -263,6 +271,11 @@ export class ModuleRun {
   step(step: string, hook?: string): void {
     if (this.#isFor === "on" && !isOn(this.ports, this.name)) throw new Error(SWITCHED_OFF);
     this.#note("atStep", { step, hook });
+  }
+
+  /** The step under way waits for something. */
+  waitFor(what: string): void {
+    this.#note("atStep", { waitsFor: what });
   }
 
   /** Called with the hook of the chart that helm waits for. */

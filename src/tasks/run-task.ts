@@ -1,8 +1,8 @@
 /** Runs tasks, one function for each kind, and says by which ports these reach other rooms. */
 
-import { describeTask, moduleOf } from "../model/index.ts";
+import { MAIN_QUEUE, describeTask, moduleOf, queueOf } from "../model/index.ts";
 import type { Hook, HookTask, Module, RunModuleTask, Task, Tree } from "../model/index.ts";
-import { turnsLeft } from "../plan/index.ts";
+import { TURN_LIMIT_MS, turnsLeft } from "../plan/index.ts";
 import { Queues, type Outcome, type QueuesOptions, type RunContext } from "../queue/index.ts";
 import type { KubeBindings, Source } from "../bindings/index.ts";
 import type { ReleaseOutcome, Releases } from "../helm/index.ts";
@@ -15,7 +15,7 @@ import type {
   runEnabledScript,
   runHook,
 } from "../hooks/index.ts";
-import { breathe, type Clock, type Limit, type Logger } from "../lib/index.ts";
+import { breathe, type Clock, type Limit, type Logger, type Timer } from "../lib/index.ts";
 import type { Usage } from "../process/index.ts";
 import type { Enablement, ReleaseView, State } from "../state/index.ts";
 import type { Tracer } from "../trace/index.ts";
@@ -59,7 +59,7 @@ export async function runTask(
     attempt: failures + 1,
   };
   return ports.tracer.task({ name: nameOf(task), attributes, module, from, waitingSince }, async (span) => {
-    const outcome = await runKind(ports, { task, batch }, context);
+    const outcome = await inTurn(ports, { task, queue }, () => runKind(ports, { task, batch }, context));
     if (task.kind === "run-module") count(ports, task, outcome);
     else if (task.kind === "converge" || task.group === "reload") noteStep(ports, outcome);
     if (outcome.kind !== "retry") endRemoval(ports, task);
@@ -91,6 +91,39 @@ function runKind(
       return purgeRelease(ports, task, context);
     case "ensure-crds":
       return ensureCrds(ports, task);
+  }
+}
+
+/**
+ * Notes of a task in a module's own queue whether it keeps the module from its turn: a hook that failed, or anything that
+ * takes too long. A run that failed had its turn.
+ */
+async function inTurn(
+  { state, clock }: Ports,
+  { task, queue }: { readonly task: Task; readonly queue: string },
+  work: () => Promise<Outcome<Task>>,
+): Promise<Outcome<Task>> {
+  const module = moduleOf(task);
+  const isOwn = module !== undefined && queue === queueOf(state.view.moduleQueues, module);
+  if (!isOwn || queue === MAIN_QUEUE) return work();
+  const note = (isStuck: boolean): void => {
+    if (state.module(module)?.run.isStuck !== isStuck) state.noteRun(module, "stuck", isStuck);
+  };
+  const later = (): Timer =>
+    clock.setTimer(TURN_LIMIT_MS, () => {
+      note(true);
+      // A reload may give the module its next turn meanwhile.
+      timer = later();
+    });
+  let timer = later();
+  let isStuck = false;
+  try {
+    const outcome = await work();
+    isStuck = outcome.kind === "retry" && task.kind === "hook";
+    return outcome;
+  } finally {
+    timer.cancel();
+    note(isStuck);
   }
 }
 

@@ -6,9 +6,11 @@
 import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../model/index.ts";
 import { FirstListError, allowsFailure, collapseGroups, hookTask } from "../bindings/index.ts";
 import { orAborted } from "../lib/index.ts";
-import type { WaitUntil } from "../queue/index.ts";
+import { describeTask, type Task } from "../model/index.ts";
+import type { Failure, RunContext, WaitUntil } from "../queue/index.ts";
 import type { Ports } from "./run-task.ts";
 import {
+  HookFailure,
   executeHook,
   failureText,
   forgetSynchronized,
@@ -70,12 +72,14 @@ function note(ports: Ports, hooks: readonly Hook[], isActive: boolean): void {
   });
 }
 
-export interface SyncRun {
-  readonly queue: string;
-  readonly signal: AbortSignal;
+export interface SyncRun extends Pick<RunContext, "queue" | "signal" | "withoutSlot"> {
   readonly onStart?: (hook: Hook) => void;
+  /** Called with what is waited for in named queues, in words. */
+  readonly onWait?: (what: string) => void;
   /** How long to wait for those in named queues: until they succeeded (default), or were tried. */
   readonly waitUntil?: WaitUntil;
+  /** Called where one of them failed, or what it waits behind; may throw. */
+  readonly onFailure?: (failure: HookFailure) => void;
 }
 
 /**
@@ -83,7 +87,7 @@ export interface SyncRun {
  * here; those of other queues are offered to these, and waited for unless `waitForSynchronization: false`.
  */
 async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): Promise<void> {
-  const elsewhere: Promise<void>[] = [];
+  const elsewhere: Elsewhere[] = [];
   for (const hook of hooks) {
     await ports.watches.enable(hook);
     const waiting = ports.watches.waiting(hook);
@@ -97,8 +101,35 @@ async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): 
       else elsewhere.push(...synchronizeThere(ports, { hook, step, run }));
     }
   }
-  // A run in a named queue that fails for ever must not keep a module from being disabled or configured.
-  await orAborted(Promise.all(elsewhere), run.signal);
+  if (elsewhere.length > 0) await waitElsewhere(elsewhere, run);
+}
+
+/** A Synchronization in a named queue. */
+interface Elsewhere {
+  readonly hook: Hook;
+  readonly queue: string;
+  readonly key: string;
+  readonly over: Promise<Failure<Task> | undefined>;
+}
+
+async function waitElsewhere(all: readonly Elsewhere[], run: SyncRun): Promise<void> {
+  const [first, ...more] = all;
+  const rest = more.length === 0 ? "" : ` and ${more.length} more`;
+  run.onWait?.(`the Synchronization of ${first?.hook.name ?? ""} in queue ${first?.queue ?? ""}${rest}`);
+  // A run in a named queue that hangs must not keep a module from being disabled or configured.
+  const failures = await run.withoutSlot(() =>
+    orAborted(Promise.all(all.map(async (each) => ({ ...each, failure: await each.over }))), run.signal),
+  );
+  const [failed] = failures.flatMap(({ failure, ...each }) =>
+    failure === undefined ? [] : [failureOf(each, failure)],
+  );
+  if (failed !== undefined) run.onFailure?.(failed);
+}
+
+function failureOf({ hook, queue, key }: Elsewhere, { task, message }: Failure<Task>): HookFailure {
+  const own = `its Synchronization in queue ${queue} failed: ${message}`;
+  const other = `its Synchronization waits in queue ${queue} for ${describeTask(task)}, which failed: ${message}`;
+  return new HookFailure(hook, task.key === key ? own : other);
 }
 
 /** Bindings of one queue that follow each other are synchronized in one run. */
@@ -145,16 +176,18 @@ function wanted(ports: Ports, hook: Hook, step: readonly KubernetesBinding[]): K
   return step.filter((binding) => binding.executeOnSynchronization && !isSynchronized(ports, hook, binding));
 }
 
-function synchronizeThere(ports: Ports, { hook, step, run }: Synchronization): Promise<void>[] {
-  const waits: Promise<void>[] = [];
+function synchronizeThere(ports: Ports, { hook, step, run }: Synchronization): Elsewhere[] {
+  const waits: Elsewhere[] = [];
   for (const binding of step) {
     if (wanted(ports, hook, [binding]).length === 0) {
       noteSynchronized(ports, hook, [binding]);
       continue;
     }
     const task = synchronizationTask(ports, hook, binding);
-    ports.queues.offer(binding.queue, task);
-    if (binding.waitForSynchronization) waits.push(ports.queues.over(task.key, run.waitUntil ?? "left"));
+    const { queue } = binding;
+    ports.queues.offer(queue, task);
+    if (!binding.waitForSynchronization) continue;
+    waits.push({ hook, queue, key: task.key, over: ports.queues.over(task.key, run.waitUntil ?? "left") });
   }
   return waits;
 }

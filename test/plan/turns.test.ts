@@ -61,9 +61,18 @@ describe("whose turn it is, where each module has a queue of its own", () => {
       ["b"],
     ],
     [
-      "a first run waits for a smaller one that ran before",
+      "a smaller one that ran before holds up nobody",
       [first("a", { order: 1, phase: "ready", ...BEGUN }), first("b")],
-      [],
+      ["b"],
+    ],
+    [
+      "nor does one whose first run failed before, or takes too long",
+      [
+        first("a", { order: 1, retry: { reason: "HookFailed", message: "no", failures: 1 }, ...BEGUN }),
+        first("b", { order: 1, isStuck: true, ...BEGUN }),
+        first("c"),
+      ],
+      ["c"],
     ],
     [
       "it requires something: no number holds it up",

@@ -398,7 +398,8 @@ describe("named FIFO queues", () => {
     await settle();
     expect(queues.offer("main", job("again", { key: "k1" }))).toBe(false);
     await end({ kind: "retry", message: "no" });
-    expect([queues.failures("k1"), queues.failures("k2"), queues.failures("k3")]).toEqual([1, 1, undefined]);
+    const failed = async (key: string) => (await queues.over(key, "tried"))?.message;
+    expect([await failed("k1"), await failed("k2"), await failed("k3")]).toEqual(["no", "no", undefined]);
   });
 
   it("ends a back-off and a run for any task of a batch", async () => {

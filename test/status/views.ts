@@ -32,6 +32,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     unready: undefined,
     drift: NO_DRIFT,
     goesBack: false,
+    isStuck: false,
     refused: undefined,
     foundUnhealthy: undefined,
     withoutWayBack: undefined,

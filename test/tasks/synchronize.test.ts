@@ -170,8 +170,8 @@ test("one that fails for ever in a named queue keeps no module from being switch
   await lab.start();
   expect(lab.state.view.modules.get("one")?.lastRun).toMatchObject({
     step: "synchronization",
-    hook: undefined,
-    finishedAt: undefined,
+    result: "Failed",
+    message: "its Synchronization in queue side failed: never",
   });
   await lab.run(10_000);
   lab.edit({ oneEnabled: "false" });

@@ -2,7 +2,7 @@
 
 import { changedByOthers } from "../../drift/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
-import { describeHelmWait, enabledText, type Wait } from "../../plan/index.ts";
+import { describeRunWait, enabledText, type Wait } from "../../plan/index.ts";
 import type { ModuleView } from "../../state/index.ts";
 import { STALLED, line, timestamp } from "../models/kinds.ts";
 import type { Condition, ConditionStatus, ModuleState, StoredCondition } from "../models/kinds.ts";
@@ -89,7 +89,7 @@ const running: Rule = (view, { now }) => {
   const run = view.lastRun;
   if (run === undefined) return { state: "Running", reason: "Progressing", message: "The module is running" };
   const step = run.hook === undefined ? run.step : `${run.step} hook ${run.hook}`;
-  const message = describeHelmWait(run) ?? `Running ${step}`;
+  const message = describeRunWait(run) ?? `Running ${step}`;
   return { state: "Running", reason: "Progressing", message: `${message}: ${describeCause(run.trigger)}` };
 };
 
@@ -172,7 +172,7 @@ function ready(view: ModuleView): Verdict {
 }
 
 function withWait(message: string, view: ModuleView): string {
-  const wait = describeHelmWait(view.lastRun);
+  const wait = describeRunWait(view.lastRun);
   return wait === undefined ? message : `${message}: ${wait}`;
 }
 
