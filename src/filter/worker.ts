@@ -218,7 +218,8 @@ function parseAnswer(line: string): Answer | undefined {
 
 /** jq puts the values that it cannot handle into brackets: `string ("…") and number (1) cannot be added`. */
 function withoutValues(message: string): string {
-  return message.replace(/ ?\(.*\)/s, "");
+  const [from, to] = [message.indexOf("("), message.lastIndexOf(")")];
+  return from < 0 || to < from ? message : `${message.slice(0, from).trimEnd()}${message.slice(to + 1)}`;
 }
 
 function parsed(line: string): Json | undefined {

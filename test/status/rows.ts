@@ -118,9 +118,17 @@ export const rows: readonly Row[] = [
     ...held,
     reason: "Suspended",
   },
-  ...(["HookFailed", "HelmFailed", "ScriptFailed", "ValuesIncomplete", "Unstable", "ApiFailed"] as const).map(
-    (reason): Row => ({ name: reason, view: { retry: { ...retry, reason } }, ...fails, reason }),
-  ),
+  ...(
+    [
+      "HookFailed",
+      "HelmFailed",
+      "ScriptFailed",
+      "ValuesIncomplete",
+      "Unstable",
+      "ApiFailed",
+      "ObjectsExist",
+    ] as const
+  ).map((reason): Row => ({ name: reason, view: { retry: { ...retry, reason } }, ...fails, reason })),
   {
     name: "a retry for less than a second",
     view: { retry, activity: "running", lastRun: underWay(T0 - 10) },

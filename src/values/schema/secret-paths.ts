@@ -86,7 +86,11 @@ function leadingToSecrets(root: JsonObject): ReadonlySet<JsonObject> {
 function atAnyLevel(path: string, found: readonly string[]): string[] {
   return found
     .filter((each) => each.startsWith(`${path}/`))
-    .map((each) => `${path}/**/${/[^/]*(?:\/\*)*$/.exec(each)?.[0] ?? "*"}`);
+    .map((each) => {
+      const steps = each.split("/");
+      const last = steps.findLastIndex((step) => step !== "*");
+      return `${path}/**/${steps.slice(last).join("/")}`;
+    });
 }
 
 function isSecret(schema: JsonObject): boolean {
