@@ -207,7 +207,9 @@ CRDs:
     const { code, text } = await upgrade("--yes");
     expect([code, text]).toEqual([
       0,
-      expect.stringMatching(/3\.9\.0 → 3\.10\.0[^]*has public-web 3\.10\.0\n$/),
+      expect.stringMatching(
+        /3\.9\.0 → 3\.10\.0[^]*has public-web 3\.10\.0\. Next:\n {2}addon-operator plan --modules-dir .*\n.*reload:\n {2}kubectl annotate --overwrite addonoperator\/addon-operator --namespace default reconcile.*\n$/,
+      ),
     ]);
     expect(files()).toEqual(["addon.yaml", "openapi", "public-web-3.10.0.tgz", "values.yaml"]);
     expect(read("addon.yaml")).toMatch(/^# ours\n/);

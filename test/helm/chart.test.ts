@@ -100,6 +100,13 @@ test("a module's chart in another place is read anew", async () => {
   expect(read(root)).not.toBe(before);
 });
 
+test("a chart that is missing is a state that a reload ends", () => {
+  const read = () => new ChartReader(clock).read({ name: "m", chartDir: join(root, "old"), chart: "root" });
+  expect(read).toThrow(
+    `${root}/old: the chart in force is missing: the files of its module have changed since they were read (reload with kubectl annotate`,
+  );
+});
+
 describe("the inputs digest", () => {
   const reader = new ChartReader(clock);
   async function digest(change: Partial<Parameters<typeof inputsDigest>[0]> = {}): Promise<string> {

@@ -11,7 +11,7 @@ import { startOperator } from "../support/operator.ts";
 
 // docs/MODULES.md, "addon.yaml": a public chart as it is.
 
-const { kubectl, json, apply } = cluster();
+const { kubectl, json } = cluster();
 
 const crd = (plural: string, group: string): string => `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -123,16 +123,29 @@ test(
     expect(JSON.stringify(broken.status)).toContain("chart.valeus: is no key of addon.yaml");
 
     // The ConfigMap's section is the chart's root values, too.
-    const section = { webApp: "greeting: hi\nglobal: {zone: us}\n" };
-    await apply({
-      apiVersion: "v1",
-      kind: "ConfigMap",
-      metadata: { name: "addon-operator", namespace },
-      data: section,
-    });
+    const patchSection = (key: string, text: string): Promise<string> => {
+      const patch = JSON.stringify({ data: { [key]: text } });
+      return kubectl(["patch", "configmap", "addon-operator", "-n", namespace, "--type=merge", "-p", patch]);
+    };
+    await patchSection("webApp", "greeting: hi\nglobal: {zone: us}\n");
     await eventually(
       async () => expect(await data("web-app-public-web")).toMatchObject({ greeting: "hi", zone: "us" }),
       "the chart has its values",
+    );
+
+    // A chart is exchanged beside the operator, and the old one removed: nothing fails, a person learns what to do.
+    publicChart(lab, { group: `off.${group}`, version: "3.0.0", at: "src/next" });
+    const wanted = ["plain-web", "--yes", "--chart", join(lab.dir, "src/next")];
+    const taken = await operator.cli(["upgrade-chart", ...wanted, `--modules-dir=${lab.modulesDir}`]);
+    expect(taken.stdout).toContain("ask it for a reload");
+    rmSync(join(lab.modulesDir, "030-plain-web/vendor"), { recursive: true });
+    const rendered = await operator.cli(["module", "render", "plain-web"]);
+    expect(rendered.stdout + rendered.stderr).toMatch(/vendor: the chart in force is missing.*reload with/);
+    await patchSection("plainWeb", "greeting: hi\nextras: {enabled: false}\n");
+    await eventually(
+      async () =>
+        expect(await data("plain-web-public-web")).toMatchObject({ greeting: "hi", version: "3.0.0" }),
+      "an edit takes the chart that lies there now",
     );
 
     // Another archive is taken up by the next reload, its CRDs with it.

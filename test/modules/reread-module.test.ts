@@ -89,3 +89,18 @@ test("the content of modules is that of all their files, whatever their time sta
   await on.remove("m/a");
   expect(contentOf(modules)).toMatch(/^[0-9a-f]+$/);
 });
+
+test("a chart that was exchanged counts, and one that was removed is a problem of its module alone", async () => {
+  const on = await directories();
+  for (const name of ["old", "new"]) await on.put(`m/a/${name}/Chart.yaml`, `name: x\nversion: "${name}"\n`);
+  await on.put("m/a/addon.yaml", "chart: {path: old}\n");
+  const tree = await on.read();
+  await on.put("m/a/addon.yaml", "chart: {path: new}\n");
+  await on.remove("m/a/old");
+  const exchanged = await again(on, tree);
+  expect(exchanged.modules[0]).toMatchObject({ chartDir: on.at("m/a/new"), chartVersion: "new" });
+  expect(exchanged.modules[0]?.problem).toBeUndefined();
+  await on.remove("m/a/new");
+  const removed = await again(on, exchanged);
+  expect(removed.modules[0]).toMatchObject({ chartVersion: "new", problem: { key: "chart.path" } });
+});

@@ -9,8 +9,9 @@ import { AGGREGATED, readAggregated, serverVersion } from "../../kube/index.ts";
 import type { AggregatedList, KubeClient } from "../../kube/index.ts";
 import { canonicalJson, digest, hashFiles, parseYaml, readPlain, shareAnswer } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
-import { objectOf, valueAt, type Json, type JsonObject, type Module } from "../../model/index.ts";
-import { isSettled, listChartFiles, type ChartFile } from "../../modules/index.ts";
+import { objectOf, ProblemError, valueAt } from "../../model/index.ts";
+import type { Json, JsonObject, Module, Problem } from "../../model/index.ts";
+import { isSettled, listChartFiles, stat, type ChartFile } from "../../modules/index.ts";
 import { scanTemplates, type Reach } from "./template-scan.ts";
 
 /** What is known of a module's chart without running helm. */
@@ -22,9 +23,20 @@ export interface Chart {
   readonly needsStage: boolean;
 }
 
-/** The files of a module's chart. Throws as `listChartFiles` does. */
+/** The files of a module's chart. Throws ProblemError where its directory is missing, and as `listChartFiles` does. */
 export function chartFilesOf({ chartDir, chart }: Pick<Module, "chartDir" | "chart">): ChartFile[] {
+  if (stat(chartDir) === undefined) throw new ProblemError([missingChart(chartDir)]);
   return listChartFiles(chartDir, chart === "synthetic");
+}
+
+/** Files may be exchanged at any time; which chart is in force is decided when they are read. */
+function missingChart(file: string): Problem {
+  return {
+    file,
+    message: "the chart in force is missing: the files of its module have changed since they were read",
+    remedy:
+      "reload with kubectl annotate --overwrite addonoperator NAME reconcile.addon-operator.io/requestedAt=$(date +%s)",
+  };
 }
 
 interface CachedChart {

@@ -67,13 +67,24 @@ export function upgradeChart(
       const notes = take({ dir, draft, place, module }, next);
       const found = await lintDirs({ dirs: [dir], values: wanted.values }, settings, env);
       return {
-        text: `${notes.join("")}${found.text}${dir}: has ${next.name} ${next.version}\n`,
+        text: `${notes.join("")}${found.text}${dir}: has ${next.name} ${next.version}. Next:\n${nextCommands(settings)}`,
         code: found.code,
       };
     } finally {
       rmSync(draft, { recursive: true, force: true });
     }
   });
+}
+
+/** The module's own runs take the chart as well, but not its CRDs. */
+function nextCommands({ configMap, namespace = "default", modulesDir = "modules" }: Settings): string {
+  const where = `--modules-dir ${modulesDir} --namespace ${namespace}`;
+  const reload = `kubectl annotate --overwrite addonoperator/${configMap} --namespace ${namespace}`;
+  return [
+    `  addon-operator plan ${where}\n`,
+    "or, where an operator runs on these files without --watch-dirs, ask it for a reload:\n",
+    `  ${reload} reconcile.addon-operator.io/requestedAt="$(date +%s)"\n`,
+  ].join("");
 }
 
 function placeIn(dir: string): ChartPlace {
