@@ -34,6 +34,7 @@ export function makeRecorder({ metrics, announce, logger, state }: RecorderParts
       const labels = { module: hook.module, hook: hook.name, binding, queue, activation };
       recordRun(metrics, { ...labels, outcome: result, seconds, usage });
     },
+    hookFailed: (module, note) => announce({ module, reason: "HookFailed", note }),
     moduleRun(module, seconds, failed) {
       const activation = activationOfModule(state, module);
       metrics.observe("moduleRun", { module, activation }, seconds);

@@ -1,10 +1,12 @@
 /** Explains in words why a module does not run now. */
 
 import { changedByOthers } from "../drift/index.ts";
-import { MAIN_QUEUE, describeProblem, describeTask, moduleOf, queueOf, type Task } from "../model/index.ts";
+import { MAIN_QUEUE, describeProblem, moduleOf, queueOf, type Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 import { configIsMissing, type LastRun, type ModuleView, type View } from "../state/index.ts";
+import { describeFailingHook, failingHooks, failingOf } from "./failing-hooks.ts";
 import { keptFor } from "./removals.ts";
+import { inWords, times, utc } from "./task-words.ts";
 import { type Requirement, type Wait, heldBy, lostBy, toldRequirements, turnsBefore } from "./turns.ts";
 
 /** What explanations are made from: the state and the queues at one moment. */
@@ -24,6 +26,8 @@ export interface Waits {
   /** What it required when it ran, and is not there any more. */
   readonly lost: Wait | undefined;
   readonly required: readonly Requirement[];
+  /** Hooks of it that fail, in words. */
+  readonly failing: string | undefined;
 }
 
 /** What is told of it in its status. */
@@ -34,6 +38,7 @@ export function waitsOf(module: ModuleView, at: Moment): Waits {
     wait: heldBy(module, at.view),
     lost: lostBy(module, at.view),
     required: toldRequirements(module, at.view),
+    failing: failingOf(module.name, at),
   };
 }
 
@@ -101,20 +106,6 @@ function describeFailure(module: ModuleView, at: Moment): string | undefined {
   return `${inWords(head.task)} failed: ${message}; next try ${when}`;
 }
 
-function times(count: number): string {
-  return `${count} time${count === 1 ? "" : "s"}`;
-}
-
-function inWords(task: Task): string {
-  if (task.kind === "run-module") return task.module;
-  if (task.kind === "delete-module") return `the removal of ${task.module}`;
-  if (task.kind === "purge-release") return `the removal of release ${task.release}`;
-  if (task.kind === "ensure-crds") return "the CRDs of modules";
-  if (task.kind !== "hook") return describeTask(task);
-  const of = task.hook.module === undefined ? "" : ` of ${task.hook.module}`;
-  return `${task.trigger.binding.name} hook ${task.hook.name}${of}`;
-}
-
 /** What keeps a reload from going on. */
 export interface ReloadHold {
   /** A step of it failed and is tried again; else a removal takes its time. */
@@ -143,10 +134,6 @@ function removalHold({ task, startedAt }: TaskView<Task>, { modules }: View): Re
   const helm = describeRunWait(modules.get(moduleOf(task) ?? "")?.lastRun);
   const text = `waits for ${inWords(task)} since ${utc(startedAt)}`;
   return { hasFailed: false, text: helm === undefined ? text : `${text}: ${helm}` };
-}
-
-function utc(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }
 
 /** In a reload that runs modules side by side, first runs wait for those of smaller numbers. */
@@ -211,6 +198,7 @@ function factsOf(module: ModuleView, at: Moment): string[] {
     module.crdWork,
     explainHold(module, at),
     describeFailure(module, at),
+    ...stuckBy(module, at),
     lostBy(module, at.view)?.message,
     module.suspended && "suspended: helm is left alone, hooks go on",
     ...describeActivity(module),
@@ -223,6 +211,13 @@ function factsOf(module: ModuleView, at: Moment): string[] {
     ...module.troubles,
   ];
   return facts.filter((fact): fact is string => typeof fact === "string");
+}
+
+/** Hooks that fail and are the module's, or keep its next run waiting. */
+function stuckBy({ name }: ModuleView, at: Moment): string[] {
+  const runsIn = queueOf(at.view.moduleQueues, name);
+  const own = failingHooks(at).filter(({ module, queue }) => module === name || queue === runsIn);
+  return own.map(describeFailingHook);
 }
 
 function howToSwitchOn({ enabledBy, module }: ModuleView): string {

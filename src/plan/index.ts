@@ -23,6 +23,7 @@ export {
   type ReloadHold,
   type Waits,
 } from "./explain-wait.ts";
+export { failingOf } from "./failing-hooks.ts";
 export { drawGraph, graphData, graphOf, preceding, requirementCycle } from "./graph.ts";
 export { configOvertaken, placeOf, plan, reloadOwed, restartOwed, runOwed } from "./owed.ts";
 export {

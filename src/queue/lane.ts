@@ -14,6 +14,8 @@ export interface QueueItem<T extends QueueTask> {
   waitingSince: number;
   failures: number;
   message: string | undefined;
+  /** When the first of these failures was. */
+  failingSince: number | undefined;
   /** Not to be run before this time (back-off or rate limit); 0 = at once. */
   notBefore: number;
   running: boolean;
@@ -70,15 +72,16 @@ export class Lane<T extends QueueTask> {
 
   /** The items as a debug view shows them. */
   views(wall: WallTimes): TaskView<T>[] {
-    return this.items.map(({ tasks, dropped, failures, message, notBefore, running, startedAt }) => ({
+    return this.items.map(({ tasks, notBefore, failingSince, startedAt, ...item }) => ({
       task: tasks[0] as T,
       count: tasks.length,
-      dropped,
-      failures,
-      message,
+      dropped: item.dropped,
+      failures: item.failures,
+      message: item.message,
+      ...(failingSince === undefined ? {} : { failingSince: wall.of(failingSince) }),
       nextAt: notBefore > 0 ? wall.of(notBefore) : undefined,
-      running,
-      startedAt: running ? wall.of(startedAt) : undefined,
+      running: item.running,
+      startedAt: item.running ? wall.of(startedAt) : undefined,
     }));
   }
 
@@ -189,6 +192,7 @@ function newItem<T extends QueueTask>(task: T, now: number): QueueItem<T> {
     waitingSince: now,
     failures: 0,
     message: undefined,
+    failingSince: undefined,
     notBefore: 0,
     running: false,
     dropped: 0,
@@ -262,6 +266,8 @@ export interface TaskView<T> {
   readonly dropped?: number;
   readonly failures: number;
   readonly message: string | undefined;
+  /** When the first of these failures was, in milliseconds since the epoch. */
+  readonly failingSince?: number;
   /** Time of the next try in milliseconds since the epoch; undefined when it waits for its turn or runs. */
   readonly nextAt: number | undefined;
   readonly running: boolean;

@@ -252,11 +252,13 @@ export class Worker<T extends QueueTask> {
         return;
       case "expand":
         head.failures = 0;
+        head.failingSince = undefined;
         head.message = undefined;
         this.#timed("AddFirst", () => this.#lane.prepend(outcome.tasks, now, head.from));
         return;
       case "retry":
         head.failures += 1;
+        head.failingSince ??= this.#endedAt;
         head.message = outcome.message;
         head.notBefore = now + (outcome.delayMs ?? retryDelay(head.failures, bounds, random()));
         this.#lane.yieldHead();

@@ -14,6 +14,7 @@ export const EVENT_REASONS = {
   ReleaseAdopted: { type: "Normal", action: "Adopt" },
   ObjectsTakenOver: { type: "Warning", action: "Adopt" },
   RunFailed: { type: "Warning", action: "Run" },
+  HookFailed: { type: "Warning", action: "RunHook" },
   ValuesInvalid: { type: "Warning", action: "Validate" },
   ModuleEnabled: { type: "Normal", action: "Enable" },
   ModuleDisabled: { type: "Normal", action: "Disable" },

@@ -151,7 +151,11 @@ export async function runHookTask(
   if (hook.item === "ready") return recordProbe(ports, hook, failure);
   if (failure !== undefined) {
     ports.logger.error("Hook failed", { hook: hook.name, module: hook.module, queue, error: failure });
-    if (!allowsFailure(triggers)) return { kind: "retry", message: failure };
+    if (!allowsFailure(triggers)) {
+      const { name } = trigger.binding;
+      ports.recorder.hookFailed(hook.module, `hook ${hook.name}, ${name}, in queue ${queue}: ${failure}`);
+      return { kind: "retry", message: failure };
+    }
   }
   if (!isStale()) unlockSynchronized(ports, batch);
   return { kind: "done" };

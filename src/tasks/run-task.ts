@@ -193,6 +193,8 @@ export interface Recorder {
     usage?: Usage | undefined;
     result: "success" | "allowed" | "failed";
   }): void;
+  /** A hook failed outside of a module's run, and is tried again: all that waits in its queue waits for it. */
+  hookFailed(module: string | undefined, message: string): void;
   moduleRun(module: string, seconds: number, failed: boolean): void;
   moduleDeleteFailed(module: string): void;
   discoveryFailed(): void;

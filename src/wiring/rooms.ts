@@ -148,7 +148,7 @@ export class Rooms {
         this.#memory.touch();
         this.adapters.queuesChanged();
       },
-      onEnd: (batch, outcome) => this.#ended(batch, outcome.kind === "retry"),
+      onEnd: (batch, outcome, { failures }) => this.#ended(batch, failures > 0 || outcome.kind === "retry"),
       onDrop: (queue, task) => countDroppedTick(this.metrics, queue, task),
       onAction: (queue, action, ms) =>
         this.metrics.observe("queueAction", { queue_name: queue, queue_action: action }, ms / 1000),
@@ -243,12 +243,12 @@ export class Rooms {
   }
 
   /** After a run: watches the objects that its release has now. */
-  #ended(batch: readonly Task[], failed: boolean): void {
+  #ended(batch: readonly Task[], hasFailed: boolean): void {
     const [task] = batch;
     const module = task === undefined || task.kind === "hook" ? undefined : moduleOf(task);
     if (module !== undefined) this.#followed?.look(module);
-    // When the next try is, and what waits behind a failure, change though nothing was recorded.
-    if (failed) this.adapters.showAgain();
+    // When the next try is, what waits behind a failure, and that it is over, change though nothing was recorded.
+    if (hasFailed) this.adapters.showAgain();
     this.engine.look();
   }
 }

@@ -638,6 +638,7 @@ export class EngineLab {
         waited: () => {},
         hookRun: ({ hook, binding, activation, queue, result, seconds }) =>
           tell(`hook ${hook.id}: ${binding} ${activation} in ${queue}: ${result}, ${seconds} s`),
+        hookFailed: (module = "operator", note) => void this.failures.push(`${module}: HookFailed: ${note}`),
         moduleRun: (name, seconds, failed) => tell(`run ${name}${failed ? " failed" : ""}: ${seconds} s`),
         moduleDeleteFailed: (name) => tell(`delete of ${name} failed`),
         discoveryFailed: () => tell("discovery failed"),

@@ -31,6 +31,7 @@ type ConditionType =
   | "Enabled"
   | "Suspended"
   | "DependencyLost"
+  | "HooksFailing"
   | "Healthy"
   | "Drifted";
 export type ConditionStatus = Condition["status"];

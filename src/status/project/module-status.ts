@@ -5,7 +5,7 @@ import { describeDrift } from "../../drift/index.ts";
 import type { Drift } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
 import { type Json, describeCause, isJsonObject } from "../../model/index.ts";
-import { enabledText, type Requirement, type Wait } from "../../plan/index.ts";
+import { enabledText, type Requirement } from "../../plan/index.ts";
 import { annotationToken } from "../../state/index.ts";
 import type { LastRun, ModuleView, ReleaseView } from "../../state/index.ts";
 import { defined, line, timestamp } from "../models/kinds.ts";
@@ -16,7 +16,7 @@ import type {
   ReleaseStatus,
   RequirementStatus,
 } from "../models/kinds.ts";
-import { isHidden, judge, progress, timed } from "./verdict.ts";
+import { failingHooksAspects, isHidden, judge, progress, timed } from "./verdict.ts";
 import type { Aspect, JudgeContext, Transitions, Verdict } from "./verdict.ts";
 
 /** An AddonModule as it should be. */
@@ -63,12 +63,12 @@ export function projectModule(view: ModuleView, facts: ShowContext): ModuleProje
       failures: view.retry?.failures ?? 0,
       nextRetryAt: optional(facts.nextTryAt, timestamp),
       lastHandledReconcileAt: annotationToken(view.handled.token),
-      conditions: timed(aspects(view, verdict, facts.lost), facts.before, facts.now),
+      conditions: timed(aspects(view, verdict, facts), facts.before, facts.now),
     }),
   };
 }
 
-function aspects(view: ModuleView, verdict: Verdict, lost: Wait | undefined): Aspect[] {
+function aspects(view: ModuleView, verdict: Verdict, { lost, failing }: JudgeContext): Aspect[] {
   const list = progress(verdict);
   if (view.health !== undefined)
     list.push({
@@ -77,7 +77,7 @@ function aspects(view: ModuleView, verdict: Verdict, lost: Wait | undefined): As
       reason: view.health.reason,
       message: line(view.health.message),
     });
-  list.push(...driftedAspects(view.drift));
+  list.push(...driftedAspects(view.drift), ...failingHooksAspects(failing));
   if (lost !== undefined)
     list.push({ type: "DependencyLost", status: "True", reason: lost.reason, message: line(lost.message) });
   list.push({

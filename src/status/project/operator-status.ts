@@ -7,7 +7,8 @@ import { annotationToken } from "../../state/index.ts";
 import type { ModuleView, ReloadPhase, View } from "../../state/index.ts";
 import { STALLED, defined, line, timestamp } from "../models/kinds.ts";
 import type { ConvergeStatus, ModuleCounts, OperatorState, OperatorStatus } from "../models/kinds.ts";
-import { type Transitions, UNDER_WAY, type Verdict, judge, progress, readyOf, timed } from "./verdict.ts";
+import { failingHooksAspects, judge, progress, readyOf, timed } from "./verdict.ts";
+import { type Transitions, UNDER_WAY, type Verdict } from "./verdict.ts";
 
 /** An AddonOperator as it should be; its spec is not written by the operator. */
 export interface OperatorProjection {
@@ -22,6 +23,8 @@ interface OperatorFacts {
   readonly before: Transitions;
   /** What keeps a reload from going on. */
   readonly hold?: ReloadHold | undefined;
+  /** Hooks that fail, in words. */
+  readonly failing?: string | undefined;
 }
 
 interface OperatorVerdict extends Verdict {
@@ -37,8 +40,9 @@ const MOST_RIGHTS = 100;
  */
 export function projectOperator(view: View, facts: OperatorFacts): OperatorProjection {
   const verdicts = judgeAll(view, facts.now);
-  const judged =
+  const besidesHooks =
     judgeConfig(view) ?? underWay(view, facts.hold) ?? atWork(view, verdicts) ?? atRest(view, verdicts);
+  const judged = withHooks(besidesHooks, facts.failing);
   const { config } = view;
   return {
     status: defined({
@@ -54,9 +58,24 @@ export function projectOperator(view: View, facts: OperatorFacts): OperatorProje
       holds: listed(view.holds.map(({ text }) => text)),
       missingRights: listed(view.missingRights, MOST_RIGHTS),
       lastHandledReconcileAt: annotationToken(view.handledToken),
-      conditions: timed(progress(withTroubles(judged, view)), facts.before, facts.now),
+      conditions: timed(
+        [...progress(withTroubles(judged, view)), ...failingHooksAspects(facts.failing)],
+        facts.before,
+        facts.now,
+      ),
     }),
   };
+}
+
+/** States that are told before hooks that fail. */
+const GRAVE: ReadonlySet<OperatorState> = new Set(["Invalid", "Retrying", "Unhealthy"]);
+
+/** While a hook fails, what waits behind it stands still: that is no progress, nor are all modules at rest. */
+function withHooks(judged: OperatorVerdict, failing: string | undefined): OperatorVerdict {
+  if (failing === undefined) return judged;
+  if (GRAVE.has(judged.state)) return { ...judged, message: `${judged.message}; ${failing}` };
+  const rest = judged.state === "Ready" ? "" : `; ${judged.message}`;
+  return { state: "Retrying", reason: "HooksFailing", message: failing + rest };
 }
 
 /**

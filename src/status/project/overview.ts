@@ -2,7 +2,7 @@
 
 import { usual } from "../../lib/index.ts";
 import { describeCause } from "../../model/index.ts";
-import { explainHold, heldBy, reloadHold, type Moment } from "../../plan/index.ts";
+import { explainHold, failingOf, heldBy, reloadHold, type Moment } from "../../plan/index.ts";
 import type { LastRun, ModuleView } from "../../state/index.ts";
 import type { ConditionStatus, ConvergeStatus, ModuleState, OperatorState } from "../models/kinds.ts";
 import { defined, line, timestamp } from "../models/kinds.ts";
@@ -54,7 +54,7 @@ export interface Overview {
 
 /** All modules at one moment; `now` in ms since the epoch. What is secret is still in the texts. */
 export function overviewOf(at: Moment, now: number): Overview {
-  const facts = { now, before: new Map(), hold: reloadHold(at) };
+  const facts = { now, before: new Map(), hold: reloadHold(at), failing: failingOf(undefined, at) };
   const { state, converge, conditions } = projectOperator(at.view, facts).status;
   const ready = conditions.find(({ type }) => type === "Ready");
   return {
@@ -69,7 +69,12 @@ export function overviewOf(at: Moment, now: number): Overview {
 /** Where a module stands. */
 export function standingOf(module: ModuleView, at: Moment, now: number): Standing {
   const hold = explainHold(module, at);
-  const verdict = judge(module, { now, wait: heldBy(module, at.view), hold });
+  const verdict = judge(module, {
+    now,
+    wait: heldBy(module, at.view),
+    hold,
+    failing: failingOf(module.name, at),
+  });
   const healthy = module.health?.status ?? "Unknown";
   return defined({
     state: verdict.state,

@@ -1,7 +1,14 @@
 /** Computes from a view what the resources should say. */
 
 import type { KnownSecrets } from "../../lib/index.ts";
-import { type Moment, reloadHold, type Requirement, type Waits, waitsOf } from "../../plan/index.ts";
+import {
+  failingOf,
+  type Moment,
+  reloadHold,
+  type Requirement,
+  type Waits,
+  waitsOf,
+} from "../../plan/index.ts";
 import type { ModuleView } from "../../state/index.ts";
 import { projectModule, showValues } from "./module-status.ts";
 import type { ModuleProjection, ShownValues, StatusValues } from "./module-status.ts";
@@ -54,7 +61,12 @@ export class Projector {
       lookAgainAt = earlier(lookAgainAt, startedAt + ANNOUNCE_AFTER_MS);
     }
     const operator = this.#secrets.redactDeep(
-      projectOperator(view, { now, before: this.#operatorTransitions, hold: reloadHold(at) }),
+      projectOperator(view, {
+        now,
+        before: this.#operatorTransitions,
+        hold: reloadHold(at),
+        failing: failingOf(undefined, at),
+      }),
     );
     this.#operatorTransitions = transitionsOf(operator.status.conditions);
     return { operator, modules, lookAgainAt };

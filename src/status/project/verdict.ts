@@ -20,6 +20,8 @@ export interface JudgeContext {
   readonly wait?: Wait | undefined;
   /** What it required when it ran, and is not there any more. */
   readonly lost?: Wait | undefined;
+  /** Hooks of it that fail, in words. */
+  readonly failing?: string | undefined;
 }
 
 /** The state of a module with the reason for it, before it becomes conditions. */
@@ -48,7 +50,7 @@ export function judge(view: ModuleView, facts: JudgeContext): Verdict {
     const verdict = rule(view, facts);
     if (verdict !== undefined) return verdict;
   }
-  return ready(view);
+  return ready(view, facts);
 }
 
 /** True when something is owed that this module's status does not show yet: a changed configuration or a request. */
@@ -163,11 +165,11 @@ const RULES: readonly Rule[] = [
   rolledBack, unread, absent, ailing, unready,
 ];
 
-function ready(view: ModuleView): Verdict {
+function ready(view: ModuleView, { failing }: JudgeContext): Verdict {
   const release = view.release;
   const message =
     release === undefined ? "Everything ran" : `Release ${release.name}.v${release.revision} is in place`;
-  const facts = [message, changedByOthers(view.drift), ...view.troubles];
+  const facts = [message, failing, changedByOthers(view.drift), ...view.troubles];
   return { state: "Ready", reason: "Ready", message: facts.filter((fact) => fact !== undefined).join("; ") };
 }
 
@@ -214,6 +216,12 @@ export function readyOf(judged: Verdict): ConditionStatus {
 
 /** States in which something is at work, or waits for its turn. */
 export const UNDER_WAY: ReadonlySet<ModuleState> = new Set(["Pending", "Running", "Progressing", "Deleting"]);
+
+/** Tells of hooks that fail, whatever the state. */
+export function failingHooksAspects(failing: string | undefined): Aspect[] {
+  if (failing === undefined) return [];
+  return [{ type: "HooksFailing", status: "True", reason: "HookFailed", message: line(failing) }];
+}
 
 /** Ready, and Reconciling or Stalled while they are True: never both, never False (kstatus). */
 export function progress(judged: Verdict): Aspect[] {

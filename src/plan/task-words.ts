@@ -1,0 +1,24 @@
+/** Words for tasks and times in explanations. */
+
+import { describeTask, type Task } from "../model/index.ts";
+
+/** E.g. *3 times*. */
+export function times(count: number): string {
+  return `${count} time${count === 1 ? "" : "s"}`;
+}
+
+/** What is waited for, e.g. *schedule hook hooks/check.sh of web*. */
+export function inWords(task: Task): string {
+  if (task.kind === "run-module") return task.module;
+  if (task.kind === "delete-module") return `the removal of ${task.module}`;
+  if (task.kind === "purge-release") return `the removal of release ${task.release}`;
+  if (task.kind === "ensure-crds") return "the CRDs of modules";
+  if (task.kind !== "hook") return describeTask(task);
+  const of = task.hook.module === undefined ? "" : ` of ${task.hook.module}`;
+  return `${task.trigger.binding.name} hook ${task.hook.name}${of}`;
+}
+
+/** A time in UTC, without fractions of a second. */
+export function utc(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}
