@@ -3,6 +3,7 @@
 import { breathe, oneLine } from "../lib/index.ts";
 import { GLOBAL, type Json, type JsonObject } from "../model/index.ts";
 import { explainModule } from "../plan/index.ts";
+import { missingObjects } from "../state/index.ts";
 import { overviewOf, standingOf } from "../status/index.ts";
 import { dumpQueues } from "./queue-dump.ts";
 import type { Sources } from "./routes.ts";
@@ -77,7 +78,7 @@ async function modules(sources: Sources): Promise<unknown> {
       requires,
       hooks: state.hooksOf(module.name).map(({ name }) => name),
       release: module.release,
-      absent: module.absent,
+      absent: missingObjects(module),
       values: valuesOf(sources, valuesKey),
       layers: state.values.explain(valuesKey),
     });

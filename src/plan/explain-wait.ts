@@ -3,7 +3,7 @@
 import { changedByOthers } from "../drift/index.ts";
 import { MAIN_QUEUE, describeProblem, moduleOf, queueOf, type Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
-import { configIsMissing, type LastRun, type ModuleView, type View } from "../state/index.ts";
+import { configIsMissing, missingObjects, type LastRun, type ModuleView, type View } from "../state/index.ts";
 import { describeFailingHook, failingHooks, failingOf } from "./failing-hooks.ts";
 import { keptFor } from "./removals.ts";
 import { inWords, times, utc } from "./task-words.ts";
@@ -192,7 +192,8 @@ function describeChain(module: ModuleView, at: Moment): string[] {
 }
 
 function factsOf(module: ModuleView, at: Moment): string[] {
-  const { problem, retry, absent, drift } = module;
+  const { problem, retry, drift } = module;
+  const missing = missingObjects(module);
   const facts: readonly (string | undefined | false)[] = [
     problem !== undefined && `needs a person: ${describeProblem(problem)}`,
     module.crdWork,
@@ -204,7 +205,7 @@ function factsOf(module: ModuleView, at: Moment): string[] {
     ...describeActivity(module),
     retry !== undefined && `failed ${times(retry.failures)} (${retry.reason}): ${retry.message}`,
     module.refused,
-    absent.length > 0 && `objects that are gone: ${absent.join(", ")}`,
+    missing.length > 0 && `objects that are gone: ${missing.join(", ")}`,
     module.ailing?.message,
     module.unready?.message,
     changedByOthers(drift),

@@ -5,7 +5,7 @@
 
 import { inRange, numbersOf } from "../lib/index.ts";
 import { requiredKey, type Cause, type RequiredObject } from "../model/index.ts";
-import type { ModuleView, View } from "../state/index.ts";
+import { missingObjects, type ModuleView, type View } from "../state/index.ts";
 
 /**
  * Whether a module may run: it is on, needs no person, and its files are there. While some are missing, a second read
@@ -248,8 +248,9 @@ function isDone(module: ModuleView): boolean {
 }
 
 /** Whether its release is as its run left it. Nothing is brought back while it is suspended. */
-function isWhole({ suspended, absent, unread, releaseMoved }: ModuleView): boolean {
-  return suspended || (absent.length === 0 && unread === undefined && !releaseMoved);
+function isWhole(module: ModuleView): boolean {
+  const { suspended, unread, releaseMoved } = module;
+  return suspended || (missingObjects(module).length === 0 && unread === undefined && !releaseMoved);
 }
 
 /** A module of `after` that is on and has not been tried yet. */

@@ -44,6 +44,8 @@ export interface ModuleRecord {
   release: ReleaseView | undefined;
   /** Objects of the release that are absent, as `namespace/Kind/name`, or `Kind/name`. */
   absent: readonly string[];
+  /** Absent objects that disappear again and again: they become `absent` when their back-off ends. */
+  deferred: readonly string[];
   /** How the objects of its release are; undefined while none are followed. */
   health: RevisionHealth | undefined;
   /** What the last run of its readiness probe came to; undefined until the first one since it became enabled. */
@@ -89,6 +91,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     run: NEVER_RAN,
     release: undefined,
     absent: [],
+    deferred: [],
     health: undefined,
     probe: undefined,
     drift: NO_DRIFT,

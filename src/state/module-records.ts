@@ -187,7 +187,8 @@ export interface Terms {
 /** What the rest of the program sees of a module; expensive parts are computed on demand, from what holds now. */
 function moduleView(record: ModuleRecord, values: ValuesView, terms: Terms): ModuleView {
   const { module, run, decided, enabled, enabledBy, enabledReason } = record;
-  const { release, absent, drift, crdWork, unread, troubles, files, requestedToken, leaves } = record;
+  const { release, absent, deferred, drift, crdWork, unread, troubles, files, requestedToken, leaves } =
+    record;
   const [global, own] = [values.merged(GLOBAL), values.merged(module.valuesKey)];
   const basis = values.basisOf(module);
   return {
@@ -200,6 +201,7 @@ function moduleView(record: ModuleRecord, values: ValuesView, terms: Terms): Mod
     enabledReason,
     release,
     absent,
+    deferred,
     health: knownHealth(record),
     drift,
     crdWork,

@@ -96,6 +96,7 @@ type Shown =
   | "enabledReason"
   | "release"
   | "absent"
+  | "deferred"
   | "health"
   | "drift"
   | "crdWork"
@@ -229,6 +230,11 @@ export const BLANK: OperatorState = {
   requestedToken: undefined,
   handledToken: undefined,
 };
+
+/** All objects of its release that are known to be missing, whether or not they are restored at once. */
+export function missingObjects({ absent, deferred }: Pick<ModuleView, "absent" | "deferred">): string[] {
+  return [...new Set([...absent, ...deferred])];
+}
 
 /** The tree before the directories were read. */
 export const NO_TREE: Tree = {

@@ -52,6 +52,7 @@ export const rows: readonly Row[] = [
   })),
   { name: "CRDs", view: { crdWork: "Rewrites 4 of 9 objects" }, ...works, reason: "Progressing" },
   { name: "object missing", view: { absent: ["n/Service/s"] }, ...waits, reason: "ObjectsMissing" },
+  { name: "object in a back-off", view: { deferred: ["n/Service/s"] }, ...waits, reason: "ObjectsMissing" },
   { name: "off, not removed yet", view: { enabled: false }, ...waits, reason: "Pending" },
   {
     name: "running for a second",

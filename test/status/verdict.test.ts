@@ -73,6 +73,11 @@ describe("what the MESSAGE column says", () => {
       "Pending",
       "Waits to bring back n/Service/a and 2 more",
     ],
+    [
+      { deferred: ["n/Service/a"] },
+      "Pending",
+      "Waits to bring back n/Service/a, less and less often because somebody deletes it again and again",
+    ],
     [{ activity: "healing", absent: ["n/Service/a"] }, "Running", "Bringing back n/Service/a"],
     [{ activity: "healing", absent: [] }, "Running", "Bringing back missing objects"],
     // A release whose objects nobody knows.
@@ -189,6 +194,7 @@ describe("a healing", () => {
     ["of a release that was rolled back", { refused: "Rolled back to chart 1.0.0" }, "False"],
     ["of a release that is not healthy", { ailing: ailing("False") }, "False"],
     ["of a release that may become healthy", { ailing: ailing("Unknown") }, "Unknown"],
+    ["while another object is in a back-off", { deferred: ["n/Service/b"] }, "Unknown"],
   ])("%s leaves Ready as it was", (_what, change, ready) => {
     const view = moduleView("m", { activity: "healing", absent: ["n/Service/a"], ...change });
     expect(judge(view, { now: T0 }).ready).toBe(ready);

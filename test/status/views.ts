@@ -27,6 +27,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     runSeconds: [],
     release: release(name),
     absent: [],
+    deferred: [],
     health: undefined,
     ailing: undefined,
     unready: undefined,

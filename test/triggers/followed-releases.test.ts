@@ -210,6 +210,23 @@ describe("objects of releases", () => {
     ]);
   });
 
+  test("that are gone again before their back-off ends count as missing, not as to be restored", async () => {
+    const { clock, state, there, consumers, look, listed, deleted, absent } = await lab();
+    const view = () => state.view.modules.get("one");
+    there.add("a").add("b");
+    await look();
+    await listed(["a", "b"]);
+    await deleted("a");
+    // It was restored, and is deleted again.
+    state.update("one", (record) => void (record.absent = []));
+    there.add("a");
+    void consumers[0]?.applied(objectOf("a"));
+    await deleted("a");
+    expect([absent(), view()?.deferred]).toEqual([[], ["home/ConfigMap/a"]]);
+    await clock.advance(1000);
+    expect([absent(), view()?.deferred]).toEqual([["home/ConfigMap/a"], []]);
+  });
+
   test("that a failed release never had are told as such, and nothing is run for them", async () => {
     const { there, made, look, listed, deleted, warnings, absent, counted } = await lab("failed");
     there.add("a");

@@ -35,6 +35,7 @@ export function healingLab() {
   ]);
   const there = new Set<string>();
   const told: string[] = [];
+  const deferrals: string[] = [];
   const asked: string[] = [];
   const busy = new Set<string>();
   let resolved = 0;
@@ -67,6 +68,8 @@ export function healingLab() {
       void told.push(
         `${module}: ${absent.map(({ name, existed }) => (existed ? name : `${name}!`)).join(" ")}`,
       ),
+    onDeferred: (module, deferred) =>
+      void deferrals.push(`${module}: ${deferred.map(({ name }) => name).join(" ")}`),
   });
   const watch = (index = 0): (typeof open)[number] => {
     const found = open[index];
@@ -97,6 +100,8 @@ export function healingLab() {
     asked,
     busy,
     take: () => told.splice(0),
+    /** What was reported as missing and not restored yet. */
+    takeDeferred: () => deferrals.splice(0),
     listed,
     deleted,
     mute: (yes: boolean): void => void (silent = yes),

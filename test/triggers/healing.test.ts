@@ -99,6 +99,55 @@ describe("healing", () => {
     expect(waits).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
   });
 
+  test("says which objects are missing while their back-off lasts, and no longer", async () => {
+    const { clock, healing, listed, deleted, take, takeDeferred, there, watch, asked } = lab();
+    const back = (name: string): void => {
+      there.add(name);
+      void watch().consumer.applied(object(name));
+    };
+    there.add("one").add("two");
+    healing.setObjects("a", [map("one"), map("two")]);
+    await listed(["one", "two"]);
+    await deleted("one");
+    expect([take(), takeDeferred()]).toEqual([["a: ns/ConfigMap/one"], []]);
+    back("one");
+    asked.length = 0;
+    await deleted("one");
+    expect([take(), takeDeferred()]).toEqual([[], ["a: ns/ConfigMap/one"]]);
+    expect(asked).toEqual(["one"]);
+    // Its back-off ends: whoever restores it takes over.
+    await clock.advance(SECONDS);
+    expect([take(), takeDeferred()]).toEqual([["a: ns/ConfigMap/one"], ["a: "]]);
+    back("one");
+    await deleted("one");
+    expect([take(), takeDeferred()]).toEqual([[], ["a: ns/ConfigMap/one"]]);
+    // Somebody else makes it.
+    back("one");
+    expect(takeDeferred()).toEqual(["a: "]);
+    await deleted("one");
+    expect(takeDeferred()).toEqual(["a: ns/ConfigMap/one"]);
+    healing.setObjects("a", [map("two")]);
+    expect(takeDeferred()).toEqual(["a: "]);
+  });
+
+  test("asks again a second after the server did not answer, then less and less often", async () => {
+    const { clock, healing, listed, deleted, take, there, mute, asked } = lab();
+    there.add("one");
+    healing.setObjects("a", [map("one")]);
+    await listed(["one"]);
+    mute(true);
+    await deleted("one");
+    await clock.advance(0.9 * SECONDS);
+    expect(asked).toEqual(["one"]);
+    await clock.advance(0.1 * SECONDS);
+    expect(asked).toEqual(["one", "one"]);
+    mute(false);
+    await clock.advance(1.9 * SECONDS);
+    expect(take()).toEqual([]);
+    await clock.advance(0.1 * SECONDS);
+    expect(take()).toEqual(["a: ns/ConfigMap/one"]);
+  });
+
   test("brings it back as soon, whatever the wall clock is set to", async () => {
     const { clock, healing, listed, deleted, take, there, watch } = lab();
     there.add("one");

@@ -6,7 +6,7 @@ import type { Drift } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
 import { type Json, describeCause, isJsonObject } from "../../model/index.ts";
 import { enabledText, type Requirement } from "../../plan/index.ts";
-import { annotationToken } from "../../state/index.ts";
+import { annotationToken, missingObjects } from "../../state/index.ts";
 import type { LastRun, ModuleView, ReleaseView } from "../../state/index.ts";
 import { defined, line, timestamp } from "../models/kinds.ts";
 import type {
@@ -45,6 +45,7 @@ const MOST_ABSENT = 20;
 /** The AddonModule of one module. Pure: every time and every text comes from the arguments. */
 export function projectModule(view: ModuleView, facts: ShowContext): ModuleProjection {
   const verdict = judge(view, facts);
+  const missing = missingObjects(view);
   return {
     spec: { enabled: view.enabled, order: view.module.order, configDigest: shownDigest(view.configDigest) },
     status: defined({
@@ -56,7 +57,7 @@ export function projectModule(view: ModuleView, facts: ShowContext): ModuleProje
       lastRun: isHidden(view, facts.now) ? facts.shownBefore?.lastRun : optional(view.lastRun, projectRun),
       runSeconds: view.runSeconds.length === 0 ? undefined : view.runSeconds,
       release: optional(view.release, projectRelease),
-      absent: view.absent.length === 0 ? undefined : view.absent.slice(0, MOST_ABSENT),
+      absent: missing.length === 0 ? undefined : missing.slice(0, MOST_ABSENT),
       ...projectRequires(facts.required, facts.shownBefore?.requires, facts.now),
       ...optional(view.health, projectHealth),
       drift: projectDrift(view.drift),

@@ -3,7 +3,7 @@
 import { changedByOthers } from "../../drift/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { describeRunWait, enabledText, type Wait } from "../../plan/index.ts";
-import type { ModuleView } from "../../state/index.ts";
+import { missingObjects, type ModuleView } from "../../state/index.ts";
 import { STALLED, line, timestamp } from "../models/kinds.ts";
 import type { Condition, ConditionStatus, ModuleState, StoredCondition } from "../models/kinds.ts";
 
@@ -78,10 +78,10 @@ const healing: Rule = (view) => {
   return {
     state: "Running",
     reason: "Healing",
-    message: withWait(`Bringing back ${absentText(view)}`, view),
+    message: withWait(`Bringing back ${objectsText(view.absent)}`, view),
     ready:
       view.retry === undefined && view.refused === undefined
-        ? ((view.ailing ?? view.unready)?.status ?? "True")
+        ? ((view.ailing ?? view.unready)?.status ?? (view.deferred.length === 0 ? "True" : "Unknown"))
         : "False",
   };
 };
@@ -125,10 +125,14 @@ const suspended: Rule = (view) => {
   );
 };
 
-const absent: Rule = (view) =>
-  view.absent.length === 0
-    ? undefined
-    : { state: "Pending", reason: "ObjectsMissing", message: `Waits to bring back ${absentText(view)}` };
+const absent: Rule = (view) => {
+  const missing = missingObjects(view);
+  if (missing.length === 0) return undefined;
+  const message = `Waits to bring back ${objectsText(missing)}`;
+  const why =
+    view.absent.length > 0 ? "" : ", less and less often because somebody deletes it again and again";
+  return { state: "Pending", reason: "ObjectsMissing", message: `${message}${why}` };
+};
 
 /** Applied, but Ready takes more here. */
 const ailing: Rule = ({ ailing: why }) => {
@@ -186,10 +190,10 @@ function hasRelease(view: ModuleView): boolean {
   return view.release !== undefined && view.release.status !== "uninstalled";
 }
 
-function absentText(view: ModuleView): string {
-  const [first] = view.absent;
+function objectsText(objects: readonly string[]): string {
+  const [first] = objects;
   if (first === undefined) return "missing objects";
-  return view.absent.length === 1 ? first : `${first} and ${view.absent.length - 1} more`;
+  return objects.length === 1 ? first : `${first} and ${objects.length - 1} more`;
 }
 
 /** A condition without its time. */

@@ -201,6 +201,7 @@ export class FollowedReleases {
       },
       mayReport: (module) => this.#isSettled(module),
       onAbsent: (module, absent) => this.#takeAbsent(module, absent),
+      onDeferred: (module, deferred) => this.#takeDeferred(module, deferred),
     });
   }
 
@@ -251,10 +252,8 @@ export class FollowedReleases {
   }
 
   #takeAbsent(module: string, absent: readonly AbsentObject[]): void {
-    const { state, releases, logger, onAbsent } = this.#options;
-    // A release is deployed only once all of its objects were made.
-    const isWhole = releases.get(module)?.status === "deployed";
-    const gone = absent.filter(({ existed }) => existed || isWhole).map(({ name }) => name);
+    const { state, logger, onAbsent } = this.#options;
+    const gone = this.#thoseMade(module, absent);
     const never = absent.map(({ name }) => name).filter((name) => !gone.includes(name));
     if (never.length > 0)
       logger.warn("Objects of a release were never created", { module, ...shorten(never) });
@@ -265,6 +264,17 @@ export class FollowedReleases {
     happened("deleted object", { module, object: gone[0], objects: gone.length }, () =>
       state.update(module, (record) => void (record.absent = [...new Set([...record.absent, ...gone])])),
     );
+  }
+
+  #takeDeferred(module: string, deferred: readonly AbsentObject[]): void {
+    const names = this.#thoseMade(module, deferred);
+    this.#options.state.update(module, (record) => void (record.deferred = names));
+  }
+
+  /** A release is deployed only once all of its objects were made. */
+  #thoseMade(module: string, objects: readonly AbsentObject[]): string[] {
+    const isWhole = this.#options.releases.get(module)?.status === "deployed";
+    return objects.filter(({ existed }) => existed || isWhole).map(({ name }) => name);
   }
 }
 

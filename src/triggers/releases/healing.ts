@@ -1,15 +1,12 @@
 /** Finds objects of releases that are gone (docs/LIFECYCLE.md, "What leads to what"). */
 
 import { nameOf } from "../../helm/index.ts";
-import type { Resource } from "../../kube/index.ts";
-import { Backoff, inParallel, TokenBucket, type Clock, type Timer } from "../../lib/index.ts";
+import { Backoff, type Timer } from "../../lib/index.ts";
+import { ExistenceCheck, type Answers, type ExistenceOptions, type Suspect } from "./existence-check.ts";
 import type { KindWatches } from "./kind-watches.ts";
 import { keyOf, kindKey, type ReleaseObject } from "./release-object.ts";
 
-interface HealingOptions {
-  /** Asks the server itself: a watch may not show yet what was just created. */
-  readonly exists: (resource: Resource, object: ReleaseObject) => Promise<boolean>;
-  readonly clock: Clock;
+interface HealingOptions extends ExistenceOptions {
   readonly kinds: KindWatches;
   /**
    * False while a module runs or its objects are not known yet: `setObjects` follows, and nothing is reported
@@ -18,6 +15,8 @@ interface HealingOptions {
   readonly mayReport: (module: string) => boolean;
   /** Called with the objects of a module that are missing and due to be restored. */
   readonly onAbsent: (module: string, absent: readonly AbsentObject[]) => void;
+  /** Called with all objects of a module that are missing and wait out a back-off, when these have changed. */
+  readonly onDeferred: (module: string, deferred: readonly AbsentObject[]) => void;
 }
 
 export interface AbsentObject {
@@ -39,8 +38,14 @@ interface Followed {
   objects: ReadonlyMap<string, ReleaseObject>;
   kinds: ReadonlySet<string>;
   readonly backoffs: Map<string, Backoff>;
+  /** While the server does not answer, it is asked less and less often. */
+  readonly silence: Backoff;
   /** Not to be asked for again before that time. */
   readonly spared: Map<string, number>;
+  /** Objects that the server does not have: reported, or to be reported when their back-off ends. */
+  readonly missing: Map<string, "reported" | "deferred">;
+  /** The deferred objects that `onDeferred` was last called with. */
+  deferred: readonly string[];
   /** Objects that are known to have been there. */
   readonly seen: Set<string>;
   isAsking: boolean;
@@ -68,6 +73,10 @@ export class Healing {
         if (gone !== undefined && release !== undefined) note(release, `${gone.kind}/${gone.name}`);
         this.#look(module);
       },
+      written: (module, kind, name) => {
+        const release = this.#followed.get(module);
+        if (release?.missing.delete(`${kind}/${name}`) === true) this.#defer(module, release);
+      },
     });
   }
 
@@ -77,7 +86,7 @@ export class Healing {
     const { kinds } = release;
     release.objects = new Map(objects.map((object) => [keyOf(object), object]));
     release.kinds = new Set(objects.map(kindKey));
-    for (const known of [release.backoffs, release.spared, release.seen])
+    for (const known of [release.backoffs, release.spared, release.missing, release.seen])
       for (const key of known.keys()) if (!release.objects.has(key)) known.delete(key);
     if (objects.length > 0) this.#followed.set(module, release);
     else this.#forget(module, release);
@@ -99,6 +108,8 @@ export class Healing {
 
   #forget(module: string, release: Followed): void {
     release.timer?.cancel();
+    release.missing.clear();
+    this.#defer(module, release);
     this.#followed.delete(module);
   }
 
@@ -111,8 +122,9 @@ export class Healing {
     const now = this.#options.clock.monotonic();
     const suspects = this.#suspects(release);
     const due = suspects.filter(({ at }) => at <= now);
-    if (due.length > 0) void this.#ask(module, release, due);
-    else if (suspects.length > 0) {
+    if (due.length > 0) return void this.#ask(module, release, due);
+    this.#defer(module, release);
+    if (suspects.length > 0) {
       const nextAt = suspects.reduce((earliest, { at }) => Math.min(earliest, at), Infinity);
       release.timer = this.#options.clock.setTimer(nextAt - now, () => this.#look(module));
     }
@@ -130,7 +142,7 @@ export class Healing {
           object,
           resource,
           unwatched,
-          at: Math.max(dueAt(release, key), (blindSince ?? -Infinity) + POLL_MS),
+          at: Math.max(askAt(release, key, unwatched), (blindSince ?? -Infinity) + POLL_MS),
         },
       ];
     });
@@ -147,18 +159,40 @@ export class Healing {
 
   #take(module: string, release: Followed, { absent, there, unknown }: Answers): void {
     const now = this.#options.clock.monotonic();
-    for (const { object } of there) release.seen.add(keyOf(object));
-    const polled = [...there, ...unknown, ...absent.filter(({ unwatched }) => unwatched)];
+    const polled = [...there, ...absent.filter(({ unwatched }) => unwatched)];
     for (const { object } of polled) release.spared.set(keyOf(object), now + POLL_MS);
+    for (const { object } of there) {
+      release.seen.add(keyOf(object));
+      release.missing.delete(keyOf(object));
+    }
+    if (unknown.length > 0) release.silence.failed(now);
+    for (const { object } of unknown) release.spared.set(keyOf(object), release.silence.dueAt);
     // What an upgrade has removed from the release meanwhile is not missing.
-    const missed = absent.filter(({ object }) => release.objects.has(keyOf(object)));
-    if (missed.length === 0) return;
-    noteBackoffs(release, missed, now);
-    const told = missed.map(({ object }) => ({
-      name: nameOf(this.#kinds.placed(object)),
-      existed: release.seen.has(keyOf(object)),
-    }));
-    this.#options.onAbsent(module, told);
+    const keys = absent.map(({ object }) => keyOf(object)).filter((key) => release.objects.has(key));
+    const due = keys.filter((key) => restoreAt(release, key) <= now);
+    for (const key of keys) release.missing.set(key, due.includes(key) ? "reported" : "deferred");
+    if (due.length === 0) return;
+    noteBackoffs(release, due, now);
+    this.#options.onAbsent(module, this.#named(release, due));
+  }
+
+  /** Reports which objects are missing and not restored yet. */
+  #defer(module: string, release: Followed): void {
+    const deferred = [...release.objects].flatMap(([key, object]) =>
+      release.missing.get(key) === "deferred" && this.#kinds.missing(object) !== undefined ? [key] : [],
+    );
+    if (deferred.join() === release.deferred.join()) return;
+    release.deferred = deferred;
+    this.#options.onDeferred(module, this.#named(release, deferred));
+  }
+
+  #named(release: Followed, keys: readonly string[]): AbsentObject[] {
+    return keys.flatMap((key) => {
+      const object = release.objects.get(key);
+      return object === undefined
+        ? []
+        : [{ name: nameOf(this.#kinds.placed(object)), existed: release.seen.has(key) }];
+    });
   }
 }
 
@@ -168,7 +202,10 @@ function newFollowed(): Followed {
     objects: new Map(),
     kinds: new Set(),
     backoffs: new Map(),
+    silence: new Backoff(POLL_MS),
     spared: new Map(),
+    missing: new Map(),
+    deferred: [],
     seen: new Set(),
     isAsking: false,
     timer: undefined,
@@ -180,97 +217,26 @@ function note(release: Followed, key: string): void {
   if (!release.objects.has(key)) return;
   release.seen.add(key);
   release.spared.delete(key);
+  release.missing.delete(key);
 }
 
-function dueAt(release: Followed, key: string): number {
-  const own = release.backoffs.get(key)?.dueAt ?? -Infinity;
-  return Math.max(own, release.spared.get(key) ?? -Infinity, release.backoff.dueAt);
+/** When to ask for an object: what the watch would show is asked for once, and again when it may be restored. */
+function askAt(release: Followed, key: string, unwatched: boolean): number {
+  const spared = release.spared.get(key) ?? -Infinity;
+  return release.missing.has(key) && !unwatched ? Math.max(restoreAt(release, key), spared) : spared;
+}
+
+function restoreAt(release: Followed, key: string): number {
+  return Math.max(release.backoffs.get(key)?.dueAt ?? -Infinity, release.backoff.dueAt);
 }
 
 /** A release is slowed down only by objects that keep disappearing. */
-function noteBackoffs(release: Followed, absent: readonly Suspect[], now: number): void {
-  const backoffs = absent.map(({ object }) => {
-    const key = keyOf(object);
+function noteBackoffs(release: Followed, keys: readonly string[], now: number): void {
+  const backoffs = keys.map((key) => {
     const backoff = release.backoffs.get(key) ?? new Backoff(LONGEST_MS);
     release.backoffs.set(key, backoff);
     return backoff;
   });
   if (backoffs.some((backoff) => backoff.isRepeated(now))) release.backoff.note(now);
   for (const backoff of backoffs) backoff.note(now);
-}
-
-/** Reads per second over time and at once, all releases together. */
-const READS = { qps: 20, burst: 100 };
-const AT_ONCE = 4;
-/**
- * When the server agrees with the watch about this many objects of a release, the watch is believed for the others.
- */
-const MOST_ASKED = 20;
-
-/** An object that may be gone. */
-interface Suspect {
-  readonly object: ReleaseObject;
-  readonly resource: Resource;
-  /** Its kind cannot be watched: only an answer of the server shows whether it exists. */
-  readonly unwatched: boolean;
-}
-
-/** The result of an inquiry; objects in no list are still to be asked for. */
-interface Answers {
-  readonly absent: readonly Suspect[];
-  readonly there: readonly Suspect[];
-  /** The server does not answer. */
-  readonly unknown: readonly Suspect[];
-}
-
-/** Asks the server for objects that may be gone: one release after the other, a few at a time, at a limited rate. */
-class ExistenceCheck {
-  readonly #exists: HealingOptions["exists"];
-  readonly #bucket: TokenBucket;
-  readonly #abort = new AbortController();
-  #turn: Promise<unknown> = Promise.resolve();
-
-  constructor({ exists, clock }: HealingOptions) {
-    this.#exists = exists;
-    this.#bucket = new TokenBucket(READS, clock);
-  }
-
-  /** Never fails. */
-  ask(suspects: readonly Suspect[]): Promise<Answers> {
-    const answers = this.#turn.then(() => this.#ask(suspects));
-    this.#turn = answers;
-    return answers;
-  }
-
-  close(): void {
-    this.#abort.abort();
-  }
-
-  async #ask(suspects: readonly Suspect[]): Promise<Answers> {
-    const asked = suspects.slice(0, MOST_ASKED);
-    // A server that does not answer for one object will not for the next of its kind.
-    const silent = new Set<Resource>();
-    const answers = await inParallel(AT_ONCE, asked, (suspect) => this.#isThere(suspect, silent));
-    const absent = asked.filter((_, index) => answers[index] === false);
-    const rest = absent.length === asked.length ? suspects.slice(MOST_ASKED) : [];
-    return {
-      absent: [...absent, ...rest.filter((suspect) => !suspect.unwatched)],
-      there: asked.filter((_, index) => answers[index] === true),
-      unknown: suspects.filter(
-        (suspect, index) => silent.has(suspect.resource) && answers[index] === undefined,
-      ),
-    };
-  }
-
-  /** Undefined when the server does not answer. */
-  async #isThere({ resource, object }: Suspect, silent: Set<Resource>): Promise<boolean | undefined> {
-    await this.#bucket.take(this.#abort.signal);
-    if (this.#abort.signal.aborted || silent.has(resource)) return undefined;
-    try {
-      return await this.#exists(resource, object);
-    } catch {
-      silent.add(resource);
-      return undefined;
-    }
-  }
 }
