@@ -1,7 +1,14 @@
 /** The routes of the debug socket. */
 
-import { LOG_LEVELS, parseDuration, type Clock, type KnownSecrets, type LogLevel } from "../lib/index.ts";
-import { GLOBAL, MAIN_QUEUE } from "../model/index.ts";
+import {
+  LOG_LEVELS,
+  oneLine,
+  parseDuration,
+  type Clock,
+  type KnownSecrets,
+  type LogLevel,
+} from "../lib/index.ts";
+import { describeProblem, GLOBAL, MAIN_QUEUE } from "../model/index.ts";
 import type { Hook, Json, JsonObject, Module, Task } from "../model/index.ts";
 import { drawGraph, explainModule, graphData, graphOf, heldBy } from "../plan/index.ts";
 import type { QueueView } from "../queue/index.ts";
@@ -30,6 +37,8 @@ export interface Sources {
   readonly diff: (module: Module) => Promise<string>;
   /** Objects that are watched for a module, as `namespace/Kind/name`; undefined = no release. */
   readonly objects: (module: string) => readonly string[] | undefined;
+  /** The revision that a release would go back to. Throws where there is none. */
+  readonly wayBack: (module: string, revision: number | undefined) => number;
   readonly plan: () => Promise<Json>;
   /** The last runs of tasks. */
   readonly runs: Pick<RunRing, "view" | "views">;
@@ -237,7 +246,29 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
     happened("request", { module: found.name }, () => sources.state.recordRequest(found.name));
     return { status: 200, text: `run of ${found.name} asked for\n` };
   },
+  rollback(sources, found, { method, form }) {
+    if (method !== "POST") return failure(405, "module rollback: use POST");
+    return rollBack(sources, found.name, form.get("revision") ?? "");
+  },
 };
+
+/** Asks for the way back to a revision; "" is the last that was in force before. */
+function rollBack({ state, wayBack }: Sources, name: string, wanted: string): Answer {
+  if (!/^\d{0,9}$/.test(wanted)) return failure(400, `"${wanted}" is no number of a revision`);
+  const { enabled = false, problem } = state.view.modules.get(name) ?? {};
+  if (!enabled) return failure(409, `${name} is off: nothing is rolled back`);
+  if (problem !== undefined) return failure(409, `${name} does not run: ${describeProblem(problem)}`);
+  const revision = wanted === "" ? undefined : Number(wanted);
+  try {
+    const to = wayBack(name, revision);
+    happened("request", { module: name }, () => state.recordWayBack(name, to));
+    const holds = "it stays in force until chart or values change, or a run is asked for";
+    const look = `addon-operator module why ${name} says how far it is`;
+    return { status: 200, text: `rollback of ${name} to revision ${to} asked for; ${holds}; ${look}\n` };
+  } catch (error) {
+    return failure(409, `${name}: ${oneLine(error)}`);
+  }
+}
 
 /** What `wait` waits for: Ready and Healthy of the module's status, and why. */
 function statusOf({ state: { view }, queues, clock }: Sources, name: string): Json {

@@ -1,7 +1,7 @@
 /** What is asked of a release, whose it is, and what is owed to it now (docs/MODULES.md, "The chart"). */
 
 import { provesBroken, type HealthVerdict } from "../health/index.ts";
-import { oneLine, type Clock, type Logger } from "../lib/index.ts";
+import { digest, oneLine, type Clock, type Logger } from "../lib/index.ts";
 import { objectOf, type Json, type JsonObject, type Module, type OnFailure } from "../model/index.ts";
 import { ForeignReleaseError } from "./binary/helm-errors.ts";
 import type { Helm, HelmRecorder, UpgradeCall } from "./binary/helm.ts";
@@ -14,6 +14,7 @@ import type { LateLabels } from "./release/releases.ts";
 import { GO_LABELS, isCurrentScheme, isUnfinished, LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import type { Rendered } from "./rendering.ts";
 import { policyOf, refusalOf, unhealthyRefusal, type Refusal, type RollbackPolicy } from "./rollback.ts";
+import { refusalByHand } from "./rollback-by-hand.ts";
 
 /** What people and statuses see of a release. `lastDeployed` in ms since the epoch. */
 export interface Release {
@@ -115,6 +116,8 @@ export interface Reconciliation {
   readonly release: ReleaseMeta | undefined;
   readonly chart: Chart;
   readonly inputs: string;
+  /** Digest of what people say of the release: its chart, and the values without what hooks change. */
+  readonly given: string;
   /** Undefined where an upgrade that fails is only tried again. */
   readonly policy: RollbackPolicy | undefined;
   /** Who made the release that is there. */
@@ -135,26 +138,27 @@ export async function examine(
   const values = objectOf(JSON.parse(request.values));
   const made = { module, namespace, chart, values, capabilities };
   const inputs = await inputsDigest({ ...made, helm: tools.helm.identity() });
-  const policy = policyOf(tools, request, {
-    chart: chart.digest,
-    content: await inputsDigest({ ...made, helm: "" }),
-  });
-  const reconciliation = { tools, request, release, chart, inputs, policy, origin };
+  const given = digest(chart.digest, request.given?.() ?? "");
+  const content = await inputsDigest({ ...made, helm: "" });
+  const policy = policyOf(tools, module, { given, content });
+  const reconciliation = { tools, request, release, chart, inputs, given, policy, origin };
   return { reconciliation, decision: decisionOn(reconciliation) };
 }
 
 /** What is owed to a release as it is now. */
 export function decisionOn(reconciliation: Reconciliation): ReleaseDecision {
-  const { tools, release, chart, inputs, policy } = reconciliation;
+  const { tools, release, chart, inputs } = reconciliation;
   const { managedBy } = tools;
-  const refusal = policy && refused(reconciliation, policy);
+  const refusal = refused(reconciliation);
   return decide({ release, inputs, managedBy, lookup: chart.reach.lookup, refusal });
 }
 
-function refused({ tools, request, inputs }: Reconciliation, policy: RollbackPolicy): Refusal | undefined {
+function refused({ tools, request, inputs, given, policy }: Reconciliation): Refusal | undefined {
   const { module, isAsked = false, ailing } = request;
   const revisions = tools.store.revisions(module.name);
   if (isAsked) return undefined;
+  const byHand = refusalByHand(revisions, given);
+  if (byHand !== undefined || policy === undefined) return byHand;
   return (
     refusalOf(revisions, inputs, policy) ??
     (provesBroken(ailing) ? unhealthyRefusal(revisions, inputs) : undefined)

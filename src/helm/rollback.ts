@@ -1,7 +1,7 @@
 /** Upgrades that have failed, as labels of revisions tell, and the way back (docs/LIFECYCLE.md, "Rollback"). */
 
 import { mayBeGood } from "../health/index.ts";
-import { digest, oneLine, Timers } from "../lib/index.ts";
+import { oneLine, Timers } from "../lib/index.ts";
 import { retriesOf } from "../model/index.ts";
 import { HelmError } from "./binary/helm-errors.ts";
 import type { HelmInput, Reconciler, Reconciliation } from "./decide.ts";
@@ -19,14 +19,14 @@ export interface RollbackPolicy {
   readonly content: string;
 }
 
-/** The policy of a module; `chart` is the digest of its chart. Undefined where an upgrade that fails is only tried again. */
+/** The policy of a module. Undefined where an upgrade that fails is only tried again. */
 export function policyOf(
   { onFailure }: Pick<Reconciler, "onFailure">,
-  { module, given }: Pick<HelmInput, "module" | "given">,
-  { chart, content }: { readonly chart: string; readonly content: string },
+  module: HelmInput["module"],
+  digests: Pick<RollbackPolicy, "given" | "content">,
 ): RollbackPolicy | undefined {
   const retries = retriesOf(module, onFailure);
-  return retries === undefined ? undefined : { retries, given: digest(chart, given?.() ?? ""), content };
+  return retries === undefined ? undefined : { retries, ...digests };
 }
 
 /** An upgrade that is not tried again, and what is in force in its place. */
@@ -81,11 +81,16 @@ export function refusalOf(
 }
 
 /** The rejected revision, where nothing but the way back came after it: that has the labels of the good one. */
-function rejectedIn(revisions: readonly ReleaseMeta[]): ReleaseMeta | undefined {
+export function rejectedIn(revisions: readonly ReleaseMeta[]): ReleaseMeta | undefined {
   const wayBack = revisions[0]?.labels[LABELS.inputs];
-  const last = revisions.find((meta) => !isGood(meta) || meta.labels[LABELS.inputs] !== wayBack);
+  const isLast = (meta: ReleaseMeta): boolean =>
+    isRejected(meta) || !isGood(meta) || meta.labels[LABELS.inputs] !== wayBack;
+  const last = revisions.find(isLast);
   return last !== undefined && isRejected(last) ? last : undefined;
 }
+
+/** Label of a revision that a person has rolled back. */
+export const BY_HAND = "by-hand";
 
 /** Why a revision is rejected: helm failed, or what it installed was not healthy in time. */
 type Fault = "failed" | "unhealthy";
@@ -112,7 +117,14 @@ export const GOOD = { [LABELS.good]: SET } as const;
 
 /** Labels of the next revision. helm takes those of the newest one over: `null` removes them. */
 export function nextLabels(newest: ReleaseMeta | undefined, tries: number): Record<string, string> {
-  const passing = [LABELS.good, LABELS.rejected, LABELS.tries, LABELS.given, LABELS.content];
+  const passing = [
+    LABELS.good,
+    LABELS.rejected,
+    LABELS.rolledBackTo,
+    LABELS.tries,
+    LABELS.given,
+    LABELS.content,
+  ];
   const stale = passing.filter((name) => newest?.labels[name] !== undefined);
   const counted = tries > 0 ? { [LABELS.tries]: String(tries) } : {};
   return { ...Object.fromEntries(stale.map((name) => [name, "null"])), ...counted };
@@ -132,7 +144,7 @@ function isGood({ labels }: ReleaseMeta): boolean {
 }
 
 /** Whether a revision was rejected. */
-function isRejected({ labels }: ReleaseMeta): boolean {
+export function isRejected({ labels }: ReleaseMeta): boolean {
   return labels[LABELS.rejected] !== undefined;
 }
 
@@ -216,14 +228,24 @@ export async function rollBack(
   { tools, request, policy }: Reconciliation,
   { rejected, good }: Refusal,
 ): Promise<void> {
-  const { store, helm, logger, clock } = tools;
-  const { module, signal } = request;
-  const { name } = module;
+  const { store } = tools;
+  const { signal } = request;
   if (!isRejected(rejected)) {
     const tries = Math.max(Number(rejected.labels[LABELS.tries] ?? 0) + 1, policy?.retries ?? 0);
     const why = request.ailing?.message ?? "";
     await store.reject(rejected, { labels: failureLabels(tries, "unhealthy"), why }, signal);
   }
+  await rollBackTo({ tools, request }, { rejected, good });
+}
+
+/** Makes helm go back from one revision to another. Throws as `Helm.rollback`. */
+export async function rollBackTo(
+  { tools, request }: Pick<Reconciliation, "tools" | "request">,
+  { rejected, good }: Pick<Refusal, "rejected" | "good">,
+): Promise<void> {
+  const { store, helm, logger, clock } = tools;
+  const { module, signal } = request;
+  const { name } = module;
   const { objects, applyMethod } = summarize(await store.record(good, signal));
   await spareInUpgrade(tools, name, { made: objects, signal });
   logger.warn("Rolling a release back", { release: name, from: rejected.revision, to: good.revision });
@@ -246,9 +268,12 @@ export async function describeRefusal({ tools, request }: Reconciliation, refusa
   const inForce = store.get(request.module.name);
   const failed = await recordOf(rejected);
   const kept = inForce === undefined ? undefined : await recordOf(inForce);
-  const fault = rejected.labels[LABELS.rejected] === "unhealthy" ? "was not healthy in time" : "failed";
   const why = oneLine(failed?.description || "see the log");
-  return `Rolled back to ${chart(kept)} (revision ${inForce?.revision ?? "?"}): ${chart(failed)}, revision ${rejected.revision}, ${fault}: ${why}; an edit, or a run that is asked for, tries again`;
+  const fault = {
+    unhealthy: `was not healthy in time: ${why}`,
+    [BY_HAND]: `was taken out of force by hand, for revision ${rejected.labels[LABELS.rolledBackTo] ?? "?"}`,
+  }[rejected.labels[LABELS.rejected] ?? ""];
+  return `Rolled back to ${chart(kept)} (revision ${inForce?.revision ?? "?"}): ${chart(failed)}, revision ${rejected.revision}, ${fault ?? `failed: ${why}`}; an edit, or a run that is asked for, tries again`;
 
   async function recordOf(meta: ReleaseMeta): Promise<ReleaseRecord | undefined> {
     try {

@@ -4,7 +4,7 @@ import type { Limit } from "../lib/index.ts";
 import { camelCase, type Module } from "../model/index.ts";
 import { brokenFiles, configIsMissing, problemOf } from "../state/index.ts";
 import type { BrakeView, DeletionWindow, Hold, View } from "../state/index.ts";
-import { guardKeys, keepsRelease, type ParsedConfig } from "../values/index.ts";
+import { guardKeys, keepsRelease, MAINTENANCE, type ParsedConfig } from "../values/index.ts";
 import { brakeOf, explainBrake } from "./brake.ts";
 import type { ModuleFacts } from "./discovery.ts";
 import { required } from "./graph.ts";
@@ -136,7 +136,8 @@ function purgesOf(orphans: readonly string[], { view, at }: RemovalInput): Purge
 
 /** Why nothing at all is deleted or purged now; undefined when it may be. */
 export function nothingGoes(view: Pick<View, "config">): string | undefined {
-  return configIsMissing(view) ? "the ConfigMap is missing" : undefined;
+  if (configIsMissing(view)) return "the ConfigMap is missing";
+  return view.config.isFrozen ? `${MAINTENANCE} is set in the ConfigMap` : undefined;
 }
 
 /** Why a release without a module stays now; undefined when it may go. The ConfigMap may change while a purge waits. */

@@ -57,6 +57,8 @@ export interface ModuleRecord {
   /** Why some of its hooks' kubernetes bindings cannot work, in words. */
   troubles: readonly string[];
   requestedToken: string | undefined;
+  /** A person wants the release to go back: to this revision, or to the last that was in force before. */
+  wayBack: { readonly revision: number | undefined } | undefined;
   /** The change of its CRDs that a person has confirmed. */
   confirmedCrds: string | undefined;
   /** The existing objects that a person allows the release to take over, by their token. */
@@ -98,6 +100,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     unread: undefined,
     troubles: [],
     requestedToken: undefined,
+    wayBack: undefined,
     confirmedCrds: undefined,
     confirmedTakeover: undefined,
     synchronized: new Set(),

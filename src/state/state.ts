@@ -287,6 +287,12 @@ export class State {
       this.update(name, (record) => void (record.requestedToken = token ?? nextToken(record.requestedToken)));
   }
 
+  /** A person wants the release of a module to go back, to this revision or to the last that was in force before. */
+  recordWayBack(name: string, revision: number | undefined): void {
+    this.update(name, (record) => void (record.wayBack = { revision }));
+    this.recordRequest(name);
+  }
+
   /** An earlier process answered this request: it is not answered again. What this process knows itself counts more. */
   recordAnswered(name: string | undefined, token: string): void {
     const { requestedToken, handledToken } = this.#operator;

@@ -201,6 +201,7 @@ export const BLANK: OperatorState = {
     unknownKeys: [],
     digest: "",
     isInForce: false,
+    isFrozen: false,
   },
   reload: {
     phase: "idle",

@@ -185,9 +185,10 @@ function record({ state, recorder }: Ports, removals: Removals): void {
 /**
  * Creates and upgrades the CRDs of all modules that are about to run, before the first of them runs. A file that is
  * broken or refused makes its module Invalid, and the others go on; after any other failure the task is tried
- * again.
+ * again. While all modules are suspended it does nothing: the reload that follows does.
  */
 export async function ensureCrds(ports: Ports, task: EnsureCrdsTask): Promise<Outcome<Task>> {
+  if (ports.state.view.config.isFrozen) return { kind: "done" };
   try {
     await Promise.all(task.modules.map((name) => ensureOf(ports, name)));
     return { kind: "done" };

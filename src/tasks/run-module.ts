@@ -75,6 +75,7 @@ function isPassedOver({ state, clock, logger }: Ports, module: ModuleView): bool
 /** Returns why the release is not what was asked for, where it went back to what was good. */
 async function steps(run: ModuleRun): Promise<string | undefined> {
   const { ports, name, record } = run;
+  await goBack(run);
   if (record.run.phase !== "ready") await firstRun(run);
   await activateHooks(run);
   await run.hooks("beforeHelm");
@@ -91,6 +92,23 @@ async function steps(run: ModuleRun): Promise<string | undefined> {
     throw new Unstable(`${what} at every run`);
   }
   return undefined;
+}
+
+/** What a person asked for comes before everything that could fail, and once. */
+async function goBack(run: ModuleRun): Promise<void> {
+  const { ports, name, context, onWait } = run;
+  const { wayBack, module } = run.record;
+  if (wayBack === undefined) return;
+  run.step("rollback");
+  const { signal } = context;
+  const request = { ...helmInput(ports.state.values, module), signal, onWait };
+  try {
+    const release = await ports.releases.rollBack(request, wayBack.revision);
+    ports.state.update(name, (record) => void (record.release = release));
+  } finally {
+    // An interrupted run begins anew; what failed is carried on by the labels of the release.
+    if (!signal.aborted) ports.state.update(name, (record) => void (record.wayBack = undefined));
+  }
 }
 
 /** The first run since the module became enabled. */
@@ -238,7 +256,7 @@ export class ModuleRun {
   readonly context: RunContext;
   /** The module as it is now. */
   readonly record: Readonly<ModuleRecord>;
-  /** A person asked for it, and no run was begun for that before. */
+  /** A person asked for it, not for the way back, and no run was begun for that before. */
   readonly isAsked: boolean;
   /** The only run of a module that is off is its removal. */
   readonly #isFor: "on" | "off";
@@ -262,7 +280,8 @@ export class ModuleRun {
     this.#content = trigger.kind === "files" ? ports.contentOf([record.module]) : undefined;
     const basis = ports.state.basisOf(record);
     const { requestedToken: token, run: before } = record;
-    this.isAsked = token !== undefined && token !== (before.attempted?.token ?? before.handled.token);
+    const isNew = token !== undefined && token !== (before.attempted?.token ?? before.handled.token);
+    this.isAsked = isNew && record.wayBack === undefined;
     const attempts = context.failures + 1;
     this.#note("begun", { activity, trigger, startedAt: this.#startedAt, attempts, basis });
   }

@@ -167,6 +167,7 @@ type WatchesPort = Pick<
 type ReleasesPort = Pick<
   Releases,
   | "reconcile"
+  | "rollBack"
   | "announce"
   | "isReserved"
   | "ownership"

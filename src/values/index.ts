@@ -12,6 +12,7 @@ export {
 export { CONFIG_MAP_LIMIT, nextConfigMapData, overlayFor, patchedSections } from "./config/config-write.ts";
 export {
   NO_SETTINGS,
+  MAINTENANCE,
   SETTINGS,
   describeUnknownKeys,
   guardKeys,

@@ -246,7 +246,8 @@ export class Digests {
       .modules()
       .filter((module) => module.enabledScript !== undefined || !this.#values.flag(module).enabled);
     const kept = maybeOff.filter((module) => keepsRelease(this.#values.settings(module)));
-    return [kept.map(({ name }) => name), [...(this.#values.config?.guards ?? [])].toSorted()];
+    const { guards = [], isFrozen = false } = this.#values.config ?? {};
+    return [kept.map(({ name }) => name), [...guards].toSorted(), isFrozen];
   }
 
   /** What a run of the module takes into account of the ConfigMap in force. */
@@ -258,6 +259,7 @@ export class Digests {
     return this.#digest(`section ${key}`, () => [
       this.#sectionDigest(key),
       { ...this.#values.config?.settings.get(key) },
+      this.#values.config?.isFrozen ?? false,
     ]);
   }
 

@@ -29,6 +29,8 @@ export interface ConfigFacts {
   readonly digest: string;
   /** Content was taken into force. */
   readonly isInForce: boolean;
+  /** It suspends all modules. */
+  readonly isFrozen: boolean;
 }
 
 /** The values as all but the state see them: only the state changes them, and tells of it. */
@@ -139,6 +141,7 @@ export class ValuesStore {
       unknownKeys: describeUnknownKeys(this.#config?.unknownKeys ?? [], this.modules()),
       digest: digest(globalConfig, ...sections.values()),
       isInForce: this.#config !== undefined,
+      isFrozen: this.#config?.isFrozen ?? false,
     };
   }
 
@@ -290,7 +293,8 @@ export class ValuesStore {
 
   /** What the ConfigMap says of a module beside its section and flag. */
   settings({ valuesKey }: Pick<Module, "valuesKey">): ModuleSettings {
-    return { ...NO_SETTINGS, ...this.#config?.settings.get(valuesKey) };
+    const own = { ...NO_SETTINGS, ...this.#config?.settings.get(valuesKey) };
+    return this.#config?.isFrozen === true ? { ...own, suspended: true } : own;
   }
 }
 

@@ -198,6 +198,7 @@ export class Adapters {
       diff: (module) => this.#diff(module, (object) => object),
       page: this.#page,
       objects: (module) => healing()?.objects(module),
+      wayBack: (module, revision) => releases.wayBack(module, revision),
       plan: () => previewStart(this.#base, releases, state),
       runs: runRing,
       about: () => ({

@@ -97,6 +97,7 @@ beforeEach(async () => {
     diff: () => Promise.resolve(""),
     objects: () => [],
     runs,
+    wayBack: (_, revision) => revision ?? 3,
     plan: () => Promise.resolve({}),
     about: () => ({
       settings: { namespace: "ops", password: SECRETS.byKey, otlpHeaders: `x-team=${SECRETS.header}` },

@@ -92,6 +92,10 @@ function sources(): Sources {
     render: (_module, diff) => Promise.resolve(diff ? "No diff found\n" : "kind: ConfigMap\n"),
     objects: () => ["ns/ConfigMap/b", "ns/ConfigMap/a"],
     runs: ring,
+    wayBack(_, revision = 3) {
+      if (revision === 9) throw new Error("there is no revision 9");
+      return revision;
+    },
     plan: () => Promise.resolve({ install: { "web-shop": "there is no release" } }),
     page: pageOf({ runs: ring, secrets }).page,
     about: () => ({ settings: { namespace: "ops", token: SECRET } }),
@@ -262,6 +266,24 @@ describe("debug socket", () => {
     expect((await ask("module run web-shop")).status).toBe(200);
     expect((await ask("raw /module/web-shop/run")).status).toBe(405);
     expect(state.view.modules.get("web-shop")?.requestedToken).toBeDefined();
+  });
+
+  it("asks for the way back by POST only, to a revision that is there", async () => {
+    const { status, body } = await ask("module rollback web-shop 2");
+    expect([status, body]).toEqual([
+      200,
+      expect.stringContaining("rollback of web-shop to revision 2 asked for"),
+    ]);
+    expect(state.module("web-shop")?.wayBack).toEqual({ revision: 2 });
+    expect((await ask("module rollback web-shop")).body).toContain("to revision 3");
+    expect((await ask("module rollback web-shop x")).status).toBe(400);
+    expect(await ask("module rollback web-shop 9")).toEqual({
+      status: 409,
+      body: "web-shop: there is no revision 9\n",
+    });
+    expect((await ask("raw /module/web-shop/rollback")).status).toBe(405);
+    state.recordDecision("web-shop", { enabled: false, by: "configmap" });
+    expect((await ask("module rollback web-shop 2")).body).toBe("web-shop is off: nothing is rolled back\n");
   });
 
   it("sets the log level, for a time", async () => {

@@ -22,6 +22,7 @@ test("the help names every command of the contract", () => {
     ...["values", "config", "render", "patches", "snapshots", "why", "status", "diff", "run"].map(
       (what) => `module ${what} NAME`,
     ),
+    "module rollback NAME [REVISION]",
     "config list",
     "config set NAME VALUE [DURATION]",
     "plan",

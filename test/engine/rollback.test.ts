@@ -115,6 +115,21 @@ describe("a module that was rolled back", () => {
     expect(lab.linesOf("helm m")).toEqual([]);
   });
 
+  it("goes back when a person asks for it, before its hooks and once, also while it is suspended", async () => {
+    const lab = await rolledBack();
+    lab.edit({ mMaintenance: "NoResourceReconciliation" });
+    await lab.run();
+    lab.log.length = 0;
+    lab.state.recordWayBack("m", 1);
+    await lab.run();
+    expect(lab.log).toEqual(["rollback m to 1", "hook m/h: beforeHelm", "hook m/h: afterHelm"]);
+    lab.edit({ mMaintenance: undefined });
+    await lab.run();
+    expect(lab.linesOf("rollback")).toHaveLength(1);
+    // That is no request to try again what was rejected.
+    expect(lab.askedOfHelm).toEqual([""]);
+  });
+
   it("is removed when it is switched off, and begins anew when it is on again", async () => {
     const lab = await rolledBack();
     lab.edit({ mEnabled: "false" });

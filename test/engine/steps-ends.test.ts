@@ -100,6 +100,29 @@ describe("6 to 8: deletes, purges and the end of a reload", () => {
     );
   });
 
+  it("suspends all modules by one key: helm, CRDs and removals rest until the key is gone", async () => {
+    const lab = new EngineLab({
+      modules: [
+        { name: "one", enabled: true, crds: ["one.yaml"] },
+        { name: "two", enabled: true },
+      ],
+    });
+    await lab.start();
+    lab.addRelease("late");
+    lab.log.length = 0;
+    lab.edit({ maintenance: "NoResourceReconciliation", one: "a: 2", twoEnabled: "false" });
+    await lab.run(60_000);
+    expect(lab.log.filter((line) => /^(helm|crds|uninstall)/.test(line))).toEqual([]);
+    expect([...lab.state.view.modules.values()].map(({ suspended }) => suspended)).toEqual([true, true]);
+    expect(lab.state.view.holds.map(({ text }) => text)).toEqual([
+      "not purged: late: maintenance is set in the ConfigMap",
+    ]);
+    lab.edit({ maintenance: undefined });
+    await lab.run(60_000);
+    expect(lab.log).toEqual(expect.arrayContaining(["helm one", "crds one.yaml", "uninstall two"]));
+    expect(lab.quiet).toBe(true);
+  });
+
   it("6: somebody else's release under the name of a module that is off is reported and left alone", async () => {
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true }, { name: "two" }] });
     lab.addRelease("two");

@@ -4,6 +4,7 @@ import { decide, LABELS } from "../../src/helm/index.ts";
 import type { Reconciliation } from "../../src/helm/decide.ts";
 import { historyMax, lastGood, markGood, nextLabels } from "../../src/helm/rollback.ts";
 import { Proofs, refusalOf, triesOf } from "../../src/helm/rollback.ts";
+import { refusalByHand, wayBackOf } from "../../src/helm/rollback-by-hand.ts";
 import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
 import { ManualClock } from "../support/clock.ts";
 
@@ -98,6 +99,43 @@ describe("the memory", () => {
     expect(historyMax(3, [rev("9 failed", "X"), old])).toBe(11);
     expect(historyMax(3, [rev("900 failed", "X"), old])).toBe(50);
     expect(historyMax(0, [rev("900 failed", "X"), old])).toBe(0);
+  });
+});
+
+describe("a revision that a person took out of force", () => {
+  const byHand = (inputs: string, to: number): ReleaseMeta => {
+    const meta = rev("4 superseded", inputs, "failed");
+    const labels = { [LABELS.rejected]: "by-hand", [LABELS.rolledBackTo]: String(to) };
+    return { ...meta, labels: { ...meta.labels, ...labels } };
+  };
+  const three = rev("3 superseded", "T", "good");
+
+  test.each<[string, ReleaseMeta[], string]>([
+    ["is not tried again: X", [rev("5 deployed", "T", "good"), byHand("X", 3), three, old], "stay at 3"],
+    ["nor after hooks' changes: X", [rev("5 deployed", "T", "good"), byHand("X7", 3), three], "stay at 3"],
+    ["until people change something: Y", [rev("5 deployed", "T", "good"), byHand("X", 3), three], "go on"],
+    ["and the way back is carried on: X", [byHand("X", 1), three, old], "go to 1"],
+    ["also after a failure of it: X", [rev("5 failed", "T", "good"), byHand("X", 3), three], "go to 3"],
+    ["also to the same inputs: T", [rev("5 deployed", "T", "good"), byHand("T", 3), three], "stay at 3"],
+    ["and others were installed since: X", [rev("6 deployed", "Y"), byHand("X", 3), three], "go on"],
+  ])("%s", (what, revisions, wanted) => {
+    const refusal = refusalByHand(revisions, what.slice(-1));
+    const word = refusal?.isOver === true ? "stay at" : "go to";
+    expect(refusal === undefined ? "go on" : `${word} ${refusal.good.revision}`).toBe(wanted);
+  });
+
+  test("goes back to what was in force and was not rejected, or to a given revision that was", () => {
+    const revisions = [rev("6 deployed", "Y"), rev("5 failed", "Z"), byHand("X", 3), three, old];
+    expect(wayBackOf(revisions, undefined).revision).toBe(3);
+    expect(wayBackOf(revisions, 1).revision).toBe(1);
+    for (const wanted of [9, 6, 5])
+      expect(() => wayBackOf(revisions, wanted)).toThrow(
+        `there is no revision ${wanted} that was in force; choose one of 4, 3, 1`,
+      );
+  });
+
+  test("has no way back where nothing was in force before", () => {
+    expect(() => wayBackOf([rev("1 deployed", "Y")], undefined)).toThrow("no earlier one is known");
   });
 });
 

@@ -152,6 +152,42 @@ describe.each(["helm", "helm3"] as const)("rollback with %s", (which) => {
     expect(Object.keys(labels)).not.toContain(LABELS.tries);
   });
 
+  test("a person goes back by hand, which holds over restarts until people change something", async () => {
+    const module = { ...requestOf({}).module, onFailure: "retry" as const };
+    for (const version of ["1.0.0", "2.0.0", "3.0.0"]) {
+      await putChart(version, false);
+      expect(await told({ module })).toMatch(/installed|upgraded/);
+    }
+    const { signal } = requestOf({});
+    expect(() => releases.wayBack("m", 9)).toThrow("choose one of 2, 1");
+    expect(releases.wayBack("m", undefined)).toBe(2);
+    expect(await releases.rollBack({ ...requestOf({ module }), signal }, 1)).toMatchObject({ revision: 4 });
+    expect(await data()).toContain("1.0.0");
+    await restart();
+    const held = await reconcile({ module });
+    expect(held.action).toBe("unchanged");
+    expect(held.refused).toMatch(
+      /^Rolled back to chart 1\.0\.0 \(revision 4\): chart 3\.0\.0, revision 3, was taken out of force by hand/,
+    );
+    expect(await told({ module, b: 2 })).toBe("unchanged");
+    expect(history().at(-1)).toBe("4 deployed");
+    expect(await told({ module, a: 2 })).toBe("upgraded");
+    expect(await data()).toContain("3.0.0");
+    expect((await reconcile({ module, a: 2 })).refused).toBeUndefined();
+  });
+
+  test("a way back by hand that was interrupted is carried on", async () => {
+    await putChart("1.0.0", false);
+    await told();
+    await putChart("2.0.0", false);
+    await told();
+    releases.helm.rollback = () => Promise.reject(new Error("killed"));
+    await expect(releases.rollBack(requestOf({}), undefined)).rejects.toThrow("killed");
+    await restart();
+    expect(await told()).toBe("rolledBack");
+    expect(await data()).toContain("1.0.0");
+  });
+
   test("a person's request tries what was rejected again, and counts from one", async () => {
     await putChart("1.0.0", false);
     await told();

@@ -153,6 +153,19 @@ describe("AddonOperator", () => {
     );
   });
 
+  it("says first that all modules are suspended, in a condition, too", () => {
+    const view = viewOf([good]);
+    const frozen = { ...view, config: { ...view.config, isFrozen: true } };
+    const { conditions } = projectOperator(frozen, { now: T0, before: new Map() }).status;
+    expect(conditions.map(({ type, status }) => [type, status])).toEqual([
+      ["Ready", "True"],
+      ["Suspended", "True"],
+    ]);
+    expect(conditions[0]?.message).toMatch(
+      /^All modules are suspended: maintenance is set in the ConfigMap.*; All enabled modules are ready \(1\)$/,
+    );
+  });
+
   it("tells the rights that are missing and why removals are held back", () => {
     const missingRights = ["create leases.coordination.k8s.io in namespace ns"];
     const view = viewOf([good], { missingRights, holds: [{ of: "purge", text: "not purged: a" }] });

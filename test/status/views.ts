@@ -115,6 +115,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
       unknownKeys: [],
       digest: "v1-c1",
       isInForce: true,
+      isFrozen: false,
     },
     reload: {
       phase: "idle",

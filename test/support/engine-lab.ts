@@ -582,6 +582,10 @@ export class EngineLab {
           const hasNoWayBack = ailing?.status === "False" && this.noWayBack;
           return { ...this.#upgrade(module.name, values), hasNoWayBack };
         },
+        rollBack: ({ module: { name } }, revision) => {
+          this.#note(`rollback ${name}${revision === undefined ? "" : ` to ${revision}`}`);
+          return Promise.resolve(this.releases.get(name));
+        },
         announce: (modules) =>
           void this.announced.push(
             modules.map(({ name, hasFinalValues }) => name + (hasFinalValues ? "" : "?")),

@@ -68,6 +68,7 @@ async function openSocket({ limits, slow, failed }: Parts): Promise<Omit<OpenFac
     diff: () => Promise.resolve(""),
     objects: () => [],
     runs: new RunRing(clock),
+    wayBack: (_, revision) => revision ?? 3,
     plan: () => slow(),
     about: () => ({}),
     metrics: () => Promise.resolve(""),

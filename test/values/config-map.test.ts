@@ -45,6 +45,26 @@ describe("parseConfigMap", () => {
     expect(parsed.unknownKeys).toEqual(["other"]);
   });
 
+  it.each([
+    ["NoResourceReconciliation", true, []],
+    ["", false, []],
+    ["Always", false, ["unknown maintenance mode"]],
+  ] as const)("suspends all modules at once: maintenance: %j", (maintenance, isFrozen, problems) => {
+    const parsed = parse({ maintenance });
+    expect(parsed.isFrozen).toBe(isFrozen);
+    expect(parsed.problems.map(({ message }) => message)).toEqual(problems);
+    expect(parsed.unknownKeys).toEqual([]);
+    expect(changedKeys(parse({}), parsed)).toEqual(isFrozen ? ["maintenance"] : []);
+  });
+
+  it("tells a module that is called maintenance from the key", () => {
+    const known = [{ valuesKey: "maintenance" }];
+    const frozen = parseConfigMap("ConfigMap cm", { maintenance: "NoResourceReconciliation" }, known);
+    expect([frozen.isFrozen, frozen.sections.size, frozen.problems]).toEqual([true, 0, []]);
+    const section = parseConfigMap("ConfigMap cm", { maintenance: "a: 1" }, known);
+    expect([section.isFrozen, section.sections.get("maintenance")]).toEqual([false, { a: 1 }]);
+  });
+
   it("guards what is gone, unless that is plainly off", () => {
     const parsed = parse({
       goneProtected: "true",

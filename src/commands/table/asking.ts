@@ -158,6 +158,19 @@ export const ASKING: readonly Row[] = [
     call: ({ args: [name = ""] }) => ({ method: "POST", path: `/module/${encodeURIComponent(name)}/run` }),
   }),
   asking({
+    words: "module rollback",
+    args: "NAME [REVISION]",
+    needs: "the name of a module",
+    help: "go back to an earlier revision of a module's release",
+    more: "Without REVISION to the last that was in force before. It holds until chart or values change, or a run is asked for.",
+    example: "module rollback ingress-nginx 3",
+    call: ({ args: [name = "", revision = ""] }) => ({
+      method: "POST",
+      path: `/module/${encodeURIComponent(name)}/rollback`,
+      form: { revision },
+    }),
+  }),
+  asking({
     words: "config list",
     help: "runtime parameters",
     example: "config list",

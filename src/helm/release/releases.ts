@@ -9,6 +9,7 @@ import { Helm, type HelmOptions } from "../binary/helm.ts";
 import { capabilitiesOf, ChartReader } from "../chart/chart.ts";
 import type { CrdTools } from "../crds/crd.ts";
 import { ensureCrds, previewCrds, type CrdPreview } from "../crds/ensure-crds.ts";
+import { examine } from "../decide.ts";
 import type {
   CrdRequest,
   DiffRequest,
@@ -24,6 +25,7 @@ import { crdDiff, liveDiff, previewRelease, renderRelease, type Preview } from "
 import { reconcileRelease, withHookWatch, type OnWait } from "../reconcile.ts";
 import { renderNow } from "../rendering.ts";
 import { GOOD, markable, Proofs } from "../rollback.ts";
+import { rollBackByHand, wayBackOf } from "../rollback-by-hand.ts";
 import { spareInRemoval } from "../upgrade.ts";
 import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
 import { LABELS } from "./revisions.ts";
@@ -95,6 +97,23 @@ export class Releases extends ObservedReleases {
       recorder?.reconciled(name, (clock.monotonic() - from) / 1000);
       if (this.#ahead?.isOver === true) this.#endAhead();
     }
+  }
+
+  /**
+   * Goes back to an earlier revision, because a person asks for it, and holds it while chart and values stay as they
+   * are; `wanted` is its number, else it is the last that was in force before. Throws as `reconcile`, and NoWayBackError.
+   */
+  async rollBack(request: ReconcileRequest, wanted: number | undefined): Promise<Release | undefined> {
+    await this.#ahead?.turn(request.module.name);
+    await this.flushLabels();
+    const { reconciliation } = await examine(this.#reconciler, request);
+    await rollBackByHand(reconciliation, wanted);
+    return this.get(request.module.name);
+  }
+
+  /** The number of the revision that `rollBack` would go back to. Throws NoWayBackError. */
+  wayBack(name: string, wanted: number | undefined): number {
+    return wayBackOf(this.store.revisions(name), wanted).revision;
   }
 
   #endAhead(): void {

@@ -22,7 +22,9 @@ export const LABELS = {
   content: "addon-operator.io/content",
   /** How many upgrades in a row have failed with what is given. */
   tries: "addon-operator.io/tries",
-  /** `failed` or `unhealthy` on a revision that is rolled back: its inputs are not tried again. */
+  /** On the revision that a person has rolled back: the number of the one that is in force in its place. */
+  rolledBackTo: "addon-operator.io/rolled-back-to",
+  /** `failed`, `unhealthy` or `by-hand` on a revision that is rolled back: its inputs are not tried again. */
   rejected: "addon-operator.io/rejected",
 } as const;
 

@@ -4,10 +4,11 @@ import { shownDigest, usual } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { explainBrake, heldBy, type ReloadHold } from "../../plan/index.ts";
 import { annotationToken } from "../../state/index.ts";
+import { MAINTENANCE } from "../../values/index.ts";
 import type { ModuleView, ReloadPhase, View } from "../../state/index.ts";
 import { STALLED, defined, line, timestamp } from "../models/kinds.ts";
 import type { ConvergeStatus, ModuleCounts, OperatorState, OperatorStatus } from "../models/kinds.ts";
-import { failingHooksAspects, judge, progress, readyOf, timed } from "./verdict.ts";
+import { type Aspect, failingHooksAspects, judge, progress, readyOf, timed } from "./verdict.ts";
 import { type Transitions, UNDER_WAY, type Verdict } from "./verdict.ts";
 
 /** An AddonOperator as it should be; its spec is not written by the operator. */
@@ -59,7 +60,11 @@ export function projectOperator(view: View, facts: OperatorFacts): OperatorProje
       missingRights: listed(view.missingRights, MOST_RIGHTS),
       lastHandledReconcileAt: annotationToken(view.handledToken),
       conditions: timed(
-        [...progress(withTroubles(judged, view)), ...failingHooksAspects(facts.failing)],
+        [
+          ...progress(withTroubles(judged, view)),
+          ...suspendedAspects(view),
+          ...failingHooksAspects(facts.failing),
+        ],
         facts.before,
         facts.now,
       ),
@@ -78,14 +83,23 @@ function withHooks(judged: OperatorVerdict, failing: string | undefined): Operat
   return { state: "Retrying", reason: "HooksFailing", message: failing + rest };
 }
 
+function suspendedAspects({ config }: View): Aspect[] {
+  const reason = "NoResourceReconciliation";
+  return config.isFrozen ? [{ type: "Suspended", status: "True", reason, message: FROZEN }] : [];
+}
+
+/** What `maintenance` means, where it is set. */
+const FROZEN = `All modules are suspended: ${MAINTENANCE} is set in the ConfigMap. Helm changes and removes nothing, hooks go on; remove the key to go on`;
+
 /**
- * Problems of global hooks, and unknown keys, are added to the message in any state and change none: no module is
- * in doubt.
+ * A suspension of all modules, problems of global hooks, and unknown keys are added to the message in any state and
+ * change none: no module is in doubt.
  */
 function withTroubles(judged: OperatorVerdict, { troubles, config }: View): OperatorVerdict {
+  const frozen = config.isFrozen ? [FROZEN] : [];
   const keys = config.unknownKeys.slice(0, MOST_LISTED).join(", ");
   const unknown = keys === "" ? [] : [`keys of the ConfigMap that match no module: ${keys}`];
-  return { ...judged, message: [judged.message, ...troubles, ...unknown].join("; ") };
+  return { ...judged, message: [...frozen, judged.message, ...troubles, ...unknown].join("; ") };
 }
 
 type Verdicts = ReadonlyMap<string, Verdict>;

@@ -8,7 +8,8 @@ import { violationId, type Violation } from "../schema/validator.ts";
 import { mustBeMap, parseDocument, readFlag, readSection } from "../static-values.ts";
 import type { ValuesView } from "../values-store.ts";
 import type { Sections } from "./config-write.ts";
-import { isGuardKey, SETTINGS, type ModuleSettings } from "./module-settings.ts";
+import { isGuardKey, isMaintenance, MAINTENANCE, readMaintenance, SETTINGS } from "./module-settings.ts";
+import type { ModuleSettings } from "./module-settings.ts";
 
 /** The content of a ConfigMap, read. Nulls inside sections are kept. */
 export interface ParsedConfig {
@@ -18,6 +19,8 @@ export interface ParsedConfig {
   readonly flags: ReadonlyMap<string, boolean>;
   /** By values key: the settings that are set. */
   readonly settings: ReadonlyMap<string, Partial<ModuleSettings>>;
+  /** The key `maintenance` suspends all modules, and nothing is removed. */
+  readonly isFrozen: boolean;
   /** Empty when every key can be used. */
   readonly problems: readonly Problem[];
   /** Keys that match no module; they are left alone. */
@@ -37,6 +40,7 @@ function newDraft(file: string) {
     sections: new Map<string, Section>(),
     flags: new Map<string, boolean>(),
     settings: new Map<string, Partial<ModuleSettings>>(),
+    isFrozen: false,
     problems: [] as Problem[],
     unknownKeys: [] as string[],
     guards: new Set<string>(),
@@ -76,9 +80,12 @@ function noteUnknown(draft: Draft, key: string, text: string): void {
 
 /** Flags come last, so that one that contradicts a section `false` wins, whatever the order of keys. */
 function readersFor(known: readonly { readonly valuesKey: string }[]): Map<string, Reader> {
-  const readers = new Map<string, Reader>([[GLOBAL, readGlobal]]);
+  const readers = new Map<string, Reader>([
+    [GLOBAL, readGlobal],
+    [MAINTENANCE, readFreeze],
+  ]);
   for (const { valuesKey } of known) {
-    readers.set(valuesKey, (draft, key, text) => readModule(draft, key, text));
+    readers.set(valuesKey, valuesKey === MAINTENANCE ? readSectionOrFreeze : readModule);
     readers.set(`${valuesKey}Enabled`, (draft, key, text) => {
       draft.flags.set(valuesKey, readFlag(cached(draft, key, text), draft.file, key));
     });
@@ -98,6 +105,17 @@ function readGlobal(draft: Draft, key: string, text: string): void {
   if (isJsonObject(value)) draft.global = value;
   else if (value === null) draft.global = {};
   else throw mustBeMap(draft.file, key);
+}
+
+function readFreeze(draft: Draft, key: string, text: string): void {
+  const value = cached(draft, key, text);
+  draft.isFrozen = value !== null && value !== "" && readMaintenance(value, draft.file, key);
+}
+
+/** A module may be called like the key: no section is a text. */
+function readSectionOrFreeze(draft: Draft, key: string, text: string): void {
+  if (isMaintenance(cached(draft, key, text))) draft.isFrozen = true;
+  else readModule(draft, key, text);
 }
 
 function readModule(draft: Draft, key: string, text: string): void {
@@ -146,6 +164,7 @@ export function changedKeys(before: ParsedConfig, after: ParsedConfig): string[]
   );
   return [
     ...(sameJson(before.global, after.global) ? [] : ["global"]),
+    ...(before.isFrozen === after.isFrozen ? [] : [MAINTENANCE]),
     ...differing(before.sections, after.sections),
     ...differing(before.flags, after.flags).map((key) => `${key}Enabled`),
     ...settings,

@@ -67,8 +67,16 @@ export function isGuardKey(key: string): boolean {
   return GUARDS.some(({ ending }) => key.endsWith(ending));
 }
 
-/** The only value of `<camel>Maintenance`. */
+/** The key that suspends all modules at once, with the value of `<camel>Maintenance`. */
+export const MAINTENANCE = "maintenance";
+
+/** The only value of `maintenance` and `<camel>Maintenance`. */
 const NO_RECONCILIATION = "NoResourceReconciliation";
+
+/** Whether a value is the one that suspends: no section of a module is such a text. */
+export function isMaintenance(value: Json): boolean {
+  return value === NO_RECONCILIATION;
+}
 
 /** YAML reads a bare `off` as false. */
 function readDrift(value: Json, file: string, key: string): DriftMode {
@@ -78,8 +86,9 @@ function readDrift(value: Json, file: string, key: string): DriftMode {
   throw new ProblemError([{ file, key, message: "unknown mode of drift", remedy }]);
 }
 
-function readMaintenance(value: Json, file: string, key: string): boolean {
-  if (value === NO_RECONCILIATION) return true;
+/** Whether this key suspends what it names. Throws ProblemError. */
+export function readMaintenance(value: Json, file: string, key: string): boolean {
+  if (isMaintenance(value)) return true;
   const remedy = `write ${NO_RECONCILIATION}, or nothing`;
   throw new ProblemError([{ file, key, message: "unknown maintenance mode", remedy }]);
 }
@@ -94,7 +103,7 @@ interface Keyed {
 /** Keys that match no module, each with the key that was probably meant: `webb (did you mean web?)`. */
 export function describeUnknownKeys(keys: readonly string[], known: readonly Keyed[]): string[] {
   const candidates = known.flatMap(({ valuesKey }) => ENDINGS.map((ending) => `${valuesKey}${ending}`));
-  return keys.map((key) => withMeant(key, ["global", ...candidates]));
+  return keys.map((key) => withMeant(key, ["global", MAINTENANCE, ...candidates]));
 }
 
 /** `NAME`, with the one that was probably meant of those that there are: `webb (did you mean web?)`. */
