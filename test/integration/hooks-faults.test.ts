@@ -298,7 +298,7 @@ describe("filters that misbehave", () => {
     await is(() => expect(told("filtered")).toEqual(["A"]), "the next change comes");
     await make("doomed", { x: "b" });
     await is(
-      () => expect(world.lab.contexts("filtered").map(brief)).toEqual(["Added fine", "Added doomed"]),
+      () => expect(world.lab.contexts("filtered").map(brief)).toEqual(["Added fine", "Modified doomed"]),
       "so does the mended object",
     );
   });
