@@ -248,7 +248,10 @@ END`,
     expect(text).toContain('lab_seconds_bucket{le="1",hook="metrics.sh"} 2\n');
     expect(text).not.toContain('run="000000"');
     await pull("bad-metrics");
-    await is(() => expect(operator.log()).toMatch(/METRICS_PATH.*.action. must be one of add/), "the refusal");
+    await is(
+      () => expect(operator.log()).toMatch(/METRICS_PATH.*.action. must be one of add/),
+      "the refusal",
+    );
     expect(await page()).not.toContain("lab_never");
   });
 
