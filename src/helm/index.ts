@@ -10,7 +10,7 @@ export { bodiesOf, changedObjects, documentsOf, lastingObjects } from "./manifes
 export { manifestChecksum, nameOf, type ChangedObject, type ObjectRef } from "./manifest/manifest.ts";
 export { LARGEST_RECORD, manifestFaults, recordSize } from "./manifest/manifest-faults.ts";
 export { helmMarks, ownerOf, type Inspection, type RecordedObjects } from "./live-objects.ts";
-export { readMap } from "./chart/chart.ts";
+export { readMap, UnusableChartError } from "./chart/chart.ts";
 export { crdsInForce } from "./chart/sub-charts.ts";
 export { renderOffline } from "./rendering.ts";
 export { ReleaseStore } from "./release/release-store.ts";

@@ -1,5 +1,6 @@
 export { ChartArchives } from "./chart/archives.ts";
-export { listChartFiles, type ChartFile } from "./chart/chart-files.ts";
+export { listChartFiles, readIgnore, type ChartFile } from "./chart/chart-files.ts";
+export { MOST_BYTES, MOST_ENTRIES } from "./read/bounds.ts";
 export { readChartYaml, wordIn, findChart, openChart, type PlacedChart } from "./chart/find-chart.ts";
 export { ADDON_FILE, MODULE_FILE, addonFileIn, readAddonFile } from "./chart/addon-file.ts";
 export type { ChartPlace, ChartSource } from "./chart/addon-file.ts";

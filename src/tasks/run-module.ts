@@ -1,7 +1,12 @@
 /** The run of one module, step by step, and what is recorded of it (docs/LIFECYCLE.md, "Start-up and reload"). */
 
 import { provesBroken } from "../health/index.ts";
-import { ExistingObjectsError, ForeignReleaseError, RestoreError } from "../helm/index.ts";
+import {
+  ExistingObjectsError,
+  ForeignReleaseError,
+  RestoreError,
+  UnusableChartError,
+} from "../helm/index.ts";
 import type { OnWait, ReconcileRequest, ReleaseOutcome } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { describeCause } from "../model/index.ts";
@@ -203,6 +208,8 @@ function cancelled(run: ModuleRun, task: RunModuleTask): Outcome<Task> {
 
 function fail(run: ModuleRun, error: unknown): Outcome<Task> {
   if (error instanceof FilesUnusable) return unusable(run, error);
+  if (error instanceof UnusableChartError)
+    return unusable(run, new FilesUnusable(oneLine(error), error.problems[0]));
   const { ports, name, record } = run;
   ports.recorder.moduleRun(name, run.ms / 1000, true);
   if (error instanceof ForeignReleaseError) return foreign(run, error);

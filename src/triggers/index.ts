@@ -2,6 +2,7 @@ export { FollowedConfig } from "./config/followed-config.ts";
 export { FollowedReleases } from "./releases/followed-releases.ts";
 export { Healing } from "./releases/healing.ts";
 export { WatchedFiles, type WatchHealth } from "./files/watched-files.ts";
+export type { LookLimits } from "./files/look.ts";
 export { REQUESTED_AT, Requests } from "./requests.ts";
 export { overlayInForce } from "./config/overlay.ts";
 export { ReleaseDrift } from "./releases/release-drift.ts";

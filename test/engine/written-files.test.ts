@@ -67,6 +67,21 @@ describe.each<ModuleQueues>(["main", "own"])("files that hooks write, modules in
     expect(lab.quiet).toBe(true);
   });
 
+  it("that make a chart unusable stop its module alone, until they change", async () => {
+    const lab = new EngineLab({ moduleQueues: queues, modules: [{ ...full, hooks: [] }, other] });
+    lab.helmFails = (name) => (name === "one" ? "unusable chart" : undefined);
+    await lab.start();
+    await lab.run(60_000);
+    expect([lab.linesOf("helm"), problem(lab), lab.quiet]).toEqual([
+      ["helm one fails", "helm other"],
+      "holds more than 100 MiB",
+      true,
+    ]);
+    lab.helmFails = undefined;
+    expect(await converge(lab)).toContain("helm one");
+    expect(problem(lab)).toBeUndefined();
+  });
+
   it("as a new module count in the same converge", async () => {
     const lab = labWith(queues, [other], [full, other]);
     await lab.start();

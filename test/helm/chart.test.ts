@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, readdir, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
@@ -87,6 +87,18 @@ describe("a link in a chart", () => {
     }
     await put("d20/x", "");
     expect(read).toThrow("holds more than 30000 files and directories");
+    await put(".helmignore", "d0\n");
+    expect(read).toThrow("holds more than 30000 files and directories");
+    await put(".helmignore", "d[0-9]*\n");
+    expect(read).not.toThrow();
+  });
+
+  test("to more bytes than a chart can hold is refused before anything is read", async () => {
+    await put("large", "");
+    await truncate(join(root, "large"), 101 * 1024 * 1024);
+    expect(read).toThrow(
+      `${root}: holds more than 100 MiB (remove what leads to them from the chart, or name it in .helmignore)`,
+    );
   });
 });
 

@@ -1,3 +1,4 @@
+import { mkdirSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import { describeProblem } from "../../src/model/index.ts";
@@ -91,6 +92,26 @@ describe("which files of a module count", () => {
     });
     await on.put("m/x/later.yaml");
     expect((await on.read(broken)).modules[0]?.problem).toBeUndefined();
+  });
+
+  it("refuses too many files in hooks/ and crds/, and reads the other modules", async () => {
+    const on = await directories();
+    mkdirSync(on.at("large"));
+    for (let n = 0; n <= 30_000; n += 1) writeFileSync(on.at(`large/${n}`), "");
+    await on.link("m/1-x/hooks", "../../large");
+    await on.link("m/2-y/crds", "../../large");
+    await on.put("m/3-z/values.yaml", "z: {}\n");
+    const { modules } = await on.read();
+    const refused = (part: string): unknown => ({
+      file: on.at(`m/${part}`),
+      message: "holds more than 30000 files and directories",
+      remedy: "remove the link that leads to them",
+    });
+    expect(modules.map(({ problem }) => problem)).toEqual([
+      refused("1-x/hooks"),
+      refused("2-y/crds"),
+      undefined,
+    ]);
   });
 
   it("reads both schemas of modules and of global hooks", async () => {

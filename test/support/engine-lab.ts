@@ -18,7 +18,7 @@ import { describeTask, LIFECYCLE, ProblemError, queueOf } from "../../src/model/
 import { Queues } from "../../src/queue/index.ts";
 import { State } from "../../src/state/index.ts";
 import type { ReleaseView } from "../../src/state/index.ts";
-import { ForeignReleaseError } from "../../src/helm/index.ts";
+import { ForeignReleaseError, UnusableChartError } from "../../src/helm/index.ts";
 import type { HelmHook } from "../../src/helm/index.ts";
 import { hookTask, lifecycleBinding } from "../../src/bindings/index.ts";
 import type { HookRunInput, HookRunResult } from "../../src/hooks/index.ts";
@@ -568,6 +568,8 @@ export class EngineLab {
             );
           if (failure === undefined) onWait?.(undefined);
           signal.throwIfAborted();
+          if (failure === "unusable chart")
+            throw new UnusableChartError([{ file: "chart", message: "holds more than 100 MiB" }]);
           if (failure === "foreign") throw new ForeignReleaseError(module.name, "somebody else");
           if (failure !== undefined) throw new Error(failure);
           if (absent.length > 0) this.restores?.(absent);

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Failures } from "../../src/lib/index.ts";
 import { ChartArchives, readTree } from "../../src/modules/index.ts";
 import { NO_FILES, State } from "../../src/state/index.ts";
-import { WatchedFiles, type WatchHealth } from "../../src/triggers/index.ts";
+import { WatchedFiles, type LookLimits, type WatchHealth } from "../../src/triggers/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 import { keepLog, type LoggedLine } from "../support/logged.ts";
 import { until } from "../support/until.ts";
@@ -48,7 +48,7 @@ const at = (rel: string): string => join(root, "repo/now", rel);
 const module = (rel: string): string => `repo/v1/modules/${rel}`;
 
 /** Watches what the link of git-sync leads to. */
-async function start(watchDir: typeof watch = watch): Promise<void> {
+async function start(watchDir: typeof watch = watch, limits?: LookLimits): Promise<void> {
   lines = [];
   looks = [];
   state = new State({ clock });
@@ -63,6 +63,7 @@ async function start(watchDir: typeof watch = watch): Promise<void> {
     logger,
     failures: new Failures(logger),
     onLook: (health) => looks.push(health),
+    ...(limits && { limits }),
     watch: (dir, tell): FSWatcher =>
       watchDir(dir, (event, name) => {
         tell(event, name);
@@ -234,6 +235,47 @@ describe("the kernel has no more watches to give", () => {
   test("a directory that cannot be watched for another reason ends nothing", async () => {
     await start(full(3, "EACCES"));
     expect([lines, looks[0]?.polls]).toEqual([[], false]);
+  });
+});
+
+describe("a link to a directory that is too large", () => {
+  beforeEach(async () => {
+    for (let n = 0; n < 40; n += 1) await put(`large/${n}/file`, "x");
+    await symlink(join(root, "large"), join(root, module("010-a/linked")));
+  });
+
+  test("is said once; what lies above it and other modules are looked at as ever", async () => {
+    await start(watch, { entries: 30, bytes: 1000 });
+    const warned = [
+      "warn",
+      "The directory holds more than 30 files and directories; changes of what lies deepest go unnoticed",
+      {
+        directory: at("modules/010-a"),
+        remedy: "remove the link that leads to them, or name it in .helmignore",
+      },
+    ];
+    expect(lines).toEqual([warned]);
+    await put(module("010-a/values.yaml"), "a: {}\n");
+    await put(module("020-b/values.yaml"), "b: {}\n");
+    await looked();
+    expect(moved()).toEqual(["a", "b"]);
+    expect(lines).toEqual([warned]);
+  });
+
+  test("is not entered where .helmignore names it, which hides no hooks", async () => {
+    await put(module("010-a/.helmignore"), "/linked\n/hooks/\n");
+    await start(watch, { entries: 30, bytes: 1000 });
+    expect(lines).toEqual([]);
+    await put(module("010-a/hooks/h.sh"), "#!/bin/sh\n");
+    await looked();
+    expect(moved()).toEqual(["a"]);
+  });
+
+  test("beyond so many bytes, stamps stand for what files hold", async () => {
+    await start(watch, { entries: 1000, bytes: 10 });
+    await put(module("010-a/values.yaml"), "a: {x: 1}\n");
+    await looked();
+    expect(moved()).toEqual(["a"]);
   });
 });
 

@@ -23,6 +23,9 @@ export interface Chart {
   readonly needsStage: boolean;
 }
 
+/** The files of a module's chart cannot be used as they are: a person has to change them. */
+export class UnusableChartError extends ProblemError {}
+
 /** The files of a module's chart. Throws ProblemError where its directory is missing, and as `listChartFiles` does. */
 export function chartFilesOf({ chartDir, chart }: Pick<Module, "chartDir" | "chart">): ChartFile[] {
   if (stat(chartDir) === undefined) throw new ProblemError([missingChart(chartDir)]);
@@ -56,9 +59,9 @@ export class ChartReader {
     this.#clock = clock;
   }
 
-  /** Throws as `chartFilesOf` does. */
+  /** Throws UnusableChartError, else the file system's error. */
   read(module: Pick<Module, "name" | "chartDir" | "chart">): Chart {
-    const files = chartFilesOf(module);
+    const files = usableFilesOf(module);
     const fingerprint = fingerprintOf(files);
     const known = this.#cache.get(module.name);
     const same = known?.dir === module.chartDir && known.fingerprint === fingerprint;
@@ -70,6 +73,14 @@ export class ChartReader {
     const chart = readChart(files, module.chart);
     this.#cache.set(module.name, { dir: module.chartDir, fingerprint, settled, chart });
     return chart;
+  }
+}
+
+function usableFilesOf(module: Pick<Module, "chartDir" | "chart">): ChartFile[] {
+  try {
+    return chartFilesOf(module);
+  } catch (error) {
+    throw error instanceof ProblemError ? new UnusableChartError(error.problems) : error;
   }
 }
 

@@ -5,6 +5,7 @@ import { join } from "node:path";
 
 import { readPlain } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
+import { Bounds } from "../read/bounds.ts";
 import { fileProblem, found, stat, type Found } from "../read/files.ts";
 import { parseHelmIgnore, type Ignore } from "./helm-ignore.ts";
 
@@ -16,13 +17,11 @@ export interface ChartFile extends Found {
 
 /** Directories that are left out of a generated chart. */
 const NOT_CHART = new Set(["crds", "docs", "hooks", "images", "lib"]);
-/** Links could make a few directories into very many. */
-export const MOST_ENTRIES = 30_000;
 const DEEPEST = 100;
 
 /**
  * Every file that helm would load from `dir`, sorted. Throws ProblemError for what helm refuses: a link that leads to
- * nothing or in a circle, and anything but files and directories; else the file system's error.
+ * nothing or in a circle, anything but files and directories, and more than a chart can hold; else the file system's error.
  */
 export function listChartFiles(dir: string, synthetic: boolean): ChartFile[] {
   return listFiles(dir, (rel) => !synthetic || !NOT_CHART.has(rel));
@@ -41,16 +40,18 @@ export function listChartCrds(dir: string): ChartFile[] {
 function listFiles(dir: string, enters: (rel: string) => boolean): ChartFile[] {
   const files: ChartFile[] = [];
   const ignore = readIgnore(dir);
-  let entries = 0;
+  const bounds = new Bounds(dir, "remove what leads to them from the chart, or name it in .helmignore");
   const visit = (rel: string, above: readonly string[]): void => {
     for (const name of namesIn(join(dir, rel))) {
-      if (++entries > MOST_ENTRIES) refuse(dir, `holds more than ${MOST_ENTRIES} files and directories`);
+      bounds.entry();
       const below = rel === "" ? name : `${rel}/${name}`;
       const path = join(dir, below);
       const stats = statOf(path);
       if (stats === undefined || ignore(below, stats.isDirectory())) continue;
-      if (stats.isFile()) files.push({ rel: below, size: stats.size, ...found(path, stats) });
-      else if (!stats.isDirectory())
+      if (stats.isFile()) {
+        bounds.file(stats.size);
+        files.push({ rel: below, size: stats.size, ...found(path, stats) });
+      } else if (!stats.isDirectory())
         refuse(path, stats.isSymbolicLink() ? "is a link to nothing" : "is no plain file");
       else if (enters(below)) visit(below, [...above, directoryId(path, stats, above)]);
     }
@@ -82,8 +83,10 @@ function directoryId(path: string, { dev, ino }: Stats, above: readonly string[]
   return id;
 }
 
+const REMEDY = "remove it from the chart, or name it in .helmignore";
+
 function refuse(file: string, message: string): never {
-  throw new ProblemError([{ file, message, remedy: "remove it from the chart, or name it in .helmignore" }]);
+  throw new ProblemError([{ file, message, remedy: REMEDY }]);
 }
 
 /** What the `.helmignore` of a chart says; nothing where there is none. */

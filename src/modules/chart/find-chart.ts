@@ -8,7 +8,8 @@ import { isJsonObject, ProblemError, type JsonObject, type Module } from "../../
 import { mustBeMap, parseDocument } from "../../values/index.ts";
 import { found, readText, stat, type Found } from "../read/files.ts";
 import type { ChartArchives } from "./archives.ts";
-import { listChartCrds, MOST_ENTRIES } from "./chart-files.ts";
+import { Bounds } from "../read/bounds.ts";
+import { listChartCrds, readIgnore } from "./chart-files.ts";
 import { addonFileIn, type ChartPlace } from "./addon-file.ts";
 
 /** A chart that was found. */
@@ -106,28 +107,26 @@ function inside(dir: string, path: string): string | undefined {
   return realpathSync(full).startsWith(realpathSync(dir) + sep) ? full : undefined;
 }
 
-/** Links to directories are followed, as helm follows them. A circle is left out here: helm refuses to render it. */
+/** Links to directories are followed, and `.helmignore` counts, as helm does it. A circle is left out here: helm refuses to render it. */
 function filesBelow(chart: string): string[] {
   const files: string[] = [];
-  let entries = 0;
+  const [bounds, ignore] = [new Bounds(chart), readIgnore(chart)];
   const visit = (rel: string, above: readonly string[]): void => {
     const dir = realpathSync(join(chart, rel));
     if (above.includes(dir)) return;
     for (const name of readdirSync(dir).sort()) {
-      if (++entries > MOST_ENTRIES) throw tooLarge(chart);
+      bounds.entry();
       const below = rel === "" ? name : join(rel, name);
       const stats = stat(join(dir, name));
-      if (stats?.isDirectory() === true) visit(below, [...above, dir]);
-      else if (stats?.isFile() === true) files.push(below);
+      if (stats === undefined || ignore(below, stats.isDirectory())) continue;
+      if (stats.isDirectory()) visit(below, [...above, dir]);
+      if (!stats.isFile()) continue;
+      bounds.file(stats.size);
+      files.push(below);
     }
   };
   if (stat(chart)?.isDirectory() === true) visit("", []);
   return files;
-}
-
-function tooLarge(chart: string): ProblemError {
-  const message = `holds more than ${MOST_ENTRIES} files and directories`;
-  return new ProblemError([{ file: chart, message, remedy: "remove the link that leads to them" }]);
 }
 
 /** None where there are too many, as `findChart` says. */

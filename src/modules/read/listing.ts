@@ -1,12 +1,13 @@
 /** Lists the files of a module's directory, hooks among them, without reading them. */
 
-import { readdirSync } from "node:fs";
+import { readdirSync, realpathSync } from "node:fs";
 import { basename, extname, join } from "node:path";
 
 import type { HookFile } from "../../model/index.ts";
 import { readIgnore } from "../chart/chart-files.ts";
 import { listChart } from "../chart/find-chart.ts";
 import { ADDON_FILE, MODULE_FILE, readAddonFile, type AddonFile } from "../chart/addon-file.ts";
+import { Bounds } from "./bounds.ts";
 import { found, stat, type Found } from "./files.ts";
 
 /** The files of a module's directory that matter, without their content. */
@@ -29,7 +30,7 @@ export interface Listing {
 const FILES = new Set(["Chart.yaml", ADDON_FILE, MODULE_FILE, "values.yaml", "enabled"]);
 export const SCHEMA_FILES = { config: "openapi/config-values.yaml", values: "openapi/values.yaml" } as const;
 
-/** Lists a module's directory. Throws the file system's error when it cannot be read. */
+/** Lists a module's directory. Throws ProblemError where it is too large, else the file system's error. */
 export function listModule(dir: string): Listing {
   const files = new Map<string, Found>();
   let hooks: ReadonlyMap<string, Found> = new Map();
@@ -82,7 +83,7 @@ export function ownCrds(dir: string): string[] {
   const crds = join(dir, "crds");
   if (!stat(crds)?.isDirectory()) return [];
   const ignore = readIgnore(dir);
-  const all = readdirSync(crds, { recursive: true, encoding: "utf8" })
+  const all = namesBelow(crds)
     .filter((rel) => /\.ya?ml$/.test(rel) && !/(?:^|\/)\./.test(rel))
     .sort()
     .map((rel) => `crds/${rel}`);
@@ -90,6 +91,24 @@ export function ownCrds(dir: string): string[] {
     (rel) => !ignore(rel, false) && !parentsOf(rel).some((dir) => ignore(dir, true)),
   );
   return counted.length === 0 ? all : counted;
+}
+
+/** Paths below a directory, links followed but in a circle. Throws ProblemError where there are too many. */
+function namesBelow(root: string): string[] {
+  const bounds = new Bounds(root);
+  const rels: string[] = [];
+  const visit = (rel: string, above: readonly string[]): void => {
+    const dir = realpathSync(join(root, rel));
+    if (above.includes(dir)) return;
+    for (const name of readdirSync(dir)) {
+      bounds.entry();
+      const below = join(rel, name);
+      rels.push(below);
+      if (stat(join(dir, name))?.isDirectory() === true) visit(below, [...above, dir]);
+    }
+  };
+  visit("", []);
+  return rels;
 }
 
 /** The directories that lie between the module's directory and a file. */
@@ -101,10 +120,13 @@ function parentsOf(rel: string): string[] {
 const SKIPPED_DIRS = new Set(["lib", "venv"]);
 const SKIPPED_EXTENSIONS = new Set([".yaml", ".json", ".md", ".txt"]);
 
-/** Every file below a hooks directory that could be a hook, by path below `root`, executable or not. */
+/**
+ * Every file below a hooks directory that could be a hook, by path below `root`, executable or not. Throws ProblemError
+ * where there are too many.
+ */
 export function findHookFiles(root: string): ReadonlyMap<string, Found> {
   const files: [string, Found][] = [];
-  walk({ root, files, seen: new Set() }, "");
+  walk({ root, files, seen: new Set(), bounds: new Bounds(root) }, "");
   return new Map(files.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
@@ -134,6 +156,7 @@ interface Walk {
   readonly files: [string, Found][];
   /** Directories entered so far, so that a symlink to a parent ends. */
   readonly seen: Set<string>;
+  readonly bounds: Bounds;
 }
 
 function walk(state: Walk, rel: string): void {
@@ -142,6 +165,7 @@ function walk(state: Walk, rel: string): void {
   if (here === undefined || state.seen.has(`${here.dev}:${here.ino}`)) return;
   state.seen.add(`${here.dev}:${here.ino}`);
   for (const entry of readdirSync(dir)) {
+    state.bounds.entry();
     if (!entry.startsWith(".")) visit(state, rel === "" ? entry : `${rel}/${entry}`);
   }
 }

@@ -63,7 +63,7 @@ async function afterFailure(
   const module =
     good === undefined
       ? await unreadableModule(source, error)
-      : { ...good, problem: fileProblem(source.dir, error) };
+      : { ...good, problem: problemsOf(error, source.dir)[0] };
   return { module, good, paths: before?.paths ?? [], fingerprint: "", settled: false };
 }
 
@@ -129,7 +129,7 @@ async function readModule(source: ModuleSource, listing: Listing): Promise<Modul
   const schemas = attempt({}, () => readSchemas(dir, listing.files));
   const chart = await findChartOf(source, listing, faults);
   const isCrd = crdFilter(source.crdFilters);
-  faults.push(...(await celFaults(source, listing)), ...lostCrds(listing, isCrd));
+  faults.push(...(await celFaults(source, listing)), ...attempt([], () => lostCrds(listing, isCrd)));
   const chartVersion = attempt(undefined, () => readChartVersion(chart));
   return {
     name,
@@ -175,7 +175,7 @@ async function unreadableModule(source: ModuleSource, error: unknown): Promise<M
   };
   return {
     ...(await readModule({ ...source, strict: false }, empty)),
-    problem: fileProblem(source.dir, error),
+    problem: problemsOf(error, source.dir)[0],
   };
 }
 

@@ -5,6 +5,7 @@ import { isAbsolute, join } from "node:path";
 
 import { breathe, digestAll, readPlain } from "../../lib/index.ts";
 import { ADDON_FILE, found, MODULE_FILE, stat } from "../../modules/index.ts";
+import { MOST_BYTES, MOST_ENTRIES, readIgnore } from "../../modules/index.ts";
 
 /** Where modules and global hooks are. */
 export interface Places {
@@ -42,11 +43,37 @@ export interface LookOptions {
   readonly isStale: (entry: string) => boolean;
   /** Told of each directory before it is listed, so that nothing is missed. */
   readonly onDir: (dir: WatchedDir) => void;
+  /** Told of an entry that holds more than is looked at. */
+  readonly onTooLarge: (entry: string) => void;
+  /** Not set: `LOOK_LIMITS`. */
+  readonly limits?: LookLimits;
 }
+
+/** How much of an entry is looked at. */
+export interface LookLimits {
+  /** Files and directories. What lies deeper is left out. */
+  readonly entries: number;
+  /** Of files that are read; those beyond count as changed when their stamps are. */
+  readonly bytes: number;
+}
+
+export const LOOK_LIMITS: LookLimits = { entries: MOST_ENTRIES, bytes: MOST_BYTES };
+/** After so many entries, others have their turn; so many bytes take as long as an entry. */
+const SLICE = 100;
+const BYTES_AS_LONG = 10_000;
 
 const TERM_FILES: ReadonlySet<string> = new Set(["enabled", ADDON_FILE, MODULE_FILE]);
 /** Parts of a module that are more than its own matter. */
-const isTerm = (rel: string): boolean => TERM_FILES.has(rel) || rel.split("/", 1)[0] === "crds";
+const isTerm = (rel: string): boolean => TERM_FILES.has(rel) || firstOf(rel) === "crds";
+const firstOf = (rel: string): string | undefined => rel.split("/", 1)[0];
+/** `.helmignore` keeps these out of the chart; they are parts of the module all the same. */
+const OWN_PARTS: ReadonlySet<string | undefined> = new Set([
+  ...TERM_FILES,
+  "crds",
+  "hooks",
+  "openapi",
+  "values.yaml",
+]);
 /** What editors leave beside a file. Hidden files are nothing that is read, but for the one that the chart knows. */
 const TEMPORARY = /~$|^#.*#$|^4913$|^\.(?!helmignore$)/;
 /** A larger file counts as changed when its stamps are. */
@@ -59,13 +86,13 @@ export async function look(options: LookOptions): Promise<Sight> {
   for (const dir of options.places.modulesDirs) {
     for (const name of namesIn(options, dir)) {
       const entry = join(dir, name);
-      sight.set(entry, entryOf(options, entry));
+      sight.set(entry, await entryOf(options, entry));
       await breathe();
     }
   }
   if (globalHooksDir === undefined) return sight;
   tellSteps(options, globalHooksDir, globalHooksDir);
-  return sight.set(globalHooksDir, entryOf(options, globalHooksDir));
+  return sight.set(globalHooksDir, await entryOf(options, globalHooksDir));
 }
 
 function namesIn(options: LookOptions, dir: string): string[] {
@@ -76,14 +103,15 @@ function namesIn(options: LookOptions, dir: string): string[] {
   return entriesOf(dir).map(({ name }) => name);
 }
 
-function entryOf(options: LookOptions, entry: string): Seen {
+async function entryOf(options: LookOptions, entry: string): Promise<Seen> {
   const before = options.before.get(entry);
   if (before !== undefined && !options.isStale(entry)) return before;
-  const files = filesBelow(options, entry);
+  const files = await filesBelow(options, entry);
   const stamps = digestAll(files.flatMap(({ rel, stamp }) => [rel, stamp]));
   if (before?.stamps === stamps) return before;
   const terms = files.filter(({ rel }) => isTerm(rel));
-  return { stamps, content: contentOf(files), terms: contentOf(terms) };
+  const { bytes } = options.limits ?? LOOK_LIMITS;
+  return { stamps, content: await contentOf(files, bytes), terms: await contentOf(terms, bytes) };
 }
 
 interface File {
@@ -94,12 +122,23 @@ interface File {
   readonly size: number;
 }
 
-function contentOf(files: readonly File[]): string {
-  return digestAll(files.values().flatMap((file) => [file.rel, String(file.mode), textOf(file)]));
+async function contentOf(files: readonly File[], bytes: number): Promise<string> {
+  const parts: string[] = [];
+  let left = bytes;
+  let done = 0;
+  for (const file of files) {
+    const isRead = file.size <= LARGEST_READ && file.size <= left;
+    if (isRead) left -= file.size;
+    parts.push(file.rel, String(file.mode), isRead ? digestAll([textOf(file)]) : file.stamp);
+    done += 1 + (isRead ? file.size / BYTES_AS_LONG : 0);
+    if (done < SLICE) continue;
+    done = 0;
+    await breathe();
+  }
+  return digestAll(parts);
 }
 
-function textOf({ path, stamp, size }: File): string | Uint8Array {
-  if (size > LARGEST_READ) return stamp;
+function textOf({ path, stamp }: File): string | Uint8Array {
   try {
     return readPlain(path);
   } catch {
@@ -107,26 +146,64 @@ function textOf({ path, stamp, size }: File): string | Uint8Array {
   }
 }
 
-function filesBelow(options: LookOptions, entry: string): File[] {
-  const files: File[] = [];
-  const inside = new Set<string>();
-  const visit = (path: string, rel: string): void => {
-    const stats = statOf(path);
-    if (stats?.isFile() === true) {
-      const { signature: stamp } = found(path, stats);
-      files.push({ rel, path, stamp, mode: stats.mode, size: stats.size });
-    }
-    if (stats?.isDirectory() !== true || inside.has(idOf(stats))) return;
-    inside.add(idOf(stats));
-    options.onDir({ dir: path, entry, id: idOf(stats) });
-    for (const below of entriesOf(path)) {
-      if (below.isSymbolicLink()) tellSteps(options, entry, join(path, below.name));
-      visit(join(path, below.name), rel === "" ? below.name : `${rel}/${below.name}`);
-    }
-  };
-  visit(entry, "");
-  return files;
+/** Breadth first: what is left out where there is too much lies deepest. */
+async function filesBelow(options: LookOptions, entry: string): Promise<File[]> {
+  const walk = new Walk(options, entry);
+  let count = 0;
+  for (const place of walk.queue) {
+    if (++count % SLICE === 0) await breathe();
+    walk.visit(place);
+  }
+  if (walk.isTooLarge) options.onTooLarge(entry);
+  return walk.files;
 }
+
+/** A path, and the same below the entry. */
+type Place = Pick<File, "path" | "rel">;
+
+/** What was met below one entry. */
+class Walk {
+  readonly files: File[] = [];
+  readonly queue: Place[];
+  isTooLarge = false;
+  readonly #options: LookOptions;
+  readonly #entry: string;
+  readonly #ignore: ReturnType<typeof readIgnore>;
+  readonly #inside = new Set<string>();
+
+  constructor(options: LookOptions, entry: string) {
+    this.#options = options;
+    this.#entry = entry;
+    this.#ignore = readIgnore(entry);
+    this.queue = [{ path: entry, rel: "" }];
+  }
+
+  visit(place: Place): void {
+    const { path, rel } = place;
+    const stats = statOf(path);
+    if (stats === undefined || (isPartOfChart(rel) && this.#ignore(rel, stats.isDirectory()))) return;
+    if (stats.isDirectory()) this.#enter(place, idOf(stats));
+    if (!stats.isFile()) return;
+    const { signature: stamp } = found(path, stats);
+    this.files.push({ rel, path, stamp, mode: stats.mode, size: stats.size });
+  }
+
+  #enter({ path, rel }: Place, id: string): void {
+    if (this.#inside.has(id)) return;
+    this.#inside.add(id);
+    this.#options.onDir({ dir: path, entry: this.#entry, id });
+    const below = entriesOf(path);
+    const { entries } = this.#options.limits ?? LOOK_LIMITS;
+    this.isTooLarge ||= this.queue.length + below.length > entries;
+    if (this.isTooLarge) return;
+    for (const each of below) {
+      if (each.isSymbolicLink()) tellSteps(this.#options, this.#entry, join(path, each.name));
+      this.queue.push({ path: join(path, each.name), rel: rel === "" ? each.name : `${rel}/${each.name}` });
+    }
+  }
+}
+
+const isPartOfChart = (rel: string): boolean => rel !== "" && !OWN_PARTS.has(firstOf(rel));
 
 /** A link that is swapped changes all that lies behind it. */
 function tellSteps({ onDir }: LookOptions, entry: string, path: string): void {

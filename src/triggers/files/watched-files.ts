@@ -4,7 +4,8 @@ import { watch, type FSWatcher } from "node:fs";
 
 import type { Clock, Failures, Logger, Timer } from "../../lib/index.ts";
 import type { State } from "../../state/index.ts";
-import { look, type Places, type Seen, type Sight, type WatchedDir } from "./look.ts";
+import { look, LOOK_LIMITS } from "./look.ts";
+import type { LookLimits, Places, Seen, Sight, WatchedDir } from "./look.ts";
 
 /** How often the directories are looked at where the kernel tells nothing, at most. */
 const POLL_MS = 2000;
@@ -27,6 +28,7 @@ interface WatchedFilesOptions {
   readonly failures: Failures;
   readonly onLook: (health: WatchHealth) => void;
   readonly watch?: Watch;
+  readonly limits?: LookLimits;
 }
 
 /**
@@ -43,6 +45,8 @@ export class WatchedFiles {
   #polled: Sight | undefined;
   #timer: Timer | undefined;
   #looking = false;
+  /** Entries of which was said that they hold too much. */
+  readonly #tooLarge = new Set<string>();
   #closed = false;
 
   constructor(options: WatchedFilesOptions) {
@@ -138,10 +142,17 @@ export class WatchedFiles {
   }
 
   async #look(isStale: (entry: string) => boolean): Promise<Sight> {
-    const { places, onLook } = this.#options;
+    const { places, onLook, limits = LOOK_LIMITS } = this.#options;
     const before = this.#sight;
     this.#watches.renew();
-    const now = await look({ places, before, isStale, onDir: (dir) => this.#watches.add(dir) });
+    const now = await look({
+      places,
+      before,
+      isStale,
+      onDir: (dir) => this.#watches.add(dir),
+      onTooLarge: (entry) => this.#foundTooLarge(entry),
+      limits,
+    });
     this.#watches.drop((entry) => isStale(entry) || places.modulesDirs.includes(entry) || !now.has(entry));
     onLook({ watched: this.#watches.size, polls: this.#polled !== undefined });
     return now;
@@ -149,6 +160,15 @@ export class WatchedFiles {
 
   #moduleAt(entry: string): string | undefined {
     return this.#options.state.tree.modules.find(({ dir }) => dir === entry)?.name;
+  }
+
+  #foundTooLarge(entry: string): void {
+    if (this.#tooLarge.has(entry)) return;
+    this.#tooLarge.add(entry);
+    const { entries } = this.#options.limits ?? LOOK_LIMITS;
+    const remedy = "remove the link that leads to them, or name it in .helmignore";
+    const message = `The directory holds more than ${entries} files and directories; changes of what lies deepest go unnoticed`;
+    this.#options.logger.warn(message, { directory: entry, remedy });
   }
 
   #limited(code: string): void {
