@@ -48,6 +48,12 @@ export interface RunModuleTask extends Common {
   readonly cause: Cause;
 }
 
+/** Puts missing objects of a release back, beside the run that is owed for them. */
+export interface RestoreTask extends Common {
+  readonly kind: "restore-objects";
+  readonly module: string;
+}
+
 /** Reads the files of modules again that have changed, so that runs of these follow, or a reload. */
 interface ReadModulesTask extends Common {
   readonly kind: "read-modules";
@@ -76,6 +82,7 @@ export type Task =
   | ReloadTask
   | HookTask
   | RunModuleTask
+  | RestoreTask
   | ReadModulesTask
   | DeleteModuleTask
   | PurgeTask
@@ -90,6 +97,7 @@ export function moduleOf(task: Task): string | undefined {
     case "hook":
       return task.hook.module;
     case "run-module":
+    case "restore-objects":
     case "delete-module":
       return task.module;
     case "boot":
@@ -109,18 +117,23 @@ export function describeTask(task: Task): string {
     case "converge":
       return `reload all modules: ${describeCause(task.cause)}`;
     case "hook":
-      return `hook ${task.hook.module === undefined ? "" : `${task.hook.module}/`}${task.hook.name}: ${task.trigger.binding.name}`;
+      return `hook ${inModule(task.hook)}: ${task.trigger.binding.name}`;
     case "run-module":
       return `run-module ${task.module}: ${describeCause(task.cause)}`;
     case "read-modules":
       return "read changed modules again";
+    case "restore-objects":
     case "delete-module":
-      return `delete-module ${task.module}`;
+      return `${task.kind} ${task.module}`;
     case "purge-release":
       return `purge-release ${task.release}`;
     case "ensure-crds":
       return `ensure-crds of ${task.modules.join(", ")}`;
   }
+}
+
+function inModule({ module, name }: Hook): string {
+  return module === undefined ? name : `${module}/${name}`;
 }
 
 /** What made a run or a reload due. */

@@ -3,7 +3,7 @@
 import type { Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { State, View } from "../state/index.ts";
-import { RELOAD_KEY, reloadTask, plan, type Offer, type Plan } from "./owed.ts";
+import { RELOAD_KEY, placeOf, reloadTask, plan, type Offer, type Plan } from "./owed.ts";
 
 /**
  * The loop: whenever something was recorded or ended, look at the whole view, plan, and offer tasks. It depends on
@@ -23,7 +23,7 @@ export class Engine {
   /** Looks at the view and offers what follows from it. */
   look(view: View = this.#state.view): void {
     if (this.#stopped) return;
-    const planned = plan(view);
+    const planned = plan(view, this.#queues.stalled);
     if (planned.restart !== undefined) return this.#restart(planned.restart);
     for (const offer of planned.offers) this.#offer(offer, planned.offers);
     if (planned.outdated.length > 0) this.#renew();
@@ -36,6 +36,8 @@ export class Engine {
 
   /** A change of configuration moves waiting tasks to the front; all other tasks fold into the ones that wait. */
   #offer({ queue, task, place }: Offer, all: readonly Offer[] = []): void {
+    if (place === "front" && this.#waitsAtBack(queue, task))
+      return this.#queues.replace(({ key }) => key === task.key, queue, task);
     if (place !== "front" || task.key !== RELOAD_KEY) return void this.#queues.offer(queue, task, place);
     // What is in front stays there: removed and offered again, it would let the next task start before it.
     const isNext = this.#queues.isNext(queue, RELOAD_KEY);
@@ -46,6 +48,12 @@ export class Engine {
       queue,
       task,
     );
+  }
+
+  /** Whether a run that is owed in front waits at the back, for what may wait there. */
+  #waitsAtBack(queue: string, { kind, key = "" }: Task): boolean {
+    const waiting = kind === "run-module" ? this.#queues.waiting(queue, key) : undefined;
+    return waiting?.kind === "run-module" && placeOf(waiting.cause) === "back";
   }
 
   #restart(cause: NonNullable<Plan["restart"]>): void {

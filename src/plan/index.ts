@@ -26,6 +26,7 @@ export {
 export { failingOf } from "./failing-hooks.ts";
 export { drawGraph, graphData, graphOf, preceding, requirementCycle } from "./graph.ts";
 export { configOvertaken, placeOf, plan, reloadOwed, restartOwed, runOwed } from "./owed.ts";
+export { mayRestore } from "./restores.ts";
 export {
   SECOND_LOOK_MS,
   guardOf,

@@ -3,6 +3,7 @@
 import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey, type Cause, type Task } from "../model/index.ts";
 import type { Coverage, ModuleView, View } from "../state/index.ts";
 import { isConfirmedNow } from "./brake.ts";
+import { restoresOwed } from "./restores.ts";
 import { waitOf, mayBegin, turnsAreAhead, turnsDue, turnsLeft } from "./turns.ts";
 
 /** Key of the reload task: there is at most one. */
@@ -42,12 +43,14 @@ const GLOBALS: Cause = { kind: "globals" };
 const REQUESTED: Cause = { kind: "requested" };
 const FILES: Cause = { kind: "files" };
 
+const NO_QUEUES: ReadonlySet<string> = new Set();
+
 const NOTHING: Plan = { offers: [], restart: undefined, outdated: [] };
 
 /**
  * View in, tasks out; pure. Tasks have keys, so planning twice does no harm: what waits or runs already is not taken
  * again. Each row compares what is there now with what was taken into account last; where several apply, their order
- * here says nothing: `runOwed` and `reloadOwed` say which is told as the reason. *Front* goes before what waits in the queue: `main`, or the module's own.
+ * here says nothing: `runOwed` and `reloadOwed` say which is told as the reason. `stalled` are the queues whose head has failed. *Front* goes before what waits in the queue: `main`, or the module's own.
  *
  * | what differs                                                       | what follows                     | where |
  * | ------------------------------------------------------------------ | -------------------------------- | ----- |
@@ -63,6 +66,7 @@ const NOTHING: Plan = { offers: [], restart: undefined, outdated: [] };
  * | merged global values or flags, by a hook                           | reload, after the one under way  | back  |
  * | merged values of a module, by a hook                               | run of it                        | back, after its afterHelm front |
  * | objects of its release, or the release itself, by hand             | run of it, unless suspended      | back  |
+ * | objects of its release, while its queue is stalled | they are put back, and a run of it as ever | a queue of its own |
  * | its release is not healthy in time, and is to be rolled back       | run of it, once, unless suspended | back |
  * | a first run was interrupted                                        | run of it, unless a reload does  | back  |
  * | a run was passed over, and what the module requires is there       | run of it                        | front |
@@ -78,13 +82,22 @@ const NOTHING: Plan = { offers: [], restart: undefined, outdated: [] };
  * | anything else of this, and all turns are still ahead               | nothing                          |       |
  * | all turns are over                                                 | the rest of the reload           | back  |
  */
-export function plan(view: View): Plan {
+export function plan(view: View, stalled: ReadonlySet<string> = NO_QUEUES): Plan {
   // A start waits for a ConfigMap that is missing; once read, its content stays in force whatever becomes of it.
   if (view.boot === "waiting" && view.config.isInForce) return { ...NOTHING, offers: [BOOT] };
   if (view.boot !== "converging" && view.boot !== "running") return NOTHING;
   const restart = restartOwed(view);
   if (restart !== undefined) return { ...NOTHING, restart };
-  return { offers: allOwed(view), restart, outdated: outdatedRuns(view) };
+  return { offers: [...allOwed(view), ...restores(view, stalled)], restart, outdated: outdatedRuns(view) };
+}
+
+/** Each in a queue of its own: one that fails holds up no other. */
+function restores(view: View, stalled: ReadonlySet<string>): Offer[] {
+  return restoresOwed(view, stalled).map((task) => ({
+    queue: `restore/${task.module}`,
+    task,
+    place: "back",
+  }));
 }
 
 /** The runs that are owed, and what is owed of a reload. */

@@ -63,6 +63,12 @@ export class Lane<T extends QueueTask> {
     return next !== undefined && next.notBefore <= now && next.tasks.some((task) => task.key === key);
   }
 
+  /** The task with this key, while it waits. */
+  waiting(key: string): T | undefined {
+    const items = this.items.filter(({ running }) => !running);
+    return items.flatMap(({ tasks }) => tasks).find((task) => task.key === key);
+  }
+
   /** The last failure of the item with this task, or of the head that it waits behind. */
   failureOf(key: string): Failure<T> | undefined {
     const own = this.items.find((item) => item.tasks.some((task) => task.key === key));

@@ -111,6 +111,17 @@ export class Queues<T extends QueueTask> {
     });
   }
 
+  /** The task with this key, while it waits in `queue`. */
+  waiting(queue: string, key: string): T | undefined {
+    return this.#workers.get(queue)?.waiting(key);
+  }
+
+  /** Names of the queues in which everything waits behind a task that failed. */
+  get stalled(): ReadonlySet<string> {
+    const stalled = [...this.#workers.values()].filter((worker) => worker.isStalled);
+    return new Set(stalled.map(({ name }) => name));
+  }
+
   /** How many queues are at work. */
   get running(): number {
     return this.#atWork.length;

@@ -139,6 +139,16 @@ export class Worker<T extends QueueTask> {
     return this.#lane.has(key);
   }
 
+  /** The task with this key, while it waits. */
+  waiting(key: string): T | undefined {
+    return this.#lane.waiting(key);
+  }
+
+  /** Whether its head has failed. */
+  get isStalled(): boolean {
+    return (this.#lane.head?.failures ?? 0) > 0;
+  }
+
   /** The last failure of the task with this key, or of the head that it waits behind. */
   failureOf(key: string): Failure<T> | undefined {
     return this.#lane.failureOf(key);

@@ -129,12 +129,10 @@ export async function purgeRelease(
   }
 }
 
-/** Ends everything that is under way in a module's own queue: nothing overlaps its removal. */
+/** Ends everything that is under way in a module's own queue, and objects that are put back: nothing overlaps its removal. */
 async function endWork({ queues, state }: Ports, module: string, signal: AbortSignal): Promise<void> {
   const own = queueOf(state.view.moduleQueues, module);
-  if (own !== MAIN_QUEUE)
-    await orAborted(
-      queues.ended((_, queue) => queue === own, "the module is removed"),
-      signal,
-    );
+  const isOwn = (task: Task, queue: string): boolean =>
+    (own !== MAIN_QUEUE && queue === own) || (task.kind === "restore-objects" && task.module === module);
+  await orAborted(queues.ended(isOwn, "the module is removed"), signal);
 }

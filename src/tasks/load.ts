@@ -1,7 +1,7 @@
 /** Reads the directories again, and loads hooks and schemas (docs/RUNNING.md, "Changes on disk"). */
 
 import { ProblemError } from "../model/index.ts";
-import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree } from "../model/index.ts";
+import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree, Task } from "../model/index.ts";
 import { sameJson } from "../lib/index.ts";
 import { tellTree } from "../modules/index.ts";
 import { isWanted, moduleFacts, type ModuleFacts } from "../plan/index.ts";
@@ -267,5 +267,7 @@ export function endRuns(
   modules: ReadonlySet<string | undefined>,
   why: string,
 ): Promise<void> {
-  return queues.ended((task) => task.kind === "run-module" && modules.has(task.module), why);
+  const isOf = (task: Task): boolean =>
+    (task.kind === "run-module" || task.kind === "restore-objects") && modules.has(task.module);
+  return queues.ended(isOf, why);
 }

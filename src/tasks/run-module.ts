@@ -18,6 +18,7 @@ import type { ModuleView, RetryReason, RunEvents } from "../state/index.ts";
 import { helmInput, incompleteValues, invalidValues, withoutHelm } from "../values/index.ts";
 import { span } from "../trace/index.ts";
 import type { Ports } from "./run-task.ts";
+import { endRestore } from "./restore-module.ts";
 import { HookFailure, executeHook, failureText } from "./execute-hook.ts";
 import { activate } from "./sources.ts";
 import { tellProblem } from "./load.ts";
@@ -41,6 +42,7 @@ export async function runModule(
   task: RunModuleTask,
   context: RunContext,
 ): Promise<Outcome<Task>> {
+  await endRestore(ports, task.module);
   const record = ports.state.module(task.module);
   const view = ports.state.view.modules.get(task.module);
   if (record === undefined || view === undefined || !mayBegin(view)) return { kind: "done" };

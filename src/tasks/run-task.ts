@@ -25,6 +25,7 @@ import { deleteModule, purgeRelease } from "./delete-module.ts";
 import { ensureCrds } from "./discover.ts";
 import { readModules } from "./read-modules.ts";
 import { runHookTask } from "./execute-hook.ts";
+import { restoreModule } from "./restore-module.ts";
 import { runModule } from "./run-module.ts";
 
 /** The queues whose tasks are run here; the ports are there when the first one runs. */
@@ -83,6 +84,8 @@ function runKind(
       return runHookTask(ports, batch as readonly HookTask[], context);
     case "run-module":
       return runModule(ports, task, context);
+    case "restore-objects":
+      return restoreModule(ports, task, context);
     case "read-modules":
       return readModules(ports);
     case "delete-module":
@@ -168,6 +171,7 @@ type ReleasesPort = Pick<
   Releases,
   | "reconcile"
   | "rollBack"
+  | "restore"
   | "announce"
   | "isReserved"
   | "ownership"

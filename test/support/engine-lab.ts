@@ -161,6 +161,8 @@ export class EngineLab {
   serverVersion: string | undefined = "v1.31.2";
   /** The hook of its chart that helm tells to wait for, in each run. */
   helmWaits: HelmHook | undefined;
+  /** How long putting back objects takes, where that is not part of a run. */
+  restoreTakes = 0;
   /** Called with what is to be put back; may throw. */
   restores: ((absent: readonly string[]) => void) | undefined;
   /** Called whenever any task ends, with what it was. */
@@ -587,6 +589,14 @@ export class EngineLab {
         rollBack: ({ module: { name } }, revision) => {
           this.#note(`rollback ${name}${revision === undefined ? "" : ` to ${revision}`}`);
           return Promise.resolve(this.releases.get(name));
+        },
+        restore: async (name, absent, signal) => {
+          this.#note(`restore ${name}: ${absent.join(" ")}`);
+          if (state.module(name)?.run.activity !== "none") this.broken.push(`restore of busy ${name}`);
+          if (this.restoreTakes > 0) await this.#pass(this.restoreTakes, signal);
+          signal.throwIfAborted();
+          this.restores?.(absent);
+          return { action: "restored", release: this.releases.get(name), recovered: false };
         },
         announce: (modules) =>
           void this.announced.push(

@@ -19,7 +19,7 @@ import type {
   Release,
   ReleaseOutcome,
 } from "../decide.ts";
-import { RecordedObjects } from "../live-objects.ts";
+import { RecordedObjects, restoreObjects } from "../live-objects.ts";
 import { manifestDiff } from "../manifest/manifest.ts";
 import { crdDiff, liveDiff, previewRelease, renderRelease, type Preview } from "../preview.ts";
 import { reconcileRelease, withHookWatch, type OnWait } from "../reconcile.ts";
@@ -114,6 +114,13 @@ export class Releases extends ObservedReleases {
   /** The number of the revision that `rollBack` would go back to. Throws NoWayBackError. */
   wayBack(name: string, wanted: number | undefined): number {
     return wayBackOf(this.store.revisions(name), wanted).revision;
+  }
+
+  /** Puts objects of a release back as its record has them. Throws RestoreError, ApiError, ConnectionError. */
+  async restore(name: string, absent: readonly string[], signal: AbortSignal): Promise<ReleaseOutcome> {
+    const release = this.store.get(name);
+    if (release !== undefined) await restoreObjects(this.#reconciler, { release, absent, signal });
+    return { action: "restored", release: this.get(name), recovered: false };
   }
 
   #endAhead(): void {
