@@ -27,6 +27,7 @@ export interface ControlPlane {
   readonly stopApiServer: (signal?: NodeJS.Signals) => Promise<void>;
   readonly startApiServer: () => Promise<void>;
   readonly restartApiServer: (signal?: NodeJS.Signals) => Promise<void>;
+  readonly withEtcdStopped: (change: (dataDir: string) => void | Promise<void>) => Promise<void>;
   readonly stop: () => Promise<void>;
 }
 

@@ -64,6 +64,17 @@ function handle(plane, kubeconfig) {
       await running.apiServer.stop(signal);
       await startApiServer(plane);
     },
+    /**
+     * Ends both, lets `change` do to etcd's data directory what it wants, and starts them again; resolves when the API
+     * server answers.
+     */
+    async withEtcdStopped(change) {
+      await running.apiServer.stop("SIGKILL");
+      await running.etcd.stop();
+      await change(etcdDir(plane));
+      startEtcd(plane);
+      await startApiServer(plane);
+    },
     /** Ends everything and removes the directory. */
     stop: () => stopAll(plane),
   };
@@ -94,10 +105,12 @@ function daemon(plane, name, args) {
 /** `{a: 1}` → `["--a=1"]`. */
 const flags = (values) => Object.entries(values).map(([name, value]) => `--${name}=${value}`);
 
+const etcdDir = ({ dir }) => join(dir, "etcd");
+
 function startEtcd(plane) {
   const [client, peer] = plane.ports.map((port) => `http://127.0.0.1:${port}`);
   const args = flags({
-    "data-dir": join(plane.dir, "etcd"),
+    "data-dir": etcdDir(plane),
     "unsafe-no-fsync": true,
     "log-level": "warn",
     "listen-client-urls": client,

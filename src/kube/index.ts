@@ -34,5 +34,5 @@ export { RedactionKey, redactionSecretName } from "./redaction-key.ts";
 export * from "./rights.ts";
 export { listObjects } from "./watch/stream.ts";
 export { WatchHub, type Subscription, type WatchConsumer } from "./watch/hub.ts";
-export { isLater, labelSelectorText, objectKey, splitKey } from "./watch/watch-spec.ts";
+export { EARLIEST, isLater, labelSelectorText, objectKey, splitKey } from "./watch/watch-spec.ts";
 export type { WatchSpec, WatchedObject } from "./watch/watch-spec.ts";

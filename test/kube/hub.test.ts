@@ -117,6 +117,7 @@ describe("a watch", () => {
     await settle();
     watch.fail(new ConnectionError("ECONNRESET", "cut"));
     await clock.advance(200);
+    (await server.next()).send(list(11, [])).end();
     const again = await server.next();
     expect(again.request.query).toMatchObject({ resourceVersion: "11" });
     again.send(`${event}\n`);
@@ -170,6 +171,42 @@ describe("a watch", () => {
     expect(lists).toEqual([["ns/a", "40"]]);
   });
 
+  it("asks for the newest version after a failure, without labels, and for one object only", async () => {
+    const { server, hub, clock } = lab();
+    hub.subscribe({ ...SPEC, labelSelector: "a=b", fieldSelector: "metadata.name=c" }, listener().consumer);
+    (await server.next()).send(list(10, [])).end();
+    (await server.next()).fail(new ConnectionError("ECONNRESET", "cut"));
+    await clock.advance(200);
+    const { watch, request } = await server.next();
+    expect(watch).toBe(false);
+    expect(request.query).toEqual({ fieldSelector: "metadata.name=c", limit: 1 });
+  });
+
+  // What the operator knows is from versions up to 20. The server's newest is older, or has leapt.
+  it.each([
+    ["without a leap of its versions", 15],
+    ["with a leap of its versions", 1_000_000_015],
+  ])("believes a server that was put back to an earlier state %s", async (_, newest) => {
+    const { server, clock, hub, one, watch } = await started([configMap("a", 5), configMap("b", 6)]);
+    watch.send(modified(configMap("a", 11)), removed(configMap("b", 12)), added(configMap("c", 20)));
+    const late = listener();
+    const joined = hub.subscribe(SPEC, { ...late.consumer, putBack: () => void late.seen.push("<") });
+    (await server.next()).send(list(20, [configMap("a", 11), configMap("c", 20)])).end();
+    await joined.synced;
+    one.take();
+    late.take();
+    watch.fail(new ConnectionError("ECONNREFUSED", "gone"));
+    await clock.advance(200);
+    (await server.next()).send(list(newest, [])).end();
+    (await server.next()).send(list(newest, [configMap("a", 5), configMap("b", 6)])).end();
+    const again = await server.next();
+    expect(again.request.query).toMatchObject({ resourceVersion: String(newest) });
+    again.send(modified(configMap("a", newest + 1)));
+    await settle();
+    expect(one.take()).toBe(`>a@5 >b@6 ~c@${newest} >a@${newest + 1}`);
+    expect(late.take()).toBe(`< >a@5 >b@6 ~c@${newest} >a@${newest + 1}`);
+  });
+
   it("starts the list over when the server forgot its second page, at last without pages", async () => {
     const { server, clock, hub } = lab();
     const one = listener();
@@ -210,6 +247,7 @@ describe("a watch", () => {
     (await next()).fail(new ApiError({ status: 500, reason: "InternalError", message: "no" }));
     (await next()).send(list(1, [])).end();
     (await next()).fail(new ConnectionError("ECONNRESET", "cut"));
+    (await next()).send(list(1, [])).end();
     (await next()).send(failure(410, "Expired"));
     (await next()).send(list(5, [])).end();
     expect(told).toEqual(["fail", "unexpected-eof", "expired", "relisted configmaps"]);
@@ -232,6 +270,8 @@ describe("a watch", () => {
     }
     expect(one.take()).toContain("!storm");
     expect(hub.count()).toEqual({ open: 0, broken: 1 });
+    call.send(list(10, [])).end();
+    call = await server.next();
     call.send(modified(configMap("a", 11)));
     await settle();
     expect(one.take()).toBe("ok >a@11");
@@ -260,6 +300,7 @@ describe("a watch", () => {
     await clock.advance(149_000);
     expect(server.pending).toBe(0);
     await clock.advance(1500);
+    (await server.next()).send(list(15, [])).end();
     expect((await server.next()).request.query).toMatchObject({ resourceVersion: "15" });
     expect(one.take()).toBe("");
   });

@@ -3,7 +3,7 @@
  * Secrets (docs/CONTRACT.md, "Labels and annotations").
  */
 
-import { getMetadata, ignoreNotFound, isLater, listMetadata, SECRETS } from "../../kube/index.ts";
+import { EARLIEST, getMetadata, ignoreNotFound, isLater, listMetadata, SECRETS } from "../../kube/index.ts";
 import type { KubeClient, Subscription, WatchedObject, WatchHub, WatchSpec } from "../../kube/index.ts";
 import { digest, DIGEST_SCHEME, oneLine, type Logger } from "../../lib/index.ts";
 import { objectOf } from "../../model/index.ts";
@@ -68,7 +68,7 @@ const TYPE_FIELD = "type=helm.sh/release.v1";
 
 /**
  * The revisions of the releases of one namespace: from one metadata-only list and watch of helm's Secrets, and from answers
- * that may overtake it. What is older than what is known never counts.
+ * that may overtake it. What is older than what is known never counts, unless the server was put back.
  */
 export class Revisions {
   protected readonly options: ReleaseStoreOptions;
@@ -94,6 +94,7 @@ export class Revisions {
         applied: (object) => this.#applied(object),
         deleted: (object) => this.#deleted(object),
         relisted: (keys, version) => this.#onRelisted(keys, version),
+        putBack: () => this.#putBack(),
         trouble: (error) => this.#trouble(error),
       },
     );
@@ -208,6 +209,14 @@ export class Revisions {
     if (known === undefined || known.uid !== uid) return;
     this.#secrets.delete(secret);
     this.tell(known.name);
+  }
+
+  #putBack(): void {
+    this.#floors.clear();
+    this.#gone.clear();
+    this.#relisted = undefined;
+    for (const [secret, meta] of this.#secrets)
+      this.#secrets.set(secret, { ...meta, resourceVersion: EARLIEST });
   }
 
   /** Everything was listed anew: objects that only an answer showed may have gone unseen. */

@@ -3,7 +3,8 @@
 import { Failures, type Clock, type Logger } from "../../lib/index.ts";
 import type { KubeClient } from "../client/client.ts";
 import type { WatchErrorType } from "./reflector.ts";
-import { Member, SharedWatch } from "./shared-watch.ts";
+import { Member } from "./member.ts";
+import { SharedWatch } from "./shared-watch.ts";
 import { specKey, type WatchSpec, type WatchedObject } from "./watch-spec.ts";
 
 /** What a hub needs. `random` (in [0, 1)) is for tests. */
@@ -120,6 +121,11 @@ export interface WatchConsumer {
    * deletion.
    */
   relisted?(keys: ReadonlySet<string>, version: string): void;
+  /**
+   * The server's etcd was put back to an earlier state. Versions seen so far, also in answers, are no measure any more:
+   * a new list follows, and delivers every object as `applied` or `deleted`.
+   */
+  putBack?(): void;
   /** The watch does not work now and is retried; undefined = it works again. */
   trouble?(error: Error | undefined): void;
 }

@@ -6,8 +6,8 @@ import { ApiError, ConnectionError, statusError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { acceptOf } from "../client/request.ts";
 import { pathOf } from "../resources.ts";
-import { Breather, listObjects, Pieces, readStream } from "./stream.ts";
-import { selectorsOf, wholeObject, type WatchedObject, type WatchSpec } from "./watch-spec.ts";
+import { Breather, listObjects, newestVersion, Pieces, readStream } from "./stream.ts";
+import { isPutBack, selectorsOf, wholeObject, type WatchedObject, type WatchSpec } from "./watch-spec.ts";
 
 /** What a watch loop reports, in order. The loop waits for a returned promise. */
 interface ReflectorHandler {
@@ -18,6 +18,8 @@ interface ReflectorHandler {
   completed(resourceVersion: string): Promise<void> | void;
   applied(object: WatchedObject): Promise<void> | void;
   deleted(object: WatchedObject): Promise<void> | void;
+  /** The server was put back to an earlier state: versions seen so far say nothing of what the next list shows. */
+  putBack(): void;
   /** A list or watch failed: each time. */
   failed(error: unknown): void;
   /** A list or watch failed and will be tried again; undefined = it works again. Not for everyday failures. */
@@ -41,14 +43,19 @@ const GOOD_WATCH_MS = 10_000;
 
 /**
  * Lists and then watches for ever, whatever fails: a closed watch is opened again from the last version seen, an
- * expired version is listed anew.
+ * expired version is listed anew. A server that fails may come back with an earlier state of its etcd: its newest version
+ * is compared with the last one seen, since a watch from a version of the future would stay silent.
  */
 export class Reflector {
   readonly #spec: WatchSpec;
   readonly #tools: ReflectorTools;
   readonly #handler: ReflectorHandler;
   readonly #stop = new AbortController();
+  /** Undefined = a list is needed. */
   #version: string | undefined;
+  /** The newest version seen, also while a list is needed. */
+  #newest = "";
+  #isDoubtful = false;
   #failures = 0;
   #expiredLists = 0;
   #troubled = false;
@@ -64,7 +71,9 @@ export class Reflector {
     const { signal } = this.#stop;
     while (!signal.aborted) {
       try {
+        if (this.#isDoubtful) await this.#compareHistory();
         this.#version ??= await this.#list();
+        this.#newest = this.#version;
         await this.#follow();
       } catch (error) {
         if (!signal.aborted) await this.#recover(error);
@@ -77,9 +86,22 @@ export class Reflector {
     this.#stop.abort(new ConnectionError("ECLOSED", "the watch is closed"));
   }
 
-  async #list(): Promise<string> {
+  async #compareHistory(): Promise<void> {
+    const now = await newestVersion(this.#spec, this.#reading);
+    this.#isDoubtful = false;
+    if (!isPutBack(this.#newest, now)) return;
+    this.#version = undefined;
+    this.#newest = now;
+    this.#handler.putBack();
+  }
+
+  get #reading(): Pick<ReflectorTools, "client" | "clock"> & { readonly signal: AbortSignal } {
     const { client, clock } = this.#tools;
-    const options = { client, clock, signal: this.#stop.signal, unpaged: this.#expiredLists > 1 };
+    return { client, clock, signal: this.#stop.signal };
+  }
+
+  async #list(): Promise<string> {
+    const options = { ...this.#reading, unpaged: this.#expiredLists > 1 };
     this.#handler.listing();
     try {
       const version = await listObjects(this.#spec, options, (object) => this.#handler.listed(object));
@@ -94,7 +116,7 @@ export class Reflector {
   }
 
   async #follow(): Promise<void> {
-    const { client, clock, random } = this.#tools;
+    const { clock, random } = this.#tools;
     const begun = clock.monotonic();
     const lines = new FrameSplitter();
     const breather = new Breather(clock);
@@ -110,7 +132,7 @@ export class Reflector {
       query,
       accept: acceptOf(this.#spec, ""),
     };
-    const options = { client, clock, signal: this.#stop.signal, silenceMs: WATCH_SILENCE_MS };
+    const options = { ...this.#reading, silenceMs: WATCH_SILENCE_MS };
     const good = clock.setTimer(GOOD_WATCH_MS, () => this.#works());
     try {
       await readStream(request, options, async (chunk) => {
@@ -142,7 +164,7 @@ export class Reflector {
   #advance(object: unknown): void {
     const meta = isJsonObject(object) ? object["metadata"] : undefined;
     const version = isJsonObject(meta) ? meta["resourceVersion"] : undefined;
-    if (typeof version === "string" && version !== "") this.#version = version;
+    if (typeof version === "string" && version !== "") this.#version = this.#newest = version;
   }
 
   #works(): void {
@@ -161,6 +183,7 @@ export class Reflector {
     this.#handler.failed(error);
     this.#failures += 1;
     if (remedy.kind === "expired") this.#version = undefined;
+    else this.#isDoubtful = this.#newest !== "";
     // A single lost connection or expired version is normal.
     if (this.#failures > 1 || (error instanceof ApiError && remedy.kind !== "expired")) this.#report(error);
     const delay = retryDelayFor(remedy, this.#failures, this.#tools.random());

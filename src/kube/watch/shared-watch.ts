@@ -1,11 +1,12 @@
 /** One watch that several consumers share, and how far each of them has come. */
 
-import { sleep, type Failures } from "../../lib/index.ts";
+import { sleep } from "../../lib/index.ts";
 import { outside } from "../../trace/index.ts";
-import type { HubTools, WatchConsumer } from "./hub.ts";
+import type { HubTools } from "./hub.ts";
+import type { Act, Member } from "./member.ts";
 import { Reflector, remedyFor, retryDelayFor, watchErrorType } from "./reflector.ts";
 import { listObjects } from "./stream.ts";
-import { bareObject, describeSpec, isLater, objectKey, versionOf } from "./watch-spec.ts";
+import { bareObject, describeSpec, EARLIEST, isLater, objectKey, versionOf } from "./watch-spec.ts";
 import type { Version, WatchedObject, WatchSpec } from "./watch-spec.ts";
 
 /**
@@ -38,6 +39,7 @@ export class SharedWatch {
       completed: (version) => (this.#ready ? this.#sweep(version) : this.#complete(version)),
       applied: (object) => this.#applied(object),
       deleted: (object) => this.#deleted(object),
+      putBack: () => this.#putBack(),
       failed: (error) => options.observer.failed(watchErrorType(error)),
       trouble: (error) => this.#tell(error),
     });
@@ -81,6 +83,18 @@ export class SharedWatch {
     // Members that came during a list that failed are part of this one.
     for (const member of this.#members) this.#first.add(member);
     for (const member of this.#inOrder(this.#first)) member.begin();
+  }
+
+  /** What is known stays, but each object of the next list counts as news. */
+  #putBack(): void {
+    this.#options.logger.warn(
+      "The API server was put back to an earlier state; its objects are listed again",
+      {
+        watch: describeSpec(this.#spec),
+      },
+    );
+    for (const [key, { uid }] of this.#known) this.#known.set(key, { uid, resourceVersion: EARLIEST });
+    for (const member of this.#members) member.putBack();
   }
 
   #record(object: WatchedObject): Promise<void> | void {
@@ -196,105 +210,4 @@ export class SharedWatch {
 function all(waits: readonly (Promise<void> | undefined)[]): Promise<void> | undefined {
   const some = waits.filter((wait) => wait !== undefined);
   return some.length === 0 ? undefined : Promise.all(some).then(() => {});
-}
-
-/** What a consumer is called with. */
-type Act = (consumer: WatchConsumer) => Promise<void> | void;
-
-/** Most pending promises of consumers before the watch waits for them. */
-const MOST_OUTSTANDING = 64;
-
-/** A consumer and how far it has come. */
-export class Member {
-  readonly consumer: WatchConsumer;
-  readonly synced = Promise.withResolvers<void>();
-  /** Live changes up to this version are part of the member's own list. */
-  #floor = "";
-  live = false;
-  #closed = false;
-  #troubled = false;
-  /** Changes that wait for the member's own list. */
-  #held: { readonly version: string; readonly act: Act }[] = [];
-  readonly #failures: Failures;
-  readonly #outstanding = new Set<Promise<void>>();
-
-  constructor(consumer: WatchConsumer, failures: Failures) {
-    this.consumer = consumer;
-    this.#failures = failures;
-  }
-
-  begin(): void {
-    this.#call((each) => each.begin?.());
-  }
-
-  listed(object: WatchedObject): Promise<void> | undefined {
-    this.#call((each) => each.object(object));
-    return this.#room(MOST_OUTSTANDING);
-  }
-
-  /** The member's list is complete at `version`: held changes after it follow, then all new ones. */
-  async complete(version: string): Promise<void> {
-    await this.#room(1);
-    this.#floor = version;
-    this.live = true;
-    this.#call((each) => each.synced(version));
-    this.synced.resolve();
-    const held = this.#held;
-    this.#held = [];
-    // Without waiting: a new change must not get in between.
-    for (const { version: at, act } of held) void this.deliver(at, act);
-  }
-
-  /**
-   * Delivers a change, holds it until the list is complete, or drops it when the list contained it; `version` orders it
-   * against the member's own list.
-   */
-  deliver(version: string, act: Act): Promise<void> | undefined {
-    if (!this.live) {
-      this.#held.push({ version, act });
-      return undefined;
-    }
-    if (this.#floor !== "" && !isLater(version, this.#floor)) return undefined;
-    this.#call(act);
-    return this.#room(MOST_OUTSTANDING);
-  }
-
-  trouble(error: Error | undefined): void {
-    if (error === undefined && !this.#troubled) return;
-    this.#troubled = error !== undefined;
-    this.#call((each) => each.trouble?.(error));
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#held = [];
-  }
-
-  // One consumer's error must neither stop the watch nor reach the others.
-  #call(act: Act): void {
-    if (this.#closed) return;
-    try {
-      const answer: unknown = act(this.consumer);
-      // A consumer that promises nothing may still answer something.
-      if (answer instanceof Promise) this.#track(answer);
-    } catch (error) {
-      this.#failures.report("watch", error);
-    }
-  }
-
-  #track(promise: Promise<void>): void {
-    const over = promise
-      .catch((error: unknown) => this.#failures.report("watch", error))
-      .then(() => void this.#outstanding.delete(over));
-    this.#outstanding.add(over);
-  }
-
-  // undefined while fewer than `limit` promises are outstanding.
-  #room(limit: number): Promise<void> | undefined {
-    return this.#outstanding.size < limit ? undefined : this.#untilBelow(limit);
-  }
-
-  async #untilBelow(limit: number): Promise<void> {
-    while (this.#outstanding.size >= limit && !this.#closed) await Promise.race(this.#outstanding);
-  }
 }

@@ -28,22 +28,43 @@ export async function listObjects(
   const breather = new Breather(options.clock);
   let page: JsonObject = {};
   do {
-    const splitter = new ListSplitter();
     const query = {
       ...selectorsOf(spec),
       limit: unpaged ? undefined : PAGE_SIZE,
       continue: textOf(page["continue"]) || undefined,
     };
-    const request = { path: pathOf(spec.resource, spec), query, accept: acceptOf(spec, "List") };
-    await readStream(request, { ...options, silenceMs: SILENCE_MS }, async (chunk) => {
-      for (const bytes of splitter.push(chunk)) {
-        await take(wholeObject(JSON.parse(bytes.toString("utf8")), spec));
-        await breather.pause();
-      }
+    page = await readPage(spec, { ...options, query }, async (bytes) => {
+      await take(wholeObject(JSON.parse(bytes.toString("utf8")), spec));
+      await breather.pause();
     });
-    page = metadataOf(splitter);
   } while (textOf(page["continue"]) !== "");
   return textOf(page["resourceVersion"]);
+}
+
+/**
+ * The newest resource version of the server for the resource of `spec`; empty where it has none. Never an older one than
+ * any that was seen before, unless the server was put back. Errors as of `readStream`.
+ */
+export async function newestVersion(spec: WatchSpec, options: Omit<ListOptions, "unpaged">): Promise<string> {
+  // Without labels, so that the server need not search for the one object.
+  const { labelSelector: _, ...anything } = spec;
+  const query = { ...selectorsOf(anything), limit: 1 };
+  const page = await readPage({ ...anything, metadataOnly: true }, { ...options, query }, async () => {});
+  return textOf(page["resourceVersion"]);
+}
+
+/** Reads one page, hands its items to `take` as bytes, and returns the metadata of the list. */
+async function readPage(
+  spec: WatchSpec,
+  { query, ...options }: Omit<ListOptions, "unpaged"> & Required<Pick<ApiRequest, "query">>,
+  take: (bytes: Buffer) => Promise<void>,
+): Promise<JsonObject> {
+  const splitter = new ListSplitter();
+  const request = { path: pathOf(spec.resource, spec), query, accept: acceptOf(spec, "List") };
+  await readStream(request, { ...options, silenceMs: SILENCE_MS }, async (chunk) => {
+    for (const bytes of splitter.push(chunk)) await take(bytes);
+  });
+  return metadataOf(splitter);
 }
 
 function metadataOf(splitter: ListSplitter): JsonObject {

@@ -68,6 +68,21 @@ export function isLater(a: string, b: string): boolean {
   return a.length === b.length ? a > b : a.length > b.length;
 }
 
+/** Earlier than the version of every object: what is known as of it gives way to any news, and a write with it conflicts. */
+export const EARLIEST = "1";
+
+/** etcdctl and etcdutl are asked to leap by 10^9 when they restore; no cluster writes this often between two answers. */
+const LEAP = 100_000_000;
+
+/**
+ * True when a server whose newest version was `before` and is `now` has lost a part of its history: its etcd was put back
+ * to an earlier state, with or without a leap of its versions. An empty version says nothing.
+ */
+export function isPutBack(before: string, now: string): boolean {
+  if (before === "" || now === "") return false;
+  return isLater(before, now) || Number(now) - Number(before) > LEAP;
+}
+
 /** Equal for specs that can share a watch. */
 export function specKey(spec: WatchSpec): string {
   const { resource, namespace, labelSelector, fieldSelector } = spec;

@@ -272,6 +272,11 @@ export class Lists {
     this.#lists.set(kind, listed);
   }
 
+  /** The server was put back to an earlier state. */
+  forget(kind: Identity["kind"]): void {
+    this.#lists.delete(kind);
+  }
+
   /** What is known of an object after what watches reported; the same value when that is nothing newer. */
   liveAfter({ id, live, seen }: MirroredObject): LiveObject | undefined {
     const news = this.#newest(id, seen);

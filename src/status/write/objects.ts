@@ -196,6 +196,7 @@ function consumerFor(mirror: StatusMirror, kind: Identity["kind"]): WatchConsume
     synced: (version) => mirror.onListed(kind, { names, version }),
     applied: see,
     deleted: (object) => mirror.onDeleted(object as unknown as AddonObject),
+    putBack: () => mirror.onPutBack(kind),
     relisted: (keys, version) => mirror.onListed(kind, { names: namesOf(keys), version }),
   };
 }

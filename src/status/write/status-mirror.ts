@@ -1,7 +1,7 @@
 /** Keeps AddonModules and the AddonOperator as the state says. */
 
 import { type KnownSecrets, Timers, oneLine } from "../../lib/index.ts";
-import type { KubeAccess, NamedMeta } from "../../kube/index.ts";
+import { EARLIEST, type KubeAccess, type NamedMeta } from "../../kube/index.ts";
 import type { Moment } from "../../plan/index.ts";
 import type { State, View } from "../../state/index.ts";
 import type { Tracer } from "../../trace/index.ts";
@@ -126,6 +126,16 @@ export class StatusMirror {
     if (this.#closed) return;
     this.#lists.add(kind, listed);
     for (const mirrored of this.#writer.all()) if (mirrored.id.kind === kind) this.#notice(mirrored);
+  }
+
+  /** The server was put back to an earlier state: what the next list shows counts, whatever was known. */
+  onPutBack(kind: Identity["kind"]): void {
+    this.#lists.forget(kind);
+    for (const mirrored of this.#writer.all()) {
+      if (mirrored.id.kind !== kind) continue;
+      mirrored.seen = undefined;
+      if (mirrored.live !== undefined) mirrored.live = { ...mirrored.live, resourceVersion: EARLIEST };
+    }
   }
 
   /** uid of a module's object, or of the AddonOperator; undefined while there is none. */

@@ -1,7 +1,8 @@
 /** ConfigMaps and the overlay Secret as objects of the API. */
 
 import { oneLine, type Logger } from "../../lib/index.ts";
-import { CONFIG_MAPS, SECRETS, create, get, isLater, isNotFound, mergePatch } from "../../kube/index.ts";
+import { CONFIG_MAPS, EARLIEST, SECRETS, create, get, isLater, isNotFound } from "../../kube/index.ts";
+import { mergePatch } from "../../kube/index.ts";
 import type { KubeClient, Resource, Subscription, WatchHub } from "../../kube/index.ts";
 import type { JsonObject, Overlay } from "../../model/index.ts";
 
@@ -39,7 +40,7 @@ interface Latest {
 
 /**
  * ConfigMaps as objects of the API: read, created, written key by key, watched. Answers and watch events overtake
- * each other, so the known version only moves forward: an older one is ignored. Errors: ApiError, ConnectionError.
+ * each other, so the known version only moves forward, unless the server was put back: an older one is ignored. Errors: ApiError, ConnectionError.
  */
 export class ConfigObjects {
   readonly #location: ConfigLocation;
@@ -122,6 +123,10 @@ export class ConfigObjects {
         applied: seen,
         relisted: (keys, version) => {
           if (keys.size === 0) tell(() => this.#forget(name, version));
+        },
+        putBack: () => {
+          const latest = this.#latest.get(name);
+          if (latest !== undefined) this.#latest.set(name, { ...latest, version: EARLIEST });
         },
         deleted: ({ metadata }) => tell(() => this.#forget(name, metadata.resourceVersion)),
         trouble: (error) => {

@@ -3,7 +3,7 @@
 import { driftOf, NO_DRIFT } from "../../drift/index.ts";
 import type { Comparison, Drift, DriftedField, DriftedObject, Hands } from "../../drift/index.ts";
 import { nameOf, type RecordedObjects } from "../../helm/index.ts";
-import { isLater } from "../../kube/index.ts";
+import { EARLIEST, isLater } from "../../kube/index.ts";
 import { Backoff, type Timer } from "../../lib/index.ts";
 import type { DriftIgnore } from "../../model/index.ts";
 import type { KindWatches } from "./kind-watches.ts";
@@ -50,6 +50,11 @@ export function isChanged(known: Known, now: Hands): boolean {
   // An answer may be ahead of the watch.
   if (!isLater(now.version, hands.version)) return false;
   return now.helm !== hands.helm || now.others !== hands.others || (isAlert && now.moves !== hands.moves);
+}
+
+/** The server was put back to an earlier state: what watches show from now on counts. */
+export function forgetVersions(release: FollowedDrift | undefined): void {
+  for (const known of release?.known.values() ?? []) known.hands = { ...known.hands, version: EARLIEST };
 }
 
 /** An object as it is told. */

@@ -25,6 +25,8 @@ export interface KindListener {
   judged?(module: string, kind: string, name?: string): void;
   /** Something was written to an object. */
   written?(module: string, kind: string, name: string): void;
+  /** The server was put back to an earlier state: versions of objects seen so far are no measure any more. */
+  putBack?(module: string): void;
 }
 
 /** What is kept of an object that is there. */
@@ -209,6 +211,10 @@ export class KindWatches {
           watch.present.delete(objectKey(each));
           watch.asked.delete(objectKey(each));
           this.#tell(watch, each.metadata.name);
+        },
+        putBack: () => {
+          for (const listener of this.#listeners)
+            for (const module of watch.users) listener.putBack?.(module);
         },
         trouble: (error) => {
           if (error === undefined) this.#works(watch);

@@ -11,6 +11,7 @@ import {
   driftIn,
   driftedObject,
   earliest,
+  forgetVersions,
   isChanged,
   newFollowed,
   newKnown,
@@ -68,6 +69,7 @@ export class ReleaseDrift {
         else if (release?.known.delete(`${gone.kind}/${gone.name}`) === true) this.#tell(module, release);
       },
       written: (module, kind, name) => this.#written(module, `${kind}/${name}`),
+      putBack: (module) => forgetVersions(this.#followed.get(module)),
     });
   }
 
