@@ -37,6 +37,13 @@ export interface Comparison {
   readonly isShared: boolean;
 }
 
+/** What counts as no drift of an object. */
+interface CompareTerms {
+  readonly ignore: readonly DriftIgnore[];
+  /** An autoscaler of the cluster targets the object. */
+  readonly isAutoscaled: boolean;
+}
+
 /** Most fields of an object that are compared. */
 const MOST_FIELDS = 5000;
 const LONGEST_NAME = 100;
@@ -46,7 +53,11 @@ const LONGEST_NAME = 100;
  * Only what the record sets counts; and a difference where helm alone holds the field is made by nobody: a webhook changes
  * each apply in another way.
  */
-export function compare(live: JsonObject, applied: JsonObject, targets: readonly DriftIgnore[]): Comparison {
+export function compare(
+  live: JsonObject,
+  applied: JsonObject,
+  { ignore, isAutoscaled }: CompareTerms,
+): Comparison {
   const entries = entriesOf(live);
   const own = entries.filter(isHelms);
   const set = entriesOf(applied).find((entry) => isHelms(entry) && entry.operation === "Apply");
@@ -60,18 +71,19 @@ export function compare(live: JsonObject, applied: JsonObject, targets: readonly
   const lost = differing.filter(
     ({ path, holder }) => holder !== undefined || !own.some(({ fields }) => holds(fields, path)),
   );
-  const ignored = lost.filter((each) => isIgnored(each, applied, targets));
+  const ignored = lost.filter((each) => isExpected(each));
   const fields = lost
     .filter((each) => !ignored.includes(each))
     .map(({ path, holder }) => fieldOf(path, holder, valueAt(live, path)));
   return { fields, ignored: ignored.map(({ path }) => path), isShared: walk.leaves.some(isHeld) };
 
+  function isExpected(difference: Difference): boolean {
+    return (isAutoscaled && byAutoscaler(difference)) || isIgnored(difference, applied, ignore);
+  }
+
   function isHeld(path: FieldPath): boolean {
     const holder = holderOf(entries, path);
-    return (
-      holder !== undefined &&
-      !isIgnored({ path, pointer: pointerTo(applied, path), holder }, applied, targets)
-    );
+    return holder !== undefined && !isExpected({ path, pointer: pointerTo(applied, path), holder });
   }
 }
 
@@ -126,7 +138,7 @@ interface Difference {
 
 /** This operator's own hooks change objects of their module as they mean to. */
 const OWN_MANAGER = "addon-operator";
-/** With these, people scale; anything else that does is a controller. */
+/** With these, people scale, also what an autoscaler targets. */
 const PEOPLE = /^(?:kubectl|k9s|lens|openlens|headlamp|mozilla|curl)/i;
 
 /** Annotations and labels that controllers write, whatever a chart says. */
@@ -137,7 +149,14 @@ type Rule = (difference: Difference, object: JsonObject) => boolean;
 
 const byOwnHooks: Rule = ({ holder }) => holder?.manager === OWN_MANAGER;
 
-const byAutoscaler: Rule = ({ holder }) => holder?.subresource === "scale" && !PEOPLE.test(holder.manager);
+function byAutoscaler({ holder }: Pick<Difference, "holder">): boolean {
+  return holder?.subresource === "scale" && !PEOPLE.test(holder.manager);
+}
+
+/** Whether something that may be an autoscaler has scaled an object. */
+export function maybeAutoscaled(object: JsonObject): boolean {
+  return entriesOf(object).some((holder) => byAutoscaler({ holder }));
+}
 
 const byVerticalAutoscaler: Rule = ({ path, holder }) =>
   holder?.manager.startsWith("vpa-") === true && path.includes("f:resources");
@@ -167,7 +186,7 @@ const aggregated: Rule = ({ pointer }, { kind, aggregationRule }) =>
 
 // oxfmt-ignore
 const RULES: readonly Rule[] = [
-  byOwnHooks, byAutoscaler, byVerticalAutoscaler, status, caBundle, ofControllers, filledIn, aggregated,
+  byOwnHooks, byVerticalAutoscaler, status, caBundle, ofControllers, filledIn, aggregated,
 ];
 
 /** Whether a difference is no drift: by default, or because `addon.yaml` says so. */

@@ -1,3 +1,11 @@
-export { NO_DRIFT, changedByOthers, compare, describeDrift, describeObject, driftOf } from "./difference.ts";
+export {
+  NO_DRIFT,
+  changedByOthers,
+  compare,
+  describeDrift,
+  describeObject,
+  driftOf,
+  maybeAutoscaled,
+} from "./difference.ts";
 export type { Comparison, Drift, DriftedField, DriftedObject } from "./difference.ts";
 export { HELM, handsOf, without, type Hands } from "./managed-fields.ts";

@@ -1,10 +1,19 @@
 /** The live objects of a release: marked and written as helm does, compared with its record, put back. */
 
-import { compare, handsOf, HELM, without, type Comparison, type Hands } from "../drift/index.ts";
+import {
+  compare,
+  handsOf,
+  HELM,
+  maybeAutoscaled,
+  without,
+  type Comparison,
+  type Hands,
+} from "../drift/index.ts";
 import { applyPatch, create, get, ignoreNotFound, isAlreadyExists } from "../kube/index.ts";
 import type { Discovery, KubeClient, Target } from "../kube/index.ts";
 import { inParallel, oneLine } from "../lib/index.ts";
 import { isJsonObject, objectOf, type DriftIgnore, type JsonObject } from "../model/index.ts";
+import { isAutoscaled } from "./autoscaled.ts";
 import { RestoreError } from "./binary/helm-errors.ts";
 import type { Reconciler } from "./decide.ts";
 import { documentsOf, keyIn, lastingBodies, lastingByKey, nameOf, refOf } from "./manifest/manifest.ts";
@@ -132,7 +141,7 @@ export class RecordedObjects {
   }
 
   /**
-   * What differs: two requests, which change nothing. Undefined for an object that is gone or going, that is not the
+   * What differs: two requests, three for what a program has scaled, which change nothing. Undefined for an object that is gone or going, that is not the
    * release's any more, or that the record does not have. Throws ApiError, ConnectionError, DepthError.
    */
   async inspect(
@@ -147,7 +156,8 @@ export class RecordedObjects {
     if (live === undefined || !this.#isOurs(live)) return undefined;
     const recorded = this.#prepared(body, live);
     const applied = await served.apply(withData(recorded), { ...call, dryRun: true });
-    const comparison = compare(live, applied, ignore);
+    const scaled = maybeAutoscaled(live) && (await isAutoscaled(this.#tools.client, live, call));
+    const comparison = compare(live, applied, { ignore, isAutoscaled: scaled });
     const { ignored } = comparison;
     const kept = ignored.length === 0 ? recorded : without(withData(recorded), ignored);
     // A repair that is slow must not overwrite what a run has written meanwhile.

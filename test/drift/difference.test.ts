@@ -83,9 +83,15 @@ function held(manager: string, path: readonly string[], more: Partial<EntryOf> =
 const IMAGE = ["f:spec", "f:template", "f:spec", "f:containers", CONTAINER, "f:image"];
 const REPLICAS = ["f:spec", "f:replicas"];
 
+const TERMS = { ignore: [], isAutoscaled: false };
+
 /** What is found of an object that others made of what helm applied. */
-const found = (live: JsonObject, ignore: readonly DriftIgnore[] = []) =>
-  compare(live, deployment(), ignore).fields.map(({ field, manager, removed }) => [field, manager, removed]);
+const found = (live: JsonObject, ignore: readonly DriftIgnore[] = [], isAutoscaled = false) =>
+  compare(live, deployment(), { ignore, isAutoscaled }).fields.map(({ field, manager, removed }) => [
+    field,
+    manager,
+    removed,
+  ]);
 
 type Spec = { spec: { replicas?: number; template: { spec: { containers: Record<string, unknown>[] } } } };
 const edit =
@@ -107,14 +113,6 @@ describe("what others changed of what helm set", () => {
       "replicas by hand, through the subresource",
       deployment(scale as never, [lost(REPLICAS), held("kubectl", REPLICAS, { subresource: "scale" })]),
       [["spec.replicas", "kubectl", false]],
-    ],
-    [
-      "replicas by an autoscaler",
-      deployment(scale as never, [
-        lost(REPLICAS),
-        held("kube-controller-manager", REPLICAS, { subresource: "scale" }),
-      ]),
-      [],
     ],
     [
       "a field that was removed",
@@ -179,6 +177,19 @@ describe("what others changed of what helm set", () => {
     expect(found(live)).toEqual(expected);
   });
 
+  test.for<readonly [string, boolean, boolean]>([
+    ["kube-controller-manager", true, false],
+    ["kube-controller-manager", false, true],
+    ["kubectl", true, true],
+  ])(
+    "replicas that %s scales, with an autoscaler that targets it: %s",
+    ([manager, isAutoscaled, isFound]) => {
+      const scaled = [lost(REPLICAS), held(manager, REPLICAS, { subresource: "scale" })];
+      const expected = isFound ? [["spec.replicas", manager, false]] : [];
+      expect(found(deployment(scale as never, scaled), [], isAutoscaled)).toEqual(expected);
+    },
+  );
+
   test("a field that helm has set to nothing, which the server leaves out", () => {
     const template = { "f:spec": { "f:hostNetwork": {} } };
     const helms = { ...HELMS, fieldsV1: { "f:spec": { "f:template": template } } };
@@ -186,7 +197,7 @@ describe("what others changed of what helm set", () => {
     const opened = edit(({ spec }) => Object.assign(spec.template.spec, { hostNetwork: true })) as never;
     const live = deployment(opened, [{ ...HELMS, fieldsV1: {} }, held("kubectl-edit", path)]);
     const told = (object: JsonObject): unknown =>
-      compare(object, deployment(undefined, [helms]), []).fields.map(({ field, manager }) => [
+      compare(object, deployment(undefined, [helms]), TERMS).fields.map(({ field, manager }) => [
         field,
         manager,
       ]);
@@ -204,7 +215,9 @@ describe("what others changed of what helm set", () => {
   ])("addon.yaml may have it ignored: %s", ([, ignore, isIgnored]) => {
     const live = deployment(scale as never, [lost(REPLICAS), held("someone", REPLICAS)]);
     expect(found(live, [ignore])).toHaveLength(isIgnored ? 0 : 1);
-    expect(compare(live, deployment(), [ignore]).ignored).toEqual(isIgnored ? [REPLICAS] : []);
+    expect(compare(live, deployment(), { ...TERMS, ignore: [ignore] }).ignored).toEqual(
+      isIgnored ? [REPLICAS] : [],
+    );
   });
 
   test("an item of a list has the pointer that it has in what is applied", () => {
@@ -252,7 +265,7 @@ describe("by default ignored is", () => {
     (live["metadata"] as JsonObject)["managedFields"] = [
       { manager, operation: "Update", fieldsV1: at(path) as never },
     ];
-    expect(compare(live, applied, []).fields).toHaveLength(isIgnored ? 0 : 1);
+    expect(compare(live, applied, TERMS).fields).toHaveLength(isIgnored ? 0 : 1);
   });
 });
 
@@ -282,14 +295,14 @@ describe("what is no entry, and very large ones", () => {
     const managedFields = [{ manager: "helm", operation: "Apply", fieldsV1 }];
     const applied = { kind: "ConfigMap", metadata: { managedFields }, data: data("a") };
     const live = { kind: "ConfigMap", metadata: {}, data: data("b") };
-    expect(compare(live, applied, []).fields).toHaveLength(5000);
+    expect(compare(live, applied, TERMS).fields).toHaveLength(5000);
     expect(
       describeDrift(
         driftOf([
           {
             object: "o",
             title: "ConfigMap o",
-            fields: compare(live, applied, []).fields,
+            fields: compare(live, applied, TERMS).fields,
             isContested: false,
           },
         ]),
@@ -302,7 +315,7 @@ describe("what is no entry, and very large ones", () => {
     (segment) => {
       const fieldsV1 = { "f:spec": { "f:template": { "f:spec": { "f:containers": { [segment]: {} } } } } };
       const applied = deployment(undefined, [{ ...HELMS, fieldsV1 }]);
-      expect(compare(deployment(setImage as never, []), applied, []).fields).toEqual([]);
+      expect(compare(deployment(setImage as never, []), applied, TERMS).fields).toEqual([]);
     },
   );
 });

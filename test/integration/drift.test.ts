@@ -123,6 +123,13 @@ test("a field that somebody else changes is told with who and what, until it is 
 test("what an autoscaler does, and what the chart does not set, is no drift", async () => {
   const terms = "drift: {ignore: [{kind: ConfigMap, paths: [/data/size]}]}\n";
   const { own, patch, status, at } = await prepare("repair", terms);
+  // Nothing scales the Deployment but somebody who says so.
+  await patch("deployment/web", { spec: { replicas: 2 } }, ...AUTOSCALER);
+  await eventually(
+    async () => expect(await at("deployment/web", ".spec.replicas")).toBe("1"),
+    "the replicas are back",
+  );
+  await own("autoscale", "deployment/web", "--min=1", "--max=5");
   await patch("deployment/web", { spec: { replicas: 3 } }, ...AUTOSCALER);
   await own("label", "deployment/web", "team=blue");
   await own("annotate", "configmap/beside", "note=seen");
