@@ -249,6 +249,31 @@ test("somebody who keeps changing an object is fought less and less often, and t
   expect(seen.repairs.length).toBe(before + 1);
 });
 
+test("what is changed again after it was put back stays told until the fight is over", async () => {
+  const { seen, begin, write, fields, clock } = driftLab("repair");
+  await begin(["a"]);
+  const change = async (): Promise<void> => {
+    fields.set("a", [field("data.a")]);
+    await write("a", EDITED);
+  };
+  await change();
+  expect(seen.told).toEqual([]);
+  await clock.advance(4 * SECONDS);
+  await change();
+  expect([seen.repairs.length, seen.told]).toEqual([2, ["one 1: ConfigMap ns/a"]]);
+  await clock.advance(4 * SECONDS);
+  await change();
+  expect(seen.told).toHaveLength(1);
+  // Of a slow one as long as twice its period.
+  await clock.advance(9 * SECONDS);
+  await change();
+  await clock.advance(17 * SECONDS);
+  expect([seen.repairs.length, seen.told]).toEqual([4, ["one 1: ConfigMap ns/a"]]);
+  await clock.advance(SECONDS);
+  expect(seen.told).toEqual(["one 1: ConfigMap ns/a", "one 0: "]);
+  expect(clock.timers).toBe(0);
+});
+
 test("a server that fails is asked less and less often, and the log has it once", async () => {
   const { seen, begin, write, fields, clock, lines } = driftLab();
   await begin(["a"]);

@@ -28,6 +28,10 @@ export interface Known {
   trouble: string | undefined;
   looks: Backoff;
   repairs: Backoff;
+  /** When it was last put back. */
+  repairedAt: number;
+  /** Set while somebody changes it each time that it is put back. */
+  fight: { readonly fields: readonly DriftedField[]; readonly endsAt: number } | undefined;
 }
 
 /** What is known of a release. The maps have no more keys than it has objects. */
@@ -57,12 +61,33 @@ export function forgetVersions(release: FollowedDrift | undefined): void {
   for (const known of release?.known.values() ?? []) known.hands = { ...known.hands, version: EARLIEST };
 }
 
+/** Notes that an object is put back; where that happens again it is fought, until it stays for twice as long as before. */
+export function noteRepair(known: Known, fields: readonly DriftedField[], now: number): void {
+  const calmMs = Math.max(2 * (now - known.repairedAt), LOOK_EVERY_MS);
+  known.fight = known.repairs.isRepeated(now) ? { fields, endsAt: now + calmMs } : undefined;
+  known.repairs.note(now);
+  known.repairedAt = now;
+}
+
+/** Ends the fights that are over; when the next one will be, if nothing happens. */
+export function endFights({ known }: FollowedDrift, now: number): number {
+  let next = Infinity;
+  for (const each of known.values()) {
+    if (each.fight !== undefined && each.fight.endsAt <= now) each.fight = undefined;
+    next = Math.min(next, each.fight?.endsAt ?? Infinity);
+  }
+  return next;
+}
+
+/** What others have changed of an object, or change each time that it is put back. */
+function toldFields({ fields, fight }: Known): readonly DriftedField[] {
+  return fields.length > 0 ? fields : (fight?.fields ?? []);
+}
+
 /** An object as it is told. */
-export function driftedObject(
-  kinds: KindWatches,
-  object: ReleaseObject,
-  { fields, isContested }: Known,
-): DriftedObject {
+export function driftedObject(kinds: KindWatches, object: ReleaseObject, known: Known): DriftedObject {
+  const { isContested } = known;
+  const fields = toldFields(known);
   const placed = kinds.placed(object);
   return { object: nameOf(placed), title: titleOf(placed), fields, isContested };
 }
@@ -71,7 +96,7 @@ export function driftedObject(
 export function driftIn(kinds: KindWatches, { objects, known }: FollowedDrift): Drift {
   const drifted = [...objects].flatMap(([key, object]) => {
     const found = known.get(key);
-    return found === undefined || found.fields.length === 0 ? [] : [driftedObject(kinds, object, found)];
+    return found === undefined || toldFields(found).length === 0 ? [] : [driftedObject(kinds, object, found)];
   });
   const [trouble] = [...objects].flatMap(([key, object]) => {
     const why = known.get(key)?.trouble;
@@ -121,6 +146,8 @@ export function newKnown(hands: Hands): Known {
     trouble: undefined,
     looks: new Backoff(LOOK_EVERY_MS, AT_ONCE),
     repairs: new Backoff(REPAIR_EVERY_MS, AT_ONCE),
+    repairedAt: -Infinity,
+    fight: undefined,
   };
 }
 

@@ -12,10 +12,12 @@ import {
   driftedObject,
   earliest,
   forgetVersions,
+  endFights,
   isChanged,
   newFollowed,
   newKnown,
   noteLook,
+  noteRepair,
 } from "./drift-notes.ts";
 import type { FollowedDrift, Known } from "./drift-notes.ts";
 import type { KindWatches } from "./kind-watches.ts";
@@ -150,14 +152,19 @@ export class ReleaseDrift {
     release.timer?.cancel();
     if (!this.#options.mayLook(module)) return;
     const now = this.#options.clock.monotonic();
+    const fightEndsAt = endFights(release, now);
+    this.#tell(module, release);
     const next = earliest(release);
-    if (next === undefined) release.record = undefined;
-    else if (next.at > now)
-      release.timer = this.#options.clock.setTimer(next.at - now, () => this.#look(module, release));
-    else {
+    if (next !== undefined && next.at <= now) {
       release.isLooking = true;
-      void this.#queue.add(() => this.#ask(module, release, next.key));
+      return void this.#queue.add(() => this.#ask(module, release, next.key));
     }
+    if (next === undefined) release.record = undefined;
+    this.#wait(module, release, Math.min(next?.at ?? Infinity, fightEndsAt) - now);
+  }
+
+  #wait(module: string, release: FollowedDrift, ms: number): void {
+    if (ms !== Infinity) release.timer = this.#options.clock.setTimer(ms, () => this.#look(module, release));
   }
 
   /** Never fails. */
@@ -222,7 +229,7 @@ export class ReleaseDrift {
   }
 
   async #repair({ module, release, key }: Place, known: Known, found: Inspection): Promise<void> {
-    known.repairs.note(this.#options.clock.monotonic());
+    noteRepair(known, found.fields, this.#options.clock.monotonic());
     known.hands = await found.repair();
     known.fields = [];
     this.#tell(module, release);
