@@ -148,6 +148,11 @@ const ROWS = {
     "on-failure=retry",
     "what becomes of an upgrade that fails: it is tried again, or after some tries the release goes back to what was good",
   ),
+  invalidConfig: row(
+    choice(["stop", "last-good"]),
+    "invalid-config=stop",
+    "a start with an invalid ConfigMap: refuse it, or go on with the content that was accepted last",
+  ),
   moduleQueues: row(
     choice(["main", "own"]),
     "module-queues=main",

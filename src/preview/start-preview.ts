@@ -17,9 +17,9 @@ import {
   wavesOf,
 } from "../plan/index.ts";
 import type { ModuleFacts, Removals, ScriptAnswer } from "../plan/index.ts";
-import { crdRequest, problemOf, State } from "../state/index.ts";
+import { crdRequest, explainInvalid, problemOf, State, type InvalidConfig } from "../state/index.ts";
 import { checkSchemas, noteServerVersion, scriptOf } from "../tasks/index.ts";
-import { FollowedConfig, overlayInForce } from "../triggers/index.ts";
+import { AcceptedConfig, FollowedConfig, overlayInForce } from "../triggers/index.ts";
 import { helmInput, withoutHelm } from "../values/index.ts";
 import { lendTimes, readTimes, waveSeconds, type Pace } from "./usual-times.ts";
 
@@ -42,6 +42,7 @@ interface Base {
     readonly configMap: string;
     readonly deleteBrake: Limit;
     readonly chartEnabledModules: boolean;
+    readonly invalidConfig: InvalidConfig;
   } & Pace;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -148,14 +149,19 @@ async function record(
   state.recordTree(tree);
   if (running === undefined) await readTimes(base, state);
   else lend(running, state);
+  const { configMap: name, invalidConfig } = base.settings;
+  state.record({ invalidConfig });
+  const accepted = new AcceptedConfig({ ...base, name });
   const config = new FollowedConfig({
     ...base,
     overlay: await overlayInForce(base, base.overlay),
     state,
-    name: base.settings.configMap,
+    name,
+    accepted: invalidConfig === "last-good" ? { read: () => accepted.read() } : undefined,
     onTrouble: () => {},
   });
   const configFound = await config.refresh();
+  if (state.view.config.condition === "invalid") await config.useAccepted();
   config.close();
   return { state, tree, configFound };
 }
@@ -173,12 +179,18 @@ function lend(from: State, to: State): void {
 /** What would make a start fail. */
 function refusalsOf({ tree, state }: Look): string[] {
   const { config } = state.view;
-  const problems = config.condition === "invalid" ? config.problems : [];
-  return [...tree.problems, ...problems].map(describeProblem);
+  const isRefused = config.condition === "invalid" && !config.isInForce;
+  const why = isRefused ? [...config.problems.map(describeProblem), explainInvalid(state.view)] : [];
+  return [...tree.problems.map(describeProblem), ...why];
 }
 
-function notesOf({ tree, configFound, releases }: Look, running: State | undefined): string[] {
+function notesOf({ state, tree, configFound, releases }: Look, running: State | undefined): string[] {
   const notes = tree.purgeHolds.map((hold) => `nothing is purged: ${hold}`);
+  const { config } = state.view;
+  if (config.condition === "invalid")
+    notes.push(
+      `the ConfigMap is invalid, and what was accepted last counts: ${config.problems.map(describeProblem).join("; ")}`,
+    );
   if (!configFound && releases.anyOurs())
     notes.push("the ConfigMap is missing while releases of ours exist: a start waits until it is back");
   if (running === undefined)

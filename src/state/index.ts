@@ -5,12 +5,13 @@ export { MAX_ROUNDS, remembering, withTurn } from "./run-record.ts";
 export type { LastRun, ModuleActivity, RetryReason, RunEvents, RunRecord } from "./run-record.ts";
 export { annotationToken } from "./request-token.ts";
 export { State } from "./state.ts";
-export { NO_FILES, configIsMissing, missingObjects } from "./view.ts";
+export { NO_FILES, configIsMissing, explainInvalid, missingObjects } from "./view.ts";
 export type {
   BootPhase,
   BrakeView,
   DeletionWindow,
   Hold,
+  InvalidConfig,
   ModuleView,
   ReleaseView,
   RequiredFinding,

@@ -165,6 +165,14 @@ export class State {
     return { ...told, problems, unknown };
   }
 
+  /** Takes content into force that was accepted before the ConfigMap became invalid; false where it is not valid. */
+  takeAccepted(read: ReadConfig): boolean {
+    const { content, overlay, problems } = this.#values.judgeConfig(read);
+    if (problems.length > 0) return false;
+    this.recordConfig({ ...this.#operator.config, content, overlay }, { kind: "config" });
+    return true;
+  }
+
   /** Takes content into force and notes what changed by it. */
   #takeContent(content: ParsedConfig, overlay: ParsedConfig | undefined, cause: Cause): void {
     const before = this.#values.configDigests();

@@ -36,6 +36,23 @@ export function configIsMissing({ config }: { readonly config: Pick<ConfigView, 
   return config.condition === "missing";
 }
 
+/** What a start with an invalid ConfigMap does (`--invalid-config`). */
+export type InvalidConfig = "stop" | "last-good";
+
+/** What an invalid ConfigMap leaves in force, now and at the next start. */
+export function explainInvalid({
+  config: { isInForce },
+  invalidConfig,
+}: Pick<View, "invalidConfig"> & { readonly config: Pick<ConfigView, "isInForce"> }): string {
+  if (isInForce && invalidConfig === "last-good")
+    return "what was accepted last stays in force until then, also over restarts";
+  if (isInForce)
+    return "what was accepted last stays in force until then, but not over a restart: the operator does not start with an invalid ConfigMap (--invalid-config=stop)";
+  return invalidConfig === "last-good"
+    ? "the operator does not start: no content that was accepted before is kept, or it is not valid any more (--invalid-config=last-good)"
+    : "the operator does not start with an invalid ConfigMap (--invalid-config=stop)";
+}
+
 /** What is known of the ConfigMap, and of what is in force. */
 export interface ConfigView extends ConfigFacts {
   readonly condition: ConfigCondition;
@@ -148,6 +165,7 @@ export interface View {
   readonly boot: BootPhase;
   /** `--module-queues`. */
   readonly moduleQueues: ModuleQueues;
+  readonly invalidConfig: InvalidConfig;
   readonly config: ConfigView;
   readonly reload: ReloadRecord;
   readonly tree: Tree;
@@ -194,6 +212,7 @@ export const NO_FILES: ReadonlySet<string> = new Set();
 export const BLANK: OperatorState = {
   boot: "loading",
   moduleQueues: "main",
+  invalidConfig: "stop",
   config: {
     condition: "ok",
     problems: [],

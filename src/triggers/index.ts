@@ -1,3 +1,4 @@
+export { AcceptedConfig } from "./config/accepted-config.ts";
 export { FollowedConfig } from "./config/followed-config.ts";
 export { FollowedReleases } from "./releases/followed-releases.ts";
 export { Healing } from "./releases/healing.ts";

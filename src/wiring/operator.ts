@@ -8,7 +8,7 @@ import { Scratch, endChildren, startOnlyWhile, startsAsMeant, useTempDir } from 
 import type { Settings } from "../settings.ts";
 import { ProblemError, type Problem } from "../model/index.ts";
 import { tellTree } from "../modules/index.ts";
-import type { State } from "../state/index.ts";
+import { explainInvalid, type State } from "../state/index.ts";
 import { checkSchemas, loadHooks, type Ports } from "../tasks/index.ts";
 import type { FollowedConfig } from "../triggers/index.ts";
 import { makeBase, type Base } from "./base.ts";
@@ -178,7 +178,10 @@ async function warmUp(base: Base, ports: Ports): Promise<void> {
   for (const module of tree.modules) await loadHooks(ports, module.hookFiles, module.name);
 }
 
-/** Reads the ConfigMap; invalid content is refused, a missing one is made at a first start only. */
+/**
+ * Reads the ConfigMap; a missing one is made at a first start only. An invalid one is refused, unless content is kept
+ * that was accepted before.
+ */
 async function loadConfig(state: State, config: FollowedConfig, ports: Ports): Promise<void> {
   await config.moveOverlay();
   const found = await config.refresh();
@@ -187,7 +190,9 @@ async function loadConfig(state: State, config: FollowedConfig, ports: Ports): P
     return;
   }
   if (!found) await config.createEmpty();
-  if (state.view.config.condition === "invalid") refuse(state.view.config.problems);
+  if (state.view.config.condition !== "invalid" || (await config.useAccepted())) return;
+  const file = `ConfigMap ${config.name}`;
+  refuse([...state.view.config.problems, { file, message: explainInvalid(state.view) }]);
 }
 
 function refuse(problems: readonly Problem[]): void {

@@ -28,6 +28,7 @@ import { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
 import { taskQueues, type Ports } from "../tasks/index.ts";
 import {
+  AcceptedConfig,
   FollowedConfig,
   FollowedReleases,
   Requests,
@@ -73,7 +74,8 @@ export class Rooms {
     failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
     this.#hookMetrics = new HookMetrics(prefix, (owner) => hasHook(this.state, owner));
     this.state = new State({ ...settings, clock, secrets });
-    this.state.record({ moduleQueues: settings.moduleQueues });
+    const { moduleQueues, invalidConfig } = settings;
+    this.state.record({ moduleQueues, invalidConfig });
     this.#memory = idleMemory(clock);
     scope.own(new RequiredObjects({ ...base, state: this.state }));
     this.leadership = new Leadership({ ...base, biteMs, onLost });
@@ -156,11 +158,14 @@ export class Rooms {
   }
 
   #makeConfig(): FollowedConfig {
+    const { configMap: name, invalidConfig } = this.#base.settings;
+    const accepted = invalidConfig === "last-good" ? new AcceptedConfig({ ...this.#base, name }) : undefined;
     return this.#scope.own(
       new FollowedConfig({
         ...this.#base,
         state: this.state,
-        name: this.#base.settings.configMap,
+        name,
+        accepted: accepted && this.#scope.own(accepted),
         onTrouble: configTeller(this.#told),
       }),
     );

@@ -59,6 +59,7 @@ describe.skipIf(without)("rendering (needs helm 3 and 4 from `npm run setup`)", 
   test.each<[string, JsonObject, RegExp]>([
     ["an unknown key", { image: { pulPolicy: "Always" } }, /pulPolicy/],
     ["a word that is no choice", { operator: { purge: "some" } }, /purge/],
+    ["a start that is none", { operator: { invalidConfig: "ignore" } }, /invalidConfig/],
     ["a mode of queues that is none", { operator: { moduleQueues: "some" } }, /moduleQueues/],
     ["no duration", { operator: { shutdownTimeout: "30" } }, /shutdownTimeout/],
     ["a collector without a scheme", { operator: { otlp: { endpoint: "collector:4318" } } }, /endpoint/],

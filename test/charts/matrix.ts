@@ -97,6 +97,7 @@ export const MATRIX: Readonly<Record<string, JsonObject>> = {
       logType: "text",
       helmTimeout: "5m",
       helmHistoryMax: 3,
+      invalidConfig: "stop",
       moduleQueues: "own",
       drift: "repair",
       ready: "applied",

@@ -32,6 +32,17 @@ it.each([
   expect(out.complained).toMatch(told);
 });
 
+it.each([
+  ["plan", "refuses:\n  - the ConfigMap is invalid\n", 1],
+  ["plan -o json", '{"refuses":["the ConfigMap is invalid"]}\n', 1],
+  ["plan -o json", '{"install":{"refuses":"there is no release"}}\n', 0],
+])("ends as a start would: %s, %s", async (text, plan, code) => {
+  const { setting } = await answeringSocket(() => plan);
+  const world = { env: {}, print: () => {}, complain: () => {}, isTerminal: false, columns: 80 };
+  const line = lineOf([...text.split(" "), setting]);
+  expect(await askForPlan(line, { ...world, ask: () => Promise.resolve(false) })).toBe(code);
+});
+
 describe("which call a sub-command makes", () => {
   it.each([
     ["queue list", "/queue/list.text"],

@@ -26,8 +26,8 @@ async function world(data: Readonly<Record<string, string>> | undefined) {
     await kubectl(["create", ...name]);
     await edit(data);
   }
-  const start = () =>
-    startOperator({ namespace, modulesDir: lab.modulesDir, globalHooksDir: lab.globalHooksDir });
+  const start = (args: readonly string[] = []) =>
+    startOperator({ namespace, modulesDir: lab.modulesDir, globalHooksDir: lab.globalHooksDir, args });
   const stalled = () =>
     kubectl(["wait", "--for=condition=Stalled", "aop/addon-operator", "-n", namespace, "--timeout=20s"]);
   const read = (...flags: string[]) =>
@@ -56,6 +56,41 @@ test("invalid values at start: every error is told, none of the values; Stalled 
   expect(operator.log()).not.toMatch(/large|x1/);
   expect(lab.runs("never")).toEqual([]);
   await stalled();
+});
+
+test("an invalid ConfigMap at a start with last-good: what was accepted last is in force, and a person is told", async () => {
+  const { start, stalled, edit, namespace, lab } = await world({ app: "size: 1\npassword: hunter2" });
+  lab.hook("modules/010-app/hooks/values.sh", { configVersion: "v1", onStartup: 1 }, 'cat "$VALUES_PATH"');
+  const lastGood = ["--invalid-config=last-good"];
+  const first = await start(lastGood);
+  await first.waitReady();
+  const secret = ["get", "secret", "addon-operator-addon-operator-accepted", "-n", namespace];
+  await eventually(() => cluster().kubectl(secret), "the content is kept");
+  expect(await first.stop()).toMatchObject({ code: 0 });
+  await edit({ app: "size: large\npassword: hunter2" });
+  const refused = await start();
+  expect(await refused.exit).toMatchObject({ code: 1 });
+  expect(refused.log()).toContain("does not start with an invalid ConfigMap (--invalid-config=stop)");
+  const second = await start(lastGood);
+  await second.waitReady();
+  await stalled();
+  const path = '{.status.conditions[?(@.type=="Stalled")].message}';
+  const message = () =>
+    cluster().kubectl(["get", "aop/addon-operator", "-n", namespace, "-o", `jsonpath=${path}`]);
+  const inForce = /app\/size.*what was accepted last stays in force until then, also over restarts$/;
+  await eventually(async () => inForce.test(await message()), "the message says what is in force");
+  expect((await second.cli(["module", "values", "app"])).stdout).toContain("size: 1");
+  expect(second.log()).not.toMatch(/hunter2/);
+  await edit({ app: "size: 2" });
+  await cluster().kubectl([
+    "wait",
+    "--for=condition=Ready",
+    "aop/addon-operator",
+    "-n",
+    namespace,
+    "--timeout=20s",
+  ]);
+  expect((await second.cli(["module", "values", "app"])).stdout).toContain("size: 2");
 });
 
 test("sections of modules that are off only warn, until they are switched on", async () => {

@@ -121,13 +121,25 @@ describe("AddonOperator", () => {
     expect(isAtRest ? conformance(object) : []).toEqual([]);
   });
 
-  it.each(["missing", "invalid"] as const)("says what is wrong with a ConfigMap that is %s", (condition) => {
-    const view = viewOf([good]);
-    const { status } = projectOperator(
-      { ...view, ...config(condition)(view) },
-      { now: T0, before: new Map() },
-    );
-    expect(status.conditions[0]?.message).toBe(`ConfigMap c: is ${condition}`);
+  it.each([
+    ["missing", { invalidConfig: "stop" }, true, ""],
+    [
+      "invalid",
+      { invalidConfig: "stop" },
+      true,
+      /stays in force until then, but not over a restart: .*=stop\)$/,
+    ],
+    ["invalid", { invalidConfig: "last-good" }, true, /stays in force until then, also over restarts$/],
+    ["invalid", { invalidConfig: "stop" }, false, /does not start with an invalid ConfigMap .*=stop\)$/],
+    ["invalid", { invalidConfig: "last-good" }, false, /does not start: no content .*=last-good\)$/],
+  ] as const)("says of a ConfigMap that is %s what is wrong and in force: %o, %s", (...row) => {
+    const [condition, change, isInForce, consequence] = row;
+    const view = viewOf([good], change);
+    const seen = config(condition)({ ...view, config: { ...view.config, isInForce } });
+    const { status } = projectOperator({ ...view, ...seen }, { now: T0, before: new Map() });
+    const message = status.conditions[0]?.message ?? "";
+    expect(message).toMatch(new RegExp(`^ConfigMap c: is ${condition}(; |$)`));
+    expect(message).toMatch(consequence);
   });
 
   it("tells what stands in the way of global hooks beside any state, and changes none", () => {

@@ -108,6 +108,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
   return {
     boot: "running",
     moduleQueues: "main",
+    invalidConfig: "stop",
     config: {
       condition: "ok",
       problems: [],

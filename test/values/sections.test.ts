@@ -214,7 +214,7 @@ describe("what is told of sections that break their schema", () => {
   it("of a module that is on, and of globals: the key and the remedy", () => {
     const store = storeOf([on, off], `${SCHEMA}  g: {}\n`);
     const bad = { web: "{ size: big }", db: "{ size: big }", global: "{ size: big }" };
-    const remedy = "mend this key; the last good content stays in force until then";
+    const remedy = "mend this key";
     const found = checkConfig(store, candidate(store, bad));
     expect(found.map(({ key }) => key)).toEqual(["global/size", "web/size"]);
     expect(found[0]).toMatchObject({ file: "ConfigMap addon-operator", remedy });

@@ -1,7 +1,8 @@
 /** Commands that ask a running operator: the answer is printed, in colours on a terminal, and again and again where that is asked for. */
 
 import { UsageError } from "../../config.ts";
-import { sleep, systemClock, visible } from "../../lib/index.ts";
+import { parseYaml, sleep, systemClock, visible } from "../../lib/index.ts";
+import { isJsonObject } from "../../model/index.ts";
 import { VERSION } from "../../version.ts";
 import { NoOperatorError, type Call, type Line, type World } from "../table/row.ts";
 import { operatorOf, type Answer } from "./socket.ts";
@@ -80,17 +81,26 @@ function inColour(text: string, world: World): string {
 /** `plan` does the work itself where no operator runs; one that runs plans by its own settings, which is told. */
 export async function askForPlan(line: Line, world: World): Promise<number> {
   try {
-    const code = await askOperator(line, world);
+    const plan = await askerOf(line, world)();
+    if (plan === undefined) return REFUSED;
+    world.print(world.isTerminal ? visible(plan) : plan);
     const { modulesDir, globalHooksDir, namespace } = line.settings({}).settings;
     if ([modulesDir, globalHooksDir, namespace].some((each) => each !== undefined)) world.complain(ITS_OWN);
-    return code;
+    return codeOf(plan);
   } catch (error) {
     if (!(error instanceof NoOperatorError)) throw error;
     const { planAlone } = await import("../../wiring/base.ts");
     const isJson = callIn(line).path.endsWith(".json");
-    world.print(await planAlone(line.settings(world.env).settings, world.env, isJson ? "json" : "yaml"));
-    return 0;
+    const plan = await planAlone(line.settings(world.env).settings, world.env, isJson ? "json" : "yaml");
+    world.print(plan);
+    return codeOf(plan);
   }
+}
+
+/** 1 where a start would be refused: then a plan, YAML or JSON, says nothing else. */
+function codeOf(plan: string): number {
+  const { value } = parseYaml(plan, "plan");
+  return isJsonObject(value) && value["refuses"] !== undefined ? REFUSED : 0;
 }
 
 /** Cursor home, clear the rest of the screen. */

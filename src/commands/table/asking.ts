@@ -189,7 +189,7 @@ export const ASKING: readonly Row[] = [
     {
       words: "plan",
       help: "what a start would install, upgrade, delete and purge",
-      more: "Where no operator runs it is found out from files and cluster, with the same settings.",
+      more: "Where no operator runs it is found out from files and cluster, with the same settings. Ends with 1 where a start would be refused.",
       example: "plan -o json",
       call: at("/plan"),
     },

@@ -3,7 +3,7 @@
 import { shownDigest, usual } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { explainBrake, heldBy, type ReloadHold } from "../../plan/index.ts";
-import { annotationToken } from "../../state/index.ts";
+import { annotationToken, explainInvalid } from "../../state/index.ts";
 import { MAINTENANCE } from "../../values/index.ts";
 import type { ModuleView, ReloadPhase, View } from "../../state/index.ts";
 import { STALLED, defined, line, timestamp } from "../models/kinds.ts";
@@ -110,10 +110,14 @@ function judgeAll(view: View, now: number): Verdicts {
   );
 }
 
-function judgeConfig({ config: { condition, problems } }: View): OperatorVerdict | undefined {
+function judgeConfig(view: View): OperatorVerdict | undefined {
+  const { condition, problems } = view.config;
   if (condition === "ok") return undefined;
-  const reason = condition === "missing" ? "ConfigMapMissing" : "ConfigMapInvalid";
-  return { state: "Invalid", reason, message: problems.map(describeProblem).join("; ") };
+  const told = problems.map(describeProblem);
+  if (condition === "missing")
+    return { state: "Invalid", reason: "ConfigMapMissing", message: told.join("; ") };
+  const message = [...told, explainInvalid(view)].join("; ");
+  return { state: "Invalid", reason: "ConfigMapInvalid", message };
 }
 
 const BOOT_MESSAGE: Readonly<Record<View["boot"], string>> = {

@@ -3,11 +3,12 @@
 import { ownerOf } from "../../helm/index.ts";
 import { isAlreadyExists, isForbidden, type Subscription } from "../../kube/index.ts";
 import { oneLine, type Clock, type Timer } from "../../lib/index.ts";
-import { describeOverlay, describeProblem } from "../../model/index.ts";
-import { configIsMissing } from "../../state/index.ts";
+import { describeOverlay, describeProblem, type Problem } from "../../model/index.ts";
+import { configIsMissing, explainInvalid } from "../../state/index.ts";
 import type { State } from "../../state/index.ts";
 import { happened } from "../../trace/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
+import type { AcceptedConfig } from "./accepted-config.ts";
 import { ConfigObjects, type ConfigLocation, type ConfigObject } from "./config-objects.ts";
 import { ConfigWriter } from "./config-writer.ts";
 import { moveOverlay, OverlayRestorer } from "./overlay.ts";
@@ -17,6 +18,8 @@ interface FollowedConfigOptions extends ConfigLocation {
   readonly state: State;
   readonly clock: Clock;
   readonly name: string;
+  /** Where content that was accepted is kept over restarts: it is read, and by the operator that leads written. */
+  readonly accepted?: (Pick<AcceptedConfig, "read"> & Partial<Pick<AcceptedConfig, "keep">>) | undefined;
   /** Called when new content was refused, or the ConfigMap is gone. */
   readonly onTrouble: (reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string) => void;
 }
@@ -69,6 +72,24 @@ export class FollowedConfig {
       this.#take();
       return this.#objects.latest(name) !== undefined;
     });
+  }
+
+  /**
+   * Takes the content into force that was accepted last; the ConfigMap is still reported as invalid. False where none is
+   * kept, or none that is valid now. Throws as `AcceptedConfig.read`.
+   */
+  async useAccepted(): Promise<boolean> {
+    const { state, name, overlay, accepted, logger } = this.#options;
+    const kept = await accepted?.read();
+    if (kept === undefined) return false;
+    const over = overlay && { file: describeOverlay(overlay), data: kept.overlay };
+    if (!state.takeAccepted({ name, data: kept.data, overlay: over })) return false;
+    logger.warn("The ConfigMap is invalid; starting with the content that was accepted last");
+    return true;
+  }
+
+  get name(): string {
+    return this.#options.name;
   }
 
   /** The release that made the ConfigMap: the operator's own. */
@@ -233,14 +254,27 @@ class ConfigJudge {
       return;
     }
     this.#isOwed = true;
-    const { state, name, overlay, onTrouble } = this.#options;
+    const { state, name, overlay } = this.#options;
     const over = overlay && { file: describeOverlay(overlay), data: overlayObject?.data };
     const { resourceVersion } = object.metadata;
     const before = state.view.config;
     const news = state.takeConfig({ name, data: object.data, overlay: over }, resourceVersion);
-    if (news.problems.length === 0) return this.#tell(news);
+    if (news.problems.length === 0) {
+      this.#keep(object.data, overlayObject?.data);
+      return this.#tell(news);
+    }
     const isKnown = before.condition === "invalid" && before.resourceVersion === resourceVersion;
-    if (!isKnown) onTrouble("ConfigMapInvalid", news.problems.map(describeProblem).join("; "));
+    if (!isKnown) this.#refused(news.problems);
+  }
+
+  #keep(data: ConfigObject["data"] = {}, overlay: ConfigObject["data"]): void {
+    this.#options.accepted?.keep?.({ data, overlay });
+  }
+
+  #refused(problems: readonly Problem[]): void {
+    const { state, onTrouble } = this.#options;
+    const told = [...problems.map(describeProblem), explainInvalid(state.view)];
+    onTrouble("ConfigMapInvalid", told.join("; "));
   }
 
   /** There is no ConfigMap at a start, and there should be one: releases of this operator exist. */

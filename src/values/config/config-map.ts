@@ -247,7 +247,7 @@ export function judgeConfig(values: ValuesView, { name, data, overlay: over }: R
 export function checkConfig(values: ValuesView, candidate: Candidate): Problem[] {
   const problems = [...candidate.config.problems, ...(candidate.overlay?.problems ?? [])];
   if (problems.length > 0) return problems;
-  const remedy = "mend this key; the last good content stays in force until then";
+  const remedy = "mend this key";
   const keys = keysOf(values, candidate, true);
   return [GLOBAL, ...keys].flatMap((key) => checkSection(values, key, { ...candidate, remedy }));
 }
