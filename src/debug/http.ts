@@ -5,12 +5,13 @@ import type { Exposition } from "../metrics/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { View } from "../state/index.ts";
-import { isOfPage, type Page } from "../ui/index.ts";
+import { isOfPage, isPageFile, refusal, type Page } from "../ui/index.ts";
+import { fromLeader, type LeaderSources } from "./from-leader.ts";
 import { dumpQueues, queueText } from "./queue-dump.ts";
 import { serve, type Limits, type Listening, type WebAnswer, type WebRequest } from "./web.ts";
 
 /** What the public port shows. None of it shows values or changes anything. */
-export interface PublicSources {
+export interface PublicSources extends LeaderSources {
   readonly clock: Clock;
   readonly view: () => View;
   readonly queues: () => readonly QueueView<Task>[];
@@ -45,6 +46,9 @@ const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
   ["/queue", queue],
 ]);
 
+/** What only the operator knows that works. */
+const OF_LEADER = new Set(["/status/converge", "/queue"]);
+
 /** Serves the public port. Throws ProblemError when the address cannot be used. */
 export function servePublic(
   { address, port, limits = {} }: { address: string; port: number; limits?: Partial<Limits> },
@@ -58,7 +62,11 @@ export function servePublic(
       failed: sources.failed,
       async answer(request) {
         const { path } = request;
-        if (sources.page !== undefined && isOfPage(path)) return sources.page.answerGuarded(request);
+        const isPage = sources.page !== undefined && isOfPage(path);
+        const isOwn = isPage ? isPageFile(path) || refusal(request) !== undefined : !OF_LEADER.has(path);
+        const passedOn = isOwn ? undefined : await fromLeader(sources, request);
+        if (passedOn !== undefined) return passedOn;
+        if (isPage) return sources.page.answerGuarded(request);
         const route = ROUTES.get(path);
         return route === undefined ? { status: 404, body: "not found\n" } : route(sources, request);
       },

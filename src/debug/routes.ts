@@ -18,14 +18,13 @@ import { happened, type RunRing } from "../trace/index.ts";
 import type { Page } from "../ui/index.ts";
 import { withMeant } from "../values/index.ts";
 import { bundleOf } from "./bundle.ts";
+import type { LeaderSources } from "./from-leader.ts";
 import { dumpQueues, type QueueDump } from "./queue-dump.ts";
 import type { TemporaryLevel } from "./server.ts";
 
 /** What the debug views read. */
-export interface Sources {
+export interface Sources extends LeaderSources {
   readonly version: string;
-  /** Who leads, where this operator waits for the lease. */
-  readonly leader?: () => string | undefined;
   readonly clock: Clock;
   readonly state: State;
   readonly queues: () => readonly QueueView<Task>[];

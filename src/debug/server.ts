@@ -2,11 +2,12 @@
 
 import { oneLine, toYaml, type Logger, type LogLevel } from "../lib/index.ts";
 import type { Json } from "../model/index.ts";
-import { isOfPage, type PageAnswer } from "../ui/index.ts";
+import { isOfPage, isPageFile, type PageAnswer } from "../ui/index.ts";
+import { fromLeader } from "./from-leader.ts";
 import { queueText } from "./queue-dump.ts";
 import { answer, type Answer, type Answers, type Sources } from "./routes.ts";
 import { SocketFile } from "./socket-file.ts";
-import { serve, type Limits, type WebAnswer, type WebRequest } from "./web.ts";
+import { serve, type Limits, type StreamAnswer, type WebAnswer, type WebRequest } from "./web.ts";
 
 const FORMATS = ["text", "yaml", "json"];
 /** Rendering a chart may take this long. */
@@ -55,9 +56,15 @@ export function serveSocket(
   );
 }
 
-async function respond(answers: Answers, request: WebRequest): Promise<WebAnswer | PageAnswer> {
+async function respond(
+  answers: Answers,
+  request: WebRequest,
+): Promise<WebAnswer | StreamAnswer | PageAnswer> {
   const { method, path, query, body } = request;
-  if (answers.page !== undefined && isOfPage(path) && method !== "POST") return answers.page.answer(request);
+  if (answers.page !== undefined && isOfPage(path) && method !== "POST")
+    return (
+      (isPageFile(path) ? undefined : await fromLeader(answers, request)) ?? answers.page.answer(request)
+    );
   const { words, format } = split(path);
   if (words === undefined) return { status: 400, body: "the path has a % that stands for nothing\n" };
   try {

@@ -3,6 +3,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { ListenOptions } from "node:net";
 
+import { FOLLOWER_HEADER } from "../kube/index.ts";
+
 /** A listening server. */
 export interface Listening {
   readonly port: number;
@@ -22,6 +24,8 @@ export interface WebRequest {
   readonly accept?: string | undefined;
   /** `Sec-Fetch-Site`. */
   readonly site: string | undefined;
+  /** Set where a follower asks. */
+  readonly follower?: string | undefined;
 }
 
 export interface WebAnswer {
@@ -32,7 +36,7 @@ export interface WebAnswer {
 }
 
 /** An answer that goes on until either side ends it. */
-interface StreamAnswer {
+export interface StreamAnswer {
   /** 200 where there is none. */
   readonly status?: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -162,9 +166,13 @@ function parse(
   // A request through a proxy has a host in its path.
   const parsed = URL.parse(url.startsWith("/") ? `http://operator${url}` : url);
   if (parsed === null) return { status: 400, body: "that is no path\n" };
-  const { host, origin, accept, "sec-fetch-site": site } = headers;
-  const whence = { host, origin, accept, site: Array.isArray(site) ? site.join() : site };
+  const { host, origin, accept, "sec-fetch-site": site, [FOLLOWER_HEADER]: follower } = headers;
+  const whence = { host, origin, accept, site: single(site), follower: single(follower) };
   return { method, path: parsed.pathname, query: parsed.searchParams, ...whence };
+}
+
+function single(header: string | string[] | undefined): string | undefined {
+  return Array.isArray(header) ? header.join() : header;
 }
 
 class TooLargeError extends Error {}

@@ -26,6 +26,7 @@ export {
   isNotFound,
   retryConflicts,
 } from "./api-errors.ts";
+export { FOLLOWER_HEADER, type LeaderAnswer } from "./leader/ask-leader.ts";
 export { Leadership } from "./leader/leadership.ts";
 export { formatIdentity, ownIdentity, type Identity } from "./leader/lease-object.ts";
 export * from "./leader/lease.ts";

@@ -1,1 +1,10 @@
-export { refusal, Page, isOfPage, type Whence, type PageAnswer, type PageSources } from "./page.ts";
+export {
+  HEADERS,
+  refusal,
+  Page,
+  isOfPage,
+  isPageFile,
+  type Whence,
+  type PageAnswer,
+  type PageSources,
+} from "./page.ts";

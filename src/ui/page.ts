@@ -52,7 +52,7 @@ export type PageAnswer =
   | { readonly stream: (outlet: Outlet) => void; readonly headers: Readonly<Record<string, string>> };
 
 /** Nothing but what is served here runs, is asked or is shown; no other site has a part in it. */
-const HEADERS = {
+export const HEADERS = {
   "content-security-policy": [
     "default-src 'none'",
     "script-src 'self'",
@@ -74,6 +74,11 @@ const HEADERS = {
 /** Whether a path is one of the page. */
 export function isOfPage(path: string): boolean {
   return path === "/ui" || path.startsWith("/ui/");
+}
+
+/** Whether a path is one of the page's own files, which tell nothing of the operator. */
+export function isPageFile(path: string): boolean {
+  return path === "/ui" || FILES.has(path);
 }
 
 /** The page of an operator. */

@@ -5,7 +5,7 @@ import type { KubeBindings } from "../bindings/index.ts";
 import { QueueFile, dumpQueues, queueText, servePublic, serveSocketAt } from "../debug/index.ts";
 import type { Sources } from "../debug/index.ts";
 import type { HelmInput, Releases } from "../helm/index.ts";
-import { ownIdentity } from "../kube/index.ts";
+import { ownIdentity, type Leadership } from "../kube/index.ts";
 import { sleep, type Scope } from "../lib/index.ts";
 import { measure, type HookMetrics, type Metrics } from "../metrics/index.ts";
 import type { Json, JsonObject, Module, Task } from "../model/index.ts";
@@ -35,6 +35,7 @@ export interface AdapterParts {
   readonly mirrored: () => Promise<{ status: number; text: string } | undefined>;
   /** Who leads, while this operator waits for the lease. */
   readonly leader: () => string | undefined;
+  readonly askLeader: Leadership["ask"];
   readonly scope: Scope;
 }
 
@@ -96,6 +97,8 @@ export class Adapters {
         metrics: (exposition) => metrics.bytes(exposition),
         hookMetrics: () => Promise.resolve(hookMetrics.text()),
         mirrored: this.#parts.mirrored,
+        leader: this.#parts.leader,
+        askLeader: this.#parts.askLeader,
         page: settings.ui ? this.#page : undefined,
         failed: (error) => this.#base.failures.report("http", error),
       },
@@ -189,6 +192,7 @@ export class Adapters {
     return {
       version: VERSION,
       leader: this.#parts.leader,
+      askLeader: this.#parts.askLeader,
       clock,
       secrets,
       state,

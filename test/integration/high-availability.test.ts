@@ -258,6 +258,9 @@ test("a follower is warm, and as ready as its leader", { timeout: 90_000 }, asyn
 
   await eventually(async () => (await b.http("/readyz")).body === "The leader is not ready\n", "not ready");
   expect((await b.http("/readyz")).status).toBe(500);
+  // What a follower knows of queues is nothing; it asks the leader.
+  const body: unknown = expect.stringContaining("work");
+  expect(await b.http("/queue")).toMatchObject({ status: 200, body });
   scene.lab.file("mended", "");
   await a.waitReady();
   await b.waitReady();

@@ -1,7 +1,6 @@
 /** Leadership: one operator at a time works on a ConfigMap; the others wait, and answer as it does. */
 
 import { lookup } from "node:dns/promises";
-import { request } from "node:http";
 import { isIPv4, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
 
@@ -10,6 +9,7 @@ import { startOnlyWhile, watchdog } from "../../process/index.ts";
 import type { KubeAccess, KubeClient } from "../client/client.ts";
 import { get, mergePatch } from "../client/request.ts";
 import { LEASES, type LeaseObject } from "../resources.ts";
+import { askLeader, type Address, type LeaderAnswer } from "./ask-leader.ts";
 import { ownIdentity } from "./lease-object.ts";
 import { Lease } from "./lease.ts";
 
@@ -125,6 +125,17 @@ export class Leadership {
     return this.#waits ? this.#leader() : { status: 500, text: "Modules are being read\n" };
   }
 
+  /**
+   * What the leader answers at a path of its HTTP port. Rejects where it cannot be asked: without `--ha` nobody knows where
+   * it listens.
+   */
+  async ask(path: string): Promise<LeaderAnswer> {
+    const { client, clock, namespace } = this.#options;
+    const { address } = await leaderOf({ client, namespace }, this.#name);
+    if (address === undefined) throw new Error(`Lease ${this.#name} has no address of it`);
+    return askLeader(address, path, clock);
+  }
+
   async #tellAddress(port: number): Promise<void> {
     const { namespace, settings, logger } = this.#options;
     try {
@@ -184,7 +195,7 @@ async function ask(options: MirrorOptions, lease: string): Promise<Readiness> {
     : { status: 500, text: "The leader is not ready\n" };
 }
 
-async function leaderOf({ client, namespace }: MirrorOptions, name: string) {
+async function leaderOf({ client, namespace }: Pick<MirrorOptions, "client" | "namespace">, name: string) {
   const target = { resource: LEASES, namespace, name };
   const { metadata, spec } = await get<LeaseObject>(client, target, { timeoutMs: LIMIT_MS });
   return {
@@ -200,22 +211,10 @@ export function isOtherRevision(own: string, other: string): boolean {
 }
 
 /** The status alone: the body is not read. */
-function statusOf({ ip, port }: Address, clock: Clock): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const sent = request({ host: ip, port, path: "/readyz", agent: false }, (answer) => {
-      resolve(answer.statusCode ?? 0);
-      sent.destroy();
-    });
-    const limit = clock.setTimer(LIMIT_MS, () => void sent.destroy(new Error("no answer in time")));
-    sent.on("error", reject).on("close", () => limit.cancel());
-    sent.end();
-  });
-}
-
-/** Where a leader listens. */
-interface Address {
-  readonly ip: string;
-  readonly port: number;
+async function statusOf(address: Address, clock: Clock): Promise<number> {
+  const { status, body } = await askLeader(address, "/readyz", clock);
+  body.destroy();
+  return status;
 }
 
 /** An address that others can reach: the listen address, or the first one of this machine, IPv4 before IPv6. */

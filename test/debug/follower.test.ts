@@ -1,0 +1,112 @@
+import { request } from "node:http";
+import { afterEach, expect, test } from "vitest";
+
+import { servePublic } from "../../src/debug/index.ts";
+import type { Listening } from "../../src/debug/index.ts";
+import { askLeader } from "../../src/kube/leader/ask-leader.ts";
+import { KnownSecrets, systemClock } from "../../src/lib/index.ts";
+import { Page } from "../../src/ui/index.ts";
+import { viewOf } from "../status/views.ts";
+
+// docs/RUNNING.md, "Two replicas": what a follower answers.
+
+const servers: Listening[] = [];
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.close();
+});
+
+type Sources = Parameters<typeof servePublic>[1];
+
+const pageOf = (name: string): Page =>
+  new Page({
+    clock: systemClock,
+    secrets: new KnownSecrets(),
+    about: { version: "1.0.0", name, namespace: "ops" },
+    moment: () => ({ view: viewOf([]), queues: [] }),
+    statusValues: "redacted",
+    statusOf: () => undefined,
+    originsOf: () => ({}),
+    runs: { view: () => undefined, views: () => ({ cursor: 0, runs: [] }) },
+    diff: () => Promise.resolve(""),
+  });
+
+async function operator(queue: string, more: Partial<Sources> = {}): Promise<Listening> {
+  const tasks = { name: queue, length: 0, tasks: [] };
+  const server = await servePublic(
+    { address: "127.0.0.1", port: 0 },
+    {
+      clock: systemClock,
+      secrets: new KnownSecrets(),
+      view: () => viewOf([]),
+      queues: () => [tasks],
+      metrics: () => Promise.resolve(`${queue} 1\n`),
+      hookMetrics: () => Promise.resolve(""),
+      page: pageOf(queue),
+      failed: () => {},
+      ...more,
+    },
+  );
+  servers.push(server);
+  return server;
+}
+
+const followerOf = (port: number): Promise<Listening> =>
+  operator("follower", {
+    leader: () => "op-a",
+    askLeader: (path) => askLeader({ ip: "127.0.0.1", port }, path, systemClock),
+  });
+
+async function get(
+  { port }: Listening,
+  path: string,
+  headers = {},
+): Promise<{ status: number; text: string }> {
+  const answer = await fetch(`http://127.0.0.1:${port}${path}`, { headers });
+  return { status: answer.status, text: await answer.text() };
+}
+
+test("what only the leader knows comes from the leader", async () => {
+  const leader = await operator("leader");
+  const follower = await followerOf(leader.port);
+  expect((await get(follower, "/queue?output=json")).text).toContain('"leader"');
+  expect((await get(follower, "/status/converge")).status).toBe(200);
+  expect(await get(follower, "/ui/runs")).toEqual(await get(leader, "/ui/runs"));
+  expect((await get(follower, "/metrics")).text).toBe("follower 1\n");
+  expect((await get(follower, "/healthz")).status).toBe(200);
+});
+
+test("the stream of the page is the leader's, and ends with who looks", async () => {
+  const leader = await operator("leader");
+  const follower = await followerOf(leader.port);
+  const first = await new Promise<string>((resolve, reject) => {
+    const asked = request({ host: "127.0.0.1", port: follower.port, path: "/ui/events" }, (answer) => {
+      expect(answer.headers["content-type"]).toBe("text/event-stream");
+      expect(answer.headers["content-security-policy"]).toContain("default-src 'none'");
+      answer.setEncoding("utf8").once("data", (text: string) => {
+        resolve(text);
+        asked.destroy();
+      });
+    });
+    asked.on("error", reject).end();
+  });
+  expect(first).toContain('"name":"leader"');
+});
+
+test("a follower that cannot ask says who leads, and asks nobody for other sites", async () => {
+  const follower = await followerOf(1);
+  expect(await get(follower, "/ui/graph")).toEqual({
+    status: 503,
+    text: "this operator is a follower: ask op-a, which leads, but cannot be asked: connect ECONNREFUSED 127.0.0.1:1\n",
+  });
+  const other = { origin: "http://elsewhere.example" };
+  expect((await get(follower, "/ui/graph", other)).status).toBe(403);
+});
+
+test("what a follower asks another follower is not passed on", async () => {
+  const last = await followerOf(1);
+  const first = await followerOf(last.port);
+  expect(await get(first, "/queue")).toEqual({
+    status: 503,
+    text: "this operator is a follower: ask op-a, which leads\n",
+  });
+});
