@@ -105,6 +105,8 @@ export class Operator {
     const key = new RedactionKey({ ...this.#base, secret: redactionSecretName(settings.configMap) });
     if (settings.ha) await Promise.all([warmUp(this.#base, ports), releases.ready(), key.read()]);
     await leadership.acquire(adapters.port, stop.signal);
+    // Of a leader that was killed on this machine while this one waited.
+    await Scratch.cleanStale(settings.tmpDir, this.#base.clock);
     // Before they are read, so that no change is missed.
     await rooms.watchFiles();
     await Promise.all([
