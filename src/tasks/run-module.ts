@@ -235,7 +235,10 @@ function foreign(run: ModuleRun, error: ForeignReleaseError): Outcome<Task> {
 function unusable(run: ModuleRun, { message, problem }: FilesUnusable): Outcome<Task> {
   const { ports, name, record } = run;
   run.break(message);
-  if (problem === undefined) return { kind: "done" };
+  if (problem === undefined) {
+    ports.logger.warn("Module run ended before helm", { module: name, reason: message });
+    return { kind: "done" };
+  }
   // Broken files were reported when they were read.
   if (problem !== record.module.problem && problem !== record.loadProblem)
     tellProblem(ports, record.module, { enabled: true, problem });

@@ -47,7 +47,7 @@ test("a module's directory is deleted while it runs, and does not come back", as
   await running.reached();
   scene.remove("modules/020-app");
   running.open();
-  await eventually(() => /Module run failed.*module=app/.test(operator.log()), "the run fails");
+  await eventually(() => /Module run ended before helm.*module=app/.test(operator.log()), "the run ends");
   await reload(scene);
   await expectPicture(scene, operator, { ...PICTURES.purge, config: PICTURES.upgrade.config });
   await expectNothingLeft(scene, operator);
@@ -62,7 +62,7 @@ test.runIf(LONG)("a module's directory is deleted while it runs, and comes back 
   await running.reached();
   empty(scene, "modules/020-app");
   running.open();
-  await eventually(() => /Module run failed.*module=app/.test(operator.log()), "the run fails");
+  await eventually(() => /Module run ended before helm.*module=app/.test(operator.log()), "the run ends");
   comeBack(scene, "modules/020-app");
   await expectPicture(scene, operator, PICTURES.upgrade);
   await expectNothingLeft(scene, operator);
