@@ -22,8 +22,8 @@ export {
   type Moment,
   type ReloadHold,
   type Waits,
-} from "./explain-wait.ts";
-export { failingOf } from "./failing-hooks.ts";
+} from "./explain/explain-wait.ts";
+export { failingOf } from "./explain/failing-hooks.ts";
 export { drawGraph, graphData, graphOf, preceding, requirementCycle } from "./graph.ts";
 export { configOvertaken, placeOf, plan, reloadOwed, restartOwed, runOwed } from "./owed.ts";
 export { mayRestore } from "./restores.ts";
@@ -38,6 +38,7 @@ export {
   requiredBy,
   type Removals,
 } from "./removals.ts";
+export { explainHeldBack, heldBack } from "./explain/held-back.ts";
 export {
   TURN_LIMIT_MS,
   heldBy,

@@ -10,7 +10,9 @@ import {
   explainBrake,
   identityOf,
   guardOf,
+  explainHeldBack,
   isWanted,
+  mayRun,
   moduleFacts,
   removalsOf,
   requiredBy,
@@ -94,7 +96,7 @@ export async function previewStart(base: Base, releases: Releases, running?: Sta
     ...groups,
     ...(Object.keys(crds).length > 0 && { crds }),
     ...orderOf(look),
-    notes: [...held, ...notesOf(look, running)],
+    notes: [...held, ...notesOf(look, running), ...heldBackIn(look, fates, running)],
   });
 }
 
@@ -196,6 +198,25 @@ function notesOf({ state, tree, configFound, releases }: Look, running: State | 
   if (running === undefined)
     notes.push("no operator runs: what hooks patch is not known, so more may be enabled or changed");
   return notes;
+}
+
+/** Modules that fail, or are going to, where the order of the runs makes others wait for them. */
+function heldBackIn(
+  { base, state }: Look,
+  fates: readonly Verdict[],
+  running: State | undefined,
+): readonly string[] {
+  const { modules } = state.view;
+  const order = [...modules.values()].filter(mayRun).map(({ name }) => name);
+  const retrying = new Set(fates.flatMap(([name, fate]) => (fate === "retrying" ? name : [])));
+  const fails = (name: string): boolean =>
+    retrying.has(name) || running?.view.modules.get(name)?.retry !== undefined;
+  const failed = order.find(fails);
+  if (failed === undefined) return [];
+  const { moduleQueues } = base.settings;
+  const behind = order.slice(order.indexOf(failed) + 1);
+  const text = explainHeldBack(failed, behind, { moduleQueues, modules });
+  return text === undefined ? [] : [text];
 }
 
 type Verdict = readonly [name: string, fate: Fate, why: string];

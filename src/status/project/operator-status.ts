@@ -2,7 +2,7 @@
 
 import { shownDigest, usual } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
-import { explainBrake, heldBy, type ReloadHold } from "../../plan/index.ts";
+import { explainBrake, heldBack, heldBy, type ReloadHold } from "../../plan/index.ts";
 import { annotationToken, explainInvalid } from "../../state/index.ts";
 import { MAINTENANCE } from "../../values/index.ts";
 import type { ModuleView, ReloadPhase, View } from "../../state/index.ts";
@@ -169,11 +169,16 @@ function sideOf(name: string, { modules }: View): "on" | "off" | "going" {
 /** Modules that fail or are worked on. */
 function atWork(view: View, verdicts: Verdicts): OperatorVerdict | undefined {
   const failing = Object.groupBy(inState(verdicts, "Retrying"), (name) => sideOf(name, view));
-  if (failing.on !== undefined) return about("Retrying", failing.on, verdicts);
+  if (failing.on !== undefined) return withHeldBack(about("Retrying", failing.on, verdicts), view);
   if (failing.off !== undefined) return about("Removing", failing.off, verdicts);
   const busy = [...verdicts].filter(([, verdict]) => isBusy(verdict) && !isBlocked(verdict));
   const names = [...busy.map(([name]) => name), ...(failing.going ?? [])];
   return names.length === 0 ? undefined : about("Running", names, verdicts);
+}
+
+function withHeldBack(judged: OperatorVerdict, view: View): OperatorVerdict {
+  const held = heldBack(view);
+  return held === undefined ? judged : { ...judged, message: `${judged.message}; ${held}` };
 }
 
 /** Nothing is under way. */

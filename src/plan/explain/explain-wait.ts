@@ -1,13 +1,19 @@
 /** Explains in words why a module does not run now. */
 
-import { changedByOthers } from "../drift/index.ts";
-import { MAIN_QUEUE, describeProblem, moduleOf, queueOf, type Task } from "../model/index.ts";
-import type { QueueView, TaskView } from "../queue/index.ts";
-import { configIsMissing, missingObjects, type LastRun, type ModuleView, type View } from "../state/index.ts";
+import { changedByOthers } from "../../drift/index.ts";
+import { MAIN_QUEUE, describeProblem, moduleOf, queueOf, type Task } from "../../model/index.ts";
+import type { QueueView, TaskView } from "../../queue/index.ts";
+import {
+  configIsMissing,
+  missingObjects,
+  type LastRun,
+  type ModuleView,
+  type View,
+} from "../../state/index.ts";
 import { describeFailingHook, failingHooks, failingOf } from "./failing-hooks.ts";
-import { keptFor } from "./removals.ts";
+import { keptFor } from "../removals.ts";
 import { inWords, times, utc } from "./task-words.ts";
-import { type Requirement, type Wait, heldBy, lostBy, toldRequirements, turnsBefore } from "./turns.ts";
+import { type Requirement, type Wait, heldBy, lostBy, toldRequirements, turnsBefore } from "../turns.ts";
 
 /** What explanations are made from: the state and the queues at one moment. */
 export interface Moment {

@@ -1,7 +1,7 @@
 /** Hooks that fail and are tried again in their queues, since when, and what waits behind them. */
 
-import type { HookTask, Task } from "../model/index.ts";
-import type { QueueView, TaskView } from "../queue/index.ts";
+import type { HookTask, Task } from "../../model/index.ts";
+import type { QueueView, TaskView } from "../../queue/index.ts";
 import { inWords, utc } from "./task-words.ts";
 
 /** A hook that fails for an event, a schedule, or its Synchronization in a named queue. */

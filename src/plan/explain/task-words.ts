@@ -1,6 +1,6 @@
 /** Words for tasks and times in explanations. */
 
-import { describeTask, type Task } from "../model/index.ts";
+import { describeTask, type Task } from "../../model/index.ts";
 
 /** E.g. *3 times*. */
 export function times(count: number): string {
