@@ -8,6 +8,7 @@ const text = (path: string): string => readFileSync(new URL(path, root), "utf8")
 const { scripts } = JSON.parse(text("package.json")) as { scripts: Record<string, string> };
 
 interface Job {
+  readonly needs?: string;
   readonly permissions?: Record<string, string>;
   readonly steps: readonly {
     readonly uses?: string;
@@ -93,7 +94,18 @@ describe("a release", () => {
     for (const [, job] of writing)
       expect(stepsOf(job).filter((step) => /checkout|npm |build-push|setup-node/.test(step))).toEqual([]);
     expect(jobs["build"]?.permissions).toBeUndefined();
-    expect(stepsOf(jobs["build"] as Job).join("\n")).toContain("npm run check");
+    expect(stepsOf(jobs["check"] as Job).join("\n")).toContain("npm run check");
+  });
+
+  test("what is signed is built where no development dependencies ran, after they found nothing wrong", () => {
+    expect(stepsOf(jobs["build"] as Job).filter((step) => /npm |setup-node/.test(step))).toEqual([]);
+    expect([jobs["build"]?.needs, jobs["publish"]?.needs]).toEqual(["check", "build"]);
+  });
+
+  test("what is signed has the version of the tag, whatever the build says", () => {
+    const publish = JSON.stringify(jobs["publish"]);
+    expect(publish).not.toMatch(/needs\.[a-z]+\.outputs/);
+    expect(publish).toContain("VERSION=${GITHUB_REF_NAME#v}");
   });
 
   test("the build takes nothing from a cache", () => {
