@@ -105,6 +105,8 @@ export interface HelmTerms {
 export interface HealthTerms {
   /** A duration, in place of `--health-timeout`. */
   readonly timeout?: string;
+  /** False: the readiness probe of its batch hooks is not run. */
+  readonly readinessProbe?: boolean;
   /** Objects of the release that do not count: all of a kind, or one of them. */
   readonly ignore?: readonly { readonly kind: string; readonly name?: string }[];
   /** Kinds that are judged by an expression. */

@@ -164,6 +164,9 @@ function ailingOf(record: ModuleRecord): HealthVerdict | undefined {
   return health.status === "True" ? undefined : health;
 }
 
+/** For probes that need what the cluster does not have. */
+const LEAVE_OUT = "where it cannot work in this cluster, set health.readinessProbe: false in addon.yaml";
+
 function unreadyOf({ hooks, probe }: ModuleRecord): ModuleView["unready"] {
   const hook = hooks.find(({ item }) => item === "ready");
   if (hook === undefined) return undefined;
@@ -172,7 +175,7 @@ function unreadyOf({ hooks, probe }: ModuleRecord): ModuleView["unready"] {
   const { failure } = probe;
   return failure === undefined
     ? undefined
-    : { status: "False", message: `The readiness probe by ${hook.name} fails: ${failure}` };
+    : { status: "False", message: `The readiness probe by ${hook.name} fails: ${failure}; ${LEAVE_OUT}` };
 }
 
 /** What Ready of a module takes: that its release is applied, or that it is healthy, too. */

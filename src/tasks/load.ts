@@ -161,7 +161,11 @@ interface Loaded {
 /** Configures the hooks of a module and compiles its schemas; nothing is taken over yet. */
 export async function configure(ports: Ports, module: Module): Promise<Loaded> {
   const schemas = checkSchemas(ports, module.schemas);
-  const { hooks, problems } = await loadHooks(ports, module.hookFiles, module.name);
+  const loaded = await loadHooks(ports, module.hookFiles, module.name);
+  const hooks = loaded.hooks.filter(
+    ({ item }) => item !== "ready" || module.health?.readinessProbe !== false,
+  );
+  const problems = [...loaded.problems, ...secondProbe(hooks)];
   return { hooks: problems.length === 0 ? hooks : undefined, problem: schemas ?? problems[0] };
 }
 
@@ -215,7 +219,6 @@ export async function loadHooks(
     for (const warning of answer.warnings) ports.logger.warn(warning, { hook: files[place]?.name, module });
     hooks.push(...answer.hooks);
   }
-  problems.push(...secondProbe(hooks));
   return { hooks: hooks.sort((a, b) => (a.name < b.name ? -1 : 1)), problems };
 }
 

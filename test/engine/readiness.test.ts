@@ -49,7 +49,7 @@ describe("a module with a readiness probe", () => {
       "Unhealthy",
       "False",
       "ReadinessProbeFailed",
-      "The readiness probe by probe fails: exit code 1: no leader",
+      "The readiness probe by probe fails: exit code 1: no leader; where it cannot work in this cluster, set health.readinessProbe: false in addon.yaml",
     ];
     expect(stateOf(lab)).toEqual(failing);
     await lab.run(60_000);
@@ -114,6 +114,15 @@ describe("a module with a readiness probe", () => {
       key: "readiness",
       message: expect.stringMatching(/^has a readiness probe, and so has .*probe$/),
     });
+  });
+
+  it("is Ready without it where addon.yaml leaves it out", async () => {
+    const failing = one(probe(() => ({ fail: "no matches for kind" })));
+    const lab = labOf({ ...failing, health: { readinessProbe: false } });
+    await lab.start();
+    await tick(lab);
+    expect(stateOf(lab).slice(0, 2)).toEqual(["Ready", "True"]);
+    expect(lab.linesOf("hook one/probe")).toEqual([]);
   });
 
   it("is Unhealthy also where Ready means applied", async () => {

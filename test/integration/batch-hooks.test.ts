@@ -124,7 +124,8 @@ test("a module with a batch file starts, follows objects, fails, recovers, and i
     expect(await condition()).toMatchObject({
       status: "False",
       reason: "ReadinessProbeFailed",
-      message: "The readiness probe by hooks/batch-hooks:readiness:ready fails: exit code 1: no leader",
+      message:
+        "The readiness probe by hooks/batch-hooks:readiness:ready fails: exit code 1: no leader; where it cannot work in this cluster, set health.readinessProbe: false in addon.yaml",
     }),
   );
   writeFileSync(fail, "");

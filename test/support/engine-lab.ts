@@ -86,6 +86,7 @@ export interface ModuleSpec {
   readonly problem?: string;
   /** What its `addon.yaml` says. */
   readonly requires?: Module["requires"];
+  readonly health?: Module["health"];
   readonly after?: readonly string[];
   readonly onFailure?: Module["onFailure"];
   /** Of its chart. */
@@ -827,6 +828,7 @@ function moduleOf(spec: ModuleSpec): Module {
     chartDir: `/modules/${spec.name}`,
     chartVersion: spec.version ?? "1",
     requires: spec.requires,
+    health: spec.health,
     after: spec.after,
     onFailure: spec.onFailure,
     enabledScript: spec.script === undefined ? undefined : "enabled",
