@@ -82,6 +82,25 @@ describe("StatusMirror", () => {
     expect(api.writes.length).toBe(before);
   });
 
+  it("believes older versions after the server was put back to an earlier state", async () => {
+    const { api, clock, mirror, show } = world();
+    await show(moduleView("a"));
+    const written = api.module("a");
+    if (written === undefined) throw new Error("no module");
+    const { status: _, ...bare } = written;
+    const earlier = { ...bare, metadata: { ...bare.metadata, resourceVersion: "2" } };
+    const before = api.writes.length;
+    mirror.onObserved(earlier);
+    await clock.advance(5000);
+    await settle();
+    expect(api.writes.length).toBe(before);
+    mirror.onPutBack("AddonModule");
+    mirror.onObserved(earlier);
+    await clock.advance(5000);
+    await settle();
+    expect(api.writes.length).toBe(before + 1);
+  });
+
   it("counts what is not written yet, also of a view that was not looked at", async () => {
     const { api, clock, mirror, show } = world();
     expect(mirror.unwritten()).toBe(0);
