@@ -2,6 +2,7 @@
 // directory of hooks below DIR it reports whether it loads, whether its hooks answer `--config`, what ran on a real API
 // server, and whether the release's manifest equals what helm renders by hand.
 //   --values FILE   YAML: `global` for the ConfigMap, and sections of modules (camelCase) that a stand-in hook sets
+//   --crds DIR      definitions that are applied first: of kinds that other modules bring
 //   --only NAME     only units with this word in their names
 //   --seconds N     how long one unit may take to come to rest (default 20)
 // The hooks run with the rights of the one who calls this, on a control plane of its own. Use a throw-away machine.
@@ -36,6 +37,7 @@ const AT_REST = new Set(["Ready", "Retrying", "Invalid", "Unhealthy", "RolledBac
 const OPTIONS = {
   world: { type: "boolean" },
   values: { type: "string" },
+  crds: { type: "string" },
   only: { type: "string", default: "" },
   seconds: { type: "string", default: "20" },
 };
@@ -53,6 +55,7 @@ export async function world(args) {
   const cluster = await startCluster({ controllerManager: false });
   const rows = [];
   try {
+    if (options.crds !== undefined) await applyCrds(cluster, resolve(options.crds));
     for (const unit of units) {
       const row = await tryUnit(unit, {
         cluster,
@@ -70,6 +73,12 @@ export async function world(args) {
   process.stdout.write(`\n${table(rows)}\n`);
   const failed = rows.filter(({ load }) => load !== "yes").length;
   return { passed: rows.length - failed, failed };
+}
+
+/** Without them helm refuses a chart as a whole, and there is no manifest to compare. */
+async function applyCrds({ kubectl }, dir) {
+  await kubectl(["apply", "--server-side", "-f", dir]);
+  await kubectl(["wait", "--for=condition=Established", "--timeout=30s", "-f", dir]);
 }
 
 /** The library is sourced by absolute paths. Links to this checkout's stand there while the script runs. */
