@@ -38,7 +38,9 @@ function isModule(dir) {
 function moduleAt(dir) {
   const name =
     nameIn(join(dir, "module.yaml")) ?? nameIn(join(dir, "Chart.yaml")) ?? basename(dir).replace(/^\d+-/, "");
-  const moduleName = /^\d+-/.test(basename(dir)) ? basename(dir).replace(/^\d+-/, "") : name;
+  // A checkout may be called after its owner, too: `owner+name`.
+  const ownName = name.slice(name.lastIndexOf("+") + 1).toLowerCase();
+  const moduleName = /^\d+-/.test(basename(dir)) ? basename(dir).replace(/^\d+-/, "") : ownName;
   return { kind: "module", dir, name: moduleName, moduleName };
 }
 

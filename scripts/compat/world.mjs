@@ -2,7 +2,7 @@
 // directory of hooks below DIR it reports whether it loads, whether its hooks answer `--config`, what ran on a real API
 // server, and whether the release's manifest equals what helm renders by hand.
 //   --values FILE   YAML: `global` for the ConfigMap, and sections of modules (camelCase) that a stand-in hook sets
-//   --crds DIR      definitions that are applied first: of kinds that other modules bring
+//   --crds DIR      manifests that are applied first: CRDs that other modules bring, namespaces
 //   --only NAME     only units with this word in their names
 //   --seconds N     how long one unit may take to come to rest (default 20)
 // The hooks run with the rights of the one who calls this, on a control plane of its own. Use a throw-away machine.
@@ -32,6 +32,7 @@ import { root } from "../setup/versions.mjs";
 import { camelCase, findUnits, hooksIn, isOtherScript } from "./units.mjs";
 
 const NAMESPACE = "addon-operator";
+const WEBHOOKS = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
 /** States in which an AddonModule rests. */
 const AT_REST = new Set(["Ready", "Retrying", "Invalid", "Unhealthy", "RolledBack", "Disabled", "Suspended"]);
 const OPTIONS = {
@@ -78,7 +79,7 @@ export async function world(args) {
 /** Without them helm refuses a chart as a whole, and there is no manifest to compare. */
 async function applyCrds({ kubectl }, dir) {
   await kubectl(["apply", "--server-side", "-f", dir]);
-  await kubectl(["wait", "--for=condition=Established", "--timeout=30s", "-f", dir]);
+  await kubectl(["wait", "crd", "--all", "--for=condition=Established", "--timeout=30s"]);
 }
 
 /** The library is sourced by absolute paths. Links to this checkout's stand there while the script runs. */
@@ -125,6 +126,8 @@ async function tryUnit(unit, { cluster, given, valuesFlag, timeoutMs }) {
     await cluster
       .kubectl(["delete", "addonmodules,configmaps,secrets", "--all", "-n", namespace, "--wait=false"])
       .catch(() => {});
+    // No Pod serves them: they would refuse what the next module makes.
+    await cluster.kubectl(["delete", WEBHOOKS, "--all"]).catch(() => {});
   }
 }
 
@@ -229,7 +232,7 @@ async function record(row, { cluster, namespace, operator, place }) {
   row.message =
     module.status?.message ?? module.status?.conditions?.find(({ type }) => type === "Ready")?.message;
   if (existsSync(join(place.target, "Chart.yaml")) || existsSync(join(place.target, "templates")))
-    row.manifests = await manifests(row.unit.moduleName, { cluster, namespace, operator, place });
+    row.manifests = await manifests(row.unit.moduleName, { cluster, namespace, place });
 }
 
 function sum(text, series) {
@@ -249,18 +252,20 @@ function messageOf(line) {
 }
 
 /** The manifest of the release beside what helm renders by hand of the same chart with the same values. */
-async function manifests(name, { cluster, namespace, operator, place }) {
+async function manifests(name, { cluster, namespace, place }) {
   const env = { KUBECONFIG: cluster.kubeconfig };
   const helm = (args, input) =>
     execa(cluster.bin.helm, [...args, "--namespace", namespace], { env, reject: false, input });
   const release = await helm(["get", "manifest", name]);
   if (release.failed) return "no release";
-  const { stdout: values } = await operator.cli(["module", "values", name, "-o", "json"]);
+  // Not the operator's own account of its values, which hides secrets.
+  const { stdout: values } = await helm(["get", "values", name, "--output", "json"]);
   const file = join(place.target, "..", `${name}.json`);
   writeFileSync(file, values);
   const rendered = await helm(["template", name, place.target, "--values", file, "--is-upgrade"]);
   rmSync(file);
-  if (rendered.failed) return `helm template: ${rendered.stderr.split("\n").at(-1)}`;
+  if (rendered.failed)
+    return `helm template: ${rendered.stderr.split("\n").find((line) => line.includes("Error"))}`;
   return objects(release.stdout) === objects(rendered.stdout) ? "equal" : "differ";
 }
 

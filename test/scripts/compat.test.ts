@@ -199,10 +199,13 @@ describe("units of other people's directories", () => {
     write("c/hooks/pods.sh", '#!/bin/sh\ncat "$BINDING_CONTEXT_PATH"\n');
     write("d/chart/Chart.yaml", "name: plain\n");
     write("e/build.sh", "#!/bin/sh\nmake\n");
+    write("owner+Own-Name/enabled");
+    write("owner+Own-Name/templates/x.yaml");
     expect(findUnits(dir)).toEqual([
       { kind: "module", dir: join(dir, "a"), name: "echo-server", moduleName: "echo-server" },
       { kind: "module", dir: join(dir, "b/modules/010-web"), name: "web", moduleName: "web" },
       { kind: "hooks", dir: join(dir, "c/hooks"), name: "c/hooks" },
+      { kind: "module", dir: join(dir, "owner+Own-Name"), name: "own-name", moduleName: "own-name" },
     ]);
   });
 
