@@ -5,10 +5,11 @@ import type { Exposition } from "../metrics/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { View } from "../state/index.ts";
-import { isOfPage, isPageFile, refusal, type Page } from "../ui/index.ts";
+import { isOfPage, isPageFile, refusal, type Page, type PageAnswer } from "../ui/index.ts";
 import { fromLeader, type LeaderSources } from "./from-leader.ts";
 import { dumpQueues, queueText } from "./queue-dump.ts";
-import { serve, type Limits, type Listening, type WebAnswer, type WebRequest } from "./web.ts";
+import { serve, type Limits, type Listening } from "./web.ts";
+import type { StreamAnswer, WebAnswer, WebRequest } from "./web.ts";
 
 /** What the public port shows. None of it shows values or changes anything. */
 export interface PublicSources extends LeaderSources {
@@ -26,6 +27,7 @@ export interface PublicSources extends LeaderSources {
   readonly failed: (error: unknown) => void;
 }
 
+type Answer = WebAnswer | StreamAnswer | PageAnswer;
 type Route = (sources: PublicSources, request: WebRequest) => WebAnswer | Promise<WebAnswer>;
 
 const TYPES: Readonly<Record<Exposition, string>> = {
@@ -54,25 +56,40 @@ export function servePublic(
   { address, port, limits = {} }: { address: string; port: number; limits?: Partial<Limits> },
   sources: PublicSources,
 ): Promise<Listening> {
-  const listening = serve(
-    { host: address, port },
-    {
-      methods: ["GET", "HEAD"],
-      limits,
-      failed: sources.failed,
-      async answer(request) {
-        const { path } = request;
-        const isPage = sources.page !== undefined && isOfPage(path);
-        const isOwn = isPage ? isPageFile(path) || refusal(request) !== undefined : !OF_LEADER.has(path);
-        const passedOn = isOwn ? undefined : await fromLeader(sources, request);
-        if (passedOn !== undefined) return passedOn;
-        if (isPage) return sources.page.answerGuarded(request);
-        const route = ROUTES.get(path);
-        return route === undefined ? { status: 404, body: "not found\n" } : route(sources, request);
-      },
-    },
+  return listen({ address, port, limits }, sources.failed, async (request) => {
+    const { path } = request;
+    if (sources.page !== undefined && isOfPage(path)) return answerPage(sources.page, sources, request);
+    const passedOn = OF_LEADER.has(path) ? await fromLeader(sources, request) : undefined;
+    if (passedOn !== undefined) return passedOn;
+    const route = ROUTES.get(path);
+    return route === undefined ? NOT_FOUND : route(sources, request);
+  });
+}
+
+/** Serves the page alone, so that it can be allowed to others than metrics are. Throws as `servePublic`. */
+export function servePage(
+  { address, port, limits = {} }: { address: string; port: number; limits?: Partial<Limits> },
+  sources: LeaderSources & Pick<PublicSources, "failed"> & { readonly page: Page },
+): Promise<Listening> {
+  return listen({ address, port, limits }, sources.failed, async (request) =>
+    isOfPage(request.path) ? answerPage(sources.page, sources, request) : NOT_FOUND,
   );
-  return listening.catch((error: unknown) => {
+}
+
+const NOT_FOUND: WebAnswer = { status: 404, body: "not found\n" };
+
+async function answerPage(page: Page, sources: LeaderSources, request: WebRequest): Promise<Answer> {
+  const isOwn = isPageFile(request.path) || refusal(request) !== undefined;
+  return (isOwn ? undefined : await fromLeader(sources, request)) ?? page.answerGuarded(request);
+}
+
+function listen(
+  { address, port, limits }: { address: string; port: number; limits: Partial<Limits> },
+  failed: (error: unknown) => void,
+  answer: (request: WebRequest) => Promise<Answer>,
+): Promise<Listening> {
+  const service = { methods: ["GET", "HEAD"], limits, failed, answer };
+  return serve({ host: address, port }, service).catch((error: unknown) => {
     throw noPort({ address, port }, error);
   });
 }

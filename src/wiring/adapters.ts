@@ -2,7 +2,7 @@
 
 import { socketPlaces } from "../config.ts";
 import type { KubeBindings } from "../bindings/index.ts";
-import { QueueFile, dumpQueues, queueText, servePublic, serveSocketAt } from "../debug/index.ts";
+import { QueueFile, dumpQueues, queueText, servePage, servePublic, serveSocketAt } from "../debug/index.ts";
 import type { Sources } from "../debug/index.ts";
 import type { HelmInput, Releases } from "../helm/index.ts";
 import { ownIdentity, type Leadership } from "../kube/index.ts";
@@ -99,17 +99,35 @@ export class Adapters {
         mirrored: this.#parts.mirrored,
         leader: this.#parts.leader,
         askLeader: this.#parts.askLeader,
-        page: settings.ui ? this.#page : undefined,
+        page: settings.ui && settings.uiPort === 0 ? this.#page : undefined,
         failed: (error) => this.#base.failures.report("http", error),
       },
     );
     this.port = server.port;
     scope.add(() => server.close());
+    if (settings.ui && settings.uiPort !== 0) await this.#openPage();
     scope.add(() => this.#page.close());
     logger.info("Listening", { address: settings.listenAddress, port: server.port });
     const socket = await serveSocketAt(socketPlaces(settings), this.#sources(), logger);
     if (socket !== undefined) scope.add(() => socket.close());
     measure(metrics, { ...this.#base, ...this.#parts });
+  }
+
+  /** A server for the page alone; a follower asks that of the leader, which has the same settings. */
+  async #openPage(): Promise<void> {
+    const { settings, failures } = this.#base;
+    const { leader, scope } = this.#parts;
+    const page = { page: this.#page, leader, askLeader: (path: string) => this.#askPage(path) };
+    const server = await servePage(
+      { address: settings.listenAddress, port: settings.uiPort },
+      { ...page, failed: (error) => failures.report("http", error) },
+    );
+    scope.add(() => server.close());
+  }
+
+  #askPage(path: string): ReturnType<Leadership["ask"]> {
+    const { uiPort } = this.#base.settings;
+    return this.#parts.askLeader(path, uiPort === 0 ? undefined : uiPort);
   }
 
   /** Begins to write the state into AddonModules; only the holder of the lease may. */
@@ -192,7 +210,7 @@ export class Adapters {
     return {
       version: VERSION,
       leader: this.#parts.leader,
-      askLeader: this.#parts.askLeader,
+      askLeader: (path) => this.#askPage(path),
       clock,
       secrets,
       state,

@@ -97,7 +97,7 @@ export class Rooms {
       bindings: this.#bindings,
       mirrored: () => this.leadership.mirrored(),
       leader: () => this.leadership.leader,
-      askLeader: (path) => this.leadership.ask(path),
+      askLeader: (path, port) => this.leadership.ask(path, port),
       scope,
     });
     this.state.onChange(holdTeller(this.#told));

@@ -160,6 +160,19 @@ describe.skipIf(without)("rendering (needs helm 3 and 4 from `npm run setup`)", 
     ]);
   });
 
+  test("the page may have a port of its own, open to those that networkPolicy.uiFrom names", () => {
+    const browsers = { namespaceSelector: { matchLabels: { name: "ingress" } } };
+    const values = { ui: { enabled: true, port: 9116 }, networkPolicy: { uiFrom: [browsers] } };
+    const objects = objectsOf(render("helm", values));
+    const policy = objects.find(({ kind }) => kind === "NetworkPolicy") as unknown as {
+      spec: { ingress: { ports: unknown; from: unknown[] }[] };
+    };
+    const [metrics, page] = policy.spec.ingress;
+    expect([metrics?.ports, page?.ports]).toEqual([[{ port: "http" }], [{ port: "ui" }]]);
+    expect(metrics?.from).not.toContainEqual(browsers);
+    expect(page?.from.at(-1)).toEqual(browsers);
+  });
+
   test("the port is open to the operator's own Pods, the test, and those that networkPolicy.from names", () => {
     const from = (values: JsonObject): unknown => {
       const policy = objectsOf(render("helm", values)).find(({ kind }) => kind === "NetworkPolicy");

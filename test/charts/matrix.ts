@@ -41,7 +41,8 @@ export const MATRIX: Readonly<Record<string, JsonObject>> = {
       prometheusRule: { enabled: true },
       dashboard: { enabled: true },
     },
-    networkPolicy: { enabled: true, from: [{ namespaceSelector: {} }] },
+    networkPolicy: { enabled: true, from: [{ namespaceSelector: {} }], uiFrom: [{ namespaceSelector: {} }] },
+    ui: { enabled: true, port: 9116 },
   },
   everything: {
     commonLabels: { team: "platform" },

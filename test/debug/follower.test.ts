@@ -1,7 +1,7 @@
 import { request } from "node:http";
 import { afterEach, expect, test } from "vitest";
 
-import { servePublic } from "../../src/debug/index.ts";
+import { servePage, servePublic } from "../../src/debug/index.ts";
 import type { Listening } from "../../src/debug/index.ts";
 import { askLeader } from "../../src/kube/leader/ask-leader.ts";
 import { KnownSecrets, systemClock } from "../../src/lib/index.ts";
@@ -90,6 +90,15 @@ test("the stream of the page is the leader's, and ends with who looks", async ()
     asked.on("error", reject).end();
   });
   expect(first).toContain('"name":"leader"');
+});
+
+test("the page on a port of its own is nowhere else, and nothing else is there", async () => {
+  const sources = { page: pageOf("alone"), failed: () => {} };
+  const server = await servePage({ address: "127.0.0.1", port: 0 }, sources);
+  servers.push(server);
+  expect((await get(server, "/ui/graph")).status).toBe(200);
+  expect((await get(server, "/ui/graph", { origin: "http://elsewhere.example" })).status).toBe(403);
+  for (const path of ["/metrics", "/queue", "/"]) expect((await get(server, path)).status).toBe(404);
 });
 
 test("a follower that cannot ask says who leads, and asks nobody for other sites", async () => {

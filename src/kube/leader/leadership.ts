@@ -127,13 +127,13 @@ export class Leadership {
 
   /**
    * What the leader answers at a path of its HTTP port. Rejects where it cannot be asked: without `--ha` nobody knows where
-   * it listens.
+   * it listens. `port` is another port of the leader's.
    */
-  async ask(path: string): Promise<LeaderAnswer> {
+  async ask(path: string, port?: number): Promise<LeaderAnswer> {
     const { client, clock, namespace } = this.#options;
     const { address } = await leaderOf({ client, namespace }, this.#name);
     if (address === undefined) throw new Error(`Lease ${this.#name} has no address of it`);
-    return askLeader(address, path, clock);
+    return askLeader({ ...address, port: port ?? address.port }, path, clock);
   }
 
   async #tellAddress(port: number): Promise<void> {
