@@ -279,6 +279,15 @@ describe("lint", () => {
     expect(text).toContain(`git mv ${old} ${now}`);
   });
 
+  it("warns of scripts that are not executable, says nothing of sources, and ends with 0", async () => {
+    put("modules/values.yaml", "");
+    put("modules/010-web/hooks/idle.sh", "#!/bin/sh\n");
+    for (const source of ["go/main.go", "go.mod", "LICENSE", "README"])
+      put(`modules/010-web/hooks/${source}`, "package main\n");
+    const { code, text } = await lint(join(root, "modules"));
+    expect([code, text]).toEqual([0, expect.stringMatching(/^warning: .*idle\.sh: is not executable.*\n$/)]);
+  });
+
   it("looks at global hooks that lie in the directory itself, as the operator does", async () => {
     put("global-hooks/100-first.sh", "#!/bin/sh\necho 'beforeHelm: 1'\n", 0o755);
     put("global-hooks/net/200-second", "#!/bin/sh\necho 'configVersion: v2'\n", 0o755);

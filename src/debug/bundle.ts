@@ -28,7 +28,7 @@ const PARTS: Readonly<Record<string, Part>> = {
   "modules.json": modules,
   "directories.json": ({ state: { tree } }) => ({
     problems: tree.problems,
-    warnings: tree.warnings,
+    warnings: [...tree.warnings, ...(tree.idleFiles ?? [])],
     refused: tree.refused,
     purgeHolds: tree.purgeHolds,
   }),

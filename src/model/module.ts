@@ -171,6 +171,8 @@ export interface Module extends ModuleTerms {
   /** Set when a file of the module is broken: the module is Invalid, and is neither run, deleted nor purged. */
   readonly problem: Problem | undefined;
   readonly warnings: readonly string[];
+  /** Scripts that would run if they were executable, each with the remedy. */
+  readonly idleFiles?: readonly string[];
   /** Warnings of what this version still reads and the next one does not. */
   readonly deprecations?: readonly string[];
   /** Set while files of the module, or the whole directory, are missing and no second read has confirmed that. */
@@ -201,6 +203,8 @@ export interface Tree {
   /** Problems of `modules/values.yaml`, global hooks or schemas: fatal at start, logged at a reload. */
   readonly problems: readonly Problem[];
   readonly warnings: readonly string[];
+  /** Global hooks that would run if they were executable, each with the remedy. */
+  readonly idleFiles?: readonly string[];
   /**
    * Why nothing may be purged now: a directory yields no module, cannot be read, or holds a dangling or invalid
    * entry. Empty when purging is safe.

@@ -9,6 +9,7 @@ import { describeProblem, type Module, type Problem, type Tree } from "../model/
  */
 export function tellTree(logger: Logger, tree: Tree, previous?: Tree): void {
   for (const warning of fresh(tree.warnings, previous?.warnings)) logger.warn(warning);
+  for (const text of fresh(tree.idleFiles, previous?.idleFiles)) logger.warn(text);
   if (previous !== undefined) tellCommonFiles(logger, tree, previous);
   const before = new Map(previous?.modules.map((module) => [module.name, module]));
   for (const module of tree.modules) tellModule(logger, module, before.get(module.name));
@@ -21,14 +22,18 @@ function tellCommonFiles(logger: Logger, tree: Tree, previous: Tree): void {
 }
 
 function tellModule(logger: Logger, module: Module, before: Module | undefined): void {
-  const { name, problem, warnings, deprecations } = module;
-  for (const warning of fresh(warnings, before?.warnings)) logger.warn(warning, { module: name });
-  for (const text of fresh(deprecations, before?.deprecations)) logger.warn(text, { module: name });
+  const { name, problem } = module;
+  for (const text of fresh(warningsOf(module), before && warningsOf(before)))
+    logger.warn(text, { module: name });
   const was = before?.problem;
   if (problem === undefined) {
     if (was !== undefined) logger.info("The files of a module are in order again", { module: name });
   } else if (was === undefined || describeProblem(was) !== describeProblem(problem))
     logger.error("The files of a module are broken", { module: name, ...problem });
+}
+
+function warningsOf({ warnings, deprecations = [], idleFiles = [] }: Module): readonly string[] {
+  return [...warnings, ...deprecations, ...idleFiles];
 }
 
 function fresh(now: readonly string[] = [], before: readonly string[] = []): string[] {
@@ -37,7 +42,7 @@ function fresh(now: readonly string[] = [], before: readonly string[] = []): str
 
 /**
  * What is wrong with the layout of the modules directory `dir`, which `tree` was read from: broken files with their
- * line, refused names, dangling links, files that would run if they were executable.
+ * line, refused names, dangling links.
  */
 export function layoutProblems(tree: Tree, dir: string): Problem[] {
   const found = [...tree.problems, ...(tree.refused ?? [])];

@@ -92,6 +92,7 @@ async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Pro
     found.problems.push(...tree.problems);
     found.warnings.push(...tree.warnings.map((text) => asProblem(lint.dir, text)));
   }
+  found.warnings.push(...(tree.idleFiles ?? []).map((text) => asProblem(lint.dir, text)));
   lintSchemas(tree.globalSchemas, found);
   const lintHooks = async (files: readonly HookFile[], module?: string): Promise<void> => {
     for (const file of files) {
@@ -103,8 +104,8 @@ async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Pro
   await lintHooks(tree.globalHookFiles);
   for (const module of tree.modules) {
     lintSchemas(module.schemas, found);
-    const deprecations = module.deprecations ?? [];
-    found.warnings.push(...deprecations.map((text) => asProblem(module.dir, text)));
+    const mild = [...(module.deprecations ?? []), ...(module.idleFiles ?? [])];
+    found.warnings.push(...mild.map((text) => asProblem(module.dir, text)));
     await lintHooks(module.hookFiles, module.name);
   }
 }

@@ -129,13 +129,21 @@ describe("layout", () => {
 
   test("what is not executable warns and does not run", async () => {
     await put("m/x/enabled");
-    await put("m/x/hooks/a.sh");
-    await put("global/b.sh");
+    await put("m/x/hooks/a.sh", "#!/bin/sh\n");
+    await put("global/b.sh", "#!/bin/sh\n");
+    for (const source of ["go/main.go", "go.mod", "LICENSE", "empty"]) {
+      await put(`m/x/hooks/${source}`);
+      await put(`global/${source}`, "package main\n");
+    }
     const tree = await read();
     expect(tree.modules[0]?.enabledScript).toBeUndefined();
     expect(tree.modules[0]?.hookFiles).toEqual([]);
-    expect(tree.modules[0]?.warnings).toHaveLength(2);
-    expect(tree.warnings).toEqual([expect.stringContaining("b.sh")]);
+    expect(tree.modules[0]?.idleFiles).toEqual([
+      expect.stringContaining("hooks/a.sh: is not executable"),
+      expect.stringContaining("enabled: is not executable"),
+    ]);
+    expect(tree.idleFiles).toEqual([expect.stringContaining("b.sh")]);
+    expect([tree.modules[0]?.warnings, tree.warnings]).toEqual([[], []]);
   });
 
   test("global hooks lie in hooks/ where that exists", async () => {

@@ -136,6 +136,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     serverVersion: undefined,
     missingRights: [],
     troubles: [],
+    tree: { idleFiles: [] },
     requestedToken: undefined,
     handledToken: undefined,
     ...change,

@@ -76,9 +76,11 @@ function inColour(text: string, row: ModuleRow, { paint }: Look): string {
   return colour === undefined ? text : paint(colour, text);
 }
 
-function colourOf({ ready, drifted, healthy }: ModuleRow): Colour | undefined {
+function colourOf({ ready, drifted, healthy, warnings }: ModuleRow): Colour | undefined {
   if (ready === "False") return "red";
-  return ready === "Unknown" || drifted > 0 || healthy === "False" ? "yellow" : undefined;
+  return ready === "Unknown" || drifted > 0 || healthy === "False" || warnings !== undefined
+    ? "yellow"
+    : undefined;
 }
 
 function cut(text: string, columns: number): string {
@@ -154,7 +156,7 @@ function whyOf([row, ...others]: readonly ModuleRow[], look: Look): string {
 }
 
 function why(row: ModuleRow, look: Look): string {
-  const { name, state, message, waitsFor, lastRun: run, drifted, healthy } = row;
+  const { name, state, message, waitsFor, lastRun: run, drifted, healthy, warnings = [] } = row;
   const facts = [
     waitsFor !== undefined && !message.includes(waitsFor) && `waits for ${waitsFor}`,
     run !== undefined && runText(row, run, look),
@@ -163,6 +165,7 @@ function why(row: ModuleRow, look: Look): string {
       "its objects are not healthy: addon-operator module why tells more",
     drifted > 0 &&
       `${drifted} object${drifted === 1 ? " was" : "s were"} changed by others: addon-operator module diff ${name}`,
+    ...warnings.filter((text) => !message.includes(text)),
   ].filter((fact) => typeof fact === "string");
   const head = `\n${look.paint(colourOf(row) ?? "yellow", `${name}: ${state}`)}: ${message}`;
   return [head, ...facts.map((fact) => `  ${fact}`)].join("\n");

@@ -1,6 +1,6 @@
 /** Reads files as text, and tells without reading them whether they have changed. */
 
-import { statSync, type Stats } from "node:fs";
+import { closeSync, openSync, readSync, statSync, type Stats } from "node:fs";
 
 import { oneLine, readPlain } from "../../lib/index.ts";
 import { ProblemError, type Problem } from "../../model/index.ts";
@@ -11,6 +11,21 @@ export function readText(path: string): string {
     return readPlain(path).toString("utf8");
   } catch (error) {
     throw new ProblemError([fileProblem(path, error)]);
+  }
+}
+
+/** Whether a file begins as a script does (`#!`); false where it cannot be read. */
+export function isScript(path: string): boolean {
+  let file: number | undefined;
+  try {
+    file = openSync(path, "r");
+    const start = Buffer.alloc(2);
+    readSync(file, start);
+    return start.toString("latin1") === "#!";
+  } catch {
+    return false;
+  } finally {
+    if (file !== undefined) closeSync(file);
   }
 }
 

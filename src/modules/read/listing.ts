@@ -8,7 +8,7 @@ import { readIgnore } from "../chart/chart-files.ts";
 import { listChart } from "../chart/find-chart.ts";
 import { ADDON_FILE, MODULE_FILE, readAddonFile, type AddonFile } from "../chart/addon-file.ts";
 import { Bounds } from "./bounds.ts";
-import { found, stat, type Found } from "./files.ts";
+import { found, isScript, stat, type Found } from "./files.ts";
 
 /** The files of a module's directory that matter, without their content. */
 export interface Listing {
@@ -141,14 +141,9 @@ export function hookFilesOf(root: string, files: ReadonlyMap<string, Found>): Ho
     .map(([rel, file]) => ({ name: prefix + rel, path: file.path, root, signature: file.signature }));
 }
 
-/** Files that look like hooks and cannot be executed. Sources of a Go module (`hooks/go`, `hooks/batch`) are none. */
+/** Scripts that cannot be executed. Sources, licences and the like need not be. */
 export function idleHooks(files: ReadonlyMap<string, Found>): Found[] {
-  const sources = [...files.keys()]
-    .filter((rel) => basename(rel) === "go.mod")
-    .map((rel) => rel.slice(0, -"go.mod".length));
-  return [...files]
-    .filter(([rel, { executable }]) => !executable && !sources.some((dir) => rel.startsWith(dir)))
-    .map(([, file]) => file);
+  return [...files.values()].filter(({ path, executable }) => !executable && isScript(path));
 }
 
 interface Walk {

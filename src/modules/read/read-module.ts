@@ -88,8 +88,8 @@ async function readAgain(
 ): Promise<Omit<RememberedModule, "paths">> {
   const fresh = await readModule(source, listing);
   const good = fresh.problem === undefined ? fresh : remembered(reading, source)?.good;
-  const { problem, order, common, warnings } = fresh;
-  const module = good === undefined ? fresh : { ...good, order, common, problem, warnings };
+  const { problem, order, common, warnings, idleFiles = [] } = fresh;
+  const module = good === undefined ? fresh : { ...good, order, common, problem, warnings, idleFiles };
   const settled = isSettled(listing.changedAt, reading.now);
   return { module, good, fingerprint: listing.fingerprint, settled };
 }
@@ -152,10 +152,10 @@ async function readModule(source: ModuleSource, listing: Listing): Promise<Modul
     ...terms,
     problem: faults[0],
     deprecations,
+    idleFiles: idleWarnings(listing),
     warnings: [
       ...own.warnings,
       ...warnings,
-      ...idleWarnings(listing),
       ...unusedChart(listing),
       ...faults.slice(1).map(describeProblem),
     ],

@@ -94,6 +94,7 @@ async function readOnce(options: ReadTreeOptions): Promise<{ tree: Tree; reading
       globalPlaceOf: (pointer) => placeIn(files, pointer),
       globalSchemas: global.schemas,
       globalHookFiles: global.hookFiles,
+      idleFiles: global.idleFiles,
       problems: reading.problems,
       warnings: reading.warnings,
       purgeHolds: reading.holds,
@@ -195,7 +196,7 @@ function withoutCollisions(
   });
 }
 
-const NO_GLOBALS: RememberedGlobal = { hookFiles: [], schemas: {}, paths: [] };
+const NO_GLOBALS: RememberedGlobal = { hookFiles: [], idleFiles: [], schemas: {}, paths: [] };
 
 /**
  * Hooks and schemas of the global hooks directory: hooks in its `hooks/` where that exists, else in the directory
@@ -228,9 +229,9 @@ function readGlobalDir(reading: Reading, dir: string): RememberedGlobal {
   const root = existsSync(join(dir, "hooks")) ? join(dir, "hooks") : dir;
   const hooks = findHookFiles(root);
   const schemaFiles = findSchemas(dir);
-  reading.warnings.push(...idleHooks(hooks).map(idleWarning));
   return {
     hookFiles: hookFilesOf(root, hooks),
+    idleFiles: idleHooks(hooks).map(idleWarning),
     schemas: goodSchemas(reading, readSchemas(dir, schemaFiles)),
     paths: [...hooks.values(), ...schemaFiles.values()].map((file) => file.path),
   };

@@ -29,6 +29,7 @@ export interface RememberedValues {
 /** What the global hooks directory held at the last read. */
 export interface RememberedGlobal {
   readonly hookFiles: readonly HookFile[];
+  readonly idleFiles: readonly string[];
   readonly schemas: SchemaFiles;
   readonly paths: readonly string[];
 }

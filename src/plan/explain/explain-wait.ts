@@ -216,6 +216,7 @@ function factsOf(module: ModuleView, at: Moment): string[] {
     module.unready?.message,
     changedByOthers(drift),
     ...module.troubles,
+    ...(module.module.idleFiles ?? []),
   ];
   return facts.filter((fact): fact is string => typeof fact === "string");
 }

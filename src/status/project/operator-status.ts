@@ -92,14 +92,18 @@ function suspendedAspects({ config }: View): Aspect[] {
 const FROZEN = `All modules are suspended: ${MAINTENANCE} is set in the ConfigMap. Helm changes and removes nothing, hooks go on; remove the key to go on`;
 
 /**
- * A suspension of all modules, problems of global hooks, and unknown keys are added to the message in any state and
+ * A suspension of all modules, problems of global hooks, those that are not executable, and unknown keys are added to the message in any state and
  * change none: no module is in doubt.
  */
-function withTroubles(judged: OperatorVerdict, { troubles, config }: View): OperatorVerdict {
+function withTroubles(judged: OperatorVerdict, { troubles, tree, config }: View): OperatorVerdict {
   const frozen = config.isFrozen ? [FROZEN] : [];
   const keys = config.unknownKeys.slice(0, MOST_LISTED).join(", ");
   const unknown = keys === "" ? [] : [`keys of the ConfigMap that match no module: ${keys}`];
-  return { ...judged, message: [...frozen, judged.message, ...troubles, ...unknown].join("; ") };
+  const { idleFiles = [] } = tree;
+  return {
+    ...judged,
+    message: [...frozen, judged.message, ...troubles, ...idleFiles, ...unknown].join("; "),
+  };
 }
 
 type Verdicts = ReadonlyMap<string, Verdict>;

@@ -7,7 +7,7 @@ import type { LastRun, ModuleView } from "../../state/index.ts";
 import type { ConditionStatus, ConvergeStatus, ModuleState, OperatorState } from "../models/kinds.ts";
 import { defined, line, timestamp } from "../models/kinds.ts";
 import { projectOperator } from "./operator-status.ts";
-import { judge, readyOf } from "./verdict.ts";
+import { judge, readyOf, warningsOf } from "./verdict.ts";
 
 /** The last run of a module, or the one under way, which has no result yet. */
 interface RunRow {
@@ -37,6 +37,8 @@ export interface ModuleRow extends Standing {
   readonly enabled: boolean;
   /** How many objects of its release others have changed. */
   readonly drifted: number;
+  /** What keeps hooks of it from running, in words. */
+  readonly warnings?: readonly string[];
   /** What it requires and waits for: a module, an object, Kubernetes. */
   readonly waitsFor?: string;
   readonly lastRun?: RunRow;
@@ -87,12 +89,14 @@ export function standingOf(module: ModuleView, at: Moment, now: number): Standin
 
 function rowOf(module: ModuleView, at: Moment, now: number): ModuleRow {
   const { name, enabled, drift, lastRun, release } = module;
+  const warnings = enabled ? warningsOf(module).map((text) => line(text)) : [];
   return defined({
     name,
     order: module.module.order,
     enabled,
     ...standingOf(module, at, now),
     drifted: drift.count,
+    warnings: warnings.length === 0 ? undefined : warnings,
     waitsFor: heldBy(module, at.view)?.on,
     lastRun: lastRun && runOf(lastRun, now),
     chartVersion: release?.chartVersion ?? module.module.chartVersion,

@@ -173,8 +173,13 @@ function ready(view: ModuleView, { failing }: JudgeContext): Verdict {
   const release = view.release;
   const message =
     release === undefined ? "Everything ran" : `Release ${release.name}.v${release.revision} is in place`;
-  const facts = [message, failing, changedByOthers(view.drift), ...view.troubles];
+  const facts = [message, failing, changedByOthers(view.drift), ...warningsOf(view)];
   return { state: "Ready", reason: "Ready", message: facts.filter((fact) => fact !== undefined).join("; ") };
+}
+
+/** What keeps hooks of it from running, in words: bindings that cannot work, scripts that are not executable. */
+export function warningsOf({ troubles, module }: ModuleView): readonly string[] {
+  return [...troubles, ...(module.idleFiles ?? [])];
 }
 
 function withWait(message: string, view: ModuleView): string {
