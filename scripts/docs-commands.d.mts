@@ -7,4 +7,5 @@ export interface Printed {
 export declare const STARTS: RegExp;
 export declare function printedLines(): Printed[];
 export declare function printedScripts(): Printed[];
+export declare function printsArchive(line: string): boolean;
 export declare function inPod(line: string): string | undefined;

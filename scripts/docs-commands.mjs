@@ -45,6 +45,11 @@ export function printedScripts() {
   );
 }
 
+/** Whether what a command prints is an archive, not text: `bundle -`. */
+export function printsArchive(line) {
+  return line.endsWith(" bundle -");
+}
+
 /** What a line types inside the operator's Pod; undefined for any other line. */
 export function inPod(line) {
   return /^kubectl exec deploy\/addon-operator -- (.+?)(?: > \S+)?$/.exec(line)?.[1];

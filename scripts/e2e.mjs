@@ -7,7 +7,7 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { execa } from "execa";
-import { inPod, printedLines } from "./docs-commands.mjs";
+import { inPod, printedLines, printsArchive } from "./docs-commands.mjs";
 import { eventually } from "./eventually.mjs";
 import { tools } from "./setup/tools.mjs";
 import { root } from "./setup/versions.mjs";
@@ -134,7 +134,13 @@ async function typeInPod() {
   must(lines.length > 0, "docs/ print none");
   for (const line of lines) {
     const words = line.replaceAll("NAME", "web").split(" ");
-    const said = await kubectl("exec", `deploy/${release}-addon-operator`, "--", ...words);
+    const typed = ["exec", `deploy/${release}-addon-operator`, "--", ...words];
+    if (printsArchive(line)) {
+      const { stdout } = await execa(bin.kubectl, ["-n", namespace, ...typed], { encoding: "buffer" });
+      must(Buffer.from(stdout).readUInt16BE() === 0x1f8b, `${line}: no gzip archive`);
+      continue;
+    }
+    const said = await kubectl(...typed);
     must(said.includes("web") || said.includes("enabled"), `${line}: ${said}`);
   }
   return lines.join("; ");

@@ -71,7 +71,7 @@ describe("new module", () => {
         `${dir}/010-web-app: written. Next:`,
         `  addon-operator plan ${where}`,
         `  addon-operator start ${where}`,
-        "  kubectl wait addonmodule/web-app --for=condition=Ready --timeout=5m",
+        "  kubectl wait -n default addonmodule/web-app --for=condition=Ready --timeout=5m",
         "",
       ],
     ]);

@@ -4,10 +4,11 @@ import { Argument, Command, CommanderError, Option } from "commander";
 
 import { readSettings, UsageError, type Environment, type GivenSettings } from "../config.ts";
 import { ProblemError } from "../model/index.ts";
+import { nearest } from "../values/index.ts";
 import { IGNORED_SETTINGS, SETTINGS, type SettingRow } from "../settings.ts";
 import { NoOperatorError, type Flag, type Line, type Row, type World } from "./table/row.ts";
 import { fitted, helpOf, PROGRAM, usageOf } from "./help.ts";
-import { COMMANDS, DEFAULT_COMMAND, GROUPS } from "./table/commands.ts";
+import { COMMANDS, DEFAULT_COMMAND, GROUPS, SHORT } from "./table/commands.ts";
 
 const REFUSED = 1;
 const USAGE = 2;
@@ -161,7 +162,16 @@ function refusal({ code, message }: CommanderError, { typed, env, given }: Refus
       return error as Error;
     }
   }
-  return new UsageError([notACommand(typed), ...meant]);
+  return new UsageError([notACommand(typed), ...(meant.length > 0 ? meant : meantElsewhere(typed))]);
+}
+
+/** A word that is none of its level, but one of another: `values` for `module values`, `module plan` for `plan`. */
+function meantElsewhere([first = "", second = ""]: readonly string[]): string[] {
+  const lastOf = ({ words }: Row): string => words.split(" ").at(-1) ?? "";
+  const shown = COMMANDS.filter(({ isHidden }) => isHidden !== true);
+  const word = nearest(Object.hasOwn(GROUPS, first) ? second : first, shown.map(lastOf));
+  const meant = shown.filter((row) => lastOf(row) === word).map(({ words }) => words);
+  return meant.length === 0 ? [] : [`Did you mean ${meant.join(" or ")}?`];
 }
 
 /** `flags` is that of an option: `-o, --output <FORMAT>`. */
@@ -217,11 +227,13 @@ function valueBehind(name: string, queue: string[]): string {
 
 function withWords(args: readonly string[]): string[] {
   const [first, ...rest] = args;
-  if (first === "help") return [...rest, "--help"];
+  if (first === "help") return withWords([...rest, "--help"]);
   if (first === "--version") return ["version"];
   if (first === undefined) return [DEFAULT_COMMAND];
   if (first.startsWith("-"))
     return args.every((arg) => HELP.has(arg)) ? [...args] : [DEFAULT_COMMAND, ...args];
+  const left = SHORT.get(first);
+  if (left !== undefined) return [left, ...args];
   const group = Object.hasOwn(GROUPS, first) ? GROUPS[first] : undefined;
   return group === undefined ? [...args] : [first, ...behindGroup(first, rest)];
 }

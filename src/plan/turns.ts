@@ -275,6 +275,14 @@ export function waitOf(module: ModuleView, view: View): Wait | undefined {
   return { on: name, reason: "Pending", message: `${name}, which runs before it` };
 }
 
+/** All requirements that keep a module waiting, beyond the first that `heldBy` names. */
+export function otherHolds(module: ModuleView, view: View): string[] {
+  if (heldBy(module, view) === undefined) return [];
+  return unmetOf(module, view)
+    .slice(1)
+    .map(({ name, message }) => `and for ${name}, which ${message}`);
+}
+
 /** What a module that was passed over waits for, and since when, in one sentence. */
 export function heldBy(module: ModuleView, view: View): Wait | undefined {
   if (module.heldSince === undefined || module.problem !== undefined) return undefined;

@@ -17,6 +17,7 @@ export {
   describeUnknownKeys,
   guardKeys,
   keepsRelease,
+  nearest,
   withMeant,
   type DriftMode,
   type ModuleSettings,

@@ -101,6 +101,28 @@ it("status tells of ten modules, and how many there are besides", async () => {
   expect(out.printed).toMatch(/\nand 3 more: addon-operator module list\n$/);
 });
 
+it.each(["Unhealthy", "Invalid"] as const)(
+  "status groups %s modules of which the same is true",
+  async (state) => {
+    const overview = ailingOverview();
+    const [db] = overview.modules;
+    if (db === undefined) throw new Error("there is no module");
+    const modules = ["one", "two"].map((name) => ({
+      ...db,
+      name,
+      state,
+      message: `Deployment/${name} has no Pod`,
+    }));
+    const other = { ...db, name: "three", state, message: "Service/three is gone" };
+    const { out } = await ask("status", {
+      overview: { ...overview, modules: [...modules, other] },
+      world: { isTerminal: false },
+    });
+    expect(out.printed).toContain(`\n2 modules: ${state}: Deployment/one has no Pod\n  one, two\n`);
+    expect(out.printed).toContain(`\nthree: ${state}: Service/three is gone\n`);
+  },
+);
+
 it.each(["json", "yaml"])("status -o %s is the overview", async (format) => {
   const { code, out } = await ask(`status -o ${format}`, { overview: ailingOverview() });
   expect(code).toBe(1);

@@ -20,8 +20,21 @@ it.each([
   ["upgrade-chart web --yes=no", /^--yes: takes no value/],
   ["start web", /^"web" is not understood; see addon-operator --help$/],
   ["toString", /^"toString" is not a sub-command/],
+  ["values web", /\nDid you mean global values or module values\?$/],
+  ["snapshot", /\nDid you mean global snapshots or module snapshots\?$/],
+  ["module plan", /\nDid you mean plan\?$/],
+  ["nonsense", /^"nonsense" is not a sub-command; see addon-operator --help$/],
+  ["module why web -o json", /^-o: no flag of "module why"/],
+  ["module render web --output=yaml", /^--output: no flag of "module render"/],
+  ["raw /discovery -o json", /^-o: no flag of "raw"/],
 ])("%s: says what is meant", (line, message) => {
   expect(() => parseLine(words(line))).toThrow(message);
+});
+
+it.each(["why", "diff", "graph", "render"])("%s stands for module %s", (word) => {
+  const rest = word === "graph" ? [] : ["web"];
+  expect(callOf([word, ...rest])).toEqual(callOf(["module", word, ...rest]));
+  expect(parseLine(["help", word])).toEqual(parseLine(["module", word, "--help"]));
 });
 
 it("breaks the lines of help where a terminal ends, below where their last column began", async () => {

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 
-import { inPod, printedLines, printedScripts } from "../../scripts/docs-commands.mjs";
+import { inPod, printedLines, printedScripts, printsArchive } from "../../scripts/docs-commands.mjs";
 import { parseLine } from "../../src/commands/run.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -97,6 +97,12 @@ describe("addon-operator", () => {
   test.each([...new Set(lines)])("%s", (line) => {
     expect(isUnderstood(words(line).slice(1))).toBe(true);
   });
+});
+
+test("of what is typed in the Pod, bundle alone prints an archive", () => {
+  const lines = [...new Set(typed.flatMap(({ text }) => inPod(text) ?? []))];
+  expect(lines.filter(printsArchive)).toEqual(["addon-operator bundle -"]);
+  expect(lines.filter((line) => !printsArchive(line)).every((line) => !line.includes("bundle"))).toBe(true);
 });
 
 describe("kubectl and helm", () => {

@@ -52,6 +52,15 @@ describe("a module that requires another one", () => {
     expect(why(lab, "a").slice(1)).toEqual([`waits for b, which is 1, not >=2 (since ${since}Z)`]);
   });
 
+  it("names all that it waits for, not the first alone", async () => {
+    const off = { enabled: false };
+    const lab = await started(spec("a", 1, requires("b", "c", "d")), spec("b", 2, off), spec("c", 3, off));
+    expect(hold(lab, "a")).toContain("waits for b, which is off and 2 more (since ");
+    expect(why(lab, "a")).toEqual(
+      expect.arrayContaining(["and for c, which is off", "and for d, which is no module"]),
+    );
+  });
+
   it("waits while that one fails, lets the others go on, and says for whom and since when", async () => {
     const lab = new EngineLab({ modules: [spec("a", 1, requires("b")), spec("b", 2), spec("c", 3)] });
     lab.helmFails = (name) => (name === "b" ? "no quota" : undefined);

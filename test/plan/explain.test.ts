@@ -57,6 +57,18 @@ function explain({ main, side = [], web = {}, view = {} }: Case): {
 
 const reloading: Partial<View> = { reload: { ...viewOf([]).reload, phase: "modules" } };
 
+describe("an enabled script that fails", () => {
+  const retry = { reason: "ScriptFailed", message: "exit code 1", failures: 3 } as const;
+  it.each([
+    [false, /^Its enabled script fails, .*; before that nothing was decided$/],
+    [true, /^Its enabled script fails, .*; before that: Switched on by /],
+  ])("is said before what was decided earlier: %s", (decided, first) => {
+    const { why } = explain({ web: { decided, retry } });
+    expect(why[0]).toMatch(first);
+    expect(why).toContain("failed 3 times (ScriptFailed): exit code 1");
+  });
+});
+
 describe("why a module does not run now", () => {
   it.each<readonly [Case, string | undefined]>([
     [{}, undefined],

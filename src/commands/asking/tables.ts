@@ -140,9 +140,13 @@ function converge(overview: Overview): string[] {
   return [`Reload of all modules: at ${phase}, ${text}${cause === undefined ? "" : ` (${cause})`}`];
 }
 
-/** Modules that wait for the same thing are told together. */
+/** States in which several modules may have one cause. */
+const GROUPED: ReadonlySet<ModuleRow["state"]> = new Set(["Pending", "Unhealthy", "Invalid"]);
+
+/** Modules of which the same is true, but for their own names, are reported together. */
 function alike(rows: readonly ModuleRow[]): readonly (readonly ModuleRow[])[] {
-  const key = ({ name, state, message }: ModuleRow): string => (state === "Pending" ? message : ` ${name}`);
+  const key = ({ name, state, message }: ModuleRow): string =>
+    GROUPED.has(state) ? `${state} ${message.replaceAll(name, "*")}` : ` ${name}`;
   return [...Map.groupBy(rows, key).values()];
 }
 

@@ -60,13 +60,17 @@ function raw({ args: [path = ""] }: Given): Call {
   return get(path.startsWith("/") ? path : `/${path}`);
 }
 
-type Asking = Omit<Row, "run" | "call"> & Required<Pick<Row, "call">>;
+type Asking = Omit<Row, "run" | "call"> &
+  Required<Pick<Row, "call">> & {
+    /** Its answer is text, whatever form is asked for: `-o` is refused. */
+    readonly isText?: boolean;
+  };
 
 function asking(
-  { flags = [], ...row }: Asking,
+  { flags = [], isText = false, ...row }: Asking,
   how: "askOperator" | "askForDiff" | "askForPlan" = "askOperator",
 ): Row {
-  const own = flags.some((each) => each.flags.startsWith("-o")) ? flags : [...flags, OUTPUT];
+  const own = isText || flags.some((each) => each.flags.startsWith("-o")) ? flags : [...flags, OUTPUT];
   return {
     ...row,
     flags: [...own, SOCKET_TIMEOUT],
@@ -77,9 +81,10 @@ function asking(
 function ofModule(
   what: string,
   help: string,
-  { flags = [], more }: Pick<Row, "flags" | "more"> = {},
+  { flags = [], more, isText = false }: Pick<Row, "flags" | "more"> & Pick<Asking, "isText"> = {},
 ): Asking {
   return {
+    isText,
     words: `module ${what}`,
     args: "NAME",
     needs: "the name of a module",
@@ -142,23 +147,29 @@ export const ASKING: readonly Row[] = [
   }),
   asking(ofModule("values", "merged values of a module", { flags: [GLOBAL, EXPLAIN] })),
   asking(ofModule("config", "what the ConfigMap (and overlay) says of a module")),
-  asking(ofModule("render", "what helm would make of the values now", { flags: [DIFF] })),
+  asking(ofModule("render", "what helm would make of the values now", { flags: [DIFF], isText: true })),
   asking(ofModule("patches", "what hooks have patched")),
   asking(ofModule("snapshots", "what kubernetes bindings of the module's hooks hold")),
-  asking(ofModule("why", "why it is on or off, what it waits for, what failed, which objects are gone")),
+  asking(
+    ofModule("why", "why it is on or off, what it waits for, what failed, which objects are gone", {
+      isText: true,
+    }),
+  ),
   asking(ofModule("status", "state, Ready and Healthy as the AddonModule has them")),
   asking(
     ofModule("diff", "what a run would change in the cluster, by dry runs on the API server", {
+      isText: true,
       more: "Ends with 10 where anything differs, with 0 where nothing does, and with 1 where that is not known.",
     }),
     "askForDiff",
   ),
   asking({
-    ...ofModule("run", "ask for a run of a module now"),
+    ...ofModule("run", "ask for a run of a module now", { isText: true }),
     call: ({ args: [name = ""] }) => ({ method: "POST", path: `/module/${encodeURIComponent(name)}/run` }),
   }),
   asking({
     words: "module rollback",
+    isText: true,
     args: "NAME [REVISION]",
     needs: "the name of a module",
     help: "go back to an earlier revision of a module's release",
@@ -197,6 +208,7 @@ export const ASKING: readonly Row[] = [
   ),
   asking({
     words: "raw",
+    isText: true,
     args: "PATH",
     needs: "a path, such as /discovery",
     help: "any path of the debug socket",

@@ -24,6 +24,11 @@ export const GROUPS: Readonly<Record<string, { readonly help: string; readonly u
   new: { help: "write a module, or a hook and its test" },
 };
 
+/** Commands of a group that may stand without it. */
+export const SHORT: ReadonlyMap<string, string> = new Map(
+  ["why", "diff", "graph", "render"].map((word) => [word, "module"]),
+);
+
 const RUNNING: readonly Row[] = [
   {
     words: "start",

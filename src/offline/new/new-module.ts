@@ -117,6 +117,6 @@ function nextCommands(name: string, modulesDir: string, namespace = "default"): 
   return [
     `  addon-operator plan ${where}\n`,
     `  addon-operator start ${where}\n`,
-    `  kubectl wait addonmodule/${name} --for=condition=Ready --timeout=5m\n`,
+    `  kubectl wait -n ${namespace} addonmodule/${name} --for=condition=Ready --timeout=5m\n`,
   ].join("");
 }

@@ -13,7 +13,8 @@ import {
 import { describeFailingHook, failingHooks, failingOf } from "./failing-hooks.ts";
 import { keptFor } from "../removals.ts";
 import { inWords, times, utc } from "./task-words.ts";
-import { type Requirement, type Wait, heldBy, lostBy, toldRequirements, turnsBefore } from "../turns.ts";
+import { heldBy, lostBy, otherHolds, toldRequirements, turnsBefore } from "../turns.ts";
+import type { Requirement, Wait } from "../turns.ts";
 
 /** What explanations are made from: the state and the queues at one moment. */
 export interface Moment {
@@ -179,7 +180,15 @@ export function explainModule(module: ModuleView, at: Moment): string[] {
   const told = [...factsOf(module, at), ...describeChain(module, at)];
   const isIdle = told.length === 0 && module.enabled;
   const rest = isIdle ? ["nothing is owed: the last run took everything into account"] : told;
-  return [enabledText(module) + howToSwitchOn(module), ...rest];
+  return [decisionOf(module), ...rest];
+}
+
+/** On, off, or neither: an enabled script that fails has decided nothing, or what it said before is in force. */
+function decisionOf(module: ModuleView): string {
+  const decided = enabledText(module) + howToSwitchOn(module);
+  if (module.retry?.reason !== "ScriptFailed") return decided;
+  const before = module.decided ? `before that: ${decided}` : "before that nothing was decided";
+  return `Its enabled script fails, so nobody knows whether it is to be on or off; ${before}`;
 }
 
 /** Why the modules that are waited for are not there, one after the other down to the root. */
@@ -204,6 +213,7 @@ function factsOf(module: ModuleView, at: Moment): string[] {
     problem !== undefined && `needs a person: ${describeProblem(problem)}`,
     module.crdWork,
     explainHold(module, at),
+    ...otherHolds(module, at.view),
     describeFailure(module, at),
     ...stuckBy(module, at),
     lostBy(module, at.view)?.message,

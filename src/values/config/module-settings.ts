@@ -113,7 +113,7 @@ export function withMeant(name: string, names: readonly string[]): string {
 }
 
 /** The candidate that is written nearly like `word`: separators and case do not count, a third may differ. */
-function nearest(word: string, candidates: readonly string[]): string | undefined {
+export function nearest(word: string, candidates: readonly string[]): string | undefined {
   const plain = plainOf(word);
   let best: string | undefined;
   let least = Math.min(2, Math.floor(plain.length / 3)) + 1;
