@@ -262,7 +262,15 @@ async function manifests(name, { cluster, namespace, place }) {
   const { stdout: values } = await helm(["get", "values", name, "--output", "json"]);
   const file = join(place.target, "..", `${name}.json`);
   writeFileSync(file, values);
-  const rendered = await helm(["template", name, place.target, "--values", file, "--is-upgrade"]);
+  const rendered = await helm([
+    "template",
+    name,
+    place.target,
+    "--values",
+    file,
+    "--is-upgrade",
+    "--dry-run=server",
+  ]);
   rmSync(file);
   if (rendered.failed)
     return `helm template: ${rendered.stderr.split("\n").find((line) => line.includes("Error"))}`;
