@@ -184,6 +184,11 @@ const ROWS = {
     "crd-filters=doc-,_",
     "prefixes of file names, separated by commas: such files below crds/ are no CRDs",
   ),
+  schemaDirs: row(
+    PATH,
+    "schema-dirs",
+    "directories with files that $ref of modules' schemas may name besides the module's own, separated by colons",
+  ),
   strictValues: row(BOOLEAN, "strict-check-values-mode-enabled=false", "a missing values.yaml is an error"),
   ha: row(BOOLEAN, "ha=false", "run warm followers beside a leader"),
   pod: row(TEXT, "pod", "name of this Pod, for the Lease"),

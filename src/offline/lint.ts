@@ -12,7 +12,7 @@ import { compileSchemas } from "../values/index.ts";
 import { crdFaults, crdsInForce, HelmError, LARGEST_RECORD } from "../helm/index.ts";
 import { manifestFaults, readsEnabledModules, recordSize, unreadKeys } from "../helm/index.ts";
 import { preceding, requirementCycle } from "../plan/index.ts";
-import { archivesIn, askOptions, readLintDir, scoped, type LintDir, type Printed } from "./surroundings.ts";
+import { readTermsOf, askOptions, readLintDir, scoped, type LintDir, type Printed } from "./surroundings.ts";
 import { OfflineCharts, readConfigValues } from "./charts.ts";
 import { rulesOf } from "./rbac.ts";
 
@@ -39,7 +39,7 @@ export function lintDirs(request: LintRequest, settings: Settings, env: Environm
     const options = askOptions(settings, env, scope);
     const found: Findings = { problems: [], warnings: [] };
     const charts = await chartsOf(request, settings, env);
-    const terms = { archives: archivesIn(settings, scope), crdFilters: settings.crdFilters };
+    const terms = readTermsOf(settings, scope);
     const missing = charts.missing();
     const whole: Module[] = [];
     for (const dir of request.dirs) {
@@ -66,7 +66,7 @@ export function rbacOf(request: LintRequest, settings: Settings, env: Environmen
   return scoped(async (scope) => {
     const loader = new HookLoader(askOptions(settings, env, scope));
     const trees: Tree[] = [];
-    const terms = { archives: archivesIn(settings, scope), crdFilters: settings.crdFilters };
+    const terms = readTermsOf(settings, scope);
     for (const dir of request.dirs) trees.push((await readLintDir(dir, terms)).tree);
     const { rules, problems } = await rulesOf(trees, loader, await chartsOf(request, settings, env));
     const comments = problems.map((problem) => `# not covered: ${describeProblem(problem)}\n`);

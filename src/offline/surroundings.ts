@@ -147,6 +147,14 @@ interface ReadTerms {
   readonly archives: ChartArchives;
   /** `--crd-filters`. */
   readonly crdFilters: string;
+  readonly schemaDirs: readonly string[];
+}
+
+/** What settings say of how directories are read. */
+export function readTermsOf(settings: Settings, scope: Scope): ReadTerms {
+  const { crdFilters } = settings;
+  const schemaDirs = settings.schemaDirs?.split(":") ?? [];
+  return { archives: archivesIn(settings, scope), crdFilters, schemaDirs };
 }
 
 function read(

@@ -56,7 +56,8 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const filters = scope.own(new FilterEngine({ jqBin: settings.jqBin, env: environment, clock, logger }));
   const archives = scope.own(new ChartArchives(settings.tmpDir));
   const { unnumberedOrder, strictValues: strict, crdFilters } = settings;
-  const reads = { ...placesOf(settings), unnumberedOrder, strict, crdFilters, archives, clock };
+  const schemaDirs = settings.schemaDirs?.split(":") ?? [];
+  const reads = { ...placesOf(settings), unnumberedOrder, strict, crdFilters, schemaDirs, archives, clock };
   const patchClient = patchClientOf(settings, client);
   for (const each of [client, patchClient]) traceRequests(each);
   return {

@@ -23,12 +23,13 @@ async function put(rel: string, text: string): Promise<void> {
   await writeFile(join(root, rel), text);
 }
 
-const read = (previous?: Tree): Promise<Tree> =>
+const read = (previous?: Tree, schemaDirs: readonly string[] = []): Promise<Tree> =>
   readTree({
     modulesDirs: [join(root, "m")],
     globalHooksDir: undefined,
     unnumberedOrder: 1,
     strict: false,
+    schemaDirs,
     previous,
     archives: new ChartArchives(join(root, "tmp")),
     clock,
@@ -97,8 +98,8 @@ test("no path and no link leads out of the module, and no fragment to nothing", 
   await put("m/a/large.yaml", "# ".repeat(600_000));
   await symlink(join(root, "secret.yaml"), join(root, "m/a/link.yaml"));
   const refs = {
-    "../../../secret.yaml#/x": "it lies outside of the directory of the module",
-    "../link.yaml#/x": "it lies outside of the directory of the module",
+    "../../../secret.yaml#/x": "it lies outside of the directory of the module (see --schema-dirs)",
+    "../link.yaml#/x": "it lies outside of the directory of the module (see --schema-dirs)",
     "../large.yaml#/x": "it is larger than 1 MiB",
     "../defs.yaml#/none": "points to nothing",
     "../defs.yaml#/w": "points to nothing",
@@ -108,4 +109,15 @@ test("no path and no link leads out of the module, and no fragment to nothing", 
     await put(SCHEMA, `properties: {a: {$ref: '${ref}'}}\n`);
     expect(judge(await read(), {})).toEqual([expect.stringContaining(wanted)]);
   }
+});
+
+test("a schema refers to files outside of its module where --schema-dirs allows it, and no further", async () => {
+  await put(SCHEMA, "properties: {a: {$ref: '../../../shared/defs.yaml#/x'}}\n");
+  await put("shared/defs.yaml", "x: {type: integer}\n");
+  await put("shared-not/defs.yaml", "x: {type: integer}\n");
+  const allowed = [join(root, "shared"), join(root, "missing")];
+  expect(judge(await read(), { a: "x" }).join()).toContain("(see --schema-dirs)");
+  expect(judge(await read(undefined, allowed), { a: "x" })).toEqual(["/a type"]);
+  await put(SCHEMA, "properties: {a: {$ref: '../../../shared-not/defs.yaml#/x'}}\n");
+  expect(judge(await read(undefined, allowed), { a: "x" }).join()).toContain("lies outside");
 });

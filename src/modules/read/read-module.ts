@@ -104,6 +104,8 @@ export interface ModuleSource {
   readonly strict: boolean;
   /** Prefixes of file names, separated by commas: such files below `crds/` are no CRDs (`--crd-filters`). */
   readonly crdFilters: string;
+  /** Besides the module's own, where files lie that schemas may refer to (`--schema-dirs`). */
+  readonly schemaDirs: readonly string[];
   readonly archives: ChartArchives;
 }
 
@@ -126,7 +128,7 @@ async function readModule(source: ModuleSource, listing: Listing): Promise<Modul
   const { chart: _chart, problem: _problem, warnings = [], deprecations = [], ...terms } = listing.addonFile;
   const script = listing.files.get("enabled");
   const own = attempt(NO_VALUES, () => readOwnValues(source, listing));
-  const schemas = attempt({}, () => readSchemas(dir, listing.files));
+  const schemas = attempt({}, () => readSchemas([dir, ...source.schemaDirs], listing.files));
   const chart = await findChartOf(source, listing, faults);
   const isCrd = crdFilter(source.crdFilters);
   faults.push(...(await celFaults(source, listing)), ...attempt([], () => lostCrds(listing, isCrd)));
@@ -180,10 +182,10 @@ async function unreadableModule(source: ModuleSource, error: unknown): Promise<M
 }
 
 /**
- * Reads the OpenAPI schemas among `files` of `dir`, and the files that they refer to; their content is checked where
+ * Reads the OpenAPI schemas among `files`, and the files in `dirs` that they refer to; their content is checked where
  * they are compiled.
  */
-export function readSchemas(dir: string, files: ReadonlyMap<string, Found>): SchemaFiles {
+export function readSchemas(dirs: readonly string[], files: ReadonlyMap<string, Found>): SchemaFiles {
   const read = (rel: string) => {
     const file = files.get(rel);
     return file === undefined ? undefined : { file: file.path, text: readText(file.path) };
@@ -191,7 +193,7 @@ export function readSchemas(dir: string, files: ReadonlyMap<string, Found>): Sch
   const config = read(SCHEMA_FILES.config);
   const values = read(SCHEMA_FILES.values);
   const schemas = { ...(config && { config }), ...(values && { values }) };
-  const references = readReferences(dir, schemas);
+  const references = readReferences(dirs, schemas);
   return references.length === 0 ? schemas : { ...schemas, references };
 }
 

@@ -26,6 +26,8 @@ export interface ReadTreeOptions {
   readonly strict: boolean;
   /** `--crd-filters`; nothing is filtered where it is left out. */
   readonly crdFilters?: string;
+  /** `--schema-dirs`. */
+  readonly schemaDirs?: readonly string[];
   /** The last read: its content stays in force where something is broken or missing now. */
   readonly previous?: Tree | undefined;
   /** Where charts that are archives are unpacked. */
@@ -68,6 +70,7 @@ async function readOnce(options: ReadTreeOptions): Promise<{ tree: Tree; reading
   const clock = options.clock ?? systemClock;
   const reading = beginReading({
     crdFilters: "",
+    schemaDirs: [],
     ...options,
     now: clock.now(),
     monotonic: clock.monotonic(),
@@ -173,8 +176,8 @@ async function readCandidate(
   const isKept = !readable || reading.names?.has(candidate.name) === false;
   if (isKept && before !== undefined) return keep(reading, before);
   const common = commonOf(reading, files, camelCase(candidate.name));
-  const { strict, crdFilters, archives } = reading;
-  return refreshModule(reading, { ...candidate, common, strict, crdFilters, archives });
+  const { strict, crdFilters, schemaDirs, archives } = reading;
+  return refreshModule(reading, { ...candidate, common, strict, crdFilters, schemaDirs, archives });
 }
 
 function withoutCollisions(
@@ -232,7 +235,7 @@ function readGlobalDir(reading: Reading, dir: string): RememberedGlobal {
   return {
     hookFiles: hookFilesOf(root, hooks),
     idleFiles: idleHooks(hooks).map(idleWarning),
-    schemas: goodSchemas(reading, readSchemas(dir, schemaFiles)),
+    schemas: goodSchemas(reading, readSchemas([dir, ...reading.schemaDirs], schemaFiles)),
     paths: [...hooks.values(), ...schemaFiles.values()].map((file) => file.path),
   };
 }

@@ -79,6 +79,7 @@ export interface Reading {
   readonly unnumberedOrder: number;
   readonly strict: boolean;
   readonly crdFilters: string;
+  readonly schemaDirs: readonly string[];
   readonly archives: ChartArchives;
   /** The directory of the one module that is read; the others are only named. Undefined: all of them. */
   readonly only?: string | undefined;

@@ -1,7 +1,7 @@
-/** Reads the files that schemas refer to: only such as lie in the directory of their module. */
+/** Reads the files that schemas refer to: only such as lie in the directory of their module, or where `--schema-dirs` allows. */
 
 import { realpathSync } from "node:fs";
-import { resolve, sep } from "node:path";
+import { join, resolve, sep } from "node:path";
 
 import { oneLine } from "../../lib/index.ts";
 import type { SchemaFiles, SchemaReference } from "../../model/index.ts";
@@ -11,15 +11,15 @@ import { found, readText, stat } from "./files.ts";
 const MAX_FILES = 100;
 const MAX_BYTES = 1024 * 1024;
 
-/** The files that `schemas` refer to, directly or not. `dir` is the directory that they may lie in. Never throws. */
-export function readReferences(dir: string, schemas: SchemaFiles): SchemaReference[] {
+/** The files that `schemas` refer to, directly or not. `dirs` are the directories that they may lie in. Never throws. */
+export function readReferences(dirs: readonly string[], schemas: SchemaFiles): SchemaReference[] {
   const own = [schemas.config, schemas.values].filter((file) => file !== undefined);
   const known = new Map<string, SchemaReference>();
   const isOwn = new Set(own.map(({ file }) => resolve(file)));
   const queue = own.flatMap(({ text, file }) => referencedFiles(text, file));
   for (const path of queue) {
     if (known.has(path)) continue;
-    const reference = known.size < MAX_FILES ? readOne(dir, path) : tooMany(path);
+    const reference = known.size < MAX_FILES ? readOne(dirs, path) : tooMany(path);
     known.set(path, reference);
     if (known.size > MAX_FILES) break;
     if (reference.text !== undefined && !isOwn.has(path))
@@ -33,18 +33,24 @@ export function areReferencesSame({ references = [] }: SchemaFiles): boolean {
   return references.every(({ file, signature }) => signature === signatureOf(file));
 }
 
-function readOne(dir: string, file: string): SchemaReference {
+function readOne(dirs: readonly string[], file: string): SchemaReference {
   const signature = signatureOf(file);
   try {
     // Also a link must not lead out of the directory.
-    if (!realpathSync(file).startsWith(realpathSync(dir) + sep))
-      return { file, signature, fault: "it lies outside of the directory of the module" };
+    const path = realpathSync(file);
+    if (!dirs.some((dir) => isBelow(dir, path)))
+      return { file, signature, fault: "it lies outside of the directory of the module (see --schema-dirs)" };
     const size = stat(file)?.size ?? 0;
     if (size > MAX_BYTES) return { file, signature, fault: "it is larger than 1 MiB" };
     return { file, signature, text: readText(file) };
   } catch (error) {
     return { file, signature, fault: signature === "" ? "there is no such file" : oneLine(error) };
   }
+}
+
+/** False where there is no such directory. */
+function isBelow(dir: string, path: string): boolean {
+  return stat(dir) !== undefined && path.startsWith(join(realpathSync(dir), sep));
 }
 
 function tooMany(file: string): SchemaReference {

@@ -30,7 +30,15 @@ export async function rereadModule(
   for (let tries = 1; ; tries += 1) {
     const clock = options.clock ?? systemClock;
     const [now, monotonic] = [clock.now(), clock.monotonic()];
-    const reading = beginReading({ crdFilters: "", ...options, now, monotonic, first: false, before });
+    const reading = beginReading({
+      crdFilters: "",
+      schemaDirs: [],
+      ...options,
+      now,
+      monotonic,
+      first: false,
+      before,
+    });
     const fresh = await refresh(reading, module);
     if (fresh === module) return previous;
     if (tries < MOST_TRIES && !isWhole(reading, name)) continue;
@@ -54,8 +62,8 @@ async function refresh(reading: Reading, module: Module): Promise<Module> {
   const known = reading.before.modules.get(name);
   // A directory that was missing at the last read, too, is left to the next converge.
   if (stat(dir) === undefined) return (known && goneModule(reading, known)) ?? module;
-  const { strict, crdFilters, archives } = reading;
-  return refreshModule(reading, { name, order, dir, common, strict, crdFilters, archives });
+  const { strict, crdFilters, schemaDirs, archives } = reading;
+  return refreshModule(reading, { name, order, dir, common, strict, crdFilters, schemaDirs, archives });
 }
 
 function isWhole({ after }: Reading, name: string): boolean {

@@ -9,7 +9,7 @@ import { ProblemError, objectOf, type JsonObject, type Module, type Tree } from 
 import { ADDON_FILE, addonFileIn, readAddonFile, type ChartPlace } from "../../modules/index.ts";
 import { OfflineCharts, readConfigValues } from "../charts.ts";
 import { lintDirs } from "../lint.ts";
-import { archivesIn, findModule, readLintDir, scoped, type Printed } from "../surroundings.ts";
+import { archivesIn, findModule, readLintDir, readTermsOf, scoped, type Printed } from "../surroundings.ts";
 import { chartChanges } from "./chart-changes.ts";
 import {
   nameAndVersion,
@@ -48,7 +48,7 @@ export function upgradeChart(
     const { dir } = findModule(settings, wanted.module);
     const archives = archivesIn(settings, scope);
     const place = placeIn(dir);
-    const { tree, module } = await readOne(dir, { archives, crdFilters: settings.crdFilters });
+    const { tree, module } = await readOne(dir, readTermsOf(settings, scope));
     const source = sourceOf(dir, place, wanted);
     const config = wanted.values === undefined ? {} : await readConfigValues(wanted.values);
     const draft = mkdtempSync(join(dir, ".new-"));
