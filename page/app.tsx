@@ -1,5 +1,6 @@
 /** The frame of the page: what operator it is, how it stands, and the view that is chosen. */
 
+import { effect } from "@preact/signals";
 import type { ComponentType } from "preact";
 
 import { progressText } from "../src/lib/time/progress.ts";
@@ -12,7 +13,7 @@ import { Queues } from "./queues.tsx";
 import { route, to } from "./router.ts";
 import { Runs } from "./runs.tsx";
 import { State } from "./state.tsx";
-import { duration } from "./words.ts";
+import { duration, toneOf } from "./words.ts";
 
 const VIEWS: Readonly<Record<string, ComponentType>> = {
   modules: Modules,
@@ -28,6 +29,17 @@ const TABS = [
   ["queues", "Queues"],
   ["runs", "Runs"],
 ] as const;
+
+/** What the tab says: the state where a person is needed, then whose page it is. */
+function titleOf(is: OperatorRow | undefined): string {
+  if (is === undefined) return "addon-operator";
+  const whose = `${is.namespace}/${is.name}`;
+  return toneOf(is.state) === "bad" ? `${is.state} · ${whose}` : whose;
+}
+
+effect(() => {
+  document.title = titleOf(operator.value);
+});
 
 export function App() {
   const [name = ""] = route.value;
@@ -64,7 +76,7 @@ function Head({ chosen }: { readonly chosen: string }) {
 }
 
 /** What the operator says of itself, and how far a reload has come. */
-function Message({ is: { message, progress, waitingSeconds } }: { readonly is: OperatorRow }) {
+function Message({ is: { state, message, progress, waitingSeconds } }: { readonly is: OperatorRow }) {
   const [done = 0, total = 0] = (progress ?? "").split("/").map(Number);
   const inState = (wanted: string) =>
     [...(modules.value?.values() ?? [])].flatMap(({ name, state, lastRun, usualSeconds }) =>
@@ -78,7 +90,7 @@ function Message({ is: { message, progress, waitingSeconds } }: { readonly is: O
       ? message
       : `${message}: ${progressText({ done, total, ...parts, waitingSeconds }, duration)}`;
   return (
-    <span class="message" title={text}>
+    <span class={state === "Invalid" ? "message whole" : "message"} title={text}>
       {text}
     </span>
   );

@@ -2,7 +2,7 @@
 
 import { servePublic } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
-import type { Module } from "../../src/model/index.ts";
+import type { Module, Problem } from "../../src/model/index.ts";
 import type { Moment } from "../../src/plan/index.ts";
 import type { ModuleView } from "../../src/state/index.ts";
 import { Projector } from "../../src/status/index.ts";
@@ -304,6 +304,8 @@ export interface PageLab {
   readonly failures: unknown[];
   /** Shows other modules, or other queues. */
   show(modules: readonly ModuleView[], queues?: Moment["queues"]): void;
+  /** Shows the same modules with a ConfigMap that has these problems. */
+  showInvalid(problems: readonly Problem[]): void;
   /** How often the state was looked at. */
   looks(): number;
   close(): Promise<void>;
@@ -351,6 +353,11 @@ export function pageOf({
     moment: () => moment,
     show(shownModules, queues = moment.queues) {
       moment = { view: viewOf(shownModules), queues };
+      page.changed();
+    },
+    showInvalid(problems) {
+      const { view, queues } = moment;
+      moment = { view: { ...view, config: { ...view.config, condition: "invalid", problems } }, queues };
       page.changed();
     },
     looks: () => looks,

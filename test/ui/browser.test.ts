@@ -160,6 +160,23 @@ describe.skipIf(program === undefined)(
         await page.getByText("Nothing waits and nothing runs.").waitFor();
       });
 
+      it("names the state in the tab, and shows an invalid ConfigMap in full, on a phone, too", async () => {
+        await visit("modules");
+        await expect.poll(() => page.title()).toMatch(/^Retrying · addons\/addon-operator$/);
+        const message = `app/size: must be integer (mend this key); ${"and so on ".repeat(30)}`;
+        lab.showInvalid([{ file: "ConfigMap addon-operator", message }]);
+        await lab.clock.advance(100);
+        await page.getByRole("status").getByText("must be integer").waitFor();
+        expect(await page.title()).toBe("Invalid · addons/addon-operator");
+        for (const width of [1280, 380]) {
+          await page.setViewportSize({ width, height: 700 });
+          const box = await page.getByRole("status").getByText("must be integer").boundingBox();
+          // More than a line, within the page.
+          expect(box?.height).toBeGreaterThan(30);
+          expect((box?.x ?? 0) + (box?.width ?? width + 1)).toBeLessThanOrEqual(width);
+        }
+      });
+
       it("says that it is cut off, and shows what is so when it is back", async () => {
         await visit("modules");
         lab.page.close();
