@@ -266,6 +266,7 @@ describe("toYaml", () => {
         fc.dictionary(text, tie("json"), { maxKeys: 4 }),
       ),
     }));
+    expect(read(toYaml("\n a"))).toBe("\n a");
     fc.assert(
       fc.property(json, (value) => {
         expect(read(toYaml(value))).toEqual(JSON.parse(JSON.stringify(value)));

@@ -52,6 +52,8 @@ const WRITING_SCHEMA = DUMP_SCHEMA.withTags(
  * something else are quoted; nothing is folded, and nothing is written as an alias.
  */
 export function toYaml(value: Json): string {
+  // At the top js-yaml counts the indentation of a block from another column than libyaml.
+  if (typeof value === "string" && value.includes("\n")) return `${JSON.stringify(value)}\n`;
   return dump(value, { schema: WRITING_SCHEMA, noRefs: true, lineWidth: -1, skipInvalid: true });
 }
 
