@@ -6,7 +6,7 @@ import { retriesOf } from "../model/index.ts";
 import { HelmError } from "./binary/helm-errors.ts";
 import type { HelmInput, Reconciler, Reconciliation } from "./decide.ts";
 import { summarize, type ReleaseRecord, type ReleaseStore } from "./release/release-store.ts";
-import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { GO_LABELS, LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { spareInUpgrade } from "./upgrade.ts";
 
 /** When the upgrades of a module are rolled back. */
@@ -115,7 +115,10 @@ export function hasNoWayBack(revisions: readonly ReleaseMeta[]): boolean {
 /** Label of a revision that is good. */
 export const GOOD = { [LABELS.good]: SET } as const;
 
-/** Labels of the next revision. helm takes those of the newest one over: `null` removes them. */
+/**
+ * Labels of the next revision. helm copies those of the newest one: `null` removes them. The Go operator's describe what
+ * it made itself: it would take the next revision for up to date.
+ */
 export function nextLabels(newest: ReleaseMeta | undefined, tries: number): Record<string, string> {
   const passing = [
     LABELS.good,
@@ -124,6 +127,7 @@ export function nextLabels(newest: ReleaseMeta | undefined, tries: number): Reco
     LABELS.tries,
     LABELS.given,
     LABELS.content,
+    ...GO_LABELS,
   ];
   const stale = passing.filter((name) => newest?.labels[name] !== undefined);
   const counted = tries > 0 ? { [LABELS.tries]: String(tries) } : {};

@@ -91,6 +91,7 @@ describe("the memory", () => {
     expect(nextLabels(back, 3)).toEqual({ ...none, [LABELS.tries]: "3" });
     expect(nextLabels(rejected, 0)).toMatchObject({ [LABELS.rejected]: "null", [LABELS.tries]: "null" });
     expect(nextLabels({ ...back, labels: {} }, 0)).toEqual({});
+    expect(nextLabels({ ...back, labels: { moduleChecksum: "abc" } }, 0)).toEqual({ moduleChecksum: "null" });
   });
 
   test("keeps as much history as reaches back to the good revision, and no more than 50", () => {

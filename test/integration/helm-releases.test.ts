@@ -764,6 +764,10 @@ ${CONFIG_MAP}`;
     await eventually(() => releases.ownership("m") === "ours", "the watch tells");
     await putChart();
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "labelled", release: { revision: 1 } });
+    // What the Go operator compares with stays on what it made, and only there.
+    const marked = () => kubectl("get", "secrets", "-l", "owner=helm,moduleChecksum", "-o", "name");
+    expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded", release: { revision: 2 } });
+    expect((await marked()).trim()).toBe("secret/sh.helm.release.v1.m.v1");
   });
 
   test("a release of another operator is refused", async () => {
