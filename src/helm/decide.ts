@@ -44,7 +44,8 @@ export interface HelmInput {
   readonly module: Pick<
     Module,
     "name" | "valuesKey" | "chartDir" | "chart" | "helm" | "onFailure" | "retries"
-  >;
+  > &
+    Partial<Pick<Module, "crdFiles">>;
   /** JSON with `global` and the module's section. */
   readonly values: string;
   /** Digest of what people say of them: without what hooks change. */

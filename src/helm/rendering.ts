@@ -103,7 +103,7 @@ export class ChartMovedError extends Error {
   }
 }
 
-type ChartOf = Pick<Module, "name" | "chartDir" | "chart">;
+type ChartOf = Pick<Module, "name" | "chartDir" | "chart"> & Partial<Pick<Module, "crdFiles">>;
 
 interface StageRequest extends ReconcileRequest {
   /** As it was decided on. */
@@ -131,15 +131,17 @@ async function withChart<T>(
 
 /**
  * Copies a chart, so that helm reads what was decided on, whatever is written or swapped meanwhile; with a Chart.yaml
- * that has the module's name where helm would refuse it. Returns the path of the copy. Throws ChartMovedError.
+ * that has the module's name where helm would refuse it, and without files of `crds/` that are no CRDs by `--crd-filters`.
+ * Returns the path of the copy. Throws ChartMovedError.
  */
 export async function stageChart(
   { module, chart }: Pick<StageRequest, "chart"> & { readonly module: ChartOf },
   scratch: Scratch,
 ): Promise<string> {
   const dir = scratch.path("chart");
-  const contents = contentsOf(module);
-  if (hashFiles(contents) !== chart.digest) throw new ChartMovedError(module.name);
+  const all = contentsOf(module);
+  if (hashFiles(all) !== chart.digest) throw new ChartMovedError(module.name);
+  const contents = all.filter(([rel]) => !isFiltered(module, rel));
   const dirs = new Set(["", ...contents.map(([rel]) => dirname(rel))]);
   for (const each of dirs) await mkdir(join(dir, each), { recursive: true, mode: 0o700 });
   for (const [rel, bytes] of contents) await writeFile(join(dir, rel), bytes, { mode: 0o600 });
@@ -148,6 +150,12 @@ export async function stageChart(
   const own = given === undefined ? MADE : objectOf(parseYaml(given.toString("utf8"), "Chart.yaml").value);
   await writeFile(join(dir, "Chart.yaml"), toYaml({ ...own, name: module.name }), { mode: 0o600 });
   return dir;
+}
+
+/** Whether a file in the `crds/` of a chart is no CRD by `--crd-filters`: helm would take it for one. */
+function isFiltered({ chartDir, crdFiles }: ChartOf, rel: string): boolean {
+  if (crdFiles === undefined || !/^crds\/.*\.ya?ml$/.test(rel)) return false;
+  return !crdFiles.includes(join(chartDir, rel));
 }
 
 /** Its files by their paths below it. What is gone while they are read is a change as well. */

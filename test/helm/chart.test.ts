@@ -212,8 +212,10 @@ test.each<[string, boolean]>([
 async function staged(
   chart: Module["chart"],
   meanwhile: () => Promise<void> = async () => {},
+  crds?: readonly string[],
 ): Promise<string> {
-  const module = { name: "m", chartDir: root, chart };
+  const crdFiles = crds?.map((rel) => join(root, rel));
+  const module = { name: "m", chartDir: root, chart, ...(crdFiles && { crdFiles }) };
   const read = new ChartReader(clock).read(module);
   await meanwhile();
   return stageChart({ module, chart: read }, await Scratch.open(scratches, "stage"));
@@ -238,4 +240,15 @@ test("helm gets a copy of what was decided on, and nothing of what was written s
   await expect(staged("own", () => put(file, "third"))).rejects.toThrow(ChartMovedError);
   await expect(staged("own", () => put("templates/b.yaml", ""))).rejects.toThrow(ChartMovedError);
   await expect(staged("own", () => rm(root, { recursive: true }))).rejects.toThrow(ChartMovedError);
+});
+
+test("files in crds/ that --crd-filters names are left out: helm would take them for CRDs", async () => {
+  for (const path of ["crds/a.yaml", "crds/doc-ru-a.yaml", "crds/deep/_notes.yml", "charts/s/crds/_b.yaml"])
+    await put(path, "");
+  const dir = await staged("own", undefined, ["crds/a.yaml"]);
+  const files = await readdir(dir, { recursive: true });
+  expect(files.filter((path) => /\.ya?ml$/.test(path) && path.includes("crds/")).sort()).toEqual([
+    "charts/s/crds/_b.yaml",
+    "crds/a.yaml",
+  ]);
 });
