@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { create } from "tar";
@@ -110,4 +110,18 @@ it("its .helmignore does not keep its CRDs from the operator", async () => {
   put("crds/web.yaml", crd("Web").replace("apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1"));
   const { code, text } = await lint();
   expect([code, text]).toEqual([1, expect.stringMatching(/^.*crds\/web\.yaml: /)]);
+});
+
+it("a hook that ignores --config reaches no cluster: lint names none", async () => {
+  const seen = join(root, "seen");
+  const script = `#!/bin/sh\necho "$KUBECONFIG|$KUBERNETES_SERVICE_HOST" >>${seen}\necho 'configVersion: v1'\n`;
+  put("hooks/careless.sh", script, 0o755);
+  const env = {
+    PATH: process.env["PATH"],
+    KUBECONFIG: "/home/me/.kube/config",
+    KUBERNETES_SERVICE_HOST: "10.0.0.1",
+  };
+  await runOffline("lint", ["--helm-bin", tools().helm, join(root, "modules")], env);
+  await runOffline("lint", ["--rbac", "--helm-bin", tools().helm, join(root, "modules")], env);
+  expect(readFileSync(seen, "utf8")).toBe("/dev/null|\n/dev/null|\n");
 });

@@ -58,14 +58,24 @@ export function archivesIn(settings: Settings, scope: Scope): ChartArchives {
   return scope.own(new ChartArchives(settings.tmpDir));
 }
 
-/** Everything that is needed to ask hooks for their configuration, checks included. */
+/** A kubeconfig that names no cluster. */
+const NO_CLUSTER = "/dev/null";
+/** By these a client finds the cluster that its Pod runs in. */
+const IN_CLUSTER = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
+
+/** The environment of hooks that are only asked: one that ignores `--config` and does its work reaches no cluster. */
+function withoutCluster(environment: Environment): Environment {
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !IN_CLUSTER.includes(name)));
+}
+
+/** Everything that is needed to ask hooks for their configuration without a cluster, checks included. */
 export function askOptions(settings: Settings, environment: Environment, scope: Scope): AskOptions {
   const logger = stderrLogger(settings);
   const filters = scope.own(
     new FilterEngine({ jqBin: settings.jqBin, env: environment, clock: systemClock, logger }),
   );
   return {
-    env: hookEnvironment(childEnvironment(environment, settings)),
+    env: hookEnvironment(childEnvironment(withoutCluster(environment), settings, NO_CLUSTER)),
     workingDir: settings.workingDir,
     hookWorkingDir: settings.hookWorkingDir,
     checkFilter: (filter) => filters.compile(filter),
