@@ -405,12 +405,34 @@ describe("what Go's schemas may say", () => {
     ["as does one that Go does not know", "{pattern: '(?=x)'}", "x", ["/a unusablePattern"], /pattern/],
     ["but nothing else", "{pattern: '(?=x)'}", 1, [], /pattern/],
     ["y without quotes is the word true", "{type: string, enum: [y, x]}", "true", [], /quote y, n/],
+    ["on and yes are one value", "{enum: [on, yes, auto]}", "auto", [], /more than once/],
+    [
+      "a required y is the key true",
+      "{required: [x, y], properties: {x: {}, y: {}}}",
+      { x: 1, true: 2 },
+      [],
+      /required has/,
+    ],
+    [
+      "and refuses what lacks it",
+      "{required: [x, y, yes], properties: {x: {}, y: {}}}",
+      { x: 1 },
+      ["/a/true required"],
+      /required has/,
+    ],
   ])("%s", (_, ...[schema, value, wanted, warning]) => {
     const compiled = config(`{properties: {a: ${schema}}}`);
     expect(paths(compiled.validateConfig({ a: value }))).toEqual(wanted);
     expect(compiled.warnings[0]).toMatch(/^\/m\/openapi\/config-values.yaml: \/properties\/a/);
     expect(compiled.warnings[0]).toMatch(warning);
     expect(compiled.validateConfig({})).toEqual([]);
+  });
+
+  it("an enum of a text allows each word once", () => {
+    const compiled = config("{properties: {a: {type: string, enum: [on, yes, auto]}}}");
+    expect(paths(compiled.validateConfig({ a: "true" }))).toEqual([]);
+    expect(paths(compiled.validateConfig({ a: "off" }))).toEqual(["/a enum"]);
+    expect(compiled.warnings).toHaveLength(2);
   });
 
   it("a refused value is told from its schema", () => {

@@ -3,7 +3,7 @@
  * it says no more than it says there, and a warning names file and key.
  */
 
-import { oneLine } from "../../lib/index.ts";
+import { oneLine, sameJson } from "../../lib/index.ts";
 import { isJsonObject, textOf, type Json, type JsonObject } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
 import { allSchemas, mapSchemas } from "./schema-tree.ts";
@@ -28,6 +28,8 @@ const STEPS: readonly Step[] = [
   withUsableItems,
   withUsablePattern,
   withTextEnum,
+  withSingleEnum,
+  withTextRequired,
 ];
 
 /** `document` as Go reads it. `file` is named in warnings. */
@@ -107,6 +109,25 @@ function withTextEnum(schema: JsonObject, report: Report): JsonObject {
     "enum has true or false without quotes: the words true and false are allowed; quote y, n, yes, no, on, off",
   );
   return { ...schema, enum: texts };
+}
+
+/** `enum: [on, yes]` without quotes is the same value twice. */
+function withSingleEnum(schema: JsonObject, report: Report): JsonObject {
+  const { enum: values } = schema;
+  if (!Array.isArray(values)) return schema;
+  const single = values.filter((value, index) => values.findIndex((each) => sameJson(each, value)) === index);
+  if (single.length === values.length) return schema;
+  report("enum has the same value more than once: remove it, or quote y, n, yes, no, on, off");
+  return { ...schema, enum: single };
+}
+
+/** `required: [y]` without quotes is a boolean in YAML; the key `y` is the text `true`. */
+function withTextRequired(schema: JsonObject, report: Report): JsonObject {
+  const { required } = schema;
+  if (!Array.isArray(required) || !required.some((each) => typeof each === "boolean")) return schema;
+  report("required has true or false without quotes: the keys true and false; quote y, n, yes, no, on, off");
+  const keys = required.map((each) => (typeof each === "boolean" ? String(each) : each));
+  return { ...schema, required: [...new Set(keys)] };
 }
 
 /** Whether a tolerated document refuses what no schema should: every value of a key, or every text. */
