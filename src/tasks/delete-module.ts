@@ -75,7 +75,7 @@ async function steps(run: ModuleRun): Promise<void> {
     if (hasHooks && !(await isStillDue(ports, name, run.context.signal))) throw new Superseded();
     ports.state.recordRemoval(name);
     await ports.releases.uninstall(record.module, run.context.signal, run.onWait);
-  }
+  } else if (record.module.chart === "none") await run.hooks("beforeDeleteHelm");
   await run.hooks("afterDeleteHelm");
   deactivate(ports, record.hooks);
   await ports.releases.forget(name);

@@ -148,6 +148,21 @@ describe("start-up and reload", () => {
     expect([...lab.releases.keys()]).toEqual(["three"]);
   });
 
+  it("6: hooks of a module without a chart run before and after its delete", async () => {
+    const hooks = [{ name: "h", lifecycle: { afterDeleteHelm: 1, beforeDeleteHelm: 1 } }];
+    const lab = new EngineLab({ modules: [{ name: "one", chart: "none", enabled: true, hooks }] });
+    await lab.start();
+    lab.log.length = 0;
+    lab.edit({ oneEnabled: "false" });
+    await lab.run(20);
+    expect(lab.log).toEqual([
+      "one off",
+      "hook one/h: beforeDeleteHelm",
+      "hook one/h: afterDeleteHelm",
+      "converged",
+    ]);
+  });
+
   it("6: a module disabled while the operator was down is deleted with its hooks", async () => {
     const lab = new EngineLab({
       modules: [{ name: "one", hooks: [{ name: "h", lifecycle: { afterDeleteHelm: 1 } }] }],
