@@ -10,6 +10,7 @@ import { GLOBAL, camelCase } from "../model/index.ts";
 import type { Binding, Cause, Hook, HookTask, HookTrigger, KubernetesBinding, Task } from "../model/index.ts";
 import { span, type OpenSpan } from "../trace/index.ts";
 import type { Usage } from "../process/index.ts";
+import type { View } from "../state/index.ts";
 import { valuesFiles, type JudgedPatches } from "../values/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import type { Ports } from "./run-task.ts";
@@ -71,7 +72,13 @@ function inputsOf(ports: Ports, hook: Hook): Pick<HookRunInput, "snapshots" | "v
   const { values, view } = ports.state;
   const snapshots = ports.watches.snapshots(hook);
   const module = hook.module === undefined ? undefined : view.modules.get(hook.module)?.module;
-  return { snapshots, ...valuesFiles(values, module, view.enabledModules) };
+  const enabled = isDiscovered(view) ? view.enabledModules : undefined;
+  return { snapshots, ...valuesFiles(values, module, enabled) };
+}
+
+/** Global hooks run before the first discovery, too, when it is not known which modules are enabled. */
+function isDiscovered({ modules }: View): boolean {
+  return modules.size === 0 || [...modules.values()].some(({ decided }) => decided);
 }
 
 /** Objects and metrics were checked when they were read; patches of values are checked against the schemas here. */

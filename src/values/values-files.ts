@@ -51,22 +51,25 @@ type Pieces = readonly Uint8Array[];
 
 /** The values files of a hook or of an `enabled` script. */
 export interface ValuesFiles {
-  /** VALUES_PATH: merged values; with a module's, `global.enabledModules`. */
+  /** VALUES_PATH: merged values; with `global.enabledModules` once they are known. */
   readonly values: Pieces;
   /** CONFIG_VALUES_PATH: ConfigMap content only. */
   readonly configValues: Pieces;
 }
 
-/** The files with the global values, and the section of a module unless the hook is a global one. */
+/**
+ * The files with the global values, and the section of a module unless the hook is a global one. `enabledModules` is
+ * undefined before the first discovery.
+ */
 export function valuesFiles(
   values: ValuesView,
   module: Module | undefined,
-  enabledModules: readonly string[],
+  enabledModules: readonly string[] | undefined,
 ): ValuesFiles {
   const keys = module === undefined ? [GLOBAL] : [GLOBAL, module.valuesKey];
   const configValues = fileOf(keys.map((key) => [key, piecesOf(values.configSection(key) ?? {})]));
   const pieces = keys.map((key): [string, Pieces] => [key, piecesOf(values.merged(key).values)]);
-  if (module !== undefined)
+  if (enabledModules !== undefined)
     pieces[0] = [GLOBAL, withEnabled(values.merged(GLOBAL).values as JsonObject, enabledModules)];
   return { values: fileOf(pieces), configValues };
 }

@@ -161,4 +161,21 @@ describe("1 to 3: global hooks before the modules", () => {
     ]);
     expect(lab.reloads).toBe(2);
   });
+
+  it("global hooks get the enabled modules once they are known", async () => {
+    const lab = new EngineLab({
+      globalHooks: [{ name: "g", lifecycle: { onStartup: 1, beforeAll: 1, afterAll: 1 } }],
+      modules: [{ name: "off" }, { name: "one", enabled: true }],
+    });
+    await lab.start();
+    lab.edit({ offEnabled: "true" });
+    await lab.run();
+    expect(lab.inputs("g").map(({ binding, values }) => [binding, values["global"]])).toEqual([
+      ["onStartup", {}],
+      ["beforeAll", {}],
+      ["afterAll", { enabledModules: ["one"] }],
+      ["beforeAll", { enabledModules: ["one"] }],
+      ["afterAll", { enabledModules: ["off", "one"] }],
+    ]);
+  });
 });

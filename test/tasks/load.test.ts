@@ -97,7 +97,10 @@ describe("the ConfigMap is judged again when directories are read", () => {
       queueMicrotask(() => lab.edit({ global: "{ x: 1 }" }));
     };
     await lab.run(5000);
-    expect(lab.inputs("g").map(({ values }) => values)).toEqual([{ global: {} }, { global: { x: 1 } }]);
+    expect(lab.inputs("g").map(({ values }) => values)).toEqual([
+      { global: {} },
+      { global: { x: 1, enabledModules: ["one"] } },
+    ]);
   });
 });
 
