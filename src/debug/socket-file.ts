@@ -21,6 +21,7 @@ export class SocketFile {
   #listening: Listening | undefined;
   #inode: number | undefined;
   #timer: Timer | undefined;
+  #restoring: Promise<void> | undefined;
   #isClosed = false;
 
   private constructor(path: string, serve: Serve) {
@@ -38,16 +39,17 @@ export class SocketFile {
   /** From now on the file is made again within seconds where it was removed, or replaced by one that does not answer. */
   watch(clock: Clock, logger: Logger): void {
     this.#timer = clock.setTimer(CHECK_MS, async () => {
-      await this.#restore(logger);
-      if (this.#isClosed) await this.close();
-      else this.watch(clock, logger);
+      this.#restoring = this.#restore(logger);
+      await this.#restoring;
+      if (!this.#isClosed) this.watch(clock, logger);
     });
   }
 
-  /** Ends the server, and removes the file where it is still this server's. */
+  /** Ends the server, also one that is being started, and removes the file where it is still this server's. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#timer?.cancel();
+    await this.#restoring;
     if (this.#isOurs()) await rm(this.#path, { force: true });
     await this.#listening?.close();
   }

@@ -1,4 +1,13 @@
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -73,6 +82,34 @@ describe("the file of the debug socket", () => {
     await clock.advance(5000);
     await expect.poll(whoAnswers).toBe("second");
     second.close();
+  });
+
+  test("is not made again after the end", async () => {
+    const clock = new ManualClock();
+    const ended: number[] = [];
+    const reached = Promise.withResolvers<void>();
+    const goesOn = Promise.withResolvers<void>();
+    let count = 0;
+    const socket = await SocketFile.open(path, async (at) => {
+      const number = ++count;
+      if (number === 2) {
+        reached.resolve();
+        await goesOn.promise;
+        ended.push(0);
+      }
+      writeFileSync(at, "");
+      return { close: () => Promise.resolve(void ended.push(number)) } as Awaited<ReturnType<typeof serve>>;
+    });
+    socket.watch(clock, silentLogger);
+    rmSync(path);
+    void clock.advance(5000);
+    await reached.promise;
+    const end = socket.close();
+    goesOn.resolve();
+    await end;
+    // The second server is there (0) before the first one ends.
+    expect(ended).toEqual([0, 1, 2]);
+    expect(readdirSync(join(dir, "run"))).toEqual([]);
   });
 
   test("lies where nobody else can replace it", async () => {
