@@ -78,6 +78,7 @@ export function askOptions(settings: Settings, environment: Environment, scope: 
     env: hookEnvironment(childEnvironment(withoutCluster(environment), settings, NO_CLUSTER)),
     workingDir: settings.workingDir,
     hookWorkingDir: settings.hookWorkingDir,
+    logger,
     checkFilter: (filter) => filters.compile(filter),
   };
 }

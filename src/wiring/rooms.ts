@@ -226,7 +226,7 @@ export class Rooms {
       restoreChart: this.#base.restoreChart,
       runHook,
       runScript: runEnabledScript,
-      loader: new HookLoader({ ...runs, moduleQueues, checkFilter }),
+      loader: new HookLoader({ ...runs, moduleQueues, checkFilter, clock, logger }),
       applyObjects,
       patcher: { client: patchClient, discovery, filters, clock },
       serverVersion: (signal) => serverVersion(client, signal),

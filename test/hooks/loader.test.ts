@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { HookLoader, type AskOptions, lintHook } from "../../src/hooks/index.ts";
+import { createLogger, systemClock, type Clock } from "../../src/lib/index.ts";
 import type { HookFile } from "../../src/model/index.ts";
 import { lifecycleBinding } from "../../src/bindings/index.ts";
 import { bindingsWith } from "./build.ts";
@@ -111,6 +112,25 @@ describe("a hook that cannot be configured is a problem that names it", () => {
     expect(await loader({ timeoutMs: 100 }).load(file)).toMatchObject({
       problem: { message: "the hook failed: timed out after 100ms" },
     });
+  });
+
+  test("one that does not answer within 5 s is named in the log", async () => {
+    const file = await hookFile("echo 'onStartup: 3'");
+    const lines: string[] = [];
+    const write = (line: string): void => void lines.push(line);
+    const logger = createLogger({ level: "info", type: "text", noTime: true, clock: systemClock, write });
+    const timers: string[] = [];
+    const clock: Clock = {
+      ...systemClock,
+      setTimer: (ms, fn) => {
+        timers.push(`set ${ms}`);
+        void fn();
+        return { cancel: () => void timers.push("cancelled") };
+      },
+    };
+    await loader({ clock, logger }).load(file, "m");
+    expect(timers).toEqual(["set 5000", "cancelled"]);
+    expect(lines).toEqual([expect.stringMatching(/Waiting for the configuration of a hook.*hook\.sh.*60s/)]);
   });
 
   test("one that is not executable", async () => {

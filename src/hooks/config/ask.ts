@@ -1,6 +1,6 @@
 /** Asks files for the configuration of their hooks: `--config`, and batch files `hook list` and `hook config`. */
 
-import { oneLine } from "../../lib/index.ts";
+import { oneLine, systemClock, type Clock, type Logger } from "../../lib/index.ts";
 import type { HookFile } from "../../model/index.ts";
 import { run, type RunResult } from "../../process/index.ts";
 import { batchEnvironment, mayBeBatch } from "../batch.ts";
@@ -13,6 +13,9 @@ export interface AskOptions extends StartSettings {
   readonly checkFilter?: ((filter: string) => Promise<unknown>) | undefined;
   /** For one call of the file; default 60 s. */
   readonly timeoutMs?: number;
+  readonly clock?: Clock;
+  /** Where it is logged that a file does not answer soon. */
+  readonly logger?: Logger;
 }
 
 /** What a file was asked. */
@@ -25,6 +28,8 @@ export type ConfigAnswer =
   | { readonly key: Question; readonly errors: readonly string[] };
 
 const TIMEOUT_MS = 60_000;
+/** A file that takes longer is named in the log. */
+const SLOW_MS = 5000;
 const TAIL_LINES = 3;
 const TOO_LARGE = { errors: ["the configuration is larger than 1 MiB"] } as const;
 
@@ -58,13 +63,16 @@ interface Asking {
 }
 
 async function ask({ file, owner, options }: Asking, question: Question): Promise<RunResult> {
+  const { timeoutMs = TIMEOUT_MS, clock = systemClock, logger } = options;
   const command = await commandOf(file, question.split(" "), options);
   const more = question === "--config" ? {} : batchEnvironment(owner.module);
-  return run({
-    ...command,
-    env: { ...command.env, ...more },
-    timeoutMs: options.timeoutMs ?? TIMEOUT_MS,
-  });
+  const fields = { hook: file.path, module: owner.module, question, limit: `${timeoutMs / 1000}s` };
+  const slow = clock.setTimer(SLOW_MS, () => logger?.warn("Waiting for the configuration of a hook", fields));
+  try {
+    return await run({ ...command, env: { ...command.env, ...more }, timeoutMs });
+  } finally {
+    slow.cancel();
+  }
 }
 
 function hookAnswer(result: RunResult, { kind, queue }: BatchOwner): ConfigAnswer {

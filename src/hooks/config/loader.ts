@@ -11,7 +11,6 @@ import { askConfig, type AskOptions, type ConfigAnswer, type Question } from "./
 import type { Configured, ConfiguredHook } from "./batch-config.ts";
 
 export interface LoaderOptions extends AskOptions {
-  readonly clock?: Clock;
   readonly moduleQueues?: ModuleQueues;
 }
 
