@@ -94,10 +94,10 @@ export const CONFIRM_DELETE = "addon-operator.io/confirm-delete";
 const MOST_NAMED = 20;
 const LONGEST_ANSWER = 20;
 
-/** What is held, why, and how to go on; one sentence for people. `confirmation` is what the annotation says now. */
+/** What is held, why, and the command that confirms it, with what the annotation says now; one sentence for people. */
 export function explainBrake(
   { modules, installed, removed, token }: BrakeView,
-  confirmation: string | undefined,
+  { confirmation, operator: { name, namespace } }: Pick<View, "confirmation" | "operator">,
 ): string {
   const more = modules.length > MOST_NAMED ? ` and ${modules.length - MOST_NAMED} more` : "";
   const count = `${modules.length + removed} of ${installed} modules`;
@@ -108,7 +108,7 @@ export function explainBrake(
       : `; its present value ${plainLine(confirmation, LONGEST_ANSWER)} does not confirm this removal`;
   return (
     `not deleted: ${modules.slice(0, MOST_NAMED).join(", ")}${more}: ${count} ${when}` +
-    ` are more than --delete-brake allows; switch them on again, or annotate the AddonOperator with` +
-    ` ${CONFIRM_DELETE}=${token}${stale}`
+    ` are more than --delete-brake allows; switch them on again, or confirm: kubectl annotate --overwrite` +
+    ` -n ${namespace} addonoperator/${name} ${CONFIRM_DELETE}=${token}${stale}`
   );
 }

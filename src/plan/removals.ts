@@ -78,7 +78,7 @@ export function removalsOf(input: RemovalInput): Removals {
       ...[...inUse].map(([name, users]) =>
         holdOf(kept.has(name) ? "delete" : "purge", [name], requiredBy(users)),
       ),
-      ...(isHeld ? [{ of: "delete", text: explainBrake(brake, view.confirmation) } as const] : []),
+      ...(isHeld ? [{ of: "delete", text: explainBrake(brake, view) } as const] : []),
       ...deletes.holds,
       ...purges.holds,
     ],

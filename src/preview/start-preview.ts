@@ -138,7 +138,7 @@ function removalsIn(
     identityOf: (name: string) => identityOf(running ?? state, releases, name),
   };
   const { brake: found } = removalsOf({ ...input, limit: base.settings.deleteBrake });
-  const held = found === undefined || found.confirmed ? [] : [explainBrake(found, confirmation)];
+  const held = found === undefined || found.confirmed ? [] : [explainBrake(found, input.view)];
   return { ...removalsOf({ ...input, limit: NO_LIMIT }), held };
 }
 
@@ -152,7 +152,7 @@ async function record(
   if (running === undefined) await readTimes(base, state);
   else lend(running, state);
   const { configMap: name, invalidConfig } = base.settings;
-  state.record({ invalidConfig });
+  state.record({ operator: { name, namespace: base.namespace }, invalidConfig });
   const accepted = new AcceptedConfig({ ...base, name });
   const config = new FollowedConfig({
     ...base,

@@ -166,6 +166,8 @@ export interface View {
   /** `--module-queues`. */
   readonly moduleQueues: ModuleQueues;
   readonly invalidConfig: InvalidConfig;
+  /** The AddonOperator of this operator. */
+  readonly operator: { readonly name: string; readonly namespace: string };
   readonly config: ConfigView;
   readonly reload: ReloadRecord;
   readonly tree: Tree;
@@ -213,6 +215,7 @@ export const BLANK: OperatorState = {
   boot: "loading",
   moduleQueues: "main",
   invalidConfig: "stop",
+  operator: { name: "addon-operator", namespace: "default" },
   config: {
     condition: "ok",
     problems: [],

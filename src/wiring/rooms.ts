@@ -74,8 +74,9 @@ export class Rooms {
     failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
     this.#hookMetrics = new HookMetrics(prefix, (owner) => hasHook(this.state, owner));
     this.state = new State({ ...settings, clock, secrets });
-    const { moduleQueues, invalidConfig } = settings;
-    this.state.record({ moduleQueues, invalidConfig });
+    const { configMap, moduleQueues, invalidConfig } = settings;
+    const operator = { name: configMap, namespace: this.#base.namespace };
+    this.state.record({ operator, moduleQueues, invalidConfig });
     this.#memory = idleMemory(clock);
     scope.own(new RequiredObjects({ ...base, state: this.state }));
     this.leadership = new Leadership({ ...base, biteMs, onLost });

@@ -32,7 +32,7 @@ describe("one change that would remove too many modules", () => {
     expect(lab.linesOf("uninstall")).toEqual([]);
     const text =
       "not deleted: a, b, c, d, e: 5 of 5 modules at once are more than --delete-brake allows;" +
-      ` switch them on again, or annotate the AddonOperator with addon-operator.io/confirm-delete=${tokenOf(lab)}`;
+      ` switch them on again, or confirm: kubectl annotate --overwrite -n default addonoperator/addon-operator addon-operator.io/confirm-delete=${tokenOf(lab)}`;
     expect(tokenOf(lab)).toMatch(/^[0-9a-f]{12}$/);
     expect(lab.state.view.holds).toEqual([{ of: "delete", text }]);
     expect(heldOf(lab)).toEqual(NAMES);

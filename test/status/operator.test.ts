@@ -223,3 +223,12 @@ describe("AddonOperator", () => {
     expect(status.converge?.finishedAt).toBeUndefined();
   });
 });
+
+it("a removal that is held names the command that confirms it, for this AddonOperator", () => {
+  const operator = { name: "addons", namespace: "infra" };
+  const view = viewOf([good, off], { ...brake(false)(), operator });
+  const { status } = projectOperator(view, { now: T0, before: new Map() });
+  expect(status.conditions[0]?.message).toContain(
+    "kubectl annotate --overwrite -n infra addonoperator/addons addon-operator.io/confirm-delete=7",
+  );
+});

@@ -109,6 +109,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     boot: "running",
     moduleQueues: "main",
     invalidConfig: "stop",
+    operator: { name: "addon-operator", namespace: "default" },
     config: {
       condition: "ok",
       problems: [],

@@ -190,7 +190,7 @@ function atRest(view: View, verdicts: Verdicts): OperatorVerdict {
   const broken = inState(verdicts, ...STALLED).filter((name) => view.modules.get(name)?.enabled === true);
   if (broken.length > 0) return about("Invalid", broken, verdicts);
   if (view.brake?.confirmed === false)
-    return { state: "Invalid", reason: "RemovalHeld", message: explainBrake(view.brake, view.confirmation) };
+    return { state: "Invalid", reason: "RemovalHeld", message: explainBrake(view.brake, view) };
   const ailing = inState(verdicts, "Unhealthy");
   if (ailing.length > 0) return about("Unhealthy", ailing, verdicts);
   const blocked = [...verdicts].filter(([, verdict]) => isBlocked(verdict)).map(([name]) => name);
