@@ -169,6 +169,13 @@ CRDs:
     expect(whole()).toBe(before);
   });
 
+  it("leaves the chart's test hooks out of what changes", async () => {
+    const hook = "apiVersion: v1\nkind: Pod\nmetadata: {name: try, annotations: {helm.sh/hook: test}}\n";
+    putFiles(join(root, "one"), { ...OLD, "values.yaml": "size: 1\n", "templates/tests/try.yaml": hook });
+    await upgrade("--chart", join(root, "one"));
+    expect(shown.join("")).toContain("Objects:\n  no change\n");
+  });
+
   it("shows of a large object only what changes, and of CRDs among the templates only the names", async () => {
     const lines = Array.from({ length: 5000 }, (_, line) => `  k${line}: '{{ .Values.size }}'`).join("\n");
     const large = `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: large}\ndata:\n${lines}\n`;

@@ -85,10 +85,10 @@ export async function renderOffline(
   tools: { readonly helm: Helm; readonly tmpDir: string; readonly clock: Clock },
   request: ReconcileRequest & OfflineTerms,
 ): Promise<string> {
-  const { includeCrds, kubeVersion } = request;
+  const { includeCrds, skipTests, kubeVersion } = request;
   const chart = new ChartReader(tools.clock).read(request.module);
   return withChart(tools.tmpDir, { ...request, chart }, (call) =>
-    tools.helm.template({ ...call, isUpgrade: false, includeCrds, kubeVersion }),
+    tools.helm.template({ ...call, isUpgrade: false, includeCrds, skipTests, kubeVersion }),
   );
 }
 

@@ -61,13 +61,13 @@ export class OfflineCharts {
   }
 
   /**
-   * The manifest of a module with a chart, on demand with the CRDs in `crds/` and those of sub-charts. Throws
-   * HelmError, ProblemError.
+   * The manifest of a module with a chart, on demand with the CRDs in `crds/` and those of sub-charts, and without the
+   * chart's test hooks. Throws HelmError, ProblemError.
    */
-  render(module: Module, tree: Tree, { includeCrds = false } = {}): Promise<string> {
+  render(module: Module, tree: Tree, { includeCrds = false, skipTests = false } = {}): Promise<string> {
     const tools = { helm: this.#helm, tmpDir: this.#tmpDir, clock: systemClock };
     const values = this.valuesOf(module, tree);
-    const terms = { includeCrds, kubeVersion: this.#kubeVersion };
+    const terms = { includeCrds, skipTests, kubeVersion: this.#kubeVersion };
     return renderOffline(tools, { module, values, signal: new AbortController().signal, ...terms });
   }
 

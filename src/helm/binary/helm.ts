@@ -70,6 +70,8 @@ export interface ChartCall extends ReleaseCall {
 /** How a chart is rendered without a cluster. */
 export interface OfflineTerms {
   readonly includeCrds?: boolean | undefined;
+  /** Without hooks of the kind `test`. */
+  readonly skipTests?: boolean | undefined;
   /** Of the API server; helm's own default where it is not given. */
   readonly kubeVersion?: string | undefined;
 }
@@ -124,6 +126,7 @@ export class Helm {
     const args = [call.release, call.chartDir, "-f", call.valuesFile];
     if (call.isUpgrade) args.push("--is-upgrade");
     if (call.includeCrds === true) args.push("--include-crds");
+    if (call.skipTests === true) args.push("--skip-tests");
     if (call.kubeVersion !== undefined) args.push(`--kube-version=${call.kubeVersion}`);
     const result = await this.#run("template", args, call);
     if (result.stdoutTruncated) throw new Error(`the manifest of ${call.release} is larger than 256 MiB`);

@@ -26,7 +26,9 @@ export async function chartChanges(
   const own = ({ chartDir }: PlacedChart): Leaves => leaves(readMap(join(chartDir, "values.yaml")));
   const sections = set.map((section) => leaves(section));
   const values = valueChanges(own(module), own(chart), sections);
-  const rendered = await objectChanges([module, next], (each) => charts.render(each, tree));
+  const rendered = await objectChanges([module, next], (each) =>
+    charts.render(each, tree, { skipTests: true }),
+  );
   const files = changedObjects(textsOf(module.crdFiles), textsOf([...ownCrds(module), ...chart.crdFiles]));
   const crds = [...(rendered.changed ?? []).filter(isCrd), ...files];
   const objects = (rendered.changed ?? []).filter((each) => !isCrd(each));
