@@ -255,6 +255,11 @@ export class Digests {
     return basisFrom(this.#section(module), this.#globalSection(), this.globalConfig());
   }
 
+  /** What the ConfigMap in force gives to the values of the module: no setting beside them, such as maintenance. */
+  givenValues({ valuesKey: key }: Module): string {
+    return this.#digest(`values ${key}`, () => [this.#sectionDigest(key), this.#sectionDigest(GLOBAL)]);
+  }
+
   #section({ valuesKey: key }: Module): string {
     return this.#digest(`section ${key}`, () => [
       this.#sectionDigest(key),

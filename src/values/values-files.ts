@@ -88,7 +88,7 @@ export function helmInput(
 /** Digest of what ConfigMap and files say: of the merged values without what hooks change. */
 function givenTo(values: ValuesView, module: Module): string {
   const { common, own } = module;
-  return digest(values.basisOf(module).given, digestJson([common.section ?? null, own.section ?? null]));
+  return digest(values.givenValues(module), digestJson([common.section ?? null, own.section ?? null]));
 }
 
 function helmText(values: ValuesView, module: Module): string {

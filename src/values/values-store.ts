@@ -286,6 +286,11 @@ export class ValuesStore {
     return this.#digests.basisOf(module);
   }
 
+  /** Digest of what the ConfigMap gives to the values of the module. */
+  givenValues(module: Module): string {
+    return this.#digests.givenValues(module);
+  }
+
   /** Digest of what hooks can change by patches of this section, global ones with flags. */
   patchable(key: string): string {
     return this.#digests.patchable(key);

@@ -53,6 +53,19 @@ describe("flags: who has the last word", () => {
   });
 });
 
+describe("what people give to the values of a module", () => {
+  it("is section and global alone: neither a setting nor a freeze of all modules moves it", () => {
+    const web = moduleOf("web", { own: true });
+    const given = (data: Record<string, string>): string => storeOf([web], data).givenValues(web);
+    const section = { web: "{ x: 1 }" };
+    const maintenance = "NoResourceReconciliation";
+    expect(given({ ...section, webMaintenance: maintenance })).toBe(given(section));
+    expect(given({ ...section, maintenance })).toBe(given(section));
+    expect(given({ web: "{ x: 2 }" })).not.toBe(given(section));
+    expect(given({ ...section, global: "{ g: 2 }" })).not.toBe(given(section));
+  });
+});
+
 describe("digests: what moves which", () => {
   const web = moduleOf("web", { own: true });
   const db = moduleOf("db");

@@ -143,6 +143,13 @@ export function checkSchema(root: JsonObject, file: string): Problem[] {
       if (fault !== undefined) report(fault);
     }
   }
+  if (checksOf(root) > MOST_CHECKS)
+    problems.push({
+      file,
+      key: "/",
+      message: `references make more than ${MOST_CHECKS} checks of one value`,
+      remedy: "refer to each definition less often",
+    });
   return problems;
 }
 
@@ -155,16 +162,40 @@ function checkRef(root: JsonObject, schema: JsonObject, report: Report): void {
   if (!$ref.startsWith("#"))
     return report(`$ref "${$ref}" leaves the file`, "refer to #/definitions/… or to a file of the module");
   if (targetOf(root, schema) === undefined) return report(`$ref "${$ref}" points to nothing`);
-  if (isEndless(root, schema, [])) report(`$ref "${$ref}" leads back to itself`);
+  if (leadsBack(root, schema)) report(`$ref "${$ref}" leads back to itself`);
 }
 
-/** True when following references and branches, without going into any member or item, never ends. */
-function isEndless(root: JsonObject, schema: JsonObject, above: readonly JsonObject[]): boolean {
-  if (above.includes(schema)) return schema === above[0];
-  const path = [...above, schema];
+/** Whether what describes the same value leads back to the schema: `$ref` and allOf that go round in a circle. */
+function leadsBack(root: JsonObject, start: JsonObject): boolean {
+  const reached = new Set([start]);
+  // The set grows while it is walked: each schema is handled once.
+  for (const schema of reached)
+    for (const next of sameNeighbours(root, schema)) {
+      if (next === start) return true;
+      reached.add(next);
+    }
+  return false;
+}
+
+function sameNeighbours(root: JsonObject, schema: JsonObject): JsonObject[] {
   const target = targetOf(root, schema);
-  if (target !== undefined && isEndless(root, target, path)) return true;
-  return subSchemas(schema).some((sub) => sub.relation === "same" && isEndless(root, sub.schema, path));
+  const parts = subSchemas(schema).filter(({ relation }) => relation === "same");
+  return [...(target === undefined ? [] : [target]), ...parts.map((sub) => sub.schema)];
+}
+
+/** References can multiply the checks of one value without limit. */
+const MOST_CHECKS = 1_000_000;
+
+/** How many schemas one value of the root may have to be checked against; a schema within itself counts once. */
+function checksOf(root: JsonObject, schema = root, known = new Map<JsonObject, number>()): number {
+  const counted = known.get(schema);
+  if (counted !== undefined) return counted;
+  known.set(schema, 0);
+  const parts = subSchemas(schema).filter(({ relation }) => relation !== "definition");
+  const below = [targetOf(root, schema), ...parts.map((sub) => sub.schema)];
+  const total = below.reduce((sum, each) => sum + (each === undefined ? 0 : checksOf(root, each, known)), 1);
+  known.set(schema, total);
+  return total;
 }
 
 const KEYWORDS = new Set(

@@ -4,7 +4,7 @@ import { Ajv, type ErrorObject, type FuncKeywordDefinition } from "ajv";
 import type { SchemaValidateFunction, ValidateFunction } from "ajv";
 import * as ajvFormats from "ajv-formats";
 
-import { Memo, parseDuration, pointerOf } from "../../lib/index.ts";
+import { canonicalJson, Memo, parseDuration, pointerOf } from "../../lib/index.ts";
 import { isJsonObject, member, textOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
 import { allSchemas } from "./schema-tree.ts";
@@ -123,6 +123,9 @@ function newAjv(): Ajv {
   made.addFormat("duration", (text: string) => parseDuration(text) !== undefined || ISO_DURATION.test(text));
   made.addKeyword(refusal(UNUSABLE_TYPE, (value, { allowsNull }) => !allowsNull || value !== null));
   made.addKeyword(refusal(UNUSABLE_PATTERN, (value) => typeof value === "string"));
+  // Ajv compares each item with each other one.
+  made.removeKeyword("uniqueItems");
+  made.addKeyword(uniqueItems());
   made.addFormat("cidr", CIDR);
   made.addFormat("mac", MAC);
   return made;
@@ -140,6 +143,25 @@ function refusal(
     return !isRefused;
   };
   return { keyword, validate, errors: true };
+}
+
+function uniqueItems(): FuncKeywordDefinition {
+  const validate: SchemaValidateFunction = (wanted: unknown, items: Json[]) => {
+    if (wanted !== true) return true;
+    const places = new Map<string, number>();
+    for (const [at, item] of items.entries()) {
+      const text = canonicalJson(item);
+      const before = places.get(text);
+      if (before !== undefined) {
+        const message = `must NOT have duplicate items (items ## ${before} and ${at} are identical)`;
+        validate.errors = [{ keyword: "uniqueItems", message, params: { i: at, j: before } }];
+        return false;
+      }
+      places.set(text, at);
+    }
+    return true;
+  };
+  return { keyword: "uniqueItems", type: "array", validate, errors: true };
 }
 
 const ISO_DURATION = /^P(?!$)(?:\d+Y)?(?:\d+M)?(?:\d+W)?(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+S)?)?$/;
