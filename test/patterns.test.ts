@@ -84,7 +84,7 @@ const loaded: Found[][] = [];
 for (const { path } of builders) loaded.push(await builtBy(path));
 const all = [...found.flatMap(({ patterns }) => patterns), ...loaded.flat()];
 
-const LENGTH = 100_000;
+const LENGTH = 200_000;
 /** The part of the length that is tried first. */
 const PART = 10;
 /** What takes longer for the part never ends. */
