@@ -52,6 +52,9 @@ describe("README.md", () => {
       'Enabled":"false"': async () => expect(await state("namespace-census")).toBe("Disabled"),
       'Enabled":"true"': async () => expect(await state("namespace-census")).toBe("Ready"),
     };
+    // The demo, in which readers type this, says so when all modules are shown.
+    const modules = ["get", "addonmodule", "priority-classes", "namespace-census", "-n", "addon-operator"];
+    await eventually(() => kubectl(modules), "the modules are shown", { context: () => operator.log() });
     for (const command of commands) {
       await promisify(execFile)("bash", ["-c", command], { env });
       const [, check] = Object.entries(follows).find(([part]) => command.includes(part)) ?? [];
