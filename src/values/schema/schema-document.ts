@@ -2,7 +2,7 @@
 
 import { pointerOf } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
-import { allSchemas, mapSchemas, subSchemas, targetOf } from "./schema-tree.ts";
+import { allSchemas, mapSchemas, nextSchemas, subSchemas, targetOf } from "./schema-tree.ts";
 import { patternFault } from "./tolerance.ts";
 import { knowsFormat } from "./validator.ts";
 
@@ -170,17 +170,12 @@ function leadsBack(root: JsonObject, start: JsonObject): boolean {
   const reached = new Set([start]);
   // The set grows while it is walked: each schema is handled once.
   for (const schema of reached)
-    for (const next of sameNeighbours(root, schema)) {
-      if (next === start) return true;
-      reached.add(next);
+    for (const next of nextSchemas(root, schema)) {
+      if (next.relation !== "same") continue;
+      if (next.schema === start) return true;
+      reached.add(next.schema);
     }
   return false;
-}
-
-function sameNeighbours(root: JsonObject, schema: JsonObject): JsonObject[] {
-  const target = targetOf(root, schema);
-  const parts = subSchemas(schema).filter(({ relation }) => relation === "same");
-  return [...(target === undefined ? [] : [target]), ...parts.map((sub) => sub.schema)];
 }
 
 /** References can multiply the checks of one value without limit. */
@@ -191,9 +186,8 @@ function checksOf(root: JsonObject, schema = root, known = new Map<JsonObject, n
   const counted = known.get(schema);
   if (counted !== undefined) return counted;
   known.set(schema, 0);
-  const parts = subSchemas(schema).filter(({ relation }) => relation !== "definition");
-  const below = [targetOf(root, schema), ...parts.map((sub) => sub.schema)];
-  const total = below.reduce((sum, each) => sum + (each === undefined ? 0 : checksOf(root, each, known)), 1);
+  const next = nextSchemas(root, schema);
+  const total = next.reduce((sum, each) => sum + checksOf(root, each.schema, known), 1);
   known.set(schema, total);
   return total;
 }

@@ -80,6 +80,13 @@ export function targetOf(root: JsonObject, { $ref }: JsonObject): JsonObject | u
   return typeof $ref === "string" ? resolveRef(root, $ref) : undefined;
 }
 
+/** The schemas that follow from a schema in one step: the target of its `$ref`, and its own but for definitions. */
+export function nextSchemas(root: JsonObject, schema: JsonObject): SubSchema[] {
+  const target = targetOf(root, schema);
+  const own = subSchemas(schema).filter(({ relation }) => relation !== "definition");
+  return target === undefined ? own : [{ path: [], schema: target, relation: "same" }, ...own];
+}
+
 /** The schema and all those that describe the same value: targets of `$ref`, branches of allOf, anyOf and oneOf. */
 export function* sameValue(
   root: JsonObject,

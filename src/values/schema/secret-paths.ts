@@ -2,7 +2,7 @@
 
 import { pointerOf } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
-import { subSchemas, targetOf } from "./schema-tree.ts";
+import { nextSchemas, type SubSchema } from "./schema-tree.ts";
 
 /** A schema whose secrets are in more places than this hides all values: `$ref` can make any number of them. */
 const MOST_PLACES = 10_000;
@@ -51,28 +51,21 @@ function visit(search: Search, { schema, path, above }: Place): void {
   }
   if (isSecret(schema)) search.found.add(path);
   const next = new Map(above).set(schema, path);
-  for (const { schema: below, step } of neighbours(search.root, schema))
-    visit(search, { schema: below, path: path + step, above: next });
+  for (const below of nextSchemas(search.root, schema))
+    visit(search, { schema: below.schema, path: path + stepTo(below), above: next });
 }
 
-/** The schemas of the same value, of its members and of its items, each with the step of the path that leads there. */
-function neighbours(root: JsonObject, schema: JsonObject): { schema: JsonObject; step: string }[] {
-  const target = targetOf(root, schema);
-  const parts = subSchemas(schema)
-    .filter(({ relation }) => relation !== "definition")
-    .map((sub) => {
-      const [keyword, name = ""] = sub.path;
-      const step = keyword === "properties" ? pointerOf([name]) : "/*";
-      return { schema: sub.schema, step: sub.relation === "same" ? "" : step };
-    });
-  return target === undefined ? parts : [{ schema: target, step: "" }, ...parts];
+/** The step of a path that leads from a value to the one that a schema below describes. */
+function stepTo({ path: [keyword, name = ""], relation }: SubSchema): string {
+  if (relation === "same") return "";
+  return keyword === "properties" ? pointerOf([name]) : "/*";
 }
 
 function leadingToSecrets(root: JsonObject): ReadonlySet<JsonObject> {
   const parents = new Map<JsonObject, JsonObject[]>([[root, []]]);
   // Both collections grow while they are walked: each schema is handled once.
   for (const schema of parents.keys())
-    for (const { schema: below } of neighbours(root, schema)) {
+    for (const { schema: below } of nextSchemas(root, schema)) {
       const known = parents.get(below);
       if (known === undefined) parents.set(below, [schema]);
       else known.push(schema);
