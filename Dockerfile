@@ -4,7 +4,7 @@
 #                                                             bundle and binaries of this checkout, no download
 #   docker build --target go-compatible --build-arg RUNTIME=node:24-alpine .
 #                                                             a base for Dockerfiles that were written for the images of
-#                                                             the Go operator (docs/MIGRATING.md, "Dockerfiles")
+#                                                             the Go operator (docs/guides/migrating.md, "Dockerfiles")
 # By digest: what was reviewed is what is built on. renovate raises them.
 ARG BASE=node:24-bookworm-slim@sha256:d6aa754f16b3197301076f047b5def2f02ea1dbbc2ca920407d46d7ec7f87b20
 # What the operator runs on: Debian or Alpine with Node, as node:24-bookworm-slim and node:24-alpine are.
@@ -26,7 +26,10 @@ COPY crds ./crds
 COPY shell ./shell
 COPY page ./page
 COPY src ./src
-RUN npm run build
+# What `addon-operator --version` says: VERSION for a release, else the commit that REVISION names.
+ARG VERSION
+ARG REVISION
+RUN BUILD_VERSION="$VERSION" BUILD_REVISION="$REVISION" npm run build
 # The bundle's native part is that of this machine; another target gets its own.
 ARG TARGETARCH
 RUN cpu="$(echo "$TARGETARCH" | sed s/amd64/x64/)"; modules=dist/node_modules/@koromix; \
@@ -68,7 +71,7 @@ COPY --from=tools --chmod=755 /tools /usr/local/bin
 COPY shell/shell_lib.sh /shell_lib.sh
 COPY shell/frameworks /frameworks
 COPY --from=bundle /src/dist /opt/addon-operator
-RUN ln -s /opt/addon-operator/main.js /usr/local/bin/addon-operator \
+RUN ln -s /opt/addon-operator/addon-operator /usr/local/bin/addon-operator \
   && ln -s /opt/addon-operator/kubectl-addon.js /usr/local/bin/kubectl-addon \
   && ln -s /frameworks /framework \
   && mkdir /modules /global-hooks
@@ -88,7 +91,7 @@ USER 1000:1000
 WORKDIR /
 EXPOSE 9115
 # tini reaps what hooks leave behind.
-ENTRYPOINT ["tini", "--", "node", "/opt/addon-operator/main.js"]
+ENTRYPOINT ["tini", "--", "addon-operator"]
 CMD ["start"]
 
 # As the images of the Go operator: root, who may install packages and write to /modules, the variables, and the programs
@@ -96,7 +99,7 @@ CMD ["start"]
 FROM operator AS go-compatible
 USER 0:0
 ENV MODULES_DIR=/modules GLOBAL_HOOKS_DIR=/global-hooks
-RUN ln -s /opt/addon-operator/main.js /addon-operator \
+RUN ln -s /opt/addon-operator/addon-operator /addon-operator \
   && if [ ! -e /sbin/tini ]; then ln -s "$(command -v tini)" /sbin/tini; fi
 
 FROM operator

@@ -3,6 +3,14 @@ import { defineConfig } from "vitest/config";
 /** For helm and kubectl: programs in Go collect no garbage in a life of a tenth of a second. */
 const env = { GOGC: "off", GOMEMLIMIT: "512MiB" };
 
+/** These measure processor time or memory: each runs in a process of its own. */
+const measuring = [
+  "test/patterns.test.ts",
+  "test/fuzz/faces.test.ts",
+  "test/hooks/run-hook.test.ts",
+  "test/lib/idle-memory.test.ts",
+];
+
 export default defineConfig({
   test: {
     projects: [
@@ -11,7 +19,7 @@ export default defineConfig({
           name: "unit",
           env,
           include: ["test/**/*.test.ts"],
-          exclude: ["test/integration/**", "test/e2e/**", "test/patterns.test.ts", "test/ui/browser.test.ts"],
+          exclude: ["test/integration/**", "test/e2e/**", ...measuring, "test/page/browser.test.ts"],
           testTimeout: 20_000,
           // Pure code for the most part: loading it anew for each file would take as long as the tests.
           isolate: false,
@@ -20,16 +28,16 @@ export default defineConfig({
       },
       {
         test: {
-          // Times every regular expression.
-          name: "patterns",
-          include: ["test/patterns.test.ts"],
+          name: "measuring",
+          include: measuring,
+          testTimeout: 20_000,
         },
       },
       {
         test: {
           // Starts a Chromium.
           name: "browser",
-          include: ["test/ui/browser.test.ts"],
+          include: ["test/page/browser.test.ts"],
           testTimeout: 20_000,
         },
       },
@@ -43,7 +51,8 @@ export default defineConfig({
           isolate: false,
           testTimeout: 60_000,
           hookTimeout: 60_000,
-          maxWorkers: 2,
+          // Tests often wait for leases, timers and the API server: one worker more than two processors.
+          maxWorkers: 3,
         },
       },
     ],

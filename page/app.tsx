@@ -1,4 +1,4 @@
-/** The frame of the page: what operator it is, how it stands, and the view that is chosen. */
+/** The frame of the page: the operator's state, and the selected view. */
 
 import { effect } from "@preact/signals";
 import type { ComponentType } from "preact";
@@ -10,10 +10,10 @@ import { connection, modules, now, operator, queues } from "./live.ts";
 import { ModuleView } from "./module.tsx";
 import { Modules } from "./modules.tsx";
 import { Queues } from "./queues.tsx";
-import { route, to } from "./router.ts";
+import { route, hrefOf } from "./router.ts";
 import { Runs } from "./runs.tsx";
 import { State } from "./state.tsx";
-import { duration, toneOf } from "./words.ts";
+import { duration, toneOf, withoutRepetition } from "./format.ts";
 
 const VIEWS: Readonly<Record<string, ComponentType>> = {
   modules: Modules,
@@ -30,15 +30,19 @@ const TABS = [
   ["runs", "Runs"],
 ] as const;
 
-/** What the tab says: the state where a person is needed, then whose page it is. */
-function titleOf(is: OperatorRow | undefined): string {
-  if (is === undefined) return "addon-operator";
-  const whose = `${is.namespace}/${is.name}`;
-  return toneOf(is.state) === "bad" ? `${is.state} · ${whose}` : whose;
+/** Displayed beside the state while all modules are suspended. */
+const MAINTENANCE = "Maintenance";
+
+/** The title of the browser tab: a state that needs a user, then the operator. */
+function documentTitle(row: OperatorRow | undefined): string {
+  if (row === undefined) return "addon-operator";
+  const name = `${row.namespace}/${row.name}`;
+  const states = [row.suspended === true && MAINTENANCE, toneOf(row.state) === "bad" && row.state];
+  return [...states, name].filter(Boolean).join(" · ");
 }
 
 effect(() => {
-  document.title = titleOf(operator.value);
+  document.title = documentTitle(operator.value);
 });
 
 export function App() {
@@ -63,20 +67,20 @@ function Head({ chosen }: { readonly chosen: string }) {
         {TABS.map(([name, title]) => (
           <a
             key={name}
-            href={to(name)}
+            href={hrefOf(name)}
             aria-current={name === chosen || (name === "modules" && chosen === "module") ? "page" : undefined}
           >
             {title} {counts[name] !== undefined && <span class="count">{counts[name]}</span>}
           </a>
         ))}
       </nav>
-      <Standing />
+      <OperatorState />
     </header>
   );
 }
 
-/** What the operator says of itself, and how far a reload has come. */
-function Message({ is: { state, message, progress, waitingSeconds } }: { readonly is: OperatorRow }) {
+/** The operator's message with the progress of a converge. It omits the displayed module's message, which is below. */
+function Message({ row: { message, progress, waitingSeconds } }: { readonly row: OperatorRow }) {
   const [done = 0, total = 0] = (progress ?? "").split("/").map(Number);
   const inState = (wanted: string) =>
     [...(modules.value?.values() ?? [])].flatMap(({ name, state, lastRun, usualSeconds }) =>
@@ -89,25 +93,44 @@ function Message({ is: { state, message, progress, waitingSeconds } }: { readonl
     progress === undefined
       ? message
       : `${message}: ${progressText({ done, total, ...parts, waitingSeconds }, duration)}`;
+  const [view, module = ""] = route.value;
+  const displayed = view === "module" ? modules.value?.get(module)?.message : undefined;
   return (
-    <span class={state === "Invalid" ? "message whole" : "message"} title={text}>
-      {text}
+    <span class="message" title={text}>
+      {withoutRepetition(text, displayed ?? "", "see below")}
     </span>
   );
 }
 
-function Standing() {
-  const is = operator.value;
+function OperatorState() {
+  const row = operator.value;
   return (
-    <div class="standing" role="status">
-      {connection.value === "lost" && <State name="Failed" text="Not connected: what is shown may be old" />}
-      {is !== undefined && <State name={is.state} text={is.state} />}
-      {is !== undefined && <Message is={is} />}
-      {is !== undefined && (
-        <span class="about">
-          {is.namespace}/{is.name} · {is.version}
-        </span>
+    <div
+      class={row !== undefined && isUrgent(row) ? "operator-state expanded" : "operator-state"}
+      role="status"
+    >
+      {connection.value === "lost" && (
+        <State name="Failed" text="Disconnected: the page may be out of date" />
       )}
+      {row !== undefined && <About row={row} />}
     </div>
+  );
+}
+
+/** Whether the message is displayed in full, because a user has to act. */
+function isUrgent({ state, suspended }: OperatorRow): boolean {
+  return suspended === true || state === "Invalid";
+}
+
+function About({ row }: { readonly row: OperatorRow }) {
+  return (
+    <>
+      {row.suspended === true && <State name="Suspended" text={MAINTENANCE} />}
+      <State name={row.state} />
+      <Message row={row} />
+      <span class="about">
+        {row.namespace}/{row.name} · {row.version}
+      </span>
+    </>
   );
 }

@@ -1,18 +1,18 @@
-/** What of the graph of requirements is drawn, and where each module stands. */
+/** The layout of the graph of requirements. */
 
 import type { GraphNode } from "../src/ui/wire.ts";
 
-/** `from` requires `to`, or comes after it. */
+/** `from` requires `to`, or runs after it. */
 export interface Edge {
   readonly from: string;
   readonly to: string;
   readonly kind: "met" | "unmet" | "after";
 }
 
-/** Its level counts from the left, its line from the top. */
+/** The column (`level`, from the left) and row (`line`, from the top) of a node. */
 export interface Place {
   readonly level: number;
-  readonly line: number;
+  readonly pathBetween: number;
 }
 
 type Neighbours = (name: string) => readonly string[];
@@ -24,38 +24,38 @@ export function edgesOf(nodes: readonly GraphNode[]): Edge[] {
   ]);
 }
 
-/** These, what they require and what requires them, near and far; the nearest first. */
-export function related(names: readonly string[], edges: readonly Edge[]): string[] {
-  const [before, after] = neighboursOf(edges);
-  const steps = [...stepsTo(names, before), ...stepsTo(names, after)].sort(([, a], [, b]) => a - b);
+/** The modules `names`, all their direct and indirect requirements, and all modules that require them, nearest first. */
+export function relatedTo(names: readonly string[], edges: readonly Edge[]): string[] {
+  const [before, after] = adjacency(edges);
+  const steps = [...distances(names, before), ...distances(names, after)].sort(([, a], [, b]) => a - b);
   return [...new Set(steps.map(([name]) => name))];
 }
 
-/** A map goes on to what is added to it while it is walked. */
-function stepsTo(names: readonly string[], neighbours: Neighbours): Map<string, number> {
+/** Breadth-first search: the loop also visits entries that it adds to the map. */
+function distances(names: readonly string[], neighbours: Neighbours): Map<string, number> {
   const steps = new Map(names.map((name) => [name, 0]));
   for (const [name, step] of steps)
     for (const next of neighbours(name)) if (!steps.has(next)) steps.set(next, step + 1);
   return steps;
 }
 
-/** Each stands one level right of the last that it requires, on a line of its own near those of its neighbours. */
+/** Places each module one level right of its last requirement, on a separate line near the lines of its neighbours. */
 export function layout(names: readonly string[], edges: readonly Edge[]): Map<string, Place> {
-  const [before, after] = neighboursOf(edges);
+  const [before, after] = adjacency(edges);
   const levels = levelsOf(names, before);
   const lines = new Map<string, number>();
-  for (const level of levels) settle(level, before, lines);
-  for (const level of levels.toReversed()) settle(level, after, lines);
+  for (const level of levels) assignLines(level, before, lines);
+  for (const level of levels.toReversed()) assignLines(level, after, lines);
   const top = Math.min(...lines.values());
   return new Map(
     levels.flatMap((names, level) =>
-      names.map((name): [string, Place] => [name, { level, line: (lines.get(name) ?? 0) - top }]),
+      names.map((name): [string, Place] => [name, { level, pathBetween: (lines.get(name) ?? 0) - top }]),
     ),
   );
 }
 
-/** What a module requires, and what requires it. */
-function neighboursOf(edges: readonly Edge[]): readonly [before: Neighbours, after: Neighbours] {
+/** The requirements of a module, and the modules that require it. */
+function adjacency(edges: readonly Edge[]): readonly [before: Neighbours, after: Neighbours] {
   const [byFrom, byTo] = [Map.groupBy(edges, ({ from }) => from), Map.groupBy(edges, ({ to }) => to)];
   return [
     (name) => (byFrom.get(name) ?? []).map(({ to }) => to),
@@ -68,26 +68,26 @@ function levelsOf(names: readonly string[], before: Neighbours): string[][] {
   const levels: string[][] = [];
   while (left.size > 0) {
     const free = [...left].filter((name) => !before(name).some((each) => left.has(each)));
-    const level = free.length > 0 ? free : [inCircle(left, before)];
+    const level = free.length > 0 ? free : [memberOfCycle(left, before)];
     for (const name of level) left.delete(name);
     levels.push(level);
   }
   return levels;
 }
 
-/** Where each waits for another, some go round in a circle: whoever walks on comes by twice. */
-function inCircle(left: ReadonlySet<string>, before: Neighbours): string {
-  const walked = new Set<string>();
+/** A member of a cycle, found by following requirements until a module repeats. */
+function memberOfCycle(left: ReadonlySet<string>, before: Neighbours): string {
+  const visited = new Set<string>();
   let [at = ""] = left;
-  while (!walked.has(at)) {
-    walked.add(at);
+  while (!visited.has(at)) {
+    visited.add(at);
     at = before(at).find((each) => left.has(each)) ?? at;
   }
   return at;
 }
 
-/** Gives those of a level lines of their own, in the order and near the middle of their neighbours. */
-function settle(level: readonly string[], neighbours: Neighbours, lines: Map<string, number>): void {
+/** Gives each module of a level a separate line, as near as possible to the mean line of its neighbours. */
+function assignLines(level: readonly string[], neighbours: Neighbours, lines: Map<string, number>): void {
   const wanted = level.map((name, index): [string, number] => {
     const at = neighbours(name).flatMap((each) => lines.get(each) ?? []);
     const middle = at.reduce((sum, line) => sum + line, 0) / at.length;

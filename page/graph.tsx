@@ -1,58 +1,58 @@
-/** What requires what: modules from left to right, each right of what it requires. */
+/** The graph of requirements: each module stands right of the modules that it requires. */
 
-import { useMemo, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import type { GraphNode } from "../src/ui/wire.ts";
-import { NotYet, useAsked } from "./asked.tsx";
-import { edgesOf, layout, related, type Edge, type Place } from "./graph-layout.ts";
+import { Pending, useFetched } from "./fetched.tsx";
+import { edgesOf, layout, relatedTo, type Edge, type Place } from "./graph-layout.ts";
 import { modules } from "./live.ts";
-import { route, search, to } from "./router.ts";
+import { previousModule, route, replaceRoute, hrefOf, focusFirstResult } from "./router.ts";
 import { State } from "./state.tsx";
 
-/** More than these nobody can follow. */
-const MOST_DRAWN = 150;
+/** A larger drawing would not be legible. */
+const MAX_NODES = 150;
 
-interface Drawn {
+interface GraphView {
   readonly edges: readonly Edge[];
   readonly places: ReadonlyMap<string, Place>;
-  /** Related modules there was no room for. */
-  readonly more: number;
-  /** Modules that have nothing to do with others. */
-  readonly alone: number;
+  /** Number of related modules beyond MAX_NODES. */
+  readonly omitted: number;
+  /** Number of modules without requirements that no module requires. */
+  readonly unrelated: number;
 }
 
 export function Graph() {
-  const asked = useAsked("graph", {}, modules.value);
+  const response = useFetched("graph", {}, modules.value);
   const [, words = ""] = route.value;
-  const { text = "[]" } = asked;
-  const drawn = useMemo(() => drawnOf(JSON.parse(text) as readonly GraphNode[], words), [text, words]);
-  if (asked.text === undefined) return <NotYet {...asked} />;
+  const { text = "[]" } = response;
+  const view = useMemo(() => selectNodes(JSON.parse(text) as readonly GraphNode[], words), [text, words]);
+  if (response.text === undefined) return <Pending {...response} />;
   return (
     <>
-      <h2 class="unseen">Graph</h2>
-      <Legend {...drawn} words={words} />
-      {drawn.places.size > 0 && <Drawing {...drawn} />}
+      <h2 class="visually-hidden">Graph</h2>
+      <Legend {...view} words={words} />
+      {view.places.size > 0 && <Drawing {...view} />}
     </>
   );
 }
 
-/** A module of this name, else those whose names have these letters, with all that is related to them. */
-function drawnOf(nodes: readonly GraphNode[], words: string): Drawn {
+/** Selects the module of this name, or all whose names contain the text, with all related modules. */
+function selectNodes(nodes: readonly GraphNode[], words: string): GraphView {
   const edges = edgesOf(nodes);
   const names = new Set(edges.flatMap(({ from, to }) => [from, to]));
   const chosen = names.has(words) ? [words] : [...names].filter((name) => name.includes(words));
-  const found = related(chosen, edges);
-  const seen = new Set(found.slice(0, MOST_DRAWN));
-  const among = edges.filter(({ from, to }) => seen.has(from) && seen.has(to));
+  const found = relatedTo(chosen, edges);
+  const nodesInView = new Set(found.slice(0, MAX_NODES));
+  const edgesInView = edges.filter(({ from, to }) => nodesInView.has(from) && nodesInView.has(to));
   return {
-    edges: among,
-    places: layout([...seen], among),
-    more: found.length - seen.size,
-    alone: nodes.filter(({ name }) => !names.has(name)).length,
+    edges: edgesInView,
+    places: layout([...nodesInView], edgesInView),
+    omitted: found.length - nodesInView.size,
+    unrelated: nodes.filter(({ name }) => !names.has(name)).length,
   };
 }
 
-function Legend({ places, more, alone, words }: Drawn & { readonly words: string }) {
+function Legend({ places, omitted, unrelated, words }: GraphView & { readonly words: string }) {
   return (
     <div class="filter" role="search">
       <input
@@ -61,16 +61,17 @@ function Legend({ places, more, alone, words }: Drawn & { readonly words: string
         aria-label="Find modules"
         placeholder="Find modules  /"
         value={words}
-        onInput={({ currentTarget }) => search("graph", currentTarget.value)}
+        onInput={({ currentTarget }) => replaceRoute("graph", currentTarget.value)}
+        onKeyDown={focusFirstResult}
       />
       <span class="key line">requires</span>
       <span class="key line unmet">not met</span>
       <span class="key line after">comes after</span>
       <span class="faint" role="status">
         {[
-          places.size === 0 && (words === "" ? "No module requires another." : "None of them is like that."),
-          more > 0 && `${more} more are related: find one to see what has to do with it.`,
-          alone > 0 && `${alone} ${alone === 1 ? "module has" : "modules have"} no requirements.`,
+          places.size === 0 && (words === "" ? "No module requires another." : "No module matches."),
+          omitted > 0 && `${omitted} more modules are related. Search for one to see its relations.`,
+          unrelated > 0 && `${unrelated} ${unrelated === 1 ? "module has" : "modules have"} no requirements.`,
         ]
           .filter(Boolean)
           .join(" ")}
@@ -81,18 +82,22 @@ function Legend({ places, more, alone, words }: Drawn & { readonly words: string
 
 const LEVEL_PX = 250;
 const LINE_PX = 40;
-/** Of a module, as in the style sheet. */
+/** The size of a node, as in the style sheet. */
 const WIDTH_PX = 180;
 const HEIGHT_PX = 28;
 const GAP_PX = LEVEL_PX - WIDTH_PX;
 const EDGE_PX = 16;
 
 const leftOf = ({ level }: Place): number => EDGE_PX + level * LEVEL_PX;
-const topOf = ({ line }: Place): number => EDGE_PX + line * LINE_PX;
+const topOf = ({ pathBetween }: Place): number => EDGE_PX + pathBetween * LINE_PX;
 
-function Drawing({ edges, places }: Drawn) {
-  /** The module that is looked at: what it has to do with others stands out. */
+function Drawing({ edges, places }: GraphView) {
+  /** The module under the pointer or focus; its edges are highlighted. */
   const [at, setAt] = useState("");
+  const list = useRef<HTMLOListElement>(null);
+  useLayoutEffect(() => {
+    list.current?.querySelector<HTMLElement>(`[data-name="${CSS.escape(previousModule ?? "")}"]`)?.focus();
+  }, []);
   const all = [...places.values()];
   const width = Math.max(...all.map(leftOf)) + WIDTH_PX + EDGE_PX;
   const height = Math.max(...all.map(topOf)) + HEIGHT_PX + EDGE_PX;
@@ -108,8 +113,9 @@ function Drawing({ edges, places }: Drawn) {
         ))}
       </svg>
       <ol
+        ref={list}
         aria-label="Modules, each after what it requires"
-        onKeyDown={(event) => walk(event, { edges, places })}
+        onKeyDown={(event) => moveFocus(event, { edges, places })}
       >
         {[...places].map(([name, place]) => (
           <li
@@ -120,7 +126,7 @@ function Drawing({ edges, places }: Drawn) {
             onMouseLeave={() => setAt("")}
           >
             <Node name={name} />
-            <span class="unseen">{inWords(name, edges)}</span>
+            <span class="visually-hidden">{describeNode(name, edges)}</span>
           </li>
         ))}
       </ol>
@@ -132,14 +138,14 @@ function Node({ name }: { readonly name: string }) {
   const row = modules.value?.get(name);
   if (row === undefined)
     return (
-      <span class="node" title={`There is no module "${name}"`}>
-        <State name="Gone" text={name} />
+      <span class="node" title={`Module "${name}" does not exist`}>
+        <State name="Missing" text={name} />
       </span>
     );
   return (
     <a
       class="node"
-      href={to("module", name)}
+      href={hrefOf("module", name)}
       data-name={name}
       title={`${name}: ${row.state}: ${row.message}`}
     >
@@ -148,7 +154,7 @@ function Node({ name }: { readonly name: string }) {
   );
 }
 
-/** From the right of what is required to the left of what requires it, between modules that stand on the way. */
+/** An SVG path from the required module to the requiring one; between distant levels it runs between the lines. */
 function line(from: Place | undefined, to: Place | undefined): string {
   if (from === undefined || to === undefined) return "";
   const [x1, y1] = [leftOf(from) + WIDTH_PX, topOf(from) + HEIGHT_PX / 2];
@@ -160,9 +166,9 @@ function line(from: Place | undefined, to: Place | undefined): string {
   return `M${x1} ${y1}C${out} ${y1} ${out} ${between} ${x1 + bend} ${between}H${x2 - bend}C${into} ${between} ${into} ${y2} ${x2} ${y2}`;
 }
 
-/** What the lines tell. */
-function inWords(name: string, edges: readonly Edge[]): string {
-  const state = modules.value?.get(name)?.state ?? "not there";
+/** The edges of a module as text for screen readers. */
+function describeNode(name: string, edges: readonly Edge[]): string {
+  const state = modules.value?.get(name)?.state ?? "does not exist";
   const own = edges.filter(({ from }) => from === name);
   const list = (kind: Edge["kind"]): string =>
     own.flatMap((edge) => (edge.kind === kind ? edge.to : [])).join(", ");
@@ -178,26 +184,26 @@ function inWords(name: string, edges: readonly Edge[]): string {
     .join("; ");
 }
 
-/** Up and down within a level, left and right along the lines. */
-function walk(event: KeyboardEvent, { edges, places }: Pick<Drawn, "edges" | "places">): void {
+/** Arrow keys move the focus: up and down within a level, left and right along the edges. */
+function moveFocus(event: KeyboardEvent, { edges, places }: Pick<GraphView, "edges" | "places">): void {
   const { target, currentTarget, key } = event;
   if (!(target instanceof HTMLElement) || !(currentTarget instanceof HTMLElement)) return;
   const name = target.dataset["name"] ?? "";
-  const placeOf = (each: string): Place => places.get(each) ?? { level: 0, line: 0 };
-  const { level, line } = placeOf(name);
+  const placeOf = (each: string): Place => places.get(each) ?? { level: 0, pathBetween: 0 };
+  const { level, pathBetween } = placeOf(name);
   const beside = [...places.keys()].filter((each) => placeOf(each).level === level);
-  const ways: Readonly<Record<string, readonly string[]>> = {
-    ArrowUp: beside.filter((each) => placeOf(each).line < line),
-    ArrowDown: beside.filter((each) => placeOf(each).line > line),
+  const candidates: Readonly<Record<string, readonly string[]>> = {
+    ArrowUp: beside.filter((each) => placeOf(each).pathBetween < pathBetween),
+    ArrowDown: beside.filter((each) => placeOf(each).pathBetween > pathBetween),
     ArrowLeft: edges.flatMap(({ from, to }) => (from === name ? to : [])),
     ArrowRight: edges.flatMap(({ from, to }) => (to === name ? from : [])),
   };
-  const way = ways[key];
-  if (way === undefined) return;
+  const reachable = candidates[key];
+  if (reachable === undefined) return;
   event.preventDefault();
-  const far = (each: string): number =>
-    Math.abs(placeOf(each).line - line) + Math.abs(placeOf(each).level - level);
-  const [next] = way.toSorted((a, b) => far(a) - far(b));
+  const distance = (each: string): number =>
+    Math.abs(placeOf(each).pathBetween - pathBetween) + Math.abs(placeOf(each).level - level);
+  const [next] = reachable.toSorted((a, b) => distance(a) - distance(b));
   const links = [...currentTarget.querySelectorAll("a")];
   links.find(({ dataset }) => dataset["name"] === next)?.focus();
 }

@@ -1,86 +1,88 @@
-/** What the operator tells: its stream of news, kept as tables. */
+/** The stream of the operator, kept as tables, and requests to the operator. */
 
 import { computed, signal, type Signal } from "@preact/signals";
 
-import type { Change, ModuleRow, News, OperatorRow, QueueRow } from "../src/ui/wire.ts";
+import type { TableChange, ModuleRow, StreamMessage, OperatorRow, QueueRow } from "../src/ui/wire.ts";
 
 type Table<T> = ReadonlyMap<string, T>;
 
-/** Undefined before the first news. */
+/** Undefined before the first message. */
 export const modules: Signal<Table<ModuleRow> | undefined> = signal(undefined);
 export const queues: Signal<Table<QueueRow>> = signal(new Map());
 const operators: Signal<Table<OperatorRow>> = signal(new Map());
 export const operator = computed(() => [...operators.value.values()][0]);
-/** Whether news come, and else what is wrong. */
+/** "" while the stream is open. */
 export const connection = signal<"" | "connecting" | "lost">("connecting");
 
-/** How far the operator's clock is ahead of the browser's. */
-let aheadMs = 0;
-/** The operator's time, which moves each second while the page is seen. */
+/** The operator's clock minus the browser's clock. */
+let clockSkewMs = 0;
+/** The operator's time; ticks each second while the page is visible. */
 export const now = signal(Date.now());
 
-const AGAIN_MS = 3000;
+const RECONNECT_MS = 3000;
 let stream: EventSource | undefined;
-let watchdog: ReturnType<typeof setTimeout> | undefined;
+let reconnectTimer: ReturnType<typeof setTimeout> | undefined;
 
-/** Follows the operator while the page is seen. */
-export function follow(): void {
+/** Keeps the stream open while the page is visible. */
+export function startStream(): void {
   setInterval(() => {
-    if (!document.hidden) now.value = Date.now() + aheadMs;
+    if (!document.hidden) now.value = Date.now() + clockSkewMs;
   }, 1000);
-  document.addEventListener("visibilitychange", () => (document.hidden ? leave() : connect()));
+  document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
   connect();
 }
 
-function leave(): void {
-  clearTimeout(watchdog);
+function disconnect(): void {
+  clearTimeout(reconnectTimer);
   stream?.close();
   stream = undefined;
 }
 
 function connect(): void {
-  leave();
+  disconnect();
   if (connection.value === "") connection.value = "connecting";
-  const own = (stream = new EventSource("events"));
-  own.addEventListener("message", ({ data }: MessageEvent<string>) => take(JSON.parse(data) as News));
-  own.addEventListener("error", () => {
+  const opened = (stream = new EventSource("events"));
+  opened.addEventListener("message", ({ data }: MessageEvent<string>) =>
+    applyMessage(JSON.parse(data) as StreamMessage),
+  );
+  opened.addEventListener("error", () => {
     connection.value = "lost";
-    // The browser tries again by itself, unless it was refused.
-    if (own.readyState === EventSource.CLOSED && own === stream) later();
+    // The browser reconnects by itself, except after a refusal.
+    if (opened.readyState === EventSource.CLOSED && opened === stream) reconnectLater();
   });
 }
 
-function later(): void {
-  clearTimeout(watchdog);
-  watchdog = setTimeout(connect, AGAIN_MS);
+function reconnectLater(): void {
+  clearTimeout(reconnectTimer);
+  reconnectTimer = setTimeout(connect, RECONNECT_MS);
 }
 
-function take(news: News): void {
+function applyMessage(message: StreamMessage): void {
   connection.value = "";
-  aheadMs = news.now - Date.now();
-  now.value = news.now;
-  modules.value = changed(modules.value ?? new Map(), news, news.modules);
-  queues.value = changed(queues.value, news, news.queues);
-  operators.value = changed(operators.value, news, news.operator);
+  clockSkewMs = message.now - Date.now();
+  now.value = message.now;
+  modules.value = applyChange(modules.value ?? new Map(), message, message.modules);
+  queues.value = applyChange(queues.value, message, message.queues);
+  operators.value = applyChange(operators.value, message, message.operator);
 }
 
-function changed<T extends { readonly name: string }>(
+function applyChange<T extends { readonly name: string }>(
   table: Table<T>,
-  { whole }: News,
-  change: Change<T> | undefined,
+  { snapshot }: StreamMessage,
+  change: TableChange<T> | undefined,
 ): Table<T> {
   if (change === undefined) return table;
-  const next = new Map(whole === true ? [] : table);
+  const next = new Map(snapshot === true ? [] : table);
   for (const row of change.set) next.set(row.name, row);
-  for (const name of change.gone) next.delete(name);
+  for (const name of change.missing) next.delete(name);
   return next;
 }
 
-/** Asks the operator; what is wrong is thrown as a text. */
-export async function ask(what: string, query: Readonly<Record<string, string>> = {}): Promise<string> {
-  const answer = await fetch(`${what}?${new URLSearchParams(query)}`).catch(() => undefined);
-  if (answer === undefined) throw new Error("The operator does not answer.");
-  const text = await answer.text();
-  if (!answer.ok) throw new Error(text.trim());
+/** Requests a path from the operator. Throws an Error with a message for the user. */
+export async function fetchText(path: string, query: Readonly<Record<string, string>> = {}): Promise<string> {
+  const response = await fetch(`${path}?${new URLSearchParams(query)}`).catch(() => undefined);
+  if (response === undefined) throw new Error("The operator does not respond.");
+  const text = await response.text();
+  if (!response.ok) throw new Error(text.trim());
   return text;
 }

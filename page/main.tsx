@@ -1,12 +1,12 @@
-/** The page in the browser: draws what the operator tells. */
+/** The entry point of the page in the browser. */
 
 import { render } from "preact";
 
 import { App } from "./app.tsx";
-import { follow } from "./live.ts";
+import { startStream } from "./live.ts";
 
 const place = document.querySelector("#page");
 if (place !== null) {
-  follow();
+  startStream();
   render(<App />, place);
 }

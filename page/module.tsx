@@ -1,31 +1,31 @@
-/** One module: why it is as it is, its values, and what a run would change. */
+/** One module: the reasons for its state, its values, what a run would change, and its runs. */
 
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 
 import type { ModuleDetail, ModuleRow, ValuesDetail } from "../src/ui/wire.ts";
-import { NotYet, useAsked } from "./asked.tsx";
+import { Pending, useFetched } from "./fetched.tsx";
 import { modules, now } from "./live.ts";
-import { route, to } from "./router.ts";
-import { RunsOf } from "./runs.tsx";
+import { route, hrefOf } from "./router.ts";
+import { ModuleRuns } from "./runs.tsx";
 import { State } from "./state.tsx";
-import { ago } from "./words.ts";
+import { ago, withoutRepetition } from "./format.ts";
 
-interface Of {
+interface RowProps {
   readonly row: ModuleRow;
 }
 
-const PARTS: readonly (readonly [name: string, title: string, part: ComponentType<Of>])[] = [
+const PARTS: readonly (readonly [name: string, title: string, part: ComponentType<RowProps>])[] = [
   ["why", "Why", Why],
   ["values", "Values", Values],
   ["diff", "Difference", Difference],
-  ["runs", "Runs", RunsOf],
+  ["runs", "Runs", ModuleRuns],
 ];
 
 export function ModuleView() {
   const [, name = "", part = "why"] = route.value;
   const row = modules.value?.get(name);
-  if (row === undefined) return <p class="hint">There is no module "{name}".</p>;
+  if (row === undefined) return <p class="hint">Module "{name}" does not exist.</p>;
   const [chosen, , Part] = PARTS.find(([each]) => each === part) ?? ["why", "", Why];
   return (
     <article>
@@ -36,7 +36,11 @@ export function ModuleView() {
       </div>
       <nav class="parts" aria-label={`Parts of ${name}`}>
         {PARTS.map(([each, title]) => (
-          <a key={each} href={to("module", name, each)} aria-current={each === chosen ? "page" : undefined}>
+          <a
+            key={each}
+            href={hrefOf("module", name, each)}
+            aria-current={each === chosen ? "page" : undefined}
+          >
             {title}
           </a>
         ))}
@@ -46,33 +50,35 @@ export function ModuleView() {
   );
 }
 
-function Why({ row }: Of) {
-  const asked = useAsked("module", { name: row.name }, row);
-  if (asked.text === undefined) return <NotYet {...asked} />;
-  const detail = JSON.parse(asked.text) as ModuleDetail;
+function Why({ row }: RowProps) {
+  const response = useFetched("module", { name: row.name }, row);
+  if (response.text === undefined) return <Pending {...response} />;
+  const detail = JSON.parse(response.text) as ModuleDetail;
   return (
     <div class="columns">
       <div>
         <section>
           <h3>Why</h3>
           <ul>
-            {detail.why.map((sentence) => (
-              <li key={sentence}>{sentence}</li>
-            ))}
+            {detail.why
+              .filter((sentence) => sentence !== row.message)
+              .map((sentence) => (
+                <li key={sentence}>{withoutRepetition(sentence, row.message)}</li>
+              ))}
           </ul>
         </section>
-        <Conditions {...detail} />
+        <Conditions {...detail} displayed={row.message} />
         <Objects {...detail} />
       </div>
       <div>
-        <Facts {...detail} />
+        <Facts {...detail} displayed={row.message} />
         <Requirements {...detail} name={row.name} />
       </div>
     </div>
   );
 }
 
-function Heads({ titles }: { readonly titles: readonly string[] }) {
+function TableHead({ titles }: { readonly titles: readonly string[] }) {
   return (
     <thead>
       <tr>
@@ -86,22 +92,27 @@ function Heads({ titles }: { readonly titles: readonly string[] }) {
   );
 }
 
-function Conditions({ conditions }: ModuleDetail) {
+interface Displayed {
+  /** The message of the state, which is displayed above. */
+  readonly displayed: string;
+}
+
+function Conditions({ conditions, displayed }: ModuleDetail & Displayed) {
   if (conditions.length === 0) return null;
   return (
     <section>
       <h3>Conditions</h3>
       <table>
-        <Heads titles={["Type", "Status", "Reason", "Message", "Since"]} />
+        <TableHead titles={["Type", "Status", "Reason", "Message", "Since"]} />
         <tbody>
           {conditions.map(({ type, status, reason, message, lastTransitionTime }) => (
             <tr key={type}>
               <th scope="row">{type}</th>
               <td>
-                <State name={toldBy(type, status)} text={status} />
+                <State name={toneStateOf(type, status)} text={status} />
               </td>
               <td>{reason}</td>
-              <td class="wrap">{message}</td>
+              <td class="wrap">{withoutRepetition(message, displayed)}</td>
               <td class="faint" title={lastTransitionTime}>
                 {ago(lastTransitionTime, now.value)}
               </td>
@@ -113,8 +124,8 @@ function Conditions({ conditions }: ModuleDetail) {
   );
 }
 
-/** True is good of some conditions, and of others it is not. */
-function toldBy(type: string, status: string): string {
+/** The state whose tone suits a condition: True is good for some conditions and bad for others. */
+function toneStateOf(type: string, status: string): string {
   if (type === "Enabled") return status === "True" ? "True" : "Disabled";
   if (type === "Ready" || type === "Healthy" || status === "Unknown") return status;
   if (status === "False") return "Disabled";
@@ -125,9 +136,9 @@ function Objects({ objects }: ModuleDetail) {
   if (objects.length === 0) return null;
   return (
     <section>
-      <h3>Objects that are not as they should be</h3>
+      <h3>Objects with problems</h3>
       <table>
-        <Heads titles={["Object", "State", "What"]} />
+        <TableHead titles={["Object", "State", "Details"]} />
         <tbody>
           {objects.map(({ object, what, message }, index) => (
             <tr key={index}>
@@ -144,7 +155,7 @@ function Objects({ objects }: ModuleDetail) {
   );
 }
 
-function Facts({ facts }: ModuleDetail) {
+function Facts({ facts, displayed }: ModuleDetail & Displayed) {
   return (
     <section>
       <h3>Facts</h3>
@@ -152,7 +163,7 @@ function Facts({ facts }: ModuleDetail) {
         {facts.map(([name, text]) => (
           <div key={name}>
             <dt>{name}</dt>
-            <dd>{text}</dd>
+            <dd>{withoutRepetition(text, displayed)}</dd>
           </div>
         ))}
       </dl>
@@ -178,7 +189,7 @@ function Requirements({ name, requires, requiredBy }: ModuleDetail & { readonly 
           </li>
         ))}
         <li>
-          all that is related: <a href={to("graph", name)}>Graph</a>
+          all related modules: <a href={hrefOf("graph", name)}>Graph</a>
         </li>
       </ul>
     </section>
@@ -186,32 +197,37 @@ function Requirements({ name, requires, requiredBy }: ModuleDetail & { readonly 
 }
 
 function ModuleLink({ name }: { readonly name: string }) {
-  return modules.value?.has(name) === true ? <a href={to("module", name)}>{name}</a> : <span>{name}</span>;
+  return modules.value?.has(name) === true ? (
+    <a href={hrefOf("module", name)}>{name}</a>
+  ) : (
+    <span>{name}</span>
+  );
 }
 
 const leafSearch = signal("");
 
-function Values({ row }: Of) {
-  const asked = useAsked("values", { name: row.name }, row);
-  if (asked.text === undefined) return <NotYet {...asked} />;
-  const { leaves, note } = JSON.parse(asked.text) as ValuesDetail;
+function Values({ row }: RowProps) {
+  const response = useFetched("values", { name: row.name }, row);
+  if (response.text === undefined) return <Pending {...response} />;
+  const { leaves, note } = JSON.parse(response.text) as ValuesDetail;
   const words = leafSearch.value.toLowerCase();
   const found = leaves.filter(({ path, layer }) => `${path} ${layer}`.toLowerCase().includes(words));
   return (
     <section>
-      <h3 class="unseen">Values</h3>
+      <h3 class="visually-hidden">Values</h3>
       <div class="filter">
         <input
           type="search"
+          id="search"
           aria-label="Find values"
-          placeholder="Find values"
+          placeholder="Find values  /"
           value={leafSearch.value}
           onInput={({ currentTarget }) => (leafSearch.value = currentTarget.value)}
         />
         {note !== undefined && <span class="faint">{note}</span>}
       </div>
       <table class="code">
-        <Heads titles={["Value", "Is", "Set by"]} />
+        <TableHead titles={["Path", "Value", "Set by"]} />
         <tbody>
           {found.map(({ path, value, layer }) => (
             <tr key={path}>
@@ -226,18 +242,18 @@ function Values({ row }: Of) {
   );
 }
 
-const LINES: Readonly<Record<string, string>> = { "#": "head", "-": "out", "+": "in" };
+const LINE_CLASSES: Readonly<Record<string, string>> = { "#": "head", "-": "out", "+": "in" };
 
-function Difference({ row }: Of) {
-  const asked = useAsked("diff", { name: row.name }, row.lastRun?.startedAt);
-  if (asked.text === undefined) return <NotYet {...asked} />;
-  if (asked.text.trim() === "") return <p class="hint">A run would change nothing.</p>;
+function Difference({ row }: RowProps) {
+  const response = useFetched("diff", { name: row.name }, row.lastRun?.startedAt);
+  if (response.text === undefined) return <Pending {...response} />;
+  if (response.text.trim() === "") return <p class="hint">A run would change nothing.</p>;
   return (
     <section>
       <h3>What a run would change now</h3>
       <pre class="diff" tabIndex={0} aria-label="Difference">
-        {asked.text.split("\n").map((line, index) => (
-          <span key={index} class={LINES[line.charAt(0)]}>
+        {response.text.split("\n").map((line, index) => (
+          <span key={index} class={LINE_CLASSES[line.charAt(0)]}>
             {line}
             {"\n"}
           </span>

@@ -1,13 +1,13 @@
-/** All modules: what is wrong first. Only the rows that are seen are drawn. */
+/** The list of modules, the most urgent first. It renders only the visible rows. */
 
 import { computed, signal } from "@preact/signals";
-import { useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 import type { ModuleRow } from "../src/ui/wire.ts";
 import { modules, now } from "./live.ts";
-import { to } from "./router.ts";
+import { previousModule, hrefOf, focusFirstResult } from "./router.ts";
 import { State } from "./state.tsx";
-import { TROUBLE, ago, duration, toneOf, type Tone } from "./words.ts";
+import { TONES_BY_URGENCY, ago, duration, toneOf, type Tone } from "./format.ts";
 
 type Order = "state" | "name" | "order" | "run";
 
@@ -21,29 +21,30 @@ const rows = computed(() => {
   const found = all.filter(
     (row) =>
       (tone.value === "" || toneOf(row.state) === tone.value) &&
-      words.every((word) => textOf(row).includes(word)),
+      words.every((word) => searchText(row).includes(word)),
   );
-  return found.sort(BY[order.value]);
+  return found.sort(COMPARE[order.value]);
 });
 
-const textOf = ({ name, state, message }: ModuleRow): string => `${name} ${state} ${message}`.toLowerCase();
-const trouble = ({ state, healthy, drifted }: ModuleRow): number =>
-  2 * TROUBLE.indexOf(toneOf(state)) - (healthy === "False" || drifted > 0 ? 1 : 0);
-const begun = ({ lastRun }: ModuleRow): string => lastRun?.startedAt ?? "";
+const searchText = ({ name, state, message }: ModuleRow): string =>
+  `${name} ${state} ${message}`.toLowerCase();
+const urgency = ({ state, healthy, drifted }: ModuleRow): number =>
+  2 * TONES_BY_URGENCY.indexOf(toneOf(state)) - (healthy === "False" || drifted > 0 ? 1 : 0);
+const startedAt = ({ lastRun }: ModuleRow): string => lastRun?.startedAt ?? "";
 
 const byName = (a: ModuleRow, b: ModuleRow): number => (a.name < b.name ? -1 : 1);
 const byOrder = (a: ModuleRow, b: ModuleRow): number => a.order - b.order || byName(a, b);
-const BY: Readonly<Record<Order, (a: ModuleRow, b: ModuleRow) => number>> = {
-  state: (a, b) => trouble(a) - trouble(b) || byOrder(a, b),
+const COMPARE: Readonly<Record<Order, (a: ModuleRow, b: ModuleRow) => number>> = {
+  state: (a, b) => urgency(a) - urgency(b) || byOrder(a, b),
   name: byName,
   order: byOrder,
-  run: (a, b) => (begun(a) === begun(b) ? byOrder(a, b) : begun(a) < begun(b) ? 1 : -1),
+  run: (a, b) => (startedAt(a) === startedAt(b) ? byOrder(a, b) : startedAt(a) < startedAt(b) ? 1 : -1),
 };
 
 export function Modules() {
   return (
     <>
-      <h2 class="unseen">Modules</h2>
+      <h2 class="visually-hidden">Modules</h2>
       <Filter />
       <Table />
     </>
@@ -70,8 +71,9 @@ function Filter() {
         placeholder="Find modules  /"
         value={search.value}
         onInput={({ currentTarget }) => (search.value = currentTarget.value)}
+        onKeyDown={focusFirstResult}
       />
-      {TROUBLE.map((each) => (
+      {TONES_BY_URGENCY.map((each) => (
         <button
           key={each}
           type="button"
@@ -94,12 +96,12 @@ addEventListener("keydown", (event) => {
 });
 
 const ROW_PX = 30;
-const AROUND = 12;
+const OVERSCAN_ROWS = 12;
 const top = signal(0);
 const height = signal(900);
-const view = computed(() => {
-  const first = Math.max(0, Math.floor(top.value / ROW_PX) - AROUND);
-  return { first, last: Math.ceil((top.value + height.value) / ROW_PX) + AROUND };
+const visibleRange = computed(() => {
+  const first = Math.max(0, Math.floor(top.value / ROW_PX) - OVERSCAN_ROWS);
+  return { first, last: Math.ceil((top.value + height.value) / ROW_PX) + OVERSCAN_ROWS };
 });
 
 const COLUMNS: readonly (readonly [title: string, order?: Order])[] = [
@@ -115,19 +117,24 @@ const COLUMNS: readonly (readonly [title: string, order?: Order])[] = [
 
 function Table() {
   const box = useRef<HTMLDivElement>(null);
-  const { first, last } = view.value;
-  const seen = rows.value.slice(first, last);
-  const after = Math.max(0, rows.value.length - first - seen.length);
+  const { first, last } = visibleRange.value;
+  const visible = rows.value.slice(first, last);
+  const after = Math.max(0, rows.value.length - first - visible.length);
   const measure = (): void => {
     top.value = box.current?.scrollTop ?? 0;
     height.value = box.current?.clientHeight ?? height.value;
   };
+  useLayoutEffect(() => {
+    box.current?.scrollTo(0, top.value);
+    const links = [...(box.current?.querySelectorAll<HTMLElement>("th a") ?? [])];
+    links.find(({ textContent }) => textContent === previousModule)?.focus();
+  }, []);
   return (
     <div
       class="scroll"
       ref={box}
       onScroll={measure}
-      onKeyDown={walk}
+      onKeyDown={moveFocus}
       tabIndex={0}
       role="region"
       aria-label="Modules"
@@ -141,14 +148,14 @@ function Table() {
           </tr>
         </thead>
         <tbody>
-          <Space px={first * ROW_PX} />
-          {seen.map((row, index) => (
-            <Line key={row.name} row={row} index={first + index + 2} />
+          <Spacer px={first * ROW_PX} />
+          {visible.map((row, index) => (
+            <Row key={row.name} row={row} index={first + index + 2} />
           ))}
-          <Space px={after * ROW_PX} />
+          <Spacer px={after * ROW_PX} />
         </tbody>
       </table>
-      {rows.value.length === 0 && <p class="hint">No module is like that.</p>}
+      {rows.value.length === 0 && <p class="hint">No module matches.</p>}
     </div>
   );
 }
@@ -165,8 +172,8 @@ function Column({ title, by }: { readonly title: string; readonly by?: Order | u
   );
 }
 
-/** In place of rows that are not seen. */
-function Space({ px }: { readonly px: number }) {
+/** Takes the space of rows that are not rendered. */
+function Spacer({ px }: { readonly px: number }) {
   return px === 0 ? null : (
     <tr class="space" aria-hidden="true">
       <td colSpan={COLUMNS.length} style={{ height: `${px}px` }} />
@@ -174,14 +181,14 @@ function Space({ px }: { readonly px: number }) {
   );
 }
 
-function Line({ row, index }: { readonly row: ModuleRow; readonly index: number }) {
+function Row({ row, index }: { readonly row: ModuleRow; readonly index: number }) {
   return (
     <tr aria-rowindex={index}>
       <td>
         <State name={row.state} />
       </td>
       <th scope="row">
-        <a href={to("module", row.name)}>{row.name}</a>
+        <a href={hrefOf("module", row.name)}>{row.name}</a>
       </th>
       <td class="message" title={row.message}>
         {row.message}
@@ -222,8 +229,8 @@ function LastRun({ row: { lastRun } }: { readonly row: ModuleRow }) {
 
 const STEPS: Readonly<Record<string, number>> = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 };
 
-/** Arrows go from module to module. */
-function walk(event: KeyboardEvent): void {
+/** Arrow keys move the focus from module to module. */
+function moveFocus(event: KeyboardEvent): void {
   const step = STEPS[event.key];
   if (step === undefined || !(event.currentTarget instanceof HTMLElement)) return;
   const links = [...event.currentTarget.querySelectorAll<HTMLElement>("th[scope=row] a")];

@@ -1,16 +1,16 @@
-/** The queues, as they are at the moment. */
+/** The current queues. */
 
 import type { QueueRow, TaskRow } from "../src/ui/wire.ts";
 import { now, queues } from "./live.ts";
 import { State } from "./state.tsx";
-import { duration } from "./words.ts";
+import { duration } from "./format.ts";
 
 export function Queues() {
-  const all = [...queues.value.values()].sort(mainFirst);
+  const all = [...queues.value.values()].sort(compareMainFirst);
   return (
     <>
-      <h2 class="unseen">Queues</h2>
-      {all.length === 0 && <p class="hint">Nothing waits and nothing runs.</p>}
+      <h2 class="visually-hidden">Queues</h2>
+      {all.length === 0 && <p class="hint">All queues are empty.</p>}
       <div class="cards">
         {all.map((queue) => (
           <Queue key={queue.name} queue={queue} />
@@ -20,7 +20,7 @@ export function Queues() {
   );
 }
 
-function mainFirst(a: QueueRow, b: QueueRow): number {
+function compareMainFirst(a: QueueRow, b: QueueRow): number {
   if (a.name === "main" || b.name === "main") return a.name === "main" ? -1 : 1;
   return a.name < b.name ? -1 : 1;
 }
@@ -46,11 +46,11 @@ function Task({ task }: { readonly task: TaskRow }) {
   return (
     <li>
       <div class="task">
-        <State {...stateOf(task)} />
+        <State {...taskState(task)} />
         <span>{text}</span>
       </div>
       {message !== undefined && (
-        <p class="trouble">
+        <p class="error-text">
           Failed {failures} {failures === 1 ? "time" : "times"}: {message}
         </p>
       )}
@@ -58,7 +58,7 @@ function Task({ task }: { readonly task: TaskRow }) {
   );
 }
 
-function stateOf({ running, failures, nextAt }: TaskRow): { name: string; text: string } {
+function taskState({ running, failures, nextAt }: TaskRow): { name: string; text: string } {
   if (running) return { name: "Running", text: "runs" };
   if (nextAt === undefined) return { name: "Disabled", text: "waits" };
   const left = duration(Math.max(0, Math.round((nextAt - now.value) / 1000)));

@@ -1,4 +1,4 @@
-/** Which view is shown: the part of the address behind `#`. */
+/** The displayed view: the part of the address behind `#`. */
 
 import { signal } from "@preact/signals";
 
@@ -8,22 +8,36 @@ const read = (): readonly string[] =>
     .split("/")
     .map((word) => decodeURIComponent(word));
 
-/** The words of the address, as `["module", "web", "values"]`. */
+/** The segments of the address, as `["module", "web", "values"]`. */
 export const route = signal(read());
 
+/** The module whose view was left last; it gets the focus again after Back. */
+export let previousModule: string | undefined;
+
 addEventListener("hashchange", () => {
+  const [view, module] = route.value;
+  previousModule = view === "module" ? module : undefined;
   route.value = read();
-  // What was read aloud and scrolled before is another page's.
+  // A screen reader starts again at the beginning of the new view.
   document.querySelector<HTMLElement>("main")?.focus({ preventScroll: true });
 });
 
 /** The address of a view. */
-export function to(...words: readonly string[]): string {
+export function hrefOf(...words: readonly string[]): string {
   return `#/${words.map((word) => encodeURIComponent(word)).join("/")}`;
 }
 
-/** Changes the address of a view while one types, which leaves nothing to go back to. */
-export function search(...words: readonly string[]): void {
-  history.replaceState(null, "", to(...words));
+/** Enter and the down arrow move the focus from a search to its first result. */
+export function focusFirstResult(event: KeyboardEvent): void {
+  if (event.key !== "Enter" && event.key !== "ArrowDown") return;
+  const first = document.querySelector<HTMLElement>(".scroll th a, a.node");
+  if (first === null) return;
+  event.preventDefault();
+  first.focus();
+}
+
+/** Replaces the address while the user types, without an entry in the browser's history. */
+export function replaceRoute(...words: readonly string[]): void {
+  history.replaceState(null, "", hrefOf(...words));
   route.value = words;
 }

@@ -1,48 +1,50 @@
-/** The last runs: over their time, and each with what it was made of and its log lines. */
+/** The last runs on a timeline, and each with its spans and log lines. */
 
 import { useMemo, useState } from "preact/hooks";
 
 import type { ModuleRow, RunDetail, RunRow, SpanRow } from "../src/ui/wire.ts";
-import { NotYet, useAsked } from "./asked.tsx";
+import { Pending, useFetched } from "./fetched.tsx";
 import { modules, now, queues } from "./live.ts";
-import { to } from "./router.ts";
+import { hrefOf } from "./router.ts";
 import { State } from "./state.tsx";
-import type { Stretch } from "./stretch.ts";
-import { Timeline, classOf, isWithin, placeOf } from "./timeline.tsx";
-import { ago, duration } from "./words.ts";
+import type { TimeRange } from "./time-range.ts";
+import { Timeline, barClass, overlaps, barPosition } from "./timeline.tsx";
+import { ago, duration } from "./format.ts";
 
-/** Of all modules. */
 export function Runs() {
   return (
     <>
-      <h2 class="unseen">Runs</h2>
+      <h2 class="visually-hidden">Runs</h2>
       <RunList query={{}} />
     </>
   );
 }
 
-/** Of one. */
-export function RunsOf({ row }: { readonly row: ModuleRow }) {
+export function ModuleRuns({ row }: { readonly row: ModuleRow }) {
   return <RunList query={{ name: row.name }} />;
 }
 
 function RunList({ query }: { readonly query: Readonly<Record<string, string>> }) {
-  const isAtWork = [...queues.value.values()].some(({ tasks }) => tasks.some(({ running }) => running));
-  const asked = useAsked("runs", query, queues.value, isAtWork && now.value);
-  const [zoom, see] = useState<Stretch>();
-  const { text = "[]" } = asked;
+  const isRunning = [...queues.value.values()].some(({ tasks }) => tasks.some(({ running }) => running));
+  const response = useFetched("runs", query, queues.value, isRunning && now.value);
+  const [zoom, setZoom] = useState<TimeRange>();
+  const { text = "[]" } = response;
   const runs = useMemo(() => JSON.parse(text) as readonly RunRow[], [text]);
-  if (asked.text === undefined) return <NotYet {...asked} />;
+  if (response.text === undefined) return <Pending {...response} />;
   if (runs.length === 0)
-    return <p class="hint">Nothing has run since the operator started, or it is long ago.</p>;
-  const whole = wholeOf(runs);
-  const seen = zoom ?? whole;
-  const shown = runs.filter((run) => isWithin(run, seen));
+    return (
+      <p class="hint">
+        The operator has no record of a run: nothing has run since it started, or it has discarded old runs.
+      </p>
+    );
+  const whole = fullRange(runs);
+  const range = zoom ?? whole;
+  const displayed = runs.filter((run) => overlaps(run, range));
   return (
     <>
-      <Timeline runs={shown} seen={seen} whole={whole} see={see} />
+      <Timeline runs={displayed} range={range} whole={whole} setRange={setZoom} />
       <ol class="runs" aria-label="Runs, the newest first">
-        {shown.map((run) => (
+        {displayed.map((run) => (
           <Run key={run.id} run={run} />
         ))}
       </ol>
@@ -50,57 +52,54 @@ function RunList({ query }: { readonly query: Readonly<Record<string, string>> }
   );
 }
 
-function wholeOf(runs: readonly RunRow[]): Stretch {
+function fullRange(runs: readonly RunRow[]): TimeRange {
   const from = Math.min(...runs.map(({ startMs }) => startMs));
   return { from, to: Math.max(from + 1, ...runs.map(({ endMs }) => endMs ?? now.value)) };
+}
+
+function runState({ endMs, error }: RunRow): { name: string; text: string } {
+  if (error !== undefined) return { name: "Failed", text: "failed" };
+  return endMs === undefined ? { name: "Running", text: "runs" } : { name: "Ready", text: "done" };
 }
 
 function Run({ run }: { readonly run: RunRow }) {
   const { name, module, from, startMs, endMs, error } = run;
   const [isOpen, setOpen] = useState(false);
-  const [state, text] =
-    error === undefined
-      ? endMs === undefined
-        ? ["Running", "runs"]
-        : ["Ready", "done"]
-      : ["Failed", "failed"];
   return (
     <li>
       <details id={`run-${run.id}`} onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
         <summary>
-          <State name={state} text={text} />
+          <State {...runState(run)} />
           <span class="what">{name}</span>
+          <span class="faint cause">after {from}</span>
           <span class="faint">
-            {ago(startMs, now.value)}, {duration(((endMs ?? now.value) - startMs) / 1000)}
+            {endMs === undefined ? "for" : `${ago(startMs, now.value)}, took`}{" "}
+            {duration(((endMs ?? now.value) - startMs) / 1000)}
           </span>
         </summary>
         <p class="faint">
-          After {from}
           {module !== undefined && modules.value?.has(module) === true && (
-            <>
-              {" · "}
-              <a href={to("module", module)}>{module}</a>
-            </>
+            <a href={hrefOf("module", module)}>Module {module}</a>
           )}
         </p>
-        {error !== undefined && <p class="trouble">{error}</p>}
+        {error !== undefined && <p class="error-text">{error}</p>}
         {isOpen && <Parts run={run} />}
-        {isOpen && <Lines run={run} />}
+        {isOpen && <LogLines run={run} />}
       </details>
     </li>
   );
 }
 
-/** Bars of the parts over the time of the run; a part is zoomed into by choosing it. */
+/** The spans of a run as bars; a click zooms in on a span. */
 function Parts({ run }: { readonly run: RunRow }) {
   const [zoom, setZoom] = useState<string>();
   const all: readonly SpanRow[] = [run, ...run.spans.toSorted((a, b) => a.startMs - b.startMs)];
   const { startMs: from, endMs } = all.find(({ id }) => id === zoom) ?? run;
-  const seen = { from, to: Math.max(from + 1, endMs ?? now.value) };
+  const range = { from, to: Math.max(from + 1, endMs ?? now.value) };
   return (
     <ol class="spans" aria-label="Parts of the run">
       {all
-        .filter((span) => isWithin(span, seen))
+        .filter((span) => overlaps(span, range))
         .map((span) => (
           <li key={span.id}>
             <button
@@ -111,23 +110,23 @@ function Parts({ run }: { readonly run: RunRow }) {
               <span class="faint kind">{span.kind}</span> {span.name}
             </button>
             <span class="track">
-              <span class={classOf(span)} style={placeOf(span, seen)} />
+              <span class={barClass(span)} style={barPosition(span, range)} />
             </span>
-            <span class="faint number">{duration(((span.endMs ?? seen.to) - span.startMs) / 1000)}</span>
+            <span class="faint number">{duration(((span.endMs ?? range.to) - span.startMs) / 1000)}</span>
           </li>
         ))}
     </ol>
   );
 }
 
-function Lines({ run }: { readonly run: RunRow }) {
-  const asked = useAsked("run", { id: run.id }, run);
-  if (asked.text === undefined) return <NotYet {...asked} />;
-  const { lines, dropped } = JSON.parse(asked.text) as RunDetail;
-  if (lines.length === 0) return <p class="faint">It has logged nothing.</p>;
+function LogLines({ run }: { readonly run: RunRow }) {
+  const response = useFetched("run", { id: run.id }, run);
+  if (response.text === undefined) return <Pending {...response} />;
+  const { lines, dropped } = JSON.parse(response.text) as RunDetail;
+  if (lines.length === 0) return <p class="faint">The run has no log lines.</p>;
   return (
     <pre class="diff" tabIndex={0} aria-label="Log lines">
-      {dropped > 0 && <span class="faint">… {dropped} older parts and lines were not kept</span>}
+      {dropped > 0 && <span class="faint">… {dropped} older spans and lines were discarded</span>}
       {lines.map(({ timeMs, level, text }, index) => (
         <span key={index} class={level === "error" ? "out" : undefined}>
           {new Date(timeMs).toISOString().slice(11, 23)} {level.padEnd(5)} {text}

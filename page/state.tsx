@@ -1,6 +1,6 @@
-/** A state as a word with a dot of its colour. */
+/** A state as a word with a coloured dot. */
 
-import { toneOf } from "./words.ts";
+import { toneOf } from "./format.ts";
 
 export function State({ name, text = name }: { readonly name: string; readonly text?: string }) {
   return <span class={`state ${toneOf(name)}`}>{text}</span>;

@@ -1,33 +1,41 @@
-/** Runs of all modules over one time, which can be zoomed. The list below it tells the same to those who see little. */
+/** The runs of all modules on one time axis with zoom. The list below it contains the same data for screen readers. */
 
 import { useRef, useState } from "preact/hooks";
 
 import type { RunRow, SpanRow } from "../src/ui/wire.ts";
-import { marksOf, moved, within, zoomed, type Stretch } from "./stretch.ts";
-import { duration } from "./words.ts";
+import { ticksOf, pan, clamp, zoom, type TimeRange } from "./time-range.ts";
+import { duration } from "./format.ts";
 
 interface TimelineProps {
-  /** Those within the stretch that is seen. */
+  /** The runs within `range`. */
   readonly runs: readonly RunRow[];
-  readonly seen: Stretch;
-  readonly whole: Stretch;
-  readonly see: (stretch: Stretch | undefined) => void;
+  readonly range: TimeRange;
+  readonly whole: TimeRange;
+  readonly setRange: (range: TimeRange | undefined) => void;
 }
 
-const CLOSER = 1 / 2;
-const ASIDE = 1 / 4;
-/** The kinds of spans that are drawn upon a run. */
-const PARTS: ReadonlySet<string> = new Set(["wait", "hook", "helm"]);
+const ZOOM_FACTOR = 1 / 2;
+const PAN_SHARE = 1 / 4;
+/** The kinds of spans drawn on top of a run. */
+const DRAWN_KINDS: ReadonlySet<string> = new Set(["wait", "hook", "helm"]);
+/** The meaning of the colours by kind. */
+const LEGEND = [
+  ["wait", "waits in its queue"],
+  ["hook", "hooks"],
+  ["helm", "helm"],
+  ["task", "other work"],
+  ["failed", "failed"],
+] as const;
 
 export function Timeline(props: TimelineProps) {
-  const { seen, whole, see } = props;
-  const zoom = (factor: number): void => see(zoomed(seen, { factor }, whole));
+  const { range, whole, setRange } = props;
+  const zoomBy = (factor: number): void => setRange(zoom(range, { factor }, whole));
   const keys: Readonly<Record<string, () => void>> = {
-    "+": () => zoom(CLOSER),
-    "-": () => zoom(1 / CLOSER),
-    "0": () => see(undefined),
-    ArrowLeft: () => see(moved(seen, -ASIDE, whole)),
-    ArrowRight: () => see(moved(seen, ASIDE, whole)),
+    "+": () => zoomBy(ZOOM_FACTOR),
+    "-": () => zoomBy(1 / ZOOM_FACTOR),
+    "0": () => setRange(undefined),
+    ArrowLeft: () => setRange(pan(range, -PAN_SHARE, whole)),
+    ArrowRight: () => setRange(pan(range, PAN_SHARE, whole)),
   };
   return (
     <section
@@ -52,11 +60,11 @@ export function Timeline(props: TimelineProps) {
         </button>
         <span class="faint" role="status">
           {props.runs.length} {props.runs.length === 1 ? "run" : "runs"} in{" "}
-          {duration((seen.to - seen.from) / 1000)}
+          {duration((range.to - range.from) / 1000)}
         </span>
-        {[...PARTS, "failed"].map((name) => (
-          <span key={name} class="key">
-            <span class={`bar ${name}`} /> {name}
+        {LEGEND.map(([kind, meaning]) => (
+          <span key={kind} class="key">
+            <span class={`bar ${kind}`} /> {meaning}
           </span>
         ))}
       </div>
@@ -65,18 +73,19 @@ export function Timeline(props: TimelineProps) {
   );
 }
 
-/** One for each module; drawing over them with the pointer zooms in on what is between. */
-function Lanes({ runs, seen, whole, see }: TimelineProps) {
+/** One lane for each module. Dragging the pointer selects the time range to zoom in on. */
+function Lanes({ runs, range, whole, setRange }: TimelineProps) {
   const tracks = useRef<HTMLDivElement>(null);
-  const [brush, setBrush] = useState<Stretch>();
+  const [brush, setBrush] = useState<TimeRange>();
   const timeAt = ({ clientX }: MouseEvent): number => {
     const { left = 0, width = 1 } = tracks.current?.getBoundingClientRect() ?? {};
-    return seen.from + ((clientX - left) / width) * (seen.to - seen.from);
+    return range.from + ((clientX - left) / width) * (range.to - range.from);
   };
   const drawn = brush && { from: Math.min(brush.from, brush.to), to: Math.max(brush.from, brush.to) };
-  const letGo = (): void => {
+  const applyBrush = (): void => {
     setBrush(undefined);
-    if (drawn !== undefined && drawn.to - drawn.from > (seen.to - seen.from) / 100) see(within(drawn, whole));
+    if (drawn !== undefined && drawn.to - drawn.from > (range.to - range.from) / 100)
+      setRange(clamp(drawn, whole));
   };
   return (
     <div
@@ -84,21 +93,21 @@ function Lanes({ runs, seen, whole, see }: TimelineProps) {
       aria-hidden="true"
       onPointerDown={(event) => setBrush({ from: timeAt(event), to: timeAt(event) })}
       onPointerMove={(event) => brush && setBrush({ from: brush.from, to: timeAt(event) })}
-      onPointerUp={letGo}
-      onPointerLeave={letGo}
+      onPointerUp={applyBrush}
+      onPointerLeave={applyBrush}
       onWheel={(event) => {
         if (!event.ctrlKey) return;
         event.preventDefault();
-        see(zoomed(seen, { factor: 2 ** (event.deltaY / 200), at: timeAt(event) }, whole));
+        setRange(zoom(range, { factor: 2 ** (event.deltaY / 200), at: timeAt(event) }, whole));
       }}
     >
       <div class="tracks" ref={tracks}>
-        {marksOf(seen).map(([ms, text]) => (
-          <span key={ms} class="mark" style={{ left: part(ms, seen) }}>
+        {ticksOf(range).map(([ms, text]) => (
+          <span key={ms} class="mark" style={{ left: percentOf(ms, range) }}>
             {text}
           </span>
         ))}
-        {drawn && <span class="brush" style={placeOf({ startMs: drawn.from, endMs: drawn.to }, seen)} />}
+        {drawn && <span class="brush" style={barPosition({ startMs: drawn.from, endMs: drawn.to }, range)} />}
       </div>
       {[...Map.groupBy(runs, ({ module, name }) => module ?? name)].map(([lane, all]) => (
         <div key={lane} class="lane">
@@ -107,7 +116,7 @@ function Lanes({ runs, seen, whole, see }: TimelineProps) {
           </span>
           <span class="track">
             {all.map((run) => (
-              <Bars key={run.id} run={run} seen={seen} />
+              <Bars key={run.id} run={run} range={range} />
             ))}
           </span>
         </div>
@@ -116,54 +125,53 @@ function Lanes({ runs, seen, whole, see }: TimelineProps) {
   );
 }
 
-/** A run, and upon it the parts that take its time. */
-function Bars({ run, seen }: { readonly run: RunRow; readonly seen: Stretch }) {
-  const parts = run.spans.filter((span) => PARTS.has(span.kind) && isWithin(span, seen));
+/** A run and the spans drawn on top of it. */
+function Bars({ run, range }: { readonly run: RunRow; readonly range: TimeRange }) {
+  const parts = run.spans.filter((span) => DRAWN_KINDS.has(span.kind) && overlaps(span, range));
   return (
     <>
       <button
         type="button"
         tabIndex={-1}
-        class={classOf(run)}
-        style={placeOf(run, seen)}
+        class={barClass(run)}
+        style={barPosition(run, range)}
         title={`${run.name}: ${run.error ?? ""}`}
-        onClick={() => open(run)}
+        onClick={() => openRun(run)}
       />
       {parts.map((span) => (
-        <span key={span.id} class={`${classOf(span)} part`} style={placeOf(span, seen)} />
+        <span key={span.id} class={`${barClass(span)} part`} style={barPosition(span, range)} />
       ))}
     </>
   );
 }
 
-/** In the list below. */
-function open({ id }: RunRow): void {
+/** Opens the details of a run in the list below. */
+function openRun({ id }: RunRow): void {
   const details = document.querySelector<HTMLDetailsElement>(`#run-${id}`);
   if (details === null) return;
   details.open = true;
   details.querySelector("summary")?.focus();
 }
 
-/** Its colour. */
-export function classOf({ kind, error }: SpanRow): string {
+export function barClass({ kind, error }: SpanRow): string {
   return `bar ${error === undefined ? kind : "failed"}`;
 }
 
-type Time = Pick<SpanRow, "startMs" | "endMs">;
+type Interval = Pick<SpanRow, "startMs" | "endMs">;
 
-/** What is not over yet goes on to the end. */
-export function isWithin(
-  { startMs, endMs = Number.POSITIVE_INFINITY }: Time,
-  { from, to }: Stretch,
+/** Whether a span lies at least partly in the range; an unfinished span has no end. */
+export function overlaps(
+  { startMs, endMs = Number.POSITIVE_INFINITY }: Interval,
+  { from, to }: TimeRange,
 ): boolean {
   return startMs <= to && endMs >= from;
 }
 
-/** Where a bar begins and ends. */
-export function placeOf({ startMs, endMs }: Time, seen: Stretch): { left: string; right: string } {
-  return { left: part(startMs, seen), right: `calc(100% - ${part(endMs ?? seen.to, seen)})` };
+/** The CSS position of a bar. */
+export function barPosition({ startMs, endMs }: Interval, range: TimeRange): { left: string; right: string } {
+  return { left: percentOf(startMs, range), right: `calc(100% - ${percentOf(endMs ?? range.to, range)})` };
 }
 
-function part(ms: number, { from, to }: Stretch): string {
+function percentOf(ms: number, { from, to }: TimeRange): string {
   return `${((100 * (Math.min(to, Math.max(from, ms)) - from)) / (to - from)).toFixed(3)}%`;
 }

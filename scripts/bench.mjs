@@ -1,15 +1,17 @@
 // Measures the operator as a user runs it: the bundle, a process of its own, a real control plane and the real helm.
-//   npm run bench -- [--json] [--list] [--long] [--only NAME,NAME]
+//   npm run bench -- [--json] [--list] [--long] [--only NAME,NAME] [--compare REVISION [--runs N]]
 // One file per scenario in scripts/bench/scenarios, taken in order of name; those that take minutes only when named, or
-// with --long. See scripts/bench/README.md.
+// with --long. --compare builds another commit and alternates N runs (5) of both. See scripts/bench/README.md.
 import { readdirSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { bench } from "./bench/bench.mjs";
-import { asTable } from "./bench/table.mjs";
+import { compareRounds } from "./bench/compare.mjs";
+import { buildRevision, programOf } from "./bench/revision.mjs";
+import { asComparison, asTable } from "./bench/table.mjs";
 import { bundle } from "./build.mjs";
 import { startCluster } from "./control-plane.mjs";
-import { versions } from "./setup/versions.mjs";
+import { root, versions } from "./setup/versions.mjs";
 
 const dir = new URL("bench/scenarios/", import.meta.url);
 
@@ -28,44 +30,84 @@ async function scenarios({ only, long, list }) {
 function options(args) {
   const flag = { type: "boolean", default: false };
   const only = { type: "string", multiple: true, default: [] };
-  const { values } = parseArgs({ args, options: { json: flag, list: flag, long: flag, only } });
-  return { ...values, only: values.only.flatMap((names) => names.split(",")) };
+  const text = (value) => ({ type: "string", ...(value && { default: value }) });
+  const { values } = parseArgs({
+    args,
+    options: { json: flag, list: flag, long: flag, only, compare: text(), runs: text("5") },
+  });
+  const runs = Number(values.runs);
+  if (!(Number.isInteger(runs) && runs >= 3)) throw new Error(`--runs is 3 or more, not ${values.runs}`);
+  return { ...values, runs, only: values.only.flatMap((names) => names.split(",")) };
 }
 
 function describe({ name, title, long = false }) {
   console.log(`${name.padEnd(16)} ${title}${long ? " (--long)" : ""}`);
 }
 
-async function main() {
-  const asked = options(process.argv.slice(2));
-  const chosen = await scenarios(asked);
-  if (asked.list) return void chosen.forEach(describe);
-  const { bytes } = await bundle();
-  const environment = {
-    cores: availableParallelism(),
-    node: process.versions.node,
-    ...versions,
-    bundleBytes: bytes,
-  };
+/** The figures of all `chosen` scenarios with one build. */
+async function measure(cluster, chosen, program) {
   const rows = [];
+  for (const scenario of chosen) {
+    process.stderr.write(`${scenario.name}: ${scenario.title}\n`);
+    const context = bench(cluster, program);
+    try {
+      const figures = await scenario.run(context);
+      rows.push(...figures.map((figure) => ({ scenario: scenario.name, ...figure })));
+    } finally {
+      await context.end();
+    }
+  }
+  return rows;
+}
+
+/** Runs of both builds in turn; who begins changes, so that what the cluster accumulates slows down both alike. */
+async function alternate(cluster, chosen, { before, after, runs }) {
+  const rounds = [];
+  for (let round = 1; round <= runs; round += 1) {
+    process.stderr.write(`round ${round} of ${runs}\n`);
+    const rows = {};
+    const sides = Object.entries({ before, after });
+    for (const [side, program] of round % 2 === 1 ? sides : sides.toReversed())
+      rows[side] = await measure(cluster, chosen, program);
+    rounds.push(rows);
+  }
+  return compareRounds(rounds);
+}
+
+async function withCluster(use) {
   const cluster = await startCluster();
   const stop = () => void cluster.stop().finally(() => process.exit(130));
   process.once("SIGINT", stop).once("SIGTERM", stop);
   try {
-    for (const scenario of chosen) {
-      process.stderr.write(`${scenario.name}: ${scenario.title}\n`);
-      const context = bench(cluster);
-      try {
-        const figures = await scenario.run(context);
-        rows.push(...figures.map((figure) => ({ scenario: scenario.name, ...figure })));
-      } finally {
-        await context.end();
-      }
-    }
+    return await use(cluster);
   } finally {
     await cluster.stop();
   }
-  console.log(asked.json ? JSON.stringify({ environment, rows }, null, 2) : asTable(environment, rows));
+}
+
+async function main() {
+  const requested = options(process.argv.slice(2));
+  const chosen = await scenarios(requested);
+  if (requested.list) return void chosen.forEach(describe);
+  const { json, compare: revision, runs } = requested;
+  const before = revision === undefined ? undefined : buildRevision(revision);
+  try {
+    const { bytes } = await bundle();
+    const after = programOf(root);
+    const environment = {
+      cores: availableParallelism(),
+      node: process.versions.node,
+      ...versions,
+      bundleBytes: bytes,
+    };
+    const rows = await withCluster((cluster) =>
+      before ? alternate(cluster, chosen, { before, after, runs }) : measure(cluster, chosen, after),
+    );
+    const table = before ? asComparison(environment, { revision, runs }, rows) : asTable(environment, rows);
+    console.log(json ? JSON.stringify({ environment, rows }, null, 2) : table);
+  } finally {
+    before?.remove();
+  }
 }
 
 main().catch((error) => {

@@ -3,9 +3,10 @@ import { analyzeMetafile, build } from "esbuild";
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { slim } from "./build/slim.mjs";
+import { buildVersion } from "./build/version.mjs";
 import { root } from "./setup/versions.mjs";
 
-/** The page of the operator (docs/UI.md) in `to`: one script, one style sheet, and the frame that names them. */
+/** The page of the operator (docs/guides/web-page.md) in `to`: one script, one style sheet, and the frame that names them. */
 export async function bundlePage(to = join(dist, "page")) {
   const from = join(root, "page");
   const { metafile } = await build({
@@ -38,12 +39,19 @@ const banner = [
   'const __dirname = __fileURLToPath(new URL(".", import.meta.url));',
 ].join("\n");
 
-/** A program by its name, started by a Node that is new enough: the one among the packages, where it is there. */
-const launcher = (script) => `#!/bin/sh
-here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+/**
+ * V8 lets its young generation grow to three times 16 MiB, most of it garbage; and code of its baseline compiler costs memory
+ * without making this program faster (CONTRIBUTING.md, "What is there for speed or memory alone").
+ */
+const NODE_FLAGS = "--max-semi-space-size=4 --no-sparkplug";
+
+/** A program by its name, also through links, run by a Node that is new enough: the one among the packages, if it is there. */
+const launcher = (script, flags = "") => `#!/bin/sh
+file=$(readlink -f -- "$0")
+here=\${file%/*}
 node=$here/../node_modules/.bin/node
 [ -x "$node" ] || node=node
-exec "$node" "$here/${script}" "$@"
+exec "$node" ${flags && `${flags} `}"$here/${script}" "$@"
 `;
 
 /** `kubectl addon …`: kubectl looks for this name on the PATH. What Node compiles is kept: a third of the time. */
@@ -98,6 +106,7 @@ export async function bundle() {
     external: ["node-jq", "koffi"],
     legalComments: "none",
     banner: { js: banner },
+    define: { BUILD_VERSION: JSON.stringify(buildVersion(root)) },
     metafile: true,
     logLevel: "warning",
   });
@@ -106,7 +115,7 @@ export async function bundle() {
   for (const name of copied.filter((each) => existsSync(join(root, each))))
     cpSync(join(root, name), join(dist, name), { recursive: true });
   copyNative();
-  writeFileSync(join(dist, "addon-operator"), launcher("main.js"), { mode: 0o755 });
+  writeFileSync(join(dist, "addon-operator"), launcher("main.js", NODE_FLAGS), { mode: 0o755 });
   writeFileSync(join(dist, "kubectl-addon"), launcher("kubectl-addon.js"), { mode: 0o755 });
   writeFileSync(join(dist, "kubectl-addon.js"), PLUGIN, { mode: 0o755 });
   writeFileSync(join(dist, "package.json"), `${JSON.stringify(packageOf(), undefined, 2)}\n`);

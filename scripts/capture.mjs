@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Runs the operator on a real control plane and writes what kubectl shows of it into docs/STATUS.md, between the
+// Runs the operator on a real control plane and writes what kubectl shows of it into docs/reference/status.md, between the
 // markers. What differs from run to run (times, ages, ids, digests) is made the same.
 //   node scripts/capture.mjs
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -12,7 +12,7 @@ import { startCluster } from "./control-plane.mjs";
 import { startOperator } from "./operator.mjs";
 import { root } from "./setup/versions.mjs";
 
-const page = join(root, "docs", "STATUS.md");
+const page = join(root, "docs", "reference", "status.md");
 
 async function main() {
   const dir = mkdtempSync(join(tmpdir(), "capture-"));

@@ -1,6 +1,6 @@
 // The integration tests on the oldest and the newest Kubernetes, with both helms, the oldest and the newest jq of this
 // machine, and busybox in place of `sh`; those of filters with every jq. What came of it is written into
-// docs/COMPATIBILITY.md.
+// docs/reference/compatibility.md.
 //   npm run test:compat                        all rows
 //   npm run test:compat -- --row 1,2           some of them
 //   npm run test:compat -- --files helm,plan   only files with these words in their names
@@ -18,7 +18,7 @@ import { modernNode } from "./setup/tools.mjs";
 import { compatible, root, versions } from "./setup/versions.mjs";
 import { run, testEnv, vitest } from "./test/vitest.mjs";
 
-const page = join(root, "docs", "COMPATIBILITY.md");
+const page = join(root, "docs", "reference", "compatibility.md");
 const totals = { passed: 0, failed: 0 };
 const env = testEnv();
 
@@ -34,12 +34,17 @@ async function main() {
   const servers = new Map();
   for (const version of new Set(chosen.map((row) => row.kubernetes)))
     servers.set(version, await serverEnv(version));
-  if (!(await run("build", [modernNode(), join("scripts", "build.mjs")], env))) throw new Error("no bundle");
+  await bundle();
   await filters(jqs);
   for (const row of chosen) await integration(row, { files, servers });
 }
 
-/** The table of filters on docs/HOOKS.md, and all tests of them, with each jq. */
+/** Both kinds of run use the program that users run. */
+async function bundle() {
+  if (!(await run("build", [modernNode(), join("scripts", "build.mjs")], env))) throw new Error("no bundle");
+}
+
+/** The table of filters on docs/reference/hooks.md, and all tests of them, with each jq. */
 async function filters(jqs) {
   const title = `tests of filters with ${jqs.map(({ version }) => version).join(", ")}`;
   const named = { ...env, TEST_JQ: jqs.map(({ file }) => file).join(delimiter) };
@@ -77,8 +82,10 @@ function record(result) {
 
 try {
   const args = process.argv.slice(2);
-  if (args.includes("--world")) Object.assign(totals, await (await import("./compat/world.mjs")).world(args));
-  else await main();
+  if (args.includes("--world")) {
+    await bundle();
+    Object.assign(totals, await (await import("./compat/world.mjs")).world(args));
+  } else await main();
 } catch (error) {
   process.stderr.write(`${error.message}\n`);
   totals.failed += 1;

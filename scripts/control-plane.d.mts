@@ -14,6 +14,7 @@ export interface ClusterOptions {
   /** False: no kube-controller-manager (no namespace deletion, no garbage collection, no ReplicaSets). */
   controllerManager?: boolean;
   apiServerArgs?: readonly string[];
+  controllerManagerArgs?: readonly string[];
 }
 
 export interface ControlPlane {
@@ -26,6 +27,7 @@ export interface ControlPlane {
   readonly kubectl: (args: readonly string[], input?: string) => Promise<string>;
   readonly stopApiServer: (signal?: NodeJS.Signals) => Promise<void>;
   readonly startApiServer: () => Promise<void>;
+  readonly startControllerManager: () => Promise<void>;
   readonly restartApiServer: (signal?: NodeJS.Signals) => Promise<void>;
   readonly withEtcdStopped: (change: (dataDir: string) => void | Promise<void>) => Promise<void>;
   readonly stop: () => Promise<void>;

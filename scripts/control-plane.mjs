@@ -18,7 +18,7 @@ const SHORT_LIVED = { GOGC: "off", GOMEMLIMIT: "256MiB" };
  * Starts a control plane and waits until it answers. `dir` (default: a new temp dir) takes keys, data and logs and is
  * removed by `stop()`. `controllerManager: false` starts half a second sooner, without garbage collection and
  * namespace deletion. `tools` names what `bin` holds, default all. Nothing of it outlives this process.
- * @param {{ dir?: string, controllerManager?: boolean, tools?: string[], apiServerArgs?: string[] }} [options]
+ * @param {{ dir?: string, controllerManager?: boolean, tools?: string[], apiServerArgs?: string[], controllerManagerArgs?: string[] }} [options]
  */
 export async function startCluster(options = {}) {
   const dir = options.dir ?? mkdtempSync(join(tmpdir(), "control-plane-"));
@@ -59,13 +59,15 @@ function handle(plane, kubeconfig) {
     stopApiServer: (signal = "SIGKILL") => running.apiServer.stop(signal),
     /** Starts it again at the same address; resolves when it answers. */
     startApiServer: () => startApiServer(plane),
+    /** For a cluster that was started without it; resolves when it answers. */
+    startControllerManager: () => startControllerManager(plane),
     /** Both, one after the other. */
     async restartApiServer(signal = "SIGKILL") {
       await running.apiServer.stop(signal);
       await startApiServer(plane);
     },
     /**
-     * Ends both, lets `change` do to etcd's data directory what it wants, and starts them again; resolves when the API
+     * Ends both, calls `change` with etcd's data directory, and starts them again; resolves when the API
      * server answers.
      */
     async withEtcdStopped(change) {
@@ -157,11 +159,12 @@ async function startControllerManager(plane) {
     "secure-port": port,
     "cert-dir": join(plane.dir, "kcm"),
   });
-  plane.running.controllerManager = daemon(plane, "kube-controller-manager", args);
+  const all = [...args, ...(plane.options.controllerManagerArgs ?? [])];
+  plane.running.controllerManager = daemon(plane, "kube-controller-manager", all);
   await answers(plane, plane.running.controllerManager, `https://127.0.0.1:${port}/healthz`);
 }
 
-/** Polls until the URL answers 200; ends early, with its log, when the process or etcd is gone. */
+/** Polls until the URL answers 200; ends early, with its log, when the process or etcd has ended. */
 async function answers(plane, process, url) {
   const pki = (name) => readFileSync(join(plane.dir, "pki", name));
   const credentials = {
@@ -193,7 +196,7 @@ function statusOf(url, credentials) {
   });
 }
 
-/** The data is thrown away, so nobody is asked to finish; still the API server goes before etcd, which it needs to end. */
+/** Kills all, because the data is discarded. The API server ends before etcd, which it needs to end. */
 async function stopAll({ dir, running }) {
   for (const each of [running.controllerManager, running.apiServer, running.etcd])
     await each?.stop("SIGKILL");

@@ -5,6 +5,7 @@
 //   … --yes                                 does not ask
 //   … --sources                             runs src/ and writes no bundle; so also where the checkout cannot be written
 //   … --requirements                        shows another tour: each module in a queue of its own, one of them broken
+//   … --tenants                             shows another tour: modules of two teams, each with an account of its own
 //   … --verbose                             shows the operator's log as well
 import { offered, parseOptions } from "./demo/ask.mjs";
 import { runScript } from "./run.mjs";

@@ -1,5 +1,5 @@
 export interface Printed {
-  /** `STATUS.md` */
+  /** `reference/status.md` */
   page: string;
   /** A line, or a whole script. */
   text: string;

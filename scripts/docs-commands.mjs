@@ -1,5 +1,5 @@
 // The commands that docs/ and README.md print, for the tests that type them.
-import { readFileSync, readdirSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "./setup/versions.mjs";
 
@@ -7,7 +7,7 @@ import { root } from "./setup/versions.mjs";
 export const STARTS = /^(kubectl|helm|addon-operator|npm|node|docker) \S/;
 
 function pages() {
-  const docs = readdirSync(join(root, "docs")).map((name) => join("docs", name));
+  const docs = globSync("docs/**/*.md", { cwd: root }).sort();
   return ["README.md", ...docs].map((path) => ({
     page: path.replace("docs/", ""),
     text: readFileSync(join(root, path), "utf8"),

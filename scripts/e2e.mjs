@@ -9,6 +9,7 @@ import { parseArgs } from "node:util";
 import { execa } from "execa";
 import { inPod, printedLines, printsArchive } from "./docs-commands.mjs";
 import { eventually } from "./eventually.mjs";
+import { setup } from "./setup.mjs";
 import { tools } from "./setup/tools.mjs";
 import { root } from "./setup/versions.mjs";
 
@@ -23,7 +24,10 @@ const { values: flags } = parseArgs({
     keep: { type: "boolean", default: false },
   },
 });
-const bin = tools();
+const helmName = flags.helm3 ? "helm3" : "helm";
+const toolNames = ["kubectl", helmName];
+await setup(toolNames, process.env, { dev: false });
+const bin = tools(process.env, toolNames);
 const namespace = `addons-e2e-${randomBytes(3).toString("hex")}`;
 const chart = join(root, "charts", "addon-operator");
 const release = "operator";
@@ -33,7 +37,7 @@ const lease = {
 };
 
 const kubectl = async (...args) => (await execa(bin.kubectl, ["-n", namespace, ...args])).stdout.trim();
-const helmBin = flags.helm3 ? bin.helm3 : bin.helm;
+const helmBin = bin[helmName];
 const helm = async (...args) => (await execa(helmBin, ["-n", namespace, ...args])).stdout.trim();
 const json = async (...args) => JSON.parse(await kubectl(...args, "-o", "json"));
 
@@ -113,7 +117,7 @@ async function takeOver(leave) {
   return seconds;
 }
 
-/** What a crash is to the others: the operator is gone at once and has told nobody. */
+/** Simulates a crash: the operator ends at once, without a last message to the API server. */
 const crash = (pod) =>
   kubectl("exec", pod, "--", "bash", "-c", "kill -9 $(cut -d' ' -f1 /proc/1/task/1/children)");
 
@@ -167,14 +171,14 @@ async function webRevisions() {
 async function twoReplicas() {
   if (flags["host-network"]) await step("second replica", installSecond);
   const revisions = await webRevisions();
-  const told = (seconds, most) => {
+  const reported = (seconds, most) => {
     must(seconds <= most, `took ${seconds} s, more than ${most} s`);
     return `${seconds.toFixed(1)} s until another leads`;
   };
   await step("leader's Pod deleted", async () =>
-    told(await takeOver((pod) => kubectl("delete", "pod", pod, "--wait=false")), 20),
+    reported(await takeOver((pod) => kubectl("delete", "pod", pod, "--wait=false")), 20),
   );
-  await step("leader crashed", async () => told(await takeOver(crash), lease.duration + 2 + 3));
+  await step("leader crashed", async () => reported(await takeOver(crash), lease.duration + 2 + 3));
   await kubectl("wait", "addonoperator/addon-operator", "--for=condition=Ready", "--timeout=60s");
   const after = await webRevisions();
   must(`${after}` === `${revisions}`, `module upgraded: ${revisions} -> ${after}`);

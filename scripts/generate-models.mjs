@@ -12,21 +12,28 @@ import { root } from "./setup/versions.mjs";
 const require = createRequire(import.meta.url);
 const { generateInterface } = require("@kubernetes-models/generate");
 
-/** The generated files: where each one is, and the CRD that it is made from. */
+/** The generated files: where each one is, and the CRD that it is made from; objects of users need no class. */
 export const models = [
   { crd: join(root, "crds", "addonmodules.yaml"), file: join(root, "src/status/models/addon-module.ts") },
   { crd: join(root, "crds", "addonoperators.yaml"), file: join(root, "src/status/models/addon-operator.ts") },
+  {
+    crd: join(root, "crds", "modulesources.yaml"),
+    file: join(root, "src/status/models/module-source.ts"),
+    isRead: true,
+  },
 ];
 
 /** The text of a generated file. */
-export async function modelOf({ crd, file }) {
+export async function modelOf({ crd, file, isRead }) {
   const { printWidth } = JSON.parse(readFileSync(join(root, ".oxfmtrc.json"), "utf8"));
-  const { code, errors } = await format(file, textOf(load(readFileSync(crd, "utf8"))), { printWidth });
+  const { code, errors } = await format(file, textOf(load(readFileSync(crd, "utf8")), isRead), {
+    printWidth,
+  });
   if (errors.length > 0) throw new Error(errors[0].message);
   return code;
 }
 
-function textOf({ spec: { group, names, versions } }) {
+function textOf({ spec: { group, names, versions } }, isRead) {
   const { kind } = names;
   const [version] = versions;
   const { properties } = version.schema.openAPIV3Schema;
@@ -56,7 +63,12 @@ ${members.map((name) => `  readonly ${name}?: NonNullable<I${kind}["${name}"]>;`
   }
 }
 `;
-  return text.includes(": Json") ? text : text.replace(/import type { Json }.*\n/, "");
+  const typed = text.includes(": Json") ? text : text.replace(/import type { Json }.*\n/, "");
+  if (!isRead) return typed;
+  return typed
+    .slice(0, typed.indexOf("\n/** As an object to be created."))
+    .replace(/import { Model.*\n\n/, "")
+    .replace("The type and class", "The type");
 }
 
 function interfaceOf(properties, is) {

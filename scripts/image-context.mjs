@@ -14,12 +14,12 @@ if (process.platform !== "linux")
   throw new Error("the binaries of this machine are not those of a Linux image");
 const arch = arches[process.arch] ?? process.arch;
 const target = join(root, "build", "bin", arch);
-mkdirSync(target, { recursive: true });
 const names = ["helm", "kubectl"];
 // What the user has on PATH is nothing for an image.
 const env = { ...process.env, OWN_TOOLS: "false" };
-await setup(names, env);
+await setup(names, env, { dev: false });
 const found = tools(env, names);
+mkdirSync(target, { recursive: true });
 for (const name of names) {
   copyFileSync(found[name], join(target, name));
   chmodSync(join(target, name), 0o755);

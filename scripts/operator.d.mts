@@ -10,13 +10,13 @@ export interface OperatorOptions {
   env?: Readonly<Record<string, string>>;
   /** The helm binary; default helm 4, or the one the variable HELM names (`helm`, `helm3`). */
   helm?: string;
-  /** Run dist/main.js (true) or this file instead of the sources. */
+  /** Run dist/main.js (true), or this script or launcher, instead of the sources. */
   bundle?: boolean | string;
   /** Called for each line of the log, stdout and stderr. */
   onLine?: (line: string) => void;
 }
 
-/** The program: the sources, or the bundle when asked for or named by OPERATOR_BUNDLE. */
+/** The program: the sources, or the bundle if `bundle` or OPERATOR_BUNDLE selects it. */
 export function programFile(bundle?: boolean | string): string;
 
 export interface OperatorExit {
@@ -46,7 +46,13 @@ export interface OperatorProcess {
   /** GET on the debug socket. */
   readonly debug: (path: string) => Promise<Answer>;
   /** Resolves when /readyz answers 200; rejects with the log when the process ends or time is up. */
-  readonly waitReady: (timeoutMs?: number) => Promise<void>;
+  readonly waitReady: (timeoutMs?: number, intervalMs?: number) => Promise<void>;
+  /** As `eventually`, but rejects with the log as soon as the process has ended. */
+  readonly until: <T>(
+    check: () => T | Promise<T>,
+    what: string,
+    options?: { readonly timeoutMs?: number; readonly intervalMs?: number },
+  ) => Promise<T>;
   /** Runs a sub-command against this operator's debug socket. */
   cli(args: readonly string[]): Promise<{ code: number; stdout: string; stderr: string }>;
   /** SIGTERM, then waits for the end. */

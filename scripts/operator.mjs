@@ -11,11 +11,14 @@ import { eventually } from "./eventually.mjs";
 import { modernNode, tools } from "./setup/tools.mjs";
 import { root } from "./setup/versions.mjs";
 
-/** The program: the sources, or the bundle when asked for or named by OPERATOR_BUNDLE. */
+/** The program: the sources, or the bundle if `bundle` or OPERATOR_BUNDLE selects it. */
 export function programFile(bundle = process.env.OPERATOR_BUNDLE) {
   if (!bundle) return join(root, "src", "main.ts");
   return bundle === true || bundle === "true" ? join(root, "dist", "main.js") : bundle;
 }
+
+/** The words that run a program: a script by a Node that is new enough, a launcher by itself. */
+const commandOf = (main) => (/\.[jt]s$/.test(main) ? [modernNode(), main] : [main]);
 
 /**
  * Starts the operator on free loopback ports with a temp dir of its own. Nothing of it outlives this process.
@@ -26,10 +29,10 @@ export async function startOperator(options) {
   const [port] = await freePorts(1);
   const socket = join(dir, "debug.socket");
   const main = programFile(options.bundle);
-  const args = [main, "start", ...settings({ ...options, dir, port, socket })];
+  const [file, ...args] = [...commandOf(main), "start", ...settings({ ...options, dir, port, socket })];
   const env = environment(options);
   const apart = { detached: true, cleanup: false, reject: false, stdin: "ignore", buffer: false };
-  const child = execa(modernNode(), args, { env, extendEnv: false, ...apart });
+  const child = execa(file, args, { env, extendEnv: false, ...apart });
   const watcher = child.pid === undefined ? undefined : watch(child.pid);
   const lines = [];
   const heard = [child.stdout, child.stderr].map((stream) => listen(stream, lines, options.onLine));
@@ -63,9 +66,15 @@ function environment({ kubeconfig, namespace, env = {} }) {
   const own =
     /^(ADDON_OPERATOR_|HELM_|KUBE_|MODULES_DIR$|GLOBAL_HOOKS_DIR$|LOG_|RETRY_|DEBUG_|HOOK_TIMEOUT$|KUBECONFIG$|HELM$)/;
   const inherited = Object.entries(process.env).filter(([name]) => !own.test(name));
-  // The flag tells the operator, the variable the hooks.
-  const told = namespace === undefined ? {} : { ADDON_OPERATOR_NAMESPACE: namespace };
-  return { ...Object.fromEntries(inherited), KUBECONFIG: kubeconfig, NODE_NO_WARNINGS: "1", ...told, ...env };
+  // The flag is for the operator, the variable for the hooks.
+  const reported = namespace === undefined ? {} : { ADDON_OPERATOR_NAMESPACE: namespace };
+  return {
+    ...Object.fromEntries(inherited),
+    KUBECONFIG: kubeconfig,
+    NODE_NO_WARNINGS: "1",
+    ...reported,
+    ...env,
+  };
 }
 
 function listen(stream, lines, onLine = () => {}) {
@@ -98,11 +107,17 @@ function handle({ child, dir, port, socket, main, env, lines, exit }) {
   const url = `http://127.0.0.1:${port}`;
   const http = (path) => get({ host: "127.0.0.1", port, path });
   const log = () => lines.join("\n");
+  const tail = () => log().slice(-6000);
+  const until = async (check, what, options) => {
+    const ended = Symbol("ended");
+    const value = await eventually(() => (over ? ended : check()), what, { context: tail, ...options });
+    if (value === ended)
+      throw new Error(`${what}: the operator ended with ${JSON.stringify(over)}:\n${tail()}`);
+    return value;
+  };
   const readiness = async () => {
-    if (over) return { gone: true };
     const { status, body } = await http("/readyz");
     if (status !== 200) throw new Error(`/readyz: ${status} ${body.slice(0, 500)}`);
-    return { gone: false };
   };
   const finish = async (signal) => {
     if (!over) child.kill(signal);
@@ -120,14 +135,9 @@ function handle({ child, dir, port, socket, main, env, lines, exit }) {
     exit,
     http,
     debug: (path) => get({ socketPath: socket, path }),
-    async waitReady(timeoutMs = 60_000) {
-      const state = await eventually(readiness, "operator ready", {
-        timeoutMs,
-        context: () => log().slice(-6000),
-      });
-      if (state.gone)
-        throw new Error(`the operator ended with ${JSON.stringify(over)}:\n${log().slice(-6000)}`);
-    },
+    until,
+    waitReady: (timeoutMs = 60_000, intervalMs) =>
+      until(readiness, "operator ready", { timeoutMs, intervalMs }),
     cli: (args) => cli({ main, env, socket }, args),
     stop: () => finish("SIGTERM"),
     kill9: () => finish("SIGKILL"),
@@ -153,7 +163,8 @@ function get(where) {
 async function cli({ main, env, socket }, args) {
   const own = { ...env, DEBUG_UNIX_SOCKET: socket };
   const options = { env: own, extendEnv: false, stdin: "ignore", reject: false, stripFinalNewline: false };
-  const { exitCode = 1, stdout, stderr } = await execa(modernNode(), [main, ...args], options);
+  const [file, ...words] = [...commandOf(main), ...args];
+  const { exitCode = 1, stdout, stderr } = await execa(file, words, options);
   return { code: exitCode, stdout, stderr };
 }
 

@@ -14,13 +14,17 @@ const target = join(root, "deploy", "manifests");
 export function renderDeploy() {
   const args = ["template", "addon-operator", chart, "-n", "addon-operator", "--kube-version", "1.34.0"];
   const options = { stripFinalNewline: false };
-  const { stdout } = execaSync(tools().helm, [...args, "--set", "tests.enabled=false"], options);
+  const { stdout } = execaSync(
+    tools(process.env, ["helm"]).helm,
+    [...args, "--set", "tests.enabled=false"],
+    options,
+  );
   const plain = stdout.replace(/^ *(app\.kubernetes\.io\/managed-by: Helm|helm\.sh\/chart: .*)\n/gm, "");
   return `# Rendered from charts/addon-operator by scripts/render-deploy.mjs.\n${plain}`;
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   writeFileSync(join(target, "addon-operator.yaml"), renderDeploy());
-  for (const name of ["addonmodules.yaml", "addonoperators.yaml"])
+  for (const name of ["addonmodules.yaml", "addonoperators.yaml", "modulesources.yaml"])
     copyFileSync(join(root, "crds", name), join(target, name));
 }

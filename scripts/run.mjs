@@ -7,6 +7,9 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { setup } from "./setup.mjs";
 import { modernNode } from "./setup/tools.mjs";
 
+/** Scripts that need packages alone, or get their tools themselves: none that only checks and tests need. */
+const PACKAGES_ALONE = new Set(["build.mjs", "image-context.mjs", "e2e.mjs"]);
+
 /** Runs `script`, a path below `scripts/`, with our streams and ends as it ends. */
 export function runScript(script, args) {
   const path = fileURLToPath(new URL(script, import.meta.url));
@@ -20,8 +23,7 @@ export function runScript(script, args) {
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const [script, ...args] = process.argv.slice(2);
   try {
-    // Building takes packages alone, and none that only tests need.
-    await (script === "build.mjs" ? setup([], process.env, { dev: false }) : setup());
+    await (PACKAGES_ALONE.has(script) ? setup([], process.env, { dev: false }) : setup());
     runScript(script, args);
   } catch (error) {
     console.error(error.message);

@@ -13,6 +13,7 @@ import { build, findGo } from "./setup/gobuild.mjs";
 import { lock } from "./setup/lock.mjs";
 import { dependenciesCurrent, installDependencies } from "./setup/npm.mjs";
 import { say } from "./setup/progress.mjs";
+import { changed, record, removeChanged } from "./setup/recorded.mjs";
 import { machine, releasesFor } from "./setup/releases.mjs";
 import { locate, modernNode, tools, toolsEnv, variableOf } from "./setup/tools.mjs";
 import { cacheDir, cacheRoot, root, toolNames, versions } from "./setup/versions.mjs";
@@ -25,7 +26,8 @@ export { tools };
  */
 export async function setup(wanted = toolNames, env = process.env, { dev = true } = {}) {
   if (dev && wanted === toolNames) getBrowser(env);
-  if (dependenciesCurrent(root, { dev }) && missingOf(wanted, env).length === 0) return;
+  const isCurrent = dependenciesCurrent(root, { dev }) && missingOf(wanted, env).length === 0;
+  if (isCurrent && (await changed(cacheDir(env), cached(wanted, env))).length === 0) return;
   makeCache(env);
   const wait = (pid) => say(`another set-up (process ${pid}) is at work: waiting for it`);
   const release = await lock(join(cacheRoot(env), "setup.lock"), wait);
@@ -46,6 +48,12 @@ export async function setup(wanted = toolNames, env = process.env, { dev = true 
 
 const missingOf = (wanted, env) => locate(env, wanted).missing;
 
+/** The tools that are used from the cache, and not from where the user or PATH names them. */
+function cached(wanted, env) {
+  const { found } = locate(env, wanted);
+  return wanted.filter((tool) => found[tool] === join(cacheDir(env), tool));
+}
+
 function makeCache(env) {
   const dir = cacheDir(env);
   try {
@@ -64,8 +72,19 @@ function makeCache(env) {
 async function getTools(wanted, env) {
   const dir = cacheDir(env);
   const missing = () => missingOf(wanted, env);
+  await removeChanged(dir, cached(wanted, env));
   if (missing().length === 0) return;
   clearLeftovers(dir);
+  const asked = missing();
+  try {
+    await fetchOrBuild(missing, dir, env);
+  } finally {
+    const got = cached(asked, env);
+    if (got.length > 0) await record(dir, got);
+  }
+}
+
+async function fetchOrBuild(missing, dir, env) {
   const failures = await download(missing(), dir, { env });
   if (missing().length === 0) return;
   const go = findGo(env);
@@ -74,7 +93,7 @@ async function getTools(wanted, env) {
   if (missing().length > 0) throw new Error(remedies(missing(), failures));
 }
 
-/** Only an interrupted set-up leaves these; the lock says that no other one is at work. Parts of downloads are gone on with. */
+/** Only an interrupted set-up leaves these; the lock says that no other one is at work. Partial downloads are continued. */
 function clearLeftovers(dir) {
   for (const name of readdirSync(dir).filter((entry) => /^\.(build|unpack)-/.test(entry)))
     rmSync(join(dir, name), { recursive: true, force: true });

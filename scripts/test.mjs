@@ -34,9 +34,10 @@ async function main() {
   await check("format", ["npm", "run", "--silent", "check:format"]);
   await check("lint", ["npm", "run", "--silent", "check:lint"]);
   await check("types", ["npm", "run", "--silent", "check:types"]);
+  await check("documentation site, its links", ["npm", "run", "--silent", "docs:build"]);
   const built = await check("build", [modernNode(), join("scripts", "build.mjs")]);
-  const projects = ["unit", "patterns", "browser"].flatMap((name) => ["--project", name]);
-  await tests("unit tests, patterns and the page in a browser", projects);
+  const projects = ["unit", "measuring", "browser"].flatMap((name) => ["--project", name]);
+  await tests("unit tests, those that measure, and the page in a browser", projects);
   if (!built) return;
   await tests("integration tests, helm 4", ["--project", "integration"], { HELM: "helm" });
   await tests("integration tests, helm 3", ["--project", "integration", ...helmTests()], { HELM: "helm3" });

@@ -8,7 +8,7 @@
 #   hook::run "$@"
 #
 # In the image this file is /shell_lib.sh. Elsewhere the operator sets SHELL_LIB_PATH.
-# It needs bash 4.4 and jq 1.6 or newer, and runs no other program. docs/HOOKS.md, "The shell library".
+# It needs bash 4.4 and jq 1.6 or newer, and runs no other program. docs/reference/hooks.md, "The shell library".
 #
 # This file sets the shell's options and reports failures. Every *.sh below frameworks/shell beside it is sourced:
 #

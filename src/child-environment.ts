@@ -1,19 +1,20 @@
-/** The environment of children: without the operator's own credentials, and with its way to the API server. */
+/** The environment of child processes: without the operator's own credentials, with a kubeconfig of their own. */
 
+import { attempt } from "./lib/index.ts";
 import type { Environment } from "./environment.ts";
 import { environmentNames, SETTINGS, type Settings } from "./settings.ts";
 
 /** helm's own variables that name a server, a token or a user. */
 const HELM_CONNECTION = /^HELM_KUBE/;
-/** Those of the operator, and those of single signals, which the standard knows. */
+/** Headers of the collector: the operator's variable, and OpenTelemetry's for each signal. */
 const COLLECTOR_HEADERS = /^(ADDON_OPERATOR_)?(OTEL_EXPORTER_)?OTLP_(\w+_)?HEADERS$/;
 const PROXY = /_proxy$/i;
 /** `http://user:password@proxy:3128`, also without the scheme. */
 const USER_INFO = /^(?:[a-z][a-z0-9+.-]*:\/\/)?([^/?#\s]+)@/i;
 
 /**
- * What hooks, scripts and helm get of the operator's environment: no headers of a collector, and no proxies with
- * credentials, unless they are wanted. `kubeconfig` takes the place of the kubeconfigs that are set.
+ * The operator's environment for hooks, scripts and helm, without headers of the collector and, by default, without proxies
+ * that contain credentials. `kubeconfig` replaces all kubeconfigs that are set.
  */
 export function childEnvironment(
   env: Environment,
@@ -26,18 +27,18 @@ export function childEnvironment(
   );
   if (kubeconfig === undefined) return Object.fromEntries(passed);
   const others = passed.filter(([name]) => !HELM_CONNECTION.test(name));
-  const names = namesOf("kubeConfig").filter((name) => env[name] !== undefined);
+  const names = variablesOf("kubeConfig").filter((name) => env[name] !== undefined);
   return Object.fromEntries([...others, ...[...names, "KUBECONFIG"].map((name) => [name, kubeconfig])]);
 }
 
-/** Variables that name a proxy with credentials. */
+/** Names of variables with a proxy URL that contains credentials. */
 export function credentialProxies(env: Environment): string[] {
   return Object.entries(env).flatMap(([name, value = ""]) =>
     PROXY.test(name) && USER_INFO.test(value) ? [name] : [],
   );
 }
 
-/** Texts that must be in no log line or status: of the collector's headers and of proxies. */
+/** Secret texts of the collector's headers and of proxies, for redaction. */
 export function ownSecrets(settings: Pick<Settings, "otlpHeaders">, env: Environment): string[] {
   const texts = [settings.otlpHeaders ?? "", ...headersIn(env)].flatMap(headerSecrets);
   const users = credentialProxies(env).flatMap((name) => userSecrets(env[name] ?? ""));
@@ -45,7 +46,9 @@ export function ownSecrets(settings: Pick<Settings, "otlpHeaders">, env: Environ
 }
 
 function isOwnCredential(name: string, value: string): boolean {
-  return COLLECTOR_HEADERS.test(name) || (namesOf("otlpEndpoint").includes(name) && USER_INFO.test(value));
+  return (
+    COLLECTOR_HEADERS.test(name) || (variablesOf("otlpEndpoint").includes(name) && USER_INFO.test(value))
+  );
 }
 
 function headersIn(env: Environment): string[] {
@@ -65,13 +68,9 @@ function userSecrets(url: string): string[] {
 }
 
 function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
+  return attempt(() => decodeURIComponent(text)) ?? text;
 }
 
-function namesOf(key: keyof Settings): string[] {
+function variablesOf(key: keyof Settings): string[] {
   return SETTINGS.filter((setting) => setting.key === key).flatMap(environmentNames);
 }

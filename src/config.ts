@@ -1,4 +1,4 @@
-/** Reads the settings from what was given and environment variables; the table of settings is in settings.ts. */
+/** Reads the settings from command line and environment; the table of settings is in settings.ts. */
 
 import { join } from "node:path";
 
@@ -29,23 +29,23 @@ export class UsageError extends Error {
 }
 
 /** What `--debug` sets. */
-const EVERYTHING = { logLevel: "debug", debugKubernetesApi: true } as const;
+const DEBUG_SETTINGS = { logLevel: "debug", debugKubernetesApi: true } as const;
 
-/** What a command line says of settings: by the key of the setting, as it was typed. */
+/** Settings of a command line, by key, as typed. */
 export interface GivenSettings {
   readonly texts: ReadonlyMap<keyof Settings, string>;
-  /** Flags that are accepted and have no meaning. */
+  /** Flags that are accepted and ignored. */
   readonly ignored: readonly string[];
 }
 
-/** Settings from what was given and the environment. Throws UsageError with all problems, those `found` before included. */
+/** Reads and validates settings. Throws UsageError with all problems, including those `found` before. */
 export function readSettings(
   { texts, ignored }: GivenSettings,
   env: Environment,
   found: readonly string[] = [],
 ): ParsedSettings {
   const errors = [...found];
-  const warnings = [...ignored.map(isIgnored), ...environmentWarnings(env)];
+  const warnings = [...ignored.map(ignoredWarning), ...environmentWarnings(env)];
   const values: Record<string, unknown> = {};
   for (const setting of SETTINGS) {
     const source = lookUp(setting, texts, env);
@@ -57,17 +57,21 @@ export function readSettings(
   if (errors.length === 0)
     errors.push(
       ...leaseErrors(values as unknown as Settings),
+      ...keysErrors(values as unknown as Settings),
       ...overlayErrors(values as unknown as Settings),
       ...collectorErrors(values as unknown as Settings),
     );
   if (errors.length > 0) throw new UsageError(errors);
   const settings = values as unknown as Settings;
-  if (!settings.hookProxyCredentials) warnings.push(...credentialProxies(env).map(isKept));
-  return { settings: Object.freeze(settings.debug ? { ...settings, ...EVERYTHING } : settings), warnings };
+  if (!settings.hookProxyCredentials) warnings.push(...credentialProxies(env).map(proxyWarning));
+  return {
+    settings: Object.freeze(settings.debug ? { ...settings, ...DEBUG_SETTINGS } : settings),
+    warnings,
+  };
 }
 
-function isKept(name: string): string {
-  return `${name} holds a user name or password and is not passed to hooks and helm; --hook-proxy-credentials passes it`;
+function proxyWarning(name: string): string {
+  return `${name} contains a user name or password and is not passed to hooks and helm; --hook-proxy-credentials passes it`;
 }
 
 /** Values are not quoted: they hold credentials. */
@@ -75,7 +79,7 @@ function collectorErrors({ otlpEndpoint, otlpHeaders = "", otlpInsecure }: Setti
   const url = URL.parse(otlpEndpoint ?? "");
   if (url === null) return [];
   if (url.username !== "" || url.password !== "")
-    return ["--otlp-endpoint: holds a user name or password; give them as --otlp-headers"];
+    return ["--otlp-endpoint: contains a user name or password; give them as --otlp-headers"];
   if (url.protocol !== "http:" || otlpHeaders.trim() === "" || otlpInsecure) return [];
   return [
     "--otlp-endpoint: headers would go over plain http, where anyone on the way can read them; use https://, or allow it with --otlp-insecure",
@@ -87,12 +91,22 @@ function driverErrors({ HELM_DRIVER: driver }: Environment): string[] {
   return [`HELM_DRIVER: "${driver}" is not supported; only "secret" is, unset it`];
 }
 
-/** Children get three seconds to end after a lost lease, before another operator may begin. */
+/** After a lost lease, child processes have this time to end before another operator may begin. */
 export const LEASE_GRACE_MS = 3000;
 
 /** Where hooks write config values to; undefined = into the ConfigMap itself. */
 export function overlayOf({ configOverlay }: Settings): Overlay | undefined {
   return configOverlay === undefined ? undefined : parseOverlay(configOverlay);
+}
+
+/** The ConfigMap with the keys of module sources; undefined for a text of another form. */
+export function keysConfigMapOf({ sourceKeys }: Settings): string | undefined {
+  return /^configmap\/([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)$/.exec(sourceKeys)?.[1];
+}
+
+function keysErrors(settings: Settings): string[] {
+  if (keysConfigMapOf(settings) !== undefined) return [];
+  return [`--source-keys: "${settings.sourceKeys}" is not accepted; use configmap/NAME`];
 }
 
 function overlayErrors({ configOverlay, configMap }: Settings): string[] {
@@ -107,10 +121,10 @@ function overlayErrors({ configOverlay, configMap }: Settings): string[] {
 }
 
 /**
- * Where to look for the debug socket: the configured path, then the temp directory, where the operator puts it if
- * it cannot use that path.
+ * Paths of the debug socket: the configured path, then the one in the temp directory, which the operator uses if it cannot
+ * use the first.
  */
-export function socketPlaces(settings: { debugSocket: string; tmpDir: string }): readonly string[] {
+export function socketPaths(settings: { debugSocket: string; tmpDir: string }): readonly string[] {
   return [settings.debugSocket, join(settings.tmpDir, "debug.socket")];
 }
 
@@ -138,11 +152,11 @@ function lookUp(
 }
 
 function environmentWarnings(env: Environment): string[] {
-  const meaningless = IGNORED_ENV.filter((name) => (env[name] ?? "") !== "").map(isIgnored);
+  const meaningless = IGNORED_ENV.filter((name) => (env[name] ?? "") !== "").map(ignoredWarning);
   return [...meaningless, ...SETTINGS.flatMap((setting) => supersededVariables(setting, env))];
 }
 
-/** Variables of one setting with different values: an image may set one name, and a manifest the other. */
+/** Warnings of variables of one setting with different values: an image may set one name, and a manifest another. */
 function supersededVariables(setting: SettingRow, env: Environment): string[] {
   const [first = "", ...others] = environmentNames(setting).filter((name) => (env[name] ?? "") !== "");
   return others
@@ -150,7 +164,7 @@ function supersededVariables(setting: SettingRow, env: Environment): string[] {
     .map((name) => `${name} is ignored: ${first} is set, too, to another value. Unset one of them`);
 }
 
-function isIgnored(name: string): string {
+function ignoredWarning(name: string): string {
   return `${name} has no meaning here and is ignored`;
 }
 

@@ -1,10 +1,10 @@
 /** The process environment as the rest of the program may see it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Lists the variables that the image has set for the operator alone: its children do not get them. */
+/** Names the variables that the image sets for the operator only, not for child processes. */
 const OWN = "ADDON_OPERATOR_OWN_VARIABLES";
 
-/** The environment that the user has given. */
+/** The process environment without the image's own variables. */
 export function environment(): Environment {
   const own = process.env[OWN]?.split(",") ?? [];
   return Object.fromEntries(

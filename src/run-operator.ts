@@ -11,12 +11,12 @@ import { Operator } from "./wiring/operator.ts";
 
 const REFUSED = 1;
 
-/** After an uncaught error an orderly stop may take the shutdown time-out and this much longer. */
+/** Limit of an orderly stop after an uncaught error, in addition to the shutdown timeout. */
 const LAST_RESORT_MS = 15_000;
 
 /**
- * Runs the operator until it is told to stop or loses its lease (exit code 0), or refuses to start (exit code 1, one
- * line for each problem). An uncaught error stops it in order (exit code 1).
+ * Runs the operator until a signal stops it or it loses its lease (exit code 0), or until it refuses to start (exit code
+ * 1, one line per problem). An uncaught error stops it in order (exit code 1).
  */
 export async function operate(
   { settings, warnings }: ParsedSettings,
@@ -30,12 +30,12 @@ export async function operate(
   let operator: Operator | undefined;
   request.onSignal((signal) => {
     const mayTake = formatDuration(settings.shutdownTimeoutMs);
-    logger.info("Asked to stop", { signal, ...operator?.owed(), mayTake });
-    tellEnd(logger);
+    logger.info("Asked to stop", { signal, ...operator?.due(), mayTake });
+    logEnd(logger);
   });
   scope.add(() => request.end());
   const uncaught = watchUncaught(stop, {
-    tell: (error) => (operator?.failures ?? new Failures(logger)).report("uncaught", error),
+    report: (error) => (operator?.failures ?? new Failures(logger)).report("uncaught", error),
     mayTakeMs: settings.shutdownTimeoutMs + LAST_RESORT_MS,
   });
   try {
@@ -52,20 +52,22 @@ export async function operate(
       .close()
       .catch((error: unknown) => logger.warn("Stopping was not clean", { error: oneLine(error) }));
     uncaught.end();
-    tellTimers((count) => logger.warn("Timers hold up the end", { count }));
+    warnOfTimers((count) => logger.warn("Timers delay the exit", { count }));
   }
 }
 
-/** The very last line: whatever still holds up the process counts. */
-function tellEnd(logger: Logger): void {
-  const askedAt = systemClock.monotonic();
-  process.once("exit", () => logger.info("Stopped", { ms: Math.round(systemClock.monotonic() - askedAt) }));
+/** Logs the duration of the stop at process exit, so that everything counts. */
+function logEnd(logger: Logger): void {
+  const requestedAt = systemClock.monotonic();
+  process.once("exit", () =>
+    logger.info("Stopped", { ms: Math.round(systemClock.monotonic() - requestedAt) }),
+  );
 }
 
-/** Whoever sets a timer clears it: a process that has nothing left to do must not wait for one. */
-function tellTimers(tell: (count: number) => void): void {
+/** Warns of timers that are left after a stop: they delay the exit of the process. */
+function warnOfTimers(report: (count: number) => void): void {
   const timers = process.getActiveResourcesInfo().filter((name) => name === "Timeout");
-  if (timers.length > 0) tell(timers.length);
+  if (timers.length > 0) report(timers.length);
 }
 
 function report(error: unknown, write: (line: string) => void): void {
@@ -78,21 +80,21 @@ function report(error: unknown, write: (line: string) => void): void {
 }
 
 /**
- * The last resort: an error that nothing caught is logged and stops the operator, in order or in the end by force.
+ * Handles uncaught errors: logs them and stops the operator in order, or by force after `mayTakeMs`.
  */
 function watchUncaught(
   stop: AbortController,
-  { tell, mayTakeMs }: { tell: (error: unknown) => void; mayTakeMs: number },
+  { report, mayTakeMs }: { report: (error: unknown) => void; mayTakeMs: number },
 ): { code(): number; end(): void } {
   let force: Timer | undefined;
   const handle = (error: unknown): void => {
-    tell(error);
+    report(error);
     force ??= systemClock.setTimer(mayTakeMs, () => process.exit(REFUSED));
     stop.abort(new Error("an internal error"));
   };
   process.on("uncaughtException", handle);
   process.on("unhandledRejection", handle);
-  // Nobody reads the log any more: the operator goes on without it.
+  // The reader of the log has gone away (EPIPE): continue without it.
   process.stdout.on("error", () => {});
   return {
     code: () => (force === undefined ? 0 : REFUSED),

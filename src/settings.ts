@@ -1,18 +1,8 @@
 /** The table of settings: flags, environment variables, types, defaults and help. */
 
-import { resolve } from "node:path";
-
-import { LOG_LEVELS, LOG_TYPES, parseDuration, parseLimit } from "./lib/index.ts";
-
-/** What texts mean as values of one kind. */
-interface Kind<T> {
-  readonly kind: string;
-  readonly choices?: readonly string[];
-  /** For people. */
-  readonly accepted: string;
-  /** Undefined for a text that is not accepted. */
-  readonly read: (text: string) => T | undefined;
-}
+import { LOG_LEVELS, LOG_TYPES } from "./lib/index.ts";
+import { BOOLEAN, COUNT, DURATION, INTEGER, LABELS, LIMIT, NUMBER, OWN_DIR } from "./setting-kinds.ts";
+import { PATH, PROGRAM, SHARE, TEXT, URL_TEXT, choice, type Kind } from "./setting-kinds.ts";
 
 interface Row<T, F extends string> {
   readonly kind: Kind<T>;
@@ -20,65 +10,28 @@ interface Row<T, F extends string> {
   readonly help: string;
 }
 
-/** `flag` is the documented name without `--`; what stands behind `=` counts where nothing is set. */
+/** `flag` is the documented name without `--`, with an optional default behind `=`. */
 function row<T, const F extends string>(kind: Kind<T>, flag: F, help: string): Row<T, F> {
   return { kind, flag, help };
 }
 
-function kind<T>(name: string, accepted: string, read: Kind<T>["read"]): Kind<T> {
-  return { kind: name, accepted, read };
-}
-
-const TEXT = kind("string", "text", (text) => text);
-/** One, or several with colons between them; relative ones start where the operator was started. */
-const PATH = kind("path", "a path", (text) => {
-  const paths = text.split(":").filter(Boolean);
-  return paths.map((path) => resolve(path)).join(":");
-});
-/** `$UID` is the number of the user: users of one machine share no temp directory. */
-const OWN_DIR = kind("path", "a path", (text) =>
-  resolve(text.replace("$UID", String(process.getuid?.() ?? 0))),
-);
-const PROGRAM = kind("program", "a path or a name", (text) => (text.includes("/") ? resolve(text) : text));
-const INTEGER = kind("integer", "a whole number, 0 or more", (text) =>
-  /^\d+$/.test(text) ? Number(text) : undefined,
-);
-const COUNT = kind("count", "a whole number, 1 or more", (text) =>
-  /^0*[1-9]\d*$/.test(text) ? Number(text) : undefined,
-);
-const NUMBER = kind("number", "a number, 0 or more", (text) =>
-  /^\d+(\.\d+)?$/.test(text) ? Number(text) : undefined,
-);
-const BOOLEAN = kind("boolean", "true or false", (text) =>
-  /^(true|yes|1)$/i.test(text) ? true : /^(false|no|0)$/i.test(text) ? false : undefined,
-);
-const DURATION = kind("duration", "a duration such as 90s or 1m30s", (text) => {
-  const ms = parseDuration(text);
-  return ms === undefined || ms < 0 ? undefined : ms;
-});
-const URL_TEXT = kind("URL", "an http:// or https:// URL", (text) =>
-  /^https?:$/.test(URL.parse(text)?.protocol ?? "") ? text : undefined,
-);
-const SHARE = kind("share", "a number from 0 to 1", (text) =>
-  /^(0(\.\d+)?|1(\.0+)?)$/.test(text) ? Number(text) : undefined,
-);
-const LIMITS = "a number such as 3, a share such as 50%, both as 3,50%, or off";
-const LIMIT = kind("limit", LIMITS, parseLimit);
-
-function choice<const T extends string>(choices: readonly T[]): Kind<T> {
-  const read = (text: string): T | undefined => choices.find((each) => each === text.toLowerCase());
-  return { kind: "choice", choices, accepted: choices.join(", "), read };
-}
-
-/** Every setting, in the order of docs/SETTINGS.md. */
+/** Every setting, in the order of docs/reference/settings.md. */
 const ROWS = {
   modulesDir: row(PATH, "modules-dir", "modules directories, separated by colons"),
   globalHooksDir: row(PATH, "global-hooks-dir", "directory of global hooks"),
-  watchDirs: row(
-    BOOLEAN,
-    "watch-dirs=false",
-    "notice what changes in these directories, and act on it without a restart",
+  sources: row(BOOLEAN, "sources=false", "fetch the modules that ModuleSources name from registries"),
+  sourcesDir: row(
+    PATH,
+    "sources-dir",
+    "directory for what is fetched, of this operator alone; default: one below --tmp-dir",
   ),
+  sourceKeys: row(
+    TEXT,
+    "source-keys=configmap/addon-operator-keys",
+    "ConfigMap with the public keys (*.pub) that may sign modules of registries: configmap/NAME",
+  ),
+  sourcesMaxBytes: row(COUNT, "sources-max=2147483648", "most bytes of what is fetched, on disk"),
+  watchDirs: row(BOOLEAN, "watch-dirs=false", "apply changes in these directories without a restart"),
   workingDir: row(PATH, "working-dir", "directory with modules/ and global-hooks/"),
   hookWorkingDir: row(
     choice(["operator", "own"]),
@@ -88,9 +41,14 @@ const ROWS = {
   tmpDir: row(
     OWN_DIR,
     "tmp-dir=/tmp/addon-operator-$UID",
-    "directory for temporary files, which no other user may write to",
+    "directory for temporary files; no other user may write to it",
   ),
   namespace: row(TEXT, "namespace", "namespace of the ConfigMap and the releases"),
+  serviceAccountNamespaces: row(
+    TEXT,
+    "service-account-namespaces",
+    "namespaces in which modules may name ServiceAccounts besides that of their release: names or patterns such as team-*, separated by commas",
+  ),
   configMap: row(TEXT, "config-map=addon-operator", "name of the ConfigMap"),
   configOverlay: row(
     TEXT,
@@ -99,8 +57,55 @@ const ROWS = {
   ),
   listenAddress: row(TEXT, "listen-address=0.0.0.0", "address of the HTTP server"),
   listenPort: row(INTEGER, "listen-port=9115", "port of the HTTP server"),
-  ui: row(BOOLEAN, "ui=false", "serve the page below /ui/ of the HTTP server"),
-  uiPort: row(INTEGER, "ui-port=0", "port of a server for the page alone; 0 = that of the HTTP server"),
+  ui: row(BOOLEAN, "ui=false", "serve the web page at /ui/ of the HTTP server"),
+  uiPort: row(INTEGER, "ui-port=0", "port of a separate server for the web page; 0 = the HTTP server's port"),
+  webhooks: row(
+    BOOLEAN,
+    "webhooks=false",
+    "serve webhooks from the start; without it, only once a hook has a webhook binding",
+  ),
+  webhookAddress: row(TEXT, "webhook-listen-address=0.0.0.0", "address of the webhook server"),
+  webhookPort: row(INTEGER, "webhook-port=9680", "port of the webhook server"),
+  webhookService: row(
+    TEXT,
+    "webhook-service-name=addon-operator-webhooks",
+    "Service in the operator's namespace by which the API server calls webhooks, at port 443",
+  ),
+  webhookUrl: row(
+    URL_TEXT,
+    "webhook-url",
+    "https URL by which the API server calls webhooks, without a path, for an operator outside of the cluster; then no Service is needed",
+  ),
+  webhookName: row(
+    TEXT,
+    "webhook-configuration-name",
+    "begin of the names of the webhook configurations; default: addon-operator-NAMESPACE-CONFIGMAP",
+  ),
+  webhookCertDir: row(
+    PATH,
+    "webhook-cert-dir",
+    "directory with tls.crt, tls.key and ca.crt for the webhook server; default: the operator issues certificates",
+  ),
+  webhookCertSecret: row(
+    TEXT,
+    "webhook-cert-secret",
+    "Secret with these files, which someone else writes, such as cert-manager",
+  ),
+  webhookClientCa: row(
+    TEXT,
+    "webhook-client-ca",
+    "files with the CAs of clients of the webhook server, separated by commas; each client then needs a certificate",
+  ),
+  webhookFailurePolicy: row(
+    choice(["Fail", "Ignore"]),
+    "webhook-failure-policy=Fail",
+    "failurePolicy of webhook bindings that name none",
+  ),
+  webhookConcurrency: row(
+    COUNT,
+    "webhook-concurrency=10",
+    "hooks that run at once to answer webhooks; further calls wait",
+  ),
   metricsPrefix: row(TEXT, "prometheus-metrics-prefix=addon_operator_", "prefix of metric names"),
   kubeConfig: row(PATH, "kube-config", "path of a kubeconfig"),
   kubeContext: row(TEXT, "kube-context", "context of the kubeconfig"),
@@ -108,9 +113,9 @@ const ROWS = {
   kubeClientBurst: row(INTEGER, "kube-client-burst", "burst of API requests"),
   patcherQps: row(NUMBER, "object-patcher-kube-client-qps", "object patches a second; none = no limit"),
   patcherBurst: row(INTEGER, "object-patcher-kube-client-burst", "burst of object patches"),
-  patcherTimeoutMs: row(DURATION, "object-patcher-kube-client-timeout=10s", "time-out of one object patch"),
+  patcherTimeoutMs: row(DURATION, "object-patcher-kube-client-timeout=10s", "timeout of one object patch"),
   helmBin: row(PROGRAM, "helm-bin=helm", "helm binary"),
-  helmTimeoutMs: row(DURATION, "helm-timeout=20m", "time-out of a helm operation"),
+  helmTimeoutMs: row(DURATION, "helm-timeout=20m", "timeout of a helm operation"),
   helmHistoryMax: row(INTEGER, "helm-history-max=10", "revisions kept per release"),
   helmIgnoreRelease: row(TEXT, "helm-ignore-release", "releases to leave alone, separated by commas"),
   helmValidate: row(BOOLEAN, "helm-validate=false", "validate manifests against the server's OpenAPI"),
@@ -127,7 +132,7 @@ const ROWS = {
   adopt: row(
     choice(["all", "go", "none"]),
     "adopt=all",
-    "which existing releases are taken over by modules of the same name",
+    "which existing releases modules of the same name take over",
   ),
   deleteBrake: row(
     LIMIT,
@@ -137,27 +142,27 @@ const ROWS = {
   ready: row(
     choice(["applied", "healthy"]),
     "ready=healthy",
-    "what Ready of a module takes: that its release is applied, or that it is healthy, too",
+    "when a module is Ready: once its release is applied, or once its objects are healthy",
   ),
   healthTimeoutMs: row(
     DURATION,
     "health-timeout=5m",
-    "how long objects of a release may be under way before it is not healthy",
+    "how long objects of a release may be in progress before it is unhealthy",
   ),
   onFailure: row(
     choice(["retry", "rollback"]),
     "on-failure=retry",
-    "what becomes of an upgrade that fails: it is tried again, or after some tries the release goes back to what was good",
+    "after a failed upgrade: retry it, or after some retries roll back to the last good revision",
   ),
   invalidConfig: row(
     choice(["stop", "last-good"]),
     "invalid-config=stop",
-    "a start with an invalid ConfigMap: refuse it, or go on with the content that was accepted last",
+    "a start with an invalid ConfigMap: refuse it, or use the content that was accepted last",
   ),
   moduleQueues: row(
     choice(["main", "own"]),
     "module-queues=main",
-    "where modules run: one after the other in the queue main, or each in a queue of its own",
+    "where modules run: one after another in the queue main, or each in a queue of its own",
   ),
   parallelModules: row(
     COUNT,
@@ -167,7 +172,7 @@ const ROWS = {
   drift: row(
     choice(["off", "warn", "repair"]),
     "drift=warn",
-    "what is done when others change what helm set: nothing, tell it, or put it back",
+    "what to do when others change fields that helm set: nothing, report it, or restore them",
   ),
   jqBin: row(PROGRAM, "jq-bin", "jq binary; default jq on PATH, else node-jq's"),
   retryMinMs: row(DURATION, "retry-delay-min=5s", "first delay after a failure"),
@@ -176,13 +181,18 @@ const ROWS = {
   hookProxyCredentials: row(
     BOOLEAN,
     "hook-proxy-credentials=false",
-    "pass proxy variables that hold a user name or password to hooks and helm",
+    "pass proxy variables that contain a user name or password to hooks and helm",
   ),
   unnumberedOrder: row(INTEGER, "unnumbered-modules-order=1", "order of modules without a number"),
   crdFilters: row(
     TEXT,
     "crd-filters=doc-,_",
     "prefixes of file names, separated by commas: such files below crds/ are no CRDs",
+  ),
+  crdExtraLabels: row(
+    LABELS,
+    "crd-extra-labels",
+    "labels of the CRDs that modules install: key=value, separated by commas",
   ),
   schemaDirs: row(
     PATH,
@@ -192,8 +202,8 @@ const ROWS = {
   strictValues: row(BOOLEAN, "strict-check-values-mode-enabled=false", "a missing values.yaml is an error"),
   ha: row(BOOLEAN, "ha=false", "run warm followers beside a leader"),
   pod: row(TEXT, "pod", "name of this Pod, for the Lease"),
-  leaseDurationMs: row(DURATION, "lease-duration=35s", "how long a lease is good for"),
-  leaseRenewMs: row(DURATION, "lease-renew-deadline=30s", "give up leading after this time without renewal"),
+  leaseDurationMs: row(DURATION, "lease-duration=35s", "how long a lease is valid"),
+  leaseRenewMs: row(DURATION, "lease-renew-deadline=30s", "stop leading after this time without renewal"),
   leaseRetryMs: row(DURATION, "lease-retry-period=10s", "time between tries to take or renew the lease"),
   manageCrds: row(BOOLEAN, "manage-crds=true", "create and upgrade the operator's own CRDs at start"),
   keepManagedFields: row(
@@ -211,11 +221,11 @@ const ROWS = {
     "shutdown-timeout=30s",
     "how long a running hook or helm may take at stop",
   ),
-  logLevel: row(choice(LOG_LEVELS), "log-level=info", "least level that is logged"),
+  logLevel: row(choice(LOG_LEVELS), "log-level=info", "lowest level that is logged"),
   logType: row(
     choice(LOG_TYPES),
     "log-type",
-    "form of log lines; default text on a terminal, json elsewhere",
+    "format of log lines; default text on a terminal, json elsewhere",
   ),
   logNoTime: row(BOOLEAN, "log-no-time=false", "log lines without time"),
   logProxyHookJson: row(BOOLEAN, "log-proxy-hook-json=false", "pass JSON log lines of hooks through"),
@@ -229,7 +239,7 @@ const ROWS = {
   otlpEndpoint: row(
     URL_TEXT,
     "otlp-endpoint",
-    "collector that gets traces by OTLP over HTTP; not set: none does",
+    "OpenTelemetry collector for traces, by OTLP over HTTP; default: none",
   ),
   otlpHeaders: row(TEXT, "otlp-headers", "headers for the collector: name=value, separated by commas"),
   otlpInsecure: row(BOOLEAN, "otlp-insecure=false", "send these headers to a collector over plain http, too"),
@@ -247,15 +257,20 @@ type ValueOf<R> =
 /** All settings, typed. Durations are in milliseconds; `undefined` = not set. */
 export type Settings = { readonly [Key in keyof typeof ROWS]: ValueOf<(typeof ROWS)[Key]> };
 
-/** Further names of flags. */
 const FURTHER_FLAGS: Readonly<Partial<Record<keyof Settings, string>>> = {
   listenAddress: "prometheus-listen-address",
   listenPort: "prometheus-listen-port",
-  // As kubectl has it: what is typed behind `kubectl addon` comes as it is.
+  webhookAddress: "validating-webhook-listen-address",
+  webhookPort: "validating-webhook-listen-port",
+  webhookService: "validating-webhook-service-name",
+  webhookName: "validating-webhook-configuration-name",
+  webhookClientCa: "validating-webhook-client-ca",
+  webhookFailurePolicy: "validating-webhook-failure-policy",
+  // kubectl's name: `kubectl addon` passes flags unchanged.
   kubeConfig: "kubeconfig",
 };
 
-/** Environment variables that are not only named as the flag is, in order of precedence. */
+/** Environment variables whose names do not follow from the flag, in order of precedence. */
 const VARIABLES: Readonly<Partial<Record<keyof Settings, readonly string[]>>> = {
   kubeConfig: ["KUBE_CONFIG", "KUBECONFIG"],
   helmBin: ["HELM_BIN_PATH", "HELM_BIN"],
@@ -263,6 +278,12 @@ const VARIABLES: Readonly<Partial<Record<keyof Settings, readonly string[]>>> = 
   unnumberedOrder: ["UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULE_ORDER"],
   crdFilters: ["CRD_FILTER_PREFIXES"],
   logLevel: ["LOG_LEVEL", "RLOG_LOG_LEVEL"],
+  webhookAddress: ["WEBHOOK_LISTEN_ADDRESS", "VALIDATING_WEBHOOK_LISTEN_ADDRESS"],
+  webhookPort: ["WEBHOOK_PORT", "VALIDATING_WEBHOOK_LISTEN_PORT"],
+  webhookService: ["WEBHOOK_SERVICE_NAME", "VALIDATING_WEBHOOK_SERVICE_NAME"],
+  webhookName: ["WEBHOOK_CONFIGURATION_NAME", "VALIDATING_WEBHOOK_CONFIGURATION_NAME"],
+  webhookClientCa: ["WEBHOOK_CLIENT_CA", "VALIDATING_WEBHOOK_CLIENT_CA"],
+  webhookFailurePolicy: ["WEBHOOK_FAILURE_POLICY", "VALIDATING_WEBHOOK_FAILURE_POLICY"],
   otlpEndpoint: ["OTEL_EXPORTER_OTLP_ENDPOINT"],
   otlpHeaders: ["OTEL_EXPORTER_OTLP_HEADERS"],
   otlpInsecure: ["OTEL_EXPORTER_OTLP_INSECURE"],
@@ -274,9 +295,9 @@ export interface SettingRow extends Kind<unknown> {
   readonly key: keyof Settings;
   /** Names without `--`; the documented one first. */
   readonly flags: readonly string[];
-  /** Environment variables in order of precedence; each also answers to `ADDON_OPERATOR_<NAME>`. */
+  /** Environment variables in order of precedence; each also with the prefix `ADDON_OPERATOR_`. */
   readonly env: readonly string[];
-  /** As a user would write it; undefined = not set. */
+  /** As text; undefined = not set. */
   readonly default: string | undefined;
   readonly help: string;
 }
@@ -294,10 +315,18 @@ export const SETTINGS: readonly SettingRow[] = Object.entries(ROWS).map(([name, 
 export const IGNORED_SETTINGS: readonly string[] = [
   "shell-chroot-dir",
   "applied-module-extenders",
-  "crd-extra-labels",
   "kube-server",
   "debug-http-addr",
-  "validating-webhook-configuration-name",
+  "validating-webhook-server-cert",
+  "validating-webhook-server-key",
+  "validating-webhook-ca",
+  "conversion-webhook-service-name",
+  "conversion-webhook-server-cert",
+  "conversion-webhook-server-key",
+  "conversion-webhook-ca",
+  "conversion-webhook-client-ca",
+  "conversion-webhook-listen-port",
+  "conversion-webhook-listen-address",
   "admission-server-enabled",
   "admission-server-listen-port",
   "admission-server-certs-dir",
@@ -306,8 +335,17 @@ export const IGNORED_SETTINGS: readonly string[] = [
 export const IGNORED_ENV: readonly string[] = [
   "ADDON_OPERATOR_SHELL_CHROOT_DIR",
   "ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS",
-  "ADDON_OPERATOR_CRD_EXTRA_LABELS",
   "ADDON_OPERATOR_ADMISSION_SERVER_ENABLED",
+  "VALIDATING_WEBHOOK_SERVER_CERT",
+  "VALIDATING_WEBHOOK_SERVER_KEY",
+  "VALIDATING_WEBHOOK_CA",
+  "CONVERSION_WEBHOOK_SERVICE_NAME",
+  "CONVERSION_WEBHOOK_SERVER_CERT",
+  "CONVERSION_WEBHOOK_SERVER_KEY",
+  "CONVERSION_WEBHOOK_CA",
+  "CONVERSION_WEBHOOK_CLIENT_CA",
+  "CONVERSION_WEBHOOK_LISTEN_PORT",
+  "CONVERSION_WEBHOOK_LISTEN_ADDRESS",
   "DEBUG_HTTP_SERVER_ADDR",
   "HELM_MONITOR_KUBE_CLIENT_QPS",
   "HELM_MONITOR_KUBE_CLIENT_BURST",
@@ -315,13 +353,14 @@ export const IGNORED_ENV: readonly string[] = [
   "QUEUE_ACTIONS_METRICS",
 ];
 
-/** Names without a prefix that are too common to be read as settings of this program. */
+/** Names that are too common to be read without the prefix. */
 const PREFIX_ONLY = new Set([
   "WORKING_DIR",
   "TMP_DIR",
   "NAMESPACE",
   "UI",
   "UI_PORT",
+  "WEBHOOKS",
   "CONFIG_MAP",
   "CONFIG_OVERLAY",
   "LISTEN_ADDRESS",
@@ -333,9 +372,13 @@ const PREFIX_ONLY = new Set([
   "ADOPT",
   "READY",
   "HEALTH_TIMEOUT",
+  "SOURCES",
+  "SOURCES_DIR",
+  "SOURCE_KEYS",
+  "SOURCES_MAX",
 ]);
 
-/** Every environment variable a setting answers to, in order of precedence. */
+/** All environment variables of a setting, in order of precedence. */
 export function environmentNames(setting: SettingRow): string[] {
   const plain = setting.env.filter((name) => !PREFIX_ONLY.has(name));
   return [...plain, ...setting.env.map((name) => `ADDON_OPERATOR_${name}`)];

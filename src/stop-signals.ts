@@ -1,15 +1,15 @@
 /** Turns SIGTERM and SIGINT into a request to stop; loaded before anything else of the operator. */
 
-/** A request to stop, and who is notified of it. */
+/** A request to stop, and its listener. */
 export interface StopRequest {
   readonly stop: AbortController;
-  /** Calls `listener` with the signal that asks to stop, also where it came before. */
+  /** Calls `listener` with the signal, at once if it has arrived before. */
   onSignal(listener: (signal: string) => void): void;
   /** No longer handles signals. */
   end(): void;
 }
 
-/** From now on the first signal asks to stop, and the second one ends the process at once. */
+/** Installs signal handlers: the first signal requests a stop, the second ends the process at once. */
 export function stopOnSignals(): StopRequest {
   const stop = new AbortController();
   let notify: (signal: string) => void = (signal) => void (received = signal);

@@ -60,9 +60,9 @@ it("what the operator has for itself is in no text that it shows, however it is 
   secrets.learn({ own: ownSecrets(settings, ENV) }, new Set(["/own"]));
   const text =
     "t0ken-of-0urs; authorization=Bearer%20t0ken-of-0urs; of the-flag-1; pa$sw0rd-1; pa%24sw0rd-1; pa55word; proxy:3128";
-  const shown = secrets.redact(text);
-  expect(shown).not.toMatch(/0urs|the-flag|sw0rd|pa55/);
-  expect(shown).toContain("proxy:3128");
+  const displayed = secrets.redact(text);
+  expect(displayed).not.toMatch(/0urs|the-flag|sw0rd|pa55/);
+  expect(displayed).toContain("proxy:3128");
 });
 
 describe("a collector over plain http", () => {
@@ -81,7 +81,7 @@ describe("a collector over plain http", () => {
   });
 
   it("is not quoted where its URL holds a password", () => {
-    const error = "--otlp-endpoint: holds a user name or password; give them as --otlp-headers";
+    const error = "--otlp-endpoint: contains a user name or password; give them as --otlp-headers";
     expect(() => parseSettings(["--otlp-endpoint=https://me:secret@collector"], {})).toThrow(error);
   });
 });

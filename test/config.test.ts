@@ -87,13 +87,26 @@ describe("settings", () => {
   });
 
   it("accepts settings of the Go operator that mean nothing here, with a warning", () => {
-    const parsed = parseSettings(["--kube-server", "x", "--crd-extra-labels"], { USE_NELM: "true" });
+    const parsed = parseSettings(["--kube-server", "x", "--debug-http-addr"], { USE_NELM: "true" });
     expect(parsed.warnings).toEqual([
       "--kube-server has no meaning here and is ignored",
-      "--crd-extra-labels has no meaning here and is ignored",
+      "--debug-http-addr has no meaning here and is ignored",
       "USE_NELM has no meaning here and is ignored",
     ]);
     expect(lineOf(["lint", "--kube-server", "x", "modules"]).args).toEqual(["modules"]);
+  });
+
+  it("reads labels of CRDs, and refuses what is no label", () => {
+    const labels = (...args: string[]) => parseSettings(args, {}).settings.crdExtraLabels;
+    expect(labels("--crd-extra-labels=heritage=addon-operator, example.com/team=")).toEqual({
+      heritage: "addon-operator",
+      "example.com/team": "",
+    });
+    expect(labels()).toBeUndefined();
+    for (const wrong of ["a", "=b", "a=b c", "a=b,", "-a=b"])
+      expect(() => labels(`--crd-extra-labels=${wrong}`)).toThrow(
+        /is not accepted; use labels such as team=core,tier=base/,
+      );
   });
 
   it("knows which files below crds/ are no CRDs by the names of the Go operator", () => {

@@ -1,7 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 
-import { decodeRelease, encodeChanged } from "../src/helm/release/release-store.ts";
+import { decodeRelease, encodeChanged } from "../src/helm/release/record.ts";
 import { parseMetrics, parseObjectOperations } from "../src/hooks/index.ts";
 import { parseHookConfig } from "../src/hooks/config/hook-config.ts";
 import {
@@ -17,10 +17,10 @@ import {
   toYaml,
 } from "../src/lib/index.ts";
 import type { Json, JsonObject, Section } from "../src/model/index.ts";
-import { applyPatch, forStorage, merge, parsePatch, replay } from "../src/values/index.ts";
-import { configMap, modified } from "./kube/watch-server.ts";
+import { applyJsonPatch, forStorage, merge, parsePatch, replay } from "../src/values/index.ts";
+import { configMap, modified } from "./kube/watch/watch-server.ts";
 import { settle } from "./support/clock.ts";
-import { bindingsLab } from "./bindings/bindings-lab.ts";
+import { bindingsLab } from "./bindings/kubernetes/bindings-lab.ts";
 import { binding, hookOf } from "./hooks/build.ts";
 import { keepLog } from "./support/logged.ts";
 import type { LoggedLine } from "./support/logged.ts";
@@ -56,9 +56,9 @@ describe("what is nested too deep is refused with one clear error", () => {
     const step = { op: "copy", from: "/m/a", path: "/m/a/a" } as const;
     const many = Array.from({ length: 400 }, () => step);
     const section: Section = { a: { b: 1 } };
-    expect(() => applyPatch(section, many)).toThrow(MESSAGE);
+    expect(() => applyJsonPatch(section, many)).toThrow(MESSAGE);
     expect(() => replay(section, many)).toThrow(MESSAGE);
-    expect(applyPatch(section, many.slice(0, 100))).toBeDefined();
+    expect(applyJsonPatch(section, many.slice(0, 100))).toBeDefined();
   });
 
   it("a release record is read as far as it is looked at, and not written back cut", async () => {
@@ -116,7 +116,7 @@ describe("an object of the API that is nested too deep", () => {
       error: `the object is ${MESSAGE}`,
     };
     expect(lines.filter(([level]) => level === "error")).toEqual([
-      ["error", "An object cannot be shown, the change is left out", fields],
+      ["error", "An object is nested too deep, the change is left out", fields],
     ]);
     watch.send(modified(configMap("a", 11)));
     await settle();

@@ -10,6 +10,7 @@ import { tools } from "../scripts/setup/tools.mjs";
 import { UsageError } from "../src/config.ts";
 import { serveSocket } from "../src/debug/index.ts";
 import { parseYaml } from "../src/lib/index.ts";
+import { RELEASE } from "../src/version.ts";
 import { runOffline } from "./support/command-line.ts";
 
 let root: string;
@@ -57,9 +58,11 @@ describe("usage", () => {
     const help = await program("--help");
     expect(help).toMatchObject({ code: 0, stderr: "" });
     expect(help.stdout).toMatch(/Settings \(flag > environment > default\)/);
+    const { stdout } = await program("--version");
+    expect(stdout).toMatch(new RegExp(`^addon-operator ${RELEASE}(-dev(\\+\\w+(-dirty)?)?)?\\n$`));
   });
 
-  it("tells wrong usage by its exit code", async () => {
+  it("exits with 2 for wrong usage", async () => {
     const ended = await program("nonsense");
     expect(ended).toMatchObject({ code: 2, stdout: "" });
     expect(ended.stderr).toMatch(/"nonsense" is not a sub-command/);
@@ -84,7 +87,7 @@ describe("usage", () => {
 
   it("says how the offline commands are used", async () => {
     const missing = async (...args: string[]) => hookRun(...args);
-    await expect(missing("x")).rejects.toThrow(/usage: addon-operator hook run PATH --context FILE/);
+    await expect(missing("x")).rejects.toThrow(/usage: addon-operator hook run PATH \(--context FILE/);
     await expect(missing("x", "--context")).rejects.toThrow(/--context: needs a value/);
     await expect((async () => lint())()).rejects.toThrow(UsageError);
   });
@@ -94,13 +97,13 @@ describe("usage", () => {
     const sources = {
       state: { module: () => ({ module: { name: "web" } }), view: { modules: new Map() } },
       queues: () => [],
-      secrets: { redactDeep: () => ["nothing is owed"] },
+      secrets: { redactDeep: () => ["nothing is due"] },
     };
     const server = await serveSocket(at, sources as unknown as Parameters<typeof serveSocket>[1]);
     onTestFinished(() => server.close());
     expect(await program("module", "why", "web")).toEqual({
       code: 0,
-      stdout: "nothing is owed\n",
+      stdout: "nothing is due\n",
       stderr: "",
     });
   });
@@ -114,7 +117,7 @@ describe("usage", () => {
   it("says that no operator listens, and fails", async () => {
     const ended = await program("queue", "list", `--debug-unix-socket=${join(root, "none")}`);
     expect(ended.code).toBe(1);
-    expect(ended.stderr).toMatch(/^no operator listens on .*--debug-unix-socket\n$/);
+    expect(ended.stderr).toMatch(/^no operator listens on .*; set --debug-unix-socket .*\n$/);
   });
 });
 
@@ -128,6 +131,10 @@ echo '{"op": "add", "path": "/web/host", "value": "a"}' >"$VALUES_JSON_PATCH_PAT
 echo '{"operation": "Delete", "kind": "Pod", "namespace": "n", "name": "p"}' >"$KUBERNETES_PATCH_PATH"
 echo '{"name": "m", "set": 1}' >"$METRICS_PATH"
 `;
+
+/** A hook that answers `--config` with `config`, and does `work` when it runs. */
+const scriptOf = (work: string, config = '{"configVersion": "v1", "onStartup": 1}'): string =>
+  `#!/bin/sh\nif [ "$1" = --config ]; then echo '${config}'; exit 0; fi\n${work}\n`;
 
 describe("hook run", () => {
   it("prints what a hook would change", async () => {
@@ -149,7 +156,7 @@ describe("hook run", () => {
   it("runs one hook of a batch file", async () => {
     const hook = put(
       "010-web/hooks/batch",
-      `#!/bin/sh\necho "$*" "$MODULE_NAME" >"${join(root, "given")}"\n`,
+      scriptOf(`echo "$*" "$MODULE_NAME" >"${join(root, "given")}"`),
       0o755,
     );
     const context = put("context.json", "[]");
@@ -163,13 +170,13 @@ describe("hook run", () => {
   });
 
   it("waits for a hook that closes its output", async () => {
-    const hook = put("010-web/hooks/silent", "#!/bin/sh\nexec >&- 2>&-\nsleep 0.3\nexit 3\n", 0o755);
+    const hook = put("010-web/hooks/silent", scriptOf("exec >&- 2>&-\nsleep 0.3\nexit 3"), 0o755);
     const ended = await program("hook", "run", hook, "--context", put("context.json", "[]"));
     expect(ended).toEqual({ code: 1, stdout: "failure: exit code 3\n", stderr: "" });
   });
 
   it("gives a hook one context of its own, and passes its lines on to stderr", async () => {
-    const script = `#!/bin/sh\ncp "$BINDING_CONTEXT_PATH" "${join(root, "given")}"\necho a line\n`;
+    const script = scriptOf(`cp "$BINDING_CONTEXT_PATH" "${join(root, "given")}"\necho a line`);
     const hook = put("010-web/hooks/one", script, 0o755);
     const ended = await program(
       "hook",
@@ -184,27 +191,79 @@ describe("hook run", () => {
   });
 
   it("holds a hook that lies below no module to the rules of global hooks", async () => {
-    const text = `#!/bin/sh\necho '{"op": "add", "path": "/global/x", "value": 1}' >"$VALUES_JSON_PATCH_PATH"\n`;
+    const text = scriptOf(`echo '{"op": "add", "path": "/global/x", "value": 1}' >"$VALUES_JSON_PATCH_PATH"`);
     const context = put("context.json", "[]");
     expect((await hookRun(put("hooks/one", text, 0o755), "--context", context)).code).toBe(0);
     expect((await hookRun(put("010-web/hooks/one", text, 0o755), "--context", context)).code).toBe(1);
   });
 
   it("shows what a hook prints as it is", async () => {
-    const hook = put("hooks/tells", "#!/bin/sh\necho password=hunter2 >&2\nexit 1\n", 0o755);
+    const hook = put("hooks/tells", scriptOf("echo password=hunter2 >&2\nexit 1"), 0o755);
     const ended = await hookRun(hook, "--context", put("context.json", "[]"));
     expect(ended).toMatchObject({ code: 1, text: expect.stringContaining("password=hunter2") });
   });
 
   it("fails with the hook, and with patches it may not leave", async () => {
     const context = put("context.json", "[]");
-    const bad = put("010-web/hooks/bad", "#!/bin/sh\nexit 9\n", 0o755);
+    const bad = put("010-web/hooks/bad", scriptOf("exit 9"), 0o755);
     const ended = await hookRun(bad, "--context", context);
     expect(ended.code).toBe(1);
     expect(ended.text).toMatch(/^failure: .*9/);
-    const text = `#!/bin/sh\necho '{"op": "add", "path": "/other/x", "value": 1}' >"$VALUES_JSON_PATCH_PATH"\n`;
+    const text = scriptOf(`echo '{"op": "add", "path": "/other/x", "value": 1}' >"$VALUES_JSON_PATCH_PATH"`);
     const foreign = put("010-web/hooks/foreign", text, 0o755);
     expect(await hookRun(foreign, "--context", context)).toMatchObject({ code: 1 });
+  });
+
+  it("refuses a hook whose configuration the operator refuses", async () => {
+    const context = put("context.json", "[]");
+    const bad = put("010-web/hooks/bad", scriptOf("exit 0", '{"configVersion": "v7"}'), 0o755);
+    expect(await hookRun(bad, "--context", context)).toEqual({
+      code: 1,
+      text: expect.stringMatching(/^failure: .*hooks\/bad: .*v7/),
+    });
+  });
+
+  it("checks values and patches against the schemas of the module", async () => {
+    put("010-web/openapi/config-values.yaml", "required: [host]\nproperties: {host: {type: string}}\n");
+    const extended =
+      "x-extend: {schema: config-values.yaml}\nproperties: {size: {type: integer, default: 3}}\n";
+    put("010-web/openapi/values.yaml", extended);
+    const context = put("context.json", "[]");
+    const values = put("given.yaml", "web: {host: a}\n");
+    const leaving = (value: string, to = "VALUES_JSON_PATCH_PATH"): string =>
+      put(
+        "010-web/hooks/one",
+        scriptOf(
+          `grep -q '"size":3' "$VALUES_PATH" || exit 4\necho '{"op": "add", "path": "/web/size", "value": ${value}}' >"$${to}"`,
+        ),
+        0o755,
+      );
+    const given = ["--context", context, "--values", values];
+    expect(await hookRun(leaving("5"), ...given)).toMatchObject({ code: 0 });
+    expect(await hookRun(leaving('"big"'), ...given)).toEqual({
+      code: 1,
+      text: "failure: 'values patch makes web invalid: /size: must be integer'\n",
+    });
+    expect(await hookRun(leaving("5", "CONFIG_VALUES_JSON_PATCH_PATH"), ...given)).toEqual({
+      code: 1,
+      text: expect.stringContaining("config values patch makes web invalid: /size: is not declared"),
+    });
+    await expect(hookRun(leaving("5"), "--context", context)).rejects.toThrow(
+      "missing property `host`: set web.host in --config-values FILE, key web",
+    );
+    const config = put("config.yaml", "web: {host: 1}\n");
+    const wrong = hookRun(leaving("5"), "--context", context, "--config-values", config);
+    await expect(wrong).rejects.toThrow(/web\/host: must be string/);
+  });
+
+  it("checks what a global hook leaves against the global schemas", async () => {
+    put("global/openapi/values.yaml", "properties: {size: {type: integer}}\n");
+    const left = `echo '{"op": "add", "path": "/global/size", "value": "big"}' >"$VALUES_JSON_PATCH_PATH"`;
+    const hook = put("global/hooks/one", scriptOf(left), 0o755);
+    expect(await hookRun(hook, "--context", put("context.json", "[]"))).toEqual({
+      code: 1,
+      text: "failure: 'values patch makes global invalid: /size: must be integer'\n",
+    });
   });
 
   it("names the file that cannot be read", async () => {
@@ -266,7 +325,7 @@ describe("lint", () => {
     expect(text).not.toContain("020-more");
   });
 
-  it("warns of a module.yaml that holds settings of addon.yaml, and takes one of Deckhouse's", async () => {
+  it("warns of a module.yaml that contains settings of addon.yaml, and takes one of Deckhouse's", async () => {
     put("modules/values.yaml", "");
     put("modules/010-web/module.yaml", "name: web\nweight: 10\nstage: Preview\n");
     expect(await lint(join(root, "modules"))).toEqual({ code: 0, text: "" });
@@ -274,8 +333,8 @@ describe("lint", () => {
     put("modules/010-web/module.yaml", "helm: {wait: true}\n");
     const { code, text } = await lint(join(root, "modules"));
     const [old, now] = ["module.yaml", "addon.yaml"].map((name) => join(root, "modules/010-web", name));
-    expect([code, text]).toEqual([0, expect.stringMatching(/^warning: .*: holds settings .*\n$/)]);
-    expect(text).toContain(`${old}: holds settings`);
+    expect([code, text]).toEqual([0, expect.stringMatching(/^warning: .*: contains settings .*\n$/)]);
+    expect(text).toContain(`${old}: contains settings`);
     expect(text).toContain(`git mv ${old} ${now}`);
   });
 

@@ -2,20 +2,18 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { eventually } from "../eventually.mjs";
 import { countingHelm, startOperator } from "../operator.mjs";
 import { apiOf } from "./api.mjs";
 
-/** What the image sets for the operator (Dockerfile). */
-const AS_IN_IMAGE = {
-  MALLOC_ARENA_MAX: "1",
-  MALLOC_TRIM_THRESHOLD_: "131072",
-  ADDON_OPERATOR_OWN_VARIABLES: "MALLOC_ARENA_MAX,MALLOC_TRIM_THRESHOLD_",
-};
+export { median } from "./compare.mjs";
+
+/** What a thousand modules may take. */
+const PATIENCE_MS = 600_000;
 
 let namespaces = 0;
 
-export function bench(cluster) {
+/** `program`: the bundle and its environment (`revision.mjs`). */
+export function bench(cluster, program) {
   const api = apiOf(cluster.kubeconfig);
   const cleanups = [];
   const dir = () => {
@@ -39,10 +37,10 @@ export function bench(cluster) {
     async start(options) {
       const from = performance.now();
       const { kubeconfig } = cluster;
-      const operator = await startOperator({ kubeconfig, bundle: true, env: AS_IN_IMAGE, ...options });
+      const operator = await startOperator({ kubeconfig, ...program, ...options });
       cleanups.push(() => operator.kill9());
       const readyMs = async () => {
-        await ready(operator);
+        await operator.waitReady(PATIENCE_MS, 5);
         return performance.now() - from;
       };
       return { operator, readyMs };
@@ -69,23 +67,13 @@ export function bench(cluster) {
   };
 }
 
-async function ready(operator) {
-  const over = operator.exit.then((exit) => {
-    throw new Error(`the operator ended with ${JSON.stringify(exit)}:\n${operator.log().slice(-4000)}`);
-  });
-  over.catch(() => {});
-  const check = async () => (await operator.http("/readyz")).status === 200;
-  const options = { timeoutMs: 600_000, intervalMs: 5, context: () => operator.log().slice(-4000) };
-  await Promise.race([eventually(check, "operator ready", options), over]);
-}
-
 /** Resolves when no task waits or runs, within 25 ms: asking for the whole queue more often is work that shows. */
 function quiet(operator) {
   const check = async () => {
     const { body } = await operator.http("/queue?output=json");
     return JSON.parse(body).summary.totalTasks === 0;
   };
-  return eventually(check, "nothing waits or runs", { timeoutMs: 600_000, intervalMs: 25 });
+  return operator.until(check, "nothing waits or runs", { timeoutMs: PATIENCE_MS });
 }
 
 /** Resident memory now and at its highest, in MB (10^6 bytes); undefined where there is no /proc. */
@@ -108,12 +96,6 @@ export function cpuMs(operator) {
   } catch {
     return undefined;
   }
-}
-
-export function median(values) {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = Math.floor(sorted.length / 2);
-  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
 /** The value that `share` (0–1) of all do not exceed. */

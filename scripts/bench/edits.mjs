@@ -3,15 +3,15 @@ import { nameOf } from "./modules.mjs";
 
 export const EDITS = 10;
 
-/** Milliseconds from each `edit(text)` until the ConfigMap of module 10 in `namespace` has that text. */
-export async function timesOfEdits(bench, { operator, namespace }, edit) {
+/** Milliseconds from each of `count` calls of `edit(text)` until the ConfigMap of module 10 in `namespace` has that text. */
+export async function timesOfEdits(bench, { operator, namespace, count = EDITS }, edit) {
   const path = `/api/v1/namespaces/${namespace}/configmaps`;
   let arrived = () => {};
   const end = await bench.api.watch(`${path}?fieldSelector=metadata.name%3D${nameOf(10)}`, ({ object }) =>
     arrived(object.data?.text),
   );
   const times = [];
-  for (let index = 0; index < EDITS; index += 1) {
+  for (let index = 0; index < count; index += 1) {
     const text = `edit ${index}`;
     const changed = new Promise(
       (resolve) => (arrived = (seen) => seen === text && resolve(performance.now())),

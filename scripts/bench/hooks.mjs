@@ -15,16 +15,16 @@ export function writeGlobalHook(dir, { config, body }) {
   return { globalHooksDir, modulesDir };
 }
 
-/** The lines the hook has noted so far. */
+/** The lines that the hook has written so far. */
 export function notes(dir) {
   return readFileSync(join(dir, "notes"), "utf8").split("\n").slice(0, -1);
 }
 
 /** Resolves to all notes once there are `count`. */
-export function untilNoted(dir, count) {
+export function untilRecorded(dir, count) {
   const check = () => {
     const lines = notes(dir);
-    if (lines.length < count) throw new Error(`${lines.length} of ${count} noted`);
+    if (lines.length < count) throw new Error(`${lines.length} of ${count} lines were written`);
     return lines;
   };
   return eventually(check, "the hook's notes", { timeoutMs: 60_000, intervalMs: 2 });

@@ -4,18 +4,41 @@ export function asTable(environment, rows) {
   const body = rows.map(({ scenario, what, value, unit, target }) => [
     scenario,
     what,
-    shown(value, unit),
-    target === undefined ? "" : shown(target, unit),
+    displayed(value, unit),
+    target === undefined ? "" : displayed(target, unit),
     verdict(value, target),
   ]);
-  const all = [head, ...body];
-  const widths = head.map((_, column) => Math.max(...all.map((row) => row[column].length)));
+  return [facts(environment), "", ...columns([head, ...body])].join("\n");
+}
+
+/** Comparisons as text: medians with the least and the most, and whether the difference is more than noise. */
+export function asComparison(environment, { revision, runs }, rows) {
+  const head = ["scenario", "figure", revision, "", "here", "", "change", ""];
+  const body = rows.map(({ scenario, what, unit, before, after, change, clear }) => [
+    scenario,
+    what,
+    ...[before, after].flatMap(({ median, least, most }) => [
+      displayed(median, unit),
+      `${displayed(least, unit)} to ${displayed(most, unit)}`,
+    ]),
+    change === undefined ? "" : `${change > 0 ? "+" : ""}${(change * 100).toFixed(1)} %`,
+    clear ? "clear" : "noise",
+  ]);
+  return [`${facts(environment)}, ${runs} runs of each in turn`, "", ...columns([head, ...body])].join("\n");
+}
+
+function facts({ cores, node, kubernetes, helm, bundleBytes }) {
+  return `${cores} cores, Node ${node}, Kubernetes ${kubernetes}, helm ${helm}, bundle ${(bundleBytes / 1024 / 1024).toFixed(2)} MiB`;
+}
+
+/** Lines of cells, the first two to the left. */
+function columns(all) {
+  const widths = all[0].map((_, column) => Math.max(...all.map((row) => row[column].length)));
   const line = (row) =>
     row
       .map((cell, column) => (column < 2 ? cell.padEnd(widths[column]) : cell.padStart(widths[column])))
       .join("  ");
-  const facts = `${environment.cores} cores, Node ${environment.node}, Kubernetes ${environment.kubernetes}, helm ${environment.helm}, bundle ${(environment.bundleBytes / 1024 / 1024).toFixed(2)} MiB`;
-  return [facts, "", ...all.map((row) => line(row).trimEnd())].join("\n");
+  return all.map((row) => line(row).trimEnd());
 }
 
 function verdict(value, target) {
@@ -23,7 +46,7 @@ function verdict(value, target) {
   return value <= target ? "ok" : "ABOVE";
 }
 
-function shown(value, unit) {
+function displayed(value, unit) {
   if (value === undefined) return "?";
   if (unit === "ms" && value >= 1000) return `${(value / 1000).toFixed(2)} s`;
   return `${unit === "ms" || unit === "MB" ? value.toFixed(unit === "ms" && value < 100 ? 1 : 0) : value}${unit ? ` ${unit}` : ""}`;

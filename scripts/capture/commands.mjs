@@ -1,4 +1,4 @@
-// What is shown in docs/STATUS.md: the commands, and the states they are run in.
+// The commands whose output docs/reference/status.md displays, and the states in which they run.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eventually } from "../eventually.mjs";
@@ -30,7 +30,7 @@ const settings = {
   namespaceCensusEnabled: "false",
   guardRailsMaintenance: "NoResourceReconciliation",
 };
-const shown = {
+const displayed = {
   "priority-classes": "Ready",
   "internal-ca": "Ready",
   "trust-bundle": "Ready",
@@ -48,7 +48,7 @@ export async function captureAll(kubectl) {
   await eventually(() => own("get", "amod", "issuer"), "the AddonModule issuer");
   await wait("issuer", "Retrying");
   await own("patch", "configmap", "addon-operator", "--type=merge", "-p", JSON.stringify({ data: settings }));
-  for (const [name, state] of Object.entries(shown)) await wait(name, state);
+  for (const [name, state] of Object.entries(displayed)) await wait(name, state);
   // Objects are watched after the first reload, half a minute after the start at the latest.
   await own("wait", "--for=condition=Healthy", "amod/priority-classes", "--timeout=60s");
   await own("wait", "--for=jsonpath={.status.converge.progress}=4/5", "aop/addon-operator", "--timeout=60s");

@@ -46,6 +46,6 @@ function described(output) {
     .replaceAll(/(Resource Version: +)\d+/g, "$18812")
     .replaceAll(/(addon-operator\.io\/managed-by=v1-|v2-)[0-9a-f]{40}/g, (_, mark) => `${mark}…`)
     .replaceAll(/(Duration Seconds: +)[\d.]+/g, "$10.4");
-  const told = (events ?? "").replaceAll(/^( +Normal +\w+ +)\S+( +)/gm, "$112s$2").trimEnd();
-  return `${same}Events:${told}`;
+  const reported = (events ?? "").replaceAll(/^( +Normal +\w+ +)\S+( +)/gm, "$112s$2").trimEnd();
+  return `${same}Events:${reported}`;
 }

@@ -6,6 +6,7 @@ import { download } from "../setup/download.mjs";
 import { countdown, findGo, packagesOf } from "../setup/gobuild.mjs";
 import { lock } from "../setup/lock.mjs";
 import { say, step } from "../setup/progress.mjs";
+import { record, removeChanged } from "../setup/recorded.mjs";
 import { isExecutable, tools, toolsEnv } from "../setup/tools.mjs";
 import { cacheRoot, versions } from "../setup/versions.mjs";
 
@@ -28,13 +29,15 @@ async function fetched(version, env) {
   const wait = (pid) => say(`another process (${pid}) is getting Kubernetes ${version}: waiting for it`);
   const release = await lock(join(cacheRoot(env), "setup.lock"), wait);
   try {
-    const failures =
-      missing().length > 0 ? await download(missing(), dir, { env, files: filesOf(version) }) : [];
+    await removeChanged(dir, serverTools);
+    const asked = missing();
+    const failures = asked.length > 0 ? await download(asked, dir, { env, files: filesOf(version) }) : [];
     if (missing().length > 0) failures.push(...(await build({ version, missing: missing(), dir, env })));
     if (missing().length > 0)
       throw new Error(
         [`Kubernetes ${version}: not to be had: ${missing().join(", ")}.`, ...failures].join("\n  "),
       );
+    if (asked.length > 0) await record(dir, asked);
   } finally {
     release();
   }

@@ -1,4 +1,4 @@
-// The table of docs/COMPATIBILITY.md: a run replaces its own rows and leaves the others.
+// The table of docs/reference/compatibility.md: a run replaces its own rows and leaves the others.
 const head = "| Kubernetes | helm | jq | `sh` | tests | passed | failed | day |";
 const line = "|---|---|---|---|---|---|---|---|";
 const begin = "<!-- made by npm run test:compat -->";

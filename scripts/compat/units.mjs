@@ -55,7 +55,7 @@ export const hooksIn = (dir) =>
     .filter((entry) => entry.isFile() && isHook(join(dir, entry.name)))
     .map(({ name }) => join(dir, name));
 
-/** An executable beside hooks that is none, as a build script: nobody asks it for a configuration. */
+/** An executable beside hooks that is none, as a build script: the operator does not run it with --config. */
 export const isOtherScript = (file) => {
   const { mode, isFile } = { mode: statSync(file).mode, isFile: statSync(file).isFile() };
   return isFile && (mode & 0o111) !== 0 && !isHook(file);

@@ -27,7 +27,7 @@ export function startDaemon({ name, file, args, cwd, log }) {
     name,
     pid: child.pid,
     ended,
-    /** Throws with the end of the log when the process is gone. */
+    /** Throws an error with the end of the log when the process has ended. */
     check() {
       if (over !== undefined) throw new Error(`${name}: ${over}:\n${tail(log)}`);
     },
@@ -40,7 +40,7 @@ export function startDaemon({ name, file, args, cwd, log }) {
 }
 
 /**
- * Ends `pid` by SIGKILL when this process is gone, however it went; returns the watching process.
+ * Ends `pid` by SIGKILL when this process has ended for any reason; returns the watching process.
  * The watcher's standard input is a pipe that only we hold: it ends when we do.
  */
 export function watch(pid) {

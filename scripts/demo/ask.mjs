@@ -1,4 +1,4 @@
-// What the demo is asked and asks: its options, and questions to the user. Plain Node 20, no dependencies.
+// The options of the demo, and its questions to the user. Plain Node 20, no dependencies.
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
@@ -18,6 +18,7 @@ export function parseOptions(args = process.argv.slice(2)) {
     sources: flag,
     verbose: flag,
     requirements: flag,
+    tenants: flag,
   };
   return parseArgs({ args, options }).values;
 }

@@ -1,4 +1,4 @@
-// What the demo shows with --requirements: one module is broken on purpose, the others go on, and it is mended.
+// The steps of the demo with --requirements: it breaks one module on purpose, the others continue, and it repairs the module.
 import { eventually } from "../eventually.mjs";
 import {
   configMapOf,
@@ -15,18 +15,18 @@ import {
 /** `demo` is as the tour's. */
 export async function requirements(demo) {
   await modulesAreInstalled(demo);
-  const authority = await oneIsBroken(demo);
-  await reasonsAreTold(demo);
-  await itIsMended(demo, authority);
-  await removalIsHeld(demo);
+  const authority = await breakOne(demo);
+  await explainWaits(demo);
+  await repair(demo, authority);
+  await blockRemoval(demo);
 }
 
-/** Returns the section of internal-ca as it was. */
-async function oneIsBroken(demo) {
-  demo.step("Break internal-ca, which trust-bundle requires, and edit others: they go on");
+/** Returns the previous section of internal-ca. */
+async function breakOne(demo) {
+  demo.step("Break internal-ca, which trust-bundle requires, and edit others: the others continue");
   const { data } = await configMapOf(demo, demo.namespace);
   await inNamespace(demo, ["patch", "secret", "internal-ca", "--type=merge", "-p", '{"immutable":true}']);
-  demo.say("Secret internal-ca is immutable now, and a new authority is asked for");
+  demo.say("Secret internal-ca is immutable now, and the edit requires a new authority");
   const from = performance.now();
   await setKeys(demo, {
     internalCa: null,
@@ -41,30 +41,30 @@ async function oneIsBroken(demo) {
   return data.internalCa;
 }
 
-async function reasonsAreTold(demo) {
-  demo.step("Who waits for whom, and why: module why, module graph");
+async function explainWaits(demo) {
+  demo.step("Find out which module waits for which, and why: module why, module graph");
   const why = async () => {
     const { stdout } = await demo.operator.cli(["module", "why", "trust-bundle"]);
     expect(/waits for internal-ca, which is not Ready/.test(stdout), "trust-bundle waits for internal-ca");
-    expect(/internal-ca: .*immutable/s.test(stdout), "the error of internal-ca is told with it");
+    expect(/internal-ca: .*immutable/s.test(stdout), "the explanation contains the error of internal-ca");
     return stdout;
   };
-  const [told, { stdout: graph }] = await Promise.all([
+  const [reported, { stdout: graph }] = await Promise.all([
     eventually(why, "trust-bundle says for whom it waits"),
     demo.operator.cli(["module", "graph"]),
   ]);
-  demo.say(`addon-operator module why trust-bundle\n${told.trimEnd()}`);
+  demo.say(`addon-operator module why trust-bundle\n${reported.trimEnd()}`);
   demo.say(`addon-operator module graph\n${graph.trimEnd()}`);
 }
 
-async function itIsMended(demo, internalCa) {
-  demo.step("Mend it: the authority of before is put back");
+async function repair(demo, internalCa) {
+  demo.step("Repair it: restore the previous authority");
   await setKeys(demo, { internalCa }, { internalCa: "…" });
   await settled(demo, ["internal-ca", "trust-bundle"], { state: "Ready" });
   await table(demo);
 }
 
-async function removalIsHeld(demo) {
+async function blockRemoval(demo) {
   demo.step("Switch internal-ca off: it stays until trust-bundle is off, too");
   await setKeys(demo, { internalCaEnabled: "false" });
   await settled(demo, ["internal-ca"], { state: "Pending" });

@@ -8,6 +8,7 @@ import { root } from "../setup/versions.mjs";
 import { parseOptions } from "./ask.mjs";
 import { openCluster } from "./clusters.mjs";
 import { requirements } from "./requirements.mjs";
+import { prepareTenants, tenants, tenantsModules } from "./tenants.mjs";
 import { tour } from "./tour.mjs";
 
 const namespace = "addon-operator";
@@ -33,18 +34,25 @@ async function demo() {
   if (bundled) say(`the operator, bundled: dist/main.js, ${inMiB((await bundled).bytes)}`);
   const { cluster } = running;
   say(`${cluster.server}, everything below ${cluster.dir}`);
-  step(`Create the namespace and the ConfigMap ${namespace}, start the operator on examples/`);
+  const examples = options.tenants ? "examples/tenants/" : "examples/";
+  step(`Create the namespace and the ConfigMap ${namespace}, start the operator on ${examples}`);
   const configMap = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: namespace, namespace } };
   await cluster.createNamespace(namespace, [configMap]);
+  if (options.tenants) await prepareTenants({ cluster, say });
   const log = join(cluster.dir, "operator.log");
   running.operator = await startOperator({
     kubeconfig: cluster.kubeconfig,
     namespace,
-    modulesDir: join(root, "examples", "modules"),
-    globalHooksDir: join(root, "examples", "global-hooks"),
+    modulesDir: options.tenants ? tenantsModules : join(root, "examples", "modules"),
+    globalHooksDir: options.tenants ? undefined : join(root, "examples", "global-hooks"),
     bundle: program,
-    args: ["--watch-dirs", ...(options.requirements ? ["--module-queues=own"] : [])],
-    env: { LOG_TYPE: "text" },
+    args: [
+      "--watch-dirs",
+      ...(options.requirements || options.tenants ? ["--module-queues=own"] : []),
+      ...(options.tenants ? ["--service-account-namespaces=team-*"] : []),
+    ],
+    // Hooks of teams call kubectl.
+    env: { LOG_TYPE: "text", PATH: `${join(cluster.bin.kubectl, "..")}:${process.env.PATH}` },
     onLine: (line) => {
       appendFileSync(log, `${line}\n`);
       if (verbose) say(`          ${line}`);
@@ -52,7 +60,7 @@ async function demo() {
   });
   await running.operator.waitReady();
   const show = options.requirements ? requirements : tour;
-  await show({ cluster, operator: running.operator, namespace, step, say });
+  await (options.tenants ? tenants : show)({ cluster, operator: running.operator, namespace, step, say });
 }
 
 function hints() {

@@ -26,10 +26,10 @@ export function settled(demo, modules, values) {
   return Promise.all(waits);
 }
 
-/** `shown` is what is told of the data: keys of certificates are nobody's business. */
-export async function setKeys(demo, data, shown = data) {
+/** Patches keys of the ConfigMap. Prints `displayed` instead of the data, to keep private keys out of the output. */
+export async function setKeys(demo, data, displayed = data) {
   const patch = ["patch", "configmap", demo.namespace, "--type=merge", "-p", JSON.stringify({ data })];
-  demo.say(`kubectl ${patch.slice(0, 3).join(" ")} … ${JSON.stringify(shown)}`);
+  demo.say(`kubectl ${patch.slice(0, 3).join(" ")} … ${JSON.stringify(displayed)}`);
   await inNamespace(demo, patch);
 }
 

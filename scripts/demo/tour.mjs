@@ -1,4 +1,4 @@
-// What the demo shows, step by step; every step checks what it says and throws when it is not so.
+// The steps of the demo. Each step checks what it prints, and throws if that is not true.
 import { createHash } from "node:crypto";
 import { eventually } from "../eventually.mjs";
 import {
@@ -65,9 +65,9 @@ async function modulesGoAndCome(demo, certificate) {
   await setKeys(demo, { internalCaEnabled: "false", trustBundleEnabled: "false" });
   await settled(demo, ["internal-ca", "trust-bundle"], { state: "Disabled" });
   const left = ["get", "secret,configmap", "-o", "name"];
-  const gone = async () =>
+  const missing = async () =>
     !/secret\/internal-ca$|configmap\/trust-bundle$/m.test(await inNamespace(demo, left));
-  await eventually(gone, "Secret internal-ca and ConfigMap trust-bundle are gone");
+  await eventually(missing, "Secret internal-ca and ConfigMap trust-bundle are deleted");
   await table(demo);
   demo.step("Switch both on again: the authority is the same, since it was kept");
   await setKeys(demo, { internalCaEnabled: null, trustBundleEnabled: null });

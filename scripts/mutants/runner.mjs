@@ -46,8 +46,8 @@ class InProcessRunner {
       const { failure, cpuMs, idleMs, wallMs } = await attempt(test, { cpuMs: Infinity, idleMs: Infinity });
       this.#ns.currentTestId = undefined;
       this.#times[test.id] = { cpuMs, idleMs };
-      const told = { id: test.id, name: test.id, fileName: resolve(test.file), timeSpentMs: wallMs };
-      results.push({ ...told, status: failure === undefined ? 0 : 1, failureMessage: failure });
+      const reported = { id: test.id, name: test.id, fileName: resolve(test.file), timeSpentMs: wallMs };
+      results.push({ ...reported, status: failure === undefined ? 0 : 1, failureMessage: failure });
     }
     writeFileSync(TIMES, JSON.stringify(this.#times));
     return { status: "complete", tests: results, mutantCoverage: this.#ns.mutantCoverage };

@@ -1,4 +1,5 @@
 declare const config: {
+  readonly mutate: readonly string[];
   readonly inProcess: { readonly include: readonly string[]; readonly exclude: readonly string[] };
 };
 export default config;

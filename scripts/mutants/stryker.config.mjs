@@ -1,12 +1,12 @@
 /**
- * `npm run mutants`: breaks what decides in small ways, one at a time, and asks whether a test notices. One room:
+ * `npm run mutants`: changes the code that decides in small ways, one at a time, and checks that a test fails. One package:
  * `npm run mutants -- --mutate 'src/plan/*.ts'`. The report is in `.tmp/mutants`.
  */
 export default {
   mutate: [
     "src/{plan,state,values,queue,tasks,modules}/**/*.ts",
     "src/helm/decide.ts",
-    "src/status/{verdict,conditions}.ts",
+    "src/status/project/verdict.ts",
     "src/lib/redact/**/*.ts",
   ],
   plugins: ["./scripts/mutants/runner.mjs"],
@@ -16,7 +16,7 @@ export default {
     include: [
       "test/{engine,modules,plan,queue,state,status,tasks,values}/**/*.test.ts",
       "test/helm/decide.test.ts",
-      "test/lib/redact*.test.ts",
+      "test/lib/redact/*.test.ts",
     ],
     exclude: ["test/engine/fuzz.test.ts"],
   },
@@ -28,7 +28,7 @@ export default {
   incrementalFile: ".tmp/mutants/incremental.json",
   tempDirName: ".tmp/mutants/sandbox",
   ignorePatterns: [".tmp", "build", "dist"],
-  // Types are not asked; and Stryker looks into the settings of TypeScript with an interface that version 7 has not.
+  // No type checks, and no tsconfig: Stryker reads it through an interface that TypeScript 7 does not have.
   disableTypeChecks: false,
   tsconfigFile: "none",
   reporters: ["progress-append-only", "clear-text", "json", "html"],

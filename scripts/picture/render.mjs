@@ -5,7 +5,7 @@ const ROWS = 25;
 const LINE = 18;
 const CHARACTER = 7.8;
 const MARGIN = 16;
-/** What is printed within this time is shown at once. */
+/** Output within this time appears at once. */
 const TOGETHER_MS = 60;
 const LONGEST_WAIT_MS = 1500;
 const LAST_LOOK_MS = 5000;

@@ -63,11 +63,11 @@ async function published(file, env) {
   return checksum;
 }
 
-/** A part left by an interrupted set-up is gone on with; when the whole is wrong then, it is fetched anew once. */
+/** Continues a part that an interrupted set-up left. If the result has the wrong checksum, fetches the file again, once. */
 async function fetchChecked(file, { checksum, dir, env }) {
   const path = join(dir, `.part-${file.name}`);
   const resumed = sizeOf(path) > 0;
-  await fetchShown(file, path, env);
+  await fetchWithProgress(file, path, env);
   if (await matches(path, checksum)) return path;
   const page = startOf(path).startsWith("<");
   rmSync(path, { force: true });
@@ -79,12 +79,12 @@ async function fetchChecked(file, { checksum, dir, env }) {
   );
 }
 
-async function fetchShown(file, path, env) {
-  let told = "";
-  const end = begin(file.name, () => told);
+async function fetchWithProgress(file, path, env) {
+  let reported = "";
+  const end = begin(file.name, () => reported);
   let result = "failed";
   try {
-    const onBytes = (have, all) => (told = `${megabytes(have)}${all ? ` of ${megabytes(all)}` : ""}`);
+    const onBytes = (have, all) => (reported = `${megabytes(have)}${all ? ` of ${megabytes(all)}` : ""}`);
     await fetchFile(file.address, path, { env, onBytes });
     result = megabytes(sizeOf(path));
   } finally {

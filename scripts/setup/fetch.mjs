@@ -62,7 +62,7 @@ export async function fetchText(url, env) {
 
 /**
  * Fetches `url` into `path`, going on after what is there already; what came stays there when it breaks off for good.
- * `onBytes(have, all)` tells how far it is.
+ * Calls `onBytes(have, all)` with the progress.
  */
 export async function fetchFile(url, path, { env, onBytes } = {}) {
   for (let left = TRIES - 1; ; left -= 1) {

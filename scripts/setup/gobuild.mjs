@@ -94,7 +94,7 @@ async function buildOne({ packages, minutes, wanted }, { go, dir, env }) {
 /** The name that `go build` gives the program of a package: its last element that is no version. */
 const programOf = (path) => basename(path.replace(/\/v\d+$/, ""));
 
-/** How many packages a build takes; 0 when Go cannot tell. `paths` may begin with flags. */
+/** How many packages a build takes; 0 if Go does not report it. `paths` may begin with flags. */
 export function packagesOf(go, paths, { cwd, env }) {
   return new Promise((done) => {
     const options = { cwd, env, maxBuffer: 1e8 };
@@ -112,7 +112,7 @@ export function countdown(total, minutes, now = Date.now) {
     onText: (text) => (built += text.split("\n").length - 1),
     detail: () => {
       const spent = (now() - from) / 60_000;
-      // At first all time goes into fetching modules: then only what it took elsewhere tells anything.
+      // At first Go only fetches modules, so the estimate is the time that the build took elsewhere.
       const left = built > total / 20 ? (spent * (total - built)) / built : minutes - spent;
       return `${built} of ${total} packages, about ${Math.max(1, Math.ceil(left))} min left (${minutes} min elsewhere)`;
     },

@@ -8,15 +8,15 @@ import { dirname } from "node:path";
  */
 export async function lock(path, onWait = () => {}) {
   mkdirSync(dirname(path), { recursive: true });
-  let told = false;
+  let reported = false;
   while (!take(path)) {
     const owner = ownerOf(path);
     if (owner !== undefined && !alive(owner)) {
       pushAside(path, owner);
       continue;
     }
-    if (owner !== undefined && !told) onWait(owner);
-    told = true;
+    if (owner !== undefined && !reported) onWait(owner);
+    reported = true;
     await new Promise((done) => setTimeout(done, 200));
   }
   const release = () => ownerOf(path) === process.pid && rmSync(path, { force: true });

@@ -6,7 +6,7 @@ import { say, step } from "./progress.mjs";
 import { own as ownTool } from "./tools.mjs";
 
 /**
- * True when every package the lock file asks for is installed in that version (optional ones may be absent); without
+ * True when every package of the lock file is installed in that version (optional ones may be absent); without
  * `dev`, those that only checks and tests need may be absent too.
  */
 export function dependenciesCurrent(root, { dev = true } = {}) {
@@ -55,7 +55,7 @@ export async function installDependencies(root, env, { dev = true } = {}) {
   if (dependenciesCurrent(root, { dev })) return;
   if (!isWritable(root))
     throw new Error(
-      `${root} cannot be written, and its node_modules is not what package-lock.json asks for: copy the checkout to where you may write.`,
+      `${root} cannot be written, and its node_modules does not match package-lock.json: copy the checkout to where you may write.`,
     );
   const args = ["ci", "--no-audit", "--no-fund", ...(dev ? [] : ["--omit=dev"])];
   const { ok, output } = await step("npm ci", "npm", { args, cwd: root, env: npmEnv(env) });

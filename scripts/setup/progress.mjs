@@ -1,7 +1,7 @@
-// What the set-up tells: lines, one line that shows what is under way, and child processes shown in it.
+// The output of the set-up: lines, one line with the current progress, and child processes in it.
 import { spawn } from "node:child_process";
 
-/** What a child gets to end after it was asked to. */
+/** Time that a child gets to end after SIGTERM. */
 const PATIENCE_MS = 20_000;
 
 const started = Date.now();
@@ -33,18 +33,18 @@ export function begin(label, detail = () => "") {
 }
 
 function show() {
-  const told = [...active].map(({ label, detail, from }) => {
+  const reported = [...active].map(({ label, detail, from }) => {
     const more = detail();
     return `${label} … ${more ? `${more}, ` : ""}${seconds(from)}`;
   });
-  const line = `${stamp()} ${told.join(" | ")}`;
+  const line = `${stamp()} ${reported.join(" | ")}`;
   process.stderr.write(
     terminal ? `\r\u001b[K${line.slice(0, (process.stderr.columns ?? 80) - 1)}` : `${line}\n`,
   );
 }
 
 /**
- * Runs a command to its end, shown as `label`. Resolves to `{ ok, output }`, output being the end of what it printed;
+ * Runs a command to its end, displayed as `label`. Resolves to `{ ok, output }`, output being the end of what it printed;
  * never throws. `onText` gets what it prints as it comes.
  */
 export async function step(label, file, options = {}) {
@@ -71,16 +71,16 @@ export async function step(label, file, options = {}) {
 }
 
 /**
- * An interrupted set-up ends its child and then itself; what was half done lies under temporary names. It waits for the
- * child: npm takes a while to tidy up, and would be in the way of the next set-up. Asked again, it does not.
+ * An interrupted set-up ends its child and then itself. Unfinished files have temporary names. It waits for the child, because
+ * npm takes a while to clean up, and would disturb the next set-up. A second signal kills the child.
  */
 function passSignals(start) {
-  let asked = false;
+  let requested = false;
   const handler = () => {
-    child.kill(asked ? "SIGKILL" : "SIGTERM");
-    if (!asked) child.once("exit", () => process.exit(130));
+    child.kill(requested ? "SIGKILL" : "SIGTERM");
+    if (!requested) child.once("exit", () => process.exit(130));
     setTimeout(() => child.kill("SIGKILL"), PATIENCE_MS);
-    asked = true;
+    requested = true;
   };
   const signals = ["SIGINT", "SIGTERM", "SIGHUP"];
   for (const signal of signals) process.on(signal, handler);

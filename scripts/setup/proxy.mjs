@@ -84,7 +84,7 @@ function tunnel(proxy, target, timeout) {
   });
 }
 
-/** What a proxy that says no means; its user name and password are not told. */
+/** The meaning of a refusal by a proxy. The message contains neither user name nor password. */
 export function refusal(proxy, status) {
   if (status !== 407) return `proxy ${proxy.host}: HTTP ${status}`;
   return proxy.username

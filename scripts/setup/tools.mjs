@@ -23,7 +23,7 @@ function oneMinorLess(version) {
 }
 
 /** What a program on PATH says of its version, by its path: asking takes a tenth of a second. */
-const told = new Map();
+const reported = new Map();
 
 /** Variable that names one tool: the names the Kubernetes test tooling uses, and ours beside them. */
 export function variableOf(tool) {
@@ -54,11 +54,11 @@ export function own(tool, env = process.env) {
 }
 
 function versionOf(path, args, env) {
-  if (!told.has(path)) {
+  if (!reported.has(path)) {
     const { stdout } = spawnSync(path, args, { env, encoding: "utf8", timeout: 5000 });
-    told.set(path, /\d+\.\d+/.exec(stdout ?? "")?.[0]);
+    reported.set(path, /\d+\.\d+/.exec(stdout ?? "")?.[0]);
   }
-  return told.get(path);
+  return reported.get(path);
 }
 
 function newEnough(version = "", oldest) {

@@ -6,12 +6,13 @@ export {
   contextOf,
   hookActivation,
   hookTask,
+  isReviewBinding,
   makeSources,
   readBindings,
 } from "./kinds.ts";
 export * from "./kubernetes/kube-bindings.ts";
 export type { BindingTimes } from "./kubernetes/monitor.ts";
 export { MISPLACED, lifecycleBinding, type HookKind } from "./lifecycle.ts";
-export { Items, JsonText, itemMembers } from "./kind.ts";
+export { Items, JsonBytes, itemMembers } from "./kind.ts";
 export type { Complain, Members, Snapshots, Source } from "./kind.ts";
-export { STRING, mismatches, object, pruned, type Fits } from "./shape.ts";
+export { STRING, mismatches, object, pruned, type ValueOf } from "./shape.ts";

@@ -1,4 +1,4 @@
-/** What every kind of binding says of itself; what items of most, and contexts of all, are made of. */
+/** The interface of a kind of binding, and the parts that bindings and binding contexts share. */
 
 import type { Clock } from "../lib/index.ts";
 import type {
@@ -11,57 +11,58 @@ import type {
   JsonObject,
   SnapshotItem,
 } from "../model/index.ts";
-import { BOOLEAN, STRING, type Fits, type Shape } from "./shape.ts";
+import { BOOLEAN, STRING, type ValueOf, type Shape } from "./shape.ts";
 
 /** Collects problems, or warnings, while a configuration is read. */
 export type Complain = (problem: string) => void;
 
-/** What bindings are read with: where errors and warnings go, and the queue of those that name none. */
-export interface Reading {
+/** Input of `read`: where errors and warnings go, and the default queue. */
+export interface ReadOptions {
   readonly complain: Complain;
   readonly warn: Complain;
   readonly queue: string;
 }
 
-/** The triggers of bindings of one kind; the compiler asks for those of a new kind. */
+/** The triggers of one kind of binding; a new kind without triggers does not compile. */
 type TriggerOf<B extends HookTrigger["binding"]> = Extract<HookTrigger, { readonly binding: B }>;
 
-/** What there is to know of one kind of binding; kinds.ts lists them all. */
+/** One kind of binding; kinds.ts lists them all. */
 export interface BindingKind<B extends HookTrigger["binding"] = Binding> {
-  /** The keys of a configuration that hold such bindings, by version, and the form of what stands there. */
+  /** The configuration keys of such bindings and the shapes of their values, by configuration version. */
   readonly keys: Readonly<Record<HookConfig["version"], Readonly<Record<string, Shape>>>>;
-  /** Reads the bindings of a configuration that has this form. */
-  read(config: JsonObject, reading: Reading): readonly B[];
-  /** What a context says beside `binding` and the snapshots that were asked for. */
+  /** Reads the bindings of a configuration that matches `keys`. */
+  read(config: JsonObject, options: ReadOptions): readonly B[];
+  /** Members of the binding context besides `binding` and the requested snapshots. */
   context(trigger: TriggerOf<B>, config: HookConfig, snapshots: Snapshots): Members;
-  /** The same in version 0, where it says anything. */
+  /** Members of the binding context in version 0, if there are any. */
   oldContext?(trigger: TriggerOf<B>): Members;
-  /** Whether a run for this trigger may be one with its neighbours' in the queue. */
-  joins(trigger: TriggerOf<B>): boolean;
-  /** The label `activation` of the hook's series. */
+  /** Such bindings answer requests of the API server, outside of the queues: their context is never one of a group. */
+  readonly isReview?: true;
+  /** Whether the run for this trigger may be merged with neighbours in the queue. */
+  mayMerge(trigger: TriggerOf<B>): boolean;
+  /** The metric label `activation` of the hook. */
   activation(binding: B): string;
-  /** What makes hooks run for such bindings, where that is not a task or a watch. */
+  /** Creates the source that triggers such bindings, unless a task or a watch does. */
   source?(options: SourceOptions): Source;
 }
 
-/** What a source uses, and whom it tells that a hook is to run. */
+/** What a source uses, and the callback that triggers a hook. */
 export interface SourceOptions {
   readonly clock: Clock;
-  /** The time zone of the operator. */
   readonly zone: string;
   readonly emit: (hook: Hook, trigger: HookTrigger) => void;
 }
 
-/** Makes hooks run for their bindings of one kind. */
+/** Triggers hooks for their bindings of one kind. */
 export interface Source {
-  /** Starts a hook's bindings; twice changes nothing, a new configuration replaces the old one. */
+  /** Starts a hook's bindings. Idempotent; a new configuration replaces the old one. */
   enable(hook: Hook): void;
-  /** Ends them. */
+  /** Stops a hook's bindings. */
   disable(hook: Hook): void;
   close(): void;
 }
 
-/** The form of the fields that items of `schedule`, `kubernetes` and their like have in version 1. */
+/** Shapes of the fields that items of `schedule` and `kubernetes` share in version 1. */
 export const ITEM_FIELDS = {
   name: STRING,
   allowFailure: BOOLEAN,
@@ -70,14 +71,14 @@ export const ITEM_FIELDS = {
   includeSnapshotsFrom: { kind: "array", of: STRING, min: 1 },
 } as const satisfies Record<string, Shape>;
 
-/** A list of items. */
-export function items(of: Shape): Shape {
+/** The shape of a list with at least one item. */
+export function listShape(of: Shape): Shape {
   return { kind: "array", of, min: 1 };
 }
 
-/** What all items have; the names of their groups' snapshots are added when all bindings are known. */
+/** The common part of all items; `readBindings` adds the snapshots of their groups when all bindings are known. */
 export function itemBinding(
-  raw: { readonly [Key in keyof typeof ITEM_FIELDS]?: Fits<(typeof ITEM_FIELDS)[Key]> | undefined },
+  raw: { readonly [Key in keyof typeof ITEM_FIELDS]?: ValueOf<(typeof ITEM_FIELDS)[Key]> | undefined },
   place: { readonly key: string; readonly index: number },
   queue: string,
 ): CommonBinding {
@@ -92,14 +93,14 @@ export function itemBinding(
   };
 }
 
-/** Where snapshots come from; read anew for each attempt of a run. */
+/** Gives the current snapshots of a hook, which are read again for each attempt of a run. */
 export interface Snapshots {
   get(bindingName: string): readonly SnapshotItem[];
   objects(bindingId: string): readonly SnapshotItem[];
 }
 
-/** A value that is JSON text already, in UTF-8. */
-export class JsonText {
+/** A value that is already JSON text in UTF-8. */
+export class JsonBytes {
   readonly bytes: Uint8Array;
 
   constructor(bytes: Uint8Array) {
@@ -116,21 +117,20 @@ export class Items {
   }
 }
 
-/** Members of a JSON object. */
-export type Members = Readonly<Record<string, Json | JsonText | Items | ReadonlyMap<string, Items>>>;
+export type Members = Readonly<Record<string, Json | JsonBytes | Items | ReadonlyMap<string, Items>>>;
 
 /** The members of an item of a list, or of an event. */
 export function itemMembers(item: SnapshotItem): [string, Members[string]][] {
   const { filterResult, objectText } = item;
   const members: [string, Members[string]][] =
     filterResult === undefined ? [] : [["filterResult", filterResult]];
-  // Not `object` where there is text: `object` is parsed at each access.
-  const object = objectText === undefined ? item.object : new JsonText(objectText);
+  // Prefer the text: `object` is parsed at each access.
+  const object = objectText === undefined ? item.object : new JsonBytes(objectText);
   if (object !== undefined) members.push(["object", object]);
   return members;
 }
 
-/** Snapshots by name, each once. */
-export function named(names: readonly string[], snapshots: Snapshots): ReadonlyMap<string, Items> {
+/** Snapshots by name, without duplicates. */
+export function snapshotsByName(names: readonly string[], snapshots: Snapshots): ReadonlyMap<string, Items> {
   return new Map([...new Set(names)].sort().map((name) => [name, new Items(snapshots.get(name))]));
 }

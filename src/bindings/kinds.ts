@@ -1,4 +1,4 @@
-/** The kinds of bindings, and what others ask of them. */
+/** The kinds of bindings, and the functions that dispatch to them. */
 
 import { FLOOD } from "../model/index.ts";
 import type {
@@ -9,52 +9,71 @@ import type {
   HookTask,
   HookTrigger,
   JsonObject,
+  ReviewTrigger,
 } from "../model/index.ts";
 import { happened, outside } from "../trace/index.ts";
-import type { BindingKind, Reading, Members, Snapshots, Source, SourceOptions } from "./kind.ts";
+import { mutating, validating } from "./admission.ts";
+import { conversion } from "./conversion.ts";
+import type { BindingKind, ReadOptions, Members, Snapshots, Source, SourceOptions } from "./kind.ts";
 import { kubernetes } from "./kubernetes.ts";
 import { lifecycle } from "./lifecycle.ts";
-import { named } from "./kind.ts";
+import { snapshotsByName } from "./kind.ts";
 import { schedule } from "./schedule.ts";
 import type { Shape } from "./shape.ts";
 
-const KINDS: { readonly [B in Binding as B["type"]]: BindingKind<B> } = { lifecycle, schedule, kubernetes };
-/** Each kind is asked of its own bindings only, which the compiler cannot see. */
-const BY_TYPE = KINDS as Readonly<Record<Binding["type"], BindingKind>>;
-const ALL = Object.values(BY_TYPE);
+const KINDS: { readonly [B in Binding as B["type"]]: BindingKind<B> } = {
+  lifecycle,
+  schedule,
+  kubernetes,
+  validating,
+  mutating,
+  conversion,
+};
+/** The cast is safe: each kind is called with its own bindings only, which the compiler cannot check. */
+const KIND_BY_TYPE = KINDS as Readonly<Record<Binding["type"], BindingKind>>;
+const ALL_KINDS = Object.values(KIND_BY_TYPE);
 
 function kindOf({ type }: Binding): BindingKind {
-  return BY_TYPE[type];
+  return KIND_BY_TYPE[type];
 }
 
-/** The form of the keys that hold bindings in a configuration of this version. */
+/** Shapes of the binding keys in a configuration of this version. */
 export function bindingKeys(version: HookConfig["version"]): Record<string, Shape> {
-  return Object.assign({}, ...ALL.map(({ keys }) => keys[version])) as Record<string, Shape>;
+  return Object.assign({}, ...ALL_KINDS.map(({ keys }) => keys[version])) as Record<string, Shape>;
 }
 
-/** Reads all bindings of a configuration that has this form. */
-export function readBindings(config: JsonObject, reading: Reading): Bindings {
-  const read = Object.entries(BY_TYPE).map(([type, kind]) => [type, kind.read(config, reading)] as const);
+/** Reads all bindings of a configuration that matches `bindingKeys`. */
+export function readBindings(config: JsonObject, options: ReadOptions): Bindings {
+  const read = Object.entries(KIND_BY_TYPE).map(
+    ([type, kind]) => [type, kind.read(config, options)] as const,
+  );
   const bindings = Object.fromEntries(read) as unknown as Bindings;
   return Object.fromEntries(
-    read.map(([type, list]) => [type, list.map((each) => withSnapshots(each, bindings, reading))]),
+    read.map(([type, list]) => [type, list.map((each) => withSnapshots(each, bindings, options))]),
   ) as unknown as Bindings;
 }
 
 /**
- * Adds the snapshots of the binding's group. Each name that it gives itself must mean exactly one kubernetes binding
- * of the hook.
+ * Adds the snapshots of the binding's group. Each name in its own list must match exactly one kubernetes binding of the
+ * hook.
  */
-function withSnapshots(binding: Binding, { kubernetes: watched }: Bindings, { complain }: Reading): Binding {
-  const { id, group, includeSnapshotsFrom: own } = binding;
-  for (const name of own) {
-    const count = watched.filter((each) => each.name === name).length;
+function withSnapshots(
+  binding: Binding,
+  { kubernetes: kubernetesBindings }: Bindings,
+  { complain }: ReadOptions,
+): Binding {
+  const { id, group, includeSnapshotsFrom: ownNames } = binding;
+  for (const name of ownNames) {
+    const count = kubernetesBindings.filter((each) => each.name === name).length;
     if (count === 0) complain(`${id}.includeSnapshotsFrom is invalid: '${name}' binding name not found`);
     if (count > 1)
       complain(`${id}.includeSnapshotsFrom is invalid: there are ${count} '${name}' binding names`);
   }
-  const ofGroup = watched.filter((each) => group !== undefined && each.group === group);
-  return { ...binding, includeSnapshotsFrom: [...new Set([...own, ...ofGroup.map(({ name }) => name)])] };
+  const bindingsOfGroup = kubernetesBindings.filter((each) => group !== undefined && each.group === group);
+  return {
+    ...binding,
+    includeSnapshotsFrom: [...new Set([...ownNames, ...bindingsOfGroup.map(({ name }) => name)])],
+  };
 }
 
 /** All bindings of a configuration, kind by kind. */
@@ -68,72 +87,81 @@ export function contextOf(trigger: HookTrigger, config: HookConfig, snapshots: S
   const { name, group, includeSnapshotsFrom } = binding;
   if (config.version === "v0") return { binding: name, ...kindOf(binding).oldContext?.(trigger) };
   const included =
-    includeSnapshotsFrom.length === 0 ? {} : { snapshots: named(includeSnapshotsFrom, snapshots) };
-  if (group !== undefined) return { binding: name, groupName: group, ...included, type: "Group" };
+    includeSnapshotsFrom.length === 0 ? {} : { snapshots: snapshotsByName(includeSnapshotsFrom, snapshots) };
+  if (group !== undefined && kindOf(binding).isReview !== true)
+    return { binding: name, groupName: group, ...included, type: "Group" };
   return { binding: name, ...included, ...kindOf(binding).context(trigger, config, snapshots) };
 }
 
 /**
- * The task of one reason for a hook to run (docs/HOOKS.md, "Queues"). What may run together with its neighbours has the
- * hook as its batch; Synchronizations run together with each other. Everything of version 0 runs alone.
+ * The task for one trigger of a hook (docs/reference/hooks.md, "Queues"). Tasks that may be merged with neighbours have the
+ * hook as their batch; Synchronizations merge with each other. Tasks of version 0 run alone.
  */
 export function hookTask(hook: Hook, trigger: HookTrigger): HookTask {
-  const task: HookTask = { kind: "hook", hook, trigger, batch: hook.id, ...foldingOf(hook, trigger) };
+  const task: HookTask = { kind: "hook", hook, trigger, batch: hook.id, ...foldingOptions(hook, trigger) };
   if (hook.config.version === "v0") return { ...task, alone: true };
-  const joins = kindOf(trigger.binding).joins(trigger);
-  const peer = trigger.type === "synchronization" ? { peer: trigger.type } : {};
-  return { ...task, ...(joins ? {} : { alone: true }), ...peer };
+  const mayMerge = kindOf(trigger.binding).mayMerge(trigger);
+  const mergesWith = trigger.type === "synchronization" ? { peer: trigger.type } : {};
+  return { ...task, ...(mayMerge ? {} : { alone: true }), ...mergesWith };
 }
 
-/** A tick says nothing that the one of its binding that waits already does not say. */
-function foldingOf(hook: Hook, { type, binding }: HookTrigger): Pick<HookTask, "key" | "foldsInto"> {
+/** Makes a schedule tick replace a queued tick of the same binding, so that ticks do not pile up behind a slow hook. */
+function foldingOptions(hook: Hook, { type, binding }: HookTrigger): Pick<HookTask, "key" | "foldsInto"> {
   return type === "schedule" ? { key: `tick/${hook.id}/${binding.id}`, foldsInto: "waiting" } : {};
 }
 
-/** Where tasks of hooks go: the queues of `queue/`. */
+/** The part of the queues (`queue/`) that hooks use. */
 export interface HookQueues {
   offer(queue: string, task: HookTask): unknown;
 }
 
-/** Puts a reason for a hook to run into its queue, as a task. */
+/** Queues a task for the trigger of a hook. */
 export function offerHook(queues: HookQueues, hook: Hook, trigger: HookTrigger): void {
   const offer = (): void => void queues.offer(trigger.binding.queue, hookTask(hook, trigger));
-  // Watches and clocks were set up within other work, which this is no part of.
-  outside(() => happened(whatHappened(trigger), { hook: hook.id }, offer));
+  // The watch or timer may have been set up inside another operation's trace, which the trigger does not belong to.
+  outside(() => happened(triggerText(trigger), { hook: hook.id }, offer));
 }
 
-function whatHappened(trigger: HookTrigger): string {
+/** The trigger in words for the trace, such as `Added Pod default/web`. */
+function triggerText(trigger: HookTrigger): string {
   if (trigger.type !== "event") return trigger.type;
   const { watchEvent, kind, namespace, name } = trigger.event;
   return `${watchEvent} ${kind} ${namespace === "" ? "" : `${namespace}/`}${name}`;
 }
 
 /**
- * The triggers of tasks that run together: of neighbours in the same group only the last, in a flood of each group
- * only the last.
+ * Drops triggers of a merged run that tell the hook nothing new. Of neighbours in the same group, keeps the last one. If there
+ * are more than FLOOD triggers, keeps only the last one of each group. Triggers without a group all remain.
  */
 export function collapseGroups(triggers: readonly HookTrigger[]): HookTrigger[] {
-  const last = new Map(triggers.map(({ binding }, index) => [binding.group, index]));
+  const lastIndexByGroup = new Map(triggers.map(({ binding }, index) => [binding.group, index]));
   return triggers.filter(({ binding: { group } }, index) => {
     if (group === undefined) return true;
-    return triggers.length > FLOOD ? last.get(group) === index : group !== triggers[index + 1]?.binding.group;
+    return triggers.length > FLOOD
+      ? lastIndexByGroup.get(group) === index
+      : group !== triggers[index + 1]?.binding.group;
   });
 }
 
-/** A run may fail without being repeated only when that is allowed for each of its reasons. */
+/** Whether all bindings of a run set allowFailure. A failed run is repeated otherwise. */
 export function allowsFailure(triggers: readonly HookTrigger[]): boolean {
   return triggers.length > 0 && triggers.every(({ binding }) => binding.allowFailure);
 }
 
-/** The label `activation` of a hook's series: `Schedule`, `Kubernetes`, or the lifecycle binding. */
+/** The metric label `activation` of a hook: `Schedule`, `Kubernetes`, or the lifecycle binding. */
 export function hookActivation(binding: Binding): string {
   return kindOf(binding).activation(binding);
 }
 
-/** The sources of all kinds of bindings, behind one interface. */
+/** Whether hooks run for the binding to answer a request of the API server. */
+export function isReviewBinding(binding: Binding): binding is ReviewTrigger["binding"] {
+  return kindOf(binding).isReview === true;
+}
+
+/** Combines the sources of all kinds of bindings into one. */
 export function makeSources(options: Omit<SourceOptions, "emit"> & { readonly queues: HookQueues }): Source {
   const emit: SourceOptions["emit"] = (hook, trigger) => offerHook(options.queues, hook, trigger);
-  const sources = ALL.flatMap((kind) => kind.source?.({ ...options, emit }) ?? []);
+  const sources = ALL_KINDS.flatMap((kind) => kind.source?.({ ...options, emit }) ?? []);
   return {
     enable: (hook) => sources.forEach((source) => source.enable(hook)),
     disable: (hook) => sources.forEach((source) => source.disable(hook)),

@@ -1,4 +1,4 @@
-/** Kubernetes bindings, also of version 0: they run for what happens to objects (docs/HOOKS.md, "Kubernetes events"). */
+/** Kubernetes bindings, also of version 0: they run for events of objects (docs/reference/hooks.md, "Kubernetes events"). */
 
 import type {
   JsonObject,
@@ -7,14 +7,14 @@ import type {
   ObjectEvent,
   WatchEvent,
 } from "../model/index.ts";
-import { ITEM_FIELDS, Items, itemBinding, itemMembers, items } from "./kind.ts";
-import type { BindingKind, Complain, Members, Reading } from "./kind.ts";
-import { BOOLEAN, STRING, STRINGS, object, type Fits } from "./shape.ts";
+import { ITEM_FIELDS, Items, itemBinding, itemMembers, listShape } from "./kind.ts";
+import type { BindingKind, Complain, Members, ReadOptions } from "./kind.ts";
+import { BOOLEAN, STRING, STRINGS, object, type ValueOf } from "./shape.ts";
 
 const LABEL_OPERATOR = { kind: "string", oneOf: ["In", "NotIn", "Exists", "DoesNotExist"] } as const;
 const FIELD_OPERATOR = { kind: "string", oneOf: ["=", "==", "Equals", "!=", "NotEquals"] } as const;
 
-/** `operation` is an older spelling of `operator`; that there is one of the two is checked below. */
+/** `operation` is an older spelling of `operator`; `labelSelector` checks that one of them is set. */
 const LABEL_EXPRESSION = object(
   { key: STRING, operator: LABEL_OPERATOR, operation: LABEL_OPERATOR, values: STRINGS },
   { required: ["key"] },
@@ -23,7 +23,8 @@ const FIELD_EXPRESSION = object(
   { field: STRING, operator: FIELD_OPERATOR, operation: FIELD_OPERATOR, value: STRING },
   { required: ["field", "value"] },
 );
-const LABEL_SELECTOR = object(
+/** A label selector, as `readLabelSelector` reads it. */
+export const LABEL_SELECTOR = object(
   { matchLabels: { kind: "map", of: STRING }, matchExpressions: { kind: "array", of: LABEL_EXPRESSION } },
   { min: 1 },
 );
@@ -35,15 +36,14 @@ const NAME_SELECTOR = object({ matchNames: STRINGS }, { required: ["matchNames"]
 
 const ALL_EVENTS = ["Added", "Modified", "Deleted"] as const satisfies readonly WatchEvent[];
 
-/** How they are called in version 0. */
-const OLD_NAMES: Readonly<Record<WatchEvent, string>> = {
+const V0_EVENT_NAMES: Readonly<Record<WatchEvent, string>> = {
   Added: "add",
   Modified: "update",
   Deleted: "delete",
 };
 
-/** The form of an item in version 0; unknown keys are tolerated. */
-const OLD_EVENT = object(
+/** The shape of an item in version 0; unknown keys are tolerated. */
+const V0_ITEM_SHAPE = object(
   {
     name: STRING,
     kind: STRING,
@@ -59,7 +59,7 @@ const OLD_EVENT = object(
 );
 
 const EVENTS = { kind: "array", of: { kind: "string", oneOf: ALL_EVENTS } } as const;
-const ITEM = object(
+const ITEM_SHAPE = object(
   {
     ...ITEM_FIELDS,
     apiVersion: STRING,
@@ -78,11 +78,14 @@ const ITEM = object(
   },
   { required: ["kind"] },
 );
-type RawKubernetes = Fits<typeof ITEM>;
+type RawKubernetes = ValueOf<typeof ITEM_SHAPE>;
 
-/** What makes hooks run for them are watches: kubernetes/kube-bindings.ts. */
+/** Has no `source`: the watches of kubernetes/kube-bindings.ts trigger its hooks. */
 export const kubernetes: BindingKind<KubernetesBinding> = {
-  keys: { v0: { onKubernetesEvent: { kind: "array", of: OLD_EVENT } }, v1: { kubernetes: items(ITEM) } },
+  keys: {
+    v0: { onKubernetesEvent: { kind: "array", of: V0_ITEM_SHAPE } },
+    v1: { kubernetes: listShape(ITEM_SHAPE) },
+  },
   read,
   context: (trigger, _, snapshots) =>
     trigger.type === "synchronization"
@@ -92,25 +95,26 @@ export const kubernetes: BindingKind<KubernetesBinding> = {
           watchEvent: trigger.event.watchEvent,
           ...Object.fromEntries(itemMembers(trigger.event.item)),
         },
-  oldContext: (trigger) => (trigger.type === "event" ? oldMembers(trigger.event) : {}),
-  joins: ({ type, binding }) => type === "event" || binding.group !== undefined,
+  oldContext: (trigger) => (trigger.type === "event" ? v0Members(trigger.event) : {}),
+  mayMerge: ({ type, binding }) => type === "event" || binding.group !== undefined,
   activation: () => "Kubernetes",
 };
 
-function read(config: JsonObject, reading: Reading): KubernetesBinding[] {
-  // The form was checked before.
+function read(config: JsonObject, options: ReadOptions): KubernetesBinding[] {
+  // The shape was checked before.
   const raw = (config["kubernetes"] ?? []) as unknown as RawKubernetes[];
-  const old = (config["onKubernetesEvent"] ?? []) as unknown as Fits<typeof OLD_EVENT>[];
+  const old = (config["onKubernetesEvent"] ?? []) as unknown as ValueOf<typeof V0_ITEM_SHAPE>[];
   return [
-    ...raw.map((item, index) => readItem(item, index, reading)),
-    ...old.map((item, index) => oldBinding(item, index, reading)),
+    ...raw.map((item, index) => readItem(item, index, options)),
+    ...old.map((item, index) => readV0Item(item, index, options)),
   ];
 }
 
-function readItem(raw: RawKubernetes, index: number, reading: Reading): KubernetesBinding {
-  const common = itemBinding(raw, { key: "kubernetes", index }, reading.queue);
+/** Reads an item of version 1 and applies the defaults. */
+function readItem(raw: RawKubernetes, index: number, options: ReadOptions): KubernetesBinding {
+  const common = itemBinding(raw, { key: "kubernetes", index }, options.queue);
   const { id, queue } = common;
-  check(raw, id, reading);
+  checkItem(raw, id, options);
   return {
     type: "kubernetes",
     ...common,
@@ -118,38 +122,42 @@ function readItem(raw: RawKubernetes, index: number, reading: Reading): Kubernet
     kind: raw.kind,
     events: raw.executeHookOnEvent ?? raw.watchEvent ?? ALL_EVENTS,
     executeOnSynchronization: raw.executeHookOnSynchronization ?? true,
-    // A queue cannot go on without a Synchronization that runs in it.
-    waitForSynchronization: queue === reading.queue || (raw.waitForSynchronization ?? true),
+    // The hook's own queue cannot continue without a Synchronization that runs in it.
+    waitForSynchronization: queue === options.queue || (raw.waitForSynchronization ?? true),
     keepFullObjects: raw.keepFullObjectsInMemory ?? true,
     jqFilter: raw.jqFilter || undefined,
-    ...selection(raw, id, reading),
+    ...readSelection(raw, id, options),
   };
 }
 
-type Selection = "names" | "labelSelector" | "fieldSelector" | "namespaces" | "namespaceLabels";
+type SelectionKey = "names" | "labelSelector" | "fieldSelector" | "namespaces" | "namespaceLabels";
 
-function selection(
+/** What the binding selects: names, namespaces, labels and fields. */
+function readSelection(
   raw: RawKubernetes,
   id: string,
-  { complain }: Reading,
-): Pick<KubernetesBinding, Selection> {
+  { complain }: ReadOptions,
+): Pick<KubernetesBinding, SelectionKey> {
   const place = (field: string) => ({ path: `${id}.${field}`, complain });
   return {
-    names: someOf(raw.nameSelector?.matchNames),
-    labelSelector: labelSelector(raw.labelSelector, place("labelSelector")),
-    fieldSelector: fieldSelector(raw.fieldSelector, place("fieldSelector")),
-    namespaces: someOf(raw.namespace?.nameSelector?.matchNames),
-    namespaceLabels: labelSelector(raw.namespace?.labelSelector, place("namespace.labelSelector")),
+    names: undefinedIfEmpty(raw.nameSelector?.matchNames),
+    labelSelector: readLabelSelector(raw.labelSelector, place("labelSelector")),
+    fieldSelector: readFieldSelector(raw.fieldSelector, place("fieldSelector")),
+    namespaces: undefinedIfEmpty(raw.namespace?.nameSelector?.matchNames),
+    namespaceLabels: readLabelSelector(raw.namespace?.labelSelector, place("namespace.labelSelector")),
   };
 }
 
-function check(raw: RawKubernetes, id: string, { complain, warn }: Reading): void {
+/** Complains about values that fit the shape but make no sense. */
+function checkItem(raw: RawKubernetes, id: string, { complain, warn }: ReadOptions): void {
   if (raw.kind.trim() === "") complain(`${id}.kind must not be empty`);
   if (raw.apiVersion !== undefined && raw.apiVersion.split("/").length > 2) {
     complain(`${id}.apiVersion is invalid: "${raw.apiVersion}" is neither "version" nor "group/version"`);
   }
-  const byField = raw.fieldSelector?.matchExpressions.some(({ field }) => field === "metadata.name");
-  if (byField && raw.nameSelector !== undefined) {
+  const selectsNameByField = raw.fieldSelector?.matchExpressions.some(
+    ({ field }) => field === "metadata.name",
+  );
+  if (selectsNameByField && raw.nameSelector !== undefined) {
     complain(`${id}: fieldSelector on metadata.name and nameSelector cannot be used together`);
   }
   if (raw.waitForSynchronization === false && !raw.queue) {
@@ -157,45 +165,46 @@ function check(raw: RawKubernetes, id: string, { complain, warn }: Reading): voi
   }
 }
 
-/** No Synchronization, no snapshots, no queue of its choice. */
-function oldBinding(
-  raw: Fits<typeof OLD_EVENT>,
+/** Reads an item of version 0: a binding without Synchronization, snapshots and own queue. */
+function readV0Item(
+  raw: ValueOf<typeof V0_ITEM_SHAPE>,
   index: number,
-  { complain, queue }: Reading,
+  { complain, queue }: ReadOptions,
 ): KubernetesBinding {
-  // Other keys of items are tolerated here, and mean nothing.
+  // Other keys of items are tolerated and ignored.
   const { name, allowFailure } = raw;
   const common = itemBinding({ name, allowFailure }, { key: "onKubernetesEvent", index }, queue);
   const { id } = common;
-  const any = raw.namespaceSelector?.any === true;
+  const isAnyNamespace = raw.namespaceSelector?.any === true;
   return {
     type: "kubernetes",
     ...common,
     apiVersion: undefined,
     kind: raw.kind,
-    events: raw.event?.flatMap((event) => watchEvent(event, id, complain)) ?? ALL_EVENTS,
+    events: raw.event?.flatMap((event) => readV0Event(event, id, complain)) ?? ALL_EVENTS,
     executeOnSynchronization: false,
     waitForSynchronization: true,
     keepFullObjects: false,
     jqFilter: raw.jqFilter || undefined,
     names: raw.objectName ? [raw.objectName] : undefined,
-    labelSelector: labelSelector(raw.selector, { path: `${id}.selector`, complain }),
+    labelSelector: readLabelSelector(raw.selector, { path: `${id}.selector`, complain }),
     fieldSelector: undefined,
-    namespaces: any ? undefined : someOf(raw.namespaceSelector?.matchNames),
+    namespaces: isAnyNamespace ? undefined : undefinedIfEmpty(raw.namespaceSelector?.matchNames),
     namespaceLabels: undefined,
   };
 }
 
-function watchEvent(event: string, id: string, complain: Complain): WatchEvent[] {
-  const known = ALL_EVENTS.find((each) => OLD_NAMES[each] === event);
+/** The event for a name of version 0; complains about an unknown name. */
+function readV0Event(event: string, id: string, complain: Complain): WatchEvent[] {
+  const known = ALL_EVENTS.find((each) => V0_EVENT_NAMES[each] === event);
   if (known === undefined) complain(`${id}.event: event '${event}' is unsupported, use add, update, delete`);
   return known === undefined ? [] : [known];
 }
 
-/** What a hook of version 0 is told of an event. */
-function oldMembers({ watchEvent, kind, namespace, name }: ObjectEvent): Members {
+/** Members of the binding context of version 0 for an event. */
+function v0Members({ watchEvent, kind, namespace, name }: ObjectEvent): Members {
   return {
-    resourceEvent: OLD_NAMES[watchEvent],
+    resourceEvent: V0_EVENT_NAMES[watchEvent],
     resourceKind: kind,
     resourceName: name,
     resourceNamespace: namespace,
@@ -212,17 +221,17 @@ interface ConfigPath {
 }
 
 /** A label selector in the API's form; both spellings of `operator` are accepted. */
-function labelSelector(
-  raw: Fits<typeof LABEL_SELECTOR> | undefined,
+export function readLabelSelector(
+  raw: ValueOf<typeof LABEL_SELECTOR> | undefined,
   place: ConfigPath,
 ): LabelSelector | undefined {
   if (raw === undefined) return undefined;
   for (const [key, value] of Object.entries(raw.matchLabels ?? {})) {
-    checkKey(key, { ...place, path: `${place.path}.matchLabels` });
-    checkValue(value, { ...place, path: `${place.path}.matchLabels.${key}` });
+    checkLabelKey(key, { ...place, path: `${place.path}.matchLabels` });
+    checkLabelValue(value, { ...place, path: `${place.path}.matchLabels.${key}` });
   }
   const matchExpressions = raw.matchExpressions?.map((expression, index) =>
-    labelExpression(expression, { ...place, path: `${place.path}.matchExpressions[${index}]` }),
+    readLabelExpression(expression, { ...place, path: `${place.path}.matchExpressions[${index}]` }),
   );
   return {
     ...(raw.matchLabels === undefined ? {} : { matchLabels: raw.matchLabels }),
@@ -232,37 +241,37 @@ function labelSelector(
 
 type Expression = NonNullable<LabelSelector["matchExpressions"]>[number];
 
-function labelExpression(raw: Fits<typeof LABEL_EXPRESSION>, place: ConfigPath): Expression {
+function readLabelExpression(raw: ValueOf<typeof LABEL_EXPRESSION>, place: ConfigPath): Expression {
   const operator = raw.operator ?? raw.operation;
   const values = raw.values ?? [];
-  checkKey(raw.key, { ...place, path: `${place.path}.key` });
-  for (const value of values) checkValue(value, { ...place, path: `${place.path}.values` });
+  checkLabelKey(raw.key, { ...place, path: `${place.path}.key` });
+  for (const value of values) checkLabelValue(value, { ...place, path: `${place.path}.values` });
   checkOperator(operator, values.length, place);
   return { key: raw.key, operator: operator ?? "Exists", ...(values.length > 0 ? { values } : {}) };
 }
 
 function checkOperator(operator: string | undefined, values: number, { path, complain }: ConfigPath): void {
   if (operator === undefined) return complain(`${path}.operator is required`);
-  const wanted = takesValues(operator);
-  if (wanted && values === 0) complain(`${path}.values must not be empty for operator ${operator}`);
-  if (!wanted && values > 0) complain(`${path}.values must be empty for operator ${operator}`);
+  const needsValues = takesValues(operator);
+  if (needsValues && values === 0) complain(`${path}.values must not be empty for operator ${operator}`);
+  if (!needsValues && values > 0) complain(`${path}.values must be empty for operator ${operator}`);
 }
 
 function takesValues(operator: string): boolean {
   return operator === "In" || operator === "NotIn";
 }
 
-function checkKey(key: string, { path, complain }: ConfigPath): void {
+function checkLabelKey(key: string, { path, complain }: ConfigPath): void {
   if (!LABEL_KEY.test(key)) complain(`${path} is invalid: ${JSON.stringify(key)} is no label key`);
 }
 
-function checkValue(value: string, { path, complain }: ConfigPath): void {
+function checkLabelValue(value: string, { path, complain }: ConfigPath): void {
   if (!LABEL_VALUE.test(value)) complain(`${path} is invalid: ${JSON.stringify(value)} is no label value`);
 }
 
 /** A field selector in the API's syntax, with its values escaped. */
-function fieldSelector(
-  raw: Fits<typeof FIELD_SELECTOR> | undefined,
+function readFieldSelector(
+  raw: ValueOf<typeof FIELD_SELECTOR> | undefined,
   { path, complain }: ConfigPath,
 ): string | undefined {
   if (raw === undefined || raw.matchExpressions.length === 0) return undefined;
@@ -276,7 +285,7 @@ function fieldSelector(
     .join(",");
 }
 
-/** An empty list of names selects all. */
-function someOf(names: string[] | undefined): string[] | undefined {
+/** An empty list of names selects all, like a missing one. */
+function undefinedIfEmpty(names: string[] | undefined): string[] | undefined {
   return names === undefined || names.length === 0 ? undefined : names;
 }

@@ -1,18 +1,18 @@
-/** Lifecycle bindings: they run when a task comes to their point (docs/HOOKS.md, "Lifecycle bindings"). */
+/** Lifecycle bindings: they run at their point of a module's or the operator's lifecycle (docs/reference/hooks.md, "Lifecycle bindings"). */
 
 import { LIFECYCLE, MAIN_QUEUE, type LifecycleBinding, type LifecycleName } from "../model/index.ts";
-import { named, type BindingKind } from "./kind.ts";
+import { snapshotsByName, type BindingKind } from "./kind.ts";
 
 export type HookKind = "global" | "module";
 
-/** Those that hooks of a kind cannot have. */
+/** The lifecycle bindings that hooks of a kind cannot have. */
 export const MISPLACED: Readonly<Record<HookKind, readonly LifecycleName[]>> = {
   global: ["beforeHelm", "afterHelm", "beforeDeleteHelm", "afterDeleteHelm"],
   module: ["beforeAll", "afterAll"],
 };
 
 const ORDER = { kind: "integer", fraction: true } as const;
-/** That of shell-operator takes whole numbers alone. */
+/** shell-operator accepts only whole numbers for this key. */
 const KEYS = {
   ...Object.fromEntries(LIFECYCLE.map((name) => [name, ORDER])),
   onStartup: { kind: "integer" },
@@ -29,12 +29,12 @@ export const lifecycle: BindingKind<LifecycleBinding> = {
     name === "onStartup"
       ? {}
       : {
-          snapshots: named(
+          snapshots: snapshotsByName(
             bindings.kubernetes.map((each) => each.name),
             snapshots,
           ),
         },
-  joins: () => false,
+  mayMerge: () => false,
   activation: ({ name }) => name,
 };
 

@@ -1,28 +1,31 @@
-/** Schedule bindings: they run when a crontab says so (docs/HOOKS.md, "Schedules"). */
+/** Schedule bindings: they run at the times of a crontab (docs/reference/hooks.md, "Schedules"). */
 
 import { CronTable, parseCrontab } from "../cron/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Hook, JsonObject, ScheduleBinding } from "../model/index.ts";
-import { ITEM_FIELDS, itemBinding, items } from "./kind.ts";
-import type { BindingKind, Reading, Source, SourceOptions } from "./kind.ts";
-import { BOOLEAN, STRING, object, type Fits } from "./shape.ts";
+import { ITEM_FIELDS, itemBinding, listShape } from "./kind.ts";
+import type { BindingKind, ReadOptions, Source, SourceOptions } from "./kind.ts";
+import { BOOLEAN, STRING, object, type ValueOf } from "./shape.ts";
 
 const required = ["crontab"] as const;
-const V1 = object({ ...ITEM_FIELDS, crontab: STRING }, { required });
-const V0 = object({ name: STRING, crontab: STRING, allowFailure: BOOLEAN }, { required, open: true });
+const V1_ITEM_SHAPE = object({ ...ITEM_FIELDS, crontab: STRING }, { required });
+const V0_ITEM_SHAPE = object(
+  { name: STRING, crontab: STRING, allowFailure: BOOLEAN },
+  { required, open: true },
+);
 
 export const schedule: BindingKind<ScheduleBinding> = {
-  keys: { v0: { schedule: items(V0) }, v1: { schedule: items(V1) } },
+  keys: { v0: { schedule: listShape(V0_ITEM_SHAPE) }, v1: { schedule: listShape(V1_ITEM_SHAPE) } },
   read,
   context: () => ({ type: "Schedule" }),
-  joins: () => true,
+  mayMerge: () => true,
   activation: () => "Schedule",
   source: (options) => new Schedules(options),
 };
 
-function read(config: JsonObject, { complain, warn, queue }: Reading): ScheduleBinding[] {
-  // The form was checked before.
-  const raw = (config["schedule"] ?? []) as unknown as Fits<typeof V1>[];
+function read(config: JsonObject, { complain, warn, queue }: ReadOptions): ScheduleBinding[] {
+  // The shape was checked before.
+  const raw = (config["schedule"] ?? []) as unknown as ValueOf<typeof V1_ITEM_SHAPE>[];
   return raw.map((item, index) => {
     const common = itemBinding(item, { key: "schedule", index }, queue);
     try {
@@ -35,13 +38,13 @@ function read(config: JsonObject, { complain, warn, queue }: Reading): ScheduleB
   });
 }
 
-/** Each crontab line has one subscription here; hooks that share a line fire in alphabetical order. */
+/** Holds one subscription for each crontab line; hooks that share a line run in alphabetical order. */
 class Schedules implements Source {
   readonly #table: CronTable;
   readonly #emit: SourceOptions["emit"];
   readonly #hooks = new Map<string, Hook>();
-  /** By crontab: what ends its subscription. */
-  readonly #lines = new Map<string, () => void>();
+  /** Functions that end the subscriptions, by crontab. */
+  readonly #endByCrontab = new Map<string, () => void>();
 
   constructor({ emit, ...options }: SourceOptions) {
     this.#table = new CronTable(options);
@@ -52,9 +55,9 @@ class Schedules implements Source {
     if (hook.config.bindings.schedule.length === 0) return this.disable(hook);
     this.#hooks.set(hook.id, hook);
     for (const { crontab } of hook.config.bindings.schedule) {
-      if (this.#lines.has(crontab)) continue;
-      const end = this.#table.add(crontab, () => this.#fire(crontab));
-      this.#lines.set(crontab, end);
+      if (this.#endByCrontab.has(crontab)) continue;
+      const end = this.#table.add(crontab, () => this.#triggerHooks(crontab));
+      this.#endByCrontab.set(crontab, end);
     }
     this.#endUnused();
   }
@@ -64,23 +67,25 @@ class Schedules implements Source {
   }
 
   close(): void {
-    for (const end of this.#lines.values()) end();
-    this.#lines.clear();
+    for (const end of this.#endByCrontab.values()) end();
+    this.#endByCrontab.clear();
     this.#hooks.clear();
     this.#table.close();
   }
 
+  /** Ends the subscriptions of crontab lines that no hook has any more. */
   #endUnused(): void {
     const bindings = [...this.#hooks.values()].flatMap(({ config }) => config.bindings.schedule);
     const used = new Set(bindings.map(({ crontab }) => crontab));
-    for (const [line, end] of this.#lines) {
+    for (const [line, end] of this.#endByCrontab) {
       if (used.has(line)) continue;
       end();
-      this.#lines.delete(line);
+      this.#endByCrontab.delete(line);
     }
   }
 
-  #fire(line: string): void {
+  /** Triggers all bindings with this crontab line. */
+  #triggerHooks(line: string): void {
     for (const hook of [...this.#hooks.values()].sort((a, b) => (a.id < b.id ? -1 : 1))) {
       for (const binding of hook.config.bindings.schedule) {
         if (binding.crontab === line) this.#emit(hook, { type: "schedule", binding });

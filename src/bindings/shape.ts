@@ -1,15 +1,15 @@
-/** Checks a value against the form that a configuration must have. */
+/** A small schema language for hook configurations. */
 
 import { type Json, isJsonObject, type JsonObject } from "../model/index.ts";
 
-/** The form that a value of a hook configuration must have. */
+/** The schema of a value of a hook configuration. */
 export type Shape =
   | { readonly kind: "string"; readonly oneOf?: readonly string[] }
   | { readonly kind: "boolean" }
-  /** Messages call one with a fraction an integer, too: the word that authors of hooks search for. */
+  /** With `fraction`, decimals are valid too; messages still say "integer", the word that hook authors search for. */
   | { readonly kind: "integer"; readonly fraction?: boolean }
   | { readonly kind: "array"; readonly of: Shape; readonly min?: number }
-  /** Any keys; all values have the same form. */
+  /** Any keys; all values have the same shape. */
   | { readonly kind: "map"; readonly of: Shape }
   | ObjectShape;
 
@@ -22,7 +22,7 @@ interface ObjectShape {
   readonly min?: number;
 }
 
-/** An object with these fields. */
+/** The shape of an object; a function, so that `ValueOf` sees the exact keys. */
 export function object<
   const Fields extends Record<string, Shape>,
   const Rest extends Omit<ObjectShape, "kind" | "fields"> = object,
@@ -34,11 +34,11 @@ export const STRING = { kind: "string" } as const;
 export const BOOLEAN = { kind: "boolean" } as const;
 export const STRINGS = { kind: "array", of: STRING } as const;
 
-/** What has a form, as a type. */
-export type Fits<S> = S extends { kind: "string"; oneOf: readonly (infer Word)[] }
+/** The type of the values that match a shape. */
+export type ValueOf<S> = S extends { kind: "string"; oneOf: readonly (infer Word)[] }
   ? Word
   : S extends { kind: "array" | "map"; of: infer Item }
-    ? { array: Fits<Item>[]; map: Record<string, Fits<Item>> }[S["kind"]]
+    ? { array: ValueOf<Item>[]; map: Record<string, ValueOf<Item>> }[S["kind"]]
     : S extends { kind: "object"; fields: infer Fields }
       ? FitsFields<Fields, S extends { required: readonly (infer Key)[] } ? Key & keyof Fields : never>
       : S extends { kind: keyof PlainTypes }
@@ -46,8 +46,8 @@ export type Fits<S> = S extends { kind: "string"; oneOf: readonly (infer Word)[]
         : never;
 
 type FitsFields<Fields, Required extends keyof Fields> = {
-  [Key in Required]: Fits<Fields[Key]>;
-} & { [Key in Exclude<keyof Fields, Required>]?: Fits<Fields[Key]> };
+  [Key in Required]: ValueOf<Fields[Key]>;
+} & { [Key in Exclude<keyof Fields, Required>]?: ValueOf<Fields[Key]> };
 
 interface PlainTypes {
   string: string;
@@ -56,7 +56,7 @@ interface PlainTypes {
 }
 
 /**
- * Everything about `value` that does not fit, in messages that authors of hooks know: `schedule[0].crontab is
+ * All violations of the shape, in the messages that hook authors know from the Go operators: `schedule[0].crontab is
  * required`, `onStartup must be of type integer: "string"`, `x is a forbidden property`.
  */
 export function mismatches(value: Json, shape: Shape, path = ""): string[] {
@@ -77,14 +77,14 @@ export function mismatches(value: Json, shape: Shape, path = ""): string[] {
 }
 
 /**
- * `value` without what this form does not know: unknown keys, null, and lists and objects that are empty. What has
- * another form stays as it is, for `mismatches` to report.
+ * `value` without unknown keys, null, and empty lists and objects. Values that violate the shape stay unchanged, for
+ * `mismatches` to report.
  */
 export function pruned(value: Json, shape: Shape): Json {
   if (shape.kind === "array" && Array.isArray(value)) return value.map((item) => pruned(item, shape.of));
   if ((shape.kind !== "object" && shape.kind !== "map") || !isJsonObject(value)) return value;
   const members = entriesOf(value).flatMap(([key, member]): [string, Json][] => {
-    const field = shape.kind === "map" ? shape.of : ownField(shape, key);
+    const field = shape.kind === "map" ? shape.of : fieldShape(shape, key);
     const kept = field === undefined ? null : pruned(member, field);
     return isEmpty(kept) ? [] : [[key, kept]];
   });
@@ -95,7 +95,7 @@ function isEmpty(value: Json): boolean {
   return value === null || (typeof value === "object" && Object.keys(value).length === 0);
 }
 
-function ownField(shape: ObjectShape, key: string): Shape | undefined {
+function fieldShape(shape: ObjectShape, key: string): Shape | undefined {
   return Object.hasOwn(shape.fields, key) ? shape.fields[key] : undefined;
 }
 
@@ -106,7 +106,7 @@ function integerMismatches(value: Json, { fraction }: Shape & { kind: "integer" 
 
 function mapMismatches(value: Json, of: Shape, path: string): string[] {
   if (!isJsonObject(value)) return [wrongType(path, "object", value)];
-  return entriesOf(value).flatMap(([key, member]) => mismatches(member, of, at(path, key)));
+  return entriesOf(value).flatMap(([key, member]) => mismatches(member, of, joinPath(path, key)));
 }
 
 function stringMismatches(value: Json, oneOf: readonly string[] | undefined, path: string): string[] {
@@ -124,14 +124,14 @@ function arrayMismatches(value: Json, shape: Shape & { kind: "array" }, path: st
 function objectMismatches(value: Json, shape: ObjectShape, path: string): string[] {
   if (!isJsonObject(value)) return [wrongType(path, "object", value)];
   const entries = entriesOf(value);
-  const few = entries.length < (shape.min ?? 0);
+  const hasTooFew = entries.length < (shape.min ?? 0);
   return [
-    ...(few
+    ...(hasTooFew
       ? [`${path === "" ? "the configuration" : path} should have at least ${shape.min} properties`]
       : []),
     ...(shape.required ?? [])
       .filter((key) => value[key] === undefined)
-      .map((key) => `${at(path, key)} is required`),
+      .map((key) => `${joinPath(path, key)} is required`),
     ...entries.flatMap(([key, member]) => memberMismatches(key, member, { shape, path })),
   ];
 }
@@ -141,16 +141,16 @@ function memberMismatches(
   member: Json,
   { shape, path }: { shape: ObjectShape; path: string },
 ): string[] {
-  const field = ownField(shape, key);
-  if (field !== undefined) return mismatches(member, field, at(path, key));
-  return shape.open ? [] : [`${at(path, key)} is a forbidden property`];
+  const field = fieldShape(shape, key);
+  if (field !== undefined) return mismatches(member, field, joinPath(path, key));
+  return shape.open ? [] : [`${joinPath(path, key)} is a forbidden property`];
 }
 
 function entriesOf(value: JsonObject): [string, Json][] {
   return Object.entries(value).filter((entry): entry is [string, Json] => entry[1] !== undefined);
 }
 
-function at(path: string, key: string): string {
+function joinPath(path: string, key: string): string {
   return path === "" ? key : `${path}.${key}`;
 }
 

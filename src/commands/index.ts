@@ -1,2 +1,2 @@
-export type { World } from "./table/row.ts";
-export { exitCodeOf, runLine } from "./run.ts";
+export type { Terminal } from "./table/row.ts";
+export { exitCodeOf, runCommandLine } from "./run.ts";

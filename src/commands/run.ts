@@ -1,79 +1,79 @@
-/** Reads a command line, runs its command, and turns what went wrong into an exit code. */
+/** Parses a command line, runs its command, and converts errors to exit codes. */
 
 import { Argument, Command, CommanderError, Option } from "commander";
 
 import { readSettings, UsageError, type Environment, type GivenSettings } from "../config.ts";
+import { nearest } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
-import { nearest } from "../values/index.ts";
 import { IGNORED_SETTINGS, SETTINGS, type SettingRow } from "../settings.ts";
-import { NoOperatorError, type Flag, type Line, type Row, type World } from "./table/row.ts";
-import { fitted, helpOf, PROGRAM, usageOf } from "./help.ts";
-import { COMMANDS, DEFAULT_COMMAND, GROUPS, SHORT } from "./table/commands.ts";
+import { NoOperatorError, type Flag, type Line, type Row, type Terminal } from "./table/row.ts";
+import { wrap, helpFor, PROGRAM, usageOf } from "./help.ts";
+import { COMMANDS, DEFAULT_COMMAND, GROUPS, SHORTCUTS, VISIBLE_COMMANDS } from "./table/commands.ts";
 
 const REFUSED = 1;
 const USAGE = 2;
 
-/** The exit code of a command line: 0 it went well or was stopped on request. Throws what `exitCodeOf` knows. */
-export async function runLine(args: readonly string[], world: World): Promise<number> {
-  // Typed without anything, it is a question; in a unit file or a container it starts.
-  const parsed = parseLine(args.length === 0 && world.isTyped === true ? ["--help"] : args, world.env);
+/** Runs a command line. Returns the exit code: 0 for success or a requested stop. Throws errors that `exitCodeOf` maps. */
+export async function runCommandLine(args: readonly string[], terminal: Terminal): Promise<number> {
+  // Without arguments a terminal shows the help; a unit file or a container starts the operator.
+  const parsed = parseLine(
+    args.length === 0 && terminal.isInteractive === true ? ["--help"] : args,
+    terminal.env,
+  );
   if ("help" in parsed) {
-    world.print(fitted(parsed.help, world.columns));
+    terminal.print(wrap(parsed.help, terminal.columns));
     return 0;
   }
-  return parsed.row.run(parsed, world);
+  return parsed.row.run(parsed, terminal);
 }
 
-/**
- * 1 refused to start or the call failed, 2 wrong usage; undefined for what is no mistake of the user or the environment:
- * a bug.
- */
+/** 1: refused to start, or the request failed. 2: wrong usage. Undefined: a bug. */
 export function exitCodeOf(error: unknown): number | undefined {
   if (error instanceof UsageError) return USAGE;
   return error instanceof NoOperatorError || error instanceof ProblemError ? REFUSED : undefined;
 }
 
-/** A command with what was given to it, or the help that was asked for. */
+/** A parsed line, or the requested help. */
 export type Parsed = Line | { readonly help: string };
 
-/** What is found while a line is read. */
-interface Found {
+/** Results that the parser's callbacks collect. */
+interface ParseState {
   readonly given: { readonly texts: Map<SettingRow["key"], string>; readonly ignored: string[] };
   help: string;
   line: Line | undefined;
 }
 
 /**
- * The command that a line names, with its arguments and flags. Throws UsageError; where a flag is not known, with what is
- * wrong with the settings besides.
+ * Parses a command line. Throws UsageError; for an unknown flag the error also lists the problems of the settings.
  */
 export function parseLine(args: readonly string[], env: Environment = {}): Parsed {
-  const typed = arranged(args);
-  const found: Found = { given: { texts: new Map(), ignored: [] }, help: "", line: undefined };
+  const typed = commandFirst(normalizeFlags(args));
+  const found: ParseState = { given: { texts: new Map(), ignored: [] }, help: "", line: undefined };
   try {
-    program(found).parse(typed, { from: "user" });
+    parserOf(found).parse(typed, { from: "user" });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.code === "commander.helpDisplayed") return { help: found.help };
-    throw refusal(error, { typed, env, given: found.given });
+    throw usageError(error, { typed, env, given: found.given });
   }
   if (found.line === undefined) throw new UsageError([SEE_HELP]);
   return found.line;
 }
 
-/** Nothing is printed while a line is read, and nothing ends the process. */
-function quiet(name: string, words: string, found: Found): Command {
+/** A command of the parser that neither prints nor exits the process. */
+function silentCommand(name: string, words: string, found: ParseState): Command {
   return new Command(name)
     .exitOverride()
     .helpCommand(false)
-    .configureHelp({ formatHelp: () => helpOf(words) })
+    .configureHelp({ formatHelp: () => helpFor(words) })
     .configureOutput({ writeOut: (text) => void (found.help = text), writeErr: () => {} });
 }
 
-function program(found: Found): Command {
-  const whole = quiet(PROGRAM, "", found);
+/** The parser of all commands. Its callbacks write into `found`. */
+function parserOf(found: ParseState): Command {
+  const whole = silentCommand(PROGRAM, "", found);
   for (const option of settingOptions(found.given)) whole.addOption(option);
-  const groups = new Map(Object.keys(GROUPS).map((name) => [name, quiet(name, name, found)]));
+  const groups = new Map(Object.keys(GROUPS).map((name) => [name, silentCommand(name, name, found)]));
   for (const group of groups.values()) whole.addCommand(group);
   for (const row of COMMANDS) {
     const [first = "", second] = row.words.split(" ");
@@ -82,8 +82,8 @@ function program(found: Found): Command {
   return whole;
 }
 
-function commandOf(row: Row, found: Found): Command {
-  const command = quiet(row.words.split(" ").at(-1) ?? "", row.words, found).allowExcessArguments();
+function commandOf(row: Row, found: ParseState): Command {
+  const command = silentCommand(row.words.split(" ").at(-1) ?? "", row.words, found).allowExcessArguments();
   for (const name of argumentsOf(row)) command.addArgument(new Argument(name));
   for (const flag of row.flags ?? []) command.addOption(optionOf(flag));
   return command.action(() => {
@@ -97,6 +97,7 @@ function argumentsOf({ args }: Row): string[] {
   return (args?.split(" ") ?? []).map((name) => (name.startsWith("[") ? name : `<${name}>`));
 }
 
+/** An option of the parser. It refuses an empty value if it requires one. */
 function optionOf({ flags }: Flag): Option {
   const option = new Option(flags);
   if (!option.required) return option;
@@ -106,8 +107,8 @@ function optionOf({ flags }: Flag): Option {
   });
 }
 
-/** An option for each name of each setting; the last one that is given counts. */
-function settingOptions({ texts, ignored }: Found["given"]): Option[] {
+/** An option for each name of each setting; the last one on the line is in force. */
+function settingOptions({ texts, ignored }: ParseState["given"]): Option[] {
   const settings = SETTINGS.flatMap((setting) =>
     setting.flags.map((name) =>
       new Option(`--${name} <${setting.kind}>`).argParser(
@@ -123,70 +124,73 @@ function settingOptions({ texts, ignored }: Found["given"]): Option[] {
 
 const SEE_HELP = `see ${PROGRAM} --help`;
 
+/** Throws UsageError for an empty required argument or an excess one. */
 function checkArguments(row: Row, args: readonly string[]): void {
   const wanted = argumentsOf(row);
-  if (args.some((text, place) => text === "" && wanted[place]?.startsWith("<"))) throw missing(row);
+  if (args.some((text, place) => text === "" && wanted[place]?.startsWith("<"))) throw missingArgument(row);
   const extra = wanted.at(-1)?.includes("...") === true ? undefined : args[wanted.length];
   if (extra === undefined) return;
-  const isTold = row.call !== undefined || wanted.length === 0;
-  throw new UsageError([isTold ? `"${extra}" is not understood; ${SEE_HELP}` : `usage: ${usageOf(row)}`]);
+  const showsArgument = row.call !== undefined || wanted.length === 0;
+  throw new UsageError([
+    showsArgument ? `"${extra}" is an unexpected argument; ${SEE_HELP}` : `usage: ${usageOf(row)}`,
+  ]);
 }
 
-function missing(row: Row): UsageError {
+function missingArgument(row: Row): UsageError {
   return new UsageError([
     row.needs === undefined ? `usage: ${usageOf(row)}` : `${row.words}: needs ${row.needs}`,
   ]);
 }
 
-interface Refused {
+interface RefusedLine {
   readonly typed: readonly string[];
   readonly env: Environment;
   readonly given: GivenSettings;
 }
 
-/** What the parser refuses, in words of our own. */
-function refusal({ code, message }: CommanderError, { typed, env, given }: Refused): Error {
+/** Converts an error of the parser to a message of this program. */
+function usageError({ code, message }: CommanderError, { typed, env, given }: RefusedLine): Error {
   const [, name = ""] = /'([^']*)'/.exec(message) ?? [];
   const meant = message
     .split("\n")
     .slice(1)
     .map((line) => line.replace(/^\((.*)\)$/, "$1"));
   const row = COMMANDS.find(({ words }) => `${typed.join(" ")} `.startsWith(`${words} `));
-  if (code === "commander.missingArgument" && row !== undefined) return missing(row);
+  if (code === "commander.missingArgument" && row !== undefined) return missingArgument(row);
   if (code === "commander.optionMissingArgument") return new UsageError([needsValue(name)]);
   if (code === "commander.unknownOption") {
-    const lines = [`${strayFlag(name, row)}; ${SEE_HELP}`, ...meant];
+    const lines = [`${unknownFlag(name, row)}; ${SEE_HELP}`, ...meant];
     try {
       readSettings(given, env, lines);
     } catch (error) {
       return error as Error;
     }
   }
-  return new UsageError([notACommand(typed), ...(meant.length > 0 ? meant : meantElsewhere(typed))]);
+  return new UsageError([notACommand(typed), ...(meant.length > 0 ? meant : suggestions(typed))]);
 }
 
-/** A word that is none of its level, but one of another: `values` for `module values`, `module plan` for `plan`. */
-function meantElsewhere([first = "", second = ""]: readonly string[]): string[] {
+/** Suggests commands of another group: `values` for `module values`, `module plan` for `plan`. */
+function suggestions([first = "", second = ""]: readonly string[]): string[] {
   const lastOf = ({ words }: Row): string => words.split(" ").at(-1) ?? "";
-  const shown = COMMANDS.filter(({ isHidden }) => isHidden !== true);
-  const word = nearest(Object.hasOwn(GROUPS, first) ? second : first, shown.map(lastOf));
-  const meant = shown.filter((row) => lastOf(row) === word).map(({ words }) => words);
+  const word = nearest(Object.hasOwn(GROUPS, first) ? second : first, VISIBLE_COMMANDS.map(lastOf));
+  const meant = VISIBLE_COMMANDS.filter((row) => lastOf(row) === word).map(({ words }) => words);
   return meant.length === 0 ? [] : [`Did you mean ${meant.join(" or ")}?`];
 }
 
-/** `flags` is that of an option: `-o, --output <FORMAT>`. */
+/** The error for an option without its value. `flags` is how the option is declared: `-o, --output <FORMAT>`. */
 function needsValue(flags: string): string {
   const long = /--[\w-]+/.exec(flags)?.[0] ?? flags;
   const setting = SETTINGS.find((each) => each.flags.includes(long.slice(2)));
   return `${long}: needs a value${setting === undefined ? "" : `: ${setting.accepted}`}`;
 }
 
-function strayFlag(given: string, row: Row | undefined): string {
+/** Why a flag is refused: it takes no value, belongs to another command, or is unknown. */
+function unknownFlag(given: string, row: Row | undefined): string {
   const [name = ""] = given.split("=");
-  const has = ({ flags }: Flag): boolean => flags.split(/[ ,]+/).includes(name);
-  if (row?.flags?.some(has) === true) return `${name}: takes no value`;
-  const isKnown = COMMANDS.some(({ flags }) => flags?.some(has));
-  return isKnown ? `${name}: no flag of "${row?.words ?? ""}"` : `${name}: unknown flag`;
+  const hasName = ({ flags }: Flag): boolean => flags.split(/[ ,]+/).includes(name);
+  if (row?.flags?.some(hasName) === true) return `${name}: takes no value`;
+  const isKnown = COMMANDS.some(({ flags }) => flags?.some(hasName));
+  return isKnown ? `${name}: not a flag of "${row?.words ?? ""}"` : `${name}: unknown flag`;
 }
 
 function notACommand([first = "", second]: readonly string[]): string {
@@ -202,44 +206,40 @@ const HELP = new Set(["--help", "-h"]);
 const BOOLEANS = new Set(SETTINGS.filter(({ kind }) => kind === "boolean").flatMap(({ flags }) => flags));
 const NAMES = new Set([...SETTINGS.flatMap(({ flags }) => flags), ...IGNORED_SETTINGS]);
 
-/** The words of the command first, then everything else as it was. */
-function arranged(args: readonly string[]): string[] {
-  return withWords(spelled(args));
-}
-
-/** `-ha` → `--ha`; a boolean setting may stand alone, or have its value behind it. */
-function spelled(args: readonly string[]): string[] {
+/** `-ha` → `--ha`; a boolean setting may have no value, or its value as the next word. */
+function normalizeFlags(args: readonly string[]): string[] {
   const out: string[] = [];
   const queue = [...args];
   for (let arg = queue.shift(); arg !== undefined; arg = queue.shift()) {
     if (arg === "--") return [...out, arg, ...queue];
     const [, name = "", inline] = /^--?([^=]+)(=.*)?$/s.exec(arg) ?? [];
-    out.push(NAMES.has(name) ? `--${name}${inline ?? valueBehind(name, queue)}` : arg);
+    out.push(NAMES.has(name) ? `--${name}${inline ?? booleanValue(name, queue)}` : arg);
   }
   return out;
 }
 
-/** `=true` of a boolean that stands alone; the value of any other setting stays where it is. */
-function valueBehind(name: string, queue: string[]): string {
+/** `=VALUE` of a boolean setting, `=true` without a value; "" for other settings. */
+function booleanValue(name: string, queue: string[]): string {
   if (!BOOLEANS.has(name)) return "";
   return `=${/^(true|false|yes|no)$/.test(queue[0] ?? "") ? queue.shift() : "true"}`;
 }
 
-function withWords(args: readonly string[]): string[] {
+/** Puts the command first. Without one, the line is the default command with flags. */
+function commandFirst(args: readonly string[]): string[] {
   const [first, ...rest] = args;
-  if (first === "help") return withWords([...rest, "--help"]);
+  if (first === "help") return commandFirst([...rest, "--help"]);
   if (first === "--version") return ["version"];
   if (first === undefined) return [DEFAULT_COMMAND];
   if (first.startsWith("-"))
     return args.every((arg) => HELP.has(arg)) ? [...args] : [DEFAULT_COMMAND, ...args];
-  const left = SHORT.get(first);
-  if (left !== undefined) return [left, ...args];
+  const omittedGroup = SHORTCUTS.get(first);
+  if (omittedGroup !== undefined) return [omittedGroup, ...args];
   const group = Object.hasOwn(GROUPS, first) ? GROUPS[first] : undefined;
-  return group === undefined ? [...args] : [first, ...behindGroup(first, rest)];
+  return group === undefined ? [...args] : [first, ...subCommandFirst(first, rest)];
 }
 
-/** Flags may stand before the second word, and the usual one may be left out. */
-function behindGroup(group: string, args: readonly string[]): string[] {
+/** Allows flags before the second word, and inserts the group's usual command if there is none. */
+function subCommandFirst(group: string, args: readonly string[]): string[] {
   const [second] = args;
   if (second !== undefined && (!second.startsWith("-") || HELP.has(second))) return [...args];
   const known = COMMANDS.map(({ words }) => words.split(" ")).filter(([first]) => first === group);

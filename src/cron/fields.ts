@@ -1,9 +1,9 @@
 /**
- * Reads the five or six fields of a crontab line into sets of values. cron-parser would take signs here that crontabs
- * do not have (L, W, #, H) and three fields, and its messages name no field.
+ * Reads the five or six fields of a crontab line into sets of values. cron-parser would also
+ * accept L, W, #, H and three fields, which crontabs do not have, and its messages name no field.
  */
 
-/** A crontab line that is not understood; the message names the field, what it may hold, and the line. */
+/** A crontab line is invalid; the message names the field, its valid values, and the line. */
 export class CrontabError extends Error {
   constructor(problem: string, line: string) {
     super(`${problem}: ${line}`);
@@ -40,7 +40,7 @@ const BOUNDS = {
   weekday: { name: "day of week", min: 0, max: 7, last: 6, names: WEEKDAYS },
 } satisfies Record<string, Bounds>;
 
-/** Reads 5 fields (second 0) or 6. Throws CrontabError. */
+/** Reads 6 fields, or 5 without the seconds, which are 0 then. Throws CrontabError. */
 export function parseFields(text: string, line: string): Fields {
   const parts = text.split(/\s+/).filter((part) => part !== "");
   if (parts.length !== 5 && parts.length !== 6) {

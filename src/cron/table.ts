@@ -2,10 +2,11 @@
 
 import type { Clock, Timer } from "../lib/index.ts";
 import { type Crontab, parseCrontab } from "./crontab.ts";
+import { TimeZone } from "./time-zone.ts";
 
 export interface CronTableOptions {
   readonly clock: Clock;
-  /** The zone of lines that name none, e.g. `Europe/Berlin`. */
+  /** The default time zone of lines, e.g. `Europe/Berlin`. */
   readonly zone: string;
 }
 
@@ -19,21 +20,21 @@ interface ScheduledLine {
 }
 
 /** The wall clock is read again this often: it may have been set, or the machine may have slept. */
-const LOOK_MS = 60_000;
-/** A tick found later than this counts as missed; missed ticks are not made up for. */
+const CHECK_MS = 60_000;
+/** A tick later than this counts as missed; missed ticks do not fire. */
 const LATE_MS = 30_000;
-/** A clock set back by less than this repeats no tick; set back by more, it was wrong before. */
+/** A clock that is set back by less than this repeats no tick; a larger change means that the clock was wrong before. */
 const SET_BACK_MS = 3 * 3_600_000;
 
 /** Fires subscribers at the ticks of crontab lines. */
 export class CronTable {
   readonly #clock: Clock;
-  readonly #zone: string;
+  readonly #zone: TimeZone;
   readonly #entries = new Map<string, ScheduledLine>();
 
   constructor({ clock, zone }: CronTableOptions) {
     this.#clock = clock;
-    this.#zone = zone;
+    this.#zone = new TimeZone(zone);
   }
 
   /**
@@ -41,7 +42,7 @@ export class CronTable {
    * that ends the subscription. Throws CrontabError.
    */
   add(line: string, fire: () => void): () => void {
-    const entry = this.#entries.get(line) ?? this.#open(line);
+    const entry = this.#entries.get(line) ?? this.#openLine(line);
     const subscriber = { fire };
     entry.subscribers.add(subscriber);
     return () => {
@@ -61,40 +62,42 @@ export class CronTable {
     this.#entries.clear();
   }
 
-  #open(line: string): ScheduledLine {
+  #openLine(line: string): ScheduledLine {
     const crontab = parseCrontab(line);
     const passed = this.#clock.now();
     const due = crontab.next(passed, this.#zone);
     const entry: ScheduledLine = { crontab, subscribers: new Set(), due, passed, timer: undefined };
     this.#entries.set(line, entry);
-    this.#arm(entry);
+    this.#setTimer(entry);
     return entry;
   }
 
-  #arm(entry: ScheduledLine): void {
+  /** Sets the timer for the next tick, but checks the wall clock at least each minute. */
+  #setTimer(entry: ScheduledLine): void {
     if (entry.due === undefined) return;
-    const wait = Math.min(Math.max(entry.due - this.#clock.now(), 1), LOOK_MS);
-    entry.timer = this.#clock.setTimer(wait, () => this.#look(entry));
+    const wait = Math.min(Math.max(entry.due - this.#clock.now(), 1), CHECK_MS);
+    entry.timer = this.#clock.setTimer(wait, () => this.#check(entry));
   }
 
-  #look(entry: ScheduledLine): void {
+  /** Fires the subscribers if a tick is due and not too late, and sets the next timer. */
+  #check(entry: ScheduledLine): void {
     const now = this.#clock.now();
     const { due } = entry;
     if (due === undefined) return;
-    const late = now - due;
-    if (late < 0) this.#early(entry, now);
-    else this.#pass(entry, now);
-    this.#arm(entry);
-    if (late < 0 || late > LATE_MS) return;
+    const lateMs = now - due;
+    if (lateMs < 0) this.#checkClockSetBack(entry, now);
+    else this.#passTick(entry, now);
+    this.#setTimer(entry);
+    if (lateMs < 0 || lateMs > LATE_MS) return;
     const called = Array.from(entry.subscribers);
     for (const subscriber of called) {
-      // A subscriber that another one removed during this tick is not called any more.
+      // Skip a subscriber that another one removed during this tick.
       if (entry.subscribers.has(subscriber)) subscriber.fire();
     }
   }
 
   /** Sets the timer for the first tick after now; `@every` keeps its phase. */
-  #pass(entry: ScheduledLine, now: number): void {
+  #passTick(entry: ScheduledLine, now: number): void {
     const { crontab, due = now } = entry;
     entry.passed = due;
     const { periodMs } = crontab;
@@ -104,9 +107,11 @@ export class CronTable {
         : due + (Math.floor((now - due) / periodMs) + 1) * periodMs;
   }
 
-  #early(entry: ScheduledLine, now: number): void {
+  /** Before the tick: if the clock was set back before the last tick, computes the next tick again. */
+  #checkClockSetBack(entry: ScheduledLine, now: number): void {
     const { crontab, passed } = entry;
     if (now >= passed) return;
+    // A small change must not repeat ticks that have fired.
     const from = passed - now > SET_BACK_MS ? now : passed;
     entry.due = crontab.periodMs === undefined ? crontab.next(from, this.#zone) : now + crontab.periodMs;
     entry.passed = from;

@@ -1,31 +1,30 @@
-/** What is put into a support archive (docs/DEBUG.md, "For a bug report"): all of it without secrets. */
+/** The files of a support archive, without secrets (docs/guides/debug.md, "For a bug report"). */
 
 import { breathe, oneLine } from "../lib/index.ts";
 import { GLOBAL, type Json, type JsonObject } from "../model/index.ts";
 import { explainModule } from "../plan/index.ts";
 import { missingObjects } from "../state/index.ts";
-import { overviewOf, standingOf } from "../status/index.ts";
+import { overviewOf, stateSummaryOf } from "../status/index.ts";
 import { dumpQueues } from "./queue-dump.ts";
-import type { Sources } from "./routes.ts";
+import type { Sources } from "./sources.ts";
 
-type Part = (sources: Sources) => unknown;
+type FileContent = (sources: Sources) => unknown;
 
-/** Settings that hold a secret whatever it looks like. */
+/** Settings whose values are always secret. */
 const SECRET_SETTINGS = new Set(["/settings/otlpHeaders"]);
 
-/** The files of the archive, by name. */
-const PARTS: Readonly<Record<string, Part>> = {
+const FILES: Readonly<Record<string, FileContent>> = {
   "about.json": ({ version, about, secrets, state: { view } }) => ({
     version,
     ...(secrets.redactValues(about(), SECRET_SETTINGS) as JsonObject),
-    kubernetes: view.serverVersion ?? "not asked for",
+    kubernetes: view.serverVersion ?? "unknown",
     missingRights: view.missingRights,
   }),
   "overview.json": ({ state: { view }, queues, clock }) =>
     overviewOf({ view, queues: queues() }, clock.now()),
   "queues.json": ({ queues, clock, secrets }) => dumpQueues(queues(), { now: clock.now(), secrets }, true),
-  "global.json": globals,
-  "modules.json": modules,
+  "global.json": globalFile,
+  "modules.json": modulesFile,
   "directories.json": ({ state: { tree } }) => ({
     problems: tree.problems,
     warnings: [...tree.warnings, ...(tree.idleFiles ?? [])],
@@ -36,14 +35,15 @@ const PARTS: Readonly<Record<string, Part>> = {
   "metrics.txt": ({ metrics }) => metrics(),
 };
 
-/** Every file with its content; one that cannot be made says why. */
+/** The content of each file by its name; the error of one that fails. */
 export async function bundleOf(sources: Sources): Promise<Record<string, Json>> {
   const files: Record<string, Json> = {};
-  for (const [name, part] of Object.entries(PARTS)) files[name] = await contentOf(sources, part);
+  for (const [name, part] of Object.entries(FILES)) files[name] = await contentOf(sources, part);
   return files;
 }
 
-async function contentOf(sources: Sources, part: Part): Promise<Json> {
+/** The content of a file without secrets; its error if it cannot be computed. */
+async function contentOf(sources: Sources, part: FileContent): Promise<Json> {
   try {
     return sources.secrets.redactDeep((await part(sources)) as Json);
   } catch (error) {
@@ -51,18 +51,21 @@ async function contentOf(sources: Sources, part: Part): Promise<Json> {
   }
 }
 
-function globals(sources: Sources): Json {
-  return { hooks: sources.state.globalHooks.map(({ name }) => name), values: valuesOf(sources, GLOBAL) };
+function globalFile(sources: Sources): Json {
+  return {
+    hooks: sources.state.globalHooks.map(({ name }) => name),
+    values: redactedValues(sources, GLOBAL),
+  };
 }
 
-/** Merged values below their key: there the paths begin that schemas mark as secret. */
-function valuesOf({ state, secrets }: Sources, key: string): Json {
+/** Merged values below their key, where the paths begin that schemas mark as secret. */
+function redactedValues({ state, secrets }: Sources, key: string): Json {
   const { values, secretPaths } = state.values.merged(key);
   return secrets.redactValues({ [key]: values }, new Set(secretPaths));
 }
 
-/** A thousand modules must not keep the lease from being renewed. */
-async function modules(sources: Sources): Promise<unknown> {
+/** Yields to the event loop after each module, so that a thousand modules do not delay the renewal of the Lease. */
+async function modulesFile(sources: Sources): Promise<unknown> {
   const { state, queues, clock } = sources;
   const { view } = state;
   const moment = { view, queues: queues() };
@@ -71,7 +74,7 @@ async function modules(sources: Sources): Promise<unknown> {
     const { valuesKey, dir, chartVersion, requires } = module.module;
     all.push({
       name: module.name,
-      ...standingOf(module, moment, clock.now()),
+      ...stateSummaryOf(module, moment, clock.now()),
       why: explainModule(module, moment),
       dir,
       chartVersion,
@@ -79,7 +82,7 @@ async function modules(sources: Sources): Promise<unknown> {
       hooks: state.hooksOf(module.name).map(({ name }) => name),
       release: module.release,
       absent: missingObjects(module),
-      values: valuesOf(sources, valuesKey),
+      values: redactedValues(sources, valuesKey),
       layers: state.values.explain(valuesKey),
     });
     await breathe();

@@ -1,17 +1,17 @@
-/** The pages of the public HTTP port: probes, queues and metrics. */
+/** The public HTTP port: probes, queues, metrics, and the web page. */
 
 import { oneLine, type Clock, type KnownSecrets } from "../lib/index.ts";
 import type { Exposition } from "../metrics/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { View } from "../state/index.ts";
-import { isOfPage, isPageFile, refusal, type Page, type PageAnswer } from "../ui/index.ts";
-import { fromLeader, type LeaderSources } from "./from-leader.ts";
+import { isPagePath, isPageFile, refusalReason, type Page, type PageResponse } from "../ui/index.ts";
+import { proxyToLeader, type LeaderSources } from "./leader-proxy.ts";
 import { dumpQueues, queueText } from "./queue-dump.ts";
-import { serve, type Limits, type Listening } from "./web.ts";
-import type { StreamAnswer, WebAnswer, WebRequest } from "./web.ts";
+import { serve, type WebLimits, type RunningServer } from "./web.ts";
+import type { StreamResponse, WebResponse, WebRequest } from "./web.ts";
 
-/** What the public port shows. None of it shows values or changes anything. */
+/** The data of the public port. It contains no values, and no request changes anything. */
 export interface PublicSources extends LeaderSources {
   readonly clock: Clock;
   readonly view: () => View;
@@ -19,16 +19,16 @@ export interface PublicSources extends LeaderSources {
   readonly secrets: KnownSecrets;
   readonly metrics: (exposition: Exposition) => Promise<string | Buffer>;
   readonly hookMetrics: () => Promise<string>;
-  /** The answer to /readyz of a follower, which is its leader's; undefined for a leader. */
-  readonly mirrored?: () => Promise<{ status: number; text: string } | undefined>;
-  /** What is served below /ui; undefined where it is off. */
+  /** The leader's answer to /readyz, which a follower repeats; undefined while this operator leads. */
+  readonly leaderReadiness?: () => Promise<{ status: number; text: string } | undefined>;
+  /** Served below /ui; undefined if it is disabled. */
   readonly page?: Page | undefined;
-  /** Called with an error that occurred while a request was answered. */
+  /** Called with errors of handlers. */
   readonly failed: (error: unknown) => void;
 }
 
-type Answer = WebAnswer | StreamAnswer | PageAnswer;
-type Route = (sources: PublicSources, request: WebRequest) => WebAnswer | Promise<WebAnswer>;
+type HttpResponse = WebResponse | StreamResponse | PageResponse;
+type Route = (sources: PublicSources, request: WebRequest) => WebResponse | Promise<WebResponse>;
 
 const TYPES: Readonly<Record<Exposition, string>> = {
   plain: "text/plain; version=0.0.4; charset=utf-8",
@@ -48,88 +48,97 @@ const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
   ["/queue", queue],
 ]);
 
-/** What only the operator knows that works. */
-const OF_LEADER = new Set(["/status/converge", "/queue"]);
+/** A follower proxies these paths to the leader. */
+const LEADER_PATHS = new Set(["/status/converge", "/queue"]);
 
-/** Serves the public port. Throws ProblemError when the address cannot be used. */
-export function servePublic(
-  { address, port, limits = {} }: { address: string; port: number; limits?: Partial<Limits> },
-  sources: PublicSources,
-): Promise<Listening> {
-  return listen({ address, port, limits }, sources.failed, async (request) => {
+/** Where a server listens, and its limits. */
+interface Address {
+  readonly address: string;
+  readonly port: number;
+  readonly limits?: Partial<WebLimits>;
+}
+
+/** Serves the public port. Throws ProblemError if the address cannot be used. */
+export function servePublic(at: Address, sources: PublicSources): Promise<RunningServer> {
+  return listen(at, sources.failed, async (request) => {
     const { path } = request;
-    if (sources.page !== undefined && isOfPage(path)) return answerPage(sources.page, sources, request);
-    const passedOn = OF_LEADER.has(path) ? await fromLeader(sources, request) : undefined;
-    if (passedOn !== undefined) return passedOn;
+    if (sources.page !== undefined && isPagePath(path)) return answerPage(sources.page, sources, request);
+    const proxied = LEADER_PATHS.has(path) ? await proxyToLeader(sources, request) : undefined;
+    if (proxied !== undefined) return proxied;
     const route = ROUTES.get(path);
     return route === undefined ? NOT_FOUND : route(sources, request);
   });
 }
 
-/** Serves the page alone, so that it can be allowed to others than metrics are. Throws as `servePublic`. */
+/** Serves only the page, so that access to it and to metrics can be granted separately. Throws as `servePublic`. */
 export function servePage(
-  { address, port, limits = {} }: { address: string; port: number; limits?: Partial<Limits> },
+  at: Address,
   sources: LeaderSources & Pick<PublicSources, "failed"> & { readonly page: Page },
-): Promise<Listening> {
-  return listen({ address, port, limits }, sources.failed, async (request) =>
-    isOfPage(request.path) ? answerPage(sources.page, sources, request) : NOT_FOUND,
+): Promise<RunningServer> {
+  return listen(at, sources.failed, async (request) =>
+    isPagePath(request.path) ? answerPage(sources.page, sources, request) : NOT_FOUND,
   );
 }
 
-const NOT_FOUND: WebAnswer = { status: 404, body: "not found\n" };
+const NOT_FOUND: WebResponse = { status: 404, body: "not found\n" };
 
-async function answerPage(page: Page, sources: LeaderSources, request: WebRequest): Promise<Answer> {
-  const isOwn = isPageFile(request.path) || refusal(request) !== undefined;
-  return (isOwn ? undefined : await fromLeader(sources, request)) ?? page.answerGuarded(request);
+/** Answers a request for the page. A follower proxies data to the leader, but serves files and refusals itself. */
+async function answerPage(page: Page, sources: LeaderSources, request: WebRequest): Promise<HttpResponse> {
+  const isLocal = isPageFile(request.path) || refusalReason(request) !== undefined;
+  return (isLocal ? undefined : await proxyToLeader(sources, request)) ?? page.answerGuarded(request);
 }
 
 function listen(
-  { address, port, limits }: { address: string; port: number; limits: Partial<Limits> },
+  { address, port, limits = {} }: Address,
   failed: (error: unknown) => void,
-  answer: (request: WebRequest) => Promise<Answer>,
-): Promise<Listening> {
-  const service = { methods: ["GET", "HEAD"], limits, failed, answer };
+  handle: (request: WebRequest) => Promise<HttpResponse>,
+): Promise<RunningServer> {
+  const service = { methods: ["GET", "HEAD"], limits, failed, handle };
   return serve({ host: address, port }, service).catch((error: unknown) => {
-    throw noPort({ address, port }, error);
+    throw listenError({ address, port }, error);
   });
 }
 
-function noPort({ address, port }: { address: string; port: number }, error: unknown): ProblemError {
-  const isTaken = error instanceof Error && "code" in error && error.code === "EADDRINUSE";
+/** An error that names the address and says how to choose another one. */
+function listenError({ address, port }: Address, error: unknown): ProblemError {
+  const isInUse = error instanceof Error && "code" in error && error.code === "EADDRINUSE";
   return new ProblemError([
     {
       file: "the HTTP server",
-      message: isTaken ? `port ${port} of ${address} is taken by another program` : oneLine(error),
-      remedy: "end that program, or set --listen-address and --listen-port",
+      message: isInUse ? `port ${port} of ${address} is in use by another program` : oneLine(error),
+      remedy: "stop that program, or set --listen-address and --listen-port",
     },
   ]);
 }
 
-async function readyz(sources: PublicSources): Promise<WebAnswer> {
-  const mirrored = await sources.mirrored?.();
+/** 200 after the start-up converge, 500 before it. A follower repeats the answer of the leader. */
+async function readyz(sources: PublicSources): Promise<WebResponse> {
+  const mirrored = await sources.leaderReadiness?.();
   if (mirrored !== undefined) return { status: mirrored.status, body: mirrored.text };
   return sources.view().boot === "running"
     ? text("Startup converge done.\n")
     : { status: 500, body: "Startup converge in progress\n" };
 }
 
-/** OpenMetrics, which alone tells of exemplars, for who would rather have it, as Prometheus does. */
-async function metrics(sources: PublicSources, { accept = "" }: WebRequest): Promise<WebAnswer> {
-  const ranks = new Map(accept.split(",").map(rankOf).reverse());
-  const open = ranks.get("application/openmetrics-text") ?? 0;
-  const exposition = open > 0 && open >= (ranks.get("text/plain") ?? 0) ? "open" : "plain";
+/** Answers in OpenMetrics, which alone supports exemplars, if the client prefers it, as Prometheus does. */
+async function metrics(sources: PublicSources, { accept = "" }: WebRequest): Promise<WebResponse> {
+  // Reversed, so that the first of equal media ranges is in force.
+  const quality = new Map(accept.split(",").map(parseMediaRange).reverse());
+  const openQuality = quality.get("application/openmetrics-text") ?? 0;
+  const exposition = openQuality > 0 && openQuality >= (quality.get("text/plain") ?? 0) ? "open" : "plain";
   return { status: 200, body: await sources.metrics(exposition), type: TYPES[exposition] };
 }
 
-/** A media type of the header Accept, and how much it is wanted: `text/plain;q=0.5`. */
-function rankOf(wanted: string): [type: string, rank: number] {
-  const [type = "", ...rest] = wanted.split(";").map((part) => part.trim().toLowerCase());
-  const rank = rest.find((part) => part.startsWith("q="));
-  return [type, rank === undefined ? 1 : Number(rank.slice(2))];
+/** A media range of the header Accept with its quality: `text/plain;q=0.5`. */
+function parseMediaRange(range: string): [type: string, quality: number] {
+  const [type = "", ...rest] = range.split(";").map((part) => part.trim().toLowerCase());
+  const quality = rest.find((part) => part.startsWith("q="));
+  return [type, quality === undefined ? 1 : Number(quality.slice(2))];
 }
 
-function converge(sources: PublicSources, { query }: WebRequest): WebAnswer {
-  const { boot, reload: state } = sources.view();
+/** The state of the start-up converge and of later ones. */
+function converge(sources: PublicSources, { query }: WebRequest): WebResponse {
+  const { boot, converge: state } = sources.view();
   const tasks = state.phase === "idle" ? 0 : state.remaining.length + 1;
   const status = {
     STARTUP_CONVERGE_NOT_STARTED: boot !== "converging" && boot !== "running",
@@ -145,7 +154,7 @@ function converge(sources: PublicSources, { query }: WebRequest): WebAnswer {
   return text(`STARTUP_CONVERGE_DONE\n${second}\n`);
 }
 
-function queue(sources: PublicSources, { query }: WebRequest): WebAnswer {
+function queue(sources: PublicSources, { query }: WebRequest): WebResponse {
   const { clock, secrets } = sources;
   const dump = dumpQueues(sources.queues(), { now: clock.now(), secrets }, true);
   return query.get("output") === "json" ? json(dump) : text(queueText(dump));
@@ -157,10 +166,10 @@ function index({ page }: PublicSources): string {
   return `<!doctype html><title>addon-operator</title><h1>addon-operator</h1><ul>${links.join("")}</ul>\n`;
 }
 
-function text(body: string): WebAnswer {
+function text(body: string): WebResponse {
   return { status: 200, body };
 }
 
-function json(data: object): WebAnswer {
+function json(data: object): WebResponse {
   return { status: 200, body: `${JSON.stringify(data)}\n`, type: "application/json" };
 }

@@ -1,9 +1,6 @@
-/** The queues as data and as text, for the debug commands and the HTTP port, and in a file in /tmp after each change. */
+/** The queues as data and as text, for debug commands and the HTTP port. */
 
-import { constants } from "node:fs";
-import { open } from "node:fs/promises";
-
-import { formatDuration, type Clock, type KnownSecrets } from "../lib/index.ts";
+import { formatDuration, type KnownSecrets } from "../lib/index.ts";
 import { describeTask, MAIN_QUEUE, type Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 
@@ -23,15 +20,14 @@ export interface QueueDump {
   };
 }
 
-/** What a dump depends on beside the queues. */
 export interface DumpContext {
   /** In ms since the epoch, for countdowns. */
   readonly now: number;
-  /** Messages of failures may contain output of hooks. */
+  /** Failure messages may contain output of hooks. */
   readonly secrets: KnownSecrets;
 }
 
-/** The queues as data. */
+/** The queues as data. Tasks that run together are one task. */
 export function dumpQueues(
   queues: readonly QueueView<Task>[],
   context: DumpContext,
@@ -40,29 +36,32 @@ export function dumpQueues(
   const active = queues.filter((queue) => queue.length > 0);
   const empty = queues.filter((queue) => queue.length === 0);
   const others = active.filter((queue) => queue.name !== MAIN_QUEUE);
-  const count = (list: readonly QueueView<Task>[]): number =>
-    list.reduce((sum, queue) => sum + queue.length, 0);
+  const countTasks = (list: readonly QueueView<Task>[]): number =>
+    list.reduce((sum, queue) => sum + queue.tasks.length, 0);
   return {
     active: active.map((queue) => ({
       name: queue.name,
-      tasksCount: queue.length,
-      status: statusOf(queue, context.now),
-      tasks: queue.tasks.map((task, index) => ({ index: index + 1, description: describe(task, context) })),
+      tasksCount: queue.tasks.length,
+      status: queueStatus(queue, context.now),
+      tasks: queue.tasks.map((task, index) => ({
+        index: index + 1,
+        description: describeEntry(task, context),
+      })),
     })),
     ...(showEmpty ? { empty: empty.map(({ name }) => ({ name, tasksCount: 0 as const })) } : {}),
     summary: {
-      mainQueueTasks: count(active) - count(others),
+      mainQueueTasks: countTasks(active) - countTasks(others),
       otherQueues: {
         active: others.length,
         empty: empty.filter((queue) => queue.name !== MAIN_QUEUE).length,
-        tasks: count(others),
+        tasks: countTasks(others),
       },
-      totalTasks: count(active),
+      totalTasks: countTasks(active),
     },
   };
 }
 
-/** The same as text for people. */
+/** A dump as text. */
 export function queueText(dump: QueueDump): string {
   const blocks = dump.active.map(
     (queue) =>
@@ -74,21 +73,22 @@ export function queueText(dump: QueueDump): string {
       `Empty queues (${dump.empty.length}):\n${dump.empty.map((queue) => `- ${queue.name}`).join("\n")}`,
     );
   }
-  return `${[...blocks, summary(dump)].join("\n\n")}\n`;
+  return `${[...blocks, summaryText(dump)].join("\n\n")}\n`;
 }
 
-function summary({ summary: sum }: QueueDump): string {
+function summaryText({ summary }: QueueDump): string {
   const tasks = (count: number): string => `${count} task${count === 1 ? "" : "s"}`;
-  const { active, empty, tasks: waiting } = sum.otherQueues;
+  const { active, empty, tasks: waiting } = summary.otherQueues;
   return [
     "Summary:",
-    `- 'main' queue: ${sum.mainQueueTasks === 0 ? "empty" : tasks(sum.mainQueueTasks)}.`,
+    `- 'main' queue: ${summary.mainQueueTasks === 0 ? "empty" : tasks(summary.mainQueueTasks)}.`,
     `- ${active + empty} other queues (${active} active, ${empty} empty): ${tasks(waiting)}.`,
-    sum.totalTasks === 0 ? "- no tasks to handle." : `- total ${tasks(sum.totalTasks)} to handle.`,
+    summary.totalTasks === 0 ? "- no tasks to handle." : `- total ${tasks(summary.totalTasks)} to handle.`,
   ].join("\n");
 }
 
-function statusOf(queue: QueueView<Task>, now: number): string {
+/** What a queue does now, or what it waits for. */
+function queueStatus(queue: QueueView<Task>, now: number): string {
   const head = queue.tasks[0];
   if (head === undefined) return "empty";
   if (head.running) return head.failures > 0 ? "repeat head task" : "run first task";
@@ -98,8 +98,11 @@ function statusOf(queue: QueueView<Task>, now: number): string {
   return `${reason}, ${formatDuration(Math.max(0, head.nextAt - now))} left`;
 }
 
-function describe(view: TaskView<Task>, { now, secrets }: DumpContext): string {
+/** A task with its progress and failures, in one line without secrets. */
+function describeEntry(view: TaskView<Task>, { now, secrets }: DumpContext): string {
   const parts = [describeTask(view.task)];
+  if (view.startedAt !== undefined)
+    parts.push(`running for ${formatDuration(Math.max(0, now - view.startedAt))}`);
   if (view.count > 1) parts.push(`in ${view.count} contexts`);
   if (view.dropped !== undefined && view.dropped > 0) parts.push(`${view.dropped} later ticks dropped`);
   if (view.failures > 0)
@@ -108,49 +111,4 @@ function describe(view: TaskView<Task>, { now, secrets }: DumpContext): string {
     );
   if (view.nextAt !== undefined) parts.push(`next try in ${formatDuration(Math.max(0, view.nextAt - now))}`);
   return parts.join("; ");
-}
-
-/** A burst of changes is written once, after this long. */
-const SETTLE_MS = 100;
-const OWNER_ONLY = 0o600;
-const { O_WRONLY, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
-
-/** `/tmp/addon-operator-queue`: the queues as text. Errors are ignored; writes follow one another. */
-export class QueueFile {
-  readonly #path: string;
-  readonly #clock: Clock;
-  readonly #text: () => string;
-  #isDue = false;
-  /** Resolves when all changes so far are written. */
-  written = Promise.resolve();
-
-  constructor(path: string, clock: Clock, text: () => string) {
-    this.#path = path;
-    this.#clock = clock;
-    this.#text = text;
-  }
-
-  /** Notes that the queues have changed. */
-  changed(): void {
-    if (this.#isDue) return;
-    this.#isDue = true;
-    this.#clock.setTimer(SETTLE_MS, () => {
-      this.#isDue = false;
-      this.written = this.written.then(() => writePrivately(this.#path, this.#text())).catch(() => {});
-    });
-  }
-}
-
-/** Everybody may write to /tmp: what somebody else put in this place (a link, a pipe, a file) is left alone. */
-async function writePrivately(path: string, text: string): Promise<void> {
-  const file = await open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, OWNER_ONLY);
-  try {
-    const found = await file.stat();
-    if (!found.isFile() || found.nlink > 1 || found.uid !== process.getuid?.()) return;
-    await file.chmod(OWNER_ONLY);
-    await file.truncate();
-    await file.writeFile(text);
-  } finally {
-    await file.close();
-  }
 }

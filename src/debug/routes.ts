@@ -1,95 +1,60 @@
 /** The routes of the debug socket. */
 
-import {
-  LOG_LEVELS,
-  oneLine,
-  parseDuration,
-  type Clock,
-  type KnownSecrets,
-  type LogLevel,
-} from "../lib/index.ts";
+import { LOG_LEVELS, oneLine, parseDuration, withMeant, type LogLevel } from "../lib/index.ts";
 import { describeProblem, GLOBAL, MAIN_QUEUE } from "../model/index.ts";
-import type { Hook, Json, JsonObject, Module, Task } from "../model/index.ts";
-import { drawGraph, explainModule, graphData, graphOf, heldBy } from "../plan/index.ts";
-import type { QueueView } from "../queue/index.ts";
+import type { Hook, Json, Module } from "../model/index.ts";
+import { drawGraph, explainModule, graphData, graphOf, blockedBy } from "../plan/index.ts";
 import type { State } from "../state/index.ts";
-import { judge, overviewOf, standingOf } from "../status/index.ts";
-import { happened, type RunRing } from "../trace/index.ts";
-import type { Page } from "../ui/index.ts";
-import { withMeant } from "../values/index.ts";
+import { verdictOf, overviewOf, stateSummaryOf } from "../status/index.ts";
+import { happened } from "../trace/index.ts";
+import { suspendingKey } from "../values/index.ts";
 import { bundleOf } from "./bundle.ts";
-import type { LeaderSources } from "./from-leader.ts";
+import { followerResponse } from "./leader-proxy.ts";
 import { dumpQueues, type QueueDump } from "./queue-dump.ts";
-import type { TemporaryLevel } from "./server.ts";
+import type { Sources } from "./sources.ts";
+import type { TemporaryLevel } from "./temporary-level.ts";
 
-/** What the debug views read. */
-export interface Sources extends LeaderSources {
-  readonly version: string;
-  readonly clock: Clock;
-  readonly state: State;
-  readonly queues: () => readonly QueueView<Task>[];
-  readonly secrets: KnownSecrets;
-  /** Snapshots of a hook for people; keys are binding names. */
-  readonly snapshots: (hookId: string) => Json;
-  readonly render: (module: Module, diff: boolean) => Promise<string>;
-  /** How the cluster differs from what a run would make of it; "" for nothing. */
-  readonly diff: (module: Module) => Promise<string>;
-  /** Objects that are watched for a module, as `namespace/Kind/name`; undefined = no release. */
-  readonly objects: (module: string) => readonly string[] | undefined;
-  /** The revision that a release would go back to. Throws where there is none. */
-  readonly wayBack: (module: string, revision: number | undefined) => number;
-  readonly plan: () => Promise<Json>;
-  /** The last runs of tasks. */
-  readonly runs: Pick<RunRing, "view" | "views">;
-  /** Of what runs here: settings, platform. */
-  readonly about: () => JsonObject;
-  /** The operator's own series. */
-  readonly metrics: () => Promise<string>;
-  readonly log: { level: LogLevel };
-  /** What is served below /ui. */
-  readonly page?: Page | undefined;
-  /** Called with an error that occurred while a request was answered. */
-  readonly failed: (error: unknown) => void;
-}
-
-/** An answer: data (rendered as the client asks) or text as it is. */
-export type Answer =
+/** Data, which is rendered in the requested format, or text. */
+export type RouteResponse =
   | { readonly status: number; readonly data: Json }
   | { readonly status: number; readonly text: string }
   | { readonly status: number; readonly queues: QueueDump };
 
-/** A request on the debug socket, already parsed. */
-export interface Ask {
+/** A parsed request on the debug socket. */
+export interface RouteRequest {
   readonly method: string;
-  /** Segments of the path without the format ending. */
+  /** Segments of the path without the format. */
   readonly path: readonly string[];
   readonly query: URLSearchParams;
   /** Form fields of a POST. */
   readonly form: URLSearchParams;
 }
 
-/** What the routes read: the sources, and what `config set` has changed. */
-export interface Answers extends Sources {
+/** What the routes read: the sources, and the log level that `config set` changes. */
+export interface RouteContext extends Sources {
   readonly level: TemporaryLevel;
 }
 
-type Handler = (sources: Answers, ask: Ask) => Answer | Promise<Answer>;
+type Handler = (sources: RouteContext, request: RouteRequest) => RouteResponse | Promise<RouteResponse>;
 
-const data = (value: Json): Answer => ({ status: 200, data: value });
-const failure = (status: number, text: string): Answer => ({ status, text: `${text}\n` });
+const data = (value: Json): RouteResponse => ({ status: 200, data: value });
+const failure = (status: number, text: string): RouteResponse => ({ status, text: `${text}\n` });
 
-/** Routes of the debug socket. */
-export async function answer(sources: Answers, ask: Ask): Promise<Answer> {
-  const [first = "", ...rest] = ask.path;
+/** Answers a request on the debug socket. */
+export async function handleRoute(sources: RouteContext, request: RouteRequest): Promise<RouteResponse> {
+  const [first = "", ...rest] = request.path;
   const handler = Object.hasOwn(ROUTES, first) ? ROUTES[first] : undefined;
-  if (handler === undefined) return failure(404, `no such path: /${ask.path.join("/")}; see /discovery`);
-  const leader = OF_LEADER.has(first) ? sources.leader?.() : undefined;
-  if (leader !== undefined) return failure(503, `this operator does not lead: ask ${leader}, which does`);
-  return handler(sources, { ...ask, path: rest });
+  if (handler === undefined) return failure(404, `no such path: /${request.path.join("/")}; see /discovery`);
+  const leader = LEADER_ROUTES.has(first) ? sources.leader?.() : undefined;
+  if (leader !== undefined) {
+    const { status, body } = followerResponse(leader);
+    return { status, text: body };
+  }
+  return handler(sources, { ...request, path: rest });
 }
 
-/** What only the operator knows that works. */
-const OF_LEADER = new Set(["overview", "queue", "runs", "global", "module", "plan"]);
+/** A follower refuses these routes and names the leader. */
+const LEADER_ROUTES = new Set(["overview", "queue", "runs", "global", "module", "plan"]);
 
 const ROUTES: Readonly<Record<string, Handler>> = {
   "": () => ({ status: 200, text: "addon-operator is alive\n" }),
@@ -105,19 +70,19 @@ const ROUTES: Readonly<Record<string, Handler>> = {
   plan: async (sources) => data(await sources.plan()),
 };
 
-/** All modules at a glance. */
-function overview({ state: { view }, queues, clock, secrets }: Sources): Answer {
+function overview({ state: { view }, queues, clock, secrets }: Sources): RouteResponse {
   return data(secrets.redactDeep(overviewOf({ view, queues: queues() }, clock.now())) as unknown as Json);
 }
 
-function queue({ queues, clock, secrets }: Sources, { path, query }: Ask): Answer {
-  const shown = path[0] === "main" ? queues().filter((each) => each.name === MAIN_QUEUE) : queues();
+/** All queues with their tasks, or only the main queue. */
+function queue({ queues, clock, secrets }: Sources, { path, query }: RouteRequest): RouteResponse {
+  const displayed = path[0] === "main" ? queues().filter((each) => each.name === MAIN_QUEUE) : queues();
   const context = { now: clock.now(), secrets };
-  return { status: 200, queues: dumpQueues(shown, context, query.get("showEmpty") === "true") };
+  return { status: 200, queues: dumpQueues(displayed, context, query.get("showEmpty") === "true") };
 }
 
-/** The last runs, or one of them by its id, with its lines. */
-function runs({ runs, secrets }: Sources, { path: [id], query }: Ask): Answer {
+/** The last runs, or one run by its id, with its log lines. */
+function runs({ runs, secrets }: Sources, { path: [id], query }: RouteRequest): RouteResponse {
   if (id !== undefined) {
     const run = runs.view(id);
     return run === undefined
@@ -128,19 +93,21 @@ function runs({ runs, secrets }: Sources, { path: [id], query }: Ask): Answer {
   if (!/^\d{1,15}$/.test(since))
     return failure(400, `since: "${since}" is not accepted; use the cursor of an answer`);
   const module = query.get("module") ?? undefined;
-  const shown = runs.views({ module, after: Number(since), lines: query.get("lines") === "true" });
-  return data(secrets.redactDeep(shown) as unknown as Json);
+  const displayed = runs.views({ module, after: Number(since), lines: query.get("lines") === "true" });
+  return data(secrets.redactDeep(displayed) as unknown as Json);
 }
 
-function config(sources: Answers, { method, path, form }: Ask): Answer {
+/** Sets a runtime parameter on `POST set`; otherwise returns the parameters. */
+function config(sources: RouteContext, { method, path, form }: RouteRequest): RouteResponse {
   if (path[0] === "set" && method === "POST") return setParameter(sources, form);
-  return data({ "log.level": sources.level.now });
+  return data({ "log.level": sources.level.current });
 }
 
+/** How long a level stays if the request has no duration; other levels stay. */
 const DEFAULT_MS: Readonly<Partial<Record<LogLevel, number>>> = { debug: 1_800_000 };
 
-/** Runtime parameters. `debug` falls back after 30 minutes, or after the given duration. */
-function setParameter(sources: Answers, form: URLSearchParams): Answer {
+/** Sets a runtime parameter. The level `debug` reverts after the given duration, or after 30 minutes. */
+function setParameter(sources: RouteContext, form: URLSearchParams): RouteResponse {
   const [name, value, duration] = [form.get("name"), form.get("value") ?? "", form.get("duration")];
   if (name !== "log.level") return failure(400, `unknown parameter "${name ?? ""}"; known: log.level`);
   const level = LOG_LEVELS.find((each) => each === value);
@@ -153,12 +120,12 @@ function setParameter(sources: Answers, form: URLSearchParams): Answer {
   return data({ "log.level": level });
 }
 
-function global(sources: Sources, { path }: Ask): Answer {
-  const [what = ""] = path;
-  const show = Object.hasOwn(GLOBAL_VIEWS, what) ? GLOBAL_VIEWS[what] : undefined;
-  return show === undefined
+function global(sources: Sources, { path }: RouteRequest): RouteResponse {
+  const [name = ""] = path;
+  const view = Object.hasOwn(GLOBAL_VIEWS, name) ? GLOBAL_VIEWS[name] : undefined;
+  return view === undefined
     ? failure(404, `global: use ${Object.keys(GLOBAL_VIEWS).join(", ")}`)
-    : data(show(sources));
+    : data(view(sources));
 }
 
 const GLOBAL_VIEWS: Readonly<Record<string, (sources: Sources) => Json>> = {
@@ -173,26 +140,28 @@ function snapshotsOf({ snapshots }: Sources, hooks: readonly Hook[]): Json {
   return Object.fromEntries(hooks.map((hook) => [hook.name, snapshots(hook.id)]));
 }
 
-function module(sources: Sources, ask: Ask): Answer | Promise<Answer> {
-  const [name = "", what = ""] = ask.path;
-  const ofAll = ask.path.length === 1 && Object.hasOwn(ALL_MODULES, name) ? ALL_MODULES[name] : undefined;
-  if (ofAll !== undefined) return ofAll(sources, ask);
+/** Routes a request to the views of all modules, or to a view of one. */
+function module(sources: Sources, request: RouteRequest): RouteResponse | Promise<RouteResponse> {
+  const [name = "", view = ""] = request.path;
+  const handlerOfAll =
+    request.path.length === 1 && Object.hasOwn(ALL_MODULES, name) ? ALL_MODULES[name] : undefined;
+  if (handlerOfAll !== undefined) return handlerOfAll(sources, request);
   const found = sources.state.module(name);
   if (found === undefined) return notFound(name, sources.state);
-  const handler = Object.hasOwn(MODULE_VIEWS, what) ? MODULE_VIEWS[what] : undefined;
+  const handler = Object.hasOwn(MODULE_VIEWS, view) ? MODULE_VIEWS[view] : undefined;
   if (handler === undefined) return failure(404, `module: use ${Object.keys(MODULE_VIEWS).join(", ")}`);
-  return handler(sources, found.module, ask);
+  return handler(sources, found.module, request);
 }
 
-function notFound(name: string, { view }: State): Answer {
+function notFound(name: string, { view }: State): RouteResponse {
   return failure(500, `module not found: ${withMeant(name, [...view.modules.keys()])}`);
 }
 
-/** The graph of modules and what they require, as data or drawn. */
-function graph({ state: { view }, clock, secrets }: Sources, { query }: Ask): Answer {
-  const facts = { now: clock.now(), boot: view.boot };
+/** The graph of requirements between modules, as data or drawn. */
+function graph({ state: { view }, clock, secrets }: Sources, { query }: RouteRequest): RouteResponse {
+  const now = clock.now();
   const nodes = secrets.redactDeep(
-    graphOf(view, (each) => judge(each, { ...facts, wait: heldBy(each, view) }).state),
+    graphOf(view, (each) => verdictOf(each, { now, wait: blockedBy(each, view) }).state),
   );
   const format = query.get("as");
   if (format === null) return data(graphData(nodes));
@@ -201,7 +170,8 @@ function graph({ state: { view }, clock, secrets }: Sources, { query }: Ask): An
   return failure(400, `as: "${format}" is not accepted; use text, dot or mermaid`);
 }
 
-function monitors(sources: Sources): Answer {
+/** The watched objects of the release of each enabled module. */
+function monitors(sources: Sources): RouteResponse {
   const objectsOf = (name: string): Json => {
     const objects = sources.objects(name) ?? [];
     return objects.length === 0 ? "No monitor" : [...objects].sort();
@@ -210,13 +180,17 @@ function monitors(sources: Sources): Answer {
   return data(Object.fromEntries(names.map((name) => [name, objectsOf(name)])));
 }
 
-const ALL_MODULES: Readonly<Record<string, (sources: Sources, ask: Ask) => Answer>> = {
+const ALL_MODULES: Readonly<Record<string, (sources: Sources, request: RouteRequest) => RouteResponse>> = {
   list: ({ state }) => data({ enabledModules: state.view.enabledModules.toSorted() }),
   "resource-monitor": monitors,
   graph,
 };
 
-type ModuleView = (sources: Sources, module: Module, ask: Ask) => Answer | Promise<Answer>;
+type ModuleView = (
+  sources: Sources,
+  module: Module,
+  request: RouteRequest,
+) => RouteResponse | Promise<RouteResponse>;
 
 const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
   values(sources, found, { query }) {
@@ -242,40 +216,53 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
   },
   run(sources, found, { method }) {
     if (method !== "POST") return failure(405, "module run: use POST");
-    happened("request", { module: found.name }, () => sources.state.recordRequest(found.name));
-    return { status: 200, text: `run of ${found.name} asked for\n` };
+    happened("request", { module: found.name }, () => sources.state.recordModule(found.name, "requested"));
+    return { status: 200, text: `run of ${found.name} requested\n` };
   },
   rollback(sources, found, { method, form }) {
     if (method !== "POST") return failure(405, "module rollback: use POST");
-    return rollBack(sources, found.name, form.get("revision") ?? "");
+    return requestRollback(sources, found.name, form.get("revision") ?? "");
   },
 };
 
-/** Asks for the way back to a revision; "" is the last that was in force before. */
-function rollBack({ state, wayBack }: Sources, name: string, wanted: string): Answer {
-  if (!/^\d{0,9}$/.test(wanted)) return failure(400, `"${wanted}" is no number of a revision`);
-  const { enabled = false, problem } = state.view.modules.get(name) ?? {};
-  if (!enabled) return failure(409, `${name} is off: nothing is rolled back`);
-  if (problem !== undefined) return failure(409, `${name} does not run: ${describeProblem(problem)}`);
-  const revision = wanted === "" ? undefined : Number(wanted);
+/** Requests a rollback to a revision; "" is the one before the current. */
+function requestRollback(
+  { state, rollbackTarget }: Sources,
+  name: string,
+  revisionText: string,
+): RouteResponse {
+  if (!/^\d{0,9}$/.test(revisionText)) return failure(400, `"${revisionText}" is not a revision number`);
+  const { config, modules } = state.view;
+  const { enabled = false, problem, suspended, module } = modules.get(name) ?? {};
+  if (!enabled) return failure(409, `module ${name} is disabled. Enable it before you roll it back`);
+  if (suspended === true && module !== undefined) {
+    const key = suspendingKey(config, module.valuesKey);
+    return failure(
+      409,
+      `module ${name} is suspended. Remove ${key} from the ConfigMap before you roll it back`,
+    );
+  }
+  if (problem !== undefined) return failure(409, `module ${name} is Invalid: ${describeProblem(problem)}`);
+  const revision = revisionText === "" ? undefined : Number(revisionText);
   try {
-    const to = wayBack(name, revision);
-    happened("request", { module: name }, () => state.recordWayBack(name, to));
-    const holds = "it stays in force until chart or values change, or a run is asked for";
-    const look = `addon-operator module why ${name} says how far it is`;
-    return { status: 200, text: `rollback of ${name} to revision ${to} asked for; ${holds}; ${look}\n` };
+    const to = rollbackTarget(name, revision);
+    happened("request", { module: name }, () => state.recordModule(name, "rollbackRequested", to));
+    const lasts = "It stays in force until you change chart or values, or request a run.";
+    const next = `Follow it with: addon-operator module why ${name}`;
+    return { status: 200, text: `rollback of ${name} to revision ${to} requested. ${lasts} ${next}\n` };
   } catch (error) {
     return failure(409, `${name}: ${oneLine(error)}`);
   }
 }
 
-/** What `wait` waits for: Ready and Healthy of the module's status, and why. */
+/** Ready and Healthy of a module with their reasons, for the command `wait`. */
 function statusOf({ state: { view }, queues, clock }: Sources, name: string): Json {
   const module = view.modules.get(name);
-  return module === undefined ? {} : { ...standingOf(module, { view, queues: queues() }, clock.now()) };
+  return module === undefined ? {} : { ...stateSummaryOf(module, { view, queues: queues() }, clock.now()) };
 }
 
-function withGlobal(module: Module, query: URLSearchParams, section: (key: string) => Json): Answer {
+/** A section of values, with the global section if the query requests it. */
+function withGlobal(module: Module, query: URLSearchParams, section: (key: string) => Json): RouteResponse {
   if (query.get("global") !== "true") return data(section(module.valuesKey));
   return data({ [GLOBAL]: section(GLOBAL), [module.valuesKey]: section(module.valuesKey) });
 }

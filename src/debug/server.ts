@@ -1,38 +1,43 @@
-/** Serves the debug socket: paths, formats, errors, and the log level that is set there. */
+/** Serves the debug socket: paths, formats and errors. */
 
-import { oneLine, toYaml, type Logger, type LogLevel } from "../lib/index.ts";
+import { attempt, oneLine, toYaml, type Logger } from "../lib/index.ts";
 import type { Json } from "../model/index.ts";
-import { isOfPage, isPageFile, type PageAnswer } from "../ui/index.ts";
-import { fromLeader } from "./from-leader.ts";
+import { isPagePath, isPageFile, type PageResponse } from "../ui/index.ts";
+import { proxyToLeader } from "./leader-proxy.ts";
 import { queueText } from "./queue-dump.ts";
-import { answer, type Answer, type Answers, type Sources } from "./routes.ts";
+import { handleRoute, type RouteResponse, type RouteContext } from "./routes.ts";
 import { SocketFile } from "./socket-file.ts";
-import { serve, type Limits, type StreamAnswer, type WebAnswer, type WebRequest } from "./web.ts";
+import type { Sources } from "./sources.ts";
+import { TemporaryLevel } from "./temporary-level.ts";
+import { serve, type WebLimits, type StreamResponse, type WebResponse, type WebRequest } from "./web.ts";
 
 const FORMATS = ["text", "yaml", "json"];
-/** Rendering a chart may take this long. */
+/** Long enough to render a chart. */
 const IDLE_MS = 600_000;
 
 /**
- * Serves the debug routes at the first of `places` that can be used, and again there where the file was removed;
- * undefined where none can.
+ * Serves the debug routes at the first usable path, and recreates the socket file if it is removed. Undefined if no path
+ * is usable.
  */
-export async function serveSocketAt(
-  places: readonly string[],
+export async function serveSocketAtFirst(
+  paths: readonly string[],
   sources: Sources,
   logger: Logger,
 ): Promise<SocketFile | undefined> {
   const errors: string[] = [];
-  for (const place of places) {
+  for (const path of paths) {
     try {
-      const socket = await serveSocket(place, sources);
-      socket.watch(sources.clock, logger);
+      const socket = await serveSocket(path, sources);
+      socket.restoreWhenRemoved(sources.clock, logger);
       return socket;
     } catch (error) {
-      errors.push(`${place}: ${oneLine(error)}`);
+      errors.push(`${path}: ${oneLine(error)}`);
     }
   }
-  logger.warn("There is no debug socket: set --debug-unix-socket", { errors });
+  logger.warn(
+    "No debug socket can be opened, so debug commands do not work. Set --debug-unix-socket to a usable path",
+    { errors },
+  );
   return undefined;
 }
 
@@ -40,9 +45,9 @@ export async function serveSocketAt(
 export function serveSocket(
   path: string,
   sources: Sources,
-  limits: Partial<Limits> = {},
+  limits: Partial<WebLimits> = {},
 ): Promise<SocketFile> {
-  const answers = { ...sources, level: new TemporaryLevel(sources) };
+  const context = { ...sources, level: new TemporaryLevel(sources) };
   return SocketFile.open(path, (at) =>
     serve(
       { path: at },
@@ -50,80 +55,47 @@ export function serveSocket(
         methods: ["GET", "HEAD", "POST"],
         limits: { idleMs: IDLE_MS, ...limits },
         failed: sources.failed,
-        answer: (request) => respond(answers, request),
+        handle: (request) => handle(context, request),
       },
     ),
   );
 }
 
-async function respond(
-  answers: Answers,
+/** Answers a request for the page or a debug route. An error becomes a response with its message. */
+async function handle(
+  context: RouteContext,
   request: WebRequest,
-): Promise<WebAnswer | StreamAnswer | PageAnswer> {
+): Promise<WebResponse | StreamResponse | PageResponse> {
   const { method, path, query, body } = request;
-  if (answers.page !== undefined && isOfPage(path) && method !== "POST")
+  if (context.page !== undefined && isPagePath(path) && method !== "POST")
     return (
-      (isPageFile(path) ? undefined : await fromLeader(answers, request)) ?? answers.page.answer(request)
+      (isPageFile(path) ? undefined : await proxyToLeader(context, request)) ?? context.page.answer(request)
     );
-  const { words, format } = split(path);
-  if (words === undefined) return { status: 400, body: "the path has a % that stands for nothing\n" };
+  const { segments, format } = parsePath(path);
+  if (segments === undefined) return { status: 400, body: "the path contains an invalid percent-encoding\n" };
   try {
-    const given = await answer(answers, { method, path: words, query, form: new URLSearchParams(body) });
-    return { status: given.status, body: render(given, format) };
+    const response = await handleRoute(context, {
+      method,
+      path: segments,
+      query,
+      form: new URLSearchParams(body),
+    });
+    return { status: response.status, body: render(response, format) };
   } catch (error) {
     return { status: 500, body: `${oneLine(error)}\n` };
   }
 }
 
-/** The segments of a path, and the format at its end. */
-function split(path: string): { words: string[] | undefined; format: string | undefined } {
+function parsePath(path: string): { segments: string[] | undefined; format: string | undefined } {
   const format = FORMATS.find((each) => path.endsWith(`.${each}`));
   const bare = format === undefined ? path : path.slice(0, -format.length - 1);
-  try {
-    return { words: bare.split("/").filter(Boolean).map(decodeURIComponent), format };
-  } catch {
-    return { words: undefined, format };
-  }
+  return { segments: attempt(() => bare.split("/").filter(Boolean).map(decodeURIComponent)), format };
 }
 
-/** Text for people, or the data as YAML or JSON. */
-function render(given: Answer, format: string | undefined): string {
-  if ("text" in given) return given.text;
-  if ("queues" in given && (format ?? "text") === "text") return queueText(given.queues);
-  const value = "queues" in given ? (given.queues as unknown as Json) : given.data;
+/** The response as text, YAML or JSON. */
+function render(response: RouteResponse, format: string | undefined): string {
+  if ("text" in response) return response.text;
+  if ("queues" in response && (format ?? "text") === "text") return queueText(response.queues);
+  const value = "queues" in response ? (response.queues as unknown as Json) : response.data;
   return format === "json" ? `${JSON.stringify(value)}\n` : toYaml(value);
-}
-
-/**
- * The log level as `config set` changes it: the last change counts; one with a duration falls back to the level
- * before the first of them.
- */
-export class TemporaryLevel {
-  readonly #sources: Pick<Sources, "log" | "clock">;
-  /** The level that timed changes fall back to; undefined while none is in force. */
-  #lasting: LogLevel | undefined;
-  #changes = 0;
-
-  constructor(sources: Pick<Sources, "log" | "clock">) {
-    this.#sources = sources;
-  }
-
-  get now(): LogLevel {
-    return this.#sources.log.level;
-  }
-
-  /** Sets the level for `ms` milliseconds, or for good. */
-  set(level: LogLevel, ms: number | undefined): void {
-    const { log, clock } = this.#sources;
-    const lasting = this.#lasting ?? log.level;
-    const change = ++this.#changes;
-    log.level = level;
-    this.#lasting = ms === undefined ? undefined : lasting;
-    if (ms === undefined) return;
-    clock.setTimer(ms, () => {
-      if (change !== this.#changes) return;
-      log.level = lasting;
-      this.#lasting = undefined;
-    });
-  }
 }

@@ -1,4 +1,4 @@
-/** The file of a unix socket: it replaces no socket that answers, and is made again where it was removed. */
+/** The file of a unix socket. It never replaces a socket on which a server listens, and is recreated if it is removed. */
 
 import { randomBytes } from "node:crypto";
 import { lstatSync } from "node:fs";
@@ -7,98 +7,103 @@ import { connect } from "node:net";
 import { dirname, join, resolve } from "node:path";
 
 import { faultOfPlace, oneLine, type Clock, type Logger, type Timer } from "../lib/index.ts";
-import type { Listening } from "./web.ts";
+import type { RunningServer } from "./web.ts";
 
-/** Starts a server on a path. */
-type Serve = (path: string) => Promise<Listening>;
+type StartServer = (path: string) => Promise<RunningServer>;
 
 const CHECK_MS = 5000;
 
 /** A server on a unix socket of mode 0600. */
 export class SocketFile {
   readonly #path: string;
-  readonly #serve: Serve;
-  #listening: Listening | undefined;
+  readonly #serve: StartServer;
+  #server: RunningServer | undefined;
   #inode: number | undefined;
   #timer: Timer | undefined;
   #restoring: Promise<void> | undefined;
   #isClosed = false;
 
-  private constructor(path: string, serve: Serve) {
+  private constructor(path: string, serve: StartServer) {
     this.#path = path;
     this.#serve = serve;
   }
 
-  /** Throws when the path cannot be used, somebody answers there, or another user could replace it. */
-  static async open(path: string, serve: Serve): Promise<SocketFile> {
+  /** Throws if the path is unusable, a server listens on it, or another user could replace the file. */
+  static async open(path: string, serve: StartServer): Promise<SocketFile> {
     const socket = new SocketFile(path, serve);
     await socket.#publish();
     return socket;
   }
 
-  /** From now on the file is made again within seconds where it was removed, or replaced by one that does not answer. */
-  watch(clock: Clock, logger: Logger): void {
+  /** Recreates the file within seconds if it is removed or replaced by a socket on which no server listens. */
+  restoreWhenRemoved(clock: Clock, logger: Logger): void {
     this.#timer = clock.setTimer(CHECK_MS, async () => {
       this.#restoring = this.#restore(logger);
       await this.#restoring;
-      if (!this.#isClosed) this.watch(clock, logger);
+      if (!this.#isClosed) this.restoreWhenRemoved(clock, logger);
     });
   }
 
-  /** Ends the server, also one that is being started, and removes the file where it is still this server's. */
+  /** Stops the server, also one that is starting, and removes the file if this server still owns it. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#timer?.cancel();
     await this.#restoring;
     if (this.#isOurs()) await rm(this.#path, { force: true });
-    await this.#listening?.close();
+    await this.#server?.close();
   }
 
+  /** Recreates the file if it is no longer the file of this server. A failure is only logged. */
   async #restore(logger: Logger): Promise<void> {
     if (this.#isOurs()) return;
     const path = this.#path;
     try {
       await this.#publish();
-      logger.info("The debug socket was removed, and is there again", { path });
+      logger.info("The debug socket file was removed; the operator created it again", { path });
     } catch (error) {
-      logger.debug("The debug socket cannot be made again", { path, error: oneLine(error) });
+      logger.debug("The debug socket file was removed, and the operator cannot create it again", {
+        path,
+        error: oneLine(error),
+      });
     }
   }
 
+  /** Starts a server at a temporary name, then renames its file to the path. It also closes the previous server. */
   async #publish(): Promise<void> {
     const dir = dirname(resolve(this.#path));
     const fault = faultOfPlace(dir);
     if (fault !== undefined) throw new Error(fault);
     await mkdir(dir, { recursive: true, mode: 0o700 });
-    if (await answersAt(this.#path)) throw new Error("another process answers there");
-    // Under another name first: nobody sees it with other rights, and the end of a server removes only that name.
-    const fresh = join(dir, randomBytes(4).toString("hex"));
-    const [listening, before] = [await this.#serve(fresh), this.#listening];
-    this.#listening = listening;
-    await before?.close();
+    if (await isListening(this.#path)) throw new Error("another process listens on this socket");
+    // A temporary name hides the file until its mode is set, and a closing server removes only that name.
+    const temporary = join(dir, randomBytes(4).toString("hex"));
+    const [server, previous] = [await this.#serve(temporary), this.#server];
+    this.#server = server;
+    await previous?.close();
     try {
-      await chmod(fresh, 0o600);
-      this.#inode = (await lstat(fresh)).ino;
-      await rename(fresh, this.#path);
+      await chmod(temporary, 0o600);
+      this.#inode = (await lstat(temporary)).ino;
+      await rename(temporary, this.#path);
     } catch (error) {
-      await listening.close();
+      await server.close();
       throw error;
     }
   }
 
+  /** Whether the file at the path is the one that this server created: it has the same inode. */
   #isOurs(): boolean {
     return lstatSync(this.#path, { throwIfNoEntry: false })?.ino === this.#inode;
   }
 }
 
-/** Whether something listens on a unix socket. */
-function answersAt(path: string): Promise<boolean> {
+/** Whether a server listens on a unix socket. */
+function isListening(path: string): Promise<boolean> {
   return new Promise((done) => {
     const socket = connect(path, () => {
       socket.destroy();
       done(true);
     });
-    // One that nobody may connect to now is somebody's all the same.
+    // EAGAIN (backlog full) and EACCES (no permission) prove that a server owns the socket.
     socket.on("error", ({ code = "" }: NodeJS.ErrnoException) => done(["EAGAIN", "EACCES"].includes(code)));
   });
 }

@@ -4,9 +4,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { ListenOptions } from "node:net";
 
 import { FOLLOWER_HEADER } from "../kube/index.ts";
+import { readAtMost } from "../lib/index.ts";
 
-/** A listening server. */
-export interface Listening {
+export interface RunningServer {
   readonly port: number;
   close(): Promise<void>;
 }
@@ -14,58 +14,57 @@ export interface Listening {
 /** A request, already parsed. */
 export interface WebRequest {
   readonly method: string;
-  /** As it was sent, with percent signs. */
+  /** As it was sent, with percent-encoding. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly body: string;
-  /** The headers of these names. */
   readonly host: string | undefined;
   readonly origin: string | undefined;
   readonly accept?: string | undefined;
   /** `Sec-Fetch-Site`. */
   readonly site: string | undefined;
-  /** Set where a follower asks. */
+  /** Set if a follower sends the request. */
   readonly follower?: string | undefined;
 }
 
-export interface WebAnswer {
+export interface WebResponse {
   readonly status: number;
   readonly body: string | Buffer;
   readonly type?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** An answer that goes on until either side ends it. */
-export interface StreamAnswer {
-  /** 200 where there is none. */
+/** A response that lasts until either side ends it. */
+export interface StreamResponse {
+  /** Default: 200. */
   readonly status?: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly stream: (response: ServerResponse) => void;
 }
 
-/** What a server answers, and its limits. */
+/** The handler of a server's requests, and its limits. */
 export interface Service {
   readonly methods: readonly string[];
-  answer(request: WebRequest): Promise<WebAnswer | StreamAnswer>;
-  /** Called with errors that nobody else learns of; the server goes on. */
+  handle(request: WebRequest): Promise<WebResponse | StreamResponse>;
+  /** Called with errors that no client learns of; the server goes on. */
   failed(error: unknown): void;
-  readonly limits?: Partial<Limits>;
+  readonly limits?: Partial<WebLimits>;
 }
 
-export interface Limits {
-  /** With one more, the oldest connection is closed, so nobody can keep others out. */
+export interface WebLimits {
+  /** One more connection closes the oldest one, so that no client can block others. */
   readonly connections: number;
   readonly headerBytes: number;
   readonly bodyBytes: number;
-  /** Time for the headers of a request, and for all of it. */
+  /** Time for the headers of a request, and for the whole request. */
   readonly headMs: number;
   readonly requestMs: number;
   /** Time without a byte in either direction. */
   readonly idleMs: number;
 }
 
-/** What is granted where nothing else is asked for. */
-export const LIMITS: Limits = {
+/** The default limits. */
+export const LIMITS: WebLimits = {
   connections: 128,
   headerBytes: 16_384,
   bodyBytes: 65_536,
@@ -78,10 +77,8 @@ export const LIMITS: Limits = {
 export const REQUESTS_PER_CONNECTION = 100;
 const TEXT = "text/plain; charset=utf-8";
 
-/**
- * Starts a server. Each request gets an answer or its connection is closed. Throws when the address cannot be used.
- */
-export async function serve(listen: ListenOptions, service: Service): Promise<Listening> {
+/** Starts a server. Each request gets a response or its connection is closed. Throws if the address cannot be used. */
+export async function serve(listen: ListenOptions, service: Service): Promise<RunningServer> {
   const limits = { ...LIMITS, ...service.limits };
   const server = createServer({
     maxHeaderSize: limits.headerBytes,
@@ -91,13 +88,13 @@ export async function serve(listen: ListenOptions, service: Service): Promise<Li
   });
   server.timeout = limits.idleMs;
   server.maxRequestsPerSocket = REQUESTS_PER_CONNECTION;
-  boundConnections(server, limits.connections);
-  answerInTurn(server, (request, response) => respond(request, response, { ...service, limits }));
+  limitConnections(server, limits.connections);
+  serializeResponses(server, (request, response) => respond(request, response, { ...service, limits }));
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(listen, resolve);
   });
-  // For example, there is no room for another connection.
+  // For example, the process has no file descriptor for another connection.
   server.on("error", (error) => service.failed(error));
   const bound = server.address();
   return {
@@ -106,47 +103,48 @@ export async function serve(listen: ListenOptions, service: Service): Promise<Li
   };
 }
 
-function boundConnections(server: Server, most: number): void {
+/** Closes the oldest connection when there are more than `max`. */
+function limitConnections(server: Server, max: number): void {
   const open = new Set<{ destroy(): void }>();
   server.on("connection", (socket) => {
     open.add(socket);
     socket.once("close", () => open.delete(socket));
     const [oldest] = open;
-    if (open.size > most) oldest?.destroy();
+    if (open.size > max) oldest?.destroy();
   });
 }
 
-/**
- * Several requests on one connection are answered one after the other, so that their answers are not in memory
- * together.
- */
-function answerInTurn(
+/** Handles pipelined requests one after the other, so that their responses are not in memory together. */
+function serializeResponses(
   server: Server,
   answer: (request: IncomingMessage, response: ServerResponse) => Promise<void>,
 ): void {
   const last = new WeakMap<object, Promise<unknown>>();
   server.on("request", (request, response) => {
     const before = last.get(request.socket);
-    const { promise: over, resolve } = Promise.withResolvers<void>();
+    const { promise: done, resolve } = Promise.withResolvers<void>();
     response.once("close", resolve);
     for (const stream of [request, response]) stream.on("error", () => response.destroy());
-    last.set(request.socket, over);
+    last.set(request.socket, done);
     void Promise.resolve(before).then(() => answer(request, response));
   });
 }
 
+/** Answers one request. An internal error is reported to the service, and the client learns only that it happened. */
 async function respond(
   request: IncomingMessage,
   response: ServerResponse,
-  service: Service & { readonly limits: Limits },
+  service: Service & { readonly limits: WebLimits },
 ): Promise<void> {
   try {
-    const parsed = parse(request, service.methods);
+    const parsed = parseHead(request, service.methods);
     const answer =
-      "status" in parsed ? parsed : await service.answer({ ...parsed, body: await bodyOf(request, service) });
+      "status" in parsed
+        ? parsed
+        : await service.handle({ ...parsed, body: await readBody(request, service) });
     send(request, response, answer);
   } catch (error) {
-    // The client is gone: there is nobody to answer.
+    // The client closed the connection, so nobody reads a response.
     if (response.destroyed || request.errored !== null) return void response.destroy();
     if (error instanceof TooLargeError)
       return send(request, response, { status: 413, body: `${error.message}\n` });
@@ -156,57 +154,58 @@ async function respond(
   }
 }
 
-type Parsed = Omit<WebRequest, "body">;
+type RequestHead = Omit<WebRequest, "body">;
 
-function parse(
+/** Parses method, URL and headers; returns an error response for an invalid request. */
+function parseHead(
   { method = "GET", url = "/", headers }: IncomingMessage,
   methods: readonly string[],
-): Parsed | WebAnswer {
+): RequestHead | WebResponse {
   if (!methods.includes(method)) return { status: 405, body: `use ${methods.join(" or ")}\n` };
-  // A request through a proxy has a host in its path.
+  // The URL of a request through a proxy is absolute.
   const parsed = URL.parse(url.startsWith("/") ? `http://operator${url}` : url);
-  if (parsed === null) return { status: 400, body: "that is no path\n" };
+  if (parsed === null) return { status: 400, body: "invalid path\n" };
   const { host, origin, accept, "sec-fetch-site": site, [FOLLOWER_HEADER]: follower } = headers;
-  const whence = { host, origin, accept, site: single(site), follower: single(follower) };
-  return { method, path: parsed.pathname, query: parsed.searchParams, ...whence };
+  const headerFields = { host, origin, accept, site: joinHeader(site), follower: joinHeader(follower) };
+  return { method, path: parsed.pathname, query: parsed.searchParams, ...headerFields };
 }
 
-function single(header: string | string[] | undefined): string | undefined {
+function joinHeader(header: string | string[] | undefined): string | undefined {
   return Array.isArray(header) ? header.join() : header;
 }
 
 class TooLargeError extends Error {}
 
-async function bodyOf(
+/** Reads the body as text; "" if the service accepts no POST. Throws TooLargeError. */
+async function readBody(
   request: IncomingMessage,
-  { methods, limits }: Service & { limits: Limits },
+  { methods, limits }: Service & { limits: WebLimits },
 ): Promise<string> {
   if (!methods.includes("POST")) return "";
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > limits.bodyBytes)
-      throw new TooLargeError(`the request is larger than ${limits.bodyBytes} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
+  const body = await readAtMost(request as AsyncIterable<Buffer>, limits.bodyBytes);
+  if (body === undefined) throw new TooLargeError(`the request is larger than ${limits.bodyBytes} bytes`);
+  return body.toString("utf8");
 }
 
-function send(request: IncomingMessage, response: ServerResponse, answer: WebAnswer | StreamAnswer): void {
+function send(
+  request: IncomingMessage,
+  response: ServerResponse,
+  answer: WebResponse | StreamResponse,
+): void {
   if ("stream" in answer) {
     response.writeHead(answer.status ?? 200, answer.headers);
     return request.method === "HEAD" ? void response.end() : answer.stream(response);
   }
   const { status, body, type = TEXT, headers } = answer;
-  // The rest of the body would have to be read before the next request.
-  const unread = !request.complete && (request.headers["content-length"] ?? "0") !== "0";
-  const rest = unread || request.headers["transfer-encoding"] !== undefined ? { connection: "close" } : {};
-  response.writeHead(status, { "content-type": type, ...headers, ...rest });
+  // Closes the connection instead of reading the rest of the body.
+  const isBodyUnread = !request.complete && (request.headers["content-length"] ?? "0") !== "0";
+  const mayHaveMore = isBodyUnread || request.headers["transfer-encoding"] !== undefined;
+  const closing = mayHaveMore ? { connection: "close" } : {};
+  response.writeHead(status, { "content-type": type, ...headers, ...closing });
   response.end(body);
 }
 
-/** Stops a server and closes its idle connections. */
+/** Stops a server and closes all its connections. */
 function closeServer(server: Server): Promise<void> {
   return new Promise((resolve) => {
     server.close(() => resolve());

@@ -1,4 +1,4 @@
-/** What others have changed of what helm set, which of it is drift, and its words (docs/RUNNING.md, "Drift"). */
+/** Finds and describes drift: fields that helm set and others have changed (docs/guides/running.md, "Drift"). */
 
 import { isAtOrBelow, oneLine, sameJson } from "../lib/index.ts";
 import { isJsonObject, member, objectOf } from "../model/index.ts";
@@ -8,50 +8,50 @@ import {
   describePath,
   entriesOf,
   HELM,
-  holderOf,
-  holds,
-  isHelms,
+  foreignEntryOf,
+  ownsField,
+  isHelmEntry,
   isLeaf,
   pointerTo,
   type Entry,
   type FieldPath,
 } from "./managed-fields.ts";
 
-/** A field that is not as helm has set it. */
+/** A field that differs from what helm set. */
 export interface DriftedField {
   /** `spec.template.spec.containers[name="web"].image` */
   readonly field: string;
-  /** The field manager that holds it now; undefined where nobody does. */
+  /** The field manager that owns it now; undefined where none does. */
   readonly manager: string | undefined;
-  /** When, in ms since the epoch. */
+  /** Time of that manager's last write, in ms since the epoch. */
   readonly at: number | undefined;
   readonly removed: boolean;
 }
 
-/** What a look at an object finds. */
+/** The result of comparing an object. */
 export interface Comparison {
   readonly fields: readonly DriftedField[];
-  /** What differs and is to stay so: a repair leaves it out. */
+  /** Differences that are expected: a repair leaves them out. */
   readonly ignored: readonly FieldPath[];
-  /** Somebody else holds a field that helm sets: each further write of theirs matters. */
+  /** Another manager owns a field that helm sets, so each of its later writes matters. */
   readonly isShared: boolean;
 }
 
-/** What counts as no drift of an object. */
+/** Differences that do not count as drift. */
 interface CompareTerms {
   readonly ignore: readonly DriftIgnore[];
   /** An autoscaler of the cluster targets the object. */
   readonly isAutoscaled: boolean;
 }
 
-/** Most fields of an object that are compared. */
-const MOST_FIELDS = 5000;
+/** At most this many fields of an object are compared. */
+const MAX_FIELDS = 5000;
 const LONGEST_NAME = 100;
 
 /**
- * Compares an object as it is with what the API server makes of a forced apply of what the release's record says of it.
- * Only what the record sets counts; and a difference where helm alone holds the field is made by nobody: a webhook changes
- * each apply in another way.
+ * Compares a live object with `applied`, the result of a dry-run forced apply of the manifest that the release records. Only
+ * fields that the manifest sets count. A difference in a field that only helm owns is no drift: a webhook causes it, because
+ * it changes each apply in a different way.
  */
 export function compare(
   live: JsonObject,
@@ -59,34 +59,37 @@ export function compare(
   { ignore, isAutoscaled }: CompareTerms,
 ): Comparison {
   const entries = entriesOf(live);
-  const own = entries.filter(isHelms);
-  const set = entriesOf(applied).find((entry) => isHelms(entry) && entry.operation === "Apply");
+  const own = entries.filter(isHelmEntry);
+  const set = entriesOf(applied).find((entry) => isHelmEntry(entry) && entry.operation === "Apply");
   const walk = new Walk();
   walk.step(set?.fields, [applied, live], []);
   const differing = walk.differing.map((path) => ({
     path,
     pointer: pointerTo(applied, path),
-    holder: holderOf(entries, path),
+    holder: foreignEntryOf(entries, path),
   }));
-  const lost = differing.filter(
-    ({ path, holder }) => holder !== undefined || !own.some(({ fields }) => holds(fields, path)),
+  const foreignOrUnowned = differing.filter(
+    ({ path, holder }) => holder !== undefined || !own.some(({ fields }) => ownsField(fields, path)),
   );
-  const ignored = lost.filter((each) => isExpected(each));
-  const fields = lost
+  const ignored = foreignOrUnowned.filter((each) => isExpected(each));
+  const fields = foreignOrUnowned
     .filter((each) => !ignored.includes(each))
     .map(({ path, holder }) => fieldOf(path, holder, valueAt(live, path)));
-  return { fields, ignored: ignored.map(({ path }) => path), isShared: walk.leaves.some(isHeld) };
+  return { fields, ignored: ignored.map(({ path }) => path), isShared: walk.leaves.some(isOwnedByOther) };
 
+  /** Whether a difference does not count as drift. */
   function isExpected(difference: Difference): boolean {
     return (isAutoscaled && byAutoscaler(difference)) || isIgnored(difference, applied, ignore);
   }
 
-  function isHeld(path: FieldPath): boolean {
-    const holder = holderOf(entries, path);
+  /** Whether another manager owns a field, and its changes would count as drift. */
+  function isOwnedByOther(path: FieldPath): boolean {
+    const holder = foreignEntryOf(entries, path);
     return holder !== undefined && !isExpected({ path, pointer: pointerTo(applied, path), holder });
   }
 }
 
+/** Describes a field, and who owns it now. */
 function fieldOf(path: FieldPath, holder: Entry | undefined, value: Json | undefined): DriftedField {
   return {
     field: describePath(path),
@@ -100,20 +103,21 @@ function valueAt(object: JsonObject, path: FieldPath): Json | undefined {
   return path.reduce<Json | undefined>(childAt, object);
 }
 
-/** What was applied, and what is there. */
+/** The applied and the live value. */
 type Pair = readonly [wanted: Json | undefined, live: Json | undefined];
 
-/** Goes through the fields that were applied, in both objects. */
+/** Walks through the applied fields in both objects. */
 class Walk {
   readonly leaves: FieldPath[] = [];
   readonly differing: FieldPath[] = [];
 
+  /** Compares the fields below a node of the tree of `managedFields`, and collects the paths of leaves and differences. */
   step(node: Json | undefined, [wanted, live]: Pair, path: FieldPath): void {
-    if (!isJsonObject(node) || this.leaves.length >= MOST_FIELDS) return;
-    // The server leaves out what is set to nothing, such as "" or false: then there is to be none.
+    if (!isJsonObject(node) || this.leaves.length >= MAX_FIELDS) return;
+    // The server omits empty values, such as "" or false. A field that both objects lack is equal.
     if (wanted === undefined && live === undefined) return;
     const segments = Object.keys(node).filter((segment) => segment !== ".");
-    if (live === undefined || segments.length === 0) return this.#end(node, [wanted, live], path);
+    if (live === undefined || segments.length === 0) return this.#compareLeaf(node, [wanted, live], path);
     for (const segment of segments)
       this.step(
         member(node, segment),
@@ -122,26 +126,26 @@ class Walk {
       );
   }
 
-  #end(node: JsonObject, [wanted, live]: Pair, path: FieldPath): void {
+  #compareLeaf(node: JsonObject, [wanted, live]: Pair, path: FieldPath): void {
     this.leaves.push(path);
-    // Of an item that is held without its members only its presence counts.
+    // Helm may own a list item without its members. Then only the presence of the item counts.
     if (live === undefined || (isLeaf(node) && !sameJson(wanted, live))) this.differing.push(path);
   }
 }
 
-/** A difference, as far as it matters here. */
+/** A field whose values differ, and the entry of the other manager that owns it. */
 interface Difference {
   readonly path: FieldPath;
   readonly pointer: string;
   readonly holder: Entry | undefined;
 }
 
-/** This operator's own hooks change objects of their module as they mean to. */
+/** The manager of hooks: their changes are intended. */
 const OWN_MANAGER = "addon-operator";
-/** With these, people scale, also what an autoscaler targets. */
+/** Tools with which people scale, even if an autoscaler targets the object. */
 const PEOPLE = /^(?:kubectl|k9s|lens|openlens|headlamp|mozilla|curl)/i;
 
-/** Annotations and labels that controllers write, whatever a chart says. */
+/** Annotations and labels that controllers overwrite. */
 const CONTROLLERS =
   /^(?:(?:deployment|deprecated\.daemonset\.template|pv|volume|volume\.beta|autoscaling\.alpha|control-plane\.alpha|endpoints)\.kubernetes\.io\/|kubectl\.kubernetes\.io\/|prometheus-operator-validated$|helm\.sh\/resource-policy$)/;
 
@@ -149,47 +153,53 @@ type Rule = (difference: Difference, object: JsonObject) => boolean;
 
 const byOwnHooks: Rule = ({ holder }) => holder?.manager === OWN_MANAGER;
 
+/** Whether a program has changed the number of replicas through the subresource `scale`. */
 function byAutoscaler({ holder }: Pick<Difference, "holder">): boolean {
   return holder?.subresource === "scale" && !PEOPLE.test(holder.manager);
 }
 
-/** Whether something that may be an autoscaler has scaled an object. */
+/** Whether an autoscaler may have scaled an object. */
 export function maybeAutoscaled(object: JsonObject): boolean {
   return entriesOf(object).some((holder) => byAutoscaler({ holder }));
 }
 
+/** Resources that a vertical Pod autoscaler has changed. */
 const byVerticalAutoscaler: Rule = ({ path, holder }) =>
   holder?.manager.startsWith("vpa-") === true && path.includes("f:resources");
 
-const status: Rule = ({ path }) => path[0] === "f:status";
+const inStatus: Rule = ({ path }) => path[0] === "f:status";
 
+/** A certificate that a controller injects into a webhook. */
 const caBundle: Rule = ({ path }) => path.at(-1) === "f:caBundle";
 
+/** An annotation or a label that a controller overwrites. */
 const ofControllers: Rule = ({ path: [first, second, third = ""] }) =>
   first === "f:metadata" &&
   (second === "f:annotations" || second === "f:labels") &&
   CONTROLLERS.test(third.slice(2));
 
-/** What a controller fills in, by kind. */
+/** The field that a controller fills in, by kind. */
 const FILLED_IN: Readonly<Record<string, string>> = {
   PersistentVolumeClaim: "/spec/resources/requests",
   ServiceAccount: "/secrets",
 };
 
+/** A field that a controller completes, such as the size of a volume. */
 const filledIn: Rule = ({ pointer }, { kind }) => {
   const place = typeof kind === "string" ? member(FILLED_IN, kind) : undefined;
   return place !== undefined && isAtOrBelow(pointer, place);
 };
 
+/** The rules of an aggregated ClusterRole, which its controller writes. */
 const aggregated: Rule = ({ pointer }, { kind, aggregationRule }) =>
   kind === "ClusterRole" && aggregationRule !== undefined && isAtOrBelow(pointer, "/rules");
 
 // oxfmt-ignore
 const RULES: readonly Rule[] = [
-  byOwnHooks, byVerticalAutoscaler, status, caBundle, ofControllers, filledIn, aggregated,
+  byOwnHooks, byVerticalAutoscaler, inStatus, caBundle, ofControllers, filledIn, aggregated,
 ];
 
-/** Whether a difference is no drift: by default, or because `addon.yaml` says so. */
+/** Whether a difference is no drift, by default or by `addon.yaml`. */
 function isIgnored(difference: Difference, object: JsonObject, targets: readonly DriftIgnore[]): boolean {
   if (RULES.some((rule) => rule(difference, object))) return true;
   const { name } = objectOf(object["metadata"]);
@@ -198,7 +208,7 @@ function isIgnored(difference: Difference, object: JsonObject, targets: readonly
     .some(({ paths }) => paths.some((path) => isAtOrBelow(difference.pointer, path)));
 }
 
-/** An object whose fields are not as helm has set them. */
+/** An object whose fields differ from what helm set. */
 export interface DriftedObject {
   /** `namespace/Kind/name`, or `Kind/name`. */
   readonly object: string;
@@ -206,32 +216,34 @@ export interface DriftedObject {
   readonly title: string;
   /** Not empty. */
   readonly fields: readonly DriftedField[];
-  /** It was put back so often that this now happens less and less often. */
+  /** It was restored so often that restores back off. */
   readonly isContested: boolean;
 }
 
-/** The drift of a release: the objects that are listed, and how many there are. */
+/** The drift of a release. */
 export interface Drift {
+  /** The first drifted objects. */
   readonly objects: readonly DriftedObject[];
+  /** The number of all drifted objects. */
   readonly count: number;
-  /** Why the first object cannot be compared of those that cannot: whether it has drifted is not known. */
-  readonly trouble?: string | undefined;
+  /** Why the first of the objects that cannot be compared cannot: whether these have drifted is unknown. */
+  readonly issue?: string | undefined;
 }
 
-/** A release as helm has left it. */
+/** A release without drift. */
 export const NO_DRIFT: Drift = { objects: [], count: 0 };
 
-/** Most objects that are listed, and most fields of each. */
-const MOST = 20;
+/** At most this many objects are listed, and as many fields of each. */
+const MAX_LISTED = 20;
 
-/** What is told of these. */
-export function driftOf(objects: readonly DriftedObject[], trouble?: string): Drift {
-  if (objects.length === 0) return trouble === undefined ? NO_DRIFT : { ...NO_DRIFT, trouble };
-  const listed = objects.slice(0, MOST);
+/** The drift that the status reports for these objects. */
+export function driftOf(objects: readonly DriftedObject[], issue?: string): Drift {
+  if (objects.length === 0) return issue === undefined ? NO_DRIFT : { ...NO_DRIFT, issue };
+  const listed = objects.slice(0, MAX_LISTED);
   return {
-    objects: listed.map((each) => ({ ...each, fields: each.fields.slice(0, MOST) })),
+    objects: listed.map((each) => ({ ...each, fields: each.fields.slice(0, MAX_LISTED) })),
     count: objects.length,
-    trouble,
+    issue,
   };
 }
 
@@ -242,7 +254,7 @@ export function describeDrift({ objects: [first], count }: Drift): string {
   return `${describeObject(first)}${more}`;
 }
 
-/** What others have changed, for people; undefined where nothing is. */
+/** What others have changed, for people; undefined without drift. */
 export function changedByOthers(drift: Drift): string | undefined {
   return drift.count === 0 ? undefined : `changed by others: ${describeDrift(drift)}`;
 }
@@ -253,13 +265,13 @@ export function describeObject({ title, fields, isContested }: DriftedObject): s
   if (first === undefined) return title;
   const more =
     fields.length === 1 ? "" : ` and ${fields.length - 1} more field${fields.length === 2 ? "" : "s"}`;
-  const often = isContested ? "; it was put back many times, and is now less and less often" : "";
+  const often = isContested ? "; it was restored many times, so restores back off" : "";
   return `${describeField(first)}${more} of ${title}${often}`;
 }
 
 /** `kubectl-edit changed spec.replicas`, `spec.replicas was removed` */
 function describeField({ field, manager, removed }: DriftedField): string {
   const verb = removed ? "removed" : "changed";
-  if (manager === undefined) return `somebody ${verb} ${field}`;
+  if (manager === undefined) return `someone ${verb} ${field}`;
   return `${manager === HELM ? "helm, by hand," : manager} ${verb} ${field}`;
 }

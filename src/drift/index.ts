@@ -8,4 +8,4 @@ export {
   maybeAutoscaled,
 } from "./difference.ts";
 export type { Comparison, Drift, DriftedField, DriftedObject } from "./difference.ts";
-export { HELM, handsOf, without, type Hands } from "./managed-fields.ts";
+export { HELM, fieldManagersOf, withoutFields, type FieldManagers } from "./managed-fields.ts";

@@ -1,12 +1,12 @@
-/** Reads `managedFields`: who holds the fields of an object, and where their paths lead. */
+/** Reads `managedFields`: who owns the fields of an object, and what their paths refer to. */
 
 import { createHash } from "node:crypto";
 
-import { pointerOf, sameJson } from "../lib/index.ts";
-import { isJsonObject, member, objectOf, objectsIn, setMember, textOf } from "../model/index.ts";
+import { attempt, pointerOf, sameJson } from "../lib/index.ts";
+import { isJsonObject, member, objectOf, objectsIn, setMember, asString } from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 
-/** The field manager of helm, with every method of applying. */
+/** The field manager of helm, for client-side and server-side apply. */
 export const HELM = "helm";
 
 /** One entry of `managedFields`. */
@@ -20,17 +20,17 @@ export interface Entry {
   readonly fields: JsonObject;
 }
 
-/** The entries of an object; what is none is left out. */
+/** The valid entries of an object. */
 export function entriesOf(object: JsonObject): Entry[] {
   return objectsIn(objectOf(object["metadata"])["managedFields"]).flatMap((entry) => {
     const { manager, operation, subresource, time, fieldsV1 } = entry;
     if (typeof manager !== "string" || !isJsonObject(fieldsV1)) return [];
-    const at = Date.parse(textOf(time) ?? "");
+    const at = Date.parse(asString(time) ?? "");
     return [
       {
         manager,
-        operation: textOf(operation) ?? "",
-        subresource: textOf(subresource) ?? "",
+        operation: asString(operation) ?? "",
+        subresource: asString(subresource) ?? "",
         at: Number.isNaN(at) ? undefined : at,
         fields: fieldsV1,
       },
@@ -39,43 +39,43 @@ export function entriesOf(object: JsonObject): Entry[] {
 }
 
 /** Whether an entry is helm's own. */
-export function isHelms({ manager, subresource }: Entry): boolean {
+export function isHelmEntry({ manager, subresource }: Entry): boolean {
   return manager === HELM && subresource === "";
 }
 
-/** Whether an entry is somebody else's, and may be about what helm has set. */
+/** Whether an entry belongs to another manager and may concern fields that helm sets. */
 function isForeign(entry: Entry): boolean {
-  return !isHelms(entry) && entry.subresource !== "status";
+  return !isHelmEntry(entry) && entry.subresource !== "status";
 }
 
-/** The newest of the entries of others that hold a field. */
-export function holderOf(entries: readonly Entry[], path: FieldPath): Entry | undefined {
+/** The newest entry of another manager that owns a field. */
+export function foreignEntryOf(entries: readonly Entry[], path: FieldPath): Entry | undefined {
   return entries
-    .filter((entry) => isForeign(entry) && holds(entry.fields, path))
+    .filter((entry) => isForeign(entry) && ownsField(entry.fields, path))
     .reduce<Entry | undefined>(
       (newest, entry) => ((newest?.at ?? 0) > (entry.at ?? 0) ? newest : entry),
       undefined,
     );
 }
 
-/** A small digest of who holds which fields of one version of an object: two that are equal need no second look. */
-export interface Hands {
+/** Digests of the field ownership in one version of an object: while they are equal, the object need not be compared again. */
+export interface FieldManagers {
   readonly version: string;
-  /** What helm holds, since when. */
+  /** The fields that helm owns, and the times of its writes. */
   readonly helm: string;
-  /** What others hold; empty where there are none, and helm holds something. */
+  /** The fields that others own; empty where helm is the only owner. */
   readonly others: string;
   /** Changes with every write of others, and of the object's spec. */
   readonly moves: string;
 }
 
-/** The hands of an object, or of its metadata alone. */
-export function handsOf(object: JsonObject): Hands {
+/** Digests the field managers of an object, of which only the metadata is needed. */
+export function fieldManagersOf(object: JsonObject): FieldManagers {
   const entries = entriesOf(object);
   const { uid, resourceVersion, generation } = objectOf(object["metadata"]);
-  const version = textOf(resourceVersion) ?? "";
+  const version = asString(resourceVersion) ?? "";
   const others = entries.filter(isForeign);
-  const own = entries.filter(isHelms);
+  const own = entries.filter(isHelmEntry);
   const texts = others.map(({ manager, operation, subresource, fields }) => [
     manager,
     operation,
@@ -84,14 +84,14 @@ export function handsOf(object: JsonObject): Hands {
   ]);
   return {
     version,
-    helm: short([uid ?? "", own.map(({ at, fields }) => [at ?? null, fields])]),
-    others: others.length === 0 && own.length > 0 ? "" : short(texts),
-    moves: short([generation ?? version, others.map(({ at }) => at ?? null)]),
+    helm: shortDigest([uid ?? "", own.map(({ at, fields }) => [at ?? null, fields])]),
+    others: others.length === 0 && own.length > 0 ? "" : shortDigest(texts),
+    moves: shortDigest([generation ?? version, others.map(({ at }) => at ?? null)]),
   };
 }
 
-/** The API server writes members in one order. */
-function short(value: Json): string {
+/** A shortDigest digest. JSON text suffices for it, because the API server always writes members in the same order. */
+function shortDigest(value: Json): string {
   return createHash("sha256").update(JSON.stringify(value)).digest("base64").slice(0, 16);
 }
 
@@ -101,8 +101,8 @@ function short(value: Json): string {
  */
 export type FieldPath = readonly string[];
 
-/** What a segment leads to: the name of a member, or the place of an item; undefined where there is none. */
-function placeOf(value: Json | undefined, segment: string): string | number | undefined {
+/** The member name or list index to which a segment refers; undefined if the value has no such member or item. */
+function keyOrIndexOf(value: Json | undefined, segment: string): string | number | undefined {
   const [kind, rest] = [segment.slice(0, 2), segment.slice(2)];
   if (kind === "f:") return isJsonObject(value) && member(value, rest) !== undefined ? rest : undefined;
   if (!Array.isArray(value)) return undefined;
@@ -110,35 +110,28 @@ function placeOf(value: Json | undefined, segment: string): string | number | un
   return Number.isInteger(index) && index >= 0 && index < value.length ? index : undefined;
 }
 
+/** A test that finds the list item to which a `k:` or `v:` segment refers. */
 function matcherOf(kind: string, text: string): (item: Json) => boolean {
-  const wanted = parsed(text);
+  const wanted = attempt(() => JSON.parse(text) as Json);
   if (kind === "v:") return (item) => sameJson(item, wanted);
   const keys = Object.entries(objectOf(wanted));
   if (kind !== "k:" || keys.length === 0) return () => false;
   return (item) => isJsonObject(item) && keys.every(([key, value]) => sameJson(member(item, key), value));
 }
 
-function parsed(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
-}
-
-/** What one segment leads to. */
+/** The value to which a segment refers. */
 export function childAt(value: Json | undefined, segment: string): Json | undefined {
-  const place = placeOf(value, segment);
+  const place = keyOrIndexOf(value, segment);
   if (typeof place === "string") return objectOf(value)[place];
   return place !== undefined && Array.isArray(value) ? value[place] : undefined;
 }
 
-/** The JSON pointer of a field; where the object lacks an item of a list, as far as it goes. */
+/** The JSON pointer of a field; it ends before the first list item that the object lacks. */
 export function pointerTo(object: Json, path: FieldPath): string {
   const segments: (string | number)[] = [];
   let value: Json | undefined = object;
   for (const segment of path) {
-    const place = placeOf(value, segment) ?? (segment.startsWith("f:") ? segment.slice(2) : undefined);
+    const place = keyOrIndexOf(value, segment) ?? (segment.startsWith("f:") ? segment.slice(2) : undefined);
     if (place === undefined) break;
     segments.push(place);
     value = childAt(value, segment);
@@ -146,38 +139,41 @@ export function pointerTo(object: Json, path: FieldPath): string {
   return pointerOf(segments);
 }
 
-/** Whether an entry of `managedFields` with this tree holds a field: itself, something in it, or all that it lies in. */
-export function holds(tree: Json | undefined, path: FieldPath): boolean {
+/** Whether a tree of `managedFields` contains a field, a part of it, or a whole value that contains it. */
+export function ownsField(tree: Json | undefined, path: FieldPath): boolean {
   let node: Json | undefined = tree;
   for (const [index, segment] of path.entries()) {
     const next: Json | undefined = member(objectOf(node), segment);
+    // A leaf above the path owns everything below it. The root is no such leaf.
     if (next === undefined) return index > 0 && isLeaf(node);
     node = next;
   }
   return isJsonObject(node);
 }
 
-/** A field that is held as a whole. */
+/** Whether a field is owned as a whole. */
 export function isLeaf(node: Json | undefined): boolean {
   return isJsonObject(node) && Object.keys(node).length === 0;
 }
 
-/** A copy without these fields. */
-export function without(object: JsonObject, paths: readonly FieldPath[]): JsonObject {
+/** A copy of an object without the fields at these paths. */
+export function withoutFields(object: JsonObject, paths: readonly FieldPath[]): JsonObject {
   const copy = structuredClone(object);
   for (const path of paths) removeAt(copy, path);
   return copy;
 }
 
+/** Removes the member or the list item at a path, if it exists. */
 function removeAt(object: JsonObject, path: FieldPath): void {
   const parent = path.slice(0, -1).reduce<Json | undefined>(childAt, object);
-  const place = placeOf(parent, path.at(-1) ?? "");
+  const place = keyOrIndexOf(parent, path.at(-1) ?? "");
   if (typeof place === "string") setMember(objectOf(parent), place, undefined);
   else if (place !== undefined && Array.isArray(parent)) parent.splice(place, 1);
 }
 
-const PLAIN = /^[A-Za-z_][A-Za-z0-9_-]{0,62}$/;
-/** Longest text of a path. */
+/** A name that a path shows without quotes. */
+const PLAIN_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,62}$/;
+/** Maximal length of a path as text. */
 const LONGEST = 250;
 
 /** For people: `spec.template.spec.containers[name="web"].image`. */
@@ -186,11 +182,12 @@ export function describePath(path: FieldPath): string {
   return text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text;
 }
 
+/** A segment in words: `.name`, or `[key="value"]` for an item of a list. */
 function describeSegment(segment: string): string {
   const [kind, rest] = [segment.slice(0, 2), segment.slice(2)];
-  if (kind === "f:") return PLAIN.test(rest) ? `.${rest}` : `[${JSON.stringify(rest)}]`;
+  if (kind === "f:") return PLAIN_NAME.test(rest) ? `.${rest}` : `[${JSON.stringify(rest)}]`;
   if (kind === "v:") return `[=${rest}]`;
   if (kind === "i:") return `[${rest}]`;
-  const keys = Object.entries(objectOf(parsed(rest)));
+  const keys = Object.entries(objectOf(attempt(() => JSON.parse(rest) as Json)));
   return `[${keys.map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(",")}]`;
 }

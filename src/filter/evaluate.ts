@@ -1,11 +1,10 @@
-/** What a compiled filter is, and how those of the subset run in JavaScript, with the results of jq. */
+/** Compiled filters, and the evaluation of a jq subset in JavaScript, with the results of jq. */
 
 import { isJsonObject, type Json, type JsonObject } from "../model/index.ts";
 import { FilterError } from "./filter-error.ts";
-import { screen } from "./lexer.ts";
+import { checkedTokens } from "./lexer.ts";
 import { parseSubset, type Node } from "./parser.ts";
 
-/** A compiled jq filter. */
 export interface Filter {
   readonly text: string;
   /** True when the filter mentions managedFields, which are dropped otherwise. */
@@ -18,9 +17,12 @@ export interface Filter {
   evaluate(object: JsonObject): Json | Promise<Json>;
 }
 
-/** How a filter is evaluated that needs no jq; undefined for others. Throws FilterError for what none may contain. */
-export function withoutJq(text: string): ((input: Json) => Json) | undefined {
-  const tokens = screen(text);
+/**
+ * Compiles a filter to a JavaScript function; undefined = the filter is not in the subset and needs jq. Throws FilterError
+ * if it uses a refused function.
+ */
+export function compileWithoutJq(text: string): ((input: Json) => Json) | undefined {
+  const tokens = checkedTokens(text);
   const tree = tokens === undefined ? undefined : parseSubset(tokens);
   if (tree === undefined) return undefined;
   const subset = compileSubset(tree);
@@ -33,50 +35,55 @@ type Emitter = (input: Json, emit: Emit) => void;
 
 /** The tree as a function from an input to all of its outputs. It throws FilterError where jq reports an error. */
 export function compileSubset(node: Node): (input: Json) => Json[] {
-  const step = compile(node);
+  const step = compileNode(node);
   return (input) => collect(step, input);
 }
 
+/** All outputs of a step for one input. */
 function collect(step: Emitter, input: Json): Json[] {
   const outputs: Json[] = [];
   step(input, (value) => outputs.push(value));
   return outputs;
 }
 
-function compile(node: Node): Emitter {
-  if ("left" in node) return COMBINE[node.op](compile(node.left), compile(node.right));
-  if ("of" in node) return access(node.of, stepOf(node));
+/** Compiles a node and all nodes below it, once; the result runs for each input. */
+function compileNode(node: Node): Emitter {
+  // Nodes with two sides (`|`, `,`, `//`), then steps on the outputs of another node (`.a`, `[0]`, `[]`).
+  if ("left" in node) return COMPILE_BINARY[node.op](compileNode(node.left), compileNode(node.right));
+  if ("of" in node) return compileAccess(node.of, compileStep(node));
   switch (node.op) {
     case "identity":
       return (input, emit) => emit(input);
     case "literal":
       return (_input, emit) => emit(node.value);
     case "try":
-      return attempt(compile(node.body));
+      return compileTry(compileNode(node.body));
     case "array":
-      return arrayOf(node.body);
+      return compileArray(node.body);
     case "object":
-      return objectOf(node.entries);
+      return compileObject(node.entries);
   }
 }
 
-const COMBINE = { pipe, comma, default: defaulted };
+const COMPILE_BINARY = { pipe: compilePipe, comma: compileComma, default: compileDefault };
 
-function stepOf(node: Extract<Node, { of: Node }>): Emitter {
-  if (node.op === "field") return fieldOf(node.key, node.optional);
-  if (node.op === "index") return itemOf(node.index, node.optional);
-  return node.optional ? eachIfAny : each;
+/** The step alone, without the node that it is applied to. */
+function compileStep(node: Extract<Node, { of: Node }>): Emitter {
+  if (node.op === "field") return compileField(node.key, node.optional);
+  if (node.op === "index") return compileIndex(node.index, node.optional);
+  return node.optional ? emitEachIfAny : emitEach;
 }
 
-function access(of: Node, step: Emitter): Emitter {
-  return of.op === "identity" ? step : pipe(compile(of), step);
+/** Applies a step to the outputs of `of`. For `.`, that is the input itself. */
+function compileAccess(of: Node, step: Emitter): Emitter {
+  return of.op === "identity" ? step : compilePipe(compileNode(of), step);
 }
 
-function pipe(left: Emitter, right: Emitter): Emitter {
+function compilePipe(left: Emitter, right: Emitter): Emitter {
   return (input, emit) => left(input, (value) => right(value, emit));
 }
 
-function comma(left: Emitter, right: Emitter): Emitter {
+function compileComma(left: Emitter, right: Emitter): Emitter {
   return (input, emit) => {
     left(input, emit);
     right(input, emit);
@@ -84,10 +91,10 @@ function comma(left: Emitter, right: Emitter): Emitter {
 }
 
 /**
- * The outputs of the left side that are neither null nor false, as they come (an error may follow); if there are
- * none, the right side.
+ * `left // right`: the outputs of the left side that are neither null nor false. They are emitted at once, even if an error
+ * follows. If there are none, the outputs of the right side.
  */
-function defaulted(left: Emitter, right: Emitter): Emitter {
+function compileDefault(left: Emitter, right: Emitter): Emitter {
   return (input, emit) => {
     let found = false;
     left(input, (value) => {
@@ -99,8 +106,11 @@ function defaulted(left: Emitter, right: Emitter): Emitter {
   };
 }
 
-/** Outputs before an error count; errors of later steps are not caught (as in jq 1.7 and gojq). */
-function attempt(body: Emitter): Emitter {
+/**
+ * `body?`: emits what the body yields before an error, and ignores the error. Emits after the body has run, so that errors of
+ * later steps are not caught (as in jq 1.7 and gojq).
+ */
+function compileTry(body: Emitter): Emitter {
   return (input, emit) => {
     const outputs: Json[] = [];
     try {
@@ -112,25 +122,30 @@ function attempt(body: Emitter): Emitter {
   };
 }
 
-function arrayOf(body: Node | undefined): Emitter {
+function compileArray(body: Node | undefined): Emitter {
   if (body === undefined) return (_input, emit) => emit([]);
-  const step = compile(body);
+  const step = compileNode(body);
   return (input, emit) => emit(collect(step, input));
 }
 
-function objectOf(entries: readonly (readonly [string, Node])[]): Emitter {
+/**
+ * `{a: …, b: …}`: an object for each combination of outputs of the values. Works from the last entry to the first, so
+ * that each entry calls the next one.
+ */
+function compileObject(entries: readonly (readonly [string, Node])[]): Emitter {
   let build: (input: Json, made: readonly (readonly [string, Json])[], emit: Emit) => void;
   build = (_input, made, emit) => emit(Object.fromEntries(made));
   for (const [key, value] of entries.toReversed()) {
-    const step = compile(value);
-    const rest = build;
-    build = (input, made, emit) => step(input, (one) => rest(input, [...made, [key, one]], emit));
+    const step = compileNode(value);
+    const buildNext = build;
+    build = (input, made, emit) => step(input, (output) => buildNext(input, [...made, [key, output]], emit));
   }
-  const start = build;
-  return (input, emit) => start(input, [], emit);
+  const buildFirst = build;
+  return (input, emit) => buildFirst(input, [], emit);
 }
 
-function fieldOf(key: string, optional: boolean): Emitter {
+/** `.key`, which yields null for null and for a missing key. `optional` ignores other inputs. */
+function compileField(key: string, optional: boolean): Emitter {
   return (input, emit) => {
     if (input === null) return emit(null);
     if (isJsonObject(input)) return emit(Object.hasOwn(input, key) ? (input[key] ?? null) : null);
@@ -139,7 +154,8 @@ function fieldOf(key: string, optional: boolean): Emitter {
   };
 }
 
-function itemOf(index: number, optional: boolean): Emitter {
+/** `[index]`, which yields null outside the array; a negative index counts from the end. */
+function compileIndex(index: number, optional: boolean): Emitter {
   return (input, emit) => {
     if (input === null) return emit(null);
     if (Array.isArray(input)) return emit(input.at(index) ?? null);
@@ -147,20 +163,20 @@ function itemOf(index: number, optional: boolean): Emitter {
   };
 }
 
-const each: Emitter = (input, emit) => {
+const emitEach: Emitter = (input, emit) => {
   const members = membersOf(input);
-  // The value is left out of the message, unlike in jq's: it may be a secret.
+  // Unlike jq's message, omit the value, which may be a secret.
   if (members === undefined) throw new FilterError("runtime", `Cannot iterate over ${typeName(input)}`);
   for (const member of members) emit(member ?? null);
 };
 
-const eachIfAny: Emitter = (input, emit) => {
+const emitEachIfAny: Emitter = (input, emit) => {
   for (const member of membersOf(input) ?? []) emit(member ?? null);
 };
 
 /**
- * Items, or members in the order of their keys: jq gets its input in this order too (`JqWorker`), and gojq sorts by
- * itself.
+ * The items of an array, or the members of an object in the order of their keys; undefined for other values. `JqProcess` sends
+ * objects to jq in the same order, and gojq sorts keys itself.
  */
 function membersOf(input: Json): readonly (Json | undefined)[] | undefined {
   if (Array.isArray(input)) return input;
@@ -180,31 +196,31 @@ export function resultOf(outputs: readonly Json[]): Json {
   return sortKeys(outputs.length === 1 ? (outputs[0] ?? null) : outputs.length === 0 ? null : [...outputs]);
 }
 
-/** The value itself where its keys are in order already, so that nothing is copied without need. */
+/** Sorts the keys of objects at every level. Returns the value itself if they are sorted already, to avoid a copy. */
 function sortKeys(value: Json): Json {
   if (value === null || typeof value !== "object") return value;
   return Array.isArray(value) ? sortItems(value) : sortMembers(value);
 }
 
 function sortItems(items: Json[]): Json[] {
-  let changed = false;
+  let isChanged = false;
   const sorted = items.map((item) => {
     const next = sortKeys(item);
-    changed ||= next !== item;
+    isChanged ||= next !== item;
     return next;
   });
-  return changed ? sorted : items;
+  return isChanged ? sorted : items;
 }
 
 function sortMembers(object: JsonObject): JsonObject {
   const keys = Object.keys(object);
-  let changed = keys.some((key, place) => place > 0 && (keys[place - 1] ?? "") > key);
+  let isChanged = keys.some((key, index) => index > 0 && (keys[index - 1] ?? "") > key);
   const members: [string, Json][] = [];
-  for (const key of changed ? keys.sort() : keys) {
+  for (const key of isChanged ? keys.sort() : keys) {
     const member = object[key] ?? null;
     const next = sortKeys(member);
-    changed ||= next !== member;
+    isChanged ||= next !== member;
     members.push([key, next]);
   }
-  return changed ? Object.fromEntries(members) : object;
+  return isChanged ? Object.fromEntries(members) : object;
 }

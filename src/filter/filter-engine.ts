@@ -1,13 +1,15 @@
-/** Compiles and runs jq filters (docs/HOOKS.md, "jq filters"). */
+/** Compiles and runs jq filters (docs/reference/hooks.md, "jq filters"). */
 
 import type { Clock, Logger } from "../lib/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
+import type { Children } from "../process/index.ts";
 import { FilterError } from "./filter-error.ts";
-import { resultOf, withoutJq, type Filter } from "./evaluate.ts";
+import { resultOf, compileWithoutJq, type Filter } from "./evaluate.ts";
 import { checkSyntax, findJq, type Jq } from "./jq.ts";
-import { JqWorker } from "./worker.ts";
+import { JqProcess } from "./jq-process.ts";
 
 export interface FilterEngineOptions {
+  readonly children: Children;
   /** `--jq-bin`; undefined = `jq` on PATH, else node-jq's. */
   readonly jqBin: string | undefined;
   /** The operator's environment: PATH, TZ and node-jq's variables are read from it; filters do not see it. */
@@ -16,21 +18,21 @@ export interface FilterEngineOptions {
   readonly logger: Logger;
   /** For one evaluation; default 5 s. */
   readonly timeLimitMs?: number;
-  /** jq processes that are kept for idle filters; default 32. */
+  /** Most jq processes of idle filters; default 32. */
   readonly maxIdle?: number;
 }
 
 export const TIME_LIMIT_MS = 5000;
-const MAX_IDLE = 32;
-const MAX_CACHED = 1000;
+const MAX_IDLE_PROCESSES = 32;
+const MAX_CACHED_FILTERS = 1000;
 
 /** Compiles and runs jq filters: plain paths in JavaScript, all others in long-lived jq processes. */
 export class FilterEngine {
   readonly #options: FilterEngineOptions;
   /** Compiled filters by text; the last one used is the last entry. */
   readonly #filters = new Map<string, Promise<Filter>>();
-  /** Workers that have a process; the last one started or used is the last entry. */
-  readonly #workers = new Set<JqWorker>();
+  /** Running processes; the last one started or used is the last entry. */
+  readonly #processes = new Set<JqProcess>();
   #jq: Promise<Jq> | undefined;
   #closed = false;
 
@@ -40,61 +42,71 @@ export class FilterEngine {
 
   /** Checks and compiles a filter; equal texts share the result. Rejects with FilterError. */
   compile(text: string): Promise<Filter> {
-    const known = this.#filters.get(text);
-    const filter = known ?? this.#compile(text);
+    const cachedFilter = this.#filters.get(text);
+    const filter = cachedFilter ?? this.#compile(text);
+    // Deletes and sets it, because the last entry is the filter that was used last.
     this.#filters.delete(text);
     this.#filters.set(text, filter);
-    if (known === undefined) {
-      this.#trim();
+    if (cachedFilter === undefined) {
+      this.#dropOldest();
       // A filter that did not compile is tried again next time: jq may have been missing.
       filter.catch(() => this.#forget(text, filter));
     }
     return filter;
   }
 
-  /** Ends every jq process; evaluations under way fail. */
+  /** Ends every jq process; pending evaluations fail. */
   close(): void {
     this.#closed = true;
-    for (const worker of this.#workers) worker.close();
-    this.#workers.clear();
+    for (const process of this.#processes) process.close();
+    this.#processes.clear();
     this.#filters.clear();
   }
 
+  /** Compiles to JavaScript if possible; otherwise checks the syntax with jq and runs the filter there. */
   async #compile(text: string): Promise<Filter> {
     const namesManagedFields = text.includes("managedFields");
-    const plain = withoutJq(text);
-    if (plain !== undefined) return { text, namesManagedFields, evaluate: plain };
+    const inJavaScript = compileWithoutJq(text);
+    if (inJavaScript !== undefined) return { text, namesManagedFields, evaluate: inJavaScript };
     const jq = await this.#findJq();
     await checkSyntax(jq, text, this.#options.env);
-    const worker = this.#worker(jq, text);
+    const process = this.#newProcess(jq, text);
     const evaluate = async (object: JsonObject): Promise<Json> => {
       if (this.#closed) throw new FilterError("engine", "the filter engine is closed");
-      return resultOf(await worker.evaluate(object));
+      return resultOf(await process.evaluate(object));
     };
     return { text, namesManagedFields, evaluate };
   }
 
-  #worker(jq: Jq, text: string): JqWorker {
+  #newProcess(jq: Jq, text: string): JqProcess {
     const { clock, timeLimitMs = TIME_LIMIT_MS } = this.#options;
-    return new JqWorker({ jq, text, clock, timeLimitMs, onStart: (worker) => this.#started(worker) });
+    return new JqProcess({
+      jq,
+      text,
+      clock,
+      timeLimitMs,
+      onStart: (started) => this.#endExcessIdle(started),
+    });
   }
 
-  #started(worker: JqWorker): void {
-    this.#workers.delete(worker);
-    this.#workers.add(worker);
-    let excess = this.#workers.size - (this.#options.maxIdle ?? MAX_IDLE);
-    for (const other of this.#workers) {
+  /** Records a process that starts, and ends the longest unused idle ones if there are too many. */
+  #endExcessIdle(started: JqProcess): void {
+    this.#processes.delete(started);
+    this.#processes.add(started);
+    let excess = this.#processes.size - (this.#options.maxIdle ?? MAX_IDLE_PROCESSES);
+    for (const other of this.#processes) {
       if (excess <= 0) return;
-      if (other.busy || other === worker) continue;
+      if (other.busy || other === started) continue;
       other.park();
-      this.#workers.delete(other);
+      this.#processes.delete(other);
       excess--;
     }
   }
 
+  /** Finds jq once. After a failure, the next call looks again. */
   async #findJq(): Promise<Jq> {
-    const { jqBin, env, logger } = this.#options;
-    this.#jq ??= findJq(jqBin, env).then((jq) => {
+    const { jqBin, env, children, logger } = this.#options;
+    this.#jq ??= findJq(jqBin, env, children).then((jq) => {
       logger.debug("jq found", { file: jq.file, version: jq.version });
       return jq;
     });
@@ -106,11 +118,13 @@ export class FilterEngine {
     }
   }
 
-  #trim(): void {
+  /** Forgets the filter that was not used for longest if there are too many. */
+  #dropOldest(): void {
     const [oldest] = this.#filters.keys();
-    if (this.#filters.size > MAX_CACHED && oldest !== undefined) this.#filters.delete(oldest);
+    if (this.#filters.size > MAX_CACHED_FILTERS && oldest !== undefined) this.#filters.delete(oldest);
   }
 
+  /** Forgets a filter, unless a later call has compiled it again. */
   #forget(text: string, filter: Promise<Filter>): void {
     if (this.#filters.get(text) === filter) this.#filters.delete(text);
   }

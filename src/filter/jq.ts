@@ -1,16 +1,17 @@
-/** The jq program: where it is, its version, and what it says of the text of a filter. */
+/** Finds the jq program and its version, and checks the syntax of filters with it. */
 
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
 
 import { oneLine } from "../lib/index.ts";
-import { findProgram, run } from "../process/index.ts";
+import { findProgram, type Children } from "../process/index.ts";
 import { FilterError } from "./filter-error.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
 /** A jq program that was found. */
 export interface Jq {
+  readonly children: Children;
   /** Absolute path. */
   readonly file: string;
   /** As the program prints it, e.g. `jq-1.7.1` or `gojq 0.12.17`. */
@@ -25,17 +26,25 @@ const CHECK_TIMEOUT_MS = 30_000;
 const MESSAGE_LIMIT = 300;
 
 /** Finds jq: the setting, else `jq` on PATH, else node-jq's own. Throws FilterError `engine`. */
-export async function findJq(jqBin: string | undefined, env: Env): Promise<Jq> {
-  const file = locate(jqBin, env);
+export async function findJq(jqBin: string | undefined, env: Env, children: Children): Promise<Jq> {
+  const file = findJqFile(jqBin, env);
   const childEnv = env["TZ"] === undefined ? {} : { TZ: env["TZ"] };
-  const asking = { file, args: ["--version"], cwd: "/", env: childEnv, timeoutMs: VERSION_TIMEOUT_MS };
-  const asked = await run(asking);
-  if (asked.outcome !== "succeeded") throw new FilterError("engine", `${file} --version: ${asked.message}`);
-  const version = asked.stdout.trim();
-  return { file, version, gojq: version.startsWith("gojq"), env: childEnv };
+  const versionRequest = {
+    file,
+    args: ["--version"],
+    cwd: "/",
+    env: childEnv,
+    timeoutMs: VERSION_TIMEOUT_MS,
+  };
+  const versionRun = await children.run(versionRequest);
+  if (versionRun.outcome !== "succeeded")
+    throw new FilterError("engine", `${file} --version: ${versionRun.message}`);
+  const version = versionRun.stdout.trim();
+  return { children, file, version, gojq: version.startsWith("gojq"), env: childEnv };
 }
 
-function locate(jqBin: string | undefined, env: Env): string {
+/** The absolute path of jq. Throws FilterError `engine` with the remedy. */
+function findJqFile(jqBin: string | undefined, env: Env): string {
   if (jqBin?.includes("/")) return resolve(jqBin);
   const names = jqBin === undefined ? ["jq", ...nodeJqFile()] : [jqBin];
   const [found] = names.flatMap((name) => findProgram(name, env["PATH"]) ?? []);
@@ -54,27 +63,28 @@ export function nodeJqFile(): readonly string[] {
 }
 
 /**
- * Asks jq whether the text is a correct program; it gets no input, so nothing is evaluated. node-jq does it where
- * it would start the same jq. Throws FilterError `syntax` with jq's message in one line.
+ * Checks the syntax of a filter by running jq without input, so nothing is evaluated. Uses node-jq if it would start the
+ * same jq. Throws FilterError `syntax` with jq's message in one line.
  */
 export async function checkSyntax(jq: Jq, text: string, env: Env): Promise<void> {
   // node-jq reads the variables itself when it is loaded.
-  const itsFile = env["JQ_PATH"] ?? env["npm_config_jq_path"] ?? nodeJqFile()[0];
-  const nodeJq = itsFile === jq.file ? await loadNodeJq() : undefined;
+  const nodeJqUsesFile = env["JQ_PATH"] ?? env["npm_config_jq_path"] ?? nodeJqFile()[0];
+  const nodeJq = nodeJqUsesFile === jq.file ? await loadNodeJq() : undefined;
   const problem = nodeJq === undefined ? await askJq(jq, text) : await askNodeJq(nodeJq, text);
   if (problem !== undefined) throw new FilterError("syntax", tidy(problem));
 }
 
+/** Checks the syntax with jq; returns the error text, undefined = it is correct. */
 async function askJq(jq: Jq, text: string): Promise<string | undefined> {
-  const { file, env } = jq;
+  const { children, file, env } = jq;
   const args = ["-c", asArgument(text)];
-  const result = await run({ file, args, cwd: "/", env, timeoutMs: CHECK_TIMEOUT_MS });
+  const result = await children.run({ file, args, cwd: "/", env, timeoutMs: CHECK_TIMEOUT_MS });
   if (result.outcome === "succeeded") return undefined;
   if (result.exitCode === undefined) throw new FilterError("engine", `${file}: ${result.message}`);
   return result.stderr;
 }
 
-/** A filter may begin with a minus sign, which must not be read as an option. */
+/** Puts a blank before the filter: jq would read one that begins with a minus sign as an option. */
 function asArgument(text: string): string {
   return ` ${text}`;
 }
@@ -93,6 +103,7 @@ async function loadNodeJq(): Promise<NodeJq | undefined> {
   }
 }
 
+/** As `askJq`, through node-jq. */
 async function askNodeJq(nodeJq: NodeJq, text: string): Promise<string | undefined> {
   try {
     // A blank, not an empty text: node-jq closes jq's stdin only when it has something to write.
@@ -103,11 +114,11 @@ async function askNodeJq(nodeJq: NodeJq, text: string): Promise<string | undefin
   }
 }
 
-/** A message of jq or gojq in one line, without the program that they quote. */
+/** Shortens an error text of jq or gojq to one line: the first line, and gojq's note after its caret; not the quoted filter. */
 export function tidy(stderr: string): string {
   const lines = stderr.split("\n").map((line) => line.trimEnd());
-  const first = (lines[0] ?? "").replace(/^(?:go)?jq: (?:error(?: \(at [^)]*\))?: )?/, "");
-  const caret = lines.find((line) => /^\s*\^/.test(line))?.replace(/^\s*\^\s*/, "");
-  const words = first.replace(" (Unix shell quoting issues?)", "").replace(/:$/, "");
-  return oneLine(caret === undefined ? words : `${words}: ${caret}`, MESSAGE_LIMIT);
+  const firstLine = (lines[0] ?? "").replace(/^(?:go)?jq: (?:error(?: \(at [^)]*\))?: )?/, "");
+  const caretText = lines.find((line) => /^\s*\^/.test(line))?.replace(/^\s*\^\s*/, "");
+  const mainText = firstLine.replace(" (Unix shell quoting issues?)", "").replace(/:$/, "");
+  return oneLine(caretText === undefined ? mainText : `${mainText}: ${caretText}`, MESSAGE_LIMIT);
 }

@@ -11,7 +11,7 @@ export interface Token {
   readonly nested?: readonly Token[];
 }
 
-/** A text that this lexer cannot read, or that versions of jq read differently. */
+/** A text that this lexer does not support, or that versions of jq read differently. */
 class UnreadableText extends Error {}
 
 const BLANK = /[ \t\r\n]+/y;
@@ -33,132 +33,142 @@ export function tokenize(text: string): readonly Token[] {
 
 class Lexer {
   readonly #text: string;
-  #at = 0;
+  #position = 0;
 
   constructor(text: string) {
     this.#text = text;
   }
 
-  /** Reads to the end; with `inString`, up to and over the parenthesis that ends an interpolation. */
+  /** Reads tokens to the end. With `inString`, stops after the parenthesis that ends the interpolation in a string. */
   tokens(inString: boolean): Token[] {
     const found: Token[] = [];
-    let depth = 0;
-    for (this.#skip(); this.#at < this.#text.length; this.#skip()) {
-      const token = this.#next();
-      if (token.kind === "sign" && token.text === "(") depth++;
-      if (token.kind === "sign" && token.text === ")" && depth-- === 0 && inString) return found;
+    let openParentheses = 0;
+    for (this.#skipBlanks(); this.#position < this.#text.length; this.#skipBlanks()) {
+      const token = this.#readToken();
+      if (token.kind === "sign" && token.text === "(") openParentheses++;
+      // A closing parenthesis without an opening one ends the interpolation.
+      if (token.kind === "sign" && token.text === ")" && openParentheses-- === 0 && inString) return found;
       found.push(token);
     }
     if (inString) throw new UnreadableText("unterminated interpolation");
     return found;
   }
 
-  #skip(): void {
+  #skipBlanks(): void {
     for (;;) {
-      const comment = this.#take(COMMENT);
-      // In jq 1.7.1 the comment goes on in the next line, in others it does not.
+      const comment = this.#takeMatch(COMMENT);
+      // After a backslash or a carriage return, jq 1.7.1 continues the comment on the next line; other versions do not.
       if (comment !== undefined && /\\\r?$|\r(?!$)/.test(comment)) throw new UnreadableText("comment");
-      if (comment === undefined && this.#take(BLANK) === undefined) return;
+      if (comment === undefined && this.#takeMatch(BLANK) === undefined) return;
     }
   }
 
-  #next(): Token {
-    if (this.#text[this.#at] === '"') return this.#string();
+  #readToken(): Token {
+    if (this.#text[this.#position] === '"') return this.#readString();
     for (const [kind, rule] of RULES) {
-      const text = this.#take(rule);
+      const text = this.#takeMatch(rule);
       if (text !== undefined) return { kind, text };
     }
-    throw new UnreadableText(`unexpected character at ${this.#at}`);
+    throw new UnreadableText(`unexpected character at ${this.#position}`);
   }
 
-  #string(): Token {
-    const start = this.#at++;
+  /** A string with its quotes. The tokens of its interpolations are nested. */
+  #readString(): Token {
+    const start = this.#position++;
     const nested: Token[] = [];
-    while (this.#text[this.#at] !== '"') {
-      if (this.#text.startsWith("\\(", this.#at)) {
-        this.#at += 2;
+    while (this.#text[this.#position] !== '"') {
+      if (this.#text.startsWith("\\(", this.#position)) {
+        this.#position += 2;
         nested.push(...this.tokens(true));
-      } else if (this.#take(STRING_PART) === undefined) {
+      } else if (this.#takeMatch(STRING_PART) === undefined) {
         throw new UnreadableText("unterminated string");
       }
     }
-    this.#at++;
-    const text = this.#text.slice(start, this.#at);
+    this.#position++;
+    const text = this.#text.slice(start, this.#position);
+    // An empty interpolation has no tokens, but the string is still no literal.
     return nested.length === 0 && !text.includes("\\(")
       ? { kind: "string", text }
       : { kind: "string", text, nested };
   }
 
-  #take(rule: RegExp): string | undefined {
-    rule.lastIndex = this.#at;
+  /** Takes the text that matches the rule at this position; undefined = it does not match. */
+  #takeMatch(rule: RegExp): string | undefined {
+    rule.lastIndex = this.#position;
     const found = rule.exec(this.#text)?.[0];
-    if (found !== undefined) this.#at += found.length;
+    if (found !== undefined) this.#position += found.length;
     return found;
   }
 }
 
-const NEXT_EVENT = "it would read the next event instead of this object";
-const END = "it would end jq for every event";
-const MODULES = "a filter cannot load modules";
+const READS_NEXT_EVENT = "it would read the next event instead of this object";
+const ENDS_JQ = "it would end jq for every event";
+const LOADS_MODULES = "a filter cannot load modules";
 
-/** Functions that have no meaning in a filter of events. `env` and `$ENV` are not among them: they are empty. */
-const REFUSED: Readonly<Record<string, string>> = {
-  input: NEXT_EVENT,
-  inputs: NEXT_EVENT,
+/** Functions that filters of events may not use, and why. `env` and `$ENV` are allowed: they are empty. */
+const REASON_BY_REFUSED_WORD: Readonly<Record<string, string>> = {
+  input: READS_NEXT_EVENT,
+  inputs: READS_NEXT_EVENT,
   input_line_number: "it changes from event to event",
-  halt: END,
-  halt_error: END,
-  import: MODULES,
-  include: MODULES,
-  module: MODULES,
-  modulemeta: MODULES,
+  halt: ENDS_JQ,
+  halt_error: ENDS_JQ,
+  import: LOADS_MODULES,
+  include: LOADS_MODULES,
+  module: LOADS_MODULES,
+  modulemeta: LOADS_MODULES,
 };
 
 /**
- * The tokens of a filter, once it is known to contain nothing that is refused. Undefined when the text cannot be
- * read here: then jq must say what is wrong with it. Throws FilterError.
+ * The tokens of a filter. Throws FilterError if the filter uses a refused function. Undefined = this lexer does not support
+ * the text, so jq must check it.
  */
-export function screen(text: string): readonly Token[] | undefined {
+export function checkedTokens(text: string): readonly Token[] | undefined {
   if (text.includes("\0")) throw new FilterError("syntax", "a NUL character in the filter");
-  const tokens = read(text);
+  const tokens = tokenizeOrRefuse(text);
   if (tokens === undefined) return undefined;
-  refuse(tokens);
+  refuseForbiddenWords(tokens);
+  // Definitions end with a semicolon (`def f: .;`); what they define is used after it.
   if (tokens.at(-1)?.text === ";") {
     throw new FilterError("syntax", "the filter only defines functions and uses none");
   }
   return tokens;
 }
 
-function read(text: string): readonly Token[] | undefined {
+/**
+ * The tokens of a filter; undefined = this lexer does not support the text. Throws FilterError for a comment that jq's
+ * versions read differently.
+ */
+function tokenizeOrRefuse(text: string): readonly Token[] | undefined {
   try {
     return tokenize(text);
   } catch (error) {
     if (!(error instanceof UnreadableText)) throw error;
     if (error.message !== "comment") return undefined;
-    const why =
-      "a comment that ends in a backslash or holds a carriage return is read differently by jq's versions";
-    throw new FilterError("refused", why);
+    const reason =
+      "a comment that ends in a backslash or contains a carriage return is read differently by jq's versions";
+    throw new FilterError("refused", reason);
   }
 }
 
-function refuse(tokens: readonly Token[]): void {
-  const open: string[] = [];
-  let before = "";
+/** Throws FilterError if a token, also inside a string, is a refused function. */
+function refuseForbiddenWords(tokens: readonly Token[]): void {
+  const openBrackets: string[] = [];
+  let previousText = "";
   for (const token of tokens) {
-    if (token.nested !== undefined) refuse(token.nested);
-    if (token.kind === "word" && !isKey(open, before)) refuseWord(token.text);
-    if (token.kind === "sign" && "([{".includes(token.text)) open.push(token.text);
-    if (token.kind === "sign" && ")]}".includes(token.text)) open.pop();
-    before = token.text;
+    if (token.nested !== undefined) refuseForbiddenWords(token.nested);
+    if (token.kind === "word" && !isKey(openBrackets, previousText)) refuseWord(token.text);
+    if (token.kind === "sign" && "([{".includes(token.text)) openBrackets.push(token.text);
+    if (token.kind === "sign" && ")]}".includes(token.text)) openBrackets.pop();
+    previousText = token.text;
   }
 }
 
-/** In `{input: 1, halt}` the words are keys. */
-function isKey(open: readonly string[], before: string): boolean {
-  return open.at(-1) === "{" && (before === "{" || before === ",");
+/** Whether a word is a key of an object and not a function, as both words in `{input: 1, halt}`. */
+function isKey(openBrackets: readonly string[], previousText: string): boolean {
+  return openBrackets.at(-1) === "{" && (previousText === "{" || previousText === ",");
 }
 
 function refuseWord(word: string): void {
-  const why = Object.hasOwn(REFUSED, word) ? REFUSED[word] : undefined;
-  if (why !== undefined) throw new FilterError("refused", `\`${word}\` is not allowed: ${why}`);
+  const reason = Object.hasOwn(REASON_BY_REFUSED_WORD, word) ? REASON_BY_REFUSED_WORD[word] : undefined;
+  if (reason !== undefined) throw new FilterError("refused", `\`${word}\` is not allowed: ${reason}`);
 }

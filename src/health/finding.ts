@@ -1,34 +1,34 @@
-/** What is kept of an object of a release: its judgement, not the object. */
+/** What is stored about an object of a release: its assessment, not the object. */
 
 import type { CelTest } from "../lib/index.ts";
 import { plainLine } from "../lib/index.ts";
 import { conditionOf, objectOf, type JsonObject } from "../model/index.ts";
-import { groupKind, judgeObject, kindOf } from "./judge.ts";
-import { isWorkload, ownPodsOf, type OwnPods } from "./own-pods.ts";
-import { judgeRollout } from "./rollout.ts";
-import { count, CURRENT, inProgress, intAt, PAUSED, textAt, type Judgement } from "./rule.ts";
+import { assessObject, kindOf } from "./judge.ts";
+import { ownPodsOf, type OwnPods } from "./own-pods.ts";
+import { assessRollout } from "./rollout.ts";
+import { describeCount, CURRENT, inProgress, intAt, PAUSED, textAt, type Judgement } from "./rule.ts";
 
-/** A judgement with what is needed to tell an object under way from one that is ill. */
+/** An assessment, with the facts that distinguish an object in progress from an unhealthy one. */
 export interface Finding extends Judgement {
-  /** Of its spec; undefined where the object has none. */
+  /** `metadata.generation`; undefined where the object has none. */
   readonly generation: number | undefined;
-  /** The last generation in which it was Current; a Job only settles by its end. */
+  /** The last generation in which it was Current; for a Job, the one in which it ended. */
   readonly settled: number | undefined;
-  /** Since when it has not been Current in this generation, by the monotonic clock. */
+  /** When it stopped being Current in this generation, by the monotonic clock. */
   readonly since: number;
   /**
    * It was Current in this generation and has failed since, or is a Deployment with fewer Pods now than its strategy
    * allows: a loss, not a rollout.
    */
   readonly isLost: boolean;
-  /** Where a workload is not Current: which Pods are its own. */
+  /** How to find the Pods of a workload that is not Current. */
   readonly pods: OwnPods | undefined;
-  /** A StatefulSet that waits for each Pod before it replaces it. */
+  /** A StatefulSet that replaces its Pods one at a time. */
   readonly isOrdered: boolean;
 }
 
-/** The moment, what was found of an object before, and what judges it instead of the rules. */
-interface Look {
+/** The time, the previous finding, and the check of `addon.yaml` that replaces the rules. */
+interface Check {
   /** By the monotonic clock. */
   readonly now: number;
   /** Milliseconds since the epoch, to compare with times that the server gives objects. */
@@ -37,21 +37,22 @@ interface Look {
   readonly check?: CelTest | undefined;
 }
 
-const MOST_SAID = 500;
+const MAX_TEXT = 500;
 
-/** What is found of an object. */
-export function findingOf(object: JsonObject, { now, wall, before, check }: Look): Finding {
-  const { status, reason, message } = leftAlone(object) ?? checked(object, wall, check);
-  // What objects say of themselves may be long, and meant for a terminal.
-  const judged = { status, reason: plainLine(reason, MOST_SAID), message: plainLine(message, MOST_SAID) };
+/** Assesses an object. */
+export function findingOf(object: JsonObject, { now, wall, before, check }: Check): Finding {
+  const { status, reason, message } = stoppedOnPurpose(object) ?? checked(object, wall, check);
+  // Texts in a status may be long and may contain terminal control characters.
+  const judged = { status, reason: plainLine(reason, MAX_TEXT), message: plainLine(message, MAX_TEXT) };
   const generation = intAt(object, "metadata.generation", 0) || undefined;
   const settled = settles(object, judged) ? generation : before?.settled;
-  if (judged.status === "Current") return { ...BARE, ...judged, generation, settled, since: now };
+  if (judged.status === "Current") return { ...NO_FACTS, ...judged, generation, settled, since: now };
   const wasWell = generation !== undefined && settled === generation;
   return {
     ...judged,
     generation,
     settled,
+    // A paused rollout waits for a user, so it never exceeds its time limit.
     since: judged.reason === PAUSED ? Infinity : sinceOf(generation, now, before),
     isLost: wasWell && (judged.status === "Failed" || isUnavailable(object)),
     pods: ownPodsOf(object),
@@ -59,16 +60,17 @@ export function findingOf(object: JsonObject, { now, wall, before, check }: Look
   };
 }
 
-/** A check takes the place of all rules but one: what is being deleted is. */
+/** Assesses an object by its check in `addon.yaml`, or else by the rules. An object being deleted is always Terminating. */
 function checked(object: JsonObject, wall: number, check: CelTest | undefined): Judgement {
-  const judged = judgeObject(object, wall);
+  const judged = assessObject(object, wall);
   if (judged.status === "Terminating") return judged;
-  if (check === undefined) return judgeRollout(object) ?? withRemedy(object, judged);
+  if (check === undefined) return assessRollout(object) ?? withRemedy(object, judged);
   const { isMet, why } = check(object);
   if (isMet) return CURRENT;
   return inProgress("CheckNotMet", why === undefined ? "does not meet its check" : `has a check that ${why}`);
 }
 
+/** Adds to an Unknown assessment how a user can define the health of this kind. */
 function withRemedy(object: JsonObject, judged: Judgement): Judgement {
   if (judged.status !== "Unknown") return judged;
   const [kind, apiVersion] = [textAt(object, "kind"), textAt(object, "apiVersion")];
@@ -76,6 +78,7 @@ function withRemedy(object: JsonObject, judged: Judgement): Judgement {
   return { ...judged, message: `${judged.message}; ${remedy}` };
 }
 
+/** When the object stopped being Current: now, unless the previous finding was already in progress in this generation. */
 function sinceOf(generation: number | undefined, now: number, before: Finding | undefined): number {
   return before === undefined ||
     before.status === "Current" ||
@@ -85,21 +88,33 @@ function sinceOf(generation: number | undefined, now: number, before: Finding | 
     : before.since;
 }
 
-const BARE = { generation: undefined, settled: undefined, isLost: false, pods: undefined, isOrdered: false };
+const NO_FACTS = {
+  generation: undefined,
+  settled: undefined,
+  isLost: false,
+  pods: undefined,
+  isOrdered: false,
+};
 
-/** Of an object that is not there: it is brought back, however long that takes. */
-export const NOT_FOUND: Finding = { ...BARE, ...inProgress("NotFound", "is not there"), since: Infinity };
+/** The finding for a missing object. It never becomes unhealthy, because it is restored. */
+export const NOT_FOUND: Finding = { ...NO_FACTS, ...inProgress("NotFound", "is not there"), since: Infinity };
 
-/** Of an object whose kind cannot be watched. */
+/** The finding for an object whose kind cannot be watched. */
 export function unwatched(why: string): Finding {
-  return { ...BARE, status: "Unknown", reason: "NotWatched", message: `cannot be watched: ${why}`, since: 0 };
+  return {
+    ...NO_FACTS,
+    status: "Unknown",
+    reason: "NotWatched",
+    message: `cannot be watched: ${why}`,
+    since: 0,
+  };
 }
 
 /**
- * What was stopped on purpose is as it should be: a Job that is suspended, a Deployment that is paused, unless a rollout
- * stands still in it.
+ * The assessment of an object that a user has stopped: a suspended Job or a paused Deployment is Current. A Deployment that
+ * is paused during a rollout is in progress. Returns undefined where the usual rules apply.
  */
-function leftAlone(object: JsonObject): Judgement | undefined {
+function stoppedOnPurpose(object: JsonObject): Judgement | undefined {
   if (textAt(object, "metadata.deletionTimestamp") !== "") return undefined;
   const spec = objectOf(object["spec"]);
   const kind = kindOf(object);
@@ -107,29 +122,27 @@ function leftAlone(object: JsonObject): Judgement | undefined {
   if (kind !== "apps/Deployment" || spec["paused"] !== true || isUnavailable(object)) return undefined;
   const [updated, wanted] = [intAt(object, "status.updatedReplicas", 0), intAt(object, "spec.replicas", 1)];
   if (updated < wanted)
-    return inProgress(PAUSED, `its rollout is paused: ${count(updated, wanted, "replicas updated")}`);
-  const isSeen = intAt(object, "status.observedGeneration", 0) >= intAt(object, "metadata.generation", 0);
-  return isSeen ? CURRENT : undefined;
+    return inProgress(PAUSED, `its rollout is paused: ${describeCount(updated, wanted, "replicas updated")}`);
+  const isObserved = intAt(object, "status.observedGeneration", 0) >= intAt(object, "metadata.generation", 0);
+  return isObserved ? CURRENT : undefined;
 }
 
-/** By the rules a Job that runs is Current, although it may still fail. */
+/** Whether an object has reached its goal in this generation. A running Job is Current by the rules, but may still fail. */
 function settles(object: JsonObject, { status }: Judgement): boolean {
   return status === "Current" && (kindOf(object) !== "batch/Job" || hasEnded(object));
 }
 
+/** Whether a Job has succeeded or failed. */
 function hasEnded(object: JsonObject): boolean {
   return ["Complete", "Failed"].some((type) => conditionOf(object, type, "True") !== undefined);
 }
 
+/** Whether a Deployment has fewer Pods than its strategy allows. */
 function isUnavailable(object: JsonObject): boolean {
   return kindOf(object) === "apps/Deployment" && conditionOf(object, "Available", "False") !== undefined;
 }
 
-/** Whether objects of that kind make Pods, which tell why they are not well. */
-export function makesPods(apiVersion: string, kind: string): boolean {
-  return isWorkload(groupKind(apiVersion, kind));
-}
-
+/** Whether a StatefulSet replaces its Pods one at a time. */
 function isOrdered(object: JsonObject): boolean {
   return kindOf(object) === "apps/StatefulSet" && textAt(object, "spec.podManagementPolicy") !== "Parallel";
 }

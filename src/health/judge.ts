@@ -1,4 +1,4 @@
-/** Judges an object by its own status, by the rules of kstatus. */
+/** Assesses an object from its own status, by the rules of kstatus. */
 
 import type { JsonObject } from "../model/index.ts";
 import {
@@ -18,12 +18,12 @@ import {
 import { daemonSet, deployment, job, pod, replicaSet, statefulSet } from "./workloads.ts";
 
 /**
- * What kstatus (`sigs.k8s.io/cli-utils` 0.37) makes of an object; the messages are our own. Where the library answers
- * with an error, the status is Unknown. Never throws, whatever the object holds. `now` is in ms since the epoch.
+ * Computes the status that kstatus (`sigs.k8s.io/cli-utils` 0.37) gives an object, with our own messages. Where the library
+ * returns an error, the status is Unknown. Never throws. `now` is in ms since the epoch.
  */
-export function judgeObject(object: JsonObject, now: number): Judgement {
+export function assessObject(object: JsonObject, now: number): Judgement {
   try {
-    return judge(object, now);
+    return assessByRules(object, now);
   } catch (error) {
     if (!(error instanceof UnreadableError)) throw error;
     return { status: "Unknown", reason: "Unreadable", message: error.message };
@@ -31,7 +31,7 @@ export function judgeObject(object: JsonObject, now: number): Judgement {
 }
 
 /** The first rule that applies: deletion, generation, standard conditions, the kind's own, Ready. */
-function judge(object: JsonObject, now: number): Judgement {
+function assessByRules(object: JsonObject, now: number): Judgement {
   const early = terminating(object) ?? unobserved(object);
   if (early !== undefined) return early;
   const conditions = conditionsOf(object);
@@ -41,6 +41,7 @@ function judge(object: JsonObject, now: number): Judgement {
   return rule === undefined ? byReady(conditions) : rule({ object, conditions, now });
 }
 
+/** The assessment of an object that is being deleted; undefined for any other object. */
 function terminating(object: JsonObject): Judgement | undefined {
   const since = memberOf(object["metadata"], "deletionTimestamp", "metadata");
   if (since === undefined || since === "") return undefined;
@@ -48,7 +49,10 @@ function terminating(object: JsonObject): Judgement | undefined {
   return { status: "Terminating", reason: "Terminating", message: "is being deleted" };
 }
 
-/** Ahead of the generation counts as well: it is of another object, or of a restored one. */
+/**
+ * The assessment of an object whose controller has not observed its current generation; undefined if it has. A larger
+ * observed generation is also wrong: it was written for another object, or before this one was restored.
+ */
 function unobserved(object: JsonObject): Judgement | undefined {
   const generation = generationIn(object, "metadata", "generation");
   if (generation === undefined) return undefined;
@@ -58,27 +62,31 @@ function unobserved(object: JsonObject): Judgement | undefined {
   return inProgress("LatestGenerationNotObserved", message);
 }
 
+/** The assessment by a true condition `Reconciling` or `Stalled`; undefined without one. */
 function standardCondition(conditions: readonly StatusCondition[]): Judgement | undefined {
   const found = conditions.find(
     ({ type, status }) => status === "True" && (type === "Reconciling" || type === "Stalled"),
   );
   if (found === undefined) return undefined;
-  return found.type === "Stalled" ? failed(found.reason, told(found)) : inProgress(found.reason, told(found));
+  return found.type === "Stalled"
+    ? failed(found.reason, describe(found))
+    : inProgress(found.reason, describe(found));
 }
 
+/** The assessment by the condition `Ready`. An object without that condition is Current. */
 function byReady(conditions: readonly StatusCondition[]): Judgement {
   const ready = conditions.find(
     ({ type, status }) => type === "Ready" && ["True", "False", "Unknown"].includes(status),
   );
   if (ready === undefined || ready.status === "True") return CURRENT;
-  return inProgress(ready.reason, told(ready));
+  return inProgress(ready.reason, describe(ready));
 }
 
-function told({ type, status, reason, message }: StatusCondition): string {
+function describe({ type, status, reason, message }: StatusCondition): string {
   return message || `${type} is ${status}${reason === "" ? "" : ` (${reason})`}`;
 }
 
-/** `group/Kind`, or `Kind` in the core group; an apiVersion that is none has no kind. */
+/** `group/Kind`, or `Kind` in the core group; empty where the apiVersion is invalid. */
 export function groupKind(apiVersion: string, kind: string): string {
   const parts = apiVersion.split("/");
   if (parts.length > 2) return "";
@@ -86,12 +94,12 @@ export function groupKind(apiVersion: string, kind: string): string {
   return group === "" ? kind : `${group}/${kind}`;
 }
 
-/** The same of an object. */
+/** `groupKind` of an object. */
 export function kindOf(object: JsonObject): string {
   return groupKind(textAt(object, "apiVersion"), textAt(object, "kind"));
 }
 
-/** Built-in kinds whose status says nothing of health, and those that have none: they are well once they are there. */
+/** Built-in kinds without a status, or whose status says nothing about health: they are healthy once they exist. */
 const WITHOUT_STATUS = new Set([
   "ConfigMap",
   "Secret",
@@ -109,7 +117,7 @@ const WITHOUT_STATUS = new Set([
 const GROUPS_WITHOUT_STATUS =
   /^(?:rbac\.authorization|scheduling|storage|coordination|discovery|node|admissionregistration)\.k8s\.io\//;
 
-/** Whether the status of such an object has to be looked at; of others, the metadata say all there is. */
+/** Whether the status of objects of a kind matters for their health; for other kinds, the metadata suffices. */
 export function hasStatus(apiVersion: string, kind: string): boolean {
   const key = groupKind(apiVersion, kind);
   return !WITHOUT_STATUS.has(key) && !GROUPS_WITHOUT_STATUS.test(key);
@@ -126,24 +134,26 @@ const service: Rule = ({ object }) => {
   return firstMissing([[isUnplaced, "NoIPAssigned", "has no cluster IP"]]);
 };
 
+/** Current once the definition is established. Failed if its names are refused or it is no longer served. */
 const customResourceDefinition: Rule = ({ conditions }) => {
   for (const { type, status, reason, message } of conditions) {
     const isRefused = type === "NamesAccepted" && status === "False";
-    const isGone = type === "Established" && status === "False" && reason !== "Installing";
-    if (isRefused || isGone) return failed(reason, message || `${type} is False`);
+    const isDeleted = type === "Established" && status === "False" && reason !== "Installing";
+    if (isRefused || isDeleted) return failed(reason, message || `${type} is False`);
     if (type === "Established" && status === "True") return CURRENT;
   }
   return inProgress("Installing", "is not served yet");
 };
 
-const current: Rule = () => CURRENT;
+/** For kinds that are healthy once they exist. */
+const alwaysCurrent: Rule = () => CURRENT;
 
-/** The kinds that kstatus has a rule for, whatever the version. */
+/** The rules of kstatus by kind, for all versions. */
 const RULES: ReadonlyMap<string, Rule> = new Map([
   ["Service", service],
   ["Pod", pod],
-  ["Secret", current],
-  ["ConfigMap", current],
+  ["Secret", alwaysCurrent],
+  ["ConfigMap", alwaysCurrent],
   ["PersistentVolumeClaim", claim],
   ["apps/StatefulSet", statefulSet],
   ["apps/DaemonSet", daemonSet],
@@ -152,8 +162,8 @@ const RULES: ReadonlyMap<string, Rule> = new Map([
   ["extensions/Deployment", deployment],
   ["apps/ReplicaSet", replicaSet],
   ["extensions/ReplicaSet", replicaSet],
-  ["policy/PodDisruptionBudget", current],
-  ["batch/CronJob", current],
+  ["policy/PodDisruptionBudget", alwaysCurrent],
+  ["batch/CronJob", alwaysCurrent],
   ["batch/Job", job],
   ["apiextensions.k8s.io/CustomResourceDefinition", customResourceDefinition],
 ]);

@@ -1,19 +1,19 @@
-/** Which Pods are a workload's own, and which of them are of the revision that its spec asks for. */
+/** Which Pods belong to a workload, and which of them to the revision of its current spec. */
 
 import {
   isJsonObject,
   objectOf,
   objectsIn,
-  textOf,
+  asString,
   type JsonObject,
   type LabelSelector,
 } from "../model/index.ts";
-import { kindOf } from "./judge.ts";
+import { groupKind, kindOf } from "./judge.ts";
 import { intAt, textAt } from "./rule.ts";
 
 /**
- * How a workload's Pods are recognized. Selectors of workloads may overlap, so the owner decides; and while a rollout is
- * under way, Pods of the revision before say nothing about the one that is wanted.
+ * How a workload's Pods are recognized. Selectors of workloads may overlap, so the owner reference decides. During a
+ * rollout, Pods of the previous revision say nothing about the current one.
  */
 export interface OwnPods {
   readonly selector: LabelSelector;
@@ -27,10 +27,10 @@ export interface OwnPods {
 
 const REVISION_NUMBER = "deployment.kubernetes.io/revision";
 const TEMPLATE_GENERATION = "deprecated.daemonset.template.generation";
-/** Of no Pod and no ReplicaSet: its controller has not said yet which revision is wanted. */
+/** Matches no Pod and no ReplicaSet: the controller has not reported the current revision yet. */
 const NONE = "";
 
-/** Undefined for objects that make no Pods, and before the server has seen them. */
+/** How to find the Pods of an object; undefined for objects that create none, or that lack a selector. */
 export function ownPodsOf(object: JsonObject): OwnPods | undefined {
   const selector = objectOf(object["spec"])["selector"];
   const revision = REVISIONS.get(kindOf(object));
@@ -38,9 +38,9 @@ export function ownPodsOf(object: JsonObject): OwnPods | undefined {
   return { selector: selector as LabelSelector, uid: textAt(object, "metadata.uid"), ...revision(object) };
 }
 
-/** Whether objects of that kind make Pods, which say why they are not healthy; `key` as `groupKind` has it. */
-export function isWorkload(key: string): boolean {
-  return REVISIONS.has(key);
+/** Whether objects of a kind create Pods, whose statuses say why the objects are unhealthy. */
+export function makesPods(apiVersion: string, kind: string): boolean {
+  return REVISIONS.has(groupKind(apiVersion, kind));
 }
 
 type Revision = Pick<OwnPods, "replicaSet" | "label">;
@@ -61,37 +61,37 @@ const REVISIONS: ReadonlyMap<string, (object: JsonObject) => Revision> = new Map
   ],
   [
     "apps/DaemonSet",
-    // Its status does not name the wanted revision; its controller compares this number, too.
+    // Its status does not name the current revision; its controller compares this number as well.
     (object) => ({ label: ["pod-template-generation", annotation(object, TEMPLATE_GENERATION)] }),
   ],
   ["apps/ReplicaSet", () => ({})],
   ["batch/Job", () => ({})],
 ]);
 
-/** What the controller says of this generation of the spec. */
+/** The revision that the status names. Returns NONE until the controller has observed this generation of the spec. */
 function observed(object: JsonObject, revision: () => string): string {
-  const isSeen = intAt(object, "status.observedGeneration", 0) >= intAt(object, "metadata.generation", 0);
-  return isSeen ? revision() : NONE;
+  const isObserved = intAt(object, "status.observedGeneration", 0) >= intAt(object, "metadata.generation", 0);
+  return isObserved ? revision() : NONE;
 }
 
 function annotation({ metadata }: JsonObject, name: string): string {
-  return textOf(objectOf(objectOf(metadata)["annotations"])[name]) ?? NONE;
+  return asString(objectOf(objectOf(metadata)["annotations"])[name]) ?? NONE;
 }
 
 /** The uid of the controller of an object. */
 export function controllerOf({ metadata }: JsonObject): string | undefined {
-  return textOf(
+  return asString(
     objectsIn(objectOf(metadata)["ownerReferences"]).find(({ controller }) => controller === true)?.["uid"],
   );
 }
 
-/** Whether a ReplicaSet is the one that a Deployment's current revision runs in. */
+/** Whether a ReplicaSet belongs to a Deployment's current revision. */
 export function isCurrentReplicaSet(replicaSet: JsonObject, { uid, replicaSet: number }: OwnPods): boolean {
   const own = annotation(replicaSet, REVISION_NUMBER);
   return number !== NONE && own === number && controllerOf(replicaSet) === uid;
 }
 
-/** Whether a Pod with these labels is of the wanted revision, where its owner is the workload or its current ReplicaSet. */
+/** Whether the labels of a Pod, which the workload or its current ReplicaSet owns, are those of the current revision. */
 export function isOfWantedRevision(labels: JsonObject, { label }: OwnPods): boolean {
   if (label === undefined) return true;
   const [name, value] = label;

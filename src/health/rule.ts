@@ -1,11 +1,11 @@
-/** What the rules of kstatus are made of: fields, read as its Go library does, and judgements. */
+/** Helpers for the rules of kstatus: they read fields as its Go library does, and make assessments. */
 
-import { isJsonObject, member, objectOf, textOf, type Json, type JsonObject } from "../model/index.ts";
+import { isJsonObject, member, objectOf, asString, type Json, type JsonObject } from "../model/index.ts";
 
-/** An object that cannot be judged: a field that everything depends on is of a wrong type. */
+/** An object cannot be assessed, because a required field has the wrong type. */
 export class UnreadableError extends Error {}
 
-/** A condition as it stands in a status; what is absent is empty. */
+/** A condition in a status. Missing fields are empty texts. */
 export interface StatusCondition {
   readonly type: string;
   readonly status: string;
@@ -13,7 +13,7 @@ export interface StatusCondition {
   readonly message: string;
 }
 
-/** Integers of Go's int64; others are fractions to it. */
+/** Bound of Go's int64; larger numbers are fractions to Go. */
 const MOST_INT = 2 ** 63;
 
 /** A member; undefined where it is absent or its parent is null. Throws an UnreadableError where the parent is no object. */
@@ -38,9 +38,10 @@ export function intAt(object: JsonObject, path: string, otherwise: number): numb
 
 /** The text at a path; `otherwise` where there is none. */
 export function textAt(object: JsonObject, path: string, otherwise = ""): string {
-  return textOf(at(object, path)) ?? otherwise;
+  return asString(at(object, path)) ?? otherwise;
 }
 
+/** The value at a path of member names, separated by dots. */
 function at(object: JsonObject, path: string): Json | undefined {
   return path.split(".").reduce<Json | undefined>((value, key) => member(objectOf(value), key), object);
 }
@@ -64,17 +65,17 @@ export function conditionsOf(object: JsonObject): StatusCondition[] {
   });
 }
 
-/** What an object says of itself: it is as its spec asks, on the way there, has failed, goes, or cannot be read. */
+/** The status of an object by kstatus. */
 export type HealthStatus = "Current" | "InProgress" | "Failed" | "Terminating" | "Unknown";
 
-/** An object's status, and why; reason and message are empty where it is Current. */
+/** An object's status and the reason for it; reason and message are empty where it is Current. */
 export interface Judgement {
   readonly status: HealthStatus;
   readonly reason: string;
   readonly message: string;
 }
 
-/** What a rule looks at. */
+/** The input of a rule. */
 export interface Facts {
   readonly object: JsonObject;
   readonly conditions: readonly StatusCondition[];
@@ -84,10 +85,10 @@ export interface Facts {
 
 export type Rule = (facts: Facts) => Judgement;
 
-/** One for all: most objects are. */
+/** A shared value, because most objects are Current. */
 export const CURRENT: Judgement = { status: "Current", reason: "", message: "" };
 
-/** Reason of a rollout that somebody is to resume: however long that takes, it is not unhealthy. */
+/** Reason for a rollout that a user has to resume: it never becomes unhealthy. */
 export const PAUSED = "RolloutPaused";
 
 export function inProgress(reason: string, message: string): Judgement {
@@ -98,18 +99,21 @@ export function failed(reason: string, message: string): Judgement {
   return { status: "Failed", reason, message };
 }
 
-/** A step that an object has not reached yet: too few of what it needs, or too many of what it had. */
+/** A step of a rollout, and whether the object has not reached it yet. */
 export type Step = readonly [isMissing: boolean, reason: string, message: string];
 
+/** In progress, with the reason of the first step that is missing. Current if no step is missing. */
 export function firstMissing(steps: readonly Step[]): Judgement {
   const step = steps.find(([isMissing]) => isMissing);
   return step === undefined ? CURRENT : inProgress(step[1], step[2]);
 }
 
-export function count(has: number, of: number, what: string): string {
-  return `${has} of ${of} ${what}`;
+/** E.g. `1 of 3 replicas ready`. */
+export function describeCount(actual: number, wanted: number, what: string): string {
+  return `${actual} of ${wanted} ${what}`;
 }
 
+/** Whether the status has a condition of this type with this status. */
 export function has(conditions: readonly StatusCondition[], type: string, status: string): boolean {
   return conditions.some((each) => each.type === type && each.status === status);
 }

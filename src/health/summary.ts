@@ -1,30 +1,26 @@
-/** The health of a release: what its objects and their Pods say, taken together. */
+/** The health of a release, summarized from its objects and their Pods. */
 
-import { conditionOf, objectOf, objectsIn, textOf, type JsonObject } from "../model/index.ts";
+import { conditionOf, objectOf, objectsIn, asString, type JsonObject } from "../model/index.ts";
 import type { Finding } from "./finding.ts";
-import { intAt, type HealthStatus } from "./rule.ts";
+import { intAt, type HealthStatus, type Judgement } from "./rule.ts";
 
-/** An object of a release, as it was found. */
-export interface Patient {
+/** An object of a release, with its finding. */
+export interface AssessedObject {
   /** `namespace/Kind/name`, or `Kind/name`. */
   readonly name: string;
   /** `Kind namespace/name`, or `Kind name`. */
   readonly title: string;
   /** Undefined before its kind was listed. */
   readonly finding: Finding | undefined;
-  /** Its Pod that tells the most. */
-  readonly pod: NamedTrouble | undefined;
+  /** The most informative issue among its Pods. */
+  readonly pod: NamedIssue | undefined;
 }
 
-/** An object that is not Current. */
-interface Ailment {
+interface UnhealthyObject extends Judgement {
   readonly object: string;
-  readonly status: HealthStatus;
-  readonly reason: string;
-  readonly message: string;
 }
 
-/** How many objects have which status. */
+/** Numbers of objects by status. */
 interface HealthCounts {
   readonly total: number;
   readonly current: number;
@@ -40,20 +36,20 @@ export interface HealthVerdict {
   readonly reason: string;
   readonly message: string;
   /**
-   * All that is unhealthy was healthy in this generation, and not for the time limit: the cause may lie outside, such as a
-   * drained node, and nothing is held against the revision.
+   * All unhealthy objects were healthy in this generation, and their time limit is not over: the cause may lie outside, such
+   * as a drained node, and does not count against the revision.
    */
   readonly isOutage?: true;
-  /** On its way, but a Pod of the wanted revision crashes or cannot start: nobody should go back to this. */
+  /** In progress, but a Pod of the current revision crashes or cannot start: no target for a rollback. */
   readonly isFailing?: true;
 }
 
-/** Whether a revision has proved not to work. */
+/** Whether a verdict proves that a revision does not work. */
 export function provesBroken(verdict: Pick<HealthVerdict, "status" | "isOutage"> | undefined): boolean {
   return verdict?.status === "False" && verdict.isOutage !== true;
 }
 
-/** Whether a failed upgrade may go back to a revision of which that is known as the upgrade begins. */
+/** Whether a failed upgrade may be rolled back to a revision that had this verdict when the upgrade began. */
 export function mayBeGood(verdict: Pick<HealthVerdict, "status" | "isFailing"> | undefined): boolean {
   return verdict?.status !== "False" && verdict?.isFailing !== true;
 }
@@ -61,178 +57,188 @@ export function mayBeGood(verdict: Pick<HealthVerdict, "status" | "isFailing"> |
 /** The health of a release. */
 export interface Health extends HealthVerdict {
   readonly counts: HealthCounts;
-  /** What is not Current, the worst first; at most 20. */
-  readonly ailments: readonly Ailment[];
+  /** Objects that are not Current, the worst first; at most 20. */
+  readonly ailments: readonly UnhealthyObject[];
 }
 
-/** The moment, and how long an object may be under way. */
-export interface Patience {
+/** The current time, and how long an object may be in progress, both in ms. */
+export interface Timing {
   readonly now: number;
   readonly timeoutMs: number;
 }
 
 const MOST_AILMENTS = 20;
 
-/** `lost`: it was healthy without anybody asking for anything new since. */
-type Level = "ill" | "lost" | "underWay" | "unknown" | "well";
+/** `lost`: it was healthy, and its spec has not changed since. */
+type Level = "unhealthy" | "lost" | "inProgress" | "unknown" | "healthy";
 
-/** Healthy when all objects are Current, not healthy when one of them is ill, unknown while it may still become well. */
-export function healthOf(patients: readonly Patient[], patience: Patience): Health {
-  const by = { ill: [], lost: [], underWay: [], unknown: [], well: [] } as Record<Level, Patient[]>;
-  for (const patient of patients) by[levelOf(patient, patience)].push(patient);
-  const unhealthy = [...by.ill, ...by.lost];
-  const ailing = [...unhealthy, ...by.underWay, ...by.unknown];
+/** True when all objects are Current, False when one of them is unhealthy or lost, otherwise Unknown. */
+export function healthOf(targets: readonly AssessedObject[], timing: Timing): Health {
+  const by = { unhealthy: [], lost: [], inProgress: [], unknown: [], healthy: [] } as Record<
+    Level,
+    AssessedObject[]
+  >;
+  for (const target of targets) by[levelOf(target, timing)].push(target);
+  const unhealthy = [...by.unhealthy, ...by.lost];
+  const notReady = [...unhealthy, ...by.inProgress, ...by.unknown];
   return {
     ...verdict(by),
-    counts: countsOf(patients),
-    ailments: ailing
+    counts: countsOf(targets),
+    ailments: notReady
       .slice(0, MOST_AILMENTS)
-      .map((patient) => ailmentOf(patient, unhealthy.includes(patient))),
+      .map((target) => healthIssueOf(target, unhealthy.includes(target))),
   };
 }
 
-function levelOf({ finding, pod }: Patient, { now, timeoutMs }: Patience): Level {
+/** How well an object is. An object in progress becomes unhealthy when its time limit is over. */
+function levelOf({ finding, pod }: AssessedObject, { now, timeoutMs }: Timing): Level {
   if (finding === undefined || finding.status === "Unknown") return "unknown";
-  if (finding.status === "Current") return "well";
-  if (isHopeless(pod) || now - finding.since >= timeoutMs) return "ill";
+  if (finding.status === "Current") return "healthy";
+  // A Pod of another revision does not matter.
+  if ((pod?.isHopeless === true && pod.isWanted) || now - finding.since >= timeoutMs) return "unhealthy";
   if (finding.isLost) return "lost";
-  return finding.status === "Failed" ? "ill" : "underWay";
+  return finding.status === "Failed" ? "unhealthy" : "inProgress";
 }
 
-/** A Pod of another revision says nothing about the one that is wanted. */
-function isHopeless(pod: NamedTrouble | undefined): boolean {
-  return pod?.isHopeless === true && pod.isWanted;
-}
-
-function verdict(by: Record<Level, readonly Patient[]>): HealthVerdict {
-  const [ill] = by.ill;
-  if (ill !== undefined)
-    return { status: "False", reason: "Unhealthy", message: told(ill, by.ill.length, true) };
+/** The verdict by the worst level at which there are objects. */
+function verdict(by: Record<Level, readonly AssessedObject[]>): HealthVerdict {
+  const [unhealthy] = by.unhealthy;
+  if (unhealthy !== undefined)
+    return {
+      status: "False",
+      reason: "Unhealthy",
+      message: describeTarget(unhealthy, by.unhealthy.length, true),
+    };
   const [lost] = by.lost;
   if (lost !== undefined) {
-    const message = told(lost, by.lost.length, true);
+    const message = describeTarget(lost, by.lost.length, true);
     return { status: "False", reason: "Unhealthy", message, isOutage: true };
   }
-  const [underWay] = by.underWay;
-  if (underWay !== undefined) {
-    const message = told(underWay, by.underWay.length);
-    const isFailing = by.underWay.some(({ pod }) => pod?.isWanted === true && isBroken(pod));
+  const [running] = by.inProgress;
+  if (running !== undefined) {
+    const message = describeTarget(running, by.inProgress.length);
+    const isFailing = by.inProgress.some(({ pod }) => pod?.isWanted === true && isBroken(pod));
     return { status: "Unknown", reason: "Progressing", message, ...(isFailing && { isFailing }) };
   }
   const [unknown] = by.unknown;
   if (unknown !== undefined)
-    return { status: "Unknown", reason: reasonOf(unknown), message: told(unknown, by.unknown.length) };
-  const message = `All objects are as they should be (${by.well.length})`;
+    return {
+      status: "Unknown",
+      reason: reasonOf(unknown),
+      message: describeTarget(unknown, by.unknown.length),
+    };
+  const message = `All objects are as they should be (${by.healthy.length})`;
   return { status: "True", reason: "Healthy", message };
 }
 
-/** When the next object has been under way for too long; Infinity where none is. */
-export function dueAt(patients: readonly Patient[], patience: Patience): number {
-  const ends = patients.map((patient) =>
-    ["underWay", "lost"].includes(levelOf(patient, patience))
-      ? (patient.finding?.since ?? Infinity) + patience.timeoutMs
+/** When the next object will have been in progress for too long; Infinity where none is in progress. */
+export function reassessAt(targets: readonly AssessedObject[], timing: Timing): number {
+  const ends = targets.map((target) =>
+    ["inProgress", "lost"].includes(levelOf(target, timing))
+      ? (target.finding?.since ?? Infinity) + timing.timeoutMs
       : Infinity,
   );
   return ends.reduce((a, b) => Math.min(a, b), Infinity);
 }
 
-const UNSEEN = { reason: "NotLookedAt", message: "was not looked at yet" };
+const UNSEEN = { reason: "NotLookedAt", message: "has not been checked yet" };
 
 function reasonOf({ finding = UNSEEN }: { readonly finding?: Pick<Finding, "reason"> | undefined }): string {
   return finding.reason || "Unhealthy";
 }
 
 /** E.g. `Deployment kube-system/web: 1 of 3 replicas available; Pod web-7d-x: CrashLoopBackOff: exit code 1`. */
-function told(patient: Patient, count: number, isIll = false): string {
+function describeTarget(target: AssessedObject, count: number, isUnhealthy = false): string {
   const more = count > 1 ? ` (and ${count - 1} more)` : "";
-  return `${patient.title}: ${messageOf(patient, isIll)}${more}`;
+  return `${target.title}: ${messageOf(target, isUnhealthy)}${more}`;
 }
 
-function messageOf({ finding, pod }: Patient, isIll: boolean): string {
+/** Why an object is not Current, with the issue of its Pod, and the remedy if an old Pod blocks a StatefulSet. */
+function messageOf({ finding, pod }: AssessedObject, isUnhealthy: boolean): string {
   const message = finding?.message ?? UNSEEN.message;
   if (pod === undefined) return message;
   const text = `${message}; Pod ${pod.name}: ${pod.text}`;
-  return isInTheWay(finding, pod, isIll)
+  return isInTheWay(finding, pod, isUnhealthy)
     ? `${text}; delete Pod ${pod.name}: its StatefulSet waits for it before it makes another one`
     : text;
 }
 
-/** A Pod of a revision that is not wanted any more, and that will not become ready: nobody replaces it. */
-function isInTheWay(finding: Finding | undefined, pod: NamedTrouble, isIll: boolean): boolean {
-  return finding?.isOrdered === true && !pod.isWanted && (isIll || isBroken(pod));
+/** Whether a Pod of an old revision blocks an ordered StatefulSet: it will not become ready, and the controller does not replace it. */
+function isInTheWay(finding: Finding | undefined, pod: NamedIssue, isUnhealthy: boolean): boolean {
+  return finding?.isOrdered === true && !pod.isWanted && (isUnhealthy || isBroken(pod));
 }
 
-function ailmentOf(patient: Patient, isIll: boolean): Ailment {
-  const status = patient.finding?.status ?? "Unknown";
-  return { object: patient.name, status, reason: reasonOf(patient), message: messageOf(patient, isIll) };
+function healthIssueOf(target: AssessedObject, isUnhealthy: boolean): UnhealthyObject {
+  const status = target.finding?.status ?? "Unknown";
+  return { object: target.name, status, reason: reasonOf(target), message: messageOf(target, isUnhealthy) };
 }
 
-function countsOf(patients: readonly Patient[]): HealthCounts {
-  const of = (status: HealthStatus): number =>
-    patients.filter(({ finding }) => (finding?.status ?? "Unknown") === status).length;
+function countsOf(targets: readonly AssessedObject[]): HealthCounts {
+  const countWith = (status: HealthStatus): number =>
+    targets.filter(({ finding }) => (finding?.status ?? "Unknown") === status).length;
   return {
-    total: patients.length,
-    current: of("Current"),
-    inProgress: of("InProgress"),
-    failed: of("Failed"),
-    terminating: of("Terminating"),
-    unknown: of("Unknown"),
+    total: targets.length,
+    current: countWith("Current"),
+    inProgress: countWith("InProgress"),
+    failed: countWith("Failed"),
+    terminating: countWith("Terminating"),
+    unknown: countWith("Unknown"),
   };
 }
 
-/** What keeps a Pod from being ready. */
-interface PodTrouble {
+/** Why a Pod is not ready. */
+interface PodIssue {
   /** E.g. `CrashLoopBackOff: exit code 1`. */
   readonly text: string;
-  /** The more it tells, the higher. */
+  /** More informative issues have higher ranks. */
   readonly rank: number;
-  /** It has been tried often enough: it will not come right by itself. */
+  /** It was retried so often that it will not recover by itself. */
   readonly isHopeless: boolean;
 }
 
-/** The trouble of a Pod, and its name. */
-export interface NamedTrouble extends PodTrouble {
+export interface NamedIssue extends PodIssue {
   readonly name: string;
-  /** The Pod is of the revision that its workload's spec asks for. */
+  /** The Pod is of the revision that its workload's spec requests. */
   readonly isWanted: boolean;
 }
 
-/** A container that crashed more often than this is not going to start. */
+/** A container that crashed more often than this is expected never to start. */
 const MOST_RESTARTS = 3;
-/** How much each finding tells. */
+/** Ranks of issues, see `PodIssue.rank`. */
 const RANK = { crashes: 5, refused: 4, ended: 3, unscheduled: 2, unready: 1, starts: 0 };
 
-/** Whether it tells of a container that does not run, and not only of a Pod that is not ready yet. */
-function isBroken({ rank }: PodTrouble): boolean {
+/** Whether a container does not run, rather than a Pod that is only not ready yet. */
+function isBroken({ rank }: PodIssue): boolean {
   return rank >= RANK.ended;
 }
 
-/** Undefined where a Pod is ready, has succeeded, or says nothing yet. */
-export function podTrouble(pod: JsonObject): PodTrouble | undefined {
+/** The most informative issue of a Pod; undefined where it is ready, has succeeded, or has no status yet. */
+export function podIssue(pod: JsonObject): PodIssue | undefined {
   const status = objectOf(pod["status"]);
   if (status["phase"] === "Succeeded" || conditionOf(pod, "Ready", "True") !== undefined) return undefined;
   const containers = [
     ...objectsIn(status["initContainerStatuses"]),
     ...objectsIn(status["containerStatuses"]),
   ];
-  const troubles = [...containers.flatMap(containerTrouble), ...podItself(pod, status)];
-  return troubles.toSorted((a, b) => b.rank - a.rank)[0];
+  const issues = [...containers.flatMap(containerIssue), ...podItself(pod, status)];
+  return issues.toSorted((a, b) => b.rank - a.rank)[0];
 }
 
-function containerTrouble(container: JsonObject): PodTrouble[] {
+/** Why a container does not run. Empty if it runs or has succeeded. */
+function containerIssue(container: JsonObject): PodIssue[] {
   const state = objectOf(container["state"]);
   const waiting = objectOf(state["waiting"]);
-  const reason = textOf(waiting["reason"]) ?? "";
+  const reason = asString(waiting["reason"]) ?? "";
   if (reason === "CrashLoopBackOff") {
     const end = endOf(objectOf(objectOf(container["lastState"])["terminated"]));
     const isHopeless = intAt(container, "restartCount", 0) > MOST_RESTARTS;
     return [{ text: [reason, ...end].join(": "), rank: RANK.crashes, isHopeless }];
   }
-  if (/Err|BackOff|Invalid|Never/.test(reason)) return [trouble(reason, waiting["message"], RANK.refused)];
+  if (/Err|BackOff|Invalid|Never/.test(reason)) return [issue(reason, waiting["message"], RANK.refused)];
   const [end] = endOf(objectOf(state["terminated"]));
-  if (end !== undefined) return [trouble(end, undefined, RANK.ended)];
-  // It waits for a volume, a network, or the containers before it: events of the Pod say which.
-  return reason === "" ? [] : [trouble(reason, waiting["message"], RANK.starts)];
+  if (end !== undefined) return [issue(end, undefined, RANK.ended)];
+  // It waits for a volume, a network, or earlier containers; the Pod's Events say which.
+  return reason === "" ? [] : [issue(reason, waiting["message"], RANK.starts)];
 }
 
 /** How a container ended, unless it succeeded. */
@@ -243,21 +249,22 @@ function endOf(terminated: JsonObject): string[] {
   return [`exit code ${exitCode}${why}`];
 }
 
-function podItself(pod: JsonObject, status: JsonObject): PodTrouble[] {
+/** The issue of the Pod as a whole: it has failed, has no node, or runs but is not ready. Empty without an issue. */
+function podItself(pod: JsonObject, status: JsonObject): PodIssue[] {
   if (status["phase"] === "Failed")
-    return [trouble(textOf(status["reason"]) ?? "Failed", status["message"], RANK.ended)];
+    return [issue(asString(status["reason"]) ?? "Failed", status["message"], RANK.ended)];
   const unscheduled = conditionOf(pod, "PodScheduled", "False");
   if (unscheduled !== undefined)
     return [
-      trouble(textOf(unscheduled["reason"]) ?? "Unschedulable", unscheduled["message"], RANK.unscheduled),
+      issue(asString(unscheduled["reason"]) ?? "Unschedulable", unscheduled["message"], RANK.unscheduled),
     ];
   const unready = conditionOf(pod, "Ready", "False");
   return unready === undefined || status["phase"] !== "Running"
     ? []
-    : [trouble("not ready", unready["message"], RANK.unready)];
+    : [issue("not ready", unready["message"], RANK.unready)];
 }
 
-function trouble(reason: string, message: unknown, rank: number): PodTrouble {
-  const why = textOf(message) ?? "";
+function issue(reason: string, message: unknown, rank: number): PodIssue {
+  const why = asString(message) ?? "";
   return { text: why === "" ? reason : `${reason}: ${why}`, rank, isHopeless: false };
 }

@@ -1,8 +1,8 @@
-/** The rules of kstatus for Pods and for what makes them. */
+/** The rules of kstatus for Pods and workloads. */
 
 import { isJsonObject, member, type Json, type JsonObject } from "../model/index.ts";
 import {
-  count,
+  describeCount,
   CURRENT,
   failed,
   firstMissing,
@@ -19,19 +19,23 @@ import {
   type Step,
 } from "./rule.ts";
 
-/** Without a deadline, the controller says nothing of progress. */
+/** The default, which means no deadline: then the controller reports no progress. */
 const NO_DEADLINE = 2 ** 31 - 1;
 
+/** In progress until all replicas are of the current revision and available. Failed once the progress deadline is over. */
 export const deployment: Rule = ({ object, conditions }) => {
-  const late = conditions.find(
+  const deadlineExceeded = conditions.find(
     ({ type, reason }) => type === "Progressing" && reason === "ProgressDeadlineExceeded",
   );
   const spec = intAt(object, "spec.replicas", 1);
   const [all, updated] = [intAt(object, "status.replicas", 0), intAt(object, "status.updatedReplicas", 0)];
   const ready = intAt(object, "status.readyReplicas", 0);
   const available = intAt(object, "status.availableReplicas", 0);
-  if (late !== undefined)
-    return failed(late.reason, `${count(available, spec, "replicas available")}, and its deadline is over`);
+  if (deadlineExceeded !== undefined)
+    return failed(
+      deadlineExceeded.reason,
+      `${describeCount(available, spec, "replicas available")}, and its deadline is over`,
+    );
   const isComplete =
     intAt(object, "spec.progressDeadlineSeconds", NO_DEADLINE) === NO_DEADLINE ||
     conditions.some(
@@ -40,28 +44,30 @@ export const deployment: Rule = ({ object, conditions }) => {
     );
   const why = refusal(conditions);
   return firstMissing([
-    [spec > all, "LessReplicas", `${count(all, spec, "replicas exist")}${why}`],
-    [spec > updated, "LessUpdated", `${count(updated, spec, "replicas updated")}${why}`],
-    [all > spec, "ExtraPods", tooMany(all - spec, all > updated) + why],
-    [updated > available, "LessAvailable", count(available, spec, "replicas available")],
-    [spec > ready, "LessReady", count(ready, spec, "replicas ready")],
+    [spec > all, "LessReplicas", `${describeCount(all, spec, "replicas exist")}${why}`],
+    [spec > updated, "LessUpdated", `${describeCount(updated, spec, "replicas updated")}${why}`],
+    [all > spec, "ExtraPods", describeExtra(all - spec, all > updated) + why],
+    [updated > available, "LessAvailable", describeCount(available, spec, "replicas available")],
+    [spec > ready, "LessReady", describeCount(ready, spec, "replicas ready")],
     [!isComplete, "ReplicaSetNotAvailable", "its new ReplicaSet is not available"],
     [!has(conditions, "Available", "True"), "DeploymentNotAvailable", "is not available"],
   ]);
 };
 
-function tooMany(extra: number, areOld: boolean): string {
+/** Describes replicas above the wanted number. */
+function describeExtra(extra: number, areOld: boolean): string {
   return areOld
     ? `old replicas stay until the new ones are available (${extra} too many)`
     : `${extra} replicas too many`;
 }
 
-/** Why its Pods cannot be created: a quota, an account that is not there. */
+/** The text `: REASON` if Pods cannot be created, for example because of a quota; otherwise empty. */
 function refusal(conditions: readonly StatusCondition[]): string {
   const found = conditions.find(({ type, status }) => type === "ReplicaFailure" && status === "True");
   return found === undefined || found.message === "" ? "" : `: ${found.message}`;
 }
 
+/** In progress until exactly the wanted number of replicas is labelled, available and ready. */
 export const replicaSet: Rule = ({ object, conditions }) => {
   const spec = intAt(object, "spec.replicas", 1);
   const all = intAt(object, "status.replicas", 0);
@@ -74,16 +80,17 @@ export const replicaSet: Rule = ({ object, conditions }) => {
       "ReplicaFailure",
       `its Pods cannot be created${refusal(conditions)}`,
     ],
-    [spec > labelled, "LessLabelled", count(labelled, spec, "replicas labelled")],
-    [spec > available, "LessAvailable", count(available, spec, "replicas available")],
-    [spec > ready, "LessReady", count(ready, spec, "replicas ready")],
+    [spec > labelled, "LessLabelled", describeCount(labelled, spec, "replicas labelled")],
+    [spec > available, "LessAvailable", describeCount(available, spec, "replicas available")],
+    [spec > ready, "LessReady", describeCount(ready, spec, "replicas ready")],
     [all > spec, "ExtraPods", `${all - spec} replicas too many`],
   ]);
 };
 
-/** A partition that is set: the server sets 0 by itself. */
+/** No partition is set. The API server's default is 0. */
 const NO_PARTITION = -1;
 
+/** In progress until all replicas are ready and of the new revision. With a partition, only the replicas above it describeCount. */
 export const statefulSet: Rule = ({ object }) => {
   if (textAt(object, "spec.updateStrategy.type") === "OnDelete") return CURRENT;
   const spec = intAt(object, "spec.replicas", 1);
@@ -96,18 +103,19 @@ export const statefulSet: Rule = ({ object }) => {
   const rollout: readonly Step[] =
     partition === NO_PARTITION
       ? [
-          [spec > current, "LessCurrent", count(current, spec, "replicas current")],
+          [spec > current, "LessCurrent", describeCount(current, spec, "replicas current")],
           [revisions[0] !== revisions[1], "RevisionMismatch", "its update is not complete"],
         ]
-      : [[updated < wanted, "PartitionRollout", count(updated, wanted, "replicas updated")]];
+      : [[updated < wanted, "PartitionRollout", describeCount(updated, wanted, "replicas updated")]];
   return firstMissing([
-    [spec > all, "LessReplicas", count(all, spec, "replicas exist")],
-    [spec > ready, "LessReady", count(ready, spec, "replicas ready")],
+    [spec > all, "LessReplicas", describeCount(all, spec, "replicas exist")],
+    [spec > ready, "LessReady", describeCount(ready, spec, "replicas ready")],
     [all > spec, "ExtraPods", `${all - spec} replicas too many`],
     ...rollout,
   ]);
 };
 
+/** In progress until the current Pod is ready and available on each wanted node. */
 export const daemonSet: Rule = ({ object }) => {
   const isUnseen =
     generationIn(object, "metadata", "generation") === undefined ||
@@ -120,14 +128,14 @@ export const daemonSet: Rule = ({ object }) => {
   return firstMissing([
     [isUnseen, "NoObservedGeneration", "its controller has not seen it yet"],
     [wanted === -1, "NoDesiredNumber", "its controller has not counted its nodes yet"],
-    [wanted > current, "LessCurrent", count(current, wanted, "Pods scheduled")],
-    [wanted > updated, "LessUpdated", count(updated, wanted, "Pods updated")],
-    [wanted > available, "LessAvailable", count(available, wanted, "Pods available")],
-    [wanted > ready, "LessReady", count(ready, wanted, "Pods ready")],
+    [wanted > current, "LessCurrent", describeCount(current, wanted, "Pods scheduled")],
+    [wanted > updated, "LessUpdated", describeCount(updated, wanted, "Pods updated")],
+    [wanted > available, "LessAvailable", describeCount(available, wanted, "Pods available")],
+    [wanted > ready, "LessReady", describeCount(ready, wanted, "Pods ready")],
   ]);
 };
 
-/** A Job that runs is as it should be; the first of its ends that is told counts. */
+/** A running Job is Current; of its Complete and Failed conditions, the first one counts. */
 export const job: Rule = ({ object, conditions }) => {
   const end = conditions.find(
     ({ type, status }) => status === "True" && (type === "Complete" || type === "Failed"),
@@ -137,16 +145,17 @@ export const job: Rule = ({ object, conditions }) => {
   return firstMissing([[textAt(object, "status.startTime") === "", "JobNotStarted", "has not started"]]);
 };
 
-/** A Pod that ended is done, however it ended. */
+/** A Pod that has ended is Current, whether it succeeded or failed. */
 export const pod: Rule = (facts) => {
   const phase = textAt(facts.object, "status.phase");
   if (phase === "Succeeded" || phase === "Failed") return CURRENT;
   if (phase === "Running") return runningPod(facts);
   if (phase === "Pending") return pendingPod(facts);
-  if (phase === "") return inProgress("PodNotObserved", "was not looked at yet");
+  if (phase === "") return inProgress("PodNotObserved", "has not been checked yet");
   throw new UnreadableError(`status.phase is ${phase}`);
 };
 
+/** A running Pod is Current when it is ready. It has failed when one of its containers crashes again and again. */
 function runningPod({ object, conditions }: Facts): Judgement {
   if (has(conditions, "Ready", "True")) return CURRENT;
   const crashing = crashLooping(object);
@@ -154,9 +163,10 @@ function runningPod({ object, conditions }: Facts): Judgement {
   return failed("ContainerCrashLooping", `crashes again and again: ${crashing.join(", ")}`);
 }
 
-/** How long a Pod may wait for a node. */
+/** How long a Pod may wait for a node before it counts as unschedulable. */
 const SCHEDULE_WINDOW_MS = 15_000;
 
+/** A pending Pod is in progress. It has failed when no node has accepted it for a while. */
 function pendingPod({ object, conditions, now }: Facts): Judgement {
   const unscheduled = conditions.find(({ type, status }) => type === "PodScheduled" && status === "False");
   if (unscheduled?.reason !== "Unschedulable") return inProgress("PodPending", "is pending");
@@ -188,6 +198,7 @@ function crashLooping({ status }: JsonObject): string[] {
   });
 }
 
+/** A value that must be an object. Throws UnreadableError. */
 function readable(value: Json | undefined): JsonObject {
   if (!isJsonObject(value)) throw new UnreadableError("status.containerStatuses cannot be read");
   return value;

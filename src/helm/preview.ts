@@ -1,12 +1,14 @@
-/** What a run would do about a release, and change in the cluster (docs/DEBUG.md): looked at, not done. */
+/** Previews what a run would do about a release and change in the cluster (docs/reference/commands.md). */
 
 import { inParallel, oneLine, sameJson } from "../lib/index.ts";
 import { describeProblem, type JsonObject } from "../model/index.ts";
+import type { CrdTools } from "./crds/crd.ts";
 import { previewCrds } from "./crds/ensure-crds.ts";
-import { examine, type DiffRequest, type ReconcileRequest, type Reconciler } from "./decide.ts";
-import { marked, ServedObject } from "./live-objects.ts";
+import { examine, planRelease } from "./decide.ts";
+import { withHelmMarks, ServedObject } from "./objects/live-objects.ts";
 import { diffOf, documentsOf, lastingByKey, plain, type ObjectRef } from "./manifest/manifest.ts";
-import { isSame, manifestsNow, renderNow } from "./rendering.ts";
+import { manifestsNow, renderNow } from "./rendering.ts";
+import type { DiffRequest, ReconcileRequest, Reconciler } from "./types.ts";
 
 /** What a run would do about a release, and why. */
 export interface Preview {
@@ -15,34 +17,29 @@ export interface Preview {
 }
 
 /**
- * Decides as `reconcileRelease` does and stops there; nothing is written. What helm would have to apply is
- * rendered, so that errors of the chart show. Throws the same errors.
+ * Decides as `reconcileRelease` does, but writes nothing. Renders the chart where helm would apply it, so that errors of
+ * the chart are reported. Throws the same errors.
  */
 export async function previewRelease(tools: Reconciler, request: ReconcileRequest): Promise<Preview> {
-  const { reconciliation, decision } = await examine(tools, request);
+  const { reconciliation, decision } = await planRelease(tools, request);
   if (decision.act === "nothing") return { action: "unchanged", why: "inputs are the same" };
   const { act, why } = decision;
-  if (act === "stay") return { action: "unchanged", why };
-  if (act === "rollback") return { action: "upgrade", why: `${why}; the release goes back` };
-  const rendered = await renderNow(reconciliation);
-  const { release } = reconciliation;
-  if (act !== "compare" || release === undefined)
-    return { action: act === "install" ? "install" : "upgrade", why };
-  const same = await isSame(tools, release, rendered);
-  if (same) return { action: "unchanged", why: `${why}; the manifest stays the same` };
-  return { action: "upgrade", why: `${why}; the manifest changes` };
+  if (act === "stay" || act === "label") return { action: "unchanged", why };
+  if (act === "rollback") return { action: "upgrade", why: `${why}; the release is rolled back` };
+  if (!("rendered" in decision)) await renderNow(reconciliation);
+  return { action: act === "install" ? "install" : "upgrade", why };
 }
 
 /** Manifest and helm hooks as a run would render them now. Throws the same errors. */
 export async function renderRelease(tools: Reconciler, request: ReconcileRequest): Promise<string[]> {
-  return manifestsNow((await examine(tools, request)).reconciliation);
+  return manifestsNow(await examine(tools, request));
 }
 
-/** Objects asked for at the same time. */
+/** Number of parallel requests. */
 const AT_ONCE = 4;
 const CRD = "apiextensions.k8s.io/v1 CustomResourceDefinition";
 
-/** An object of a release: as it was applied last, and as it is rendered now. */
+/** An object of a release, as it was applied last and as it is rendered now. */
 interface Pair {
   readonly ref: ObjectRef;
   readonly stored: JsonObject | undefined;
@@ -50,12 +47,12 @@ interface Pair {
 }
 
 /**
- * What a run would change, object by object, with lines that begin with `-`, `+` or a blank; "" for nothing. Each object
- * is asked for by a dry run of its application, so that the server's defaults are no differences; *drifted* is what
- * somebody else has changed, since it is rendered as before. Helm hooks are left out. Throws as `reconcile`.
+ * What a run would change, object by object, with lines that begin with `-`, `+` or a blank; "" for nothing. A dry-run apply
+ * of each object prevents that defaults of the server appear as differences. *Drifted* marks objects that are rendered as
+ * before, but were changed by others. Helm hooks are left out. Throws as `reconcile`.
  */
 export async function liveDiff(tools: Reconciler, request: DiffRequest): Promise<string> {
-  const { reconciliation } = await examine(tools, request);
+  const reconciliation = await examine(tools, request);
   const { release } = reconciliation;
   const rendered = await manifestsNow(reconciliation);
   const [stored = ""] = release === undefined ? [] : await tools.store.manifests(release, request.signal);
@@ -72,17 +69,17 @@ export async function liveDiff(tools: Reconciler, request: DiffRequest): Promise
   return names.map((name) => `# ${name}: ${found.get(name) ?? ""}`).join("");
 }
 
-/** The same of definitions in `crds/`, which come before everything else. Never throws. */
+/** What a run would change in the definitions of `crds/`, which are applied first. Never throws. */
 export async function crdDiff(
-  { client, clock }: Pick<Reconciler, "client" | "clock">,
-  { crds, shown, signal }: Pick<DiffRequest, "crds" | "shown" | "signal">,
+  tools: Pick<CrdTools, "client" | "clock" | "labels" | "namespace">,
+  { crds, displayed, signal }: Pick<DiffRequest, "crds" | "displayed" | "signal">,
 ): Promise<string> {
   try {
-    const { changes, problem } = await previewCrds(crds, { client, clock, signal });
+    const { changes, problem } = await previewCrds(crds, { ...tools, signal });
     const refusal = problem && `# ${CRD}: refused: ${describeProblem(problem)}\n`;
     const texts = changes.map(({ name, before, after }) => {
       const what = before === undefined ? "is created" : "changes";
-      return `# ${CRD} ${name}: ${what}\n${diffOf(before && shown(before), shown(after))}`;
+      return `# ${CRD} ${name}: ${what}\n${diffOf(before && displayed(before), displayed(after))}`;
     });
     return [refusal, ...texts].join("");
   } catch (error) {
@@ -90,6 +87,7 @@ export async function crdDiff(
   }
 }
 
+/** The objects of the stored and the rendered manifests, paired by `keyIn`. */
 function pairsOf(own: string, stored: readonly string[], rendered: readonly string[]): Pair[] {
   const old = lastingByKey(stored.flatMap(documentsOf), own);
   const now = lastingByKey(rendered.flatMap(documentsOf), own);
@@ -101,21 +99,21 @@ function pairsOf(own: string, stored: readonly string[], rendered: readonly stri
   }));
 }
 
-/** What is said of one object, with its difference; "" where there is none. */
+/** The text about one object, with its difference; "" where there is none. */
 async function differenceOf(
   tools: Reconciler,
   { ref, stored, wanted }: Pair,
-  { module, signal, shown }: DiffRequest,
+  { module, signal, displayed }: DiffRequest,
 ): Promise<string> {
   const served = await ServedObject.of(tools, ref);
   if (served === undefined) return wanted === undefined ? "" : "is created, once its kind is served\n";
   const live = await served.live({ signal });
   if (wanted === undefined)
-    return live === undefined ? "" : `is removed\n${diffOf(shown(plain(live)), undefined)}`;
-  const body = marked(wanted, module.name, tools.namespace);
-  if (live === undefined) return `is created\n${diffOf(undefined, shown(body))}`;
+    return live === undefined ? "" : `is removed\n${diffOf(displayed(plain(live)), undefined)}`;
+  const body = withHelmMarks(wanted, module.name, tools.namespace);
+  if (live === undefined) return `is created\n${diffOf(undefined, displayed(body))}`;
   const after = await served.apply(body, { signal, dryRun: true });
   if (sameJson(plain(live), plain(after))) return "";
   const what = stored !== undefined && sameJson(stored, wanted) ? "drifted" : "changes";
-  return `${what}\n${diffOf(shown(plain(live)), shown(plain(after)))}`;
+  return `${what}\n${diffOf(displayed(plain(live)), displayed(plain(after)))}`;
 }

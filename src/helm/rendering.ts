@@ -1,6 +1,6 @@
-/** Gives helm a chart to read, renders it, and compares it with its release. */
+/** Stages a chart for helm, renders it, and compares the manifest with the release. */
 
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 import { hashFiles, parseYaml, readPlain, toYaml, type Clock } from "../lib/index.ts";
@@ -8,46 +8,59 @@ import { objectOf, type JsonObject, type Module } from "../model/index.ts";
 import { Scratch } from "../process/index.ts";
 import type { ChartCall, Helm, UpgradeCall, OfflineTerms } from "./binary/helm.ts";
 import { ChartReader, chartFilesOf, type Chart } from "./chart/chart.ts";
-import type { Reconciler, ReconcileRequest, Reconciliation } from "./decide.ts";
-import { adoptionChecksum, documentsOf, manifestChecksum, objectsOf } from "./manifest/manifest.ts";
-import type { ObjectRef } from "./manifest/manifest.ts";
+import {
+  adoptionChecksum,
+  documentsOf,
+  hookObjects,
+  manifestChecksum,
+  objectsOf,
+} from "./manifest/manifest.ts";
+import type { Rendered } from "./manifest/manifest.ts";
 import { isCurrentScheme, LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import type { Reconciler, ReconcileRequest, Reconciliation } from "./types.ts";
 
-/** A rendered chart, as far as it is compared with others. */
-export interface Rendered {
-  readonly checksum: string;
-  /** For comparing with a release that the Go operator made. */
-  readonly adoptionChecksum: string;
-  readonly objects: readonly ObjectRef[];
-}
-
-/** What helm would install or upgrade now. */
+/** Renders what helm would install or upgrade now. */
 export async function renderNow(reconciliation: Reconciliation): Promise<Rendered> {
   const documents = (await manifestsNow(reconciliation)).flatMap(documentsOf);
   return {
     checksum: manifestChecksum(documents),
     adoptionChecksum: adoptionChecksum(documents),
     objects: objectsOf(documents),
+    hooks: hookObjects(documents),
   };
 }
 
-/** The same as texts: manifest and helm hooks. */
-export function manifestsNow(reconciliation: Reconciliation): Promise<string[]> {
-  return withCall(reconciliation, (call) => manifestsOf(reconciliation, call));
+/** As `renderNow`, but returns the texts of manifest and helm hooks. Finds the apply method at the same time, for a later upgrade. */
+export async function manifestsNow(reconciliation: Reconciliation): Promise<string[]> {
+  if (needsServer(reconciliation))
+    return withCall(reconciliation, (call) => manifestsOf(reconciliation, call));
+  const { tools, request, chart } = reconciliation;
+  const [manifest] = await Promise.all([
+    withChart(tools.tmpDir, { ...request, chart }, (call) => template(reconciliation, call)),
+    applyMethodOf(reconciliation),
+  ]);
+  return [manifest];
 }
 
-/** Manifest and hooks; with the server's data only where templates use it, since that takes twice as long. */
-export async function manifestsOf(
-  { tools, chart, origin }: Reconciliation,
-  call: UpgradeCall,
-): Promise<string[]> {
+/** Renders manifest and hooks. Uses the server only if templates use its data, because that takes twice as long. */
+export async function manifestsOf(reconciliation: Reconciliation, call: UpgradeCall): Promise<string[]> {
+  if (needsServer(reconciliation)) return reconciliation.tools.helm.dryRun(call);
+  return [await template(reconciliation, call)];
+}
+
+/** Whether templates use the server's data, so that `helm template` would render something else. */
+function needsServer({ chart }: Reconciliation): boolean {
   const { lookup, capabilities } = chart.reach;
-  if (lookup || capabilities) return tools.helm.dryRun(call);
-  return [await tools.helm.template({ ...call, isUpgrade: origin !== undefined })];
+  return lookup || capabilities;
 }
 
-/** Whether the release already is what was rendered: by our label, or by its record where it has none. */
-export async function isSame(
+/** Renders without the server, as an upgrade or as a first installation. */
+function template({ tools, origin }: Reconciliation, call: ChartCall): Promise<string> {
+  return tools.helm.template({ ...call, isUpgrade: origin !== undefined });
+}
+
+/** Whether a release has this manifest. Its label says so; without a label, the checksum of its record does. */
+export async function isSameRendering(
   { store }: Pick<Reconciler, "store">,
   release: ReleaseMeta,
   rendered: Rendered,
@@ -59,7 +72,7 @@ export async function isSame(
   return stored.adoptionChecksum === rendered.adoptionChecksum;
 }
 
-/** Gives `act` what an upgrade needs; chart and values file are removed afterwards. */
+/** Calls `act` with the arguments of an upgrade; chart and values file are removed afterwards. */
 export function withCall<T>(
   reconciliation: Reconciliation,
   act: (call: UpgradeCall) => Promise<T>,
@@ -70,7 +83,7 @@ export function withCall<T>(
   );
 }
 
-/** helm goes on in the way it began; an uninstalled release begins anew. helm 3 has one way only. */
+/** How the release was applied before; helm continues with that method. Helm 3 has only one. */
 async function applyMethodOf({
   tools: { helm, store },
   request: { signal },
@@ -92,10 +105,10 @@ export async function renderOffline(
   );
 }
 
-/** Version of a chart that is generated for a directory with `templates/` only. */
+/** Version of the chart that is generated for a directory without Chart.yaml. */
 const MADE: JsonObject = { apiVersion: "v2", version: "0.2.0" };
 
-/** The chart on disk is another one than was decided on. */
+/** The chart changed on disk after the decision. */
 export class ChartMovedError extends Error {
   constructor(name: string) {
     super(`the chart of ${name} is being changed`);
@@ -106,12 +119,12 @@ export class ChartMovedError extends Error {
 type ChartOf = Pick<Module, "name" | "chartDir" | "chart"> & Partial<Pick<Module, "crdFiles">>;
 
 interface StageRequest extends ReconcileRequest {
-  /** As it was decided on. */
+  /** The chart on which the decision is based. */
   readonly chart: Pick<Chart, "digest" | "needsStage">;
 }
 
 /**
- * Gives `act` a chart and a values file that helm can read, in a private directory that is removed afterwards.
+ * Calls `act` with a chart and a values file for helm, in a private directory that is removed afterwards.
  * Throws ChartMovedError.
  */
 async function withChart<T>(
@@ -122,7 +135,7 @@ async function withChart<T>(
   const scratch = await Scratch.open(tmpDir, `helm-${module.name}`);
   try {
     const valuesFile = await scratch.write("values.json", values);
-    const chartDir = await stageChart({ module, chart }, scratch);
+    const chartDir = stageChart({ module, chart }, scratch);
     return await act({ release: module.name, terms: module.helm, chartDir, valuesFile, signal });
   } finally {
     await scratch.dispose();
@@ -130,35 +143,35 @@ async function withChart<T>(
 }
 
 /**
- * Copies a chart, so that helm reads what was decided on, whatever is written or swapped meanwhile; with a Chart.yaml
- * that has the module's name where helm would refuse it, and without files of `crds/` that are no CRDs by `--crd-filters`.
- * Returns the path of the copy. Throws ChartMovedError.
+ * Copies a chart, so that helm reads exactly the files on which the decision is based. Generates a Chart.yaml with the
+ * module's name where helm would refuse the chart's own, and omits files of `crds/` that `--crd-filters` excludes. Returns
+ * the path of the copy. Throws ChartMovedError.
  */
-export async function stageChart(
+export function stageChart(
   { module, chart }: Pick<StageRequest, "chart"> & { readonly module: ChartOf },
   scratch: Scratch,
-): Promise<string> {
+): string {
   const dir = scratch.path("chart");
   const all = contentsOf(module);
   if (hashFiles(all) !== chart.digest) throw new ChartMovedError(module.name);
   const contents = all.filter(([rel]) => !isFiltered(module, rel));
   const dirs = new Set(["", ...contents.map(([rel]) => dirname(rel))]);
-  for (const each of dirs) await mkdir(join(dir, each), { recursive: true, mode: 0o700 });
-  for (const [rel, bytes] of contents) await writeFile(join(dir, rel), bytes, { mode: 0o600 });
+  for (const each of dirs) mkdirSync(join(dir, each), { recursive: true, mode: 0o700 });
+  for (const [rel, bytes] of contents) writeFileSync(join(dir, rel), bytes, { mode: 0o600 });
   if (!chart.needsStage) return dir;
   const [, given] = contents.find(([rel]) => rel === "Chart.yaml") ?? [];
   const own = given === undefined ? MADE : objectOf(parseYaml(given.toString("utf8"), "Chart.yaml").value);
-  await writeFile(join(dir, "Chart.yaml"), toYaml({ ...own, name: module.name }), { mode: 0o600 });
+  writeFileSync(join(dir, "Chart.yaml"), toYaml({ ...own, name: module.name }), { mode: 0o600 });
   return dir;
 }
 
-/** Whether a file in the `crds/` of a chart is no CRD by `--crd-filters`: helm would take it for one. */
+/** Whether `--crd-filters` excludes a file in `crds/`, which helm would apply as a CRD. */
 function isFiltered({ chartDir, crdFiles }: ChartOf, rel: string): boolean {
   if (crdFiles === undefined || !/^crds\/.*\.ya?ml$/.test(rel)) return false;
   return !crdFiles.includes(join(chartDir, rel));
 }
 
-/** Its files by their paths below it. What is gone while they are read is a change as well. */
+/** The files of a chart by relative path. Throws ChartMovedError if one disappears while it is read. */
 function contentsOf(module: ChartOf) {
   try {
     return chartFilesOf(module).map(({ rel, path }) => [rel, readPlain(path)] as const);

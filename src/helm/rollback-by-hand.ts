@@ -1,18 +1,18 @@
-/** The way back that a person asks for (docs/RUNNING.md, "On call"): `module rollback NAME [REVISION]`. */
+/** Rollbacks that a user requests (docs/guides/on-call.md): `module rollback NAME [REVISION]`. */
 
-import type { Reconciliation } from "./decide.ts";
 import { isUnfinished, LABELS, type ReleaseMeta } from "./release/revisions.ts";
-import { BY_HAND, GOOD, isRejected, rejectedIn, rollBackTo, type Refusal } from "./rollback.ts";
+import { BY_HAND, GOOD, isRejected, rejectedIn, rollBackTo } from "./rollback.ts";
+import type { Reconciliation, Refusal } from "./types.ts";
 import { recover } from "./upgrade.ts";
 
-/** A revision to which a release cannot go back. The message names those that it can. */
+/** A release cannot be rolled back to the requested revision. The message names the possible ones. */
 class NoWayBackError extends Error {}
 
 const WAS_IN_FORCE: readonly string[] = ["deployed", "superseded"];
 
 /**
- * The revision that a person goes back to: the given one, else the newest that was in force before and was not rejected.
- * Throws NoWayBackError.
+ * The target of a requested rollback: the given revision, otherwise the newest earlier one that was deployed and not
+ * rejected. Throws NoWayBackError.
  */
 export function wayBackOf(revisions: readonly ReleaseMeta[], wanted: number | undefined): ReleaseMeta {
   const [newest, ...older] = revisions;
@@ -29,8 +29,8 @@ export function wayBackOf(revisions: readonly ReleaseMeta[], wanted: number | un
 }
 
 /**
- * What a person has rolled back stays so while chart and values are the same, but for what hooks change, whatever
- * `onFailure` says.
+ * The refusal after a requested rollback. It lasts while chart and values stay the same, apart from changes by hooks, and it
+ * does not depend on `onFailure`. Returns undefined if no such rollback is in force.
  */
 export function refusalByHand(revisions: readonly ReleaseMeta[], given: string): Refusal | undefined {
   const rejected = rejectedIn(revisions);
@@ -44,8 +44,8 @@ export function refusalByHand(revisions: readonly ReleaseMeta[], given: string):
 }
 
 /**
- * Goes back to a revision and holds it. What is in force is rejected first, by labels, so that an operator that is killed
- * meanwhile goes back at its next start. Throws NoWayBackError, HelmError, ApiError, ConnectionError.
+ * Rolls back to a revision, which then stays. First labels the installed revision rejected, so that an operator that is
+ * killed meanwhile rolls back at its next start. Throws NoWayBackError, HelmError, ApiError, ConnectionError.
  */
 export async function rollBackByHand(
   reconciliation: Reconciliation,
@@ -57,11 +57,11 @@ export async function rollBackByHand(
   await store.refresh(module.name, signal);
   if (isUnfinished(store.get(module.name)?.status ?? "")) await recover(reconciliation);
   const good = wayBackOf(store.revisions(module.name), wanted);
-  const clean = { [LABELS.rejected]: null, [LABELS.rolledBackTo]: null, [LABELS.tries]: null };
-  await store.label(good, { ...clean, ...GOOD, [LABELS.managedBy]: managedBy }, signal);
+  const withoutRejection = { [LABELS.rejected]: null, [LABELS.rolledBackTo]: null, [LABELS.tries]: null };
+  await store.label(good, { ...withoutRejection, ...GOOD, [LABELS.managedBy]: managedBy }, signal);
   const rejected = store.get(module.name) ?? good;
-  const held = { [LABELS.given]: reconciliation.given, [LABELS.good]: null };
-  const why = { [LABELS.rejected]: BY_HAND, [LABELS.rolledBackTo]: String(good.revision) };
-  await store.label(rejected, { ...held, ...why }, signal);
+  const inputLabels = { [LABELS.given]: reconciliation.given, [LABELS.good]: null };
+  const rollbackLabels = { [LABELS.rejected]: BY_HAND, [LABELS.rolledBackTo]: String(good.revision) };
+  await store.label(rejected, { ...inputLabels, ...rollbackLabels }, signal);
   await rollBackTo(reconciliation, { rejected, good });
 }

@@ -1,105 +1,141 @@
-/** Upgrades a release, and sees to what must outlive it (docs/RUNNING.md, "What outlives a release"). */
+/** Upgrades a release, and retains objects that must outlive it (docs/guides/running.md, "What outlives a release"). */
 
 import { inParallel } from "../lib/index.ts";
+import type { Module } from "../model/index.ts";
 import { BrokenRecordError, HelmError } from "./binary/helm-errors.ts";
 import type { UpgradeCall } from "./binary/helm.ts";
-import type { Reconciler, Reconciliation } from "./decide.ts";
-import { otherOwner } from "./live-objects.ts";
+import { otherOwner } from "./objects/live-objects.ts";
 import {
   documentsOf,
+  hookObjects,
   keyIn,
-  keyOf,
-  nameOf,
+  resourceKey,
+  resourceName,
   objectsOf,
   withoutObjects,
   type ObjectRef,
+  type Rendered,
 } from "./manifest/manifest.ts";
-import { AT_ONCE, claim, claimExisting, isTaken, KEEP, liveObject, RESOURCE_POLICY } from "./ownership.ts";
+import {
+  AT_ONCE,
+  claim,
+  claimExisting,
+  isTaken,
+  KEEP,
+  liveObject,
+  mayHave,
+  RESOURCE_POLICY,
+} from "./objects/ownership.ts";
+import { claimHookLeftovers, guardHookObjects, type HookRun } from "./objects/hook-objects.ts";
 import { isUnfinished, LABELS, secretOf, type ReleaseMeta } from "./release/revisions.ts";
-import type { Rendered } from "./rendering.ts";
+import { manifestsOf } from "./rendering.ts";
+import type { Reconciler, Reconciliation } from "./types.ts";
 
-/** Sees to what must stay, then lets helm install. */
+/** Retains the objects that must stay, then installs or upgrades with helm. */
 export async function install(
   reconciliation: Reconciliation,
   call: UpgradeCall,
   rendered: Rendered | undefined,
 ): Promise<void> {
   const { tools, request } = reconciliation;
-  const made = rendered?.objects ?? (await madeBefore(reconciliation));
-  await spareInUpgrade(tools, call.release, { made, signal: request.signal });
-  await upgradeOrMend(reconciliation, call);
+  const made = rendered ?? (await previousRendering(reconciliation));
+  const hooks = await hooksOf(reconciliation, call, made);
+  await retainInUpgrade(tools, call.release, { made: made?.objects, signal: request.signal });
+  try {
+    await upgrade();
+  } catch (error) {
+    if (!(error instanceof HelmError) || !(await repairRecords(reconciliation, error.result.stderr)))
+      throw error;
+    await upgrade();
+  }
+
+  async function upgrade(): Promise<void> {
+    await guardHookObjects(tools, request, { verb: verbOf(reconciliation), hooks });
+    await upgradeOrClaim(reconciliation, call);
+  }
 }
 
-/** Another try with equal inputs renders the same, unless templates use `lookup`. */
-async function madeBefore({
+/** The hooks of the chart. Renders the chart only if there is no rendering yet and the chart may have hooks. */
+async function hooksOf(
+  reconciliation: Reconciliation,
+  call: UpgradeCall,
+  made: Rendered | undefined,
+): Promise<HookRun["hooks"]> {
+  if (made !== undefined) return made.hooks;
+  if (!reconciliation.chart.reach.hooks) return [];
+  return hookObjects((await manifestsOf(reconciliation, call)).flatMap(documentsOf));
+}
+
+/** `install` or `upgrade`, decided by the newest revision as helm does. */
+function verbOf({ tools, request }: Reconciliation): HookRun["verb"] {
+  const status = tools.store.get(request.module.name)?.status ?? "uninstalled";
+  return status === "uninstalled" ? "install" : "upgrade";
+}
+
+/** The rendering of the last revision, which a retry with equal inputs may use again; undefined if the inputs differ or `lookup` is used. */
+async function previousRendering({
   tools,
   request,
   chart,
   inputs,
-}: Reconciliation): Promise<Rendered["objects"] | undefined> {
+}: Reconciliation): Promise<Rendered | undefined> {
   const release = tools.store.get(request.module.name);
   if (release?.labels[LABELS.inputs] !== inputs || chart.reach.lookup) return undefined;
-  return (await tools.store.summary(release)).objects;
+  return tools.store.summary(release);
 }
 
-/** helm has no codes for these: no revision was ever deployed, so it cannot upgrade in place. */
-const REFUSED = "has no deployed releases";
-/** The record is unfinished after all: what a helm sent just before its end may arrive after it. */
-const BUSY = ["another operation ", " is in progress"];
-/** The Secret of a revision is there, but helm does not take it for one. */
-const UNSEEN = ["release: already exists", "no revision for release"];
-
-async function upgradeOrMend(reconciliation: Reconciliation, call: UpgradeCall): Promise<void> {
-  try {
-    await upgradeOrClaim(reconciliation, call);
-  } catch (error) {
-    if (!(error instanceof HelmError) || !(await mend(reconciliation, error.result.stderr))) throw error;
-    await upgradeOrClaim(reconciliation, call);
-  }
-}
+/** Part of helm's message, because helm has no exit codes: no revision was ever deployed, so helm cannot upgrade. */
+const NOTHING_DEPLOYED = "has no deployed releases";
+/** Parts of helm's message for a pending record. The last request of a killed helm may make a record pending late. */
+const OPERATION_PENDING = ["another operation ", " is in progress"];
+/** Parts of helm's messages for a Secret that exists but that helm does not recognize as a record. */
+const UNRECOGNIZED_RECORD = ["release: already exists", "no revision for release"];
 
 /**
- * helm never runs with `--take-ownership`: it refuses a chart with existing objects of others, and runs again when those
- * that the release may have are claimed one by one. Throws as `claimExisting` and `Helm.upgradeInstall`.
+ * Runs helm without `--take-ownership`. Where helm refuses existing objects, claims those that the release may adopt and
+ * runs helm again. Throws as `claimExisting` and `Helm.upgradeInstall`.
  */
 async function upgradeOrClaim(reconciliation: Reconciliation, call: UpgradeCall): Promise<void> {
-  const { upgradeInstall, store } = reconciliation.tools;
+  const { helm, store } = reconciliation.tools;
   try {
-    await upgradeInstall(call);
+    await helm.upgradeInstall(call);
   } catch (error) {
     if (!isTaken(error)) throw error;
-    const compared = inForce(store.revisions(call.release)).at(-1);
+    const compared = comparedRevisions(store.revisions(call.release)).at(-1);
     const recorded = compared === undefined ? [] : (await store.summary(compared)).objects;
     await claimExisting(reconciliation, call, { recorded, taken: error });
-    await upgradeInstall(call);
+    await helm.upgradeInstall(call);
   }
 }
 
-/** True when helm's complaint about the records of a release was put right. */
-async function mend(reconciliation: Reconciliation, complaint: string): Promise<boolean> {
-  const { store, logger } = reconciliation.tools;
-  const { module, signal } = reconciliation.request;
-  if (BUSY.every((part) => complaint.includes(part))) {
+/** Repairs the records of a release after a known error of helm; returns whether it did. */
+async function repairRecords(reconciliation: Reconciliation, complaint: string): Promise<boolean> {
+  const { tools, request } = reconciliation;
+  const { store, logger } = tools;
+  const { module, signal } = request;
+  if (OPERATION_PENDING.every((part) => complaint.includes(part))) {
     await recover(reconciliation);
     return true;
   }
-  if (UNSEEN.some((words) => complaint.includes(words))) throw await unseen(reconciliation);
-  if (!complaint.includes(REFUSED)) return false;
+  if (UNRECOGNIZED_RECORD.some((text) => complaint.includes(text)))
+    throw await unrecognizedRecordError(reconciliation);
+  if (!complaint.includes(NOTHING_DEPLOYED)) return false;
   logger.warn("helm refuses the record of a failed release; removing it", { release: module.name });
+  await claimHookLeftovers(tools, module.name);
   await store.forget(module.name, signal);
   return true;
 }
 
-/** Which Secret helm does not take for a revision. Throws BrokenRecordError where it is one that cannot be read. */
-async function unseen({ tools, request }: Reconciliation): Promise<Error> {
+/** An error that names the Secret that helm does not recognize. Throws BrokenRecordError where it is unreadable. */
+async function unrecognizedRecordError({ tools, request }: Reconciliation): Promise<Error> {
   const { name } = request.module;
   const newest = await tools.store.refresh(name, request.signal);
   if (newest !== undefined) await tools.store.record(newest, request.signal);
   const secret = secretOf(name, (newest?.revision ?? 0) + 1);
-  return new BrokenRecordError(secret, "it is in helm's way, without helm's labels or with wrong ones");
+  return new BrokenRecordError(secret, "it blocks helm, because it lacks helm's labels or has wrong ones");
 }
 
-/** Ends what an earlier operator process left running, then marks the record failed, so that helm can go on. */
+/** Ends orphaned helm processes, then marks the pending revision failed, so that helm accepts it. */
 export async function recover({ tools, request }: Reconciliation): Promise<ReleaseMeta | undefined> {
   const { helm, store, logger } = tools;
   const { module, signal } = request;
@@ -112,39 +148,41 @@ export async function recover({ tools, request }: Reconciliation): Promise<Relea
 }
 
 /**
- * Before a release is removed: takes the objects that must stay out of its record, by which helm deletes. Throws
- * when an object cannot be looked at, or the record was changed meanwhile.
+ * Before a release is removed: removes objects that must stay from its record, because helm deletes what the record
+ * contains. Throws ExistingObjectsError, and when an object cannot be read or the record was changed meanwhile.
  */
-export async function spareInRemoval(
+export async function retainInRemoval(
   tools: Reconciler,
-  release: string,
+  module: Pick<Module, "name" | "helm">,
   signal?: AbortSignal,
 ): Promise<void> {
-  const meta = await tools.store.refresh(release, signal);
+  const meta = await tools.store.refresh(module.name, signal);
   if (meta === undefined) return;
-  const [manifest = ""] = await tools.store.manifests(meta, signal);
-  await spare(tools, meta, { objects: objectsOf(documentsOf(manifest)), signal });
+  const [manifest = "", ...hooks] = await tools.store.manifests(meta, signal);
+  const run = { verb: "delete", hooks: hookObjects(hooks.flatMap(documentsOf)) } as const;
+  await guardHookObjects(tools, { module, signal }, run);
+  await retain(tools, meta, { objects: objectsOf(documentsOf(manifest)), signal });
 }
 
 /**
- * The same before an upgrade, which deletes what the chart no longer makes. `made` is what it makes now; where that
- * is not known, all objects are looked at.
+ * Before an upgrade: removes objects that must stay from the record, because helm deletes objects that the chart no longer
+ * contains. `made` is the current rendering. Without it, all objects are checked.
  */
-export async function spareInUpgrade(
+export async function retainInUpgrade(
   tools: Reconciler,
   release: string,
   next: { readonly made: readonly ObjectRef[] | undefined; readonly signal: AbortSignal },
 ): Promise<void> {
-  const made = new Set(next.made?.map(keyOf));
-  for (const meta of inForce(tools.store.revisions(release))) {
+  const made = new Set(next.made?.map(resourceKey));
+  for (const meta of comparedRevisions(tools.store.revisions(release))) {
     const { objects } = await tools.store.summary(meta);
-    const dropped = objects.filter((object) => !made.has(keyOf(object)));
-    if (dropped.length > 0) await spare(tools, meta, { objects: dropped, signal: next.signal });
+    const dropped = objects.filter((object) => !made.has(resourceKey(object)));
+    if (dropped.length > 0) await retain(tools, meta, { objects: dropped, signal: next.signal });
   }
 }
 
-/** The revisions that helm may compare a chart with: the newest, and the one that was deployed last. */
-function inForce(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
+/** The revisions with which helm may compare a chart: the newest, and the last deployed one. */
+function comparedRevisions(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
   const [newest] = revisions;
   if (newest === undefined || newest.status === "uninstalled") return [];
   const deployed = revisions.find(({ status }) => status === "deployed");
@@ -152,36 +190,39 @@ function inForce(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
 }
 
 /**
- * Takes objects out of the record of a revision that another module is about to make, that another release has taken
- * over, or that are marked to be kept: helm itself goes by the record alone. What another module is about to make is
- * marked as its release's, so that it is known whose it is when this release is gone.
+ * Removes objects that must stay from the record of a revision. An object stays if another module is about to apply it,
+ * another release has adopted it, or it has the policy `keep`. If another module is about to apply an object, and its account
+ * may do so, the object is marked as owned by the release of that module.
  */
-async function spare(
+async function retain(
   tools: Reconciler,
   meta: ReleaseMeta,
-  look: { readonly objects: readonly ObjectRef[]; readonly signal: AbortSignal | undefined },
+  check: { readonly objects: readonly ObjectRef[]; readonly signal: AbortSignal | undefined },
 ): Promise<void> {
-  const makers = await tools.makers(look.signal);
-  const looked = await inParallel(AT_ONCE, look.objects, async (object) => {
+  const pendingOwners = await tools.pendingOwners(check.signal);
+  const checked = await inParallel(AT_ONCE, check.objects, async (object) => {
     const why = await reasonToStay(object);
     return why === undefined ? [] : [{ object, why }];
   });
-  const spared = looked.flat();
+  const spared = checked.flat();
   if (spared.length === 0) return;
   for (const { object, why } of spared)
-    tools.logger.warn("An object is not deleted", { release: meta.name, object: nameOf(object), why });
-  const [manifest = ""] = await tools.store.manifests(meta, look.signal);
+    tools.logger.warn("An object is not deleted", { release: meta.name, object: resourceName(object), why });
+  const [manifest = ""] = await tools.store.manifests(meta, check.signal);
   const stay = spared.map(({ object }) => object);
-  await tools.store.replaceManifest(meta, withoutObjects(manifest, stay), look.signal);
+  await tools.store.replaceManifest(meta, withoutObjects(manifest, stay), check.signal);
 
+  /** Why an object must stay; undefined if helm may delete it. */
   async function reasonToStay(object: ObjectRef): Promise<string | undefined> {
-    const maker = makers.get(keyIn(tools.namespace, object));
-    const live = await liveObject(tools, object, look.signal);
-    const own = { release: meta.name, namespace: tools.namespace };
-    const owner = live && otherOwner(live.annotations, own);
-    if (live !== undefined && maker !== undefined && owner === undefined)
-      await claim(tools, live, { release: maker, signal: look.signal });
-    if (maker !== undefined) return `the chart of module ${maker} has it now`;
+    const live = await liveObject(tools, object, check.signal);
+    const owner = live && otherOwner(live.annotations, { release: meta.name, namespace: tools.namespace });
+    const maker = pendingOwners.get(keyIn(tools.namespace, object));
+    if (maker !== undefined && (await mayHave(tools, maker, live))) {
+      const client = tools.actorOf(maker).client;
+      if (live !== undefined && owner === undefined)
+        await claim({ ...tools, client }, live, { release: maker, signal: check.signal });
+      return `the chart of module ${maker} has it now`;
+    }
     if (live === undefined) return undefined;
     if (owner !== undefined) return `it belongs to the release ${owner.namespace}/${owner.release} now`;
     const isKept = live.annotations[RESOURCE_POLICY]?.trim() === KEEP;

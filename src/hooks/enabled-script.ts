@@ -1,13 +1,15 @@
-/** Runs the `enabled` script of a module (docs/MODULES.md, "On and off"). */
+/** Runs the `enabled` script of a module (docs/reference/modules.md, "On and off"). */
 
 import { dirname } from "node:path";
 
 import { type Logger, oneLine } from "../lib/index.ts";
-import { run, type Scratch, type ScratchData } from "../process/index.ts";
+import type { Scratch, ScratchData } from "../process/index.ts";
 import { span } from "../trace/index.ts";
-import { readOutput } from "./answer/leftovers.ts";
-import { OutputLog } from "./answer/output-log.ts";
-import { inScratch, startOf, type RunSettings } from "./run-hook.ts";
+import { homeOf } from "./actor.ts";
+import { readOutput } from "./output/output-files.ts";
+import { OutputLog } from "./output/output-log.ts";
+import { startOf } from "./command.ts";
+import { inScratch, type RunSettings } from "./run-hook.ts";
 
 /** One call of a module's `enabled` script. Values are JSON texts. */
 export interface EnabledScriptRun {
@@ -29,29 +31,31 @@ const ANSWER_LIMIT = 64 * 1024;
 const REASON_LENGTH = 500;
 
 /**
- * Runs a module's `enabled` script. The answer is what it writes to MODULE_ENABLED_RESULT or, when that stays
+ * Runs a module's `enabled` script. Its answer is the content of MODULE_ENABLED_RESULT or, if that is
  * empty, its last line on stdout. Never throws.
  */
 export function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnswer> {
   const { module, settings } = request;
   return span({ kind: "hook", name: `enabled ${module}`, attributes: { module } }, async (open) => {
-    const asked = await inScratch(settings, `enabled-${module}`, (scratch) => ask(scratch, request));
-    if ("failure" in asked) open.fail(asked.failure);
-    return asked;
+    const requested = await inScratch(settings, `enabled-${module}`, (scratch) => ask(scratch, request));
+    if ("failure" in requested) open.fail(requested.failure);
+    return requested;
   });
 }
 
 async function ask(scratch: Scratch, request: EnabledScriptRun): Promise<EnabledAnswer> {
   const { settings, logger, module, path } = request;
+  const { actor } = settings;
   const variables = await writeFiles(scratch, request);
   const log = new OutputLog(logger.child({ module, script: "enabled" }), settings.logProxyHookJson);
   const { cwd, env } = startOf(path, dirname(dirname(path)), settings);
   let lastLine = "";
-  const result = await run({
+  const result = await settings.children.run({
     file: path,
     args: [],
     cwd,
-    env: { ...env, ...variables },
+    env: { ...env, ...variables, ...actor?.offline, ...(actor && homeOf(actor, scratch)) },
+    uid: actor?.uid,
     timeoutMs: settings.hookTimeoutMs,
     signal: request.signal,
     onLine: (stream, line) => {

@@ -1,4 +1,4 @@
-/** What hooks, scripts and helm find in their environment beside what each run adds. */
+/** The environment that all runs of hooks, scripts and helm share. */
 
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -13,7 +13,7 @@ export function hookEnvironment(environment: NodeJS.ProcessEnv): Record<string, 
   return library === undefined ? defined : { SHELL_LIB_PATH: library, ...defined };
 }
 
-/** Beside the bundle, or in the source tree. */
+/** Path of the shell library, beside the bundle or in the source tree. */
 function shellLibrary(): string | undefined {
   return ["./shell/shell_lib.sh", "../../shell/shell_lib.sh"]
     .map((path) => fileURLToPath(new URL(path, import.meta.url)))

@@ -5,9 +5,9 @@ import { readFile } from "node:fs/promises";
 
 import { oneLine, parseJson } from "../lib/index.ts";
 import { isJsonObject, MAIN_QUEUE } from "../model/index.ts";
-import type { BatchItem, HookFile, JsonObject, Problem } from "../model/index.ts";
+import type { BatchItem, Hook, HookFile, JsonObject, Problem } from "../model/index.ts";
 import { runHookFile, type FileRun, type HookRunResult } from "./run-hook.ts";
-import { askConfig, type AskOptions } from "./config/ask.ts";
+import { queryConfig, type HookQueryOptions } from "./config/query-config.ts";
 import { configProblem, failureProblem } from "./config/loader.ts";
 
 /** A run of a hook file with given inputs (`hook run PATH --context FILE`). */
@@ -44,13 +44,13 @@ function readContexts(text: string): { list: JsonObject[] } | { failure: string 
     const value = parseJson(text);
     const list = Array.isArray(value) ? value : [value];
     if (list.every((item) => isJsonObject(item))) return { list };
-    return { failure: "the context file must hold a JSON array of objects" };
+    return { failure: "the context file must contain a JSON array of objects" };
   } catch (error) {
     return { failure: `the context file is no JSON: ${oneLine(error)}` };
   }
 }
 
-/** The hook, as it would be found in a module's or the global hooks directory. */
+/** The hook file at a path, as a scan of its hooks directory returns it. */
 export function hookFileAt(path: string): HookFile {
   const parts = dirname(path).split(sep);
   const at = parts.lastIndexOf("hooks");
@@ -59,29 +59,36 @@ export function hookFileAt(path: string): HookFile {
   return { name, path, root, signature: "" };
 }
 
-/** What is wrong with a hook, and its warnings. */
 export interface HookFindings {
+  /** The hooks of the file; empty if it has problems. */
+  readonly hooks: readonly Hook[];
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
 }
 
 /**
- * Checks a hook file without a cluster (`lint DIR`): it is asked for its configuration, as at a start, and crontabs and
- * filters are checked. `module` is undefined for global hooks.
- * One problem for each mistake, with the line of the script where the binding stands, if it can be found there.
+ * Checks a hook file without a cluster (`lint DIR`): runs it with `--config` and checks its bindings, crontabs and
+ * filters. `module` is undefined for global hooks. Returns one problem per mistake, with the line of the binding in the
+ * script if it is found there.
  */
 export async function lintHook(
   file: HookFile,
   module: string | undefined,
-  options: AskOptions,
+  options: HookQueryOptions,
 ): Promise<HookFindings> {
   const kind = module === undefined ? "global" : "module";
-  const answer = await askConfig(file, { kind, queue: MAIN_QUEUE, module }, options);
-  if ("failure" in answer) return { problems: [failureProblem(file, answer)], warnings: [] };
+  const answer = await queryConfig(file, { kind, queue: MAIN_QUEUE, module }, options);
+  if ("failure" in answer) return { hooks: [], problems: [failureProblem(file, answer)], warnings: [] };
   const isBatch = "errors" in answer ? answer.key !== "--config" : answer.hooks[0]?.item !== undefined;
   const findings = isBatch ? plainFindings(file) : await placedFindings(file);
-  if ("errors" in answer) return { problems: findings(answer.errors), warnings: [] };
-  return { problems: [], warnings: findings(answer.warnings) };
+  if ("errors" in answer) return { hooks: [], problems: findings(answer.errors), warnings: [] };
+  const hooks = answer.hooks.map((hook, index) => ({
+    ...file,
+    ...hook,
+    id: `${file.path} ${index}`,
+    module,
+  }));
+  return { hooks, problems: [], warnings: findings(answer.warnings) };
 }
 
 type Findings = (texts: readonly string[]) => Problem[];
@@ -97,19 +104,19 @@ async function placedFindings(file: HookFile): Promise<Findings> {
 
 const PATH = /^([A-Za-z0-9_]+)(?:\[(\d+)\])?(?:\.([A-Za-z0-9_.[\]]+))?/;
 
-/** `line 12` where the key that a message begins with stands in the script; `--config` where it cannot be found. */
+/** `line 12`, the place of the key that begins the message, in the script; `--config` if it is not found. */
 function lineOf(script: string, message: string): string {
   const [, binding = "", index = "0", rest = ""] = PATH.exec(message) ?? [];
   const lines = script.split("\n");
   const first = findKey(lines, binding, { from: 0, nth: 0 });
   if (first === undefined) return "--config";
-  // A missing key stands nowhere: the line of its binding is the best place.
+  // A missing key has no line: use the line of its binding.
   const field = message.endsWith(" is required") ? "" : (rest.split(/[.[]/)[0] ?? "");
   const inner = findKey(lines, field, { from: first, nth: Number(index) });
   return `line ${(inner ?? first) + 1}`;
 }
 
-/** Index of the line with the nth (or last) place from a line on where `key` is written as a key. */
+/** Index of the line with the nth (or last) occurrence of `key` as a key, from a start line on. */
 function findKey(
   lines: readonly string[],
   key: string,
@@ -120,7 +127,7 @@ function findKey(
   return found[nth] ?? found.at(-1);
 }
 
-/** Whether `key` stands in a line as a whole word before a colon, quoted or not. */
+/** Whether a line contains `key` as a whole word before a colon, quoted or not. */
 function isKeyIn(line: string, key: string): boolean {
   for (let at = line.indexOf(key); at >= 0; at = line.indexOf(key, at + 1)) {
     if (/\w/.test(line.charAt(at - 1))) continue;

@@ -1,32 +1,21 @@
-/** Runs a hook: what it is given, how it is started, what it leaves (docs/HOOKS.md, "Running: what a hook is given"). */
+/** Runs a hook: writes its input files, starts it, reads its output files (docs/reference/hooks.md, "Running: what a hook is given"). */
 
-import { access, constants } from "node:fs/promises";
-import { dirname, join } from "node:path";
-
-import { Items, JsonText, contextOf, itemMembers, type Members, type Snapshots } from "../bindings/index.ts";
+import type { Snapshots } from "../bindings/index.ts";
 import { oneLine, type LogFields, type Logger } from "../lib/index.ts";
-import type { Hook, HookFile, HookTrigger, SnapshotItem } from "../model/index.ts";
-import { Scratch, run, type RunRequest, type RunResult, type ScratchData } from "../process/index.ts";
-import { argumentsOf, batchEnvironment, failureOf, timeLimit } from "./batch.ts";
+import type { Hook, HookFile, HookTrigger } from "../model/index.ts";
+import { Scratch, type RunResult, type ScratchData } from "../process/index.ts";
+import { withAccess } from "./actor.ts";
 import { traceParent } from "../trace/index.ts";
-import { LeftoverError, noteHookSpans, parseMetrics, readOutput } from "./answer/leftovers.ts";
-import type { MetricOperation } from "./answer/leftovers.ts";
-import { parseObjectOperations, type ObjectOperation } from "./answer/object-operations.ts";
-import { OutputLog } from "./answer/output-log.ts";
+import { argumentsOf, batchEnvironment, failureOf, timeLimit } from "./batch.ts";
+import { commandOf, type StartSettings } from "./command.ts";
+import { recordHookSpans } from "./output/hook-spans.ts";
+import { parseMetrics, type MetricOperation } from "./output/metrics-file.ts";
+import { parseObjectOperations, type ObjectOperation } from "./output/object-operations.ts";
+import { OutputError, readOutput } from "./output/output-files.ts";
+import { OutputLog } from "./output/output-log.ts";
+import { parseAdmission, parseConversion, type HookAnswers } from "./output/response-files.ts";
+import { renderContext } from "./render-context.ts";
 
-/** Where hooks and scripts are started, and with which environment. */
-export interface StartSettings {
-  /** The operator's own. */
-  readonly env: Readonly<Record<string, string>>;
-  /** `--working-dir`. */
-  readonly workingDir: string | undefined;
-  /** `--hook-working-dir`: the operator's working directory (the default), or the file's own directory. */
-  readonly hookWorkingDir?: "operator" | "own" | undefined;
-  /** Makes what `env` names, before each start. */
-  readonly prepare?: (() => Promise<void>) | undefined;
-}
-
-/** What all runs share. */
 export interface RunSettings extends StartSettings {
   readonly tmpDir: string;
   readonly hookTimeoutMs?: number | undefined;
@@ -34,7 +23,7 @@ export interface RunSettings extends StartSettings {
   readonly logProxyHookJson: boolean;
 }
 
-/** What one run of a hook is given. Values are JSON texts. */
+/** Input of one hook run. Values are JSON texts. */
 export interface HookRunInput {
   readonly hook: Hook;
   readonly triggers: readonly HookTrigger[];
@@ -45,41 +34,44 @@ export interface HookRunInput {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** With what hooks run. */
 interface Surroundings {
   readonly settings: RunSettings;
   readonly logger: Logger;
 }
 
-/** What a successful run left; nothing of it is applied yet. Patches of values are read where values are. */
+/** Output of a successful run, not applied yet. `values/` parses the patches of values. */
 export interface HookOutput {
   readonly configPatchText: string;
   readonly valuesPatchText: string;
   readonly metrics: readonly MetricOperation[];
   readonly objects: readonly ObjectOperation[];
+  /** Answers to reviews. */
+  readonly answers: HookAnswers;
 }
 
-/** Output files, by the variable that names them to the hook. */
+/** Output files, by environment variable. */
 const OUTPUT_FILES = {
   CONFIG_VALUES_JSON_PATCH_PATH: "config-values-patch.json",
   VALUES_JSON_PATCH_PATH: "values-patch.json",
   METRICS_PATH: "metrics.json",
   KUBERNETES_PATCH_PATH: "kubernetes-patch.json",
   SPANS_PATH: "spans.json",
+  VALIDATING_RESPONSE_PATH: "admission-response.json",
+  ADMISSION_RESPONSE_PATH: "admission-response.json",
+  CONVERSION_RESPONSE_PATH: "conversion-response.json",
 } as const;
 type OutputVariable = keyof typeof OUTPUT_FILES;
 
-/** How a run went: `failure` (one line) or `output`, never both. */
+/** Result of a run: `failure` (one line) or `output`, never both. */
 export interface HookRunResult {
-  /** Undefined when the hook was not started, since its files could not be written. */
+  /** Undefined if the hook was not started, because its files could not be written. */
   readonly result: RunResult | undefined;
   readonly failure?: string;
   readonly output?: HookOutput;
 }
 
 /**
- * Runs a hook and reads what it leaves. Never throws. Nothing is read unless the exit code is 0; nothing is applied
- * here.
+ * Runs a hook and reads its output if the exit code is 0. Applies nothing. Never throws.
  */
 export async function runHook(request: HookRunInput & Surroundings): Promise<HookRunResult> {
   const { hook, triggers, snapshots, queue } = request;
@@ -103,28 +95,33 @@ export interface FileRun extends Surroundings, Pick<HookRunInput, "values" | "co
   readonly fields: LogFields;
 }
 
-/** The part of `runHook` that works with files alone. Never throws. */
+/** The part of `runHook` that needs only files. Never throws. */
 export async function runHookFile(request: FileRun): Promise<HookRunResult> {
   let result: RunResult | undefined;
   const name = `hook-${request.hook.id.toLowerCase()}`;
   const end = await inScratch(request.settings, name, async (scratch) => {
-    result = await execute(request, await writeFiles(scratch, request));
-    await noteHookSpans(scratch.path(OUTPUT_FILES.SPANS_PATH), request.logger.child(request.fields));
+    const variables = await writeFiles(scratch, request);
+    result = await withAccess(request.settings.actor, scratch, async (more) => {
+      const ended = await execute(request, { ...variables, ...more });
+      return { result: ended, failed: ended.outcome !== "succeeded" };
+    });
+    await recordHookSpans(scratch.path(OUTPUT_FILES.SPANS_PATH), request.logger.child(request.fields));
     if (result.outcome !== "succeeded") return { failure: failureOf(request.hook, result) };
-    return { output: await readLeftovers(scratch) };
+    return { output: await readOutputs(scratch) };
   });
   return { result, ...end };
 }
 
-/** Works with a private directory that goes afterwards. Never throws: what went wrong is the `failure`. */
+/** Calls `work` with a private directory and removes the directory afterwards. Never throws: errors are in `failure`. */
 export async function inScratch<T>(
-  { tmpDir, debugKeepTmpFiles, prepare }: RunSettings,
+  { tmpDir, debugKeepTmpFiles, prepare, actor, children }: RunSettings,
   name: string,
   work: (scratch: Scratch) => Promise<T>,
 ): Promise<T | { failure: string }> {
   let scratch: Scratch | undefined;
   try {
-    scratch = await Scratch.open(tmpDir, name, { keep: debugKeepTmpFiles });
+    const user = actor?.uid === undefined ? undefined : { uid: actor.uid, children };
+    scratch = await Scratch.open(tmpDir, name, { keep: debugKeepTmpFiles, user });
     await prepare?.();
     return await work(scratch);
   } catch (error) {
@@ -134,18 +131,19 @@ export async function inScratch<T>(
   }
 }
 
-/** Writes the input files, makes the output files, and returns the variables that name them. */
+/** Writes the input files, creates the output files, and returns the environment variables that name them. */
 async function writeFiles(scratch: Scratch, request: FileRun): Promise<Record<string, string>> {
   const inputs = {
     BINDING_CONTEXT_PATH: ["binding-context.json", request.context],
     CONFIG_VALUES_PATH: ["config-values.json", request.configValues],
     VALUES_PATH: ["values.json", request.values],
   } as const;
-  const outputs = Object.entries(OUTPUT_FILES).map(([variable, name]) => [variable, [name, ""]] as const);
-  const files = [...Object.entries(inputs), ...outputs].map(
-    async ([variable, [name, data]]) => [variable, await scratch.write(name, data)] as const,
-  );
-  return Object.fromEntries(await Promise.all(files));
+  const outputs = Object.entries(OUTPUT_FILES).map(([variable, name]) => [variable, scratch.path(name)]);
+  const names = [...new Set(Object.values(OUTPUT_FILES))];
+  const files = [...Object.values(inputs), ...names.map((name) => [name, ""] as const)];
+  await Promise.all(files.map(([name, data]) => scratch.write(name, data)));
+  const paths = Object.entries(inputs).map(([variable, [name]]) => [variable, scratch.path(name)]);
+  return Object.fromEntries([...paths, ...outputs]) as Record<string, string>;
 }
 
 async function execute(request: FileRun, variables: Record<string, string>): Promise<RunResult> {
@@ -154,34 +152,47 @@ async function execute(request: FileRun, variables: Record<string, string>): Pro
   const parent = traceParent();
   const command = await commandOf(hook, argumentsOf(hook), settings);
   const own = hook.item === undefined ? {} : batchEnvironment(hook.module);
-  const result = await run({
+  const result = await settings.children.run({
     ...command,
     env: { ...command.env, ...own, ...variables, ...(parent === undefined ? {} : { TRACEPARENT: parent }) },
+    uid: settings.actor?.uid,
     timeoutMs: timeLimit(hook, settings.hookTimeoutMs),
     signal,
-    // Every line goes to the log; stdout is needed for nothing else.
+    // The log receives every line; nothing else needs stdout.
     stdoutLimit: 0,
     onLine: (stream, line) => log.line(stream, line),
   });
   log.flush();
+  if (result.left !== undefined)
+    logger
+      .child(request.fields)
+      .warn("The hook left processes in the background; they run until the operator stops", {
+        pids: result.left.join(" "),
+      });
   return result;
 }
 
-/** Reads and checks all that a hook left; throws LeftoverError, which names the variable of the bad file. */
-async function readLeftovers(scratch: Scratch): Promise<HookOutput> {
+/** Reads and checks all output files of a hook; throws OutputError, which names the variable of the bad file. */
+async function readOutputs(scratch: Scratch): Promise<HookOutput> {
   const text = (variable: OutputVariable): Promise<string> =>
     about(variable, () => readOutput(scratch.path(OUTPUT_FILES[variable])));
-  const [configPatchText, valuesPatchText, metrics, objects] = await Promise.all([
+  const [configPatchText, valuesPatchText, metrics, objects, admission, conversion] = await Promise.all([
     text("CONFIG_VALUES_JSON_PATCH_PATH"),
     text("VALUES_JSON_PATCH_PATH"),
     text("METRICS_PATH"),
     text("KUBERNETES_PATCH_PATH"),
+    text("ADMISSION_RESPONSE_PATH"),
+    text("CONVERSION_RESPONSE_PATH"),
   ]);
   return {
     configPatchText,
     valuesPatchText,
     metrics: await about("METRICS_PATH", () => parseMetrics(metrics)),
     objects: await about("KUBERNETES_PATCH_PATH", () => parseObjectOperations(objects)),
+    answers: {
+      admission: await about("ADMISSION_RESPONSE_PATH", () => parseAdmission(admission)),
+      conversion: await about("CONVERSION_RESPONSE_PATH", () => parseConversion(conversion)),
+    },
   };
 }
 
@@ -190,116 +201,6 @@ async function about<T>(variable: OutputVariable, read: () => T | Promise<T>): P
     return await read();
   } catch (error) {
     const remedy = "nothing of this run takes effect; correct what the hook writes there";
-    throw new LeftoverError(`the file at ${variable} is refused: ${oneLine(error)} (${remedy})`);
+    throw new OutputError(`the file at ${variable} is refused: ${oneLine(error)} (${remedy})`);
   }
-}
-
-/** What a binding context file is made of. */
-type ContextInput = Pick<HookRunInput, "triggers" | "snapshots"> & Pick<Hook, "config">;
-
-const PIECE = 64 * 1024;
-
-/**
- * The binding context as JSON text in pieces of about 64 KiB: an array, keys in alphabetical order, a line end.
- * However large the snapshots are, no piece holds more than one item.
- */
-export function* renderContext(input: ContextInput): Generator<string> {
-  let pending = "";
-  for (const text of contextTexts(input)) {
-    pending += text;
-    if (pending.length < PIECE) continue;
-    yield pending;
-    pending = "";
-  }
-  yield pending;
-}
-
-function* contextTexts({ config, triggers, snapshots }: ContextInput): Generator<string> {
-  const read = onceEach(snapshots);
-  yield "[";
-  for (const [index, trigger] of triggers.entries()) {
-    if (index > 0) yield ",";
-    const members = Object.entries(contextOf(trigger, config, read));
-    yield* objectTexts(members.sort(([a], [b]) => (a < b ? -1 : 1)));
-  }
-  yield "]\n";
-}
-
-/** Keeps what was read: in one run the same name means the same array in every context. */
-function onceEach(snapshots: Snapshots): Snapshots {
-  const seen = new Map<string, readonly SnapshotItem[]>();
-  const once = (key: string, read: () => readonly SnapshotItem[]): readonly SnapshotItem[] => {
-    const items = seen.get(key) ?? read();
-    seen.set(key, items);
-    return items;
-  };
-  return {
-    get: (name) => once(`name ${name}`, () => snapshots.get(name)),
-    objects: (id) => once(`id ${id}`, () => snapshots.objects(id)),
-  };
-}
-
-function* objectTexts(members: Iterable<readonly [string, Members[string]]>): Generator<string> {
-  let separator = "{";
-  for (const [key, value] of members) {
-    yield `${separator}${JSON.stringify(key)}:`;
-    yield* valueTexts(value);
-    separator = ",";
-  }
-  yield separator === "{" ? "{}" : "}";
-}
-
-function* valueTexts(value: Members[string]): Generator<string> {
-  if (value instanceof Map) yield* objectTexts(value);
-  else if (value instanceof Items) yield* itemTexts(value.list);
-  else if (value instanceof JsonText) yield utf8(value.bytes);
-  else yield JSON.stringify(value);
-}
-
-function utf8({ buffer, byteOffset, byteLength }: Uint8Array): string {
-  return Buffer.from(buffer, byteOffset, byteLength).toString("utf8");
-}
-
-function* itemTexts(items: readonly SnapshotItem[]): Generator<string> {
-  let separator = "[";
-  for (const item of items) {
-    yield separator;
-    yield* objectTexts(itemMembers(item));
-    separator = ",";
-  }
-  yield separator === "[" ? "[]" : "]";
-}
-
-/**
- * Working directory and environment of a hook or script, in every phase. WORKING_DIR stays as the operator's environment
- * has it; else it is the configured directory, else `root`.
- */
-export function startOf(
-  path: string,
-  root: string,
-  { env, workingDir, hookWorkingDir }: StartSettings,
-): Pick<RunRequest, "cwd" | "env"> {
-  const cwd = hookWorkingDir === "own" ? dirname(path) : process.cwd();
-  return { cwd, env: { WORKING_DIR: workingDir ?? root, ...env } };
-}
-
-/**
- * The command of a hook file. Hooks that end in `.py` use the virtual environment `venv` of their hooks directory where
- * there is one.
- */
-export async function commandOf(
-  { path, root }: HookFile,
-  args: readonly string[],
-  settings: StartSettings,
-): Promise<Pick<RunRequest, "file" | "args" | "cwd" | "env">> {
-  const python = path.endsWith(".py") ? await venvPython(root) : undefined;
-  const program = python === undefined ? { file: path, args } : { file: python, args: [path, ...args] };
-  return { ...program, ...startOf(path, root, settings) };
-}
-
-async function venvPython(root: string): Promise<string | undefined> {
-  const python = join(root, "venv", "bin", "python3");
-  return access(python, constants.X_OK)
-    .then(() => python)
-    .catch(() => undefined);
 }

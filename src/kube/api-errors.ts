@@ -1,6 +1,6 @@
-/** The errors of calls to the API server, and how they are made of its answers, without secrets. */
+/** Errors of calls to the API server, built from its answers without secrets. */
 
-import { parseJson } from "../lib/index.ts";
+import { attempt, hideQuoted, parseJson } from "../lib/index.ts";
 import { isJsonObject, type JsonObject } from "../model/index.ts";
 
 const MOST_RETRY_AFTER_MS = 30_000;
@@ -11,7 +11,7 @@ export class ApiError extends Error {
   readonly status: number;
   /** Machine-readable reason of the Status object (`NotFound`, `Conflict` …); the status code where it had none. */
   readonly reason: string;
-  /** How long the server asks to wait before the next try, in milliseconds; at most 30 s, so that one answer stops nothing for long. */
+  /** `Retry-After` in milliseconds, capped at 30 s so that one answer cannot block the operator for long. */
   readonly retryAfterMs: number | undefined;
   /** `details` of the Status object: name, group, kind, causes. */
   readonly details: JsonObject | undefined;
@@ -27,7 +27,7 @@ export class ApiError extends Error {
   }
 }
 
-/** There was no answer: refused, reset, cut, TLS failure (`code` as Node and undici name it) or `ETIMEDOUT`. */
+/** The request got no answer: connection refused, reset or cut, TLS failure (`code` as Node and undici name it) or `ETIMEDOUT`. */
 export class ConnectionError extends Error {
   readonly code: string;
 
@@ -43,12 +43,12 @@ export function isTlsFailure(error: ConnectionError): boolean {
   return /CERT|TLS|SSL|SELF_SIGNED|VERIFY/.test(error.code);
 }
 
-/** The object, its kind or its namespace is not there (404). */
+/** The object, its kind or its namespace does not exist (404). */
 export function isNotFound(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status === 404;
 }
 
-/** For `catch`: undefined for what is not there; throws every other error. */
+/** For `catch`: returns undefined for a 404 and throws every other error. */
 export function ignoreNotFound(error: unknown): undefined {
   if (!isNotFound(error)) throw error;
 }
@@ -68,17 +68,17 @@ export function isForbidden(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status === 403;
 }
 
-/** Does `work` anew while its write is overtaken, `most` times in all; every other error, and the last, is thrown. */
+/** Optimistic concurrency: calls `work` up to `most` times while it fails with a conflict. Throws the last conflict and every other error. */
 export async function retryConflicts<T>(
   most: number,
   work: () => Promise<T>,
-  isOvertaken: (error: unknown) => boolean = isConflict,
+  isSuperseded: (error: unknown) => boolean = isConflict,
 ): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
       return await work();
     } catch (error) {
-      if (!isOvertaken(error) || tries >= most) throw error;
+      if (!isSuperseded(error) || tries >= most) throw error;
     }
   }
 }
@@ -88,36 +88,37 @@ interface FailedAnswer {
   readonly status: number;
   readonly retryAfter: string | undefined;
   readonly text: string;
-  /** `GET https://host/path`, for answers that are no Status object. */
+  /** `GET https://host/path`, for answers without a Status object. */
   readonly what: string;
-  /** The request concerned Secrets: values the server quotes are left out. */
+  /** The request concerned Secrets: the error omits values that the server quotes. */
   readonly secret: boolean;
 }
 
 /** The error for an answer of status 400 and above. */
 export function answerError({ text, status, what, retryAfter, secret }: FailedAnswer): ApiError {
-  const said = readStatus(parseStatus(text), status);
-  const message = said.message ?? `${what}: the server answered ${status}`;
-  const retryAfterMs = waitOf(retryAfter) ?? said.retryAfterMs;
+  const reported = readStatus(parseStatus(text), status);
+  const message = reported.message ?? `${what}: the server answered ${status}`;
+  const retryAfterMs = waitOf(retryAfter) ?? reported.retryAfterMs;
   return new ApiError({
-    ...said,
+    ...reported,
     message: secret ? hideQuoted(message) : message,
     retryAfterMs,
-    details: secret ? undefined : said.details,
+    details: secret ? undefined : reported.details,
   });
 }
 
-/** The error that a Status object describes in the place of a list, or in a frame of a watch. */
+/** The error for a Status object that arrives in place of a list or in a watch frame. */
 export function statusError(status: JsonObject): ApiError {
-  const said = readStatus(status, Number(status["code"] ?? 500));
-  return new ApiError({ ...said, message: said.message ?? `the server answered ${said.status}` });
+  const reported = readStatus(status, Number(status["code"] ?? 500));
+  const message = reported.message ?? `the server answered ${reported.status}`;
+  return new ApiError({ ...reported, message });
 }
 
-function readStatus(said: JsonObject, status: number) {
-  const details = isJsonObject(said["details"]) ? said["details"] : undefined;
+function readStatus(reported: JsonObject, status: number) {
+  const details = isJsonObject(reported["details"]) ? reported["details"] : undefined;
   const retryAfterMs = waitOf(details?.["retryAfterSeconds"]);
-  const reason = textOf(said["reason"]) ?? String(status);
-  return { status, reason, message: textOf(said["message"]), retryAfterMs, details };
+  const reason = textOf(reported["reason"]) ?? String(status);
+  return { status, reason, message: textOf(reported["message"]), retryAfterMs, details };
 }
 
 /** The error for a request that got no answer. `what` is `GET https://host/path`. */
@@ -134,12 +135,8 @@ function codeOf(error: Error): string | undefined {
 }
 
 function parseStatus(body: string): JsonObject {
-  try {
-    const value = parseJson(body);
-    return isJsonObject(value) && value["kind"] === "Status" ? value : {};
-  } catch {
-    return {};
-  }
+  const value = attempt(() => parseJson(body));
+  return isJsonObject(value) && value["kind"] === "Status" ? value : {};
 }
 
 // The server sends seconds; it does not use the date form of the header.
@@ -150,47 +147,4 @@ function waitOf(seconds: unknown): number | undefined {
 
 function textOf(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
-}
-
-// Names are quoted too (`secrets "tls" not found`): only what follows a colon is a value.
-function hideQuoted(message: string): string {
-  let shown = "";
-  let from = 0;
-  for (let at = message.indexOf(":"); at >= 0; at = message.indexOf(":", at)) {
-    const begin = pastSpaces(message, at + 1);
-    const end = endOfQuoted(message, begin);
-    at = begin;
-    if (end === undefined) continue;
-    shown += `${message.slice(from, begin).trimEnd()} (hidden)`;
-    from = at = end;
-  }
-  return shown + message.slice(from);
-}
-
-function pastSpaces(text: string, from: number): number {
-  let at = from;
-  while (text[at] === " ") at++;
-  return at;
-}
-
-/**
- * Where the value that begins at `from` ends: a quoted string at its quote, others as far as possible; undefined =
- * there is none.
- */
-function endOfQuoted(text: string, from: number): number | undefined {
-  const closing = CLOSING[text[from] ?? ""];
-  if (closing === undefined) return undefined;
-  const end = closing === '"' ? closingQuote(text, from) : text.lastIndexOf(closing);
-  // A value that is cut off goes on to the end.
-  return end <= from ? text.length : end + 1;
-}
-
-const CLOSING: Readonly<Record<string, string>> = { '"': '"', "{": "}", "[": "]" };
-
-function closingQuote(text: string, from: number): number {
-  for (let at = from + 1; at < text.length; at++) {
-    if (text[at] === '"') return at;
-    if (text[at] === "\\") at++;
-  }
-  return -1;
 }

@@ -1,9 +1,17 @@
+export { openAccess } from "./accounts/access.ts";
+export { Accounts, type AccountTerms } from "./accounts/accounts.ts";
+export { missingRule } from "./accounts/missing-rule.ts";
+export { MissingRightsError, mustList } from "./accounts/review.ts";
+export { ownUserName } from "./accounts/own-user.ts";
+export { AccountTokens } from "./accounts/tokens.ts";
+export { annotateCommand } from "./annotate-command.ts";
 export * from "./client/client.ts";
 export * from "./client/kubeconfig.ts";
 export * from "./client/first-contact.ts";
 export {
-  applyPatch,
+  applyRequest,
   create,
+  FIELD_MANAGER,
   get,
   getMetadata,
   jsonPatch,
@@ -11,10 +19,11 @@ export {
   mergePatch,
   remove,
   replace,
-} from "./client/request.ts";
-export type { ApiRequest, Propagation, Target } from "./client/request.ts";
+} from "./client/verbs.ts";
+export type { ApiRequest } from "./client/request.ts";
+export type { Propagation, Target } from "./client/verbs.ts";
 export { AGGREGATED, Discovery, readAggregated, type AggregatedList } from "./discovery/discovery.ts";
-export { KindFinder } from "./discovery/kind-finder.ts";
+export { KindFinder, MissingKindError } from "./discovery/kind-finder.ts";
 export * from "./resources.ts";
 export {
   ApiError,
@@ -26,14 +35,16 @@ export {
   isNotFound,
   retryConflicts,
 } from "./api-errors.ts";
-export { FOLLOWER_HEADER, type LeaderAnswer } from "./leader/ask-leader.ts";
-export { Leadership } from "./leader/leadership.ts";
-export { formatIdentity, ownIdentity, type Identity } from "./leader/lease-object.ts";
+export { FOLLOWER_HEADER, type LeaderAnswer } from "./leader/query-leader.ts";
+export { Leadership, leaseNameOf } from "./leader/leadership.ts";
+export { formatIdentity, ownIdentity, type Identity } from "./leader/lease-lock.ts";
 export * from "./leader/lease.ts";
 export { PrivateKubeconfig } from "./private-kubeconfig.ts";
 export { RedactionKey, redactionSecretName } from "./redaction-key.ts";
 export * from "./rights.ts";
 export { listObjects } from "./watch/stream.ts";
-export { WatchHub, type Subscription, type WatchConsumer } from "./watch/hub.ts";
+export type { Subscription, WatchConsumer } from "./watch/consumer.ts";
+export { WatchHub } from "./watch/hub.ts";
+export { ObjectStore, keepWhole, type WholeObject } from "./watch/store.ts";
 export { EARLIEST, isLater, labelSelectorText, objectKey, splitKey } from "./watch/watch-spec.ts";
 export type { WatchSpec, WatchedObject } from "./watch/watch-spec.ts";

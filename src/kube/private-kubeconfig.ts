@@ -1,4 +1,4 @@
-/** The kubeconfig that children are given: of exactly the server and credentials that the operator itself uses. */
+/** The kubeconfig of child processes: the server and the credentials that the operator uses. */
 
 import type { LastingDir } from "../process/index.ts";
 import type { KubeClient } from "./client/client.ts";
@@ -11,7 +11,7 @@ export class PrivateKubeconfig {
   readonly #dir: LastingDir;
   readonly #name: string;
 
-  /** `reader` tells apart the files of readers that must not see what another one writes into its own. */
+  /** `reader` gives each reader its own file: a reader must not see what another one writes. */
   constructor(client: KubeClient, dir: LastingDir, reader: string) {
     this.#client = client;
     this.#dir = dir;
@@ -19,8 +19,8 @@ export class PrivateKubeconfig {
     this.path = dir.path(this.#name);
   }
 
-  /** To be called before each start of a child: credentials rotate, and the file may be altered. Throws ScratchError. */
+  /** Rewrites the file; call it before each start of a child, since credentials rotate and children may alter the file. Throws ScratchError. */
   async refresh(): Promise<void> {
-    await this.#dir.keep(this.#name, this.#client.kubeconfig());
+    await this.#dir.write(this.#name, this.#client.kubeconfig());
   }
 }

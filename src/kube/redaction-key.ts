@@ -1,10 +1,10 @@
-/** The key of stand-ins for secrets, kept in a Secret (docs/STATUS.md, "Values and secrets"). */
+/** The key of the placeholders for secrets, stored in a Secret (docs/reference/status.md, "Values and secrets"). */
 
 import { randomBytes } from "node:crypto";
 
 import type { KubeClient } from "./client/client.ts";
 import { MADE_HERE, SECRETS, type Secret } from "./resources.ts";
-import { create, get } from "./client/request.ts";
+import { create, get } from "./client/verbs.ts";
 import { ignoreNotFound, isAlreadyExists } from "./api-errors.ts";
 import { oneLine, useRedactionKey } from "../lib/index.ts";
 import type { Logger } from "../lib/index.ts";
@@ -20,9 +20,8 @@ interface KeyPlace {
 }
 
 /**
- * The key of stand-ins and shown digests: one for an installation, in a Secret beside the ConfigMap, so that they
- * are the same after a restart and in every replica. Where the Secret cannot be used, the process keeps its random
- * key.
+ * The key of placeholders and displayed digests. A Secret beside the ConfigMap stores it, so that they are the same
+ * after a restart and in every replica. If the Secret cannot be used, the process keeps its random key.
  */
 export class RedactionKey {
   readonly #place: KeyPlace;
@@ -32,41 +31,43 @@ export class RedactionKey {
     this.#place = place;
   }
 
-  /** Uses the key if there is one; a follower must not make it. Never throws. */
+  /** Uses the stored key, if it exists; for followers, which must not create it. Never throws. */
   async read(): Promise<void> {
     try {
       await this.#read();
     } catch (error) {
-      this.#place.logger.debug("The key of redaction cannot be read yet", { error: oneLine(error) });
+      this.#place.logger.debug("The redaction key cannot be read yet", { error: oneLine(error) });
     }
   }
 
-  /** Uses the key, or makes it; only the holder of the lease may. Never throws. */
+  /** Uses the stored key or creates it; for the lease holder only. Never throws. */
   async ensure(): Promise<void> {
     if (this.#isKnown) return;
     try {
       if (!(await this.#read())) await this.#create();
     } catch (error) {
       this.#place.logger.warn(
-        "The key of redaction cannot be kept in its Secret; stand-ins of secrets differ after each start",
+        "The redaction key cannot be stored in its Secret, so placeholders of secrets differ after each start",
         { secret: this.#place.secret, error: oneLine(error) },
       );
     }
   }
 
-  /** False if there is no Secret. */
+  /** False if the Secret does not exist. */
   async #read(): Promise<boolean> {
     const { client, namespace, secret: name } = this.#place;
     const found = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
     if (found === undefined) return false;
     const key = Buffer.from(found.data?.["key"] ?? "", "base64");
     if (key.length < KEY_BYTES)
-      throw new Error(`its key has not ${KEY_BYTES} bytes: delete the Secret, and a new one is made`);
+      throw new Error(
+        `its key does not have ${KEY_BYTES} bytes. Delete the Secret, and the operator creates a new one`,
+      );
     this.#use(key);
     return true;
   }
 
-  /** Another operator may have made it meanwhile: then that one counts. */
+  /** Creates the Secret; if another operator has created it meanwhile, uses that key. */
   async #create(): Promise<void> {
     const { client, namespace, secret } = this.#place;
     const key = randomBytes(KEY_BYTES);

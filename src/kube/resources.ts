@@ -27,7 +27,7 @@ export interface ObjectPath {
   readonly subresource?: string | undefined;
 }
 
-/** What a path needs to know of a resource. */
+/** The part of a resource that its path depends on. */
 export type ResourceType = Pick<Resource, "group" | "version" | "plural" | "namespaced">;
 
 /** `v1` or `group/version`. */
@@ -69,6 +69,7 @@ const v1 = { group: "", version: "v1", namespaced: true, verbs };
 export const CONFIG_MAPS: Resource = { ...v1, plural: "configmaps", kind: "ConfigMap" };
 export const SECRETS: Resource = { ...v1, plural: "secrets", kind: "Secret" };
 export const NAMESPACES: Resource = { ...v1, plural: "namespaces", kind: "Namespace", namespaced: false };
+export const SERVICE_ACCOUNTS: Resource = { ...v1, plural: "serviceaccounts", kind: "ServiceAccount" };
 export const PODS: Resource = { ...v1, plural: "pods", kind: "Pod" };
 export const REPLICA_SETS: Resource = { ...v1, group: "apps", plural: "replicasets", kind: "ReplicaSet" };
 export const EVENTS: Resource = { ...v1, group: "events.k8s.io", plural: "events", kind: "Event" };
@@ -81,7 +82,7 @@ export const CUSTOM_RESOURCE_DEFINITIONS: Resource = {
   namespaced: false,
 };
 
-/** As JSON: times are text, and what was read is not changed. */
+/** The JSON form of an API type: times are strings, everything is readonly. */
 type Wire<T> = T extends Date
   ? string
   : T extends readonly (infer Item)[]
@@ -105,10 +106,10 @@ export type OwnerReference = Wire<V1OwnerReference>;
 export type Secret = Stored<V1Secret>;
 export type AccessReview = Wire<V1SelfSubjectAccessReview>;
 
-/** RFC 3339 time as metav1.MicroTime has it: the server wants exactly six digits. */
+/** RFC 3339 time in the form of metav1.MicroTime, which requires exactly six fractional digits. */
 export function microTime(ms: number): string {
   return new Date(ms).toISOString().replace("Z", "000Z");
 }
 
-/** Label of objects that the operator makes for itself. */
+/** Label of the objects that the operator creates for itself. */
 export const MADE_HERE = { "app.kubernetes.io/managed-by": "addon-operator" };

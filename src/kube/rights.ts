@@ -1,23 +1,25 @@
-/** Asks the API server what the operator may do, and checks the rights that it needs itself. */
+/** Queries the API server for the operator's rights and reports the ones that it lacks. */
 
 import type { KubeAccess, KubeClient } from "./client/client.ts";
 import { inParallel, oneLine } from "../lib/index.ts";
 import type { Overlay } from "../model/index.ts";
 import type { AccessReview } from "./resources.ts";
 
-/** One thing to be allowed in a namespace. */
+/** One verb on one resource in one namespace. */
 export interface Right {
   readonly verb: string;
   readonly group: string;
   readonly resource: string;
   readonly subresource?: string;
   readonly namespace: string;
+  /** One object; all of them by default. */
+  readonly name?: string;
 }
 
 const PARALLEL = 8;
 
 /**
- * Those of `wanted` that the server would refuse, in order (SelfSubjectAccessReview). Errors: ApiError,
+ * The rights of `wanted` that the server would refuse, in order (SelfSubjectAccessReview). Errors: ApiError,
  * ConnectionError.
  */
 export async function missingRights(client: KubeClient, wanted: readonly Right[]): Promise<Right[]> {
@@ -25,10 +27,10 @@ export async function missingRights(client: KubeClient, wanted: readonly Right[]
   return wanted.filter((_, index) => !allowed[index]);
 }
 
-/** A right in words: `create configmaps in namespace ops`. */
+/** A right as text: `create configmaps in namespace ops`. */
 export function describeRight({ verb, group, resource, subresource, namespace }: Right): string {
   const what = [[resource, group].filter(Boolean).join("."), subresource].filter(Boolean).join("/");
-  return `${verb} ${what} in namespace ${namespace}`;
+  return `${verb} ${what} ${namespace === "" ? "in all namespaces" : `in namespace ${namespace}`}`;
 }
 
 async function isAllowed(client: KubeClient, right: Right): Promise<boolean> {
@@ -46,10 +48,15 @@ async function isAllowed(client: KubeClient, right: Right): Promise<boolean> {
 
 const READ = ["get", "list", "watch"];
 
-/** What the operator itself needs, apart from what its modules' charts and hooks do. */
-export function ownRights(namespace: string, overlay: Overlay["kind"] | undefined): Right[] {
+const SOURCE_RIGHTS = [
+  ["addon-operator.io", "modulesources", READ],
+  ["addon-operator.io", "modulesources/status", ["patch"]],
+] as const;
+
+/** The rights that the operator itself needs, without those for charts and hooks of modules. */
+export function ownRights(namespace: string, overlay: Overlay["kind"] | undefined, sources = false): Right[] {
   const rights = [
-    ["", "configmaps", [...READ, "patch", ...(overlay === "ConfigMap" ? ["create"] : [])]],
+    ["", "configmaps", [...READ, "patch", ...(overlay === "ConfigMap" || sources ? ["create"] : [])]],
     ["", "secrets", [...READ, "create", "update", "patch", "delete"]],
     ["coordination.k8s.io", "leases", ["get", "create", "update", "patch"]],
     ["addon-operator.io", "addonmodules", [...READ, "create", "patch", "delete"]],
@@ -57,6 +64,7 @@ export function ownRights(namespace: string, overlay: Overlay["kind"] | undefine
     ["addon-operator.io", "addonoperators", [...READ, "create", "patch"]],
     ["addon-operator.io", "addonoperators/status", ["patch"]],
     ["events.k8s.io", "events", ["create", "patch"]],
+    ...(sources ? SOURCE_RIGHTS : []),
   ] as const;
   return rights.flatMap(([group, place, verbs]) => {
     const [resource = "", subresource] = place.split("/");
@@ -65,16 +73,30 @@ export function ownRights(namespace: string, overlay: Overlay["kind"] | undefine
   });
 }
 
-interface RightsOptions extends KubeAccess {
-  readonly overlay: Overlay | undefined;
+/** The rights that registering webhooks needs. `service`: the API server calls them through a Service. */
+export function webhookRights(namespace: string, { service }: { readonly service: boolean }): Right[] {
+  const group = "admissionregistration.k8s.io";
+  const resources = ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"];
+  const verbs = [...READ, "create", "update", "delete"];
+  const rights = resources.flatMap((resource) =>
+    verbs.map((verb) => ({ verb, group, resource, namespace: "" })),
+  );
+  return service ? [{ verb: "get", group: "", resource: "services", namespace }, ...rights] : rights;
 }
 
-/** While rights are missing they are checked this often: somebody may be granting them. */
+interface RightsOptions extends KubeAccess {
+  readonly overlay: Overlay | undefined;
+  readonly settings: { readonly sources: boolean };
+  /** What else is needed, by settings. */
+  readonly further: readonly Right[];
+}
+
+/** Interval of the check while rights are missing. */
 const AGAIN_MS = 60_000;
 
 /**
- * Finds out which of its own rights the operator lacks, as sentences, and again each minute while there are some;
- * calls `onFound` with the first result and every change. The operator goes on with what it may do. Never throws.
+ * Checks which of its own rights the operator lacks, and again each minute while any is missing. Calls `onFound` with
+ * the first result and every change, as sentences. Never throws.
  */
 export async function watchRights(
   options: RightsOptions,
@@ -82,23 +104,24 @@ export async function watchRights(
 ): Promise<void> {
   const { clock, logger } = options;
   let known: readonly string[] | undefined;
-  const look = async (): Promise<void> => {
+  const check = async (): Promise<void> => {
     const found = await findMissingRights(options);
     if (found !== undefined && found.join() !== known?.join()) {
       known = found;
       if (found.length > 0) logger.warn("Rights are missing; what needs them will fail", { rights: found });
       onFound(found);
     }
-    if (found === undefined || found.length > 0) clock.setTimer(AGAIN_MS, look);
+    if (found === undefined || found.length > 0) clock.setTimer(AGAIN_MS, check);
   };
-  await look();
+  await check();
 }
 
-/** Undefined when that cannot be found out now. */
+/** The missing rights as sentences; undefined if the check fails. */
 async function findMissingRights(options: RightsOptions): Promise<string[] | undefined> {
-  const { client, namespace, overlay, logger } = options;
+  const { client, namespace, overlay, further, logger, settings } = options;
   try {
-    const missing = await missingRights(client, ownRights(namespace, overlay?.kind));
+    const own = ownRights(namespace, overlay?.kind, settings.sources);
+    const missing = await missingRights(client, [...own, ...further]);
     return missing.map(describeRight);
   } catch (error) {
     logger.debug("Own rights could not be checked", { error: oneLine(error) });

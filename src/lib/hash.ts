@@ -15,7 +15,7 @@ export function digest(...parts: readonly (string | Uint8Array)[]): string {
   return digestAll(parts);
 }
 
-/** The same of as many parts as there may be, of which one at a time is held. */
+/** As `digest` for many parts, with only one in memory at a time. */
 export function digestAll(parts: Iterable<string | Uint8Array>): string {
   const hash = createHash("sha256");
   for (const part of parts) {

@@ -1,4 +1,4 @@
-/** Gives memory back to the system when the operator becomes idle. */
+/** Returns memory to the system when the operator becomes idle. */
 
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -10,25 +10,29 @@ type Collect = (options: { type: "major"; execution: "sync"; flavor: "last-resor
 
 /** After this long without work, garbage of the last work is collected. */
 const QUIET_MS = 2000;
-/** Less than this is not worth the time that it takes. */
+/** Less garbage than this is not worth the time that it takes. */
 const LEAST_GROWTH = 8 * 1024 * 1024;
-/** A larger heap would block the event loop for too long; V8 collects it in its own time. */
-const LARGEST_HEAP = 64 * 1024 * 1024;
+/** The same as a share of what the last collection left, which it would walk through again. */
+const LEAST_SHARE = 0.25;
 
 /**
- * Gives memory back after work, of which `touch` tells: V8 collects garbage only when it needs room, which an idle
- * operator does not for hours. One collection after a burst of work that left enough of it, 20–100 ms, once everything
- * is quiet.
+ * Collects garbage once after a burst of work, which `touch` reports, if it left enough garbage: an idle operator allocates
+ * so little that V8 does not collect for hours. `release` returns memory outside the heap.
  */
-export function idleMemory(clock: Clock): Quiet {
+export function idleMemory(clock: Clock, release: () => void): Quiet {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as Collect;
   /** Bytes in use after the last collection. */
   let kept = 0;
   return new Quiet(clock, QUIET_MS, () => {
-    const used = process.memoryUsage().heapUsed;
-    if (used > LARGEST_HEAP || used < kept + LEAST_GROWTH) return;
+    if (bytesInUse() < kept + Math.max(LEAST_GROWTH, kept * LEAST_SHARE)) return;
     collect({ type: "major", execution: "sync", flavor: "last-resort" });
-    kept = process.memoryUsage().heapUsed;
+    release();
+    kept = bytesInUse();
   });
+}
+
+function bytesInUse(): number {
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
 }

@@ -1,11 +1,10 @@
-/** JSON from outside: how deep it may be, values that follow one another in a text, pointers (RFC 6901). */
+/** External JSON: depth limit, streams of values, pointers (RFC 6901). */
 
 import type { Json } from "../model/index.ts";
 
 /**
- * Levels of maps and lists that data from outside may have: objects of the API, ConfigMaps, what hooks and jq
- * answer, files. It is far more than real objects have, and low enough for functions that call themselves for each
- * level.
+ * Most nested maps and lists in external data: API objects, ConfigMaps, output of hooks and jq, files. Far more than real
+ * objects have, and low enough for recursive functions.
  */
 export const MAX_DEPTH = 200;
 
@@ -29,7 +28,7 @@ export function isTooDeep(value: unknown): boolean {
   return isContainer(value) && isDeeper(value, MAX_DEPTH);
 }
 
-/** Cuts off what lies deeper in an object of the API; `isCut` tells whether something was cut. */
+/** Removes deeper parts of an API object; `isCut` returns whether anything was removed. */
 export function cutDeep<T>(value: T): T {
   if (!isContainer(value) || !isTooDeep(value)) return value;
   cutBelow(value, MAX_DEPTH);
@@ -37,13 +36,14 @@ export function cutDeep<T>(value: T): T {
   return value;
 }
 
-/** Whether `cutDeep` cut something off this object: such an object must be neither written back nor judged. */
+/** Whether `cutDeep` removed parts of this object: such an object must be neither written back nor evaluated. */
 export function isCut(value: object): boolean {
   return cut.has(value);
 }
 
 type Container = Record<string, unknown> | unknown[];
 
+/** A mark that no reader of the object sees, and that ends with the object. */
 const cut = new WeakSet<object>();
 
 function isContainer(value: unknown): value is Container {
@@ -67,13 +67,13 @@ function cutBelow(container: Container, levels: number): void {
 }
 
 /** One value, not parsed yet, and where it begins. */
-export interface JsonText {
+export interface JsonFragment {
   readonly text: string;
   readonly at: number;
 }
 
 /** The values of a text, with or without line ends between them. */
-export function* jsonTexts(text: string): Generator<JsonText> {
+export function* jsonFragments(text: string): Generator<JsonFragment> {
   let end = 0;
   for (let at = skipSpace(text, 0); at < text.length; at = skipSpace(text, end)) {
     end = endOfValue(text, at);

@@ -27,13 +27,13 @@ export interface LogSink {
   readonly type: LogType;
   readonly noTime: boolean;
   readonly clock: Clock;
-  /** Takes secrets out of every line. */
+  /** Redacts secrets in every line. */
   readonly secrets?: Pick<KnownSecrets, "redact" | "redactDeep">;
   readonly work?: LogWork | undefined;
   write(line: string): void;
 }
 
-/** What lines belong to: the work that goes on when they are logged. */
+/** Associates log lines with the current work. */
 export interface LogWork {
   /** Fields that go with every line. */
   fields(): LogFields | undefined;
@@ -60,7 +60,7 @@ export function createLogger(sink: LogSink, bound: LogFields = {}): Logger {
   };
 }
 
-/** Fields without a value are left out, such as the module of a global hook. */
+/** Drops fields without a value, such as the module of a global hook. */
 function present(fields: LogFields): LogFields {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
@@ -96,8 +96,8 @@ function format(type: LogType, line: LogEntry): string {
 
 /** The sentence of an entry with its fields. */
 export function logMessage({ message, fields }: Pick<LogEntry, "message" | "fields">): string {
-  const shown = Object.entries(fields).map(([key, value]) => ` ${key}=${show(value)}`);
-  return visible(`${message}${shown.join("")}`);
+  const displayed = Object.entries(fields).map(([key, value]) => ` ${key}=${show(value)}`);
+  return visible(`${message}${displayed.join("")}`);
 }
 
 /** An entry as a line of text. */

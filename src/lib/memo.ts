@@ -1,41 +1,42 @@
-/** Remembers answers: many in bounded memory, or one that all share who ask at about the same time. */
+/** Caches: a bounded map of results, and one result that concurrent callers share. */
 
 import type { Clock } from "./time/clock.ts";
 
-/** Answers by key, each made when it is first asked for; once there are `most`, all are forgotten. */
+/** Lazily computed results by key; drops all of them once there are `maxEntries`. */
 export class Memo<T> {
-  readonly #most: number;
-  readonly #answers = new Map<string, T>();
+  readonly #maxEntries: number;
+  readonly #results = new Map<string, T>();
 
-  constructor(most: number) {
-    this.#most = most;
+  constructor(maxEntries: number) {
+    this.#maxEntries = maxEntries;
   }
 
   get(key: string, make: () => T): T {
-    let answer = this.#answers.get(key);
+    let answer = this.#results.get(key);
     if (answer === undefined) {
       answer = make();
-      if (this.#answers.size >= this.#most) this.#answers.clear();
-      this.#answers.set(key, answer);
+      if (this.#results.size >= this.#maxEntries) this.#results.clear();
+      this.#results.set(key, answer);
     }
     return answer;
   }
 }
 
 /**
- * Asks once for all callers: those that come while the answer is on its way, and those until `ms` after it came. After
- * a failure the next one asks again.
+ * Shares one call of `ask` among concurrent callers and those up to `ms` after its result. After a failure the next
+ * caller repeats it.
  */
 export function shareAnswer<T>(clock: Clock, ms: number, ask: () => Promise<T>): () => Promise<T> {
   let answer: Promise<T> | undefined;
-  let goodUntil = 0;
+  let validUntil = 0;
   return () => {
-    if (answer !== undefined && clock.monotonic() < goodUntil) return answer;
-    goodUntil = Infinity;
+    if (answer !== undefined && clock.monotonic() < validUntil) return answer;
+    // Callers share the call while it runs.
+    validUntil = Infinity;
     answer = ask();
     answer.then(
-      () => (goodUntil = clock.monotonic() + ms),
-      () => (goodUntil = 0),
+      () => (validUntil = clock.monotonic() + ms),
+      () => (validUntil = 0),
     );
     return answer;
   };

@@ -1,16 +1,23 @@
 /** Works on many items, a few at a time. */
 
-/** Runs `work` for each item, at most `limit` at a time; results in the order of the items; the first error wins. */
+import PQueue from "p-queue";
+
+/**
+ * Runs `work` for each item, at most `limit` at a time; results in the order of the items. After the first error, which it
+ * throws, nothing more begins.
+ */
 export async function inParallel<T, R>(
   limit: number,
   items: readonly T[],
   work: (item: T) => Promise<R>,
 ): Promise<R[]> {
-  const results: R[] = [];
-  const queue = items.entries();
-  const worker = async (): Promise<void> => {
-    for (const [index, item] of queue) results[index] = await work(item);
-  };
-  await Promise.all(Array.from({ length: Math.min(limit, items.length) }, worker));
-  return results;
+  const failure = new AbortController();
+  const guarded = items.map((item) => async () => {
+    failure.signal.throwIfAborted();
+    return work(item).catch((error: unknown) => {
+      failure.abort(error);
+      throw error;
+    });
+  });
+  return new PQueue({ concurrency: limit }).addAll(guarded);
 }

@@ -17,7 +17,7 @@ export class Scope {
     return acquired;
   }
 
-  /** Registers the release of something just acquired; what is acquired after the end is released at once. */
+  /** Registers the release of an acquired resource; after `close`, releases it at once. */
   add(release: Release): void {
     if (this.#isOver) void Promise.resolve(release()).catch(() => {});
     else this.#releases.push(release);

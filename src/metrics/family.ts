@@ -7,7 +7,7 @@ export type Labels = Readonly<Record<string, string>>;
 /** One label set. */
 interface Sample extends Counted {
   readonly labels: Labels;
-  /** Its lines, until it changes: a thousand modules have some hundred thousand. */
+  /** Its cached lines; undefined after a change. A thousand modules have some hundred thousand lines. */
   text: string | undefined;
 }
 
@@ -17,7 +17,7 @@ export class Family {
   readonly #definition: SeriesDefinition;
   readonly #buckets: readonly number[];
   readonly #samples = new Map<string, Sample>();
-  /** Of the lines that are kept. */
+  /** The format of the cached lines. */
   #exposition: Exposition = "plain";
 
   constructor(definition: SeriesDefinition, prefix: string) {
@@ -27,23 +27,23 @@ export class Family {
     if (definition.labels.length === 0) this.touch({});
   }
 
-  /** Whether all of these are labels of it. */
+  /** Whether the series has all these labels. */
   knows(labels: Labels): boolean {
     return Object.keys(labels).every((label) => this.#definition.labels.includes(label));
   }
 
   /** Makes the label set visible, at zero unless it has a value. */
   touch(labels: Labels): void {
-    this.#at(labels);
+    this.#sampleOf(labels);
   }
 
   add(labels: Labels, amount: number): void {
-    const sample = this.#changed(labels);
+    const sample = this.#changedSampleOf(labels);
     if (this.#definition.type === "counter") sample.value += Math.max(0, amount);
   }
 
   set(labels: Labels, value: number): void {
-    const sample = this.#at(labels);
+    const sample = this.#sampleOf(labels);
     if (this.#definition.type !== "gauge" || sample.value === value) return;
     sample.value = value;
     sample.text = undefined;
@@ -51,7 +51,7 @@ export class Family {
 
   observe(labels: Labels, value: number, exemplar?: Exemplar): void {
     if (this.#definition.type !== "histogram") return;
-    observeIn(this.#changed(labels), value, { buckets: this.#buckets, exemplar });
+    observeIn(this.#changedSampleOf(labels), value, { buckets: this.#buckets, exemplar });
   }
 
   /** Drops all label sets. */
@@ -66,35 +66,40 @@ export class Family {
       if (wanted.every(([label, value]) => sample.labels[label] === value)) this.#samples.delete(key);
   }
 
-  /** Its text, in parts: as one it would be copied again and again. */
+  /** The text of the family in parts. One large text would be copied several times. */
   parts(exposition: Exposition = "plain"): string[] {
     if (exposition !== this.#exposition) for (const sample of this.#samples.values()) sample.text = undefined;
     this.#exposition = exposition;
-    const parts = [this.#head()];
+    const parts = [this.#headText()];
     for (const sample of this.#samples.values()) parts.push((sample.text ??= this.#lines(sample)));
     return parts;
   }
 
-  #head(): string {
+  #headText(): string {
     const { help, type } = this.#definition;
-    const told =
-      this.#exposition === "open" && type === "counter" ? this.#openHead() : { name: this.#name, type };
-    return `# HELP ${told.name} ${help}\n# TYPE ${told.name} ${told.type}\n`;
+    const reported =
+      this.#exposition === "open" && type === "counter"
+        ? this.#openMetricsHead()
+        : { name: this.#name, type };
+    return `# HELP ${reported.name} ${help}\n# TYPE ${reported.name} ${reported.type}\n`;
   }
 
-  #openHead(): { readonly name: string; readonly type: string } {
+  /** OpenMetrics omits the ending `_total` from the name of a counter. */
+  #openMetricsHead(): { readonly name: string; readonly type: string } {
     return isOpenCounter(this.#definition)
       ? { name: this.#name.slice(0, -"_total".length), type: "counter" }
       : { name: this.#name, type: "unknown" };
   }
 
-  #changed(labels: Labels): Sample {
-    const sample = this.#at(labels);
+  /** The sample of a label set, which is about to change: its text must be made again. */
+  #changedSampleOf(labels: Labels): Sample {
+    const sample = this.#sampleOf(labels);
     sample.text = undefined;
     return sample;
   }
 
-  #at(labels: Labels): Sample {
+  /** The sample of a label set, created at zero at first use. */
+  #sampleOf(labels: Labels): Sample {
     const key = this.#definition.labels.map((label) => labels[label] ?? "").join("\0");
     const known = this.#samples.get(key);
     if (known !== undefined) return known;
@@ -106,8 +111,8 @@ export class Family {
 
   #lines(sample: Sample): string {
     const { labels: known, type, buckets } = this.#definition;
-    const held = known.filter((label) => sample.labels[label] !== undefined);
-    const labels = held.map((label) => `${label}="${escaped(sample.labels[label] ?? "")}"`).join(",");
+    const setLabels = known.filter((label) => sample.labels[label] !== undefined);
+    const labels = setLabels.map((label) => `${label}="${escaped(sample.labels[label] ?? "")}"`).join(",");
     return linesOf(this.#name, sample, {
       labels,
       buckets: type === "histogram" ? (buckets ?? []) : undefined,
@@ -137,7 +142,7 @@ interface Counted {
   exemplars?: Map<number, Exemplar>;
 }
 
-/** Takes an observation into a histogram. */
+/** Adds an observation to a histogram: to each bucket whose bound is not smaller. */
 export function observeIn(
   sample: Counted,
   value: number,
@@ -163,28 +168,28 @@ interface Form {
 /** The lines of one label set. */
 export function linesOf(name: string, sample: Counted, { labels, buckets, exposition }: Form): string {
   const { value, count, counts } = sample;
-  const own = labels === "" ? "" : `{${labels}}`;
-  if (buckets === undefined) return `${name}${own} ${value}\n`;
-  const after = labels === "" ? "" : `,${labels}`;
+  const ownLabels = labels === "" ? "" : `{${labels}}`;
+  if (buckets === undefined) return `${name}${ownLabels} ${value}\n`;
+  const furtherLabels = labels === "" ? "" : `,${labels}`;
   const isOpen = exposition === "open";
-  const upTo = [...buckets.map((bound) => boundOf(bound, isOpen)), "+Inf"].map((bound, place) => {
-    const exemplar = isOpen ? exemplarOf(sample.exemplars?.get(place)) : "";
-    return `${name}_bucket{le="${bound}"${after}} ${counts[place] ?? count}${exemplar}\n`;
+  const bucketLines = [...buckets.map((bound) => boundText(bound, isOpen)), "+Inf"].map((bound, place) => {
+    const exemplar = isOpen ? exemplarText(sample.exemplars?.get(place)) : "";
+    return `${name}_bucket{le="${bound}"${furtherLabels}} ${counts[place] ?? count}${exemplar}\n`;
   });
-  return `${upTo.join("")}${name}_sum${own} ${value}\n${name}_count${own} ${count}\n`;
+  return `${bucketLines.join("")}${name}_sum${ownLabels} ${value}\n${name}_count${ownLabels} ${count}\n`;
 }
 
-/** OpenMetrics has bounds with a point. */
-function boundOf(bound: number, isOpen: boolean): string {
+/** The bound of a bucket. In OpenMetrics it has a decimal point. */
+function boundText(bound: number, isOpen: boolean): string {
   return isOpen && Number.isInteger(bound) ? `${bound}.0` : String(bound);
 }
 
-function exemplarOf(exemplar: Exemplar | undefined): string {
+function exemplarText(exemplar: Exemplar | undefined): string {
   if (exemplar === undefined) return "";
   return ` # {trace_id="${exemplar.traceId}"} ${exemplar.value} ${exemplar.atMs / 1000}`;
 }
 
-/** A text of prom-client's, with an empty line between families, as OpenMetrics. */
+/** Converts a text of prom-client, which has an empty line between families, to OpenMetrics. */
 export function asOpenMetrics(text: string): string {
   const families = text
     .trimEnd()
@@ -195,7 +200,7 @@ export function asOpenMetrics(text: string): string {
   return `${families.join("\n").replaceAll(/le="(\d+)"/g, 'le="$1.0"')}\n`;
 }
 
-/** The value of a label as it stands between quotes. */
+/** The value of a label, escaped for use between quotes. */
 export function escaped(value: string): string {
   return value
     .replaceAll("\\", String.raw`\\`)

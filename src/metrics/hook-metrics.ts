@@ -1,6 +1,7 @@
-/** The metrics that hooks make (docs/METRICS.md, "Metrics of hooks"). */
+/** The metrics that hooks make (docs/reference/metrics.md, "Metrics of hooks"). */
 
 import type { MetricOperation } from "../hooks/index.ts";
+import { member } from "../model/index.ts";
 import { escaped, linesOf, observeIn } from "./family.ts";
 
 /** The hook that made a series. */
@@ -11,10 +12,7 @@ export interface HookMetricOwner {
 
 /** Operations that cannot be applied; nothing of their file was applied. */
 export class HookMetricError extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = "HookMetricError";
-  }
+  override readonly name = "HookMetricError";
 }
 
 /** An operation that writes, with its final name. */
@@ -53,63 +51,66 @@ export class HookMetrics {
   readonly #exists: (owner: HookMetricOwner) => boolean;
   readonly #families = new Map<string, HookFamily>();
 
-  /** `exists` tells whether a hook does still. */
+  /** `exists`: whether the hook still exists. */
   constructor(prefix: string, exists: (owner: HookMetricOwner) => boolean) {
     this.#prefix = prefix;
     this.#exists = exists;
   }
 
-  /** Applies what one run of a hook left: all of it, or nothing (throws HookMetricError). */
+  /** Applies all operations of one run of a hook, or none of them (throws HookMetricError). */
   apply(operations: readonly MetricOperation[], owner: HookMetricOwner): void {
     const groups = new Set(operations.flatMap(({ group }) => group ?? []));
-    const named = operations.map((operation) => this.#named(operation));
+    const named = operations.map((operation) => this.#withFinalName(operation));
     const types = new Map<string, FamilyType>();
     for (const operation of named) if (operation.action !== "expire") this.#check(operation, groups, types);
     this.#remove((series) => series.group !== undefined && groups.has(series.group));
     for (const operation of named) {
       if (operation.action !== "expire") this.#write(operation, owner);
-      // With a group all of it went already; without one, what this hook accumulated goes.
+      // The series of a group were removed above. Without a group, this removes the series of this hook.
       else if (operation.group === undefined) this.#expire(operation.name, owner);
     }
   }
 
-  /** The text that Prometheus reads, without the metrics of hooks that are gone. */
+  /** The text that Prometheus reads, without the metrics of hooks that are deleted. */
   text(): string {
     this.#remove(({ owner }) => !this.#exists(owner));
     const sorted = [...this.#families.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
     return sorted.map(describeFamily).join("");
   }
 
-  #named(operation: MetricOperation): MetricOperation {
+  /** Replaces `{PREFIX}` in the name. Throws HookMetricError for an invalid name. */
+  #withFinalName(operation: MetricOperation): MetricOperation {
     if (operation.name === undefined) return operation;
     const name = operation.name.replaceAll("{PREFIX}", this.#prefix);
     if (!NAME.test(name)) throw new HookMetricError(`"${name}" is no name for a metric`);
     return { ...operation, name } as MetricOperation;
   }
 
+  /** Throws HookMetricError if the operation cannot be applied. `types` collects the types that this run uses. */
   #check(
     { action, name, value, labels }: Write,
     groups: ReadonlySet<string>,
     types: Map<string, FamilyType>,
   ): void {
-    // A number in JSON may be too large for one.
+    // A large number in JSON becomes Infinity.
     if (!Number.isFinite(value)) throw new HookMetricError(`metric ${name}: a value is needed`);
     if (action === "observe" && Object.hasOwn(labels, "le"))
       throw new HookMetricError(`metric ${name}: the label "le" is the histogram's own`);
     const type = TYPES[action];
-    const inUse = types.get(name) ?? this.#typeWithout(name, groups) ?? type;
+    const inUse = types.get(name) ?? this.#typeOutsideGroups(name, groups) ?? type;
     types.set(name, type);
     if (inUse !== type)
       throw new HookMetricError(`metric ${name} is a ${inUse} already, "${action}" makes a ${type}`);
   }
 
-  /** The type of a name, as far as series outside these groups fix it. */
-  #typeWithout(name: string, groups: ReadonlySet<string>): FamilyType | undefined {
+  /** The type of the series with this name outside these groups; undefined if there are none. */
+  #typeOutsideGroups(name: string, groups: ReadonlySet<string>): FamilyType | undefined {
     const { type, series } = this.#families.get(name) ?? {};
-    const stays = ({ group }: HookSeries): boolean => group === undefined || !groups.has(group);
-    return series?.values().some(stays) === true ? type : undefined;
+    const isOutside = ({ group }: HookSeries): boolean => group === undefined || !groups.has(group);
+    return series?.values().some(isOutside) === true ? type : undefined;
   }
 
+  /** Removes the ungrouped series of one hook: those with the name, or all. */
   #expire(name: string | undefined, { hook, module }: HookMetricOwner): void {
     this.#remove(({ owner, group }, family) => {
       // Two modules may have hooks of the same name.
@@ -118,6 +119,7 @@ export class HookMetrics {
     });
   }
 
+  /** Applies one operation. A series starts again at zero if its group or its buckets have changed. */
   #write(write: Write, owner: HookMetricOwner): void {
     const { hook, module } = owner;
     const { group } = write;
@@ -126,11 +128,11 @@ export class HookMetrics {
     const key = JSON.stringify(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
     const old = family.series.get(key);
     const buckets = write.action === "observe" ? write.buckets : [];
-    const isKept = old !== undefined && old.group === group && same(old.buckets, buckets);
+    const isKept = old !== undefined && old.group === group && isSameList(old.buckets, buckets);
     const counts = buckets.map(() => 0);
     const series = isKept ? old : { labels, owner, group, buckets, counts, value: 0, count: 0 };
     family.series.set(key, series);
-    update(series, write);
+    updateValue(series, write);
   }
 
   #family(name: string, type: FamilyType): HookFamily {
@@ -141,30 +143,30 @@ export class HookMetrics {
     return family;
   }
 
-  #remove(gone: (series: HookSeries, family: string) => boolean): void {
+  #remove(isObsolete: (series: HookSeries, family: string) => boolean): void {
     for (const [name, family] of this.#families) {
-      for (const [key, series] of family.series) if (gone(series, name)) family.series.delete(key);
+      for (const [key, series] of family.series) if (isObsolete(series, name)) family.series.delete(key);
       if (family.series.size === 0) this.#families.delete(name);
     }
   }
 }
 
-function update(series: HookSeries, { action, value }: Write): void {
+function updateValue(series: HookSeries, { action, value }: Write): void {
   if (action === "observe") observeIn(series, value, series);
   else series.value = action === "set" ? value : series.value + value;
 }
 
-function same(a: readonly number[], b: readonly number[]): boolean {
+function isSameList(a: readonly number[], b: readonly number[]): boolean {
   return a.length === b.length && a.every((value, place) => value === b[place]);
 }
 
-/** A family in Prometheus' text format: all its series have the same labels; one that a series lacks is empty. */
+/** A family in Prometheus' text format. All its series get the same labels; a missing label is empty. */
 function describeFamily(family: HookFamily): string {
   const { name, type, series } = family;
   const labels = new Set([...series.values()].flatMap((one) => Object.keys(one.labels)));
   const names = [...labels].sort();
   const lines = [...series.values()].map((one) => {
-    const own = names.map((label) => `${label}="${escaped(one.labels[label] ?? "")}"`).join(",");
+    const own = names.map((label) => `${label}="${escaped(member(one.labels, label) ?? "")}"`).join(",");
     return linesOf(name, one, { labels: own, buckets: type === "histogram" ? one.buckets : undefined });
   });
   return `# HELP ${name} ${name}\n# TYPE ${name} ${type}\n${lines.join("")}`;

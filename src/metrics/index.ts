@@ -4,10 +4,11 @@ export { bindingTimes, countDroppedTick, countWait, measure } from "./measure.ts
 export { Metrics } from "./metrics.ts";
 export type { Exposition } from "./family.ts";
 export {
-  configTeller,
-  driftTeller,
-  healthTeller,
-  holdTeller,
+  configReporter,
+  driftReporter,
+  hangReporter,
+  healthReporter,
+  blockerReporter,
   makeHelmRecorder,
   makeRecorder,
   type RecorderParts,

@@ -27,7 +27,7 @@ export function hasHook(state: HookOwners, { hook, module }: HookMetricOwner): b
   return state.hooksOf(module).some(({ name }) => name === hook);
 }
 
-/** The modules and hooks that have series; the series of those that are gone are dropped. */
+/** The modules and hooks that have series; the series of those that are deleted are dropped. */
 export class Inventory {
   readonly #metrics: Metrics;
   readonly #state: HookOwners;
@@ -46,6 +46,7 @@ export class Inventory {
     this.#refreshHooks([...this.#state.globalHooks, ...records.flatMap((record) => record.hooks)]);
   }
 
+  /** Drops the series of deleted modules, and shows the counters of the others at zero. */
   #refreshModules(names: readonly string[]): void {
     const known = new Set(names);
     for (const module of this.#modules) if (!known.has(module)) this.#metrics.drop({ module });
@@ -53,6 +54,7 @@ export class Inventory {
     this.#modules = names;
   }
 
+  /** Drops the series of deleted hooks, shows new ones, and counts bindings again. */
   #refreshHooks(all: readonly Hook[]): void {
     const before = this.#hooks;
     this.#hooks = new Map(all.map((hook) => [hook, before.get(hook) ?? sampleOf(hook)]));
@@ -93,13 +95,11 @@ interface HookRunSample extends HookLabels {
 }
 
 /** A hook and the queues and bindings it may run with. */
-interface HookSample {
-  readonly module: string | undefined;
-  readonly hook: string;
+interface HookSample extends Pick<HookLabels, "module" | "hook"> {
   readonly bindings: readonly Pick<HookLabels, "binding" | "queue" | "activation">[];
 }
 
-const COUNTED = { failed: "Errors", allowed: "Allowed", success: "Success" } as const;
+const COUNTER_BY_OUTCOME = { failed: "Errors", allowed: "Allowed", success: "Success" } as const;
 const OF_GLOBAL_HOOKS = (Object.keys(SERIES) as SeriesName[]).filter((name) => name.startsWith("globalHook"));
 
 /** Makes the counters of a new hook visible, at zero. */
@@ -110,11 +110,11 @@ export function showHook(metrics: Metrics, { bindings, ...hook }: HookSample): v
 /** Module hooks and global hooks have separate series, and errors of both are counted in a third. */
 export function recordRun(metrics: Metrics, run: HookRunSample): void {
   const family = familyOf(run);
-  const labels = own(run);
+  const labels = ownLabels(run);
   touch(metrics, run);
-  metrics.add(`${family}${COUNTED[run.outcome]}`, labels);
-  if (run.outcome === "failed") metrics.add("hookErrors", shared(run));
-  if (run.outcome === "allowed") metrics.add("hookAllowed", shared(run));
+  metrics.add(`${family}${COUNTER_BY_OUTCOME[run.outcome]}`, labels);
+  if (run.outcome === "failed") metrics.add("hookErrors", sharedLabels(run));
+  if (run.outcome === "allowed") metrics.add("hookAllowed", sharedLabels(run));
   metrics.observe(`${family}Run`, labels, run.seconds);
   if (run.usage === undefined) return;
   const { userSeconds, systemSeconds, maxRssBytes } = run.usage;
@@ -123,7 +123,7 @@ export function recordRun(metrics: Metrics, run: HookRunSample): void {
   if (maxRssBytes !== undefined) metrics.set(`${family}Rss`, labels, maxRssBytes);
 }
 
-/** Drops the series of a hook that is gone. */
+/** Drops the series of a hook that is deleted. */
 export function forgetHook(metrics: Metrics, { module, hook }: Pick<HookSample, "module" | "hook">): void {
   metrics.drop({ module: module ?? "", hook });
   // The series of global hooks lack this label.
@@ -131,18 +131,19 @@ export function forgetHook(metrics: Metrics, { module, hook }: Pick<HookSample, 
 }
 
 function touch(metrics: Metrics, hook: HookLabels): void {
-  for (const counted of Object.values(COUNTED)) metrics.touch(`${familyOf(hook)}${counted}`, own(hook));
-  for (const name of ["hookErrors", "hookAllowed"] as const) metrics.touch(name, shared(hook));
+  for (const counted of Object.values(COUNTER_BY_OUTCOME))
+    metrics.touch(`${familyOf(hook)}${counted}`, ownLabels(hook));
+  for (const name of ["hookErrors", "hookAllowed"] as const) metrics.touch(name, sharedLabels(hook));
 }
 
 function familyOf({ module }: HookLabels): HookFamily {
   return module === undefined ? "globalHook" : "moduleHook";
 }
 
-function own({ module, hook, binding, queue, activation }: HookLabels): Labels {
+function ownLabels({ module, hook, binding, queue, activation }: HookLabels): Labels {
   return { ...(module === undefined ? {} : { module }), hook, binding, queue, activation };
 }
 
-function shared({ module = "", hook, binding, queue }: HookLabels): Labels {
+function sharedLabels({ module = "", hook, binding, queue }: HookLabels): Labels {
   return { module, hook, binding, queue };
 }

@@ -4,7 +4,7 @@ import { apiVersionOf, type KubeClient, type RequestReport, type WatchHub } from
 import type { Clock } from "../lib/index.ts";
 import type { Metrics } from "./metrics.ts";
 import { moduleOf, type Hook, type KubernetesBinding, type Task } from "../model/index.ts";
-import { heldBy } from "../plan/index.ts";
+import { blockedBy } from "../plan/index.ts";
 import type { QueueView, Queues, RunContext } from "../queue/index.ts";
 import type { ModuleView, State, View } from "../state/index.ts";
 import type { BindingTimes, KubeBindings } from "../bindings/index.ts";
@@ -60,7 +60,7 @@ function repeat(clock: Clock, ms: number, act: () => void): void {
   });
 }
 
-/** Gauges of queues, modules and snapshots as they are now; those of what is gone are dropped. */
+/** Gauges of queues, modules and snapshots as they are now; those of what is deleted are dropped. */
 export function sample(
   metrics: Metrics,
   { queues, state, bindings }: Pick<Measured, "queues" | "state" | "bindings">,
@@ -74,7 +74,7 @@ export function sample(
 
 function sampleModule(metrics: Metrics, view: ModuleView, all: View): void {
   const { name, enabled, suspended, module, health } = view;
-  const wait = heldBy(view, all);
+  const wait = blockedBy(view, all);
   if (wait !== undefined) metrics.set("moduleWaiting", { module: name, reason: wait.reason }, 1);
   const healthy = HEALTHY[health?.status ?? "Unknown"];
   if (healthy !== undefined) metrics.set("moduleHealthy", { module: name }, healthy);

@@ -1,4 +1,4 @@
-/** The operator's own metrics (docs/METRICS.md). */
+/** The operator's own metrics (docs/reference/metrics.md). */
 
 import { collectDefaultMetrics, Registry } from "prom-client";
 
@@ -23,7 +23,7 @@ export class Metrics {
   readonly #families: ReadonlyMap<SeriesName, Family>;
   readonly #samplers: (() => void | Promise<void>)[] = [];
   readonly #clock: Pick<Clock, "now">;
-  /** Once somebody has asked for a text that shows them. */
+  /** Set by the first request for OpenMetrics, the only format with exemplars. */
   #takesExemplars = false;
 
   constructor(prefix: string, clock: Pick<Clock, "now"> = systemClock) {
@@ -41,7 +41,7 @@ export class Metrics {
     return String(await this.bytes(exposition));
   }
 
-  /** What Prometheus reads; calls the samplers first. */
+  /** The text for Prometheus; calls the samplers first. */
   async bytes(exposition: Exposition = "plain"): Promise<Buffer> {
     for (const sample of this.#samplers) await sample();
     const ofProcess = await this.#process.metrics();
@@ -87,12 +87,12 @@ export class Metrics {
   }
 }
 
-/** Some 17 MB with a thousand modules: written in place, part by part, a text is never made of them. */
+/** Joins the parts in one buffer. A thousand modules have some 17 MB, so no text is made of them in between. */
 function bytesOf(families: readonly (readonly string[])[]): Buffer {
   let length = 0;
   for (const parts of families) for (const part of parts) length += Buffer.byteLength(part);
   const bytes = Buffer.allocUnsafe(length);
-  let at = 0;
-  for (const parts of families) for (const part of parts) at += bytes.write(part, at);
+  let offset = 0;
+  for (const parts of families) for (const part of parts) offset += bytes.write(part, offset);
   return bytes;
 }

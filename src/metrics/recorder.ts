@@ -4,11 +4,11 @@ import { describeObject, type DriftedObject } from "../drift/index.ts";
 import type { Health } from "../health/index.ts";
 import type { HelmRecorder, ReleaseOutcome } from "../helm/index.ts";
 import type { Logger } from "../lib/index.ts";
-import { enabledText } from "../plan/index.ts";
+import { HOW_TO_END, enabledText, describeAwaitedTask } from "../plan/index.ts";
 import type { State, View } from "../state/index.ts";
 import type { EventReason, OperatorEvent } from "../status/index.ts";
 import type { Recorder } from "../tasks/index.ts";
-import type { Cause } from "../model/index.ts";
+import type { Cause, Task } from "../model/index.ts";
 import { recordRun } from "./inventory.ts";
 import { countWait } from "./measure.ts";
 import type { Metrics } from "./metrics.ts";
@@ -26,7 +26,7 @@ export interface RecorderParts {
   readonly state: Pick<State, "view">;
 }
 
-/** Tells metrics and Events what happened, and logs what has no log line of its own; tasks write the state themselves. */
+/** Makes a recorder that turns what happened into series, Events and log lines. It does not change the state. */
 export function makeRecorder({ metrics, announce, logger, state }: RecorderParts): Recorder {
   return {
     waited: (task, context) => countWait(metrics, task, context),
@@ -49,8 +49,16 @@ export function makeRecorder({ metrics, announce, logger, state }: RecorderParts
       if (outcome?.recovered === true)
         metrics.add("helmFallback", { module, operation: "upgrade", error_type: "pending" });
     },
+    rolledBackByHand(module, release) {
+      announce({ module, reason: "RolledBack", note: `on request: ${releaseText(module, release)}` });
+    },
     crdRefused: (module, problem) => announce({ module, reason: "CrdRefused", note: problem }),
     removed: (module) => announce({ module, reason: "ReleaseRemoved", note: "the release was removed" }),
+    // The Event is about the operator, because the AddonModule is deleted with its directory.
+    purged(release) {
+      const note = `release ${release}, which has no module directory any more, was removed`;
+      announce({ module: undefined, reason: "ReleaseRemoved", note });
+    },
     failed(module, reason, message) {
       const isOfValues = reason === "ValuesIncomplete" || reason === "ValuesInvalid";
       announce({ module, reason: isOfValues ? "ValuesInvalid" : "RunFailed", note: `${reason}: ${message}` });
@@ -61,14 +69,14 @@ export function makeRecorder({ metrics, announce, logger, state }: RecorderParts
       logger.info(enabled ? "Module enabled" : "Module disabled", { module, by: reason ?? by });
     },
     reloaded(seconds) {
-      const activation = activationOf(state.view.reload.cause, "reload");
+      const activation = activationOf(state.view.converge.cause, "converge");
       metrics.add("convergenceSeconds", { activation }, seconds);
       metrics.add("convergenceTotal", { activation });
     },
   };
 }
 
-/** Tells metrics how long helm worked, and for what. */
+/** Makes a recorder of helm's operations: durations, adoptions and take-overs. */
 export function makeHelmRecorder({
   metrics,
   state,
@@ -79,7 +87,7 @@ export function makeHelmRecorder({
       announce({
         module,
         reason: "ReleaseAdopted",
-        note: "a release that somebody made with helm is taken over",
+        note: "a release that a user installed with helm is adopted",
       }),
     tookOver: (module, objects) => announce({ module, reason: "ObjectsTakenOver", note: objects.join(", ") }),
     ran({ release: module, operation, seconds }) {
@@ -96,24 +104,29 @@ function activationOfModule(state: RecorderParts["state"], module: string): stri
   return activationOf(state.view.modules.get(module)?.lastRun?.trigger, "module");
 }
 
-const REASONS: Readonly<Partial<Record<ReleaseOutcome["action"], EventReason>>> = {
+const REASONS_OF_RELEASES: Readonly<Partial<Record<ReleaseOutcome["action"], EventReason>>> = {
   installed: "ReleaseInstalled",
   upgraded: "ReleaseUpgraded",
   restored: "Healed",
   rolledBack: "RolledBack",
 };
 
+/** Announces what helm did with a release; nothing if it is unchanged. */
 function announceRelease(announce: Announce, module: string, outcome: ReleaseOutcome | undefined): void {
   if (outcome === undefined) return;
   const { action, release, recovered, refused } = outcome;
-  const note = `release ${release?.name ?? module}, revision ${release?.revision ?? 0}`;
-  const reason = REASONS[action];
+  const note = releaseText(module, release);
+  const reason = REASONS_OF_RELEASES[action];
   if (recovered) announce({ module, reason: "PendingReleaseRecovered", note });
   if (reason !== undefined) announce({ module, reason, note: refused ?? note });
 }
 
-/** Tells why the ConfigMap cannot be used. */
-export function configTeller({
+function releaseText(module: string, release: ReleaseOutcome["release"]): string {
+  return `release ${release?.name ?? module}, revision ${release?.revision ?? 0}`;
+}
+
+/** Reports why the ConfigMap cannot be used. */
+export function configReporter({
   metrics,
   announce,
   logger,
@@ -125,8 +138,8 @@ export function configTeller({
   };
 }
 
-/** Tells of objects that others have changed, and of those that were put back. */
-export function driftTeller({
+/** Reports drifted and repaired objects. */
+export function driftReporter({
   metrics,
   announce,
   logger,
@@ -142,55 +155,70 @@ export function driftTeller({
   };
 }
 
-const HELD = { delete: "RemovalHeld", purge: "PurgeRefused" } as const;
-
-/** Tells of holds: each reload finds them anew; only new ones are told. */
-export function holdTeller({
+/** Reports a hook that hangs: its run has taken `LONG_RUN_MS`. Other long runs are visible in the states of modules. */
+export function hangReporter({
   announce,
   logger,
-}: Pick<RecorderParts, "announce" | "logger">): (view: View) => void {
-  let told = new Set<string>();
-  return ({ holds, reload }) => {
-    for (const { of, text } of holds) {
-      if (told.has(text)) continue;
-      told.add(text);
-      logger.warn("A removal is held", { hold: text });
-      announce({ module: undefined, reason: HELD[of], note: text });
-    }
-    if (reload.phase === "idle") told = new Set(holds.map(({ text }) => text));
+}: Pick<RecorderParts, "announce" | "logger">): (queue: string, task: Task) => void {
+  return (queue, task) => {
+    if (task.kind !== "hook") return;
+    const { name: hook, module } = task.hook;
+    logger.warn("A hook hangs: its run takes longer than five minutes", { hook, module, queue });
+    const note = `${describeAwaitedTask(task)} runs for five minutes in queue ${queue}, and blocks what waits there; ${HOW_TO_END}`;
+    announce({ module, reason: "HookHangs", note });
   };
 }
 
-/** Announces that a release is not healthy, and once it is again; what is under way meanwhile is not told. */
-export function healthTeller({
+const REASONS_OF_HOLDS = { delete: "RemovalHeld", purge: "PurgeRefused" } as const;
+
+/** Reports new blockers of removals once; each converge finds the old ones again. */
+export function blockerReporter({
+  announce,
+  logger,
+}: Pick<RecorderParts, "announce" | "logger">): (view: View) => void {
+  let reported = new Set<string>();
+  return ({ holds, converge }) => {
+    for (const { of, text } of holds) {
+      if (reported.has(text)) continue;
+      reported.add(text);
+      logger.warn("A removal is blocked", { hold: text });
+      announce({ module: undefined, reason: REASONS_OF_HOLDS[of], note: text });
+    }
+    if (converge.phase === "idle") reported = new Set(holds.map(({ text }) => text));
+  };
+}
+
+/** Announces when a release becomes unhealthy, and when it is healthy again; progress in between is not announced. */
+export function healthReporter({
   announce,
 }: Pick<RecorderParts, "announce">): (module: string, health: Health | undefined) => void {
-  const ailing = new Set<string>();
+  const unhealthy = new Set<string>();
   return (module, health) => {
-    if (health === undefined) ailing.delete(module);
-    else if (health.status === "False" && !ailing.has(module)) {
-      ailing.add(module);
+    if (health === undefined) unhealthy.delete(module);
+    else if (health.status === "False" && !unhealthy.has(module)) {
+      unhealthy.add(module);
       announce({ module, reason: "Unhealthy", note: health.message });
-    } else if (health.status === "True" && ailing.delete(module))
+    } else if (health.status === "True" && unhealthy.delete(module))
       announce({ module, reason: "Recovered", note: health.message });
   };
 }
 
-type Labels = readonly [ofModule: string, ofReload: string];
+type Labels = readonly [ofModule: string, ofConverge: string];
 
-const both = (label: string): Labels => [label, label];
-const OTHER = both("Other");
+const sameLabels = (label: string): Labels => [label, label];
+const OTHER = sameLabels("Other");
 
 /** Values of the label `activation` by cause: few, and the Go operator's where it has one. */
 export const ACTIVATIONS: Readonly<Record<Exclude<Cause["kind"], "hook">, Labels>> = {
-  "start-up": both("OperatorStartup"),
+  "start-up": sameLabels("OperatorStartup"),
   config: ["KubeConfig-Changed-Modules", "ReloadAll-After-KubeConfigChange"],
   section: ["KubeConfig-Changed-Modules", "ReloadAll-After-KubeConfigChange"],
-  absent: both("AbsentHelmResourcesDetected"),
-  release: both("HelmReleaseUnexpectedStatus"),
-  requested: both("Requested"),
-  "second-look": both("SecondLook"),
-  files: both("FilesChanged"),
+  absent: sameLabels("AbsentHelmResourcesDetected"),
+  release: sameLabels("HelmReleaseUnexpectedStatus"),
+  requested: sameLabels("Requested"),
+  "second-look": sameLabels("SecondLook"),
+  files: sameLabels("FilesChanged"),
+  sources: OTHER,
   confirmed: OTHER,
   "own-config": OTHER,
   globals: OTHER,
@@ -211,12 +239,12 @@ export const OF_HOOKS: Readonly<Record<HookCause, Labels>> = {
   afterDeleteHelm: OTHER,
   schedule: ["Schedule-Change-ModuleValues", "Schedule-Change-GlobalValues"],
   kubernetes: ["Kubernetes-Change-ModuleValues", "Kubernetes-Change-GlobalValues"],
-  afterHelm: both("AfterHelm-Hooks-Change-Values"),
-  afterAll: both("AfterAll-Hooks-Change-GlobalValues"),
+  afterHelm: sameLabels("AfterHelm-Hooks-Change-Values"),
+  afterAll: sameLabels("AfterAll-Hooks-Change-GlobalValues"),
 };
 
-/** The label `activation` of a module's run or a reload; `Other` where the cause has no value of its own. */
-export function activationOf(cause: Cause | undefined, what: "module" | "reload"): string {
+/** The label `activation` of a module's run or a converge; `Other` where the cause has no value of its own. */
+export function activationOf(cause: Cause | undefined, what: "module" | "converge"): string {
   if (cause === undefined) return "Other";
   const labels = cause.kind === "hook" ? OF_HOOKS[cause.by] : ACTIVATIONS[cause.kind];
   return labels[what === "module" ? 0 : 1];

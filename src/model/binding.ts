@@ -14,10 +14,10 @@ export const LIFECYCLE = [
 ] as const;
 export type LifecycleName = (typeof LIFECYCLE)[number];
 
-/** The queue of everything that names no other one. */
+/** The default queue. */
 export const MAIN_QUEUE = "main";
 
-/** What bindings of all kinds have. `id` is unique within the hook; `name` is what the hook sees as `binding`. */
+/** The common fields of bindings. `id` is unique within the hook; `name` is what the hook sees as `binding`. */
 export interface CommonBinding {
   readonly id: string;
   readonly name: string;
@@ -28,15 +28,13 @@ export interface CommonBinding {
   readonly includeSnapshotsFrom: readonly string[];
 }
 
-/** A lifecycle binding. */
 export interface LifecycleBinding extends CommonBinding {
   readonly type: "lifecycle";
   readonly name: LifecycleName;
-  /** Its place among those of other hooks. */
+  /** Sort key among the hooks of a module. */
   readonly order: number;
 }
 
-/** One `schedule` item. */
 export interface ScheduleBinding extends CommonBinding {
   readonly type: "schedule";
   readonly crontab: string;
@@ -44,7 +42,6 @@ export interface ScheduleBinding extends CommonBinding {
 
 export type WatchEvent = "Added" | "Modified" | "Deleted";
 
-/** A Kubernetes label selector. */
 export interface LabelSelector {
   readonly matchLabels?: Readonly<Record<string, string>>;
   readonly matchExpressions?: readonly {
@@ -74,6 +71,44 @@ export interface KubernetesBinding extends CommonBinding {
   readonly namespaceLabels: LabelSelector | undefined;
 }
 
+/** One item of `kubernetesValidating` or `kubernetesMutating`; the fields are those of Kubernetes. */
+interface AdmissionFields extends CommonBinding {
+  readonly rules: readonly JsonObject[];
+  /** Undefined = the operator's default. */
+  readonly failurePolicy: "Fail" | "Ignore" | undefined;
+  readonly sideEffects: "None" | "NoneOnDryRun";
+  readonly timeoutSeconds: number;
+  readonly matchConditions: readonly JsonObject[] | undefined;
+  readonly labelSelector: LabelSelector | undefined;
+  readonly namespaceLabels: LabelSelector | undefined;
+}
+
+export interface ValidatingBinding extends AdmissionFields {
+  readonly type: "validating";
+}
+
+export interface MutatingBinding extends AdmissionFields {
+  readonly type: "mutating";
+}
+
+export type AdmissionBinding = ValidatingBinding | MutatingBinding;
+
+/** How the paths begin at which custom resources are converted; the name of the CRD follows. */
+export const CONVERSION_PATHS = "/conversion/";
+
+/** One step from a version of a custom resource to another: `v1` or `group/v1`, as the hook spells them. */
+export interface ConversionRule {
+  readonly fromVersion: string;
+  readonly toVersion: string;
+}
+
+/** One item of `kubernetesCustomResourceConversion`. */
+export interface ConversionBinding extends CommonBinding {
+  readonly type: "conversion";
+  readonly crdName: string;
+  readonly conversions: readonly ConversionRule[];
+}
+
 /** `settings` of a hook: a token bucket over its runs. */
 export interface HookSettings {
   readonly minIntervalMs: number;
@@ -81,7 +116,13 @@ export interface HookSettings {
 }
 
 /** The kinds of bindings; each has a file in `bindings/`. */
-export type Binding = LifecycleBinding | ScheduleBinding | KubernetesBinding;
+export type Binding =
+  | LifecycleBinding
+  | ScheduleBinding
+  | KubernetesBinding
+  | ValidatingBinding
+  | MutatingBinding
+  | ConversionBinding;
 
 /** The bindings of a hook, by kind. */
 export type Bindings = { readonly [B in Binding as B["type"]]: readonly B[] };
@@ -93,7 +134,7 @@ export interface HookConfig {
   readonly settings: HookSettings | undefined;
 }
 
-/** A hook file on disk, not yet asked for its configuration. */
+/** A hook file on disk, before its configuration is read. */
 export interface HookFile {
   /** Name in logs, metrics and statuses: from `hooks/` on when the path has it, else relative to the root. */
   readonly name: string;
@@ -105,12 +146,12 @@ export interface HookFile {
   readonly signature: string;
 }
 
-/** Which hook of a batch file it is: its number there, or the readiness probe of the module. */
+/** A hook of a batch file: its number, or the readiness probe of the module. */
 export type BatchItem = number | "ready";
 
 /**
- * A configured hook. `module` is undefined for global hooks. `id` is unique in the operator. `item` is set where its
- * file is a batch file, which holds several hooks (docs/HOOKS.md, "Batch hooks").
+ * A configured hook. `module` is undefined for global hooks. `id` is unique in the operator. `item` is set for
+ * hooks of a batch file, which contains several hooks (docs/reference/hooks.md, "Batch hooks").
  */
 export interface Hook extends HookFile {
   readonly id: string;
@@ -119,18 +160,17 @@ export interface Hook extends HookFile {
   readonly config: HookConfig;
 }
 
-/** One item of a snapshot or of a Synchronization: what a binding keeps of an object. */
+/** One item of a snapshot or of a Synchronization: the stored form of an object. */
 export interface SnapshotItem {
   readonly object?: JsonObject;
   readonly filterResult?: Json;
   /**
-   * `object` as JSON text in UTF-8, where it is kept as text: write this in place of stringifying `object`, which
-   * would parse it again at each access.
+   * `object` as JSON text in UTF-8, if it is stored as text: write this instead of stringifying `object`, which would
+   * parse it at each access.
    */
   readonly objectText?: Uint8Array;
 }
 
-/** What is known of one cluster object at the moment of an event. */
 export interface ObjectEvent {
   readonly watchEvent: WatchEvent;
   readonly kind: string;
@@ -140,11 +180,22 @@ export interface ObjectEvent {
 }
 
 /**
- * Why a hook runs; each is one element of the binding context file (docs/HOOKS.md, "Running: what a hook is
+ * Why a hook runs; each is one element of the binding context file (docs/reference/hooks.md, "Running: what a hook is
  * given").
  */
 export type HookTrigger =
   | { readonly type: "lifecycle"; readonly binding: LifecycleBinding }
   | { readonly type: "schedule"; readonly binding: ScheduleBinding }
   | { readonly type: "synchronization"; readonly binding: KubernetesBinding }
-  | { readonly type: "event"; readonly binding: KubernetesBinding; readonly event: ObjectEvent };
+  | { readonly type: "event"; readonly binding: KubernetesBinding; readonly event: ObjectEvent }
+  | { readonly type: "validating"; readonly binding: ValidatingBinding; readonly request: JsonObject }
+  | { readonly type: "mutating"; readonly binding: MutatingBinding; readonly request: JsonObject }
+  | {
+      readonly type: "conversion";
+      readonly binding: ConversionBinding;
+      readonly request: JsonObject;
+      readonly rule: ConversionRule;
+    };
+
+/** Why a hook runs for a review: it answers a request of the API server, outside of the queues. */
+export type ReviewTrigger = Extract<HookTrigger, { readonly request: JsonObject }>;

@@ -1,7 +1,6 @@
 /** Any JSON value. */
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 
-/** A JSON object. */
 export interface JsonObject {
   [key: string]: Json | undefined;
 }
@@ -11,12 +10,12 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The value where it is an object, else an empty one. */
+/** The value if it is an object, else an empty one. */
 export function objectOf(value: unknown): JsonObject {
   return isJsonObject(value) ? value : {};
 }
 
-/** The objects in a list; none where the value is no list. */
+/** The objects in a list; none if the value is not a list. */
 export function objectsIn(value: unknown): JsonObject[] {
   return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }
@@ -31,8 +30,7 @@ export function conditionOf(
   return conditions.find((each) => each["type"] === type && each["status"] === status);
 }
 
-/** The value where it is a text. */
-export function textOf(value: unknown): string | undefined {
+export function asString(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
 
@@ -47,7 +45,42 @@ export function setMember<T>(target: Record<string, T>, key: string, value: T): 
   else Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** What stands at the end of a path through maps and lists. */
+/** `object` with each member changed; undefined leaves a member out. Returns `object` itself if nothing changes. */
+export function mapMembers(
+  object: JsonObject,
+  change: (value: Json, key: string) => Json | undefined,
+): JsonObject {
+  const kept: JsonObject = {};
+  let changed = false;
+  for (const [key, before] of Object.entries(object)) {
+    const after = before === undefined ? undefined : change(before, key);
+    changed ||= after !== before;
+    if (after !== undefined) setMember(kept, key, after);
+  }
+  return changed ? kept : object;
+}
+
+/**
+ * Merges `source` into `object`. `combine` gets both values of a member and returns the new one; undefined leaves the member
+ * as it is. Returns `object` itself if nothing changes.
+ */
+export function combineMembers(
+  object: JsonObject,
+  source: JsonObject,
+  combine: (own: Json | undefined, other: Json) => Json | undefined,
+): JsonObject {
+  let result = object;
+  for (const [key, other] of Object.entries(source)) {
+    const own = member(object, key);
+    const value = other === undefined ? undefined : combine(own, other);
+    if (value === undefined || value === own) continue;
+    if (result === object) result = { ...object };
+    setMember(result, key, value);
+  }
+  return result;
+}
+
+/** The value at a path through maps and lists. */
 export function valueAt(value: Json | undefined, path: readonly string[]): Json | undefined {
   return path.reduce(childOf, value);
 }

@@ -1,8 +1,9 @@
-/** Modules as they are on disk, and the tree of everything that the directories hold. */
+/** Modules as read from disk, and the tree of all directories. */
 
 import type { HookFile } from "./binding.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { Problem } from "./problem.ts";
+import type { ValuesSource } from "./values-source.ts";
 
 /** A section of values: a map or a list. */
 export type Section = JsonObject | Json[];
@@ -16,22 +17,20 @@ export interface SchemaFile {
   readonly text: string;
 }
 
-/** A file that a schema refers to. */
 export interface SchemaReference {
   /** The absolute path as the reference names it. */
   readonly file: string;
-  /** Undefined where it cannot be used, for the reason in `fault`. */
+  /** Undefined if the file is unusable; `fault` has the reason. */
   readonly text?: string;
   readonly fault?: string;
-  /** Changes when the file does; empty where there is none. */
+  /** Changes when the file does; empty if the file does not exist. */
   readonly signature: string;
 }
 
-/** The schema files of `global` or of a module. */
 export interface SchemaFiles {
   readonly config?: SchemaFile;
   readonly values?: SchemaFile;
-  /** The files that these refer to, directly or not. */
+  /** The files that these reference, directly or not. */
   readonly references?: readonly SchemaReference[];
 }
 
@@ -45,29 +44,41 @@ export interface StaticValues {
 }
 
 /**
- * What a module's chart is: one that finds the section under the module's key; one that has it as root values, as
- * public charts do; bare `templates/`, which get a generated Chart.yaml; or there is none.
+ * The kind of a module's chart: `own` reads the section under the module's key; `root` gets it as root values, as public
+ * charts do; `synthetic` is a `templates/` directory with a generated Chart.yaml; `none` = no chart.
  */
 export type ChartKind = "own" | "root" | "synthetic" | "none";
 
 /**
- * What `addon.yaml` says of a module beside its chart (docs/MODULES.md, "addon.yaml"). A new key is a line here and in
+ * Settings of a module in `addon.yaml` besides its chart (docs/reference/addon-yaml.md). A new key is a line here and in
  * `modules/addon.schema.json`: `Module` has every one of them.
  */
 export interface ModuleTerms {
   readonly requires?: Requires | undefined;
-  /** Modules that run before this one where they are on. */
+  /** Modules that run before this one if they are enabled. */
   readonly after?: readonly string[] | undefined;
   readonly helm?: HelmTerms | undefined;
   readonly health?: HealthTerms | undefined;
   readonly drift?: DriftTerms | undefined;
-  /** What becomes of an upgrade that fails, in place of `--on-failure`. */
+  /** Reaction to a failed upgrade, instead of `--on-failure`. */
   readonly onFailure?: OnFailure | undefined;
-  /** How often an upgrade may fail before it is rolled back; 3 where it is left out. */
+  /** Number of failures before an upgrade is rolled back; default 3. */
   readonly retries?: number | undefined;
+  /** Values from Secrets and ConfigMaps, the last one strongest. */
+  readonly valuesFrom?: readonly ValuesSource[] | undefined;
+  /** Namespace of the release; undefined = the operator's. `addon.yaml` cannot set it yet. */
+  readonly namespace?: string | undefined;
+  /** ServiceAccount as which helm and hooks of the module act: `NAME` or `NAMESPACE/NAME`. */
+  readonly serviceAccountName?: string | undefined;
 }
 
-/** What is no drift of one module's objects, beside what never is. */
+/** Why the operator's settings do not allow what `addon.yaml` of a module says; `file` is its path. */
+export type AddonCheck = (
+  module: ModuleTerms & { readonly name: string },
+  file: string,
+) => Problem | undefined;
+
+/** Additional differences that do not count as drift of one module's objects. */
 interface DriftTerms {
   readonly ignore?: readonly DriftIgnore[];
 }
@@ -76,52 +87,51 @@ interface DriftTerms {
 export interface DriftIgnore {
   readonly kind: string;
   readonly name?: string;
-  /** JSON pointers; what lies below is meant too, and the empty one means all. */
+  /** JSON pointers, which include everything below; the empty one means the whole object. */
   readonly paths: readonly string[];
 }
 
-/** An upgrade that fails is tried again, or after some tries the release goes back to what was good. */
+/** A failed upgrade is retried, or rolled back after some tries. */
 export type OnFailure = "retry" | "rollback";
 
-/** Failed upgrades before a module goes back, where it does not say. */
+/** Default number of failed upgrades before a rollback. */
 const RETRIES = 3;
 
-/** Whether upgrades are rolled back; then, after how many failures. */
+/** Number of failures before a rollback; undefined = no rollback. */
 export function retriesOf({ onFailure, retries }: ModuleTerms, otherwise: OnFailure): number | undefined {
   return (onFailure ?? otherwise) === "rollback" ? (retries ?? RETRIES) : undefined;
 }
 
-/** How helm works for one module, where it is not as the settings say. */
+/** Overrides of helm settings for one module. */
 export interface HelmTerms {
-  /** A duration, in place of `--helm-timeout`. */
+  /** A duration, instead of `--helm-timeout`. */
   readonly timeout?: string;
-  /** An upgrade ends when what it applied is ready. */
+  /** Whether an upgrade waits until its objects are ready. */
   readonly wait?: boolean;
-  /** Existing objects of the chart that no release, or another one, owns are taken over. */
+  /** Whether to adopt existing objects of the chart that no release, or another one, owns. */
   readonly takeOwnership?: boolean;
 }
 
-/** What the health of one module is about, where it is not as the settings say. */
+/** Overrides of health settings for one module. */
 export interface HealthTerms {
-  /** A duration, in place of `--health-timeout`. */
+  /** A duration, instead of `--health-timeout`. */
   readonly timeout?: string;
-  /** False: the readiness probe of its batch hooks is not run. */
+  /** False disables the readiness probe of its batch hooks. */
   readonly readinessProbe?: boolean;
-  /** Objects of the release that do not count: all of a kind, or one of them. */
+  /** Objects of the release that health ignores: all of a kind, or one of them. */
   readonly ignore?: readonly { readonly kind: string; readonly name?: string }[];
-  /** Kinds that are judged by an expression. */
+  /** Kinds whose health an expression decides. */
   readonly checks?: readonly HealthCheck[];
 }
 
-/** What tells that objects of a kind are as they should be. */
 interface HealthCheck {
   readonly apiVersion: string;
   readonly kind: string;
-  /** An expression in CEL over `object` that is true where it is. */
+  /** A CEL expression over `object` that is true if the object is healthy. */
   readonly cel: string;
 }
 
-/** What has to be there before a module runs (docs/MODULES.md, "What a module requires"). */
+/** Requirements that must be met before a module runs (docs/reference/modules.md, "What a module requires"). */
 interface Requires {
   /** Ranges of versions, by module. */
   readonly modules?: Readonly<Record<string, string>>;
@@ -130,22 +140,37 @@ interface Requires {
   readonly kubernetes?: string;
 }
 
-/** An object of the cluster that has to be there. */
+/** An object of the cluster that must exist. */
 export interface RequiredObject {
   readonly apiVersion: string;
   readonly kind: string;
-  /** The operator's own where none is named. */
+  /** Default: the operator's namespace. */
   readonly namespace?: string;
   readonly name: string;
-  /** Type of a condition in its status that has to be True. */
+  /** Type of a condition in its status that must be True. */
   readonly condition?: string;
-  /** An expression in CEL over `object` that has to be true. */
+  /** A CEL expression over `object` that must be true. */
   readonly cel?: string;
 }
 
-/** The same for objects that are required in the same way. */
+/** Identifies a requirement: equal for equal requirements. */
 export function requiredKey({ apiVersion, kind, namespace, name, condition, cel }: RequiredObject): string {
   return JSON.stringify([apiVersion, kind, namespace, name, condition, cel]);
+}
+
+/** Where a module from a registry comes from. */
+export interface ModuleOrigin {
+  /** Name of the ModuleSource. */
+  readonly source: string;
+  /** Undefined before anything of it is locked. */
+  readonly version: string | undefined;
+  readonly digest: string | undefined;
+  /** Name of the key that signed it. */
+  readonly verifiedBy: string | undefined;
+  /** No ModuleSource names it any more: it is off. */
+  readonly removed: boolean;
+  /** Why it has no content that may be used; what it had before stays in force, but it does not run. */
+  readonly problem: Problem | undefined;
 }
 
 /** One module directory as read from disk. */
@@ -156,12 +181,12 @@ export interface Module extends ModuleTerms {
   readonly order: number;
   readonly dir: string;
   readonly chart: ChartKind;
-  /** The module's directory, or where `addon.yaml` says that the chart lies. */
+  /** The module's directory, or the chart directory that `addon.yaml` names. */
   readonly chartDir: string;
   readonly chartVersion: string | undefined;
   readonly enabledScript: string | undefined;
   readonly hookFiles: readonly HookFile[];
-  /** Of its `crds/`, and of a chart that `addon.yaml` names with its sub-charts. */
+  /** CRD files of its `crds/`, and of a chart that `addon.yaml` names with its sub-charts. */
   readonly crdFiles: readonly string[];
   /** From `<modules dir>/values.yaml`. */
   readonly common: StaticValues;
@@ -171,26 +196,28 @@ export interface Module extends ModuleTerms {
   /** Set when a file of the module is broken: the module is Invalid, and is neither run, deleted nor purged. */
   readonly problem: Problem | undefined;
   readonly warnings: readonly string[];
-  /** Scripts that would run if they were executable, each with the remedy. */
+  /** Undefined for a module of a directory that the operator only reads. */
+  readonly origin?: ModuleOrigin | undefined;
+  /** Scripts without the executable bit, each with the remedy. */
   readonly idleFiles?: readonly string[];
-  /** Warnings of what this version still reads and the next one does not. */
+  /** Warnings about content that the next version does not read any more. */
   readonly deprecations?: readonly string[];
   /** Set while files of the module, or the whole directory, are missing and no second read has confirmed that. */
-  readonly gone?: Gone;
+  readonly missing?: MissingPaths;
 }
 
 /**
- * What the last read saw and this one does not; the previous content stays in force until a second read confirms
- * it.
+ * Paths that the last read found and this one does not; the previous content stays in force until a second read
+ * confirms the deletion.
  */
-interface Gone {
-  /** When it was first missed, in ms since the epoch. */
+interface MissingPaths {
+  /** Time of the first read without it, on the monotonic clock in ms. */
   readonly since: number;
   /** Paths below the module's directory; `.` is the directory itself. */
   readonly what: readonly string[];
 }
 
-/** Everything that the modules directories and the global hooks directory say. */
+/** The content of the modules directories and the global hooks directory. */
 export interface Tree {
   /** By order, then name. Broken ones included. */
   readonly modules: readonly Module[];
@@ -200,23 +227,23 @@ export interface Tree {
   readonly globalPlaceOf?: (pointer: string) => string | undefined;
   readonly globalSchemas: SchemaFiles;
   readonly globalHookFiles: readonly HookFile[];
-  /** Problems of `modules/values.yaml`, global hooks or schemas: fatal at start, logged at a reload. */
+  /** Problems of `modules/values.yaml`, global hooks or schemas: fatal at start, logged at a converge. */
   readonly problems: readonly Problem[];
   readonly warnings: readonly string[];
-  /** Global hooks that would run if they were executable, each with the remedy. */
+  /** Global hooks without the executable bit, each with the remedy. */
   readonly idleFiles?: readonly string[];
   /**
-   * Why nothing may be purged now: a directory yields no module, cannot be read, or holds a dangling or invalid
-   * entry. Empty when purging is safe.
+   * Reasons not to purge releases now: a directory yields no module, cannot be read, or contains a dangling or invalid
+   * entry. Empty if purging is safe.
    */
   readonly purgeHolds: readonly string[];
   /** Directories whose name cannot be a module's; each is also a warning and a reason not to purge. */
   readonly refused?: readonly Problem[];
-  /** When a further read could confirm what is missing, in ms since the epoch; undefined when nothing is missing. */
+  /** Time at which another read can confirm missing paths, on the monotonic clock in ms; undefined if none is missing. */
   readonly recheckAt?: number;
 }
 
-export type EnabledBy = "values" | "module-values" | "hook" | "configmap" | "script" | "none";
+export type EnabledBy = "values" | "module-values" | "hook" | "configmap" | "script" | "source" | "none";
 
 /** The camelCase key of a kebab-case module name, as the Go operator builds it: `ingress-nginx` → `ingressNginx`. */
 export function camelCase(kebab: string): string {

@@ -1,4 +1,4 @@
-/** Where hooks write configuration to, so that the ConfigMap stays as people wrote it: an object of the operator's own. */
+/** The operator's own object for configuration that hooks write, so that users' ConfigMap stays unchanged. */
 export interface Overlay {
   readonly kind: "ConfigMap" | "Secret";
   readonly name: string;

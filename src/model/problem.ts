@@ -1,5 +1,9 @@
+/** Problems that users have to fix. */
+
+import type { Question } from "./question.ts";
+
 /**
- * Something a person has to mend: what is wrong, where, and how to put it right.
+ * Something that a user has to fix: the error, its place, and the remedy.
  * `file` is a path on disk or `ConfigMap <name>`; `key` is a key, path or line within it.
  */
 export interface Problem {
@@ -7,6 +11,10 @@ export interface Problem {
   readonly key?: string;
   readonly message: string;
   readonly remedy?: string;
+  /** Set if the operator itself tries again to solve it: the reason in the status. */
+  readonly retriedAs?: "SourceUnavailable";
+  /** Set if a confirmation solves it. */
+  readonly question?: Question;
 }
 
 /** A problem in one line: `file: key: message (remedy)`. */
@@ -26,7 +34,7 @@ export class ProblemError extends Error {
   }
 }
 
-/** What `work` returns; the problems that it throws are added to the list. */
+/** Returns the result of `work`; adds the problems that it throws to the list. */
 export function collect<T>(problems: Problem[], work: () => T): T | undefined {
   try {
     return work();

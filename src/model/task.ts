@@ -1,40 +1,53 @@
-/** Tasks: the units of work that wait in queues, and why they are owed (docs/LIFECYCLE.md, "Queues"). */
+/** Tasks: the units of work that wait in queues, and why they are due (docs/reference/lifecycle.md, "Queues"). */
 
 import { LIFECYCLE, MAIN_QUEUE } from "./binding.ts";
-import type { Binding, Hook, HookTrigger, LifecycleName } from "./binding.ts";
+import type { Hook, HookTrigger, LifecycleName } from "./binding.ts";
 
 /**
- * From this number on, tasks of one hook are a flood: a longer queue is searched for tasks that can be folded although
- * they are no neighbours, and of more that run together a hook sees one context of each group.
+ * From this number on, tasks of one hook are a flood: tasks that are not neighbours are then folded too,
+ * and a hook gets only one context of each group.
  */
 export const FLOOD = 100;
 
-/** Parts of a reload carry this mark: a change of the ConfigMap may replace those that wait. */
-type TaskGroup = "boot" | "reload";
+/** Annotation of an AddonModule that requests a run now, or of the AddonOperator for a converge; its value is an opaque token. */
+export const REQUESTED_AT = "reconcile.addon-operator.io/requestedAt";
 
-interface Common {
+/** Marks the parts of a converge: a change of the ConfigMap may replace queued ones. */
+type TaskGroup = "boot" | "converge";
+
+/** How queues treat a task. */
+export interface QueueTask {
+  /** Deduplication: a second task with the same key is dropped while the first waits or runs. */
   readonly key?: string;
-  readonly batch?: string;
-  readonly alone?: boolean;
-  readonly peer?: string;
-  readonly slot?: "usual" | "urgent";
+  /** A second task is accepted while the first runs, because that run may miss the change. */
   readonly foldsInto?: "waiting";
+  /** Consecutive tasks of one batch run together. */
+  readonly batch?: string;
+  /** Runs by itself in spite of its batch, and keeps its place among the tasks of the batch. */
+  readonly alone?: boolean;
+  /** Consecutive tasks of one batch with the same peer run together, even if one of them is `alone`. */
+  readonly peer?: string;
+  /** Runs only while one of the slots that all queues share is free; an urgent task may use one more. */
+  readonly slot?: "usual" | "urgent";
+}
+
+interface Common extends QueueTask {
   readonly group?: TaskGroup;
 }
 
-/** Start-up: global onStartup hooks, bindings, Synchronization, then the first reload. */
+/** Start-up: global onStartup hooks, bindings, Synchronization, then the first converge. */
 interface BootTask extends Common {
   readonly kind: "boot";
 }
 
-/** Reload of all modules: stays at the head of its queue while its steps run in front of it. */
-export interface ReloadTask extends Common {
-  /** As people see it, in `task_type` and in traces. */
+/** A converge: stays at the head of its queue while its steps run in front of it. */
+export interface ConvergeTask extends Common {
+  /** The kind in `task_type` and in traces. */
   readonly kind: "converge";
   readonly cause: Cause;
 }
 
-/** One reason for one hook to run; reasons of one hook that follow each other run together. */
+/** One trigger of one hook; consecutive triggers of one hook run together. */
 export interface HookTask extends Common {
   readonly kind: "hook";
   readonly hook: Hook;
@@ -48,13 +61,13 @@ export interface RunModuleTask extends Common {
   readonly cause: Cause;
 }
 
-/** Puts missing objects of a release back, beside the run that is owed for them. */
+/** Restores missing objects of a release, in addition to the run that is due for them. */
 export interface RestoreTask extends Common {
   readonly kind: "restore-objects";
   readonly module: string;
 }
 
-/** Reads the files of modules again that have changed, so that runs of these follow, or a reload. */
+/** Reads changed files of modules again; runs of these modules or a converge follow. */
 interface ReadModulesTask extends Common {
   readonly kind: "read-modules";
 }
@@ -79,7 +92,7 @@ export interface EnsureCrdsTask extends Common {
 
 export type Task =
   | BootTask
-  | ReloadTask
+  | ConvergeTask
   | HookTask
   | RunModuleTask
   | RestoreTask
@@ -93,20 +106,8 @@ export const deleteModuleKey = (module: string): string => `delete-module/${modu
 
 /** The module a task works for, if any. */
 export function moduleOf(task: Task): string | undefined {
-  switch (task.kind) {
-    case "hook":
-      return task.hook.module;
-    case "run-module":
-    case "restore-objects":
-    case "delete-module":
-      return task.module;
-    case "boot":
-    case "converge":
-    case "read-modules":
-    case "ensure-crds":
-    case "purge-release":
-      return undefined;
-  }
+  if (task.kind === "hook") return task.hook.module;
+  return "module" in task ? task.module : undefined;
 }
 
 /** A task in one line, e.g. `run-module ingress: ConfigMap section changed`. */
@@ -115,7 +116,7 @@ export function describeTask(task: Task): string {
     case "boot":
       return "start-up";
     case "converge":
-      return `reload all modules: ${describeCause(task.cause)}`;
+      return `converge of all modules: ${describeCause(task.cause)}`;
     case "hook":
       return `hook ${inModule(task.hook)}: ${task.trigger.binding.name}`;
     case "run-module":
@@ -136,11 +137,11 @@ function inModule({ module, name }: Hook): string {
   return module === undefined ? name : `${module}/${name}`;
 }
 
-/** What made a run or a reload due. */
+/** The cause of a run or a converge. */
 export type Cause =
   | { readonly kind: keyof typeof WORDS }
-  /** A hook changed values: of the life cycle, or for an event of its binding. */
-  | { readonly kind: "hook"; readonly by: LifecycleName | Exclude<Binding["type"], "lifecycle"> }
+  /** A hook changed values: a lifecycle hook, or a hook for an event of its binding. */
+  | { readonly kind: "hook"; readonly by: LifecycleName | "schedule" | "kubernetes" }
   | { readonly kind: "absent"; readonly object: string }
   | { readonly kind: "release"; readonly status: string };
 
@@ -151,11 +152,12 @@ const WORDS = {
   /** Globals or flags. */
   config: "ConfigMap changed",
   section: "ConfigMap section changed",
+  sources: "values in a Secret or ConfigMap changed",
   "own-config": "hook changed the ConfigMap",
   globals: "global values changed",
   values: "module values changed",
   files: "files changed",
-  "second-look": "second look at what was missing",
+  "second-look": "second check of what was missing",
   "first-run": "first run",
   /** Of a run that waited for it. */
   required: "what it requires is there",
@@ -163,7 +165,6 @@ const WORDS = {
   disabled: "disabled",
 } as const;
 
-/** A cause in words. */
 export function describeCause(cause: Cause): string {
   if (cause.kind === "hook") {
     const isEvent = !LIFECYCLE.some((name) => name === cause.by);
@@ -177,12 +178,12 @@ export function describeCause(cause: Cause): string {
 /** All modules in `main`, or each in a queue of its own. */
 export type ModuleQueues = "main" | "own";
 
-/** The queue in which a module runs, with its hooks that name none; that of global hooks where there is no module. */
+/** The queue of a module and the default queue of its hooks; without a module, that of global hooks. */
 export function queueOf(queues: ModuleQueues, module: string | undefined): string {
   return queues === "own" && module !== undefined ? `module/${module}` : MAIN_QUEUE;
 }
 
-/** The queue of a module's readiness probe (docs/HOOKS.md, "Batch hooks"). */
+/** The queue of a module's readiness probe (docs/reference/hooks.md, "Batch hooks"). */
 export function probeQueue(module: string): string {
   return `readiness/${module}`;
 }

@@ -1,13 +1,15 @@
 export { ChartArchives } from "./chart/archives.ts";
 export { listChartFiles, readIgnore, type ChartFile } from "./chart/chart-files.ts";
+export { refuseOuterLinks } from "./chart/outer-links.ts";
 export { MOST_BYTES, MOST_ENTRIES } from "./read/bounds.ts";
 export { readChartYaml, wordIn, findChart, openChart, type PlacedChart } from "./chart/find-chart.ts";
 export { ADDON_FILE, MODULE_FILE, addonFileIn, readAddonFile } from "./chart/addon-file.ts";
 export type { ChartPlace, ChartSource } from "./chart/addon-file.ts";
 export { refuseName, splitEntryName } from "./read/scan-dir.ts";
-export { asProblem, layoutProblems, tellTree } from "./tree-problems.ts";
+export { asProblem, layoutProblems, reportTree } from "./tree-problems.ts";
 export { placesOf } from "./places.ts";
 export { findHookFiles } from "./read/listing.ts";
 export { readTree } from "./read/read-tree.ts";
-export { contentOf, rereadModule } from "./read/reread-module.ts";
+export { moduleContent, rereadModule } from "./read/reread-module.ts";
+export { isSurelyMissing, type SuppliedModules } from "./read/reading.ts";
 export { found, isSettled, stat } from "./read/files.ts";

@@ -1,9 +1,8 @@
-/** Where modules and global hooks are looked for (docs/SETTINGS.md, "Settings"). */
+/** Finds the directories of modules and global hooks (docs/reference/settings.md, "Settings"). */
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 
-/** The settings that name directories. */
 interface DirectorySettings {
   readonly workingDir?: string | undefined;
   /** Several directories, separated by colons. */

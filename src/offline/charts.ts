@@ -6,40 +6,53 @@ import { hookEnvironment } from "../hooks/index.ts";
 import { silentLogger, systemClock } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { JsonObject, Module, Problem, Tree } from "../model/index.ts";
-import { helmInput, invalidValues, parseConfigMap, parseMap, ValuesStore } from "../values/index.ts";
-import { readGiven } from "./surroundings.ts";
+import {
+  helmInput,
+  invalidValues,
+  leftToHooks,
+  parseConfigMap,
+  parseMap,
+  ValuesStore,
+} from "../values/index.ts";
+import type { Children } from "../process/index.ts";
+import { readTextFile } from "./surroundings.ts";
 
-/** What is said of the cluster that there is not. */
-interface KnownCluster {
-  /** In place of the ConfigMap: `global` and sections. */
+/** Longest time for which helm renders a chart, in ms, beside the margin that `Helm` adds. */
+const RENDER_MS = 60_000;
+
+/** Replaces what a cluster would supply. */
+interface OfflineCluster {
+  /** Replaces the ConfigMap: `global` and the sections of modules. */
   readonly config?: JsonObject;
-  /** Of the API server; helm's own default where it is not given. */
+  /** The version of the API server; the default is helm's. */
   readonly kubeVersion?: string | undefined;
 }
 
-/**
- * Renders the charts of modules from files alone: values files, schema defaults, and a file in place of the
- * ConfigMap.
- */
+/** Renders the charts of modules from values files, schema defaults, and a file that replaces the ConfigMap. */
 export class OfflineCharts {
   readonly #helm: Helm;
   readonly #tmpDir: string;
   readonly #config: JsonObject;
   readonly #kubeVersion: string | undefined;
-  /** `--chart-enabled-modules`: all modules that are read count as enabled. */
-  readonly givesModules: boolean;
+  /** `--chart-enabled-modules`: charts get the list of modules, all of which count as enabled. */
+  readonly passesModules: boolean;
 
-  constructor(settings: Settings, env: Environment, { config = {}, kubeVersion }: KnownCluster = {}) {
+  constructor(
+    settings: Settings,
+    { env, children }: { readonly env: Environment; readonly children: Children },
+    { config = {}, kubeVersion }: OfflineCluster = {},
+  ) {
     this.#kubeVersion = kubeVersion;
-    this.givesModules = settings.chartEnabledModules;
+    this.passesModules = settings.chartEnabledModules;
     this.#tmpDir = settings.tmpDir;
     this.#config = config;
     this.#helm = new Helm({
+      children,
       bin: settings.helmBin,
       namespace: settings.namespace ?? "default",
       managedBy: "",
       server: "",
-      timeoutMs: settings.helmTimeoutMs,
+      timeoutMs: Math.min(settings.helmTimeoutMs, RENDER_MS),
       historyMax: settings.helmHistoryMax,
       validate: false,
       tmpDir: settings.tmpDir,
@@ -49,8 +62,8 @@ export class OfflineCharts {
     });
   }
 
-  /** Why nothing can be rendered; undefined when helm can be used. */
-  missing(): Problem | undefined {
+  /** Why charts cannot be rendered; undefined if helm is available. */
+  unavailable(): Problem | undefined {
     try {
       this.#helm.identity();
       return undefined;
@@ -61,7 +74,7 @@ export class OfflineCharts {
   }
 
   /**
-   * The manifest of a module with a chart, on demand with the CRDs in `crds/` and those of sub-charts, and without the
+   * The rendered manifest of a module. `includeCrds` adds the CRDs in `crds/`, also of sub-charts; `skipTests` omits the
    * chart's test hooks. Throws HelmError, ProblemError.
    */
   render(module: Module, tree: Tree, { includeCrds = false, skipTests = false } = {}): Promise<string> {
@@ -71,20 +84,52 @@ export class OfflineCharts {
     return renderOffline(tools, { module, values, signal: new AbortController().signal, ...terms });
   }
 
-  /** What helm is given, as JSON. Throws ProblemError for values with which the module would be Invalid. */
+  /** The values for helm, as JSON. Throws ProblemError for values that make the module Invalid. */
   valuesOf(module: Module, tree: Tree): string {
+    return helmInput(this.#valuesIn(module, tree), module).values;
+  }
+
+  /** A description of values that a hook has to set before helm runs; undefined if none are missing. */
+  missingFromHooks(module: Module, tree: Tree): string | undefined {
+    return leftToHooks(this.#valuesIn(module, tree), module);
+  }
+
+  /** The values for a module. Throws ProblemError if they make it Invalid. */
+  #valuesIn(module: Module, tree: Tree): ValuesStore {
     const names = (): string[] => tree.modules.map(({ name }) => name);
-    const values = new ValuesStore(undefined, this.givesModules ? names : undefined);
-    values.setTree(tree);
-    const texts = Object.entries(this.#config).map(([key, value]) => [key, JSON.stringify(value)]);
-    values.setConfig(parseConfigMap("--values", Object.fromEntries(texts), tree.modules), undefined);
+    const given = { file: "--values", config: this.#config };
+    const values = valuesFrom(tree, given, this.passesModules ? names : undefined);
     const problem = invalidValues(values, module);
     if (problem !== undefined) throw new ProblemError([problem]);
-    return helmInput(values, module).values;
+    return values;
   }
+}
+
+/** Replaces the ConfigMap; messages refer to it by `file`. */
+interface ConfigFile {
+  readonly file: string;
+  readonly config: JsonObject;
+}
+
+/** The values of a tree with a file instead of the ConfigMap. Throws ProblemError for invalid keys. */
+export function valuesFrom(
+  tree: Tree,
+  { file, config }: ConfigFile,
+  modulesForCharts?: () => readonly string[],
+): ValuesStore {
+  const values = new ValuesStore(undefined, modulesForCharts, {
+    configMap: `${file} FILE`,
+    namespace: "default",
+  });
+  values.setTree(tree);
+  const texts = Object.entries(config).map(([key, value]) => [key, JSON.stringify(value)]);
+  const content = parseConfigMap(file, Object.fromEntries(texts), tree.modules);
+  if (content.problems.length > 0) throw new ProblemError(content.problems);
+  values.setConfig(content, undefined);
+  return values;
 }
 
 /** Reads the file of `lint --values`. Throws ProblemError. */
 export async function readConfigValues(file: string): Promise<JsonObject> {
-  return parseMap(await readGiven(file), file).value;
+  return parseMap(await readTextFile(file), file).value;
 }

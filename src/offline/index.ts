@@ -1,6 +1,7 @@
-export { lintDirs, rbacOf } from "./lint.ts";
+export { lintDirs, printRbac } from "./lint.ts";
 export { writeHook } from "./new/new-hook.ts";
 export { writeModule } from "./new/new-module.ts";
 export { upgradeChart } from "./new/upgrade-chart.ts";
-export { scoped } from "./surroundings.ts";
+export { pullSource, pushSource, tagSource } from "./source.ts";
+export { withScope } from "./surroundings.ts";
 export { runHookOffline } from "./try-hook.ts";

@@ -1,89 +1,118 @@
-/** The sub-command `lint`, and what it finds wrong with charts and with what modules require. */
+/** The sub-command `lint`: checks files, charts and requirements without a cluster. */
 
 import { join } from "node:path";
 
 import type { Environment, Settings } from "../config.ts";
-import { HookLoader, lintHook, type AskOptions } from "../hooks/index.ts";
+import { HookLoader, lintHook, type HookQueryOptions } from "../hooks/index.ts";
 import { inRange, toYaml } from "../lib/index.ts";
 import { collect, describeProblem, ProblemError } from "../model/index.ts";
-import type { HookFile, Module, Problem, SchemaFiles, Tree } from "../model/index.ts";
+import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree } from "../model/index.ts";
 import { asProblem, layoutProblems, addonFileIn } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import { crdFaults, crdsInForce, HelmError, LARGEST_RECORD } from "../helm/index.ts";
 import { manifestFaults, readsEnabledModules, recordSize, unreadKeys } from "../helm/index.ts";
 import { preceding, requirementCycle } from "../plan/index.ts";
-import { readTermsOf, askOptions, readLintDir, scoped, type LintDir, type Printed } from "./surroundings.ts";
+import { equalWebhooks } from "../tasks/index.ts";
+import type { Children } from "../process/index.ts";
+import {
+  readOptions,
+  hookLoadOptions,
+  readLintDir,
+  withScope,
+  type LintDir,
+  type CommandResult,
+} from "./surroundings.ts";
 import { OfflineCharts, readConfigValues } from "./charts.ts";
 import { rulesOf } from "./rbac.ts";
+import { rolesOf } from "./roles.ts";
 
 interface Findings {
   readonly problems: Problem[];
   readonly warnings: Problem[];
+  /** Checks that are skipped because they need a cluster. */
+  readonly notes: Problem[];
 }
 
-/** What `lint` has to check. */
 export interface LintRequest {
   readonly dirs: readonly string[];
-  /** A file in place of the ConfigMap: `global` and sections of modules. */
+  /** A file that replaces the ConfigMap: `global` and the sections of modules. */
   readonly values: string | undefined;
-  /** Of the API server; helm's own default where it is not given. */
+  /** Print roles of modules with a ServiceAccount, instead of the rules of the operator. */
+  readonly roles?: boolean;
+  /** The version of the API server; the default is helm's. */
   readonly kubeVersion?: string | undefined;
 }
 
 /**
- * Checks layout, values files, charts, schemas, hooks with their crontabs and filters, without a cluster. One line for
- * each finding; exit code 1 when one of them is more than a warning.
+ * Checks layout, values files, charts, schemas, and hooks with their crontabs and filters. Prints a line for each
+ * finding; the exit code is 1 for errors, 0 for warnings and notes.
  */
-export function lintDirs(request: LintRequest, settings: Settings, env: Environment): Promise<Printed> {
-  return scoped(async (scope) => {
-    const options = askOptions(settings, env, scope);
-    const found: Findings = { problems: [], warnings: [] };
-    const charts = await chartsOf(request, settings, env);
-    const terms = readTermsOf(settings, scope);
-    const missing = charts.missing();
-    const whole: Module[] = [];
+export function lintDirs(request: LintRequest, settings: Settings, env: Environment): Promise<CommandResult> {
+  return withScope(async (scope, children) => {
+    const options = hookLoadOptions(settings, env, { scope, children });
+    const found: Findings = { problems: [], warnings: [], notes: [] };
+    const charts = await chartsOf(request, settings, { env, children });
+    const terms = readOptions(settings, scope);
+    const missing = charts.unavailable();
+    const modulesOfWholeDirs: Module[] = [];
     for (const dir of request.dirs) {
       const lint = await readLintDir(dir, terms);
-      await lintOne(lint, options, found);
-      // Of a module alone it is not known what is beside it.
-      if (lint.only === undefined) whole.push(...lint.tree.modules);
+      await lintDir(lint, options, found);
+      // The requirements of a single module cannot be checked: its neighbours are unknown.
+      if (lint.only === undefined) modulesOfWholeDirs.push(...lint.tree.modules);
       for (const module of lint.tree.modules)
-        if (module.problem === undefined) await lintFiles(module, lint.tree, { charts, found });
+        if (module.problem === undefined) await lintModule(module, lint.tree, { charts, found });
     }
-    found.problems.push(...lintRequirements(whole));
+    found.problems.push(...lintRequirements(modulesOfWholeDirs));
     if (missing !== undefined)
       found.warnings.push({ ...missing, message: `charts are not rendered: ${missing.message}` });
     const lines = [
       ...found.problems.map(describeProblem),
       ...found.warnings.map((warning) => `warning: ${describeProblem(warning)}`),
+      ...found.notes.map((note) => `note: ${describeProblem(note)}`),
     ];
     return { text: lines.map((line) => `${line}\n`).join(""), code: found.problems.length > 0 ? 1 : 0 };
   });
 }
 
-/** The rules that the operator's ServiceAccount needs for these modules and hooks, as YAML. */
-export function rbacOf(request: LintRequest, settings: Settings, env: Environment): Promise<Printed> {
-  return scoped(async (scope) => {
-    const loader = new HookLoader(askOptions(settings, env, scope));
+/** The rules that the operator's ServiceAccount needs for these modules and hooks, or the roles of modules, as YAML. */
+export function printRbac(
+  request: LintRequest,
+  settings: Settings,
+  env: Environment,
+): Promise<CommandResult> {
+  return withScope(async (scope, children) => {
+    const loader = new HookLoader(hookLoadOptions(settings, env, { scope, children }));
     const trees: Tree[] = [];
-    const terms = readTermsOf(settings, scope);
+    const terms = readOptions(settings, scope);
     for (const dir of request.dirs) trees.push((await readLintDir(dir, terms)).tree);
-    const { rules, problems } = await rulesOf(trees, loader, await chartsOf(request, settings, env));
-    const comments = problems.map((problem) => `# not covered: ${describeProblem(problem)}\n`);
-    return { text: `${comments.join("")}${toYaml({ rules })}`, code: problems.length > 0 ? 1 : 0 };
+    const charts = await chartsOf(request, settings, { env, children });
+    const namespace = settings.namespace ?? "addon-operator";
+    const { problems, ...printed } =
+      request.roles === true
+        ? await rolesOf(trees, { loader, charts, namespace })
+        : await rulesOf(trees, loader, charts);
+    const comments = problems.map(
+      (requirementProblem) => `# not covered: ${describeProblem(requirementProblem)}\n`,
+    );
+    return {
+      text: `${comments.join("")}${"rules" in printed ? toYaml(printed) : printed.objects.map((each) => `---\n${toYaml(each)}`).join("")}`,
+      code: problems.length > 0 ? 1 : 0,
+    };
   });
 }
 
 async function chartsOf(
   { values, kubeVersion }: LintRequest,
   settings: Settings,
-  env: Environment,
+  around: { readonly env: Environment; readonly children: Children },
 ): Promise<OfflineCharts> {
   const config = values === undefined ? {} : await readConfigValues(values);
-  return new OfflineCharts(settings, env, { config, kubeVersion });
+  return new OfflineCharts(settings, around, { config, kubeVersion });
 }
 
-async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Promise<void> {
+/** Checks layout, schemas and hooks of one directory. Charts are checked by `lintModule`. */
+async function lintDir(lint: LintDir, options: HookQueryOptions, found: Findings): Promise<void> {
   const { tree, modulesDir, only } = lint;
   if (modulesDir !== undefined) {
     const problems = layoutProblems(tree, modulesDir);
@@ -94,9 +123,11 @@ async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Pro
   }
   found.warnings.push(...(tree.idleFiles ?? []).map((text) => asProblem(lint.dir, text)));
   lintSchemas(tree.globalSchemas, found);
+  const all: Hook[] = [];
   const lintHooks = async (files: readonly HookFile[], module?: string): Promise<void> => {
     for (const file of files) {
-      const { problems, warnings } = await lintHook(file, module, options);
+      const { hooks, problems, warnings } = await lintHook(file, module, options);
+      all.push(...hooks);
       found.problems.push(...problems);
       found.warnings.push(...warnings);
     }
@@ -104,10 +135,11 @@ async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Pro
   await lintHooks(tree.globalHookFiles);
   for (const module of tree.modules) {
     lintSchemas(module.schemas, found);
-    const mild = [...(module.deprecations ?? []), ...(module.idleFiles ?? [])];
-    found.warnings.push(...mild.map((text) => asProblem(module.dir, text)));
+    const warningTexts = [...(module.deprecations ?? []), ...(module.idleFiles ?? [])];
+    found.warnings.push(...warningTexts.map((text) => asProblem(module.dir, text)));
     await lintHooks(module.hookFiles, module.name);
   }
+  found.problems.push(...equalWebhooks(all, []));
 }
 
 function lintSchemas(files: SchemaFiles, found: Findings): void {
@@ -117,10 +149,10 @@ function lintSchemas(files: SchemaFiles, found: Findings): void {
 }
 
 /**
- * What would make a module Invalid although its layout is in order, or its chart useless: values that its schema does
- * not allow, CRDs that are none, values that nothing reads, what helm refuses, what any API server would refuse.
+ * Finds problems of a module whose layout is valid: values that violate the schema, invalid CRDs, values that nothing
+ * reads, and errors of helm or any API server.
  */
-async function lintFiles(
+async function lintModule(
   module: Module,
   tree: Tree,
   { charts, found }: { readonly charts: OfflineCharts; readonly found: Findings },
@@ -131,43 +163,60 @@ async function lintFiles(
   const crds = crdFaults(crdsInForce(module, () => values));
   problems.push(...crds.problems);
   warnings.push(...crds.warnings);
-  if (module.chart === "none" || charts.missing() !== undefined) return;
-  collect(problems, () => problems.push(...lintLevels(module)));
+  if (module.chart === "none" || charts.unavailable() !== undefined) return;
+  collect(problems, () => problems.push(...lintUnreadValues(module)));
   warnings.push(...lintModulesList(module, charts));
-  problems.push(...(await lintManifest(module, tree, charts)));
+  await lintManifest(module, tree, { charts, found });
 }
 
-/** A chart that reads the list of enabled modules without getting it. */
+/** Warns about a chart that reads the list of enabled modules although charts do not get it. */
 function lintModulesList(module: Module, charts: OfflineCharts): Problem[] {
-  // What is wrong with the files themselves is found where the chart is rendered.
+  // Rendering the chart reports errors in its files.
   const isRead = collect([], () => readsEnabledModules(module)) ?? false;
-  if (charts.givesModules || !isRead) return [];
+  if (charts.passesModules || !isRead) return [];
   const message = "its chart reads global.enabledModules, which charts do not get";
   return [{ file: module.dir, message, remedy: "set --chart-enabled-modules here and for the operator" }];
 }
 
-function lintLevels(module: Module): Problem[] {
+function lintUnreadValues(module: Module): Problem[] {
   return unreadKeys(module).map((key) => ({
     file: join(module.dir, "values.yaml"),
     key,
     message: "nothing reads it",
-    remedy: `values of the module stand under ${module.valuesKey}, those of a sub-chart under its name or alias`,
+    remedy: `put values of the module under ${module.valuesKey}, and values of a sub-chart under its name or alias`,
   }));
 }
 
-async function lintManifest(module: Module, tree: Tree, charts: OfflineCharts): Promise<Problem[]> {
+/** Renders the chart. An error is only a note if a hook supplies the missing values. */
+async function lintManifest(
+  module: Module,
+  tree: Tree,
+  { charts, found: { problems, notes } }: { readonly charts: OfflineCharts; readonly found: Findings },
+): Promise<void> {
   try {
     const manifest = await charts.render(module, tree);
     const faults = manifestFaults(manifest).map((message) => ({
       file: module.dir,
       message: `renders ${message}`,
     }));
-    return [...faults, ...lintSize(module, manifest)];
+    problems.push(...faults, ...lintSize(module, manifest));
   } catch (error) {
-    if (error instanceof ProblemError) return [...error.problems];
-    if (error instanceof HelmError) return [refused(module, error)];
-    throw error;
+    if (error instanceof ProblemError) problems.push(...error.problems);
+    else if (error instanceof HelmError) {
+      // A template that cannot be parsed is invalid for all values.
+      const isParseError = error.message.includes("parse error at ");
+      const missing = isParseError ? undefined : charts.missingFromHooks(module, tree);
+      if (missing === undefined) problems.push(renderProblem(module, error));
+      else notes.push(uncheckedNote(module, missing));
+    } else throw error;
   }
+}
+
+function uncheckedNote({ dir }: Module, missing: string): Problem {
+  return {
+    file: dir,
+    message: `its chart is not checked because a hook supplies values that it needs: ${missing}`,
+  };
 }
 
 function lintSize(module: Module, manifest: string): Problem[] {
@@ -178,63 +227,66 @@ function lintSize(module: Module, manifest: string): Problem[] {
   return [
     {
       file: module.dir,
-      message: `helm's record of it would take ${mebibytes} MiB, and a Secret holds 1 MiB`,
+      message: `helm's release record would have ${mebibytes} MiB, but a Secret has a limit of 1 MiB`,
       remedy: hasCrds
-        ? `take large CRDs out of the chart into ${join(module.dir, "crds")}`
-        : "name in .helmignore what no template reads, or split the chart",
+        ? `move large CRDs from the chart to ${join(module.dir, "crds")}`
+        : "list files that no template reads in .helmignore, or split the chart",
     },
   ];
 }
 
-function refused({ dir, name }: Module, error: HelmError): Problem {
+function renderProblem({ dir, name }: Module, error: HelmError): Problem {
   const message = error.message.replace(`helm template ${name}: `, "");
   return {
     file: dir,
     message: `cannot be rendered: ${message}`,
-    remedy: "mend the chart; what the ConfigMap or hooks give can be given by --values FILE",
+    remedy: "fix the chart; supply values of the ConfigMap or of hooks with --values FILE",
   };
 }
 
-/** Names of modules that there are none of, versions that no module here has, and circles. */
+/** Reports required modules and versions that do not exist, and cycles. */
 function lintRequirements(modules: readonly Module[]): Problem[] {
   const byName = new Map(modules.map((module) => [module.name, module]));
-  return [...modules.flatMap((module) => unmeetable(module, byName)), ...cycles(modules)];
+  return [...modules.flatMap((module) => unmetRequirements(module, byName)), ...requirementCycles(modules)];
 }
 
-function unmeetable(module: Module, byName: ReadonlyMap<string, Module>): Problem[] {
+function unmetRequirements(module: Module, byName: ReadonlyMap<string, Module>): Problem[] {
   const ranges = Object.entries(module.requires?.modules ?? {});
   return [
     ...ranges.flatMap(([name, range]) => {
-      const message = faultOf(byName.get(name), range);
+      const message = mismatchOf(byName.get(name), range);
       return message === undefined ? [] : [problem(module, `requires.modules.${name}`, message)];
     }),
     ...(module.after ?? []).flatMap((name, place) =>
-      byName.has(name) ? [] : [problem(module, `after.${place}`, `${name} is no module here`)],
+      byName.has(name) ? [] : [problem(module, `after.${place}`, `module ${name} does not exist`)],
     ),
   ];
 }
 
-function faultOf(found: Module | undefined, range: string): string | undefined {
-  if (found === undefined) return "is no module here";
+/** Why a module does not meet a required version range; undefined if it does. */
+function mismatchOf(found: Module | undefined, range: string): string | undefined {
+  if (found === undefined) return "module does not exist";
   if (found.problem !== undefined || inRange(found.chartVersion, range)) return undefined;
   const has = found.chartVersion === undefined ? "has no version" : `has version ${found.chartVersion}`;
-  return `${has}, which is not in ${range}`;
+  return `${has}, which is outside ${range}`;
 }
 
 function problem(module: Module, key: string, message: string): Problem {
-  const remedy = "correct it, or name all modules directories";
+  const remedy = "correct it, or pass all modules directories to lint";
   return { file: addonFileIn(module.dir), key, message, remedy };
 }
 
-/** Each circle once, told of the first module in it. */
-function cycles(modules: readonly Module[]): Problem[] {
-  const told = new Set<string>();
+/** Reports each cycle once, for its first module. */
+function requirementCycles(modules: readonly Module[]): Problem[] {
+  const reported = new Set<string>();
   return modules.flatMap((module) => {
-    const cycle = told.has(module.name) ? undefined : requirementCycle({ modules }, module.name, preceding);
+    const cycle = reported.has(module.name)
+      ? undefined
+      : requirementCycle({ modules }, module.name, preceding);
     if (cycle === undefined) return [];
-    for (const name of cycle) told.add(name);
+    for (const name of cycle) reported.add(name);
     const message = `requires itself, or comes before itself: ${cycle.join(" → ")}`;
-    const remedy = "take one of them out of requires or after";
+    const remedy = "remove one of them from requires or after";
     return [{ file: addonFileIn(module.dir), message, remedy }];
   });
 }

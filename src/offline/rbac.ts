@@ -1,4 +1,4 @@
-/** The rules that `lint --rbac` prints, with the groups and plurals of kinds as they are known without a server. */
+/** The RBAC rules that `lint --rbac` prints. It derives groups and plurals of kinds without an API server. */
 
 import { readFile } from "node:fs/promises";
 
@@ -6,42 +6,47 @@ import { makesPods } from "../health/index.ts";
 import { bodiesOf, documentsOf } from "../helm/index.ts";
 import type { HookLoader } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { isJsonObject, objectOf, textOf } from "../model/index.ts";
+import { isJsonObject, objectOf, asString } from "../model/index.ts";
 import type { Hook, Json, JsonObject, Module, Problem, Tree } from "../model/index.ts";
 import type { OfflineCharts } from "./charts.ts";
 
-const WATCHED = ["get", "list", "watch"];
-const MANAGED = ["create", "delete", "get", "list", "patch", "update", "watch"];
+export const READ_VERBS = ["get", "list", "watch"];
+export const WRITE_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"];
 
 /**
- * RBAC rules for what hooks' bindings watch, modules require and charts hold. The operator must also hold what roles inside charts
- * grant, or it could not create them. Object patches of hooks cannot be known. What could not be read is a problem.
+ * RBAC rules for objects that bindings watch, modules require and charts contain. They include the rules of roles in
+ * charts, because the API server lets nobody create a role with more rights than their own. Object patches of hooks are
+ * unknown. Unreadable hooks and charts become problems.
  */
 export async function rulesOf(
   trees: readonly Tree[],
   loader: HookLoader,
   charts: OfflineCharts,
 ): Promise<{ rules: Json[]; problems: Problem[] }> {
-  const needs = new Needs();
+  const needs = new RuleSet();
   const problems: Problem[] = [];
   for (const tree of trees) {
-    for (const module of tree.modules) await needs.mapper.learn(module.crdFiles);
+    for (const module of tree.modules) await needs.mapper.addCrdFiles(module.crdFiles);
     for (const file of tree.globalHookFiles) await addHook(needs, problems, () => loader.load(file));
     for (const module of tree.modules) {
       for (const file of module.hookFiles)
         await addHook(needs, problems, () => loader.load(file, module.name));
-      addTerms(needs, module);
+      addRequirements(needs, module);
       await addChart(needs, problems, { module, tree, charts });
     }
   }
   return { rules: needs.rules(), problems };
 }
 
-/** Verbs by group and resource, and rules that are taken over as they are. */
-class Needs {
-  readonly mapper = new RestMapper();
+/** Collects verbs by group and resource, and complete rules. */
+export class RuleSet {
+  readonly mapper: RestMapper;
   readonly #verbs = new Map<string, Set<string>>();
   readonly #granted = new Map<string, Json>();
+
+  constructor(mapper = new RestMapper()) {
+    this.mapper = mapper;
+  }
 
   add(apiVersion: string | undefined, kind: string, verbs: readonly string[]): void {
     const { group, plural } = this.mapper.resolve(kind, apiVersion);
@@ -49,6 +54,7 @@ class Needs {
     this.#verbs.set(key, new Set([...(this.#verbs.get(key) ?? []), ...verbs]));
   }
 
+  /** Adds a complete rule. */
   grant(rule: Json): void {
     this.#granted.set(JSON.stringify(rule), rule);
   }
@@ -74,7 +80,7 @@ class Needs {
 }
 
 async function addHook(
-  needs: Needs,
+  needs: RuleSet,
   problems: Problem[],
   load: () => ReturnType<HookLoader["load"]>,
 ): Promise<void> {
@@ -83,68 +89,95 @@ async function addHook(
   else for (const hook of answer.hooks) addBindings(needs, hook);
 }
 
-function addBindings(needs: Needs, hook: Hook): void {
+const WEBHOOK_VERBS = ["create", "delete", "get", "list", "update", "watch"];
+
+function addBindings(needs: RuleSet, hook: Hook): void {
   for (const binding of hook.config.bindings.kubernetes) {
-    needs.add(binding.apiVersion, binding.kind, WATCHED);
-    if (binding.namespaceLabels !== undefined) needs.add("v1", "Namespace", WATCHED);
+    needs.add(binding.apiVersion, binding.kind, READ_VERBS);
+    if (binding.namespaceLabels !== undefined) needs.add("v1", "Namespace", READ_VERBS);
+  }
+  const { validating, mutating, conversion } = hook.config.bindings;
+  const registration = "admissionregistration.k8s.io/v1";
+  if (validating.length > 0) needs.add(registration, "ValidatingWebhookConfiguration", WEBHOOK_VERBS);
+  if (mutating.length > 0) needs.add(registration, "MutatingWebhookConfiguration", WEBHOOK_VERBS);
+  for (const { crdName } of conversion) {
+    const [apiGroups, resources] = [["apiextensions.k8s.io"], ["customresourcedefinitions"]];
+    needs.grant({ apiGroups, resources, resourceNames: [crdName], verbs: [...READ_VERBS, "update"] });
   }
 }
 
-/** Objects that the module requires; a helm that waits for a Deployment looks at what that has made. */
-function addTerms(needs: Needs, { requires, helm }: Module): void {
-  for (const { apiVersion, kind } of requires?.objects ?? []) needs.add(apiVersion, kind, WATCHED);
+/**
+ * Adds the rights to read the ConfigMaps and Secrets with values of a module, and the objects that it requires. With
+ * `helm --wait`, helm also reads Pods and ReplicaSets.
+ */
+function addRequirements(needs: RuleSet, { requires, helm, valuesFrom = [] }: Module): void {
+  for (const { kind, name } of valuesFrom) {
+    const { group, plural } = needs.mapper.resolve(kind, "v1");
+    needs.grant({ apiGroups: [group], resources: [plural], resourceNames: [name], verbs: READ_VERBS });
+  }
+  for (const { apiVersion, kind } of requires?.objects ?? []) needs.add(apiVersion, kind, READ_VERBS);
   if (helm?.wait !== true) return;
-  needs.add("apps/v1", "ReplicaSet", WATCHED);
-  needs.add("v1", "Pod", WATCHED);
+  needs.add("apps/v1", "ReplicaSet", READ_VERBS);
+  needs.add("v1", "Pod", READ_VERBS);
 }
 
-interface ChartOf {
+interface ModuleChart {
   readonly module: Module;
   readonly tree: Tree;
   readonly charts: OfflineCharts;
 }
 
-async function addChart(needs: Needs, problems: Problem[], { module, tree, charts }: ChartOf): Promise<void> {
-  if (module.crdFiles.length > 0) needs.add("apiextensions.k8s.io/v1", "CustomResourceDefinition", MANAGED);
+/** Adds the rights for CRDs and chart objects of a module. If the chart cannot be rendered, it reports a problem. */
+async function addChart(
+  needs: RuleSet,
+  problems: Problem[],
+  { module, tree, charts }: ModuleChart,
+): Promise<void> {
+  if (module.crdFiles.length > 0 && module.serviceAccountName === undefined)
+    needs.add("apiextensions.k8s.io/v1", "CustomResourceDefinition", WRITE_VERBS);
   if (module.chart === "none") return;
   try {
     const manifest = await charts.render(module, tree, { includeCrds: true });
     const objects = bodiesOf(documentsOf(manifest));
-    needs.mapper.learnFrom(objects);
-    for (const object of objects) addObject(needs, object);
-    addBindingRights(needs, objects);
+    needs.mapper.addCrds(objects);
+    // The operator only reads what it writes as the account of the module (`roles.ts`).
+    const hasAccount = module.serviceAccountName !== undefined;
+    for (const object of objects) addObject(needs, object, hasAccount ? READ_VERBS : WRITE_VERBS);
+    if (!hasAccount) addBindingRights(needs, objects);
   } catch (error) {
     problems.push({ file: module.dir, message: `its chart could not be rendered: ${oneLine(error)}` });
   }
 }
 
-function addObject(needs: Needs, object: JsonObject): void {
+/** Adds the rights for one object of a chart, for the Pods that it makes, and for the rules of a role. */
+function addObject(needs: RuleSet, object: JsonObject, verbs: readonly string[]): void {
   const { apiVersion, kind } = object;
   if (typeof apiVersion !== "string" || typeof kind !== "string") return;
-  needs.add(apiVersion, kind, MANAGED);
+  needs.add(apiVersion, kind, verbs);
   if (makesPods(apiVersion, kind)) {
-    needs.add("v1", "Pod", WATCHED);
-    if (kind === "Deployment") needs.add("apps/v1", "ReplicaSet", WATCHED);
+    needs.add("v1", "Pod", READ_VERBS);
+    if (kind === "Deployment") needs.add("apps/v1", "ReplicaSet", READ_VERBS);
   }
-  if (!isRbac(object) || !kind.endsWith("Role")) return;
+  if (verbs === WRITE_VERBS && isRbac(object) && kind.endsWith("Role")) addGrants(needs, object);
+}
+
+/** The rules of a role that a chart contains. */
+function addGrants(needs: RuleSet, object: JsonObject): void {
   const rules = object["rules"];
   if (Array.isArray(rules)) for (const rule of rules) needs.grant(rule);
-  // What such a role will grant is not known here: the API server asks for the right to escalate.
+  // The rules of an aggregated role are unknown here, so the operator needs the right to escalate.
   if (isJsonObject(object["aggregationRule"]))
     needs.grant({ apiGroups: [RBAC], resources: ["clusterroles"], verbs: ["escalate"] });
 }
 
-/**
- * Without the rights that a role grants, the operator needs the right to bind it by name: for roles that this chart
- * does not contain.
- */
-function addBindingRights(needs: Needs, objects: readonly JsonObject[]): void {
-  const brought = new Set(
-    objects.filter(isRbac).map((object) => `${textOf(object["kind"])} ${nameOf(object)}`),
+/** Adds the right to bind a role by its name, for each bound role that is not in the chart. */
+function addBindingRights(needs: RuleSet, objects: readonly JsonObject[]): void {
+  const inChart = new Set(
+    objects.filter(isRbac).map((object) => `${asString(object["kind"])} ${nameOf(object)}`),
   );
   for (const object of objects.filter(isRbac)) {
     const { kind, name } = objectOf(object["roleRef"]);
-    if (typeof kind !== "string" || typeof name !== "string" || brought.has(`${kind} ${name}`)) continue;
+    if (typeof kind !== "string" || typeof name !== "string" || inChart.has(`${kind} ${name}`)) continue;
     const resources = [`${kind.toLowerCase()}s`];
     needs.grant({ apiGroups: [RBAC], resources, verbs: ["bind"], resourceNames: [name] });
   }
@@ -153,11 +186,11 @@ function addBindingRights(needs: Needs, objects: readonly JsonObject[]): void {
 const RBAC = "rbac.authorization.k8s.io";
 
 function isRbac(object: JsonObject): boolean {
-  return textOf(object["apiVersion"])?.startsWith(`${RBAC}/`) === true;
+  return asString(object["apiVersion"])?.startsWith(`${RBAC}/`) === true;
 }
 
 function nameOf({ metadata }: JsonObject): string {
-  return textOf(objectOf(metadata)["name"]) ?? "";
+  return asString(objectOf(metadata)["name"]) ?? "";
 }
 
 /** Group and plural name of a kind. */
@@ -166,7 +199,7 @@ interface KindNames {
   readonly plural: string;
 }
 
-/** Kinds that every cluster has, by group, for bindings that give no apiVersion. */
+/** Built-in kinds by group, for bindings without apiVersion. */
 const BUILT_IN: Readonly<Record<string, string>> = {
   "": "ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
   apps: "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet",
@@ -192,45 +225,58 @@ const GROUPS = new Map(
   ),
 );
 
-/** Names of kinds without a server: built-in ones, those of CRD files, and a guess for the rest. */
-class RestMapper {
-  /** Of CRD files, by kind in lower case. */
-  readonly #own = new Map<string, KindNames>();
+/** Built-in kinds without a namespace. */
+const CLUSTER_WIDE =
+  "namespace node persistentvolume ingressclass clusterrole clusterrolebinding csidriver csinode storageclass volumeattachment customresourcedefinition apiservice mutatingwebhookconfiguration validatingadmissionpolicy validatingadmissionpolicybinding validatingwebhookconfiguration certificatesigningrequest priorityclass".split(
+    " ",
+  );
 
-  /** Adds the CRDs of files; what cannot be read is left out. */
-  async learn(files: readonly string[]): Promise<void> {
+/** Maps kinds to groups and plurals: built-in kinds, kinds of CRD files, and a guess for others. */
+export class RestMapper {
+  /** Names from CRDs, by kind and plural in lower case. */
+  readonly #fromCrds = new Map<string, KindNames>();
+  readonly #clusterWide = new Set(CLUSTER_WIDE);
+
+  /** Adds the CRDs of files; ignores unreadable files. */
+  async addCrdFiles(files: readonly string[]): Promise<void> {
     for (const file of files) {
       const text = await readFile(file, "utf8").catch(() => "");
-      this.learnFrom(bodiesOf(documentsOf(text)));
+      this.addCrds(bodiesOf(documentsOf(text)));
     }
   }
 
-  /** Takes in those that are CRDs. */
-  learnFrom(objects: readonly JsonObject[]): void {
-    for (const object of objects) this.#learnOne(object);
+  addCrds(objects: readonly JsonObject[]): void {
+    for (const object of objects) this.#addCrd(object);
   }
 
-  /** Bindings may name a kind in any case, or by its plural. */
+  /** Whether objects of a kind are in no namespace: built-in kinds, and kinds of CRDs. */
+  isClusterWide(kind: string): boolean {
+    return this.#clusterWide.has(kind.toLowerCase());
+  }
+
+  /** Group and plural of a kind, which may also be given as plural and in any case. A kind of a CRD takes precedence. */
   resolve(kind: string, apiVersion: string | undefined): KindNames {
     const name = kind.toLowerCase();
     const group = apiVersion?.includes("/") === true ? apiVersion.split("/")[0] : undefined;
-    const own = this.#own.get(name);
-    if (own !== undefined && (apiVersion === undefined || own.group === group)) return own;
+    const fromCrd = this.#fromCrds.get(name);
+    if (fromCrd !== undefined && (apiVersion === undefined || fromCrd.group === group)) return fromCrd;
     if (apiVersion !== undefined) return { group: group ?? "", plural: pluralOf(name) };
     return { group: GROUPS.get(name) ?? GROUPS.get(name.replace(/s$/, "")) ?? "", plural: pluralOf(name) };
   }
 
-  #learnOne({ spec }: JsonObject): void {
-    const { names, group } = objectOf(spec);
+  #addCrd({ spec }: JsonObject): void {
+    const { names, group, scope } = objectOf(spec);
     const { kind, plural } = objectOf(names);
     if (typeof kind !== "string" || typeof plural !== "string" || typeof group !== "string") return;
-    this.#own.set(kind.toLowerCase(), { group, plural });
-    this.#own.set(plural, { group, plural });
+    if (scope === "Cluster") this.#clusterWide.add(kind.toLowerCase());
+    this.#fromCrds.set(kind.toLowerCase(), { group, plural });
+    this.#fromCrds.set(plural, { group, plural });
   }
 }
 
 /** The usual plural: that of most CRDs and all built-in kinds. */
 function pluralOf(name: string): string {
+  // The name is a plural already.
   if (GROUPS.has(name.replace(/s$/, "")) && name.endsWith("s") && !GROUPS.has(name)) return name;
   if (name === "endpoints") return name;
   if (/(s|x|ch|sh)$/.test(name)) return `${name}es`;

@@ -1,15 +1,15 @@
-/** What offline sub-commands need around them: directories and modules that are named, log, children, clean-up. */
+/** What offline sub-commands share: finding directories and modules, logging, child processes, clean-up. */
 
-import { existsSync, readdirSync, statSync, writeSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 
 import { childEnvironment, type Environment, type Settings } from "../config.ts";
 import { FilterEngine } from "../filter/index.ts";
-import { hookEnvironment, type AskOptions } from "../hooks/index.ts";
+import { hookEnvironment, type HookQueryOptions } from "../hooks/index.ts";
 import { createLogger, oneLine, Scope, systemClock, type Logger } from "../lib/index.ts";
 import { ProblemError, type Tree } from "../model/index.ts";
-import { endChildren } from "../process/index.ts";
+import { Children } from "../process/index.ts";
 import {
   ADDON_FILE,
   ChartArchives,
@@ -21,25 +21,56 @@ import {
 
 const GRACE_MS = 3000;
 
-/** What a sub-command printed, and its exit code. */
-export interface Printed {
+/** The output of a sub-command, and its exit code. */
+export interface CommandResult {
   readonly text: string;
   readonly code: number;
 }
 
-/** Does the work of a sub-command; then ends its children and releases what it acquired. */
-export async function scoped<T>(work: (scope: Scope) => Promise<T>): Promise<T> {
+/** How to end the sub-commands that run now, innermost last. */
+const running = new Set<() => Promise<void>>();
+
+/** A signal ends the child processes, removes temporary files, and then ends the process with the usual exit code. */
+const SIGNALS = { SIGTERM: 143, SIGINT: 130 } as const;
+
+function endOnSignal(signal: keyof typeof SIGNALS): void {
+  const endings = [...running].toReversed().map((end) => end());
+  void Promise.allSettled(endings).then(() => process.exit(SIGNALS[signal]));
+}
+
+function listen(how: "on" | "off"): void {
+  for (const signal of Object.keys(SIGNALS)) process[how](signal, endOnSignal);
+}
+
+/** Runs a sub-command, then ends its child processes and closes its scope; SIGTERM and SIGINT do the same. */
+export async function withScope<T>(work: (scope: Scope, children: Children) => Promise<T>): Promise<T> {
   const scope = new Scope();
-  try {
-    return await work(scope);
-  } finally {
-    await endChildren(GRACE_MS);
+  const children = new Children();
+  const end = async (): Promise<void> => {
+    children.startOnlyWhile(() => false);
+    await children.end(GRACE_MS);
     await scope.close();
+  };
+  if (running.size === 0) listen("on");
+  running.add(end);
+  try {
+    return await work(scope, children);
+  } finally {
+    await end();
+    running.delete(end);
+    if (running.size === 0) listen("off");
   }
 }
 
-/** The text of a file that was given. Throws ProblemError. */
-export async function readGiven(file: string): Promise<string> {
+/** A new directory beside the files of modules, which is removed with the scope. */
+export function draftIn(dir: string, scope: Scope): string {
+  const draft = mkdtempSync(join(dir, ".new-"));
+  scope.add(() => rmSync(draft, { recursive: true, force: true }));
+  return draft;
+}
+
+/** Reads a file that the user named. Throws ProblemError. */
+export async function readTextFile(file: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (error) {
@@ -47,34 +78,39 @@ export async function readGiven(file: string): Promise<string> {
   }
 }
 
-/** Log lines of offline sub-commands go to stderr: stdout is for their results. */
+/** A logger to stderr, because stdout is for results. */
 export function stderrLogger(settings: Settings): Logger {
   const write = (line: string): void => void writeSync(2, line);
   return createLogger({ level: settings.logLevel, type: "text", noTime: true, clock: systemClock, write });
 }
 
-/** Where charts that are archives are unpacked while a sub-command runs. */
+/** Unpacks chart archives into a directory that lasts as long as the scope. */
 export function archivesIn(settings: Settings, scope: Scope): ChartArchives {
   return scope.own(new ChartArchives(settings.tmpDir));
 }
 
-/** A kubeconfig that names no cluster. */
+/** A kubeconfig without a cluster. */
 const NO_CLUSTER = "/dev/null";
-/** By these a client finds the cluster that its Pod runs in. */
+/** Variables by which a client in a Pod finds its cluster. */
 const IN_CLUSTER = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
 
-/** The environment of hooks that are only asked: one that ignores `--config` and does its work reaches no cluster. */
+/** An environment in which a hook that ignores `--config` and does its work reaches no cluster. */
 function withoutCluster(environment: Environment): Environment {
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !IN_CLUSTER.includes(name)));
 }
 
-/** Everything that is needed to ask hooks for their configuration without a cluster, checks included. */
-export function askOptions(settings: Settings, environment: Environment, scope: Scope): AskOptions {
+/** The options for loading and checking configurations of hooks without a cluster. */
+export function hookLoadOptions(
+  settings: Settings,
+  environment: Environment,
+  { scope, children }: { readonly scope: Scope; readonly children: Children },
+): HookQueryOptions {
   const logger = stderrLogger(settings);
   const filters = scope.own(
-    new FilterEngine({ jqBin: settings.jqBin, env: environment, clock: systemClock, logger }),
+    new FilterEngine({ children, jqBin: settings.jqBin, env: environment, clock: systemClock, logger }),
   );
   return {
+    children,
     env: hookEnvironment(childEnvironment(withoutCluster(environment), settings, NO_CLUSTER)),
     workingDir: settings.workingDir,
     hookWorkingDir: settings.hookWorkingDir,
@@ -83,13 +119,13 @@ export function askOptions(settings: Settings, environment: Environment, scope: 
   };
 }
 
-/** The directories of modules for sub-commands that write into them: those that are set, else `modules`. */
+/** The modules directories into which sub-commands write; default `modules`. */
 export function modulesDirsOf({ modulesDir = "modules" }: Settings): readonly [string, ...string[]] {
   const [first = "modules", ...rest] = modulesDir.split(":").filter(Boolean);
   return [first, ...rest];
 }
 
-/** The directory of a module, in the first directory that has one of its name. Throws ProblemError. */
+/** Finds a module by its name or directory name, in the first modules directory that contains it. Throws ProblemError. */
 export function findModule(settings: Settings, wanted: string): { dir: string; name: string } {
   const dirs = modulesDirsOf(settings);
   for (const dir of dirs.filter((each) => existsSync(each)))
@@ -97,79 +133,97 @@ export function findModule(settings: Settings, wanted: string): { dir: string; n
       const { name } = splitEntryName(entry, 0);
       if (entry === wanted || name === wanted) return { dir: join(dir, entry), name };
     }
-  const message = `there is no module ${wanted}`;
-  throw new ProblemError([{ file: dirs.join(", "), message, remedy: "name one, or set --modules-dir" }]);
+  const message = `module ${wanted} does not exist`;
+  throw new ProblemError([
+    { file: dirs.join(", "), message, remedy: "correct the name, or set --modules-dir" },
+  ]);
 }
 
-/** One directory that `lint` was given. */
+/** A directory for `lint`. */
 export interface LintDir {
   readonly dir: string;
   readonly tree: Tree;
-  /** Whose layout is to be checked; undefined for global hooks. */
+  /** The directory whose layout is checked; undefined for global hooks. */
   readonly modulesDir: string | undefined;
-  /** Only what is below this path counts: a single module was named. */
+  /** Only findings below this path are reported, because the user named a single module. */
   readonly only: string | undefined;
 }
 
 const CHART_PARTS = ["Chart.yaml", "templates", ADDON_FILE, MODULE_FILE];
-const PARTS = ["hooks", "values.yaml", "enabled", "crds"];
+const MODULE_PARTS = ["hooks", "values.yaml", "enabled", "crds"];
 
 /**
  * Reads a modules directory, one module (`NUMBER-name`, or anything with a chart), or a directory of global hooks
  * (with `hooks/` and nothing of a module, or with hooks and no modules). Throws ProblemError when it cannot be read.
  */
-export async function readLintDir(given: string, terms: ReadTerms): Promise<LintDir> {
+export async function readLintDir(given: string, terms: ReadOptions): Promise<LintDir> {
   const dir = resolve(given);
   if (statSync(dir, { throwIfNoEntry: false })?.isDirectory() !== true)
-    throw new ProblemError([{ file: dir, message: "is no directory" }]);
+    throw new ProblemError([{ file: dir, message: "is not a directory" }]);
   if (isModule(dir)) {
-    const tree = await read(terms, { modulesDirs: [dirname(dir)], only: dir });
+    const tree = await readTreeOf(terms, { modulesDirs: [dirname(dir)], only: dir });
     return { dir, modulesDir: dirname(dir), only: dir, tree };
   }
-  if (holdsGlobalHooks(dir))
+  if (isGlobalHooksDir(dir))
     return {
       dir,
       modulesDir: undefined,
       only: undefined,
-      tree: await read(terms, { modulesDirs: [], globalHooksDir: dir }),
+      tree: await readTreeOf(terms, { modulesDirs: [], globalHooksDir: dir }),
     };
-  return { dir, modulesDir: dir, only: undefined, tree: await read(terms, { modulesDirs: [dir] }) };
+  return { dir, modulesDir: dir, only: undefined, tree: await readTreeOf(terms, { modulesDirs: [dir] }) };
 }
 
+/**
+ * Reads the owner of a hook: the module in `dir`, or the schemas of a directory of global hooks. Throws ProblemError for
+ * errors that stop a module from running.
+ */
+export async function readHookOwner(dir: string, isOfModule: boolean, terms: ReadOptions): Promise<Tree> {
+  if (!isOfModule)
+    return readTreeOf(terms, {
+      modulesDirs: [],
+      ...(existsSync(join(dir, "openapi")) && { globalHooksDir: dir }),
+    });
+  const tree = await readTreeOf(terms, { modulesDirs: [dirname(dir)], only: dir });
+  const [module] = tree.modules;
+  const problems = module === undefined ? tree.refused : module.problem && [module.problem];
+  if (problems !== undefined && problems.length > 0) throw new ProblemError(problems);
+  return tree;
+}
+
+/** Whether a directory is one module: it has a chart, or a number in its name and other files of a module. */
 function isModule(dir: string): boolean {
   const numbered = /^\d+-/.test(basename(dir));
-  return holds(dir, CHART_PARTS) || (numbered && holds(dir, PARTS));
+  return containsAny(dir, CHART_PARTS) || (numbered && containsAny(dir, MODULE_PARTS));
 }
 
-function holdsGlobalHooks(dir: string): boolean {
-  if (holds(dir, ["hooks"])) return true;
-  const parts = [...CHART_PARTS, ...PARTS, "openapi"];
+/** Whether a directory contains global hooks: it has `hooks/`, or hooks and nothing of modules. */
+function isGlobalHooksDir(dir: string): boolean {
+  if (containsAny(dir, ["hooks"])) return true;
+  const parts = [...CHART_PARTS, ...MODULE_PARTS, "openapi"];
   const entries = readdirSync(dir).filter((name) => name !== "openapi");
-  const holdsModules = entries.some((name) => holds(join(dir, name), parts));
-  return !holdsModules && !holds(dir, ["values.yaml"]) && findHookFiles(dir).size > 0;
+  const holdsModules = entries.some((name) => containsAny(join(dir, name), parts));
+  return !holdsModules && !containsAny(dir, ["values.yaml"]) && findHookFiles(dir).size > 0;
 }
 
-function holds(dir: string, names: readonly string[]): boolean {
+function containsAny(dir: string, names: readonly string[]): boolean {
   return names.some((name) => existsSync(join(dir, name)));
 }
 
-/** How directories are read. */
-interface ReadTerms {
+interface ReadOptions {
   readonly archives: ChartArchives;
-  /** `--crd-filters`. */
   readonly crdFilters: string;
   readonly schemaDirs: readonly string[];
 }
 
-/** What settings say of how directories are read. */
-export function readTermsOf(settings: Settings, scope: Scope): ReadTerms {
+export function readOptions(settings: Settings, scope: Scope): ReadOptions {
   const { crdFilters } = settings;
   const schemaDirs = settings.schemaDirs?.split(":") ?? [];
   return { archives: archivesIn(settings, scope), crdFilters, schemaDirs };
 }
 
-function read(
-  terms: ReadTerms,
+function readTreeOf(
+  terms: ReadOptions,
   what: { modulesDirs: readonly string[]; globalHooksDir?: string; only?: string },
 ): Promise<Tree> {
   return readTree({ ...terms, globalHooksDir: undefined, unnumberedOrder: 1, strict: false, ...what });

@@ -1,82 +1,164 @@
 /** The sub-command `hook run`. */
 
-import { basename, resolve } from "node:path";
+import { basename, dirname, resolve } from "node:path";
 
 import { childEnvironment, type Environment, type Settings } from "../config.ts";
-import { hookEnvironment, hookFileAt, hookOffline } from "../hooks/index.ts";
+import { hookEnvironment, hookFileAt, hookOffline, lintHook } from "../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
-import { oneLine, toYaml } from "../lib/index.ts";
-import { camelCase, ProblemError, type BatchItem, type Json } from "../model/index.ts";
-import { parseDocument, parsePatches, type PatchRules } from "../values/index.ts";
-import { readGiven, scoped, stderrLogger, type Printed } from "./surroundings.ts";
+import { oneLine, pointerOf, toYaml } from "../lib/index.ts";
+import { camelCase, describeProblem, GLOBAL, member, ProblemError } from "../model/index.ts";
+import type { BatchItem, Hook, Json, JsonObject, Module, Section, Tree } from "../model/index.ts";
+import { describeViolations, invalidValues, merge, parseMap } from "../values/index.ts";
+import { parsePatches, validatePatches, valuesFiles } from "../values/index.ts";
+import type { PatchRules, ValuesStore } from "../values/index.ts";
+import { valuesFrom } from "./charts.ts";
+import { reviewContext } from "./review-context.ts";
+import {
+  hookLoadOptions,
+  readTextFile,
+  readHookOwner,
+  readOptions,
+  withScope,
+  stderrLogger,
+} from "./surroundings.ts";
+import type { CommandResult } from "./surroundings.ts";
 
-/** Files given to `hook run`; values may be YAML or JSON, with `global` and the module's section. */
+/** The arguments of `hook run`. Values are YAML or JSON with `global` and the module's section. */
 export interface HookFiles {
   readonly path: string;
-  /** Which hook of a batch file: its number, or `ready`. */
+  /** The hook of a batch file: its number, or `ready`. */
   readonly item: string | undefined;
-  readonly context: string;
+  readonly context: string | undefined;
+  /** File with an AdmissionReview or ConversionReview, instead of a context. */
+  readonly review: string | undefined;
+  /** Name of the webhook binding that gets the review. */
+  readonly binding: string | undefined;
   readonly values: string | undefined;
   readonly configValues: string | undefined;
 }
 
 /**
- * Runs one hook and prints as YAML what it would change; nothing is applied. Throws ProblemError for files it
- * cannot read.
+ * Runs one hook as the operator would, with the same checks of configuration, values and patches, and prints as YAML what
+ * it would change. Applies nothing. Throws ProblemError for unreadable files, and for values with which the operator would
+ * not run the hook.
  */
 export async function runHookOffline(
   files: HookFiles,
   settings: Settings,
   env: Environment,
-): Promise<Printed> {
-  const [context, values, configValues] = await Promise.all([
-    readGiven(files.context),
-    readValues(files.values),
-    readValues(files.configValues),
-  ]);
+): Promise<CommandResult> {
   const path = resolve(files.path);
-  const request = {
-    path,
-    module: moduleAt(path),
-    item: itemOf(files.item),
-    context,
-    values,
-    configValues,
-    settings: { ...settings, env: hookEnvironment(childEnvironment(env, settings)) },
-    logger: stderrLogger(settings),
-  };
-  return scoped(() => runAndTell(request));
+  const owner = ownerOf(path);
+  const item = parseItem(files.item);
+  const input = await readTextFile(files.context ?? files.review ?? "");
+  return withScope(async (scope, children) => {
+    const tree = await readHookOwner(owner.dir, owner.module !== undefined, readOptions(settings, scope));
+    const values = await readHookValues(files, tree);
+    const [module] = tree.modules;
+    checkValues(values, module);
+    const { hooks, problems } = await lintHook(
+      hookFileAt(path),
+      owner.module,
+      hookLoadOptions(settings, env, { scope, children }),
+    );
+    if (problems.length > 0) return failureResult(problems.map(describeProblem).join("\n"));
+    const context = contextIn(files, hooks, input);
+    const request = {
+      path,
+      module: owner.module,
+      item,
+      context,
+      ...valuesFiles(values, module, undefined),
+      settings: { ...settings, children, env: hookEnvironment(childEnvironment(env, settings)) },
+      logger: stderrLogger(settings),
+    };
+    return runAndReport(request, values, files.review !== undefined);
+  });
 }
 
-function itemOf(text: string | undefined): BatchItem | undefined {
+/** The text of the context: the file itself, or what is made of the review in it. Throws ProblemError. */
+function contextIn({ review: file, binding }: HookFiles, hooks: readonly Hook[], input: string): string {
+  return file === undefined ? input : reviewContext(hooks, parseMap(input, file).value, { file, binding });
+}
+
+/** A hook below `<number>-<module>/hooks` belongs to the module; any other hook is global. */
+function ownerOf(path: string): { readonly dir: string; readonly module: string | undefined } {
+  const { root } = hookFileAt(path);
+  if (basename(root) !== "hooks") return { dir: root, module: undefined };
+  const dir = dirname(root);
+  return { dir, module: /^\d+-(.+)$/.exec(basename(dir))?.[1] };
+}
+
+/**
+ * The values of `tree`, with `--config-values` as the ConfigMap. `--values` has the highest priority: it overrides values
+ * files, and as a hook patch also the ConfigMap.
+ */
+async function readHookValues(files: HookFiles, tree: Tree): Promise<ValuesStore> {
+  const [given, config] = await Promise.all([readValues(files.values), readValues(files.configValues)]);
+  const withGiven = (section: Section | undefined, key: string): Section | undefined =>
+    merge(section, member(given, key)) as Section | undefined;
+  const modules = tree.modules.map((module) => ({
+    ...module,
+    own: { ...module.own, section: withGiven(module.own.section, module.valuesKey) },
+  }));
+  const globalValues = withGiven(tree.globalValues, GLOBAL) as JsonObject;
+  const values = valuesFrom({ ...tree, modules, globalValues }, { file: "--config-values", config });
+  for (const key of Object.keys(given)) {
+    const value = withGiven(values.merged(key).values, key) ?? {};
+    values.addPatches(key, [{ op: "add", path: pointerOf([key]), value }]);
+  }
+  return values;
+}
+
+/** Throws ProblemError for values with which the operator would not run the hook. */
+function checkValues(values: ValuesStore, module: Module | undefined): void {
+  const violations = values.schemas(GLOBAL).validateConfig(values.merged(GLOBAL).config);
+  if (violations.length > 0)
+    throw new ProblemError([
+      { file: "global values", message: describeViolations(values.written(GLOBAL), violations) },
+    ]);
+  const problem = module && invalidValues(values, module);
+  if (problem !== undefined) throw new ProblemError([problem]);
+}
+
+/** Parses `--item`. Throws ProblemError. */
+function parseItem(text: string | undefined): BatchItem | undefined {
   if (text === undefined || text === "ready") return text;
   if (/^\d+$/.test(text)) return Number(text);
   throw new ProblemError([
     {
       file: "--item",
       message: `"${text}" is neither a number nor ready`,
-      remedy: "give one that `hook list` names",
+      remedy: "use a number that `hook list` prints",
     },
   ]);
 }
 
-async function runAndTell(request: OfflineRun): Promise<Printed> {
+/** Runs the hook and reports its changes. A failure of the hook is a result with exit code 1. */
+async function runAndReport(
+  request: OfflineRun,
+  values: ValuesStore,
+  isReview: boolean,
+): Promise<CommandResult> {
   try {
     const { failure, output } = await hookOffline(request);
-    if (output === undefined) return failed(failure ?? "it left nothing");
-    return { text: toYaml(changesOf(output, rulesOf(request))), code: 0 };
+    if (output === undefined) return failureResult(failure ?? "the hook produced no output");
+    if (isReview && `${output.configPatchText}${output.valuesPatchText}`.trim() !== "")
+      return failureResult("a hook that answers a review must not patch values");
+    return { text: toYaml(changesOf(output, patchRules(request), values)), code: 0 };
   } catch (error) {
-    return failed(oneLine(error));
+    return failureResult(oneLine(error));
   }
 }
 
-function failed(failure: string): Printed {
+function failureResult(failure: string): CommandResult {
   return { text: toYaml({ failure }), code: 1 };
 }
 
-/** Throws PatchError for a patch that would fail the hook. */
-function changesOf(output: HookOutput, rules: PatchRules): Json {
+/** The changes of a hook. Throws for patches that the operator would refuse. */
+function changesOf(output: HookOutput, rules: PatchRules, known: ValuesStore): Json {
   const texts = { config: output.configPatchText, values: output.valuesPatchText };
+  validatePatches(known.patchTarget(rules.kind === "global" ? GLOBAL : rules.valuesKey), texts);
   const { config, values } = parsePatches(texts, rules);
   const warnings = [...config.warnings, ...values.warnings];
   const flags = Object.fromEntries([...config.flags, ...values.flags].map(([key, on]) => [key, on ?? null]));
@@ -86,22 +168,15 @@ function changesOf(output: HookOutput, rules: PatchRules): Json {
     ...(Object.keys(flags).length === 0 ? {} : { flags }),
     objects: output.objects as unknown as Json,
     metrics: output.metrics as unknown as Json,
+    ...(output.answers as unknown as JsonObject),
     ...(warnings.length === 0 ? {} : { warnings }),
   };
 }
 
-/** A hook below `<number>-<module>/hooks` is a module's, any other one is global. */
-function moduleAt(path: string): string | undefined {
-  const { root } = hookFileAt(path);
-  const owner = basename(root) === "hooks" ? basename(resolve(root, "..")) : "";
-  return /^\d+-(.+)$/.exec(owner)?.[1];
-}
-
-function rulesOf({ module }: OfflineRun): PatchRules {
+function patchRules({ module }: OfflineRun): PatchRules {
   return module === undefined ? { kind: "global" } : { kind: "module", valuesKey: camelCase(module) };
 }
 
-async function readValues(file: string | undefined): Promise<string> {
-  if (file === undefined) return "{}";
-  return JSON.stringify(parseDocument(await readGiven(file), file).value ?? {});
+async function readValues(file: string | undefined): Promise<JsonObject> {
+  return file === undefined ? {} : parseMap(await readTextFile(file), file).value;
 }

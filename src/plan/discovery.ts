@@ -1,33 +1,32 @@
-/**
- * Discovery: which modules are on (docs/LIFECYCLE.md, "Start-up and reload"). The operator and the sub-command `plan`
- * decide it here.
- */
+/** Discovery: which modules are on (docs/reference/lifecycle.md, "Start-up and converge"), for the operator and for the command `plan`. */
 
-import type { Module, Problem } from "../model/index.ts";
+import { GLOBAL, type Module, type Problem } from "../model/index.ts";
 import { brokenFiles, newModuleRecord } from "../state/index.ts";
 import { invalidValues } from "../values/index.ts";
 import type { Enablement, ModuleRecord, State } from "../state/index.ts";
 import type { ModuleSettings } from "../values/index.ts";
 import { cycleProblem } from "./graph.ts";
 
-/** What is known of a module at the moment at which it is looked at. */
+/** The facts about a module at one moment. */
 export interface ModuleFacts {
   readonly module: Module;
-  readonly record: Readonly<ModuleRecord>;
+  readonly record: ModuleRecord;
   readonly settings: ModuleSettings;
   readonly flag: Pick<Enablement, "enabled" | "by">;
-  /** Whose the release of its name is. */
+  /** The owner of the release of its name. */
   readonly owner: "ours" | "foreign" | "none";
   /** The release of its name is never touched. */
   readonly reserved: boolean;
-  /** Its removal was interrupted when only hooks were left to run. */
+  /** Its removal was interrupted after helm had removed the release; only hooks are left to run. */
   readonly begun: boolean;
-  /** Why it cannot run as it is: what it requires, or its values. */
+  /** Values that its `enabled` script reads are missing. */
+  readonly lacksValues: boolean;
+  /** Why it cannot run: a cycle of requirements, or invalid values. */
   readonly invalid: () => Problem | undefined;
 }
 
-/** What is asked about releases. */
-interface ReleaseFacts {
+/** The facts about releases that discovery needs. */
+export interface ReleaseFacts {
   ownership(name: string): ModuleFacts["owner"];
   isReserved(name: string): boolean;
   get(name: string): { readonly status: string } | undefined;
@@ -35,8 +34,12 @@ interface ReleaseFacts {
   identity(name: string): string | undefined;
 }
 
-/** Looks at a module. */
-export function moduleFacts(state: State, releases: ReleaseFacts, module: Module): ModuleFacts {
+/** Collects the facts about a module. */
+export function moduleFacts(
+  state: Pick<State, "module" | "values" | "tree">,
+  releases: ReleaseFacts,
+  module: Module,
+): ModuleFacts {
   const { name } = module;
   return {
     module,
@@ -46,28 +49,33 @@ export function moduleFacts(state: State, releases: ReleaseFacts, module: Module
     owner: releases.ownership(name),
     reserved: releases.isReserved(name),
     begun: releases.get(name)?.status === "uninstalled",
+    lacksValues: [GLOBAL, module.valuesKey].some((key) => state.values.sources.of(key).missing.length > 0),
     invalid: () => cycleProblem(state.tree, name) ?? invalidValues(state.values, module),
   };
 }
 
-/** Tells what is installed under a name from what is installed there later: by its release, else by its last run here. */
-export function identityOf(state: State, releases: Pick<ReleaseFacts, "identity">, name: string): string {
+/** Identifies one installation under a name, so that a later one differs: by its release, else by its last run. */
+export function identityOf(
+  state: Pick<State, "module">,
+  releases: Pick<ReleaseFacts, "identity">,
+  name: string,
+): string {
   return releases.identity(name) ?? `run ${state.module(name)?.run.lastRun?.startedAt ?? 0}`;
 }
 
-/** Whether hooks and schemas of a module matter: it may run, or has something to be deleted. */
+/** Whether hooks and schemas of a module are needed: it may run, or has something to be deleted. */
 export function isWanted({ record, owner, flag }: ModuleFacts): boolean {
   return record.ranHere || owner === "ours" || flag.enabled;
 }
 
-/** The answer of an `enabled` script; with a problem it gave none. */
+/** The answer of an `enabled` script; a problem means that it gave none. */
 export type ScriptAnswer = Pick<Enablement, "enabled" | "reason" | "problem">;
 
-/** How discovery learns what it decides from. */
+/** The sources of the facts for discovery. */
 export interface DiscoveryInput {
-  look(module: Module): Promise<ModuleFacts>;
-  /** Runs the module's `enabled` script; throws when discovery has to begin anew. */
-  ask(module: Module, enabled: readonly string[]): Promise<ScriptAnswer>;
+  check(module: Module): Promise<ModuleFacts>;
+  /** Runs the module's `enabled` script; throws when discovery has to begin again. */
+  runScript(module: Module, enabled: readonly string[]): Promise<ScriptAnswer>;
 }
 
 /** Decides about all modules in order: each `enabled` script sees the modules that are on before it. */
@@ -78,12 +86,12 @@ export async function decideAll(
   const decisions = new Map<Module, Enablement>();
   const enabled: string[] = [];
   for (const module of modules) {
-    let decision = decide(await input.look(module));
-    if (decision === "ask") {
-      const answer = await input.ask(module, enabled);
-      decision = decide(await input.look(module), answer);
+    let decision = decideEnabled(await input.check(module));
+    if (decision === "run-script") {
+      const answer = await input.runScript(module, enabled);
+      decision = decideEnabled(await input.check(module), answer);
     }
-    if (decision === "ask") continue;
+    if (decision === "run-script") continue;
     if (decision.enabled) enabled.push(module.name);
     decisions.set(module, decision);
   }
@@ -91,27 +99,33 @@ export async function decideAll(
 }
 
 /**
- * Whether a module is on: its flag, then its `enabled` script, which may only switch it off. `ask` while the script
- * was not asked.
+ * Whether a module is on: its flag, then its `enabled` script, which may only switch it off. `run-script` where the answer
+ * of the script is needed.
  */
-export function decide(facts: ModuleFacts, answer?: ScriptAnswer): Enablement | "ask" {
+export function decideEnabled(facts: ModuleFacts, answer?: ScriptAnswer): Enablement | "run-script" {
   const { module, record, flag } = facts;
-  if (module.gone !== undefined || brokenFiles(record)) return lastOf(facts);
+  if (module.missing !== undefined || brokenFiles(record)) return lastDecision(facts);
+  if (module.origin?.removed === true) return switchedOff(facts, { enabled: false, by: "source" });
   if (!flag.enabled) return switchedOff(facts, { enabled: false, by: flag.by });
   if (module.enabledScript === undefined) return switchedOn(facts, { enabled: true, by: flag.by });
-  if (answer === undefined) return "ask";
+  if (facts.lacksValues) return decisionWithoutValues(facts);
+  if (answer === undefined) return "run-script";
   if (!answer.enabled) return switchedOff(facts, { ...answer, by: "script" });
   return switchedOn(facts, { ...answer, by: flag.by });
 }
 
-/**
- * A module that cannot be read keeps its last state; at a start it counts as enabled if it has a release of this
- * operator.
- */
-function lastOf({ record, owner }: ModuleFacts): Enablement {
+/** A module that cannot be read keeps its last state; at a start it counts as enabled if this operator owns its release. */
+function lastDecision({ record, owner }: ModuleFacts): Enablement {
   const { decided, enabled, enabledBy: by, enabledReason: reason } = record;
-  if (!decided) return { enabled: owner === "ours", by: "none" };
+  if (!decided) return { enabled: owner === "ours", by: "none", reason: "its files cannot be read" };
   return { enabled, by, reason };
+}
+
+/** A module keeps its last state until its script can read all values; at first it is on, and waits. */
+function decisionWithoutValues({ record, flag }: ModuleFacts): Enablement {
+  const { decided, enabled, enabledBy: by, enabledReason: reason } = record;
+  const last = decided && by === "script" ? { enabled, by, reason } : { enabled: true, by: flag.by };
+  return { ...last, awaitsScript: true };
 }
 
 function switchedOn(facts: ModuleFacts, decision: Enablement): Enablement {
@@ -119,17 +133,14 @@ function switchedOn(facts: ModuleFacts, decision: Enablement): Enablement {
   return problem === undefined ? decision : { ...decision, problem };
 }
 
-/**
- * Why a module that is on cannot run with these files: it must have valid values, and must not overwrite a release that is
- * never touched.
- */
+/** Why a module that is on cannot run with these files: invalid values, a cycle, or a reserved release of its name. */
 export function runProblem({ module, reserved, invalid }: ModuleFacts): Problem | undefined {
   if (module.chart === "none" || !reserved) return invalid();
   const message = "the release of this name is the operator's own, or HELM_IGNORE_RELEASE names it";
   return { file: module.dir, message, remedy: "give the directory another name" };
 }
 
-/** A protected module that is off is a contradiction that only a person can solve. */
+/** A protected module that is off and installed is a contradiction that only a user can resolve. */
 function switchedOff({ module, settings, owner }: ModuleFacts, decision: Enablement): Enablement {
   if (!settings.protected || owner !== "ours" || decision.problem !== undefined) return decision;
   const message = "the module is protected but switched off";

@@ -1,6 +1,6 @@
-export { CONFIRM_DELETE, explainBrake } from "./brake.ts";
+export { CONFIRM_DELETE, confirmCommand, explainDeletionLimit } from "./deletion-limit.ts";
 export {
-  decide,
+  decideEnabled,
   decideAll,
   identityOf,
   isWanted,
@@ -14,35 +14,39 @@ export { Engine } from "./engine.ts";
 export {
   describeRunWait,
   enabledText,
-  explainHold,
+  explainBlockers,
   explainModule,
   nextTryAt,
-  reloadHold,
+  convergeBlocker,
   waitsOf,
   type Moment,
-  type ReloadHold,
+  type ConvergeBlocker,
   type Waits,
 } from "./explain/explain-wait.ts";
-export { failingOf } from "./explain/failing-hooks.ts";
-export { drawGraph, graphData, graphOf, preceding, requirementCycle } from "./graph.ts";
-export { configOvertaken, placeOf, plan, reloadOwed, restartOwed, runOwed } from "./owed.ts";
+export { HOW_TO_END, droppedTicks, failingOf } from "./explain/failing-hooks.ts";
+export { describeReasons, describeHealth, type Reasons } from "./explain/reasons.ts";
+export { describeAwaitedTask } from "./explain/task-words.ts";
+export { drawGraph, graphData, graphOf } from "./explain/graph-text.ts";
+export { cycleProblem, preceding, requirementCycle } from "./graph.ts";
+export { configSuperseded, placeOf, plan, convergeDue, restartDue, runDue } from "./due.ts";
 export { mayRestore } from "./restores.ts";
 export {
-  SECOND_LOOK_MS,
+  SECOND_CHECK_MS,
   guardOf,
-  holdOf,
-  leaving,
-  nothingGoes,
-  purgeHold,
+  keepsObjects,
+  blockerOf,
+  modulesToRemove,
+  removalBlocker,
+  purgeBlocker,
   removalsOf,
   requiredBy,
   type Removals,
 } from "./removals.ts";
-export { explainHeldBack, heldBack } from "./explain/held-back.ts";
+export { removalInput, type ObservedFacts } from "./removal-facts.ts";
+export { explainDeferred, deferredWork } from "./explain/deferred.ts";
 export {
-  TURN_LIMIT_MS,
-  heldBy,
-  lostBy,
+  blockedBy,
+  lostRequirement,
   mayBegin,
   mayRun,
   turnsLeft,

@@ -1,89 +1,79 @@
-/** Decides what a discovery removes, and why the rest stays (docs/LIFECYCLE.md, "Start-up and reload"). */
+/** Decides what a discovery removes, and what blocks other removals (docs/reference/lifecycle.md, "Start-up and converge"). */
 
-import type { Limit } from "../lib/index.ts";
 import { camelCase, type Module } from "../model/index.ts";
 import { brokenFiles, configIsMissing, problemOf } from "../state/index.ts";
-import type { BrakeView, DeletionWindow, Hold, View } from "../state/index.ts";
+import type { DeletionLimitView, DeletionWindow, Blocker, View } from "../state/index.ts";
 import { guardKeys, keepsRelease, MAINTENANCE, type ParsedConfig } from "../values/index.ts";
-import { brakeOf, explainBrake } from "./brake.ts";
+import { deletionLimitOf, explainDeletionLimit, type Removal } from "./deletion-limit.ts";
 import type { ModuleFacts } from "./discovery.ts";
 import { required } from "./graph.ts";
 
-/** What removals are decided from. */
-export interface RemovalInput {
-  /** All modules, once it is decided about them. */
+/** The facts from which removals are decided. */
+export interface RemovalInput extends Omit<Removal, "off"> {
+  /** All modules, with the decision whether each is on. */
   readonly modules: readonly ModuleFacts[];
-  /** Releases of this operator without a module directory. */
-  readonly orphans: readonly string[];
-  /** Modules that are installed or on. */
-  readonly present: Iterable<string>;
-  /** Tells an installed module or release from a later one of the same name. */
-  readonly identityOf: (name: string) => string;
-  readonly limit: Limit;
   /** The content of the ConfigMap that is in force. */
   readonly config: ParsedConfig | undefined;
   readonly view: View;
-  /** Monotonic time in ms. */
-  readonly at: number;
 }
 
-/** What goes, and what is to be recorded of the rest. */
+/** What is removed, and what blocks other removals. */
 export interface Removals {
   /** Modules, in reverse order. */
   readonly deletes: readonly string[];
   /** Releases without a module. */
   readonly purges: readonly string[];
-  /** Modules under which somebody else's release stays. */
+  /** Modules whose release belongs to another owner, which stays. */
   readonly foreign: readonly string[];
-  readonly brake: BrakeView | undefined;
+  readonly deletionLimit: DeletionLimitView | undefined;
   readonly deletions: DeletionWindow;
-  /** Modules that the brake holds. */
-  readonly braked: readonly Module[];
-  /** Modules, and releases without one, that stay for others, and who requires them. */
+  /** Modules that the deletion limit keeps. */
+  readonly blocked: readonly Module[];
+  /** Modules, and releases without one, that stay because the listed modules require them. */
   readonly inUse: ReadonlyMap<string, readonly string[]>;
   /** Why something stays. */
-  readonly holds: readonly Hold[];
-  /** Since when releases have had no module, in ms since the epoch. */
+  readonly blockers: readonly Blocker[];
+  /** When each release was first found without a module, by the monotonic clock. */
   readonly orphans: ReadonlyMap<string, number>;
-  /** A second look, `SECOND_LOOK_MS` later, may purge what this one leaves. */
-  readonly looksAgain: boolean;
+  /** A second check is due after `SECOND_CHECK_MS`, to confirm that modules are missing. */
+  readonly checksAgain: boolean;
 }
 
-/** A directory must be missing in two looks, this long apart, before its release is purged. */
-export const SECOND_LOOK_MS = 3000;
+/** A module must be missing in two checks, this long apart, before its release is purged. */
+export const SECOND_CHECK_MS = 3000;
 
-/** Deletes of modules that are off, then purges of releases without a module, except for those that something forbids. */
+/** Decides which modules that are off are deleted, which releases without a module are purged, and what blocks the others. */
 export function removalsOf(input: RemovalInput): Removals {
   const { view, config } = input;
-  const { off, foreign, inUse: kept } = leaving(input.modules);
-  const inUse = new Map([...kept, ...usedReleases(input, off)]);
+  const { off, foreign, inUse: modulesInUse } = modulesToRemove(input.modules);
+  const inUse = new Map([...modulesInUse, ...usedReleases(input, off)]);
   const orphans = input.orphans.filter(
     (release) => guardOf(config, release) === undefined && !inUse.has(release),
   );
-  const mayGo = nothingGoes(view) === undefined;
-  const { brake, deletions } = mayGo ? brakeOn(input, off, orphans) : view;
-  const isHeld = mayGo && brake?.confirmed === false;
-  const deletes = deletesOf(isHeld ? off.filter(({ begun }) => begun) : off, view);
-  const purges = purgesOf(orphans, input);
+  const mayRemove = removalBlocker(view) === undefined;
+  const { deletionLimit, deletions } = mayRemove ? checkDeletionLimit(input, off, orphans) : view;
+  const isLimited = mayRemove && deletionLimit?.confirmed === false;
+  const deletes = dueDeletes(isLimited ? off.filter(({ begun }) => begun) : off, view);
+  const purges = duePurges(orphans, input);
   return {
     deletes: deletes.due,
-    purges: isHeld ? [] : purges.due,
+    purges: isLimited ? [] : purges.due,
     foreign: namesOf(foreign),
     inUse,
-    brake,
+    deletionLimit,
     deletions,
-    braked: isHeld ? off.filter(({ begun }) => !begun).map(({ module }) => module) : [],
-    holds: [
-      ...input.orphans.flatMap((release) => guardHold(config, release)),
+    blocked: isLimited ? off.filter(({ begun }) => !begun).map(({ module }) => module) : [],
+    blockers: [
+      ...input.orphans.flatMap((release) => guardBlocker(config, release)),
       ...[...inUse].map(([name, users]) =>
-        holdOf(kept.has(name) ? "delete" : "purge", [name], requiredBy(users)),
+        blockerOf(modulesInUse.has(name) ? "delete" : "purge", [name], requiredBy(users)),
       ),
-      ...(isHeld ? [{ of: "delete", text: explainBrake(brake, view) } as const] : []),
-      ...deletes.holds,
-      ...purges.holds,
+      ...(isLimited ? [{ of: "delete", text: explainDeletionLimit(deletionLimit, view) } as const] : []),
+      ...deletes.blockers,
+      ...purges.blockers,
     ],
     orphans: purges.since,
-    looksAgain: !isHeld && purges.isEarly,
+    checksAgain: !isLimited && purges.isEarly,
   };
 }
 
@@ -91,71 +81,77 @@ function namesOf(modules: readonly ModuleFacts[]): string[] {
   return modules.map(({ module }) => module.name);
 }
 
-function brakeOn(
+/** Applies the deletion limit. While missing files block all purges, orphan releases do not count. */
+function checkDeletionLimit(
   input: RemovalInput,
   off: readonly ModuleFacts[],
   orphans: readonly string[],
-): ReturnType<typeof brakeOf> {
+): ReturnType<typeof deletionLimitOf> {
   const counted = input.view.tree.purgeHolds.length > 0 ? [] : orphans;
-  return brakeOf({ ...input, off, orphans: counted }, input.view);
+  return deletionLimitOf({ ...input, off, orphans: counted }, input.view);
 }
 
 interface Due {
   readonly due: readonly string[];
-  readonly holds: readonly Hold[];
+  readonly blockers: readonly Blocker[];
 }
 
-/** Why these modules or releases stay. */
-export function holdOf(of: Hold["of"], names: readonly string[], why: string): Hold {
+/** Says why these modules or releases stay. */
+export function blockerOf(of: Blocker["of"], names: readonly string[], why: string): Blocker {
   return { of, text: `not ${of}d: ${names.join(", ")}: ${why}` };
 }
 
-function deletesOf(off: readonly ModuleFacts[], view: View): Due {
+/** The modules to delete now; none while something blocks all removals. */
+function dueDeletes(off: readonly ModuleFacts[], view: View): Due {
   const due = namesOf(off);
-  const missing = nothingGoes(view);
-  if (missing === undefined || due.length === 0) return { due, holds: [] };
-  return { due: [], holds: [holdOf("delete", due, missing)] };
+  const blockedBecause = removalBlocker(view);
+  if (blockedBecause === undefined || due.length === 0) return { due, blockers: [] };
+  return { due: [], blockers: [blockerOf("delete", due, blockedBecause)] };
 }
 
 interface Purges extends Due {
   readonly since: ReadonlyMap<string, number>;
-  /** Some were missed for the first time. */
+  /** Some must be confirmed by a second check. */
   readonly isEarly: boolean;
 }
 
-function purgesOf(orphans: readonly string[], { view, at }: RemovalInput): Purges {
+/** The releases to purge now. A release is due only when a second check finds no module for it either. */
+function duePurges(orphans: readonly string[], { view, at }: RemovalInput): Purges {
   const since = new Map(orphans.map((release) => [release, view.orphans.get(release) ?? at]));
-  const missing = nothingGoes(view);
-  const reasons = [...(missing === undefined ? [] : [missing]), ...view.tree.purgeHolds];
+  const blockedBecause = removalBlocker(view);
+  const reasons = [...(blockedBecause === undefined ? [] : [blockedBecause]), ...view.tree.purgeHolds];
   if (orphans.length > 0 && reasons.length > 0) {
-    return { due: [], holds: [holdOf("purge", orphans, reasons.join("; "))], since, isEarly: false };
+    return { due: [], blockers: [blockerOf("purge", orphans, reasons.join("; "))], since, isEarly: false };
   }
-  const due = orphans.filter((release) => at - (since.get(release) ?? at) >= SECOND_LOOK_MS);
-  return { due, holds: [], since, isEarly: due.length < orphans.length };
+  const due = orphans.filter((release) => at - (since.get(release) ?? at) >= SECOND_CHECK_MS);
+  return { due, blockers: [], since, isEarly: due.length < orphans.length };
 }
 
-/** Why nothing at all is deleted or purged now; undefined when it may be. */
-export function nothingGoes(view: Pick<View, "config">): string | undefined {
+/** Why nothing at all is deleted or purged now; undefined where nothing prevents it. */
+export function removalBlocker(view: Pick<View, "config">): string | undefined {
   if (configIsMissing(view)) return "the ConfigMap is missing";
   return view.config.isFrozen ? `${MAINTENANCE} is set in the ConfigMap` : undefined;
 }
 
-/** Why a release without a module stays now; undefined when it may go. The ConfigMap may change while a purge waits. */
-export function purgeHold(
+/** Why a release without a module stays now; undefined where nothing prevents its purge. The ConfigMap may change while a purge waits. */
+export function purgeBlocker(
   view: Pick<View, "config">,
   config: ParsedConfig | undefined,
   release: string,
-): Hold | undefined {
-  const missing = nothingGoes(view);
-  return missing === undefined ? guardHold(config, release)[0] : holdOf("purge", [release], missing);
+): Blocker | undefined {
+  const blockedBecause = removalBlocker(view);
+  return blockedBecause === undefined
+    ? guardBlocker(config, release)[0]
+    : blockerOf("purge", [release], blockedBecause);
 }
 
-function guardHold(config: ParsedConfig | undefined, release: string): Hold[] {
+/** The blocker of a release that a key of the ConfigMap protects or suspends; empty if none does. */
+function guardBlocker(config: ParsedConfig | undefined, release: string): Blocker[] {
   const key = guardOf(config, release);
-  return key === undefined ? [] : [holdOf("purge", [release], `${key} is set in the ConfigMap`)];
+  return key === undefined ? [] : [blockerOf("purge", [release], `${key} is set in the ConfigMap`)];
 }
 
-/** Releases without a module that modules require, with those modules. */
+/** Releases without a module that other modules require, with the names of these modules. */
 function usedReleases(
   { orphans, modules }: RemovalInput,
   off: readonly ModuleFacts[],
@@ -166,12 +162,13 @@ function usedReleases(
 }
 
 /**
- * Of all modules, once it is decided about them, those that are `off` and have something to be deleted, in reverse
- * order but each after all that require it, those that stay for others, and those under which somebody else's release
- * stays. What a script says counts only while the files of all
- * modules can be read.
+ * Divides the modules that are off. `off` have something to delete, in reverse order, but each after all that require it.
+ * `inUse` are still required by others. The release of `foreign` belongs to another owner. If files of any module cannot be
+ * read, answers of `enabled` scripts do not count: a script may depend on that module.
  */
-export function leaving(all: readonly ModuleFacts[]): Going & { readonly foreign: readonly ModuleFacts[] } {
+export function modulesToRemove(
+  all: readonly ModuleFacts[],
+): Removable & { readonly foreign: readonly ModuleFacts[] } {
   const unreadable = all.some(({ record }) => brokenFiles(record));
   const free = all.filter(({ record, settings }) => {
     if (record.enabled || problemOf(record) !== undefined || keepsRelease(settings)) return false;
@@ -184,27 +181,37 @@ export function leaving(all: readonly ModuleFacts[]): Going & { readonly foreign
   };
 }
 
-/** The key of the ConfigMap that protects or suspends the release of a module that is gone. */
+/** The key of the ConfigMap that protects or suspends the release of a module that is deleted. */
 export function guardOf(config: ParsedConfig | undefined, release: string): string | undefined {
   return guardKeys(camelCase(release)).find((key) => config?.guards.has(key));
 }
 
-/** Of the modules that are off, what goes and what stays. */
-interface Going {
-  /** Before each module, those that require it. */
+/** Whether other releases must not adopt objects of this one: it is protected or suspended, or its removal is blocked. */
+export function keepsObjects(
+  { deletionLimit }: Pick<View, "deletionLimit">,
+  config: ParsedConfig | undefined,
+  release: string,
+): boolean {
+  const isBlocked = deletionLimit?.confirmed === false && deletionLimit.modules.includes(release);
+  return isBlocked || guardOf(config, release) !== undefined;
+}
+
+/** The modules that are off, divided into those to remove and those that stay. */
+interface Removable {
+  /** Each module comes after those that require it. */
   readonly off: readonly ModuleFacts[];
-  /** Modules that stay, and who requires them. */
+  /** Modules that stay, with the modules that require them. */
   readonly inUse: ReadonlyMap<string, readonly string[]>;
 }
 
-/** Modules that require a name, and are on, or are there and do not go. */
+/** Names of the modules because of which `name` must stay: they require it, and are on or stay installed. */
 function usersOf(all: readonly ModuleFacts[], off: readonly ModuleFacts[], name: string): string[] {
   const stays = (facts: ModuleFacts): boolean =>
-    facts.record.enabled || (isThere(facts) && !off.includes(facts));
+    facts.record.enabled || (isInstalled(facts) && !off.includes(facts));
   return all.filter((facts) => requires(facts, name) && stays(facts)).map(({ module }) => module.name);
 }
 
-function isThere({ owner, record }: ModuleFacts): boolean {
+function isInstalled({ owner, record }: ModuleFacts): boolean {
   return owner === "ours" || record.ranHere;
 }
 
@@ -212,9 +219,10 @@ function requires({ module }: { readonly module: Module }, name: string): boolea
   return module.name !== name && required(module).includes(name);
 }
 
-/** Takes out of `off` what others still require; what that requires stays in turn. */
-function withoutUsed(all: readonly ModuleFacts[], off: readonly ModuleFacts[]): Going {
+/** Keeps modules of `off` that others still require, and transitively what these require. */
+function withoutUsed(all: readonly ModuleFacts[], off: readonly ModuleFacts[]): Removable {
   const inUse = new Map<string, readonly string[]>();
+  // A module that stays may require others: repeat until no more stay.
   let going = [...off];
   for (let before = -1; before !== inUse.size;) {
     before = inUse.size;
@@ -227,7 +235,7 @@ function withoutUsed(all: readonly ModuleFacts[], off: readonly ModuleFacts[]): 
   return { off: usersFirst(going), inUse };
 }
 
-/** The order stays, except that a module comes after all that require it. */
+/** Sorts modules stably so that each comes after all that require it. */
 function usersFirst(going: readonly ModuleFacts[]): ModuleFacts[] {
   const sorted = new Set<ModuleFacts>();
   const open = new Set<ModuleFacts>();
@@ -241,15 +249,15 @@ function usersFirst(going: readonly ModuleFacts[]): ModuleFacts[] {
   return [...sorted];
 }
 
-/** Why a module that is off stays, in words; undefined when nobody requires it. */
-export function keptFor(name: string, { modules }: View): string | undefined {
+/** Which modules require a module that is off, in words; undefined where none does. */
+export function describeUsers(name: string, { modules }: View): string | undefined {
   const users = [...modules.values()].filter(
     (each) => requires(each, name) && (each.enabled || each.release !== undefined),
   );
   return users.length === 0 ? undefined : requiredBy(users.map((each) => each.name));
 }
 
-/** Who requires something, in words. */
+/** E.g. *a, b require it*. */
 export function requiredBy(users: readonly string[]): string {
   return `${users.join(", ")} ${users.length === 1 ? "requires" : "require"} it`;
 }

@@ -1,25 +1,25 @@
-/** Decides which missing objects are put back without a run, since that waits behind a failure. */
+/** Decides which missing objects are restored without a module run, because the run waits for something else. */
 
 import { queueOf, type RestoreTask } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
-import { mayBegin } from "./turns.ts";
+import { activeModules } from "./active.ts";
+import { blockedBy, mayBegin } from "./turns.ts";
 
-/** Of modules whose runs wait in queues whose head has failed (`stalled`): those that have objects to put back. */
-export function restoresOwed(view: View, stalled: ReadonlySet<string>): RestoreTask[] {
-  if (stalled.size === 0) return [];
-  const due = [...view.modules.values()].filter(
-    (module) => stalled.has(queueOf(view.moduleQueues, module.name)) && mayRestore(module),
-  );
+/** Tasks that restore missing objects of modules whose run waits in one of the `stalled` queues or for requirements. */
+export function restoresDue(view: View, stalled: ReadonlySet<string>): RestoreTask[] {
+  const waits = (module: ModuleView): boolean =>
+    stalled.has(queueOf(view.moduleQueues, module.name)) || blockedBy(module, view) !== undefined;
+  const due = activeModules(view).filter((module) => mayRestore(module) && waits(module));
   return due.map(({ name }) => ({ kind: "restore-objects", key: `restore-objects/${name}`, module: name }));
 }
 
 /**
- * Whether objects of a module's release are to be put back without a run: it runs, stays on, and nothing is under way that
- * makes another release of it. A run that has come as far as helm sees to it itself.
+ * Whether missing objects of a module's release are restored without a run: the module is installed, stays on, and nothing
+ * is about to change its release. A retry that reaches helm restores them itself.
  */
 export function mayRestore(module: ModuleView): boolean {
   const { phase, flag, activity, suspended, absent, retry, release } = module;
   if (phase !== "ready" || activity !== "none" || !flag || suspended || !mayBegin(module)) return false;
-  const comesToHelm = retry !== undefined && retry.reason !== "HookFailed";
-  return absent.length > 0 && !comesToHelm && release?.status === "deployed";
+  const reachesHelm = retry !== undefined && retry.reason !== "HookFailed";
+  return absent.length > 0 && !reachesHelm && release?.status === "deployed";
 }

@@ -1,80 +1,112 @@
-/** The order of first runs, in waves (docs/DEBUG.md, "plan"). */
+/** The order of first runs, in waves (docs/reference/commands.md, "plan"): a simulation with the rules of `turns.ts`. */
 
+import { requiredKey } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
-import { requirementsOf, mayRun, orderOf } from "./turns.ts";
+import { runDue } from "./due.ts";
+import { mayRun, turnsDue, waitOf } from "./turns.ts";
 
-/** In which order a start runs modules. */
+/** The order in which a start runs modules. */
 interface Order {
-  /** Those of one wave wait for nothing but the waves before it. */
+  /** The modules of a wave wait only for the waves before it. */
   readonly waves: readonly (readonly string[])[];
-  /** Modules that cannot run, and what they lack. */
+  /** Modules that cannot run, with what they wait for. */
   readonly waits: ReadonlyMap<string, string>;
 }
 
-/** The course of the runs. */
-interface Course {
-  readonly view: View;
-  /** Modules that have not run yet. */
-  readonly left: readonly ModuleView[];
-  /** Those whose turn has passed: they run when nothing keeps them any more. */
-  readonly passed: Set<string>;
-  /** Those that run now. */
-  readonly wave: ModuleView[];
-}
-
 /**
- * The waves in which modules that are on run for the first time, where none fails, all take equally long, and objects
- * that they require are there: smaller numbers first, and modules that require something as soon as that has run.
+ * The waves in which enabled modules run for the first time: smaller numbers first, and modules with requirements as soon
+ * as these have run. Assumes that no run fails, that all take equally long, and that required objects exist.
  */
 export function wavesOf(view: View): Order {
-  const waves: string[][] = [];
-  let course: Course = { view, left: [...view.modules.values()].filter(mayRun), passed: new Set(), wave: [] };
-  for (let wave = nextWave(course); wave.length > 0; wave = nextWave(course)) {
-    waves.push(wave.map(({ name }) => name));
-    course = { ...course, left: course.left.filter((each) => !wave.includes(each)), wave: [] };
+  let state = startOf(view);
+  const waves: (readonly string[])[] = [];
+  for (;;) {
+    const { wave, during } = beginRuns(state);
+    state = withChanges(during, wave, endOfRun);
+    if (wave.length === 0) break;
+    waves.push(wave);
   }
-  const waits = course.left.map((each) => [each.name, lackOf(each, course) ?? ""] as const);
+  const blocked = [...state.modules.values()].filter(
+    (each) => mayRun(each) && each.blockedSince !== undefined,
+  );
+  const waits = blocked.map((each) => [each.name, waitOf(each, state)?.message ?? ""] as const);
   return { waves, waits: new Map(waits) };
 }
 
-/** As `turnsDue` and `waitOf` have it, again and again until nobody more begins. */
-function nextWave(course: Course): ModuleView[] {
-  const { left, passed, wave } = course;
+/** The state in which all modules that may run have their turn ahead. */
+function startOf(view: View): View {
+  const converge = { ...view.converge, phase: "turns" as const };
+  const modules = [...view.modules.values()];
+  const required = modules.flatMap(({ module }) => module.requires?.objects ?? []);
+  const objects = new Map(required.map((object) => [requiredKey(object), { message: undefined }]));
+  const names = modules.filter(mayRun).map(({ name }) => name);
+  return withChanges({ ...view, converge, objects }, names, () => BEFORE_RUN);
+}
+
+const BEFORE_RUN: Partial<ModuleView> = {
+  phase: "new",
+  activity: "none",
+  retry: undefined,
+  refused: undefined,
+  blockedSince: undefined,
+  isStuck: false,
+  awaitsCrds: false,
+  awaitsScript: false,
+  turn: { cause: { kind: "start-up" }, begun: false },
+};
+
+/** Begins all runs that may begin before one of them ends. */
+function beginRuns(view: View): { readonly wave: readonly string[]; readonly during: View } {
+  const begun = new Set<string>();
+  let state = view;
   for (;;) {
-    const open = left.filter(({ name }) => !passed.has(name));
-    const number = Math.min(...open.filter((each) => isFree(each, course)).map(orderOf));
-    const isDue = (each: ModuleView): boolean =>
-      passed.has(each.name)
-        ? isFree(each, course)
-        : each.module.requires !== undefined || orderOf(each) <= number;
-    const due = left.filter((each) => !wave.includes(each) && isDue(each));
-    if (due.length === 0) return wave;
-    for (const each of due) {
-      if (isFree(each, course)) wave.push(each);
-      else passed.add(each.name);
+    const due = modulesToStart(state);
+    if (due.length === 0) break;
+    for (const name of due) {
+      const module = state.modules.get(name);
+      const mayStart = module !== undefined && waitOf(module, state) === undefined;
+      if (mayStart) begun.add(name);
+      state = withChanges(state, [name], mayStart ? beginOfRun : waitForRequirements);
     }
   }
+  return { wave: [...state.modules.keys()].filter((name) => begun.has(name)), during: state };
 }
 
-/** Whether nothing keeps a module: what it requires has run, and those of `after` have, or have passed. */
-function isFree(module: ModuleView, course: Course): boolean {
-  const { left, passed, wave } = course;
-  if (lackOf(module, course) !== undefined) return false;
-  const before = left.filter((each) => module.module.after?.includes(each.name));
-  return before.every((each) => passed.has(each.name) && !wave.includes(each));
+/** Modules whose turn has come, and modules that waited for requirements which are met now. */
+function modulesToStart(view: View): string[] {
+  const unblocked = [...view.modules.values()].filter(
+    (each) => each.blockedSince !== undefined && runDue(each, view),
+  );
+  return [...turnsDue(view).keys(), ...unblocked.map(({ name }) => name)];
 }
 
-/** The first of what a module requires that is not there before the modules that are left. */
-function lackOf({ module }: ModuleView, { left, view }: Course): string | undefined {
-  const isLeft = (name: string): boolean => left.some((each) => each.name === name);
-  const lack = requirementsOf({ module }, view).find(({ of, name, unmet }) => {
-    if (of === "object" || unmet === undefined) return false;
-    return unmet.reason !== "DependencyNotReady" || isLeft(name) || !comes(name, view);
-  });
-  return lack && `${lack.name}, which ${lack.unmet?.message ?? ""}`;
+/** A copy of the view with changed modules. Views are immutable, because rules cache results by view. */
+function withChanges(
+  view: View,
+  names: readonly string[],
+  by: (module: ModuleView) => Partial<ModuleView>,
+): View {
+  const modules = new Map(view.modules);
+  for (const name of names) {
+    const module = modules.get(name);
+    if (module !== undefined) modules.set(name, { ...module, ...by(module) });
+  }
+  return { ...view, modules };
 }
 
-function comes(name: string, { modules }: View): boolean {
-  const module = modules.get(name);
-  return module !== undefined && mayRun(module);
+function beginOfRun({ turn }: ModuleView): Partial<ModuleView> {
+  return { activity: "running", blockedSince: undefined, turn: turn && { ...turn, begun: true } };
+}
+
+/** The run waits for what the module requires. */
+function waitForRequirements(): Partial<ModuleView> {
+  return { turn: undefined, blockedSince: 0 };
+}
+
+/** The run has succeeded, and its release is healthy. */
+function endOfRun({ configDigest: config, requestedToken: token, module }: ModuleView): Partial<ModuleView> {
+  const handled = { config, token, version: module.chartVersion };
+  const isFine = { absent: [], deferred: [], unread: undefined, releaseMoved: false };
+  const isReady = { unhealthy: undefined, unready: undefined };
+  return { phase: "ready", activity: "none", turn: undefined, handled, ...isFine, ...isReady };
 }

@@ -1,34 +1,31 @@
-/** Starts a child in a process group of its own, through the C library or with execa, and tells how it ended. */
+/** Starts a child in a process group of its own, through the C library or Node, and reports how it ended. */
 
-import type { Readable, Writable } from "node:stream";
+import { spawn } from "node:child_process";
+import { accessSync, constants, fchownSync, statSync } from "node:fs";
 import { Socket } from "node:net";
-import { getSystemErrorName } from "node:util";
-import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, resolve } from "node:path";
+import type { Readable, Writable } from "node:stream";
+import { getSystemErrorName } from "node:util";
 
-import { execa } from "execa";
-
-import { toError } from "../lib/index.ts";
-import { Reaper, STRUCT_BYTES, libc, type Libc, type Usage } from "./libc.ts";
+import { attempt, toError } from "../lib/index.ts";
+import { STRUCT_BYTES, libc, type Libc, type ProcessEnd } from "./libc.ts";
 
 /** What to start. `env` is the whole environment of the child. */
 export interface LaunchSpec {
+  /** A path, or a name that is looked up on PATH. */
   readonly file: string;
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   /** A pipe that the caller writes to; undefined = /dev/null. */
   readonly stdin?: "pipe" | undefined;
+  /** User id of the child (`user-ids/user-ids.ts`); undefined = the operator's. */
+  readonly uid?: number | undefined;
 }
 
-/** How a child ended, or why it never began. */
+/** How a child ended, or why it was not started. */
 export type Exit =
-  | {
-      readonly kind: "exited";
-      readonly code: number | undefined;
-      readonly signal: string | undefined;
-      readonly usage: Usage | undefined;
-    }
+  | ({ readonly kind: "exited" } & ProcessEnd)
   | { readonly kind: "notStarted"; readonly error: NodeJS.ErrnoException };
 
 /** A child that was started (or could not be), leader of its own process group. */
@@ -41,120 +38,99 @@ export interface Child {
   readonly exit: Promise<Exit>;
 }
 
-type Start = (spec: LaunchSpec) => Child;
+/** A child that the operator ends when it stops. The child is alive while `ended` is pending. */
+export interface TrackedChild {
+  end(graceMs: number): void;
+  readonly ended: Promise<unknown>;
+}
 
-let best: Start | undefined;
-
-/** Starts through the C library where possible (see LibcSpawner). */
-function bestStart(): Start {
-  const library = libc();
-  if (library === undefined) return startByExeca;
-  const spawner = new LibcSpawner(library);
-  return (spec) => spawner.start(spec);
+/** What runs and coprocesses need of the owner of all children. */
+export interface ChildHost {
+  launch(spec: LaunchSpec): Child;
+  track(child: TrackedChild): void;
+  /** Calls a reader of output lines; its error is reported, and ends neither the operator nor the reading. */
+  callBack(fn: () => void): void;
 }
 
 /** Starts a child in a process group of its own. Never throws: a failed start is an `Exit` too. */
-export function launch(spec: LaunchSpec): Child {
-  try {
-    best ??= bestStart();
-    return best(spec);
-  } catch (error) {
-    const exit = Promise.resolve<Exit>({ kind: "notStarted", error: toError(error) });
-    return { pid: undefined, stdin: undefined, stdout: undefined, stderr: undefined, exit };
-  }
+export type Start = (spec: LaunchSpec) => Child;
+
+/** The start through the C library where possible, otherwise through Node. */
+export function bestStart(): Start {
+  const library = libc();
+  const spawner = library && new LibcSpawner(library);
+  return (given) => {
+    try {
+      const spec = given.uid === undefined ? given : setprivSpec(given, given.uid);
+      return spawner?.start(spec) ?? startByNode(spec);
+    } catch (error) {
+      const exit = Promise.resolve<Exit>({ kind: "notStarted", error: toError(error) });
+      return { pid: undefined, stdin: undefined, stdout: undefined, stderr: undefined, exit };
+    }
+  };
 }
 
-const STREAMS = {
-  stdout: "pipe",
-  stderr: "pipe",
-  // The output is read here, with a limit; execa neither keeps nor decodes it.
-  buffer: false,
-  encoding: "buffer",
-  stripFinalNewline: false,
-} as const;
-/** A failure is a result; the group is ended here; and the operator's own end waits for nobody (see endChildren). */
-const MANNERS = { reject: false, detached: true, cleanup: false, extendEnv: false } as const;
-
-/** Starts a child that leads a process group of its own. Throws errors that are known at once. */
-export function startByExeca(spec: LaunchSpec): Child {
-  const { file, args, cwd, env } = spec;
-  const stdin = spec.stdin === undefined ? ("ignore" as const) : ("pipe" as const);
-  const child = execa(file, args, { ...STREAMS, ...MANNERS, stdin, cwd, env });
+/** Starts a child through Node, where the C library cannot be called. Throws errors that are known at once. */
+export function startByNode({ file, args, cwd, env, stdin }: LaunchSpec): Child {
+  const child = spawn(file, args, { stdio: [stdin ?? "ignore", "pipe", "pipe"], cwd, env, detached: true });
   const exit = new Promise<Exit>((resolve) => {
-    child.nodeChildProcess.once("exit", (code, signal) => resolve(exited(code, signal)));
-    void child.then((result) => resolve(lateExit(result)));
+    child.once("exit", (code, signal) =>
+      resolve({ kind: "exited", code: code ?? undefined, signal: signal ?? undefined, usage: undefined }),
+    );
+    child.once("error", (error) => resolve({ kind: "notStarted", error }));
   });
-  const { pid, stdout, stderr } = child;
-  return { pid, stdin: child.stdin ?? undefined, stdout, stderr, exit };
+  const { pid, stdin: input, stdout, stderr } = child;
+  const streams = { stdin: input ?? undefined, stdout: stdout ?? undefined, stderr: stderr ?? undefined };
+  return { pid, ...streams, exit };
 }
 
-function exited(code: number | null, signal: string | null): Exit {
-  return { kind: "exited", code: code ?? undefined, signal: signal ?? undefined, usage: undefined };
-}
-
-interface ExecaEnd {
-  readonly exitCode?: number | undefined;
-  readonly signal?: string | undefined;
-  readonly cause?: unknown;
-  readonly code?: string | undefined;
-  readonly shortMessage?: string | undefined;
-}
-
-/** Without an `exit` event the child was never started. */
-function lateExit(result: ExecaEnd): Exit {
-  if (result.exitCode !== undefined || result.signal !== undefined) {
-    return exited(result.exitCode ?? null, result.signal ?? null);
-  }
-  const error: NodeJS.ErrnoException = toError(result.cause ?? result.shortMessage);
-  return { kind: "notStarted", error };
-}
-
-/** Linux values; the same in glibc and musl on the architectures we run on. */
+/** Linux values, which are equal in glibc and musl on the supported architectures. */
 const O_CLOEXEC = 0o2000000;
 const SETSIGDEF = 0x04;
 const SETSIGMASK = 0x08;
 const SETSID = 0x80;
 
+/** The errno of a missing file. */
+const ENOENT = 2;
 const SHELL = "/bin/sh";
 
-/** The ends of the pipes for stdin, stdout and stderr; undefined where there is no pipe. */
+/** One end of each pipe, in the order stdin, stdout, stderr; undefined = no pipe. */
 type Fds = (number | undefined)[];
 
 /**
- * Starts children with posix_spawn. Node forks the whole address space; this blocks the event loop for a tenth of
- * that time. Output goes through pipes, not sockets, so that a hook may write to `/dev/stderr`.
+ * Starts children with posix_spawn. Node forks the whole address space, which blocks the event loop ten times as long.
+ * Output goes through pipes, not sockets, so that a hook may write to `/dev/stderr`.
  */
 export class LibcSpawner {
   readonly #libc: Libc;
-  readonly #reaper: Reaper;
   readonly #attributes: Buffer;
 
   constructor(libc: Libc) {
     this.#libc = libc;
-    this.#reaper = new Reaper(libc);
     this.#attributes = newSession(libc);
   }
 
   /** Starts a child that leads a session of its own. Throws an ErrnoException when that fails. */
   start(spec: LaunchSpec): Child {
-    const theirs: Fds = [];
-    const ours: Fds = [];
+    const childFds: Fds = [];
+    const ownFds: Fds = [];
     try {
-      if (spec.stdin !== undefined) this.#pipe(theirs, ours);
-      else for (const side of [theirs, ours]) side.push(undefined);
-      this.#pipe(ours, theirs);
-      this.#pipe(ours, theirs);
-      const pid = this.#spawn(spec, theirs);
-      return { pid, ...streams(ours), exit: this.#exit(pid) };
+      if (spec.stdin !== undefined) this.#pipe(childFds, ownFds);
+      else for (const side of [childFds, ownFds]) side.push(undefined);
+      this.#pipe(ownFds, childFds);
+      this.#pipe(ownFds, childFds);
+      chownPipes(spec.uid, childFds);
+      const pid = this.#spawn(spec, childFds);
+      return { pid, ...toStreams(ownFds), exit: this.#waitForExit(pid) };
     } catch (error) {
-      this.#close(ours);
+      this.#closeAll(ownFds);
       throw error;
     } finally {
-      this.#close(theirs);
+      this.#closeAll(childFds);
     }
   }
 
-  /** Gives the two ends of a pipe to the one that reads and the one that writes. */
+  /** Creates a pipe and appends its ends to the lists of the reader and the writer. */
   #pipe(reader: Fds, writer: Fds): void {
     const fds: [number, number] = [-1, -1];
     if (this.#libc.pipe2(fds, O_CLOEXEC) !== 0) throw errnoException(this.#libc.errno(), "pipe2");
@@ -162,26 +138,28 @@ export class LibcSpawner {
     writer.push(fds[1]);
   }
 
-  #close(fds: Fds): void {
+  #closeAll(fds: Fds): void {
     for (const fd of fds) if (fd !== undefined) this.#libc.close(fd);
   }
 
-  /** Starts the file; like execvp(3), with the shell where it has no "#!" line. */
+  /** Starts the file and returns its pid. Like execvp(3), gives a script without a "#!" line to the shell. */
   #spawn({ file, args, cwd, env }: LaunchSpec, fds: Readonly<Fds>): number {
-    const path = locate(file, env["PATH"]);
-    const actions = this.#actions(cwd, fds);
+    const path = resolveProgram(file, env["PATH"]);
+    const actions = this.#fileActions(cwd, fds);
     try {
-      return this.#try([path, file, ...args], env, actions);
+      return this.#posixSpawn([path, file, ...args], env, actions);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "ENOEXEC") throw error;
-      return this.#try([SHELL, SHELL, path, ...args], env, actions);
+      return this.#posixSpawn([SHELL, SHELL, path, ...args], env, actions);
     } finally {
       this.#libc.posix_spawn_file_actions_destroy(actions);
     }
   }
 
-  #try([path, ...argv]: [string, ...string[]], env: LaunchSpec["env"], actions: Buffer): number {
+  /** Starts `path` with these arguments and returns the pid. Throws an ErrnoException. */
+  #posixSpawn([path, ...argv]: [string, ...string[]], env: LaunchSpec["env"], actions: Buffer): number {
     const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+    // C strings end at a null character: the rest would be lost silently.
     if ([path, ...argv, ...variables].some((text) => text.includes("\0")))
       throw new TypeError("the arguments or the environment contain a null character");
     const pid: [number] = [0];
@@ -198,7 +176,10 @@ export class LibcSpawner {
     return pid[0];
   }
 
-  #actions(cwd: string, fds: Readonly<Fds>): Buffer {
+  /**
+   * What the child does before its program runs: changes its directory, and takes its ends of the pipes as fds 0 to 2.
+   */
+  #fileActions(cwd: string, fds: Readonly<Fds>): Buffer {
     const actions = Buffer.alloc(STRUCT_BYTES);
     this.#libc.posix_spawn_file_actions_init(actions);
     this.#libc.posix_spawn_file_actions_addchdir_np(actions, cwd);
@@ -209,12 +190,12 @@ export class LibcSpawner {
     return actions;
   }
 
-  async #exit(pid: number): Promise<Exit> {
-    return { kind: "exited", ...(await this.#reaper.ended(pid)) };
+  async #waitForExit(pid: number): Promise<Exit> {
+    return { kind: "exited", ...(await this.#libc.reaper.ended(pid)) };
   }
 }
 
-/** A new session, and no signal blocked or ignored. */
+/** The attributes of a child: it leads a new session, and no signal is blocked or ignored. */
 function newSession(libc: Libc): Buffer {
   const attributes = Buffer.alloc(STRUCT_BYTES);
   libc.posix_spawnattr_init(attributes);
@@ -224,7 +205,23 @@ function newSession(libc: Libc): Buffer {
   return attributes;
 }
 
-function streams([stdin, stdout, stderr]: Readonly<Fds>): {
+/** Makes the user the owner of the child's pipes, so that the child may open `/dev/stderr`. Does nothing without `uid`. */
+function chownPipes(uid: number | undefined, fds: Readonly<Fds>): void {
+  for (const fd of fds) if (fd !== undefined && uid !== undefined) fchownSync(fd, uid, uid);
+}
+
+/**
+ * The same command, started by setpriv under a user id. It has no groups and no capabilities, and gets no privileges from
+ * set-uid programs.
+ */
+function setprivSpec(spec: LaunchSpec, uid: number): LaunchSpec {
+  const ids = [`--reuid=${uid}`, `--regid=${uid}`, "--clear-groups"];
+  const args = [...ids, "--inh-caps=-all", "--no-new-privs", "--", spec.file, ...spec.args];
+  return { ...spec, file: "setpriv", args };
+}
+
+/** The operator's ends of the pipes as Node streams. */
+function toStreams([stdin, stdout, stderr]: Readonly<Fds>): {
   stdin: Writable | undefined;
   stdout: Readable | undefined;
   stderr: Readable | undefined;
@@ -237,10 +234,10 @@ function streams([stdin, stdout, stderr]: Readonly<Fds>): {
   };
 }
 
-/** A name without slash is looked up on the child's own PATH. */
-function locate(file: string, searchPath: string | undefined): string {
+/** The path of the program to start. Looks up a name without slash on the child's own PATH; throws ENOENT if it is not there. */
+function resolveProgram(file: string, searchPath: string | undefined): string {
   const found = file.includes("/") ? file : findProgram(file, searchPath);
-  if (found === undefined) throw errnoException(2, `spawn ${file}`);
+  if (found === undefined) throw errnoException(ENOENT, `spawn ${file}`);
   return found;
 }
 
@@ -249,19 +246,15 @@ function errnoException(errno: number, syscall: string): NodeJS.ErrnoException {
   return Object.assign(new Error(`${syscall} ${code}`), { errno: -errno, code, syscall });
 }
 
-/** Absolute path of a program: of a name on `searchPath`, or of a path itself. Undefined where it cannot be executed. */
+/** Absolute path of a program, given as a path or as a name on `searchPath`. Undefined if there is no such executable file. */
 export function findProgram(name: string, searchPath = ""): string | undefined {
   const candidates = name.includes("/")
     ? [resolve(name)]
     : searchPath.split(delimiter).map((dir) => resolve(dir, name));
-  return candidates.find(isExecutable);
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return statSync(path).isFile();
-  } catch {
-    return false;
-  }
+  return candidates.find((path) =>
+    attempt(() => {
+      accessSync(path, constants.X_OK);
+      return statSync(path).isFile();
+    }),
+  );
 }

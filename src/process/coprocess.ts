@@ -1,23 +1,18 @@
 /** A long-lived helper process that answers lines with lines. */
 
 import { systemClock } from "../lib/index.ts";
-import { launch, type Child } from "./child.ts";
-import { Ending, callBack, remember, signalGroup } from "./children.ts";
+import type { Child, ChildHost, LaunchSpec } from "./child.ts";
+import { Ending, signalGroup } from "./group.ts";
 import { LastBytes, LineSplitter } from "./output.ts";
 import { describeEnd } from "./run-process.ts";
 
-/** What to start, and who takes its answers. */
-export interface CoprocessOptions {
-  readonly file: string;
-  readonly args: readonly string[];
-  readonly cwd: string;
-  /** The whole environment. */
-  readonly env: Readonly<Record<string, string>>;
+/** What to start, and the receiver of its answers. */
+export interface CoprocessOptions extends Omit<LaunchSpec, "stdin" | "uid"> {
   /** Called for each line of stdout, without its line end; blank lines are dropped. */
   readonly onLine: (line: string) => void;
 }
 
-/** How a coprocess ended, or why it never began. */
+/** How a coprocess ended, or why it was not started. */
 export interface CoprocessExit {
   readonly started: boolean;
   /** The end of stderr. */
@@ -32,7 +27,7 @@ const STDERR_LIMIT = 16 * 1024;
 
 /**
  * A long-lived child: newline-delimited requests in, newline-delimited answers out, in order. It starts at once;
- * `exited` resolves (it never rejects) when it has ended for any reason, after its last line was handed over.
+ * `exited` resolves (it never rejects) when it has ended for any reason, after `onLine` got its last line.
  */
 export class Coprocess {
   readonly exited: Promise<CoprocessExit>;
@@ -40,13 +35,13 @@ export class Coprocess {
   readonly #stderr = new LastBytes(STDERR_LIMIT);
   #alive: boolean;
 
-  constructor(options: CoprocessOptions) {
-    this.#child = launch({ ...options, stdin: "pipe" });
+  constructor(options: CoprocessOptions, host: ChildHost) {
+    this.#child = host.launch({ ...options, stdin: "pipe" });
     this.#alive = this.#child.pid !== undefined;
-    const lines = new LineSplitter((line) => callBack(() => options.onLine(line)), MAX_ANSWER);
-    this.#listen(lines);
-    this.exited = this.#end(options, lines);
-    this.#remember();
+    const lines = new LineSplitter((line) => host.callBack(() => options.onLine(line)), MAX_ANSWER);
+    this.#readStreams(lines);
+    this.exited = this.#waitForEnd(options, lines);
+    this.#endWithHost(host);
   }
 
   /** False as soon as the end of the child is known. */
@@ -63,7 +58,7 @@ export class Coprocess {
     return this.#child.stdin?.writableLength ?? 0;
   }
 
-  /** Sends one line; a line end is added. Lost without notice when the child is gone: `exited` tells. */
+  /** Sends one line; a line end is added. A line to a child that has ended is lost; `exited` reports the end. */
   send(line: string | Uint8Array): void {
     if (!this.#alive) return;
     this.#child.stdin?.write(line);
@@ -80,18 +75,19 @@ export class Coprocess {
     if (this.#alive && this.#child.pid !== undefined) signalGroup(this.#child.pid, "SIGKILL");
   }
 
-  #listen(lines: LineSplitter): void {
+  #readStreams(lines: LineSplitter): void {
     const { stdin, stdout, stderr } = this.#child;
     stdout?.on("data", (chunk: Buffer) => lines.push(chunk));
     stderr?.on("data", (chunk: Buffer) => this.#stderr.push(chunk));
-    // EPIPE and the like: the exit gives the reason.
+    // Errors such as EPIPE are ignored, because the exit gives the reason.
     for (const stream of [stdin, stdout, stderr]) stream?.on("error", () => {});
   }
 
-  async #end(options: CoprocessOptions, lines: LineSplitter): Promise<CoprocessExit> {
+  /** Waits for the end of the child and for its last line, then describes the end. */
+  async #waitForEnd(options: CoprocessOptions, lines: LineSplitter): Promise<CoprocessExit> {
     const exit = await this.#child.exit;
     this.#alive = false;
-    await ends(this.#child.stdout);
+    await waitForStreamEnd(this.#child.stdout);
     lines.flush();
     this.#child.stdin?.destroy();
     this.#child.stderr?.destroy();
@@ -100,16 +96,18 @@ export class Coprocess {
     return { started: exit.kind === "exited", stderr, message };
   }
 
-  #remember(): void {
+  /** Lets the host end the child when the operator stops. */
+  #endWithHost(host: ChildHost): void {
     const { pid } = this.#child;
     if (pid === undefined) return;
     const ending = new Ending(pid, systemClock);
     const ended = this.exited.then(() => ending.finish());
-    remember({ end: (graceMs) => ending.begin("cancelled", graceMs), ended });
+    host.track({ end: (graceMs) => ending.begin("cancelled", graceMs), ended });
   }
 }
 
-function ends(stream: Child["stdout"]): Promise<void> {
+/** Resolves when the stream has ended or closed; at once if there is none. */
+function waitForStreamEnd(stream: Child["stdout"]): Promise<void> {
   return new Promise((resolve) => {
     if (stream === undefined || stream.readableEnded || stream.destroyed) return resolve();
     stream.once("end", resolve).once("close", resolve);

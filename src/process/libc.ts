@@ -4,18 +4,30 @@ import { createRequire } from "node:module";
 import { constants } from "node:os";
 import { isMainThread } from "node:worker_threads";
 
-import type koffiType from "koffi";
+import type { default as koffiType, LibraryHandle } from "koffi";
 
 import { systemClock, type Timer } from "../lib/index.ts";
 
-/** Size of the memory handed to C: more than any of the structures named here needs. */
+/** Bytes for an opaque structure of the C library: more than any of them needs. */
 export const STRUCT_BYTES = 512;
+
+/** The result of getrusage(2): times in seconds and microseconds, the peak in KiB. */
+interface Rusage {
+  readonly ru_utime: Timeval;
+  readonly ru_stime: Timeval;
+  readonly ru_maxrss: number;
+}
+
+interface Timeval {
+  readonly tv_sec: number;
+  readonly tv_usec: number;
+}
 
 /** The functions of the C library that start a child; each as in its manual page. */
 export interface Libc {
   pipe2(fds: [number, number], flags: number): number;
   close(fd: number): number;
-  wait4(pid: number, status: [number], options: number, usage: Buffer): number;
+  wait4(pid: number, status: [number], options: number, usage: Partial<Rusage>): number;
   posix_spawn(
     pid: [number],
     path: string,
@@ -39,14 +51,18 @@ export interface Libc {
   posix_spawnattr_setflags(attributes: Buffer, flags: number): number;
   posix_spawnattr_setsigmask(attributes: Buffer, set: Buffer): number;
   posix_spawnattr_setsigdefault(attributes: Buffer, set: Buffer): number;
+  /** Returns free memory to the system; musl does not have it. */
+  malloc_trim?(pad: number): number;
   /** The error of the last call that returned -1. */
   errno(): number;
+  /** Reports the end of children. There is one for all, because SIGCHLD is sent to the process. */
+  readonly reaper: Reaper;
 }
 
 const PROTOTYPES = {
   pipe2: "int pipe2(_Out_ int *fds, int flags)",
   close: "int close(int fd)",
-  wait4: "int wait4(int pid, _Out_ int *status, int options, void *usage)",
+  wait4: "int wait4(int pid, _Out_ int *status, int options, _Out_ addon_rusage *usage)",
   posix_spawn:
     "int posix_spawn(_Out_ int *pid, const char *path, void *actions, void *attributes, const char **argv, const char **envp)",
   posix_spawn_file_actions_init: "int posix_spawn_file_actions_init(void *actions)",
@@ -62,35 +78,60 @@ const PROTOTYPES = {
   posix_spawnattr_setsigdefault: "int posix_spawnattr_setsigdefault(void *attributes, void *set)",
 } as const;
 
-let known: Libc | false | undefined;
+/** False = it cannot be called; undefined = not tried yet. */
+let cachedLibc: Libc | false | undefined;
 
 /**
  * The C library on Linux; undefined elsewhere, in worker threads (they get no SIGCHLD), and where koffi is not
  * installed.
  */
 export function libc(): Libc | undefined {
-  known ??= (process.platform === "linux" && isMainThread && load()) || false;
-  return known === false ? undefined : known;
+  cachedLibc ??= (process.platform === "linux" && isMainThread && loadLibc()) || false;
+  return cachedLibc === false ? undefined : cachedLibc;
 }
 
-/** False on Linux where the C library cannot be called: children start slower, with sockets for output. */
+/** Returns memory to the system that the C library keeps after it was freed. */
+export function releaseFreeMemory(): void {
+  libc()?.malloc_trim?.(0);
+}
+
+/** False on Linux where the C library cannot be called: then children start slower, and their output goes through sockets. */
 export function startsAsMeant(): boolean {
   return process.platform !== "linux" || libc() !== undefined;
 }
 
-function load(): Libc | undefined {
+/** Loads the C library through koffi; undefined if that fails. */
+function loadLibc(): Libc | undefined {
   try {
     const koffi = createRequire(import.meta.url)("koffi") as typeof koffiType;
     const library = koffi.load(null);
+    const timeval = koffi.struct({ tv_sec: "long", tv_usec: "long" });
+    // 13 more fields in glibc and musl, and 16 reserved words in musl.
+    const rest = koffi.array("long", 29);
+    koffi.struct("addon_rusage", { ru_utime: timeval, ru_stime: timeval, ru_maxrss: "long", rest });
     const entries = Object.entries(PROTOTYPES).map(([name, prototype]) => [name, library.func(prototype)]);
-    return { ...Object.fromEntries(entries), errno: () => koffi.errno() } as Libc;
+    const functions = Object.fromEntries(entries) as Omit<Libc, "errno" | "reaper">;
+    return {
+      ...functions,
+      ...mallocTrimOf(library),
+      errno: () => koffi.errno(),
+      reaper: new Reaper(functions),
+    };
   } catch {
     return undefined;
   }
 }
 
+function mallocTrimOf(library: LibraryHandle): Pick<Libc, "malloc_trim"> {
+  try {
+    return { malloc_trim: library.func("int malloc_trim(size_t pad)") as (pad: number) => number };
+  } catch {
+    return {};
+  }
+}
+
 /** How a child ended, and what it used. */
-export interface Reaped {
+export interface ProcessEnd {
   readonly code: number | undefined;
   readonly signal: string | undefined;
   readonly usage: Usage | undefined;
@@ -100,74 +141,74 @@ export interface Reaped {
 export interface Usage {
   readonly userSeconds: number;
   readonly systemSeconds: number;
-  /** Undefined where it is less than the operator's own, which the child had before it executed its program. */
+  /** Undefined where it does not exceed the operator's own peak, which the child inherits before it executes its program. */
   readonly maxRssBytes: number | undefined;
 }
 
 const WNOHANG = 1;
-/** A signal tells of ends; this regular look is needed since a signal alone does not keep the event loop alive. */
-const LOOK_MS = 1000;
+/** SIGCHLD reports ends; this timer also keeps the event loop alive, which a signal handler does not. */
+const CHECK_MS = 1000;
 
-/** Collects children that were not started by Node's child_process. */
-export class Reaper {
-  readonly #libc: Libc;
-  readonly #living = new Map<number, (end: Reaped) => void>();
-  #looking: Timer | undefined;
+/** Reaps children that were not started by Node's child_process. */
+class Reaper {
+  readonly #libc: Pick<Libc, "wait4">;
+  readonly #onEndByPid = new Map<number, (end: ProcessEnd) => void>();
+  #timer: Timer | undefined;
 
-  constructor(libc: Libc) {
+  constructor(libc: Pick<Libc, "wait4">) {
     this.#libc = libc;
-    process.on("SIGCHLD", () => this.#look());
+    process.on("SIGCHLD", () => this.#reapEnded());
   }
 
-  /** Resolves when the child has ended. Call it in the same turn as its start. */
-  ended(pid: number): Promise<Reaped> {
-    this.#looking ??= systemClock.setTimer(LOOK_MS, () => this.#lookAgain());
-    return new Promise((resolve) => this.#living.set(pid, resolve));
+  /** Resolves when the child has ended. Call it synchronously after the start. */
+  ended(pid: number): Promise<ProcessEnd> {
+    this.#timer ??= systemClock.setTimer(CHECK_MS, () => this.#checkByTimer());
+    return new Promise((resolve) => this.#onEndByPid.set(pid, resolve));
   }
 
-  /** One signal may stand for several children. */
-  #look(): void {
-    for (const [pid, tell] of this.#living) {
-      const end = this.#wait(pid);
+  /** Reports all children that have ended: one SIGCHLD may stand for several. Stops the timer after the last child. */
+  #reapEnded(): void {
+    for (const [pid, report] of this.#onEndByPid) {
+      const end = this.#waitNow(pid);
       if (end === undefined) continue;
-      this.#living.delete(pid);
-      tell(end);
+      this.#onEndByPid.delete(pid);
+      report(end);
     }
-    if (this.#living.size > 0) return;
-    this.#looking?.cancel();
-    this.#looking = undefined;
+    if (this.#onEndByPid.size > 0) return;
+    this.#timer?.cancel();
+    this.#timer = undefined;
   }
 
-  #lookAgain(): void {
-    this.#looking = systemClock.setTimer(LOOK_MS, () => this.#lookAgain());
-    this.#look();
+  #checkByTimer(): void {
+    this.#timer = systemClock.setTimer(CHECK_MS, () => this.#checkByTimer());
+    this.#reapEnded();
   }
 
-  #wait(pid: number): Reaped | undefined {
+  /** How the child ended; undefined while it runs. Does not block. */
+  #waitNow(pid: number): ProcessEnd | undefined {
     const status: [number] = [0];
-    const usage = Buffer.alloc(STRUCT_BYTES);
-    const found = this.#libc.wait4(pid, status, WNOHANG, usage);
-    if (found === 0) return undefined;
-    if (found !== pid) return { code: undefined, signal: "SIGKILL", usage: undefined };
-    return { ...ending(status[0]), usage: usageOf(usage) };
+    const usage: Partial<Rusage> = {};
+    const waitedPid = this.#libc.wait4(pid, status, WNOHANG, usage);
+    if (waitedPid === 0) return undefined;
+    // An error: something else has collected the child, so how it ended is unknown.
+    if (waitedPid !== pid) return { code: undefined, signal: "SIGKILL", usage: undefined };
+    return { ...decodeStatus(status[0]), usage: toUsage(usage as Rusage) };
   }
 }
 
-/** WIFEXITED, WEXITSTATUS and WTERMSIG of wait(2). */
-function ending(status: number): Pick<Reaped, "code" | "signal"> {
-  const by = status & 0x7f;
-  if (by === 0) return { code: (status >> 8) & 0xff, signal: undefined };
-  const name = Object.entries(constants.signals).find(([, number]) => number === by)?.[0];
-  return { code: undefined, signal: name ?? `signal ${by}` };
+/** Decodes a status of wait(2), as its macros WIFEXITED, WEXITSTATUS and WTERMSIG do. */
+function decodeStatus(status: number): Pick<ProcessEnd, "code" | "signal"> {
+  const signalNumber = status & 0x7f;
+  if (signalNumber === 0) return { code: (status >> 8) & 0xff, signal: undefined };
+  const name = Object.entries(constants.signals).find(([, number]) => number === signalNumber)?.[0];
+  return { code: undefined, signal: name ?? `signal ${signalNumber}` };
 }
 
-/** struct rusage: user and system time as seconds and microseconds, then the peak in KiB; all 64 bits wide. */
-function usageOf(usage: Buffer): Usage {
-  const word = (index: number): number => Number(usage.readBigInt64LE(8 * index));
-  const peak = word(4) * 1024;
+function toUsage({ ru_utime, ru_stime, ru_maxrss }: Rusage): Usage {
+  const seconds = ({ tv_sec, tv_usec }: Timeval): number => tv_sec + tv_usec / 1e6;
   return {
-    userSeconds: word(0) + word(1) / 1e6,
-    systemSeconds: word(2) + word(3) / 1e6,
-    maxRssBytes: peak > process.resourceUsage().maxRSS * 1024 ? peak : undefined,
+    userSeconds: seconds(ru_utime),
+    systemSeconds: seconds(ru_stime),
+    maxRssBytes: ru_maxrss > process.resourceUsage().maxRSS ? ru_maxrss * 1024 : undefined,
   };
 }

@@ -1,5 +1,6 @@
-/** Reads output in bounded memory: its beginning, its end, its lines. */
+/** Reads output in bounded memory: its first bytes, its last bytes, its lines. */
 
+import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 
 /** Keeps the first `limit` bytes of a stream; `truncated` says whether there were more. */
@@ -14,11 +15,11 @@ export class FirstBytes {
   }
 
   push(chunk: Buffer): void {
-    const room = this.#limit - this.#size;
-    if (chunk.length > room) this.truncated = true;
-    if (room <= 0) return;
-    this.#chunks.push(chunk.subarray(0, room));
-    this.#size += Math.min(room, chunk.length);
+    const free = this.#limit - this.#size;
+    if (chunk.length > free) this.truncated = true;
+    if (free <= 0) return;
+    this.#chunks.push(chunk.subarray(0, free));
+    this.#size += Math.min(free, chunk.length);
   }
 
   text(): string {
@@ -40,17 +41,17 @@ export class LastBytes {
     this.#chunks.push(chunk);
     this.#size += chunk.length;
     // Twice the limit, so that a stream of small chunks is not joined again for each of them.
-    if (this.#size > 2 * this.#limit) this.#shrink();
+    if (this.#size > 2 * this.#limit) this.#dropOldBytes();
   }
 
   text(): string {
-    this.#shrink();
+    this.#dropOldBytes();
     return Buffer.concat(this.#chunks).toString("utf8");
   }
 
-  #shrink(): void {
+  #dropOldBytes(): void {
     if (this.#size <= this.#limit) return;
-    // A copy: a view would hold on to the whole of the joined buffer.
+    // A copy, because a view would keep the whole joined buffer in memory.
     const last = Buffer.from(Buffer.concat(this.#chunks).subarray(-this.#limit));
     this.#chunks = [last];
     this.#size = last.length;
@@ -71,7 +72,7 @@ export class LineSplitter {
   readonly #limit: number;
   readonly #decoder = new StringDecoder("utf8");
   #pending = "";
-  #cut = false;
+  #isCut = false;
 
   constructor(emit: (line: string) => void, limit = MAX_LINE) {
     this.#emit = emit;
@@ -79,35 +80,81 @@ export class LineSplitter {
   }
 
   push(chunk: Buffer): void {
-    this.#take(this.#decoder.write(chunk));
+    this.#split(this.#decoder.write(chunk));
   }
 
   /** Emits the last line, which has no line end. */
   flush(): void {
-    this.#append(this.#decoder.end());
-    this.#end();
+    this.#appendToLine(this.#decoder.end());
+    this.#endLine();
   }
 
-  #take(text: string): void {
+  #split(text: string): void {
     let from = 0;
     for (let to = text.indexOf("\n"); to >= 0; to = text.indexOf("\n", from)) {
-      this.#append(text.slice(from, to));
-      this.#end();
+      this.#appendToLine(text.slice(from, to));
+      this.#endLine();
       from = to + 1;
     }
-    this.#append(text.slice(from));
+    this.#appendToLine(text.slice(from));
   }
 
-  #append(text: string): void {
-    const room = this.#limit - this.#pending.length;
-    if (text.length > room) this.#cut = true;
-    if (room > 0) this.#pending += text.slice(0, room);
+  /** Adds text to the current line; drops what exceeds the limit. */
+  #appendToLine(text: string): void {
+    const free = this.#limit - this.#pending.length;
+    if (text.length > free) this.#isCut = true;
+    if (free > 0) this.#pending += text.slice(0, free);
   }
 
-  #end(): void {
+  /** Emits the current line unless it is blank, and begins the next one. */
+  #endLine(): void {
     const line = this.#pending.endsWith("\r") ? this.#pending.slice(0, -1) : this.#pending;
-    if (line.trim() !== "") this.#emit(this.#cut ? `${line}${TRUNCATED}` : line);
+    if (line.trim() !== "") this.#emit(this.#isCut ? `${line}${TRUNCATED}` : line);
     this.#pending = "";
-    this.#cut = false;
+    this.#isCut = false;
   }
+}
+
+/** For so long, lines are handled without a break; then the event loop has its turn. */
+const SLICE_MS = 5;
+/** So many bytes are cut into lines before the time is checked. */
+const PIECE_BYTES = 128;
+
+/**
+ * Cuts a stream into lines as `LineSplitter` does, but a few at a time, so that endless output never blocks the event loop.
+ * The stream pauses until all lines of a chunk are handled; meanwhile further output waits in the pipe.
+ */
+export class SlicedLines {
+  readonly #stream: Readable;
+  readonly #lines: LineSplitter;
+  #unread: Buffer | undefined;
+
+  constructor(stream: Readable, emit: (line: string) => void) {
+    this.#stream = stream;
+    this.#lines = new LineSplitter(emit);
+  }
+
+  push(chunk: Buffer): void {
+    this.#unread = chunk;
+    this.#stream.pause();
+    this.#handleSlice();
+  }
+
+  /** Resolves when all lines are emitted, also a last line without line end. */
+  async flush(): Promise<void> {
+    while (this.#unread !== undefined) await new Promise((resolve) => void setImmediate(resolve));
+    this.#lines.flush();
+  }
+
+  /** Emits lines of the chunk for `SLICE_MS`; continues in a later turn of the event loop, or resumes the stream. */
+  readonly #handleSlice = (): void => {
+    const until = performance.now() + SLICE_MS;
+    while (this.#unread !== undefined && performance.now() < until) {
+      this.#lines.push(this.#unread.subarray(0, PIECE_BYTES));
+      this.#unread = this.#unread.length > PIECE_BYTES ? this.#unread.subarray(PIECE_BYTES) : undefined;
+    }
+    // Resume in a later turn: a stream that resumes at once reads on in this turn.
+    if (this.#unread === undefined) setImmediate(() => this.#stream.resume());
+    else setImmediate(this.#handleSlice);
+  };
 }

@@ -1,68 +1,47 @@
 /** Runs a child process from start to end: time limit, output, and the result in one form. */
 
-import type { Readable, Writable } from "node:stream";
+import type { Readable } from "node:stream";
 import { stat } from "node:fs/promises";
 
 import { formatDuration, oneLine, systemClock, type Clock, type Timer } from "../lib/index.ts";
-import { launch, type Child, type Exit } from "./child.ts";
-import { Ending, callBack, remember, startsAllowed, type EndReason } from "./children.ts";
-import { FirstBytes, LastBytes, LineSplitter } from "./output.ts";
+import type { Child, ChildHost, Exit, LaunchSpec } from "./child.ts";
+import { Ending, pidsLeftInGroup, type EndReason } from "./group.ts";
+import { FirstBytes, LastBytes, SlicedLines } from "./output.ts";
 import type { Usage } from "./libc.ts";
 
 /** A child process to run. */
-export interface RunRequest {
-  /** A path, or a name that is looked up on PATH. */
-  readonly file: string;
-  readonly args: readonly string[];
-  readonly cwd: string;
-  /** The whole environment. */
-  readonly env: Readonly<Record<string, string>>;
+export interface RunRequest extends Omit<LaunchSpec, "stdin"> {
   readonly timeoutMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   /** From SIGTERM to SIGKILL, for the whole process group; default 3000. */
   readonly graceMs?: number | undefined;
-  /** Called for each line as it comes; long lines are cut, blank ones dropped (`LineSplitter`). */
+  /** Called for each line as it comes; long lines are cut, blank ones dropped (`SlicedLines`). */
   readonly onLine?: ((stream: Stream, line: string) => void) | undefined;
   /** Bytes kept of stdout (its beginning); default 1 MiB. */
   readonly stdoutLimit?: number | undefined;
-  /** Text for stdin, now or as soon as it is known; /dev/null without it. */
-  readonly input?: string | Promise<string> | undefined;
   readonly clock?: Clock | undefined;
 }
 
-const NOT_BEGUN: RunResult = {
-  outcome: "cancelled",
-  stdout: "",
-  stdoutTruncated: false,
-  stderr: "",
-  durationMs: 0,
-  message: "cancelled",
-};
 const STDOUT_LIMIT = 1024 * 1024;
 const STDERR_LIMIT = 64 * 1024;
 const GRACE_MS = 3000;
-/** After the leader's end, its output counts as complete when nothing came for this long. */
+/** After the leader's end, its output counts as complete when nothing arrived for this long. */
 const QUIET_MS = 100;
-/** A daemon that goes on writing is read for no longer than this. */
-const LONGEST_MS = 1000;
+/** The output of background processes is read for at most this long. */
+const MAX_DRAIN_MS = 1000;
 
-/**
- * Runs a child in its own process group and resolves when it has ended; never throws. A time-out or an abort ends
- * the whole group. Processes that the child left in the background do not delay the result, and output takes
- * bounded memory however long it is.
- */
-export async function run(request: RunRequest): Promise<RunResult> {
+/** Runs one child from start to end, as `Children.run` describes. Never rejects: a failure is a result. */
+export async function runChild(request: RunRequest, host: ChildHost): Promise<RunResult> {
   const clock = request.clock ?? systemClock;
   const startedAt = clock.monotonic();
-  if (request.signal?.aborted || !startsAllowed()) return NOT_BEGUN;
-  const { input } = request;
-  const child = launch({ ...request, stdin: input === undefined ? undefined : "pipe" });
-  if (input !== undefined) void feed(child.stdin, input);
-  const output = collect(child, request);
-  const { exit, ending } = await ended(child, request, clock);
-  await drain(output.streams, clock);
-  output.flush();
+  const child = host.launch(request);
+  const output = collectOutput(child, request, host);
+  const { exit, ending } = await waitForEnd(child, request, { clock, host });
+  await closeStreams(output.streams, clock);
+  await output.flush();
+  const left = child.pid === undefined ? [] : await pidsLeftInGroup(child.pid, clock, QUIET_MS);
   const kept = {
+    ...(left.length === 0 ? {} : { left }),
     stdout: output.stdout.text(),
     stdoutTruncated: output.stdout.truncated,
     stderr: output.stderr.text(),
@@ -71,53 +50,51 @@ export async function run(request: RunRequest): Promise<RunResult> {
   return toResult({ exit, reason: ending?.reason, ...kept }, request);
 }
 
-async function feed(stdin: Writable | undefined, input: string | Promise<string>): Promise<void> {
-  // A child that does not read all of its input is no error: its exit code counts.
-  stdin?.on("error", () => {});
-  stdin?.end(await input);
-}
-
 interface Output {
   readonly stdout: FirstBytes;
   readonly stderr: LastBytes;
   readonly streams: readonly Readable[];
-  flush(): void;
+  flush(): Promise<unknown>;
 }
 
-function collect(child: Child, request: RunRequest): Output {
-  const stdout = new FirstBytes(request.stdoutLimit ?? STDOUT_LIMIT);
+/** Begins to read the output: keeps the first bytes of stdout and the last of stderr, and passes on the lines. */
+function collectOutput(
+  child: Child,
+  { onLine, stdoutLimit = STDOUT_LIMIT }: RunRequest,
+  host: ChildHost,
+): Output {
+  const report = onLine && ((stream: Stream) => (line: string) => host.callBack(() => onLine(stream, line)));
+  const stdout = new FirstBytes(stdoutLimit);
   const stderr = new LastBytes(STDERR_LIMIT);
   const flushes = [
-    listen({ readable: child.stdout, kept: stdout, name: "stdout" }, request.onLine),
-    listen({ readable: child.stderr, kept: stderr, name: "stderr" }, request.onLine),
+    readStream(child.stdout, stdout, report?.("stdout")),
+    readStream(child.stderr, stderr, report?.("stderr")),
   ];
   const streams = [child.stdout, child.stderr].filter((stream) => stream !== undefined);
-  return { stdout, stderr, streams, flush: () => flushes.forEach((flush) => flush()) };
+  return { stdout, stderr, streams, flush: () => Promise.all(flushes.map((flush) => flush())) };
 }
 
-interface OutputStream {
-  readonly readable: Readable | undefined;
-  readonly kept: FirstBytes | LastBytes;
-  readonly name: Stream;
-}
-
-function listen({ readable, kept, name }: OutputStream, onLine: RunRequest["onLine"]): () => void {
-  const lines =
-    onLine === undefined ? undefined : new LineSplitter((line) => callBack(() => onLine(name, line)));
-  readable?.on("data", (chunk: Buffer) => {
+/** Keeps output of a stream in `kept` and passes its lines to `onLine`. Returns a function that waits for the last line. */
+function readStream(
+  stream: Readable | undefined,
+  kept: FirstBytes | LastBytes,
+  onLine: ((line: string) => void) | undefined,
+): () => Promise<void> {
+  const lines = stream && onLine && new SlicedLines(stream, onLine);
+  stream?.on("data", (chunk: Buffer) => {
     kept.push(chunk);
     lines?.push(chunk);
   });
   // A read error has the same meaning as the end: there is no more output.
-  readable?.on("error", () => {});
-  return () => lines?.flush();
+  stream?.on("error", () => {});
+  return async () => lines?.flush();
 }
 
 /** Waits for the leader's end, ending the group on time-out, abort or shutdown. */
-async function ended(
+async function waitForEnd(
   child: Child,
   request: RunRequest,
-  clock: Clock,
+  { clock, host }: { readonly clock: Clock; readonly host: ChildHost },
 ): Promise<{ exit: Exit; ending: Ending | undefined }> {
   if (child.pid === undefined) return { exit: await child.exit, ending: undefined };
   const ending = new Ending(child.pid, clock);
@@ -128,27 +105,28 @@ async function ended(
       : clock.setTimer(request.timeoutMs, () => ending.begin("timedOut", graceMs));
   const abort = (): void => ending.begin("cancelled", graceMs);
   request.signal?.addEventListener("abort", abort, { once: true });
-  const over = child.exit.then(async (exit) => {
+  const ended = child.exit.then(async (exit) => {
     timer?.cancel();
     request.signal?.removeEventListener("abort", abort);
     await ending.finish();
     return { exit, ending };
   });
-  remember({ end: (ms) => ending.begin("cancelled", ms), ended: over });
-  return over;
+  host.track({ end: (ms) => ending.begin("cancelled", ms), ended });
+  return ended;
 }
 
 /**
- * Resolves when both streams have ended; or, where a daemon holds them open, when they have been quiet for a moment
- * or have gone on for too long. Then they are closed.
+ * Waits for the end of both streams and closes them. A background process may keep them open. Then it closes them after
+ * `QUIET_MS` without output, at the latest after `MAX_DRAIN_MS`.
  */
-async function drain(streams: readonly Readable[], clock: Clock): Promise<void> {
-  const deadline = clock.monotonic() + LONGEST_MS;
-  await Promise.all(streams.map((stream) => drained(stream, deadline, clock)));
+async function closeStreams(streams: readonly Readable[], clock: Clock): Promise<void> {
+  const deadline = clock.monotonic() + MAX_DRAIN_MS;
+  await Promise.all(streams.map((stream) => waitUntilQuiet(stream, deadline, clock)));
   for (const stream of streams) stream.destroy();
 }
 
-function drained(stream: Readable, deadline: number, clock: Clock): Promise<void> {
+/** Resolves when the stream has ended, when it was quiet for `QUIET_MS`, or at `deadline` (monotonic clock). */
+function waitUntilQuiet(stream: Readable, deadline: number, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
     if (stream.readableEnded || stream.destroyed) return resolve();
     let timer: Timer | undefined;
@@ -160,7 +138,10 @@ function drained(stream: Readable, deadline: number, clock: Clock): Promise<void
     const wait = (): void => {
       timer?.cancel();
       const left = deadline - clock.monotonic();
-      timer = clock.setTimer(Math.min(QUIET_MS, left), finish);
+      // A paused stream is not quiet: `SlicedLines` is still handling its last chunk.
+      timer = clock.setTimer(Math.min(QUIET_MS, left), () =>
+        stream.isPaused() && clock.monotonic() < deadline ? wait() : finish(),
+      );
     };
     stream.on("data", wait).once("end", finish).once("close", finish);
     wait();
@@ -170,7 +151,7 @@ function drained(stream: Readable, deadline: number, clock: Clock): Promise<void
 export type Stream = "stdout" | "stderr";
 export type RunOutcome = "succeeded" | "failed" | "timedOut" | "cancelled" | "notStarted";
 
-/** How a run ended; success and every kind of failure have this one form. */
+/** How a run ended, for success and every kind of failure. */
 export interface RunResult {
   readonly outcome: RunOutcome;
   /** Undefined when a signal ended it, or it was never started. */
@@ -184,20 +165,22 @@ export interface RunResult {
   readonly stderr: string;
   /** Wall time from the start to the end of the leading process and its output. */
   readonly durationMs: number;
+  /** Pids of processes that it left in its process group, where there are any. */
+  readonly left?: readonly number[];
   /** CPU time and peak memory, where they are known. */
   readonly usage?: Usage | undefined;
   /** One line for people: `succeeded`, `exit code 3: <last line of stderr>`, `timed out after 5s` … */
   readonly message: string;
 }
 
-/** How a run ended, and what is kept of its output. */
-interface Ended extends Pick<RunResult, "stdout" | "stdoutTruncated" | "stderr" | "durationMs"> {
+/** How a run ended, and the kept part of its output. */
+interface RunEnd extends Pick<RunResult, "left" | "stdout" | "stdoutTruncated" | "stderr" | "durationMs"> {
   readonly exit: Exit;
   readonly reason: EndReason | undefined;
 }
 
 /** What was started, as far as messages need it. */
-interface Started {
+interface StartedCommand {
   readonly file: string;
   readonly cwd: string;
   readonly timeoutMs?: number | undefined;
@@ -205,8 +188,8 @@ interface Started {
 
 const MESSAGE_LIMIT = 300;
 
-/** The only place that makes results. */
-async function toResult({ exit, reason, ...kept }: Ended, started: Started): Promise<RunResult> {
+/** The result of a run. A time-out or an abort decides the outcome, whatever the exit code says. */
+async function toResult({ exit, reason, ...kept }: RunEnd, started: StartedCommand): Promise<RunResult> {
   const { code, signal, usage } = exit.kind === "exited" ? exit : {};
   const result = { ...kept, exitCode: code, signal, usage };
   if (reason === "timedOut")
@@ -222,7 +205,7 @@ async function toResult({ exit, reason, ...kept }: Ended, started: Started): Pro
 }
 
 /** One line for people: why it was never started, or its exit code and the last line of stderr. */
-export async function describeEnd(exit: Exit, stderr: string, started: Started): Promise<string> {
+export async function describeEnd(exit: Exit, stderr: string, started: StartedCommand): Promise<string> {
   if (exit.kind === "notStarted") return explainStart(started, exit.error);
   const how = exit.code === undefined ? `ended by ${exit.signal}` : `exit code ${exit.code}`;
   const last = oneLine(stderr.trimEnd().split("\n").at(-1), MESSAGE_LIMIT);
@@ -230,9 +213,9 @@ export async function describeEnd(exit: Exit, stderr: string, started: Started):
 }
 
 /** Why a child could not be started, with the remedy. */
-async function explainStart({ file, cwd }: Started, error: NodeJS.ErrnoException): Promise<string> {
+async function explainStart({ file, cwd }: StartedCommand, error: NodeJS.ErrnoException): Promise<string> {
   if (!(await exists(cwd))) return `cannot start ${file}: its working directory ${cwd} does not exist`;
-  return `cannot start ${file}: ${await reason(file, error)}`;
+  return `cannot start ${file}: ${await startErrorText(file, error)}`;
 }
 
 const REASONS: Readonly<Record<string, string>> = {
@@ -246,7 +229,8 @@ const REASONS: Readonly<Record<string, string>> = {
   ENFILE: "too many files are open on the machine",
 };
 
-async function reason(file: string, error: NodeJS.ErrnoException): Promise<string> {
+/** The cause of a failed start in words; ENOENT may mean the file or the interpreter that its first line names. */
+async function startErrorText(file: string, error: NodeJS.ErrnoException): Promise<string> {
   if (error.code !== "ENOENT") return REASONS[error.code ?? ""] ?? error.message;
   if (!file.includes("/")) return "not found on PATH";
   return (await exists(file)) ? 'the interpreter in its "#!" line does not exist' : "no such file";

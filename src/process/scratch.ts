@@ -1,12 +1,16 @@
 /** Private temporary directories and files. */
 
 import { randomBytes } from "node:crypto";
-import { closeSync, openSync, readFileSync, writeFileSync } from "node:fs";
-import { mkdir, mkdtemp, open, readdir, readFile, rename, rm, rmdir, unlink } from "node:fs/promises";
+import { closeSync, openSync, writeFileSync } from "node:fs";
+import { chown, mkdir, mkdtemp, open, readdir, readFile, rename, rmdir, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
 import { faultOfOwnDir, oneLine, type Clock } from "../lib/index.ts";
-import { endStrays, type StrayOptions } from "./children.ts";
+import { statNow, statOf } from "./proc.ts";
+import { removeTree } from "./remove-tree.ts";
+import { homeIn, giveAccess, removeHome } from "./user-ids/shared-dir.ts";
+import type { OtherUser } from "./user-ids/shared-dir.ts";
+import { endStrays, type StrayOptions } from "./strays.ts";
 
 /** What can be written to a file; iterables are written piece by piece, each waited for. */
 export type ScratchData =
@@ -15,10 +19,10 @@ export type ScratchData =
   | Iterable<string | Uint8Array>
   | AsyncIterable<string | Uint8Array>;
 
-/** The temp directory cannot be used: full, read-only, or somebody else's. Names the directory and the setting. */
+/** The temp directory cannot be used: full, read-only, or another owner's. Names the directory and the setting. */
 export class ScratchError extends Error {
   constructor(dir: string, cause: unknown) {
-    const why = REASONS[codeOf(cause)] ?? oneLine(cause);
+    const why = REASONS[errorCodeOf(cause)] ?? oneLine(cause);
     super(`cannot use the temp directory ${dir} (--tmp-dir): ${why}`, { cause });
     this.name = "ScratchError";
   }
@@ -35,99 +39,126 @@ const REASONS: Readonly<Record<string, string>> = {
   EEXIST: "a part of the path is not a directory",
 };
 
-function codeOf(error: unknown): string {
+function errorCodeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }
 
 const FILE_MODE = 0o600;
 const DIR_MODE = 0o700;
-/** Time in which a hook of an operator that is gone has to end. */
+/** Grace time for orphaned hooks of an earlier operator. */
 const GRACE_MS = 3000;
-const SMALL = 2 * 1024 * 1024;
-/** `<prefix>.<pid>-<start time>.<random>`: shows whether its process is still alive. */
-const NAME = /^.+\.(\d+)-(\d+)\.[A-Za-z0-9]{6}$/;
+const MAX_SYNC_BYTES = 2 * 1024 * 1024;
+/** `<prefix>.<pid>-<start time>.<random>`: the pid and the start time identify the process. */
+const DIR_NAME = /^.+\.(\d+)-(\d+)\.[A-Za-z0-9]{6}$/;
 
-/** A private directory (0700) with private files (0600) that goes away with `dispose`. */
+/** How a directory is used. */
+interface ScratchOptions {
+  /** `dispose` leaves it (`--debug-keep-tmp-files`). */
+  readonly keep?: boolean;
+  /** Another user, who owns the files and a directory `home` in it. */
+  readonly user?: OtherUser | undefined;
+}
+
+/** A private directory (0700) with private files (0600) that `dispose` removes. */
 export class Scratch {
   readonly dir: string;
   readonly #root: string;
-  readonly #keep: boolean;
-  readonly #written: string[] = [];
+  readonly #options: ScratchOptions;
+  readonly #writtenPaths: string[] = [];
 
-  private constructor(root: string, dir: string, keep: boolean) {
+  private constructor(root: string, dir: string, options: ScratchOptions) {
     this.#root = root;
     this.dir = dir;
-    this.#keep = keep;
+    this.#options = options;
   }
 
-  /** Makes the directory under `tmpDir`, and that one too where it is missing. Throws ScratchError. */
-  static async open(tmpDir: string, prefix: string, options: { keep?: boolean } = {}): Promise<Scratch> {
-    const start = join(tmpDir, ownName(prefix));
+  /** Creates the directory below `tmpDir`, and `tmpDir` where it is missing. Throws ScratchError. */
+  static async open(tmpDir: string, prefix: string, options: ScratchOptions = {}): Promise<Scratch> {
+    const start = join(tmpDir, ownDirName(prefix));
     try {
       await makeOwnDir(tmpDir);
       const dir = await mkdtemp(start);
-      return new Scratch(tmpDir, dir, options.keep ?? false);
+      const scratch = new Scratch(tmpDir, dir, options);
+      if (options.user !== undefined) await giveAccess(options.user, tmpDir, dir);
+      return scratch;
     } catch (error) {
       throw new ScratchError(tmpDir, error);
     }
   }
 
   /**
-   * Removes the directories of processes that are gone under `tmpDir`, and first ends their children that still
-   * run; returns the number of directories. Never throws.
+   * Removes the directories below `tmpDir` of processes that have ended, after ending their orphaned children; returns the
+   * number of removed directories. Never throws.
    */
   static async cleanStale(tmpDir: string, clock: Clock): Promise<number> {
     const names = await readdir(tmpDir).catch((): string[] => []);
-    const stale = (await Promise.all(names.map(isStale))).flatMap((is, at) => (is ? (names[at] ?? []) : []));
+    const stale = (await Promise.all(names.map(isStale))).flatMap((isStaleDir, index) =>
+      isStaleDir ? (names[index] ?? []) : [],
+    );
     if (stale.length === 0) return 0;
     const dirs = stale.map((name) => join(tmpDir, name));
-    // A hook that outlived its operator would run beside its own second run. KUBECONFIG is helm's, too, which is
-    // given more time to end (`Helm.endLeftOver`).
-    const isTheirs = (each: string): boolean =>
+    // An orphaned hook would run in parallel with the next run of the same hook. Orphans found by KUBECONFIG alone are
+    // helm processes, which get a longer grace time (`Helm.endLeftOver`).
+    const namesStaleDir = (each: string): boolean =>
       !each.startsWith("KUBECONFIG=") && dirs.some((dir) => each.includes(`${dir}/`));
-    await endStrays((environment) => environment.some(isTheirs), { clock, graceMs: GRACE_MS });
-    const removed = await Promise.all(dirs.map(tryRemove));
+    await endStrays((environment) => environment.some(namesStaleDir), { clock, graceMs: GRACE_MS });
+    const removed = await Promise.all(dirs.map(removeDir));
     return removed.filter(Boolean).length;
   }
 
-  /** Ends all processes that still have one of this process's directories in their environment. */
+  /** Ends all processes whose environment names a temporary directory of this process, such as hooks that still run. */
   static async endOwn(tmpDir: string, options: StrayOptions): Promise<void> {
-    const isOwn = (each: string): boolean => each.includes(`${tmpDir}/`) && each.includes(OWN);
-    await endStrays((environment) => environment.some(isOwn), options);
+    const namesOwnDir = (each: string): boolean =>
+      each.includes(`${tmpDir}/`) && each.includes(OWN_NAME_PART);
+    await endStrays((environment) => environment.some(namesOwnDir), options);
   }
 
   path(name: string): string {
     return join(this.dir, name);
   }
 
+  /** Where the other user may create files; undefined without one. */
+  get home(): string | undefined {
+    return this.#options.user === undefined ? undefined : homeIn(this.dir);
+  }
+
+  /** Writes a file, and replaces an older one atomically: readers never see a part of it. Throws ScratchError. */
+  async replace(name: string, text: string): Promise<void> {
+    const path = this.path(name);
+    this.#writtenPaths.push(path);
+    await rename(await this.write(`${name}.next`, text), path);
+  }
+
   /** Writes a file and returns its path. Throws ScratchError when that fails. */
   async write(name: string, data: ScratchData): Promise<string> {
     const path = this.path(name);
-    this.#written.push(path);
+    this.#writtenPaths.push(path);
     try {
-      const { pieces, rest } = beginning(data);
-      if (rest === undefined && isSmall(pieces)) writeAtOnce(path, pieces);
+      const { pieces, rest } = splitForSyncWrite(data);
+      if (rest === undefined && fitsSyncWrite(pieces)) writePiecesSync(path, pieces);
       else await writePieces(path, pieces, rest ?? []);
+      const { user } = this.#options;
+      if (user !== undefined) await chown(path, user.uid, user.uid);
     } catch (error) {
       throw new ScratchError(this.#root, error);
     }
     return path;
   }
 
-  /** Removes the directory and everything in it, unless it is to be kept. Never throws. */
+  /** Removes the directory with its content, unless the option `keep` is set. Never throws. */
   async dispose(): Promise<void> {
-    if (this.#keep) return;
-    // Known files are removed quickly; the slow walk finds what a child added.
-    await Promise.all(this.#written.splice(0).map((path) => unlink(path).catch(() => {})));
-    await rmdir(this.dir).catch(() =>
-      rm(this.dir, { recursive: true, force: true, maxRetries: 2 }).catch(() => {}),
-    );
+    const { keep, user } = this.#options;
+    if (keep === true) return;
+    if (user !== undefined) await removeHome(user, this.dir);
+    // Known files first, because the recursive removal is slow and only needed for files that a child added.
+    await Promise.all(this.#writtenPaths.splice(0).map((path) => unlink(path).catch(() => {})));
+    await rmdir(this.dir).catch(() => removeDir(this.dir));
   }
 }
 
 /**
- * A private directory (0700) for the life of the process, at a path that stays: it is made when it is written to, and
- * again where it was removed from outside.
+ * A private directory (0700) with a fixed path for the life of the process. Each write creates it where it is missing, also
+ * after it was removed from outside.
  */
 export class LastingDir {
   readonly dir: string;
@@ -135,23 +166,23 @@ export class LastingDir {
 
   constructor(tmpDir: string, prefix: string) {
     this.#root = tmpDir;
-    this.dir = join(tmpDir, `${ownName(prefix)}${randomBytes(3).toString("hex")}`);
+    this.dir = join(tmpDir, `${ownDirName(prefix)}${randomBytes(3).toString("hex")}`);
   }
 
   path(name: string): string {
     return join(this.dir, name);
   }
 
-  /** Makes a private file (0600) have this text, in one step; writes only where it differs. Throws ScratchError. */
-  async keep(name: string, text: string): Promise<void> {
+  /** Writes a private file (0600) atomically, unless it has this text already. Throws ScratchError. */
+  async write(name: string, text: string): Promise<void> {
     const path = this.path(name);
     if ((await readFile(path, "utf8").catch(() => undefined)) === text) return;
-    const fresh = `${path}.${randomBytes(6).toString("hex")}`;
+    const newPath = `${path}.${randomBytes(6).toString("hex")}`;
     try {
       await makeOwnDir(this.#root);
       await makeOwnDir(this.dir);
-      await writePieces(fresh, [text], []);
-      await rename(fresh, path);
+      await writePieces(newPath, [text], []);
+      await rename(newPath, path);
     } catch (error) {
       throw new ScratchError(this.#root, error);
     }
@@ -159,7 +190,7 @@ export class LastingDir {
 
   /** Removes it. Never throws. */
   async close(): Promise<void> {
-    await tryRemove(this.dir);
+    await removeDir(this.dir);
   }
 }
 
@@ -167,29 +198,30 @@ type Piece = string | Uint8Array;
 type Pieces = Iterable<Piece> | AsyncIterable<Piece>;
 
 /**
- * Writes at once what can be written at once, and the rest later. A small file is in the page cache sooner than a
- * thread of the pool would take it over, which saves a third of the time of a run's own overhead.
+ * Returns the first pieces of the data, and the rest. If there is no rest and the pieces are small, the caller writes them
+ * synchronously: that takes less time than to start a thread of the pool, and saves a third of the overhead of a run.
  */
-function beginning(data: ScratchData): { pieces: readonly Piece[]; rest: Pieces | undefined } {
+function splitForSyncWrite(data: ScratchData): { pieces: readonly Piece[]; rest: Pieces | undefined } {
   if (typeof data === "string" || data instanceof Uint8Array) return { pieces: [data], rest: undefined };
   if (Array.isArray(data)) return { pieces: data, rest: undefined };
   if (!(Symbol.iterator in data)) return { pieces: [], rest: data };
   const iterator = data[Symbol.iterator]();
+  // Two pieces show whether there is more to come without making all of it.
   const pieces = [iterator.next(), iterator.next()];
-  const isAll = pieces.some(({ done }) => done === true);
-  const known = pieces.flatMap((each) => (each.done === true ? [] : [each.value]));
-  return { pieces: known, rest: isAll ? undefined : remaining(iterator) };
+  const isComplete = pieces.some(({ done }) => done === true);
+  const firstPieces = pieces.flatMap((each) => (each.done === true ? [] : [each.value]));
+  return { pieces: firstPieces, rest: isComplete ? undefined : remainingPieces(iterator) };
 }
 
-function* remaining(iterator: Iterator<Piece>): Generator<Piece> {
+function* remainingPieces(iterator: Iterator<Piece>): Generator<Piece> {
   for (let next = iterator.next(); next.done !== true; next = iterator.next()) yield next.value;
 }
 
-function isSmall(pieces: readonly Piece[]): boolean {
-  return pieces.reduce((sum, { length }) => sum + length, 0) <= SMALL;
+function fitsSyncWrite(pieces: readonly Piece[]): boolean {
+  return pieces.reduce((sum, { length }) => sum + length, 0) <= MAX_SYNC_BYTES;
 }
 
-function writeAtOnce(path: string, pieces: readonly Piece[]): void {
+function writePiecesSync(path: string, pieces: readonly Piece[]): void {
   const file = openSync(path, "w", FILE_MODE);
   try {
     for (const piece of pieces) writeFileSync(file, piece);
@@ -198,6 +230,7 @@ function writeAtOnce(path: string, pieces: readonly Piece[]): void {
   }
 }
 
+/** Writes a private file piece by piece; takes a piece of `rest` only after the one before was written. */
 async function writePieces(path: string, pieces: readonly Piece[], rest: Pieces): Promise<void> {
   const file = await open(path, "w", FILE_MODE);
   try {
@@ -208,17 +241,14 @@ async function writePieces(path: string, pieces: readonly Piece[], rest: Pieces)
   }
 }
 
-/**
- * Makes a directory that only this user may write to; one that is there already must be such. Throws where another
- * user could put something else into its place.
- */
+/** Creates a directory that only this user may write to. Throws where another user could replace an existing one. */
 async function makeOwnDir(dir: string): Promise<void> {
   const fault = faultOfOwnDir(dir);
   if (fault !== undefined) throw new Error(`${fault}; name a directory of your own`);
   await makeDirs(dir);
 }
 
-/** The temp directory, made where it is missing: each time it is used, since others clean it. Throws ScratchError. */
+/** Returns the temp directory, or `name` below it, created where it is missing. Call it before each use, because other programs clean temp directories. Throws ScratchError. */
 export async function useTempDir(tmpDir: string, name = ""): Promise<string> {
   const dir = join(tmpDir, name);
   try {
@@ -231,51 +261,39 @@ export async function useTempDir(tmpDir: string, name = ""): Promise<string> {
 }
 
 /**
- * Makes missing directories; whether that worked shows when they are used. Without `recursive: true`, which loops
- * for ever where the path leads through a dangling link or into /proc.
+ * Creates a directory and its missing parents. Ignores errors: the later use of the directory reports them. Does not use
+ * the option `recursive` of mkdir, which never ends for dangling links and in /proc.
  */
 async function makeDirs(dir: string): Promise<void> {
-  const made = await mkdir(dir, DIR_MODE).then(() => "made", codeOf);
-  if (made !== "ENOENT" || dirname(dir) === dir) return;
+  const outcome = await mkdir(dir, DIR_MODE).then(() => "made", errorCodeOf);
+  if (outcome !== "ENOENT" || dirname(dir) === dir) return;
   await makeDirs(dirname(dir));
   await mkdir(dir, DIR_MODE).catch(() => {});
 }
 
-/** The name of a directory of this process, but for its random end. */
-function ownName(prefix: string): string {
+/** The name of a directory of this process, without its random suffix. */
+function ownDirName(prefix: string): string {
   const safe = prefix.replaceAll(/[^A-Za-z0-9_-]+/g, "-").slice(0, 100);
-  return `${safe}${OWN}`;
+  return `${safe}${OWN_NAME_PART}`;
 }
 
+/**
+ * True if a directory was made by a process that has ended. A process with the same pid but another start time is
+ * another one.
+ */
 async function isStale(name: string): Promise<boolean> {
-  const [, pid, start] = NAME.exec(name) ?? [];
-  return pid !== undefined && (await startOf(Number(pid))) !== start;
+  const [, pid, start] = DIR_NAME.exec(name) ?? [];
+  return pid !== undefined && ((await statOf(Number(pid)))?.start ?? NO_START) !== start;
 }
 
-function tryRemove(dir: string): Promise<boolean> {
-  return rm(dir, { recursive: true, force: true }).then(
+function removeDir(dir: string): Promise<boolean> {
+  return removeTree(dir).then(
     () => true,
     () => false,
   );
 }
 
-/** Start time of a process in ticks since boot (proc(5), field 22); `0` where it does not exist or has no /proc. */
-async function startOf(pid: number): Promise<string> {
-  return startIn(await readFile(`/proc/${pid}/stat`, "utf8").catch(() => ""));
-}
-
-/** The command in the second field may contain spaces and brackets. */
-function startIn(stat: string): string {
-  return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "0";
-}
-
+/** Start time of a process that does not exist, and where there is no /proc. */
+const NO_START = "0";
 /** Part of the names of all directories of this process. */
-const OWN = `.${process.pid}-${ownStartTime()}.`;
-
-function ownStartTime(): string {
-  try {
-    return startIn(readFileSync("/proc/self/stat", "utf8"));
-  } catch {
-    return "0";
-  }
-}
+const OWN_NAME_PART = `.${process.pid}-${statNow("self")?.start ?? NO_START}.`;

@@ -1,11 +1,12 @@
+export { Queues, type WaitUntil } from "./queues.ts";
+export { RateLimits, type RateLimit } from "./rate-limits.ts";
+export { LONG_RUN_MS } from "./types.ts";
 export type {
   Failure,
   Outcome,
   QueueAction,
-  QueueTask,
   QueueView,
   QueuesOptions,
   RunContext,
   TaskView,
-} from "./lane.ts";
-export { Queues, RateLimits, type WaitUntil } from "./queues.ts";
+} from "./types.ts";

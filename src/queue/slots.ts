@@ -1,59 +1,59 @@
-/** The slots that all queues share: how many runs of modules go on at once. */
+/** Slots that all queues share: they limit how many module runs happen at the same time. */
 
-import type { QueueTask } from "./lane.ts";
+import type { QueueTask } from "../model/index.ts";
 
-/** Slots for tasks that say they need one; all others run without. */
+/** A counting semaphore for tasks with a `slot`; tasks without one are not limited. */
 export class Slots {
   readonly #limit: number;
-  #taken = 0;
-  /** Runs that gave their slot back while they waited, and go on once they have one again. */
-  #waiting: readonly { readonly task: QueueTask; readonly goOn: () => void }[] = [];
+  #inUse = 0;
+  /** Runs that released their slot while they waited, and continue once they have one again. */
+  #waiting: readonly { readonly task: QueueTask; readonly resume: () => void }[] = [];
 
   constructor(limit = Infinity) {
     this.#limit = limit;
   }
 
-  /** One more is kept for what is urgent, so that it never waits for the usual work alone. */
+  /** One extra slot is reserved for urgent tasks, so that usual ones alone never block them. */
   isFree({ slot }: QueueTask): boolean {
     if (slot === undefined) return true;
-    return this.#taken < (slot === "urgent" ? this.#limit + 1 : this.#limit);
+    return this.#inUse < (slot === "urgent" ? this.#limit + 1 : this.#limit);
   }
 
-  take({ slot }: QueueTask): void {
-    if (slot !== undefined) this.#taken += 1;
+  acquire({ slot }: QueueTask): void {
+    if (slot !== undefined) this.#inUse += 1;
   }
 
-  /** Returns whether there was one to give back. */
-  giveBack({ slot }: QueueTask): boolean {
-    if (slot !== undefined) this.#taken -= 1;
+  /** Returns whether the task had a slot. */
+  release({ slot }: QueueTask): boolean {
+    if (slot !== undefined) this.#inUse -= 1;
     return slot !== undefined;
   }
 
-  /** Resolves when the task has a slot again; at once where it is interrupted, since it is about to end. */
-  async takeAgain(task: QueueTask, signal: AbortSignal): Promise<void> {
+  /** Resolves when the task has a slot again. If its run is interrupted, resolves at once: the run is about to end. */
+  async reacquire(task: QueueTask, signal: AbortSignal): Promise<void> {
     if (!this.isFree(task) && !signal.aborted) {
       const { promise, resolve } = Promise.withResolvers<void>();
-      const goOn = (): void => resolve();
-      this.#waiting = [...this.#waiting, { task, goOn }];
-      signal.addEventListener("abort", goOn, { once: true });
+      const resumeRun = (): void => resolve();
+      this.#waiting = [...this.#waiting, { task, resume: resumeRun }];
+      signal.addEventListener("abort", resumeRun, { once: true });
       await promise;
-      signal.removeEventListener("abort", goOn);
-      const waits = this.#waiting.some((each) => each.goOn === goOn);
-      this.#waiting = this.#waiting.filter((each) => each.goOn !== goOn);
-      // Whoever let it go on took the slot for it.
-      if (!waits) return;
+      signal.removeEventListener("abort", resumeRun);
+      const isWaiting = this.#waiting.some((each) => each.resume === resumeRun);
+      this.#waiting = this.#waiting.filter((each) => each.resume !== resumeRun);
+      // `resume` has acquired the slot already.
+      if (!isWaiting) return;
     }
-    this.take(task);
+    this.acquire(task);
   }
 
-  /** Lets runs go on that wait for their slot, as far as slots are free. */
+  /** Resumes runs that wait for a slot, as far as slots are free. */
   resume(): void {
-    const going = this.#waiting.filter(({ task }) => {
+    const resumed = this.#waiting.filter(({ task }) => {
       const isFree = this.isFree(task);
-      if (isFree) this.take(task);
+      if (isFree) this.acquire(task);
       return isFree;
     });
-    this.#waiting = this.#waiting.filter((each) => !going.includes(each));
-    for (const { goOn } of going) goOn();
+    this.#waiting = this.#waiting.filter((each) => !resumed.includes(each));
+    for (const { resume } of resumed) resume();
   }
 }

@@ -1,28 +1,20 @@
-/** One named queue and its worker: the one place that starts and retries. */
+/** One named queue and its worker: the only place that starts and retries tasks. */
 
 import { retryDelay, toError, type Timer, type WallTimes } from "../lib/index.ts";
+import type { QueueTask } from "../model/index.ts";
 import { outside } from "../trace/index.ts";
-import { Lane } from "./lane.ts";
-import type {
-  Failure,
-  Outcome,
-  Position,
-  QueueAction,
-  QueueItem,
-  QueueTask,
-  QueueView,
-  QueuesOptions,
-  RunContext,
-} from "./lane.ts";
+import { Lane, type QueueItem } from "./lane.ts";
+import { LONG_RUN_MS } from "./types.ts";
+import type { Outcome, Position, QueueAction, QueueView, QueuesOptions, RunContext } from "./types.ts";
 import type { Slots } from "./slots.ts";
 
-/** A run that somebody is done with may end by itself within this time; a longer one is interrupted. */
-const PATIENCE_MS = 3000;
+/** A superseded run may end by itself within this time; a longer one is interrupted. */
+const INTERRUPT_AFTER_MS = 3000;
 
 /** What all workers share. */
 interface Shared<T extends QueueTask> extends QueuesOptions<T> {
   readonly sharedSlots: Slots;
-  /** For what is shown of tasks. */
+  /** Converts monotonic times for display. */
   readonly wall: WallTimes;
   /** Called when a slot was given back while its run goes on. */
   readonly slotFreed: () => void;
@@ -34,133 +26,120 @@ interface Shared<T extends QueueTask> extends QueuesOptions<T> {
 
 type Match<T> = (task: T) => boolean;
 
-/**
- * The queue of one name, and what runs of it. Nothing polls: it wakes up when a task is offered, a run ends or a delay is
- * over.
- */
+/** Runs the tasks of one queue, one at a time. It does not poll: it wakes when a task is offered, a run or a delay ends. */
 export class Worker<T extends QueueTask> {
   readonly name: string;
   readonly #shared: Shared<T>;
-  readonly #lane = new Lane<T>();
-  /** Until the head may start. */
+  /** Others only read it. */
+  readonly lane: Lane<T> = new Lane<T>();
+  /** Fires when the head may start. */
   #timer: Timer | undefined;
   #abort: AbortController | undefined;
-  /** Until the run under way is interrupted. */
-  #patience: Timer | undefined;
-  /** When the last run ended, by the monotonic clock. */
+  #interruptTimer: Timer | undefined;
+  /** Fires when the current run has taken `LONG_RUN_MS`. */
+  #longRunTimer: Timer | undefined;
+  /** End of the last run, by the monotonic clock. */
   #endedAt = 0;
   #isStopped = false;
-  /** Resolves when the run under way ends. */
-  over: Promise<void> = Promise.resolve();
+  /** Resolves when the current run ends. */
+  runEnded: Promise<void> = Promise.resolve();
 
   constructor(name: string, shared: Shared<T>) {
     this.name = name;
     this.#shared = shared;
   }
 
-  /** Returns false when the task's key is already there. */
+  /** Adds a task. Returns false if a task with the same key makes it unnecessary. */
   offer(task: T, place: Position): boolean {
-    if (task.key !== undefined && this.#folds(task.key, task)) return false;
-    const now = this.#shared.clock.monotonic();
-    if (place === "front") this.#timed("AddFirst", () => this.#lane.prepend([task], now));
-    else this.#timed("AddLast", () => this.#lane.append(task, now));
-    this.#moved();
+    if (task.key !== undefined && this.#isDuplicate(task.key, task)) return false;
+    const now = this.#now;
+    if (place === "front") this.#prepend([task]);
+    else this.#measured("AddLast", () => this.lane.append(task, now));
+    this.#changed();
     return true;
   }
 
-  #folds(key: string, task: T): boolean {
-    if (task.foldsInto === undefined) return this.#lane.has(key);
-    const isDropped = this.#lane.drop(key);
-    if (isDropped) this.#shared.onDrop?.(this.name, task);
-    return isDropped;
+  /** Whether a task with this key makes the new one unnecessary. If the task folds, only a waiting one does, and the drop is reported. */
+  #isDuplicate(key: string, task: T): boolean {
+    if (task.foldsInto === undefined) return this.lane.has(key);
+    const isDropped = this.lane.drop(key);
+    if (!isDropped) return false;
+    this.#shared.onDrop?.(this.name, task);
+    this.#shared.changed(this.name);
+    return true;
   }
 
-  /** Removes waiting tasks that match and puts `task` at the front, before any of the others may start. */
+  /** Removes matching waiting tasks and puts `task` at the front, before any other may start. */
   replace(match: Match<T>, task: T): void {
-    this.#timed("Filter", () => this.#lane.remove(match));
+    this.#measured("Filter", () => this.lane.remove(match));
     const { key } = task;
-    if (key === undefined || !this.#lane.has(key))
-      this.#timed("AddFirst", () => this.#lane.prepend([task], this.#shared.clock.monotonic()));
-    this.#moved();
+    if (key === undefined || !this.lane.has(key)) this.#prepend([task]);
+    this.#changed();
   }
 
-  /** Whether the task with this key starts next, and waits for no delay of its own. */
+  /** Whether the task with this key starts next, without back-off or rate limit. */
   isNext(key: string): boolean {
-    return this.#lane.isNext(key, this.#shared.clock.monotonic());
+    return this.lane.isNext(key, this.#now);
   }
 
   /** Removes waiting tasks; a running one stays. */
   remove(match: Match<T>): void {
-    if (this.#lane.head !== undefined && this.#timed("Filter", () => this.#lane.remove(match))) this.#moved();
+    if (this.lane.head !== undefined && this.#measured("Filter", () => this.lane.remove(match)))
+      this.#changed();
   }
 
-  /** Ends the back-off of a head that matches. */
+  /** Ends the back-off of a matching head. */
   retryNow(match: Match<T>): void {
-    const { head } = this.#lane;
+    const { head } = this.lane;
     if (head === undefined || head.running || !head.tasks.some(match)) return;
     head.notBefore = 0;
-    this.#moved();
+    this.#changed();
   }
 
-  /** The tasks of the run under way. */
-  get atWork(): readonly T[] {
-    const { head } = this.#lane;
+  /** The tasks of the current run. */
+  get runningTasks(): readonly T[] {
+    const { head } = this.lane;
     return head?.running === true ? head.tasks : [];
   }
 
-  /** Aborts the run under way if it matches, and still does once it has taken `afterMs`. */
-  interrupt(match: Match<T>, why: string, afterMs = PATIENCE_MS): void {
-    const { head } = this.#lane;
-    if (head === undefined || !this.atWork.some(match)) return;
-    const { clock } = this.#shared;
-    const wait = head.startedAt + afterMs - clock.monotonic();
+  /** Aborts a matching run once it has taken `afterMs`, if it still matches then. */
+  interrupt(match: Match<T>, why: string, afterMs = INTERRUPT_AFTER_MS): void {
+    const { head } = this.lane;
+    if (head === undefined || !this.runningTasks.some(match)) return;
+    const remainingMs = head.startedAt + afterMs - this.#now;
     const abort = (): void =>
       void (head.tasks.some(match) && this.#abort?.abort(new DOMException(why, "AbortError")));
-    if (wait <= 0) abort();
-    else this.#patience ??= clock.setTimer(wait, abort);
+    if (remainingMs <= 0) abort();
+    else this.#interruptTimer ??= this.#shared.clock.setTimer(remainingMs, abort);
   }
 
-  /** Interrupts the run under way, whatever comes, and resolves when it has ended. */
-  end(why: string): Promise<void> {
-    // An earlier interruption may turn out not to be wanted.
-    this.#endPatience();
-    const tasks = [...this.atWork];
+  /** Interrupts the current run unconditionally, and resolves when it has ended. */
+  interruptAndWait(why: string): Promise<void> {
+    // The condition of an earlier interruption may fail by then.
+    this.#cancelInterrupt();
+    const tasks = [...this.runningTasks];
     this.interrupt((task) => tasks.includes(task), why);
-    return this.over;
+    return this.runEnded;
   }
 
-  #endPatience(): void {
-    this.#patience?.cancel();
-    this.#patience = undefined;
+  #cancelInterrupt(): void {
+    this.#interruptTimer?.cancel();
+    this.#interruptTimer = undefined;
   }
 
-  /** Whether a task with this key waits or runs. */
-  has(key: string): boolean {
-    return this.#lane.has(key);
-  }
-
-  /** The task with this key, while it waits. */
-  waiting(key: string): T | undefined {
-    return this.#lane.waiting(key);
-  }
-
-  /** Whether its head has failed. */
+  /** Whether its head has failed, or has run longer than `LONG_RUN_MS`. */
   get isStalled(): boolean {
-    return (this.#lane.head?.failures ?? 0) > 0;
-  }
-
-  /** The last failure of the task with this key, or of the head that it waits behind. */
-  failureOf(key: string): Failure<T> | undefined {
-    return this.#lane.failureOf(key);
+    const { head } = this.lane;
+    return head !== undefined && (head.failures > 0 || head.isLong);
   }
 
   view(): QueueView<T> {
-    return { name: this.name, length: this.#lane.length, tasks: this.#lane.views(this.#shared.wall) };
+    return { name: this.name, length: this.lane.length, tasks: this.lane.views(this.#shared.wall) };
   }
 
-  /** The head, where it waits for nothing but a slot. */
+  /** The head, if it waits for nothing but a slot. */
   get waitsForSlot(): QueueItem<T> | undefined {
-    const { head } = this.#lane;
+    const { head } = this.lane;
     const waits = head?.running === false && head.tasks[0]?.slot !== undefined && this.#timer === undefined;
     return waits ? head : undefined;
   }
@@ -171,120 +150,142 @@ export class Worker<T extends QueueTask> {
     this.#timer?.cancel();
   }
 
-  /** Starts the head if it may start now, or sets the timer for when it may. */
+  /** Starts the head if it may start now, else sets the timer for it. */
   wake(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
-    const { head } = this.#lane;
+    const { head } = this.lane;
     if (this.#isStopped || head === undefined || head.running) return;
     const { clock, sharedSlots } = this.#shared;
-    const wait = this.#waitMs(head);
+    const waitMs = this.#msUntilStart(head);
     const [first] = head.tasks;
-    if (wait > 0) {
-      head.notBefore = clock.monotonic() + wait;
-      this.#timer = clock.setTimer(wait, () => this.wake());
+    if (waitMs > 0) {
+      head.notBefore = this.#now + waitMs;
+      this.#timer = clock.setTimer(waitMs, () => this.wake());
     } else if (first !== undefined && !sharedSlots.isFree(first)) head.notBefore = 0;
     else this.#start(head);
   }
 
-  #waitMs(head: QueueItem<T>): number {
-    const { clock, limits } = this.#shared;
-    const now = clock.monotonic();
-    const backoff = Math.max(head.notBefore - now, this.#lane.pauseMs(now, this.#endedAt));
+  /** Milliseconds until back-off, debounce and rate limit let the head start. */
+  #msUntilStart(head: QueueItem<T>): number {
+    const backoff = Math.max(head.notBefore - this.#now, this.lane.debounceMs(this.#now, this.#endedAt));
     const first = head.tasks[0];
     if (backoff > 0 || first === undefined) return backoff;
-    return limits?.waitMs(first) ?? 0;
+    return this.#shared.limits?.waitMs(first) ?? 0;
   }
 
+  /** Starts the head: takes a slot and a token of its rate limit, and runs it. */
   #start(head: QueueItem<T>): void {
     const { clock, limits, sharedSlots } = this.#shared;
     head.running = true;
-    head.overtakes = false;
-    head.startedAt = clock.monotonic();
+    head.isPrepended = false;
+    head.startedAt = this.#now;
     head.notBefore = 0;
     this.#abort = new AbortController();
     const [first] = head.tasks;
     if (first !== undefined) {
-      limits?.take(first);
-      sharedSlots.take(first);
+      limits?.consume(first);
+      sharedSlots.acquire(first);
     }
     const context: RunContext = {
       queue: this.name,
       failures: head.failures,
-      waitedMs: clock.monotonic() - head.enqueuedAt,
+      waitedMs: this.#now - head.enqueuedAt,
       waitingSince: this.#shared.wall.of(head.waitingSince),
       from: head.from,
       signal: this.#abort.signal,
       withoutSlot: (wait) => this.#withoutSlot(first, context.signal, wait),
     };
+    this.#longRunTimer = clock.setTimer(LONG_RUN_MS, () => this.#markLongRun(head));
     this.#shared.changed(this.name);
-    // Not inside the caller that offered the head, and together with what the caller offers after it.
-    this.over = outside(() => this.#run(head, context));
+    // Outside the span of the caller, and after it has offered the tasks that join this one.
+    this.runEnded = outside(() => this.#run(head, context));
   }
 
+  /** The run has taken `LONG_RUN_MS`: displays and reports that. */
+  #markLongRun(head: QueueItem<T>): void {
+    head.isLong = true;
+    const { changed, onLong } = this.#shared;
+    changed(this.name);
+    if (head.tasks[0] !== undefined) onLong?.(this.name, head.tasks[0]);
+  }
+
+  /** Waits without the slot of the run, so that another run can use it meanwhile; takes a slot again afterwards. */
   async #withoutSlot<R>(task: T | undefined, signal: AbortSignal, wait: () => Promise<R>): Promise<R> {
     const { sharedSlots, slotFreed } = this.#shared;
-    if (task === undefined || !sharedSlots.giveBack(task)) return wait();
+    if (task === undefined || !sharedSlots.release(task)) return wait();
     slotFreed();
     try {
       return await wait();
     } finally {
-      await sharedSlots.takeAgain(task, signal);
+      await sharedSlots.reacquire(task, signal);
     }
   }
 
+  /** Runs the head and handles the outcome. An exception is a failure that is retried. */
   async #run(head: QueueItem<T>, context: RunContext): Promise<void> {
     const outcome = await Promise.resolve()
       .then(() => {
-        this.#timed("GetFirst", () => this.#lane.foldIntoHead());
+        this.#measured("GetFirst", () => this.lane.foldIntoHead());
         this.#shared.changed(this.name);
         return this.#shared.run(head.tasks, context);
       })
       .catch((error: unknown): Outcome<T> => ({ kind: "retry", message: toError(error).message }));
     const batch = [...head.tasks];
     head.running = false;
-    this.#endedAt = this.#shared.clock.monotonic();
+    head.isLong = false;
+    this.#longRunTimer?.cancel();
+    this.#endedAt = this.#now;
     head.waitingSince = this.#endedAt;
     this.#abort = undefined;
-    this.#endPatience();
-    this.#settle(head, outcome);
+    this.#cancelInterrupt();
+    this.#applyOutcome(head, outcome);
     this.#shared.ended(batch, outcome, context);
     this.wake();
   }
 
-  #settle(head: QueueItem<T>, outcome: Outcome<T>): void {
-    const { clock, bounds, random } = this.#shared;
-    const now = clock.monotonic();
+  /** Removes the head, puts the next steps before it, or sets the time of its retry. */
+  #applyOutcome(head: QueueItem<T>, outcome: Outcome<T>): void {
+    const { bounds, random } = this.#shared;
     switch (outcome.kind) {
       case "done":
       case "cancelled":
-        this.#timed("RemoveFirst", () => void this.#lane.items.shift());
+        this.#measured("RemoveFirst", () => void this.lane.items.shift());
         return;
       case "expand":
         head.failures = 0;
         head.failingSince = undefined;
         head.message = undefined;
-        this.#timed("AddFirst", () => this.#lane.prepend(outcome.tasks, now, head.from));
+        this.#prepend(outcome.tasks, head.from);
         return;
       case "retry":
         head.failures += 1;
         head.failingSince ??= this.#endedAt;
         head.message = outcome.message;
-        head.notBefore = now + (outcome.delayMs ?? retryDelay(head.failures, bounds, random()));
-        this.#lane.yieldHead();
+        head.notBefore = this.#now + (outcome.delayMs ?? retryDelay(head.failures, bounds, random()));
+        this.lane.yieldHead();
     }
   }
 
-  #moved(): void {
+  get #now(): number {
+    return this.#shared.clock.monotonic();
+  }
+
+  #prepend(tasks: readonly T[], from?: QueueItem<T>["from"]): void {
+    const now = this.#now;
+    this.#measured("AddFirst", () => this.lane.prepend(tasks, now, from));
+  }
+
+  #changed(): void {
     this.#shared.changed(this.name);
     this.wake();
   }
 
-  #timed<R>(action: QueueAction, work: () => R): R {
-    const { clock, onAction } = this.#shared;
-    const startedAt = clock.monotonic();
+  /** Does `work` and reports how long it took. */
+  #measured<R>(action: QueueAction, work: () => R): R {
+    const startedAt = this.#now;
     const result = work();
-    onAction?.(this.name, action, clock.monotonic() - startedAt);
+    this.#shared.onAction?.(this.name, action, this.#now - startedAt);
     return result;
   }
 }

@@ -1,20 +1,20 @@
-export { crdRequest, newModuleRecord, startOver } from "./module-record.ts";
+export { brokenFiles, crdRequest, newModuleRecord, problemOf } from "./module-record.ts";
 export type { Enablement, ModuleRecord, RevisionHealth } from "./module-record.ts";
-export { brokenFiles, problemOf } from "./module-records.ts";
-export { MAX_ROUNDS, remembering, withTurn } from "./run-record.ts";
-export type { LastRun, ModuleActivity, RetryReason, RunEvents, RunRecord } from "./run-record.ts";
-export { annotationToken } from "./request-token.ts";
+export type { ModuleEvents } from "./module-events.ts";
+export { MAX_ROUNDS } from "./run-record.ts";
+export type { LastRun, ModuleActivity, RetryReason, RunRecord } from "./run-record.ts";
+export { annotationToken, APPROVE_UPDATE, hasConfirmations } from "./annotations.ts";
 export { State } from "./state.ts";
-export { NO_FILES, configIsMissing, explainInvalid, missingObjects } from "./view.ts";
+export type { Trial } from "./trial/trial.ts";
+export { NO_FILES, configIsMissing, explainInvalid, missingObjects, warningsOf } from "./view.ts";
 export type {
   BootPhase,
-  BrakeView,
+  DeletionLimitView,
   DeletionWindow,
-  Hold,
+  Blocker,
   InvalidConfig,
   ModuleView,
-  ReleaseView,
   RequiredFinding,
   View,
 } from "./view.ts";
-export type { Coverage, ReloadPhase } from "./reload-record.ts";
+export type { Coverage, ConvergePhase } from "./converge-record.ts";

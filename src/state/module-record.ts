@@ -1,12 +1,11 @@
-/** What is recorded of one module, and how a decision of discovery changes it. */
+/** The record of one module (`module-events.ts` changes it). */
 
 import { NO_DRIFT, type Drift } from "../drift/index.ts";
 import type { Health } from "../health/index.ts";
-import { crdsInForce, type CrdRequest } from "../helm/index.ts";
+import { crdsInForce, type CrdRequest, type Release } from "../helm/index.ts";
 import type { EnabledBy, Hook, Module, Problem } from "../model/index.ts";
 import { helmInput, type ValuesView } from "../values/index.ts";
-import { NEVER_RAN, startedOver, type RunRecord } from "./run-record.ts";
-import type { ReleaseView } from "./view.ts";
+import { NEVER_RAN, type RunBasis, type RunRecord } from "./run-record.ts";
 
 /** A decision of modules discovery about one module. */
 export interface Enablement {
@@ -14,67 +13,73 @@ export interface Enablement {
   readonly by: EnabledBy;
   readonly reason?: string | undefined;
   readonly problem?: Problem;
+  /** Its `enabled` script was not run, because values are missing: it runs nothing until the next discovery. */
+  readonly awaitsScript?: boolean;
 }
 
-/** The health of that revision. */
+/** The health of one revision of a release. */
 export interface RevisionHealth extends Health {
   readonly revision: number | undefined;
 }
 
-/** What is recorded of one module; what can be derived is left out. */
+/** The record of one module, without what can be derived. Immutable: each event makes a new record. */
 export interface ModuleRecord {
-  module: Module;
-  hooks: readonly Hook[];
+  readonly module: Module;
+  readonly hooks: readonly Hook[];
   /** The module as it was when its hooks and schemas were last loaded. */
-  loaded: Module | undefined;
-  /** How often its files were read again by themselves; undefined where they never were. */
-  files: number | undefined;
+  readonly loaded: Module | undefined;
+  /** How often the module's files were read again outside of a converge; undefined = never. */
+  readonly files: number | undefined;
   /** The module as it was when its CRDs were last applied. */
-  withCrds: Module | undefined;
-  /** What the work on objects of its CRDs has come to, in words; undefined while there is none. */
-  crdWork: string | undefined;
-  /** Set when hooks could not be configured or schemas not compiled. */
-  loadProblem: Problem | undefined;
-  /** What a person has to decide: protected but off, a release that is somebody else's, values or CRDs that are refused. */
-  decisionProblem: Problem | undefined;
-  enabled: boolean;
-  enabledBy: EnabledBy;
-  enabledReason: string | undefined;
-  run: RunRecord;
-  release: ReleaseView | undefined;
-  /** Objects of the release that are absent, as `namespace/Kind/name`, or `Kind/name`. */
-  absent: readonly string[];
-  /** Absent objects that disappear again and again: they become `absent` when their back-off ends. */
-  deferred: readonly string[];
-  /** How the objects of its release are; undefined while none are followed. */
-  health: RevisionHealth | undefined;
-  /** What the last run of its readiness probe came to; undefined until the first one since it became enabled. */
-  probe: { readonly failure: string | undefined } | undefined;
-  /** What others have changed of what helm set. */
-  drift: Drift;
-  /** Why the record of its release cannot be read; its objects are unknown then. */
-  unread: string | undefined;
-  /** Why some of its hooks' kubernetes bindings cannot work, in words. */
-  troubles: readonly string[];
-  requestedToken: string | undefined;
-  /** A person wants the release to go back: to this revision, or to the last that was in force before. */
-  wayBack: { readonly revision: number | undefined } | undefined;
-  /** The change of its CRDs that a person has confirmed. */
-  confirmedCrds: string | undefined;
-  /** The existing objects that a person allows the release to take over, by their token. */
-  confirmedTakeover: string | undefined;
+  readonly withCrds: Module | undefined;
+  /** Progress text of the work on its CRDs; undefined while there is none. */
+  readonly crdWork: string | undefined;
+  /** Set if its hooks could not be configured or its schemas not compiled. */
+  readonly loadProblem: Problem | undefined;
+  /** A problem that a user must solve: the module is protected but off, another owner has the release, values or CRDs are refused. */
+  readonly decisionProblem: Problem | undefined;
+  readonly enabled: boolean;
+  readonly enabledBy: EnabledBy;
+  readonly enabledReason: string | undefined;
+  readonly awaitsScript: boolean;
+  readonly run: RunRecord;
+  readonly release: Release | undefined;
+  /** Missing objects of the release that are due to be restored, as `namespace/Kind/name` or `Kind/name`. */
+  readonly absent: readonly string[];
+  /** Missing objects in back-off, because they disappear repeatedly; they move to `absent` when it ends. */
+  readonly deferred: readonly string[];
+  /** Undefined while no objects of its release are followed. */
+  readonly health: RevisionHealth | undefined;
+  /** Result of the last readiness probe; undefined before the first one since the module became enabled. */
+  readonly probe: { readonly failure: string | undefined } | undefined;
+  readonly drift: Drift;
+  /** Why the release record cannot be read; then the objects of the release are unknown. */
+  readonly unread: string | undefined;
+  /** Why some kubernetes bindings of its hooks cannot work. */
+  readonly issues: readonly string[];
+  readonly requestedToken: string | undefined;
+  /** A user's request to roll back to this revision; undefined revision = the last one before the current. */
+  readonly rollbackRequest: { readonly revision: number | undefined } | undefined;
+  /** Token of the CRD change that a user has confirmed. */
+  readonly confirmedCrds: string | undefined;
+  /** Token of the existing objects that a user allows the release to take over. */
+  readonly confirmedTakeover: string | undefined;
+  /** The content of a registry, as `VERSION@DIGEST`, that a user has approved. */
+  readonly confirmedUpdate: string | undefined;
+  /** Confirmations without an open question, as token by annotation: the annotation is removed from the AddonModule. */
+  readonly endedConfirmations: Readonly<Record<string, string>>;
   /**
-   * Ids of bindings whose Synchronization succeeded in this first run; it is not repeated when the run is retried.
+   * Ids of bindings whose Synchronization succeeded in this first run. A retry of the run does not repeat them.
    */
-  synchronized: Set<string>;
+  readonly synchronized: ReadonlySet<string>;
   /** Ids of the hooks whose watches and schedules are active. */
-  active: Set<string>;
-  /** A hook or helm ran for this module in this process, so a delete has to run its hooks. */
-  ranHere: boolean;
-  /** It is off, and discovery has decided on its removal, which is not done yet. */
-  leaves: boolean;
-  /** False until discovery has looked at it: `enabled` means nothing yet. */
-  decided: boolean;
+  readonly active: ReadonlySet<string>;
+  /** A hook or helm ran for this module in this process, so a delete must run the delete hooks. */
+  readonly ranHere: boolean;
+  /** The module is off, and its removal is decided but not done. */
+  readonly leaves: boolean;
+  /** False before the first discovery of the module: then `enabled` means nothing. */
+  readonly decided: boolean;
 }
 
 export function newModuleRecord(module: Module): ModuleRecord {
@@ -90,6 +95,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     enabled: false,
     enabledBy: "none",
     enabledReason: undefined,
+    awaitsScript: false,
     run: NEVER_RAN,
     release: undefined,
     absent: [],
@@ -98,11 +104,13 @@ export function newModuleRecord(module: Module): ModuleRecord {
     probe: undefined,
     drift: NO_DRIFT,
     unread: undefined,
-    troubles: [],
+    issues: [],
     requestedToken: undefined,
-    wayBack: undefined,
+    rollbackRequest: undefined,
     confirmedCrds: undefined,
     confirmedTakeover: undefined,
+    confirmedUpdate: undefined,
+    endedConfirmations: {},
     synchronized: new Set(),
     active: new Set(),
     ranHere: false,
@@ -111,33 +119,30 @@ export function newModuleRecord(module: Module): ModuleRecord {
   };
 }
 
-/** Resets to the state before a first run: after a delete, and when the module becomes enabled again. */
-export function startOver(record: ModuleRecord): void {
-  record.run = startedOver(record.run);
-  record.absent = [];
-  record.probe = undefined;
-  record.synchronized = new Set();
-}
-
-/** Takes a decision of discovery over. */
-export function applyDecision(record: ModuleRecord, decision: Enablement): void {
-  if (decision.enabled && !record.enabled) startOver(record);
-  // There is a decision: a failure of its script, or of a module that is disabled now, is over.
-  if (!decision.enabled || record.run.retry?.reason === "ScriptFailed")
-    record.run = { ...record.run, retry: undefined };
-  if (!decision.enabled) record.run = { ...record.run, heldSince: undefined };
-  record.enabled = decision.enabled;
-  record.enabledBy = decision.by;
-  record.enabledReason = decision.reason;
-  record.decisionProblem = decision.problem;
-  record.leaves = false;
-  record.decided = true;
-}
-
-/** The CRDs of a module with these values. */
+/** The CRDs that a module needs with these values. */
 export function crdRequest(
   values: ValuesView,
-  { module, confirmedCrds }: Readonly<Pick<ModuleRecord, "module" | "confirmedCrds">>,
+  { module, confirmedCrds }: Pick<ModuleRecord, "module" | "confirmedCrds">,
 ): CrdRequest {
-  return { files: crdsInForce(module, () => helmInput(values, module).values), confirmed: confirmedCrds };
+  const files = crdsInForce(module, () => helmInput(values, module).values);
+  return { release: module.name, files, confirmed: confirmedCrds };
+}
+
+/** The inputs of a run of the module that begins now. */
+export function basisOfRun(
+  values: ValuesView,
+  { module, files, requestedToken: token }: ModuleRecord,
+): RunBasis {
+  const { digest } = values.merged(module.valuesKey);
+  return { ...values.digests.basisOf(module), values: digest, token, files, version: module.chartVersion };
+}
+
+/** Whether files, hooks or schemas of the module cannot be used. */
+export function brokenFiles({ module, loadProblem }: ModuleRecord): boolean {
+  return (module.problem ?? loadProblem) !== undefined;
+}
+
+/** The problem that a user must solve: broken files, or a decision that cannot be carried out. */
+export function problemOf({ module, loadProblem, decisionProblem }: ModuleRecord): Problem | undefined {
+  return module.problem ?? loadProblem ?? decisionProblem;
 }

@@ -1,13 +1,12 @@
-/** The records of all modules, and the views that are made of them. */
+/** The records of all modules, and their views. */
 
-import { provesBroken, type HealthVerdict } from "../health/index.ts";
-import { digest } from "../lib/index.ts";
-import { GLOBAL, retriesOf, type Module, type OnFailure, type Problem } from "../model/index.ts";
+import type { Module } from "../model/index.ts";
 import type { ValuesView } from "../values/index.ts";
-import { newModuleRecord, type ModuleRecord, type RevisionHealth } from "./module-record.ts";
+import { newModuleRecord, type ModuleRecord } from "./module-record.ts";
+import { moduleView, type Terms } from "./module-view.ts";
 import type { ModuleView } from "./view.ts";
 
-/** The records of the modules of a tree, by name, with a view of each that is kept until its module changes. */
+/** The records of the modules of a tree, by name, with a cached view of each. */
 export class ModuleRecords {
   readonly #records = new Map<string, ModuleRecord>();
   readonly #values: ValuesView;
@@ -21,15 +20,14 @@ export class ModuleRecords {
     this.#terms = terms;
   }
 
-  /** From now on there is a record for each of these modules and for no other. */
-  take(modules: readonly Module[]): void {
+  /** Adds records of new modules, updates the others, and removes records of modules that are not in the list. */
+  setModules(modules: readonly Module[]): void {
     this.#names = modules.map(({ name }) => name);
     const names = new Set(this.#names);
     for (const name of this.#records.keys()) if (!names.has(name)) this.#records.delete(name);
     for (const module of modules) {
-      const record = this.#records.get(module.name);
-      if (record === undefined) this.#records.set(module.name, newModuleRecord(module));
-      else record.module = module;
+      const record = this.#records.get(module.name) ?? newModuleRecord(module);
+      this.#records.set(module.name, { ...record, module });
     }
     this.allChanged();
   }
@@ -42,15 +40,22 @@ export class ModuleRecords {
     return this.#records.values();
   }
 
+  set(record: ModuleRecord): void {
+    this.#records.set(record.module.name, record);
+    this.changed(record.module.name);
+  }
+
+  /** The view of the module is computed again at the next read. */
   changed(name: string): void {
     this.#changed.add(name);
   }
 
+  /** All views are computed again at the next read, in the order of the tree. */
   allChanged(): void {
     this.#views = undefined;
   }
 
-  /** Views of all modules, in the order of the tree; new ones of those that have changed. */
+  /** Views of all modules, in the order of the tree. Only views of changed modules are computed again. */
   views(): ReadonlyMap<string, ModuleView> {
     const names = this.#views === undefined ? this.#names : [...this.#changed];
     const views = names.flatMap((name) => {
@@ -64,8 +69,8 @@ export class ModuleRecords {
 }
 
 /**
- * Views of modules by name, in the order of the tree. One with a changed view shares the places of all others: they are
- * read several times in each run of each module, and a copied `Map` each time would cost more than the run itself.
+ * Views of modules by name, in the order of the tree. A changed copy shares the index: views are read several times in
+ * each run of each module, and copying a `Map` each time would cost more than the run.
  */
 class ModuleViews implements ReadonlyMap<string, ModuleView> {
   readonly #places: ReadonlyMap<string, number>;
@@ -76,7 +81,7 @@ class ModuleViews implements ReadonlyMap<string, ModuleView> {
     this.#places = places ?? new Map(views.map(({ name }, place) => [name, place]));
   }
 
-  /** The same with these views in place of those of the same names. */
+  /** A copy with these views in place of those of the same names. */
   with(changed: readonly ModuleView[]): ModuleViews {
     const views = [...this.#views];
     for (const view of changed) {
@@ -117,135 +122,4 @@ class ModuleViews implements ReadonlyMap<string, ModuleView> {
   forEach(call: (view: ModuleView, name: string, map: ReadonlyMap<string, ModuleView>) => void): void {
     for (const view of this.#views) call(view, view.name, this);
   }
-}
-
-/** The problem of files, hooks or schemas that cannot be used. */
-export function brokenFiles(record: Readonly<ModuleRecord>): boolean {
-  return record.module.problem !== undefined || record.loadProblem !== undefined;
-}
-
-/** Whether the CRDs of its files as they were last read are still to be applied: no run of it begins before. */
-function awaitsCrds({ module, withCrds }: Readonly<ModuleRecord>): boolean {
-  return module.crdFiles.length > 0 && module !== withCrds;
-}
-
-/** The problem that a person has to solve: broken files, or a decision that cannot be carried out. */
-export function problemOf(record: ModuleRecord): Problem | undefined {
-  return record.module.problem ?? record.loadProblem ?? record.decisionProblem;
-}
-
-/**
- * The release on the server is newer than what the last run left, not deployed, or gone: somebody changed it by
- * hand, or deleted the record of what was in force.
- */
-export function releaseMoved({ run, release }: ModuleRecord): boolean {
-  const { phase, leftRevision: left } = run;
-  if (left === undefined || phase !== "ready") return false;
-  if (release === undefined) return true;
-  return release.revision > left || release.status !== "deployed";
-}
-
-/** A release that was not looked at since it was applied. */
-const UNSEEN: HealthVerdict = {
-  status: "Unknown",
-  reason: "Progressing",
-  message: "Its objects were not looked at yet",
-};
-
-/** What is known of the health of its release; of another revision, nothing is. */
-function knownHealth({ release, health }: ModuleRecord): RevisionHealth | undefined {
-  return health === undefined || health.revision === release?.revision ? health : { ...health, ...UNSEEN };
-}
-
-/** Why a release is not known to be healthy; undefined where it is, and where there is none. */
-function ailingOf(record: ModuleRecord): HealthVerdict | undefined {
-  if (record.release === undefined) return undefined;
-  const health = knownHealth(record) ?? UNSEEN;
-  return health.status === "True" ? undefined : health;
-}
-
-/** For probes that need what the cluster does not have. */
-const LEAVE_OUT = "where it cannot work in this cluster, set health.readinessProbe: false in addon.yaml";
-
-function unreadyOf({ hooks, probe }: ModuleRecord): ModuleView["unready"] {
-  const hook = hooks.find(({ item }) => item === "ready");
-  if (hook === undefined) return undefined;
-  if (probe === undefined)
-    return { status: "Unknown", message: `Waits for the first readiness probe by ${hook.name}` };
-  const { failure } = probe;
-  return failure === undefined
-    ? undefined
-    : { status: "False", message: `The readiness probe by ${hook.name} fails: ${failure}; ${LEAVE_OUT}` };
-}
-
-/** What Ready of a module takes: that its release is applied, or that it is healthy, too. */
-type ReadyMeans = "applied" | "healthy";
-
-/** What holds for all modules, unless they say otherwise. */
-export interface Terms {
-  readonly ready: ReadyMeans;
-  readonly onFailure: OnFailure;
-}
-
-/** What the rest of the program sees of a module; expensive parts are computed on demand, from what holds now. */
-function moduleView(record: ModuleRecord, values: ValuesView, terms: Terms): ModuleView {
-  const { module, run, decided, enabled, enabledBy, enabledReason } = record;
-  const { release, absent, deferred, drift, crdWork, unread, troubles, files, requestedToken, leaves } =
-    record;
-  const [global, own] = [values.merged(GLOBAL), values.merged(module.valuesKey)];
-  const basis = values.basisOf(module);
-  return {
-    ...run,
-    name: module.name,
-    module,
-    decided,
-    enabled,
-    enabledBy,
-    enabledReason,
-    release,
-    absent,
-    deferred,
-    health: knownHealth(record),
-    drift,
-    crdWork,
-    unread,
-    troubles,
-    files,
-    requestedToken,
-    leaves,
-    ...values.settings(module),
-    problem: problemOf(record),
-    flag: values.flag(module).enabled,
-    awaitsCrds: awaitsCrds(record),
-    releaseMoved: releaseMoved(record),
-    ...ailments(record, terms),
-    unready: unreadyOf(record),
-    sectionDigest: basis.section,
-    givenDigest: basis.given,
-    configDigest: basis.config,
-    get valuesDigest() {
-      return own.digest;
-    },
-    get wholeDigest() {
-      return digest(global.digest, own.digest);
-    },
-    values: () => ({ [GLOBAL]: global.values, [module.valuesKey]: own.values }),
-    get secretPaths() {
-      return new Set([...global.secretPaths, ...own.secretPaths]);
-    },
-  };
-}
-
-function ailments(
-  record: ModuleRecord,
-  { ready, onFailure }: Terms,
-): Pick<ModuleView, "ailing" | "goesBack"> {
-  const ailing = ready === "healthy" ? ailingOf(record) : undefined;
-  const { module, run, release } = record;
-  const rollsBack = retriesOf(module, onFailure) !== undefined;
-  if (ailing?.status !== "False") return { ailing, goesBack: false };
-  const goesBack = rollsBack && provesBroken(ailing) && run.foundUnhealthy !== release?.revision;
-  const isStuck = run.withoutWayBack !== undefined && run.withoutWayBack === release?.revision;
-  const message = `${ailing.message}; there is no good revision to go back to`;
-  return { ailing: isStuck ? { ...ailing, message } : ailing, goesBack };
 }

@@ -1,37 +1,22 @@
-/** What the rest of the program sees of the state. */
+/** The read-only view of the state. */
 
 import type { HealthVerdict } from "../health/index.ts";
 import type { Cause, Json, ModuleQueues, Problem, Tree } from "../model/index.ts";
-import type { ConfigFacts, JudgedConfig, ModuleSettings, ParsedConfig } from "../values/index.ts";
+import type { ConfigFacts, ModuleSettings } from "../values/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
-import type { Coverage, ReloadRecord } from "./reload-record.ts";
+import type { Coverage, ConvergeRecord } from "./converge-record.ts";
 import type { RunRecord } from "./run-record.ts";
 
 /**
- * How far start-up is: `waiting` until content of the ConfigMap is in force, `converging` until the first reload has
+ * Phase of the start: `waiting` until the ConfigMap's content is applied, `converging` until the first converge has
  * ended, then `running`.
  */
 export type BootPhase = "loading" | "waiting" | "onStartup" | "synchronization" | "converging" | "running";
 
-/** Whether the ConfigMap on the server can be used; anything but `ok` leaves the last good content in force. */
+/** State of the ConfigMap on the server. Unless it is `ok`, the last valid content stays in force. */
 type ConfigCondition = "ok" | "invalid" | "missing";
 
-/** The state of the ConfigMap on the server. */
-export interface ConfigObservation {
-  readonly condition: ConfigCondition;
-  readonly problems: readonly Problem[];
-  readonly resourceVersion: string | undefined;
-  /** New content to take into force; undefined keeps the last good one. */
-  readonly content?: ParsedConfig;
-  readonly overlay?: ParsedConfig | undefined;
-}
-
-/** What is to be said of a ConfigMap that was read; `unknown`: keys that match no module and were not there before. */
-export interface ConfigNews extends Pick<JudgedConfig, "problems" | "warnings" | "changed"> {
-  readonly unknown: readonly string[];
-}
-
-/** Whether there is no ConfigMap, though there should be one. */
+/** Whether the ConfigMap is missing although it must exist. */
 export function configIsMissing({ config }: { readonly config: Pick<ConfigView, "condition"> }): boolean {
   return config.condition === "missing";
 }
@@ -39,7 +24,7 @@ export function configIsMissing({ config }: { readonly config: Pick<ConfigView, 
 /** What a start with an invalid ConfigMap does (`--invalid-config`). */
 export type InvalidConfig = "stop" | "last-good";
 
-/** What an invalid ConfigMap leaves in force, now and at the next start. */
+/** Explains which content an invalid ConfigMap leaves in force, now and at the next start. */
 export function explainInvalid({
   config: { isInForce },
   invalidConfig,
@@ -53,7 +38,7 @@ export function explainInvalid({
     : "the operator does not start with an invalid ConfigMap (--invalid-config=stop)";
 }
 
-/** What is known of the ConfigMap, and of what is in force. */
+/** The ConfigMap on the server, and the content in force. */
 export interface ConfigView extends ConfigFacts {
   readonly condition: ConfigCondition;
   readonly problems: readonly Problem[];
@@ -61,28 +46,17 @@ export interface ConfigView extends ConfigFacts {
   readonly resourceVersion: string | undefined;
 }
 
-/** What the release Secrets say. */
-export interface ReleaseView {
+export interface ModuleView extends ModuleSettings, RunRecord, Pick<ModuleRecord, Displayed> {
   readonly name: string;
-  readonly revision: number;
-  readonly status: string;
-  readonly chartVersion: string | undefined;
-  readonly manifestChecksum: string | undefined;
-  readonly lastDeployed: number | undefined;
-}
-
-/** Everything known of one module directory, and of its runs. */
-export interface ModuleView extends ModuleSettings, RunRecord, Readonly<Pick<ModuleRecord, Shown>> {
-  readonly name: string;
-  /** Set when a person is needed: the state is Invalid. */
+  /** Set if a user must act: the state is Invalid. */
   readonly problem: Problem | undefined;
-  /** Its flag as it is now; whether it is on, the last discovery has decided. */
+  /** The current flag; `enabled` is the decision of the last discovery. */
   readonly flag: boolean;
-  /** Its CRDs are to be applied before its next run. */
+  /** CRDs of the module must be applied before its next run. */
   readonly awaitsCrds: boolean;
-  /** Digest of what the ConfigMap says that concerns this module (section, settings, all flags, what keeps releases, global section). */
+  /** Digest of the ConfigMap content that affects this module (section, settings, all flags, retained releases, global section). */
   readonly configDigest: string;
-  /** Digest of what the ConfigMap gives its runs: its section and that of globals. */
+  /** Digest of the ConfigMap content that its runs use: its section and the global section. */
   readonly givenDigest: string;
   /** Digest of the module's own part of the ConfigMap: section and settings. */
   readonly sectionDigest: string;
@@ -90,127 +64,144 @@ export interface ModuleView extends ModuleSettings, RunRecord, Readonly<Pick<Mod
   readonly valuesDigest: string;
   /** Digest of all merged values, the global ones included, for the status. */
   readonly wholeDigest: string;
+  /** Secrets and ConfigMaps with values that are not there, the global ones included. */
+  readonly missingValues: readonly string[];
+  /** Secrets and ConfigMaps whose last good content stays in force, and why. */
+  readonly staleValues: readonly string[];
   /** Merged values for the status; computed on demand. */
   readonly values: () => Json;
   /** JSON pointers into `values()` that the schemas mark as secret (`writeOnly`, `format: password`, `x-secret`). */
   readonly secretPaths?: ReadonlySet<string>;
-  /** The release on the server is not as its last run left it (deleted, rolled back, marked failed by hand). */
+  /** The release on the server differs from what the last run left (deleted, rolled back, marked failed by hand). */
   readonly releaseMoved: boolean;
-  /** Where Ready takes health: why its release is not known to be healthy. */
-  readonly ailing: HealthVerdict | undefined;
-  /** Why its readiness probe does not let it be Ready; undefined where that succeeded, and where it has none. */
+  /** If Ready requires health: why the release is not known to be healthy. */
+  readonly unhealthy: HealthVerdict | undefined;
+  /** Why the readiness probe keeps the module from Ready; undefined if it succeeded, and without a probe. */
   readonly unready: Pick<HealthVerdict, "status" | "message"> | undefined;
-  /** Its release is not healthy in time, and a run is to go back to what was good. */
+  /** The release was not healthy in time, so the next run rolls back. */
   readonly goesBack: boolean;
 }
 
-/** What a view shows of a record as it is. */
-type Shown =
+/** Fields that the view copies from the record. */
+type Displayed =
   | "module"
   | "decided"
   | "enabled"
   | "enabledBy"
   | "enabledReason"
+  | "awaitsScript"
   | "release"
   | "absent"
   | "deferred"
   | "health"
   | "drift"
   | "crdWork"
+  | "endedConfirmations"
   | "unread"
-  | "troubles"
+  | "issues"
   | "files"
   | "requestedToken"
   | "leaves";
 
-/** A removal that exceeds the deletion limit: what a person has to confirm (docs/RUNNING.md, "The deletion limit"). */
-export interface BrakeView {
-  /** What is to be removed: modules, and releases without a module. */
+/** A removal that exceeds the deletion limit and needs a confirmation (docs/guides/running.md, "The deletion limit"). */
+export interface DeletionLimitView {
+  /** Names of what is to be removed: modules, and orphan releases. */
   readonly modules: readonly string[];
-  /** The same, each with what tells it from a later installation. */
+  /** The same, each with an id that differs for a later installation. */
   readonly covers: readonly string[];
-  /** How many were removed before, within the window. */
+  /** Removals within the window before this one. */
   readonly removed: number;
-  /** How many were installed or enabled at the start of the window, all of these included. */
+  /** Number of installed or enabled modules at the start of the window. */
   readonly installed: number;
-  /** What the confirmation has to name. */
+  /** Token that the confirmation must name. */
   readonly token: string;
-  /** A person has confirmed it. */
+  /** A user has confirmed the removal. */
   readonly confirmed: boolean;
 }
 
-/** What the deletion limit counts over time. Monotonic times in ms; of this process alone. */
+/** What the deletion limit counts over time, in this process. Times are monotonic ms. */
 export interface DeletionWindow {
-  /** Modules and releases that were removed without a confirmation, and when. */
+  /** Modules and releases removed without a confirmation, with the time of the removal. */
   readonly removed: ReadonlyMap<string, number>;
-  /** Modules that are installed or on, and since when they are known. */
+  /** Modules that are installed or enabled, with the time since they are known. */
   readonly known: ReadonlyMap<string, number>;
 }
 
-/** Why a removal that is owed does not happen now: of a module that is off, or of a release without a module. */
-export interface Hold {
+/** Why a due removal is blocked: of a module that is off (delete), or of an orphan release (purge). */
+export interface Blocker {
   readonly of: "delete" | "purge";
-  /** What is held, and why. */
+  /** What is blocked, and why. */
   readonly text: string;
 }
 
-/** What was found of an object that a module requires. */
+/** The result of a check of an object that a module requires. */
 export interface RequiredFinding {
-  /** What is wrong with it; undefined where nothing is. */
+  /** What is wrong with the object; undefined = nothing. */
   readonly message: string | undefined;
 }
 
-/** The read-only state of one moment: what is recorded later shows in another one. */
+/** An immutable snapshot of the state. */
 export interface View {
   readonly boot: BootPhase;
-  /** `--module-queues`. */
   readonly moduleQueues: ModuleQueues;
   readonly invalidConfig: InvalidConfig;
   /** The AddonOperator of this operator. */
   readonly operator: { readonly name: string; readonly namespace: string };
   readonly config: ConfigView;
-  readonly reload: ReloadRecord;
+  readonly converge: ConvergeRecord;
   readonly tree: Tree;
   readonly modules: ReadonlyMap<string, ModuleView>;
-  /** The configuration that a reload has to handle now. */
+  /** Secrets and ConfigMaps with values were looked at, and the global values are complete. */
+  readonly areSourcesRead: boolean;
+  /** Secrets and ConfigMaps with global values that are not there. */
+  readonly missingGlobals: readonly string[];
+  /** The current configuration, which a converge must handle. */
   readonly coverage: Coverage & { readonly globals: string };
-  /** The last change of globals or flags, as the cause of the reload that follows. */
+  /** The last change of global values or flags, as the cause of the next converge. */
   readonly globalCause: Cause | undefined;
-  /** A reload has to look once more: a file, a module of a release, or the ConfigMap was missing. */
-  readonly secondLook: boolean;
-  /** Modules whose files have changed since they were read, or all: then there is more to read than single modules. */
+  /** Another converge is due: a file, a module of a release, or the ConfigMap was missing. */
+  readonly secondCheck: boolean;
+  /** Modules whose files have changed since they were read; `all` = more than single modules. */
   readonly movedFiles: ReadonlySet<string> | "all";
   /** Names of enabled modules, in order. */
   readonly enabledModules: readonly string[];
-  readonly holds: readonly Hold[];
-  /** Set while a removal is held, as the last discovery found it. */
-  readonly brake: BrakeView | undefined;
-  /** The token by which a person confirms a removal. */
+  readonly holds: readonly Blocker[];
+  /** The removal that the last discovery blocked. */
+  readonly deletionLimit: DeletionLimitView | undefined;
+  /** The token in the user's confirmation of a removal. */
   readonly confirmation: string | undefined;
   readonly deletions: DeletionWindow;
-  /** Removals of the converge under way that are still ahead: modules, and releases without a module. */
+  /** Removals that are still due in the converge in progress: modules, and orphan releases. */
   readonly removing: readonly string[];
-  /** Since when releases have had no module in the tree, in ms since the epoch. */
+  /** Releases without a module in the tree, and since when, in ms since the epoch. */
   readonly orphans: ReadonlyMap<string, number>;
-  /** What is known of the objects that modules require, by `requiredKey`; nothing before the first look. */
+  /** Findings about objects that modules require, by `requiredKey`; no entry before the first check. */
   readonly objects: ReadonlyMap<string, RequiredFinding>;
-  /** What the API server said of its version at the last reload that asked; unknown before one that has to. */
+  /** Version of the API server at the last converge that needed it; undefined before. */
   readonly serverVersion: string | undefined;
-  /** API rights that the operator lacks, as `verb resource.group`. */
+  /** API permissions that the operator lacks, as `verb resource.group`. */
   readonly missingRights: readonly string[];
-  /** Why some kubernetes bindings of global hooks cannot work, in words. */
-  readonly troubles: readonly string[];
+  /** Values have more secrets than can be known: every word that may be one is hidden (`KnownSecrets`). */
+  readonly hidesWords: boolean;
+  /** Why some kubernetes bindings of global hooks cannot work. */
+  readonly issues: readonly string[];
+  /** Why webhooks are not served or registered as wanted. */
+  readonly webhookIssues: readonly string[];
   readonly requestedToken: string | undefined;
   readonly handledToken: string | undefined;
+  /** Ids of bindings of global hooks whose Synchronization succeeded. */
+  readonly synchronized: ReadonlySet<string>;
 }
 
-/** What is known of the operator as a whole; nothing of it is derived. */
-export type OperatorState = Omit<View, "tree" | "modules" | "coverage" | "enabledModules">;
+/** The recorded part of the view, without modules and derived fields. */
+export type OperatorState = Omit<
+  View,
+  "hidesWords" | "tree" | "modules" | "coverage" | "areSourcesRead" | "missingGlobals" | "enabledModules"
+>;
 
-/** No file has changed that is still to be read. */
 export const NO_FILES: ReadonlySet<string> = new Set();
 
-/** The state before anything was seen. */
+/** The state before anything is recorded. */
 export const BLANK: OperatorState = {
   boot: "loading",
   moduleQueues: "main",
@@ -225,12 +216,13 @@ export const BLANK: OperatorState = {
     isInForce: false,
     isFrozen: false,
   },
-  reload: {
+  converge: {
     phase: "idle",
     cause: undefined,
     startedAt: undefined,
+    begunAt: 0,
     finishedAt: undefined,
-    heldUp: false,
+    isBlocked: false,
     remaining: [],
     covered: undefined,
     rounds: 0,
@@ -238,10 +230,10 @@ export const BLANK: OperatorState = {
     content: undefined,
   },
   globalCause: undefined,
-  secondLook: false,
+  secondCheck: false,
   movedFiles: NO_FILES,
   holds: [],
-  brake: undefined,
+  deletionLimit: undefined,
   confirmation: undefined,
   deletions: { removed: new Map(), known: new Map() },
   removing: [],
@@ -249,17 +241,36 @@ export const BLANK: OperatorState = {
   objects: new Map(),
   serverVersion: undefined,
   missingRights: [],
-  troubles: [],
+  issues: [],
+  webhookIssues: [],
   requestedToken: undefined,
   handledToken: undefined,
+  synchronized: new Set(),
 };
 
-/** All objects of its release that are known to be missing, whether or not they are restored at once. */
+/** All missing objects of the release, restored at once or after a back-off. */
 export function missingObjects({ absent, deferred }: Pick<ModuleView, "absent" | "deferred">): string[] {
   return [...new Set([...absent, ...deferred])];
 }
 
-/** The tree before the directories were read. */
+/**
+ * What an enabled module has to say besides its state: a release without a chart, missing values, bindings that cannot
+ * work, scripts that are not executable.
+ */
+export function warningsOf(view: ModuleView): readonly string[] {
+  const { staleValues, issues, module } = view;
+  return [...lostChart(view), ...staleValues, ...issues, ...(module.idleFiles ?? [])];
+}
+
+/** A warning about a release whose chart was removed from the module's directory. */
+function lostChart({ module, release, enabled }: ModuleView): readonly string[] {
+  if (!enabled || module.chart !== "none" || release === undefined || release.status === "uninstalled")
+    return [];
+  const remedy = `put Chart.yaml and templates/ back into ${module.dir}, or switch the module off to remove the release`;
+  return [`it has no chart any more, and its release ${release.name} stays as it is: ${remedy}`];
+}
+
+/** The tree before the directories are read. */
 export const NO_TREE: Tree = {
   modules: [],
   globalValues: undefined,

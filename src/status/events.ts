@@ -1,4 +1,4 @@
-/** Writes Kubernetes Events (docs/STATUS.md, "Events"). */
+/** Writes Kubernetes Events (docs/reference/status.md, "Events"). */
 
 import { type KnownSecrets, type Timer, nextBurst, oneLine, sleep, WallTimes } from "../lib/index.ts";
 import { EVENTS, create, isNotFound, mergePatch, microTime } from "../kube/index.ts";
@@ -15,6 +15,7 @@ export const EVENT_REASONS = {
   ObjectsTakenOver: { type: "Warning", action: "Adopt" },
   RunFailed: { type: "Warning", action: "Run" },
   HookFailed: { type: "Warning", action: "RunHook" },
+  HookHangs: { type: "Warning", action: "RunHook" },
   ValuesInvalid: { type: "Warning", action: "Validate" },
   ModuleEnabled: { type: "Normal", action: "Enable" },
   ModuleDisabled: { type: "Normal", action: "Disable" },
@@ -28,6 +29,10 @@ export const EVENT_REASONS = {
   ConfigMapInvalid: { type: "Warning", action: "ReadConfig" },
   ConfigMapMissing: { type: "Warning", action: "ReadConfig" },
   PurgeRefused: { type: "Warning", action: "Purge" },
+  SourceUpdated: { type: "Normal", action: "Fetch" },
+  UpdateHeld: { type: "Normal", action: "Fetch" },
+  SourceRecovered: { type: "Normal", action: "Fetch" },
+  NotVerified: { type: "Warning", action: "Fetch" },
   RemovalHeld: { type: "Warning", action: "Uninstall" },
 } as const;
 export type EventReason = keyof typeof EVENT_REASONS;
@@ -45,7 +50,7 @@ export interface OperatorEvent {
 export interface EventWriterOptions extends KubeAccess {
   /** Name of the AddonOperator. */
   readonly operatorName: string;
-  /** Who reports: name of the Pod or machine. */
+  /** `reportingInstance`: name of the Pod or machine. */
   readonly instance: string;
   /** Removes secrets from the note. */
   readonly secrets: KnownSecrets;
@@ -53,16 +58,16 @@ export interface EventWriterOptions extends KubeAccess {
   readonly uidOf: (module: string | undefined) => string | undefined;
 }
 
-/** Repetitions within this time are counted in one Event. */
+/** A repetition within this time after the last one joins its series. */
 const SERIES_MS = 6 * 60_000;
 /** A repetition is written after this time, together with those that follow meanwhile. */
 const SERIES_EVERY_MS = 10_000;
-const MOST_SERIES = 1000;
-const MOST_WAITING = 100;
+const MAX_SERIES = 1000;
+const MAX_WAITING = 100;
 /** How long after the first Event an object may take to appear before Events are written without its uid. */
 const UID_WAIT_MS = 5000;
-const UID_LOOK_MS = 50;
-const MOST_NOTE = 1000;
+const UID_CHECK_MS = 50;
+const MAX_NOTE_LENGTH = 1000;
 const CALL_TIMEOUT_MS = 5000;
 
 interface Series {
@@ -101,10 +106,10 @@ export class EventWriter {
     return this.#waiting + repeated.length;
   }
 
-  /** Notes that something happened; returns at once. */
+  /** Queues an Event; returns at once. */
   record(event: OperatorEvent): void {
     if (this.#abort.signal.aborted) return;
-    const note = oneLine(line(this.#options.secrets.redact(event.note)), MOST_NOTE);
+    const note = oneLine(line(this.#options.secrets.redact(event.note)), MAX_NOTE_LENGTH);
     const key = [event.module ?? "", event.reason, note].join("\0");
     const now = this.#options.clock.monotonic();
     const series = this.#series.get(key);
@@ -113,7 +118,7 @@ export class EventWriter {
       return;
     }
     this.#forgetOld(now);
-    this.#begin(key, { ...event, note });
+    this.#beginSeries(key, { ...event, note });
   }
 
   /** Resolves when everything recorded so far has been written or dropped, repetitions included. */
@@ -134,7 +139,8 @@ export class EventWriter {
     for (const series of this.#series.values()) series.timer?.cancel();
   }
 
-  #begin(key: string, event: OperatorEvent): void {
+  /** Records a new Event and queues the call that creates it. */
+  #beginSeries(key: string, event: OperatorEvent): void {
     const { operatorName, clock } = this.#options;
     const now = clock.now();
     const name = `${event.module ?? operatorName}.${now.toString(16)}${(this.#seq++).toString(16).padStart(4, "0")}`;
@@ -143,27 +149,29 @@ export class EventWriter {
     const target = { resource: EVENTS, namespace: this.#options.namespace };
     this.#uidsUntil ??= clock.monotonic() + UID_WAIT_MS;
     this.#write(async (signal) => {
-      await this.#untilBurst(signal);
-      await this.#untilKnown(event.module, signal);
-      const body = this.#event(name, event, now);
+      await this.#waitForBurst(signal);
+      await this.#waitForUid(event.module, signal);
+      const body = this.#eventBody(name, event, now);
       return create(this.#options.client, target, { body, signal, timeoutMs: CALL_TIMEOUT_MS });
     });
   }
 
-  async #untilBurst(signal: AbortSignal): Promise<void> {
+  /** Delays the first write to the next burst, so that writes come together. A flush ends the pause. */
+  async #waitForBurst(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     const now = clock.monotonic();
     const wait = nextBurst(now) - now;
     if (wait > 0) await sleep(clock, wait, AbortSignal.any([signal, this.#noMorePauses.signal]));
   }
 
-  /** `kubectl describe` finds Events by uid; at a first start the objects may come a moment later. */
-  async #untilKnown(module: string | undefined, signal: AbortSignal): Promise<void> {
+  /** Waits until the object exists: `kubectl describe` finds Events by its uid. The wait is limited. */
+  async #waitForUid(module: string | undefined, signal: AbortSignal): Promise<void> {
     const { clock, uidOf } = this.#options;
     while (uidOf(module) === undefined && clock.monotonic() < (this.#uidsUntil ?? 0))
-      await sleep(clock, UID_LOOK_MS, signal);
+      await sleep(clock, UID_CHECK_MS, signal);
   }
 
+  /** Counts a repetition. Several repetitions are written together. */
   #repeat(series: Series, now: number): void {
     series.count += 1;
     series.lastAt = now;
@@ -188,9 +196,9 @@ export class EventWriter {
     });
   }
 
-  /** One call after the other; a slow server costs Events, not memory. */
+  /** Sends calls one after another; beyond MAX_WAITING, Events are dropped (back-pressure). */
   #write(call: (signal: AbortSignal) => Promise<unknown>): void {
-    if (this.#waiting >= MOST_WAITING) return;
+    if (this.#waiting >= MAX_WAITING) return;
     this.#waiting += 1;
     this.#writing = this.#writing
       .then(() => call(this.#abort.signal))
@@ -202,16 +210,17 @@ export class EventWriter {
       });
   }
 
+  /** Forgets series that have ended, and the oldest ones beyond MAX_SERIES. */
   #forgetOld(now: number): void {
     for (const [key, series] of this.#series) {
-      const isOld = now - series.lastAt >= SERIES_MS || this.#series.size > MOST_SERIES;
+      const isOld = now - series.lastAt >= SERIES_MS || this.#series.size > MAX_SERIES;
       if (!isOld) continue;
       series.timer?.cancel();
       this.#series.delete(key);
     }
   }
 
-  #event(name: string, { module, reason, note }: OperatorEvent, now: number): Event {
+  #eventBody(name: string, { module, reason, note }: OperatorEvent, now: number): Event {
     const { namespace, operatorName, instance, uidOf } = this.#options;
     const uid = uidOf(module);
     return {

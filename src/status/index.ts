@@ -1,10 +1,13 @@
 export { EVENT_REASONS, EventWriter, type EventReason, type OperatorEvent } from "./events.ts";
 export type { IAddonModule } from "./models/addon-module.ts";
 export type { IAddonOperator } from "./models/addon-operator.ts";
+export type { IModuleSource } from "./models/module-source.ts";
 export {
   ADDON_MODULES,
   ADDON_OPERATORS,
+  MODULE_SOURCES,
   STALLED,
+  line,
   type AddonObject,
   type Condition,
   type ModuleStatus,
@@ -12,14 +15,14 @@ export {
 export {
   VALUES_LIMIT,
   projectModule,
-  showValues,
-  type ShownValues,
+  displayValues,
+  type DisplayedValues,
   type StatusValues,
 } from "./project/module-status.ts";
+export { isOfOperator, runbook } from "./models/runbook.ts";
 export { projectOperator } from "./project/operator-status.ts";
-export { overviewOf, standingOf, type ModuleRow, type Overview } from "./project/overview.ts";
+export { overviewOf, stateSummaryOf, type ModuleRow, type Overview } from "./project/overview.ts";
 export { Projector } from "./project/projector.ts";
-export { isHidden, judge } from "./project/verdict.ts";
-export { stamp } from "./write/mirrored.ts";
-export { watchOwnObjects } from "./write/objects.ts";
+export { isHidden, transitionsOf, verdictOf, withTimes, type UntimedCondition } from "./project/verdict.ts";
+export { withGeneration } from "./write/mirrored.ts";
 export { StatusMirror, type MirrorOptions } from "./write/status-mirror.ts";

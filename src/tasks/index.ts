@@ -1,3 +1,7 @@
-export { scriptOf } from "./discover.ts";
-export { checkSchemas, loadHooks, noteServerVersion } from "./load.ts";
-export * from "./run-task.ts";
+export { scriptCall } from "./converge/discover.ts";
+export { checkSchemas, loadHooks, recordServerVersion } from "./files/load.ts";
+export type { ModuleActor, Ports, Recorder } from "./ports.ts";
+export { hookRate, runTask, taskQueues } from "./run-task.ts";
+export { ReviewRuns } from "./reviews/answer-review.ts";
+export { conversionPath } from "./reviews/conversion-path.ts";
+export { HookWebhooks, equalWebhooks } from "./reviews/hook-webhooks.ts";

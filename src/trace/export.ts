@@ -1,33 +1,33 @@
-/** Hands spans to a collector in batches; nothing waits for it, and what it does not take is dropped. */
+/** Exports spans to a collector in batches, without blocking other work; drops spans that the collector does not accept. */
 
 import { oneLine, orAborted, sleep, type Clock, type Logger, type Timer } from "../lib/index.ts";
 import { outside, type Span, type SpanListener } from "./tracer.ts";
 import type { OtlpTarget, SendSpans } from "./otlp.ts";
 
-/** Spans that wait, and of these how many go at once. */
-const MOST_WAITING = 2048;
+/** Most queued spans, and the batch size. */
+const MOST_QUEUED = 2048;
 const BATCH = 512;
-/** A batch that is not full waits for this long. */
+/** Interval at which incomplete batches are sent. */
 const EVERY_MS = 2000;
-/** A batch that has not been taken by then is given up; the last one, at the end of the process, earlier. */
-const PATIENCE_MS = 30_000;
+/** Time limits for sending a batch, and for the last one at the end of the process. */
+const SEND_TIMEOUT_MS = 30_000;
 const LAST_MS = 1000;
 
-/** Why spans were dropped: too many waited, or the collector did not take them. */
+/** Why spans were dropped: the queue was full, or the export failed. */
 export type DropReason = "full" | "failed";
 export const DROP_REASONS: readonly DropReason[] = ["full", "failed"];
 
 interface ExportOptions {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Which share of traces is handed on, from 0 to 1. */
+  /** The sampled share of traces, from 0 to 1. */
   readonly ratio: number;
-  /** Takes secrets out of all texts. */
+  /** Redacts secrets in all strings. */
   readonly redactDeep: <T>(value: T) => T;
   readonly send: SendSpans;
 }
 
-/** Spans for a collector that takes OTLP over HTTP; nothing of that is loaded before the first batch. */
+/** Exports spans by OTLP over HTTP; loads the exporter with the first batch. */
 export function exportTo(target: OtlpTarget, options: Omit<ExportOptions, "send">): SpanExport {
   const send: SendSpans = async (spans, signal) => {
     const { otlpSender } = await import("./otlp.ts");
@@ -36,7 +36,7 @@ export function exportTo(target: OtlpTarget, options: Omit<ExportOptions, "send"
   return new SpanExport({ ...options, send });
 }
 
-/** Spans on their way to a collector. */
+/** Queues spans and exports them to a collector. */
 export class SpanExport implements SpanListener {
   readonly #options: ExportOptions;
   #waiting: Span[] = [];
@@ -44,61 +44,64 @@ export class SpanExport implements SpanListener {
   #sending: Promise<void> | undefined;
   readonly #stop = new AbortController();
   #isFailing = false;
-  /** Called with the number of spans that are dropped. */
+  /** Called with the number of dropped spans. */
   onDropped: (reason: DropReason, count: number) => void = () => {};
 
   constructor(options: ExportOptions) {
     this.#options = options;
   }
 
-  /** Whether a trace is handed on: whole, or not at all. Others that sample by this ratio take the same ones. */
+  /** Whether a trace is sampled, as a whole; decides by trace id, so other samplers with this ratio agree. */
   takes(traceId: string): boolean {
+    // Thirteen hexadecimal digits are 52 random bits, which a number holds exactly.
     return Number.parseInt(traceId.slice(-13), 16) < this.#options.ratio * 2 ** 52;
   }
 
+  /** Queues a span of a sampled trace. A full batch is sent at once, a smaller one after a pause. */
   ended(span: Span): void {
     if (!this.takes(span.traceId)) return;
-    if (this.#waiting.length >= MOST_WAITING) return this.onDropped("full", 1);
+    if (this.#waiting.length >= MOST_QUEUED) return this.onDropped("full", 1);
     this.#waiting.push(span);
-    if (this.#waiting.length >= BATCH) this.#next();
-    else this.#timer ??= this.#options.clock.setTimer(EVERY_MS, () => this.#next());
+    if (this.#waiting.length >= BATCH) this.#sendNextBatch();
+    else this.#timer ??= this.#options.clock.setTimer(EVERY_MS, () => this.#sendNextBatch());
   }
 
-  /** Sends what waits, for a moment. */
+  /** Sends the queued spans, within a short time limit. */
   async close(): Promise<void> {
-    const over = new AbortController();
-    const patience = sleep(this.#options.clock, LAST_MS, over.signal);
-    const all = async (): Promise<void> => {
+    const timeLimit = new AbortController();
+    const patience = sleep(this.#options.clock, LAST_MS, timeLimit.signal);
+    const sendAll = async (): Promise<void> => {
       while (this.#waiting.length > 0 || this.#sending !== undefined) {
-        this.#next();
+        this.#sendNextBatch();
         await this.#sending;
       }
     };
-    await Promise.race([all(), patience]);
-    over.abort();
+    await Promise.race([sendAll(), patience]);
+    timeLimit.abort();
     this.#timer?.cancel();
     this.#stop.abort(new Error("the operator ends"));
   }
 
-  /** One batch at a time: a slow collector is not given more. */
-  #next(): void {
+  /** Sends one batch at a time, so that a slow collector is not overloaded. */
+  #sendNextBatch(): void {
     if (this.#sending !== undefined || this.#waiting.length === 0) return;
     this.#timer?.cancel();
     this.#timer = undefined;
     const batch = this.#waiting.splice(0, BATCH);
     this.#sending = outside(() => this.#send(batch)).finally(() => {
       this.#sending = undefined;
-      if (this.#waiting.length >= BATCH) this.#next();
+      if (this.#waiting.length >= BATCH) this.#sendNextBatch();
       else if (this.#waiting.length > 0)
-        this.#timer ??= this.#options.clock.setTimer(EVERY_MS, () => this.#next());
+        this.#timer ??= this.#options.clock.setTimer(EVERY_MS, () => this.#sendNextBatch());
     });
   }
 
+  /** Sends one batch without secrets. A failed batch is dropped; only the first failure in a row is logged. */
   async #send(batch: readonly Span[]): Promise<void> {
     const { clock, logger, send, redactDeep } = this.#options;
-    const late = new AbortController();
-    const timer = clock.setTimer(PATIENCE_MS, () => late.abort(new Error("no answer in time")));
-    const signal = AbortSignal.any([late.signal, this.#stop.signal]);
+    const timeout = new AbortController();
+    const timer = clock.setTimer(SEND_TIMEOUT_MS, () => timeout.abort(new Error("no answer in time")));
+    const signal = AbortSignal.any([timeout.signal, this.#stop.signal]);
     try {
       const clean = batch.map((span) => withoutSecrets(span, redactDeep));
       await orAborted(send(clean, signal), signal);
@@ -117,5 +120,5 @@ export class SpanExport implements SpanListener {
 
 function withoutSecrets(span: Span, redactDeep: ExportOptions["redactDeep"]): Span {
   const { name, attributes, error } = span;
-  return { ...span, ...redactDeep({ name, attributes, ...(error === undefined ? {} : { error }) }) };
+  return { ...span, ...redactDeep({ name, attributes, error }) };
 }

@@ -8,18 +8,18 @@ import type { Span } from "./tracer.ts";
 
 type OtlpSpan = Parameters<typeof JsonTraceSerializer.serializeRequest>[0][number];
 
-/** Where spans go, and whose they are. */
+/** The collector, and the resource attributes of spans. */
 export interface OtlpTarget {
-  /** Of the collector, without `/v1/traces`. */
+  /** URL of the collector, without `/v1/traces`. */
   readonly endpoint: string;
-  /** `name=value`, with commas between; values are percent-encoded. */
+  /** HTTP headers as comma-separated `name=value`; values are percent-encoded. */
   readonly headers: string | undefined;
   readonly version: string;
   readonly namespace: string;
   readonly instance: string;
 }
 
-/** Sends a batch; throws when it was not taken. */
+/** Sends a batch; throws if the collector does not accept it. */
 export type SendSpans = (spans: readonly Span[], signal: AbortSignal) => Promise<void>;
 
 /** Sends batches of spans to a collector. */
@@ -45,7 +45,7 @@ export function otlpSender({ endpoint, headers, version, namespace, instance }: 
   };
 }
 
-/** What is wrong with them is not told: they may hold a token. */
+/** Parses the headers. Errors do not quote them, since they may contain a token. */
 function headersOf(text = ""): Headers {
   try {
     const pairs = text.split(",").filter((each) => each.trim() !== "");
@@ -87,7 +87,7 @@ function attributesOf({ kind, attributes }: Span): OtlpSpan["attributes"] {
   return Object.fromEntries([["addon_operator.span", kind], ...own]) as OtlpSpan["attributes"];
 }
 
-/** Seconds and nanoseconds. */
+/** A time as seconds and nanoseconds. */
 function hrTime(ms: number): [number, number] {
   const seconds = Math.floor(ms / 1000);
   return [seconds, Math.round((ms - seconds * 1000) * 1e6)];

@@ -1,64 +1,63 @@
-/** The last runs of tasks, with what they were made of and what they logged; secrets are still in the texts of spans. */
+/** A ring buffer of the last task runs with their spans and log lines. Span texts are not redacted yet. */
 
 import type { Clock, LogEntry, LogFields, LogWork } from "../lib/index.ts";
 import { current, type Span, type SpanListener } from "./tracer.ts";
 
-/** At most this much is kept, whatever is logged; the oldest goes first. */
+/** Limits of the ring; the oldest run is dropped first. */
 interface RingBounds {
   readonly runs: number;
   readonly bytes: number;
-  /** Of one kind of task of one module: what runs each second does not push out what runs once a day. */
+  /** Runs per kind of task and module: frequent tasks do not displace rare ones. */
   readonly alike: number;
-  /** Of spans and lines of one run; with more, the oldest lines of it go. */
+  /** Bytes of spans and lines per run; beyond, its oldest lines are dropped. */
   readonly runBytes: number;
 }
 
 const BOUNDS: RingBounds = { runs: 1000, bytes: 2 * 1024 * 1024, alike: 20, runBytes: 64 * 1024 };
-/** Of a line; what is longer is cut. */
+/** Most characters of a line; longer lines are cut. */
 const LONGEST_LINE = 4096;
-/** What an entry and a run take beside their texts. */
+/** Memory overhead of an entry and of a run. */
 const ENTRY_BYTES = 80;
 const RUN_BYTES = 600;
 
-/** A line of the log, as it was logged. */
 interface RunLine extends Pick<LogEntry, "level" | "message" | "fields"> {
   /** Later lines of any run have higher numbers. */
   readonly n: number;
   readonly timeMs: number;
 }
 
-/** A run as it is shown. */
+/** A run for display. */
 export interface RunView {
-  /** The span of its task. */
+  /** Span id of its task. */
   readonly id: string;
   readonly task: Span;
-  /** What it followed from. */
+  /** The cause of the run. */
   readonly from: Pick<Span, "kind" | "name" | "startMs">;
   readonly isOver: boolean;
-  /** Within the task, by their ends. */
+  /** Spans within the task, ordered by their ends. */
   readonly spans: readonly Span[];
   readonly lines?: readonly RunLine[];
-  /** Spans and lines that there was no room for. */
+  /** Number of spans and lines that exceeded the limits. */
   readonly dropped: number;
 }
 
-/** Which runs, and what of them. */
-interface Asked {
+/** Selects runs and their parts. */
+interface RunQuery {
   readonly module?: string | undefined;
-  /** Only those in which something has changed since this number. */
+  /** Only runs that changed after this cursor. */
   readonly after?: number | undefined;
   readonly lines?: boolean;
-  /** Of these the newest so many. */
+  /** At most this many of the newest runs. */
   readonly newest?: number;
 }
 
-interface Shown {
-  /** To ask for what comes after. */
+interface Displayed {
+  /** `after` of the next query. */
   readonly cursor: number;
   readonly runs: RunView[];
 }
 
-/** Kept as text: what it takes is known, and next to nobody reads it. */
+/** Stored as text, so that its size is known; it is parsed only for display. */
 interface Entry {
   readonly n: number;
   readonly text: string;
@@ -74,16 +73,16 @@ interface Run {
   lines: Entry[];
   dropped: number;
   bytes: number;
-  /** When anything of it changed last. */
+  /** Cursor of the last change. */
   n: number;
 }
 
-/** Keeps the last runs, bounded in number and bytes. */
+/** Stores the last runs, bounded in number and bytes. */
 export class RunRing implements SpanListener, LogWork {
   readonly #clock: Clock;
   readonly #bounds: RingBounds;
   readonly #runs = new Map<string, Run>();
-  /** Those of one kind of task of one module, the oldest first. */
+  /** Runs by kind of task and module, oldest first. */
   readonly #alike = new Map<string, Set<Run>>();
   #bytes = 0;
   #n = 0;
@@ -93,13 +92,13 @@ export class RunRing implements SpanListener, LogWork {
     this.#bounds = { ...BOUNDS, ...bounds };
   }
 
-  /** Bytes that are taken, as far as they can be known. */
+  /** Approximate size in bytes. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** The runs in the order in which they began. */
-  views({ module, after = 0, lines = false, newest = this.#bounds.runs }: Asked = {}): Shown {
+  /** The selected runs in the order of their start. */
+  views({ module, after = 0, lines = false, newest = this.#bounds.runs }: RunQuery = {}): Displayed {
     const runs = [...this.#runs.values()].filter(
       (run) => run.n > after && (module === undefined || run.task.attributes["module"] === module),
     );
@@ -112,19 +111,21 @@ export class RunRing implements SpanListener, LogWork {
     return run && viewOf(run, true);
   }
 
+  /** Stores a new run. It displaces the oldest one of its kind and module, or of all. */
   began(task: Span, from: Span): void {
     const alike = `${task.attributes["kind"] ?? ""} ${task.attributes["module"] ?? ""}`;
-    const same = this.#alike.get(alike) ?? new Set();
-    if (same.size >= this.#bounds.alike) this.#drop(same.values().next().value);
+    const alikeRuns = this.#alike.get(alike) ?? new Set();
+    if (alikeRuns.size >= this.#bounds.alike) this.#drop(alikeRuns.values().next().value);
     const cause = { kind: from.kind, name: from.name, startMs: from.startMs };
     const about = { id: task.spanId, alike, from: cause, task, isOver: false };
     const run: Run = { ...about, spans: [], lines: [], dropped: 0, bytes: 0, n: 0 };
     this.#runs.set(run.id, run);
-    this.#alike.set(alike, same.add(run));
+    this.#alike.set(alike, alikeRuns.add(run));
     this.#grow(run, RUN_BYTES + sizeOf(JSON.stringify(task)));
     if (this.#runs.size > this.#bounds.runs) this.#drop(this.#runs.values().next().value);
   }
 
+  /** Stores a span of a run. The span of the task itself ends the run. */
   ended(span: Span): void {
     const run = this.#runs.get(span.taskId ?? "");
     if (run === undefined) return;
@@ -135,13 +136,14 @@ export class RunRing implements SpanListener, LogWork {
     } else this.#add(run, run.spans, JSON.stringify(span));
   }
 
-  /** Fields of each line that is logged within a task, or what leads to one. */
+  /** Fields for log lines within a task, or within a cause that leads to one. */
   fields(): LogFields | undefined {
     const { traceId: trace, taskId: task } = current() ?? {};
     if (trace === undefined) return undefined;
     return task === undefined ? { trace } : { task, trace };
   }
 
+  /** Stores a log line in the run of the current task. */
   keep({ level, message, fields }: LogEntry): void {
     const run = this.#runs.get(current()?.taskId ?? "");
     if (run === undefined) return;
@@ -149,11 +151,12 @@ export class RunRing implements SpanListener, LogWork {
     const line = { timeMs: this.#clock.now(), level, message, fields: own };
     const text = JSON.stringify(line);
     const isLong = text.length > LONGEST_LINE;
-    const cut = (): string =>
+    const withoutFields = (): string =>
       JSON.stringify({ ...line, message: message.slice(0, LONGEST_LINE), fields: {} });
-    this.#add(run, run.lines, isLong ? cut() : text);
+    this.#add(run, run.lines, isLong ? withoutFields() : text);
   }
 
+  /** Stores a span or line. If the run exceeds its limit, its oldest lines are dropped, then its oldest spans. */
   #add(run: Run, to: Entry[], text: string): void {
     to.push({ n: ++this.#n, text });
     this.#grow(run, sizeOf(text));
@@ -166,6 +169,7 @@ export class RunRing implements SpanListener, LogWork {
     }
   }
 
+  /** Counts bytes of a run, and drops the oldest runs while the ring exceeds its limit. */
   #grow(run: Run, bytes: number): void {
     run.n = ++this.#n;
     run.bytes += bytes;
@@ -174,12 +178,13 @@ export class RunRing implements SpanListener, LogWork {
       this.#drop(this.#runs.values().next().value);
   }
 
+  /** Removes a run from the ring. */
   #drop(run: Run | undefined): void {
     if (run === undefined || !this.#runs.delete(run.id)) return;
     this.#bytes -= run.bytes;
-    const same = this.#alike.get(run.alike);
-    same?.delete(run);
-    if (same?.size === 0) this.#alike.delete(run.alike);
+    const alikeRuns = this.#alike.get(run.alike);
+    alikeRuns?.delete(run);
+    if (alikeRuns?.size === 0) this.#alike.delete(run.alike);
   }
 }
 

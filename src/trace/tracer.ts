@@ -1,34 +1,33 @@
-/** Spans: the one that is at work at this moment, and who takes down what tasks are made of. */
+/** Records spans of tasks, and tracks the current span across async calls. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 
 import { breathe, oneLine, systemClock, type Clock } from "../lib/index.ts";
-import type { SpanExport } from "./export.ts";
 
-/** `cause` is what happened outside; it leads to tasks, and these are made of the others. */
+/** `cause` is an external event; it leads to tasks, which contain the other kinds. */
 type SpanKind = "cause" | "task" | "wait" | "hook" | "helm" | "api" | "status";
 
-/** Flat, so that anything can show them. Names, counts and codes. */
+/** Names, counts and codes; flat, so that every backend can display them. */
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
 /**
- * A piece of work; without `endMs` it is under way. Times are milliseconds since the epoch. Whoever shows it takes
- * secrets out of its texts: few are ever shown, and more secrets are known by then.
+ * A unit of work, in progress without `endMs`. Times are milliseconds since the epoch. Consumers redact the texts before
+ * display: few spans are displayed, and more secrets are known by then.
  */
 export interface Span {
-  /** 32 hexadecimal digits: the same in all that followed from one cause. */
+  /** 32 hexadecimal digits, shared by all spans of one cause. */
   readonly traceId: string;
   /** 16 hexadecimal digits. */
   readonly spanId: string;
   readonly parentId?: string | undefined;
-  /** The span of the task it belongs to, which for a task is itself. */
+  /** Span id of its task; for a task, its own. */
   readonly taskId?: string | undefined;
   readonly kind: SpanKind;
   readonly name: string;
   readonly attributes: Attributes;
   readonly startMs: number;
   readonly endMs?: number;
-  readonly error?: string;
+  readonly error?: string | undefined;
 }
 
 /** Ids as in W3C trace contexts: random, and never all zero. */
@@ -38,81 +37,79 @@ const newSpanId = (): string => {
   return uuid.slice(0, 8) + uuid.slice(-8);
 };
 
-/** What is said of a span before it begins. */
+/** Data of a span that is known at its start. */
 export interface About {
   readonly kind: SpanKind;
   readonly name: string;
   readonly attributes?: Attributes;
 }
 
-/** How it went. */
+/** Data of a span that is known at its end. */
 export interface Done {
   readonly ms: number;
-  /** Now, where it is not said. */
+  /** Default: now. */
   readonly endMs?: number;
   readonly error?: string | undefined;
 }
 
-/** A span under way, for whoever does the work. */
+/** A span in progress, for the code that does the work. */
 export interface OpenSpan {
-  /** Adds attributes. */
   set(attributes: Attributes): void;
-  /** It failed, although nothing is thrown. */
+  /** Marks the span as failed without an exception. */
   fail(error: string): void;
 }
 
-/** What surrounds the work of this moment. */
+/** The async context of the current work. */
 interface Surroundings {
   readonly span: Span;
   readonly outer: Surroundings | undefined;
-  /** None within a cause: what it leads to is recorded, not how that is found out. */
+  /** Undefined within a cause: only the tasks that it leads to are recorded. */
   readonly recorder: Tracer | undefined;
-  /** Timers and connections that were made within a span outlive it, and are no part of it then. */
+  /** Timers and connections that a span created outlive it, and do not belong to it afterwards. */
   isOver: boolean;
 }
 
 const store = new AsyncLocalStorage<Surroundings | undefined>();
 const UNRECORDED: OpenSpan = { set: () => {}, fail: () => {} };
 
-/** The innermost that is not over. */
-function surroundings(): Surroundings | undefined {
-  let each = store.getStore();
-  while (each?.isOver === true) each = each.outer;
-  return each;
+/** The innermost context that is not over; undefined outside all spans. */
+function currentSurroundings(): Surroundings | undefined {
+  let context = store.getStore();
+  while (context?.isOver === true) context = context.outer;
+  return context;
 }
 
-/** The span of what is done now. */
 export function current(): Span | undefined {
-  return surroundings()?.span;
+  return currentSurroundings()?.span;
 }
 
-/** The context of what is done now for others, as W3C writes it; undefined where no spans are handed on. */
+/** The current W3C `traceparent` for child processes and requests; undefined if no spans are exported. */
 export function traceParent(): string | undefined {
-  const { span, recorder } = surroundings() ?? {};
+  const { span, recorder } = currentSurroundings() ?? {};
   const isExported = span && recorder?.isExported(span.traceId);
   return isExported === undefined
     ? undefined
     : `00-${span?.traceId}-${span?.spanId}-${isExported ? "01" : "00"}`;
 }
 
-/** The trace of what is done now, where it can be looked up: the collector gets it, or there is none. */
+/** The current trace id, if users can look it up: the collector gets the trace, or there is no collector. */
 export function traceToShow(): string | undefined {
-  const { span, recorder } = surroundings() ?? {};
+  const { span, recorder } = currentSurroundings() ?? {};
   if (span === undefined || recorder === undefined) return undefined;
   return recorder.isExported(span.traceId) === false ? undefined : span.traceId;
 }
 
-/** Does the work as a part of nothing: what goes on for long belongs to no span that happens to be open. */
+/** Runs `work` outside all spans, for long-running work that must not belong to the current span. */
 export function outside<R>(work: () => R): R {
   return store.run(undefined, work);
 }
 
-/** Does the work within a span that is recorded. */
-async function within<R>(
+/** Runs `work` within a recorded span. */
+async function runWithin<R>(
   { span, recorder }: Pick<Surroundings, "span" | "recorder">,
   work: () => Promise<R>,
 ): Promise<R> {
-  const inner: Surroundings = { span, recorder, outer: surroundings(), isOver: false };
+  const inner: Surroundings = { span, recorder, outer: currentSurroundings(), isOver: false };
   try {
     return await store.run(inner, work);
   } finally {
@@ -120,43 +117,46 @@ async function within<R>(
   }
 }
 
-/** Does the work as a part of what is done now; where nobody records that, it is simply done. */
+/** Runs `work` within a child of the current span; without a span if nothing is recorded. */
 export function span<R>(about: About, work: (span: OpenSpan) => Promise<R>): Promise<R> {
-  const now = surroundings();
-  return now?.recorder === undefined ? work(UNRECORDED) : now.recorder.span(now.span, about, work);
+  const context = currentSurroundings();
+  return context?.recorder === undefined
+    ? work(UNRECORDED)
+    : context.recorder.span(context.span, about, work);
 }
 
-/** Notes what has been done as a part of what is done now. */
+/** Records finished work as a child of the current span. */
 export function note(about: About, done: Done): void {
-  const now = surroundings();
-  now?.recorder?.note(now.span, about, done);
+  const context = currentSurroundings();
+  context?.recorder?.note(context.span, about, done);
 }
 
-/** What a task that is offered now follows from: what is done now, else just that it is owed. */
+/** The cause of a task that is queued now: the current span, or a new cause. */
 export function origin(): Span {
-  return current() ?? causeOf("owed");
+  return current() ?? causeOf("due");
 }
 
+/** A new trace that begins with an external event. */
 function causeOf(name: string, attributes: Attributes = {}): Span {
   const ids = { traceId: newTraceId(), spanId: newSpanId() };
   return { ...ids, kind: "cause", name, attributes, startMs: systemClock.now() };
 }
 
-/** Takes in what happened outside: tasks that it leads to belong to it. Within other work it is a part of that. */
+/** Handles an external event as the cause of the tasks that it leads to. Within another span, it is a child of that. */
 export function happened(name: string, attributes: Attributes, takeIn: () => void): void {
-  if (surroundings() !== undefined) return takeIn();
+  if (currentSurroundings() !== undefined) return takeIn();
   const span = causeOf(name, attributes);
   const inner: Surroundings = { span, recorder: undefined, outer: undefined, isOver: false };
-  // What follows is decided in the same turn of the event loop; timers that are set meanwhile are no part of it.
+  // Tasks are queued in the same turn of the event loop; timers that are set meanwhile do not belong to the cause.
   void breathe().then(() => (inner.isOver = true));
   store.run(inner, takeIn);
 }
 
-/** Who is told of spans, with secrets still in their texts; its methods are cheap and never throw. */
+/** Listener for spans, whose texts are not redacted yet. Its methods must be cheap and never throw. */
 export interface SpanListener {
-  /** A task begins to run, which followed from that. */
+  /** A task with the cause `from` begins to run. */
   began?(task: Span, from: Span): void;
-  /** A span has ended; a cause has where the first task that follows from it begins to wait. */
+  /** A span has ended; a cause ends when its first task is queued. */
   ended(span: Span): void;
 }
 
@@ -164,7 +164,7 @@ export interface SpanListener {
 export interface TaskStart {
   readonly name: string;
   readonly attributes: Attributes;
-  /** Whose it is; statuses of this module belong to it. */
+  /** The module of the task; writes of this module's status belong to the task. */
   readonly module: string | undefined;
   readonly from: Span;
   readonly waitingSince: number;
@@ -172,21 +172,21 @@ export interface TaskStart {
 
 interface TracerOptions {
   readonly clock: Clock;
-  /** Where spans are handed on to, beside those who listen. */
-  readonly spanExport?: SpanExport | undefined;
+  /** Exports the spans of sampled traces, in addition to the listeners. */
+  readonly spanExport?: (SpanListener & { takes(traceId: string): boolean }) | undefined;
 }
 
-/** For this long after its end, what is written to a status belongs to the task. */
-const BELONGS_MS = 60_000;
+/** For this long after its end, status writes belong to the task. */
+const STATUS_AFTER_TASK_MS = 60_000;
 
-/** Takes down spans of tasks, and of what is done within them. */
+/** Records the spans of tasks and of the work within them. */
 export class Tracer {
   readonly #options: TracerOptions;
   readonly #listeners: SpanListener[] = [];
-  /** Causes that listeners were told of. */
-  readonly #told = new WeakSet<Span>();
-  /** The last task of each module (undefined: of none), and when it ended. */
-  readonly #last = new Map<string | undefined, { readonly task: Span; endMs: number }>();
+  /** Causes that were reported to listeners. */
+  readonly #reported = new WeakSet<Span>();
+  /** The last task of each module (undefined = without module), and its end. */
+  readonly #lastTasks = new Map<string | undefined, { readonly task: Span; endMs: number }>();
 
   constructor(options: TracerOptions) {
     this.#options = options;
@@ -197,17 +197,17 @@ export class Tracer {
     this.#listeners.push(listener);
   }
 
-  /** Runs a task: its span begins with its waiting. */
+  /** Runs a task; its span begins when it was queued. */
   async task<R>(start: TaskStart, work: (span: OpenSpan) => Promise<R>): Promise<R> {
     const { name, attributes, module, from, waitingSince: startMs } = start;
     const ids = newIds(from);
     const task: Span = { ...ids, taskId: ids.spanId, kind: "task", name, attributes, startMs };
-    if (this.#isNews(from)) this.#tell({ ...from, endMs: Math.max(from.startMs, startMs) });
+    if (this.#isUnreportedCause(from)) this.#report({ ...from, endMs: Math.max(from.startMs, startMs) });
     for (const each of this.#listeners) each.began?.(task, from);
     const { clock } = this.#options;
     this.note(task, { kind: "wait", name: "wait in queue" }, { ms: clock.now() - startMs });
     const last = { task, endMs: Infinity };
-    this.#last.set(module, last);
+    this.#lastTasks.set(module, last);
     try {
       return await this.#run(task, work);
     } finally {
@@ -215,15 +215,15 @@ export class Tracer {
     }
   }
 
-  /** Writes the status of a module, or of the operator: within its last task, unless that has long been over. */
+  /** Writes the status of a module or of the operator, within its last task unless that ended long ago. */
   status<R>(module: string | undefined, name: string, write: () => Promise<R>): Promise<R> {
-    const last = this.#last.get(module);
-    const belongs = last !== undefined && this.#options.clock.now() < last.endMs + BELONGS_MS;
-    if (!belongs) this.#last.delete(module);
-    return outside(() => (belongs ? this.span(last.task, { kind: "status", name }, write) : write()));
+    const last = this.#lastTasks.get(module);
+    const belongsToTask = last !== undefined && this.#options.clock.now() < last.endMs + STATUS_AFTER_TASK_MS;
+    if (!belongsToTask) this.#lastTasks.delete(module);
+    return outside(() => (belongsToTask ? this.span(last.task, { kind: "status", name }, write) : write()));
   }
 
-  /** Whether spans of a trace are handed on; undefined where none are. */
+  /** Whether a trace is exported; undefined without an exporter. */
   isExported(traceId: string): boolean | undefined {
     return this.#options.spanExport?.takes(traceId);
   }
@@ -232,10 +232,10 @@ export class Tracer {
     return this.#run(this.#child(parent, about, this.#options.clock.now()), work);
   }
 
-  /** Notes something that is over. */
+  /** Records a finished span. */
   note(parent: Span, about: About, { ms, error, endMs = this.#options.clock.now() }: Done): void {
     const child = this.#child(parent, about, endMs - ms);
-    this.#tell({ ...child, endMs, ...(error === undefined ? {} : { error }) });
+    this.#report({ ...child, endMs, error });
   }
 
   async #run<R>(span: Span, work: (span: OpenSpan) => Promise<R>): Promise<R> {
@@ -248,14 +248,14 @@ export class Tracer {
       fail: (text) => (error = text),
     };
     try {
-      return await within({ span, recorder: this }, () => work(open));
+      return await runWithin({ span, recorder: this }, () => work(open));
     } catch (thrown) {
       error = oneLine(thrown);
       throw thrown;
     } finally {
-      // The time of day may be set meanwhile.
+      // The wall clock may have been set meanwhile, so use the monotonic clock for the duration.
       const endMs = now + clock.monotonic() - monotonic;
-      this.#tell({ ...span, attributes, endMs, ...(error === undefined ? {} : { error }) });
+      this.#report({ ...span, attributes, endMs, error });
     }
   }
 
@@ -263,14 +263,14 @@ export class Tracer {
     return { ...newIds(parent), taskId: parent.taskId, ...about, attributes, startMs };
   }
 
-  /** Whether it is a cause that nobody was told of. */
-  #isNews(from: Span): boolean {
-    if (from.kind !== "cause" || this.#told.has(from)) return false;
-    this.#told.add(from);
+  /** Whether the cause was not reported yet. Marks it as reported. */
+  #isUnreportedCause(from: Span): boolean {
+    if (from.kind !== "cause" || this.#reported.has(from)) return false;
+    this.#reported.add(from);
     return true;
   }
 
-  #tell(span: Span): void {
+  #report(span: Span): void {
     for (const each of this.#listeners) each.ended(span);
   }
 }

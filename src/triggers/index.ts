@@ -1,12 +1,11 @@
 export { AcceptedConfig } from "./config/accepted-config.ts";
 export { FollowedConfig } from "./config/followed-config.ts";
 export { FollowedReleases } from "./releases/followed-releases.ts";
-export { Healing } from "./releases/healing.ts";
 export { WatchedFiles, type WatchHealth } from "./files/watched-files.ts";
-export type { LookLimits } from "./files/look.ts";
-export { REQUESTED_AT, Requests } from "./requests.ts";
+export type { ScanLimits } from "./files/scan.ts";
+export { BAD_TOKEN, isRequestToken, Requests } from "./requests.ts";
 export { overlayInForce } from "./config/overlay.ts";
-export { ReleaseDrift } from "./releases/release-drift.ts";
 export { KindWatches } from "./releases/kind-watches.ts";
 export type { ReleaseObject } from "./releases/release-object.ts";
 export { RequiredObjects } from "./required-objects.ts";
+export { readValuesSources, ValuesSources } from "./values-sources.ts";

@@ -1,55 +1,52 @@
-/** Watches the objects that modules require (docs/MODULES.md, "What a module requires"). */
+/** Watches the objects that modules require (docs/reference/modules.md, "What a module requires"). */
 
-import { KindFinder } from "../kube/index.ts";
-import type { Discovery, Resource, Subscription, WatchedObject, WatchHub } from "../kube/index.ts";
+import { keepWhole, MissingKindError, ObjectStore } from "../kube/index.ts";
+import type { KindFinder, Resource, Subscription, WatchHub, WholeObject } from "../kube/index.ts";
 import { compileCel, TOO_LONG, type CelTest, type Clock, type Timer } from "../lib/index.ts";
 import { conditionOf, requiredKey, type JsonObject, type RequiredObject, type Tree } from "../model/index.ts";
 import type { RequiredFinding, State } from "../state/index.ts";
 
 interface RequiredObjectsOptions {
   readonly hub: WatchHub;
-  readonly discovery: Pick<Discovery, "resolve" | "invalidate">;
+  readonly kinds: Pick<KindFinder, "find">;
   readonly clock: Clock;
-  /** Of objects that name none. */
+  /** Default namespace of required objects. */
   readonly namespace: string;
   readonly state: State;
 }
 
-/** An object that changes more often is looked at this often. */
-const LOOK_EVERY_MS = 1000;
-/** An expression that took too long is tried again, though nothing may have changed. */
-const AGAIN_MS = 60_000;
+/** Least time between two checks of an object that changes often. */
+const CHECK_EVERY_MS = 1000;
+/** An expression that took too long is evaluated again after this time, even if the object is unchanged. */
+const RETRY_MS = 60_000;
 
-/** An object that is followed. */
 interface Followed {
   readonly object: RequiredObject;
   readonly end: AbortController;
   test: CelTest | undefined;
-  current: WatchedObject | undefined;
-  isSynced: boolean;
+  /** Contains the object if it exists. */
+  readonly store: ObjectStore<WholeObject>;
   subscription: Subscription | undefined;
   timer: Timer | undefined;
-  lookedAt: number;
+  checkedAt: number;
 }
 
-/** Keeps one narrow watch for each object that a module which is on requires, and records what it finds. */
+/** Watches each object that an enabled module requires, by name, and records what is wrong with it. */
 export class RequiredObjects {
   readonly #options: RequiredObjectsOptions;
-  readonly #kinds: KindFinder;
   readonly #followed = new Map<string, Followed>();
   #tree: Tree | undefined;
-  /** Modules that require objects, in that tree. */
+  /** Names of the modules in `#tree` that require objects. */
   #modules: readonly string[] = [];
 
   constructor(options: RequiredObjectsOptions) {
     this.#options = options;
-    this.#kinds = new KindFinder(options);
-    options.state.onChange(() => this.#followWanted());
+    options.state.onChange(() => this.#followRequired());
   }
 
-  /** Follows what modules require that are on now, and nothing else. */
-  #followWanted(): void {
-    const wanted = this.#wanted();
+  /** Follows exactly the objects that the modules enabled now require. */
+  #followRequired(): void {
+    const wanted = this.#requiredObjects();
     for (const [key, followed] of this.#followed) if (!wanted.has(key)) this.#end(key, followed);
     for (const [key, object] of wanted) if (!this.#followed.has(key)) this.#follow(key, object);
   }
@@ -58,119 +55,119 @@ export class RequiredObjects {
     for (const [key, followed] of this.#followed) this.#end(key, followed);
   }
 
-  #wanted(): ReadonlyMap<string, RequiredObject> {
+  /** The objects that enabled modules require, by `requiredKey`. */
+  #requiredObjects(): ReadonlyMap<string, RequiredObject> {
     const { state } = this.#options;
     if (this.#tree !== state.tree) {
       this.#tree = state.tree;
       const modules = state.tree.modules.filter(({ requires }) => requires?.objects !== undefined);
       this.#modules = modules.map(({ name }) => name);
     }
-    const on = this.#modules.flatMap((name) => state.module(name) ?? []).filter(({ enabled }) => enabled);
-    const objects = on.flatMap(({ module }) => module.requires?.objects ?? []);
+    const enabledModules = this.#modules
+      .flatMap((name) => state.module(name) ?? [])
+      .filter(({ enabled }) => enabled);
+    const objects = enabledModules.flatMap(({ module }) => module.requires?.objects ?? []);
     return new Map(objects.map((object) => [requiredKey(object), object]));
   }
 
+  /** Begins to follow an object; it has no finding before the first check. */
   #follow(key: string, object: RequiredObject): void {
     const followed: Followed = {
       object,
       end: new AbortController(),
       test: undefined,
-      current: undefined,
-      isSynced: false,
+      store: new ObjectStore({ keep: keepWhole }),
       subscription: undefined,
       timer: undefined,
-      lookedAt: 0,
+      checkedAt: 0,
     };
     this.#followed.set(key, followed);
-    void this.#start(key, followed).catch(() => this.#note(key, "has an expression that cannot be compiled"));
+    void this.#start(key, followed).catch(() =>
+      this.#record(key, "has an expression that cannot be compiled"),
+    );
   }
 
+  /** Finds the kind of the object and watches it. Records what is wrong if the server does not know the kind. */
   async #start(key: string, followed: Followed): Promise<void> {
     const { object, end } = followed;
     if (object.cel !== undefined) followed.test = await compileCel(object.cel);
-    const resource = await this.#kinds.find(object, end.signal, ({ message }) => {
-      const isUnknown = message.includes("does not know the kind");
-      this.#note(
+    const onMissing = (error: Error): void =>
+      this.#record(
         key,
-        isUnknown ? "is of a kind that the server does not know" : `cannot be found: ${message}`,
+        error instanceof MissingKindError
+          ? "is of a kind that the server does not know"
+          : `cannot be found: ${error.message}`,
       );
-    });
+    const resource = await this.#options.kinds.find(object, { signal: end.signal, onMissing });
     if (resource === undefined || end.signal.aborted) return;
     followed.subscription = this.#subscribe(key, followed, resource);
   }
 
+  /** Watches the object by name: its metadata alone if only its existence is required. */
   #subscribe(key: string, followed: Followed, resource: Resource): Subscription {
     const { name, namespace = this.#options.namespace, condition, cel } = followed.object;
-    const seen = (object: WatchedObject): void => void (followed.current = object);
-    const moved = (object?: WatchedObject): void => {
-      followed.current = object;
-      this.#look(key, followed);
-    };
     const spec = {
       resource,
       namespace: resource.namespaced ? namespace : undefined,
       fieldSelector: `metadata.name=${name}`,
       metadataOnly: condition === undefined && cel === undefined,
     };
-    return this.#options.hub.subscribe(spec, {
-      begin: () => void (followed.current = undefined),
-      object: seen,
-      synced: () => {
-        followed.isSynced = true;
-        this.#look(key, followed);
-      },
-      applied: moved,
-      deleted: () => moved(),
-      trouble: (error) => {
-        // What was found stays while the server cannot be reached.
-        if (error !== undefined && !followed.isSynced) this.#note(key, `cannot be watched: ${error.message}`);
+    return followed.store.follow(this.#options.hub, spec, {
+      changed: () => this.#check(key, followed),
+      synced: () => this.#check(key, followed),
+      issue: (error) => {
+        // The last finding stays while the server cannot be reached.
+        if (error !== undefined && !followed.store.isSynced)
+          this.#record(key, `cannot be watched: ${error.message}`);
       },
     });
   }
 
-  /** At once; where the last look was a moment ago, a little later: objects are others' to change. */
-  #look(key: string, followed: Followed): void {
-    if (!followed.isSynced || followed.timer !== undefined) return;
+  /** Checks the object now. If the last check was less than CHECK_EVERY_MS ago, checks it when that time is over. */
+  #check(key: string, followed: Followed): void {
+    if (!followed.store.isSynced || followed.timer !== undefined) return;
     const { clock } = this.#options;
-    const waitMs = followed.lookedAt + LOOK_EVERY_MS - clock.monotonic();
-    if (followed.lookedAt > 0 && waitMs > 0) {
-      return this.#lookIn(waitMs, key, followed);
+    const waitMs = followed.checkedAt + CHECK_EVERY_MS - clock.monotonic();
+    if (followed.checkedAt > 0 && waitMs > 0) {
+      return this.#checkIn(waitMs, key, followed);
     }
-    followed.lookedAt = clock.monotonic();
-    const message = judgeObject(followed.object, followed.current, followed.test);
-    this.#note(key, message);
-    if (message?.endsWith(TOO_LONG.why) === true) this.#lookIn(AGAIN_MS, key, followed);
+    followed.checkedAt = clock.monotonic();
+    const [current] = followed.store.values();
+    const message = assessRequired(followed.object, current?.object, followed.test);
+    this.#record(key, message);
+    if (message?.endsWith(TOO_LONG.why) === true) this.#checkIn(RETRY_MS, key, followed);
   }
 
-  #lookIn(ms: number, key: string, followed: Followed): void {
+  #checkIn(ms: number, key: string, followed: Followed): void {
     followed.timer = this.#options.clock.setTimer(ms, () => {
       followed.timer = undefined;
-      this.#look(key, followed);
+      this.#check(key, followed);
     });
   }
 
-  /** Records what is wrong with an object; undefined where nothing is. */
-  #note(key: string, message: string | undefined): void {
+  /** Records what is wrong with an object; undefined = nothing. */
+  #record(key: string, message: string | undefined): void {
     if (!this.#followed.has(key)) return;
     const { objects } = this.#options.state.view;
     const before = objects.get(key);
     if (before !== undefined && before.message === message) return;
     const finding: RequiredFinding = { message };
-    this.#options.state.record({ objects: new Map(objects).set(key, finding) });
+    this.#options.state.record("observed", { objects: new Map(objects).set(key, finding) });
   }
 
+  /** Stops to follow an object that no enabled module requires, and forgets the finding. */
   #end(key: string, followed: Followed): void {
     followed.end.abort();
     followed.subscription?.close();
     followed.timer?.cancel();
     this.#followed.delete(key);
     const objects = new Map(this.#options.state.view.objects);
-    if (objects.delete(key)) this.#options.state.record({ objects });
+    if (objects.delete(key)) this.#options.state.record("observed", { objects });
   }
 }
 
-/** What is wrong with an object, in words that go on after *which*; undefined where nothing is. */
-function judgeObject(
+/** What is wrong with an object, as the end of a sentence that starts with the object; undefined = nothing. */
+function assessRequired(
   { condition }: RequiredObject,
   found: JsonObject | undefined,
   test: CelTest | undefined,

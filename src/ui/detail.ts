@@ -1,14 +1,14 @@
-/** What the page is told of one module, of its values and of the last runs; who asks takes the secrets out of it. */
+/** Details for the page: one module, its values, and the last runs. The caller redacts secrets. */
 
 import { explainModule, type Moment } from "../plan/index.ts";
 import type { ModuleView } from "../state/index.ts";
-import type { ModuleStatus, ShownValues } from "../status/index.ts";
+import type { ModuleStatus, DisplayedValues } from "../status/index.ts";
 import { logMessage, pointerOf } from "../lib/index.ts";
-import { isJsonObject, textOf, type Json, type JsonObject } from "../model/index.ts";
+import { isJsonObject, asString, member, type Json, type JsonObject } from "../model/index.ts";
 import type { RunRing, RunView, Span } from "../trace/index.ts";
 import type { LeafRow, ModuleDetail, ObjectRow, RunDetail, RunRow, SpanRow, ValuesDetail } from "./wire.ts";
 
-/** Why the module is as it is; `status` is undefined where none is written, as by a follower. */
+/** The details of one module. `status` is undefined on a follower, which writes none. */
 export function detailOf(module: ModuleView, at: Moment, status: ModuleStatus | undefined): ModuleDetail {
   return {
     conditions:
@@ -22,19 +22,19 @@ export function detailOf(module: ModuleView, at: Moment, status: ModuleStatus | 
     requiredBy: [...at.view.modules.values()].flatMap((each) =>
       Object.hasOwn(each.module.requires?.modules ?? {}, module.name) ? [each.name] : [],
     ),
-    objects: objectsOf(status),
-    facts: factsOf(module, status),
+    objects: unhealthyObjects(status),
+    facts: moduleFacts(module, status),
   };
 }
 
-/** What is not as it should be: gone, ill, changed by others. */
-function objectsOf(status: ModuleStatus | undefined): ObjectRow[] {
+/** Objects that are missing, unhealthy or drifted. */
+function unhealthyObjects(status: ModuleStatus | undefined): ObjectRow[] {
   const absent = status?.absent ?? [];
-  const ill = status?.health ?? [];
+  const unhealthy = status?.health ?? [];
   const drifted = status?.drift ?? [];
   return [
-    ...absent.map((object) => ({ object, what: "Gone", message: "" })),
-    ...ill.map(({ object, status: what, reason = "", message = "" }) => ({
+    ...absent.map((object) => ({ object, what: "Missing", message: "" })),
+    ...unhealthy.map(({ object, status: what, reason = "", message = "" }) => ({
       object,
       what,
       message: [reason, message].filter(Boolean).join(": "),
@@ -47,60 +47,75 @@ function objectsOf(status: ModuleStatus | undefined): ObjectRow[] {
   ];
 }
 
-function factsOf(module: ModuleView, status: ModuleStatus | undefined): [string, string][] {
+/** The known facts about a module, as pairs of name and text. */
+function moduleFacts(module: ModuleView, status: ModuleStatus | undefined): [string, string][] {
   const { release, lastRun, nextRetryAt } = status ?? {};
   const facts: readonly (readonly [string, string | undefined])[] = [
     ["Directory", module.module.dir],
     ["Chart version", module.module.chartVersion],
     ["Release", release && `${release.name ?? ""}.v${release.revision ?? ""}, ${release.status ?? ""}`],
     ["Last applied", release?.lastDeployed],
-    ["Last run", lastRun && inWords(lastRun)],
+    ["Last run", lastRun && describeRun(lastRun)],
     ["Next try", nextRetryAt],
   ];
   return facts.flatMap(([name, text]): [string, string][] => (text === undefined ? [] : [[name, text]]));
 }
 
-function inWords({ result, step, hook, trigger, message }: NonNullable<ModuleStatus["lastRun"]>): string {
+/** Result of a run with the failed step, its cause and its message. */
+function describeRun({ result, step, hook, trigger, message }: NonNullable<ModuleStatus["lastRun"]>): string {
   const where = result === "Succeeded" ? undefined : `in ${[step, hook].filter(Boolean).join(" ")}`;
   return [[result ?? "Under way", where].filter(Boolean).join(" "), trigger, message]
     .filter(Boolean)
     .join(": ");
 }
 
-/** `origins` tells by JSON pointer which layer set a leaf of the section that is called `key`. */
-export function leavesOf(
-  { values, valuesTruncated }: ShownValues,
+export function isEmpty(section: Json | undefined): boolean {
+  return section === undefined || (isJsonObject(section) && Object.keys(section).length === 0);
+}
+
+/** Leaves of the values.yaml of a chart in the module's own directory: they are in force while the section is empty. */
+export function chartLeaves(displayed: DisplayedValues, key: string): ValuesDetail {
+  const { leaves, note } = sectionLeaves(displayed, key, {});
+  return {
+    leaves: leaves.map((leaf) => ({ ...leaf, layer: "values.yaml of the chart" })),
+    note: note ?? "The section is empty, so the chart's own values are in force.",
+  };
+}
+
+/** Leaves of the section `key`. `origins` maps JSON pointers to the layers that set them. */
+export function sectionLeaves(
+  { values, valuesTruncated }: DisplayedValues,
   key: string,
   origins: JsonObject,
 ): ValuesDetail {
-  if (values === undefined) return { leaves: [], note: "Values are not shown: --status-values=none." };
-  const section = isJsonObject(values) ? values[key] : undefined;
-  const leaves = [...walk(section ?? {}, "")].map(([path, value]) => ({
+  if (values === undefined) return { leaves: [], note: "Values are hidden by --status-values=none." };
+  const section = isJsonObject(values) ? member(values, key) : undefined;
+  const leaves = [...walkLeaves(section ?? {}, "")].map(([path, value]) => ({
     path: path === "" ? "/" : path,
     value: JSON.stringify(value),
-    layer: textOf(origins[path]) ?? "",
+    layer: asString(origins[path]) ?? "",
   }));
   return valuesTruncated === true
-    ? { leaves, note: "Not all is shown: the values are too large." }
+    ? { leaves, note: "Some values are not displayed because they are too large." }
     : { leaves };
 }
 
-function* walk(value: Json, path: string): Generator<readonly [LeafRow["path"], Json]> {
+/** Yields each value that is no object with members, with its JSON pointer. */
+function* walkLeaves(value: Json, path: string): Generator<readonly [LeafRow["path"], Json]> {
   const members = isJsonObject(value) ? Object.entries(value) : [];
   if (members.length === 0) yield [path, value];
   for (const [name, child] of members)
-    if (child !== undefined) yield* walk(child, `${path}${pointerOf([name])}`);
+    if (child !== undefined) yield* walkLeaves(child, `${path}${pointerOf([name])}`);
 }
 
-/** Of all, the newest: nobody looks at more. */
-const MOST_RUNS = 100;
+const MAX_RUNS = 100;
 
-/** The last runs, of one module or of all, the newest first. */
+/** The last runs of one module or of all, the newest first. */
 export function runRows(runs: Pick<RunRing, "views">, module: string | undefined): RunRow[] {
-  return runs.views({ module, newest: MOST_RUNS }).runs.reverse().map(runRow);
+  return runs.views({ module, newest: MAX_RUNS }).runs.reverse().map(runRow);
 }
 
-/** What the run with this id has logged; undefined where it is not kept any more. */
+/** The log lines of a run; undefined after the operator has discarded the run. */
 export function runDetail(runs: Pick<RunRing, "view">, id: string): RunDetail | undefined {
   const run = runs.view(id);
   return run && { lines: (run.lines ?? []).map(logRow), dropped: run.dropped };

@@ -1,10 +1,10 @@
 export {
   HEADERS,
-  refusal,
+  refusalReason,
   Page,
-  isOfPage,
+  isPagePath,
   isPageFile,
-  type Whence,
-  type PageAnswer,
+  type RequestOrigin,
+  type PageResponse,
   type PageSources,
 } from "./page.ts";

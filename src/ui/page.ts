@@ -1,57 +1,58 @@
-/** The page: who may ask, its files, its stream, and what it asks for (docs/UI.md). Nothing of it changes anything. */
+/** The read-only web page: access control, files, stream and data (docs/guides/web-page.md). */
 
 import { isIP } from "node:net";
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { oneLine, type Clock, type KnownSecrets } from "../lib/index.ts";
-import type { Json, JsonObject, Module } from "../model/index.ts";
+import { readMap } from "../helm/index.ts";
+import { member, objectOf, type Json, type JsonObject, type Module } from "../model/index.ts";
 import { graphOf, type Moment } from "../plan/index.ts";
 import type { ModuleView } from "../state/index.ts";
-import { showValues, type ModuleStatus, type StatusValues } from "../status/index.ts";
+import { displayValues, type ModuleStatus, type StatusValues } from "../status/index.ts";
 import type { RunRing } from "../trace/index.ts";
-import { Board, sceneOf } from "./board.ts";
-import { detailOf, leavesOf, runDetail, runRows } from "./detail.ts";
-import type { Outlet } from "./streams.ts";
-import type { GraphNode, OperatorRow, RunRow } from "./wire.ts";
+import { ViewModel, pageStateOf } from "./view-model.ts";
+import { chartLeaves, detailOf, isEmpty, sectionLeaves, runDetail, runRows } from "./detail.ts";
+import type { StreamSink } from "./streams.ts";
+import type { GraphNode, OperatorRow } from "./wire.ts";
 
-/** What the page shows. */
+/** Where the page gets its data. */
 export interface PageSources {
   readonly clock: Clock;
   readonly secrets: KnownSecrets;
   readonly about: Pick<OperatorRow, "version" | "name" | "namespace">;
-  /** Where the files of the page are; not set: beside the program. */
+  /** Directory of the page's files; by default beside the program. */
   readonly dir?: string;
   readonly moment: () => Moment;
-  /** `--status-values`: what is kept out of statuses is kept out of the page. */
+  /** `--status-values`: the page hides the values that statuses hide. */
   readonly statusValues: StatusValues;
   readonly statusOf: (module: string) => ModuleStatus | undefined;
-  /** Which layer set each leaf of a section, by JSON pointer. */
+  /** The layer that set each leaf of a section, by JSON pointer. */
   readonly originsOf: (section: string) => JsonObject;
-  /** The last runs of tasks. */
   readonly runs: Pick<RunRing, "view" | "views">;
-  /** What a run would change; `shown` is what is shown of an object. */
-  readonly diff: (module: Module, shown: (object: JsonObject) => Json) => Promise<string>;
+  /** What a run would change. `displayed` redacts an object. */
+  readonly diff: (module: Module, displayed: (object: JsonObject) => Json) => Promise<string>;
 }
 
-/** A request for something below `/ui`. */
-export interface PageRequest extends Whence {
+/** A request for a path below `/ui`. */
+export interface PageRequest extends RequestOrigin {
   readonly path: string;
   readonly query: URLSearchParams;
 }
 
-/** What is answered: a body, or a stream that goes on. */
-export type PageAnswer =
+/** A body, or a stream of events. */
+export type PageResponse =
   | {
       readonly status: number;
       readonly body: string;
       readonly type?: string;
       readonly headers: Readonly<Record<string, string>>;
     }
-  | { readonly stream: (outlet: Outlet) => void; readonly headers: Readonly<Record<string, string>> };
+  | { readonly stream: (sink: StreamSink) => void; readonly headers: Readonly<Record<string, string>> };
 
-/** Nothing but what is served here runs, is asked or is shown; no other site has a part in it. */
+/** The browser loads nothing from other sites, and other sites cannot embed the page. */
 export const HEADERS = {
   "content-security-policy": [
     "default-src 'none'",
@@ -71,119 +72,139 @@ export const HEADERS = {
   "x-content-type-options": "nosniff",
 } as const;
 
-/** Whether a path is one of the page. */
-export function isOfPage(path: string): boolean {
+export function isPagePath(path: string): boolean {
   return path === "/ui" || path.startsWith("/ui/");
 }
 
-/** Whether a path is one of the page's own files, which tell nothing of the operator. */
+/** Whether a path is a static file of the page, which contains nothing about the operator. */
 export function isPageFile(path: string): boolean {
   return path === "/ui" || FILES.has(path);
 }
 
-/** The page of an operator. */
 export class Page {
   readonly #sources: PageSources;
-  readonly #board: Board;
-  /** One difference is made at a time: it asks helm and the API server. */
-  #diff: { readonly of: string; readonly text: Promise<string> } | undefined;
+  readonly #viewModel: ViewModel;
+  /** Only one difference is computed at a time, because that calls helm and the API server. */
+  #currentDiff: { readonly of: string; readonly text: Promise<string> } | undefined;
 
   constructor(sources: PageSources) {
     this.#sources = sources;
     const { clock, secrets, moment, about } = sources;
-    this.#board = new Board({
+    this.#viewModel = new ViewModel({
       clock,
-      look: () => sceneOf(moment(), clock.now(), about),
+      read: () => pageStateOf(moment(), clock.now(), about),
       redact: (value) => secrets.redactDeep(value),
     });
   }
 
-  /** How many pages look. */
+  /** The number of open pages. */
   get viewers(): number {
-    return this.#board.viewers;
+    return this.#viewModel.viewers;
   }
 
-  /** Notes that something may have changed; costs nothing while nobody looks. */
-  changed(): void {
-    this.#board.changed();
+  /** Schedules a refresh of the open pages: something may have changed. */
+  notifyChange(): void {
+    this.#viewModel.notifyChange();
   }
 
-  /** Ends the streams. */
   close(): void {
-    this.#board.close();
+    this.#viewModel.close();
   }
 
-  /** Answers a request that came over TCP, where browsers may be led here by other sites. */
-  async answerGuarded(request: PageRequest): Promise<PageAnswer> {
-    const why = refusal(request);
-    return why === undefined ? this.answer(request) : failed(403, why);
+  /** Answers a request over TCP, which another site may have made a browser send. */
+  async answerGuarded(request: PageRequest): Promise<PageResponse> {
+    const why = refusalReason(request);
+    return why === undefined ? this.answer(request) : errorResponse(403, why);
   }
 
-  async answer({ path, query }: PageRequest): Promise<PageAnswer> {
-    if (path === "/ui") return { ...failed(308, "see /ui/"), headers: { ...HEADERS, location: "/ui/" } };
+  async answer({ path, query }: PageRequest): Promise<PageResponse> {
+    if (path === "/ui")
+      return { ...errorResponse(308, "see /ui/"), headers: { ...HEADERS, location: "/ui/" } };
     if (path === "/ui/events") return this.#stream();
     if (FILES.has(path)) return this.#file(path);
-    if (path === "/ui/graph") return asJson(this.#graph());
-    if (path === "/ui/runs") return asJson(this.#runs(query.get("name") ?? undefined));
+    if (path === "/ui/graph") return jsonResponse(this.#graph());
+    if (path === "/ui/runs") {
+      const { secrets, runs } = this.#sources;
+      return jsonResponse(secrets.redactDeep(runRows(runs, query.get("name") ?? undefined)));
+    }
     if (path === "/ui/run") return this.#run(query.get("id") ?? "");
-    return this.#ofModule(path.slice("/ui/".length), query.get("name") ?? "");
+    return this.#modulePart(path.slice("/ui/".length), query.get("name") ?? "");
   }
 
-  async #file(path: string): Promise<PageAnswer> {
+  async #file(path: string): Promise<PageResponse> {
     const file = await pageFile(path, this.#sources.dir);
-    if (file === undefined) return failed(404, "the page is not built: npm run build");
+    if (file === undefined) return errorResponse(404, "the page is not built. Run: npm run build");
     return { status: 200, ...file, headers: HEADERS };
   }
 
-  #stream(): PageAnswer {
-    if (!this.#board.hasRoom) return failed(503, "as many pages look at this operator as may");
+  #stream(): PageResponse {
+    if (!this.#viewModel.hasCapacity)
+      return errorResponse(
+        503,
+        "the operator serves the maximum number of pages already. Close another page and try again",
+      );
     const headers = { ...HEADERS, "content-type": "text/event-stream", "x-accel-buffering": "no" };
-    return { headers, stream: (outlet) => this.#board.show(outlet) };
+    return { headers, stream: (sink) => this.#viewModel.addViewer(sink) };
   }
 
-  async #ofModule(what: string, name: string): Promise<PageAnswer> {
-    if (what !== "module" && what !== "values" && what !== "diff") return failed(404, "not found");
+  /** Answers with a part of a module: details, values or the difference that a run would make. */
+  async #modulePart(part: string, name: string): Promise<PageResponse> {
+    if (part !== "module" && part !== "values" && part !== "diff") return errorResponse(404, "not found");
     const at = this.#sources.moment();
     const module = at.view.modules.get(name);
-    if (module === undefined) return failed(404, "there is no such module");
-    if (what === "module") {
+    if (module === undefined) return errorResponse(404, `module "${name}" does not exist`);
+    if (part === "module") {
       const detail = detailOf(module, at, this.#sources.statusOf(name));
-      return asJson(this.#sources.secrets.redactDeep(detail));
+      return jsonResponse(this.#sources.secrets.redactDeep(detail));
     }
-    return what === "values" ? asJson(this.#values(module)) : this.#difference(module.module);
+    return part === "values" ? jsonResponse(this.#values(module)) : this.#difference(module.module);
   }
 
+  /** The values of a module. If its section is empty, those of its chart. */
   #values(module: ModuleView): unknown {
     const { secrets, statusValues, originsOf } = this.#sources;
-    const { valuesKey } = module.module;
-    const shown = showValues(module.values(), statusValues, { secretPaths: module.secretPaths, secrets });
-    return secrets.redactDeep(leavesOf(shown, valuesKey, originsOf(valuesKey)));
+    const { chart, chartDir, valuesKey } = module.module;
+    const values = objectOf(module.values());
+    const ofChart =
+      chart === "root" && isEmpty(member(values, valuesKey))
+        ? readMap(join(chartDir, "values.yaml"))
+        : undefined;
+    const { secretPaths } = module;
+    const displayed = displayValues(
+      ofChart === undefined ? values : { ...values, [valuesKey]: ofChart },
+      statusValues,
+      { secretPaths, secrets },
+    );
+    return secrets.redactDeep(
+      ofChart === undefined
+        ? sectionLeaves(displayed, valuesKey, originsOf(valuesKey))
+        : chartLeaves(displayed, valuesKey),
+    );
   }
 
-  async #difference(module: Module): Promise<PageAnswer> {
-    if (this.#diff !== undefined && this.#diff.of !== module.name)
-      return failed(503, `the difference of ${this.#diff.of} is being made; try again`);
+  async #difference(module: Module): Promise<PageResponse> {
+    if (this.#currentDiff !== undefined && this.#currentDiff.of !== module.name)
+      return errorResponse(
+        503,
+        `the difference of module ${this.#currentDiff.of} is being computed; try again later`,
+      );
     const { secrets, diff } = this.#sources;
-    this.#diff ??= { of: module.name, text: diff(module, (object) => shownObject(object, secrets)) };
+    this.#currentDiff ??= { of: module.name, text: diff(module, (object) => redactObject(object, secrets)) };
     try {
-      return { status: 200, body: secrets.redact(await this.#diff.text), headers: HEADERS };
+      return { status: 200, body: secrets.redact(await this.#currentDiff.text), headers: HEADERS };
     } catch (error) {
-      return failed(500, secrets.redact(oneLine(error)));
+      return errorResponse(500, secrets.redact(oneLine(error)));
     } finally {
-      this.#diff = undefined;
+      this.#currentDiff = undefined;
     }
   }
 
-  #runs(module: string | undefined): readonly RunRow[] {
-    return this.#sources.secrets.redactDeep(runRows(this.#sources.runs, module));
-  }
-
-  #run(id: string): PageAnswer {
+  #run(id: string): PageResponse {
     const { secrets, runs } = this.#sources;
     const found = runDetail(runs, id);
     return found === undefined
-      ? failed(404, "this run is not kept any more")
-      : asJson(secrets.redactDeep(found));
+      ? errorResponse(404, "the operator has discarded this run")
+      : jsonResponse(secrets.redactDeep(found));
   }
 
   #graph(): readonly GraphNode[] {
@@ -197,49 +218,50 @@ export class Page {
   }
 }
 
-/** An object without its secrets; of a Secret that is all that it holds. */
-function shownObject(object: JsonObject, secrets: KnownSecrets): Json {
+/** An object without its secrets: a Secret loses all its data. */
+function redactObject(object: JsonObject, secrets: KnownSecrets): Json {
   const paths = object["kind"] === "Secret" ? ["/data/*", "/stringData/*"] : [];
   return secrets.redactValues(object, new Set(paths));
 }
 
-function asJson(value: unknown): PageAnswer {
+function jsonResponse(value: unknown): PageResponse {
   return { status: 200, body: JSON.stringify(value), type: "application/json", headers: HEADERS };
 }
 
-function failed(status: number, why: string): PageAnswer & { status: number } {
-  return { status, body: `${why}\n`, headers: HEADERS };
+function errorResponse(status: number, message: string): PageResponse & { status: number } {
+  return { status, body: `${message}\n`, headers: HEADERS };
 }
 
-/** What a request says of where it comes from. */
-export interface Whence {
+/** The headers that say which site sent a request. */
+export interface RequestOrigin {
   readonly host: string | undefined;
   readonly origin: string | undefined;
-  /** What the browser says of who asks (`Sec-Fetch-Site`), also where it names no origin: for an image, or a link. */
+  /** `Sec-Fetch-Site`; browsers send it also without an Origin, as for images and links. */
   readonly site?: string | undefined;
   readonly path?: string | undefined;
 }
 
-/** From the page itself, or typed by a person. */
-const OUR_SITES = new Set([undefined, "same-origin", "none"]);
-/** Where other sites may link to: this tells nothing and starts nothing. */
-const ENTRANCES = new Set<string | undefined>(["/", "/ui", "/ui/"]);
+/** Values of `Sec-Fetch-Site` for requests of the page itself or typed by a user. */
+const TRUSTED_SITES = new Set([undefined, "same-origin", "none"]);
+/** Other sites may link here: these paths reveal nothing and start nothing. */
+const LINKABLE_PATHS = new Set<string | undefined>(["/", "/ui", "/ui/"]);
 
-/** Names that nobody on the internet can give an address of their choice, which is how a page of theirs gets around the browser. */
-const OUR_NAMES = /^(?:localhost|[a-z0-9-]+|(?:[a-z0-9-]+\.)+(?:svc|cluster\.local|localhost))$/;
+/** Names that cannot be registered on the internet. Other names are refused as a protection from DNS rebinding. */
+const LOCAL_NAMES = /^(?:localhost|[a-z0-9-]+|(?:[a-z0-9-]+\.)+(?:svc|cluster\.local|localhost))$/;
 
-/** Why a request is refused; undefined where it is not. */
-export function refusal({ host, origin, site, path }: Whence): string | undefined {
+/** Why a request is refused; undefined if it is allowed. */
+export function refusalReason({ host, origin, site, path }: RequestOrigin): string | undefined {
   const name = hostname(host);
-  if (name === undefined || !(isIP(name) > 0 || OUR_NAMES.test(name)))
+  if (name === undefined || !(isIP(name) > 0 || LOCAL_NAMES.test(name)))
     return `the page is not served as "${name ?? ""}": use localhost, an address, or the name of its Service`;
   if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`)
     return "other sites may not read this page";
-  if (!OUR_SITES.has(site) && !ENTRANCES.has(path)) return "other sites may not ask for parts of this page";
+  if (!TRUSTED_SITES.has(site) && !LINKABLE_PATHS.has(path))
+    return "other sites may not load parts of this page";
   return undefined;
 }
 
-/** Without port and brackets. */
+/** The host without port and brackets. */
 function hostname(host: string | undefined): string | undefined {
   const url = URL.parse(`http://${host ?? ""}/`);
   if (url === null || host === undefined || url.host === "" || url.username !== "") return undefined;
@@ -252,14 +274,14 @@ const FILES: ReadonlyMap<string, readonly [name: string, type: string]> = new Ma
   ["/ui/page.css", ["page.css", "text/css; charset=utf-8"]],
 ]);
 
-/** The file at a path, from the directory `dir`; undefined where it was not built. */
+/** The file at a path; undefined if it was not built. */
 async function pageFile(path: string, dir = pageDir()): Promise<{ type: string; body: string } | undefined> {
   const [name = "", type = ""] = FILES.get(path) ?? [];
   const file = `${dir ?? ""}/${name}`;
   return existsSync(file) ? { type, body: await readFile(file, "utf8") } : undefined;
 }
 
-/** Beside the bundle, or where the last build left it. */
+/** The directory beside the bundle, or that of the last build. */
 function pageDir(): string | undefined {
   return ["./page", "../../dist/page"]
     .map((path) => fileURLToPath(new URL(path, import.meta.url)))

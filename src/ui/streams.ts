@@ -1,45 +1,44 @@
-/** The streams of server-sent events: bounded in number and memory, and none waits for another. */
+/** Streams of server-sent events, bounded in number and memory. A slow reader does not delay the others. */
 
 import type { Clock, Timer } from "../lib/index.ts";
 
-/** Where a stream is written: a response. */
-export interface Outlet {
-  /** False: what was written waits in memory until `drain`. */
+/** The writable side of a stream: an HTTP response. */
+export interface StreamSink {
+  /** False means back-pressure: the text waits in memory until `drain`. */
   write(text: string): boolean;
   on(event: "drain" | "close", listener: () => void): unknown;
   destroy(): unknown;
 }
 
-/** Pages that may look at the same time. */
-export const MOST_STREAMS = 32;
-/** Something is written at least this often, so that who has gone is noticed. */
-export const BEAT_MS = 15_000;
-/** A page that has not read for so long is let go. */
-export const STUCK_MS = 10_000;
+export const MAX_STREAMS = 32;
+/** A heartbeat lets TCP detect readers that have disappeared. */
+export const HEARTBEAT_MS = 15_000;
+/** A stream whose reader stalls for longer is closed. */
+export const STALL_TIMEOUT_MS = 10_000;
 
-const BEAT = ":\n\n";
+const HEARTBEAT = ":\n\n";
 
 interface Stream {
-  readonly outlet: Outlet;
-  /** Since when it has not read what was written. */
-  stuckSince: number | undefined;
-  /** It missed news meanwhile. */
-  behind: boolean;
+  readonly sink: StreamSink;
+  /** When the sink began to exert back-pressure, on the monotonic clock. */
+  stalledSince: number | undefined;
+  /** It missed messages, so it needs a snapshot. */
+  isStale: boolean;
 }
 
 interface StreamsOptions {
   readonly clock: Clock;
-  /** All there is to know, for a page that is new or has missed something. */
-  readonly whole: () => string;
-  /** The last one has gone. */
-  readonly emptied: () => void;
+  /** The complete state, for a stream that is new or missed messages. */
+  readonly snapshot: () => string;
+  /** Called when the last stream has ended. */
+  readonly onEmpty: () => void;
 }
 
 /** The open streams. */
 export class Streams {
   readonly #options: StreamsOptions;
   readonly #open = new Set<Stream>();
-  #beat: Timer | undefined;
+  #heartbeat: Timer | undefined;
 
   constructor(options: StreamsOptions) {
     this.#options = options;
@@ -49,70 +48,73 @@ export class Streams {
     return this.#open.size;
   }
 
-  /** Whether there is room for one more. */
-  get hasRoom(): boolean {
-    return this.#open.size < MOST_STREAMS;
+  get hasCapacity(): boolean {
+    return this.#open.size < MAX_STREAMS;
   }
 
-  /** Begins a stream with all there is to know. */
-  add(outlet: Outlet): void {
-    const stream: Stream = { outlet, stuckSince: undefined, behind: false };
+  /** Begins a stream with a snapshot. */
+  add(sink: StreamSink): void {
+    const stream: Stream = { sink, stalledSince: undefined, isStale: false };
     this.#open.add(stream);
-    outlet.on("close", () => this.#drop(stream));
-    outlet.on("drain", () => this.#drained(stream));
-    this.#beat ??= this.#options.clock.setTimer(BEAT_MS, () => this.#beats());
-    this.#write(stream, framed(this.#options.whole()));
+    sink.on("close", () => this.#remove(stream));
+    sink.on("drain", () => this.#onDrain(stream));
+    this.#heartbeat ??= this.#options.clock.setTimer(HEARTBEAT_MS, () => this.#sendHeartbeats());
+    this.#write(stream, toEvent(this.#options.snapshot()));
   }
 
-  /** Tells all of them; one that has not read what was written before is told later, all at once. */
-  tell(news: string): void {
-    const text = framed(news);
+  /** Sends a message to all streams. A stalled stream gets a snapshot once it drains. */
+  broadcast(message: string): void {
+    const text = toEvent(message);
     for (const stream of this.#open) {
-      if (stream.stuckSince === undefined) this.#write(stream, text);
-      else this.#skip(stream);
+      if (stream.stalledSince === undefined) this.#write(stream, text);
+      else this.#markStale(stream);
     }
   }
 
-  /** Ends all of them. */
   close(): void {
-    for (const { outlet } of this.#open) outlet.destroy();
-    for (const stream of this.#open) this.#drop(stream);
+    for (const { sink } of this.#open) sink.destroy();
+    for (const stream of this.#open) this.#remove(stream);
   }
 
+  /** Writes a text, and records when the stream begins to stall. */
   #write(stream: Stream, text: string): void {
-    if (!stream.outlet.write(text)) stream.stuckSince = this.#options.clock.monotonic();
+    if (!stream.sink.write(text)) stream.stalledSince = this.#options.clock.monotonic();
   }
 
-  #skip(stream: Stream): void {
-    stream.behind = true;
+  /** Records that a stalled stream missed a message, and closes it if it has stalled for too long. */
+  #markStale(stream: Stream): void {
+    stream.isStale = true;
     const now = this.#options.clock.monotonic();
-    if (now - (stream.stuckSince ?? now) >= STUCK_MS) stream.outlet.destroy();
+    if (now - (stream.stalledSince ?? now) >= STALL_TIMEOUT_MS) stream.sink.destroy();
   }
 
-  #drained(stream: Stream): void {
-    stream.stuckSince = undefined;
-    if (!stream.behind || !this.#open.has(stream)) return;
-    stream.behind = false;
-    this.#write(stream, framed(this.#options.whole()));
+  /** The reader is ready again: a stream that missed messages gets a snapshot. */
+  #onDrain(stream: Stream): void {
+    stream.stalledSince = undefined;
+    if (!stream.isStale || !this.#open.has(stream)) return;
+    stream.isStale = false;
+    this.#write(stream, toEvent(this.#options.snapshot()));
   }
 
-  #beats(): void {
+  /** Sends a heartbeat to each stream, and schedules the next one while streams are open. */
+  #sendHeartbeats(): void {
     for (const stream of this.#open) {
-      if (stream.stuckSince === undefined) this.#write(stream, BEAT);
-      else this.#skip(stream);
+      if (stream.stalledSince === undefined) this.#write(stream, HEARTBEAT);
+      else this.#markStale(stream);
     }
-    this.#beat = this.size === 0 ? undefined : this.#options.clock.setTimer(BEAT_MS, () => this.#beats());
+    this.#heartbeat =
+      this.size === 0 ? undefined : this.#options.clock.setTimer(HEARTBEAT_MS, () => this.#sendHeartbeats());
   }
 
-  #drop(stream: Stream): void {
+  #remove(stream: Stream): void {
     if (!this.#open.delete(stream) || this.size > 0) return;
-    this.#beat?.cancel();
-    this.#beat = undefined;
-    this.#options.emptied();
+    this.#heartbeat?.cancel();
+    this.#heartbeat = undefined;
+    this.#options.onEmpty();
   }
 }
 
-/** JSON has no line breaks of its own. */
-function framed(news: string): string {
-  return `data: ${news}\n\n`;
+/** The message is JSON without line breaks, as an event needs it. */
+function toEvent(message: string): string {
+  return `data: ${message}\n\n`;
 }

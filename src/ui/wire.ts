@@ -1,33 +1,32 @@
-/** What the page and the operator say to each other; the page in the browser knows these types, and the words for progress (`lib/time/progress.ts`). */
+/** The data that the operator sends to the page in the browser. */
 
-/** Of a condition. */
-type Truth = "True" | "False" | "Unknown";
+type ConditionStatus = "True" | "False" | "Unknown";
 
-/** The last run of a module, or the one under way, which has no result yet. */
+/** The last run of a module, or the current one, which has no result yet. */
 interface LastRunRow {
   readonly cause: string;
   readonly startedAt: string;
-  /** Of a run that is over. */
+  /** Only of a finished run. */
   readonly seconds?: number;
   readonly step: string;
   readonly attempts: number;
   readonly result?: string;
 }
 
-/** A module among others. */
+/** A row of the list of modules. */
 export interface ModuleRow {
   readonly name: string;
   readonly order: number;
   readonly enabled: boolean;
   readonly state: string;
   readonly message: string;
-  readonly ready: Truth;
-  readonly healthy: Truth;
-  /** How many objects of its release others have changed. */
+  readonly ready: ConditionStatus;
+  readonly healthy: ConditionStatus;
+  /** Number of objects of the release that have drifted. */
   readonly drifted: number;
   readonly waitsFor?: string;
   readonly lastRun?: LastRunRow;
-  /** How long its runs usually take. */
+  /** The usual duration of a run. */
   readonly usualSeconds?: number;
   readonly chartVersion?: string;
 }
@@ -41,45 +40,45 @@ export interface TaskRow {
   readonly nextAt?: number;
 }
 
-/** A queue that is not empty, with its first tasks. */
+/** A non-empty queue with its first tasks; `length` counts all. */
 export interface QueueRow {
   readonly name: string;
   readonly length: number;
   readonly tasks: readonly TaskRow[];
 }
 
-/** The operator as a whole. */
 export interface OperatorRow {
   readonly version: string;
-  /** Of the ConfigMap. */
+  /** The name of the ConfigMap. */
   readonly name: string;
   readonly namespace: string;
   readonly state: string;
-  readonly ready: Truth;
+  readonly ready: ConditionStatus;
   readonly message: string;
-  /** Of the reload under way: modules done, such as 7/20, and how long those that wait usually take. */
+  /** The key `maintenance` suspends all modules. */
+  readonly suspended?: true;
+  /** Of the current converge: modules done, such as 7/20, and the usual duration of the waiting ones. */
   readonly progress?: string;
   readonly waitingSeconds?: number;
 }
 
-/** What has changed in a table since the last news. */
-export interface Change<T> {
+/** What has changed in a table since the last message. */
+export interface TableChange<T> {
   readonly set: readonly T[];
-  readonly gone: readonly string[];
+  readonly missing: readonly string[];
 }
 
-/** One message of the stream: what is not in it is as it was. */
-export interface News {
-  /** Everything: what is known so far is out of date. */
-  readonly whole?: true;
+/** One message of the stream. A table that is not in it has not changed. */
+export interface StreamMessage {
+  /** The message replaces all tables. */
+  readonly snapshot?: true;
   /** The operator's time, in ms since the epoch. */
   readonly now: number;
-  readonly operator?: Change<OperatorRow>;
-  readonly modules?: Change<ModuleRow>;
-  readonly queues?: Change<QueueRow>;
+  readonly operator?: TableChange<OperatorRow>;
+  readonly modules?: TableChange<ModuleRow>;
+  readonly queues?: TableChange<QueueRow>;
 }
 
-/** A condition of a module. */
 interface ConditionRow {
   readonly type: string;
   readonly status: string;
@@ -88,21 +87,19 @@ interface ConditionRow {
   readonly lastTransitionTime: string;
 }
 
-/** An object that is not as it should be. */
+/** An object that is missing, unhealthy or drifted. */
 export interface ObjectRow {
   readonly object: string;
   readonly what: string;
   readonly message: string;
 }
 
-/** One module in detail. */
 export interface ModuleDetail {
   readonly conditions: readonly ConditionRow[];
-  /** All that can be said of its state, one sentence each. */
+  /** The reasons for its state, one sentence each. */
   readonly why: readonly string[];
   readonly requires: readonly { readonly name: string; readonly text: string; readonly met: boolean }[];
   readonly requiredBy: readonly string[];
-  /** Objects that are not healthy, or that others have changed. */
   readonly objects: readonly ObjectRow[];
   readonly facts: readonly (readonly [name: string, text: string])[];
 }
@@ -114,14 +111,13 @@ export interface LeafRow {
   readonly layer: string;
 }
 
-/** The values of a module. */
 export interface ValuesDetail {
   readonly leaves: readonly LeafRow[];
-  /** Why some or all are not shown. */
+  /** Why some or all values are hidden. */
   readonly note?: string;
 }
 
-/** The modules and what they require. */
+/** A module in the graph of requirements. */
 export interface GraphNode {
   readonly name: string;
   readonly requires: readonly { readonly name: string; readonly met: boolean }[];
@@ -139,24 +135,21 @@ export interface SpanRow {
   readonly error?: string;
 }
 
-/** A line that a run has logged. */
 interface LogRow {
   readonly timeMs: number;
   readonly level: string;
   readonly text: string;
 }
 
-/** A run of a task. */
 export interface RunRow extends SpanRow {
   readonly module?: string;
-  /** What it followed from. */
+  /** The cause of the run. */
   readonly from: string;
   readonly spans: readonly SpanRow[];
 }
 
-/** What a run has logged. */
 export interface RunDetail {
   readonly lines: readonly LogRow[];
-  /** Spans and lines that were not kept. */
+  /** Number of spans and lines that were discarded. */
   readonly dropped: number;
 }

@@ -1,38 +1,43 @@
+export { checkConfig, checkIdle, configFacts, validateConfig } from "./config/check-config.ts";
+export type { ConfigFacts, ReadConfig, ValidatedConfig } from "./config/check-config.ts";
+export { changedKeys, parseConfigMap, reparseConfigMap, sectionIn } from "./config/config-map.ts";
+export { withSection } from "./config/config-map.ts";
+export type { ParsedConfig } from "./config/config-map.ts";
 export {
-  changedKeys,
-  checkConfig,
-  checkIdle,
-  parseConfigMap,
-  sectionIn,
-  withSection,
-  type JudgedConfig,
-  type ParsedConfig,
-  type ReadConfig,
-} from "./config/config-map.ts";
-export { CONFIG_MAP_LIMIT, nextConfigMapData, overlayFor, patchedSections } from "./config/config-write.ts";
+  CONFIG_MAP_LIMIT,
+  nextConfigMapData,
+  overlayFor,
+  patchedSections,
+  sizeProblem,
+} from "./config/config-write.ts";
 export {
   NO_SETTINGS,
   MAINTENANCE,
-  SETTINGS,
+  MODULE_SETTINGS,
   describeUnknownKeys,
   guardKeys,
   keepsRelease,
-  nearest,
-  withMeant,
+  suspendingKey,
   type DriftMode,
   type ModuleSettings,
 } from "./config/module-settings.ts";
-export { basisIn, effective, merge, mergeLayers, withOverlay } from "./layers.ts";
-export type { ConfigBasis, Effective, SectionInput } from "./layers.ts";
-export { PatchAuthors, explain, originOf } from "./origin.ts";
-export { PatchError, applyPatch, forStorage, replay, type PatchOperation } from "./patch/apply-patch.ts";
-export { compact, parsePatch, parsePatches } from "./patch/hook-patches.ts";
-export type { JudgedPatches, PatchRules } from "./patch/hook-patches.ts";
+export { basisIn, type ConfigBasis } from "./digests.ts";
+export { effective, withOverlay } from "./layers.ts";
+export { learnSecrets } from "./learn-secrets.ts";
+export type { Effective, SectionInput } from "./layers.ts";
+export { merge, mergeLayers } from "./merge.ts";
+export { PatchAuthors, describeViolations, explain, valueOrigin } from "./origin.ts";
+export { PatchError, applyJsonPatch, forStorage, replay, type PatchOperation } from "./patch/apply-patch.ts";
+export { checkPatched, compact, parsePatch, parsePatches, validatePatches } from "./patch/hook-patches.ts";
+export type { ValidatedPatches, PatchRules } from "./patch/hook-patches.ts";
 export { fillerOf } from "./schema/defaults.ts";
 export { structuralSchema } from "./schema/schema-document.ts";
 export { referencedFiles } from "./schema/references.ts";
 export { compileSchemas, type Schemas } from "./schema/schemas.ts";
-export { validatorOf, violationId, type Violation } from "./schema/validator.ts";
+export { validatorOf } from "./schema/validator.ts";
+export { violationId, type Violation } from "./schema/violation.ts";
+export type { SourceContent } from "./sources/source-layer.ts";
+export type { SourceObject } from "./sources/source-refs.ts";
 export { mustBeMap, parseCommonValues, parseDocument, parseMap, parseModuleValues } from "./static-values.ts";
 export type { CommonValues, ModuleValues } from "./static-values.ts";
 export {
@@ -40,8 +45,9 @@ export {
   helmValues,
   incompleteValues,
   invalidValues,
+  leftToHooks,
   valuesFiles,
   withoutHelm,
   type ValuesFiles,
 } from "./values-files.ts";
-export { ValuesStore, type ConfigFacts, type ValuesView } from "./values-store.ts";
+export { ValuesStore, type ValuesView } from "./values-store.ts";

@@ -1,68 +1,79 @@
-/** Tells which layer set a value, and where that is written (`module values --explain`). */
+/** Finds the layer that set a value, and its file and line, ConfigMap key or hook (`module values --explain`). */
 
 import { isAtOrBelow, pointerOf, sameJson, segmentsOf } from "../lib/index.ts";
 import { isJsonObject, member, valueAt } from "../model/index.ts";
 import type { Json, Module, SchemaFiles, Section } from "../model/index.ts";
-import { effective, mergeLayers, type SectionInput } from "./layers.ts";
+import { effective, type SectionInput } from "./layers.ts";
+import { mergeLayers } from "./merge.ts";
 import type { PatchOperation } from "./patch/apply-patch.ts";
-import type { Violation } from "./schema/validator.ts";
+import type { Violation } from "./schema/violation.ts";
 
 /** Names of layers as people read them, strongest last. */
 type LayerName =
   | "config schema default"
   | "modules/values.yaml"
   | "module values.yaml"
+  | "valuesFrom"
   | "ConfigMap"
   | "overlay"
   | "values schema default"
   | "hook patch";
 
-/** Where a layer is written: a file, a key of a ConfigMap, a hook. Hooks depend on the leaf that they patched. */
-type Places = Readonly<Partial<Record<Exclude<LayerName, "hook patch">, string>>> & {
-  readonly hookOf?: (path: string) => string | undefined;
-};
+/** The source of each layer: a file, a key of a ConfigMap; of some layers it depends on the leaf. */
+type Places = Readonly<Partial<Record<Exclude<LayerName, keyof LeafPlaces>, string>>> & LeafPlaces;
 
-/** Which layer set each leaf of `values`, and where, by JSON pointer; a list is one leaf. `layer` or `layer: place`. */
+/** Finds a hook, or a Secret or ConfigMap with its key. */
+interface LeafPlaces {
+  readonly "hook patch"?: PlaceOf;
+  readonly valuesFrom?: PlaceOf | undefined;
+}
+
+/** The origin of each leaf of `values`, by JSON pointer, as `layer` or `layer: place`. A list is one leaf. */
 export function explain(input: SectionInput, places: Places = {}): ReadonlyMap<string, string> {
-  const before = effective({ ...input, patches: [] }).values;
+  const withoutPatches = effective({ ...input, patches: [] }).values;
   const { values } = effective(input);
   const origins = new Map<string, string>();
-  for (const [path, leaf] of leaves(values)) {
-    const patched = isPatched(path, input.patches ?? []) || !sameJson(at(before, path), leaf);
-    const layer = patched ? "hook patch" : layerOf(input, path);
-    const place = layer === "hook patch" ? places.hookOf?.(path) : places[layer];
+  for (const [path, leaf] of leavesOf(values)) {
+    const layer = layerOf(input, path, !sameJson(valueAtPath(withoutPatches, path), leaf));
+    const source = places[layer];
+    const place = typeof source === "function" ? source(path) : source;
     origins.set(path, place === undefined ? layer : `${layer}: ${place}`);
   }
   return origins;
 }
 
-/** Who set a leaf: a layer, and the path at which it did. */
+/** The layer that set a leaf, and the path at which it did. */
 interface Origin {
   readonly layer: LayerName;
   readonly path: string;
 }
 
 /**
- * Which layer set what stands at `path`, or the list that contains it; for a missing value, the ConfigMap that
- * removed it. Undefined = nobody set it.
+ * The layer that set the value at `path` or the list that contains it; for a missing value, the ConfigMap that removed
+ * it. Undefined = not set.
  */
-export function originOf(input: SectionInput, path: string): Origin | undefined {
-  const before = effective({ ...input, patches: [] }).values;
+export function valueOrigin(input: SectionInput, path: string): Origin | undefined {
+  const withoutPatches = effective({ ...input, patches: [] }).values;
   const { values } = effective(input);
-  const leaf = leafAt(values, path);
+  const leaf = nearestLeafPath(values, path);
   if (leaf === undefined) {
     const sections = [["overlay", input.overlay] as const, ["ConfigMap", input.config] as const];
-    const taken = sections.find(([, section]) => section !== undefined && at(section, path) === null);
-    return taken && { layer: taken[0], path };
+    // A null in the ConfigMap removes the values of weaker layers.
+    const removedBy = sections.find(
+      ([, section]) => section !== undefined && valueAtPath(section, path) === null,
+    );
+    return removedBy && { layer: removedBy[0], path };
   }
-  // A map that several layers fill has no single author.
-  if (isJsonObject(at(values, leaf)) && layersWith(input, leaf).length > 1) return undefined;
-  const isOfHook = isPatched(leaf, input.patches ?? []) || !sameJson(at(before, leaf), at(values, leaf));
-  return { layer: isOfHook ? "hook patch" : layerOf(input, leaf), path: leaf };
+  // A map that several layers fill has no single origin.
+  if (isJsonObject(valueAtPath(values, leaf)) && layersWith(input, leaf).length > 1) return undefined;
+  return {
+    layer: layerOf(input, leaf, !sameJson(valueAtPath(withoutPatches, leaf), valueAtPath(values, leaf))),
+    path: leaf,
+  };
 }
 
-/** `path` as far as it leads through maps; undefined when nothing is there. */
-function leafAt(values: Json, path: string): string | undefined {
+/** The part of `path` up to the first value that is no map; undefined if there is no value at `path`. */
+function nearestLeafPath(values: Json, path: string): string | undefined {
   const walked: string[] = [];
   let value: Json | undefined = values;
   for (const segment of path === "/" ? [] : segmentsOf(path)) {
@@ -73,27 +84,33 @@ function leafAt(values: Json, path: string): string | undefined {
   return value === undefined ? undefined : pointerOf(walked);
 }
 
-/** The written layers that say something at `path`, strongest first. */
+/** The layers that set a value at `path`, strongest first. */
 function layersWith(input: SectionInput, path: string): LayerName[] {
   const layers: readonly (readonly [LayerName, Section | undefined])[] = [
     ["overlay", input.overlay],
     ["ConfigMap", input.config],
+    ["valuesFrom", input.sources?.section],
     ["module values.yaml", input.own],
     ["modules/values.yaml", input.common],
   ];
-  const saying = layers.filter(([, section]) => section !== undefined && at(section, path) !== undefined);
-  return saying.map(([layer]) => layer);
+  const layersWithValue = layers.filter(
+    ([, section]) => section !== undefined && valueAtPath(section, path) !== undefined,
+  );
+  return layersWithValue.map(([layer]) => layer);
 }
 
-function layerOf(input: SectionInput, path: string): LayerName {
+/** The strongest layer that sets the value at `path`. `isChanged`: whether patches changed this value. */
+function layerOf(input: SectionInput, path: string, isChanged: boolean): LayerName {
+  if (isChanged || isPatched(path, input.patches ?? [])) return "hook patch";
   const [found] = layersWith(input, path);
   if (found !== undefined) return found;
-  const given = (mergeLayers([input.common, input.own, input.config, input.overlay]) ?? {}) as Section;
-  const isConfigDefault = at(input.schemas.configDefaults(given), path) !== undefined;
+  const written = [input.sources?.section, input.config, input.overlay];
+  const given = (mergeLayers([input.common, input.own, ...written]) ?? {}) as Section;
+  const isConfigDefault = valueAtPath(input.schemas.configDefaults(given), path) !== undefined;
   return isConfigDefault ? "config schema default" : "values schema default";
 }
 
-/** Paths of patches begin with the section's key; the rest is compared with `path`. */
+/** Whether a patch set `path`. Paths of patches begin with the section's key, which is ignored. */
 function isPatched(path: string, patches: readonly PatchOperation[]): boolean {
   return patches.some((each) => {
     const below = pointerOf(segmentsOf(each.path).slice(1));
@@ -101,42 +118,46 @@ function isPatched(path: string, patches: readonly PatchOperation[]): boolean {
   });
 }
 
-function at(value: Json, path: string): Json | undefined {
+function valueAtPath(value: Json, path: string): Json | undefined {
   return valueAt(value, segmentsOf(path));
 }
 
-function* leaves(value: Json, path = ""): Generator<readonly [string, Json]> {
+/** All leaves of `value` with their JSON pointers. Lists and empty maps are leaves. */
+function* leavesOf(value: Json, path = ""): Generator<readonly [string, Json]> {
   const members = isJsonObject(value) ? Object.entries(value) : [];
   if (members.length === 0) yield [path, value];
   for (const [key, child] of members) {
-    if (child !== undefined) yield* leaves(child, `${path}${pointerOf([key])}`);
+    if (child !== undefined) yield* leavesOf(child, `${path}${pointerOf([key])}`);
   }
 }
 
-/** A violation and who set the wrong value; undefined where nobody set it. */
+/** A violation and the origin of the wrong value; undefined if it is not set. */
 export interface Located extends Violation {
+  /** Where to set a missing value. */
+  readonly remedy?: string;
   readonly layer: LayerName | undefined;
   /** File and line, ConfigMap key or hook. */
   readonly place: string | undefined;
 }
 
-/** The layers of one section, and what tells where they are written. */
+/** The layers of one section and their sources. */
 export interface Written {
   readonly key: string;
+  /** Name of the ConfigMap, for messages. */
+  readonly configMap: string;
   readonly input: SectionInput;
-  /** The module whose section it is; undefined for `global`. */
+  /** The module of the section; undefined for `global`. */
   readonly module: Module | undefined;
   readonly schemas: SchemaFiles;
   /** File and line of a value of `modules/values.yaml`. */
   readonly commonPlaceOf: PlaceOf | undefined;
-  /** The hook that last patched a path. */
   readonly hookOf: (path: string) => string | undefined;
 }
 
 type PlaceOf = (pointer: string) => string | undefined;
 
-/** Files and keys in which the layers of a section are written. */
-export function placesIn({ key, module, schemas, hookOf }: Written): Places {
+/** Sources of the layers of a section. */
+export function placesIn({ key, module, schemas, hookOf, input }: Written): Places {
   const places = {
     "modules/values.yaml": module?.common.file,
     "module values.yaml": module?.own.file,
@@ -146,40 +167,64 @@ export function placesIn({ key, module, schemas, hookOf }: Written): Places {
     "values schema default": schemas.values?.file,
   };
   const known = Object.entries(places).filter(([, place]) => place !== undefined);
-  return { ...(Object.fromEntries(known) as Places), hookOf };
+  const leafPlaces = { "hook patch": hookOf, valuesFrom: input.sources?.placeOf };
+  return { ...(Object.fromEntries(known) as Places), ...leafPlaces };
 }
 
-/** Where the values of a section come from. */
+/** Adds the origin of the wrong value to each violation. */
 export function locate(written: Written, violations: readonly Violation[]): Located[] {
   const places = placesIn(written);
   return violations.map((violation) => {
-    const origin = originOf(written.input, violation.path);
+    const origin = valueOrigin(written.input, violation.path);
     const place = origin === undefined ? undefined : placeOf(written, places, origin);
-    return { ...violation, layer: origin?.layer, place };
+    const missing = violation.rule === "required" ? describeMissing(written, violation.path) : {};
+    return { ...violation, ...missing, layer: origin?.layer, place };
   });
 }
 
-/** Violations in words: path, rule, and who set it. */
-export function wordsOf(key: string, violations: readonly Located[]): string[] {
-  return violations.map(({ path, message, place }) => {
+/** Message and remedy for a required value that is missing. */
+function describeMissing({ key, configMap }: Written, path: string): Pick<Located, "message" | "remedy"> {
+  const names = [key, ...segmentsOf(path)];
+  return {
+    message: `missing property \`${names.at(-1)}\``,
+    remedy: `set ${names.join(".")} in ${configMap}, key ${key}`,
+  };
+}
+
+/** Violations of the values in force, as text. */
+export function describeViolations(written: Written, violations: readonly Violation[]): string {
+  return describeLocated(written.key, locate(written, violations)).join("; ");
+}
+
+/** Violations as text: path, rule and origin; for a missing value, where to set it. */
+export function describeLocated(key: string, violations: readonly Located[]): string[] {
+  return violations.map(({ path, message, place, remedy }) => {
+    if (remedy !== undefined) return `${message}: ${remedy}`;
     return `${key}${path}: ${message}${place === undefined ? "" : `; set in ${place}`}`;
   });
 }
 
+function sourceOf({ input }: Written, path: string): string {
+  return input.sources?.placeOf(path) ?? "valuesFrom";
+}
+
+/** The origin of a value for messages: file and line, object and key, or hook. */
 function placeOf(written: Written, places: Places, { layer, path }: Origin): string {
-  const { key, module, commonPlaceOf, hookOf } = written;
+  const { key, configMap, module, commonPlaceOf, hookOf } = written;
+  if (layer === "valuesFrom") return sourceOf(written, path);
   if (layer === "hook patch") return `a patch of hook ${hookOf(path) ?? "unknown"}`;
+  if (layer === "ConfigMap") return `${configMap}, key ${key}`;
   const place = places[layer];
   const lines: Readonly<Partial<Record<LayerName, PlaceOf | undefined>>> = {
     "modules/values.yaml": commonPlaceOf,
     "module values.yaml": module?.own.placeOf,
   };
   if (!(layer in lines)) return place === undefined ? layer : `${layer}: ${place}`;
-  return lineAt(lines[layer], `/${key}${path}`) ?? place ?? layer;
+  return nearestPlace(lines[layer], `/${key}${path}`) ?? place ?? layer;
 }
 
-/** What comes from an alias or a merge key is written under a key above it. */
-function lineAt(find: PlaceOf | undefined, pointer: string): string | undefined {
+/** Place of a value, or of the nearest key above it: values of an alias or a merge key have no line of their own. */
+function nearestPlace(find: PlaceOf | undefined, pointer: string): string | undefined {
   for (let at = pointer; at !== ""; at = at.slice(0, at.lastIndexOf("/"))) {
     const place = find?.(at);
     if (place !== undefined) return place;
@@ -187,26 +232,26 @@ function lineAt(find: PlaceOf | undefined, pointer: string): string | undefined 
   return undefined;
 }
 
-const MOST_PATHS = 1000;
+const MAX_RECORDED_PATHS = 1000;
 
-/** Which hook last patched a path, for messages to people. */
+/** Records which hook last patched a path, for messages. */
 export class PatchAuthors {
   readonly #hooks = new Map<string, Map<string, string>>();
 
-  /** Notes that a hook left operations on the section of `key`. */
-  note(key: string, operations: readonly PatchOperation[], hook: string): void {
+  /** Records a hook as the author of operations on the section of `key`. */
+  record(key: string, operations: readonly PatchOperation[], hook: string): void {
     const known = this.#hooks.get(key) ?? new Map<string, string>();
     this.#hooks.set(key, known);
     for (const { path } of operations) {
-      // The newest is the last.
+      // A Map keeps the order of insertion: delete first, so that the newest path becomes the last.
       known.delete(path);
       known.set(path, hook);
       const [oldest] = known.keys();
-      if (known.size > MOST_PATHS && oldest !== undefined) known.delete(oldest);
+      if (known.size > MAX_RECORDED_PATHS && oldest !== undefined) known.delete(oldest);
     }
   }
 
-  /** The hook that last patched the leaf at `path` (within the section), something above it, or an item of it. */
+  /** The hook that last patched the leaf at `path` (within the section), an ancestor, or an item of it. */
   of(key: string, path: string): string | undefined {
     const leaf = `/${key}${path}`;
     const patched = [...(this.#hooks.get(key) ?? [])].toReversed();

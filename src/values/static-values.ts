@@ -1,23 +1,23 @@
-/** Reads the values files of modules directories and modules (docs/VALUES.md, "Layers"). */
+/** Reads the values files of modules directories and modules (docs/reference/values.md, "Layers"). */
 
 import { lineOf, parseYaml, segmentsOf, YamlError, type ParsedYaml } from "../lib/index.ts";
-import { ProblemError, collect, isJsonObject } from "../model/index.ts";
+import { ProblemError, collect, isJsonObject, member } from "../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../model/index.ts";
 
-/** What one source says about a module: a section, a flag, both or neither. */
+/** Section and flag of a module in one source; both optional. */
 export interface SectionAndFlag {
   readonly section: Section | undefined;
   readonly enabled: boolean | undefined;
 }
 
-/** File and line of the key at a JSON pointer; undefined where the file does not write it. */
+/** File and line of the key at a JSON pointer; undefined if the file does not contain it. */
 type PlaceOf = (pointer: string) => string | undefined;
 
 /** One `modules/values.yaml`. */
 export interface CommonValues {
   readonly global: JsonObject | undefined;
   readonly placeOf: PlaceOf;
-  /** By values key; a key ending in `Enabled` with a boolean also counts as the flag of what stands before it. */
+  /** By values key; a key ending in `Enabled` with a boolean is also the flag of the module before the suffix. */
   readonly byKey: ReadonlyMap<string, SectionAndFlag>;
   readonly warnings: readonly string[];
 }
@@ -39,15 +39,15 @@ export function parseMap(text: string, file: string): { value: JsonObject; warni
   return { value, warnings };
 }
 
-/** The error of a file, or a key in it, that holds anything but a map. */
+/** The error of a file, or a key in it, that is not a map. */
 export function mustBeMap(file: string, key?: string): ProblemError {
   const remedy = "write `key: value` pairs";
   return new ProblemError([{ file, ...(key !== undefined && { key }), message: "must be a map", remedy }]);
 }
 
 /**
- * As parseYaml; YAML errors become a ProblemError with `line N, column N`. `key` is the key of a ConfigMap that holds
- * the text, if any.
+ * As parseYaml; YAML errors become a ProblemError with `line N, column N`. `key` is the key of the ConfigMap that
+ * contains the text, if any.
  */
 export function parseDocument(text: string, file: string, key?: string): ParsedYaml {
   try {
@@ -70,11 +70,11 @@ export function parseModuleValues(
   module: { readonly valuesKey: string },
 ): ModuleValues {
   const { value, warnings } = parseMap(text, file);
-  const said = sectionAndFlag(value, module.valuesKey, file);
+  const parsed = sectionAndFlag(value, module.valuesKey, file);
   return {
-    ...said,
+    ...parsed,
     placeOf: placesIn(text, file),
-    warnings: [...warnings, ...contradiction(value, module.valuesKey, file)],
+    warnings: [...warnings, ...contradictionWarning(value, module.valuesKey, file)],
   };
 }
 
@@ -83,13 +83,15 @@ export function parseCommonValues(text: string, file: string): CommonValues {
   const { value, warnings } = parseMap(text, file);
   const problems: Problem[] = [];
   const byKey = new Map<string, SectionAndFlag>();
-  for (const key of keysOf(value)) collect(problems, () => byKey.set(key, sectionAndFlag(value, key, file)));
-  const global = globalOf(value["global"], file, problems);
+  for (const key of moduleKeysIn(value))
+    collect(problems, () => byKey.set(key, sectionAndFlag(value, key, file)));
+  const global = readGlobal(value["global"], file, problems);
   if (problems.length > 0) throw new ProblemError(problems);
-  const doubts = [...byKey.keys()].flatMap((key) => contradiction(value, key, file));
-  return { global, byKey, placeOf: placesIn(text, file), warnings: [...warnings, ...doubts] };
+  const contradictions = [...byKey.keys()].flatMap((key) => contradictionWarning(value, key, file));
+  return { global, byKey, placeOf: placesIn(text, file), warnings: [...warnings, ...contradictions] };
 }
 
+/** Finds file and line of a value in `text`. */
 function placesIn(text: string, file: string): PlaceOf {
   return (pointer) => {
     const line = lineOf(text, segmentsOf(pointer));
@@ -97,33 +99,41 @@ function placesIn(text: string, file: string): PlaceOf {
   };
 }
 
-/** The section and flag a map says about `valuesKey`; a scalar `false` section is the flag. */
+/** Section and flag of `valuesKey` in a map; a scalar `false` section is the flag. */
 function sectionAndFlag(value: JsonObject, valuesKey: string, file: string): SectionAndFlag {
-  const said = readSection(value[valuesKey], file, valuesKey);
-  const flag = value[`${valuesKey}${FLAG_SUFFIX}`];
-  return flag === undefined ? said : { ...said, enabled: readFlag(flag, file, `${valuesKey}${FLAG_SUFFIX}`) };
+  const parsed = readSection(member(value, valuesKey), file, valuesKey);
+  const flag = member(value, `${valuesKey}${FLAG_SUFFIX}`);
+  return flag === undefined
+    ? parsed
+    : { ...parsed, enabled: readFlag(flag, file, `${valuesKey}${FLAG_SUFFIX}`) };
 }
 
-/** What a section's value means: a map or a list is the section, `false` the flag, null nothing. */
+/** Parses the value of a section: a map or a list is the section, `false` the flag, null nothing. */
 export function readSection(value: Json | undefined, file: string, key: string): SectionAndFlag {
   if (value === undefined || value === null || value === "")
     return { section: undefined, enabled: undefined };
   if (typeof value === "object") return { section: value, enabled: undefined };
-  if (value === false || value === "false") return { section: undefined, enabled: false };
+  if (booleanOf(value) === false) return { section: undefined, enabled: false };
   throw new ProblemError([
     { file, key, message: "a section must be a map or a list", remedy: `only "false" may stand alone` },
   ]);
 }
 
-/** The boolean of a flag: true or false, as a boolean or as text. Throws ProblemError. */
-export function readFlag(value: Json, file: string, key: string): boolean {
+/** True or false, as a boolean or as text; undefined for other values. */
+export function booleanOf(value: Json | undefined): boolean | undefined {
   if (value === true || value === "true") return true;
-  if (value === false || value === "false") return false;
+  return value === false || value === "false" ? false : undefined;
+}
+
+/** The boolean of a flag. Throws ProblemError. */
+export function readFlag(value: Json, file: string, key: string): boolean {
+  const flag = booleanOf(value);
+  if (flag !== undefined) return flag;
   throw new ProblemError([{ file, key, message: "must be true or false", remedy: FLAG_REMEDY }]);
 }
 
-/** Keys that may be modules: all but `global` and the flags of others. */
-function keysOf(value: JsonObject): Set<string> {
+/** Values keys of the modules that a file sets: from sections, and from flags without their suffix. */
+function moduleKeysIn(value: JsonObject): Set<string> {
   const keys = new Set<string>();
   for (const [key, under] of Object.entries(value)) {
     if (key === "global") continue;
@@ -133,16 +143,17 @@ function keysOf(value: JsonObject): Set<string> {
   return keys;
 }
 
-function globalOf(value: Json | undefined, file: string, problems: Problem[]): JsonObject | undefined {
+/** The `global` section; a problem if it is no map. */
+function readGlobal(value: Json | undefined, file: string, problems: Problem[]): JsonObject | undefined {
   if (value === undefined || value === null) return undefined;
   if (isJsonObject(value)) return value;
   problems.push({ file, key: "global", message: "must be a map" });
   return undefined;
 }
 
-function contradiction(value: JsonObject, valuesKey: string, file: string): string[] {
-  const section = value[valuesKey];
-  const flag = value[`${valuesKey}${FLAG_SUFFIX}`];
-  if ((section !== false && section !== "false") || (flag !== true && flag !== "true")) return [];
+/** A warning if the section of a module is `false` but its flag is true. */
+function contradictionWarning(value: JsonObject, valuesKey: string, file: string): string[] {
+  const section = booleanOf(member(value, valuesKey));
+  if (section !== false || booleanOf(member(value, `${valuesKey}${FLAG_SUFFIX}`)) !== true) return [];
   return [`${file}: ${valuesKey} is false, but ${valuesKey}${FLAG_SUFFIX} is true; the flag counts`];
 }

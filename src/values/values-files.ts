@@ -3,22 +3,34 @@
 import { digest, digestJson } from "../lib/index.ts";
 import { GLOBAL, isJsonObject, objectOf } from "../model/index.ts";
 import type { JsonObject, Module, Problem, Section } from "../model/index.ts";
-import { merge } from "./layers.ts";
+import { merge } from "./merge.ts";
+import { describeViolations, locate } from "./origin.ts";
+import type { Violation } from "./schema/violation.ts";
 import type { ValuesView } from "./values-store.ts";
 
 /** Why an enabled module cannot run: its values break its config schema. Undefined when they are valid. */
 export function invalidValues(values: ValuesView, module: Module): Problem | undefined {
-  const { valuesKey, own } = module;
-  const list = refuseList(module, values.merged(valuesKey).values);
+  const { valuesKey, own, schemas } = module;
+  const list = listProblem(module, values.merged(valuesKey).values);
   if (list !== undefined) return list;
+  const { missing, problems } = values.sources.of(valuesKey);
+  if (problems.length > 0) return problems[0];
+  // A required value may be in a Secret that is not there yet.
+  if (missing.length > 0) return undefined;
   const violations = values.schemas(valuesKey).validateConfig(values.merged(valuesKey).config);
   if (violations.length === 0) return undefined;
-  const remedy = "mend the values in the file or in the ConfigMap";
-  return { file: own.file, message: values.describe(valuesKey, violations), remedy };
+  const problem = { file: own.file, message: describeViolations(values.written(valuesKey), violations) };
+  // The message about a missing value contains its remedy.
+  if (violations.every(isMissing)) return problem;
+  const schema = schemas.config?.file;
+  const located = locate(values.written(valuesKey), violations);
+  if (schema !== undefined && located.every(({ layer }) => layer === "config schema default"))
+    return { ...problem, file: schema, remedy: "correct the default in the schema" };
+  return { ...problem, remedy: "correct the values in the file or in the ConfigMap" };
 }
 
-/** What is wrong with a section that is a list, where the chart has it as root values. */
-function refuseList(
+/** The problem of a section that is a list although the chart gets it as root values. */
+function listProblem(
   { chart, valuesKey, own }: Pick<Module, "chart" | "valuesKey" | "own">,
   section: Section,
 ): Problem | undefined {
@@ -31,22 +43,40 @@ function refuseList(
   };
 }
 
-/** Why a run of the module leaves helm alone; undefined when it goes by what helm's `decide` says. */
+/** Why a run of the module skips helm; undefined if it does not, and `decide` of `helm/` chooses the action. */
 export function withoutHelm(values: ValuesView, module: Module): "suspended" | "noChart" | undefined {
   if (values.settings(module).suspended) return "suspended";
   return module.chart === "none" ? "noChart" : undefined;
 }
 
-/** What helm requires of the values in force and they lack, in words; undefined when nothing. */
-export function incompleteValues(values: ValuesView, { valuesKey }: Module): string | undefined {
-  for (const key of [GLOBAL, valuesKey]) {
-    const violations = values.schemas(key).validateHelm(values.merged(key).values);
-    if (violations.length > 0) return values.describe(key, violations);
-  }
-  return undefined;
+/** Describes the violations that keep helm from running with the values in force; undefined if there are none. */
+export function incompleteValues(values: ValuesView, module: Module): string | undefined {
+  const [key, violations] = helmViolations(values, module);
+  if (violations.length === 0) return undefined;
+  const hint = violations.some(isMissing) ? "; a hook may set it, too" : "";
+  return `${describeViolations(values.written(key), violations)}${hint}`;
 }
 
-/** A JSON text in UTF-8, in pieces that other texts share, so that a run of many hooks copies nothing. */
+/** As incompleteValues if every violation is a missing value, which a hook may still set; undefined otherwise. */
+export function leftToHooks(values: ValuesView, module: Module): string | undefined {
+  return helmViolations(values, module)[1].every(isMissing) ? incompleteValues(values, module) : undefined;
+}
+
+/** Violations of the global values, else of the module's section. */
+function helmViolations(
+  values: ValuesView,
+  { valuesKey }: Module,
+): readonly [key: string, readonly Violation[]] {
+  const violationsOf = (key: string) => values.schemas(key).validateHelm(values.merged(key).values);
+  const global = violationsOf(GLOBAL);
+  return global.length > 0 ? [GLOBAL, global] : [valuesKey, violationsOf(valuesKey)];
+}
+
+function isMissing({ rule }: Violation): boolean {
+  return rule === "required";
+}
+
+/** A JSON text in UTF-8, in pieces that texts share, so that runs of many hooks copy nothing. */
 type Pieces = readonly Uint8Array[];
 
 /** The values files of a hook or of an `enabled` script. */
@@ -67,28 +97,31 @@ export function valuesFiles(
   enabledModules: readonly string[] | undefined,
 ): ValuesFiles {
   const keys = module === undefined ? [GLOBAL] : [GLOBAL, module.valuesKey];
-  const configValues = fileOf(keys.map((key) => [key, piecesOf(values.configSection(key) ?? {})]));
-  const pieces = keys.map((key): [string, Pieces] => [key, piecesOf(values.merged(key).values)]);
+  const configValues = joinSections(keys.map((key) => [key, sectionPieces(values.configSection(key) ?? {})]));
+  const pieces = keys.map((key): [string, Pieces] => [key, sectionPieces(values.merged(key).values)]);
   if (enabledModules !== undefined)
-    pieces[0] = [GLOBAL, withEnabled(values.merged(GLOBAL).values as JsonObject, enabledModules)];
-  return { values: fileOf(pieces), configValues };
+    pieces[0] = [GLOBAL, addEnabledModules(values.merged(GLOBAL).values as JsonObject, enabledModules)];
+  return { values: joinSections(pieces), configValues };
 }
 
 /**
- * What helm gets for a module: values with `null` where the ConfigMap says null. `global.enabledModules` is in it only for
- * a chart of the module's own, and where the settings say so.
+ * The values of a module for helm, with the nulls of the ConfigMap. Contains `global.enabledModules` only for a module
+ * with its own chart, and only if the settings enable it.
  */
 export function helmInput(
   values: ValuesView,
   module: Module,
 ): { module: Module; values: string; given: () => string } {
-  return { module, values: helmText(values, module), given: () => givenTo(values, module) };
+  return { module, values: helmText(values, module), given: () => givenDigest(values, module) };
 }
 
-/** Digest of what ConfigMap and files say: of the merged values without what hooks change. */
-function givenTo(values: ValuesView, module: Module): string {
+/** Digest of the merged values of ConfigMap and files, without patches of hooks. */
+function givenDigest(values: ValuesView, module: Module): string {
   const { common, own } = module;
-  return digest(values.givenValues(module), digestJson([common.section ?? null, own.section ?? null]));
+  return digest(
+    values.digests.givenValues(module),
+    digestJson([common.section ?? null, own.section ?? null]),
+  );
 }
 
 function helmText(values: ValuesView, module: Module): string {
@@ -97,46 +130,49 @@ function helmText(values: ValuesView, module: Module): string {
     const [global, section] = sections.map((key) => values.merged(key).helmValues);
     return JSON.stringify(helmValues(module, global ?? {}, section ?? {}));
   }
-  const pieces = sections.map((key): [string, Pieces] => [key, piecesOf(values.merged(key).helmValues)]);
+  const pieces = sections.map((key): [string, Pieces] => [key, sectionPieces(values.merged(key).helmValues)]);
   if (values.modulesForCharts !== undefined)
     pieces[0] = [
       GLOBAL,
-      withEnabled(values.merged(GLOBAL).helmValues as JsonObject, values.modulesForCharts()),
+      addEnabledModules(values.merged(GLOBAL).helmValues as JsonObject, values.modulesForCharts()),
     ];
-  return Buffer.concat(fileOf(pieces)).toString();
+  return Buffer.concat(joinSections(pieces)).toString();
 }
 
-/** Serialized once for as long as the section exists. */
-const written = new WeakMap<object, Pieces>();
+/** Sections as text: a section never changes, and runs of many hooks write the same one. */
+const piecesBySection = new WeakMap<object, Pieces>();
 
-function piecesOf(section: object): Pieces {
-  let pieces = written.get(section);
+/** A section as JSON, made once for each section. */
+function sectionPieces(section: object): Pieces {
+  let pieces = piecesBySection.get(section);
   if (pieces === undefined) {
     pieces = [Buffer.from(JSON.stringify(section))];
-    written.set(section, pieces);
+    piecesBySection.set(section, pieces);
   }
   return pieces;
 }
 
-function fileOf(sections: readonly (readonly [string, Pieces])[]): Pieces {
+/** Joins sections into the text of one JSON object, without copying their pieces. */
+function joinSections(sections: readonly (readonly [string, Pieces])[]): Pieces {
   const members = sections.flatMap(([key, pieces], index) => [
     Buffer.from(`${index === 0 ? "{" : ","}${JSON.stringify(key)}:`),
     ...pieces,
   ]);
-  return [...members, CLOSE];
+  return [...members, CLOSING_BRACE];
 }
 
-const CLOSE = Buffer.from("}");
+const CLOSING_BRACE = Buffer.from("}");
 
-function withEnabled(global: JsonObject, enabledModules: readonly string[]): Pieces {
+/** The global values as JSON with the member `enabledModules`, put before the closing brace of the shared text. */
+function addEnabledModules(global: JsonObject, enabledModules: readonly string[]): Pieces {
   const { enabledModules: replaced, ...others } = global;
-  const [text = CLOSE] = piecesOf(replaced === undefined ? global : others);
+  const [text = CLOSING_BRACE] = sectionPieces(replaced === undefined ? global : others);
   const comma = Object.keys(others).length > 0 ? "," : "";
   const list = Buffer.from(`${comma}"enabledModules":${JSON.stringify(enabledModules)}}`);
   return [text.subarray(0, -1), list];
 }
 
-/** A module's section as its chart finds it: under the module's key beside `global`, or as root values. */
+/** A module's section in the form that its chart reads: under the module's key beside `global`, or as root values. */
 export function helmValues(
   { chart, valuesKey }: Pick<Module, "chart" | "valuesKey">,
   global: Section,
@@ -145,7 +181,7 @@ export function helmValues(
   return chart === "root" ? rootValues(global, section) : { [GLOBAL]: global, [valuesKey]: section };
 }
 
-/** A section may have a `global` of its own, over the shared one; a chart that knows none is given none if it is empty. */
+/** Root values: a `global` of the section overrides the shared one; an empty `global` is left out, since charts may not declare it. */
 function rootValues(shared: Section, section: Section): JsonObject {
   const { global: own, ...values } = objectOf(section);
   const global = merge(shared, own) ?? {};

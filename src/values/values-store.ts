@@ -1,69 +1,85 @@
-/** The layers of values and what is merged from them (docs/VALUES.md, "Layers"). */
+/** Stores the layers of values and merges them (docs/reference/values.md, "Layers"). */
 
-import { digest, type KnownSecrets } from "../lib/index.ts";
-import { GLOBAL, ProblemError } from "../model/index.ts";
+import type { KnownSecrets } from "../lib/index.ts";
+import { GLOBAL } from "../model/index.ts";
 import type { EnabledBy, JsonObject, Module, SchemaFiles, Section, Tree } from "../model/index.ts";
-import { judgeConfig, sectionIn } from "./config/config-map.ts";
-import type { JudgedConfig, ParsedConfig, ReadConfig } from "./config/config-map.ts";
+import { sectionIn, type ParsedConfig } from "./config/config-map.ts";
+import { mergedFlag } from "./config/flag.ts";
 import type { Sections } from "./config/config-write.ts";
-import { NO_SETTINGS, describeUnknownKeys, type ModuleSettings } from "./config/module-settings.ts";
-import { Digests, mergedOf, withOverlay } from "./layers.ts";
-import type { ConfigBasis, ConfigDigests, Merged, SectionInput } from "./layers.ts";
-import { explain, locate, PatchAuthors, placesIn, wordsOf, type Located, type Written } from "./origin.ts";
+import { NO_SETTINGS, type ModuleSettings } from "./config/module-settings.ts";
+import { Digests } from "./digests.ts";
+import { mergedOf, withOverlay, type Merged, type SectionInput } from "./layers.ts";
+import { describeLocated, explain, locate, PatchAuthors, placesIn } from "./origin.ts";
+import type { Located, Written } from "./origin.ts";
 import type { PatchOperation } from "./patch/apply-patch.ts";
-import { compact, MANY_OPERATIONS, checkPatched, judgePatches } from "./patch/hook-patches.ts";
-import type { JudgedPatches, PatchTarget } from "./patch/hook-patches.ts";
-import { compileSchemas, type Schemas } from "./schema/schemas.ts";
-import type { Violation } from "./schema/validator.ts";
+import { compact, MANY_OPERATIONS, type PatchTarget } from "./patch/hook-patches.ts";
+import { usableSchemas, type Schemas } from "./schema/schemas.ts";
+import { violationId, type Violation } from "./schema/violation.ts";
+import { AllSources, type SourcesView } from "./sources/section-sources.ts";
+import type { SourceContent, SourceLayer } from "./sources/source-layer.ts";
 
 type Globals = Pick<Tree, "globalValues" | "globalSchemas" | "globalPlaceOf">;
 
 const NO_SCHEMAS: SchemaFiles = {};
 const NO_PATCHES: readonly PatchOperation[] = [];
 
-/** What is known of the ConfigMap content in force. */
-export interface ConfigFacts {
-  /** Keys that match no module, each with the one that was probably meant. */
-  readonly unknownKeys: readonly string[];
-  /** Digest of the content in force. */
-  readonly digest: string;
-  /** Content was taken into force. */
-  readonly isInForce: boolean;
-  /** It suspends all modules. */
-  readonly isFrozen: boolean;
+/** What messages name as the place to set values, and the default namespace of Secrets with values: the operator's. */
+interface Place {
+  readonly configMap: string;
+  readonly namespace: string;
 }
 
-/** The values as all but the state see them: only the state changes them, and tells of it. */
-export type ValuesView = Omit<ValuesStore, "setTree" | "setConfig" | "addPatches" | "setHookFlag">;
+/** Read-only view of the values: only the state changes them, and reports changes. */
+export type ValuesView = Omit<
+  ValuesStore,
+  "setTree" | "setConfig" | "setSource" | "addPatches" | "setHookFlag"
+>;
 
-/** The layers of values, and what is derived from them, which is kept until one of its layers changes. */
+/** The layers of values and derived results, cached until a layer changes. */
 export class ValuesStore {
   #globals: Globals | undefined;
-  /** What is wrong with the global values and schemas of the directories; the former ones stay in force. */
+  /** Problems of the global values and schemas of the directories; with any, the former ones stay in force. */
   #globalProblems: readonly Located[] = [];
   #config: ParsedConfig | undefined;
   #overlay: ParsedConfig | undefined;
-  /** ConfigMap and overlay together, as hooks see them. */
-  #shown: ParsedConfig | undefined;
+  /** ConfigMap and overlay merged, for hooks. */
+  #displayed: ParsedConfig | undefined;
   readonly #patches = new Map<string, readonly PatchOperation[]>();
   readonly #authors = new PatchAuthors();
   readonly #hookFlags = new Map<string, boolean>();
   readonly #merged = new Map<string, Merged>();
   readonly #modules = new Map<string, Module>();
-  readonly #digests: Digests;
+  /** Digests of the layers in force. */
+  readonly digests = new Digests(this);
   readonly #secrets: KnownSecrets | undefined;
+  readonly #sources: AllSources;
 
-  /** The enabled modules as charts get them (`--chart-enabled-modules`); undefined: charts do not get them. */
+  /** The enabled modules for charts (`--chart-enabled-modules`); undefined = charts do not get them. */
   readonly modulesForCharts: (() => readonly string[]) | undefined;
 
-  /** `secrets` learns the secrets that values contain. */
-  constructor(secrets?: KnownSecrets, modulesForCharts?: () => readonly string[]) {
+  readonly #place: Place;
+
+  /** Adds the secrets in values to `secrets`. */
+  constructor(
+    secrets?: KnownSecrets,
+    modulesForCharts?: () => readonly string[],
+    place: Place = { configMap: "ConfigMap addon-operator", namespace: "default" },
+  ) {
+    this.#place = place;
     this.#secrets = secrets;
     this.modulesForCharts = modulesForCharts;
-    this.#digests = new Digests(this);
+    this.#sources = new AllSources({
+      namespace: place.namespace,
+      secrets,
+      modules: () => this.modules(),
+      moduleOf: (key) => this.#modules.get(key),
+      isOn: (module) => this.flag(module).enabled,
+      config: () => this.#config,
+      judge: (key, layer) => this.#judgeSources(key, layer),
+    });
   }
 
-  /** The ConfigMap content in force, if any was seen. */
+  /** The ConfigMap content in force, if any. */
   get config(): ParsedConfig | undefined {
     return this.#config;
   }
@@ -76,17 +92,46 @@ export class ValuesStore {
     this.#modules.clear();
     for (const module of tree.modules) this.#modules.set(module.valuesKey, module);
     this.#merged.clear();
-    this.#digests.clear();
+    this.digests.clear();
     this.#setGlobals(tree);
+    this.#refreshSources();
   }
 
-  /** Takes global values and schemas over, unless they would break what is valid. */
+  /** Secrets and ConfigMaps with values, and what is wrong with them. */
+  get sources(): SourcesView {
+    return this.#sources;
+  }
+
+  /** Records the content of a Secret or ConfigMap with values, by its title; undefined = it is not wanted any more. */
+  setSource(title: string, content: SourceContent | undefined): void {
+    this.#sources.set(title, content);
+    this.#refreshSources();
+  }
+
+  #refreshSources(): void {
+    for (const key of this.#sources.refresh()) this.#merged.delete(key);
+    this.digests.clear();
+  }
+
+  /** Violations that come with this layer. A value that is missing may have another source. */
+  #judgeSources(key: string, sources: SourceLayer): readonly Located[] {
+    const sections = { ...this.#sections(key), sources };
+    const violationsWith = (layer: SourceLayer | undefined): readonly Violation[] =>
+      this.schemas(key).validateConfig(this.#merge(key, { ...sections, sources: layer }).config);
+    const found = violationsWith(sources).filter(({ rule }) => rule !== "required");
+    const without = new Set(found.length === 0 ? [] : violationsWith(undefined).map(violationId));
+    const caused = found.filter((each) => !without.has(violationId(each)));
+    return locate(this.written(key, sections), caused);
+  }
+
+  /** Applies global values and schemas, unless they have new violations. */
   #setGlobals(globals: Globals): void {
     const before = this.#globals;
     const wasBroken = this.#globalViolations().length > 0;
     this.#globals = globals;
     this.#merged.delete(GLOBAL);
-    this.#globalProblems = this.#config === undefined ? [] : this.locate(GLOBAL, this.#globalViolations());
+    this.#globalProblems =
+      this.#config === undefined ? [] : locate(this.written(GLOBAL), this.#globalViolations());
     if (this.#globalProblems.length === 0 || wasBroken || before === undefined) return;
     this.#globals = before;
     this.#merged.delete(GLOBAL);
@@ -96,12 +141,12 @@ export class ValuesStore {
     return this.schemas(GLOBAL).validateConfig(this.merged(GLOBAL).config);
   }
 
-  /** Why the global values and schemas of the directories do not come into force, a line for each problem. */
+  /** Problems that keep the global values and schemas of the directories out of force, one line each. */
   get globalProblems(): string[] {
-    return wordsOf(GLOBAL, this.#globalProblems);
+    return describeLocated(GLOBAL, this.#globalProblems);
   }
 
-  /** Takes new ConfigMap content (and overlay) into force; sections that did not change keep their merged values. */
+  /** Puts new ConfigMap content (and overlay) into force; unchanged sections keep their merged values. */
   setConfig(config: ParsedConfig, overlay: ParsedConfig | undefined): void {
     for (const key of this.#merged.keys()) {
       const same =
@@ -111,38 +156,22 @@ export class ValuesStore {
     }
     this.#config = config;
     this.#overlay = overlay;
-    this.#shown = withOverlay(config, overlay);
-    this.#digests.clear();
+    this.#displayed = withOverlay(config, overlay);
+    this.#refreshSources();
   }
 
   /**
-   * Adds validated patches to those stored for `key`; `hook` is the one that left them. Returns how many operations are
-   * stored, if these have just become very many.
+   * Adds validated patches of `hook` to those stored for `key`. Returns the number of stored operations when it first
+   * exceeds the warning limit.
    */
   addPatches(key: string, operations: readonly PatchOperation[], hook?: string): number | undefined {
-    if (hook !== undefined) this.#authors.note(key, operations, hook);
+    if (hook !== undefined) this.#authors.record(key, operations, hook);
     const before = this.patches(key);
-    const after = compact([...before, ...operations]);
+    const after = compact(operations, before);
     this.#patches.set(key, after);
     this.#merged.delete(key);
-    this.#digests.clear();
+    this.digests.clear();
     return before.length <= MANY_OPERATIONS && after.length > MANY_OPERATIONS ? after.length : undefined;
-  }
-
-  /** Parses and judges what was read of ConfigMap and overlay; nothing of it comes into force. */
-  judgeConfig(read: ReadConfig): JudgedConfig {
-    return judgeConfig(this, read);
-  }
-
-  /** What is known of the ConfigMap content in force. */
-  configFacts(): ConfigFacts {
-    const { globalConfig, sections } = this.configDigests();
-    return {
-      unknownKeys: describeUnknownKeys(this.#config?.unknownKeys ?? [], this.modules()),
-      digest: digest(globalConfig, ...sections.values()),
-      isInForce: this.#config !== undefined,
-      isFrozen: this.#config?.isFrozen ?? false,
-    };
   }
 
   patches(key: string): readonly PatchOperation[] {
@@ -153,7 +182,21 @@ export class ValuesStore {
   setHookFlag(valuesKey: string, enabled: boolean | undefined): void {
     if (enabled === undefined) this.#hookFlags.delete(valuesKey);
     else this.#hookFlags.set(valuesKey, enabled);
-    this.#digests.clear();
+    this.#refreshSources();
+  }
+
+  /** A copy to try other content of the ConfigMap with. It shares what does not change, and learns no secrets. */
+  fork(): ValuesStore {
+    const copy = new ValuesStore(undefined, this.modulesForCharts, this.#place);
+    copy.#globals = this.#globals;
+    copy.#config = this.#config;
+    copy.#overlay = this.#overlay;
+    for (const [key, patches] of this.#patches) copy.#patches.set(key, patches);
+    for (const [key, flag] of this.#hookFlags) copy.#hookFlags.set(key, flag);
+    for (const [key, merged] of this.#merged) copy.#merged.set(key, merged);
+    for (const [key, module] of this.#modules) copy.#modules.set(key, module);
+    copy.#sources.copy(this.#sources);
+    return copy;
   }
 
   /** The merged values of `global` or of a module's key. */
@@ -170,53 +213,38 @@ export class ValuesStore {
     return mergedOf(key, this.#input(key, sections), this.#secrets);
   }
 
-  /** As `merged`, with other sections of ConfigMap and overlay; those in force are not merged again. */
+  /** As `merged`, with other sections of ConfigMap and overlay; reuses `merged` for the sections in force. */
   mergeSections(key: string, sections: Sections): Merged {
-    const { config, overlay } = this.#sections(key);
-    const inForce = sections.config === config && sections.overlay === overlay;
+    const { config, overlay, sources } = this.#sections(key);
+    const inForce =
+      sections.config === config && sections.overlay === overlay && sections.sources === sources;
     return inForce ? this.merged(key) : this.#merge(key, sections);
   }
 
-  /** Judges what a hook's run patches, before it takes effect; throws when anything is wrong. */
-  judgePatches(key: string, texts: { readonly config: string; readonly values: string }): JudgedPatches {
-    return judgePatches(this.#target(key), texts);
-  }
-
-  /** Throws when these sections, as a hook patches them, break what was valid before. */
-  checkPatched(key: string, sections: Sections): void {
-    checkPatched(this.#target(key), sections);
-  }
-
-  #target(key: string): PatchTarget {
+  /** The section of `key` as patches of hooks are validated against it. */
+  patchTarget(key: string): PatchTarget {
     const layers = this.#input(key, this.#sections(key));
     const isOverlaid = this.#overlay !== undefined;
     return { key, layers, merged: this.merged(key), isOverlaid, secrets: this.#secrets };
   }
 
   #sections(key: string): Sections {
-    return { config: sectionIn(this.#config, key), overlay: sectionIn(this.#overlay, key) };
+    const sources = this.#sources.of(key).layer;
+    return { config: sectionIn(this.#config, key), overlay: sectionIn(this.#overlay, key), sources };
   }
 
-  /** Which layer set each leaf of a section, and where, by JSON pointer. */
+  /** The origin of each leaf of a section, by JSON pointer. */
   explain(key: string): JsonObject {
-    const written = this.#written(key);
+    const written = this.written(key);
     return Object.fromEntries(explain(written.input, placesIn(written)));
   }
 
-  /** Who caused violations: the layer that set the leaf, with file and line, ConfigMap key or hook. */
-  locate(key: string, violations: readonly Violation[], sections = this.#sections(key)): Located[] {
-    return locate(this.#written(key, sections), violations);
-  }
-
-  /** Violations in what is in force, in words. */
-  describe(key: string, violations: readonly Violation[]): string {
-    return wordsOf(key, this.locate(key, violations)).join("; ");
-  }
-
-  #written(key: string, sections = this.#sections(key)): Written {
+  /** The layers of a section with their sources, to locate violations; by default of the sections in force. */
+  written(key: string, sections = this.#sections(key)): Written {
     const module = this.#modules.get(key);
     return {
       key,
+      configMap: this.#place.configMap,
       input: this.#input(key, sections),
       module,
       schemas: this.#schemaFiles(key),
@@ -225,15 +253,16 @@ export class ValuesStore {
     };
   }
 
-  #input(key: string, { config, overlay }: Sections): SectionInput {
+  #input(key: string, { config, overlay, sources }: Sections): SectionInput {
     const module = this.#modules.get(key);
     const files = this.#schemaFiles(key);
     return {
       get schemas() {
-        return usable(files);
+        return usableSchemas(files);
       },
       common: key === GLOBAL ? this.#globals?.globalValues : module?.common.section,
       own: module?.own.section,
+      sources,
       config,
       overlay,
       patches: this.patches(key),
@@ -245,69 +274,27 @@ export class ValuesStore {
     return [...this.#modules.values()];
   }
 
-  /** The schemas of `global` or of a module's key; broken ones validate nothing (the module is Invalid). */
+  /** The schemas of `global` or of a module's key; broken ones accept everything (the module is Invalid). */
   schemas(key: string): Schemas {
-    return usable(this.#schemaFiles(key));
+    return usableSchemas(this.#schemaFiles(key));
   }
 
   #schemaFiles(key: string): SchemaFiles {
     return (key === GLOBAL ? this.#globals?.globalSchemas : this.#modules.get(key)?.schemas) ?? NO_SCHEMAS;
   }
 
-  /** The ConfigMap's own section for `key` (with overlay merged in), as CONFIG_VALUES_PATH shows it. */
+  /** The ConfigMap's own section for `key` (with overlay merged in), as in CONFIG_VALUES_PATH. */
   configSection(key: string): Section | undefined {
-    return sectionIn(this.#shown, key);
+    return sectionIn(this.#displayed, key);
   }
 
-  /** The merged flag of a module, and who had the last word. */
+  /** The merged flag of a module, and the layer that decided it. */
   flag(module: Module, config = this.#config): { enabled: boolean; by: EnabledBy } {
-    const opinions: readonly (readonly [EnabledBy, boolean | undefined])[] = [
-      ["configmap", config?.flags.get(module.valuesKey)],
-      ["hook", this.#hookFlags.get(module.valuesKey)],
-      ["module-values", module.own.enabled],
-      ["values", module.common.enabled],
-    ];
-    const [by, enabled = false] = opinions.find(([, opinion]) => opinion !== undefined) ?? ["none"];
-    return { enabled, by };
+    return mergedFlag(module, config, this.#hookFlags.get(module.valuesKey));
   }
 
-  /** Digests of what a reload depends on. */
-  coverage(): { readonly globalConfig: string; readonly globals: string } {
-    return this.#digests.coverage();
-  }
-
-  /** Digests of the ConfigMap in force. */
-  configDigests(): ConfigDigests {
-    return this.#digests.ofConfig();
-  }
-
-  /** What a run of the module takes into account of the ConfigMap in force. */
-  basisOf(module: Module): ConfigBasis {
-    return this.#digests.basisOf(module);
-  }
-
-  /** Digest of what the ConfigMap gives to the values of the module. */
-  givenValues(module: Module): string {
-    return this.#digests.givenValues(module);
-  }
-
-  /** Digest of what hooks can change by patches of this section, global ones with flags. */
-  patchable(key: string): string {
-    return this.#digests.patchable(key);
-  }
-
-  /** What the ConfigMap says of a module beside its section and flag. */
   settings({ valuesKey }: Pick<Module, "valuesKey">): ModuleSettings {
     const own = { ...NO_SETTINGS, ...this.#config?.settings.get(valuesKey) };
     return this.#config?.isFrozen === true ? { ...own, suspended: true } : own;
-  }
-}
-
-function usable(files: SchemaFiles): Schemas {
-  try {
-    return compileSchemas(files);
-  } catch (error) {
-    if (error instanceof ProblemError) return compileSchemas(NO_SCHEMAS);
-    throw error;
   }
 }

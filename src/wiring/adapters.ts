@@ -1,25 +1,31 @@
-/** Everything that shows the operator to others: statuses, Events, metrics, HTTP port, debug socket. */
+/** The operator's outputs: statuses, Events, metrics, HTTP port, debug socket. */
 
-import { socketPlaces } from "../config.ts";
+import { socketPaths } from "../config.ts";
 import type { KubeBindings } from "../bindings/index.ts";
-import { QueueFile, dumpQueues, queueText, servePage, servePublic, serveSocketAt } from "../debug/index.ts";
+import {
+  QueueFile,
+  dumpQueues,
+  queueText,
+  servePage,
+  servePublic,
+  serveSocketAtFirst,
+} from "../debug/index.ts";
 import type { Sources } from "../debug/index.ts";
 import type { HelmInput, Releases } from "../helm/index.ts";
 import { ownIdentity, type Leadership } from "../kube/index.ts";
-import { sleep, type Scope } from "../lib/index.ts";
+import { sleep, type Quiet, type Scope } from "../lib/index.ts";
 import { measure, type HookMetrics, type Metrics } from "../metrics/index.ts";
 import type { Json, JsonObject, Module, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
-import { crdRequest, remembering, type State } from "../state/index.ts";
-import { EventWriter, StatusMirror, watchOwnObjects, type OperatorEvent } from "../status/index.ts";
-import type { FollowedConfig, Healing, Requests } from "../triggers/index.ts";
+import { crdRequest, type State } from "../state/index.ts";
+import { EventWriter, StatusMirror, type OperatorEvent } from "../status/index.ts";
+import type { FollowedConfig, FollowedReleases, Requests } from "../triggers/index.ts";
 import { Page } from "../ui/index.ts";
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
 import { previewStart } from "../preview/index.ts";
 import { helmInput } from "../values/index.ts";
 
-/** What is shown. */
 export interface AdapterParts {
   readonly state: State;
   readonly queues: Queues<Task>;
@@ -29,22 +35,23 @@ export interface AdapterParts {
   readonly config: FollowedConfig;
   readonly requests: Requests;
   readonly bindings: KubeBindings;
-  /** There is none before the lease is ours. */
-  readonly healing: () => Healing | undefined;
-  /** The answer of a follower to /readyz. */
+  /** Undefined before this operator leads. */
+  readonly followed: () => FollowedReleases | undefined;
+  /** A follower's answer to /readyz, which is the leader's. */
   readonly mirrored: () => Promise<{ status: number; text: string } | undefined>;
-  /** Who leads, while this operator waits for the lease. */
+  /** The leader, while this operator waits for the lease. */
   readonly leader: () => string | undefined;
-  readonly askLeader: Leadership["ask"];
+  readonly queryLeader: Leadership["query"];
+  readonly idleMemory: Pick<Quiet, "touch">;
   readonly scope: Scope;
 }
 
-/** How long the last statuses and Events may delay the end. */
+/** Longest time for the last statuses and Events at a stop. */
 const LAST_WRITES_MS = 2000;
 
 const QUEUE_FILE = "/tmp/addon-operator-queue";
 
-/** Shows a running operator: statuses, Events, metrics, HTTP port, debug socket. */
+/** Serves and writes what a running operator reports. */
 export class Adapters {
   readonly #base: Base;
   readonly #parts: AdapterParts;
@@ -67,14 +74,18 @@ export class Adapters {
       ...base,
       operatorName,
       statusValues: settings.statusValues,
+      identityOf: (module) => base.actors.describe(module),
       helmRelease: helmReleaseOf(env, namespace),
-      annotated: (module, ...seen) => parts.requests.look(module, ...seen),
-      remembers: (module, seconds) => parts.state.updateRun(module, (run) => remembering(run, seconds)),
-      onWrite: (kind, result) => parts.metrics.add("statusWrites", { kind, result }),
+      onAnnotations: (module, ...seen) => parts.requests.check(module, ...seen),
+      onRunSeconds: (module, seconds) => parts.state.recordModule(module, "secondsRestored", seconds),
+      onWrite: (kind, result) => {
+        parts.idleMemory.touch();
+        parts.metrics.add("statusWrites", { kind, result });
+      },
       specChanged: async () => void (await parts.config.refresh()),
     });
     this.#page = this.#makePage();
-    parts.state.onChange(() => this.#page.changed());
+    parts.state.onChange(() => this.#page.notifyChange());
     const { name: instance } = ownIdentity(settings.pod);
     this.#events = new EventWriter({
       ...base,
@@ -96,9 +107,9 @@ export class Adapters {
         queues: () => queues.views(),
         metrics: (exposition) => metrics.bytes(exposition),
         hookMetrics: () => Promise.resolve(hookMetrics.text()),
-        mirrored: this.#parts.mirrored,
+        leaderReadiness: this.#parts.mirrored,
         leader: this.#parts.leader,
-        askLeader: this.#parts.askLeader,
+        queryLeader: this.#parts.queryLeader,
         page: settings.ui && settings.uiPort === 0 ? this.#page : undefined,
         failed: (error) => this.#base.failures.report("http", error),
       },
@@ -108,16 +119,16 @@ export class Adapters {
     if (settings.ui && settings.uiPort !== 0) await this.#openPage();
     scope.add(() => this.#page.close());
     logger.info("Listening", { address: settings.listenAddress, port: server.port });
-    const socket = await serveSocketAt(socketPlaces(settings), this.#sources(), logger);
+    const socket = await serveSocketAtFirst(socketPaths(settings), this.#sources(), logger);
     if (socket !== undefined) scope.add(() => socket.close());
     measure(metrics, { ...this.#base, ...this.#parts });
   }
 
-  /** A server for the page alone; a follower asks that of the leader, which has the same settings. */
+  /** Opens a separate server for the page. A follower proxies to the same port of the leader. */
   async #openPage(): Promise<void> {
     const { settings, failures } = this.#base;
     const { leader, scope } = this.#parts;
-    const page = { page: this.#page, leader, askLeader: (path: string) => this.#askPage(path) };
+    const page = { page: this.#page, leader, queryLeader: (path: string) => this.#queryPage(path) };
     const server = await servePage(
       { address: settings.listenAddress, port: settings.uiPort },
       { ...page, failed: (error) => failures.report("http", error) },
@@ -125,51 +136,51 @@ export class Adapters {
     scope.add(() => server.close());
   }
 
-  #askPage(path: string): ReturnType<Leadership["ask"]> {
+  #queryPage(path: string): ReturnType<Leadership["query"]> {
     const { uiPort } = this.#base.settings;
-    return this.#parts.askLeader(path, uiPort === 0 ? undefined : uiPort);
+    return this.#parts.queryLeader(path, uiPort === 0 ? undefined : uiPort);
   }
 
-  /** Begins to write the state into AddonModules; only the holder of the lease may. */
-  mirror(): void {
-    const { hub, namespace } = this.#base;
+  /** Starts to write statuses; only the leader may. */
+  startMirroring(): void {
+    const { hub } = this.#base;
     const { scope, state, queues } = this.#parts;
-    scope.add(watchOwnObjects(hub, this.#mirror, namespace));
+    scope.add(this.#mirror.watch(hub));
     this.#mirror.follow(state, queues);
   }
 
-  /** Notes that what waits has changed, though nothing was recorded. */
-  showAgain(): void {
+  /** Updates statuses and page after a change of the queues that is not part of the state. */
+  refresh(): void {
     this.#mirror.update(this.#parts.state.view, this.#parts.queues.views());
-    this.#page.changed();
+    this.#page.notifyChange();
   }
 
-  /** Notes that a task was queued, run or removed. */
+  /** Updates queue file and page after a task was queued, run or removed. */
   queuesChanged(): void {
-    this.#queueFile.changed();
-    this.#page.changed();
+    this.#queueFile.scheduleWrite();
+    this.#page.notifyChange();
   }
 
-  /** How many statuses and Events are not written yet. */
+  /** Number of statuses and Events that are not written yet. */
   unwritten(): number {
     return this.#events.unwritten + this.#mirror.unwritten();
   }
 
   /**
-   * Writes what is not written yet, unless another operator writes by now (`leads` false), and stops. The next
-   * leader writes what did not get through in time.
+   * Writes what is pending, unless another operator leads by now (`leads` false), and stops. After LAST_WRITES_MS the next
+   * leader must write the rest.
    */
   async flush(leads = true): Promise<void> {
-    const over = new AbortController();
-    const patience = sleep(this.#base.clock, LAST_WRITES_MS, over.signal);
-    if (leads) await Promise.race([this.#write(), patience]);
-    over.abort();
+    const done = new AbortController();
+    const timeout = sleep(this.#base.clock, LAST_WRITES_MS, done.signal);
+    if (leads) await Promise.race([this.#writePending(), timeout]);
+    done.abort();
     this.#mirror.close();
     this.#events.close();
-    await patience;
+    await timeout;
   }
 
-  async #write(): Promise<void> {
+  async #writePending(): Promise<void> {
     await this.#mirror.flush();
     await this.#events.flush();
   }
@@ -178,6 +189,7 @@ export class Adapters {
     this.#events.record(event);
   }
 
+  /** The web page, which reads state and queues when it is displayed. */
   #makePage(): Page {
     const { clock, secrets, settings, namespace } = this.#base;
     const { state, queues } = this.#parts;
@@ -190,37 +202,40 @@ export class Adapters {
       statusOf: (module) => this.#mirror.statusOf(module),
       originsOf: (section) => state.values.explain(section),
       runs: this.#base.runRing,
-      diff: (module, shown) => this.#diff(module, shown),
+      diff: (module, displayed) => this.#diff(module, displayed),
     });
   }
 
-  #diff(module: Module, shown: (object: JsonObject) => Json): Promise<string> {
+  /** The difference between the objects in the cluster and those that the next run would apply, as text. */
+  #diff(module: Module, displayed: (object: JsonObject) => Json): Promise<string> {
     const { state, releases } = this.#parts;
     const record = state.module(module.name) ?? { module, confirmedCrds: undefined };
-    return releases.diff({ ...this.#request(module), crds: crdRequest(state.values, record), shown });
+    return releases.diff({ ...this.#helmRequest(module), crds: crdRequest(state.values, record), displayed });
   }
 
-  #request(module: Module): HelmInput & { readonly signal: AbortSignal } {
+  /** The input of helm for the module, for displaying: nothing interrupts it. */
+  #helmRequest(module: Module): HelmInput & { readonly signal: AbortSignal } {
     return { ...helmInput(this.#parts.state.values, module), signal: new AbortController().signal };
   }
 
+  /** What the debug socket answers from. */
   #sources(): Sources {
-    const { state, queues, bindings, releases, healing, metrics } = this.#parts;
+    const { state, queues, bindings, releases, followed, metrics } = this.#parts;
     const { clock, secrets, sink, failures, runRing, settings } = this.#base;
     return {
       version: VERSION,
       leader: this.#parts.leader,
-      askLeader: (path) => this.#askPage(path),
+      queryLeader: (path) => this.#queryPage(path),
       clock,
       secrets,
       state,
       queues: () => queues.views(),
       snapshots: (hookId) => bindings.dump(hookId) as unknown as Json,
-      render: (module, diff) => releases.show(this.#request(module), diff),
+      render: (module, diff) => releases.show(this.#helmRequest(module), diff),
       diff: (module) => this.#diff(module, (object) => object),
       page: this.#page,
-      objects: (module) => healing()?.objects(module),
-      wayBack: (module, revision) => releases.wayBack(module, revision),
+      objects: (module) => followed()?.objects(module),
+      rollbackTarget: (module, revision) => releases.wayBack(module, revision),
       plan: () => previewStart(this.#base, releases, state),
       runs: runRing,
       about: () => ({

@@ -1,14 +1,24 @@
-/** What all parts of the operator share: settings, log, clock, connection, releases; and a plan made of that alone. */
+/** What all packages share: settings, log, clock, API client, releases. Also makes `plan` without a running operator. */
 
 import { childEnvironment, overlayOf, ownSecrets, type Environment, type Settings } from "../config.ts";
 import { Releases, managedByDigest, type ReleasesOptions } from "../helm/index.ts";
 import { FilterEngine } from "../filter/index.ts";
 import { hookEnvironment } from "../hooks/index.ts";
-import { Discovery, PrivateKubeconfig, WatchHub, connect, firstContact, ownIdentity } from "../kube/index.ts";
+import {
+  Accounts,
+  Discovery,
+  KindFinder,
+  PrivateKubeconfig,
+  WatchHub,
+  connect,
+  firstContact,
+  ownIdentity,
+} from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
 import {
   Failures,
   KnownSecrets,
+  OVERFULL,
   createLogger,
   endingClock,
   guardedClock,
@@ -19,99 +29,163 @@ import {
 import type { Clock, Logger, Scope } from "../lib/index.ts";
 import { ProblemError, type Tree } from "../model/index.ts";
 import { DROP_REASONS, RunRing, Tracer, exportTo, note, type SpanExport } from "../trace/index.ts";
-import { LastingDir } from "../process/index.ts";
-import { ChartArchives, placesOf, readTree, rereadModule } from "../modules/index.ts";
+import { Children, LastingDir } from "../process/index.ts";
+import { ChartArchives, placesOf, readTree, rereadModule, type SuppliedModules } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
-import { scoped } from "../offline/index.ts";
+import { withScope } from "../offline/index.ts";
+import { Actors } from "./actors.ts";
 import { previewStart } from "../preview/index.ts";
 import type { Metrics } from "../metrics/index.ts";
 
-/** What everything else needs: settings, log, clock, the client of the API server. */
+/** Shared objects of an operator. */
 export type Base = ReturnType<typeof makeBase>;
 
-/** The client that applies what hooks patch, with limits of its own. */
-function patchClientOf(settings: Settings, client: KubeClient): KubeClient {
+/** The client for objects that hooks patch, with its own rate limits. */
+function makePatchClient(settings: Settings, client: KubeClient): KubeClient {
   const { patcherQps: qps, patcherBurst: burst, patcherTimeoutMs: timeoutMs } = settings;
-  return client.limited({ qps, burst, timeoutMs });
+  return traced(client.limited({ qps, burst, timeoutMs }));
 }
 
-/** Builds the base; everything acquired is released with `scope`. Throws ProblemError when something is missing. */
+/** Builds the shared objects; `scope` releases them. Throws ProblemError if a setting is missing. */
 export function makeBase(settings: Settings, environment: Environment, scope: Scope) {
-  const secrets = new KnownSecrets();
-  secrets.learn({ own: ownSecrets(settings, environment) }, new Set(["/own"]));
+  const secrets = knownSecrets(settings, environment);
   const runRing = new RunRing(systemClock);
   const sink = logSink(settings, secrets, runRing);
   const logger = createLogger(sink);
+  secrets.onOverfull = () => logger.warn(OVERFULL);
   const failures = new Failures(logger);
   const ending = scope.own(endingClock(systemClock));
   const clock = guardedClock(ending, failures);
-  const client = scope.own(clientOf({ settings, logger, clock }));
-  const { env, kubeconfig, prepare } = forChildren(client, { settings, environment, scope });
+  const client = scope.own(connectClient({ settings, logger, clock }));
+  const { children, ...access } = childAccess(client, { settings, environment, scope, failures });
   const namespace = namespaceOf(settings, client);
-  const spanExport = exportOf({ settings, namespace, secrets, clock, logger });
+  const spanExport = makeSpanExport({ settings, namespace, secrets, clock, logger });
   if (spanExport !== undefined) scope.own(spanExport);
   const tracer = new Tracer({ clock, spanExport });
   tracer.listen(runRing);
   const hub = scope.own(new WatchHub({ client, clock, logger, failures }));
-  const filters = scope.own(new FilterEngine({ jqBin: settings.jqBin, env: environment, clock, logger }));
+  const filters = scope.own(
+    new FilterEngine({ children, jqBin: settings.jqBin, env: environment, clock, logger }),
+  );
   const archives = scope.own(new ChartArchives(settings.tmpDir));
-  const { unnumberedOrder, strictValues: strict, crdFilters } = settings;
-  const schemaDirs = settings.schemaDirs?.split(":") ?? [];
-  const reads = { ...placesOf(settings), unnumberedOrder, strict, crdFilters, schemaDirs, archives, clock };
-  const patchClient = patchClientOf(settings, client);
-  for (const each of [client, patchClient]) traceRequests(each);
+  const accounts = makeAccounts(settings, client, namespace);
   return {
     settings,
-    env,
-    /** That of helm; hooks have another one. */
-    kubeconfig,
+    env: access.env,
+    /** The kubeconfig of helm; hooks have another one. */
+    kubeconfig: access.kubeconfig,
     clock,
     sink,
     tracer,
     spanExport,
-    /** The last runs of tasks: what they were made of, and what they logged. */
+    /** The last runs of tasks, with their spans and log lines. */
     runRing,
-    /** Learned from values; removed from everything that is shown. */
+    /** Learned from values; removed from everything that is displayed. */
     secrets,
     logger,
     failures,
+    children,
     client,
-    patchClient,
-    discovery: new Discovery(client, clock),
+    patchClient: makePatchClient(settings, client),
+    accounts,
+    actors: new Actors({ ...access, children, client, clock, logger, accounts, settings }),
+    ...makeFinders(client, hub, clock),
     hub,
     filters,
     namespace,
-    restoreChart: (chartDir: string): Promise<void> => archives.restore(chartDir),
     /** Where hooks write to; undefined = into the ConfigMap itself. */
     overlay: overlayOf(settings),
-    runs: { ...settings, env, prepare },
-    /** Reads modules and global hooks; at a start without a previous tree. */
+    runs: { ...settings, children, env: access.env, prepare: access.prepare },
+    ...makeReaders(settings, { accounts, archives, clock }),
+  };
+}
+
+/** In force until the modules of registries are staged. */
+const NOT_STAGED = "the modules of registries are known to the running operator alone";
+
+/** The functions that read modules, global hooks and charts with these settings. */
+function makeReaders(
+  settings: Settings,
+  from: { readonly accounts: Accounts; readonly archives: ChartArchives; readonly clock: Clock },
+) {
+  const { unnumberedOrder, strictValues: strict, crdFilters } = settings;
+  const { accounts, archives, clock } = from;
+  const schemaDirs = settings.schemaDirs?.split(":") ?? [];
+  const refusalOf: Accounts["faultOf"] = (module, file) => accounts.faultOf(module, file);
+  const terms = { unnumberedOrder, strict, crdFilters, schemaDirs, refusalOf };
+  const supplied: SuppliedModules | undefined = settings.sources
+    ? { dir: undefined, origins: new Map(), holds: [NOT_STAGED] }
+    : undefined;
+  const reads = { ...placesOf(settings), ...terms, archives, clock, supplied };
+  return {
+    /** Modules from registries; undefined = `--sources` is off. */
+    supplied,
+    /** Reads a modules directory that is not in use. */
+    readApart: (modulesDir: string): Promise<Tree> =>
+      readTree({ ...reads, modulesDirs: [modulesDir], globalHooksDir: undefined, supplied: undefined }),
+    restoreChart: (chartDir: string): Promise<void> => archives.restore(chartDir),
+    /** Without `previous` at a start. */
     readTree: (previous?: Tree, names?: ReadonlySet<string>): Promise<Tree> =>
       readTree({ ...reads, previous, names }),
     rereadModule: (previous: Tree, name: string): Promise<Tree> => rereadModule(reads, previous, name),
   };
 }
 
-/** The environment of children, and their ways to the API server. */
-function forChildren(
+/** The ServiceAccounts as which modules act. */
+function makeAccounts(settings: Settings, client: KubeClient, namespace: string): Accounts {
+  const allowed = (settings.serviceAccountNamespaces ?? "").split(",").flatMap((each) => each.trim() || []);
+  return new Accounts({ client, allowed, namespaceOf: (module) => module.namespace ?? namespace });
+}
+
+/** What finds the resource of a kind on the server. */
+function makeFinders(client: KubeClient, hub: WatchHub, clock: Clock) {
+  const discovery = new Discovery(client, clock);
+  return { discovery, kinds: new KindFinder({ hub, discovery, clock }) };
+}
+
+/** The operator's own secrets, such as tokens in its environment. Those of values are added when they are read. */
+function knownSecrets(settings: Settings, environment: Environment): KnownSecrets {
+  const secrets = new KnownSecrets();
+  secrets.relearn = () => secrets.learn({ own: ownSecrets(settings, environment) }, new Set(["/own"]));
+  secrets.relearn();
+  return secrets;
+}
+
+/** Child processes, their environment and kubeconfigs. */
+function childAccess(
   client: KubeClient,
-  from: { readonly settings: Settings; readonly environment: Environment; readonly scope: Scope },
+  from: {
+    readonly settings: Settings;
+    readonly environment: Environment;
+    readonly scope: Scope;
+    readonly failures: Failures;
+  },
 ) {
   const files = from.scope.own(new LastingDir(from.settings.tmpDir, "kube"));
-  // What hooks write into theirs does not reach helm.
+  // Separate files: hooks may write to theirs.
   const [forHooks, kubeconfig] = [
     new PrivateKubeconfig(client, files, "hooks"),
     new PrivateKubeconfig(client, files, "helm"),
   ];
   return {
+    children: new Children(from.failures),
     env: hookEnvironment(childEnvironment(from.environment, from.settings, forHooks.path)),
     kubeconfig,
+    hooksKubeconfig: forHooks.path,
     prepare: (): Promise<void> => forHooks.refresh(),
   };
 }
 
-function clientOf({ settings, ...around }: { settings: Settings; logger: Logger; clock: Clock }): KubeClient {
-  return connect({
+/** The client of the API server, whose requests appear in traces. */
+function connectClient({
+  settings,
+  ...around
+}: {
+  settings: Settings;
+  logger: Logger;
+  clock: Clock;
+}): KubeClient {
+  const client = connect({
     kubeConfig: settings.kubeConfig,
     context: settings.kubeContext,
     qps: settings.kubeClientQps,
@@ -120,8 +194,10 @@ function clientOf({ settings, ...around }: { settings: Settings; logger: Logger;
     debug: settings.debugKubernetesApi,
     ...around,
   });
+  return traced(client);
 }
 
+/** The operator's namespace: the setting, else that of the kubeconfig's context. Throws ProblemError without either. */
 function namespaceOf(settings: Settings, client: KubeClient): string {
   const namespace = settings.namespace ?? client.namespaceFromContext;
   if (namespace !== undefined) return namespace;
@@ -132,7 +208,7 @@ function namespaceOf(settings: Settings, client: KubeClient): string {
 /** The releases of this operator; reads nothing yet. */
 export function makeReleases(
   base: Base,
-  around: Pick<ReleasesOptions, "recorder" | "ownRelease" | "onCrds"> = {},
+  around: Pick<ReleasesOptions, "recorder" | "ownRelease" | "onCrds" | "hasModule" | "keepsObjects"> = {},
 ): Releases {
   const { settings, namespace, env } = base;
   const ignored = (settings.helmIgnoreRelease ?? "").split(",").map((name) => name.trim());
@@ -151,8 +227,8 @@ export function makeReleases(
   });
 }
 
-/** Hands spans on, where the settings name a collector. */
-function exportOf({
+/** Exports spans if the settings name a collector. */
+function makeSpanExport({
   settings,
   namespace,
   secrets,
@@ -171,8 +247,8 @@ function exportOf({
   return exportTo(target, { ...around, ratio, redactDeep: (value) => secrets.redactDeep(value) });
 }
 
-/** Notes each request within the work that it is sent for. */
-function traceRequests(client: KubeClient): void {
+/** Adds each API request to the span of the work that sends it. */
+function traced(client: KubeClient): KubeClient {
   client.onRequest(({ verb, resourcePathTemplate, code, seconds }) => {
     const error = code.startsWith("2") ? undefined : code;
     note(
@@ -180,9 +256,9 @@ function traceRequests(client: KubeClient): void {
       { ms: seconds * 1000, error },
     );
   });
+  return client;
 }
 
-/** Counts the spans that a collector does not get. */
 export function countDrops(spanExport: SpanExport | undefined, metrics: Metrics): void {
   if (spanExport === undefined) return;
   for (const reason of DROP_REASONS) metrics.touch("spansDropped", { reason });
@@ -194,14 +270,20 @@ export function countDrops(spanExport: SpanExport | undefined, metrics: Metrics)
  * ProblemError when it cannot connect.
  */
 export function planAlone(settings: Settings, env: Environment, format: string): Promise<string> {
-  return scoped(async (scope) => {
+  return withScope(async (scope) => {
     // Log lines would be mixed with the plan.
     const base = makeBase({ ...settings, logLevel: "error" }, env, scope);
     await firstContact(base.client, new AbortController().signal);
+    await base.actors.check();
     const releases = makeReleases(base);
     scope.add(() => releases.close());
-    await releases.ready();
+    await releases.observed.ready();
     const plan = await previewStart(base, releases);
     return format === "json" ? `${JSON.stringify(plan)}\n` : toYaml(plan);
   });
+}
+
+/** The time zone in which schedules and windows are meant. */
+export function timeZoneOf(env: Readonly<Record<string, string | undefined>>): string {
+  return env["TZ"] ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
 }

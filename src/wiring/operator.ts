@@ -1,38 +1,43 @@
-/** The life of an operator, from the first contact to an orderly end; what must be right before it works. */
+/** The lifecycle of an operator, from the first contact to an orderly stop. */
 
 import { LEASE_GRACE_MS, type Environment } from "../config.ts";
 import { applyOwnCrds } from "../helm/index.ts";
-import { RedactionKey, firstContact, redactionSecretName, watchRights } from "../kube/index.ts";
+import { RedactionKey, firstContact, redactionSecretName } from "../kube/index.ts";
+import { watchRights, webhookRights } from "../kube/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
-import { Scratch, endChildren, startOnlyWhile, startsAsMeant, useTempDir } from "../process/index.ts";
+import { Scratch, startsAsMeant, useTempDir } from "../process/index.ts";
 import type { Settings } from "../settings.ts";
 import { ProblemError, type Problem } from "../model/index.ts";
-import { tellTree } from "../modules/index.ts";
+import { reportTree } from "../modules/index.ts";
 import { explainInvalid, type State } from "../state/index.ts";
 import { checkSchemas, loadHooks, type Ports } from "../tasks/index.ts";
 import type { FollowedConfig } from "../triggers/index.ts";
 import { makeBase, type Base } from "./base.ts";
-import { Rooms } from "./rooms.ts";
+import type { Supply } from "../supply/index.ts";
+import { Components } from "./components.ts";
+import { makeSupply } from "./supply.ts";
 
-/** After the lease is lost, children are ended first; whatever is left after this time is killed. */
+/** After the lease is lost, child processes are ended first; those left after this time are killed. */
 const CHILDREN_GRACE_MS = LEASE_GRACE_MS - 1000;
-const BITE_MS = LEASE_GRACE_MS - 500;
+const EXPIRE_MS = LEASE_GRACE_MS - 500;
 
 export interface OperatorOptions {
   readonly settings: Settings;
   readonly env: Environment;
   /** Releases everything acquired, last in first out. */
   readonly scope: Scope;
-  /** Aborted when the operator is to stop. */
+  /** Aborted to stop the operator. */
   readonly stop: AbortController;
 }
 
-/** The life of an operator: first contact, the lease, everything read, work, an orderly end. */
+/** An operator: first contact, lease, reading of everything, work, orderly stop. */
 export class Operator {
   readonly #options: OperatorOptions;
   readonly #base: Base;
-  #rooms: Rooms | undefined;
-  /** How long what runs may take to end; none when the lease was lost. */
+  #components: Components | undefined;
+  /** Modules from registries; undefined while `--sources` is off. */
+  #supply: Supply | undefined;
+  /** Grace period of running work at a stop; 0 after the lease is lost. */
   #graceMs: number;
 
   constructor(options: OperatorOptions) {
@@ -41,116 +46,143 @@ export class Operator {
     this.#base = makeBase(options.settings, options.env, options.scope);
   }
 
-  /** Where errors are reported that nobody waits for. */
+  /** Receives errors of background work. */
   get failures(): Failures {
     return this.#base.failures;
   }
 
-  /** What a stop waits for: running queues, and statuses and Events that are not written yet. */
-  owed(): { running: number; unwritten: number } {
-    return { running: this.#rooms?.queues.running ?? 0, unwritten: this.#rooms?.adapters.unwritten() ?? 0 };
+  /** What a stop waits for: running queues, and pending statuses and Events. */
+  due(): { running: number; unwritten: number } {
+    return {
+      running: this.#components?.queues.running ?? 0,
+      unwritten: this.#components?.adapters.unwritten() ?? 0,
+    };
   }
 
   /**
-   * Starts, works, and resolves when asked to stop or when the lease is lost. Throws ProblemError when it refuses
-   * to start.
+   * Starts, works, and resolves after a request to stop or when the lease is lost. Throws ProblemError if it refuses to
+   * start.
    */
   async run(): Promise<void> {
     const { signal } = this.#options.stop;
     const starting = this.#start(signal);
-    // What a start has begun may go on for a while; it fails when everything is closed.
+    // After a stop request the start continues in the background until everything is closed, and then fails.
     starting.catch(() => {});
-    await Promise.race([starting, aborted(signal)]);
-    await aborted(signal);
+    await Promise.race([starting, whenAborted(signal)]);
+    await whenAborted(signal);
   }
 
+  /** Connects, builds the components, acquires the lease, reads everything, and begins to work. */
   async #start(signal: AbortSignal): Promise<void> {
     const { client, clock, logger, settings, namespace } = this.#base;
     await useTempDir(settings.tmpDir);
     await Scratch.cleanStale(settings.tmpDir, clock);
     await firstContact(client, signal);
+    await this.#base.actors.check();
     logger.info("Connected", { server: client.origin.server, namespace });
-    const rooms = this.#build();
-    await rooms.adapters.open();
-    await this.#prepare(rooms);
+    const components = this.#build();
+    await components.adapters.open();
+    await components.webhooks.start();
+    await this.#prepare(components);
     signal.throwIfAborted();
-    await this.#begin(rooms, signal);
+    await this.#begin(components, signal);
   }
 
   /** Stops: no new triggers, running work may end within the time-out, then status and lease. */
   async stop(): Promise<void> {
-    this.#rooms?.engine.stop();
-    await this.#rooms?.queues.stop(this.#graceMs);
+    this.#components?.engine.stop();
+    await this.#components?.queues.stop(this.#graceMs);
+    await this.#components?.webhooks.stop();
     await this.#endChildren();
-    await this.#rooms?.adapters.flush(this.#rooms.leadership.leads);
-    await this.#rooms?.leadership.release();
+    await this.#components?.adapters.flush(this.#components.leadership.leads);
+    await this.#components?.leadership.release();
   }
 
-  #build(): Rooms {
+  #build(): Components {
     const { scope } = this.#options;
-    this.#rooms = new Rooms(this.#base, { scope, biteMs: BITE_MS, onLost: (reason) => this.#lost(reason) });
-    return this.#rooms;
+    this.#components = new Components(this.#base, {
+      scope,
+      expireMs: EXPIRE_MS,
+      onLost: (reason) => this.#stopAfterLostLease(reason),
+    });
+    return this.#components;
   }
 
-  /** Until the lease is ours and everything is read that must be right before anything runs. */
-  async #prepare(rooms: Rooms): Promise<void> {
-    const { state, metrics, ports, releases, leadership, adapters } = rooms;
+  /** Acquires the lease and reads everything that must be valid before anything runs. */
+  async #prepare(components: Components): Promise<void> {
+    const { state, metrics, ports, releases, leadership, adapters } = components;
     const { settings, stop } = this.#options;
-    // Before asking for the lease: that may be the very right that is missing.
-    void watchRights(this.#base, (missing) => {
+    // Before the lease: the permission on leases may be missing.
+    const service = settings.webhookUrl === undefined;
+    const further = settings.webhooks ? webhookRights(this.#base.namespace, { service }) : [];
+    void watchRights({ ...this.#base, further }, (missing) => {
       metrics.set("missingRights", {}, missing.length);
-      state.record({ missingRights: missing });
+      state.record("observed", { missingRights: missing });
     });
-    // A follower is warm: what it reads now it need not read when it takes over.
+    // A warm follower reads now what it needs when it takes over.
     const key = new RedactionKey({ ...this.#base, secret: redactionSecretName(settings.configMap) });
-    if (settings.ha) await Promise.all([warmUp(this.#base, ports), releases.ready(), key.read()]);
+    const supply = await makeSupply(this.#base, components, this.#options.scope);
+    if (settings.ha) {
+      await supply?.prepare();
+      supply?.follow();
+      await Promise.all([warmUp(this.#base, ports), releases.observed.ready(), key.read()]);
+    }
     await leadership.acquire(adapters.port, stop.signal);
-    // Of a leader that was killed on this machine while this one waited.
+    // Leftovers of a leader that was killed on this machine while this operator waited.
     await Scratch.cleanStale(settings.tmpDir, this.#base.clock);
-    // Before they are read, so that no change is missed.
-    await rooms.watchFiles();
+    if (supply !== undefined && settings.manageCrds) await applyOwnCrds(this.#base);
+    await supply?.prepare();
+    this.#supply = supply;
+    // Watch before reading, so that no change is missed.
+    await components.watchFiles();
     await Promise.all([
       key.ensure(),
       loadEverything(this.#base, state, ports),
-      settings.manageCrds ? applyOwnCrds(this.#base) : undefined,
-      releases.helm.endLeftOver(stop.signal).then(() => releases.ready()),
+      settings.manageCrds && supply === undefined ? applyOwnCrds(this.#base) : undefined,
+      components.webhooks.lead(),
+      releases.helm.endLeftOver(stop.signal).then(() => releases.observed.ready()),
     ]);
   }
 
-  async #begin(rooms: Rooms, signal: AbortSignal): Promise<void> {
-    const { state, ports, config, adapters } = rooms;
-    adapters.mirror();
+  /** Applies the ConfigMap and starts to watch. From then on, the plan decides what runs. */
+  async #begin(components: Components, signal: AbortSignal): Promise<void> {
+    const { state, ports, config, adapters } = components;
     try {
       await loadConfig(state, config, ports);
     } catch (error) {
       // Invalid content is reported on the AddonOperator before the operator exits.
+      adapters.startMirroring();
       await adapters.flush();
       throw error;
     }
+    // Only now is the content in force known.
+    adapters.startMirroring();
     await config.watch();
     signal.throwIfAborted();
-    rooms.follow();
-    state.record({ boot: "waiting" });
+    components.follow();
+    this.#supply?.lead();
+    state.record("observed", { boot: "waiting" });
   }
 
-  /** When the lease is lost, children are ended before another operator may start any. */
-  #lost(reason: string): void {
+  /** Stops after the lease is lost: child processes must end before another operator may start some. */
+  #stopAfterLostLease(reason: string): void {
     this.#base.logger.error("The lease is lost; stopping", { reason });
     this.#graceMs = 0;
     this.#options.stop.abort(new Error("lost the lease"));
     void this.#endChildren();
   }
 
-  /** Ends all children, what hooks have left in the background among them; from then on none is started. */
+  /** Ends all child processes, including background processes of hooks, and starts no more. */
   async #endChildren(): Promise<void> {
-    const { settings, clock } = this.#base;
-    startOnlyWhile(() => false);
+    const { children, settings, clock } = this.#base;
+    children.startOnlyWhile(() => false);
     const graceMs = CHILDREN_GRACE_MS;
-    await Promise.all([endChildren(graceMs), Scratch.endOwn(settings.tmpDir, { clock, graceMs })]);
+    await Promise.all([children.end(graceMs), Scratch.endOwn(settings.tmpDir, { clock, graceMs })]);
   }
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
+/** Resolves when the signal is aborted; at once if it is. */
+function whenAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();
     signal.addEventListener("abort", () => resolve(), { once: true });
@@ -165,15 +197,15 @@ async function loadEverything(base: Base, state: State, ports: Ports): Promise<v
   if (!startsAsMeant())
     base.logger.warn("koffi cannot be loaded: hooks start slower and cannot open /dev/stdout or /dev/stderr");
   const tree = await base.readTree();
-  tellTree(base.logger, tree);
+  reportTree(base.logger, tree);
   const { hooks, problems } = await loadHooks(ports, tree.globalHookFiles, undefined);
-  refuse([...tree.problems, ...problems]);
+  throwProblems([...tree.problems, ...problems]);
   checkSchemas(ports, tree.globalSchemas);
   state.recordTree(tree);
   state.recordGlobalHooks(hooks);
 }
 
-/** Reads files and asks all hooks for their configuration to fill the caches; problems are reported later. */
+/** Fills the caches of files and hook configurations. Ignores problems: the start reports them later. */
 async function warmUp(base: Base, ports: Ports): Promise<void> {
   const tree = await base.readTree();
   await loadHooks(ports, tree.globalHookFiles, undefined);
@@ -181,22 +213,22 @@ async function warmUp(base: Base, ports: Ports): Promise<void> {
 }
 
 /**
- * Reads the ConfigMap; a missing one is made at a first start only. An invalid one is refused, unless content is kept
- * that was accepted before.
+ * Reads the ConfigMap. Creates a missing one at a first start only. Refuses an invalid one, unless content that was
+ * accepted before is stored. Throws ProblemError.
  */
 async function loadConfig(state: State, config: FollowedConfig, ports: Ports): Promise<void> {
   await config.moveOverlay();
   const found = await config.refresh();
-  if (!found && ports.releases.anyOurs()) {
+  if (!found && ports.releases.observed.anyOurs()) {
     config.missingAtStart();
     return;
   }
   if (!found) await config.createEmpty();
   if (state.view.config.condition !== "invalid" || (await config.useAccepted())) return;
   const file = `ConfigMap ${config.name}`;
-  refuse([...state.view.config.problems, { file, message: explainInvalid(state.view) }]);
+  throwProblems([...state.view.config.problems, { file, message: explainInvalid(state.view) }]);
 }
 
-function refuse(problems: readonly Problem[]): void {
+function throwProblems(problems: readonly Problem[]): void {
   if (problems.length > 0) throw new ProblemError(problems);
 }

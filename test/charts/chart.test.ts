@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { locate, tools } from "../../scripts/setup/tools.mjs";
 import { environmentNames } from "../../src/config.ts";
 import { SETTINGS } from "../../src/settings.ts";
-import { ownRights } from "../../src/kube/rights.ts";
+import { ownRights, webhookRights, type Right } from "../../src/kube/rights.ts";
 import { parseYaml } from "../../src/lib/index.ts";
 import { isJsonObject } from "../../src/model/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";
@@ -16,9 +16,12 @@ import { parseSettings } from "../support/command-line.ts";
 const without = locate().missing.some((tool) => ["helm", "helm3"].includes(tool));
 const text = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 
-test.each(["addonmodules", "addonoperators"])("the chart's CRD %s is the operator's", (name) => {
-  expect(text(`charts/addon-operator/crds/${name}.yaml`)).toBe(text(`crds/${name}.yaml`));
-});
+test.each(["addonmodules", "addonoperators", "modulesources"])(
+  "the chart's CRD %s is the operator's",
+  (name) => {
+    expect(text(`charts/addon-operator/crds/${name}.yaml`)).toBe(text(`crds/${name}.yaml`));
+  },
+);
 
 test("the chart's alerts are those of deploy/prometheus", () => {
   const rule = parseYaml(text("deploy/prometheus/alerts.yaml"), "alerts").value as { spec: JsonObject };
@@ -38,7 +41,7 @@ test("every value of the chart is tried by some rendering", () => {
 });
 
 test("every series of the dashboard is documented", () => {
-  const metrics = text("docs/METRICS.md");
+  const metrics = text("docs/reference/metrics.md");
   const names =
     text("charts/addon-operator/dashboards/addon-operator.json").match(/addon_operator_\w+/g) ?? [];
   expect(names.length).toBeGreaterThan(10);
@@ -103,33 +106,38 @@ describe.skipIf(without)("rendering (needs helm 3 and 4 from `npm run setup`)", 
     expect(digest({ config: { values: { aEnabled: true } } })).not.toBe(digest({}));
   });
 
-  const kinds = ["ConfigMap", "Secret"] as const;
-  test.each(kinds)("the role is what the operator asks for at start, overlay: %s", (overlayKind) => {
-    const values = { ...MATRIX["own rights"], config: { overlayKind } };
-    const role = objectsOf(render("helm", values)).find(({ kind }) => kind === "Role");
-    type Rule = Record<"apiGroups" | "resources" | "verbs" | "resourceNames", string[]>;
-    const all = role?.["rules"] as unknown as Rule[];
-    // What is granted by name is not asked for: it goes without.
-    const rules = all.filter(({ resourceNames }) => resourceNames === undefined);
-    const named = all.filter(({ resourceNames }) => resourceNames !== undefined);
-    const old = { resources: ["configmaps"], resourceNames: ["addon-operator-state"], verbs: ["delete"] };
-    expect(named).toEqual(overlayKind === "Secret" ? [{ apiGroups: [""], ...old }] : []);
-    const granted = rules.flatMap(({ apiGroups, resources, verbs }) =>
-      apiGroups.flatMap((group) =>
-        resources.flatMap((resource) => verbs.map((verb) => `${verb} ${group}/${resource}`)),
-      ),
-    );
-    const asked = ownRights("addons", overlayKind).map(
-      ({ verb, group, resource, subresource }) =>
-        `${verb} ${group}/${resource}${subresource === undefined ? "" : `/${subresource}`}`,
-    );
-    expect(granted.toSorted()).toEqual(asked.toSorted());
+  const asked: (readonly ["ConfigMap" | "Secret", boolean])[] = [
+    ["ConfigMap", false],
+    ["Secret", false],
+    ["Secret", true],
+  ];
+  test.each(asked)(
+    "the role is what the operator asks for at start: overlay %s, sources %s",
+    (overlayKind, enabled) => {
+      const values = { ...MATRIX["own rights"], config: { overlayKind }, sources: { enabled } };
+      const role = objectsOf(render("helm", values)).find(({ kind }) => kind === "Role");
+      const all = role?.["rules"] as unknown as Rule[];
+      // What is granted by name is not asked for: it goes without.
+      const rules = all.filter(({ resourceNames }) => resourceNames === undefined);
+      const named = all.filter(({ resourceNames }) => resourceNames !== undefined);
+      const old = { resources: ["configmaps"], resourceNames: ["addon-operator-state"], verbs: ["delete"] };
+      expect(named).toEqual(overlayKind === "Secret" ? [{ apiGroups: [""], ...old }] : []);
+      const requested = ownRights("addons", overlayKind, enabled).map(rightText);
+      expect(granted(rules).toSorted()).toEqual(requested.toSorted());
+    },
+  );
+
+  test("with webhooks, the roles contain what the operator asks for at start to register them", () => {
+    const values = { ...MATRIX["own rights"], webhooks: { enabled: true } };
+    const roles = objectsOf(render("helm", values)).filter(({ kind }) => /^(Cluster)?Role$/.test(kind));
+    const requested = webhookRights("addons", { service: true }).map(rightText);
+    const all = roles.flatMap((role) => granted(role["rules"] as unknown as Rule[]));
+    expect(all).toEqual(expect.arrayContaining(requested));
   });
 
   test("without cluster-admin only the operator's own two CRDs can be changed", () => {
-    const roles = objectsOf(render("helm", { rbac: { clusterAdmin: false } })).filter(
-      ({ kind }) => kind === "ClusterRole",
-    );
+    const rbac = { clusterAdmin: false, aggregatedRoles: false };
+    const roles = objectsOf(render("helm", { rbac })).filter(({ kind }) => kind === "ClusterRole");
     const crds = { apiGroups: ["apiextensions.k8s.io"], resources: ["customresourcedefinitions"] };
     const resourceNames = ["addonmodules.addon-operator.io", "addonoperators.addon-operator.io"];
     expect(roles.map((role) => role["rules"])).toEqual([
@@ -229,4 +237,18 @@ function shortened(object: Rendered): JsonObject {
   if (object.kind === "PrometheusRule") return { ...object, spec: "deploy/prometheus/alerts.yaml" };
   if (!object.metadata.name.endsWith("-dashboard")) return object;
   return { ...object, data: "dashboards/addon-operator.json" };
+}
+
+type Rule = Record<"apiGroups" | "resources" | "verbs" | "resourceNames", string[]>;
+
+function granted(rules: readonly Rule[]): string[] {
+  return rules.flatMap(({ apiGroups, resources, verbs }) =>
+    apiGroups.flatMap((group) =>
+      resources.flatMap((resource) => verbs.map((verb) => `${verb} ${group}/${resource}`)),
+    ),
+  );
+}
+
+function rightText({ verb, group, resource, subresource }: Right): string {
+  return `${verb} ${group}/${resource}${subresource === undefined ? "" : `/${subresource}`}`;
 }

@@ -13,8 +13,27 @@ export const MATRIX: Readonly<Record<string, JsonObject>> = {
   "own rights": {
     rbac: { clusterAdmin: false, rules: [{ apiGroups: ["apps"], resources: ["deployments"], verbs: ["*"] }] },
   },
-  "no rights of its own making": {
+  tenancy: {
     rbac: { clusterAdmin: false },
+    tenancy: {
+      namespaces: ["team-a", "team-b"],
+      serviceAccountNamespaces: ["team-*"],
+      hookUserIds: true,
+    },
+  },
+  sources: {
+    rbac: { clusterAdmin: false },
+    sources: {
+      enabled: true,
+      keys: { "ci.pub": "-----BEGIN PUBLIC KEY-----\n-----END PUBLIC KEY-----\n" },
+      maxBytes: 1000000000,
+      volume: { persistentVolumeClaim: { claimName: "sources" } },
+    },
+    operator: { manageCrds: false },
+  },
+  "every account": { rbac: { clusterAdmin: false }, tenancy: { namespaces: ["team-a", "*"] } },
+  "no rights of its own making": {
+    rbac: { clusterAdmin: false, aggregatedRoles: false },
     operator: { manageCrds: false },
     serviceAccount: { create: false, name: "given" },
   },
@@ -33,6 +52,15 @@ export const MATRIX: Readonly<Record<string, JsonObject>> = {
   },
   "overlay in a ConfigMap": { config: { overlayKind: "ConfigMap" }, rbac: { clusterAdmin: false } },
   "no ConfigMap": { config: { create: false }, addonOperator: { create: false }, service: { create: false } },
+  webhooks: {
+    webhooks: { enabled: true, port: 10443, failurePolicy: "Ignore", concurrency: 4, certSecret: "given" },
+    rbac: { clusterAdmin: false },
+    operator: { manageCrds: false },
+    networkPolicy: { webhookFrom: [{ ipBlock: { cidr: "10.0.0.0/28" } }] },
+  },
+  "webhooks with cert-manager": {
+    webhooks: { enabled: true, certManager: { enabled: true, issuerRef: { name: "ca", kind: "Issuer" } } },
+  },
   monitoring: {
     metrics: {
       annotations: true,
@@ -43,6 +71,7 @@ export const MATRIX: Readonly<Record<string, JsonObject>> = {
     },
     networkPolicy: { enabled: true, from: [{ namespaceSelector: {} }], uiFrom: [{ namespaceSelector: {} }] },
     ui: { enabled: true, port: 9116 },
+    docsUrl: "https://docs.example.com/addons/",
   },
   everything: {
     commonLabels: { team: "platform" },

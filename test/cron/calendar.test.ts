@@ -3,6 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { nextWall, parseCrontab } from "../../src/cron/crontab.ts";
+import { TimeZone } from "../../src/cron/time-zone.ts";
 import { type Fields, parseFields } from "../../src/cron/fields.ts";
 
 const DAY_MS = 86_400_000;
@@ -64,7 +65,7 @@ function byCronParser(line: string, from: string, tz: string): string | undefine
 
 function byUs(line: string, from: string, zone: string): string | undefined {
   try {
-    const at = parseCrontab(line).next(Date.parse(from), zone);
+    const at = parseCrontab(line).next(Date.parse(from), new TimeZone(zone));
     return at === undefined ? undefined : new Date(at).toISOString();
   } catch {
     return undefined;

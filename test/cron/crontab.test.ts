@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { CrontabError, parseCrontab } from "../../src/cron/index.ts";
+import { TimeZone } from "../../src/cron/time-zone.ts";
 
 /** The first ticks of a line after a moment, as UTC. */
 function ticks(line: string, after: string, { zone = "UTC", count = 1 } = {}): string[] {
@@ -8,7 +9,7 @@ function ticks(line: string, after: string, { zone = "UTC", count = 1 } = {}): s
   const found: string[] = [];
   let at: number | undefined = Date.parse(after);
   while (found.length < count) {
-    at = crontab.next(at, zone);
+    at = crontab.next(at, new TimeZone(zone));
     if (at === undefined) return [...found, "never"];
     found.push(new Date(at).toISOString().replace(".000Z", "Z"));
   }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { servePublic } from "../../src/debug/index.ts";
-import type { Listening } from "../../src/debug/index.ts";
+import type { RunningServer } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
 import { ProblemError } from "../../src/model/index.ts";
 import type { Task } from "../../src/model/index.ts";
@@ -27,7 +27,7 @@ const QUEUE: QueueView<Task> = {
   ],
 };
 
-let server: Listening;
+let server: RunningServer;
 let view: View;
 let mirrored: { status: number; text: string } | undefined;
 
@@ -43,7 +43,7 @@ beforeEach(async () => {
       queues: () => [QUEUE],
       metrics: (exposition) => Promise.resolve(exposition === "open" ? "# EOF\n" : "own 1\n"),
       hookMetrics: () => Promise.resolve("hooks 1\n"),
-      mirrored: () => Promise.resolve(mirrored),
+      leaderReadiness: () => Promise.resolve(mirrored),
       failed: () => {},
     },
   );
@@ -59,21 +59,21 @@ async function get(
   return { status: answer.status, body: await answer.text(), type: answer.headers.get("content-type") };
 }
 
-const during = (boot: View["boot"], phase: View["reload"]["phase"], remaining = 0): View =>
+const during = (boot: View["boot"], phase: View["converge"]["phase"], remaining = 0): View =>
   viewOf([], {
     boot,
-    reload: { ...viewOf([]).reload, phase, remaining: Array<string>(remaining).fill("web") },
+    converge: { ...viewOf([]).converge, phase, remaining: Array<string>(remaining).fill("web") },
   });
 
-it("a port that is taken is one line with a remedy", async () => {
+it("reports a port in use in one line with a remedy", async () => {
   const listen = { address: "127.0.0.1", port: server.port };
   const started = servePublic(listen, {} as Parameters<typeof servePublic>[1]);
   await expect(started).rejects.toEqual(
     new ProblemError([
       {
         file: "the HTTP server",
-        message: `port ${server.port} of 127.0.0.1 is taken by another program`,
-        remedy: "end that program, or set --listen-address and --listen-port",
+        message: `port ${server.port} of 127.0.0.1 is in use by another program`,
+        remedy: "stop that program, or set --listen-address and --listen-port",
       },
     ]),
   );
@@ -112,7 +112,7 @@ describe("the HTTP port", () => {
     expect(await get(path)).toMatchObject({ status, body });
   });
 
-  it("has an index of everything it serves", async () => {
+  it("has an index of all paths", async () => {
     const { body, type } = await get("/");
     expect(type).toMatch(/^text\/html/);
     const links = [...body.matchAll(/href="([^"]+)"/g)].map(([, path]) => path);
@@ -140,7 +140,7 @@ describe("the HTTP port", () => {
     expect((await get("/readyz")).status).toBe(status);
   });
 
-  it("/readyz of a follower says what its leader says", async () => {
+  it("/readyz of a follower repeats its leader's answer", async () => {
     mirrored = { status: 500, text: "no leader\n" };
     expect(await get("/readyz")).toMatchObject({ status: 500, body: "no leader\n" });
   });
@@ -172,7 +172,7 @@ describe("the HTTP port", () => {
     ]);
   });
 
-  it("serves the page where it is on, and nothing of it where it is not", async () => {
+  it("serves the page only if it is enabled", async () => {
     expect((await get("/ui/graph")).status).toBe(404);
     const lab = await openPage();
     expect((await fetch(`${lab.url}/ui/graph`)).status).toBe(200);

@@ -26,7 +26,7 @@ const queue = (name: string, ...tasks: TaskView<Task>[]): QueueView<Task> => ({
   tasks,
 });
 
-describe("a queue and its head in words", () => {
+describe("status of a queue and description of its head task", () => {
   it.each([
     [{ running: true }, "run first task", "run-module web: ConfigMap section changed"],
     [
@@ -60,7 +60,7 @@ describe("a queue and its head in words", () => {
     expect(active[0]).toMatchObject({ status, tasks: [{ index: 1, description }] });
   });
 
-  it("says when as many modules run as may", () => {
+  it("says that the head task waits for a slot", () => {
     const head = view({ ...run("web"), slot: "usual" }, {});
     expect(dumpQueues([queue("module/web", head)], AT).active[0]?.status).toBe(
       "waits until fewer modules run",
@@ -75,21 +75,21 @@ describe("queue list", () => {
     queue("spare"),
   ];
 
-  it("counts tasks of main and of the others", () => {
+  it("counts the tasks of main and of other queues", () => {
     expect(dumpQueues(queues, AT).summary).toEqual({
       mainQueueTasks: 2,
-      otherQueues: { active: 1, empty: 1, tasks: 2 },
-      totalTasks: 4,
+      otherQueues: { active: 1, empty: 1, tasks: 1 },
+      totalTasks: 3,
     });
   });
 
-  it("is text for people", () => {
+  it("renders text", () => {
     expect(queueText(dumpQueues(queues, AT, true))).toBe(`Queue 'main': length 2, status: 'run first task'
 
  1. run-module web: ConfigMap section changed
  2. hook web/discover: beforeHelm
 
-Queue 'side': length 2, status: 'waiting for task'
+Queue 'side': length 1, status: 'waiting for task'
 
  1. hook web/discover: beforeHelm; in 2 contexts
 
@@ -98,12 +98,12 @@ Empty queues (1):
 
 Summary:
 - 'main' queue: 2 tasks.
-- 2 other queues (1 active, 1 empty): 2 tasks.
-- total 4 tasks to handle.
+- 2 other queues (1 active, 1 empty): 1 task.
+- total 3 tasks to handle.
 `);
   });
 
-  it("says so when there is nothing to do", () => {
+  it("says that there are no tasks", () => {
     expect(queueText(dumpQueues([queue("main")], AT))).toBe(`Summary:
 - 'main' queue: empty.
 - 0 other queues (0 active, 0 empty): 0 tasks.

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
-import { QueueFile } from "../../src/debug/queue-dump.ts";
+import { QueueFile } from "../../src/debug/queue-file.ts";
 import { ManualClock } from "../support/clock.ts";
 
 let dir: string;
@@ -15,18 +15,18 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(dir, { recursive: true }));
 
-/** Writes once and waits until that is done. */
+/** Writes once and waits for the end of the write. */
 async function write(text: string): Promise<void> {
   const clock = new ManualClock();
   const file = new QueueFile(path, clock, () => text);
-  file.changed();
+  file.scheduleWrite();
   await clock.advance(100);
   await file.written;
 }
 
 const mode = (): number => statSync(path).mode & 0o777;
 
-test("the file is its owner's alone, also where it was there before, and holds the last text only", async () => {
+test("only the owner may read the file, also one that existed before, and it contains only the last text", async () => {
   await write("main: one task, and another");
   expect(mode()).toBe(0o600);
   rmSync(path);
@@ -35,7 +35,7 @@ test("the file is its owner's alone, also where it was there before, and holds t
   expect([readFileSync(path, "utf8"), mode()]).toEqual(["main: none", 0o600]);
 });
 
-test("a link that somebody laid there is not followed", async () => {
+test("does not follow a symbolic link of another user", async () => {
   const victim = join(dir, "victim");
   writeFileSync(victim, "precious");
   symlinkSync(victim, path);

@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { callOperator } from "../../src/commands/asking/socket.ts";
+import { callOperator } from "../../src/commands/operator/socket.ts";
 import { SocketFile } from "../../src/debug/socket-file.ts";
 import { serve } from "../../src/debug/web.ts";
 import { silentLogger } from "../../src/lib/index.ts";
@@ -38,7 +38,7 @@ async function serveAs(name: string): Promise<SocketFile> {
   const answer = { status: 200, body: name };
   const methods = ["GET"];
   const socket = await SocketFile.open(path, (at) =>
-    serve({ path: at }, { methods, failed: () => {}, answer: () => Promise.resolve(answer) }),
+    serve({ path: at }, { methods, failed: () => {}, handle: () => Promise.resolve(answer) }),
   );
   open.push(socket);
   return socket;
@@ -48,19 +48,19 @@ const whoAnswers = async (): Promise<string> =>
   (await callOperator([path], { method: "GET", path: "/" })).body;
 
 describe("the file of the debug socket", () => {
-  test("is private, also its directory", async () => {
+  test("file and directory are private", async () => {
     await serveAs("first");
     expect(statSync(path).mode & 0o777).toBe(0o600);
     expect(statSync(join(dir, "run")).mode & 0o777).toBe(0o700);
   });
 
-  test("is not taken from a server that answers", async () => {
+  test("does not replace the socket of a running server", async () => {
     await serveAs("first");
-    await expect(serveAs("second")).rejects.toThrow("another process answers there");
+    await expect(serveAs("second")).rejects.toThrow("another process listens on this socket");
     expect(await whoAnswers()).toBe("first");
   });
 
-  test("replaces one that nobody serves any more, whose end removes nothing", async () => {
+  test("replaces a socket without a server; the end of the old server removes nothing", async () => {
     const first = await serveAs("first");
     rmSync(path);
     await serveAs("second");
@@ -68,10 +68,10 @@ describe("the file of the debug socket", () => {
     expect(await whoAnswers()).toBe("second");
   });
 
-  test("is made again within seconds, but not in place of another server's", async () => {
+  test("is recreated within seconds, unless another server took the path", async () => {
     const clock = new ManualClock();
     const [first] = [await serveAs("first")];
-    first.watch(clock, silentLogger);
+    first.restoreWhenRemoved(clock, silentLogger);
     rmSync(join(dir, "run"), { recursive: true });
     await clock.advance(5000);
     await expect.poll(() => existsSync(path)).toBe(true);
@@ -84,7 +84,7 @@ describe("the file of the debug socket", () => {
     second.close();
   });
 
-  test("is not made again after the end", async () => {
+  test("is not recreated after close", async () => {
     const clock = new ManualClock();
     const ended: number[] = [];
     const reached = Promise.withResolvers<void>();
@@ -100,26 +100,26 @@ describe("the file of the debug socket", () => {
       writeFileSync(at, "");
       return { close: () => Promise.resolve(void ended.push(number)) } as Awaited<ReturnType<typeof serve>>;
     });
-    socket.watch(clock, silentLogger);
+    socket.restoreWhenRemoved(clock, silentLogger);
     rmSync(path);
     void clock.advance(5000);
     await reached.promise;
     const end = socket.close();
     goesOn.resolve();
     await end;
-    // The second server is there (0) before the first one ends.
+    // The second server listens (0) before the first one ends.
     expect(ended).toEqual([0, 1, 2]);
     expect(readdirSync(join(dir, "run"))).toEqual([]);
   });
 
-  test("lies where nobody else can replace it", async () => {
+  test("refuses a directory in which other users could replace the file", async () => {
     mkdirSync(join(dir, "run"));
     chmodSync(join(dir, "run"), 0o777);
     await expect(serveAs("first")).rejects.toThrow(/others may replace what lies in .*run, .*no sticky bit/);
   });
 });
 
-test("commands ask no socket of another user", async () => {
+test("commands do not call a socket of another user", async () => {
   await serveAs("first");
   giveAway(path);
   await expect(whoAnswers()).rejects.toMatchObject({

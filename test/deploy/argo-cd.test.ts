@@ -28,7 +28,7 @@ interface Action extends JsonObject {
 
 const customizations = (yaml("argocd-cm.yaml") as { data: Record<string, string> }).data;
 
-describe.each(["AddonModule", "AddonOperator"])("%s in Argo CD", (kind) => {
+describe.each(["AddonModule", "AddonOperator", "ModuleSource"])("%s in Argo CD", (kind) => {
   const dir = `resource_customizations/addon-operator.io/${kind}`;
   const { tests } = yaml(`${dir}/health_test.yaml`) as HealthTests;
   const actions = yaml(`${dir}/actions/action_test.yaml`) as ActionTests;
@@ -72,9 +72,9 @@ it("the interpreter has no string library, as Argo CD's", () => {
   expect(() => runLua('return string.find("a", "a")', {})).toThrow(/string/);
 });
 
-const page = readFileSync(new URL("../../docs/GITOPS.md", import.meta.url), "utf8");
+const page = readFileSync(new URL("../../docs/guides/gitops.md", import.meta.url), "utf8");
 
-/** An object for each thing that the table of docs/GITOPS.md says of an AddonModule. */
+/** An object for each thing that the table of docs/guides/gitops.md says of an AddonModule. */
 const OBJECTS: Readonly<Record<string, (condition: typeof conditions) => JsonObject>> = {
   "being deleted": (of) => ({ ...of("Ready=True"), metadata: { generation: 2, deletionTimestamp: "now" } }),
   "no status yet": () => ({ metadata: { generation: 2 } }),
@@ -94,20 +94,20 @@ function conditions(...all: readonly string[]): JsonObject {
   return { metadata: { generation: 2 }, status: { observedGeneration: 2, conditions: list } };
 }
 
-it("the table of health in docs/GITOPS.md is what the script says", () => {
+it("the table of health in docs/guides/gitops.md is what the script says", () => {
   const script = read("resource_customizations/addon-operator.io/AddonModule/health.lua");
   const from = page.indexOf("| AddonModule | Argo CD |");
   const rows = page.slice(from, page.indexOf("\n\n", from)).split("\n").slice(2);
-  const told = rows.flatMap((row) => {
+  const reported = rows.flatMap((row) => {
     const [, cases = "", health = ""] = row.split("|").map((cell) => cell.trim());
     return cases.split(/, (?:or )?/).map((each) => [each, health]);
   });
-  expect(told.map(([each]) => each)).toEqual(Object.keys(OBJECTS));
+  expect(reported.map(([each]) => each)).toEqual(Object.keys(OBJECTS));
   const said = Object.entries(OBJECTS).map(([each, make]) => {
     const health = runLua(script, make(conditions)) as { status: string };
     return [each, health.status];
   });
-  expect(said).toEqual(told);
+  expect(said).toEqual(reported);
 });
 
 it("what changes all the time refreshes no Application, what decides its health does", () => {
@@ -129,7 +129,7 @@ function statusOf(kind: string): JsonObject {
   return ((properties as JsonObject)["status"] as JsonObject)["properties"] as JsonObject;
 }
 
-it("the Application is of the chart, with the parts of docs/GITOPS.md", () => {
+it("the Application is of the chart, with the parts of docs/guides/gitops.md", () => {
   expect(yaml("application.yaml")).toMatchObject({
     kind: "Application",
     spec: { source: { path: "charts/addon-operator" } },

@@ -104,8 +104,8 @@ describe("deploy/prometheus/alertmanager.yaml", () => {
   });
 });
 
-it("every Event of type Warning has its row in docs/GITOPS.md, with alerts that there are", () => {
-  const page = readFileSync(new URL("../../docs/GITOPS.md", import.meta.url), "utf8");
+it("every Event of type Warning has its row in docs/guides/gitops.md, with alerts that there are", () => {
+  const page = readFileSync(new URL("../../docs/guides/gitops.md", import.meta.url), "utf8");
   const rows = page.slice(page.indexOf("| Event | alert |")).split("\n").slice(2);
   const words = (cell = ""): string[] => [...cell.matchAll(/`(\w+)`/g)].map(([, word = ""]) => word);
   const cells = rows.filter((row) => row.startsWith("|")).map((row) => row.split("|"));
@@ -125,7 +125,7 @@ describe("deploy/flux/alert.yaml", () => {
     namespace,
   });
 
-  it("tells of failures of what the other examples make, by its provider", () => {
+  it("reports of failures of what the other examples make, by its provider", () => {
     const { eventSources, eventSeverity, providerRef } = one("flux/alert.yaml", "Alert").spec;
     const made = [...documents("flux/kustomization.yaml"), ...documents("flux/helmrelease.yaml")].map(nameOf);
     for (const source of eventSources as JsonObject[]) expect(made).toContainEqual(source);
@@ -150,8 +150,8 @@ describe("deploy/argo-cd/argocd-notifications-cm.yaml", () => {
     const sent = triggers
       .filter(({ when }) => runInNewContext(when, { app: { status: { health: { status } } } }) as boolean)
       .flatMap(({ send }) => send);
-    const asked = { Degraded: ["addons-degraded"], Healthy: ["addons-healthy"] }[status] ?? [];
-    expect(sent).toEqual(asked);
+    const requested = { Degraded: ["addons-degraded"], Healthy: ["addons-healthy"] }[status] ?? [];
+    expect(sent).toEqual(requested);
   });
 
   it("its templates are there and send JSON to its service, for Applications that ask for it", () => {

@@ -76,7 +76,7 @@ describe.each(resources)("kube-state-metrics of $groupVersionKind.kind", ({ grou
 });
 
 describe("alerts", () => {
-  const documented = new Set(read("docs/METRICS.md").match(/addon_operator_[a-z_]+[a-z]/g));
+  const documented = new Set(read("docs/reference/metrics.md").match(/addon_operator_[a-z_]+[a-z]/g));
   const custom = resources.flatMap(({ metricNamePrefix, metrics }) =>
     metrics.map(({ name }) => `${metricNamePrefix}_${name}`),
   );

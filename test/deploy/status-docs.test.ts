@@ -7,7 +7,7 @@ import { EVENT_REASONS } from "../../src/status/index.ts";
 import { rows } from "../status/rows.ts";
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
-const docs = read("docs/STATUS.md");
+const docs = read("docs/reference/status.md");
 
 /** The words a status may have as its state. */
 function states(plural: string): string[] {
@@ -34,7 +34,7 @@ function documented(): Map<string, string[]> {
   return found;
 }
 
-describe("docs/STATUS.md", () => {
+describe("docs/reference/status.md", () => {
   it("has exactly the rows that views lead to, with their reasons", () => {
     const made = new Map<string, Set<string>>();
     for (const { state, ready, other, reason } of rows) {
@@ -68,8 +68,8 @@ describe("docs/STATUS.md", () => {
   });
 });
 
-it("docs/GITOPS.md points to files that exist", () => {
-  const paths = read("docs/GITOPS.md").match(/`((?:deploy|test)\/[\w./-]+\.(?:yaml|ts))`/g) ?? [];
+it("docs/guides/gitops.md points to files that exist", () => {
+  const paths = read("docs/guides/gitops.md").match(/`((?:deploy|test)\/[\w./-]+\.(?:yaml|ts))`/g) ?? [];
   expect(paths.length).toBeGreaterThan(5);
   for (const path of paths) expect(read(path.slice(1, -1)).length).toBeGreaterThan(0);
 });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 
 import { describe, expect, test } from "vitest";
 
-import { VERSION } from "../../src/version.ts";
+import { RELEASE } from "../../src/version.ts";
 
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -31,12 +31,12 @@ describe("the changelog is kept as Keep a Changelog says", () => {
   });
 
   test("the newest version is that of the program", () => {
-    expect(released[0]?.[1]).toBe(VERSION);
+    expect(released[0]?.[1]).toBe(RELEASE);
   });
 
   test("the page about upgrades speaks of it", () => {
-    const [major, minor] = VERSION.split(".");
-    expect(read("docs/UPGRADING.md")).toContain(` to ${major}.${minor}\n`);
+    const [major, minor] = RELEASE.split(".");
+    expect(read("docs/guides/upgrading.md")).toContain(` to ${major}.${minor}\n`);
   });
 });
 
@@ -57,8 +57,11 @@ describe("the version is the same", () => {
       "deploy/manifests",
       /image: "addon-operator:(.*)"/.exec(read("deploy/manifests/addon-operator.yaml"))?.[1],
     ],
-    ["docs/INSTALL.md", /^FROM addon-operator:(.*)$/m.exec(read("docs/INSTALL.md"))?.[1]],
+    [
+      "docs/get-started/install.md",
+      /^FROM addon-operator:(.*)$/m.exec(read("docs/get-started/install.md"))?.[1],
+    ],
   ])("in %s", (_, version) => {
-    expect(version).toBe(VERSION);
+    expect(version).toBe(RELEASE);
   });
 });

@@ -9,7 +9,7 @@ import { parseConfigMap } from "../../src/values/index.ts";
 import { render } from "../charts/matrix.ts";
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
-const page = read("docs/GITOPS.md");
+const page = read("docs/guides/gitops.md");
 
 /** The blocks of YAML under a heading that begins so. */
 function examples(title: string): JsonObject[] {
@@ -26,11 +26,11 @@ test.skipIf(locate().missing.includes("helm"))("the values of B give the operato
 });
 
 test("the parts of Argo CD's Application in C are those of deploy/argo-cd/application.yaml", () => {
-  const [told = {}] = examples("C.");
+  const [reported = {}] = examples("C.");
   const { spec } = parseYaml(read("deploy/argo-cd/application.yaml"), "application").value as {
     spec: JsonObject;
   };
-  const { ignoreDifferences, syncPolicy } = told["spec"] as JsonObject;
+  const { ignoreDifferences, syncPolicy } = reported["spec"] as JsonObject;
   expect(ignoreDifferences).toEqual(spec["ignoreDifferences"]);
   expect((spec["syncPolicy"] as JsonObject)["syncOptions"]).toEqual(
     expect.arrayContaining((syncPolicy as JsonObject)["syncOptions"] as string[]),

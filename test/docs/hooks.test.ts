@@ -14,10 +14,13 @@ import {
 import type { HookOutput } from "../../src/hooks/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import { LIFECYCLE } from "../../src/model/index.ts";
+import { Children } from "../../src/process/index.ts";
 import { event, hookWith, lifecycle, sync, tick } from "../hooks/build.ts";
 
 const root = join(import.meta.dirname, "..", "..");
-const page = readFileSync(join(root, "docs", "HOOKS.md"), "utf8");
+const page = ["reference/hooks.md", "guides/write-hooks.md", "get-started/first-hook.md"]
+  .map((name) => readFileSync(join(root, "docs", name), "utf8"))
+  .join("\n");
 const dir = mkdtempSync(join(tmpdir(), "hooks-page-"));
 afterAll(() => rmSync(dir, { recursive: true }));
 
@@ -114,7 +117,7 @@ describe("the table of fields of a kubernetes binding", () => {
   });
 
   test.each(Object.entries(FIELDS))(
-    "%s is read as told, and has the default that is told",
+    "%s is read as written, and has the default that is documented",
     (field, [given, is, fallback]) => {
       const bindings = (extra: string): readonly object[] => {
         const text = `configVersion: v1\nkubernetes:\n- {kind: Pod, name: other}\n- {kind: Pod${extra}}`;
@@ -127,8 +130,9 @@ describe("the table of fields of a kubernetes binding", () => {
       expect(bindings(`, ${written}`)[1]).toMatchObject(is);
       const [member = ""] = Object.keys(is);
       expect(bindings("")[1]).toHaveProperty(member, fallback);
-      const told = rows.find(({ fields }) => fields.includes(field))?.fallback ?? "";
-      const said = /^`(.*)`$/.exec(told)?.[1] ?? { "all three": "Added,Modified,Deleted" }[told] ?? "";
+      const reported = rows.find(({ fields }) => fields.includes(field))?.fallback ?? "";
+      const said =
+        /^`(.*)`$/.exec(reported)?.[1] ?? { "all three": "Added,Modified,Deleted" }[reported] ?? "";
       expect(said).toBe(fallback === undefined ? "" : String(fallback as string | number | boolean));
     },
   );
@@ -160,12 +164,12 @@ test.each(table("because of | fields"))("the table of contexts: %s: %s", (cause,
   const snapshots = { get: () => [], objects: () => [] };
   const text = [...renderContext({ config: hook.config, triggers: [trigger], snapshots })].join("");
   const [context = {}] = JSON.parse(text) as Record<string, unknown>[];
-  const told = codes(fields).map((each) => each.split(": "));
+  const reported = codes(fields).map((each) => each.split(": "));
   const own = Object.keys(context).filter(
     (key) => key !== "snapshots" || because === "other lifecycle bindings",
   );
-  expect(own.toSorted()).toEqual(told.map(([key = ""]) => key).toSorted());
-  expect(context).toMatchObject(Object.fromEntries(told.filter(([, value]) => value !== undefined)));
+  expect(own.toSorted()).toEqual(reported.map(([key = ""]) => key).toSorted());
+  expect(context).toMatchObject(Object.fromEntries(reported.filter(([, value]) => value !== undefined)));
 });
 
 test("a hook takes its own files from hooks/lib, which holds no hooks", async () => {
@@ -177,6 +181,7 @@ test("a hook takes its own files from hooks/lib, which holds no hooks", async ()
   writeFileSync(path, `#!/bin/bash\n${line}\nsay >"$METRICS_PATH"\n`, { mode: 0o755 });
   const settings = {
     env,
+    children: new Children(),
     workingDir: undefined,
     tmpDir: dir,
     debugKeepTmpFiles: false,
@@ -220,12 +225,13 @@ const READ: Readonly<Record<string, (output: HookOutput, text: string) => [unkno
 
 describe("hooks", () => {
   test.each(examples())("$name", async ({ kind, path, context = "[]", left }) => {
-    const loader = new HookLoader({ env, workingDir: undefined });
+    const loader = new HookLoader({ env, children: new Children(), workingDir: undefined });
     const loaded = await loader.load(hookFileAt(path), kind === "module" ? "web" : undefined);
     expect(loaded).toMatchObject({ hooks: [{}], warnings: [] });
     const item = "hooks" in loaded ? loaded.hooks[0]?.item : undefined;
     const settings = {
       env,
+      children: new Children(),
       workingDir: undefined,
       tmpDir: dir,
       debugKeepTmpFiles: false,
@@ -243,8 +249,8 @@ describe("hooks", () => {
     });
     expect(failure).toBeUndefined();
     for (const block of left) {
-      const [got, told] = READ[block.kind]?.(output as HookOutput, block.text) ?? [block.kind, "known"];
-      expect(got).toEqual(told);
+      const [got, reported] = READ[block.kind]?.(output as HookOutput, block.text) ?? [block.kind, "known"];
+      expect(got).toEqual(reported);
     }
   });
 });

@@ -3,7 +3,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
-const page = read("docs/INSTALL.md");
+const page = read("docs/get-started/install.md");
 /** By their names; lines that go on are one. */
 const stages = new Map(
   read("Dockerfile")
@@ -15,13 +15,13 @@ const stages = new Map(
 const image = stages.get("operator") ?? "";
 
 describe("the image", () => {
-  test("has what docs/INSTALL.md tells, and what it asks for by a build argument", () => {
-    const [, told = ""] = /It has (.*?), runs as user 1000/.exec(page) ?? [];
+  test("has what docs/get-started/install.md says, and what it asks for by a build argument", () => {
+    const [, reported = ""] = /The image contains (.*?)\. It runs as user 1000/.exec(page) ?? [];
     const [, packages = ""] = /packages="(.*?)"/.exec(image) ?? [];
     const tools = read("scripts/setup/image-tools.mjs");
     const there = (tool: string): boolean =>
       packages.split(/\s+/).includes(tool) || tools.includes(`"${tool}"`) || image.includes(` ${tool}\n`);
-    const names = told.replaceAll("`", "").split(/, | and /);
+    const names = reported.replaceAll("`", "").split(/, | and /);
     expect(names.length).toBeGreaterThan(5);
     expect(names.filter((name) => !there(name))).toEqual([]);
     expect(packages).toContain("${EXTRA_PACKAGES}");
@@ -30,7 +30,7 @@ describe("the image", () => {
   test("runs `start` as user 1000, with the shell library in its place and little memory", () => {
     expect(image).toMatch(/^USER 1000:1000$/m);
     expect(image).toMatch(/^CMD \["start"\]$/m);
-    expect(image).toMatch(/^ENTRYPOINT .*addon-operator\/main\.js"\]$/m);
+    expect(image).toMatch(/^ENTRYPOINT .*"addon-operator"\]$/m);
     expect(image).toContain("SHELL_LIB_PATH=/shell_lib.sh");
     expect(image).toMatch(/^ENV MALLOC_ARENA_MAX=1 MALLOC_TRIM_THRESHOLD_=/m);
     expect(image).toMatch(/^ENV HOME=\/tmp /m);
@@ -44,7 +44,7 @@ describe("the image for Dockerfiles of the Go operator", () => {
     expect(variant).toMatch(/^operator AS go-compatible$/m);
     expect(variant).toMatch(/^USER 0:0$/m);
     expect(variant).toMatch(/^ENV MODULES_DIR=\/modules GLOBAL_HOOKS_DIR=\/global-hooks$/m);
-    expect(variant).toContain("ln -s /opt/addon-operator/main.js /addon-operator");
+    expect(variant).toContain("ln -s /opt/addon-operator/addon-operator /addon-operator");
     expect(variant).toContain("/sbin/tini");
     expect(image).toContain("ln -s /frameworks /framework");
   });
@@ -76,14 +76,14 @@ describe("the image for Dockerfiles of the Go operator", () => {
 test("the example of an image is examples/image", () => {
   const instructions = (text: string): string[] =>
     text.split("\n").filter((line) => /^(FROM|COPY|ARG) /.test(line));
-  const [, told = ""] = /```dockerfile\n([^]*?)```/.exec(page) ?? [];
+  const [, reported = ""] = /```dockerfile\n([^]*?)```/.exec(page) ?? [];
   const [, base = ""] = /^ARG OPERATOR=(.+)$/m.exec(read("examples/image/Dockerfile")) ?? [];
   const example = read("examples/image/Dockerfile").replace("${OPERATOR}", base);
-  expect(instructions(told)).toEqual(instructions(example).filter((line) => !line.startsWith("ARG")));
+  expect(instructions(reported)).toEqual(instructions(example).filter((line) => !line.startsWith("ARG")));
 });
 
-test("a Dockerfile for the Go operator's image changes in its first line alone (docs/MIGRATING.md)", () => {
-  const blocks = [...read("docs/MIGRATING.md").matchAll(/```dockerfile (before|after)\n([^]*?)```/g)];
+test("a Dockerfile for the Go operator's image changes in its first line alone (docs/guides/migrating.md)", () => {
+  const blocks = [...read("docs/guides/migrating.md").matchAll(/```dockerfile (before|after)\n([^]*?)```/g)];
   const [before = [], after = []] = blocks.map(([, , text = ""]) => text.split("\n"));
   expect(before.length).toBeGreaterThan(5);
   expect(after.slice(1)).toEqual(before.slice(1));

@@ -2,7 +2,6 @@ import { readdirSync, readFileSync } from "node:fs";
 
 import { expect, test } from "vitest";
 
-const docs = new URL("../../docs/", import.meta.url);
 const tests = new URL("../", import.meta.url);
 
 test("each numbered step of the life cycle has tests that begin with its number", () => {
@@ -15,9 +14,4 @@ test("each numbered step of the life cycle has tests that begin with its number"
     (each) => !numbers.includes(each),
   );
   expect(missing).toEqual([]);
-});
-
-test("README.md leads to every page", () => {
-  const readme = readFileSync(new URL("../README.md", docs), "utf8");
-  expect(readdirSync(docs).filter((page) => !readme.includes(`(docs/${page})`))).toEqual([]);
 });

@@ -9,36 +9,16 @@ import { event, hookWith, lifecycle, sync, tick } from "../hooks/build.ts";
 import { SERIES } from "../../src/metrics/index.ts";
 import { ACTIVATIONS, OF_HOOKS } from "../../src/metrics/recorder.ts";
 
-const page = new URL("../../docs/METRICS.md", import.meta.url);
-const ROW = /^\| `addon_operator_(\w+)` \| (\w+) \| ([^|]*) \| ([^|]*) \|$/gm;
-
-test("docs/METRICS.md lists every series of the registry, with its type and labels", async () => {
+const page = new URL("../../docs/reference/metrics.md", import.meta.url);
+test("docs/reference/metrics.md lists every activation of modules and reloads", async () => {
   const text = await readFile(page, "utf8");
-  const listed = [...text.matchAll(ROW)].map(([, name, type, labels = "", help = ""]) => ({
-    name,
-    type,
-    labels: labels === "–" ? [] : labels.split(", ").map((label) => label.replaceAll("`", "")),
-    help: help.trim(),
-  }));
-  const known = Object.values(SERIES).map(({ name, type, labels, help }) => ({
-    name,
-    type,
-    labels: [...labels],
-    help,
-  }));
-  const byName = (a: { name?: string | undefined }, b: { name?: string | undefined }): number =>
-    (a.name ?? "") < (b.name ?? "") ? -1 : 1;
-  expect(listed.toSorted(byName)).toEqual(known.toSorted(byName));
-});
-
-test("docs/METRICS.md lists every activation of modules and reloads", async () => {
-  const text = await readFile(page, "utf8");
-  const [, told = ""] = /^`activation` tells why a module ran or a reload began: (.*?)\. /m.exec(text) ?? [];
+  const [, reported = ""] =
+    /^`activation` is the reason for a run of a module or a converge: (.*?)\. /m.exec(text) ?? [];
   const known = [ACTIVATIONS, OF_HOOKS].flatMap((labels) => Object.values(labels).flat());
-  expect(new Set(told.replaceAll("`", "").split(", "))).toEqual(new Set<string | undefined>(known));
+  expect(new Set(reported.replaceAll("`", "").split(", "))).toEqual(new Set<string | undefined>(known));
 });
 
-test("every operation that docs/METRICS.md prints is understood", async () => {
+test("every operation that docs/reference/metrics.md prints is understood", async () => {
   const text = await readFile(page, "utf8");
   const fenced = [...text.matchAll(/^```json\n([^]*?)^```$/gm)].map(([, block = ""]) => block);
   const inline = [...text.matchAll(/`(\{"action[^`]*)`/g)].map(([, code = ""]) => code);
@@ -54,16 +34,18 @@ async function choices(file: string, type: string): Promise<string[]> {
   return [...words.matchAll(/"([\w-]+)"/g)].map(([, word = ""]) => word);
 }
 
-test("every operation of helm and every action on a queue is listed in docs/METRICS.md", async () => {
+test("every operation of helm and every action on a queue is listed in docs/reference/metrics.md", async () => {
   const text = await readFile(page, "utf8");
-  const told = (label: string): string[] => {
+  const reported = (label: string): string[] => {
     const [, sentence = ""] = new RegExp(`\`${label}\` is (.*?)(?:\\.|; runs)`, "s").exec(text) ?? [];
     return [...sentence.matchAll(/`([\w-]+)`/g)].map(([, word = ""]) => word);
   };
-  expect(told("operation").toSorted()).toEqual(
+  expect(reported("operation").toSorted()).toEqual(
     (await choices("helm/binary/helm.ts", "HelmOperation")).toSorted(),
   );
-  expect(told("queue_action").toSorted()).toEqual((await choices("queue/lane.ts", "QueueAction")).toSorted());
+  expect(reported("queue_action").toSorted()).toEqual(
+    (await choices("queue/types.ts", "QueueAction")).toSorted(),
+  );
 });
 
 test("the activation of a hook is Schedule, Kubernetes or its lifecycle binding", () => {

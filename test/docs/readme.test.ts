@@ -1,10 +1,10 @@
-import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { expect, test } from "vitest";
 
 import { compatible } from "../../scripts/setup/versions.mjs";
-import { VERSION } from "../../src/version.ts";
+import { RELEASE } from "../../src/version.ts";
 
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -19,7 +19,7 @@ test("the badges are true", () => {
   const { oldest, newest } = compatible;
   expect(badges).toEqual([
     "../../actions/workflows/ci.yaml/badge.svg",
-    `https://img.shields.io/badge/version-${VERSION}-blue`,
+    `https://img.shields.io/badge/version-${RELEASE}-blue`,
     `https://img.shields.io/badge/Kubernetes-${minor(oldest)}–${minor(newest)}-blue`,
     "https://img.shields.io/badge/helm-3 | 4-blue",
     `https://img.shields.io/badge/licence-${license.replace("-", "--")}-blue`,
@@ -32,10 +32,4 @@ test("says of Kubernetes what the tests of compatibility run", () => {
   expect(readme).toContain(
     `Kubernetes ${minor(oldest)} to ${minor(newest)} (the oldest and the newest are tested)`,
   );
-});
-
-test("every page of docs/ has its row", () => {
-  const rows = [...readme.matchAll(/^\| \[(\w[\w-]*)\]\(docs\/\1\.md\)/gm)].map(([, name = ""]) => name);
-  const pages = readdirSync(join(root, "docs")).map((name) => name.replace(".md", ""));
-  expect(rows.toSorted()).toEqual(pages.toSorted());
 });

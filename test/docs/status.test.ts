@@ -6,7 +6,7 @@ import { EVENT_REASONS } from "../../src/status/index.ts";
 import { ownRights } from "../../src/kube/rights.ts";
 
 const root = join(import.meta.dirname, "../..");
-const page = readFileSync(join(root, "docs/STATUS.md"), "utf8");
+const page = readFileSync(join(root, "docs/reference/status.md"), "utf8");
 const words = (text: string): string[] => [...text.matchAll(/`(\w+)`/g)].map(([, word = ""]) => word);
 
 /** The section under a heading. */
@@ -18,15 +18,15 @@ function section(title: string): string {
 
 test("the table of Events lists every reason with its type", () => {
   const rows = [...section("Events").matchAll(/^\| Addon\w+ \| (.*) \| (Normal|Warning) \|$/gm)];
-  const told = rows.flatMap(([, reasons = "", type]) => words(reasons).map((reason) => [reason, type]));
-  expect(Object.fromEntries(told)).toEqual(
+  const reported = rows.flatMap(([, reasons = "", type]) => words(reasons).map((reason) => [reason, type]));
+  expect(Object.fromEntries(reported)).toEqual(
     Object.fromEntries(Object.entries(EVENT_REASONS).map(([reason, { type }]) => [reason, type])),
   );
-  expect(told).toHaveLength(Object.keys(EVENT_REASONS).length);
+  expect(reported).toHaveLength(Object.keys(EVENT_REASONS).length);
 });
 
 test("every Event that is documented is written somewhere", () => {
-  const sources = globSync("src/{tasks,metrics,wiring}/*.ts", { cwd: root }).map((file) =>
+  const sources = globSync("src/{tasks,metrics,wiring,supply/lead}/*.ts", { cwd: root }).map((file) =>
     readFileSync(join(root, file), "utf8"),
   );
   const written = (reason: string): boolean => sources.some((source) => source.includes(`"${reason}"`));

@@ -6,7 +6,7 @@ import { parseYaml, redactValues } from "../../src/lib/index.ts";
 import { ProblemError, describeProblem } from "../../src/model/index.ts";
 import type { Json, JsonObject, SchemaFiles } from "../../src/model/index.ts";
 import {
-  applyPatch,
+  applyJsonPatch,
   compileSchemas,
   effective,
   explain,
@@ -65,7 +65,7 @@ class Page {
 
   patch(text: string): void {
     const { operations } = parsePatch(text, { kind: "module", valuesKey: KEY });
-    applyPatch(effective(this.input).values, operations);
+    applyJsonPatch(effective(this.input).values, operations);
     this.patches.push(...operations);
   }
 
@@ -156,8 +156,8 @@ const KINDS: Readonly<Record<string, (page: Page, text: string) => void>> = {
   },
   "json redacted": (page, text) => {
     const values = effective(page.input).values as Json;
-    const shown = JSON.stringify(redactValues(values, page.input.schemas.secretPaths));
-    expect(JSON.parse(shown.replaceAll(/<redacted:[0-9a-f]{32}>/g, "<redacted:…>"))).toEqual(
+    const displayed = JSON.stringify(redactValues(values, page.input.schemas.secretPaths));
+    expect(JSON.parse(displayed.replaceAll(/<redacted:[0-9a-f]{32}>/g, "<redacted:…>"))).toEqual(
       JSON.parse(text),
     );
   },
@@ -173,7 +173,7 @@ function problemsOf(page: Page): string[] {
 }
 
 function parts(): (readonly [string, Block[]])[] {
-  const text = readFileSync(new URL("../../docs/VALUES.md", import.meta.url), "utf8");
+  const text = readFileSync(new URL("../../docs/reference/values.md", import.meta.url), "utf8");
   return text.split(/^##+ /m).flatMap((part) => {
     const title = part.split("\n")[0] ?? "";
     const blocks = [...part.matchAll(/^```(.+)\n([\s\S]*?)^```$/gm)].map(([, kind = "", body = ""]) => ({
@@ -184,7 +184,7 @@ function parts(): (readonly [string, Block[]])[] {
   });
 }
 
-describe("docs/VALUES.md", () => {
+describe("docs/reference/values.md", () => {
   it.each(parts())("%s", (_, blocks) => {
     expect(blocks).not.toHaveLength(0);
     let page = new Page();

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { compare, describeDrift, driftOf, handsOf, without } from "../../src/drift/index.ts";
+import { compare, describeDrift, driftOf, fieldManagersOf, withoutFields } from "../../src/drift/index.ts";
 import type { DriftIgnore, Json, JsonObject } from "../../src/model/index.ts";
 
 const CONTAINER = 'k:{"name":"web"}';
@@ -196,13 +196,13 @@ describe("what others changed of what helm set", () => {
     const path = ["f:spec", "f:template", "f:spec", "f:hostNetwork"];
     const opened = edit(({ spec }) => Object.assign(spec.template.spec, { hostNetwork: true })) as never;
     const live = deployment(opened, [{ ...HELMS, fieldsV1: {} }, held("kubectl-edit", path)]);
-    const told = (object: JsonObject): unknown =>
+    const reported = (object: JsonObject): unknown =>
       compare(object, deployment(undefined, [helms]), TERMS).fields.map(({ field, manager }) => [
         field,
         manager,
       ]);
-    expect(told(live)).toEqual([["spec.template.spec.hostNetwork", "kubectl-edit"]]);
-    expect(told(deployment(undefined, [helms]))).toEqual([]);
+    expect(reported(live)).toEqual([["spec.template.spec.hostNetwork", "kubectl-edit"]]);
+    expect(reported(deployment(undefined, [helms]))).toEqual([]);
   });
 
   test.for<readonly [string, DriftIgnore, boolean]>([
@@ -284,8 +284,8 @@ describe("what is no entry, and very large ones", () => {
     expect(found(live)).toHaveLength(1);
     (live["metadata"] as JsonObject)["managedFields"] = "none";
     expect(found(live)).toHaveLength(1);
-    // Where nobody is known to hold anything, a look tells.
-    expect(handsOf({}).others).not.toBe("");
+    // Where nobody is known to hold anything, a look reports.
+    expect(fieldManagersOf({}).others).not.toBe("");
   });
 
   test("are compared up to a bound", () => {
@@ -307,7 +307,7 @@ describe("what is no entry, and very large ones", () => {
           },
         ]),
       ),
-    ).toBe("somebody changed data.key0 and 19 more fields of ConfigMap o");
+    ).toBe("someone changed data.key0 and 19 more fields of ConfigMap o");
   });
 
   test.for(["k:no json", "k:[]", "k:{}", "v:{", "i:x", "i:99", "x", "f:"])(
@@ -331,31 +331,31 @@ describe("whose the fields are", () => {
     const status = { ...held("kubelet", ["f:status"]), subresource: "status" };
     const later = { ...held("a", IMAGE), time: "2026-02-02T00:00:00Z" };
     const [before, now] = [
-      handsOf(version(base, "1", 1)),
-      handsOf(version(deployment(undefined, [HELMS, later, status]), "2", 1)),
+      fieldManagersOf(version(base, "1", 1)),
+      fieldManagersOf(version(deployment(undefined, [HELMS, later, status]), "2", 1)),
     ];
     expect(now).toMatchObject({ helm: before.helm, others: before.others });
     expect(now.moves).not.toBe(before.moves);
-    expect(handsOf(version(deployment(undefined, [HELMS, held("a", IMAGE), status]), "2", 1)).moves).toBe(
-      before.moves,
-    );
+    expect(
+      fieldManagersOf(version(deployment(undefined, [HELMS, held("a", IMAGE), status]), "2", 1)).moves,
+    ).toBe(before.moves);
   });
 
   test("changes when helm loses a field, and when helm writes", () => {
-    const before = handsOf(base).helm;
-    expect(handsOf(deployment(undefined, [lost(IMAGE), held("a", IMAGE)])).helm).not.toBe(before);
-    expect(handsOf(deployment(undefined, [{ ...HELMS, time: "2026-01-01T00:00:00Z" }])).helm).not.toBe(
-      before,
-    );
+    const before = fieldManagersOf(base).helm;
+    expect(fieldManagersOf(deployment(undefined, [lost(IMAGE), held("a", IMAGE)])).helm).not.toBe(before);
+    expect(
+      fieldManagersOf(deployment(undefined, [{ ...HELMS, time: "2026-01-01T00:00:00Z" }])).helm,
+    ).not.toBe(before);
   });
 
   test("where there is no generation, each version is a move", () => {
-    expect(handsOf(version(base, "1")).moves).not.toBe(handsOf(version(base, "2")).moves);
+    expect(fieldManagersOf(version(base, "1")).moves).not.toBe(fieldManagersOf(version(base, "2")).moves);
   });
 });
 
 test("a repair leaves out what is ignored, and nothing else", () => {
-  const left = without(deployment(), [
+  const left = withoutFields(deployment(), [
     REPLICAS,
     IMAGE,
     ["f:spec", "f:none", "f:x"],

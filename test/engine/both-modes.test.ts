@@ -5,7 +5,8 @@ import { describe, expect } from "vitest";
 import type { ModuleQueues } from "../../src/model/index.ts";
 import type { EngineLab, HookSpec } from "../support/engine-lab.ts";
 import { FuzzWorld, random } from "../support/fuzz-world.ts";
-import { tell } from "../support/stories.ts";
+import { report } from "../support/stories.ts";
+import { request } from "../support/state.ts";
 
 const STEPS = 8;
 
@@ -16,7 +17,7 @@ const HAPPENINGS: readonly ((lab: EngineLab, world: FuzzWorld, roll: Roll) => vo
   (lab, _, roll) => lab.edit({ [`m${roll(4)}`]: `{ x: ${roll(4)} }` }),
   (lab, _, roll) => lab.edit({ [`m${roll(4)}Enabled`]: ["true", "false", undefined][roll(3)] }),
   (lab, _, roll) => lab.edit({ global: `{ z: ${roll(3)} }` }),
-  (lab, _, roll) => lab.state.recordRequest(roll(2) === 0 ? undefined : `m${roll(4)}`, `t${roll(99)}`),
+  (lab, _, roll) => request(lab.state, roll(2) === 0 ? undefined : `m${roll(4)}`, `t${roll(99)}`),
   (lab, _, roll) => lab.moveRelease(`m${roll(4)}`, roll(2) === 0 ? "delete" : "rollback"),
   (lab, world, roll) => {
     const hooks = world.hooks().filter(({ spec }) => spec.kubernetes !== undefined);
@@ -87,5 +88,5 @@ async function sameInBoth(seed: number): Promise<void> {
 }
 
 describe("where nothing fails, modules in queues of their own", () => {
-  tell("end the same, and do and see the same step by step, as in main", { few: 50 }, sameInBoth);
+  report("end the same, and do and see the same step by step, as in main", { few: 50 }, sameInBoth);
 });

@@ -4,16 +4,16 @@ import { EngineLab } from "../support/engine-lab.ts";
 
 const NAMES = ["a", "b", "c", "d", "e"];
 
-function world(on: readonly string[] = NAMES, brake = "3,50%"): EngineLab {
+function world(on: readonly string[] = NAMES, deletionLimit = "3,50%"): EngineLab {
   const config = Object.fromEntries(on.map((name) => [`${name}Enabled`, "true"]));
-  return new EngineLab({ brake, config, modules: NAMES.map((name) => ({ name })) });
+  return new EngineLab({ deletionLimit, config, modules: NAMES.map((name) => ({ name })) });
 }
 
 const off = (...names: readonly string[]): Record<string, undefined> =>
   Object.fromEntries(names.map((name) => [`${name}Enabled`, undefined]));
 
 /** What a person has to name to confirm what is held. */
-const tokenOf = (lab: EngineLab): string => lab.state.view.brake?.token ?? "nothing is held";
+const tokenOf = (lab: EngineLab): string => lab.state.view.deletionLimit?.token ?? "nothing is held";
 
 const heldOf = (lab: EngineLab): readonly string[] =>
   [...lab.state.view.modules.values()].filter(({ problem }) => problem !== undefined).map(({ name }) => name);
@@ -36,16 +36,21 @@ describe("one change that would remove too many modules", () => {
     expect(tokenOf(lab)).toMatch(/^[0-9a-f]{12}$/);
     expect(lab.state.view.holds).toEqual([{ of: "delete", text }]);
     expect(heldOf(lab)).toEqual(NAMES);
-    expect(lab.state.view.modules.get("a")?.problem?.message).toContain("its removal is held");
+    expect(lab.state.view.modules.get("a")?.problem).toMatchObject({
+      message: expect.stringContaining("its removal is blocked"),
+      remedy: expect.stringMatching(
+        /^switch it on again, or confirm: kubectl annotate .*confirm-delete=\w{12}$/,
+      ),
+    });
     expect(lab.quiet).toBe(true);
   });
 
   it("removes none in later reloads either, nor after a restart", async () => {
     const lab = await emptied();
     lab.edit({ global: "{x: 1}" });
-    lab.state.recordRequest(undefined, "token");
+    lab.state.record("requested", "token");
     await lab.run();
-    expect(lab.reloads).toBeGreaterThan(2);
+    expect(lab.converges).toBeGreaterThan(2);
     expect(lab.linesOf("uninstall")).toEqual([]);
     const next = world([]);
     for (const name of NAMES) next.addRelease(name);
@@ -69,20 +74,20 @@ describe("one change that would remove too many modules", () => {
     await lab.run();
     expect(heldOf(lab)).toEqual([]);
     expect(lab.state.view.holds).toEqual([]);
-    expect(lab.state.view.brake).toBeUndefined();
+    expect(lab.state.view.deletionLimit).toBeUndefined();
     expect(lab.linesOf("uninstall")).toEqual([]);
   });
 
   it("goes through once a person names its token, not the version of the ConfigMap", async () => {
     const lab = await emptied();
-    lab.state.record({ confirmation: String(lab.version) });
-    lab.state.recordRequest(undefined, "look again");
+    lab.state.record("observed", { confirmation: String(lab.version) });
+    lab.state.record("requested", "look again");
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
     expect(lab.state.view.holds[0]?.text).toMatch(
       new RegExp(`confirm-delete=${tokenOf(lab)}; its present value 2 does not confirm this removal$`),
     );
-    lab.state.record({ confirmation: tokenOf(lab) });
+    lab.state.record("observed", { confirmation: tokenOf(lab) });
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
     expect(lab.releases.size).toBe(0);
@@ -90,15 +95,31 @@ describe("one change that would remove too many modules", () => {
     expect(heldOf(lab)).toEqual([]);
   });
 
+  it("needs a new token after a confirmed removal was taken back", async () => {
+    const lab = await emptied();
+    const used = tokenOf(lab);
+    lab.state.record("observed", { confirmation: used });
+    lab.edit(Object.fromEntries(NAMES.map((name) => [`${name}Enabled`, "true"])));
+    await lab.run();
+    lab.edit(off(...NAMES));
+    await lab.run();
+    expect(lab.linesOf("uninstall")).toEqual([]);
+    expect(tokenOf(lab)).not.toBe(used);
+    expect(lab.state.view.holds[0]?.text).toContain("does not confirm this removal");
+    lab.state.record("observed", { confirmation: tokenOf(lab) });
+    await lab.run();
+    expect(lab.linesOf("uninstall")).toHaveLength(5);
+  });
+
   it("is asked about anew when more is to go", async () => {
     const lab = world();
     await lab.start();
     lab.edit(off("a", "b", "c", "d"));
     await lab.run();
-    const asked = tokenOf(lab);
+    const requested = tokenOf(lab);
     lab.edit(off("e"));
     await lab.run();
-    lab.state.record({ confirmation: asked });
+    lab.state.record("observed", { confirmation: requested });
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
   });
@@ -108,10 +129,10 @@ describe("one change that would remove too many modules", () => {
     await lab.start();
     lab.edit(off("a", "b", "c", "d"));
     await lab.run();
-    const asked = tokenOf(lab);
+    const requested = tokenOf(lab);
     lab.edit({ ...off("e"), aEnabled: "true" });
     await lab.run();
-    lab.state.record({ confirmation: asked });
+    lab.state.record("observed", { confirmation: requested });
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
   });
@@ -119,7 +140,7 @@ describe("one change that would remove too many modules", () => {
   it("stays answered when a hook writes the ConfigMap meanwhile", async () => {
     const write = { name: "h", schedules: [{}], act: () => ({ config: { "/global/x": 1 } }) };
     const lab = new EngineLab({
-      brake: "3,50%",
+      deletionLimit: "3,50%",
       config: Object.fromEntries(NAMES.map((name) => [`${name}Enabled`, "true"])),
       modules: NAMES.map((name) => ({ name })),
       globalHooks: [{ ...write, act: () => ({ config: [{ op: "add", path: "/global/x", value: 1 }] }) }],
@@ -127,12 +148,12 @@ describe("one change that would remove too many modules", () => {
     await lab.start();
     lab.edit(off(...NAMES));
     await lab.run();
-    const asked = tokenOf(lab);
+    const requested = tokenOf(lab);
     const version = lab.version;
     lab.tick("h");
     await lab.run();
     expect(lab.version).toBeGreaterThan(version);
-    lab.state.record({ confirmation: asked });
+    lab.state.record("observed", { confirmation: requested });
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
   });
@@ -141,12 +162,12 @@ describe("one change that would remove too many modules", () => {
     const lab = world();
     await lab.start();
     lab.setModules([{ name: "e" }]);
-    lab.state.record({ secondLook: true });
+    lab.state.record("observed", { secondCheck: true });
     await lab.run();
     await lab.run(10_000);
     expect(lab.linesOf("uninstall")).toEqual([]);
     expect(lab.state.view.holds[0]?.text).toMatch(/^not deleted: a, b, c, d: 4 of 5 modules/);
-    lab.state.record({ confirmation: tokenOf(lab) });
+    lab.state.record("observed", { confirmation: tokenOf(lab) });
     await lab.run(10_000);
     expect(lab.linesOf("uninstall")).toHaveLength(4);
   });
@@ -154,11 +175,11 @@ describe("one change that would remove too many modules", () => {
   it("holds scripts that all say no", async () => {
     let answer = true;
     const modules = NAMES.map((name) => ({ name, enabled: true, script: () => answer }));
-    const lab = new EngineLab({ brake: "3,50%", modules });
+    const lab = new EngineLab({ deletionLimit: "3,50%", modules });
     await lab.start();
     expect(lab.releases.size).toBe(5);
     answer = false;
-    lab.state.recordRequest(undefined, "token");
+    lab.state.record("requested", "token");
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
     expect(heldOf(lab)).toEqual(NAMES);
@@ -167,7 +188,7 @@ describe("one change that would remove too many modules", () => {
   it("rests the hooks of modules whose removal it holds, and leaves their releases", async () => {
     const hook = { name: "h", lifecycle: { beforeHelm: 1 }, kubernetes: [{}], schedules: [{}] };
     const lab = new EngineLab({
-      brake: "3,50%",
+      deletionLimit: "3,50%",
       config: Object.fromEntries(NAMES.map((name) => [`${name}Enabled`, "true"])),
       modules: NAMES.map((name) => ({ name, hooks: [hook] })),
     });
@@ -242,7 +263,7 @@ describe("a confirmation", () => {
   it("is used up: the same modules, installed again, are asked about again", async () => {
     const lab = await emptied();
     const confirmation = tokenOf(lab);
-    lab.state.record({ confirmation });
+    lab.state.record("observed", { confirmation });
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
     lab.edit(on(...NAMES));
@@ -258,13 +279,13 @@ describe("a confirmation", () => {
   it("is used up where modules have no release", async () => {
     const hooks = [{ name: "h", lifecycle: { beforeHelm: 1, afterDeleteHelm: 1 } }];
     const modules = NAMES.map((name) => ({ name, hooks, chart: "none" as const }));
-    const lab = new EngineLab({ brake: "3,50%", config: on(...NAMES), modules });
+    const lab = new EngineLab({ deletionLimit: "3,50%", config: on(...NAMES), modules });
     const ends = (): string[] => lab.log.filter((line) => line.endsWith(": afterDeleteHelm"));
     await lab.start();
     lab.edit(off(...NAMES));
     await lab.run();
     expect(ends()).toEqual([]);
-    lab.state.record({ confirmation: tokenOf(lab) });
+    lab.state.record("observed", { confirmation: tokenOf(lab) });
     await lab.run();
     expect(ends()).toHaveLength(5);
     await lab.run(1000);
@@ -278,7 +299,7 @@ describe("a confirmation", () => {
   it("covers the rest of the removal that it began", async () => {
     const lab = await emptied();
     lab.uninstallFails = (name) => name === "c";
-    lab.state.record({ confirmation: tokenOf(lab) });
+    lab.state.record("observed", { confirmation: tokenOf(lab) });
     await lab.run();
     expect([...lab.releases.keys()]).toEqual(["a", "b", "c"]);
     lab.edit({ global: "{x: 1}" });
@@ -290,7 +311,7 @@ describe("a confirmation", () => {
 
   it("does not count towards the limit of what follows", async () => {
     const lab = await emptied();
-    lab.state.record({ confirmation: tokenOf(lab) });
+    lab.state.record("observed", { confirmation: tokenOf(lab) });
     await lab.run();
     expect(lab.state.view.deletions.removed.size).toBe(0);
   });
@@ -305,7 +326,7 @@ describe("removals one after the other", () => {
       lab.setModules(
         TWELVE.filter((name) => !names.slice(0, index + 1).includes(name)).map((name) => ({ name })),
       );
-      lab.state.recordFiles("all");
+      lab.state.record("filesMoved", "all");
       await lab.run(2000);
     }
     await lab.run(20_000);
@@ -313,7 +334,7 @@ describe("removals one after the other", () => {
 
   const full = (): EngineLab =>
     new EngineLab({
-      brake: "3,50%",
+      deletionLimit: "3,50%",
       config: Object.fromEntries(TWELVE.map((name) => [`${name}Enabled`, "true"])),
       modules: TWELVE.map((name) => ({ name })),
     });
@@ -329,10 +350,10 @@ describe("removals one after the other", () => {
     );
     // What is held does not go by itself when the window has passed.
     await lab.run(1_200_000);
-    lab.state.recordRequest(undefined, "look again");
+    lab.state.record("requested", "look again");
     await lab.run(20_000);
     expect(lab.linesOf("uninstall")).toHaveLength(5);
-    lab.state.record({ confirmation: tokenOf(lab) });
+    lab.state.record("observed", { confirmation: tokenOf(lab) });
     await lab.run(20_000);
     expect(lab.linesOf("uninstall")).toHaveLength(11);
   });
@@ -343,10 +364,10 @@ describe("removals one after the other", () => {
     await vanishing(lab, TWELVE.slice(0, 6));
     const more = Array.from({ length: 20 }, (_, index) => ({ name: `n${index}`, enabled: true }));
     lab.setModules([...TWELVE.slice(7).map((name) => ({ name })), ...more]);
-    lab.state.recordFiles("all");
+    lab.state.record("filesMoved", "all");
     await lab.run(20_000);
     expect(lab.linesOf("uninstall")).toHaveLength(6);
-    expect(lab.state.view.brake).toMatchObject({ modules: ["m6"], removed: 6, installed: 12 });
+    expect(lab.state.view.deletionLimit).toMatchObject({ modules: ["m6"], removed: 6, installed: 12 });
   });
 
   it("leave the record within bounds", async () => {
@@ -355,7 +376,7 @@ describe("removals one after the other", () => {
     await vanishing(lab, TWELVE.slice(0, 3));
     expect(lab.state.view.deletions.removed.size).toBe(3);
     await lab.run(600_000);
-    lab.state.recordRequest(undefined, "look again");
+    lab.state.record("requested", "look again");
     await lab.run();
     expect(lab.state.view.deletions.removed.size).toBe(0);
     expect(lab.state.view.deletions.known.size).toBe(9);

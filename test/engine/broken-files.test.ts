@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 
+import { explainModule } from "../../src/plan/index.ts";
 import { projectModule } from "../../src/status/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 
@@ -12,19 +13,26 @@ const WEB = {
 };
 
 /** State and message that `kubectl get addonmodules -o wide` shows. */
-function shown(lab: EngineLab, name: string): (string | undefined)[] {
+function displayed(lab: EngineLab, name: string): (string | undefined)[] {
   const module = lab.state.view.modules.get(name);
   if (module === undefined) return [];
   const { status } = projectModule(module, {
     now: lab.clock.now(),
     before: new Map(),
-    shown: {},
+    displayed: {},
   });
   return [status.state, status.conditions.find(({ type }) => type === "Stalled")?.message];
 }
 
-async function reload(lab: EngineLab, token: string): Promise<void> {
-  lab.state.recordRequest(undefined, token);
+function readyMessage(lab: EngineLab, name: string): string | undefined {
+  const module = lab.state.view.modules.get(name);
+  if (module === undefined) return undefined;
+  const { status } = projectModule(module, { now: lab.clock.now(), before: new Map(), displayed: {} });
+  return status.conditions.find(({ type }) => type === "Ready")?.message;
+}
+
+async function converge(lab: EngineLab, token: string): Promise<void> {
+  lab.state.record("requested", token);
   await lab.run();
 }
 
@@ -34,30 +42,54 @@ describe("files of a module that break while the operator runs", () => {
     await lab.start();
     lab.log.length = 0;
     lab.setModules([{ ...WEB, problem: "no YAML" }, GOOD]);
-    await reload(lab, "broken");
-    expect(shown(lab, "web")).toEqual(["Invalid", expect.stringMatching(/values\.yaml.*no YAML/)]);
-    expect(shown(lab, "good")[0]).toBe("Ready");
+    await converge(lab, "broken");
+    expect(displayed(lab, "web")).toEqual(["Invalid", expect.stringMatching(/values\.yaml.*no YAML/)]);
+    expect(displayed(lab, "good")[0]).toBe("Ready");
     expect(lab.state.values.merged("web").values).toEqual({ size: 1 });
     expect([...lab.releases.keys()]).toEqual(["web", "good"]);
     expect(lab.log).toEqual(["helm good", "converged"]);
 
     lab.setModules([{ ...WEB, section: { size: 2 } }, GOOD]);
-    await reload(lab, "mended");
-    expect(shown(lab, "web")).toEqual(["Ready", undefined]);
+    await converge(lab, "mended");
+    expect(displayed(lab, "web")).toEqual(["Ready", undefined]);
     expect(lab.releases.get("web")?.revision).toBe(2);
   });
 });
 
 describe("a new directory", () => {
-  it("is on or off as its flags say, at the next reload", async () => {
+  it("is on or off as its flags say, at the next converge", async () => {
     const lab = new EngineLab({ modules: [GOOD], config: { askedEnabled: "true" } });
     await lab.start();
     lab.log.length = 0;
     lab.setModules([GOOD, { name: "asked" }, { name: "on", enabled: true }, { name: "off" }]);
     await lab.run();
     expect(lab.log).toEqual([]);
-    await reload(lab, "new");
+    await converge(lab, "new");
     expect(lab.state.view.enabledModules.toSorted()).toEqual(["asked", "good", "on"]);
     expect([...lab.releases.keys()].toSorted()).toEqual(["asked", "good", "on"]);
+  });
+});
+
+describe("a chart that is removed from the directory of its module", () => {
+  it("is reported with the remedy after the next converge", async () => {
+    const lab = new EngineLab({ modules: [WEB, GOOD] });
+    await lab.start();
+    lab.setModules([{ ...WEB, chart: "none" }, GOOD]);
+    await converge(lab, "without");
+    const warning = /no chart any more, and its release web stays as it is: put Chart\.yaml/;
+    const reasons = () => {
+      const view = lab.state.view.modules.get("web");
+      return view === undefined ? "" : explainModule(view, { view: lab.state.view, queues: [] }).join("\n");
+    };
+    expect(reasons()).toMatch(warning);
+    expect(readyMessage(lab, "web")).toMatch(warning);
+    expect(readyMessage(lab, "good")).not.toMatch(warning);
+    lab.log.length = 0;
+    lab.state.recordModule("web", "objectsMissing", ["default/ConfigMap/one"]);
+    await lab.run();
+    expect(lab.log).toEqual([]);
+    lab.setModules([WEB, GOOD]);
+    await converge(lab, "again");
+    expect(reasons()).not.toMatch(warning);
   });
 });

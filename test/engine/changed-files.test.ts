@@ -23,7 +23,7 @@ async function running(moduleQueues: ModuleQueues): Promise<EngineLab> {
 /** What becomes of it when files of `moved` have changed. */
 async function edited(lab: EngineLab, modules: readonly ModuleSpec[], moved = ["one"]): Promise<string[]> {
   lab.setModules(modules);
-  lab.state.recordFiles(new Set(moved));
+  lab.state.record("filesMoved", new Set(moved));
   await lab.run();
   return lab.log;
 }
@@ -45,19 +45,19 @@ describe.each<ModuleQueues>(["main", "own"])("files that changed on disk, module
   it.each<readonly [string, Partial<ModuleSpec>]>([
     ["its flag", { enabled: false }],
     ["its CRDs", { crds: ["crds/c.yaml"] }],
-    ["a file of it that is missing", { gone: ["values.yaml"] }],
-  ])("%s concerns others: a reload reads all", async (_what, change) => {
+    ["a file of it that is missing", { missing: ["values.yaml"] }],
+  ])("%s concerns others: a converge reads all", async (_what, change) => {
     const lab = await running(queues);
     await edited(lab, [{ ...one, ...change }, two]);
-    expect(lab.reloads).toBe(1);
+    expect(lab.converges).toBe(1);
   });
 
-  it("more than files of single modules: a reload", async () => {
+  it("more than files of single modules: a converge", async () => {
     const lab = await running(queues);
     lab.setModules([one]);
-    lab.state.recordFiles("all");
+    lab.state.record("filesMoved", "all");
     await lab.run();
-    expect([lab.reloads, lab.state.view.movedFiles]).toEqual([1, new Set()]);
+    expect([lab.converges, lab.state.view.movedFiles]).toEqual([1, new Set()]);
   });
 
   it("broken ones leave the release as it is; mended, the module runs", async () => {
@@ -87,17 +87,17 @@ describe.each<ModuleQueues>(["main", "own"])("files that changed on disk, module
     expect(await edited(lab, [{ ...one, section: { x: 3 } }, two])).toEqual(["helm one", "release one v2"]);
   });
 
-  it("while a reload is held up by a failing module: it starts anew or the module is tried at once", async () => {
+  it("while a converge is delayed by a failing module: it starts anew or the module is tried at once", async () => {
     const lab = new EngineLab({ moduleQueues: queues, modules: [one, two] });
     lab.helmFails = (name) => (name === "one" ? "no such kind" : undefined);
     await lab.start();
     lab.helmFails = undefined;
     await edited(lab, [{ ...one, section: { x: 3 } }, two]);
-    expect([lab.reloads, lab.state.view.modules.get("one")?.retry]).toEqual([1, undefined]);
+    expect([lab.converges, lab.state.view.modules.get("one")?.retry]).toEqual([1, undefined]);
   });
 });
 
-it("is read before the next run in the queue, although main is held up by a task that fails", async () => {
+it("is read before the next run in the queue, although main is delayed by a task that fails", async () => {
   const act = () => ({ fail: "never" });
   const lab = new EngineLab({
     globalHooks: [{ name: "g", schedules: [{}], act }],

@@ -9,13 +9,13 @@ const watching = (change: Partial<HookSpec> = {}): HookSpec => ({
   ...change,
 });
 
-describe("a hook that was changed on disk, at the next reload", () => {
+describe("a hook that was changed on disk, at the next converge", () => {
   it("of a module: its watch starts anew with a Synchronization, and events go on", async () => {
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true, hooks: [watching()] }] });
     await lab.start();
     lab.log.length = 0;
     lab.setModules([{ name: "one", enabled: true, hooks: [watching({ signature: "2" })] }]);
-    lab.state.recordRequest(undefined, "look");
+    lab.state.record("requested", "look");
     await lab.run();
     lab.event("one/h");
     await lab.run();
@@ -28,7 +28,7 @@ describe("a hook that was changed on disk, at the next reload", () => {
     lab.log.length = 0;
     const act = (_: unknown, run: number) => (run === 2 ? { fail: "not yet" } : {});
     lab.setGlobalHooks([watching({ signature: "2", act })]);
-    lab.state.recordRequest(undefined, "look");
+    lab.state.record("requested", "look");
     await lab.run(5000);
     lab.event("h");
     await lab.run();
@@ -43,7 +43,7 @@ describe("a hook that was changed on disk, at the next reload", () => {
     lab.tick("one/h");
     await lab.run(50);
     lab.setModules([{ name: "one", enabled: true }]);
-    lab.state.recordRequest(undefined, "look");
+    lab.state.record("requested", "look");
     await lab.run(100);
     expect(lab.describe()).toEqual([]);
   });
@@ -65,7 +65,7 @@ describe("a hook that was changed on disk, at the next reload", () => {
       await lab.start();
       lab.setGlobalHooks(world("2").globalHooks);
       lab.setModules(world("2").modules);
-      lab.state.recordRequest(undefined, "look");
+      lab.state.record("requested", "look");
       await lab.run();
       const id = owner === "global" ? "h" : "one/h";
       lab.event(id);
@@ -104,27 +104,27 @@ describe("a hook that was changed on disk, at the next reload", () => {
       act: ([first]) => (first?.type === "schedule" ? { takes: 1000, fail: "not yet" } : {}),
     });
     lab.setGlobalHooks([watching({ act: () => ({ takes: 1000 }) }), late]);
-    lab.state.recordRequest(undefined, "look");
+    lab.state.record("requested", "look");
     await lab.run(500);
     lab.tick("late");
     await lab.run(1500);
     expect([lab.watches("late"), lab.describe()]).toEqual([true, ["side: hook late: schedule"]]);
   });
 
-  it("global, in a named queue: the reload waits for its Synchronization, but not if that fails", async () => {
+  it("global, in a named queue: the converge waits for its Synchronization, but not if that fails", async () => {
     const kubernetes = [{ name: "pods", queue: "side" }];
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true }] });
     await lab.start();
     lab.log.length = 0;
     lab.setGlobalHooks([watching({ kubernetes, act: () => ({ takes: 1000 }) })]);
-    lab.state.recordRequest(undefined, "look");
+    lab.state.record("requested", "look");
     await lab.run(900);
     expect(lab.log).toEqual(["hook h: sync pods"]);
     await lab.run(200);
     expect(lab.log).toEqual(["hook h: sync pods", "helm one", "converged"]);
     lab.log.length = 0;
     lab.setGlobalHooks([watching({ kubernetes, signature: "2", act: () => ({ fail: "never" }) })]);
-    lab.state.recordRequest(undefined, "again");
+    lab.state.record("requested", "again");
     await lab.run();
     expect(lab.log).toEqual(["hook h: sync pods", "helm one", "converged"]);
     expect(lab.describe()).toEqual(["side: hook h: pods"]);

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { EngineLab, type HookSpec } from "../support/engine-lab.ts";
 
 describe("an edit of the ConfigMap while a module fails", () => {
-  it("reloads at once, although a hook's change of globals waits for a reload already", async () => {
+  it("converges at once, although a hook's change of globals waits for a converge already", async () => {
     let broken = false;
     const lab = new EngineLab({
       globalHooks: [
@@ -45,7 +45,7 @@ describe("an edit of the ConfigMap while a module fails", () => {
   });
 });
 
-describe("a request for a reload while one is held up by a failing module", () => {
+describe("a request for a converge while one is delayed by a failing module", () => {
   it("starts it anew, with the directories as they are now", async () => {
     const bad = { name: "h", lifecycle: { beforeHelm: 1 }, act: () => ({ fail: "never" }) };
     const lab = new EngineLab({
@@ -59,7 +59,7 @@ describe("a request for a reload while one is held up by a failing module", () =
       { name: "one", order: 1, enabled: true },
       { name: "two", order: 2, enabled: true },
     ]);
-    lab.state.recordRequest(undefined, "mended");
+    lab.state.record("requested", "mended");
     await lab.run();
     expect(lab.log).toEqual([
       "hook one/h: beforeHelm",
@@ -76,14 +76,14 @@ describe("a request for a reload while one is held up by a failing module", () =
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true }] });
     lab.helmTakes = 1000;
     await lab.start();
-    lab.state.recordRequest(undefined, "more");
+    lab.state.record("requested", "more");
     await lab.run(5000);
     expect(lab.log).toEqual(["helm one", "release one v1", "converged", "helm one", "converged"]);
   });
 });
 
 describe("an edit while hooks take longer than their period", () => {
-  it("reloads after the run under way, and a schedule that waits already is not added again", async () => {
+  it("converges after the run under way, and a schedule that waits already is not added again", async () => {
     const slow = (name: string): HookSpec => ({ name, schedules: [{}], act: () => ({ takes: 700 }) });
     const lab = new EngineLab({
       globalHooks: [slow("g"), slow("k")],

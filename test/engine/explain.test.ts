@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { dumpQueues, queueText } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
-import { explainHold, explainModule } from "../../src/plan/index.ts";
+import { explainBlockers, explainModule } from "../../src/plan/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { HookSpec } from "../support/engine-lab.ts";
 
@@ -12,7 +12,7 @@ function evidence(lab: EngineLab) {
 
 function hold(lab: EngineLab, name: string): string | undefined {
   const module = lab.state.view.modules.get(name);
-  return module === undefined ? "no such module" : explainHold(module, evidence(lab));
+  return module === undefined ? "no such module" : explainBlockers(module, evidence(lab));
 }
 
 function why(lab: EngineLab, name: string): string[] {
@@ -45,7 +45,7 @@ describe("everything that does not run now has a reason in words", () => {
     expect(queueList(lab)).toEqual([
       "main: sleep after fail, 9s left",
       "hook 010-discover: beforeAll; failed 4 times: exit code 1: no such host; next try in 9s",
-      "reload all modules: start-up",
+      "converge of all modules: start-up",
     ]);
   });
 
@@ -82,11 +82,11 @@ describe("everything that does not run now has a reason in words", () => {
       ],
     });
     await lab.start();
-    expect(hold(lab, "db")).toBe("waits for reload all modules: start-up (failed 1 time)");
+    expect(hold(lab, "db")).toBe("waits for converge of all modules: start-up (failed 1 time)");
     expect(why(lab, "db")).toContain(
-      `reload all modules: start-up failed: enabled script of web failed: Error: no jq; next try ${at(lab, 5000)}`,
+      `converge of all modules: start-up failed: enabled script of web failed: Error: no jq; next try ${at(lab, 5000)}`,
     );
-    expect(why(lab, "web")).toContain("failed 1 time (ScriptFailed): Error: no jq");
+    expect(why(lab, "web").join()).toMatch(/failed 1 time since \S+Z \(ScriptFailed\): Error: no jq/);
   });
 
   it("a run under way, what waits behind it, and rest", async () => {
@@ -109,7 +109,7 @@ describe("everything that does not run now has a reason in words", () => {
     expect(hold(lab, "web")).toBeUndefined();
     expect(why(lab, "web")).toEqual([
       "Switched on by the module's own values.yaml",
-      "nothing is owed: the last run took everything into account",
+      "nothing is due: the last run used the current state",
     ]);
     expect(
       queueText(dumpQueues(lab.queues.views(), { now: lab.clock.now(), secrets: new KnownSecrets() })),

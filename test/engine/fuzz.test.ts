@@ -4,7 +4,8 @@ import { keptFromBefore, waitingForEver } from "../support/fuzz-requirements.ts"
 import type { ModuleQueues } from "../../src/model/index.ts";
 import { FuzzWorld } from "../support/fuzz-world.ts";
 import type { EngineLab } from "../support/engine-lab.ts";
-import { tell } from "../support/stories.ts";
+import { report } from "../support/stories.ts";
+import { request } from "../support/state.ts";
 
 const STEPS = 40;
 
@@ -37,23 +38,22 @@ const HAPPENINGS: readonly Happening[] = [
   (_world, lab) => lab.edit({}),
   (world, lab) => {
     const name = `m${world.below(4)}`;
-    lab.state.update(name, (record) => {
-      if (record.release?.status === "deployed") record.absent = [`ns/Service/${world.below(9)}`];
-    });
+    if (lab.state.module(name)?.release?.status !== "deployed") return;
+    lab.state.recordModule(name, "observed", { absent: [`ns/Service/${world.below(9)}`] });
   },
   (world, lab) => lab.moveRelease(`m${world.below(4)}`, world.chance(0.5) ? "delete" : "rollback"),
   (world, lab) =>
-    lab.state.recordRequest(world.chance(0.5) ? undefined : `m${world.below(4)}`, `t${world.below(99)}`),
+    request(lab.state, world.chance(0.5) ? undefined : `m${world.below(4)}`, `t${world.below(99)}`),
   (world, lab) => {
     world.modules = world.all
       .filter(() => world.chance(0.8))
       .map((module) => (world.chance(0.15) ? { ...module, problem: "half written" } : module));
     lab.setModules(world.modules);
-    lab.state.recordRequest(undefined, `directories ${world.below(99)}`);
+    lab.state.record("requested", `directories ${world.below(99)}`);
   },
   (world, lab) => {
     world.weather.seen.set(`script m${world.below(4)}`, world.below(2));
-    lab.state.recordRequest(undefined, `script ${world.below(99)}`);
+    lab.state.record("requested", `script ${world.below(99)}`);
   },
   (world) => {
     world.weather.bad = world.chance(0.5) ? 0 : (world.pick([0.1, 0.3, 1]) ?? 0);
@@ -83,7 +83,7 @@ async function calm(world: FuzzWorld, lab: EngineLab): Promise<void> {
   const undone = [0, 1, 2, 3].flatMap((index) => [`m${index}Maintenance`, `m${index}Protected`]);
   const valid = lab.data["global"]?.includes("broken") === true ? { global: "{}" } : {};
   lab.edit({ ...Object.fromEntries(undone.map((key) => [key, undefined])), ...valid });
-  lab.state.recordRequest(undefined, "calm");
+  lab.state.record("requested", "calm");
   for (let minute = 0; minute < 3; minute++) await lab.run(60_000);
 }
 
@@ -96,8 +96,8 @@ function outcome(lab: EngineLab): Record<string, unknown> {
   return {
     releases: releases.toSorted(([a], [b]) => (a < b ? -1 : 1)),
     enabled: lab.state.view.enabledModules,
-    waiting: [...lab.state.view.modules.values()].flatMap(({ name, problem, heldSince }) =>
-      problem === undefined && heldSince !== undefined ? [name] : [],
+    waiting: [...lab.state.view.modules.values()].flatMap(({ name, problem, blockedSince }) =>
+      problem === undefined && blockedSince !== undefined ? [name] : [],
     ),
     states: [...lab.state.view.modules.values()]
       .filter(({ name }) => !kept.includes(name))
@@ -149,6 +149,6 @@ async function story(seed: number, queues: ModuleQueues): Promise<void> {
 describe.each<ModuleQueues>(["main", "own"])(
   "the engine under random events and failures, in virtual time, with modules in %s",
   (queues) => {
-    tell("ends as an undisturbed start does", { few: 70 }, (seed) => story(seed, queues));
+    report("ends as an undisturbed start does", { few: 70 }, (seed) => story(seed, queues));
   },
 );

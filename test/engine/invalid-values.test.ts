@@ -16,16 +16,18 @@ test("a module whose values are wrong by its files is Invalid, and the others go
   expect(lab.linesOf("helm")).toEqual(["helm added"]);
   expect(lab.linesOf("uninstall")).toEqual([]);
   lab.setModules([{ ...WEB, section: { host: "a", size: 1 } }, ADDED]);
-  lab.state.recordRequest(undefined, "mended");
+  lab.state.record("requested", "mended");
   await lab.run();
   expect(problemOf(lab)).toBeUndefined();
   expect(lab.linesOf("helm")).toContain("helm web");
 });
 
+const MISSING = "missing property `host`: set web.host in ConfigMap default/addon-operator, key web";
+
 test("a required value that nobody set, and that an edit takes away again: Invalid, without a run", async () => {
   const lab = new EngineLab({ modules: [WEB, ADDED] });
   await lab.start();
-  expect(problemOf(lab)).toBe("web/host: is required");
+  expect(problemOf(lab)).toBe(MISSING);
   lab.edit({ web: "host: a" });
   await lab.run();
   expect(problemOf(lab)).toBeUndefined();
@@ -33,7 +35,7 @@ test("a required value that nobody set, and that an edit takes away again: Inval
   expect(ran).toBe(1);
   lab.edit({ web: "{}" });
   await lab.run();
-  expect(problemOf(lab)).toBe("web/host: is required");
+  expect(problemOf(lab)).toBe(MISSING);
   expect(lab.linesOf("helm web")).toHaveLength(ran);
   expect(lab.failures).toEqual(["web: ValuesInvalid", "web: ValuesInvalid"]);
   expect(lab.linesOf("uninstall")).toEqual([]);

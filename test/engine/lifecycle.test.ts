@@ -49,7 +49,7 @@ describe("start-up and reload", () => {
     expect(lab.quiet).toBe(true);
   });
 
-  it("1: each phase of the start is told while it goes on", async () => {
+  it("1: each phase of the start is reported while it goes on", async () => {
     const phases: string[] = [];
     const act = ([trigger]: readonly HookTrigger[]): HookAct => {
       phases.push(`${trigger?.type}: ${lab.state.view.boot}`);
@@ -92,7 +92,7 @@ describe("start-up and reload", () => {
 
   it("4: a failing script is retried every 5 s at the head of main; named queues go on", async () => {
     let broken = true;
-    const asked: number[] = [];
+    const requested: number[] = [];
     const lab: EngineLab = new EngineLab({
       globalHooks: [{ name: "g", kubernetes: [{ queue: "side", executeOnSynchronization: false }] }],
       modules: [
@@ -100,7 +100,7 @@ describe("start-up and reload", () => {
           name: "one",
           enabled: true,
           script: () => {
-            asked.push(lab.clock.now());
+            requested.push(lab.clock.now());
             if (broken) throw new Error("no");
             return true;
           },
@@ -114,7 +114,7 @@ describe("start-up and reload", () => {
     expect(lab.log).toEqual(["hook g: kubernetes"]);
     for (let round = 0; round < 3; round++) await lab.run(5000);
     expect(lab.log).toEqual(["hook g: kubernetes"]);
-    expect(asked.map((at) => at - startedAt)).toEqual([0, 5000, 10_000, 15_000]);
+    expect(requested.map((at) => at - startedAt)).toEqual([0, 5000, 10_000, 15_000]);
     broken = false;
     await lab.run(5000);
     expect(lab.log.at(-1)).toBe("converged");
@@ -177,29 +177,31 @@ describe("start-up and reload", () => {
     lab.addRelease("old");
     await lab.start();
     expect([...lab.releases.keys()]).toContain("old");
+    expect(lab.reported).not.toContain("purged old");
     await lab.run(4000);
     expect([...lab.releases.keys()]).toEqual(["one"]);
+    expect(lab.reported).toContain("purged old");
   });
 
   it("7: a release counts as missed from the first look that missed it in a row", async () => {
     const one = { name: "one", enabled: true };
     const lab = new EngineLab({ modules: [one] });
     lab.addRelease("old");
-    const look = (token: string, after: number): Promise<void> => {
-      lab.state.recordRequest(undefined, token);
+    const check = (token: string, after: number): Promise<void> => {
+      lab.state.record("requested", token);
       return lab.run(after);
     };
     await lab.start();
     lab.setModules([one, { name: "old", enabled: true }]);
-    await look("t1", 2000);
+    await check("t1", 2000);
     lab.setModules([one]);
-    await look("t2", 2999);
+    await check("t2", 2999);
     expect([...lab.releases.keys()]).toContain("old");
     await lab.run(1);
     expect([...lab.releases.keys()]).toEqual(["one"]);
   });
 
-  it("8: afterAll hooks that change globals start another reload", async () => {
+  it("8: afterAll hooks that change globals start another converge", async () => {
     const lab = new EngineLab({
       globalHooks: [
         {
@@ -211,7 +213,7 @@ describe("start-up and reload", () => {
       modules: [{ name: "one", enabled: true }],
     });
     await lab.start();
-    expect(lab.reloads).toBe(3);
+    expect(lab.converges).toBe(3);
     expect(lab.quiet).toBe(true);
   });
 
@@ -226,11 +228,11 @@ describe("start-up and reload", () => {
       ],
     });
     await lab.start();
-    expect(lab.reloads).toBe(5);
+    expect(lab.converges).toBe(5);
     await lab.run(4000);
-    expect(lab.reloads).toBe(5);
+    expect(lab.converges).toBe(5);
     await lab.run(1500);
-    expect(lab.reloads).toBeGreaterThan(5);
+    expect(lab.converges).toBeGreaterThan(5);
   });
 });
 
@@ -241,7 +243,7 @@ describe("reactions", () => {
   it.each([
     ["9: kubernetes event, global hook", "event", true],
     ["11: schedule, global hook", "schedule", true],
-  ])("%s: changed globals start a reload, unchanged ones nothing", async (_name, type, reload) => {
+  ])("%s: changed globals start a converge, unchanged ones nothing", async (_name, type, converge) => {
     const lab = new EngineLab({
       globalHooks: [
         { name: "change", kubernetes: [{}], schedules: [{}], act: changing(type, "/global/x") },
@@ -257,11 +259,11 @@ describe("reactions", () => {
     expect(lab.log).not.toContain("converged");
     fire("change");
     await lab.run();
-    expect(lab.log.includes("converged")).toBe(reload);
+    expect(lab.log.includes("converged")).toBe(converge);
     expect(lab.log).toContain("release one v2");
   });
 
-  it("9: a flag patched by a global hook starts a reload", async () => {
+  it("9: a flag patched by a global hook starts a converge", async () => {
     const lab = new EngineLab({
       globalHooks: [
         {
@@ -398,7 +400,7 @@ describe("reactions", () => {
     await lab.start();
     lab.edit({});
     await lab.run();
-    expect(lab.reloads).toBe(1);
+    expect(lab.converges).toBe(1);
     expect(lab.log.filter((line) => line === "helm one").length).toBe(1);
     expect(lab.data).toEqual({ one: '{"secret":"x"}', global: '{"id":"y"}' });
   });
@@ -476,7 +478,7 @@ describe("failures", () => {
     expect(lab.quiet).toBe(true);
   });
 
-  it("a flag changed during a reload replaces what waits", async () => {
+  it("a flag changed during a converge replaces what waits", async () => {
     const lab = new EngineLab({
       modules: [
         { name: "slow", order: 1, enabled: true },
@@ -510,11 +512,11 @@ describe("failures", () => {
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true }] });
     await lab.start();
     lab.log.length = 0;
-    lab.state.update("one", (record) => void (record.absent = ["ns/Service/x"]));
+    lab.state.recordModule("one", "observed", { absent: ["ns/Service/x"] });
     await lab.run();
     expect(lab.log).toEqual(["helm one"]);
     lab.log.length = 0;
-    lab.state.update("one", (record) => void (record.release = undefined));
+    lab.state.recordModule("one", "observed", { release: undefined });
     await lab.run();
     expect(lab.log).toEqual(["helm one"]);
   });
@@ -523,11 +525,11 @@ describe("failures", () => {
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true }] });
     await lab.start();
     lab.log.length = 0;
-    lab.state.recordRequest("one", "t1");
+    lab.state.recordModule("one", "requested", "t1");
     await lab.run();
     expect(lab.log).toEqual(["helm one"]);
     expect(lab.state.view.modules.get("one")?.handled.token).toBe("t1");
-    lab.state.recordRequest(undefined, "t2");
+    lab.state.record("requested", "t2");
     await lab.run();
     expect(lab.log.at(-1)).toBe("converged");
     expect(lab.state.view.handledToken).toBe("t2");

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { EngineLab, type ModuleSpec } from "../support/engine-lab.ts";
 
-// docs/LIFECYCLE.md, "Start-up and reload": before each single removal, files, flags and ConfigMap are checked again.
+// docs/reference/lifecycle.md, "Start-up and converge": before each single removal, files, flags and ConfigMap are checked again.
 
 const NAMES = ["a", "b", "c"];
 const config = Object.fromEntries(NAMES.map((name) => [`${name}Enabled`, "true"]));
@@ -26,7 +26,7 @@ describe.each(["main", "own"] as const)("what changes while removals are ahead (
     const vanish = (): void => {
       lab.setModules(modules());
       lab.setModules([{ name: "other" }]);
-      lab.state.recordFiles("all");
+      lab.state.record("filesMoved", "all");
     };
     await removing(lab, vanish, () => lab.setModules(modules("other", ...NAMES)));
     expect(lab.linesOf("uninstall")).toHaveLength(1);
@@ -39,7 +39,7 @@ describe.each(["main", "own"] as const)("what changes while removals are ahead (
     const lab = new EngineLab({ moduleQueues, modules: on });
     const switchOff = (): void => {
       lab.setModules(modules(...NAMES));
-      lab.state.recordFiles("all");
+      lab.state.record("filesMoved", "all");
     };
     await removing(lab, switchOff, () => lab.setModules(on));
     expect(lab.linesOf("uninstall")).toHaveLength(1);
@@ -70,7 +70,7 @@ describe.each(["main", "own"] as const)("what changes while removals are ahead (
     const lab = new EngineLab({ moduleQueues, modules: scripted });
     const no = (): void => {
       answer = false;
-      lab.state.recordRequest(undefined, "look");
+      lab.state.record("requested", "look");
     };
     await removing(lab, no, () => (answer = true));
     expect(lab.linesOf("uninstall")).toHaveLength(1);
@@ -85,13 +85,11 @@ describe.each(["main", "own"] as const)("what changes while removals are ahead (
       lab,
       () => lab.edit(off),
       () => {
-        converges = lab.logged.filter(([, message]) => message === "Reload all modules started").length;
-        lab.state.recordFiles(new Set(["a"]));
+        converges = lab.logged.filter(([, message]) => message === "Converge started").length;
+        lab.state.record("filesMoved", new Set(["a"]));
       },
     );
-    expect(lab.logged.filter(([, message]) => message === "Reload all modules started")).toHaveLength(
-      converges + 1,
-    );
+    expect(lab.logged.filter(([, message]) => message === "Converge started")).toHaveLength(converges + 1);
     expect(lab.linesOf("uninstall")).toHaveLength(3);
     expect(lab.releases.size).toBe(0);
   });
@@ -110,7 +108,7 @@ describe.each(["main", "own"] as const)("what changes while removals are ahead (
     const lab: EngineLab = new EngineLab({ moduleQueues, modules: [{ name: "a", enabled: true, hooks }] });
     await lab.start();
     lab.setModules([{ name: "a", hooks }]);
-    lab.state.recordFiles("all");
+    lab.state.record("filesMoved", "all");
     await lab.run(30_000);
     expect(lab.linesOf("hook a/h: beforeDeleteHelm")).toHaveLength(1);
     expect(lab.linesOf("uninstall")).toEqual([]);

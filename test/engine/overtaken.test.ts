@@ -44,8 +44,8 @@ describe("runs that an edit overtakes", () => {
   });
 
   it.each<readonly [string, (lab: EngineLab) => void]>([
-    ["a request", (lab) => lab.state.recordRequest("one", "token")],
-    ["an absent object", (lab) => lab.state.update("one", (record) => void (record.absent = ["Secret/x"]))],
+    ["a request", (lab) => lab.state.recordModule("one", "requested", "token")],
+    ["an absent object", (lab) => lab.state.recordModule("one", "observed", { absent: ["Secret/x"] })],
   ])("so is one of a run that nothing in the ConfigMap asked for, but %s", async (_, ask) => {
     const lab = await readyLab();
     lab.helmTakes = LONG_WAIT;
@@ -62,7 +62,7 @@ describe("runs that an edit overtakes", () => {
   it("the back-off of such a run that fails ends too", async () => {
     const lab = await readyLab();
     lab.helmFails = () => "not now";
-    lab.state.recordRequest("one", "token");
+    lab.state.recordModule("one", "requested", "token");
     await lab.run();
     lab.helmFails = undefined;
     lab.edit({ one: "x: 1" });
@@ -128,7 +128,7 @@ describe("runs that an edit overtakes", () => {
   it("a short one that ends when its reload began anew is no progress of the new one", async () => {
     const lab = await readyLab();
     const left: number[] = [];
-    lab.onEnd = () => void left.push(lab.state.view.reload.remaining.length);
+    lab.onEnd = () => void left.push(lab.state.view.converge.remaining.length);
     lab.helmTakes = 1000;
     lab.edit({ global: "x: 1" });
     await lab.run(500);

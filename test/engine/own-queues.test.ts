@@ -52,7 +52,7 @@ async function mostAtOnce(lab: EngineLab, seconds: number): Promise<number> {
 }
 
 describe("modules with queues of their own", () => {
-  it("one that fails for ever holds up none of 49 others, and afterAll runs", async () => {
+  it("one that fails for ever delays none of 49 others, and afterAll runs", async () => {
     const lab = own([{ name: "broken", enabled: true, order: 1 }, ...many(49)], {
       globalHooks: [{ name: "g", lifecycle: { afterAll: 1 } }],
     });
@@ -149,14 +149,14 @@ describe("modules with queues of their own", () => {
     lab.helmFails = (module) => (module === "late" && fails ? "no" : undefined);
     await lab.start();
     await lab.run(100_000);
-    expect([lab.linesOf("hook g: afterAll").length, lab.reloads]).toEqual([1, 1]);
+    expect([lab.linesOf("hook g: afterAll").length, lab.converges]).toEqual([1, 1]);
     fails = false;
     await lab.run(40_000);
     expect(lab.releases.has("late")).toBe(true);
     expect(lab.linesOf("hook g: afterAll")).toHaveLength(1);
     lab.event("sees");
     await lab.run(1000);
-    expect([lab.linesOf("hook g: afterAll").length, lab.reloads]).toEqual([2, 2]);
+    expect([lab.linesOf("hook g: afterAll").length, lab.converges]).toEqual([2, 2]);
     expect(lab.inputs("g").at(-1)?.values["global"]).toMatchObject({ late: true });
   });
 
@@ -199,7 +199,7 @@ describe("modules with queues of their own", () => {
     expect(lab.broken).toEqual([]);
   });
 
-  it("a removal that fails holds up no run, but afterAll", async () => {
+  it("a removal that fails delays no run, but afterAll", async () => {
     const lab = own([{ name: "off" }, ...many(3)], {
       globalHooks: [{ name: "g", lifecycle: { afterAll: 1 } }],
     });
@@ -220,7 +220,7 @@ describe("modules with queues of their own", () => {
     const lab = own([old, { name: "web", enabled: true }], { moduleQueues: queues });
     await lab.start();
     lab.setModules([{ ...old, crds: ["refused.yaml"], version: "2" }, fresh, ...many(2)]);
-    lab.state.recordRequest(undefined, "look");
+    lab.state.record("requested", "look");
     await lab.run(1000);
     lab.edit({ old: "{ x: 1 }" });
     await lab.run(10_000);
@@ -262,7 +262,7 @@ describe("modules with queues of their own", () => {
     expect(await edited({ m3Enabled: "true" })).toEqual(["m3"]);
     lab.helmFails = (name) => (name === "m2" ? "no" : before?.(name));
     await edited({ m2: "{ x: 4 }" });
-    // It keeps its back-off, although the reload waits.
+    // It keeps its back-off, although the converge waits.
     expect(lab.linesOf("helm m2 fails")).toHaveLength(1);
     lab.helmFails = before;
     await lab.run(10_000);
@@ -319,7 +319,7 @@ describe("modules with queues of their own", () => {
     await lab.start();
     await lab.run(1000);
     lab.setModules([{ name: "a", enabled: true }]);
-    lab.state.recordRequest(undefined, "look");
+    lab.state.record("requested", "look");
     await lab.run(20_000);
     expect([[...lab.releases.keys()], lab.broken, lab.describe()]).toEqual([["a"], [], []]);
   });
@@ -338,14 +338,14 @@ describe("modules with queues of their own", () => {
     expect([lab.releases.size, lab.broken]).toEqual([4, []]);
   });
 
-  it("a request for a reload waits for no run, and interrupts none", async () => {
+  it("a request for a converge waits for no run, and interrupts none", async () => {
     const lab = own([
       { name: "quick", enabled: true },
       { name: "long", enabled: true, hooks: [slow(60_000)] },
     ]);
     await lab.start();
     await lab.run(10_000);
-    lab.state.recordRequest(undefined, "now");
+    lab.state.record("requested", "now");
     await lab.run(0);
     expect([lab.linesOf("helm quick").length, lab.linesOf("hook long").length]).toEqual([2, 1]);
     await lab.run(120_000);
@@ -359,7 +359,7 @@ describe("modules with queues of their own", () => {
     await lab.run(2000);
     lab.edit({ one: "{ x: 1 }", otherEnabled: "true" });
     await lab.run(5000);
-    expect([lab.linesOf("helm one").length, lab.reloads]).toEqual([2, 2]);
+    expect([lab.linesOf("helm one").length, lab.converges]).toEqual([2, 2]);
   });
 
   it.each<readonly [string, Partial<ModuleSpec>, HookSpec]>([
@@ -374,15 +374,15 @@ describe("modules with queues of their own", () => {
       { name: "one", enabled: true },
       { name: "other", enabled: true, order: 2, ...spec },
     ]);
-    lab.state.recordRequest(undefined, "look");
+    lab.state.record("requested", "look");
     await lab.run(1000);
     lab.edit({ one: "{ x: 1 }" });
     await lab.run(0);
-    expect([lab.linesOf("helm one").length, lab.reloads]).toEqual([2, 1]);
+    expect([lab.linesOf("helm one").length, lab.converges]).toEqual([2, 1]);
   });
 });
 
-// docs/LIFECYCLE.md, "A queue for each module": its picture.
+// docs/reference/lifecycle.md, "A queue for each module": its picture.
 it.each([
   ["main", ["a 0", "b 0", "b 5", "c 5", "d 5"]],
   ["own", ["a 0", "b 0", "c 0", "b 5", "d 5"]],

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 
-import { judge, readyOf } from "../../src/status/project/verdict.ts";
+import { verdictOf, readyOf } from "../../src/status/project/verdict.ts";
 import { EngineLab, type HookAct, type HookSpec, type ModuleSpec } from "../support/engine-lab.ts";
 
-// docs/HOOKS.md, "Batch hooks": the readiness probe of a module.
+// docs/reference/hooks.md, "Batch hooks": the readiness probe of a module.
 
 const PROBE = { name: "readiness", queue: "readiness/one", allowFailure: true };
 const probe = (act: (run: number) => HookAct, name = "probe"): HookSpec => ({
@@ -24,7 +24,7 @@ const labOf = (...modules: ModuleSpec[]): EngineLab => new EngineLab({ modules, 
 function stateOf(lab: EngineLab): readonly (string | undefined)[] {
   const view = lab.state.view.modules.get("one");
   if (view === undefined) return [];
-  const verdict = judge(view, { now: lab.clock.now() });
+  const verdict = verdictOf(view, { now: lab.clock.now() });
   return [verdict.state, readyOf(verdict), verdict.reason, verdict.message];
 }
 

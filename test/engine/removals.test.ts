@@ -2,17 +2,17 @@ import { describe, expect, it } from "vitest";
 
 import { overviewOf } from "../../src/status/index.ts";
 import type { ModuleRow, Overview } from "../../src/status/index.ts";
-import { statusText } from "../../src/commands/asking/tables.ts";
+import { statusText } from "../../src/commands/operator/tables.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
 
-/** What the operator tells of itself and of all modules now. */
-function told(lab: EngineLab): Overview {
+/** What the operator reports of itself and of all modules now. */
+function reported(lab: EngineLab): Overview {
   return overviewOf({ view: lab.state.view, queues: lab.queues.views() }, lab.clock.now());
 }
 
 function rowOf(lab: EngineLab, name: string): ModuleRow | undefined {
-  return told(lab).modules.find((row) => row.name === name);
+  return reported(lab).modules.find((row) => row.name === name);
 }
 
 const LOOK = { now: 0, columns: 200, paint: (_colour: string, text: string) => text };
@@ -39,7 +39,7 @@ describe("a module that is off and waits for its removal", () => {
     lab.uninstallTakes = HANGS;
     const seen = new Set<string>();
     lab.state.onChange(() => {
-      for (const { name, state, ready } of told(lab).modules) seen.add(`${name}: ${state}, ${ready}`);
+      for (const { name, state, ready } of reported(lab).modules) seen.add(`${name}: ${state}, ${ready}`);
     });
     await lab.start();
     expect([...seen].filter((each) => each.includes("Disabled"))).toEqual(["never-on: Disabled, True"]);
@@ -60,7 +60,7 @@ const modules = (names: readonly string[]): ModuleSpec[] =>
 
 const moved = { global: "{ moved: true }" };
 
-describe.each(["main", "own"] as const)("what holds up a reload is told (%s)", (moduleQueues) => {
+describe.each(["main", "own"] as const)("what delays a converge is reported (%s)", (moduleQueues) => {
   it("a removal that hangs, since when, and that all wait for it", async () => {
     const lab = new EngineLab({
       moduleQueues,
@@ -72,16 +72,18 @@ describe.each(["main", "own"] as const)("what holds up a reload is told (%s)", (
     lab.helmWaits = { name: "Job/bye (pre-delete)", since: lab.clock.now() };
     lab.edit({ bEnabled: "false", natsEnabled: "false", newEnabled: "true", ...moved });
     await lab.run(60_000);
-    expect(told(lab)).toMatchObject({
+    expect(reported(lab)).toMatchObject({
       state: "Running",
       ready: "Unknown",
       message:
-        `Reloading all modules: ConfigMap changed: waits for the removal of nats since ${since}: ` +
+        `Converging all modules: ConfigMap changed: waits for the removal of nats since ${since}: ` +
         `helm waits for its hook Job/bye (pre-delete) since ${since}`,
       converge: { phase: "modules", progress: "0/2", remaining: 2 },
     });
-    expect(told(lab).converge.waitingSeconds).toBeUndefined();
-    expect(statusText(told(lab), LOOK)).toContain("0 of 2 done, the removal of nats runs for 1m0s, 2 wait (");
+    expect(reported(lab).converge.waitingSeconds).toBeUndefined();
+    expect(statusText(reported(lab), LOOK)).toContain(
+      "0 of 2 done, the removal of nats runs for 1m0s, 2 wait (",
+    );
     for (const name of ["a", "b", "new"])
       expect(rowOf(lab, name)).toMatchObject({ state: "Pending", message: "waits for the removal of nats" });
   });
@@ -93,10 +95,10 @@ describe.each(["main", "own"] as const)("what holds up a reload is told (%s)", (
     });
     await lab.start();
     await lab.run(5000);
-    expect(told(lab)).toMatchObject({
+    expect(reported(lab)).toMatchObject({
       state: "Retrying",
       ready: "False",
-      message: "First reload of all modules is held up: the CRDs of modules failed 2 times: try later",
+      message: "First converge of all modules is blocked: the CRDs of modules failed 2 times: try later",
     });
     expect(rowOf(lab, "a")?.message).toBe("waits for the CRDs of modules (failed 2 times)");
   });
@@ -107,17 +109,17 @@ describe.each(["main", "own"] as const)("what holds up a reload is told (%s)", (
     lab.uninstallFails = () => true;
     lab.edit({ natsEnabled: "false" });
     await lab.run();
-    expect(told(lab)).toMatchObject({
+    expect(reported(lab)).toMatchObject({
       state: "Retrying",
-      message: expect.stringMatching(/is held up: the removal of nats failed 1 time: .*no uninstall$/),
+      message: expect.stringMatching(/is blocked: the removal of nats failed 1 time: .*no uninstall$/),
     });
     lab.uninstallFails = undefined;
     await lab.run(5000);
     lab.addRelease("old");
     lab.uninstallTakes = HANGS;
-    lab.state.recordRequest(undefined, "t1");
+    lab.state.record("requested", "t1");
     await lab.run(4000);
-    expect(told(lab).message).toContain("waits for the removal of release old since ");
+    expect(reported(lab).message).toContain("waits for the removal of release old since ");
   });
 });
 
@@ -127,9 +129,9 @@ it("a failing module that an edit has switched off is not named as failing", asy
   lab.helmFails = (name) => (name === "web" ? "no chart" : undefined);
   lab.edit({ web: "{ x: 1 }" });
   await lab.run();
-  expect(told(lab).message).toBe("Module web failed and is retried: no chart");
+  expect(reported(lab).message).toBe("Module web failed and is retried: no chart");
   const seen: string[] = [];
-  lab.state.onChange(() => void seen.push(told(lab).message));
+  lab.state.onChange(() => void seen.push(reported(lab).message));
   lab.edit({ webEnabled: "false" });
   await lab.run(10);
   expect(seen.filter((message) => message.includes("web failed"))).toEqual([]);

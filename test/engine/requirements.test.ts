@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 
-import { explainHold, explainModule } from "../../src/plan/index.ts";
+import { explainBlockers, explainModule } from "../../src/plan/index.ts";
 import { requiredKey } from "../../src/model/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
 
-// docs/MODULES.md, "What a module requires".
+// docs/reference/modules.md, "What a module requires".
 
 const spec = (name: string, order: number, more: Partial<ModuleSpec> = {}): ModuleSpec => ({
   name,
@@ -28,7 +28,7 @@ const runsOf = (lab: EngineLab): string[] =>
 
 function hold(lab: EngineLab, name: string): string | undefined {
   const module = lab.state.view.modules.get(name);
-  return module && explainHold(module, { view: lab.state.view, queues: lab.queues.views() });
+  return module && explainBlockers(module, { view: lab.state.view, queues: lab.queues.views() });
 }
 
 const why = (lab: EngineLab, name: string): string[] => {
@@ -102,7 +102,7 @@ describe("a module that requires another one", () => {
     const lab = await started(a, spec("b", 2, { version: "1.9.0" }));
     expect(runsOf(lab)).toEqual(["b"]);
     lab.setModules([a, spec("b", 2, { version: "2.0.0", section: { x: 1 } })]);
-    lab.state.recordRequest(undefined, "t");
+    lab.state.record("requested", "t");
     await lab.run();
     // Not before the new version is in place.
     expect(lab.linesOf("release")).toEqual(["release b v1", "release b v2", "release a v1"]);
@@ -124,13 +124,13 @@ describe("a module that requires another one", () => {
     const runs = lab.linesOf("helm a").length;
     // A dependency that flaps each second.
     for (let turn = 0; turn < 20; turn++) {
-      lab.state.update("b", (record) => void (record.absent = turn % 2 === 0 ? ["ns/Secret/x"] : []));
+      lab.state.recordModule("b", "observed", { absent: turn % 2 === 0 ? ["ns/Secret/x"] : [] });
       await lab.run(1000);
     }
     expect(lab.linesOf("helm a")).toHaveLength(runs);
   });
 
-  it("takes part in a reload that its dependency's failure held up", async () => {
+  it("takes part in a converge that its dependency's failure delayed", async () => {
     const lab = await started(spec("a", 2, requires("b")), spec("b", 1));
     lab.helmFails = (name) => (name === "b" ? "no quota" : undefined);
     lab.edit({ global: "x: 1" });
@@ -151,7 +151,7 @@ describe("a module that requires another one", () => {
     await lab.run();
     expect(runsOf(lab)).toEqual(["b", "a"]);
     lab.edit({ ...suspended, a: "x: 1" });
-    lab.state.update("b", (record) => void (record.absent = ["ns/Secret/x"]));
+    lab.state.recordModule("b", "observed", { absent: ["ns/Secret/x"] });
     await lab.run();
     expect(lab.linesOf("release a v2")).toHaveLength(1);
   });
@@ -206,7 +206,7 @@ describe("a module that requires another one", () => {
     const lab = await started(spec("a", 1, requires("b")), spec("b", 2, { enabled: false }));
     lab.edit({ aEnabled: "false" });
     await lab.run();
-    expect(lab.state.view.modules.get("a")?.heldSince).toBeUndefined();
+    expect(lab.state.view.modules.get("a")?.blockedSince).toBeUndefined();
   });
 });
 
@@ -215,7 +215,7 @@ describe("a module that requires an object", () => {
     const object = { apiVersion: "v1", kind: "Secret", name: "ca" };
     const lab = await started(spec("a", 1, { requires: { objects: [object] } }), spec("b", 2));
     const found = (message?: string): void =>
-      lab.state.record({ objects: new Map([[requiredKey(object), { message }]]) });
+      lab.state.record("observed", { objects: new Map([[requiredKey(object), { message }]]) });
     expect(runsOf(lab)).toEqual(["b"]);
     found("is not there");
     await lab.run();
@@ -235,14 +235,14 @@ describe("a module that requires an object", () => {
 describe("a module that requires a version of Kubernetes", () => {
   const modules = [spec("a", 1, { requires: { kubernetes: ">=1.30" } }), spec("b", 2)];
 
-  it("runs at the first reload that finds it, and tells both versions until then", async () => {
+  it("runs at the first reload that finds it, and reports both versions until then", async () => {
     const lab = new EngineLab({ modules });
     lab.serverVersion = "v1.29.8-gke.100";
     await lab.start();
     expect(runsOf(lab)).toEqual(["b"]);
     expect(hold(lab, "a")).toContain("waits for Kubernetes, which is 1.29.8, not >=1.30 (since ");
     lab.serverVersion = "v1.30.1-gke.7";
-    lab.state.recordRequest(undefined, "t");
+    lab.state.record("requested", "t");
     await lab.run();
     expect(runsOf(lab)).toEqual(["b", "a"]);
   });
@@ -357,14 +357,14 @@ describe("a module that others require", () => {
   });
 
   it("is not counted by the brake while it stays; once it may go, it is", async () => {
-    const lab = new EngineLab({ brake: "1", modules: two });
+    const lab = new EngineLab({ deletionLimit: "1", modules: two });
     await lab.start();
     lab.edit({ aEnabled: "false" });
     await lab.run();
-    expect(lab.state.view.brake).toBeUndefined();
+    expect(lab.state.view.deletionLimit).toBeUndefined();
     lab.edit({ bEnabled: "false" });
     await lab.run();
-    expect(lab.state.view.brake?.modules).toEqual(["a", "b"]);
+    expect(lab.state.view.deletionLimit?.modules).toEqual(["a", "b"]);
     expect(lab.linesOf("uninstall")).toEqual([]);
   });
 
@@ -373,7 +373,7 @@ describe("a module that others require", () => {
     const lab = await started(...two);
     lab.setModules([spec("new-a", 1), b]);
     for (let turn = 0; turn < 3; turn++) {
-      lab.state.recordRequest(undefined, `t${turn}`);
+      lab.state.record("requested", `t${turn}`);
       await lab.run(5000);
     }
     expect(lab.linesOf("uninstall")).toEqual([]);
@@ -408,7 +408,7 @@ describe("a module that others require", () => {
 });
 
 describe("module why", () => {
-  it("tells the chain of waits to its root", async () => {
+  it("reports the chain of waits to its root", async () => {
     const lab = new EngineLab({
       modules: [spec("a", 1, requires("b")), spec("b", 2, requires("c")), spec("c", 3)],
     });

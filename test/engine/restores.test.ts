@@ -15,10 +15,7 @@ const web: ModuleSpec = { name: "web", enabled: true, hooks: [after] };
 const other: ModuleSpec = { name: "other", enabled: true, hooks: [ticking] };
 
 function lose(lab: EngineLab, name: string, ...absent: readonly string[]): void {
-  lab.state.update(name, (record) => {
-    record.absent = absent;
-    record.release = lab.releases.get(name);
-  });
+  lab.state.recordModule(name, "observed", { absent, release: lab.releases.get(name) });
 }
 
 async function stalled(more: Partial<ConstructorParameters<typeof EngineLab>[0]> = {}): Promise<EngineLab> {
@@ -38,7 +35,7 @@ describe("objects that are gone while the head of main fails", () => {
     lose(lab, "web", "ns/ConfigMap/x");
     await lab.run(100);
     expect(lab.linesOf("restore")).toEqual(["restore web: ns/ConfigMap/x"]);
-    expect([missing(lab, "web"), lab.told.filter((line) => line.includes("restored"))]).toEqual([
+    expect([missing(lab, "web"), lab.reported.filter((line) => line.includes("restored"))]).toEqual([
       [],
       ["released web: restored"],
     ]);
@@ -49,7 +46,7 @@ describe("objects that are gone while the head of main fails", () => {
     expect([lab.broken, lab.describe()]).toEqual([[], []]);
   });
 
-  it("are put back behind a failing hook of a reload, and a failing module, too", async () => {
+  it("are put back behind a failing hook of a converge, and a failing module, too", async () => {
     const beforeAll: HookSpec = { name: "g", lifecycle: { beforeAll: 1 }, act: () => next.act };
     next.act = {};
     const lab = new EngineLab({
@@ -58,7 +55,7 @@ describe("objects that are gone while the head of main fails", () => {
     });
     await lab.start();
     next.act = { fail: "no" };
-    lab.state.recordRequest(undefined, "look");
+    lab.state.record("requested", "look");
     await lab.run(100);
     lose(lab, "z", "Namespace/a");
     await lab.run(100);
@@ -120,6 +117,30 @@ it.each<readonly [string, (lab: EngineLab) => void]>([
   await lab.run(100);
   expect(lab.linesOf("restore")).toEqual([]);
 });
+
+it.each(["main", "own"] as const)(
+  "missing objects of a module are restored while it waits for a requirement that was rolled back (queues: %s)",
+  async (moduleQueues) => {
+    const db: ModuleSpec = { name: "db", order: 1, enabled: true };
+    const lab = new EngineLab({
+      moduleQueues,
+      modules: [db, { ...web, order: 2, requires: { modules: { db: "*" } } }],
+    });
+    await lab.start();
+    lab.refuses = (name) => (name === "db" ? "Rolled back" : undefined);
+    lab.edit({ db: "a: 2" });
+    await lab.run();
+    lose(lab, "web", "ns/ConfigMap/x");
+    await lab.run(100);
+    expect([lab.linesOf("restore"), missing(lab, "web")]).toEqual([["restore web: ns/ConfigMap/x"], []]);
+    expect(lab.linesOf("helm web")).toHaveLength(1);
+    lab.refuses = undefined;
+    lab.edit({ db: "a: 3" });
+    await lab.run();
+    expect([lab.linesOf("helm web").length, lab.linesOf("restore").length]).toEqual([2, 1]);
+    expect(lab.broken).toEqual([]);
+  },
+);
 
 it("with queues of their own, a failing hook of the module itself does not keep its objects away", async () => {
   const lab = await stalled({ moduleQueues: "own" });

@@ -4,7 +4,7 @@ import { explainModule } from "../../src/plan/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
 
-// docs/LIFECYCLE.md, "Rollback".
+// docs/reference/lifecycle.md, "Rollback".
 
 const module = (section = { a: 1 }): ModuleSpec => ({
   name: "m",
@@ -67,7 +67,7 @@ describe("a module that was rolled back", () => {
 
   it("is tried when that is asked for, once for each request", async () => {
     const lab = await rolledBack();
-    lab.state.update("m", (record) => void (record.requestedToken = "t1"));
+    lab.state.recordModule("m", "requested", "t1");
     await lab.run();
     expect(lab.askedOfHelm).toEqual(["asked"]);
     expect(view(lab)?.handled.token).toBe("t1");
@@ -79,13 +79,13 @@ describe("a module that was rolled back", () => {
   it("is not tried for a request that an earlier process has answered", async () => {
     const lab = await rolledBack();
     lab.askedOfHelm.length = 0;
-    lab.state.recordAnswered("m", "t1");
-    lab.state.recordRequest("m", "t1");
+    lab.state.recordModule("m", "answered", "t1");
+    lab.state.recordModule("m", "requested", "t1");
     await lab.run(3_600_000);
     expect(lab.askedOfHelm).toEqual([]);
     expect(view(lab)?.handled.token).toBe("t1");
-    lab.state.recordAnswered("m", "t0");
-    lab.state.recordRequest("m", "t2");
+    lab.state.recordModule("m", "answered", "t0");
+    lab.state.recordModule("m", "requested", "t2");
     await lab.run();
     expect(lab.askedOfHelm).toEqual(["asked"]);
   });
@@ -102,7 +102,7 @@ describe("a module that was rolled back", () => {
     const lab = await rolledBack();
     const restored: (readonly string[])[] = [];
     lab.restores = (absent) => void restored.push(absent);
-    lab.state.update("m", (record) => void (record.absent = ["ns/Service/m"]));
+    lab.state.recordModule("m", "observed", { absent: ["ns/Service/m"] });
     await lab.run();
     expect(restored).toEqual([["ns/Service/m"]]);
     expect(view(lab)).toMatchObject({ refused: "chart 2 failed", absent: [] });
@@ -115,18 +115,26 @@ describe("a module that was rolled back", () => {
     expect(lab.linesOf("helm m")).toEqual([]);
   });
 
-  it("goes back when a person asks for it, before its hooks and once, also while it is suspended", async () => {
+  it("rolls back on request, before its hooks and once", async () => {
     const lab = await rolledBack();
-    lab.edit({ mMaintenance: "NoResourceReconciliation" });
+    lab.state.recordModule("m", "rollbackRequested", 1);
     await lab.run();
-    lab.log.length = 0;
-    lab.state.recordWayBack("m", 1);
-    await lab.run();
-    expect(lab.log).toEqual(["rollback m to 1", "hook m/h: beforeHelm", "hook m/h: afterHelm"]);
-    lab.edit({ mMaintenance: undefined });
+    expect(lab.log).toEqual(["rollback m to 1", "hook m/h: beforeHelm", "helm m"]);
     await lab.run();
     expect(lab.linesOf("rollback")).toHaveLength(1);
     // That is no request to try again what was rejected.
+    expect(lab.askedOfHelm).toEqual([""]);
+  });
+
+  it.each(["mMaintenance", "maintenance"])("rolls back on request only once %s is removed", async (key) => {
+    const lab = await rolledBack();
+    lab.edit({ [key]: "NoResourceReconciliation" });
+    lab.state.recordModule("m", "rollbackRequested", 1);
+    await lab.run();
+    expect(lab.linesOf("rollback")).toEqual([]);
+    lab.edit({ [key]: undefined });
+    await lab.run();
+    expect(lab.linesOf("rollback")).toEqual(["rollback m to 1"]);
     expect(lab.askedOfHelm).toEqual([""]);
   });
 
@@ -155,22 +163,22 @@ it("a release that is not healthy in time makes one run for each revision", asyn
     revision,
   } as const;
   // An outage of what was healthy may have other causes than the revision.
-  lab.state.update("m", (record) => void (record.health = { ...health, isOutage: true }));
+  lab.state.recordModule("m", "observed", { health: { ...health, isOutage: true } });
   await lab.run(3_600_000);
   expect(lab.askedOfHelm).toEqual([]);
-  lab.state.update("m", (record) => void (record.health = health));
+  lab.state.recordModule("m", "observed", { health: health });
   await lab.run(3_600_000);
   expect(lab.askedOfHelm).toEqual(["unhealthy"]);
   expect(view(lab)?.lastRun?.trigger).toEqual({ kind: "unhealthy" });
-  expect(view(lab)?.ailing?.message).toBe("m");
+  expect(view(lab)?.unhealthy?.message).toBe("m");
 
-  // The same, where nothing was ever good: that is told as long as that revision is not healthy.
+  // The same, where nothing was ever good: that is reported as long as that revision is not healthy.
   lab.noWayBack = true;
   lab.edit({ m: "a: 2" });
   await lab.run();
-  lab.state.update("m", (record) => void (record.health = { ...health, revision: 2 }));
+  lab.state.recordModule("m", "observed", { health: { ...health, revision: 2 } });
   await lab.run(3_600_000);
-  expect(view(lab)?.ailing?.message).toBe("m; there is no good revision to go back to");
-  lab.state.update("m", (record) => void (record.health = { ...health, revision: 2, status: "Unknown" }));
-  expect(view(lab)?.ailing?.message).toBe("m");
+  expect(view(lab)?.unhealthy?.message).toBe("m; there is no good revision to go back to");
+  lab.state.recordModule("m", "observed", { health: { ...health, revision: 2, status: "Unknown" } });
+  expect(view(lab)?.unhealthy?.message).toBe("m");
 });

@@ -10,7 +10,7 @@ const ALL_BINDINGS: HookSpec = {
   schedules: [{}],
 };
 
-describe("6 to 8: deletes, purges and the end of a reload", () => {
+describe("6 to 8: deletes, purges and the end of a converge", () => {
   it("6: schedules and queued runs of a module go at once, its watches after its afterDeleteHelm hooks", async () => {
     const watched: boolean[] = [];
     const lab: EngineLab = new EngineLab({
@@ -77,7 +77,7 @@ describe("6 to 8: deletes, purges and the end of a reload", () => {
       { binding: "afterDeleteHelm", values: { global: { enabledModules: ["two"] }, one: { x: 1 } } },
     ]);
     expect(lab.data["one"]).toBe('{"z":1}');
-    expect(lab.reloads).toBe(2);
+    expect(lab.converges).toBe(2);
     expect(lab.quiet).toBe(true);
   });
 
@@ -133,7 +133,7 @@ describe("6 to 8: deletes, purges and the end of a reload", () => {
     expect([...lab.releases.keys()]).toEqual(["two", "one"]);
   });
 
-  it("7: purges come after the deletes and before the runs, in every reload, and never while no module is read", async () => {
+  it("7: purges come after the deletes and before the runs, in every converge, and never while no module is read", async () => {
     const lab = new EngineLab({
       modules: [
         { name: "one", enabled: true },
@@ -179,8 +179,8 @@ describe("6 to 8: deletes, purges and the end of a reload", () => {
       values: { global: { z: 1, x: 1 } },
       config: { global: { z: 1 } },
     });
-    expect(lab.reloads).toBe(2);
-    expect(lab.state.view.reload.cause).toEqual({ kind: "hook", by: "afterAll" });
+    expect(lab.converges).toBe(2);
+    expect(lab.state.view.converge.cause).toEqual({ kind: "hook", by: "afterAll" });
   });
 
   it("6: a module named like a release that is never touched is Invalid, one without a chart is not", async () => {

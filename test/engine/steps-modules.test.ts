@@ -243,7 +243,31 @@ describe("5: module run", () => {
     expect(lab.state.view.modules.get("one")?.crdWork).toBeUndefined();
   });
 
-  it("5: a reload announces to helm what it runs, and what no hook will change any more", async () => {
+  it("5: confirmations end with the converge and the run that find no open question", async () => {
+    const lab = new EngineLab({ modules: [{ name: "one", order: 1, enabled: true, crds: ["a.yaml"] }] });
+    await lab.start();
+    const given = { "addon-operator.io/confirm-crds": "c", "addon-operator.io/confirm-takeover": "t" };
+    lab.state.recordModule("one", "annotated", given);
+    lab.state.record("requested", "now");
+    lab.state.recordModule("one", "requested", "now");
+    await lab.run(3000);
+    expect(lab.state.module("one")).toMatchObject({
+      confirmedCrds: undefined,
+      confirmedTakeover: undefined,
+      endedConfirmations: given,
+    });
+  });
+
+  it("5: a refused change of CRDs keeps its confirmation", async () => {
+    const lab = new EngineLab({ modules: [{ name: "bad", order: 1, enabled: true, crds: ["broken.yaml"] }] });
+    await lab.start();
+    lab.state.recordModule("bad", "annotated", { "addon-operator.io/confirm-crds": "c" });
+    lab.state.record("requested", "now");
+    await lab.run(3000);
+    expect(lab.state.module("bad")).toMatchObject({ confirmedCrds: "c", endedConfirmations: {} });
+  });
+
+  it("5: a converge announces to helm what it runs, and what no hook will change any more", async () => {
     const lab = new EngineLab({
       modules: [
         { name: "one", order: 1, enabled: true },

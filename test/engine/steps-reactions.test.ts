@@ -101,11 +101,11 @@ describe("9 to 12: a hook is run for an event", () => {
         act: (triggers) => (triggers[0]?.type === "schedule" ? { fail: "no" } : {}),
       },
     });
-    lab.told.length = 0;
+    lab.reported.length = 0;
     lab.tick("one/h");
     await lab.run();
     expect(lab.log).toEqual(["hook one/h: schedule"]);
-    expect(lab.told).toEqual(["hook one/h: schedule Schedule in main: allowed, 0 s"]);
+    expect(lab.reported).toEqual(["hook one/h: schedule Schedule in main: allowed, 0 s"]);
     expect(lab.quiet).toBe(true);
   });
 });
@@ -116,7 +116,7 @@ describe("13 to 16: what the changes start", () => {
     lab.event("g");
     await lab.run();
     expect(lab.log).toEqual(["hook g: pods", ...RELOAD]);
-    expect(lab.state.view.reload.cause).toEqual({ kind: "hook", by: "kubernetes" });
+    expect(lab.state.view.converge.cause).toEqual({ kind: "hook", by: "kubernetes" });
   });
 
   it("14: module values changed: step 5 of that module without onStartup and Synchronization", async () => {
@@ -129,7 +129,7 @@ describe("13 to 16: what the changes start", () => {
 
   it("15: helm resources absent: step 5 of that module without onStartup and Synchronization", async () => {
     const lab = await started();
-    lab.state.update("one", (record) => void (record.absent = ["ns/Service/x"]));
+    lab.state.recordModule("one", "observed", { absent: ["ns/Service/x"] });
     await lab.run();
     expect(lab.log).toEqual(RUN.filter((line) => !line.startsWith("release")));
     expect(lab.state.view.modules.get("one")?.lastRun?.trigger).toEqual({
@@ -141,16 +141,16 @@ describe("13 to 16: what the changes start", () => {
 
   it("15: what was put back is not put back again when the run is tried once more", async () => {
     const lab = await started();
-    const asked: (readonly string[])[] = [];
+    const requested: (readonly string[])[] = [];
     lab.restores = (absent) => {
-      asked.push(absent);
-      if (asked.length === 1) throw new RestoreError(["ns/Service/y: no"], ["ns/Service/y"]);
+      requested.push(absent);
+      if (requested.length === 1) throw new RestoreError(["ns/Service/y: no"], ["ns/Service/y"]);
     };
-    lab.state.update("one", (record) => void (record.absent = ["ns/Service/x", "ns/Service/y"]));
+    lab.state.recordModule("one", "observed", { absent: ["ns/Service/x", "ns/Service/y"] });
     await lab.run();
     expect(lab.state.view.modules.get("one")?.retry?.message).toContain("cannot bring back ns/Service/y: no");
     await lab.run(5000);
-    expect(asked).toEqual([["ns/Service/x", "ns/Service/y"], ["ns/Service/y"]]);
+    expect(requested).toEqual([["ns/Service/x", "ns/Service/y"], ["ns/Service/y"]]);
     expect(lab.state.view.modules.get("one")?.absent).toEqual([]);
   });
 
@@ -159,7 +159,7 @@ describe("13 to 16: what the changes start", () => {
     lab.edit({ oneMaintenance: "NoResourceReconciliation" });
     await lab.run();
     lab.log.length = 0;
-    lab.state.update("one", (record) => void (record.absent = ["ns/Service/x"]));
+    lab.state.recordModule("one", "observed", { absent: ["ns/Service/x"] });
     await lab.run();
     expect(lab.log).toEqual([]);
   });
@@ -194,7 +194,7 @@ describe("13 to 16: what the changes start", () => {
     expect(lab.quiet).toBe(true);
   });
 
-  it("13: a reload asked for during a reload starts once, after it", async () => {
+  it("13: a converge asked for during a converge starts once, after it", async () => {
     const lab = await started({
       global: changing({ ...GLOBAL, kubernetes: [{ queue: "side" }] }, "/global/x"),
     });
@@ -208,7 +208,7 @@ describe("13 to 16: what the changes start", () => {
     }
     await lab.run(1000);
     await lab.run(1000);
-    expect(lab.reloads).toBe(2);
+    expect(lab.converges).toBe(2);
     expect(lab.quiet).toBe(true);
   });
 

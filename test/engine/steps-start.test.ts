@@ -68,7 +68,7 @@ describe("1 to 3: global hooks before the modules", () => {
       ]);
       expect(JSON.parse(lab.data["global"] ?? "")).toEqual({ ...saved, saved: by });
       expect(lab.linesOf("helm")).toEqual(["helm one"]);
-      expect(lab.reloads).toBe(1);
+      expect(lab.converges).toBe(1);
       expect(lab.quiet).toBe(true);
     },
   );
@@ -127,11 +127,11 @@ describe("1 to 3: global hooks before the modules", () => {
       expect(lab.linesOf("hook ").toSorted()).toEqual(before);
       await lab.run(1000);
       expect(lab.linesOf("hook ").toSorted()).toEqual(["hook g: beforeAll", "hook g: sync pods"]);
-      expect(lab.reloads).toBe(1);
+      expect(lab.converges).toBe(1);
     },
   );
 
-  it("3: beforeAll hooks run by ORDER at each reload; what they change is in force for the modules of that reload", async () => {
+  it("3: beforeAll hooks run by ORDER at each converge; what they change is in force for the modules of that reload", async () => {
     const lab = new EngineLab({
       globalHooks: [
         {
@@ -159,7 +159,7 @@ describe("1 to 3: global hooks before the modules", () => {
       { round: 1, enabledModules: ["one"] },
       { x: 1, round: 2, enabledModules: ["one"] },
     ]);
-    expect(lab.reloads).toBe(2);
+    expect(lab.converges).toBe(2);
   });
 
   it("global hooks get the enabled modules once they are known", async () => {

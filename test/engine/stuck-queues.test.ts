@@ -39,13 +39,13 @@ function why(lab: EngineLab, name: string): string {
 }
 
 describe("a Synchronization in a named queue", () => {
-  it("that fails holds up nobody but its module, needs no slot, and is told", async () => {
+  it("that fails delays nobody but its module, needs no slot, and is reported", async () => {
     next.act = { fail: "no pods" };
     const lab = own([{ name: "one", hooks: [watching("side")] }, ...later], { parallelModules: 1 });
     await lab.start();
     await lab.run(100);
     expect([...lab.releases.keys()]).toEqual(["later", "last"]);
-    expect([lab.reloads, lab.state.view.modules.get("one")?.activity]).toEqual([1, "none"]);
+    expect([lab.converges, lab.state.view.modules.get("one")?.activity]).toEqual([1, "none"]);
     expect(lab.state.view.modules.get("one")?.retry).toMatchObject({
       reason: "HookFailed",
       message: "hook w: its Synchronization in queue side failed: no pods",
@@ -55,7 +55,7 @@ describe("a Synchronization in a named queue", () => {
     expect([lab.releases.has("one"), lab.broken, lab.describe()]).toEqual([true, [], []]);
   });
 
-  it("that another module's hook keeps waiting holds up nobody else either", async () => {
+  it("that another module's hook keeps waiting delays nobody else either", async () => {
     const failing: HookSpec = {
       name: "f",
       kubernetes: [{ queue: "side" }],
@@ -69,7 +69,7 @@ describe("a Synchronization in a named queue", () => {
     const one = { name: "one", enabled: true, hooks: [{ ...watching("side"), act: () => ({}) }] };
     const first = { name: "first", enabled: true, order: 0, hooks: [failing] };
     lab.setModules([first, one, ...later.map((each) => ({ ...each, enabled: true }))]);
-    lab.state.recordRequest(undefined, "look");
+    lab.state.record("requested", "look");
     await lab.run(100);
     expect([...lab.releases.keys()]).toEqual(["first", "later", "last"]);
     expect(lab.state.view.modules.get("one")?.retry?.message).toBe(
@@ -80,7 +80,7 @@ describe("a Synchronization in a named queue", () => {
     expect([lab.releases.has("one"), lab.describe()]).toEqual([true, []]);
   });
 
-  it("that hangs needs no slot, holds up larger numbers for five minutes, and is told", async () => {
+  it("that hangs needs no slot, delays larger numbers for five minutes, and is reported", async () => {
     next.act = { takes: 60 * MINUTE };
     const free: ModuleSpec = { name: "free", order: 9, requires: { modules: {}, objects: [] } };
     const lab = own([{ name: "one", hooks: [watching("side")] }, ...later, free], { parallelModules: 1 });
@@ -91,13 +91,13 @@ describe("a Synchronization in a named queue", () => {
     expect(why(lab, "later")).toContain("waits for the first run of one");
     await lab.run(MINUTE);
     expect([...lab.releases.keys()]).toEqual(["free", "later", "last"]);
-    expect([lab.reloads, lab.linesOf("hook g: afterAll").length]).toEqual([1, 1]);
+    expect([lab.converges, lab.linesOf("hook g: afterAll").length]).toEqual([1, 1]);
     await lab.run(60 * MINUTE);
     expect([lab.releases.has("one"), lab.broken, lab.describe()]).toEqual([true, [], []]);
   });
 });
 
-it("a first run that hangs holds up larger numbers, and those that come after it, for five minutes", async () => {
+it("a first run that hangs delays larger numbers, and those that come after it, for five minutes", async () => {
   const hangs: HookSpec = { name: "h", lifecycle: { beforeHelm: 1 }, act: () => ({ takes: 60 * MINUTE }) };
   const lab = own([{ name: "one", hooks: [hangs] }, ...later, { name: "after", order: 0, after: ["one"] }]);
   await lab.start();
@@ -105,14 +105,14 @@ it("a first run that hangs holds up larger numbers, and those that come after it
   expect([...lab.releases.keys()]).toEqual([]);
   await lab.run(1);
   expect([...lab.releases.keys()].toSorted()).toEqual(["after", "last", "later"]);
-  expect(lab.reloads).toBe(1);
+  expect(lab.converges).toBe(1);
 });
 
 describe.each([
   ["fails", { fail: "no" }, 0],
   ["hangs", { takes: 60 * MINUTE }, 5 * MINUTE],
 ] as const)("a hook of a module that has run, in its queue, that %s", (_what, act, limit) => {
-  it("holds up no first run, and the converge ends", async () => {
+  it("delays no first run, and the converge ends", async () => {
     next.act = {};
     const ready: ModuleSpec = { name: "one", enabled: true, order: 1, hooks: [watching("module/one")] };
     const lab = own([ready]);
@@ -121,12 +121,12 @@ describe.each([
     lab.event("one/w");
     await lab.run(100);
     lab.setModules([ready, ...later.map((each) => ({ ...each, enabled: true }))]);
-    lab.state.recordRequest(undefined, "look");
+    lab.state.record("requested", "look");
     await lab.run(100);
     expect([...lab.releases.keys()]).toEqual(["one", "later", "last"]);
     await lab.run(limit);
-    expect([lab.reloads, lab.linesOf("hook g: afterAll").length]).toEqual([2, 2]);
-    expect(lab.state.view.reload.phase).toBe("idle");
+    expect([lab.converges, lab.linesOf("hook g: afterAll").length]).toEqual([2, 2]);
+    expect(lab.state.view.converge.phase).toBe("idle");
     next.act = {};
     await lab.run(90 * MINUTE);
     expect([lab.linesOf("helm one").length, lab.broken, lab.describe()]).toEqual([2, [], []]);

@@ -6,7 +6,7 @@ import type { ModuleSpec } from "../support/engine-lab.ts";
 import { requiring } from "../support/fuzz-requirements.ts";
 import { random } from "../support/fuzz-world.ts";
 
-// docs/DEBUG.md, "plan": its waves are the order in which modules run.
+// docs/reference/commands.md, "plan": its waves are the order in which modules run.
 
 function modulesOf(seed: number): readonly ModuleSpec[] {
   const roll = random(seed);

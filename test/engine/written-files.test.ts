@@ -4,7 +4,7 @@ import type { ModuleQueues } from "../../src/model/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { HookAct, HookSpec, ModuleSpec } from "../support/engine-lab.ts";
 
-// docs/LIFECYCLE.md, "Files that hooks write".
+// docs/reference/lifecycle.md, "Files that hooks write".
 
 const other: ModuleSpec = { name: "other", order: 9, enabled: true };
 const bare: ModuleSpec = { name: "one", order: 1, enabled: true, chart: "none" };
@@ -41,7 +41,7 @@ function labWith(
 
 async function converge(lab: EngineLab, token = "again"): Promise<string[]> {
   lab.log.length = 0;
-  lab.state.recordRequest(undefined, token);
+  lab.state.record("requested", token);
   await lab.run();
   return lab.log;
 }
@@ -74,7 +74,7 @@ describe.each<ModuleQueues>(["main", "own"])("files that hooks write, modules in
     await lab.run(60_000);
     expect([lab.linesOf("helm"), problem(lab), lab.quiet]).toEqual([
       ["helm one fails", "helm other"],
-      "holds more than 100 MiB",
+      "contains more than 100 MiB",
       true,
     ]);
     lab.helmFails = undefined;
@@ -85,16 +85,20 @@ describe.each<ModuleQueues>(["main", "own"])("files that hooks write, modules in
   it("as a new module count in the same converge", async () => {
     const lab = labWith(queues, [other], [full, other]);
     await lab.start();
-    expect([lab.linesOf("helm"), lab.reloads]).toEqual([["helm one", "helm other"], 1]);
+    expect([lab.linesOf("helm"), lab.converges]).toEqual([["helm one", "helm other"], 1]);
   });
 
   it("again without a change: no hook is asked, no other converge follows", async () => {
     const lab = labWith(queues, [full, other], [full, other]);
     await lab.start();
-    const asked = [...lab.asked];
-    expect(asked).toEqual(["g", "one/h", "g"]);
+    const requested = [...lab.requested];
+    expect(requested).toEqual(["g", "one/h", "g"]);
     await lab.run(60_000);
-    expect([lab.asked, lab.reloads, lab.linesOf("helm")]).toEqual([asked, 1, ["helm one", "helm other"]]);
+    expect([lab.requested, lab.converges, lab.linesOf("helm")]).toEqual([
+      requested,
+      1,
+      ["helm one", "helm other"],
+    ]);
   });
 
   it("of another module before its first run: its new hooks run", async () => {
@@ -119,7 +123,7 @@ describe.each<ModuleQueues>(["main", "own"])("files that hooks write, modules in
     const written = { ...bare, hooks, chart: "synthetic", section: { x: 2 }, crds: ["c.yaml"] } as const;
     const lab: EngineLab = new EngineLab({ moduleQueues: queues, modules: [{ ...bare, hooks }, other] });
     await lab.start();
-    expect([lab.linesOf("helm"), values(lab), lab.reloads]).toEqual([
+    expect([lab.linesOf("helm"), values(lab), lab.converges]).toEqual([
       ["helm one", "helm other"],
       { x: 2 },
       1,
@@ -153,9 +157,9 @@ describe.each<ModuleQueues>(["main", "own"])("files that hooks write, modules in
       lab.addRelease("one");
       await lab.start();
       expect(problem(lab)).toContain(message);
-      expect([lab.linesOf("helm"), lab.linesOf("uninstall"), lab.reloads]).toEqual([["helm other"], [], 1]);
+      expect([lab.linesOf("helm"), lab.linesOf("uninstall"), lab.converges]).toEqual([["helm other"], [], 1]);
       await lab.run(60_000);
-      expect(lab.reloads).toBe(1);
+      expect(lab.converges).toBe(1);
     },
   );
 
@@ -174,8 +178,8 @@ describe.each<ModuleQueues>(["main", "own"])("files that hooks write, modules in
     ["all modules", "beforeAll"],
     ["helm", "beforeHelm"],
   ])("and remove before %s: a second check decides, nothing is removed", async (_, binding) => {
-    const gone = { ...full, gone: ["."] };
-    const hook = writer("w", binding, (run) => lab.setModules([run === 1 ? gone : full, other]));
+    const missing = { ...full, missing: ["."] };
+    const hook = writer("w", binding, (run) => lab.setModules([run === 1 ? missing : full, other]));
     const isGlobal = binding === "beforeAll";
     const lab: EngineLab = new EngineLab({
       moduleQueues: queues,
@@ -184,19 +188,19 @@ describe.each<ModuleQueues>(["main", "own"])("files that hooks write, modules in
     });
     lab.addRelease("one");
     await lab.start();
-    expect([lab.linesOf("helm"), lab.reloads]).toEqual([["helm other"], 1]);
+    expect([lab.linesOf("helm"), lab.converges]).toEqual([["helm other"], 1]);
     lab.setModules([full, other]);
     await lab.run(4000);
-    expect([lab.linesOf("helm one"), lab.linesOf("uninstall"), lab.reloads]).toEqual([["helm one"], [], 2]);
+    expect([lab.linesOf("helm one"), lab.linesOf("uninstall"), lab.converges]).toEqual([["helm one"], [], 2]);
     await lab.run(60_000);
-    expect(lab.reloads).toBe(2);
+    expect(lab.converges).toBe(2);
   });
 
   it("with other content at every run while files are watched: five runs, then it backs off", async () => {
     const lab: EngineLab = new EngineLab({ moduleQueues: queues, modules: [other] });
     const write = (run: number): void => {
       lab.setModules([{ ...full, hooks, section: { run } }, other]);
-      queueMicrotask(() => lab.state.recordFiles(new Set(["one"])));
+      queueMicrotask(() => lab.state.record("filesMoved", new Set(["one"])));
     };
     const hooks = [writer("w", "beforeHelm", write)];
     lab.setModules([{ ...full, hooks }, other]);
@@ -222,7 +226,7 @@ describe.each<ModuleQueues>(["main", "own"])("files that hooks write, modules in
     async (_, fails) => {
       const write = (run: number): void => {
         lab.setModules([{ ...bare, chart: "own", section: { run } }, other]);
-        queueMicrotask(() => lab.state.recordFiles("all"));
+        queueMicrotask(() => lab.state.record("filesMoved", "all"));
       };
       const lab: EngineLab = new EngineLab({
         moduleQueues: queues,

@@ -1,14 +1,15 @@
 import { readFileSync } from "node:fs";
 
+import { execa } from "execa";
 import { afterEach, describe, expect, test } from "vitest";
 
 import { FilterEngine, FilterError } from "../../src/filter/index.ts";
 import type { Jq } from "../../src/filter/jq.ts";
 import { resultOf } from "../../src/filter/evaluate.ts";
-import { workerProgram } from "../../src/filter/worker.ts";
+import { jqProgram } from "../../src/filter/jq-process.ts";
 import { canonicalJson, silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";
-import { run } from "../../src/process/index.ts";
+import { Children } from "../../src/process/index.ts";
 import { familyOf, jqEngines } from "../support/jq-engines.ts";
 
 const ENGINES = await jqEngines();
@@ -20,6 +21,7 @@ afterEach(() => {
 
 function start({ file, env }: Jq, timeLimitMs = 10_000): FilterEngine {
   const engine = new FilterEngine({
+    children: new Children(),
     jqBin: file,
     env,
     clock: systemClock,
@@ -81,21 +83,14 @@ const TABLE = JSON.parse(
 
 /** Many filters in one process: starting hundreds takes jq 1.6 a minute. */
 async function answersOf({ file, env }: Jq): Promise<Answer[]> {
-  const programs = TABLE.filters.map(([text]) => `(${workerProgram(text)})`);
+  const programs = TABLE.filters.map(([text]) => `(${jqProgram(text)})`);
   const answers: Answer[] = [];
   for (let from = 0; from < programs.length; from += 60) {
     const program = `[${programs.slice(from, from + 60).join(",\n")}]`;
     const input = canonicalJson([0, TABLE.input]);
-    const result = await run({
-      file,
-      args: ["-c", program],
-      cwd: "/",
-      env: { ...env, TZ: "UTC" },
-      input,
-      timeoutMs: 60_000,
-    });
-    expect(result.message).toBe("succeeded");
-    const lines = JSON.parse(result.stdout) as [number, { v?: Json[]; e?: Json }][];
+    const options = { cwd: "/", env: { ...env, TZ: "UTC" }, extendEnv: false, input, timeout: 60_000 };
+    const { stdout } = await execa(file, ["-c", program], options);
+    const lines = JSON.parse(stdout) as [number, { v?: Json[]; e?: Json }][];
     answers.push(
       ...lines.map(([, { v }]) => (v === undefined ? { failure: "runtime" } : { result: resultOf(v) })),
     );
@@ -103,7 +98,7 @@ async function answersOf({ file, env }: Jq): Promise<Answer[]> {
   return answers;
 }
 
-/** Of the table in docs/HOOKS.md: a filter, and what each engine makes of it. */
+/** Of the table in docs/reference/hooks.md: a filter, and what each engine makes of it. */
 type Difference = Readonly<Record<string, string>>;
 
 const ROW = /^\| (`.*`) \|$/;
@@ -111,8 +106,9 @@ const cellsOf = (line: string): string[] =>
   (ROW.exec(line)?.[1] ?? "").split("` | `").map((cell) => cell.replaceAll("`", "").replaceAll("\\|", "|"));
 
 function differences(): Difference[] {
-  const page = readFileSync(new URL("../../docs/HOOKS.md", import.meta.url), "utf8");
-  const section = page.slice(page.indexOf("### jq filters"), page.indexOf("## Rate limits"));
+  const page = readFileSync(new URL("../../docs/reference/hooks.md", import.meta.url), "utf8");
+  const from = page.indexOf("### jq filters");
+  const section = page.slice(from, page.indexOf("\n## ", from));
   const [head = [], ...rows] = section
     .split("\n")
     .filter((line) => ROW.test(line))
@@ -136,7 +132,7 @@ describe.each(ENGINES.map((jq) => [jq.version, jq] as const))("%s", (_, jq) => {
     }
   });
 
-  test("differs from others as docs/HOOKS.md says, no other way", async () => {
+  test("differs from others as docs/reference/hooks.md says, no other way", async () => {
     const engine = start(jq, 500);
     const rows = differences();
     expect(rows.length).toBeGreaterThan(10);
@@ -144,14 +140,14 @@ describe.each(ENGINES.map((jq) => [jq.version, jq] as const))("%s", (_, jq) => {
       const text = row["filter"] ?? "";
       const want = row[familyOf(jq)] ?? "no column of its own";
       const got = await answer(engine, text, {});
-      const shown = "failure" in got ? "error" : JSON.stringify(got.result);
-      expect(`${text} = ${shown}`).toBe(`${text} = ${want}`);
+      const displayed = "failure" in got ? "error" : JSON.stringify(got.result);
+      expect(`${text} = ${displayed}`).toBe(`${text} = ${want}`);
     }
   });
 });
 
-test("docs/HOOKS.md tells how many filters give the same answers", () => {
-  const page = readFileSync(new URL("../../docs/HOOKS.md", import.meta.url), "utf8");
+test("docs/reference/hooks.md says how many filters give the same answers", () => {
+  const page = readFileSync(new URL("../../docs/reference/hooks.md", import.meta.url), "utf8");
   expect(page).toContain(`A table of some ${Math.round(TABLE.filters.length / 10) * 10} filters`);
 });
 

@@ -1,3 +1,4 @@
+import { execa } from "execa";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
@@ -8,7 +9,7 @@ import { parseSubset } from "../../src/filter/parser.ts";
 import { canonicalJson, silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Json } from "../../src/model/index.ts";
 import type { Jq } from "../../src/filter/jq.ts";
-import { run } from "../../src/process/index.ts";
+import { Children } from "../../src/process/index.ts";
 import { jqEngines } from "../support/jq-engines.ts";
 import { often } from "../support/stories.ts";
 
@@ -137,6 +138,7 @@ describe("filters that run in JavaScript", () => {
 
   test("a deep filter is no reason to crash", async () => {
     const engine = new FilterEngine({
+      children: new Children(),
       jqBin: "/nonexistent/jq",
       env: {},
       clock: systemClock,
@@ -203,16 +205,9 @@ async function jqAnswers(jq: Jq, cases: readonly Case[]): Promise<string[]> {
   // Sorted keys, as the jq processes get them.
   const input = canonicalJson(cases.map((one) => one.input));
   const program = `[${branches.join(",\n")}]`;
-  const result = await run({
-    file: jq.file,
-    args: ["-c", program],
-    cwd: "/",
-    env: jq.env,
-    input,
-    timeoutMs: 20_000,
-  });
-  expect(result.message).toBe("succeeded");
-  const answers: { v?: Json[]; e?: boolean }[] = JSON.parse(result.stdout);
+  const options = { cwd: "/", env: jq.env, extendEnv: false, input, timeout: 20_000 };
+  const { stdout } = await execa(jq.file, ["-c", program], options);
+  const answers: { v?: Json[]; e?: boolean }[] = JSON.parse(stdout);
   return answers.map(({ v }) => (v === undefined ? "error" : canonicalJson(resultOf(v))));
 }
 

@@ -2,27 +2,27 @@ import { gzipSync } from "node:zlib";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { decodeRelease, encodeChanged, summarize } from "../../src/helm/release/release-store.ts";
+import { decodeRelease, encodeChanged, summarize } from "../../src/helm/release/record.ts";
 import { parseHookConfig } from "../../src/hooks/config/hook-config.ts";
-import { LeftoverError, parseMetrics, parseObjectOperations, renderContext } from "../../src/hooks/index.ts";
-import { OutputLog } from "../../src/hooks/answer/output-log.ts";
+import { OutputError, parseMetrics, parseObjectOperations, renderContext } from "../../src/hooks/index.ts";
+import { OutputLog } from "../../src/hooks/output/output-log.ts";
 import { DepthError, createLogger } from "../../src/lib/index.ts";
 import { HookMetricError, HookMetrics } from "../../src/metrics/index.ts";
 import {
   PatchError,
-  applyPatch,
+  applyJsonPatch,
   forStorage,
   parseConfigMap,
   parsePatch,
   replay,
 } from "../../src/values/index.ts";
-import { added, configMap } from "../kube/watch-server.ts";
+import { added, configMap } from "../kube/watch/watch-server.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 import { openFace } from "../support/faces.ts";
 import type { FaceName, OpenFace } from "../support/faces.ts";
 import { HOSTILE } from "../support/hostile-requests.ts";
 import { exchange, get, statusOf } from "../support/raw-http.ts";
-import { bindingsLab } from "../bindings/bindings-lab.ts";
+import { bindingsLab } from "../bindings/kubernetes/bindings-lab.ts";
 import { binding, hookOf } from "../hooks/build.ts";
 import { mutated } from "./mutate.ts";
 
@@ -57,7 +57,7 @@ const adapters: readonly Face[] = [
         const { operations } = parsePatch(input.toString(), rules);
         const section = { list: [1, 2, 3], a: { b: { c: "d" } } };
         replay(section, operations);
-        applyPatch(section, operations);
+        applyJsonPatch(section, operations);
         forStorage(section, operations);
       }
     },
@@ -71,7 +71,7 @@ const adapters: readonly Face[] = [
       "---\noperation: MergePatch\nkind: Deployment\napiVersion: apps/v1\nname: a\nnamespace: b\nmergePatch: {spec: {replicas: 1}}\n---\noperation: JQPatch\nkind: ConfigMap\nname: x\njqFilter: .data.a = 1\n",
     ],
     feed: (input) => parseObjectOperations(input.toString()),
-    refuses: [LeftoverError],
+    refuses: [OutputError],
   },
   {
     name: "a metrics file",
@@ -85,7 +85,7 @@ const adapters: readonly Face[] = [
       metrics.apply(parseMetrics(input.toString()), { hook: "h" });
       metrics.text();
     },
-    refuses: [LeftoverError, HookMetricError],
+    refuses: [OutputError, HookMetricError],
   },
   {
     name: "the output of --config",

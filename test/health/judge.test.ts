@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 
-import { judgeObject } from "../../src/health/index.ts";
+import { assessObject } from "../../src/health/index.ts";
 import type { JsonObject } from "../../src/model/index.ts";
 
 /** What the Go library said of each object at that moment; its messages are not ours. */
@@ -19,7 +19,7 @@ const now = Date.parse(vectors.now);
 
 test("agrees with the Go library of kstatus in every vector", () => {
   const wrong = vectors.cases.flatMap(([status, object]) => {
-    const judged = judgeObject(object, now);
+    const judged = assessObject(object, now);
     return judged.status === status ? [] : [{ ours: judged, theirs: status, object: JSON.stringify(object) }];
   });
   expect(vectors.cases.length).toBeGreaterThan(1500);
@@ -28,7 +28,7 @@ test("agrees with the Go library of kstatus in every vector", () => {
 
 test("says why an object is not Current, in words", () => {
   const mute = vectors.cases.filter(([status, object]) => {
-    const { message } = judgeObject(object, now);
+    const { message } = assessObject(object, now);
     return (message === "") !== (status === "Current");
   });
   expect(mute).toEqual([]);
@@ -47,12 +47,12 @@ describe("an object that cannot be judged", () => {
   ];
   test.each(hostile)("never throws: %s", (_, object) => {
     const statuses = ["Unknown", "Current"];
-    expect(statuses).toContain(judgeObject(object as JsonObject, 0).status);
+    expect(statuses).toContain(assessObject(object as JsonObject, 0).status);
   });
 
   test("is Unknown, with the field that cannot be read", () => {
     const object = { kind: "Thing", status: { conditions: [{ type: 1 }] } };
-    expect(judgeObject(object, 0)).toEqual({
+    expect(assessObject(object, 0)).toEqual({
       status: "Unknown",
       reason: "Unreadable",
       message: "status.conditions[0].type is no text",

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { podTrouble } from "../../src/health/index.ts";
+import { podIssue } from "../../src/health/index.ts";
 import type { JsonObject } from "../../src/model/index.ts";
 
 const waiting = (reason: string, more: JsonObject = {}): JsonObject => ({
@@ -53,12 +53,12 @@ test.each<[string | undefined, JsonObject]>([
   // Nothing of these is as the API has it.
   [undefined, { phase: 5, containerStatuses: { state: 1 }, conditions: "x" }],
   [undefined, running({ state: null, lastState: [] }, waiting(""))],
-])("tells %j", (text, status) => {
-  expect(podTrouble({ status })?.text).toBe(text);
+])("reports %j", (text, status) => {
+  expect(podIssue({ status })?.text).toBe(text);
 });
 
 test("a container that crashed more than three times is not going to start", () => {
   const hopeless = (restarts: number) =>
-    podTrouble({ status: running(crashing({ exitCode: 1 }, restarts)) })?.isHopeless;
+    podIssue({ status: running(crashing({ exitCode: 1 }, restarts)) })?.isHopeless;
   expect([hopeless(1), hopeless(3), hopeless(4)]).toEqual([false, false, true]);
 });

@@ -22,7 +22,7 @@ describe("decide", () => {
       "install: the release was uninstalled",
     ],
     ["equal inputs", {}, "nothing"],
-    ["equal inputs, but lookup", { lookup: true }, "compare: templates look things up"],
+    ["equal inputs, but lookup", { lookup: true }, "compare: templates use lookup"],
     [
       "changed inputs",
       { release: { ...deployed, labels: labels(OURS, "v1-old") } },

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 
 import { HelmError } from "../../src/helm/binary/helm-errors.ts";
-import { withHookWatch } from "../../src/helm/reconcile.ts";
-import type { HelmHook } from "../../src/helm/reconcile.ts";
-import type { HookRecord, ReleaseRecord } from "../../src/helm/release/release-store.ts";
+import { withHookWatch } from "../../src/helm/hook-watch.ts";
+import type { HelmHook } from "../../src/helm/hook-watch.ts";
+import type { HookRecord, ReleaseRecord } from "../../src/helm/release/record.ts";
 import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
 import { ManualClock } from "../support/clock.ts";
 
@@ -12,8 +12,8 @@ const MINUTE = 60_000;
 const failure = new HelmError("upgrade web", {
   stdout: "",
   outcome: "failed",
-  message: "exit code 1",
-  stderr: "Error: UPGRADE FAILED: timed out",
+  message: "UPGRADE FAILED: timed out",
+  stderr: "",
 } as HelmError["result"]);
 
 class Lab {
@@ -24,8 +24,8 @@ class Lab {
   hooks: HookRecord[] = [];
   broken = false;
   reads = 0;
-  /** What was told, with the second of it. */
-  readonly told: [number, HelmHook | undefined][] = [];
+  /** What was reported, with the second of it. */
+  readonly reported: [number, HelmHook | undefined][] = [];
   readonly #end = Promise.withResolvers<void>();
   readonly run = withHookWatch(
     {
@@ -40,7 +40,7 @@ class Lab {
       clock: this.clock,
       release: "web",
       signal: this.abort.signal,
-      onWait: (hook) => this.told.push([(this.clock.now() - this.from) / 1000, hook]),
+      onWait: (hook) => this.reported.push([(this.clock.now() - this.from) / 1000, hook]),
     },
     () => this.#end.promise,
   );
@@ -57,7 +57,8 @@ class Lab {
   hook(name: string, change: Partial<HookRecord> = {}): HookRecord {
     const startedAt = this.from + 2000;
     const events = ["pre-install", "pre-upgrade"];
-    return { manifest: "", object: `Job/${name}`, events, phase: "Running", startedAt, ...change };
+    const record = { manifest: "", object: `Job/${name}`, events, deletePolicies: [] };
+    return { ...record, phase: "Running", startedAt, ...change };
   }
 }
 
@@ -83,7 +84,7 @@ describe("a long run of helm", () => {
     await lab.clock.advance(35_000);
     lab.hooks = [done, lab.hook("migrate", { phase: "Succeeded" })];
     await lab.clock.advance(MINUTE);
-    expect(lab.told).toEqual([
+    expect(lab.reported).toEqual([
       [10, { name: "Job/migrate (pre-upgrade)", since: lab.from + 2000 }],
       [70, undefined],
     ]);
@@ -112,7 +113,7 @@ describe("a long run of helm", () => {
     const events = ["pre-install", "pre-upgrade", "post-upgrade", "post-delete"];
     lab.hooks = [lab.hook("a", { events })];
     await lab.clock.advance(10_000);
-    expect(lab.told.map(([, hook]) => hook?.name)).toEqual([name]);
+    expect(lab.reported.map(([, hook]) => hook?.name)).toEqual([name]);
     await lab.end();
   });
 
@@ -126,7 +127,7 @@ describe("a long run of helm", () => {
     await lab.clock.advance(20_000);
     lab.broken = true;
     await lab.clock.advance(40_000);
-    expect([lab.reads, lab.told]).toEqual([2, []]);
+    expect([lab.reads, lab.reported]).toEqual([2, []]);
     expect(await lab.end(failure)).toBe(failure.message);
   });
 

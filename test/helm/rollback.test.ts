@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
 
 import { decide, LABELS } from "../../src/helm/index.ts";
-import type { Reconciliation } from "../../src/helm/decide.ts";
+import type { Reconciliation } from "../../src/helm/types.ts";
 import { historyMax, lastGood, markGood, nextLabels } from "../../src/helm/rollback.ts";
-import { Proofs, refusalOf, triesOf } from "../../src/helm/rollback.ts";
+import { Proofs, rollbackRefusal, triesOf } from "../../src/helm/rollback.ts";
 import { refusalByHand, wayBackOf } from "../../src/helm/rollback-by-hand.ts";
 import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
 import { ManualClock } from "../support/clock.ts";
 
-// docs/LIFECYCLE.md, "Rollback".
+// docs/reference/lifecycle.md, "Rollback".
 
 type Words = "good" | "failed" | "unhealthy" | `tries ${number}`;
 
@@ -61,7 +61,7 @@ test.each<Case>([
   ["other inputs were good since", "X: compare", [rev("6 deployed", "Y", "good"), back, rejected, old]],
 ])("%s", (_, wanted, revisions) => {
   const [inputs = "", act] = wanted.split(": ");
-  const refusal = refusalOf(revisions, inputs, {
+  const refusal = rollbackRefusal(revisions, inputs, {
     given: inputs.slice(0, 1),
     content: contentOf(inputs),
     retries: 3,
@@ -145,34 +145,34 @@ test("a module has to be healthy for a minute, without a break", async () => {
   const clock = new ManualClock();
   const proofs = new Proofs(clock);
   const proved: string[] = [];
-  const look = (module: string, isHealthy: boolean): void =>
-    proofs.look(module, isHealthy, () => void proved.push(module));
-  look("crashes", true);
-  look("works", true);
+  const check = (module: string, isHealthy: boolean): void =>
+    proofs.check(module, isHealthy, () => void proved.push(module));
+  check("crashes", true);
+  check("works", true);
   for (let restart = 0; restart < 5; restart++) {
     await clock.advance(20_000);
-    look("crashes", false);
+    check("crashes", false);
     await clock.advance(10);
-    look("crashes", true);
+    check("crashes", true);
   }
   expect(proved).toEqual(["works"]);
-  look("works", false);
+  check("works", false);
   await clock.advance(60_000);
   expect(proved).toEqual(["works", "crashes"]);
-  look("ends", true);
+  check("ends", true);
   proofs.close();
   expect(clock.timers).toBe(0);
 });
 
 describe("what is in force as the next upgrade begins", () => {
-  type Ailing = Reconciliation["request"]["ailing"];
-  const marked = async (ailing: Ailing): Promise<number[]> => {
+  type Ailing = Reconciliation["request"]["unhealthy"];
+  const marked = async (unhealthy: Ailing): Promise<number[]> => {
     const labelled: number[] = [];
     const store = {
       revisions: () => [rev("2 deployed", "Y"), old],
       label: ({ revision }: ReleaseMeta) => Promise.resolve(void labelled.push(revision)),
     };
-    const request = { module: { name: "m" }, ailing, signal: new AbortController().signal };
+    const request = { module: { name: "m" }, unhealthy, signal: new AbortController().signal };
     const policy = { retries: 3, given: "Y", content: "Y" };
     await markGood({ tools: { store, managedBy: "us" }, request, policy } as unknown as Reconciliation);
     return labelled;
@@ -183,7 +183,7 @@ describe("what is in force as the next upgrade begins", () => {
     ["on its way, and its Pods crash", { status: "Unknown", message: "", isFailing: true }, []],
     ["unhealthy", { status: "False", message: "" }, []],
     ["in an outage", { status: "False", message: "", isOutage: true }, []],
-  ])("%s", async (_, ailing, revisions) => {
-    expect(await marked(ailing)).toEqual(revisions);
+  ])("%s", async (_, unhealthy, revisions) => {
+    expect(await marked(unhealthy)).toEqual(revisions);
   });
 });

@@ -7,14 +7,15 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { HookLoader, hookOffline, lintHook, runHook } from "../../src/hooks/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import type { Hook, HookFile, HookTrigger } from "../../src/model/index.ts";
+import { Children } from "../../src/process/index.ts";
 import { batchConfig, writeBatchFile, type BatchFile } from "../support/batch-file.ts";
 import { ManualClock } from "../support/clock.ts";
 import { kubernetes, lifecycle, schedule, sync } from "./build.ts";
 
-// docs/HOOKS.md, "Batch hooks": executables with several hooks.
+// docs/reference/hooks.md, "Batch hooks": executables with several hooks.
 
 const env = { PATH: process.env.PATH ?? "" };
-const options = { env, workingDir: undefined };
+const options = { env, children: new Children(), workingDir: undefined };
 const ON_STARTUP = batchConfig({ onStartup: 1 });
 
 let root: string;
@@ -323,7 +324,7 @@ describe("a run", () => {
     ],
     ["exit 1", "exit code 1"],
     ["echo '{' >&2; exit 1", "exit code 1: {"],
-  ])("that fails tells why: %s", async (text, failure) => {
+  ])("that fails reports why: %s", async (text, failure) => {
     expect(await run({ run: text })).toMatchObject({ failure });
   });
 

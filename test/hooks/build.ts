@@ -32,6 +32,9 @@ export const bindingsWith = (some: Partial<Bindings>): Bindings => ({
   lifecycle: [],
   schedule: [],
   kubernetes: [],
+  validating: [],
+  mutating: [],
+  conversion: [],
   ...some,
 });
 

@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 
 import { runEnabledScript } from "../../src/hooks/index.ts";
-import type { StartSettings } from "../../src/hooks/run-hook.ts";
+import type { StartSettings } from "../../src/hooks/command.ts";
 import { silentLogger } from "../../src/lib/index.ts";
+import { Children } from "../../src/process/index.ts";
 
 let dir: string;
 beforeEach(async () => {
@@ -23,6 +24,7 @@ async function ask(script: string, timeoutMs?: number, start: Partial<StartSetti
   const tmpDir = join(dir, "tmp");
   const settings = {
     env,
+    children: new Children(),
     workingDir: undefined,
     tmpDir,
     hookTimeoutMs: timeoutMs,
@@ -86,8 +88,8 @@ test("a script that hangs is ended", async () => {
   expect(await ask("sleep 60", 100)).toEqual({ failure: "timed out after 100ms" });
 });
 
-test("answers as the script of docs/MODULES.md is meant to", async () => {
-  const page = await readFile(new URL("../../docs/MODULES.md", import.meta.url), "utf8");
+test("answers as the script of docs/reference/modules.md is meant to", async () => {
+  const page = await readFile(new URL("../../docs/reference/modules.md", import.meta.url), "utf8");
   const [, script = ""] = /```sh\n([^]*?)```/.exec(page) ?? [];
   const reason = "needs ingress-nginx";
   expect(await ask(script)).toEqual({ enabled: false, reason });

@@ -9,6 +9,9 @@ import { hookEnvironment, hookOffline, runHook, type RunSettings } from "../../s
 import type { Snapshots } from "../../src/bindings/index.ts";
 import type { LogFields, Logger } from "../../src/lib/index.ts";
 import type { Hook, HookTrigger } from "../../src/model/index.ts";
+import { OutputLog } from "../../src/hooks/output/output-log.ts";
+import { Children } from "../../src/process/index.ts";
+import { ManualClock } from "../support/clock.ts";
 import { hookWith, kubernetes, lifecycle, sync } from "./build.ts";
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../fixtures/hooks/hooks");
@@ -66,6 +69,7 @@ function start({
     configValues: "{}",
     settings: {
       env: { PATH, ...env },
+      children: new Children(),
       workingDir: undefined,
       tmpDir,
       debugKeepTmpFiles: false,
@@ -124,8 +128,8 @@ describe("what a run gets", () => {
     await start({ hook: hookAt("report.sh"), settings });
     await start({ hook: hookAt("report.sh"), settings, env: { WORKING_DIR: "/ours" } });
     await start({ hook: hookAt("report.sh"), settings, env: { WORKING_DIR: "" } });
-    const told = records.map(({ message }) => message).filter((line) => line.startsWith("working="));
-    expect(told).toEqual(["working=/addons", "working=/ours", "working="]);
+    const reported = records.map(({ message }) => message).filter((line) => line.startsWith("working="));
+    expect(reported).toEqual(["working=/addons", "working=/ours", "working="]);
   });
 
   test("objects of a Synchronization", async () => {
@@ -232,13 +236,25 @@ describe("what a run leaves", () => {
 
   test("removed output files are empty ones", async () => {
     const { output } = await obey('rm -r "$(dirname "$METRICS_PATH")"');
-    expect(output).toEqual({ configPatchText: "", valuesPatchText: "", metrics: [], objects: [] });
+    expect(output).toEqual({
+      configPatchText: "",
+      valuesPatchText: "",
+      metrics: [],
+      objects: [],
+      answers: {},
+    });
   });
 
   test("files left empty change nothing", async () => {
     const { output, failure } = await obey("true");
     expect(failure).toBeUndefined();
-    expect(output).toEqual({ configPatchText: "", valuesPatchText: "", metrics: [], objects: [] });
+    expect(output).toEqual({
+      configPatchText: "",
+      valuesPatchText: "",
+      metrics: [],
+      objects: [],
+      answers: {},
+    });
   });
 
   test("files are kept when that is asked for", async () => {
@@ -246,9 +262,11 @@ describe("what a run leaves", () => {
     const [dir = ""] = await readdir(tmpDir);
     expect(dir).toMatch(/^hook-m-leaves-sh\./);
     expect((await readdir(join(tmpDir, dir))).sort()).toEqual([
+      "admission-response.json",
       "binding-context.json",
       "config-values-patch.json",
       "config-values.json",
+      "conversion-response.json",
       "kubernetes-patch.json",
       "metrics.json",
       "spans.json",
@@ -276,6 +294,16 @@ describe("runs that go wrong", () => {
     );
   });
 
+  test("processes left in the background go on, and are reported with hook and pids", async () => {
+    const { failure } = await obey("sleep 60 >/dev/null 2>&1 & echo $!");
+    const [said, warned] = records;
+    const pids = said?.message ?? "";
+    process.kill(Number(pids), "SIGKILL");
+    expect(failure).toBeUndefined();
+    expect(warned).toMatchObject({ level: "warn", fields: { hook: said?.fields["hook"], pids } });
+    expect(warned?.message).toMatch(/left processes in the background/);
+  });
+
   test("an abort", async () => {
     expect(await start({ signal: AbortSignal.abort() })).toMatchObject({ failure: "cancelled" });
     expect(await readdir(tmpDir)).toEqual([]);
@@ -292,6 +320,18 @@ describe("runs that go wrong", () => {
     expect(result).toBeUndefined();
     expect(failure).toMatch(/^cannot use the temp directory \/proc\/nowhere \(--tmp-dir\)/);
   });
+});
+
+test("a flood of output is logged in part, with one line that names how many lines are dropped", async () => {
+  const clock = new ManualClock();
+  const log = new OutputLog(logger(), false, clock);
+  for (let line = 0; line < 5000; line++) log.line("stdout", `line ${line}`);
+  await clock.advance(1000);
+  log.line("stdout", "the last");
+  log.flush();
+  expect(records).toHaveLength(1002);
+  expect(records.at(-2)).toMatchObject({ level: "warn", fields: { dropped: 4000 } });
+  expect(records.at(-1)?.message).toBe("the last");
 });
 
 describe("JSON in the output", () => {
@@ -332,7 +372,7 @@ echo 'at all'`;
     expect(records[3]?.fields).toMatchObject({ a: 1 });
   });
 
-  test("that never ends does not hold back the rest", async () => {
+  test("that never ends does not delay the rest", async () => {
     await obey("echo '{'; for i in $(seq 250); do echo line $i; done", {
       settings: { logProxyHookJson: true },
     });
@@ -349,6 +389,7 @@ describe("offline", () => {
       configValues: "{}",
       settings: {
         env: { PATH },
+        children: new Children(),
         workingDir: undefined,
         tmpDir,
         debugKeepTmpFiles: false,
@@ -357,7 +398,7 @@ describe("offline", () => {
       logger: logger(),
     });
 
-  test("a hook gets the given context and tells what it would change", async () => {
+  test("a hook gets the given context and reports what it would change", async () => {
     expect(await run('[{"binding":"x"}]')).toMatchObject({ output: { metrics: [{ name: "m" }] } });
     await run('{"binding": "x"}', "report.sh");
     expect(records.map(({ message }) => message)).toContain('context=[{"binding":"x"}]');
@@ -366,7 +407,7 @@ describe("offline", () => {
 
   test.each([
     ["{", /^the context file is no JSON: /],
-    ["[1]", /^the context file must hold a JSON array of objects$/],
+    ["[1]", /^the context file must contain a JSON array of objects$/],
   ])("%s is refused", async (context, message) => {
     expect((await run(context)).failure).toMatch(message);
   });

@@ -49,7 +49,7 @@ function kubectlIn(dir: string): (line: string) => Promise<Ended> {
 }
 
 test(
-  "kubectl addon tells what AddonModules say, with kubectl's own rights",
+  "kubectl addon reports what AddonModules say, with kubectl's own rights",
   { timeout: 120_000 },
   async () => {
     const root = mkdtempSync(join(tmpdir(), "plugin-modules-"));
@@ -60,7 +60,7 @@ test(
     writeFileSync(join(root, "020-shop/values.yaml"), "shopEnabled: true\n");
     writeFileSync(join(root, "020-shop/addon.yaml"), "requires: {modules: {nowhere: '*'}}\n");
     const namespace = await freshNamespace("plugin");
-    await startOperator({ namespace, modulesDir: root });
+    const operator = await startOperator({ namespace, modulesDir: root });
     const home = freshDir();
     const kubectl = kubectlWithPlugin(home);
     mkdirSync(join(home, ".cache"));
@@ -70,7 +70,7 @@ test(
     expect(waits.code).toBe(1);
     const listed = await kubectl(`addon list -n ${namespace}`);
     expect(listed.stdout).toMatch(/^NAME +STATE[^]*web +Ready/);
-    // Statuses of a reload are written a second late.
+    // Statuses of a converge are written a second late.
     await eventually(async () => {
       const status = await kubectl(`addon status -n ${namespace}`);
       expect(status).toMatchObject({ code: 1, stdout: expect.stringMatching(/shop: Pending: .*nowhere/) });
@@ -81,12 +81,17 @@ test(
     expect(await kubectl(`addon list -n ${await freshNamespace("empty")}`)).toMatchObject({
       code: 1,
       stdout: "",
-      stderr: "There is no AddonOperator there (-n names another namespace)\n",
+      stderr: "No AddonOperator found. Use -n to search another namespace\n",
     });
     expect(await kubectl(`addon why none -n ${namespace}`)).toEqual({
       code: 1,
       stdout: "",
-      stderr: "there is no AddonModule none\n",
+      stderr: "AddonModule none does not exist\n",
+    });
+    await operator.stop();
+    expect(await kubectl(`addon status -n ${namespace}`)).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/^Invalid: The operator is not running: its Lease has no holder since/),
     });
   },
 );
@@ -107,7 +112,7 @@ test.runIf(isBundle)(
     expect(Object.keys(bin)).toEqual(["addon-operator", "kubectl-addon"]);
     const namespace = await freshNamespace("package");
     const kubectl = kubectlIn(path);
-    const stderr = "There is no AddonOperator there (-n names another namespace)\n";
+    const stderr = "No AddonOperator found. Use -n to search another namespace\n";
     expect(await kubectl(`addon status -n ${namespace}`)).toEqual({ code: 1, stdout: "", stderr });
   },
 );

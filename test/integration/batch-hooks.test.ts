@@ -9,7 +9,7 @@ import { installCrds } from "../support/crds.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { launchOperator } from "../support/operator.ts";
 
-// docs/HOOKS.md, "Batch hooks": a start by the protocol of module-sdk, against the real API server.
+// docs/reference/hooks.md, "Batch hooks": a start by the protocol of module-sdk, against the real API server.
 
 test("a module with a batch file starts, follows objects, fails, recovers, and is as ready as its probe says", async () => {
   const { kubectl, apply } = cluster();

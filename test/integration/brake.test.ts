@@ -4,7 +4,7 @@ import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/RUNNING.md, "The deletion limit": never more modules are removed than --delete-brake allows without a confirmation.
+// docs/guides/running.md, "The deletion limit": never more modules are removed than --delete-brake allows without a confirmation.
 
 interface Operator {
   readonly metadata: { readonly annotations?: Record<string, string> };
@@ -55,8 +55,11 @@ test("an emptied ConfigMap removes nothing before a person says so", { timeout: 
   const first = await held();
   expect(first.status?.holds?.[0]).toMatch(/^not deleted: a, b, c, d, e: 5 of 5 modules at once/);
   expect(first.status?.conditions?.find(({ type }) => type === "Stalled")?.reason).toBe("RemovalHeld");
-  const module = await json<Operator>(["get", "addonmodule", "a", "-n", namespace]);
-  expect(module.status?.conditions?.find(({ type }) => type === "Stalled")?.reason).toBe("Invalid");
+  // Statuses are written one after the other.
+  await eventually(async () => {
+    const module = await json<Operator>(["get", "addonmodule", "a", "-n", namespace]);
+    return module.status?.conditions?.find(({ type }) => type === "Stalled")?.reason === "Invalid";
+  }, "the state of the module");
   await eventually(async () => {
     const events = await kubectl(["get", "events", "-n", namespace, "-o", "jsonpath={.items[*].reason}"]);
     return events.includes("RemovalHeld");

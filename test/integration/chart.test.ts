@@ -4,7 +4,7 @@ import { MATRIX, objectsOf, render } from "../charts/matrix.ts";
 import { cluster, freshNamespace } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";
 
-const FOREIGN = new Set(["ServiceMonitor", "PodMonitor", "PrometheusRule"]);
+const FOREIGN = new Set(["ServiceMonitor", "PodMonitor", "PrometheusRule", "Certificate", "Issuer"]);
 
 test("the API server accepts every object of every rendering", async () => {
   await installCrds();

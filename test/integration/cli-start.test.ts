@@ -75,7 +75,7 @@ test.each([
   expect(errors(operator)).toHaveLength(1);
 });
 
-test("broken global hooks are told together, with all that is wrong with each", async () => {
+test("broken global hooks are reported together, with all that is wrong with each", async () => {
   const lab = await makeLab();
   const config = '{"configVersion": "v1", "schedule": [{}], "kubernetes": [{"name": "x"}]}';
   lab.put("hooks/010-bad", `#!/bin/sh\necho '${config}'\n`, 0o755);
@@ -163,7 +163,7 @@ test("a broken module is Invalid, the others go on", async () => {
   const operator = await lab.start();
   await operator.waitReady();
   const why = async (name: string): Promise<string> => (await operator.cli(["module", "why", name])).stdout;
-  expect(await why("good")).toContain("nothing is owed");
+  expect(await why("good")).toContain("nothing is due");
   expect(await why("values")).toMatch(/needs a person: .*020-values\/values\.yaml/);
   expect(await why("chart")).toMatch(/needs a person: .*030-chart\/Chart\.yaml/);
   expect(await why("hook")).toMatch(/needs a person: .*040-hook\/hooks\/bad/);

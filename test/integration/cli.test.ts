@@ -2,7 +2,7 @@ import { cpSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
-import { callSocket } from "../../src/commands/asking/socket.ts";
+import { callSocket } from "../../src/commands/operator/socket.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { callOf } from "../support/command-line.ts";
 import { fileTree } from "../support/hook-files.ts";
@@ -63,7 +63,7 @@ test("the command line asks a running operator", { timeout: 120_000 }, async () 
   expect(await json("module patches web-shop")).toHaveLength(1);
   expect(await json("module snapshots web-shop")).toHaveProperty(["hooks/host", "maps"]);
   expect(await cli("module why off")).toContain("Off because nothing switches it on");
-  expect(await run("module why web-shop")).toContain("nothing is owed");
+  expect(await run("module why web-shop")).toContain("nothing is due");
   expect(await cli("queue list -o text")).toContain("- 'main' queue: empty.");
   expect(await json("queue main")).toMatchObject({ summary: { totalTasks: 0 } });
   expect(await json("global values")).toEqual({ cluster: "east" });
@@ -74,8 +74,8 @@ test("the command line asks a running operator", { timeout: 120_000 }, async () 
   expect(await cli("version")).toMatch(/^addon-operator \d/);
   expect(await cli("--help")).toContain("--modules-dir");
   await eventually(async () => {
-    const shown = await json("module resource-monitor");
-    expect(shown).toEqual({ "web-shop": [`${namespace}/ConfigMap/web-shop`] });
+    const displayed = await json("module resource-monitor");
+    expect(displayed).toEqual({ "web-shop": [`${namespace}/ConfigMap/web-shop`] });
   }, "the release's objects are watched");
 
   expect(await run("module render web-shop")).toContain('host: "a.example"');
@@ -122,7 +122,7 @@ test("the command line asks a running operator", { timeout: 120_000 }, async () 
   expect(secrets.trim().split("\n")).toEqual(["secret/sh.helm.release.v1.web-shop.v1"]);
 
   // A run asked for by hand takes the new template.
-  expect(await run("module run web-shop")).toBe("run of web-shop asked for\n");
+  expect(await run("module run web-shop")).toBe("run of web-shop requested\n");
   await eventually(async () => {
     expect(await run("module render web-shop --diff")).toBe("No diff found\n");
   }, "the run is over");

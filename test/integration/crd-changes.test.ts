@@ -6,7 +6,7 @@ import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/MODULES.md, "CRDs that change".
+// docs/reference/modules.md, "CRDs that change".
 
 const { kubectl, json, apply } = cluster();
 
@@ -67,7 +67,7 @@ test(
     expect(await diff()).toMatchObject({ code: 0, stdout: "No differences\n" });
     expect(await plan()).not.toHaveProperty("crds");
 
-    // One that breaks nobody is told as a change.
+    // One that breaks nobody is reported as a change.
     lab.file("modules/010-things/crds/things.yaml", definition('{"type": "string", "maxLength": 9}'));
     const changes = await diff();
     expect(changes.code).toBe(10);
@@ -82,20 +82,20 @@ test(
     });
 
     lab.file("modules/010-things/crds/things.yaml", definition('{"type": "string", "maxLength": 2}'));
-    const told = `things.${group} has a stricter schema in version v1: Thing one (/size must`;
+    const reported = `things.${group} has a stricter schema in version v1: Thing one (/size must`;
     const refused = await diff();
     expect([refused.code, refused.stdout.split("\n")[0]]).toEqual([
       10,
       expect.stringContaining(`# apiextensions.k8s.io/v1 CustomResourceDefinition: refused: `),
     ]);
-    expect(refused.stdout).toContain(told);
-    expect(await plan()).toMatchObject({ invalid: { things: expect.stringContaining(told) } });
+    expect(refused.stdout).toContain(reported);
+    expect(await plan()).toMatchObject({ invalid: { things: expect.stringContaining(reported) } });
     const ask = "reconcile.addon-operator.io/requestedAt";
     await kubectl(["annotate", "addonmodule/things", "-n", namespace, `${ask}=1`]);
     await kubectl(["annotate", "addonoperator/addon-operator", "-n", namespace, `${ask}=1`]);
     await eventually(async () => (await status())?.state === "Invalid", "the module is Invalid");
     const message = (await status())?.conditions?.find(({ type }) => type === "Ready")?.message ?? "";
-    expect(message).toContain(told);
+    expect(message).toContain(reported);
     const [confirmation = ""] = /addon-operator\.io\/confirm-crds=[0-9a-f]+/.exec(message) ?? [];
     await eventually(async () => {
       const events = await json<{ items: { reason: string; type: string; note: string }[] }>([
@@ -105,7 +105,7 @@ test(
         namespace,
       ]);
       const event = events.items.find(({ reason }) => reason === "CrdRefused");
-      return event?.type === "Warning" && event.note.includes(told);
+      return event?.type === "Warning" && event.note.includes(reported);
     }, "an Event names module, definition and object");
     const sizeIn = (): Promise<string> =>
       kubectl([
@@ -184,7 +184,7 @@ test(
     const why = JSON.stringify(await json(["get", "addonmodule", "bad", "-n", namespace]));
     expect(why).toContain(`${file}: the API server refuses CRD bads.${group}: `);
     expect(why).toContain("versions[1]");
-    expect(why).toContain("(correct the definition, then request a reload)");
+    expect(why).toContain("(correct the definition, then request a converge)");
     expect(await kubectl(["get", "crd", "-o", "name"])).toContain(`/others.${group}\n`);
     const plan = JSON.parse((await operator.cli(["plan", "-o", "json"])).stdout) as JsonObject;
     expect(plan).toMatchObject({ invalid: { bad: expect.stringContaining("versions[1]") as string } });

@@ -18,17 +18,18 @@ function demo(...args: string[]) {
   // The bundle is in use by other tests.
   const command = [join(root, "scripts", "demo", "run.mjs"), "--once", "--sources", ...args];
   const child = spawn(process.execPath, command, { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
-  let told = "";
+  let reported = "";
   const heard: (() => void)[] = [];
   for (const stream of [child.stdout, child.stderr])
     stream.on("data", (text) => {
-      told += text;
+      reported += text;
       heard.forEach((each) => each());
     });
-  const ended = new Promise<{ code: number | null; told: string }>((done) =>
-    child.once("close", (code) => done({ code, told })),
+  const ended = new Promise<{ code: number | null; reported: string }>((done) =>
+    child.once("close", (code) => done({ code, reported })),
   );
-  const says = (text: string) => new Promise<void>((done) => heard.push(() => told.includes(text) && done()));
+  const says = (text: string) =>
+    new Promise<void>((done) => heard.push(() => reported.includes(text) && done()));
   return { child, ended, says };
 }
 
@@ -42,14 +43,14 @@ describe("the demo on a cluster that is there already", () => {
     { timeout: 180_000 },
     async () => {
       const before = await everything();
-      const { code, told } = await onIt("--yes").ended;
-      expect(told).toContain("All steps as expected, nothing left running.");
+      const { code, reported } = await onIt("--yes").ended;
+      expect(reported).toContain("All steps as expected, nothing left running.");
       expect(code).toBe(0);
       expect(await everything()).toBe(before);
       // Another version of Kubernetes prints other columns.
       if (!(await plane.kubectl(["get", "--raw", "/version"])).includes(`"v${versions.kubernetes}"`)) return;
       const picture = linesOf(readFileSync(join(root, ".github", "demo.svg"), "utf8"));
-      const tour = sameEachTime(tourIn(told.split("\n")));
+      const tour = sameEachTime(tourIn(reported.split("\n")));
       expect(tour, ".github/demo.svg shows it: node scripts/run.mjs picture.mjs").toEqual(
         sameEachTime(tourIn(picture)),
       );
@@ -58,18 +59,27 @@ describe("the demo on a cluster that is there already", () => {
 
   test("shows what modules require of each other", { timeout: 180_000 }, async () => {
     const before = await everything();
-    const { code, told } = await onIt("--yes", "--requirements").ended;
-    expect(told).toContain("All steps as expected, nothing left running.");
-    expect(told).toMatch(/^trust-bundle: .*; requires internal-ca \(is not Ready\)$/m);
+    const { code, reported } = await onIt("--yes", "--requirements").ended;
+    expect(reported).toContain("All steps as expected, nothing left running.");
+    expect(reported).toMatch(/^trust-bundle: .*; requires internal-ca \(is not Ready\)$/m);
+    expect(code).toBe(0);
+    expect(await everything()).toBe(before);
+  });
+
+  test("shows modules of two teams", { timeout: 180_000 }, async () => {
+    const before = await everything();
+    const { code, reported } = await onIt("--yes", "--tenants").ended;
+    expect(reported).toContain("All steps as expected, nothing left running.");
+    expect(reported).toMatch(/missing rule: grant ServiceAccount team-orders\/deployer/);
     expect(code).toBe(0);
     expect(await everything()).toBe(before);
   });
 
   test("writes nothing when there is nobody to be asked", async () => {
     const before = await everything();
-    const { code, told } = await onIt().ended;
+    const { code, reported } = await onIt().ended;
     expect(code).toBe(1);
-    expect(told).toContain("nobody is there to be asked: --yes says that it may");
+    expect(reported).toContain("cannot ask without a terminal: allow it with --yes");
     expect(await everything()).toBe(before);
   });
 
@@ -78,10 +88,10 @@ describe("the demo on a cluster that is there already", () => {
     const { child, ended, says } = onIt("--yes");
     await says("PriorityClass batch-low was there");
     child.kill("SIGTERM");
-    const { code, told } = await ended;
+    const { code, reported } = await ended;
     expect(code).toBe(130);
     // What fails because of it is no news.
-    expect(told).not.toContain("FAILED");
+    expect(reported).not.toContain("FAILED");
     expect(await everything()).toBe(before);
   });
 
@@ -101,9 +111,9 @@ describe("the demo on a cluster that is there already", () => {
 
   test("touches no namespace that is somebody else's", async () => {
     await plane.kubectl(["create", "namespace", "shop"]);
-    const { code, told } = await onIt("--yes").ended;
+    const { code, reported } = await onIt("--yes").ended;
     expect(code).toBe(1);
-    expect(told).toContain("namespace shop is there already and not the demo's: nothing was changed");
+    expect(reported).toContain("namespace shop is there already and not the demo's: nothing was changed");
     await plane.kubectl(["delete", "namespace", "shop"]);
   });
 });

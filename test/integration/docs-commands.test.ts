@@ -7,6 +7,7 @@ import { expect, onTestFinished, test } from "vitest";
 
 import { inPod, printedLines, printedScripts } from "../../scripts/docs-commands.mjs";
 import { cluster, freshNamespace } from "../support/cluster.ts";
+import { installCrds } from "../support/crds.ts";
 import { startOperator } from "../support/operator.ts";
 
 const run = promisify(execFile);
@@ -33,6 +34,16 @@ function tree(): string {
   return root;
 }
 
+/** A source that pages name. The operator of this test follows none. */
+function moduleSource(name: string, namespace: string) {
+  return {
+    apiVersion: "addon-operator.io/v1alpha1",
+    kind: "ModuleSource",
+    metadata: { name, namespace },
+    spec: { registry: "oci://127.0.0.1:1/modules", modules: {} },
+  };
+}
+
 test(
   "every command for a cluster that the documents print does what it says",
   { timeout: 180_000 },
@@ -42,6 +53,8 @@ test(
     const places = { modulesDir: join(root, "modules"), globalHooksDir: join(root, "hooks") };
     const operator = await startOperator({ namespace, ...places });
     await operator.waitReady();
+    await installCrds();
+    await cluster().apply(...["platform", "web"].map((name) => moduleSource(name, namespace)));
 
     const kubeconfig = join(root, "config");
     cpSync(cluster().kubeconfig, kubeconfig);
@@ -54,6 +67,7 @@ test(
       const own = text
         .replaceAll("-n addon-operator ", `-n ${namespace} `)
         .replaceAll(/\bNAME\b/g, "web")
+        .replaceAll(/addonmodule[ /]cert-manager/g, "addonmodule/web")
         .replaceAll("'{.status.state}'=Disabled", "'{.status.state}'=Ready");
       const { stdout } = await run("bash", ["-e", "-c", own], { env });
       return stdout;

@@ -96,7 +96,7 @@ const IMAGE = 'spec.template.spec.containers[name="web"].image';
 /** As an autoscaler does it. */
 const AUTOSCALER = ["--subresource=scale", "--field-manager=kube-controller-manager"];
 
-test("a field that somebody else changes is told with who and what, until it is as before", async () => {
+test("a field that somebody else changes is reported with who and what, until it is as before", async () => {
   const { namespace, own, status, image, patch, says, saysNothing, events, edit } = await prepare("warn");
   const title = `Deployment ${namespace}/web`;
   await own("set", "image", "deployment/web", "web=example.com/web:2");
@@ -182,7 +182,7 @@ test("what others change is put back, that object alone, and the next upgrade me
   await saysNothing();
 });
 
-test("of a module that is left alone drift is told and not put back, and found after a restart", async () => {
+test("of a module that is left alone drift is reported and not put back, and found after a restart", async () => {
   const { own, image, says, edit, status, operator, start } = await prepare("repair");
   await edit({ webMaintenance: "NoResourceReconciliation" });
   await eventually(async () => expect((await status()).state).toBe("Suspended"), "suspended");

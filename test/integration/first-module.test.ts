@@ -12,10 +12,10 @@ import { modernNode } from "../../scripts/setup/tools.mjs";
 import { cluster, eventually, freshNamespace, helmUnderTest } from "../support/cluster.ts";
 import { chartRepository } from "../support/chart-repository.ts";
 
-// docs/FIRST-MODULE.md, typed line by line.
+// docs/get-started/first-module.md, typed line by line.
 
 const repo = join(import.meta.dirname, "../..");
-const page = readFileSync(join(repo, "docs/FIRST-MODULE.md"), "utf8");
+const page = readFileSync(join(repo, "docs/get-started/first-module.md"), "utf8");
 const lines = [...page.matchAll(/^```\n([^]*?)^```$/gm)].flatMap(([, block = ""]) =>
   block.trim().split("\n"),
 );
@@ -79,10 +79,10 @@ test(
         await eventually(() => type("kubectl get addonmodule/ingress-nginx"), "the module is there");
       } else said.push(await type(line));
     }
-    const [written, plan, , shown] = said;
+    const [written, plan, , displayed] = said;
     expect(written).toContain("modules/010-ingress-nginx: written. Next:");
     expect(plan).toContain("install:\n  ingress-nginx:");
-    expect(shown).toMatch(/ingress-nginx +true +True +Ready/);
+    expect(displayed).toMatch(/ingress-nginx +true +True +Ready/);
     await eventually(
       async () =>
         expect(await type("kubectl get cm ingress-nginx-controller -o jsonpath={.data.replicas}")).toBe("2"),

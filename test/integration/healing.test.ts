@@ -69,8 +69,8 @@ async function prepare(prefix: string, template: string) {
 }
 
 /** Lines of the log that tell of objects which are not there. */
-const told = (log: string): string[] =>
-  log.split("\n").filter((line) => /are gone|were never created/.test(line));
+const reported = (log: string): string[] =>
+  log.split("\n").filter((line) => /of a release are missing|were never created/.test(line));
 
 test("what goes is put back with the module's hooks: no new revision, the same password", async () => {
   const { namespace, lab, own, status, start, ready } = await prepare(
@@ -91,15 +91,15 @@ test("what goes is put back with the module's hooks: no new revision, the same p
   expect(await password()).toBe(before);
   expect(lab.runs("before").length).toBe(runs + 3);
   expect((await status()).release?.revision).toBe(1);
-  const gone = told(operator.log());
-  expect(gone).toHaveLength(3);
+  const missing = reported(operator.log());
+  expect(missing).toHaveLength(3);
   for (const name of [
     `${namespace}/ConfigMap/beside`,
     `${namespace}/Secret/made`,
     `ClusterRole/${namespace}`,
   ])
-    expect(gone.filter((line) => line.includes(name))).toHaveLength(1);
-  expect(gone.join()).not.toContain(`/ClusterRole/${namespace}`);
+    expect(missing.filter((line) => line.includes(name))).toHaveLength(1);
+  expect(missing.join()).not.toContain(`/ClusterRole/${namespace}`);
   await eventually(
     async () =>
       expect(await own("get", "events", "-o", "name", "--field-selector", "reason=Healed")).not.toBe(""),
@@ -145,11 +145,11 @@ data: {size: "{{ .Values.web.size }}"}
   await ready();
   expect(lab.runs("before").length).toBe(runs + 2);
   expect((await status()).release?.revision).toBe(2);
-  expect(told(operator.log())).toHaveLength(1);
-  expect(told(operator.log())[0]).toContain("ConfigMap/sized");
+  expect(reported(operator.log())).toHaveLength(1);
+  expect(reported(operator.log())[0]).toContain("ConfigMap/sized");
 });
 
-test("version and time of a release are told after an upgrade and after a restart", async () => {
+test("version and time of a release are reported after an upgrade and after a restart", async () => {
   const { status, start, edit, ready } = await prepare(
     "times",
     `${map("m")}# {{ .Values.web.size }}\n${SECRET}`,
@@ -180,7 +180,7 @@ test("version and time of a release are told after an upgrade and after a restar
   );
 });
 
-test("what a first release never had is told as such, until it can be created", async () => {
+test("what a first release never had is reported as such, until it can be created", async () => {
   const { namespace, own, status, start, edit, ready } = await prepare(
     "never",
     `${map("refused")}apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: taken}\n`,
@@ -212,11 +212,42 @@ test("what a first release never had is told as such, until it can be created", 
   await operator.waitReady();
   await edit({ webEnabled: "true" });
   await eventually(async () => (await status()).state === "Retrying", "it is refused");
-  await eventually(() => told(operator.log()).length > 0, "it is told");
+  await eventually(() => reported(operator.log()).length > 0, "it is told");
   expect(await status()).not.toHaveProperty("absent");
   await accept();
   await ready();
   await own("get", "configmap", "refused");
-  expect(told(operator.log()).filter((line) => !line.includes("were never created"))).toEqual([]);
-  expect(told(operator.log()).filter((line) => !line.includes("ConfigMap/refused"))).toEqual([]);
+  expect(reported(operator.log()).filter((line) => !line.includes("were never created"))).toEqual([]);
+  expect(reported(operator.log()).filter((line) => !line.includes("ConfigMap/refused"))).toEqual([]);
+});
+
+test("a CRD of the module that goes is applied again, and its objects are put back", async () => {
+  const { namespace, lab, own, start, ready } = await prepare("heals-crd", map("beside"));
+  const group = `${namespace}.example.org`;
+  lab.file(
+    "modules/010-web/crds/widgets.yaml",
+    JSON.stringify({
+      apiVersion: "apiextensions.k8s.io/v1",
+      kind: "CustomResourceDefinition",
+      metadata: { name: `widgets.${group}` },
+      spec: {
+        group,
+        names: { kind: "Widget", plural: "widgets" },
+        scope: "Namespaced",
+        versions: [
+          { name: "v1", served: true, storage: true, schema: { openAPIV3Schema: { type: "object" } } },
+        ],
+      },
+    }),
+  );
+  lab.file(
+    "modules/010-web/templates/widget.yaml",
+    `apiVersion: ${group}/v1\nkind: Widget\nmetadata: {name: one}\n`,
+  );
+  const operator = await start();
+  await operator.waitReady();
+  await ready();
+  await own("delete", "crd", `widgets.${group}`);
+  await eventually(async () => void (await own("get", `widgets.${group}`, "one")), "the object is back");
+  await ready();
 });

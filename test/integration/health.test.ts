@@ -114,7 +114,7 @@ interface Pod {
 
 const WELL = ["True", "Healthy", "All objects are as they should be (2)"] as const;
 
-test("a Deployment that becomes unavailable is told with the Pod that says why, and when it is back", async () => {
+test("a Deployment that becomes unavailable is reported with the Pod that says why, and when it is back", async () => {
   const { namespace, own, status, says, run } = await prepare();
   const title = `Deployment ${namespace}/web`;
   await says("Unknown", "Progressing", `${title}: 0 of 3 replicas available`);

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { rmSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -10,7 +10,7 @@ import { hookLab } from "../support/hook-files.ts";
 import type { OperatorProcess } from "../support/operator.ts";
 import { LEASE, Stage } from "../support/replicas.ts";
 
-// docs/RUNNING.md, "Two replicas": one of two replicas works, the other is warm; they never work at once.
+// docs/guides/running.md, "Two replicas": one of two replicas works, the other is warm; they never work at once.
 
 /** A lease that two busy processors can keep, and whose end a test can wait for. */
 const QUICK = ["--lease-duration=8s", "--lease-renew-deadline=3s", "--lease-retry-period=1s"];
@@ -51,9 +51,9 @@ async function stage(): Promise<Stage> {
 }
 
 /** Makes the object that `stuck.sh` waits for; resolves with the pid of its process. */
-async function getStuck(scene: Stage): Promise<number> {
-  await cluster().kubectl(["create", "configmap", "stuck", "-n", scene.namespace]);
-  return (await scene.sees("a", "start", "stuck")).pid;
+async function getStuck(pageState: Stage): Promise<number> {
+  await cluster().kubectl(["create", "configmap", "stuck", "-n", pageState.namespace]);
+  return (await pageState.sees("a", "start", "stuck")).pid;
 }
 
 function isAlive(pid: number): boolean {
@@ -65,8 +65,25 @@ function isAlive(pid: number): boolean {
   }
 }
 
+/** Shell text that sends a signal to an operator and its watchdog, as what freezes a Pod stops both; hooks go on. */
+const signalBoth = (signal: "STOP" | "CONT", operator: string): string => `
+both=${operator}
+for child in $(cat /proc/${operator}/task/*/children); do
+  if grep -aqs addon-operator-watchdog /proc/$child/cmdline; then both="$both $child"; fi
+done
+kill -${signal} $both`;
+
+function freeze({ pid }: OperatorProcess): void {
+  execFileSync("bash", ["-c", signalBoth("STOP", String(pid))]);
+}
+
+/** Throws where it has ended. */
+function thaw({ pid }: OperatorProcess): void {
+  execFileSync("bash", ["-c", signalBoth("CONT", String(pid))]);
+}
+
 /** Resolves to the time at which a process was no more. */
-async function gone(pid: number): Promise<number> {
+async function missing(pid: number): Promise<number> {
   await eventually(() => !isAlive(pid), `the end of ${pid}`, { timeoutMs: 40_000, intervalMs: 5 });
   return Date.now();
 }
@@ -99,84 +116,85 @@ function holders(namespace: string): string[] {
 
 describe.each(["refused", "silent"])("a leader cut off from the API server, its connections %s", (how) => {
   test("ends its children before the follower takes over", { timeout: 90_000 }, async () => {
-    const scene = await stage();
+    const pageState = await stage();
     const proxy = await FaultProxy.open(cluster().kubeconfig);
     onTestFinished(() => proxy.close());
-    const a = await scene.replica("a", QUICK, { KUBECONFIG: proxy.kubeconfig });
+    const a = await pageState.replica("a", QUICK, { KUBECONFIG: proxy.kubeconfig });
     await a.waitReady();
-    const b = await scene.replica("b", QUICK);
+    const b = await pageState.replica("b", QUICK);
     await b.waitReady();
-    const stuck = await getStuck(scene);
+    const stuck = await getStuck(pageState);
 
     if (how === "refused") await proxy.refuse();
     else {
       proxy.silence();
       proxy.delay(3_600_000);
     }
-    const [end, goneAt] = await Promise.all([a.exit, gone(stuck)]);
-    await scene.sees("b", "end", "tick");
+    const [end, goneAt] = await Promise.all([a.exit, missing(stuck)]);
+    await pageState.sees("b", "end", "tick");
 
-    const { holderIdentity, acquireTime = "" } = await scene.lease();
+    const { holderIdentity, acquireTime = "" } = await pageState.lease();
     expect(end).toEqual({ code: 0, signal: null });
     expect(a.log()).toContain("The lease is lost");
     expect(holderIdentity).toMatch(/^b\//);
     expect(goneAt).toBeLessThan(Date.parse(acquireTime));
-    expect(scene.overlaps()).toEqual([]);
+    expect(pageState.overlaps()).toEqual([]);
   });
 });
 
 test("a leader that was frozen starts nothing when it goes on", { timeout: 90_000 }, async () => {
-  const scene = await stage();
-  const a = await scene.replica("a", QUICK);
+  const pageState = await stage();
+  const a = await pageState.replica("a", QUICK);
   await a.waitReady();
-  const b = await scene.replica("b", QUICK);
+  const b = await pageState.replica("b", QUICK);
   await b.waitReady();
-  await scene.sees("a", "end", "tick");
-  process.kill(a.pid ?? 0, "SIGSTOP");
+  await pageState.sees("a", "end", "tick");
+  freeze(a);
   onTestFinished(() => {
-    if (isAlive(a.pid ?? 0)) process.kill(a.pid ?? 0, "SIGCONT");
+    if (isAlive(a.pid ?? 0)) thaw(a);
   });
-  await scene.sees("b", "end", "tick");
-  const before = scene.marks().length;
+  await pageState.sees("b", "end", "tick");
+  const before = pageState.marks().length;
 
-  process.kill(a.pid ?? 0, "SIGCONT");
+  thaw(a);
   // In order, or by the watchdog, whichever is quicker.
   expect([{ code: 0, signal: null }, KILLED]).toContainEqual(await a.exit);
 
-  const since = scene.marks().slice(before);
+  const since = pageState.marks().slice(before);
   expect(since.filter(({ replica, what }) => replica === "a" && what === "start")).toEqual([]);
-  expect(scene.overlaps()).toEqual([]);
+  expect(pageState.overlaps()).toEqual([]);
 });
 
 test("a leader that was frozen as a hook ended writes nothing of it", { timeout: 90_000 }, async () => {
-  const scene = await stage();
+  const pageState = await stage();
   const proxy = await FaultProxy.open(cluster().kubeconfig);
   onTestFinished(() => proxy.close());
   const patch = `[{"op": "add", "path": "/work/by", "value": "'"$REPLICA"'"}]`;
   const on = {
     kind: "ConfigMap",
-    namespace: { nameSelector: { matchNames: [scene.namespace] } },
+    namespace: { nameSelector: { matchNames: [pageState.namespace] } },
     nameSelector: { matchNames: ["write"] },
     executeHookOnSynchronization: false,
   };
-  scene.hook(
+  pageState.hook(
     "global-hooks/write.sh",
     { kubernetes: [on] },
-    `echo '${patch}' >"$CONFIG_VALUES_JSON_PATCH_PATH"; [ "$REPLICA" != a ] || kill -STOP $PPID`,
+    `echo '${patch}' >"$CONFIG_VALUES_JSON_PATCH_PATH"
+if [ "$REPLICA" = a ]; then ${signalBoth("STOP", "$PPID")}; fi`,
   );
-  const a = await scene.replica("a", QUICK, { KUBECONFIG: proxy.kubeconfig });
+  const a = await pageState.replica("a", QUICK, { KUBECONFIG: proxy.kubeconfig });
   await a.waitReady();
-  const b = await scene.replica("b", QUICK);
+  const b = await pageState.replica("b", QUICK);
   await b.waitReady();
-  await cluster().kubectl(["create", "configmap", "write", "-n", scene.namespace]);
-  await scene.sees("a", "end", "write");
+  await cluster().kubectl(["create", "configmap", "write", "-n", pageState.namespace]);
+  await pageState.sees("a", "end", "write");
   onTestFinished(() => {
-    if (isAlive(a.pid ?? 0)) process.kill(a.pid ?? 0, "SIGCONT");
+    if (isAlive(a.pid ?? 0)) thaw(a);
   });
-  await scene.sees("b", "end", "tick");
+  await pageState.sees("b", "end", "tick");
   const before = proxy.seen.length;
 
-  process.kill(a.pid ?? 0, "SIGCONT");
+  thaw(a);
   await a.exit;
 
   const writes = proxy.seen.slice(before).filter(({ method }) => method !== "GET");
@@ -184,18 +202,18 @@ test("a leader that was frozen as a hook ended writes nothing of it", { timeout:
 });
 
 test("a leader that was frozen leaves no child behind", { timeout: 90_000 }, async () => {
-  const scene = await stage();
-  const a = await scene.replica("a", QUICK);
+  const pageState = await stage();
+  const a = await pageState.replica("a", QUICK);
   await a.waitReady();
-  const b = await scene.replica("b", QUICK);
+  const b = await pageState.replica("b", QUICK);
   await b.waitReady();
-  const stuck = await getStuck(scene);
+  const stuck = await getStuck(pageState);
 
   // The child is deaf, and goes on.
-  process.kill(a.pid ?? 0, "SIGSTOP");
-  await eventually(async () => await leads(scene, "b"), "b leads", { timeoutMs: 40_000 });
-  process.kill(a.pid ?? 0, "SIGCONT");
-  await Promise.all([a.exit, gone(stuck)]);
+  freeze(a);
+  await eventually(async () => await leads(pageState, "b"), "b leads", { timeoutMs: 40_000 });
+  thaw(a);
+  await Promise.all([a.exit, missing(stuck)]);
   expect(isAlive(stuck)).toBe(false);
 });
 
@@ -203,45 +221,49 @@ test(
   "a leader whose event loop is busy is gone, its children too, before another works",
   { timeout: 90_000 },
   async () => {
-    const scene = await stage();
+    const pageState = await stage();
     // Judged where it counts: as the other begins.
-    const check = `[ "$REPLICA" = a ] || ! runs "$(cat '${scene.lab.dir}/leader')" || mark overlap leader`;
-    scene.hook("global-hooks/first.sh", { onStartup: 1 }, check);
-    const a = await scene.replica("a", QUICK, { NODE_OPTIONS: "--inspect-port=0" });
+    const check = `[ "$REPLICA" = a ] || ! runs "$(cat '${pageState.lab.dir}/leader')" || mark overlap leader`;
+    pageState.hook("global-hooks/first.sh", { onStartup: 1 }, check);
+    const a = await pageState.replica("a", QUICK, { NODE_OPTIONS: "--inspect-port=0" });
     await a.waitReady();
-    scene.lab.file("leader", String(a.pid));
-    const b = await scene.replica("b", QUICK);
+    pageState.lab.file("leader", String(a.pid));
+    const b = await pageState.replica("b", QUICK);
     await b.waitReady();
-    const stuck = await getStuck(scene);
+    const stuck = await getStuck(pageState);
 
     await keepBusy(a);
     expect(await a.exit).toEqual(KILLED);
-    await Promise.all([gone(stuck), scene.sees("b", "end", "first"), scene.sees("b", "end", "tick")]);
-    expect(a.log()).toContain("killing what is left, and myself");
-    expect(scene.overlaps()).toEqual([]);
+    await Promise.all([
+      missing(stuck),
+      pageState.sees("b", "end", "first"),
+      pageState.sees("b", "end", "tick"),
+    ]);
+    expect(a.log()).toContain("killing the operator and its children");
+    expect(pageState.overlaps()).toEqual([]);
   },
 );
 
 test("a stop gives the lease back after the last hook", { timeout: 90_000 }, async () => {
-  const scene = await stage();
-  const a = await scene.replica("a", LONG);
+  const pageState = await stage();
+  const a = await pageState.replica("a", LONG);
   await a.waitReady();
-  const b = await scene.replica("b", LONG);
+  const b = await pageState.replica("b", LONG);
   await b.waitReady();
-  const seen = holders(scene.namespace);
+  const seen = holders(pageState.namespace);
   await eventually(() => seen.includes("a"), "the lease is watched");
 
   expect(await a.stop()).toEqual({ code: 0, signal: null });
-  await scene.sees("b", "end", "tick");
+  await pageState.sees("b", "end", "tick");
 
-  expect(a.log()).not.toContain("could not be given back");
+  expect(a.log()).not.toContain("cannot be released");
   expect(seen).toEqual(["a", "", "b"]);
-  expect(scene.overlaps()).toEqual([]);
+  expect(pageState.overlaps()).toEqual([]);
 });
 
 /** A follower names who leads, whatever is asked that only the leader knows. */
 async function refusesAll(follower: OperatorProcess, leader: string): Promise<void> {
-  const stderr = `this operator does not lead: ask ${leader}, which does\n`;
+  const stderr = `this operator is a follower. Query the leader: ${leader}.\n`;
   const lines = ["status", "module list", "module run work", "queue list", "global values", "logs", "plan"];
   for (const line of lines)
     expect(await follower.cli(line.split(" "))).toMatchObject({ code: 1, stdout: "", stderr });
@@ -249,19 +271,23 @@ async function refusesAll(follower: OperatorProcess, leader: string): Promise<vo
 }
 
 test("a follower is warm, and as ready as its leader", { timeout: 90_000 }, async () => {
-  const scene = await stage();
-  scene.hook("modules/010-work/hooks/before.sh", { beforeHelm: 1 }, `[ -e '${scene.lab.dir}/mended' ]`);
-  const a = await scene.replica("a", LONG);
-  await scene.sees("a", "start", "before");
-  const b = await scene.replica("b", LONG);
-  await scene.sees("b", "ask", "before");
+  const pageState = await stage();
+  pageState.hook(
+    "modules/010-work/hooks/before.sh",
+    { beforeHelm: 1 },
+    `[ -e '${pageState.lab.dir}/mended' ]`,
+  );
+  const a = await pageState.replica("a", LONG);
+  await pageState.sees("a", "start", "before");
+  const b = await pageState.replica("b", LONG);
+  await pageState.sees("b", "ask", "before");
 
   await eventually(async () => (await b.http("/readyz")).body === "The leader is not ready\n", "not ready");
   expect((await b.http("/readyz")).status).toBe(500);
   // What a follower knows of queues is nothing; it asks the leader.
   const body: unknown = expect.stringContaining("work");
   expect(await b.http("/queue")).toMatchObject({ status: 200, body });
-  scene.lab.file("mended", "");
+  pageState.lab.file("mended", "");
   await a.waitReady();
   await b.waitReady();
   expect(await b.http("/readyz")).toEqual({
@@ -269,79 +295,48 @@ test("a follower is warm, and as ready as its leader", { timeout: 90_000 }, asyn
     body: "Waiting for the lease; the leader is ready\n",
   });
   expect((await b.http("/healthz")).status).toBe(200);
-  await refusesAll(b, (await scene.lease()).holderIdentity);
-  expect(scene.marks("b").filter(({ what }) => what === "start")).toEqual([]);
+  await refusesAll(b, (await pageState.lease()).holderIdentity);
+  expect(pageState.marks("b").filter(({ what }) => what === "start")).toEqual([]);
 
-  const asked = scene.marks("b").filter(({ what }) => what === "ask");
-  expect(asked.map(({ who }) => who).toSorted()).toEqual(["before", "stuck", "tick"]);
+  const requested = pageState.marks("b").filter(({ what }) => what === "ask");
+  expect(requested.map(({ who }) => who).toSorted()).toEqual(["before", "stuck", "tick"]);
   await a.kill9();
   // Until b has worked itself, nobody is ready.
   await eventually(
-    async () => (await b.http("/readyz")).status === 200 && (await leads(scene, "b")),
+    async () => (await b.http("/readyz")).status === 200 && (await leads(pageState, "b")),
     "b works",
   );
-  await scene.sees("b", "end", "tick");
-  expect(scene.marks("b").filter(({ what }) => what === "ask")).toEqual(asked);
-  expect(scene.marks("b").filter(({ who, what }) => who === "helm" && what === "start")).toEqual([]);
+  await pageState.sees("b", "end", "tick");
+  expect(pageState.marks("b").filter(({ what }) => what === "ask")).toEqual(requested);
+  expect(pageState.marks("b").filter(({ who, what }) => who === "helm" && what === "start")).toEqual([]);
 });
 
-test(
-  "a leader of an earlier revision that is not ready holds up no rollout",
-  { timeout: 90_000 },
-  async () => {
-    const scene = await stage();
-    scene.hook("modules/010-work/hooks/before.sh", { beforeHelm: 1 }, '[ "$REPLICA" = op-7b9c4d5f66-bbbbb ]');
-    const old = await scene.replica("op-6f5d8c9b7d-aaaaa", LONG);
-    await scene.sees("op-6f5d8c9b7d-aaaaa", "start", "before");
-    const same = await scene.replica("op-6f5d8c9b7d-ccccc", LONG);
-    await eventually(
-      async () => (await same.http("/readyz")).body === "The leader is not ready\n",
-      "not ready",
-    );
+test("a leader of an earlier revision that is not ready delays no rollout", { timeout: 90_000 }, async () => {
+  const pageState = await stage();
+  pageState.hook(
+    "modules/010-work/hooks/before.sh",
+    { beforeHelm: 1 },
+    '[ "$REPLICA" = op-7b9c4d5f66-bbbbb ]',
+  );
+  const old = await pageState.replica("op-6f5d8c9b7d-aaaaa", LONG);
+  await pageState.sees("op-6f5d8c9b7d-aaaaa", "start", "before");
+  const same = await pageState.replica("op-6f5d8c9b7d-ccccc", LONG);
+  await eventually(
+    async () => (await same.http("/readyz")).body === "The leader is not ready\n",
+    "not ready",
+  );
 
-    const next = await scene.replica("op-7b9c4d5f66-bbbbb", LONG);
-    await next.waitReady();
-    expect((await next.http("/readyz")).body).toMatch(/the leader is of another revision/);
-    expect((await old.http("/readyz")).status).toBe(500);
-    await same.stop();
-    await old.stop();
-    await scene.sees("op-7b9c4d5f66-bbbbb", "end", "before");
-    await next.waitReady();
-    expect(scene.overlaps()).toEqual([]);
-  },
-);
+  const next = await pageState.replica("op-7b9c4d5f66-bbbbb", LONG);
+  await next.waitReady();
+  expect((await next.http("/readyz")).body).toMatch(/the leader is of another revision/);
+  expect((await old.http("/readyz")).status).toBe(500);
+  await same.stop();
+  await old.stop();
+  await pageState.sees("op-7b9c4d5f66-bbbbb", "end", "before");
+  await next.waitReady();
+  expect(pageState.overlaps()).toEqual([]);
+});
 
-async function leads(scene: Stage, replica: string): Promise<boolean> {
-  return (await scene.lease()).holderIdentity.startsWith(`${replica}/`);
+async function leads(pageState: Stage, replica: string): Promise<boolean> {
+  return (await pageState.lease()).holderIdentity.startsWith(`${replica}/`);
 }
-
-describe.each([
-  ["years behind", "1999-12-31T23:59:59.000000Z"],
-  ["years ahead", "2099-12-31T23:59:59.000000Z"],
-])("a holder whose clock is %s", (_how, renewTime) => {
-  test("keeps the lease while it renews it, and loses it when it stops", { timeout: 90_000 }, async () => {
-    const scene = await stage();
-    const proxy = await FaultProxy.open(cluster().kubeconfig);
-    onTestFinished(() => proxy.close());
-    const where = ["-n", scene.namespace];
-    const renewed = (second: number): string =>
-      renewTime.replace(/\d\d\.0/, `${String(second).padStart(2, "0")}.0`);
-    await cluster().apply({
-      apiVersion: "coordination.k8s.io/v1",
-      kind: "Lease",
-      metadata: { name: LEASE, namespace: scene.namespace },
-      spec: { holderIdentity: "elsewhere", leaseDurationSeconds: 2, renewTime, acquireTime: renewTime },
-    });
-    const looks = (): number => proxy.seen.filter(({ path }) => path.endsWith(`/leases/${LEASE}`)).length;
-    const b = await scene.replica("b", ["--lease-retry-period=500ms"], { KUBECONFIG: proxy.kubeconfig });
-    // Twelve looks, half a second apart, are three times the lease's duration.
-    for (let round = 1; round <= 12; round++) {
-      await eventually(() => looks() >= round, "another look");
-      const patch = JSON.stringify({ spec: { renewTime: renewed(round) } });
-      await cluster().kubectl(["patch", "lease", LEASE, ...where, "--type=merge", "-p", patch]);
-      expect((await scene.lease()).holderIdentity).toBe("elsewhere");
-    }
-    await b.waitReady();
-    expect((await scene.lease()).holderIdentity).toMatch(/^b\//);
-  });
-});

@@ -7,7 +7,7 @@ import type { Lab } from "../support/hook-files.ts";
 import { launchOperator } from "../support/operator.ts";
 import type { OperatorProcess } from "../support/operator.ts";
 
-// docs/HOOKS.md, "What takes effect when": what a run leaves, in the cluster and in the operator.
+// docs/reference/hooks.md, "What takes effect when": what a run leaves, in the cluster and in the operator.
 
 interface Made {
   readonly data?: Record<string, string>;
@@ -221,7 +221,7 @@ END`,
     expect(status).toMatchObject({ conditions: [{ type: "Hooked" }] });
   });
 
-  test("a failed operation is told with all others, after the rest was tried", async () => {
+  test("a failed operation is reported with all others, after the rest was tried", async () => {
     await pull("collects");
     await is(() => data("after-a-failure"), "the operation after the failed one");
     await is(() => expect(operator.log()).toMatch(/no-such-map:.*no-such-map-either/), "both are named");
@@ -332,7 +332,7 @@ END`,
     await expect(object("configmap", "shown")).rejects.toThrow(/NotFound/);
   });
 
-  test("a first start without a ConfigMap makes one and is no trouble", () => {
+  test("a first start without a ConfigMap makes one and is no issues", () => {
     expect(operator.log()).toContain("Created an empty ConfigMap");
     expect(operator.log()).not.toContain("ConfigMapMissing");
   });

@@ -143,7 +143,7 @@ head -c 100000000 /dev/zero | tr '\\0' z >&2`,
     expect(peakMb(world.operator.pid) - before).toBeLessThan(150);
   });
 
-  test("a daemon that keeps the output open does not hold up its hook's queue", async () => {
+  test("a daemon that keeps the output open does not delay its hook's queue", async () => {
     await pull("forks");
     await kubectl(["label", "configmap", "forks", "-n", world.ns, "again=1"]);
     await is(
@@ -216,7 +216,7 @@ wait`;
     ]);
   });
 
-  test("a hook that ignores SIGTERM does not hold up the stop", async () => {
+  test("a hook that ignores SIGTERM does not delay the stop", async () => {
     await pull("stopped");
     await is(() => pids("stopped"), "the hook runs");
     const [leader = 0, child = 0] = pids("stopped");
@@ -278,7 +278,7 @@ describe("filters that misbehave", () => {
       metadata: { name, namespace: world.ns, labels: { jq: "yes" } },
       data,
     });
-  const told = (hook: string) => world.lab.contexts(hook).map(({ filterResult }) => filterResult);
+  const reportedLine = (hook: string) => world.lab.contexts(hook).map(({ filterResult }) => filterResult);
 
   test("jq that is killed at its work is tried again, at last the change is reported and left out", async () => {
     await make("doomed", { loop: "1" });
@@ -295,7 +295,7 @@ describe("filters that misbehave", () => {
     expect(line).toMatch(/doomed/);
     expect(line).toMatch(/filtered\.sh/);
     await make("fine", { x: "a" });
-    await is(() => expect(told("filtered")).toEqual(["A"]), "the next change comes");
+    await is(() => expect(reportedLine("filtered")).toEqual(["A"]), "the next change comes");
     await make("doomed", { x: "b" });
     await is(
       () => expect(world.lab.contexts("filtered").map(brief)).toEqual(["Added fine", "Modified doomed"]),
@@ -303,15 +303,15 @@ describe("filters that misbehave", () => {
     );
   });
 
-  test("a filter that loops is ended by its time limit; another hook's filter is not held up", async () => {
+  test("a filter that loops is ended by its time limit; another hook's filter is not delayed", async () => {
     await make("endless", { loop: "1", x: "quick" });
-    await is(() => expect(told("plain")).toContain("quick"), "the other hook is told");
+    await is(() => expect(reportedLine("plain")).toContain("quick"), "the other hook is told");
     const reported = () =>
       world.operator.lines.find((each) => /jqFilter failed.*endless|endless.*jqFilter failed/.test(each));
     expect(reported()).toBeUndefined();
     await make("after", { x: "c" });
     await is(() => expect(reported()).toMatch(/the filter took over 5s/), "the limit", 60_000);
-    await is(() => expect(told("filtered").at(-1)).toBe("C"), "changes that waited come");
+    await is(() => expect(reportedLine("filtered").at(-1)).toBe("C"), "changes that waited come");
   });
 });
 
@@ -368,7 +368,7 @@ describe("kinds", () => {
   });
 });
 
-test("a kind that RBAC forbids is told in the module's status; its other binding works", async () => {
+test("a kind that RBAC forbids is reported in the module's status; its other binding works", async () => {
   await installCrds();
   const lab = hookLab("rbac-module");
   const home = await makeNamespace("rbac-module");

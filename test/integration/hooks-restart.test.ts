@@ -14,7 +14,7 @@ interface Versioned {
 const versionOf = ({ metadata }: Versioned): string => `${metadata.name}@${metadata.resourceVersion}`;
 
 test(
-  "over restarts of the API server a hook misses no change, is told none twice, and sees the truth at last",
+  "over restarts of the API server a hook misses no change, gets none twice, and sees the truth at last",
   { timeout: 120_000 },
   async () => {
     const plane = await ownCluster({ controllerManager: false });
@@ -63,14 +63,14 @@ test(
       await put(`comes-${round}`, 0);
       process.kill(operator.pid ?? 0, "SIGCONT");
     }
-    const shown = async (): Promise<string[]> => {
+    const displayed = async (): Promise<string[]> => {
       const { body } = await operator.debug("/global/snapshots.json");
       const dump = JSON.parse(body) as Record<string, { maps: { snapshot: readonly Item[] } }>;
       const [hook] = Object.values(dump);
       return (hook?.maps.snapshot ?? []).map(({ object }) => versionOf(object as Versioned)).toSorted();
     };
     const context = (): string => operator.log().slice(-3000);
-    await eventually(async () => expect(await shown()).toEqual(await there()), "the snapshot is true", {
+    await eventually(async () => expect(await displayed()).toEqual(await there()), "the snapshot is true", {
       context,
     });
     const events = () => lab.contexts("maps").filter(({ type }) => type === "Event");

@@ -8,7 +8,7 @@ import type { Lab } from "../support/hook-files.ts";
 import { launchOperator } from "../support/operator.ts";
 import type { OperatorProcess } from "../support/operator.ts";
 
-// docs/HOOKS.md, "Kubernetes events": what the selectors select on the real API server.
+// docs/reference/hooks.md, "Kubernetes events": what the selectors select on the real API server.
 
 /** The documented example, letter by letter. */
 const LABELS_HOOK = `{

@@ -48,7 +48,7 @@ describe("verbs", () => {
       body: [{ op: "add", path: "/data/c", value: "3" }],
     });
     expect(patched.data).toEqual({ b: "2", c: "3" });
-    await kube.applyPatch(api, one, { body: configMap("one", { d: "4" }), force: true, dryRun: true });
+    await kube.applyRequest(api, one, { body: configMap("one", { d: "4" }), force: true, dryRun: true });
     const final = await kube.get<Written>(api, one);
     expect(final.data).toEqual({ b: "2", c: "3" });
     expect(final.metadata.managedFields.map(({ manager }) => manager)).toEqual(["addon-operator"]);

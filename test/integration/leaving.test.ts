@@ -10,7 +10,7 @@ import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 import type { OperatorProcess } from "../support/operator.ts";
 
-// docs/INSTALL.md, "Leaving": a control plane of its own, since CRDs are everybody's.
+// docs/get-started/install.md, "Leaving": a control plane of its own, since CRDs are everybody's.
 
 const NS = "addons";
 const MODULES = ["one", "two", "three", "four"];
@@ -92,7 +92,7 @@ describe("the operator's CRDs and its end", () => {
         "-p",
         `[{"op": "replace", "path": "/spec/versions/0/additionalPrinterColumns/0/description", "value": "${text}"}]`,
       ]);
-    const shown = () =>
+    const displayed = () =>
       own.kubectl([
         "get",
         "crd/addonmodules.addon-operator.io",
@@ -106,12 +106,12 @@ describe("the operator's CRDs and its end", () => {
       await operator.stop();
     };
     await start();
-    const before = await shown();
+    const before = await displayed();
     await spoil("spoilt");
     await start("--manage-crds=false");
-    expect(await shown()).toBe("spoilt");
+    expect(await displayed()).toBe("spoilt");
     await start();
-    expect(await shown()).toBe(before);
+    expect(await displayed()).toBe(before);
   });
 
   test(

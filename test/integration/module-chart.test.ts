@@ -9,7 +9,7 @@ import { hookLab } from "../support/hook-files.ts";
 import type { Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/MODULES.md, "addon.yaml": a public chart as it is.
+// docs/reference/addon-yaml.md: a public chart as it is.
 
 const { kubectl, json } = cluster();
 
@@ -137,10 +137,10 @@ test(
     publicChart(lab, { group: `off.${group}`, version: "3.0.0", at: "src/next" });
     const wanted = ["plain-web", "--yes", "--chart", join(lab.dir, "src/next")];
     const taken = await operator.cli(["upgrade-chart", ...wanted, `--modules-dir=${lab.modulesDir}`]);
-    expect(taken.stdout).toContain("ask it for a reload");
+    expect(taken.stdout).toContain("request a converge");
     rmSync(join(lab.modulesDir, "030-plain-web/vendor"), { recursive: true });
     const rendered = await operator.cli(["module", "render", "plain-web"]);
-    expect(rendered.stdout + rendered.stderr).toMatch(/vendor: the chart in force is missing.*reload with/);
+    expect(rendered.stdout + rendered.stderr).toMatch(/vendor: the chart in force is missing.*converge with/);
     await patchSection("plainWeb", "greeting: hi\nextras: {enabled: false}\n");
     await eventually(
       async () =>
@@ -148,7 +148,7 @@ test(
       "an edit takes the chart that lies there now",
     );
 
-    // Another archive is taken up by the next reload, its CRDs with it.
+    // Another archive is taken up by the next converge, its CRDs with it.
     rmSync(join(lab.dir, "src"), { recursive: true });
     publicChart(lab, { group, version: "2.0.0", at: "src/public-web" });
     lab.file(

@@ -4,7 +4,7 @@ import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/DEBUG.md: `module diff` and `wait`.
+// docs/reference/commands.md: `module diff` and `wait`.
 
 const { kubectl } = cluster();
 
@@ -22,7 +22,7 @@ spec:
 `;
 
 test(
-  "diff tells what drifted and what a run would change, wait how long it takes",
+  "diff reports what drifted and what a run would change, wait how long it takes",
   { timeout: 120_000 },
   async () => {
     const namespace = await freshNamespace("diff");
@@ -70,7 +70,7 @@ test(
     );
 
     const late = await cli("wait web --for=healthy --timeout=1s");
-    expect([late.code, late.stdout.split("\n").at(-2)]).toEqual([1, "web: not healthy in time"]);
+    expect([late.code, late.stdout.split("\n").at(-2)]).toEqual([1, "web: not healthy within the timeout"]);
     expect(await cli("wait nobody")).toEqual({ code: 1, stdout: "module not found: nobody\n" });
     await eventually(async () => (await cli("wait web")).code === 0, "the module stays Ready");
   },

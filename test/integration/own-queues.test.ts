@@ -5,7 +5,7 @@ import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 import { condition, module, of } from "../support/requiring.ts";
 
-// docs/LIFECYCLE.md, "A queue for each module".
+// docs/reference/lifecycle.md, "A queue for each module".
 
 const { kubectl, json } = cluster();
 const OWN = { ADDON_OPERATOR_MODULE_QUEUES: "own" };

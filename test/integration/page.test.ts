@@ -8,7 +8,7 @@ import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { fileTree } from "../support/hook-files.ts";
 import { startOperator, type OperatorProcess } from "../support/operator.ts";
 
-// docs/UI.md, over a real operator.
+// docs/guides/web-page.md, over a real operator.
 
 const SECRET = "c0rrect-horse-battery";
 const PATIENCE = { timeout: 30_000 };
@@ -86,17 +86,17 @@ test.skipIf(program === undefined)(
     });
     await eventually(async () => (await operator.http("/ui/")).status === 200, "the page is served");
     const heard = await overhear(operator.url);
-    const shown: string[] = [];
+    const displayed: string[] = [];
     const visit = async (view: string, ...texts: readonly string[]): Promise<void> => {
       await page.goto(`${url}/ui/#/${view}`);
       for (const text of texts) await page.getByText(text).first().waitFor();
-      shown.push(await page.content());
+      displayed.push(await page.content());
     };
 
     await visit("modules", "Release web.v1 is in place", "Release shop.v1 is in place");
     await patch("addon-operator", { web: `password: ${SECRET}\nsize: 2` });
     await page.getByText("Release web.v2 is in place").waitFor();
-    shown.push(await page.content());
+    displayed.push(await page.content());
 
     await visit("graph", "Ready; requires web", "Ready; required by shop");
     await visit("module/web/values", "ConfigMap: key web", "/password");
@@ -107,15 +107,15 @@ test.skipIf(program === undefined)(
     await visit("module/web/runs", "run-module web");
     await page.locator("summary").filter({ hasText: "done" }).first().click();
     await page.getByText("the hook speaks of").waitFor();
-    shown.push(await page.content());
+    displayed.push(await page.content());
 
     await operator.kill9();
-    await page.getByText("Not connected").waitFor();
+    await page.getByText("Disconnected").waitFor();
     operator = await start();
-    await expect.poll(() => page.getByText("Not connected").count(), PATIENCE).toBe(0);
+    await expect.poll(() => page.getByText("Disconnected").count(), PATIENCE).toBe(0);
     await visit("modules", "Release web.v2 is in place");
 
-    const all = [...heard, ...shown, ...(await Promise.all(answers))];
+    const all = [...heard, ...displayed, ...(await Promise.all(answers))];
     expect(all.join("")).toContain("the hook speaks of");
     for (const secret of [SECRET, Buffer.from(SECRET).toString("base64")])
       expect(all.filter((text) => text.includes(secret))).toEqual([]);

@@ -9,16 +9,16 @@ import { cluster, freshNamespace, helmUnderTest } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/DEBUG.md, "plan": what a start would do, told where no operator runs.
+// docs/reference/commands.md, "plan": what a start would do, told where no operator runs.
 
 test(
-  "plan without an operator tells what a start would do, and changes nothing",
+  "plan without an operator reports what a start would do, and changes nothing",
   { timeout: 120_000 },
   async () => {
     const { kubectl, apply } = cluster();
     const namespace = await freshNamespace("plan");
     const lab = hookLab("plan");
-    const asked = join(lab.dir, "asked");
+    const requested = join(lab.dir, "asked");
     for (const name of ["leaves", "purged", "rests", "stays", "used"]) {
       lab.file(`modules/${name}/Chart.yaml`, `apiVersion: v2\nname: ${name}\nversion: 1.0.0\n`);
       lab.file(
@@ -42,8 +42,11 @@ test(
     const before = await releases();
 
     rmSync(join(lab.modulesDir, "purged"), { recursive: true });
-    lab.hook("modules/hooked/hooks/h.sh", { configVersion: "v1", onStartup: 1 }, `touch "${asked}-hook"`);
-    lab.file("modules/refuses/enabled", `#!/bin/sh\ntouch "${asked}"\necho password=hunter2 >&2\nexit 1\n`);
+    lab.hook("modules/hooked/hooks/h.sh", { configVersion: "v1", onStartup: 1 }, `touch "${requested}-hook"`);
+    lab.file(
+      "modules/refuses/enabled",
+      `#!/bin/sh\ntouch "${requested}"\necho password=hunter2 >&2\nexit 1\n`,
+    );
     chmodSync(join(lab.modulesDir, "refuses", "enabled"), 0o755);
     const seen = join(lab.dir, "seen");
     // Its values break its own schema, so it needs a person; for scripts after it, it is on all the same.
@@ -74,14 +77,14 @@ test(
       expect(code).toBe(wanted);
       return parseYaml(stdout, "plan").value as JsonObject;
     };
-    const told = await plan();
-    expect(told).toMatchObject({
+    const reported = await plan();
+    expect(reported).toMatchObject({
       install: {},
       upgrade: {},
       delete: { leaves: "switched off by none" },
       purge: { purged: "there is no such module" },
       unchanged: { stays: "inputs are the same", used: "switched off, but stays requires it" },
-      suspended: { rests: "helm is left alone" },
+      suspended: { rests: "helm does not run for it" },
       hooksOnly: { hooked: "it has no chart", looks: "it has no chart" },
       disabled: { asks: expect.stringContaining("switched off by its enabled script") },
       invalid: {
@@ -90,14 +93,14 @@ test(
       },
       waves: [["hooked", "looks", "rests"]],
       waits: { stays: "used, which is off" },
-      notes: [expect.stringContaining("what hooks patch is not known")],
+      notes: [expect.stringContaining("patches of hooks are unknown")],
     });
     const values = JSON.parse(readFileSync(seen, "utf8")) as { global: { enabledModules: string[] } };
     expect(values.global.enabledModules).toEqual(["breaks", "hooked"]);
-    expect([existsSync(asked), existsSync(`${asked}-hook`)]).toEqual([true, false]);
+    expect([existsSync(requested), existsSync(`${requested}-hook`)]).toEqual([true, false]);
     expect(await releases()).toBe(before);
     // Stand-ins are of a key of its own, so they are others each time.
-    expect((await plan())["invalid"]).not.toEqual(told["invalid"]);
+    expect((await plan())["invalid"]).not.toEqual(reported["invalid"]);
 
     // The operator that has ended left in the AddonModule how long its run took.
     await configMap(on("rests"));

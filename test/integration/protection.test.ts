@@ -7,7 +7,7 @@ import { hookLab } from "../support/hook-files.ts";
 import type { Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/RUNNING.md, "Protection": a protected module is never deleted or purged. docs/INSTALL.md, "Leaving": what goes and what stays.
+// docs/guides/running.md, "Protection": a protected module is never deleted or purged. docs/get-started/install.md, "Leaving": what goes and what stays.
 
 interface Condition {
   readonly type: string;
@@ -89,7 +89,7 @@ test("a protected module that is switched off stays, and says so", { timeout: 12
 });
 
 test(
-  "a protected module whose directory is gone is not purged; the AddonOperator tells",
+  "a protected module whose directory is gone is not purged; the AddonOperator reports",
   { timeout: 120_000 },
   async () => {
     const namespace = await freshNamespace("protected");

@@ -7,7 +7,7 @@ import { hookLab } from "../support/hook-files.ts";
 import type { Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/MODULES.md, "What public charts hold".
+// docs/reference/modules.md, "What public charts hold".
 
 const { kubectl, json, apply } = cluster();
 
@@ -111,7 +111,7 @@ test("a chart's names, dashes, globals, hooks, certificates and lookups", { time
       metadata: { name: "addon-operator", namespace },
       data: sections,
     });
-  const reload = async (token: string): Promise<void> => {
+  const converge = async (token: string): Promise<void> => {
     const annotation = `reconcile.addon-operator.io/requestedAt=${token}`;
     await kubectl(["annotate", "--overwrite", "addonoperator", "--all", "-n", namespace, annotation]);
     const column = "jsonpath={.items[0].status.lastHandledReconcileAt}";
@@ -143,11 +143,11 @@ test("a chart's names, dashes, globals, hooks, certificates and lookups", { time
   lab.file("crd.yaml", crd(group));
   await kubectl(["apply", "-f", `${lab.dir}/crd.yaml`]);
   await kubectl(["wait", `crd/things.${group}`, "--for=condition=Established", "--timeout=60s"]);
-  // The server tells of a kind a moment after it is Established.
+  // The server reports of a kind a moment after it is Established.
   const kinds = ["api-resources", "--cached=false", `--api-group=${group}`, "-o", "name"];
   await eventually(async () => expect(await kubectl(kinds)).toContain("things"), "the kind is told of");
-  await reload("one");
-  // The last module of the reload: the token comes back when it begins.
+  await converge("one");
+  // The last module of the converge: the token comes back when it begins.
   await eventually(async () => expect(await data("db-late")).toEqual({ a: "b" }), "the kind is an input");
   expect(await data("web-app-ca", "secret")).toEqual({ crt });
   expect(await data("web-app-hook")).toEqual({ revision: "1" });
@@ -171,7 +171,7 @@ test("a chart's names, dashes, globals, hooks, certificates and lookups", { time
 });
 
 test(
-  "a chart that needs what is not there yet gets it from another module, a reload, or by hand",
+  "a chart that needs what is not there yet gets it from another module, a converge, or by hand",
   { timeout: 180_000 },
   async () => {
     const namespace = await freshNamespace("needing-charts");
@@ -244,7 +244,7 @@ test(
 );
 
 test(
-  "CRDs that are too large for a release are told, and come from the module's crds",
+  "CRDs that are too large for a release are reported, and come from the module's crds",
   { timeout: 120_000 },
   async () => {
     const namespace = await freshNamespace("large-crds");

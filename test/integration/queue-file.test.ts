@@ -8,7 +8,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { startOperator } from "../support/operator.ts";
 
-/** Other operators of this machine write the same file: a name of its own tells this one's picture. */
+/** Other operators of this machine write the same file: a name of its own reports this one's picture. */
 const HOOK = `stuck-${randomBytes(4).toString("hex")}`;
 
 test("the queue is on the HTTP port, in /tmp/addon-operator-queue and in the dump", async () => {

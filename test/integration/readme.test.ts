@@ -64,12 +64,12 @@ test.each([
       return (await run("bash", ["-e", "-c", own], { env })).stdout;
     };
 
-    const shown: string[] = [];
-    for (const block of blocks()) shown.push(await type(block));
-    expect(shown).toHaveLength(5);
-    expect(shown[0]).toMatch(/^priority-classes +true /m);
-    expect(shown[1]).toMatch(/"result":"Succeeded".*"trigger":"ConfigMap section changed"/);
-    expect(shown[2]).toContain("priorityClasses/classes: must be object");
-    expect(shown[3]).toMatch(/namespace-census +false .* Disabled/);
+    const displayed: string[] = [];
+    for (const block of blocks()) displayed.push(await type(block));
+    expect(displayed).toHaveLength(5);
+    expect(displayed[0]).toMatch(/^priority-classes +true /m);
+    expect(displayed[1]).toMatch(/"result":"Succeeded".*"trigger":"ConfigMap section changed"/);
+    expect(displayed[2]).toContain("priorityClasses/classes: must be object");
+    expect(displayed[3]).toMatch(/namespace-census +false .* Disabled/);
   },
 );

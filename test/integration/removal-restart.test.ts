@@ -64,16 +64,16 @@ test(
 
     const statuses = await watchStatuses(namespace);
     const second = await startOperator(options);
-    const reload = async () =>
+    const converge = async () =>
       (await json<Operator>(["get", "aop/addon-operator", "-n", namespace])).status?.converge;
     await eventually(
-      async () => expect(await reload()).toMatchObject({ phase: "modules", cause: "start-up" }),
+      async () => expect(await converge()).toMatchObject({ phase: "modules", cause: "start-up" }),
       "the removals of the second one are under way",
       { timeoutMs: 40_000, context: () => second.log().slice(-3000) },
     );
     // Statuses are written a second late: what the operator itself says is ahead of that.
-    const told = (await second.cli(["status"])).stdout;
-    expect(told).toContain("nats: Pending: waits for the removal of hangs");
+    const reported = (await second.cli(["status"])).stdout;
+    expect(reported).toContain("nats: Pending: waits for the removal of hangs");
     await eventually(
       async () => expect((await statusOf("hangs"))?.conditions[0]?.message).toContain("Job/bye (pre-delete)"),
       "statuses were written since",

@@ -6,7 +6,7 @@ import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 import { module, of } from "../support/requiring.ts";
 
-// docs/MODULES.md, "What a module requires": what is in the way of looking.
+// docs/reference/modules.md, "What a module requires": what is in the way of looking.
 
 const { kubectl, apply } = cluster();
 
@@ -31,7 +31,7 @@ async function grant(namespace: string, ...apiGroups: readonly string[]): Promis
 }
 
 test(
-  "an object that may not be read is told with the right, and found once it may",
+  "an object that may not be read is reported with the right, and found once it may",
   { timeout: 90_000 },
   async () => {
     const namespace = await freshNamespace("requires");
@@ -90,17 +90,17 @@ test(
       async () => (await of(namespace, "other")).status?.state === "Ready",
       "the other one is Ready",
     );
-    // The status tells other words of a wait at most every 30 seconds.
+    // The status reports other words of a wait at most every 30 seconds.
     const why = async (name: string): Promise<string> => (await operator.cli(["module", "why", name])).stdout;
     const waits = "waits for Secret/late, which is not there";
     await eventually(async () => (await why("back")).includes(waits), "it waits");
 
     await proxy.refuse();
     await kubectl(["create", "secret", "generic", "late", "-n", namespace]);
-    // What was found last counts, and the wait is told all the same.
-    const told = await why("front");
-    expect(told).toContain("waits for back, which is not Ready");
-    expect(told).toContain(`back: ${waits}`);
+    // What was found last counts, and the wait is reported all the same.
+    const reported = await why("front");
+    expect(reported).toContain("waits for back, which is not Ready");
+    expect(reported).toContain(`back: ${waits}`);
     await proxy.accept();
     for (const name of ["back", "front"])
       await eventually(async () => (await of(namespace, name)).status?.state === "Ready", `${name} runs`, {

@@ -7,7 +7,7 @@ import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 import { condition, module, of } from "../support/requiring.ts";
 
-// docs/MODULES.md, "What a module requires".
+// docs/reference/modules.md, "What a module requires".
 
 const { kubectl, apply } = cluster();
 
@@ -162,7 +162,7 @@ test(
     module(lab, "010-front", JSON.stringify({ requires: { objects } }));
     module(lab, "020-other");
     const operator = await startOperator({ namespace, modulesDir: lab.modulesDir });
-    // The status tells other words of a wait at most every 30 seconds.
+    // The status reports other words of a wait at most every 30 seconds.
     const waitsFor = (what: string): Promise<unknown> =>
       eventually(
         async () => (await operator.cli(["module", "why", "front"])).stdout.includes(`waits for ${what}`),
@@ -214,7 +214,7 @@ test(
   },
 );
 
-// docs/MIGRATING.md, "From numbers to requirements".
+// docs/guides/migrating.md, "From numbers to requirements".
 test(
   "from numbers to requirements, step by step beneath a running operator, nothing is installed anew",
   { timeout: 120_000 },
@@ -232,7 +232,7 @@ test(
     await operator.waitReady();
     const cli = async (...args: string[]): Promise<string> => (await operator.cli(args)).stdout;
     const planned = async (): Promise<unknown> => JSON.parse(await cli("plan", "-o", "json"));
-    const reload = async (token: string): Promise<void> => {
+    const converge = async (token: string): Promise<void> => {
       const request = `reconcile.addon-operator.io/requestedAt=${token}`;
       await kubectl(["annotate", "--overwrite", "addonoperator/addon-operator", request, "-n", namespace]);
       const handled = `--for=jsonpath={.status.lastHandledReconcileAt}=${token}`;
@@ -249,22 +249,22 @@ test(
     const lint = await operator.cli(["lint", lab.modulesDir]);
     expect([lint.code, lint.stdout]).toEqual([
       1,
-      expect.stringContaining("requires.modules.bakc: is no module here"),
+      expect.stringContaining("requires.modules.bakc: module does not exist"),
     ]);
     lab.file("modules/020-front/addon.yaml", 'requires: {modules: {back: "*"}}');
     expect((await operator.cli(["lint", lab.modulesDir])).code).toBe(0);
     expect(await planned()).toMatchObject({ ...unchanged, waves: [["back"], ["front"]] });
-    await reload("t1");
+    await converge("t1");
     expect(await cli("module", "graph")).toBe("back: Ready\nfront: Ready; requires back\n");
     await eventually(async () => (await of(namespace, "front")).status?.requiresMet === "1/1", "it is shown");
 
     // 2: without the script.
     rmSync(join(lab.modulesDir, "020-front", "enabled"));
-    await reload("t2");
+    await converge("t2");
     // 3: without the number, or with another one.
     renameSync(join(lab.modulesDir, "020-front"), join(lab.modulesDir, "005-front"));
     expect(await planned()).toMatchObject({ ...unchanged, waves: [["back"], ["front"]] });
-    await reload("t3");
+    await converge("t3");
     expect(await cli("module", "graph")).toBe("front: Ready; requires back\nback: Ready\n");
     expect(await revisions()).toBe("1 1");
     await operator.waitReady();

@@ -11,7 +11,7 @@ import type { Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 import type { OperatorProcess } from "../support/operator.ts";
 
-// docs/RUNNING.md, "Rights": the operator names what it may not do and goes on with the rest.
+// docs/reference/operation.md, "Rights": the operator names what it may not do and goes on with the rest.
 
 const { kubectl, apply, json } = cluster();
 const ALL = { apiGroups: ["*"], resources: ["*"] };
@@ -57,7 +57,7 @@ async function grant(namespace: string, account: string, rules: readonly Json[])
   );
 }
 
-function told(operator: OperatorProcess, what: RegExp): Promise<unknown> {
+function reported(operator: OperatorProcess, what: RegExp): Promise<unknown> {
   return eventually(() => what.test(operator.log()), String(what), { context: operator.log });
 }
 
@@ -124,8 +124,8 @@ test(
     await grant(namespace, "reader", [{ ...ALL, verbs: ["get", "list", "watch"] }]);
     const operator = await startOperator({ namespace, modulesDir: lab().modulesDir, kubeconfig });
 
-    await told(operator, /Rights are missing.*create leases\.coordination\.k8s\.io in namespace/);
-    await told(operator, /The lease cannot be acquired.*forbidden/);
+    await reported(operator, /Rights are missing.*create leases\.coordination\.k8s\.io in namespace/);
+    await reported(operator, /The lease cannot be acquired.*forbidden/);
     const line = operator.lines.find((each) => each.includes("Rights are missing")) ?? "";
     for (const right of ["patch configmaps", "create secrets", "create addonmodules.addon-operator.io"])
       expect(line).toContain(`${right} in namespace ${namespace}`);
@@ -137,7 +137,7 @@ test(
     // It may lead now, and write nothing else.
     const leases = { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["*"] };
     await grant(namespace, "reader", [{ ...ALL, verbs: ["get", "list", "watch"] }, leases]);
-    await told(operator, /The empty ConfigMap cannot be created.*forbidden/);
+    await reported(operator, /The empty ConfigMap cannot be created.*forbidden/);
     expect((await operator.http("/healthz")).status).toBe(200);
 
     await grant(namespace, "reader", [{ ...ALL, verbs: ["*"] }]);
@@ -156,7 +156,8 @@ function at(namespace: string, object: Rendered): JsonObject {
     metadata: { name: string };
     roleRef?: { kind: string; name: string };
   } & JsonObject;
-  if (moved.kind.startsWith("ClusterRole")) moved.metadata.name = `${namespace}-limited`;
-  if (moved.roleRef?.kind === "ClusterRole") moved.roleRef.name = `${namespace}-limited`;
+  const rename = (name: string): string => name.replace(/^addons-/, `${namespace}-`);
+  if (moved.kind.startsWith("ClusterRole")) moved.metadata.name = rename(moved.metadata.name);
+  if (moved.roleRef?.kind === "ClusterRole") moved.roleRef.name = rename(moved.roleRef.name);
   return moved;
 }

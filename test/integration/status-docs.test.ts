@@ -9,44 +9,49 @@ import { clusterOf, ownCluster } from "../support/cluster.ts";
 import { startOperator } from "../support/operator.ts";
 
 const root = join(import.meta.dirname, "..", "..");
-const page = readFileSync(join(root, "docs", "STATUS.md"), "utf8");
+const page = readFileSync(join(root, "docs", "reference", "status.md"), "utf8");
 
 const cells = (line = ""): string[] => line.split(/ {2,}/);
 const columns = (block = ""): string[] => cells(block.split("\n")[1]);
 /** Names of fields, with their depth, each once. */
 const fields = (block = ""): string[] => [...new Set(block.match(/^ *[A-Z][\w -]*:/gm))].toSorted();
 
-test("docs/STATUS.md shows what kubectl shows (node scripts/capture.mjs)", { timeout: 150_000 }, async () => {
-  const dir = mkdtempSync(join(tmpdir(), "capture-"));
-  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
-  const own = await ownCluster();
-  const { kubectl } = clusterOf(own);
-  await kubectl(["create", "namespace", namespace]);
-  await kubectl(["create", "configmap", "addon-operator", "-n", namespace]);
-  await startOperator({
-    kubeconfig: own.kubeconfig,
-    admin: own.kubeconfig,
-    namespace,
-    modulesDir: `${join(root, "examples", "modules")}:${writeBroken(dir)}`,
-    globalHooksDir: join(root, "examples", "global-hooks"),
-  });
-  const blocks = await captureAll(kubectl);
-  expect(Object.keys(blocks)).toEqual(Object.keys(commands));
-  for (const name of ["get", "explain"]) expect(blocks[name]?.trimEnd()).toBe(blockIn(page, name));
-  for (const name of ["wide", "operators"])
-    expect(columns(blocks[name])).toEqual(columns(blockIn(page, name)));
-  expect(fields(blocks["describe"])).toEqual(fields(blockIn(page, "describe")));
-  expect(blocks["describe"]).toMatch(/Normal +ReleaseInstalled/);
-  expect(columns(blocks["wide"])).toEqual([
-    "NAME",
-    "ENABLED",
-    "READY",
-    "STATE",
-    "REVISION",
-    "LAST RUN",
-    "AGE",
-    "MESSAGE",
-    "ENABLED-BY",
-    "VERSION",
-  ]);
-});
+test(
+  "docs/reference/status.md shows what kubectl shows (node scripts/capture.mjs)",
+  { timeout: 150_000 },
+  async () => {
+    const dir = mkdtempSync(join(tmpdir(), "capture-"));
+    onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+    const own = await ownCluster();
+    const { kubectl } = clusterOf(own);
+    await kubectl(["create", "namespace", namespace]);
+    await kubectl(["create", "configmap", "addon-operator", "-n", namespace]);
+    await startOperator({
+      kubeconfig: own.kubeconfig,
+      admin: own.kubeconfig,
+      namespace,
+      modulesDir: `${join(root, "examples", "modules")}:${writeBroken(dir)}`,
+      globalHooksDir: join(root, "examples", "global-hooks"),
+    });
+    const blocks = await captureAll(kubectl);
+    expect(Object.keys(blocks)).toEqual(Object.keys(commands));
+    for (const name of ["get", "explain"]) expect(blocks[name]?.trimEnd()).toBe(blockIn(page, name));
+    for (const name of ["wide", "operators"])
+      expect(columns(blocks[name])).toEqual(columns(blockIn(page, name)));
+    expect(fields(blocks["describe"])).toEqual(fields(blockIn(page, "describe")));
+    expect(blocks["describe"]).toMatch(/Normal +ReleaseInstalled/);
+    expect(columns(blocks["wide"])).toEqual([
+      "NAME",
+      "ENABLED",
+      "READY",
+      "STATE",
+      "REVISION",
+      "LAST RUN",
+      "AGE",
+      "MESSAGE",
+      "ENABLED-BY",
+      "VERSION",
+      "SOURCE",
+    ]);
+  },
+);

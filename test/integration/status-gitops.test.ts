@@ -10,7 +10,7 @@ import { silentLogger } from "../../src/lib/index.ts";
 import { cluster, freshNamespace } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";
 
-// docs/GITOPS.md, "Who owns the ConfigMap?": each recipe with the field managers that the tools really use.
+// docs/guides/gitops.md, "Who owns the ConfigMap?": each recipe with the field managers that the tools really use.
 
 beforeAll(installCrds);
 

@@ -8,7 +8,7 @@ import { silentLogger } from "../../src/lib/index.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/STATUS.md, "What a script may rely on". `npm run test:long` makes it 200 edits.
+// docs/reference/status.md, "What a script may rely on". `npm run test:long` makes it 200 edits.
 const EDITS = process.env["LONG"] === "1" ? 200 : 15;
 
 interface Mirrored {

@@ -1,16 +1,10 @@
-import { REQUESTED_AT } from "../../src/triggers/index.ts";
+import { REQUESTED_AT } from "../../src/model/index.ts";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 
 import { WatchHub, type WatchedObject, connect } from "../../src/kube/index.ts";
-import { KnownSecrets, shownDigest, silentLogger, systemClock } from "../../src/lib/index.ts";
+import { KnownSecrets, displayDigest, silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { ModuleView } from "../../src/state/index.ts";
-import {
-  ADDON_MODULES,
-  ADDON_OPERATORS,
-  EventWriter,
-  StatusMirror,
-  watchOwnObjects,
-} from "../../src/status/index.ts";
+import { ADDON_MODULES, ADDON_OPERATORS, EventWriter, StatusMirror } from "../../src/status/index.ts";
 import type { IAddonModule, MirrorOptions } from "../../src/status/index.ts";
 import { QUIET_MIRROR, basis, finished, moduleView, viewOf } from "../status/views.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
@@ -22,7 +16,7 @@ beforeAll(installCrds);
 interface World {
   readonly mirror: StatusMirror;
   readonly namespace: string;
-  readonly asked: string[];
+  readonly requested: string[];
   /** Number of calls that changed something. */
   readonly writes: () => number;
   readonly show: (...modules: readonly ModuleView[]) => void;
@@ -35,21 +29,21 @@ async function world(change: Partial<MirrorOptions> = {}): Promise<World> {
   const base = { clock: systemClock, logger: silentLogger };
   const client = connect({ kubeConfig: cluster().kubeconfig, userAgent: "test", logger: silentLogger });
   const hub = new WatchHub({ client, ...base });
-  const asked: string[] = [];
-  const annotated: MirrorOptions["annotated"] = (module = "", annotations = {}) =>
-    void asked.push(`${module}/${annotations[REQUESTED_AT]}`);
+  const requested: string[] = [];
+  const onAnnotations: MirrorOptions["onAnnotations"] = (module = "", annotations = {}) =>
+    void requested.push(`${module}/${annotations[REQUESTED_AT]}`);
   const mirror = new StatusMirror({
     client,
     ...base,
     namespace,
     operatorName: "ops",
     ...QUIET_MIRROR,
-    annotated,
+    onAnnotations,
     ...change,
   });
   const oracle = new StatusOracle();
   const broken: unknown[] = [];
-  const unwatch = watchOwnObjects(hub, mirror, namespace);
+  const unwatch = mirror.watch(hub);
   const record = (object: WatchedObject): void => {
     try {
       oracle.record(object);
@@ -75,7 +69,7 @@ async function world(change: Partial<MirrorOptions> = {}): Promise<World> {
   return {
     mirror,
     namespace,
-    asked,
+    requested,
     writes: () => writes,
     show: (...modules) => mirror.update(viewOf(modules), []),
     module: (name) => cluster().json<IAddonModule>(["get", "amod", name, "-n", namespace]),
@@ -94,10 +88,10 @@ async function ready(kubectl: World["kubectl"], ...objects: readonly string[]): 
 describe("kubectl", () => {
   test("explains every field", async () => {
     const { kubectl } = cluster();
-    // `explain` believes what kubectl remembers of the server's kinds; `get` looks again.
+    // `explain` uses what kubectl has cached of the kinds of the server; `get` reads them again.
     await kubectl(["get", "addonmodules", "-A"]);
     expect(await kubectl(["explain", "addonmodule.status.lastRun"])).toContain("Why the module ran.");
-    expect(await kubectl(["explain", "addonmodule.status.state"])).toMatch(/needs\s+a\s+person/);
+    expect(await kubectl(["explain", "addonmodule.status.state"])).toMatch(/a\s+user\s+must\s+act/);
     expect(await kubectl(["explain", "aop.status.converge"])).toContain("Modules done");
   });
 
@@ -122,6 +116,7 @@ describe("kubectl", () => {
       "MESSAGE",
       "ENABLED-BY",
       "VERSION",
+      "SOURCE",
     ]);
     expect(rows[0]).toEqual(
       expect.arrayContaining(["a", "true", "True", "Ready", "3", "configmap", "1.2.0"]),
@@ -145,7 +140,7 @@ describe("generation and observedGeneration", () => {
     show(moduleView("a"));
     await ready(kubectl, "amod/a");
     show(moduleView("a", { configDigest: "v1-c2" }));
-    await kubectl(...wait(`--for=jsonpath={.spec.configDigest}=${shownDigest("v1-c2")}`, "amod/a"));
+    await kubectl(...wait(`--for=jsonpath={.spec.configDigest}=${displayDigest("v1-c2")}`, "amod/a"));
     await kubectl(...wait("--for=condition=Reconciling", "amod/a"));
     const waiting = kubectl(...wait("--for=condition=Ready", "amod/a"));
     expect(await module("a")).toMatchObject({ metadata: { generation: 2 }, status: { state: "Pending" } });
@@ -155,11 +150,11 @@ describe("generation and observedGeneration", () => {
   });
 
   test("a token is handed on, and comes back when it was worked on", async () => {
-    const { show, kubectl, asked } = await world();
+    const { show, kubectl, requested } = await world();
     show(moduleView("a"));
     await kubectl(...wait("--for=create", "amod/a"));
     await kubectl("annotate", "amod/a", "reconcile.addon-operator.io/requestedAt=now-1");
-    await eventually(() => asked.includes("a/now-1"), "the token");
+    await eventually(() => requested.includes("a/now-1"), "the token");
     show(moduleView("a", { requestedToken: "now-1" }));
     await kubectl(...wait("--for=condition=Reconciling", "amod/a"));
     show(moduleView("a", { requestedToken: "now-1", handled: basis({ token: "now-1" }) }));

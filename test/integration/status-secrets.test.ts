@@ -9,7 +9,7 @@ import type { Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 import { watchStatuses } from "../support/statuses.ts";
 
-// docs/STATUS.md, "Values and secrets": nothing that looks like a secret reaches a status, an Event, the log, a series or a queue.
+// docs/reference/status.md, "Values and secrets": nothing that looks like a secret reaches a status, an Event, the log, a series or a queue.
 
 const KEYS = ["password", "dbPasswd", "client_secret", "apiToken", "tls.key", "caCert", "credentials", "DSN"];
 const secret = (i: number): string => `s3cr3t-${i}-zzz`;
@@ -29,7 +29,7 @@ function section(from: number, to: number): JsonObject {
   return Object.fromEntries(range(from, to).map((i) => [`s${i}`, ways[i % ways.length]?.(i)]));
 }
 
-/** Shell that says the secrets `from` to `to` in ways that can be told without knowing them. */
+/** Shell that says the secrets `from` to `to` in ways that can be said without knowing them. */
 function saying(from: number, to: number): string {
   const ways: readonly ((i: number) => string)[] = [
     (i) => `connecting with ${keyOf(i)}=${secret(i)}`,
@@ -56,7 +56,7 @@ function writeModules(lab: Lab, namespace: string): void {
       { configVersion: "v1", beforeHelm: 1 },
       `[ "$run" = 000000 ] || exit 0\n${body}`,
     );
-  // Each fails in its first run only: a failing module holds up those after it.
+  // Each fails in its first run only: a failing module delays those after it.
   on("010-app/hooks/says-values", EVERY_VALUE);
   on("010-app/hooks/says-secrets", saying(50, 100));
   on(
@@ -128,10 +128,10 @@ test("none of 200 secrets is shown anywhere", async () => {
   const failing = ["wait", "--for=jsonpath={.status.state}=Retrying", "amod/chart", "-n", namespace];
   await kubectl(["wait", "--for=create", "amod/chart", "-n", namespace, "--timeout=30s"]);
   await kubectl([...failing, "--timeout=60s"]);
-  const shown = await Promise.all(
+  const displayed = await Promise.all(
     ["/metrics", "/metrics/hooks", "/queue", "/queue?output=json", "/status/converge"].map(operator.http),
   );
-  const told = await Promise.all(
+  const reported = await Promise.all(
     [["queue", "list"], ["module", "why", "chart"], ["module", "why", "app"], ["plan"]].map((args) =>
       operator.cli(args),
     ),
@@ -163,7 +163,7 @@ test("none of 200 secrets is shown anywhere", async () => {
   await operator.stop();
   await statuses.end();
   const events = await kubectl(["get", "events", "-n", namespace, "-o", "json"]);
-  const places = { log: operator.log(), statuses: statuses.seen, events, http: shown, cli: told };
+  const places = { log: operator.log(), statuses: statuses.seen, events, http: displayed, cli: reported };
   const leaks = Object.entries(places).map(([place, content]) => {
     const text = typeof content === "string" ? content : JSON.stringify(content);
     return [place, [...new Set(text.match(/.{0,60}s3cr3t-\d+.{0,20}/g))]];
@@ -182,4 +182,64 @@ test("none of 200 secrets is shown anywhere", async () => {
   expect(operator.log().match(/<redacted:/g)?.length).toBeGreaterThan(200);
   expect(events).toMatch(/RunFailed/);
   expect(JSON.stringify(statuses.seen)).toMatch(/ConfigMapInvalid/);
+}, 150_000);
+
+// Secrets that no values show: of the cluster, made by templates, quoted by the API server and by jq.
+test("texts of Secrets in errors of helm, the API server and jq are shown nowhere", async () => {
+  const namespace = await freshNamespace("quoted");
+  const lab = hookLab("quoted");
+  onTestFinished(() => rmSync(lab.dir, { recursive: true, force: true }));
+  const chart = (name: string, template: string): void => {
+    lab.file(`modules/${name}/Chart.yaml`, `apiVersion: v2\nname: ${name}\nversion: 1.0.0\n`);
+    lab.file(`modules/${name}/templates/a.yaml`, template);
+  };
+  const live = '{{ $live := lookup "v1" "Secret" .Release.Namespace "live" }}';
+  chart("looked", `${live}{{ fail (printf "bad pin %s" (b64dec $live.data.pin)) }}`);
+  chart("made", '{{ required (printf "no user for s3cr3t-%s" (randNumeric 12)) .Values.made.user }}');
+  const secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: typed}\nstringData: {pin: {of: ";
+  chart("typed", `${live}${secret}{{ b64dec $live.data.pin | quote }}}}`);
+  lab.file(
+    "modules/values.yaml",
+    "lookedEnabled: true\nmadeEnabled: true\ntypedEnabled: true\njqEnabled: true\n",
+  );
+  const watch = { kind: "Secret", namespace: { nameSelector: { matchNames: [namespace] } } };
+  const jqFilter = "error(.data.pin | @base64d)";
+  const binding = { name: "live", ...watch, nameSelector: { matchNames: ["live"] }, jqFilter };
+  lab.hook("modules/jq/hooks/watches.sh", { configVersion: "v1", kubernetes: [binding] }, "");
+  const { apply, kubectl } = cluster();
+  const metadata = { name: "live", namespace };
+  await apply({ apiVersion: "v1", kind: "Secret", metadata, stringData: { pin: "s3cr3t-4711" } });
+  const statuses = await watchStatuses(namespace);
+  const operator = await startOperator({
+    namespace,
+    modulesDir: lab.modulesDir,
+    args: ["--module-queues=own"],
+    env: { LOG_LEVEL: "debug" },
+  });
+  const modules = ["looked", "made", "typed", "jq"];
+  for (const each of modules) {
+    const wait = ["wait", `amod/${each}`, "-n", namespace, "--timeout=60s"];
+    await kubectl([...wait.slice(0, 4), "--for=create", "--timeout=30s"]);
+    await kubectl([...wait, "--for=jsonpath={.status.state}=Retrying"]);
+  }
+  const requested = await Promise.all(modules.map((name) => operator.cli(["module", "why", name])));
+  const places = {
+    // All of them: at any one moment a module may be tried again.
+    statuses: JSON.stringify(statuses.seen),
+    events: await kubectl(["get", "events", "-n", namespace, "-o", "json"]),
+    http: (await operator.http("/queue")).body,
+    bundle: JSON.stringify([requested, await operator.cli(["raw", "/runs.json"])]),
+    log: operator.log(),
+  };
+  await operator.stop();
+  await statuses.end();
+  const said = [
+    /bad pin \(hidden\)/,
+    /no user for \(hidden\)/,
+    /expected string, got \(hidden\)/,
+    /may quote the Secret/,
+  ];
+  for (const words of said) expect(places.statuses).toMatch(words);
+  for (const [place, text] of Object.entries(places))
+    expect([place, text.match(/.{0,60}s3cr3t-.{0,20}/g)]).toEqual([place, null]);
 }, 150_000);

@@ -8,7 +8,7 @@ import type { SeenObject } from "../support/kstatus.ts";
 import { startOperator } from "../support/operator.ts";
 import { watchStatuses } from "../support/statuses.ts";
 
-// docs/STATUS.md, "States of a module": every row, as a running operator writes it.
+// docs/reference/status.md, "States of a module": every row, as a running operator writes it.
 
 const CHART = "apiVersion: v2\nname: x\nversion: 1.0.0\n";
 const MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: two-made}\n";

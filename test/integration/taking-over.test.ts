@@ -9,7 +9,7 @@ import { cluster, eventually, freshNamespace, helmUnderTest } from "../support/c
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/RUNNING.md, "Taking over": which releases that are there already modules, deletes and purges may touch.
+// docs/guides/running.md, "Taking over": which releases that are there already modules, deletes and purges may touch.
 
 const { kubectl, json, kubeconfig } = cluster();
 const run = promisify(execFile);
@@ -83,5 +83,5 @@ test("releases that are there already", { timeout: 180_000 }, async () => {
     const events = await kubectl(["get", "events.v1.events.k8s.io", "-n", namespace, "-o", path]);
     return events.includes("ReleaseAdopted/taken");
   }, "the Event");
-  expect(operator.log().match(/A release that somebody made with helm is taken over/g)).toHaveLength(1);
+  expect(operator.log().match(/Adopting a release that was installed with helm/g)).toHaveLength(1);
 });

@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { execa } from "execa";
 import { expect, onTestFinished, test } from "vitest";
 
-import { callSocket } from "../../src/commands/asking/socket.ts";
+import { callSocket } from "../../src/commands/operator/socket.ts";
 import type { RunView } from "../../src/trace/index.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { callOf } from "../support/command-line.ts";
@@ -52,7 +52,7 @@ test(
     const places = { namespace, modulesDir: join(root, "modules"), globalHooksDir: join(root, "hooks") };
     const operator = await startOperator({ ...places, env: { NAMESPACE: namespace, LOG_TYPE: "json" } });
     await operator.waitReady();
-    const asked = async (query: string): Promise<readonly RunView[]> => {
+    const requested = async (query: string): Promise<readonly RunView[]> => {
       const { body } = await callSocket(operator.socket, callOf(["raw", `/runs.json?${query}`]));
       return (JSON.parse(body) as { runs: readonly RunView[] }).runs;
     };
@@ -60,7 +60,7 @@ test(
 
     const run = await eventually(
       async () => {
-        const runs = await asked("module=web&lines=true");
+        const runs = await requested("module=web&lines=true");
         const found = runs.find(
           ({ from, isOver, spans }) =>
             from.name === "edit" && isOver && spans.some(({ kind }) => kind === "status"),
@@ -114,7 +114,7 @@ async function collector(): Promise<{ endpoint: string; file: string }> {
   return { endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, file };
 }
 
-const page = readFileSync(join(import.meta.dirname, "../../docs/TRACES.md"), "utf8");
+const page = readFileSync(join(import.meta.dirname, "../../docs/reference/traces.md"), "utf8");
 /** The program for jq that prints a tree, and the tree. */
 const [, program = "", drawn = ""] =
   /jq -rs '\n([^']*)' traces\.json\n```\n\n```\n([^`]*)```/.exec(page) ?? [];
@@ -133,7 +133,7 @@ test("a collector gets the trace of an edit, which is printed as a tree", { time
   };
   expect(await metrics()).not.toContain("trace_id");
   await edit(namespace);
-  const shown = await eventually(
+  const displayed = await eventually(
     async () => {
       const { stdout } = await execa("jq", ["-rs", program, file]);
       return stdout.includes("status of AddonModule web") && stdout;
@@ -147,7 +147,7 @@ test("a collector gets the trace of an edit, which is printed as a tree", { time
       .split("\n")
       .map((line) => line.replace(/ \d+ ms$/, ""));
   // How many requests and statuses there are is a matter of timing.
-  expect(plain(shown)).toEqual(expect.arrayContaining(plain(drawn)));
+  expect(plain(displayed)).toEqual(expect.arrayContaining(plain(drawn)));
   expect(plain(drawn)[0]).toBe("edit");
   const trace = /"traceId":"(\w+)","spanId":"\w+","name":"edit"/.exec(readFileSync(file, "utf8"))?.[1];
   expect(operator.log()).toMatch(new RegExp(`within 00-${trace}-[0-9a-f]{16}-01`));
@@ -187,7 +187,7 @@ test(
   },
 );
 
-/** Fails with the value that it was given, and tells it in every way. */
+/** Fails with the value that it was given, and reports it in every way. */
 const TELLTALE = `#!/bin/sh
 if [ "$1" = --config ]; then
   echo '{"configVersion": "v1", "beforeHelm": 1}'
@@ -210,7 +210,7 @@ test("no secret of a span leaves the operator", { timeout: 120_000 }, async () =
   const places = { namespace, modulesDir: join(root, "modules"), globalHooksDir: join(root, "hooks") };
   const operator = await startOperator({ ...places, args: ["--ui", `--otlp-endpoint=${endpoint}`] });
   const socket = async (path: string): Promise<string> => (await operator.debug(path)).body;
-  const shown = await eventually(
+  const displayed = await eventually(
     async () => {
       const logs = await operator.cli(["logs", "web"]);
       const page = await operator.http("/ui/runs");
@@ -226,6 +226,6 @@ test("no secret of a span leaves the operator", { timeout: 120_000 }, async () =
     "the failed run, wherever it is shown",
     { context: operator.log },
   );
-  for (const text of [...shown, operator.log()]) expect(text.includes(secret)).toBe(false);
-  expect(shown.filter((text) => text.includes("with <redacted:"))).toHaveLength(4);
+  for (const text of [...displayed, operator.log()]) expect(text.includes(secret)).toBe(false);
+  expect(displayed.filter((text) => text.includes("with <redacted:"))).toHaveLength(4);
 });

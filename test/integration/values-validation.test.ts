@@ -5,7 +5,7 @@ import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/VALUES.md, "Schemas": what follows from invalid values at start, at a change, and from a hook. The rest of the
+// docs/reference/values.md, "Schemas": what follows from invalid values at start, at a change, and from a hook. The rest of the
 // consequences, which need a running operator only, is in values-config-map.test.ts.
 
 const SCHEMA = "type: object\nproperties: {size: {type: integer}, password: {type: string, minLength: 3}}\n";
@@ -38,7 +38,7 @@ async function world(data: Readonly<Record<string, string>> | undefined) {
   return { namespace, lab, edit, start, stalled, read };
 }
 
-test("invalid values at start: every error is told, none of the values; Stalled is written; exit code 1", async () => {
+test("invalid values at start: every error is reported, none of the values; Stalled is written; exit code 1", async () => {
   const bad = { app: "size: large\npassword: x1\nmore: 1", global: "zone: c", off: "size: large" };
   const { start, stalled, lab } = await world(bad);
   lab.hook("modules/010-app/hooks/never.sh", { configVersion: "v1", onStartup: 1 });
@@ -58,7 +58,7 @@ test("invalid values at start: every error is told, none of the values; Stalled 
   await stalled();
 });
 
-test("an invalid ConfigMap at a start with last-good: what was accepted last is in force, and a person is told", async () => {
+test("an invalid ConfigMap at a start with last-good: what was accepted last is in force, and a person is informed", async () => {
   const { start, stalled, edit, namespace, lab } = await world({ app: "size: 1\npassword: hunter2" });
   lab.hook("modules/010-app/hooks/values.sh", { configVersion: "v1", onStartup: 1 }, 'cat "$VALUES_PATH"');
   const lastGood = ["--invalid-config=last-good"];
@@ -77,10 +77,11 @@ test("an invalid ConfigMap at a start with last-good: what was accepted last is 
   const path = '{.status.conditions[?(@.type=="Stalled")].message}';
   const message = () =>
     cluster().kubectl(["get", "aop/addon-operator", "-n", namespace, "-o", `jsonpath=${path}`]);
-  const inForce = /app\/size.*what was accepted last stays in force until then, also over restarts$/;
+  const inForce =
+    /app\/size.*what was accepted last stays in force until then, also over restarts \(docs\/guides\/on-call\.md#the-configmap-is-invalid\)$/;
   await eventually(async () => inForce.test(await message()), "the message says what is in force");
   expect((await second.cli(["module", "values", "app"])).stdout).toContain("size: 1");
-  expect(second.log()).not.toMatch(/hunter2/);
+  expect(second.log()).not.toMatch(/hunter2|does not start: no content/);
   await edit({ app: "size: 2" });
   await cluster().kubectl([
     "wait",
@@ -119,8 +120,8 @@ test("a config patch fails while its own key does not parse, and is saved when t
   await edit({ app: "size: [" });
   await stalled();
   lab.release("now");
-  const isTold = () => expect(operator.log()).toMatch(/writes\.sh.*app.*YAML/);
-  await eventually(isTold, "the failed hook", { context: () => operator.log().slice(-3000) });
+  const isReported = () => expect(operator.log()).toMatch(/writes\.sh.*app.*YAML/);
+  await eventually(isReported, "the failed hook", { context: () => operator.log().slice(-3000) });
   expect((await read()).data).toEqual({ app: "size: [" });
   await edit({ app: "size: 2" });
   const isSaved = async () => expect((await read()).data).toEqual({ app: "size: 2\npassword: abcdef-1\n" });

@@ -5,6 +5,7 @@ import * as kube from "../../src/kube/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Hook, HookTask, KubernetesBinding } from "../../src/model/index.ts";
 import { KubeBindings } from "../../src/bindings/index.ts";
+import { Children } from "../../src/process/index.ts";
 import { cluster, eventually, freshNamespace, kubeconfigOf } from "../support/cluster.ts";
 import { binding, hookOf } from "../hooks/build.ts";
 
@@ -20,10 +21,11 @@ const hook = (more: Partial<KubernetesBinding>): Hook =>
   ]);
 
 function lab(kubeConfig = cluster().kubeconfig) {
-  const told: string[] = [];
+  const reported: string[] = [];
   const client = kube.connect({ kubeConfig, userAgent: "test", logger: silentLogger });
   const hub = new kube.WatchHub({ client, clock: systemClock, logger: silentLogger });
   const filters = new FilterEngine({
+    children: new Children(),
     jqBin: undefined,
     env: process.env,
     clock: systemClock,
@@ -31,12 +33,12 @@ function lab(kubeConfig = cluster().kubeconfig) {
   });
   const offer = (_: string, { trigger }: HookTask): void => {
     if (trigger.type === "event")
-      told.push(`${trigger.event.watchEvent} ${trigger.event.namespace}/${trigger.event.name}`);
-    else told.push(trigger.type);
+      reported.push(`${trigger.event.watchEvent} ${trigger.event.namespace}/${trigger.event.name}`);
+    else reported.push(trigger.type);
   };
-  const discovery = new kube.Discovery(client);
+  const kinds = new kube.KindFinder({ hub, discovery: new kube.Discovery(client), clock: systemClock });
   const around = { queues: { offer }, clock: systemClock, logger: silentLogger };
-  const made = new KubeBindings({ hub, discovery, filters, ...around });
+  const made = new KubeBindings({ hub, kinds, filters, ...around });
   onTestFinished(async () => {
     made.close();
     hub.close();
@@ -48,7 +50,7 @@ function lab(kubeConfig = cluster().kubeconfig) {
       .snapshots(of)
       .get("objects")
       .map(({ filterResult }) => filterResult);
-  return { made, told, results };
+  return { made, reported, results };
 }
 
 const configMap = (namespace: string, name: string, labels: Record<string, string> = {}): object => ({
@@ -59,10 +61,10 @@ const configMap = (namespace: string, name: string, labels: Record<string, strin
 
 test("a kind that does not exist yet is waited for and starts when its CRD comes", async () => {
   const group = `${(await freshNamespace("crd")).replaceAll("-", "")}.example.com`;
-  const { made, told, results } = lab();
+  const { made, reported, results } = lab();
   const of = hook({ apiVersion: `${group}/v1`, kind: "Widget" });
   await made.enable(of);
-  expect(made.troubles()[0]?.message).toContain("Widget");
+  expect(made.issues()[0]?.message).toContain("Widget");
   const crd = `widgets.${group}`;
   const names = { plural: "widgets", singular: "widget", kind: "Widget" };
   const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
@@ -74,22 +76,22 @@ test("a kind that does not exist yet is waited for and starts when its CRD comes
   });
   onTestFinished(async () => void (await cluster().kubectl(["delete", "crd", crd, "--wait=false"])));
   await eventually(
-    () => expect([told, made.troubles()]).toEqual([["synchronization"], []]),
+    () => expect([reported, made.issues()]).toEqual([["synchronization"], []]),
     "synchronization",
   );
   made.unlock(of);
   await cluster().apply({ apiVersion: `${group}/v1`, kind: "Widget", metadata: { name: "w" } });
-  await eventually(() => expect(told.slice(1)).toEqual(["Added /w"]), "the new kind's event");
+  await eventually(() => expect(reported.slice(1)).toEqual(["Added /w"]), "the new kind's event");
   expect(results(of)).toEqual(["w"]);
 });
 
 test("missing rights are said, and the binding starts when they are given", async () => {
   const namespace = await freshNamespace("rbac");
-  const { made, told, results } = lab(await kubeconfigOf(namespace, "limited"));
+  const { made, reported, results } = lab(await kubeconfigOf(namespace, "limited"));
   const of = hook({ namespaces: [namespace] });
   await made.enable(of);
   expect(made.waiting(of)).toEqual(["kubernetes[0]"]);
-  expect(made.troubles()[0]?.message).toContain("forbidden");
+  expect(made.issues()[0]?.message).toContain("forbidden");
   const role = { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "view" };
   await cluster().apply(configMap(namespace, "one"), {
     apiVersion: "rbac.authorization.k8s.io/v1",
@@ -99,7 +101,7 @@ test("missing rights are said, and the binding starts when they are given", asyn
     subjects: [{ kind: "ServiceAccount", name: "limited", namespace }],
   });
   await eventually(
-    () => expect([told, made.troubles()]).toEqual([["synchronization"], []]),
+    () => expect([reported, made.issues()]).toEqual([["synchronization"], []]),
     "synchronization",
   );
   expect(results(of)).toContain("one");
@@ -108,7 +110,7 @@ test("missing rights are said, and the binding starts when they are given", asyn
 test("namespaces come and go with their labels, objects with theirs and their fields", async () => {
   const [one, two] = [await freshNamespace("place"), await freshNamespace("place")];
   const label = one;
-  const { made, told, results } = lab();
+  const { made, reported, results } = lab();
   await cluster().kubectl(["label", "namespace", one, `place=${label}`]);
   await cluster().apply(
     configMap(one, "a", { on: "1" }),
@@ -124,12 +126,12 @@ test("namespaces come and go with their labels, objects with theirs and their fi
   expect(results(of)).toEqual(["a"]);
   made.unlock(of);
   await cluster().kubectl(["label", "namespace", two, `place=${label}`]);
-  await eventually(() => expect(told).toEqual([`Added ${two}/b`]), "the new namespace's object");
+  await eventually(() => expect(reported).toEqual([`Added ${two}/b`]), "the new namespace's object");
   await cluster().kubectl(["label", "configmap", "-n", one, "a", "on-"]);
-  await eventually(() => expect(told.slice(1)).toEqual([`Deleted ${one}/a`]), "the object that left");
+  await eventually(() => expect(reported.slice(1)).toEqual([`Deleted ${one}/a`]), "the object that left");
   await cluster().kubectl(["label", "namespace", two, "place-"]);
-  await eventually(() => expect(told.slice(2)).toEqual([`Deleted ${two}/b`]), "the namespace that left");
+  await eventually(() => expect(reported.slice(2)).toEqual([`Deleted ${two}/b`]), "the namespace that left");
   await cluster().apply(configMap(one, "never", { on: "1" }), configMap(one, "c", { on: "2" }));
-  await eventually(() => expect(told.slice(3)).toEqual([`Added ${one}/c`]), "the last event");
+  await eventually(() => expect(reported.slice(3)).toEqual([`Added ${one}/c`]), "the last event");
   expect(results(of)).toEqual(["c"]);
 });

@@ -53,9 +53,9 @@ function bindings(): KubeBindings {
     log.push({ event: watchEvent, name, object: objectOf(item) });
   };
   const filters = { compile: () => Promise.reject(new Error("no filters here")) };
-  const discovery = new kube.Discovery(client);
+  const kinds = new kube.KindFinder({ hub, discovery: new kube.Discovery(client), clock: fastClock });
   const around = { queues: { offer }, clock: fastClock, logger: silentLogger };
-  const made = new KubeBindings({ hub, discovery, filters, ...around });
+  const made = new KubeBindings({ hub, kinds, filters, ...around });
   onTestFinished(async () => {
     made.close();
     hub.close();
@@ -106,7 +106,7 @@ async function churn(prefix: string): Promise<string[]> {
   return steps.map((step) => step.replace(" ", ` ${prefix}-`));
 }
 
-const told = (): string[] => log.map(({ event, name }) => `${event} ${name}`);
+const reported = (): string[] => log.map(({ event, name }) => `${event} ${name}`);
 
 /** Snapshot and server agree. */
 async function expectTruth(made: KubeBindings, of: Hook): Promise<void> {
@@ -125,7 +125,7 @@ async function expectTruth(made: KubeBindings, of: Hook): Promise<void> {
   }, "snapshot as the server has it");
 }
 
-/** No version of an object was told twice as a change, and told events lead from nothing to nothing but the truth. */
+/** No version of an object was reported twice as a change, and events lead from nothing to nothing but the truth. */
 function expectSound(existing: readonly string[] = []): void {
   const alive = new Set(existing);
   for (const { event, name } of log) {
@@ -181,17 +181,17 @@ describe("while the connection fails, no event is lost and none told twice", () 
       },
     ],
   ];
-  test.each(faults)("%s", async (_, strike, mend) => {
+  test.each(faults)("%s", async (_, strike, fix) => {
     const { made, of } = await following();
     const expected = await churn("one");
-    await eventually(() => expect(told()).toEqual(expected), "events told");
+    await eventually(() => expect(reported()).toEqual(expected), "events told");
     await strike();
     expected.push(...(await churn("two")));
-    await mend?.();
-    await eventually(() => expect(told()).toEqual(expected), "events told");
+    await fix?.();
+    await eventually(() => expect(reported()).toEqual(expected), "events told");
     await expectTruth(made, of);
     expectSound();
-    expect(proxy.owed).toBe(0);
+    expect(proxy.due).toBe(0);
   });
 
   test("a change every moment, and a cut again and again", async () => {
@@ -203,21 +203,21 @@ describe("while the connection fails, no event is lost and none told twice", () 
       else proxy.cut();
       expected.push(...(await writes));
     }
-    await eventually(() => expect(told()).toEqual(expected), "events told");
+    await eventually(() => expect(reported()).toEqual(expected), "events told");
     expect(proxy.struck).toBeGreaterThan(0);
     await expectTruth(made, of);
     expectSound();
   });
 });
 
-describe("when the version is too old, the differences are told", () => {
+describe("when the version is too old, the differences are reported", () => {
   test.each([
     ["as an answer", false],
     ["as an ERROR event", true],
   ])("410 on the watch %s", async (_, asFrame) => {
     const { made, of } = await following();
     await make("kept");
-    await eventually(() => expect(told()).toEqual(["Added kept"]), "events told");
+    await eventually(() => expect(reported()).toEqual(["Added kept"]), "events told");
     const before = proxy.seen.filter(onList).length;
     await proxy.refuse();
     await change("kept", 1);
@@ -226,13 +226,14 @@ describe("when the version is too old, the differences are told", () => {
     proxy.answer(onWatch, { status: 410, reason: "Expired", asFrame }, 1);
     await proxy.accept();
     await eventually(
-      () => expect(told().toSorted()).toEqual(["Added away-b", "Added kept", "Deleted old", "Modified kept"]),
+      () =>
+        expect(reported().toSorted()).toEqual(["Added away-b", "Added kept", "Deleted old", "Modified kept"]),
       "events told",
     );
     expect(log.find(({ event }) => event === "Deleted")?.object.metadata.uid).toBeDefined();
     expect(proxy.seen.filter(onList).length).toBeGreaterThan(before);
     const later = await churn("later");
-    await eventually(() => expect(told().slice(4)).toEqual(later), "events told");
+    await eventually(() => expect(reported().slice(4)).toEqual(later), "events told");
     await expectTruth(made, of);
     expectSound(["old"]);
   });
@@ -246,9 +247,9 @@ describe("when the version is too old, the differences are told", () => {
     proxy.answer((seen) => onList(seen) && seen.query.has("continue"), { status: 410, reason: "Expired" }, 1);
     await made.enable(of);
     made.unlock(of);
-    expect(proxy.owed).toBe(0);
+    expect(proxy.due).toBe(0);
     const events = await churn("more");
-    await eventually(() => expect(told()).toEqual(events), "events told");
+    await eventually(() => expect(reported()).toEqual(events), "events told");
     await expectTruth(made, of);
   });
 });

@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 
 import {
   redactText,
-  shownDigest,
-  standIn,
+  displayDigest,
+  placeholderOf,
   useRedactionKey,
   type LogFields,
   silentLogger,
@@ -19,9 +19,9 @@ const stored = (byte: number) => ({ json: { data: { key: Buffer.alloc(32, byte).
 /** What stands for a secret under a key that is known. */
 function with32(byte: number): string {
   useRedactionKey(Buffer.alloc(32, byte));
-  const shown = standIn("hunter2");
+  const displayed = placeholderOf("hunter2");
   useRedactionKey(Buffer.alloc(32, 99));
-  return shown;
+  return displayed;
 }
 
 async function lab() {
@@ -37,14 +37,14 @@ describe("stand-ins", () => {
     expect(with32(1)).toBe(with32(1));
     expect(with32(1)).not.toBe(with32(2));
     useRedactionKey(Buffer.alloc(32, 1));
-    const digest = shownDigest("v1-abc");
+    const digest = displayDigest("v1-abc");
     useRedactionKey(Buffer.alloc(32, 2));
-    expect(shownDigest("v1-abc")).not.toBe(digest);
+    expect(displayDigest("v1-abc")).not.toBe(digest);
   });
 
   it("are left as they are when a text is redacted again", () => {
-    const shown = redactText("password=hunter2 https://me:pw@h/");
-    expect(redactText(shown)).toBe(shown);
+    const displayed = redactText("password=hunter2 https://me:pw@h/");
+    expect(redactText(displayed)).toBe(displayed);
   });
 });
 
@@ -54,7 +54,7 @@ describe("the key of an installation", () => {
     const { api, key, warnings } = await lab();
     api.on(`GET ${ONE}`, stored(7));
     await key.ensure();
-    expect([standIn("hunter2"), api.count(`POST ${ALL}`), warnings]).toEqual([wanted, 0, []]);
+    expect([placeholderOf("hunter2"), api.count(`POST ${ALL}`), warnings]).toEqual([wanted, 0, []]);
   });
 
   it("is made where there is none, once, in a Secret that nobody changes", async () => {
@@ -71,9 +71,9 @@ describe("the key of an installation", () => {
     });
     const bytes = Buffer.from(made.data.key, "base64");
     expect([bytes.length, api.count(`POST ${ALL}`), warnings]).toEqual([32, 1, []]);
-    const shown = standIn("hunter2");
+    const displayed = placeholderOf("hunter2");
     useRedactionKey(bytes);
-    expect(standIn("hunter2")).toBe(shown);
+    expect(placeholderOf("hunter2")).toBe(displayed);
   });
 
   it("is the other's when two make it at once", async () => {
@@ -81,7 +81,7 @@ describe("the key of an installation", () => {
     const { api, key } = await lab();
     api.on(`GET ${ONE}`, status(404, "NotFound"), stored(8)).on(`POST ${ALL}`, status(409, "AlreadyExists"));
     await key.ensure();
-    expect(standIn("hunter2")).toBe(wanted);
+    expect(placeholderOf("hunter2")).toBe(wanted);
   });
 
   it("is only read by a follower", async () => {
@@ -94,12 +94,12 @@ describe("the key of an installation", () => {
   it.each([
     ["the right is missing", status(403, "Forbidden")],
     ["its Secret has no key", { json: { data: { other: "eA==" } } }],
-  ])("stays the one of the process when %s, which is told once", async (_, answer) => {
+  ])("stays the one of the process when %s, which is reported once", async (_, answer) => {
     const before = with32(99);
     const { api, key, warnings } = await lab();
     api.on(`GET ${ONE}`, answer);
     await key.ensure();
-    expect(standIn("hunter2")).toBe(before);
+    expect(placeholderOf("hunter2")).toBe(before);
     expect(warnings).toEqual([{ secret: PLACE.secret, error: expect.stringMatching(/./) }]);
   });
 });

@@ -1,6 +1,13 @@
 import { expect, test } from "vitest";
 
-import { describeRight, firstContact, missingRights } from "../../src/kube/index.ts";
+import {
+  describeRight,
+  firstContact,
+  missingRights,
+  watchRights,
+  webhookRights,
+} from "../../src/kube/index.ts";
+import { silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Right } from "../../src/kube/index.ts";
 import { status } from "../support/fake-api.ts";
 import { fake } from "./fixture.ts";
@@ -17,6 +24,38 @@ test("names the rights that are missing, in order", async () => {
   const missing = await missingRights(client, ["get", "list", "get", "watch"].map(right));
   expect(missing.map(({ verb }) => verb)).toEqual(["list", "watch"]);
 });
+
+test.each([true, false])(
+  "rights to register webhooks are checked with the own ones; Service: %s",
+  async (service) => {
+    const { api, client } = await fake();
+    api.on(`POST ${REVIEWS}`, ({ body }) => {
+      const { group, resource } = (JSON.parse(body) as { spec: { resourceAttributes: Right } }).spec
+        .resourceAttributes;
+      const allowed = group !== "admissionregistration.k8s.io" && resource !== "services";
+      return { status: 201, json: { status: { allowed } } };
+    });
+    const found: string[] = [];
+    const base = {
+      client,
+      clock: { ...systemClock, setTimer: () => ({ cancel() {} }) },
+      logger: silentLogger,
+    };
+    const further = webhookRights("ops", { service });
+    await watchRights(
+      { ...base, namespace: "ops", overlay: undefined, further, settings: { sources: false } },
+      (missing) => found.push(...missing),
+    );
+    expect(found).toEqual([
+      ...(service ? ["get services in namespace ops"] : []),
+      ...["validating", "mutating"].flatMap((type) =>
+        ["get", "list", "watch", "create", "update", "delete"].map(
+          (verb) => `${verb} ${type}webhookconfigurations.admissionregistration.k8s.io in all namespaces`,
+        ),
+      ),
+    ]);
+  },
+);
 
 test.each<[Right, string]>([
   [{ verb: "get", group: "", resource: "pods", namespace: "ops" }, "get pods in namespace ops"],

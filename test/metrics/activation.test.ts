@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import type { Cause } from "../../src/model/index.ts";
 import { activationOf } from "../../src/metrics/recorder.ts";
 
-const page = readFileSync(new URL("../../docs/METRICS.md", import.meta.url), "utf8");
+const page = readFileSync(new URL("../../docs/reference/metrics.md", import.meta.url), "utf8");
 
 it.each<readonly [Cause | undefined, string, string]>([
   [{ kind: "start-up" }, "OperatorStartup", "OperatorStartup"],
@@ -25,9 +25,9 @@ it.each<readonly [Cause | undefined, string, string]>([
   [{ kind: "second-look" }, "SecondLook", "SecondLook"],
   [{ kind: "hook", by: "onStartup" }, "Other", "Other"],
   [undefined, "Other", "Other"],
-])("%j", (cause, ofModule, ofReload) => {
+])("%j", (cause, ofModule, ofConverge) => {
   expect(activationOf(cause, "module")).toBe(ofModule);
-  expect(activationOf(cause, "reload")).toBe(ofReload);
+  expect(activationOf(cause, "converge")).toBe(ofConverge);
   expect(page).toContain(`\`${ofModule}\``);
-  expect(page).toContain(`\`${ofReload}\``);
+  expect(page).toContain(`\`${ofConverge}\``);
 });

@@ -3,11 +3,11 @@ import { beforeEach, describe, expect, test } from "vitest";
 import type { MetricOperation } from "../../src/hooks/index.ts";
 import { HookMetricError, HookMetrics, type HookMetricOwner } from "../../src/metrics/index.ts";
 
-let gone: string[] = [];
+let missing: string[] = [];
 let metrics: HookMetrics;
 beforeEach(() => {
-  gone = [];
-  const exists = ({ hook, module }: HookMetricOwner): boolean => !gone.includes(`${hook} of ${module}`);
+  missing = [];
+  const exists = ({ hook, module }: HookMetricOwner): boolean => !missing.includes(`${hook} of ${module}`);
   metrics = new HookMetrics("addon_operator_", exists);
 });
 
@@ -91,6 +91,11 @@ describe("metrics made by hooks", () => {
     expect(samples()).toEqual(['x{a="1",b="",hook="a.sh"} 1', 'x{a="",b="2",hook="a.sh"} 2']);
   });
 
+  test("a label that is called like a member of every object is empty where it lacks", () => {
+    metrics.apply([add("m", 1, { labels: { constructor: "x" } }), add("m", 1)], HOOK);
+    expect(samples()).toContain('m{constructor="",hook="a.sh"} 1');
+  });
+
   test("label values are escaped", () => {
     metrics.apply([set("x", 1, { labels: { a: 'q"b\\n\n' } })], HOOK);
     expect(samples()).toEqual(['x{a="q\\"b\\\\n\\n",hook="a.sh"} 1']);
@@ -140,9 +145,9 @@ describe("metrics made by hooks", () => {
     metrics.apply([add("x", 1), set("y", 1, { group: "g" })], HOOK);
     metrics.apply([add("x", 1)], { hook: "b.sh" });
     metrics.apply([add("x", 1)], { ...HOOK, module: "other" });
-    gone.push("a.sh of undefined");
+    missing.push("a.sh of undefined");
     expect(samples()).toEqual(['x{hook="b.sh",module=""} 1', 'x{hook="a.sh",module="other"} 1']);
-    gone.push("b.sh of undefined", "a.sh of other");
+    missing.push("b.sh of undefined", "a.sh of other");
     expect(metrics.text()).toBe("");
   });
 

@@ -23,7 +23,7 @@ async function lines(metrics: Metrics, name: string): Promise<string[]> {
 const P = "addon_operator_";
 const HOOK = { hook: "hooks/a.sh", binding: "pods", queue: "main", activation: "Kubernetes" };
 
-const NO_STATE = { view: viewOf([], { reload: { cause: undefined } as never }) };
+const NO_STATE = { view: viewOf([], { converge: { cause: undefined } as never }) };
 
 function recorderOf(metrics: Metrics): Recorder {
   return makeRecorder({ metrics, announce: () => {}, logger: silentLogger, state: NO_STATE });
@@ -166,7 +166,7 @@ describe("the operator's series", () => {
       });
       return lines(metrics, `${P}module_waiting`);
     };
-    const held = { heldSince: T0 };
+    const held = { blockedSince: T0 };
     const requires = { requires: { modules: { b: "*" } } };
     const fresh = moduleView("b", { phase: "new" });
     const series = (reason: string): string[] => [`${P}module_waiting{module="a",reason="${reason}"} 1`];

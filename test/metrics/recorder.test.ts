@@ -4,24 +4,26 @@ import type { Health } from "../../src/health/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import {
   Metrics,
-  driftTeller,
-  healthTeller,
-  holdTeller,
+  driftReporter,
+  hangReporter,
+  healthReporter,
+  blockerReporter,
   makeHelmRecorder,
   makeRecorder,
 } from "../../src/metrics/index.ts";
-import type { Hold } from "../../src/state/index.ts";
+import type { Hook, ScheduleBinding } from "../../src/model/index.ts";
+import type { Blocker } from "../../src/state/index.ts";
 import type { OperatorEvent } from "../../src/status/index.ts";
 import type { Recorder } from "../../src/tasks/index.ts";
 import { viewOf } from "../status/views.ts";
 
-/** The Events that what `tell` tells a recorder becomes. */
-function eventsOf(tell: (recorder: Recorder) => void): OperatorEvent[] {
+/** The Events that what `report` reports a recorder becomes. */
+function eventsOf(report: (recorder: Recorder) => void): OperatorEvent[] {
   const events: OperatorEvent[] = [];
   const announce = (each: OperatorEvent): void => void events.push(each);
   const metrics = new Metrics("");
   const state = { view: { modules: new Map() } } as never;
-  tell(makeRecorder({ metrics, announce, logger: silentLogger, state }));
+  report(makeRecorder({ metrics, announce, logger: silentLogger, state }));
   return events;
 }
 
@@ -37,7 +39,14 @@ test.each([
   expect(events).toEqual([{ module: "web", reason: event, note: `${reason}: why` }]);
 });
 
-test("an Event tells who switched a module, in a sentence", () => {
+test("the removal of a release without a module is an Event of the AddonOperator", () => {
+  const note = "release old, which has no module directory any more, was removed";
+  expect(eventsOf((recorder) => recorder.purged("old"))).toEqual([
+    { module: undefined, reason: "ReleaseRemoved", note },
+  ]);
+});
+
+test("an Event reports who switched a module, in a sentence", () => {
   const events = eventsOf((recorder) => {
     recorder.switched("web", { enabled: false, by: "script", reason: "ingress is disabled" });
     recorder.switched("web", { enabled: true, by: "configmap" });
@@ -47,6 +56,13 @@ test("an Event tells who switched a module, in a sentence", () => {
     "ModuleDisabled: Switched off by the module's enabled script: ingress is disabled",
     "ModuleEnabled: Switched on by the ConfigMap",
     "ModuleDisabled: Off because nothing switches it on",
+  ]);
+});
+
+test("a rollback on request is an Event, too", () => {
+  const release = { name: "web", revision: 5 } as never;
+  expect(eventsOf((recorder) => recorder.rolledBackByHand("web", release))).toEqual([
+    { module: "web", reason: "RolledBack", note: "on request: release web, revision 5" },
   ]);
 });
 
@@ -74,56 +90,68 @@ test("objects that a module took over are an Event, with the releases they came 
   ]);
 });
 
-test("what others have changed is told with who and what, and counted; also that it was put back", () => {
+test("a hook that hangs is an Event that says what ends it; other long runs are none", () => {
+  const events: OperatorEvent[] = [];
+  const report = hangReporter({ announce: (each) => void events.push(each), logger: silentLogger });
+  const binding = { type: "schedule", name: "check" } as ScheduleBinding;
+  const hook = { name: "hooks/check.sh", module: "web" } as Hook;
+  report("main", { kind: "hook", hook, trigger: { type: "schedule", binding } });
+  report("main", { kind: "run-module", module: "web", cause: { kind: "section" } });
+  const note =
+    "check hook hooks/check.sh of web runs for five minutes in queue main, and blocks what waits there; restart the operator to end it, set --hook-timeout to limit such runs";
+  expect(events).toEqual([{ module: "web", reason: "HookHangs", note }]);
+});
+
+test("what others have changed is reported with who and what, and counted; also that it was put back", () => {
   const events: string[] = [];
   const announce = ({ module, reason, note }: OperatorEvent): void =>
     void events.push(`${module} ${reason}: ${note}`);
   const metrics = new Metrics("");
-  const tell = driftTeller({ announce, logger: silentLogger, metrics });
+  const report = driftReporter({ announce, logger: silentLogger, metrics });
   const changed = { field: "spec.replicas", manager: "kubectl", at: 0, removed: false };
-  const gone = { field: "spec.paused", manager: undefined, at: undefined, removed: true };
+  const missing = { field: "spec.paused", manager: undefined, at: undefined, removed: true };
   const title = "Deployment kube-system/web";
   const object = { object: "kube-system/Deployment/web", title, fields: [changed], isContested: false };
-  tell("web", object, false);
-  tell("web", { ...object, fields: [gone, changed, changed] }, true);
-  tell("web", { ...object, isContested: true }, false);
+  report("web", object, false);
+  report("web", { ...object, fields: [missing, changed, changed] }, true);
+  report("web", { ...object, isContested: true }, false);
   expect(events).toEqual([
     `web Drifted: kubectl changed spec.replicas of ${title}`,
-    `web Repaired: somebody removed spec.paused and 2 more fields of ${title}`,
-    `web Drifted: kubectl changed spec.replicas of ${title}; it was put back many times, and is now less and less often`,
+    `web Repaired: someone removed spec.paused and 2 more fields of ${title}`,
+    `web Drifted: kubectl changed spec.replicas of ${title}; it was restored many times, so restores back off`,
   ]);
 });
 
-test("the Event of a held removal is for what is held, told once until it is gone", () => {
+test("the Event of a held removal is for what is held, reported once until it is gone", () => {
   const events: string[] = [];
   const announce = ({ reason, note }: OperatorEvent): void => void events.push(`${reason}: ${note}`);
-  const tell = holdTeller({ announce, logger: silentLogger });
-  const off: Hold = { of: "delete", text: "not deleted: a: the ConfigMap is missing" };
-  const gone: Hold = { of: "purge", text: "not purged: b: the ConfigMap is missing" };
-  tell(viewOf([], { holds: [off] }));
-  tell(viewOf([], { holds: [off, gone] }));
-  tell(viewOf([], { holds: [gone] }));
-  tell(viewOf([], { holds: [off, gone] }));
+  const report = blockerReporter({ announce, logger: silentLogger });
+  const off: Blocker = { of: "delete", text: "not deleted: a: the ConfigMap is missing" };
+  const missing: Blocker = { of: "purge", text: "not purged: b: the ConfigMap is missing" };
+  report(viewOf([], { holds: [off] }));
+  report(viewOf([], { holds: [off, missing] }));
+  report(viewOf([], { holds: [missing] }));
+  report(viewOf([], { holds: [off, missing] }));
   expect(events).toEqual([
     `RemovalHeld: ${off.text}`,
-    `PurgeRefused: ${gone.text}`,
+    `PurgeRefused: ${missing.text}`,
     `RemovalHeld: ${off.text}`,
   ]);
 });
 
-test("a release that is not healthy is told once, and that it is again; what is under way is not told", () => {
+test("a release that is not healthy is reported once, and that it is again; what is under way is not told", () => {
   const events: string[] = [];
   const announce = ({ module, reason, note }: OperatorEvent): void =>
     void events.push(`${module ?? ""}: ${reason}: ${note}`);
-  const tell = healthTeller({ announce });
+  const report = healthReporter({ announce });
   const health = (status: Health["status"]) => ({ status, message: status }) as Health;
   const { True, Unknown, False } = {
     True: health("True"),
     Unknown: health("Unknown"),
     False: health("False"),
   };
-  for (const each of [Unknown, True, Unknown, False, Unknown, False, Unknown, True, True]) tell("a", each);
+  for (const each of [Unknown, True, Unknown, False, Unknown, False, Unknown, True, True]) report("a", each);
   expect(events.splice(0)).toEqual(["a: Unhealthy: False", "a: Recovered: True"]);
-  for (const each of [False, undefined, True]) tell("b", each);
+  for (const each of [False, undefined, True]) report("b", each);
   expect(events).toEqual(["b: Unhealthy: False"]);
 });

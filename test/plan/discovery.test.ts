@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Module, Problem } from "../../src/model/index.ts";
-import { decide, decideAll, isWanted, leaving } from "../../src/plan/index.ts";
+import { decideEnabled, decideAll, isWanted, modulesToRemove } from "../../src/plan/index.ts";
 import type { ModuleFacts, ScriptAnswer } from "../../src/plan/index.ts";
 import { newModuleRecord } from "../../src/state/index.ts";
 import type { Enablement, ModuleRecord } from "../../src/state/index.ts";
@@ -24,6 +24,7 @@ function facts(change: Change = {}, name = "m"): ModuleFacts {
     owner: "none",
     reserved: false,
     begun: false,
+    lacksValues: false,
     invalid: () => undefined,
     ...change,
     module,
@@ -36,11 +37,13 @@ const SCRIPT = { module: { enabledScript: "/modules/m/enabled" } };
 const KEPT = { settings: { ...NO_SETTINGS, protected: true } };
 const WAS_ON = { decided: true, enabled: true, enabledBy: "script", enabledReason: "a GPU" } as const;
 
+const UNREAD = "its files cannot be read";
+
 describe("whether a module is on", () => {
-  it.each<readonly [string, Change, ScriptAnswer | undefined, Enablement | "ask"]>([
+  it.each<readonly [string, Change, ScriptAnswer | undefined, Enablement | "run-script"]>([
     ["its flag says so", {}, undefined, { enabled: true, by: "configmap" }],
     ["its flag denies it", OFF, undefined, { enabled: false, by: "none" }],
-    ["its script has to be asked", SCRIPT, undefined, "ask"],
+    ["its script has to run", SCRIPT, undefined, "run-script"],
     [
       "a script is not asked where the flag denies it",
       { ...SCRIPT, ...OFF },
@@ -72,16 +75,21 @@ describe("whether a module is on", () => {
       undefined,
       { enabled: true, by: "script", reason: "a GPU" },
     ],
-    ["the same at a start, without a release", BROKEN, undefined, { enabled: false, by: "none" }],
+    [
+      "the same at a start, without a release",
+      BROKEN,
+      undefined,
+      { enabled: false, by: "none", reason: UNREAD },
+    ],
     [
       "the same at a start, with a release of ours",
       { ...BROKEN, ...OFF, owner: "ours" },
       undefined,
-      { enabled: true, by: "none" },
+      { enabled: true, by: "none", reason: UNREAD },
     ],
     [
       "files of it are missing for the first time",
-      { module: { gone: { since: 1, what: ["."] } }, record: WAS_ON },
+      { module: { missing: { since: 1, what: ["."] } }, record: WAS_ON },
       undefined,
       { enabled: true, by: "script", reason: "a GPU" },
     ],
@@ -93,7 +101,7 @@ describe("whether a module is on", () => {
       { enabled: true, by: "configmap" },
     ],
   ])("%s", (...[_what, change, answer, expected]) => {
-    expect(decide(facts(change), answer)).toEqual(expected);
+    expect(decideEnabled(facts(change), answer)).toEqual(expected);
   });
 
   it.each<readonly [string, Change, string]>([
@@ -104,11 +112,13 @@ describe("whether a module is on", () => {
       "the release of this name is the operator's own",
     ],
   ])("%s: a person has to say", (_what, change, message) => {
-    expect(decide(facts(change))).toMatchObject({ problem: { message: expect.stringContaining(message) } });
+    expect(decideEnabled(facts(change))).toMatchObject({
+      problem: { message: expect.stringContaining(message) },
+    });
   });
 
   it("scripts see the modules before them that are on, those that need a person too", async () => {
-    const asked: string[] = [];
+    const requested: string[] = [];
     const worlds: Record<string, Change> = {
       a: { invalid: () => PROBLEM },
       b: { ...OFF },
@@ -117,13 +127,13 @@ describe("whether a module is on", () => {
     };
     const modules = Object.keys(worlds).map((name) => facts(worlds[name], name).module);
     const decisions = await decideAll(modules, {
-      look: ({ name }) => Promise.resolve(facts(worlds[name], name)),
-      ask: ({ name }, enabled) => {
-        asked.push(`${name}: ${enabled.join()}`);
+      check: ({ name }) => Promise.resolve(facts(worlds[name], name)),
+      runScript: ({ name }, enabled) => {
+        requested.push(`${name}: ${enabled.join()}`);
         return Promise.resolve({ enabled: name === "d" });
       },
     });
-    expect(asked).toEqual(["c: a", "d: a"]);
+    expect(requested).toEqual(["c: a", "d: a"]);
     expect([...decisions.values()].map(({ enabled }) => enabled)).toEqual([true, false, false, true]);
   });
 
@@ -151,9 +161,9 @@ describe("which modules are removed", () => {
     ["in need of a person", off({ record: { decisionProblem: PROBLEM } }), ""],
     ["off by its script", off({ record: { enabledBy: "script" } }), "off"],
   ])("%s: %s", (_what, change, expected) => {
-    const { off: gone, foreign } = leaving([facts(change)]);
+    const { off: missing, foreign } = modulesToRemove([facts(change)]);
     expect(
-      Object.entries({ off: gone, foreign })
+      Object.entries({ off: missing, foreign })
         .flatMap(([where, list]) => list.map(() => where))
         .join(),
     ).toBe(expected);
@@ -163,7 +173,8 @@ describe("which modules are removed", () => {
     const all = ["a", "b", "c"].map((name) =>
       facts(off({ record: { enabledBy: name === "b" ? "script" : "none" } }), name),
     );
-    const names = (list: readonly ModuleFacts[]) => leaving(list).off.map(({ module }) => module.name);
+    const names = (list: readonly ModuleFacts[]) =>
+      modulesToRemove(list).off.map(({ module }) => module.name);
     expect(names(all)).toEqual(["c", "b", "a"]);
     expect(names([...all, facts(BROKEN, "d")])).toEqual(["c", "a"]);
   });

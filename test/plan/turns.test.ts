@@ -7,7 +7,7 @@ import { moduleView, viewOf } from "../status/views.ts";
 
 type Change = Partial<ModuleView> & { readonly order?: number; readonly requires?: Record<string, string> };
 
-/** A module that the reload under way is to run for the first time. */
+/** A module that the converge under way is to run for the first time. */
 function first(name: string, { order = 5, requires, ...change }: Change = {}): ModuleView {
   const module = { ...moduleView(name).module, order };
   const turn = { cause: { kind: "start-up" }, begun: false } as const;
@@ -18,18 +18,21 @@ function first(name: string, { order = 5, requires, ...change }: Change = {}): M
 
 const BEGUN = { turn: { cause: { kind: "start-up" }, begun: true }, activity: "running" } as const;
 const OVER = { turn: undefined, phase: "ready" } as const;
-const FAILED = { turn: undefined, retry: { reason: "HelmFailed", message: "no", failures: 1 } } as const;
+const FAILED = {
+  turn: undefined,
+  retry: { reason: "HelmFailed", message: "no", failures: 1, since: 0 },
+} as const;
 const PERSON = { problem: { file: "values.yaml", message: "no YAML" } } as const;
 
 const COVERED = { globalConfig: "c1", globals: "g1" };
 
-function during(modules: readonly ModuleView[], phase: View["reload"]["phase"] = "turns"): View {
-  const view = viewOf(modules, { moduleQueues: "own", coverage: COVERED, secondLook: false });
-  return { ...view, reload: { ...view.reload, phase, covered: COVERED } };
+function during(modules: readonly ModuleView[], phase: View["converge"]["phase"] = "turns"): View {
+  const view = viewOf(modules, { moduleQueues: "own", coverage: COVERED, secondCheck: false });
+  return { ...view, converge: { ...view.converge, phase, covered: COVERED } };
 }
 
-/** Modules whose run begins, and the reload where its rest does. */
-function told(view: View): string[] {
+/** Modules whose run begins, and the converge where its rest does. */
+function reported(view: View): string[] {
   return plan(view).offers.map(({ queue, task }) => {
     const name = task.kind === "run-module" ? task.module : task.kind;
     const cause = "cause" in task ? `: ${describeCause(task.cause)}` : "";
@@ -39,7 +42,7 @@ function told(view: View): string[] {
 
 const runOf = (name: string): string => `module/${name}: ${name}: start-up`;
 
-describe("whose turn it is, where each module has a queue of its own", () => {
+describe("the modules whose turn it is, with a queue for each module", () => {
   it.each<readonly [string, readonly ModuleView[], readonly string[]]>([
     ["equal numbers", [first("a"), first("b")], ["a", "b"]],
     ["a smaller number first", [first("a", { order: 1 }), first("b")], ["a"]],
@@ -61,21 +64,25 @@ describe("whose turn it is, where each module has a queue of its own", () => {
       ["b"],
     ],
     [
-      "a smaller one that ran before holds up nobody",
+      "a smaller one that ran before blocks no other",
       [first("a", { order: 1, phase: "ready", ...BEGUN }), first("b")],
       ["b"],
     ],
     [
       "nor does one whose first run failed before, or takes too long",
       [
-        first("a", { order: 1, retry: { reason: "HookFailed", message: "no", failures: 1 }, ...BEGUN }),
+        first("a", {
+          order: 1,
+          retry: { reason: "HookFailed", message: "no", failures: 1, since: 0 },
+          ...BEGUN,
+        }),
         first("b", { order: 1, isStuck: true, ...BEGUN }),
         first("c"),
       ],
       ["c"],
     ],
     [
-      "it requires something: no number holds it up",
+      "it requires something: no number blocks it",
       [
         first("a", { order: 1, ...BEGUN }),
         first("b", { requires: { c: "*" } }),
@@ -84,8 +91,8 @@ describe("whose turn it is, where each module has a queue of its own", () => {
       ["b"],
     ],
     [
-      "a smaller one waits for what it requires: it holds up nobody",
-      [first("a", { order: 1, requires: { z: "*" }, turn: undefined, heldSince: 1 }), first("b")],
+      "a smaller one waits for what it requires: it blocks no other",
+      [first("a", { order: 1, requires: { z: "*" }, turn: undefined, blockedSince: 1 }), first("b")],
       ["b"],
     ],
     [
@@ -94,7 +101,7 @@ describe("whose turn it is, where each module has a queue of its own", () => {
       ["a", "b"],
     ],
   ])("%s", (_what, modules, expected) => {
-    expect(told(during(modules)).filter((line) => !line.startsWith("main"))).toEqual(expected.map(runOf));
+    expect(reported(during(modules)).filter((line) => !line.startsWith("main"))).toEqual(expected.map(runOf));
   });
 
   it.each<readonly [string, readonly ModuleView[], boolean]>([
@@ -105,7 +112,7 @@ describe("whose turn it is, where each module has a queue of its own", () => {
     ["one needs a person", [first("a", PERSON)], true],
     [
       "one waits for what it requires",
-      [first("a", { turn: undefined, requires: { z: "*" }, heldSince: 1 })],
+      [first("a", { turn: undefined, requires: { z: "*" }, blockedSince: 1 })],
       true,
     ],
     ["one was edited meanwhile", [first("a", { ...OVER, sectionDigest: "s2" })], false],
@@ -114,51 +121,54 @@ describe("whose turn it is, where each module has a queue of its own", () => {
       [first("a", { ...FAILED, phase: "ready", sectionDigest: "s2" })],
       true,
     ],
-  ])("%s: the rest of the reload follows: %#", (_what, modules, follows) => {
-    expect(told(during(modules)).some((line) => line.startsWith("main: converge"))).toBe(follows);
+  ])("%s: the rest of the converge follows: %#", (_what, modules, follows) => {
+    expect(reported(during(modules)).some((line) => line.startsWith("main: converge"))).toBe(follows);
   });
 
   it.each(["beforeAll", "discovery", "modules"] as const)(
-    "nobody's before the reload has left %s",
+    "no turn begins before the converge has left %s",
     (phase) => {
-      expect(told(during([first("a")], phase))).toEqual([]);
+      expect(reported(during([first("a")], phase))).toEqual([]);
       expect(turnsLeft(during([first("a")], phase))).toEqual(["a"]);
     },
   );
 
   it.each(["beforeAll", "discovery", "modules"] as const)(
-    "an edit that came with a flag waits for its turn while a reload is in %s, unless that is held up",
+    "an edit that came with a flag waits for its turn while a converge is in %s, unless that is blocked",
     (phase) => {
-      const view = during([moduleView("a", { sectionDigest: "s2", withReload: "s2" })], phase);
-      const heldUp = { ...view, reload: { ...view.reload, heldUp: true } };
-      expect([told(view), told(heldUp)]).toEqual([[], ["module/a: a: ConfigMap section changed"]]);
+      const view = during([moduleView("a", { sectionDigest: "s2", withConverge: "s2" })], phase);
+      const isBlocked = { ...view, converge: { ...view.converge, isBlocked: true } };
+      expect([reported(view), reported(isBlocked)]).toEqual([[], ["module/a: a: ConfigMap section changed"]]);
     },
   );
 
   it.each<readonly [string, Partial<ModuleView>, boolean]>([
     ["edited by itself", {}, true],
     ["requested", { sectionDigest: "v1-s1", requestedToken: "now" }, true],
-    ["edited with a flag", { withReload: "s2" }, false],
-    ["edited since", { withReload: "s1" }, true],
+    ["edited with a flag", { withConverge: "s2" }, false],
+    ["edited since", { withConverge: "s1" }, true],
     ["about to be switched off", { flag: false }, false],
     ["not run yet", { phase: "new" }, false],
     ["whose CRDs are to be applied", { awaitsCrds: true }, false],
     ["whose values a hook changed", { sectionDigest: "v1-s1", valuesDigest: "v2" }, false],
-  ])("a module %s, while a reload is on its way, in a queue of its own: %#", (_what, change, runs) => {
+  ])("a module %s, while a converge is on its way, in a queue of its own: %#", (_what, change, runs) => {
     const view = during([moduleView("a", { sectionDigest: "s2", ...change })], "discovery");
     const waiting = { ...view, coverage: { ...COVERED, globalConfig: "c2" } };
-    const idle = { ...waiting, reload: { ...view.reload, phase: "idle" as const } };
-    const ran = (each: View): boolean => told(each).some((line) => line.startsWith("module/a"));
+    const idle = { ...waiting, converge: { ...view.converge, phase: "idle" as const } };
+    const ran = (each: View): boolean => reported(each).some((line) => line.startsWith("module/a"));
     expect([ran(view), ran(idle)]).toEqual([runs, runs]);
     expect(ran({ ...idle, moduleQueues: "main" })).toBe(false);
   });
 
   it("removals that fail let all turns begin", () => {
     const view = during([first("a"), first("b")], "modules");
-    expect(told({ ...view, reload: { ...view.reload, heldUp: true } })).toEqual([runOf("a"), runOf("b")]);
+    expect(reported({ ...view, converge: { ...view.converge, isBlocked: true } })).toEqual([
+      runOf("a"),
+      runOf("b"),
+    ]);
   });
 
-  it("a run by hand may take a place of its own, others share theirs", () => {
+  it("a run by a user may use an extra slot, others share theirs", () => {
     const edited = moduleView("a", { sectionDigest: "s2" });
     const moved = moduleView("b", { valuesDigest: "v2" });
     const slots = plan(during([edited, moved, first("c")])).offers.map(({ task }) => task.slot);
@@ -168,6 +178,6 @@ describe("whose turn it is, where each module has a queue of its own", () => {
   it("in main there are no turns", () => {
     const modules = [moduleView("a", { phase: "new" })];
     const view = { ...during(modules, "modules"), moduleQueues: "main" as const };
-    expect([told(view), turnsLeft(view)]).toEqual([[], []]);
+    expect([reported(view), turnsLeft(view)]).toEqual([[], []]);
   });
 });

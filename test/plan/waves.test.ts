@@ -4,7 +4,7 @@ import { wavesOf } from "../../src/plan/index.ts";
 import type { ModuleView, View } from "../../src/state/index.ts";
 import { moduleView, viewOf } from "../status/views.ts";
 
-// docs/DEBUG.md, "plan".
+// docs/reference/commands.md, "plan".
 
 /** Modules before their first run, with number, what they require, and what they come after. */
 function start(
@@ -41,7 +41,7 @@ it.each<[string, Parameters<typeof start>[0], string]>([
   expect(waves.map((wave) => wave.join(" ")).join(", ")).toBe(expected);
 });
 
-it("tells what cannot run, and why", () => {
+it("reports what cannot run, and why", () => {
   const view = start({ a: [1, "none"], b: [1, "a"], c: [1, "d"], d: [1], e: [1] });
   const views = [...view.modules.values()];
   const change = (name: string, of: Partial<ModuleView>): void =>
@@ -73,4 +73,15 @@ it("takes objects for there, and goes by the version of Kubernetes", () => {
   expect(wavesOf(viewOf([a], { serverVersion: "v1.29.0" })).waits.get("a")).toBe(
     "Kubernetes, which is 1.29.0, not >=1.30",
   );
+});
+
+it("sees the version that a run installs", () => {
+  const { modules } = start({ a: [2], b: [1] });
+  const views = [...modules.values()].map((each): ModuleView => {
+    const release = { name: each.name, revision: 1, status: "deployed", chartVersion: "1.0.0" };
+    const requires = each.name === "b" ? { modules: { a: ">=2" } } : undefined;
+    const file = { ...each.module, chartVersion: "2.0.0", requires } as ModuleView["module"];
+    return { ...each, release: release as ModuleView["release"], module: file };
+  });
+  expect(wavesOf(viewOf(views))).toEqual({ waves: [["a"], ["b"]], waits: new Map() });
 });

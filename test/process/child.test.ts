@@ -5,7 +5,7 @@ import type { Readable } from "node:stream";
 
 import { afterAll, describe, expect, test } from "vitest";
 
-import { LibcSpawner, startByExeca } from "../../src/process/child.ts";
+import { LibcSpawner, startByNode } from "../../src/process/child.ts";
 import type { Child, LaunchSpec } from "../../src/process/child.ts";
 import { libc, type Libc } from "../../src/process/libc.ts";
 
@@ -56,7 +56,7 @@ const spawner = library === undefined ? undefined : new LibcSpawner(library);
 const linux: Start = (spec) => (spawner as LibcSpawner).start(spec);
 const ways: [string, Start][] = [
   ...(spawner === undefined ? [] : [["posix_spawn", linux] as [string, Start]]),
-  ["execa", startByExeca],
+  ["Node", startByNode],
 ];
 
 test("posix_spawn can be had on Linux", () => {
@@ -125,7 +125,7 @@ describe.each(ways)("a child started by %s", (_way, start) => {
     expect((await ended(start({ file: "./near", args: [], cwd: dir, env }))).stdout).toBe("near\n");
   });
 
-  test("that cannot be started tells why", async () => {
+  test("that cannot be started reports why", async () => {
     const bad = async (file: string, more: Partial<LaunchSpec> = {}) =>
       (await startError(start, { file, args: [], cwd: dir, env, ...more }))?.code;
     expect(await bad("no-such-program")).toBe("ENOENT");
@@ -192,7 +192,7 @@ describe.runIf(spawner !== undefined)("a child started by posix_spawn (Linux)", 
     expect(new Set(closed)).toEqual(new Set(taken));
   });
 
-  test("tells the processor time it took, with that of its children, and no peak of memory below our own", async () => {
+  test("reports the processor time it took, with that of its children, and no peak of memory below our own", async () => {
     const busy = "for ((i = 0; i < 100000; i++)); do :; done";
     const { exit } = await ended(linux(bash(`bash -c '${busy}'; ${busy}`)));
     const usage = exit.kind === "exited" ? exit.usage : undefined;
@@ -200,7 +200,7 @@ describe.runIf(spawner !== undefined)("a child started by posix_spawn (Linux)", 
     expect(usage?.maxRssBytes).toBeUndefined();
   });
 
-  test("tells its peak of memory where it is above our own", async () => {
+  test("reports its peak of memory where it is above our own", async () => {
     const bytes = process.resourceUsage().maxRSS * 1024 + 50e6;
     const { exit } = await ended(linux(bash(`head -c ${bytes} /dev/zero | tail -c ${bytes} >/dev/null`)));
     expect(exit.kind === "exited" && exit.usage?.maxRssBytes).toBeGreaterThan(bytes);

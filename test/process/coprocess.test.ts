@@ -3,10 +3,11 @@ import { fileURLToPath } from "node:url";
 
 import { expect, test } from "vitest";
 
-import { Coprocess, endChildren } from "../../src/process/index.ts";
+import { Children } from "../../src/process/index.ts";
 
 const FIXTURES = join(dirname(fileURLToPath(import.meta.url)), "../fixtures/process");
 const env = { PATH: process.env.PATH ?? "" };
+const children = new Children();
 
 function start(file = join(FIXTURES, "echo.sh")) {
   const lines: string[] = [];
@@ -16,13 +17,13 @@ function start(file = join(FIXTURES, "echo.sh")) {
     first.resolve();
   };
   return {
-    child: new Coprocess({ file, args: [], cwd: FIXTURES, env, onLine }),
+    child: children.coprocess({ file, args: [], cwd: FIXTURES, env, onLine }),
     lines,
     first: first.promise,
   };
 }
 
-test("answers come in order, the last ones before the end is told", async () => {
+test("answers come in order, the last ones before the end is reported", async () => {
   const { child, lines } = start();
   for (let i = 0; i < 100; i++) child.send(String(i));
   child.close();
@@ -31,7 +32,7 @@ test("answers come in order, the last ones before the end is told", async () => 
   expect(child.alive).toBe(false);
 });
 
-test("its death tells code and reason", async () => {
+test("its death reports code and reason", async () => {
   const { child } = start();
   child.send("die");
   expect(await child.exited).toMatchObject({ message: "exit code 4: dying as told" });
@@ -46,11 +47,11 @@ test("kill ends it", async () => {
   expect(await child.exited).toMatchObject({ message: "ended by SIGKILL" });
 });
 
-test("endChildren ends it too", async () => {
+test("the end of all children ends it too", async () => {
   const { child, first } = start();
   child.send("x");
   await first;
-  await endChildren(1000);
+  await children.end(1000);
   expect(child.alive).toBe(false);
 });
 

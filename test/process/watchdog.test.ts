@@ -9,10 +9,10 @@ const PROCESS = new URL("../../src/process/index.ts", import.meta.url).href;
 
 /** A program with a watchdog and a child that is deaf to SIGTERM, and has a child itself. */
 const PROGRAM = `
-import { run, watchdog } from "${PROCESS}";
-const dog = watchdog();
+import { Children, watchdog } from "${PROCESS}";
+const guard = watchdog();
 const say = (text) => process.stdout.write(text + "\\n");
-const child = () => run({
+const child = () => new Children().run({
   file: "/bin/sh",
   args: ["-c", "trap '' TERM; sleep 600 & echo $$ $!; wait"],
   cwd: "/",
@@ -51,7 +51,7 @@ describe.runIf(process.platform === "linux")("the watchdog", () => {
     const { lines, end } = program(`
       void child();
       setTimeout(() => {
-        dog.biteAfter(300, "it's the last word \\\\n");
+        guard.expireAfter(300, "it's the last word \\\\n");
         busy(600_000);
       }, 500);
     `);
@@ -62,27 +62,37 @@ describe.runIf(process.platform === "linux")("the watchdog", () => {
     await until(() => !pids.some(isAlive));
   });
 
-  test("ends a process that was frozen as soon as it goes on", async () => {
-    const body = `dog.biteAfter(500, "bitten"); say("set"); setInterval(() => {}, 1000);`;
+  test("ends a process that is frozen, and its children", async () => {
+    const body = `void child(); guard.expireAfter(1500, "bitten"); setInterval(() => {}, 1000);`;
     const frozen = program(body);
-    await until(() => frozen.lines.includes("set"));
+    await until(() => frozen.lines.length > 0);
     process.kill(frozen.pid, "SIGSTOP");
-    const other = program(body);
-    // What it had to wait is over for the frozen one, too.
-    expect(await other.end).toEqual(KILLED);
-    process.kill(frozen.pid, "SIGCONT");
     expect(await frozen.end).toEqual(KILLED);
-    expect(frozen.lines).toEqual(["set", "bitten"]);
+    expect(frozen.lines.slice(1)).toEqual(["bitten"]);
+    const pids = frozen.lines[0]?.split(" ").map(Number) ?? [];
+    await until(() => !pids.some(isAlive));
   });
 
-  test("does nothing while it is held off, or after it was calmed", async () => {
+  test("goes on after its supervisor was killed", async () => {
     const { lines, end } = program(`
-      dog.biteAfter(200, "bitten");
+      import { readFileSync } from "node:fs";
+      guard.expireAfter(60_000, "too late");
+      const [supervisor] = readFileSync(\`/proc/self/task/\${process.pid}/children\`, "utf8").split(" ");
+      process.kill(Number(supervisor), "SIGKILL");
+      setTimeout(() => { guard.expireAfter(100, "bitten"); busy(600_000); }, 500);
+    `);
+    expect(await end).toEqual(KILLED);
+    expect(lines).toEqual(["bitten"]);
+  });
+
+  test("does nothing while it is reset in time, or after it was disarmed", async () => {
+    const { lines, end } = program(`
+      guard.expireAfter(200, "bitten");
       busy(100);
-      dog.biteAfter(60_000, "bitten");
+      guard.expireAfter(60_000, "bitten");
       busy(400);
-      dog.biteAfter(200, "bitten");
-      dog.calm();
+      guard.expireAfter(200, "bitten");
+      guard.disarm();
       busy(400);
     `);
     expect(await end).toEqual({ code: 0, signal: null });

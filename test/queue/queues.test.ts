@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 
+import type { QueueTask } from "../../src/model/index.ts";
 import { Queues } from "../../src/queue/index.ts";
-import type { Outcome, QueueAction, QueueTask, RunContext } from "../../src/queue/index.ts";
+import type { Outcome, QueueAction, RunContext } from "../../src/queue/index.ts";
 import { happened } from "../../src/trace/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 
@@ -120,12 +121,12 @@ describe("named FIFO queues", () => {
     let [wanted, over] = [true, false];
     queues.interrupt(() => wanted, "why");
     wanted = false;
-    void queues.ended(() => true, "why").then(() => (over = true));
+    void queues.interruptAndWait(() => true, "why").then(() => (over = true));
     await clock.advance(3000);
     expect([contexts[0]?.signal.aborted, over]).toEqual([true, false]);
     await end({ kind: "cancelled" });
     expect(over).toBe(true);
-    await queues.ended(() => true, "why");
+    await queues.interruptAndWait(() => true, "why");
   });
 
   it("runs queues side by side", async () => {
@@ -253,7 +254,7 @@ describe("named FIFO queues", () => {
     expect(started).toEqual(["bad", "bad"]);
   });
 
-  it("tells failures, message and next try", async () => {
+  it("reports failures, message and next try", async () => {
     const { queues, end, clock } = lab();
     queues.offer("main", job("bad"));
     await settle();
@@ -316,7 +317,7 @@ describe("named FIFO queues", () => {
       clock,
       bounds: { minMs: 1, maxMs: 1 },
       random: () => 0,
-      limits: { waitMs: () => allowedAt - clock.now(), take: () => {} },
+      limits: { waitMs: () => allowedAt - clock.now(), consume: () => {} },
       run: (batch) => {
         allowedAt = clock.now() + 3000;
         started.push(batch.map((each) => each.name).join("+"));
@@ -332,7 +333,7 @@ describe("named FIFO queues", () => {
     expect(started).toEqual(["a+b"]);
   });
 
-  it("tells how long work on a queue itself took", async () => {
+  it("reports how long work on a queue itself took", async () => {
     /** Each look at it is a millisecond. */
     class TickingClock extends ManualClock {
       #ticks = 0;
@@ -398,7 +399,7 @@ describe("named FIFO queues", () => {
     await settle();
     expect(queues.offer("main", job("again", { key: "k1" }))).toBe(false);
     await end({ kind: "retry", message: "no" });
-    const failed = async (key: string) => (await queues.over(key, "tried"))?.message;
+    const failed = async (key: string) => (await queues.whenSettled(key, "tried"))?.message;
     expect([await failed("k1"), await failed("k2"), await failed("k3")]).toEqual(["no", "no", undefined]);
   });
 
@@ -464,21 +465,21 @@ describe("named FIFO queues", () => {
   it("asks the rate limit also when a back-off is over", async () => {
     const clock = new ManualClock();
     let runs = 0;
-    let asked = 0;
+    let requested = 0;
     let taken = 0;
     const queues = new Queues<Job>({
       clock,
       bounds: { minMs: 5000, maxMs: 5000 },
       random: () => 0,
-      limits: { waitMs: () => ((asked += 1), 0), take: () => void (taken += 1) },
+      limits: { waitMs: () => ((requested += 1), 0), consume: () => void (taken += 1) },
       run: () => Promise.resolve((runs += 1) < 3 ? { kind: "retry", message: "no" } : { kind: "done" }),
     });
     queues.offer("main", job("a"));
     await clock.advance(10_000);
-    expect([runs, asked, taken]).toEqual([3, 3, 3]);
+    expect([runs, requested, taken]).toEqual([3, 3, 3]);
   });
 
-  it("tells how long the oldest of a batch waited and how often it failed", async () => {
+  it("reports how long the oldest of a batch waited and how often it failed", async () => {
     const { queues, contexts, end, clock } = lab();
     queues.offer("main", job("first"));
     await clock.advance(1000);
@@ -488,15 +489,15 @@ describe("named FIFO queues", () => {
     await end();
     await end({ kind: "retry", message: "no" });
     await clock.advance(5000);
-    const told = contexts.map(({ queue, waitedMs, failures }) => ({ queue, waitedMs, failures }));
-    expect(told).toEqual([
+    const reported = contexts.map(({ queue, waitedMs, failures }) => ({ queue, waitedMs, failures }));
+    expect(reported).toEqual([
       { queue: "main", waitedMs: 0, failures: 0 },
       { queue: "main", waitedMs: 2000, failures: 0 },
       { queue: "main", waitedMs: 7000, failures: 1 },
     ]);
   });
 
-  it("tells what a task followed from, also those that it is followed by, and since when it waits", async () => {
+  it("reports what a task followed from, also those that it is followed by, and since when it waits", async () => {
     const { queues, contexts, end, clock } = lab();
     happened("edit", {}, () => queues.offer("main", job("a")));
     await settle();
@@ -522,7 +523,7 @@ describe("named FIFO queues", () => {
     });
     happened("edit", {}, () => queues.offer("main", job("a")));
     await settle();
-    expect(from).toEqual(["edit", "owed"]);
+    expect(from).toEqual(["edit", "due"]);
   });
 
   it("lets a flood of one batch pause for 10 ms before the next run, but not for more than 200 ms", async () => {
@@ -585,7 +586,7 @@ describe("named FIFO queues", () => {
     expect(queues.views().map(({ name }) => name)).toEqual(["main", "a", "b", "c"]);
   });
 
-  it("tells each change once it can be seen, and what a run was", async () => {
+  it("reports each change once it can be seen, and what a run was", async () => {
     const clock = new ManualClock();
     const seen: string[] = [];
     const outcomes: Outcome<Job>[] = [{ kind: "retry", message: "no" }];

@@ -102,7 +102,7 @@ describe("jq", () => {
     expect(found[0]).toEqual({ file: gojq, version: "gojq 0.12.17" });
   });
 
-  test("one that is too old or something else is told by its path", () => {
+  test("one that is too old or something else is reported by its path", () => {
     const old = saying("old", "jq-1.5-1-a5b5cbe");
     const other = saying("other", "hello");
     const PATH = join(dir, "path");
@@ -113,7 +113,7 @@ describe("jq", () => {
   });
 });
 
-test("without busybox the machine's own shell is tried alone, which is told", () => {
+test("without busybox the machine's own shell is tried alone, which is reported", () => {
   const { shells, missing } = findShells({ PATH: dir });
   expect(shells).toHaveLength(1);
   expect(missing).toBe("no busybox on the PATH");
@@ -135,7 +135,7 @@ describe("servers of another version", () => {
     });
   });
 
-  test("that are of a version that nobody asked for are told, and not used", async () => {
+  test("that are of a version that nobody asked for are reported, and not used", async () => {
     const server = saying("kube-apiserver", "Kubernetes v1.29.0");
     await expect(mustBe(server, "1.30.14")).rejects.toThrow(
       `${server} says "Kubernetes v1.29.0", not Kubernetes v1.30.14: delete it, or name another one, and run again`,
@@ -162,8 +162,8 @@ replace (
   });
 });
 
-describe("docs/COMPATIBILITY.md", () => {
-  const page = readFileSync(join(root, "docs", "COMPATIBILITY.md"), "utf8");
+describe("docs/reference/compatibility.md", () => {
+  const page = readFileSync(join(root, "docs", "reference", "compatibility.md"), "utf8");
   const result = { kubernetes: "1.30.14", helm: "9.9.9", jq: "jq-1.6", sh: "dash", tests: "all" };
 
   test("a run writes its row, anew where there is one of these versions, and leaves the others", () => {

@@ -16,23 +16,23 @@ afterEach(() => rmSync(dir, { recursive: true }));
 async function offer(context: string, { answers = true, agrees = true } = {}) {
   const script = `#!/bin/sh\ncase "$*" in *readyz*) exit ${answers ? 0 : 1} ;; *) echo ${context} ;; esac\n`;
   writeFileSync(join(dir, "kubectl"), script, { mode: 0o755 });
-  const asked: string[] = [];
+  const requested: string[] = [];
   const file = await offered({ PATH: dir, HOME: dir }, async (question) => {
-    asked.push(question);
+    requested.push(question);
     return agrees;
   });
-  return { asked, file };
+  return { requested, file };
 }
 
 describe("the demo offers the current cluster", () => {
   test.each(["kind-kind", "k3d-dev"])("when it is %s and answers", async (context) => {
-    const asked = [expect.stringContaining(`${context} is running`)];
-    expect(await offer(context)).toEqual({ asked, file: join(dir, ".kube", "config") });
-    expect(await offer(context, { agrees: false })).toEqual({ asked, file: undefined });
+    const requested = [expect.stringContaining(`${context} is running`)];
+    expect(await offer(context)).toEqual({ requested, file: join(dir, ".kube", "config") });
+    expect(await offer(context, { agrees: false })).toEqual({ requested, file: undefined });
   });
 
   test("not when it is another one, does not answer, or there is none", async () => {
-    const not = { asked: [], file: undefined };
+    const not = { requested: [], file: undefined };
     expect(await offer("production")).toEqual(not);
     expect(await offer("kind-kind", { answers: false })).toEqual(not);
     rmSync(join(dir, ".kube"), { recursive: true });

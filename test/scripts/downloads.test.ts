@@ -55,7 +55,7 @@ const publishHelm = (): Record<string, string> =>
 
 interface Result {
   failures: string[];
-  told: string;
+  reported: string;
   code: number | null;
 }
 
@@ -80,7 +80,7 @@ async function download(
   const output = { stdout: "", stderr: "" };
   for (const name of ["stdout", "stderr"] as const) child[name].on("data", (text) => (output[name] += text));
   const code = await new Promise<number | null>((done) => child.once("close", done));
-  return { failures: JSON.parse(output.stdout || "[]") as string[], told: output.stderr, code };
+  return { failures: JSON.parse(output.stdout || "[]") as string[], reported: output.stderr, code };
 }
 
 describe("what the release sites hold", () => {
@@ -112,9 +112,9 @@ describe("what the release sites hold", () => {
   });
 
   test("is tried file by file: one that is not there keeps no other", async () => {
-    const { failures, told } = await download(["etcd", "helm"], { known: publishHelm() });
+    const { failures, reported } = await download(["etcd", "helm"], { known: publishHelm() });
     expect(failures).toEqual([expect.stringMatching(/envtest-releases\.yaml: HTTP 404$/)]);
-    expect(told).toContain(failures[0]);
+    expect(reported).toContain(failures[0]);
     expect(readdirSync(bin)).toEqual(["helm"]);
   });
 });
@@ -143,13 +143,13 @@ describe("what has no pinned checksum", () => {
   const tool = "kube-controller-manager";
   const content = Buffer.from("manager");
 
-  test("is checked against what its own site publishes, and that is told in a line", async () => {
+  test("is checked against what its own site publishes, and that is reported in a line", async () => {
     publish(manager, content);
     server.files.set(`${manager}.sha256`, Buffer.from(digest(content, "sha256")));
-    const { failures, told } = await download([tool], { known: {} });
+    const { failures, reported } = await download([tool], { known: {} });
     expect(failures).toEqual([]);
     expect(readdirSync(bin)).toEqual([tool]);
-    expect(told).toMatch(
+    expect(reported).toMatch(
       /kube-controller-manager: no checksum of it is pinned; the one that its own site publishes is taken \(https/,
     );
   });
@@ -279,22 +279,22 @@ describe("a transfer that breaks off", () => {
   });
 });
 
-test("a full disk is told as such, and what came is gone on with", async () => {
+test("a full disk is reported as such, and what came is gone on with", async () => {
   const known = publishHelm();
-  const { code, told } = await download(["helm"], { known, limit: "ulimit -f 16;" });
+  const { code, reported } = await download(["helm"], { known, limit: "ulimit -f 16;" });
   expect(code).toBe(1);
-  expect(told).toContain(
+  expect(reported).toContain(
     `The disk is full, or a quota or \`ulimit -f\` is reached: the tools need 1 GB in ${bin}.`,
   );
   expect((await download(["helm"], { known })).failures).toEqual([]);
   expect(server.requests.at(-1)).toMatch(/bytes=\d+-$/);
 });
 
-test("a disk that is full when an archive is unpacked is told as such, and nothing half done stays", async () => {
+test("a disk that is full when an archive is unpacked is reported as such, and nothing half done stays", async () => {
   // Small as it comes, large as it is unpacked.
   const known = publish(helm, helmArchive("0".repeat(4_000_000)));
-  const { code, told } = await download(["helm"], { known, limit: "ulimit -f 64;" });
-  expect([code, told]).toEqual([1, expect.stringContaining("The disk is full, or a quota")]);
+  const { code, reported } = await download(["helm"], { known, limit: "ulimit -f 64;" });
+  expect([code, reported]).toEqual([1, expect.stringContaining("The disk is full, or a quota")]);
   expect((await download(["helm"], { known })).failures).toEqual([]);
   expect(readdirSync(bin)).toEqual(["helm"]);
 });
@@ -336,7 +336,7 @@ describe("proxies", () => {
     expect(refused.failures).toEqual([
       expect.stringContaining(`proxy ${proxy} refuses the user name and password`),
     ]);
-    expect(refused.told + without.told).not.toContain("opensesame");
+    expect(refused.reported + without.reported).not.toContain("opensesame");
   });
 
   test("that do not answer are named", async () => {

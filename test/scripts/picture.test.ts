@@ -49,12 +49,12 @@ describe("a picture of a terminal", () => {
 
 describe("the picture of README.md", () => {
   const picture = readFileSync(join(root, ".github", "demo.svg"), "utf8");
-  const shown = linesOf(picture);
+  const displayed = linesOf(picture);
 
   test("is of a demo in which every step came true", () => {
     expect(readFileSync(join(root, "README.md"), "utf8")).toContain("](.github/demo.svg)");
-    expect(shown.at(-1)).toMatch(/All steps as expected, nothing left running\.$/);
-    expect(tourIn(shown).length).toBeGreaterThan(20);
+    expect(displayed.at(-1)).toMatch(/All steps as expected, nothing left running\.$/);
+    expect(tourIn(displayed).length).toBeGreaterThan(20);
   });
 
   test("is small, fetches nothing, runs nothing, and is good to see on light and dark", () => {

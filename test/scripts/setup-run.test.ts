@@ -54,15 +54,22 @@ function brokenGo(): void {
   chmodSync(join(dir, "path", "go"), 0o755);
 }
 
+const scripts = new URL("../../scripts/", import.meta.url).pathname;
+
 function setup(own = env()) {
-  const module = new URL("../../scripts/setup.mjs", import.meta.url).pathname;
+  const module = join(scripts, "setup.mjs");
   const script = `import { setup } from ${JSON.stringify(module)};
     setup([${JSON.stringify(tool)}]).catch((error) => { console.error(error.message); process.exitCode = 1; });`;
-  const child = spawn(process.execPath, ["--input-type=module", "-e", script], { env: own });
-  let told = "";
-  child.stderr.on("data", (text) => (told += text));
-  const ended = new Promise<{ code: number | null; told: string }>((done) =>
-    child.once("close", (code) => done({ code, told })),
+  return run(["--input-type=module", "-e", script], own);
+}
+
+/** Node with these arguments, and what it writes to standard error until it ends. */
+function run(args: string[], own: Record<string, string | undefined>) {
+  const child = spawn(process.execPath, args, { env: own });
+  let reported = "";
+  child.stderr.on("data", (text) => (reported += text));
+  const ended = new Promise<{ code: number | null; reported: string }>((done) =>
+    child.once("close", (code) => done({ code, reported })),
   );
   return { child, ended };
 }
@@ -73,9 +80,34 @@ describe("the set-up", () => {
   test("gets what is missing, once", async () => {
     expect(await setup().ended).toMatchObject({ code: 0 });
     expect(readFileSync(join(cacheDir(env()), tool))).toEqual(content);
-    const asked = server.requests.length;
-    expect(await setup().ended).toEqual({ code: 0, told: "" });
-    expect(server.requests).toHaveLength(asked);
+    const requested = server.requests.length;
+    expect(await setup().ended).toEqual({ code: 0, reported: "" });
+    expect(server.requests).toHaveLength(requested);
+  });
+
+  test("fetches a tool again whose content is not what was put into the cache", async () => {
+    await setup().ended;
+    const path = join(cacheDir(env()), tool);
+    const requested = server.requests.length;
+    writeFileSync(path, "#!/bin/sh\necho planted\n");
+    expect(await setup().ended).toMatchObject({
+      code: 0,
+      reported: expect.stringContaining(`${path} is not what was put there: it is not used`),
+    });
+    expect(readFileSync(path)).toEqual(content);
+    expect(server.requests.length).toBeGreaterThan(requested);
+    expect(await setup().ended).toEqual({ code: 0, reported: "" });
+  });
+
+  test("uses no tool that something else put into the cache, unless an earlier version filled it", async () => {
+    const dirOfCache = cacheDir(env());
+    mkdirSync(dirOfCache, { recursive: true });
+    writeFileSync(join(dirOfCache, tool), content, { mode: 0o755 });
+    expect(await setup().ended).toEqual({ code: 0, reported: "" });
+    expect(server.requests).toEqual([]);
+    writeFileSync(`${dirOfCache}.sha256`, "");
+    expect(await setup().ended).toMatchObject({ reported: expect.stringContaining("is not used") });
+    expect(server.requests).toContain(address);
   });
 
   test("at work twice fetches once: the second one waits and finds it there", async () => {
@@ -104,27 +136,39 @@ describe("the set-up", () => {
     expect(inCache()).toEqual([tool]);
   });
 
-  test("that cannot go on tells why each way failed, and three that help", async () => {
+  test("that cannot go on reports why each way failed, and three that help", async () => {
     brokenGo();
     server.files.clear();
-    const { code, told } = await setup().ended;
+    const { code, reported } = await setup().ended;
     expect(code).toBe(1);
-    expect(told).toContain(`Not to be had: ${tool}.`);
-    expect(told).toContain("HTTP 404");
-    expect(told).toContain("no module proxy");
-    expect(told).toMatch(
+    expect(reported).toContain(`Not to be had: ${tool}.`);
+    expect(reported).toContain("HTTP 404");
+    expect(reported).toContain("no module proxy");
+    expect(reported).toMatch(
       /- download: let this machine reach dl\.k8s\.io, github\.com, get\.helm\.sh.*RELEASE_MIRROR/,
     );
-    expect(told).toContain("- Go: install Go 1.26 or later");
-    expect(told).toMatch(
+    expect(reported).toContain("- Go: install Go 1.26 or later");
+    expect(reported).toMatch(
       /- your own: get kube-controller-manager [\d.]+\n.*TEST_ASSET_KUBE_CONTROLLER_MANAGER=/,
     );
   });
 
+  test.each([
+    ["image-context.mjs", "helm, kubectl"],
+    ["e2e.mjs", "kubectl, helm"],
+  ])("of %s gets %s and no other tool", async (script, wanted) => {
+    brokenGo();
+    const ended = await run([join(scripts, "run.mjs"), script], env({ OWN_TOOLS: "false" })).ended;
+    expect(ended).toMatchObject({ code: 1, reported: expect.stringContaining(`Not to be had: ${wanted}.`) });
+    expect(server.requests.filter((each) => !/kubectl|helm-v4/.test(each))).toEqual([]);
+  });
+
   test("without a place for the tools says what to set", async () => {
     writeFileSync(join(dir, "cache"), "a file");
-    const { code, told } = await setup().ended;
+    const { code, reported } = await setup().ended;
     expect(code).toBe(1);
-    expect(told).toMatch(/, where the tools are kept, cannot be written \(\w+\): export XDG_CACHE_HOME=DIR/);
+    expect(reported).toMatch(
+      /, where the tools are kept, cannot be written \(\w+\): export XDG_CACHE_HOME=DIR/,
+    );
   });
 });

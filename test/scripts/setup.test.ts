@@ -52,7 +52,7 @@ describe("where a tool is looked for", () => {
     expect(cacheRoot({})).toBe(join(homedir(), ".cache", "addon-operator"));
   });
 
-  test("a user without a home directory is told to name one", () => {
+  test("a user without a home directory is reported to name one", () => {
     const unknown = () => {
       throw new Error("uv_os_homedir returned ENOENT");
     };
@@ -218,7 +218,7 @@ describe("checksums", () => {
 });
 
 describe("building with Go", () => {
-  test("tells how far it is and what is left: by what it took elsewhere, then by its own pace", () => {
+  test("reports how far it is and what is left: by what it took elsewhere, then by its own pace", () => {
     let minute = 0;
     const { onText, detail } = countdown(200, 8, () => minute * 60_000);
     expect(detail()).toBe("0 of 200 packages, about 8 min left (8 min elsewhere)");
@@ -310,7 +310,7 @@ describe("npm dependencies", () => {
   test.each([
     ["no network", "npm error code ENOTFOUND", "It needs the package registry"],
     ["a full disk", "npm error nospc ENOSPC: no space left on device, write", "The disk is full: make room"],
-  ])("what npm failed by is told, and what helps: %s", (_, said, remedy) => {
+  ])("what npm failed by is reported, and what helps: %s", (_, said, remedy) => {
     lockFile("package-lock.json", wanted);
     chmodSync(dir, 0o777);
     const { status, stderr } = installWith(`echo '${said}' >&2; exit 1`);
@@ -319,14 +319,12 @@ describe("npm dependencies", () => {
     expect(stderr).toContain(remedy);
   });
 
-  test("a checkout that cannot be written is told as such, and npm is not tried", () => {
+  test("a checkout that cannot be written is reported as such, and npm is not tried", () => {
     lockFile("package-lock.json", wanted);
     chmodSync(dir, 0o555);
     const { status, stderr } = installWith("echo tried >&2");
     expect(status).toBe(1);
-    expect(stderr).toMatch(
-      /cannot be written, and its node_modules is not what package-lock\.json asks for: copy/,
-    );
+    expect(stderr).toMatch(/cannot be written, and its node_modules does not match package-lock\.json: copy/);
     expect(stderr).not.toContain("tried");
   });
 

@@ -28,8 +28,8 @@ const read = (file: string): Workflow =>
 
 const files = readdirSync(new URL(".github/workflows/", root));
 
-test("there are the two of them", () => {
-  expect(files.toSorted()).toEqual(["ci.yaml", "release.yaml"]);
+test("there are three of them", () => {
+  expect(files.toSorted()).toEqual(["ci.yaml", "docs.yaml", "release.yaml"]);
 });
 
 describe.each(files)("%s", (file) => {

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 
 import type { Module } from "../../src/model/index.ts";
-import { newModuleRecord, problemOf, startOver } from "../../src/state/index.ts";
+import { newModuleRecord, problemOf } from "../../src/state/index.ts";
 import type { Enablement, ModuleRecord, RunRecord } from "../../src/state/index.ts";
-import { applyDecision } from "../../src/state/module-record.ts";
-import { releaseMoved } from "../../src/state/module-records.ts";
+import { afterEvent } from "../../src/state/module-events.ts";
+import { releaseMoved } from "../../src/state/module-view.ts";
 import { NEVER_RAN } from "../../src/state/run-record.ts";
-import { release } from "../status/views.ts";
+import { basis, release } from "../status/views.ts";
 
 const problem = (message: string) => ({ file: "f", message });
 
@@ -68,12 +68,14 @@ describe("what needs a person", () => {
 });
 
 describe("what a decision of discovery does to the record", () => {
-  const script = { reason: "ScriptFailed", message: "no", failures: 2 } as const;
+  const script = { reason: "ScriptFailed", message: "no", failures: 2, since: 0 } as const;
   const helm = { ...script, reason: "HelmFailed" } as const;
   const on: Enablement = { enabled: true, by: "configmap" };
   const off: Enablement = { enabled: false, by: "script", reason: "no GPU" };
   const ready = { phase: "ready", leftRevision: 3, handled: { section: "s" } } as const;
   const ran = { enabled: true, ...runs(ready) };
+  /** Nothing is left to run: the configuration of now is handled. */
+  const handledNow = runs({ ...ready, handled: { section: "v1-s1", config: "v1-c1" } });
   const retried = (retry: RunRecord["retry"]) => ({ ...ran, ...runs({ ...ready, retry }) });
   it.each<readonly [string, Partial<ModuleRecord>, Enablement, Partial<ModuleRecord>]>([
     ["on, stays on: its runs count", ran, on, { ...ran, enabledBy: "configmap", decided: true }],
@@ -81,7 +83,7 @@ describe("what a decision of discovery does to the record", () => {
       "on, goes off: watches and release are still to go",
       ran,
       off,
-      { enabled: false, enabledBy: "script", enabledReason: "no GPU", run: ran.run },
+      { enabled: false, enabledBy: "script", enabledReason: "no GPU", ...handledNow },
     ],
     [
       "off, comes on: a first run is owed",
@@ -91,7 +93,7 @@ describe("what a decision of discovery does to the record", () => {
     ],
     ["a failing script was mended", retried(script), on, ran],
     ["a failing run is not", retried(helm), on, retried(helm)],
-    ["a failing run of a module that goes off is over", retried(helm), off, { run: ran.run }],
+    ["a failing run of a module that goes off is over", retried(helm), off, handledNow],
     [
       "a contradiction",
       ran,
@@ -105,21 +107,19 @@ describe("what a decision of discovery does to the record", () => {
       { decisionProblem: undefined },
     ],
   ])("%s", (...[_what, before, decision, after]) => {
-    const each = record(before);
-    applyDecision(each, decision);
-    expect(each).toMatchObject(after);
+    expect(afterEvent(record(before), basis, ["decided", decision])).toMatchObject(after);
   });
 
   it("a module that starts over forgets what its first run had done, and keeps what people asked", () => {
-    const each = record({
+    const before = record({
       enabled: true,
       ...runs({ ...ready, retry: helm, rounds: 3 }),
       absent: ["x"],
       synchronized: new Set(["h/k0"]),
       requestedToken: "t",
     });
-    startOver(each);
     const run = { ...NEVER_RAN, handled: ready.handled };
-    expect(each).toEqual({ ...record(), enabled: true, run, requestedToken: "t" });
+    const after = afterEvent(before, basis, ["deleted"]);
+    expect(after).toEqual({ ...record(), enabled: true, run, requestedToken: "t" });
   });
 });

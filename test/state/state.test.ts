@@ -5,6 +5,7 @@ import type { ModuleRecord } from "../../src/state/index.ts";
 import type { Module, Tree } from "../../src/model/index.ts";
 import { parseConfigMap } from "../../src/values/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
+import { begin, coversConfig } from "../support/state.ts";
 
 const FRONT = { kind: "config" } as const;
 
@@ -31,9 +32,9 @@ const treeOf = (...names: string[]): Tree =>
 
 function lab(...names: string[]) {
   const clock = new ManualClock();
-  let told = 0;
+  let reported = 0;
   const state = new State({ clock });
-  state.onChange(() => void (told += 1));
+  state.onChange(() => void (reported += 1));
   state.recordTree(treeOf(...names));
   const content = (data: Record<string, string>) =>
     parseConfigMap("ConfigMap addon-operator", data, state.values.modules());
@@ -43,11 +44,11 @@ function lab(...names: string[]) {
     resourceVersion: "1",
     content: content(data),
   });
-  state.recordConfig(seen({}), FRONT);
+  state.inputs.recordConfig(seen({}), FRONT);
   const changes = async (): Promise<number> => {
     await settle();
-    const count = told;
-    told = 0;
+    const count = reported;
+    reported = 0;
     return count;
   };
   return { clock, state, seen, changes };
@@ -56,69 +57,67 @@ function lab(...names: string[]) {
 it("the health of a revision says nothing of the next one", () => {
   const state = new State({ clock: new ManualClock(), ready: "healthy" });
   state.recordTree(treeOf("a"));
-  const shown = () => {
-    const { health, ailing } = state.view.modules.get("a") ?? {};
-    return [health?.status, ailing?.status];
+  const displayed = () => {
+    const { health, unhealthy } = state.view.modules.get("a") ?? {};
+    return [health?.status, unhealthy?.status];
   };
   const release = (revision: number) =>
     ({ name: "a", revision, status: "deployed" }) as NonNullable<ModuleRecord["release"]>;
   const health = (status: "True" | "False") =>
     ({ revision: 1, status, reason: "r", message: "m" }) as NonNullable<ModuleRecord["health"]>;
-  const set = (change: Partial<ModuleRecord>) =>
-    state.update("a", (record) => void Object.assign(record, change));
-  expect(shown()).toEqual([undefined, undefined]);
+  const set = (change: Partial<Pick<ModuleRecord, "health" | "release">>) =>
+    state.recordModule("a", "observed", change);
+  expect(displayed()).toEqual([undefined, undefined]);
   set({ release: release(1) });
-  expect(shown()).toEqual([undefined, "Unknown"]);
+  expect(displayed()).toEqual([undefined, "Unknown"]);
   set({ health: health("True") });
-  expect(shown()).toEqual(["True", undefined]);
+  expect(displayed()).toEqual(["True", undefined]);
   set({ health: health("False") });
-  expect(shown()).toEqual(["False", "False"]);
+  expect(displayed()).toEqual(["False", "False"]);
   set({ health: health("True"), release: release(2) });
-  expect(shown()).toEqual(["Unknown", "Unknown"]);
+  expect(displayed()).toEqual(["Unknown", "Unknown"]);
 });
 
 /** Everything of the ConfigMap in force counts as worked on. */
 function handled(state: State, name: string): void {
-  state.update(name, (record) => {
-    const basis = state.basisOf(record);
-    record.run = { ...record.run, attempted: basis, handled: basis };
-  });
+  begin(state, name);
+  state.recordModule(name, "completed", false);
 }
 
 describe("the record", () => {
-  it("tells of changes once per turn", async () => {
+  it("reports of changes once per turn", async () => {
     const { state, changes } = lab("web");
     await changes();
-    state.addHold({ of: "purge", text: "a" });
-    state.record({ boot: "running" });
-    state.update("web", (record) => void (record.absent = ["x"]));
+    state.record("removalBlocked", { of: "purge", text: "a" });
+    state.record("observed", { boot: "running" });
+    state.recordModule("web", "observed", { absent: ["x"] });
     expect(await changes()).toBe(1);
     expect(await changes()).toBe(0);
-    state.update("nobody", () => {});
+    state.recordModule("nobody", "leaving");
     expect(await changes()).toBe(0);
   });
 
-  it("tells of values that hooks change", async () => {
+  it("reports of values that hooks change", async () => {
     const { state, changes } = lab("web");
     const before = state.view;
     await changes();
-    state.recordPatches("web", [{ op: "add", path: "/web/x", value: 1 }], "h");
+    state.inputs.recordPatches("web", [{ op: "add", path: "/web/x", value: 1 }], "h");
     expect(await changes()).toBe(1);
     expect(state.view.modules.get("web")?.values()).toMatchObject({ web: { x: 1 } });
     expect(state.view).not.toBe(before);
-    state.recordHookFlag("web", true);
+    state.inputs.recordHookFlag("web", true);
     expect(await changes()).toBe(1);
-    state.recordPatches("web", [], "h");
+    state.inputs.recordPatches("web", [], "h");
     expect(await changes()).toBe(0);
   });
 
   it("keeps what stands in the way of bindings with the module, or with global hooks", () => {
     const { state } = lab("web");
-    state.recordTroubles(undefined, ["global"]);
-    state.recordTroubles("web", ["own"]);
-    expect([state.view.troubles, state.view.modules.get("web")?.troubles]).toEqual([["global"], ["own"]]);
-    state.recordTroubles(undefined, []);
-    expect([state.view.troubles, state.view.modules.get("web")?.troubles]).toEqual([[], ["own"]]);
+    state.record("observed", { issues: ["global"] });
+    state.recordModule("web", "observed", { issues: ["own"] });
+    expect([state.view.issues, state.view.modules.get("web")?.issues]).toEqual([["global"], ["own"]]);
+    state.record("observed", { issues: [] });
+    expect([state.view.issues, state.view.modules.get("web")?.issues]).toEqual([[], ["own"]]);
   });
 
   it("keeps pictures of what did not change", () => {
@@ -126,9 +125,9 @@ describe("the record", () => {
     const before = state.view;
     const [web, db] = ["web", "db"].map((name) => before.modules.get(name));
     expect(state.view).toBe(before);
-    state.updateRun("web", (run) => ({ ...run, rounds: 1 }));
+    state.recordModule("web", "completed", true);
     expect(state.view.modules.get("db")).toBe(db);
-    state.recordReload({ remaining: ["web"] });
+    state.record("convergeStep", { remaining: ["web"] });
     expect(state.view.modules.get("db")).toBe(db);
     expect(state.view.modules.get("web")?.rounds).toBe(1);
     expect(web?.rounds).toBe(0);
@@ -136,7 +135,7 @@ describe("the record", () => {
 
   it("a directory that goes takes its record along; one that stays keeps it", () => {
     const { state } = lab("web", "db");
-    state.updateRun("web", (run) => ({ ...run, rounds: 1 }));
+    state.recordModule("web", "completed", true);
     state.recordTree(treeOf("web", "cache"));
     expect([...state.view.modules.keys()]).toEqual(["web", "cache"]);
     expect(state.view.modules.get("web")?.rounds).toBe(1);
@@ -145,11 +144,11 @@ describe("the record", () => {
 
   it("a hook's own write to the ConfigMap covers itself: run and reload do not become due", () => {
     const { state, seen } = lab("web");
-    state.startReload({ kind: "start-up" });
+    state.record("convergeBegun", { kind: "start-up" });
     handled(state, "web");
-    state.recordOwnConfig(seen({ web: "{ x: 1 }", global: "{ z: 1 }" }));
-    const { coverage, reload, modules } = state.view;
-    expect(reload.covered?.globalConfig).toBe(coverage.globalConfig);
+    state.inputs.recordOwnConfig(seen({ web: "{ x: 1 }", global: "{ z: 1 }" }));
+    const { coverage, converge, modules } = state.view;
+    expect(converge.covered?.globalConfig).toBe(coverage.globalConfig);
     expect(modules.get("web")).toMatchObject({
       attempted: { section: modules.get("web")?.sectionDigest, config: modules.get("web")?.configDigest },
       handled: { section: modules.get("web")?.sectionDigest, config: modules.get("web")?.configDigest },
@@ -158,68 +157,85 @@ describe("the record", () => {
 
   it("what was owed before a hook's own write is owed after it", () => {
     const { state, seen } = lab("web");
-    state.startReload({ kind: "start-up" });
+    state.record("convergeBegun", { kind: "start-up" });
     handled(state, "web");
-    state.recordConfig(seen({ web: "{ x: 1 }", global: "{ z: 1 }" }), FRONT);
-    state.recordOwnConfig(seen({ web: "{ x: 2 }", global: "{ z: 2 }" }));
-    const { coverage, reload, modules } = state.view;
-    expect(reload.covered?.globalConfig).not.toBe(coverage.globalConfig);
+    state.inputs.recordConfig(seen({ web: "{ x: 1 }", global: "{ z: 1 }" }), FRONT);
+    state.inputs.recordOwnConfig(seen({ web: "{ x: 2 }", global: "{ z: 2 }" }));
+    const { coverage, converge, modules } = state.view;
+    expect(converge.covered?.globalConfig).not.toBe(coverage.globalConfig);
     const web = modules.get("web");
     expect(web?.handled.section).not.toBe(web?.sectionDigest);
     expect(web?.attempted?.section).not.toBe(web?.sectionDigest);
     expect(web?.handled.config).not.toBe(web?.configDigest);
   });
 
-  it("a changed section of a module that is off is taken note of, where no reload follows", () => {
+  it("a changed section of a module that is off is taken note of, where no converge follows", () => {
     const { state, seen } = lab("web");
-    state.recordDecision("web", { enabled: false, by: "none" });
-    state.recordConfig(seen({ web: "{ x: 1 }" }), FRONT);
+    state.recordModule("web", "decided", { enabled: false, by: "none" });
+    state.inputs.recordConfig(seen({ web: "{ x: 1 }" }), FRONT);
     const view = (): unknown => {
       const web = state.view.modules.get("web");
       return web?.handled.config === web?.configDigest;
     };
     expect(view()).toBe(true);
-    state.recordConfig(seen({ web: "{ x: 2 }", global: "{ z: 1 }" }), FRONT);
+    state.inputs.recordConfig(seen({ web: "{ x: 2 }", global: "{ z: 1 }" }), FRONT);
     expect(view()).toBe(false);
   });
 
   it("content that is invalid or missing leaves the last good one in force", () => {
     const { state, seen } = lab("web");
-    state.recordConfig(seen({ web: "{ x: 1 }" }), FRONT);
+    state.inputs.recordConfig(seen({ web: "{ x: 1 }" }), FRONT);
     for (const condition of ["invalid", "missing"] as const) {
-      state.recordConfig({ condition, problems: [], resourceVersion: "2" }, FRONT);
+      state.inputs.recordConfig({ condition, problems: [], resourceVersion: "2" }, FRONT);
       expect(state.view.config.condition).toBe(condition);
       expect(state.values.configSection("web")).toEqual({ x: 1 });
     }
   });
 
-  it("a ConfigMap that returns asks for another look at what was held back for want of it", () => {
+  it("a ConfigMap that returns asks for another look at what was delayed for want of it", () => {
     const { state, seen } = lab("web");
     const missing = { condition: "missing", problems: [], resourceVersion: undefined } as const;
-    state.recordConfig(missing, FRONT);
-    state.recordConfig(seen({}), FRONT);
-    expect(state.view.secondLook).toBe(false);
-    state.recordConfig(missing, FRONT);
-    state.addHold({ of: "purge", text: "not purged: old" });
-    state.recordConfig(missing, FRONT);
-    expect(state.view.secondLook).toBe(false);
-    state.recordConfig(seen({}), FRONT);
-    expect(state.view.secondLook).toBe(true);
-    state.startReload({ kind: "second-look" });
-    expect(state.view.secondLook).toBe(false);
+    state.inputs.recordConfig(missing, FRONT);
+    state.inputs.recordConfig(seen({}), FRONT);
+    expect(state.view.secondCheck).toBe(false);
+    state.inputs.recordConfig(missing, FRONT);
+    state.record("removalBlocked", { of: "purge", text: "not purged: old" });
+    state.inputs.recordConfig(missing, FRONT);
+    expect(state.view.secondCheck).toBe(false);
+    state.inputs.recordConfig(seen({}), FRONT);
+    expect(state.view.secondCheck).toBe(true);
+    state.record("convergeBegun", { kind: "second-look" });
+    expect(state.view.secondCheck).toBe(false);
   });
 
-  it("a reload answers the operator's token, a decision that of a module that is off", () => {
+  it("a converge answers the operator's token, a decision that of a module that is off", () => {
     const { state } = lab("web", "db");
-    state.recordRequest(undefined, "t1");
-    state.recordRequest("web", "t2");
-    state.recordRequest("db", "t3");
-    state.startReload({ kind: "requested" });
-    state.recordDecision("web", { enabled: false, by: "none" });
-    state.recordDecision("db", { enabled: true, by: "values" });
+    state.record("requested", "t1");
+    state.recordModule("web", "requested", "t2");
+    state.recordModule("db", "requested", "t3");
+    state.record("convergeBegun", { kind: "requested" });
+    state.recordModule("web", "decided", { enabled: false, by: "none" });
+    state.recordModule("db", "decided", { enabled: true, by: "values" });
     expect(state.view.handledToken).toBe("t1");
     expect(state.view.modules.get("web")?.handled.token).toBe("t2");
     expect(state.view.modules.get("db")?.handled.token).toBeUndefined();
+  });
+
+  it("a request during a run is due after it, whatever values the run used last", () => {
+    const { state } = lab("web");
+    const tokens = () => {
+      const { requestedToken, handled } = state.view.modules.get("web") ?? {};
+      return [requestedToken, handled?.token];
+    };
+    state.recordModule("web", "requested", "t1");
+    begin(state, "web");
+    state.recordModule("web", "requested", "t2");
+    state.recordModule("web", "withValuesOfNow");
+    state.recordModule("web", "completed", false);
+    expect(tokens()).toEqual(["t2", "t1"]);
+    begin(state, "web");
+    state.recordModule("web", "completed", false);
+    expect(tokens()).toEqual(["t2", "t2"]);
   });
 
   it("is a snapshot: a view does not change with what is recorded or patched later", () => {
@@ -229,8 +245,8 @@ describe("the record", () => {
     const seen = () => [web?.valuesDigest, web?.wholeDigest, web?.values(), before.enabledModules];
     const first = seen();
     for (const key of ["web", "global"])
-      state.recordPatches(key, [{ op: "add", path: `/${key}/x`, value: 1 }], "h");
-    state.recordDecision("web", { enabled: true, by: "values" });
+      state.inputs.recordPatches(key, [{ op: "add", path: `/${key}/x`, value: 1 }], "h");
+    state.recordModule("web", "decided", { enabled: true, by: "values" });
     expect(state.view.modules.get("web")?.valuesDigest).not.toBe(first[0]);
     expect(state.view.enabledModules).toEqual(["web"]);
     expect(seen()).toEqual(first);
@@ -244,31 +260,31 @@ describe("the record", () => {
   it("merges what a view did not look at as it was then", () => {
     const { state } = lab("web");
     const before = state.view.modules.get("web");
-    state.recordPatches("web", [{ op: "add", path: "/web/x", value: 1 }], "h");
+    state.inputs.recordPatches("web", [{ op: "add", path: "/web/x", value: 1 }], "h");
     expect(before?.values()).toEqual({ global: {}, web: {} });
   });
 
   it("starts with nothing seen", () => {
     const state = new State({ clock: new ManualClock() });
-    const { boot, config, reload, holds, secondLook, modules, tree } = state.view;
-    expect([boot, config.condition, config.digest, secondLook, holds]).toEqual([
+    const { boot, config, converge, holds, secondCheck, modules, tree } = state.view;
+    expect([boot, config.condition, config.digest, secondCheck, holds]).toEqual([
       "loading",
       "ok",
       "",
       false,
       [],
     ]);
-    expect([reload.phase, reload.covered, reload.remaining]).toEqual(["idle", undefined, []]);
+    expect([converge.phase, converge.covered, converge.remaining]).toEqual(["idle", undefined, []]);
     expect([modules.size, tree.modules.length, tree.purgeHolds.length]).toEqual([0, 0, 0]);
     expect([state.view.enabledModules, state.globalHooks]).toEqual([[], []]);
   });
 
-  it("shows a reload from its begin to its end", async () => {
+  it("shows a converge from its begin to its end", async () => {
     const { state, clock } = lab("web");
     const begin = clock.now();
-    state.record({ boot: "converging" });
-    state.startReload({ kind: "start-up" });
-    const covered = { globalConfig: state.values.coverage().globalConfig, globals: undefined };
+    state.record("observed", { boot: "converging" });
+    state.record("convergeBegun", { kind: "start-up" });
+    const covered = { globalConfig: state.values.digests.coverage().globalConfig, globals: undefined };
     const during = {
       phase: "beforeAll",
       cause: { kind: "start-up" },
@@ -276,17 +292,17 @@ describe("the record", () => {
       finishedAt: undefined,
       covered,
     };
-    expect(state.view.reload).toMatchObject(during);
-    expect(state.coversConfig()).toBe(true);
-    state.cover("globals");
-    expect(state.view.reload.covered?.globals).toBe(state.view.coverage.globals);
-    state.recordReload({ phase: "modules" });
-    state.recordReload({ remaining: ["web"] });
+    expect(state.view.converge).toMatchObject(during);
+    expect(coversConfig(state)).toBe(true);
+    state.record("covered", "globals");
+    expect(state.view.converge.covered?.globals).toBe(state.view.coverage.globals);
+    state.record("convergeStep", { phase: "modules" });
+    state.record("convergeStep", { remaining: ["web"] });
     await clock.advance(1000);
-    state.finishReload(2);
+    state.record("convergeEnded", 2);
     expect(state.view).toMatchObject({
       boot: "running",
-      reload: {
+      converge: {
         phase: "idle",
         cause: { kind: "start-up" },
         startedAt: begin,
@@ -297,51 +313,51 @@ describe("the record", () => {
     });
   });
 
-  it("does not begin to run with a reload's end before start-up came that far", () => {
+  it("does not begin to run with a converge's end before start-up came that far", () => {
     const { state } = lab();
-    state.record({ boot: "synchronization" });
-    state.finishReload(0);
+    state.record("observed", { boot: "synchronization" });
+    state.record("convergeEnded", 0);
     expect(state.view.boot).toBe("synchronization");
   });
 
-  it("a reload under way can take content into account that came after its start", () => {
+  it("a converge under way can take content into account that came after its start", () => {
     const { state, seen } = lab("web");
-    state.startReload({ kind: "start-up" });
-    state.cover("globals");
-    const globals = state.view.reload.covered?.globals;
-    state.recordConfig(seen({ global: "{ z: 1 }" }), FRONT);
-    expect(state.coversConfig()).toBe(false);
-    state.cover("globals");
-    expect(state.coversConfig()).toBe(false);
-    expect(state.view.reload.covered?.globals).not.toBe(globals);
-    state.cover("globalConfig");
-    expect(state.coversConfig()).toBe(true);
+    state.record("convergeBegun", { kind: "start-up" });
+    state.record("covered", "globals");
+    const globals = state.view.converge.covered?.globals;
+    state.inputs.recordConfig(seen({ global: "{ z: 1 }" }), FRONT);
+    expect(coversConfig(state)).toBe(false);
+    state.record("covered", "globals");
+    expect(coversConfig(state)).toBe(false);
+    expect(state.view.converge.covered?.globals).not.toBe(globals);
+    state.record("covered", "globalConfig");
+    expect(coversConfig(state)).toBe(true);
   });
 
   it("remembers why globals and sections moved, and only those that did", () => {
     const { state, seen } = lab("web", "db");
-    state.recordConfig(seen({ web: "{ x: 1 }" }), FRONT);
+    state.inputs.recordConfig(seen({ web: "{ x: 1 }" }), FRONT);
     const causes = () => [
       state.view.globalCause,
       ...["web", "db"].map((name) => state.module(name)?.run.cause),
     ];
     expect(causes()).toEqual([undefined, FRONT, undefined]);
-    state.recordConfig(seen({ web: "{ x: 1 }", dbEnabled: "true" }), FRONT);
+    state.inputs.recordConfig(seen({ web: "{ x: 1 }", dbEnabled: "true" }), FRONT);
     expect(causes()).toEqual([FRONT, FRONT, undefined]);
   });
 
   it("a section of a module that is on, or was not decided about, is still to be worked on", () => {
     const { state, seen } = lab("web", "db");
-    state.recordDecision("web", { enabled: true, by: "values" });
-    state.recordConfig(seen({ web: "{ x: 1 }", db: "{ x: 1 }" }), FRONT);
+    state.recordModule("web", "decided", { enabled: true, by: "values" });
+    state.inputs.recordConfig(seen({ web: "{ x: 1 }", db: "{ x: 1 }" }), FRONT);
     for (const name of ["web", "db"]) expect(state.module(name)?.run.handled.section).toBeUndefined();
   });
 
   it("a module that needs a person has nothing to work on until its section moves", () => {
     const { state } = lab("web");
-    state.recordRequest("web", "t1");
-    state.updateRun("web", (run) => ({ ...run, activity: "running" }));
-    state.recordProblem("web", { file: "f", message: "foreign" });
+    state.recordModule("web", "requested", "t1");
+    begin(state, "web");
+    state.recordModule("web", "invalid", { file: "f", message: "foreign" });
     const web = state.view.modules.get("web");
     expect(web).toMatchObject({
       activity: "none",
@@ -355,11 +371,11 @@ describe("the record", () => {
   it("keeps what others tell it of releases, rights and removals", async () => {
     const { state, changes } = lab("web");
     const release = { name: "web", revision: 3, status: "deployed" } as never;
-    state.update("web", (record) => void (record.release = release));
-    state.record({ missingRights: ["list pods"] });
-    state.addHold({ of: "delete", text: "a" });
-    state.addHold({ of: "purge", text: "b" });
-    state.record({ confirmation: "yes" });
+    state.recordModule("web", "observed", { release });
+    state.record("observed", { missingRights: ["list pods"] });
+    state.record("removalBlocked", { of: "delete", text: "a" });
+    state.record("removalBlocked", { of: "purge", text: "b" });
+    state.record("observed", { confirmation: "yes" });
     expect(state.view).toMatchObject({
       missingRights: ["list pods"],
       holds: [
@@ -369,22 +385,22 @@ describe("the record", () => {
       confirmation: "yes",
     });
     expect(state.view.modules.get("web")).toMatchObject({ release });
-    state.record({ holds: [] });
+    state.record("observed", { holds: [] });
     expect(state.view.holds).toEqual([]);
     await changes();
-    state.record({ confirmation: "yes" });
+    state.record("observed", { confirmation: "yes" });
     expect(await changes()).toBe(0);
   });
 
   it("shows modules that are on in the order of the tree", () => {
     const { state } = lab("a", "b", "c");
-    for (const name of ["c", "a"]) state.recordDecision(name, { enabled: true, by: "values" });
+    for (const name of ["c", "a"]) state.recordModule(name, "decided", { enabled: true, by: "values" });
     expect(state.view.enabledModules).toEqual(["a", "c"]);
   });
 
   it("shows the merged values of a module with globals, and what of them is secret", () => {
     const { state, seen } = lab("web");
-    state.recordConfig(seen({ web: "{ x: 1 }", global: "{ z: 1 }", webProtected: "true" }), FRONT);
+    state.inputs.recordConfig(seen({ web: "{ x: 1 }", global: "{ z: 1 }", webProtected: "true" }), FRONT);
     const web = state.view.modules.get("web");
     expect(web?.values()).toEqual({ global: { z: 1 }, web: { x: 1 } });
     expect([web?.protected, web?.suspended, web?.secretPaths?.size]).toEqual([true, false, 0]);
@@ -393,10 +409,10 @@ describe("the record", () => {
 
   it("names keys that match no module", () => {
     const { state, seen } = lab("web");
-    state.recordConfig(seen({ wen: "{ x: 1 }" }), FRONT);
+    state.inputs.recordConfig(seen({ wen: "{ x: 1 }" }), FRONT);
     expect(state.view.config.unknownKeys).toEqual(["wen (did you mean web?)"]);
     const { digest } = state.view.config;
-    state.recordConfig(seen({ web: "{ x: 1 }" }), FRONT);
+    state.inputs.recordConfig(seen({ web: "{ x: 1 }" }), FRONT);
     expect(state.view.config.digest).not.toBe(digest);
   });
 });

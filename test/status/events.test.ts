@@ -92,9 +92,14 @@ describe("EventWriter", () => {
   });
 
   it("begins a new Event when the server has forgotten the old one", async () => {
-    const gone = new ApiError({ status: 404, reason: "NotFound", message: "gone", details: { name: "x" } });
+    const missing = new ApiError({
+      status: 404,
+      reason: "NotFound",
+      message: "gone",
+      details: { name: "x" },
+    });
     const { calls, clock, events } = world(({ method }) =>
-      method === "PATCH" ? Promise.reject(gone) : Promise.resolve({}),
+      method === "PATCH" ? Promise.reject(missing) : Promise.resolve({}),
     );
     events.record(failed);
     events.record(failed);

@@ -50,6 +50,12 @@ export class FakeApi {
     return this.#store(key, merge(structuredClone(old) as unknown as JsonObject, change));
   }
 
+  /** Its etcd is restored to a time when there were no modules: versions begin again, and no watch has noticed it. */
+  restoreWithoutModules(): void {
+    for (const key of this.objects.keys()) if (key.startsWith("addonmodules/")) this.objects.delete(key);
+    this.#version = 50;
+  }
+
   remove(key: string): void {
     const old = this.objects.get(key);
     if (old === undefined) throw notFound(key);
@@ -135,7 +141,7 @@ export function missingKind(): ApiError {
   return new ApiError({ status: 404, reason: "404", message: "404 page not found" });
 }
 
-/** An answer of a server in trouble. */
+/** An answer of a server in issues. */
 export function unavailable(): ApiError {
   return new ApiError({ status: 503, reason: "ServiceUnavailable", message: "try later" });
 }

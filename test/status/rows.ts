@@ -21,7 +21,7 @@ const never = {
   release: undefined,
   handled: {},
 } as const;
-const retry = { reason: "HelmFailed", message: "helm: timed out", failures: 2 } as const;
+const retry = { reason: "HelmFailed", message: "helm: timed out", failures: 2, since: 0 } as const;
 const problem = { file: "ConfigMap addon-operator", key: "m", message: "replicas must be a number" };
 const waits = { state: "Pending", ready: "Unknown", other: "Reconciling", kstatus: "InProgress" } as const;
 const works = { state: "Running", ready: "Unknown", other: "Reconciling", kstatus: "InProgress" } as const;
@@ -43,13 +43,15 @@ export const rows: readonly Row[] = [
   { name: "configuration moved", view: { configDigest: "v1-c2" }, ...waits, reason: "Pending" },
   { name: "run asked for", view: { requestedToken: "t1" }, ...waits, reason: "Pending" },
   { name: "hold", view: never, hold: "waits for a", ...waits, reason: "Pending" },
-  ...(["DependencyNotReady", "DependencyDisabled", "DependencyMissing"] as const).map((reason): Row => ({
-    name: reason,
-    view: { heldSince: T0 },
-    wait: { on: "a", reason, message: "waits for a" },
-    ...waits,
-    reason,
-  })),
+  ...(["DependencyNotReady", "DependencyDisabled", "DependencyMissing", "ValuesMissing"] as const).map(
+    (reason): Row => ({
+      name: reason,
+      view: { blockedSince: T0 },
+      wait: { on: "a", reason, message: "waits for a" },
+      ...waits,
+      reason,
+    }),
+  ),
   { name: "CRDs", view: { crdWork: "Rewrites 4 of 9 objects" }, ...works, reason: "Progressing" },
   { name: "object missing", view: { absent: ["n/Service/s"] }, ...waits, reason: "ObjectsMissing" },
   { name: "object in a back-off", view: { deferred: ["n/Service/s"] }, ...waits, reason: "ObjectsMissing" },
@@ -83,14 +85,14 @@ export const rows: readonly Row[] = [
   { name: "ready", view: {}, ...rests, reason: "Ready" },
   {
     name: "applied, not healthy yet",
-    view: { ailing: { status: "Unknown", reason: "Progressing", message: "m" } },
+    view: { unhealthy: { status: "Unknown", reason: "Progressing", message: "m" } },
     ...works,
     state: "Progressing",
     reason: "Progressing",
   },
   {
     name: "applied, but not healthy",
-    view: { ailing: { status: "False", reason: "Unhealthy", message: "m" } },
+    view: { unhealthy: { status: "False", reason: "Unhealthy", message: "m" } },
     state: "Unhealthy",
     ready: "False",
     other: undefined,
@@ -115,8 +117,10 @@ export const rows: readonly Row[] = [
   },
   {
     name: "suspended, not healthy",
-    view: { suspended: true, ailing: { status: "False", reason: "Unhealthy", message: "m" } },
+    view: { suspended: true, unhealthy: { status: "False", reason: "Unhealthy", message: "m" } },
     ...held,
+    ready: "False",
+    kstatus: "InProgress",
     reason: "Suspended",
   },
   ...(
@@ -180,6 +184,8 @@ export const rows: readonly Row[] = [
     name: "suspended, objects missing",
     view: { suspended: true, absent: ["n/S/s"] },
     ...held,
+    ready: "False",
+    kstatus: "InProgress",
     reason: "Suspended",
   },
   { name: "suspended and off", view: { suspended: true, enabled: false }, ...held, reason: "Suspended" },

@@ -1,7 +1,8 @@
 import { NO_DRIFT } from "../../src/drift/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
 import type { Json, Module } from "../../src/model/index.ts";
-import type { LastRun, ModuleView, ReleaseView, View } from "../../src/state/index.ts";
+import type { Release } from "../../src/helm/index.ts";
+import type { LastRun, ModuleView, View } from "../../src/state/index.ts";
 import type { RunBasis } from "../../src/state/run-record.ts";
 import type { Moment } from "../../src/plan/index.ts";
 import { NO_SETTINGS } from "../../src/values/index.ts";
@@ -29,7 +30,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     absent: [],
     deferred: [],
     health: undefined,
-    ailing: undefined,
+    unhealthy: undefined,
     unready: undefined,
     drift: NO_DRIFT,
     goesBack: false,
@@ -38,9 +39,10 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     foundUnhealthy: undefined,
     withoutWayBack: undefined,
     crdWork: undefined,
+    endedConfirmations: {},
     unread: undefined,
     leaves: false,
-    troubles: [],
+    issues: [],
     givenDigest: "v1-g1",
     configDigest: "v1-c1",
     requestedToken: undefined,
@@ -54,11 +56,14 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     cause: undefined,
     rounds: 0,
     leftRevision: 3,
-    heldSince: undefined,
-    withReload: undefined,
+    blockedSince: undefined,
+    withConverge: undefined,
     turn: undefined,
     flag: true,
     awaitsCrds: false,
+    awaitsScript: false,
+    missingValues: [],
+    staleValues: [],
     releaseMoved: false,
     ...change,
   };
@@ -91,7 +96,7 @@ export function underWay(startedAt: number, change: Partial<LastRun> = {}): Last
 }
 
 /** A deployed release. */
-export function release(name: string, change: Partial<ReleaseView> = {}): ReleaseView {
+export function release(name: string, change: Partial<Release> = {}): Release {
   return {
     name,
     revision: 3,
@@ -119,7 +124,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
       isInForce: true,
       isFrozen: false,
     },
-    reload: {
+    converge: {
       phase: "idle",
       cause: { kind: "start-up" },
       startedAt: T0 - 9000,
@@ -136,7 +141,11 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     objects: new Map(),
     serverVersion: undefined,
     missingRights: [],
-    troubles: [],
+    hidesWords: false,
+    areSourcesRead: true,
+    missingGlobals: [],
+    issues: [],
+    webhookIssues: [],
     tree: { idleFiles: [] },
     requestedToken: undefined,
     handledToken: undefined,
@@ -157,11 +166,11 @@ export function queueOf(head: string, ...waiting: readonly string[]): Moment["qu
   return [{ name: "main", length: tasks.length, tasks }];
 }
 
-/** What a mirror is told of where nothing of it matters. */
+/** Options of a mirror where none of them matters. */
 export const QUIET_MIRROR = {
   secrets: new KnownSecrets(),
   statusValues: "redacted",
-  annotated: () => {},
-  remembers: () => {},
+  onAnnotations: () => {},
+  onRunSeconds: () => {},
   specChanged: () => Promise.resolve(),
 } as const;

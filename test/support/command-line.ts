@@ -1,6 +1,6 @@
-import { runLine } from "../../src/commands/index.ts";
+import { runCommandLine } from "../../src/commands/index.ts";
 import { parseLine } from "../../src/commands/run.ts";
-import type { Line, World, Call } from "../../src/commands/table/row.ts";
+import type { Line, Terminal, Call } from "../../src/commands/table/row.ts";
 import type { Environment } from "../../src/config.ts";
 
 /** The command that a line names. */
@@ -26,19 +26,19 @@ export function parseSettings(args: readonly string[], env: Environment) {
 /** What a command prints in this process, and how it ends. */
 export async function run(
   args: readonly string[],
-  world: Partial<World> = {},
+  terminal: Partial<Terminal> = {},
 ): Promise<{ code: number; text: string }> {
   let text = "";
   const print = (part: string): void => void (text += part);
-  const ask = (): Promise<boolean> => Promise.resolve(false);
-  const code = await runLine(args, {
+  const confirm = (): Promise<boolean> => Promise.resolve(false);
+  const code = await runCommandLine(args, {
     env: {},
     print,
-    complain: print,
-    ask,
+    printError: print,
+    confirm,
     isTerminal: false,
     columns: Number.POSITIVE_INFINITY,
-    ...world,
+    ...terminal,
   });
   return { code, text };
 }

@@ -12,7 +12,9 @@ export function installCrds(): Promise<void> {
 async function install(): Promise<void> {
   const { kubectl } = cluster();
   await kubectl(["apply", "--server-side", "--force-conflicts", "-f", CRDS]);
-  const names = ["addonmodules", "addonoperators"].map((plural) => `crd/${plural}.addon-operator.io`);
+  const names = ["addonmodules", "addonoperators", "modulesources"].map(
+    (plural) => `crd/${plural}.addon-operator.io`,
+  );
   // Until the server has looked at a CRD it has no conditions, which kubectl takes for an error.
   const wait = () => kubectl(["wait", "--for=condition=Established", "--timeout=30s", ...names]);
   await eventually(wait, "the CRDs serve");

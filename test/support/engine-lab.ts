@@ -17,7 +17,7 @@ import type {
 import { describeTask, LIFECYCLE, ProblemError, queueOf } from "../../src/model/index.ts";
 import { Queues } from "../../src/queue/index.ts";
 import { State } from "../../src/state/index.ts";
-import type { ReleaseView } from "../../src/state/index.ts";
+import type { Release } from "../../src/helm/index.ts";
 import { ForeignReleaseError, UnusableChartError } from "../../src/helm/index.ts";
 import type { HelmHook } from "../../src/helm/index.ts";
 import { hookTask, lifecycleBinding } from "../../src/bindings/index.ts";
@@ -25,7 +25,8 @@ import type { HookRunInput, HookRunResult } from "../../src/hooks/index.ts";
 import { loadHooks, runTask } from "../../src/tasks/index.ts";
 import type { Ports } from "../../src/tasks/index.ts";
 import { Tracer } from "../../src/trace/index.ts";
-import { applyPatch, parseConfigMap, withSection } from "../../src/values/index.ts";
+import { applyJsonPatch, parseConfigMap, withSection } from "../../src/values/index.ts";
+import { Children } from "../../src/process/index.ts";
 import { ManualClock, settle } from "./clock.ts";
 import { keepLog } from "./logged.ts";
 import type { LoggedLine } from "./logged.ts";
@@ -86,24 +87,26 @@ export interface ModuleSpec {
   readonly problem?: string;
   /** What its `addon.yaml` says. */
   readonly requires?: Module["requires"];
+  readonly valuesFrom?: Module["valuesFrom"];
   readonly health?: Module["health"];
   readonly after?: readonly string[];
   readonly onFailure?: Module["onFailure"];
   /** Of its chart. */
   readonly version?: string;
   /** Files of it that are missing for the first time. */
-  readonly gone?: readonly string[];
+  readonly missing?: readonly string[];
 }
 
 /** More lines of log than this at one moment of virtual time mean that the engine spins. */
 const SPIN = 2000;
 
 /** When the directories are read once more after something was missed in them. */
-const SECOND_LOOK_MS = 4000;
+const SECOND_CHECK_MS = 4000;
 
 /** Nothing is started with them. */
 const RUNS = {
   env: {},
+  children: new Children(),
   workingDir: undefined,
   tmpDir: "/",
   debugKeepTmpFiles: false,
@@ -123,20 +126,20 @@ export class EngineLab {
   readonly engine: Engine;
   /** What ran, in order: `hook a: beforeHelm`, `helm m {values}`, `uninstall m` … */
   readonly log: string[] = [];
-  readonly releases = new Map<string, ReleaseView & { readonly values: string }>();
+  readonly releases = new Map<string, Release & { readonly values: string }>();
   /** What a person finds in the log. */
   readonly logged: LoggedLine[] = [];
   /** Modules that are announced to helm, reload by reload; with "?" those whose hooks may still change values. */
   readonly announced: string[][] = [];
-  /** What the recorder was told, in words. */
-  readonly told: string[] = [];
+  /** What the recorder was reported, in words. */
+  readonly reported: string[] = [];
   /** Names of releases that are somebody else's. */
   readonly foreign = new Set<string>();
   /** Names of releases that are never touched. */
   readonly reserved = new Set<string>();
   readonly unlocked: string[] = [];
   /** Hooks that were asked for their configuration, in order. */
-  readonly asked: string[] = [];
+  readonly requested: string[] = [];
   /** Ids of bindings whose objects cannot be listed yet. */
   readonly unlisted = new Set<string>();
   readonly #inputs: { hook: string; binding: string; values: string; config: string }[] = [];
@@ -149,7 +152,7 @@ export class EngineLab {
   data: Record<string, string> = {};
   /** Set to make helm fail with this message. */
   helmFails: ((module: string) => string | undefined) | undefined;
-  /** What helm was told beside the values, run by run. */
+  /** What helm was reported beside the values, run by run. */
   readonly askedOfHelm: string[] = [];
   /** Set to have what a module is made from rejected, for this reason. */
   refuses: ((module: string) => string | undefined) | undefined;
@@ -160,7 +163,7 @@ export class EngineLab {
   uninstallTakes = 0;
   /** What the API server says of its version; it does not answer while this is undefined. */
   serverVersion: string | undefined = "v1.31.2";
-  /** The hook of its chart that helm tells to wait for, in each run. */
+  /** The hook of its chart that helm reports to wait for, in each run. */
   helmWaits: HelmHook | undefined;
   /** How long putting back objects takes, where that is not part of a run. */
   restoreTakes = 0;
@@ -207,7 +210,7 @@ export class EngineLab {
     /** `global` of modules/values.yaml. */
     globalValues?: JsonObject;
     /** `--delete-brake`. */
-    brake?: string;
+    deletionLimit?: string;
     ready?: "applied" | "healthy";
     chartEnabledModules?: boolean;
     /** `--module-queues`. */
@@ -216,7 +219,7 @@ export class EngineLab {
     parallelModules?: number;
   }) {
     this.moduleQueues = world.moduleQueues ?? "main";
-    this.#brake = world.brake ?? "off";
+    this.#brake = world.deletionLimit ?? "off";
     this.#globalValues = world.globalValues;
     this.#modules = [...(world.modules ?? [])];
     this.#globalHooks = world.globalHooks ?? [];
@@ -226,16 +229,17 @@ export class EngineLab {
       ready: world.ready ?? "applied",
       chartEnabledModules: world.chartEnabledModules ?? false,
     });
-    this.state.record({ moduleQueues: this.moduleQueues });
+    this.state.record("observed", { moduleQueues: this.moduleQueues });
     this.queues = new Queues<Task>({
       clock: this.clock,
       bounds: { minMs: 5000, maxMs: 30_000 },
       random: () => 0,
       slots: world.parallelModules ?? 10,
       run: (batch, context) => runTask(this.#ports, batch, context),
+      onLong: () => this.engine.check(),
       onEnd: (batch) => {
         this.onEnd?.(batch);
-        this.engine.look();
+        this.engine.check();
       },
     });
     this.engine = new Engine(this.state, this.queues);
@@ -249,7 +253,7 @@ export class EngineLab {
     this.#takeConfig();
     const loaded = await loadHooks(this.#ports, tree.globalHookFiles, undefined);
     this.state.recordGlobalHooks(loaded.hooks);
-    this.state.record({ boot: "waiting" });
+    this.state.record("observed", { boot: "waiting" });
     await this.run();
   }
 
@@ -279,7 +283,7 @@ export class EngineLab {
   /** The ConfigMap is deleted. */
   loseConfig(): void {
     this.#missing = true;
-    this.state.recordConfig(
+    this.state.inputs.recordConfig(
       { condition: "missing", problems: [], resourceVersion: undefined },
       { kind: "config" },
     );
@@ -292,7 +296,7 @@ export class EngineLab {
     const moved = { ...release, revision: release.revision + 1, values: "by hand" };
     if (how === "delete") this.releases.delete(name);
     else this.releases.set(name, moved);
-    this.state.update(name, (record) => void (record.release = this.releases.get(name)));
+    this.state.recordModule(name, "observed", { release: this.releases.get(name) });
   }
 
   /** A release of ours that is there already. */
@@ -351,6 +355,11 @@ export class EngineLab {
       }));
   }
 
+  /** Releases as the operator sees them. */
+  get observed(): Ports["releases"]["observed"] {
+    return this.#ports.releases.observed;
+  }
+
   /** True when nothing waits or runs. */
   get quiet(): boolean {
     return this.queues.views().every((view) => view.length === 0);
@@ -362,7 +371,7 @@ export class EngineLab {
   }
 
   /** How many reloads have ended. */
-  get reloads(): number {
+  get converges(): number {
     return this.log.filter((line) => line === "converged").length;
   }
 
@@ -387,7 +396,7 @@ export class EngineLab {
     this.#missing = false;
     const content = parseConfigMap("ConfigMap addon-operator", this.data, this.state.values.modules());
     const condition = content.problems.length > 0 ? "invalid" : "ok";
-    this.state.recordConfig(
+    this.state.inputs.recordConfig(
       {
         condition,
         problems: content.problems,
@@ -413,8 +422,8 @@ export class EngineLab {
       problems: [],
       warnings: [],
       purgeHolds: modules.length === 0 ? ["no module"] : [],
-      ...(modules.some(({ gone }) => gone !== undefined)
-        ? { recheckAt: this.clock.now() + SECOND_LOOK_MS }
+      ...(modules.some(({ missing }) => missing !== undefined)
+        ? { recheckAt: this.clock.now() + SECOND_CHECK_MS }
         : {}),
     };
   }
@@ -471,6 +480,7 @@ export class EngineLab {
       valuesPatchText: act.values === undefined ? "" : JSON.stringify(act.values),
       metrics: [],
       objects: [],
+      answers: {},
     };
     this.#acts.set(output.objects, act).set(output.metrics, act);
     return { result: undefined, output };
@@ -505,8 +515,8 @@ export class EngineLab {
 
   #mustBeOn(module: string | undefined, triggers: readonly HookTrigger[]): void {
     if (module === undefined || this.state.module(module)?.enabled === true) return;
-    const owed = triggers.every((each) => each.binding.name.endsWith("DeleteHelm"));
-    if (!owed)
+    const due = triggers.every((each) => each.binding.name.endsWith("DeleteHelm"));
+    if (!due)
       this.broken.push(
         `${module} is off but its hook ran for ${triggers.map((each) => each.binding.name).join()}`,
       );
@@ -524,7 +534,7 @@ export class EngineLab {
 
   #makePorts(): Ports {
     const { state, queues, clock } = this;
-    const tell = (line: string): void => void this.told.push(line);
+    const report = (line: string): void => void this.reported.push(line);
     return {
       state,
       queues,
@@ -558,10 +568,12 @@ export class EngineLab {
         disable: (hook) => void this.schedules.delete(hook.id),
       },
       releases: {
-        reconcile: async ({ module, values, absent = [], isAsked, ailing, signal, onWait }) => {
+        reconcile: async ({ module, values, absent = [], isRequested, unhealthy, signal, onWait }) => {
           const failure = this.helmFails?.(module.name);
           this.#note(`helm ${module.name}${failure === undefined ? "" : " fails"}`);
-          this.askedOfHelm.push(isAsked === true ? "asked" : ailing?.status === "False" ? "unhealthy" : "");
+          this.askedOfHelm.push(
+            isRequested === true ? "asked" : unhealthy?.status === "False" ? "unhealthy" : "",
+          );
           if (state.module(module.name)?.enabled !== true)
             this.broken.push(`helm of disabled ${module.name}`);
           if (this.helmWaits !== undefined) onWait?.(this.helmWaits);
@@ -572,7 +584,7 @@ export class EngineLab {
           if (failure === undefined) onWait?.(undefined);
           signal.throwIfAborted();
           if (failure === "unusable chart")
-            throw new UnusableChartError([{ file: "chart", message: "holds more than 100 MiB" }]);
+            throw new UnusableChartError([{ file: "chart", message: "contains more than 100 MiB" }]);
           if (failure === "foreign") throw new ForeignReleaseError(module.name, "somebody else");
           if (failure !== undefined) throw new Error(failure);
           if (absent.length > 0) this.restores?.(absent);
@@ -584,7 +596,7 @@ export class EngineLab {
               release: this.releases.get(module.name),
               recovered: false,
             };
-          const hasNoWayBack = ailing?.status === "False" && this.noWayBack;
+          const hasNoWayBack = unhealthy?.status === "False" && this.noWayBack;
           return { ...this.#upgrade(module.name, values), hasNoWayBack };
         },
         rollBack: ({ module: { name } }, revision) => {
@@ -603,15 +615,20 @@ export class EngineLab {
           void this.announced.push(
             modules.map(({ name, hasFinalValues }) => name + (hasFinalValues ? "" : "?")),
           ),
-        get: (name) => this.releases.get(name),
-        identity: (name) => this.#identityOf(name),
-        isReserved: (name) => this.reserved.has(name),
-        ownership: (name) => (this.foreign.has(name) ? "foreign" : this.releases.has(name) ? "ours" : "none"),
-        installed: () =>
-          [...this.releases.values()]
-            .filter(({ name, status }) => !this.foreign.has(name) && status !== "uninstalled")
-            .map(({ name }) => name),
-        anyOurs: () => [...this.releases.keys()].some((name) => !this.foreign.has(name)),
+        observed: {
+          get: (name) => this.releases.get(name),
+          identity: (name) => this.#identityOf(name),
+          isReserved: (name) => this.reserved.has(name),
+          ownership: (name) =>
+            this.foreign.has(name) ? "foreign" : this.releases.has(name) ? "ours" : "none",
+          installed: () =>
+            [...this.releases.values()]
+              .filter(({ name, status }) => !this.foreign.has(name) && status !== "uninstalled")
+              .map(({ name }) => name),
+          anyOurs: () => [...this.releases.keys()].some((name) => !this.foreign.has(name)),
+          withoutModule: (tree) =>
+            [...this.releases.keys()].filter((name) => tree.modules.every((module) => module.name !== name)),
+        },
         uninstall: async ({ name }, signal, onWait) => {
           this.#note(`uninstall ${name}`);
           if (this.helmWaits !== undefined) onWait?.(this.helmWaits);
@@ -627,15 +644,13 @@ export class EngineLab {
           this.releases.delete(name);
           return Promise.resolve();
         },
-        withoutModule: (tree) =>
-          [...this.releases.keys()].filter((name) => tree.modules.every((module) => module.name !== name)),
         ensureCrds: ({ files }, listeners) => {
           const broken = files.find((file) => file.startsWith("broken"));
           if (broken !== undefined)
             return Promise.reject(new ProblemError([{ file: broken, message: "no CRD" }]));
           if (files.includes("refused.yaml")) return Promise.reject(new Error("try later"));
           if (files.includes("rewritten.yaml")) {
-            listeners?.tell?.("Rewrites 4 of 9 objects");
+            listeners?.report?.("Rewrites 4 of 9 objects");
             const works = [...state.view.modules.values()].filter(({ crdWork }) => crdWork !== undefined);
             for (const { name, crdWork } of works) this.#note(`${name}: ${crdWork}`);
           }
@@ -645,7 +660,7 @@ export class EngineLab {
       },
       config: {
         write: (key, operations) => Promise.resolve(this.#write(key, operations)),
-        judgeAgain: () => void (this.#missing || this.#takeConfig()),
+        validateAgain: () => void (this.#missing || this.#takeConfig()),
         refresh: () => {
           this.onRefresh?.();
           return Promise.resolve(!this.#missing);
@@ -654,25 +669,28 @@ export class EngineLab {
       recorder: {
         waited: () => {},
         hookRun: ({ hook, binding, activation, queue, result, seconds }) =>
-          tell(`hook ${hook.id}: ${binding} ${activation} in ${queue}: ${result}, ${seconds} s`),
+          report(`hook ${hook.id}: ${binding} ${activation} in ${queue}: ${result}, ${seconds} s`),
         hookFailed: (module = "operator", note) => void this.failures.push(`${module}: HookFailed: ${note}`),
-        moduleRun: (name, seconds, failed) => tell(`run ${name}${failed ? " failed" : ""}: ${seconds} s`),
-        moduleDeleteFailed: (name) => tell(`delete of ${name} failed`),
-        discoveryFailed: () => tell("discovery failed"),
-        released: (name, outcome) => tell(`released ${name}: ${outcome?.action ?? "nothing"}`),
+        moduleRun: (name, seconds, failed) => report(`run ${name}${failed ? " failed" : ""}: ${seconds} s`),
+        moduleDeleteFailed: (name) => report(`delete of ${name} failed`),
+        discoveryFailed: () => report("discovery failed"),
+        rolledBackByHand: (name, release) =>
+          report(`rolled back ${name} by hand: revision ${release?.revision ?? 0}`),
+        released: (name, outcome) => report(`released ${name}: ${outcome?.action ?? "nothing"}`),
         crdRefused: (name) => void this.failures.push(`${name}: CrdRefused`),
-        removed: (name) => tell(`removed ${name}`),
+        removed: (name) => report(`removed ${name}`),
+        purged: (name) => report(`purged ${name}`),
         failed: (name, reason, message) => {
           this.failures.push(`${name}: ${reason}`);
-          tell(`failed ${name}: ${reason}: ${message}`);
+          report(`failed ${name}: ${reason}: ${message}`);
         },
         switched: (name, { enabled, by, reason }) => {
           this.#note(`${name} ${enabled ? "on" : "off"}`);
-          tell(`switched ${name} ${enabled ? "on" : "off"}: ${reason ?? by}`);
+          report(`switched ${name} ${enabled ? "on" : "off"}: ${reason ?? by}`);
         },
         reloaded: (seconds) => {
           this.#note("converged");
-          tell(`converged: ${seconds} s`);
+          report(`converged: ${seconds} s`);
         },
       },
       runs: RUNS,
@@ -703,7 +721,7 @@ export class EngineLab {
             ),
           ];
           const spec = all.find((each) => each.name === file.name && each.module === module);
-          this.asked.push(module === undefined ? file.name : `${module}/${file.name}`);
+          this.requested.push(module === undefined ? file.name : `${module}/${file.name}`);
           const refused = spec === undefined ? "gone" : spec.refused;
           if (spec === undefined || refused !== undefined)
             return Promise.resolve({ problem: { file: file.path, message: refused ?? "" } });
@@ -750,17 +768,17 @@ export class EngineLab {
     if (config === undefined || this.#missing) throw new Error("no config");
     if (this.writeFails?.() === true) throw new Error("conflict");
     if (this.state.view.config.condition !== "ok") throw new Error("the ConfigMap is invalid");
-    const section = applyPatch(key === "global" ? config.global : config.sections.get(key), operations);
+    const section = applyJsonPatch(key === "global" ? config.global : config.sections.get(key), operations);
     this.data[key] = JSON.stringify(section ?? {});
     const content = withSection(config, key, section);
     const resourceVersion = String(++this.version);
-    this.state.recordOwnConfig({ condition: "ok", problems: [], resourceVersion, content });
+    this.state.inputs.recordOwnConfig({ condition: "ok", problems: [], resourceVersion, content });
   }
 
   #upgrade(
     name: string,
     values: string,
-  ): { action: "unchanged" | "installed" | "upgraded"; release: ReleaseView; recovered: boolean } {
+  ): { action: "unchanged" | "installed" | "upgraded"; release: Release; recovered: boolean } {
     const before = this.releases.get(name);
     if (before !== undefined && before.values === values && before.status === "deployed") {
       return { action: "unchanged", release: before, recovered: false };
@@ -828,6 +846,7 @@ function moduleOf(spec: ModuleSpec): Module {
     chartDir: `/modules/${spec.name}`,
     chartVersion: spec.version ?? "1",
     requires: spec.requires,
+    valuesFrom: spec.valuesFrom,
     health: spec.health,
     after: spec.after,
     onFailure: spec.onFailure,
@@ -844,7 +863,7 @@ function moduleOf(spec: ModuleSpec): Module {
     },
     problem: spec.problem === undefined ? undefined : { file: "values.yaml", message: spec.problem },
     warnings: [],
-    ...(spec.gone === undefined ? {} : { gone: { since: 0, what: spec.gone } }),
+    ...(spec.missing === undefined ? {} : { missing: { since: 0, what: spec.missing } }),
   };
 }
 

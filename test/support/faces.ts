@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { servePublic, serveSocket } from "../../src/debug/index.ts";
-import type { Limits, Sources } from "../../src/debug/index.ts";
+import type { WebLimits, Sources } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
 import { RunRing } from "../../src/trace/index.ts";
 import { State } from "../../src/state/index.ts";
@@ -23,7 +23,7 @@ export type FaceName = "HTTP port" | "debug socket";
 /** Opens a face of an operator without modules. `slow` answers /metrics on the port and /plan on the socket. */
 export async function openFace(
   name: FaceName,
-  limits: Partial<Limits> = {},
+  limits: Partial<WebLimits> = {},
   slow: () => Promise<string> = () => Promise.resolve("own 1\n"),
 ): Promise<OpenFace> {
   const failures: unknown[] = [];
@@ -33,7 +33,7 @@ export async function openFace(
 }
 
 interface Parts {
-  readonly limits: Partial<Limits>;
+  readonly limits: Partial<WebLimits>;
   readonly slow: () => Promise<string>;
   readonly failed: (error: unknown) => void;
 }
@@ -68,7 +68,7 @@ async function openSocket({ limits, slow, failed }: Parts): Promise<Omit<OpenFac
     diff: () => Promise.resolve(""),
     objects: () => [],
     runs: new RunRing(clock),
-    wayBack: (_, revision) => revision ?? 3,
+    rollbackTarget: (_, revision) => revision ?? 3,
     plan: () => slow(),
     about: () => ({}),
     metrics: () => Promise.resolve(""),

@@ -19,7 +19,7 @@ export interface Seen {
 }
 
 /** A request that is kept waiting: before the server hears of it, or after it has done its work. */
-interface Hold {
+interface Blocker {
   readonly match: (seen: Seen) => boolean;
   readonly when: "before" | "after";
   readonly arrived: () => void;
@@ -69,7 +69,7 @@ export class FaultProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   readonly #open = new Set<Open>();
-  readonly #holds = new Set<Hold>();
+  readonly #holds = new Set<Blocker>();
   #rules: Rule[] = [];
   #port = 0;
   #delayMs = 0;
@@ -127,7 +127,7 @@ export class FaultProxy {
   }
 
   /** How many false answers are still to be given. */
-  get owed(): number {
+  get due(): number {
     return this.#rules.reduce((sum, { left }) => sum + left, 0);
   }
 
@@ -188,7 +188,7 @@ export class FaultProxy {
     answerFalsely(response, rule.answer);
   }
 
-  #keep(incoming: IncomingMessage, response: ServerResponse, kept: { hold: Hold; seen: Seen }): void {
+  #keep(incoming: IncomingMessage, response: ServerResponse, kept: { hold: Blocker; seen: Seen }): void {
     const { hold, seen } = kept;
     this.#holds.delete(hold);
     if (hold.when === "after") return this.#forward(incoming, response, { ...seen, withheld: hold.arrived });

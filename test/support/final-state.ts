@@ -4,7 +4,7 @@ import { eventually } from "./cluster.ts";
 import { conformance, kstatus } from "./kstatus.ts";
 import type { SeenObject } from "./kstatus.ts";
 import type { OperatorProcess } from "./operator.ts";
-import type { Scene } from "./scene.ts";
+import type { PageState } from "./scene.ts";
 
 /** The state of a namespace at rest, without what differs from one namespace to the next. */
 export interface Picture {
@@ -37,7 +37,10 @@ const LISTS = [
 ] as const;
 
 /** A list without a process: scenes are looked at over and over. */
-async function look({ proxy, namespace }: Scene, [version, plural]: (typeof LISTS)[number]): Promise<Seen[]> {
+async function check(
+  { proxy, namespace }: PageState,
+  [version, plural]: (typeof LISTS)[number],
+): Promise<Seen[]> {
   const headers = { "user-agent": "kubectl" };
   const answer = await fetch(`${proxy.url}/${version}/namespaces/${namespace}/${plural}`, { headers });
   if (!answer.ok) throw new Error(`${plural}: ${answer.status}`);
@@ -46,8 +49,8 @@ async function look({ proxy, namespace }: Scene, [version, plural]: (typeof LIST
 }
 
 /** Looks at everything that a scene's operators have made. */
-export async function pictureOf(scene: Scene): Promise<Picture> {
-  const items = (await Promise.all(LISTS.map((list) => look(scene, list)))).flat();
+export async function pictureOf(pageState: PageState): Promise<Picture> {
+  const items = (await Promise.all(LISTS.map((list) => check(pageState, list)))).flat();
   const of = (...wanted: readonly string[]) => items.filter(({ kind }) => wanted.includes(kind));
   const records = of("Secret")
     .filter(({ metadata: { labels } }) => labels?.["owner"] === "helm")
@@ -104,14 +107,14 @@ export async function atRest(operator: OperatorProcess): Promise<void> {
 
 /** The state is, or soon becomes, the one expected. */
 export async function expectPicture(
-  scene: Scene,
+  pageState: PageState,
   operator: OperatorProcess,
   expected: Picture,
 ): Promise<void> {
   await atRest(operator);
   await eventually(
     async () => {
-      expect(await pictureOf(scene)).toEqual(expected);
+      expect(await pictureOf(pageState)).toEqual(expected);
     },
     "the state of an undisturbed run",
     { timeoutMs: 15_000, intervalMs: 200, context: () => operator.log().slice(-6000) },
@@ -119,14 +122,15 @@ export async function expectPicture(
 }
 
 /** After the end: the operator stops in good order, and nothing of it or its predecessors is left. */
-export async function expectNothingLeft(scene: Scene, operator: OperatorProcess): Promise<void> {
+export async function expectNothingLeft(pageState: PageState, operator: OperatorProcess): Promise<void> {
   // The private kubeconfigs of the operator last as long as it does.
-  const atRest = (): string[] => scene.scratch().filter((name) => !name.startsWith(`kube.${operator.pid}-`));
+  const atRest = (): string[] =>
+    pageState.scratch().filter((name) => !name.startsWith(`kube.${operator.pid}-`));
   await eventually(() => expect(atRest()).toEqual([]), "no temp files at rest");
-  expect(scene.processes([operator.pid])).toEqual([]);
+  expect(pageState.processes([operator.pid])).toEqual([]);
   expect(await operator.stop()).toMatchObject({ code: 0 });
-  const lease = ["get", "lease", "addon-operator-addon-operator", "-n", scene.namespace];
-  expect(await scene.cluster.json(lease)).toMatchObject({ spec: { holderIdentity: "" } });
-  expect(scene.processes()).toEqual([]);
-  expect(scene.scratch()).toEqual([]);
+  const lease = ["get", "lease", "addon-operator-addon-operator", "-n", pageState.namespace];
+  expect(await pageState.cluster.json(lease)).toMatchObject({ spec: { holderIdentity: "" } });
+  expect(pageState.processes()).toEqual([]);
+  expect(pageState.scratch()).toEqual([]);
 }

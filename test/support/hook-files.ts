@@ -91,7 +91,7 @@ exit 0
 fi${PRELUDE}
 mkdir -p "$RECORDS/$me"
 run="$(printf '%06d' "$(ls "$RECORDS/$me" | wc -l)")"
-cp "$BINDING_CONTEXT_PATH" "$RECORDS/$me/.$run"; mv "$RECORDS/$me/.$run" "$RECORDS/$me/$run.json"
+cp "$BINDING_CONTEXT_PATH" "$RECORDS/$me/.$run-$$"; mv "$RECORDS/$me/.$run-$$" "$RECORDS/$me/$run-$$.json"
 echo "$me" >> "$RECORDS/order"
 ${body}
 `,

@@ -1,6 +1,7 @@
 import { delimiter } from "node:path";
 
 import { findJq, nodeJqFile, type Jq } from "../../src/filter/jq.ts";
+import { Children } from "../../src/process/index.ts";
 
 /**
  * The jq engines of this machine, one for each version: those that TEST_JQ names (paths with colons between them), jq
@@ -10,7 +11,7 @@ export async function jqEngines(): Promise<Jq[]> {
   const { env } = process;
   const named = (env["TEST_JQ"] ?? "").split(delimiter).filter((file) => file !== "");
   const found = await Promise.allSettled(
-    [...named, "jq", "gojq", ...nodeJqFile()].map((file) => findJq(file, env)),
+    [...named, "jq", "gojq", ...nodeJqFile()].map((file) => findJq(file, env, new Children())),
   );
   for (const [place, file] of named.entries()) {
     if (found[place]?.status === "rejected") throw new Error(`TEST_JQ: ${file} is no jq`);
@@ -19,7 +20,7 @@ export async function jqEngines(): Promise<Jq[]> {
   return [...new Map(engines.map((engine) => [engine.version, engine])).values()];
 }
 
-/** The column of the table in docs/HOOKS.md: `jq 1.6`, `gojq` … */
+/** The column of the table in docs/reference/hooks.md: `jq 1.6`, `gojq` … */
 export function familyOf({ version, gojq }: Jq): string {
   return gojq ? "gojq" : version.replace(/^jq-(\d+\.\d+).*/, "jq $1");
 }

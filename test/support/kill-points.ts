@@ -1,13 +1,13 @@
 import type { Seen } from "./fault-proxy.ts";
 import type { Act } from "./scene-story.ts";
-import type { Scene } from "./scene.ts";
+import type { PageState } from "./scene.ts";
 
 /** A step of an operator's work at which it is killed. */
 export interface KillPoint {
   readonly name: string;
   readonly act: Act;
   /** Stops whoever comes to the step; resolves to a function that waits until it is reached. */
-  readonly stop: (scene: Scene) => () => Promise<void>;
+  readonly stop: (pageState: PageState) => () => Promise<void>;
   /** Revisions that differ from an undisturbed run, as helm had begun one that it could not end. */
   readonly revisions?: Readonly<Record<string, number>>;
   /** helm dies with the operator, as in a container. */
@@ -18,8 +18,8 @@ export interface KillPoint {
 
 const gate =
   (name: string): KillPoint["stop"] =>
-  (scene) =>
-    scene.close(name).reached;
+  (pageState) =>
+    pageState.close(name).reached;
 
 const hold =
   (match: (seen: Seen) => boolean, when: "before" | "after"): KillPoint["stop"] =>

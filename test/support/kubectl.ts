@@ -15,10 +15,10 @@ interface Read {
   readonly items?: readonly Read[];
 }
 
-type Command = (api: Api, asked: Asked) => Promise<string | undefined>;
+type Command = (api: Api, requested: PageRequest) => Promise<string | undefined>;
 
 /** A command line taken apart. */
-interface Asked {
+interface PageRequest {
   readonly line: string;
   readonly words: readonly string[];
   readonly flags: ReadonlyMap<string, string>;
@@ -33,8 +33,8 @@ const COMMANDS: Readonly<Record<string, { readonly flags: readonly string[]; rea
   },
   create: { flags: ["--from-literal"], run: create },
   patch: { flags: ["--type", "-p"], run: patch },
-  label: { flags: ["--overwrite"], run: (api, asked) => mark(api, asked, "labels") },
-  annotate: { flags: ["--overwrite"], run: (api, asked) => mark(api, asked, "annotations") },
+  label: { flags: ["--overwrite"], run: (api, requested) => mark(api, requested, "labels") },
+  annotate: { flags: ["--overwrite"], run: (api, requested) => mark(api, requested, "annotations") },
   delete: { flags: ["--ignore-not-found", "--wait"], run: remove },
 };
 
@@ -47,16 +47,16 @@ const BARE = ["-A", "--ignore-not-found", "--show-managed-fields", "--overwrite"
  */
 export async function withoutKubectl(api: Api, args: readonly string[]): Promise<string | undefined> {
   const command = COMMANDS[args[0] ?? ""];
-  const asked = command && parse(args, [...command.flags, "-n"]);
+  const requested = command && parse(args, [...command.flags, "-n"]);
   try {
-    return asked && (await command.run(api, asked));
+    return requested && (await command.run(api, requested));
   } catch (error) {
     if (error instanceof Unreachable) return undefined;
     throw error;
   }
 }
 
-function parse([verb = "", ...args]: readonly string[], known: readonly string[]): Asked | undefined {
+function parse([verb = "", ...args]: readonly string[], known: readonly string[]): PageRequest | undefined {
   const words: string[] = [];
   const literals: string[] = [];
   const flags = new Map<string, string>();
@@ -88,15 +88,15 @@ function objectsOf(words: readonly string[]): { kind: string; names: readonly st
 }
 
 /** The paths of the objects that a command names. */
-async function pathsOf(api: Api, { words, namespace }: Asked): Promise<string[] | undefined> {
+async function pathsOf(api: Api, { words, namespace }: PageRequest): Promise<string[] | undefined> {
   const objects = objectsOf(words);
   if (objects === undefined || objects.names.length === 0) return undefined;
   const paths = await Promise.all(objects.names.map((name) => api.path(objects.kind, namespace, name)));
   return paths.every((path) => path !== undefined) ? paths : undefined;
 }
 
-async function get(api: Api, asked: Asked): Promise<string | undefined> {
-  const { words, flags, namespace, line } = asked;
+async function get(api: Api, requested: PageRequest): Promise<string | undefined> {
+  const { words, flags, namespace, line } = requested;
   const output = flags.get("-o") ?? "";
   const objects = objectsOf(words);
   if (objects === undefined || objects.names.length > 1) return undefined;
@@ -111,10 +111,10 @@ async function get(api: Api, asked: Asked): Promise<string | undefined> {
   if (body === NOT_SERVED) return undefined;
   if (status === 404 && flags.has("--ignore-not-found")) return "";
   if (status >= 300) throw refusal(`kubectl ${line}`, body);
-  return shown(body as Read, asked);
+  return displayed(body as Read, requested);
 }
 
-function shown(read: Read, { flags }: Asked): string | undefined {
+function displayed(read: Read, { flags }: PageRequest): string | undefined {
   const output = flags.get("-o") ?? "";
   const { kind = "", apiVersion = "" } = read;
   // What is listed says of itself neither.
@@ -147,19 +147,23 @@ function valuesAt(value: unknown, [step, ...others]: readonly string[]): unknown
   return next.flatMap((each) => valuesAt(each, others));
 }
 
-async function create(api: Api, asked: Asked): Promise<string | undefined> {
-  const [kind, name, ...others] = asked.words;
+async function create(api: Api, requested: PageRequest): Promise<string | undefined> {
+  const [kind, name, ...others] = requested.words;
   if (others.length > 0 || name === undefined) return undefined;
   if (kind === "namespace")
-    return write(api, asked, { apiVersion: "v1", kind: "Namespace", metadata: { name } });
+    return write(api, requested, { apiVersion: "v1", kind: "Namespace", metadata: { name } });
   if (kind !== "configmap") return undefined;
-  const data = Object.fromEntries(asked.literals.map((each) => each.split(/=(.*)/s).slice(0, 2)));
-  const { namespace } = asked;
+  const data = Object.fromEntries(requested.literals.map((each) => each.split(/=(.*)/s).slice(0, 2)));
+  const { namespace } = requested;
   const object = { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace } };
-  return write(api, asked, asked.literals.length === 0 ? object : { ...object, data });
+  return write(api, requested, requested.literals.length === 0 ? object : { ...object, data });
 }
 
-async function write(api: Api, { words, namespace }: Asked, object: object): Promise<string | undefined> {
+async function write(
+  api: Api,
+  { words, namespace }: PageRequest,
+  object: object,
+): Promise<string | undefined> {
   const path = await api.path(words[0] ?? "", namespace);
   const answer = await api.request(
     "POST",
@@ -169,13 +173,13 @@ async function write(api: Api, { words, namespace }: Asked, object: object): Pro
   return done(answer, "created");
 }
 
-async function patch(api: Api, asked: Asked): Promise<string | undefined> {
-  const [path, ...others] = (await pathsOf(api, asked)) ?? [];
-  const change = asked.flags.get("-p");
+async function patch(api: Api, requested: PageRequest): Promise<string | undefined> {
+  const [path, ...others] = (await pathsOf(api, requested)) ?? [];
+  const change = requested.flags.get("-p");
   if (
     path === undefined ||
     others.length > 0 ||
-    asked.flags.get("--type") !== "merge" ||
+    requested.flags.get("--type") !== "merge" ||
     change === undefined
   )
     return undefined;
@@ -184,16 +188,20 @@ async function patch(api: Api, asked: Asked): Promise<string | undefined> {
 }
 
 /** `label` and `annotate` of one object; what would be overwritten against the will of the asker is for kubectl to refuse. */
-async function mark(api: Api, asked: Asked, field: "labels" | "annotations"): Promise<string | undefined> {
+async function mark(
+  api: Api,
+  requested: PageRequest,
+  field: "labels" | "annotations",
+): Promise<string | undefined> {
   const isMark = (word: string): boolean => word.includes("=") || word.endsWith("-");
-  const marks = asked.words.filter(isMark);
-  const words = asked.words.filter((word) => !isMark(word));
-  const [path, ...others] = (await pathsOf(api, { ...asked, words })) ?? [];
+  const marks = requested.words.filter(isMark);
+  const words = requested.words.filter((word) => !isMark(word));
+  const [path, ...others] = (await pathsOf(api, { ...requested, words })) ?? [];
   if (path === undefined || others.length > 0 || marks.length === 0) return undefined;
   const change = Object.fromEntries(
     marks.map((each) => (each.includes("=") ? each.split(/=(.*)/s).slice(0, 2) : [each.slice(0, -1), null])),
   ) as Record<string, string | null>;
-  if (!asked.flags.has("--overwrite")) {
+  if (!requested.flags.has("--overwrite")) {
     const { status, body } = await api.request("GET", path);
     const now = (body as Read | undefined)?.metadata?.[field] ?? {};
     const isKept = ([name, value]: [string, string | null]) =>
@@ -206,18 +214,18 @@ async function mark(api: Api, asked: Asked, field: "labels" | "annotations"): Pr
 }
 
 /** Returns when all of them are gone, unless `--wait=false`. */
-async function remove(api: Api, asked: Asked): Promise<string | undefined> {
-  const paths = await pathsOf(api, asked);
+async function remove(api: Api, requested: PageRequest): Promise<string | undefined> {
+  const paths = await pathsOf(api, requested);
   if (paths === undefined) return undefined;
   const uids: (string | undefined)[] = [];
   for (const path of paths) {
     const { status, body } = await api.request("DELETE", path, { propagationPolicy: "Background" });
-    if (status >= 300 && !(status === 404 && asked.flags.has("--ignore-not-found"))) return undefined;
+    if (status >= 300 && !(status === 404 && requested.flags.has("--ignore-not-found"))) return undefined;
     uids.push(uidOf(body as Deleted));
   }
-  if (asked.flags.get("--wait") === "false") return "";
+  if (requested.flags.get("--wait") === "false") return "";
   for (const [index, path] of paths.entries())
-    await eventually(async () => isGone(await api.request("GET", path), uids[index]), `${path} is gone`);
+    await eventually(async () => isDeleted(await api.request("GET", path), uids[index]), `${path} is gone`);
   return "";
 }
 
@@ -229,7 +237,7 @@ interface Deleted extends Read {
 const uidOf = (body: Deleted): string | undefined => body.details?.uid ?? body.metadata?.uid;
 
 /** Another one of the same name may be there by then. */
-const isGone = ({ status, body }: Answer, uid: string | undefined): boolean =>
+const isDeleted = ({ status, body }: Answer, uid: string | undefined): boolean =>
   status === 404 || (status === 200 && (body as Read).metadata?.uid !== uid);
 
 const done = ({ status, body }: Answer, what: string): string | undefined =>

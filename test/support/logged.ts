@@ -2,7 +2,7 @@ import type { LogFields, Logger, LogLevel } from "../../src/lib/index.ts";
 
 export type LoggedLine = readonly [LogLevel, string, LogFields | undefined];
 
-/** A logger that keeps what it is told in `lines`. */
+/** A logger that keeps what it is reported in `lines`. */
 export function keepLog(lines: LoggedLine[]): Logger {
   const at = (level: LogLevel) => (message: string, fields?: LogFields) =>
     void lines.push([level, message, fields]);

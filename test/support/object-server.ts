@@ -78,7 +78,13 @@ export class ObjectServer {
   put(path: string, content: JsonObject): Stored {
     const old = this.#objects.get(path);
     const name = path.slice(path.lastIndexOf("/") + 1);
-    const metadata = { ...old?.metadata, ...(content["metadata"] as JsonObject | undefined), name };
+    const namespace = path.split("/namespaces/")[1]?.split("/")[0];
+    const metadata = {
+      ...old?.metadata,
+      ...(content["metadata"] as JsonObject | undefined),
+      name,
+      namespace,
+    };
     return this.#store(path, { ...old, ...content, metadata });
   }
 

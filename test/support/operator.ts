@@ -2,6 +2,8 @@ import { availableParallelism, loadavg } from "node:os";
 import { onTestFinished } from "vitest";
 import { startOperator as start } from "../../scripts/operator.mjs";
 import type { OperatorOptions, OperatorProcess } from "../../scripts/operator.mjs";
+import { systemClock } from "../../src/lib/index.ts";
+import { endStrays } from "../../src/process/index.ts";
 import { cluster, eventually } from "./cluster.ts";
 import { watchStatuses } from "./statuses.ts";
 
@@ -23,11 +25,19 @@ export async function startOperator(options: TestOptions): Promise<OperatorProce
   onTestFinished(async () => {
     if (options.killed !== true) await leave(operator);
     await operator.kill9();
+    await endOrphans(operator);
   });
   return operator;
 }
 
-/** Milliseconds from SIGTERM to the end with nothing running and nothing to write (docs/RUNNING.md, "Stopping"), as the operator tells them. */
+/** Ends what an operator that was killed has left, for example a helm that hangs: the next operator would, but none comes. */
+async function endOrphans({ dir }: OperatorProcess): Promise<void> {
+  const isOf = (environment: readonly string[]): boolean =>
+    environment.some((each) => each.includes(`${dir}/`));
+  await endStrays(isOf, { clock: systemClock, graceMs: 1000 });
+}
+
+/** Milliseconds from SIGTERM to the end with nothing running and nothing to write (docs/reference/operation.md, "Stopping"), as the operator reports them. */
 const PROMISED_MS = 300;
 /** What the last statuses and Events get beside that. */
 const LAST_WRITES_MS = 2000;
@@ -38,23 +48,23 @@ const PATIENCE_MS = 10_000;
 async function leave(operator: OperatorProcess): Promise<void> {
   let isOver = false;
   void operator.exit.then(() => (isOver = true));
-  const asked = (field: string): number | undefined => told(operator, "Asked to stop", field);
-  // One turn of the loop tells what is over already.
+  const requested = (field: string): number | undefined => reported(operator, "Asked to stop", field);
+  // One turn of the loop reports what is over already.
   await new Promise((done) => setImmediate(done));
-  if (isOver || asked("running") !== undefined) return;
+  if (isOver || requested("running") !== undefined) return;
   process.kill(operator.pid ?? 0, "SIGTERM");
-  const isSettled = (): boolean => isOver || (asked("running") ?? 0) > 0;
+  const isSettled = (): boolean => isOver || (requested("running") ?? 0) > 0;
   await eventually(isSettled, "it stops", { timeoutMs: PATIENCE_MS }).catch(() => {});
-  if (asked("running") !== 0) return;
-  const ms = told(operator, "Stopped", "ms") ?? Infinity;
+  if (requested("running") !== 0) return;
+  const ms = reported(operator, "Stopped", "ms") ?? Infinity;
   // On a machine with more to do than processors everything takes longer.
   const load = Math.max(1, (loadavg()[0] ?? 0) / availableParallelism());
-  const most = PROMISED_MS * load + (asked("unwritten") === 0 ? 0 : LAST_WRITES_MS);
+  const most = PROMISED_MS * load + (requested("unwritten") === 0 ? 0 : LAST_WRITES_MS);
   if (ms > most) throw new Error(`it stopped in ${ms} ms, not ${most}:\n${operator.log().slice(-2000)}`);
 }
 
 /** A number in the last line with that message, in text or JSON. */
-function told(operator: OperatorProcess, message: string, field: string): number | undefined {
+function reported(operator: OperatorProcess, message: string, field: string): number | undefined {
   const line = operator.lines.findLast((each) => each.includes(message));
   const number = line === undefined ? undefined : new RegExp(`\\b${field}"?[=:](\\d+)`).exec(line)?.[1];
   return number === undefined ? undefined : Number(number);

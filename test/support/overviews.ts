@@ -22,13 +22,14 @@ export function ailingView(): View {
       reason: "HelmFailed",
       message: "helm upgrade: time-out: StatefulSet db/db is not ready",
       failures: 3,
+      since: T0 - 120_000,
     },
   });
   const waiting = moduleView("web", {
     phase: "new",
     lastRun: undefined,
     release: undefined,
-    heldSince: T0 - 60_000,
+    blockedSince: T0 - 60_000,
   });
   const web = {
     ...waiting,

@@ -23,7 +23,7 @@ const camel = (name: string): string =>
   name.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
 
 /** A module of the demonstration. */
-export function shown(name: string, terms: Terms, change: Partial<ModuleView> = {}): ModuleView {
+export function displayed(name: string, terms: Terms, change: Partial<ModuleView> = {}): ModuleView {
   const { order, requires = [], version = "1.2.0" } = terms;
   const module = {
     name,
@@ -70,16 +70,16 @@ const CRASHING: ModuleView["health"] = {
   revision: 3,
 };
 
-/** The modules of a small platform, some of them in trouble. */
+/** The modules of a small platform, some of them in issues. */
 export function platform(): ModuleView[] {
   const well = (name: string, terms: Terms): ModuleView =>
-    shown(name, terms, { health: healthy((terms.order % 7) + 2) });
+    displayed(name, terms, { health: healthy((terms.order % 7) + 2) });
   return [
     well("cert-manager", { order: 10, version: "1.16.2" }),
     well("cilium", { order: 5, version: "1.16.4" }),
     well("ingress-nginx", { order: 20, requires: ["cert-manager"], version: "4.11.3" }),
     well("external-dns", { order: 30, requires: ["ingress-nginx"], version: "1.15.0" }),
-    shown(
+    displayed(
       "prometheus",
       { order: 40, requires: ["cert-manager"], version: "66.3.1" },
       {
@@ -109,31 +109,32 @@ export function platform(): ModuleView[] {
         }),
       },
     ),
-    shown(
+    displayed(
       "loki",
       { order: 50, requires: ["prometheus"], version: "6.22.0" },
       {
         health: CRASHING,
-        ailing: { status: "False", reason: "Failed", message: CRASHING?.message ?? "" },
+        unhealthy: { status: "False", reason: "Failed", message: CRASHING?.message ?? "" },
       },
     ),
-    shown(
+    displayed(
       "grafana",
       { order: 60, requires: ["prometheus", "loki"], version: "8.6.3" },
       {
         phase: "new",
-        heldSince: T0 - 240_000,
+        blockedSince: T0 - 240_000,
         lastRun: undefined,
         release: undefined,
       },
     ),
-    shown(
+    displayed(
       "postgres-operator",
       { order: 70, version: "1.13.0" },
       {
         retry: {
           reason: "HelmFailed",
           failures: 4,
+          since: T0 - 600_000,
           message: `UPGRADE FAILED: cannot patch "postgresqls.acid.zalan.do": admission webhook denied the request, password=${SECRET}`,
         },
         lastRun: finished({
@@ -145,7 +146,7 @@ export function platform(): ModuleView[] {
         }),
       },
     ),
-    shown(
+    displayed(
       "kafka",
       { order: 80, requires: ["cert-manager"], version: "0.44.0" },
       {
@@ -153,7 +154,7 @@ export function platform(): ModuleView[] {
         lastRun: underWay(T0 - 34_000),
       },
     ),
-    shown(
+    displayed(
       "old-dashboard",
       { order: 90 },
       {
@@ -169,15 +170,22 @@ export function platform(): ModuleView[] {
   ];
 }
 
-/** So many modules, one in forty in trouble. */
+/** So many modules, one in forty in issues. */
 export function crowd(count: number): ModuleView[] {
   return Array.from({ length: count }, (_, index) => {
     const name = `module-${String(index).padStart(4, "0")}`;
     const change: Partial<ModuleView> =
       index % 40 === 7
-        ? { retry: { reason: "HookFailed", failures: 2, message: `hook ready.sh of ${name} failed` } }
+        ? {
+            retry: {
+              reason: "HookFailed",
+              failures: 2,
+              since: T0,
+              message: `hook ready.sh of ${name} failed`,
+            },
+          }
         : { health: healthy((index % 7) + 1) };
-    return shown(
+    return displayed(
       name,
       {
         order: index,
@@ -306,8 +314,10 @@ export interface PageLab {
   show(modules: readonly ModuleView[], queues?: Moment["queues"]): void;
   /** Shows the same modules with a ConfigMap that has these problems. */
   showInvalid(problems: readonly Problem[]): void;
+  /** Shows the same modules while the ConfigMap has the key `maintenance`. */
+  showFrozen(): void;
   /** How often the state was looked at. */
-  looks(): number;
+  checks(): number;
   close(): Promise<void>;
 }
 
@@ -323,13 +333,13 @@ export function pageOf({
   const secrets = new KnownSecrets();
   secrets.learn({ password: SECRET });
   let moment: Moment = { view: viewOf(modules), queues: QUEUES };
-  let looks = 0;
+  let checks = 0;
   const page = new Page({
     clock,
     secrets,
     about: { version: "1.0.0", name: "addon-operator", namespace: "addons" },
     moment() {
-      looks += 1;
+      checks += 1;
       return moment;
     },
     statusValues: "redacted",
@@ -337,30 +347,32 @@ export function pageOf({
     originsOf: () => ORIGINS,
     runs: {
       view: (id) => RUNS.find((run) => run.id === id),
-      views: (asked) => ({
+      views: (requested) => ({
         cursor: 1,
         runs: RUNS.filter(({ task: { attributes } }) =>
-          [undefined, attributes["module"]].includes(asked?.module),
+          [undefined, attributes["module"]].includes(requested?.module),
         ),
       }),
     },
     diff: () => Promise.resolve(DIFF),
     ...change,
   });
+  const showConfig = (change: Partial<Moment["view"]["config"]>): void => {
+    const { view, queues } = moment;
+    moment = { view: { ...view, config: { ...view.config, ...change } }, queues };
+    page.notifyChange();
+  };
   return {
     clock,
     page,
     moment: () => moment,
     show(shownModules, queues = moment.queues) {
       moment = { view: viewOf(shownModules), queues };
-      page.changed();
+      page.notifyChange();
     },
-    showInvalid(problems) {
-      const { view, queues } = moment;
-      moment = { view: { ...view, config: { ...view.config, condition: "invalid", problems } }, queues };
-      page.changed();
-    },
-    looks: () => looks,
+    showInvalid: (problems) => showConfig({ condition: "invalid", problems }),
+    showFrozen: () => showConfig({ isFrozen: true }),
+    checks: () => checks,
   };
 }
 

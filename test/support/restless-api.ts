@@ -98,8 +98,8 @@ export class RestlessApi {
   /** One thing happens that may happen now; false when there is none. */
   async step(): Promise<boolean> {
     while (this.isWorking()) await settle(1);
-    const told = [...this.#watchers].filter((watcher) => this.#next(watcher) !== undefined);
-    const acts = [...this.#waiting, ...told.map((watcher) => () => this.#tell(watcher))];
+    const reported = [...this.#watchers].filter((watcher) => this.#next(watcher) !== undefined);
+    const acts = [...this.#waiting, ...reported.map((watcher) => () => this.#report(watcher))];
     if (this.#roll() < this.weather.torn) this.#tear();
     const act = acts[Math.floor(this.#roll() * acts.length)];
     act?.();
@@ -131,7 +131,7 @@ export class RestlessApi {
     );
   }
 
-  #tell(watcher: Watcher): void {
+  #report(watcher: Watcher): void {
     const change = this.#next(watcher);
     if (change === undefined) return;
     watcher.from = change.version;

@@ -1,4 +1,4 @@
-import type { Scene } from "./scene.ts";
+import type { PageState } from "./scene.ts";
 
 /** What a hook leaves, by the variable that names the file. */
 type Leaves = Partial<Record<"VALUES_JSON" | "CONFIG_VALUES_JSON" | "KUBERNETES", object>>;
@@ -37,11 +37,11 @@ function unmark(name: string): object {
 }
 
 /** A chart with one ConfigMap; `data` are lines of YAML templates. */
-function chart(scene: Scene, dir: string, data: readonly string[]): void {
-  scene.file(`${dir}/Chart.yaml`, "apiVersion: v2\nname: any\nversion: 1.0.0\n");
+function chart(pageState: PageState, dir: string, data: readonly string[]): void {
+  pageState.file(`${dir}/Chart.yaml`, "apiVersion: v2\nname: any\nversion: 1.0.0\n");
   const lines = data.map((line) => `  ${line}\n`).join("");
   const head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata:\n";
-  scene.file(`${dir}/templates/config.yaml`, `${head}${lines}`);
+  pageState.file(`${dir}/templates/config.yaml`, `${head}${lines}`);
 }
 
 /** A watch of the ConfigMap `seed`. */
@@ -60,37 +60,43 @@ const SEED = {
  * Two modules and global hooks with every binding there is, each leaving a trace: `base` is a chart alone, `app` has
  * an `enabled` script and hooks. Hooks' gates are `global/onStartup`, `app/beforeHelm` and so on.
  */
-export function addons(scene: Scene): void {
+export function addons(pageState: PageState): void {
   const global = (name: string, config: object, leaves: Leaves): void =>
-    scene.file(`global-hooks/${name}.sh`, hookText(`global-${name}`, inNamespace(scene, config), leaves));
+    pageState.file(
+      `global-hooks/${name}.sh`,
+      hookText(`global-${name}`, inNamespace(pageState, config), leaves),
+    );
   global("onStartup", { onStartup: 1 }, { VALUES_JSON: patch("/global/zone", "a") });
   global("sync", SEED, { VALUES_JSON: patch("/global/seeded", "yes") });
   global("beforeAll", { beforeAll: 1 }, { VALUES_JSON: patch("/global/planned", "yes") });
   global("afterAll", { afterAll: 1 }, { KUBERNETES: mark("all-done") });
-  base(scene);
-  app(scene);
+  base(pageState);
+  app(pageState);
 }
 
 /** A module with a chart and nothing else. */
-export function base(scene: Scene, dir = "modules/030-base"): void {
-  chart(scene, dir, ['size: "{{ .Values.base.size }}"']);
-  scene.file(`${dir}/values.yaml`, "baseEnabled: true\nbase: {size: 1}\n");
+export function base(pageState: PageState, dir = "modules/030-base"): void {
+  chart(pageState, dir, ['size: "{{ .Values.base.size }}"']);
+  pageState.file(`${dir}/values.yaml`, "baseEnabled: true\nbase: {size: 1}\n");
 }
 
 /** A module with hooks for every binding of modules. */
-function app(scene: Scene, dir = "modules/020-app"): void {
+function app(pageState: PageState, dir = "modules/020-app"): void {
   const values = ["size", "started", "seen", "prepared", "kept"].map(
     (key) => `${key}: "{{ .Values.app.${key} }}"`,
   );
   const globals = ["zone", "seeded", "planned"].map((key) => `${key}: "{{ .Values.global.${key} }}"`);
-  chart(scene, dir, [...values, ...globals]);
-  scene.file(`${dir}/values.yaml`, "appEnabled: true\napp: {size: 1}\n");
-  scene.file(
+  chart(pageState, dir, [...values, ...globals]);
+  pageState.file(`${dir}/values.yaml`, "appEnabled: true\napp: {size: 1}\n");
+  pageState.file(
     `${dir}/enabled`,
     '#!/usr/bin/env bash\n. "$SCENE/gates.sh"\ngate app-enabled\necho true > "$MODULE_ENABLED_RESULT"\n',
   );
   const hook = (name: string, config: object, leaves: Leaves): void =>
-    scene.file(`${dir}/hooks/${name}.sh`, hookText(`app-${name}`, inNamespace(scene, config), leaves));
+    pageState.file(
+      `${dir}/hooks/${name}.sh`,
+      hookText(`app-${name}`, inNamespace(pageState, config), leaves),
+    );
   hook("onStartup", { onStartup: 1 }, { VALUES_JSON: patch("/app/started", "yes") });
   hook("sync", SEED, { VALUES_JSON: patch("/app/seen", "yes") });
   hook(
@@ -107,17 +113,17 @@ function app(scene: Scene, dir = "modules/020-app"): void {
   hook("afterDeleteHelm", { afterDeleteHelm: 1 }, { KUBERNETES: unmark("app-told") });
 }
 
-function inNamespace(scene: Scene, config: object): object {
-  return JSON.parse(JSON.stringify(config).replaceAll("NAMESPACE", scene.namespace)) as object;
+function inNamespace(pageState: PageState, config: object): object {
+  return JSON.parse(JSON.stringify(config).replaceAll("NAMESPACE", pageState.namespace)) as object;
 }
 
 /** What is in the namespace before any operator: the object that hooks watch. */
-export async function seed({ cluster, namespace }: Scene): Promise<void> {
+export async function seed({ cluster, namespace }: PageState): Promise<void> {
   await cluster.apply({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "seed", namespace } });
 }
 
 /** Asks the operator to read the directories and look at everything again. */
-export async function reload({ cluster, namespace }: Scene): Promise<void> {
+export async function converge({ cluster, namespace }: PageState): Promise<void> {
   const token = `reconcile.addon-operator.io/requestedAt=${Date.now()}`;
   await cluster.kubectl([
     "annotate",

@@ -1,25 +1,25 @@
 import type { Picture } from "./final-state.ts";
-import { addons, reload, seed } from "./scene-addons.ts";
+import { addons, converge, seed } from "./scene-addons.ts";
 import { openScene } from "./scene.ts";
-import type { Scene } from "./scene.ts";
+import type { PageState } from "./scene.ts";
 
 /** What people do with the addons of a scene, one after the other. */
 export type Act = "install" | "upgrade" | "delete" | "purge";
 
 /** A scene with everything ready for a first start. */
-export async function prepare(prefix: string, own?: Parameters<typeof openScene>[1]): Promise<Scene> {
-  const scene = await openScene(prefix, own);
-  addons(scene);
-  await seed(scene);
-  return scene;
+export async function prepare(prefix: string, own?: Parameters<typeof openScene>[1]): Promise<PageState> {
+  const pageState = await openScene(prefix, own);
+  addons(pageState);
+  await seed(pageState);
+  return pageState;
 }
 
-export const ACTS: Readonly<Record<Exclude<Act, "install">, (scene: Scene) => Promise<void>>> = {
-  upgrade: (scene) => scene.configure({ app: "size: 2\nkept: 'yes'\n" }),
-  delete: (scene) => scene.configure({ appEnabled: "false" }),
-  purge: async (scene) => {
-    scene.remove("modules/020-app");
-    await reload(scene);
+export const ACTS: Readonly<Record<Exclude<Act, "install">, (pageState: PageState) => Promise<void>>> = {
+  upgrade: (pageState) => pageState.configure({ app: "size: 2\nkept: 'yes'\n" }),
+  delete: (pageState) => pageState.configure({ appEnabled: "false" }),
+  purge: async (pageState) => {
+    pageState.remove("modules/020-app");
+    await converge(pageState);
   },
 };
 
@@ -59,7 +59,7 @@ const INSTALLED: Picture = {
 
 const { "ConfigMap app": _app, "ConfigMap app-told": _told, ...others } = INSTALLED.objects;
 const { "AddonModule app": _module, ...otherStatuses } = INSTALLED.statuses;
-const GONE = { releases: { base: RELEASE }, revisions: { base: 1 } };
+const NOT_FOUND = { releases: { base: RELEASE }, revisions: { base: 1 } };
 
 /** What an undisturbed operator leaves after each act on what `install` left; the truth for all disturbed ones. */
 export const PICTURES: Readonly<Record<Act, Picture>> = {
@@ -72,7 +72,7 @@ export const PICTURES: Readonly<Record<Act, Picture>> = {
   },
   delete: {
     ...INSTALLED,
-    ...GONE,
+    ...NOT_FOUND,
     objects: { ...others, "ConfigMap app-leaving": {} },
     statuses: { ...INSTALLED.statuses, "AddonModule app": "Disabled Current" },
     config: { ...(INSTALLED.config as object), appEnabled: "false" },
@@ -80,7 +80,7 @@ export const PICTURES: Readonly<Record<Act, Picture>> = {
   // A purge knows no hooks: what they made stays.
   purge: {
     ...INSTALLED,
-    ...GONE,
+    ...NOT_FOUND,
     objects: { ...others, "ConfigMap app-told": {} },
     statuses: otherStatuses,
   },

@@ -31,7 +31,7 @@ interface Gate {
 }
 
 /** Directories, a namespace and a temp dir over several lives of an operator. */
-export interface Scene {
+export interface PageState {
   readonly dir: string;
   readonly namespace: string;
   readonly proxy: FaultProxy;
@@ -80,7 +80,7 @@ exit $code
 `;
 
 /** Opens a scene; all of it goes when the current test ends. Without `own`, it plays on the shared control plane. */
-export async function openScene(prefix: string, own?: Parameters<typeof clusterOf>[0]): Promise<Scene> {
+export async function openScene(prefix: string, own?: Parameters<typeof clusterOf>[0]): Promise<PageState> {
   const plane = own === undefined ? cluster() : clusterOf(own);
   const dir = mkdtempSync(join(tmpdir(), `${prefix}-`));
   onTestFinished(() => rmSync(dir, { recursive: true, force: true, maxRetries: 5 }));

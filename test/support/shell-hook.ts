@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 
 import { afterAll, beforeAll } from "vitest";
 
-import { run } from "../../src/process/index.ts";
+import { Children } from "../../src/process/index.ts";
 
 export const SHELL_DIR = fileURLToPath(new URL("../../shell", import.meta.url));
 const LIBRARY = join(SHELL_DIR, "shell_lib.sh");
@@ -61,7 +61,7 @@ export function shellHook(options: ShellHookOptions = {}): ShellHook {
     await chmod(file, 0o755);
     await writeFile(contextFile, typeof contexts === "string" ? contexts : `${JSON.stringify(contexts)}\n`);
     const env = { PATH: join(dir, "bin"), SHELL_LIB_PATH: LIBRARY, BINDING_CONTEXT_PATH: contextFile };
-    const result = await run({ file, args, cwd: dir, env, timeoutMs: 15_000 });
+    const result = await new Children().run({ file, args, cwd: dir, env, timeoutMs: 15_000 });
     return {
       lines: result.stdout.split("\n").filter(Boolean),
       code: result.exitCode,
@@ -77,7 +77,13 @@ async function makeBin(bin: string, busybox: boolean): Promise<void> {
   await Promise.all(own.map((name) => symlink(found(name) ?? `/no/${name}`, join(bin, name))));
   if (!busybox) return;
   const program = found("busybox") ?? "/no/busybox";
-  const applets = await run({ file: program, args: ["--list"], cwd: bin, env: {}, timeoutMs: 15_000 });
+  const applets = await new Children().run({
+    file: program,
+    args: ["--list"],
+    cwd: bin,
+    env: {},
+    timeoutMs: 15_000,
+  });
   const there = new Set(await readdir(bin));
   const names = applets.stdout.split("\n").filter((name) => name !== "" && !there.has(name));
   await Promise.all(names.map((name) => symlink(program, join(bin, name))));

@@ -46,7 +46,7 @@ export async function watchStatuses(namespace: string, kubeconfig?: string): Pro
   const consumer = { object: see, synced: () => {}, applied: see, deleted: () => {} };
   const watches = RESOURCES.map((resource) => hub.subscribe({ resource, namespace }, consumer));
   if (kubeconfig === undefined) await Promise.all(watches.map(({ synced }) => synced));
-  /** The watch tells the versions of an object in order: who has seen the last one has seen all. */
+  /** The watch reports the versions of an object in order: who has seen the last one has seen all. */
   const isSeen = async (): Promise<boolean> => {
     const lists = RESOURCES.map((resource) =>
       client.json<{ items: SeenObject[] }>({ path: pathOf(resource, { namespace }) }),

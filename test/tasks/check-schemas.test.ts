@@ -16,7 +16,7 @@ it("logs what schemas hold that means nothing, once, with the file", () => {
   const text = "type: object\nproperties: {a: {typo: 1, format: odd}}\n";
   const files = () => ({ values: { file: "/m/openapi/values.yaml", text } });
   expect(checkSchemas({ logger }, files())).toBeUndefined();
-  expect(checkSchemas({ logger }, files())).toBeUndefined();
+  expect(checkSchemas({ logger }, files(), files())).toBeUndefined();
   expect(lines).toEqual([
     'WARN  /m/openapi/values.yaml: /properties/a: unknown keyword "typo"\n',
     'WARN  /m/openapi/values.yaml: /properties/a: unknown format "odd"\n',

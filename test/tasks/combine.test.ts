@@ -56,7 +56,7 @@ function taskOf(word: string): Task {
   return hookTask(hook, make(hook));
 }
 
-function shown(triggers: readonly HookTrigger[]): string {
+function displayed(triggers: readonly HookTrigger[]): string {
   return triggers
     .map((trigger) => {
       if (trigger.type === "lifecycle") return "L";
@@ -68,7 +68,7 @@ function shown(triggers: readonly HookTrigger[]): string {
 
 const NOTHING: HookRunResult = {
   result: undefined,
-  output: { configPatchText: "", valuesPatchText: "", metrics: [], objects: [] },
+  output: { configPatchText: "", valuesPatchText: "", metrics: [], objects: [], answers: {} },
 };
 
 interface Run {
@@ -78,7 +78,7 @@ interface Run {
   readonly left: number;
 }
 
-/** The real queue and the real task of a hook run, over hooks that only note what they were told. */
+/** The real queue and the real task of a hook run, over hooks that only note what they were reported. */
 async function runsOf(words: string): Promise<Run[]> {
   const runs: Run[] = [];
   const clock = new ManualClock();
@@ -110,7 +110,7 @@ async function runsOf(words: string): Promise<Run[]> {
     hookMetrics: { apply: () => {} },
     runHook: ({ hook, triggers }: { hook: Hook; triggers: readonly HookTrigger[] }) => {
       const left = queues.views()[0]?.tasks.length ?? 0;
-      runs.push({ hook: hook.name, contexts: shown(triggers), left });
+      runs.push({ hook: hook.name, contexts: displayed(triggers), left });
       return Promise.resolve(NOTHING);
     },
   } as unknown as Ports;

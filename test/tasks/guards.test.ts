@@ -67,7 +67,7 @@ describe("what is not deleted although it was about to be", () => {
     const stopped = lab.queues.stop(0);
     await lab.run();
     await stopped;
-    expect([lab.failures, lab.told.filter((line) => line.startsWith("delete of"))]).toEqual([[], []]);
+    expect([lab.failures, lab.reported.filter((line) => line.startsWith("delete of"))]).toEqual([[], []]);
     expect(lab.releases.get("one")?.status).toBe("deployed");
   });
 
@@ -119,7 +119,7 @@ describe("what is not deleted although it was about to be", () => {
 describe("what is not run although it was about to be", () => {
   it.each<readonly [string, Partial<ModuleSpec>]>([
     ["off", { enabled: false }],
-    ["incomplete", { gone: ["templates"] }],
+    ["incomplete", { missing: ["templates"] }],
     ["in need of a person", { problem: "no YAML" }],
   ])("a module that is %s by then", async (_, change) => {
     const lab = await started({ modules: [one()] });
@@ -136,14 +136,14 @@ describe("what is not run although it was about to be", () => {
 
 describe("a module whose files are missing for the first time", () => {
   it("stays as it was: neither run, nor asked, nor deleted", async () => {
-    let asked = 0;
-    const script = (): boolean => (asked += 1) < 2;
+    let requested = 0;
+    const script = (): boolean => (requested += 1) < 2;
     const lab = await started({ modules: [one({ script })] });
-    lab.setModules([one({ script, gone: ["hooks"] })]);
+    lab.setModules([one({ script, missing: ["hooks"] })]);
     lab.log.length = 0;
     lab.edit({ global: "{ x: 1 }" });
     await lab.run();
-    expect([asked, lab.log, view(lab)?.enabled]).toEqual([1, ["converged"], true]);
+    expect([requested, lab.log, view(lab)?.enabled]).toEqual([1, ["converged"], true]);
   });
 
   it("that is off stays off, for the same reason", async () => {
@@ -193,7 +193,9 @@ describe("what needs a person", () => {
     const lab = await started({ modules: [one({ valuesSchema })] });
     expect(view(lab)?.problem).toBeUndefined();
     expect(view(lab)?.retry).toMatchObject({ reason: "ValuesIncomplete" });
-    expect(view(lab)?.retry?.message).toMatch(/^one.*a.*; one.*b/);
+    expect(view(lab)?.retry?.message).toMatch(
+      /set one\.a in ConfigMap .*; .*set one\.b in ConfigMap .*; a hook may set it, too$/,
+    );
     lab.edit({ one: "{ a: 1, b: 2 }" });
     await lab.run();
     expect([lab.linesOf("helm"), view(lab)?.retry]).toEqual([["helm one"], undefined]);
@@ -219,7 +221,7 @@ describe("hooks' watches at a delete", () => {
   });
 });
 
-describe("a reload that meets changes", () => {
+describe("a converge that meets changes", () => {
   it("goes on with a module whose section moved during its long run, in its place", async () => {
     const lab = await started(
       { modules: [one({ order: 1 }), { name: "two", order: 2, enabled: true }] },
@@ -232,7 +234,7 @@ describe("a reload that meets changes", () => {
     lab.helmTakes = 0;
     await lab.run(3000);
     expect(lab.linesOf("helm")).toEqual(["helm one", "helm one", "helm two"]);
-    expect([lab.reloads, lab.failures]).toEqual([1, []]);
+    expect([lab.converges, lab.failures]).toEqual([1, []]);
     expect(JSON.parse(lab.releases.get("one")?.values ?? "")).toMatchObject({ one: { x: 1 } });
   });
 
@@ -255,7 +257,7 @@ describe("a reload that meets changes", () => {
       modules: [one(), { name: "off" }, { name: "two", enabled: true }],
     });
     lab.addRelease("off");
-    lab.helmFails = () => void left.push(lab.state.view.reload.remaining.length);
+    lab.helmFails = () => void left.push(lab.state.view.converge.remaining.length);
     await lab.start();
     expect(left).toEqual([2, 1]);
   });

@@ -79,7 +79,7 @@ test("a module whose values do not fit its schema is in the log and an Event, on
   await lab.start();
   lab.edit({ global: "{ a: 1 }" });
   await lab.run();
-  expect(lab.reloads).toBe(2);
+  expect(lab.converges).toBe(2);
   expect(lines()).toEqual([
     ["error", "Module is invalid", expect.objectContaining({ module: "web", file: "values.yaml" })],
   ]);

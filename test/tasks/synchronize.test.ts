@@ -95,14 +95,14 @@ test.each<readonly [string, Partial<HookSpec>, readonly string[]]>([
   expect(lab.linesOf("hook")).toEqual([...runs, "hook one/h: pods"]);
 });
 
-test("a global hook without Synchronization in a named queue is not asked again at a reload", async () => {
+test("a global hook without Synchronization in a named queue is not asked again at a converge", async () => {
   const kubernetes = [pods({ executeOnSynchronization: false, queue: "side" })];
   const lab = new EngineLab({ globalHooks: [{ name: "g", kubernetes }] });
   await lab.start();
   expect(lab.unlocked).toEqual(["g/k0"]);
-  lab.state.recordRequest(undefined, "look");
+  lab.state.record("requested", "look");
   await lab.run();
-  expect([lab.reloads, lab.unlocked]).toEqual([2, ["g/k0"]]);
+  expect([lab.converges, lab.unlocked]).toEqual([2, ["g/k0"]]);
 });
 
 test("a binding that cannot be listed yet is left for later; its hook's others are not", async () => {
@@ -111,7 +111,7 @@ test("a binding that cannot be listed yet is left for later; its hook's others a
   await lab.start();
   expect(lab.linesOf("hook")).toEqual(["hook one/h: sync pods"]);
   expect(lab.unlocked).toEqual(["one/h/k0"]);
-  expect(lab.reloads).toBe(1);
+  expect(lab.converges).toBe(1);
 });
 
 test("what succeeded in a first run that failed later is not repeated by its retry", async () => {
@@ -176,7 +176,7 @@ test("one that fails for ever in a named queue keeps no module from being switch
   await lab.run(10_000);
   lab.edit({ oneEnabled: "false" });
   await lab.run();
-  expect([lab.reloads, lab.linesOf("helm"), lab.quiet]).toEqual([1, ["helm two"], true]);
+  expect([lab.converges, lab.linesOf("helm"), lab.quiet]).toEqual([1, ["helm two"], true]);
 });
 
 test("no other one is begun once its module's run was overtaken by an edit", async () => {

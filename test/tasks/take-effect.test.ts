@@ -2,14 +2,14 @@ import { expect, test } from "vitest";
 
 import { EngineLab } from "../support/engine-lab.ts";
 
-// docs/HOOKS.md, "What takes effect when".
+// docs/reference/hooks.md, "What takes effect when".
 
 const add = (path: string) => ({ op: "add", path, value: 1 });
 
 /** What of a run has taken effect, each step noted as it sees the ones before; `fails` is where it goes wrong. */
 async function effects(fails?: "objects" | "metrics" | "ConfigMap" | "patch"): Promise<string[]> {
   const seen: string[] = [];
-  const look = (step: string) => (): void => {
+  const check = (step: string) => (): void => {
     const saved = lab.data["web"] === undefined ? "" : ", saved";
     const known = lab.state.values.patches("web").length === 0 ? "" : ", known";
     seen.push(`${step}${saved}${known}`);
@@ -25,8 +25,8 @@ async function effects(fails?: "objects" | "metrics" | "ConfigMap" | "patch"): P
             name: "h",
             schedules: [{}],
             act: () => ({
-              objects: look("objects"),
-              metrics: look("metrics"),
+              objects: check("objects"),
+              metrics: check("metrics"),
               config: add("/web/saved"),
               values: fails === "patch" ? { op: "remove", path: "/web/nothing" } : add("/web/known"),
             }),
@@ -37,12 +37,12 @@ async function effects(fails?: "objects" | "metrics" | "ConfigMap" | "patch"): P
   });
   await lab.start();
   lab.writeFails = () => {
-    look("ConfigMap")();
+    check("ConfigMap")();
     return false;
   };
   lab.tick("web/h");
   await lab.run();
-  look("end")();
+  check("end")();
   seen.push(lab.queues.views()[0]?.tasks[0]?.message === undefined ? "succeeded" : "failed");
   return seen;
 }

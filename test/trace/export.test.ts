@@ -98,7 +98,7 @@ describe("spans on their way to a collector", () => {
     ]);
   });
 
-  it("go at the end, which a dead collector holds up for no more than a second", async () => {
+  it("go at the end, which a dead collector delays for no more than a second", async () => {
     const { sent, target, give } = lab(() => Promise.resolve());
     give(3);
     await target.close();
@@ -223,7 +223,7 @@ describe("OTLP", () => {
     expect(matching(/^(import|export) (?!type )[^\n]*otlp\.ts"/m)).toEqual([]);
   });
 
-  it("tells neither what a collector answers nor what is wrong with headers", async () => {
+  it("reports neither what a collector answers nor what is wrong with headers", async () => {
     const server = createServer((_, response) => response.writeHead(401).end("no hunter22"));
     await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void server.close());

@@ -92,7 +92,7 @@ describe("the ring of runs", () => {
     expect(JSON.stringify(runs.ring.views({ lines: true }))).not.toContain("t0p-secret-1");
   });
 
-  it("tells what has changed since a cursor, of one module or all; lines where they are asked for", async () => {
+  it("reports what has changed since a cursor, of one module or all; lines where they are asked for", async () => {
     const runs = new Runs();
     await runs.run("web");
     const { cursor } = runs.ring.views();
@@ -148,9 +148,9 @@ describe("the ring of runs", () => {
           runs.logger.info(text.repeat(100_000), { text: text.repeat(9000) });
         expect(runs.ring.bytes).toBeLessThanOrEqual(50_000);
       });
-    const shown = runs.ring.views({ lines: true });
-    expect(shown.runs.at(-1)?.task.name).toBe("run-module m39");
-    expect(JSON.stringify(shown).length).toBeLessThan(50_000);
+    const displayed = runs.ring.views({ lines: true });
+    expect(displayed.runs.at(-1)?.task.name).toBe("run-module m39");
+    expect(JSON.stringify(displayed).length).toBeLessThan(50_000);
   });
 
   it("has 2 MiB for 1,000 modules that are run again and again", async () => {

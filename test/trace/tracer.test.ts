@@ -13,7 +13,7 @@ function traced() {
   return { clock, ended, tracer, start };
 }
 
-/** Names below names, as they were told. */
+/** Names below names, as they were reported. */
 function tree(spans: readonly Span[], parent?: string): unknown[] {
   const roots = spans.filter(({ parentId }) => parentId === parent);
   return roots.map(({ name, spanId }) => [name, ...tree(spans, spanId)]);
@@ -46,7 +46,7 @@ describe("a trace", () => {
     expect(ended.find(({ kind }) => kind === "wait")).toMatchObject({ startMs: 1000, endMs: 1500 });
   });
 
-  it("tells what has failed", async () => {
+  it("reports what has failed", async () => {
     const { clock, ended, tracer, start } = traced();
     const failing = tracer.task({ ...start, waitingSince: clock.now() }, async () => {
       await span({ kind: "hook", name: "hook" }, async (open) => open.fail("exit code 1"));
@@ -87,7 +87,7 @@ describe("a trace", () => {
     expect(ended.map(({ kind }) => kind)).toEqual(["cause", "wait", "task"]);
   });
 
-  it("joins what happens within it, and tells a cause of several tasks once", async () => {
+  it("joins what happens within it, and reports a cause of several tasks once", async () => {
     const { clock, ended, tracer, start } = traced();
     let { from } = start;
     happened("edit", {}, () => happened("inner", {}, () => (from = origin())));
@@ -101,13 +101,13 @@ describe("a trace", () => {
 
   it("has what happened for a cause in the same turn of the event loop, not later", async () => {
     const seen: string[] = [];
-    const look = (): void => void seen.push(origin().name);
+    const check = (): void => void seen.push(origin().name);
     happened("edit", {}, () => {
-      queueMicrotask(look);
-      setImmediate(look);
+      queueMicrotask(check);
+      setImmediate(check);
     });
     await new Promise((resolve) => setImmediate(resolve));
-    expect(seen).toEqual(["edit", "owed"]);
+    expect(seen).toEqual(["edit", "due"]);
   });
 
   it("is not needed: without a task, work is simply done", async () => {

@@ -3,70 +3,103 @@ import { expect, it } from "vitest";
 import { silentLogger } from "../../src/lib/index.ts";
 import type { Module } from "../../src/model/index.ts";
 import { annotationToken, State } from "../../src/state/index.ts";
-import { REQUESTED_AT, Requests } from "../../src/triggers/index.ts";
+import { REQUESTED_AT } from "../../src/model/index.ts";
+import { Requests } from "../../src/triggers/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 
 function world(refresh: () => Promise<boolean> = () => Promise.resolve(true)) {
   const state = new State({ clock: new ManualClock(0) });
-  const asked: string[] = [];
+  const requested: string[] = [];
   const warnings: string[] = [];
-  state.recordRequest = (module, token) => void asked.push(`${module}: ${token}`);
+  const record = state.record.bind(state);
+  const recordModule = state.recordModule.bind(state);
+  state.record = (event, ...details) => {
+    if (event === "requested") requested.push(`undefined: ${String(details[0])}`);
+    record(event, ...details);
+  };
+  state.recordModule = (module, event, ...details) => {
+    if (event === "requested") requested.push(`${module}: ${String(details[0])}`);
+    recordModule(module, event, ...details);
+  };
   const logger = { ...silentLogger, warn: (message: string) => void warnings.push(message) };
-  return { state, asked, warnings, requests: new Requests({ state, config: { refresh }, logger }) };
+  return { state, requested, warnings, requests: new Requests({ state, config: { refresh }, logger }) };
 }
 
 it("takes each token once", async () => {
-  const { requests, asked } = world();
-  requests.look("a", { [REQUESTED_AT]: "one" });
-  requests.look("a", { [REQUESTED_AT]: "one" });
-  requests.look("a", undefined);
-  requests.look("a", { [REQUESTED_AT]: "one" });
-  requests.look(undefined, { [REQUESTED_AT]: "two" });
+  const { requests, requested } = world();
+  requests.check("a", { [REQUESTED_AT]: "one" });
+  requests.check("a", { [REQUESTED_AT]: "one" });
+  requests.check("a", undefined);
+  requests.check("a", { [REQUESTED_AT]: "one" });
+  requests.check(undefined, { [REQUESTED_AT]: "two" });
   await settle();
-  expect(asked).toEqual(["a: one", "undefined: two"]);
+  expect(requested).toEqual(["a: one", "undefined: two"]);
 });
 
 it("takes no token that is long, or no plain text", async () => {
-  const { requests, asked, warnings } = world();
+  const { requests, requested, warnings } = world();
   for (const token of ["x".repeat(257), "a\nb", "\u00e9", "", "x".repeat(256)])
-    requests.look("a", { [REQUESTED_AT]: token });
+    requests.check("a", { [REQUESTED_AT]: token });
   await settle();
-  expect(asked).toEqual([`a: ${"x".repeat(256)}`]);
+  expect(requested).toEqual([`a: ${"x".repeat(256)}`]);
   expect(warnings).toHaveLength(4);
 });
 
 it("reads the ConfigMap before it takes a request, which counts even if that fails", async () => {
   const { promise, reject } = Promise.withResolvers<boolean>();
-  const { requests, asked, warnings } = world(() => promise);
-  requests.look("a", { [REQUESTED_AT]: "one" });
+  const { requests, requested, warnings } = world(() => promise);
+  requests.check("a", { [REQUESTED_AT]: "one" });
   await settle();
-  expect(asked).toEqual([]);
+  expect(requested).toEqual([]);
   reject(new Error("no answer"));
   await settle();
-  expect([asked, warnings]).toEqual([["a: one"], ["The ConfigMap cannot be read"]]);
+  expect([requested, warnings]).toEqual([["a: one"], ["The ConfigMap cannot be read"]]);
 });
 
 it("keeps what a person confirms of a module, and its end", () => {
   const { state, requests } = world();
   state.recordTree({ ...state.tree, modules: [{ name: "a", valuesKey: "a" } as Module] });
-  const told = (): unknown[] => {
+  const reported = (): unknown[] => {
     const { confirmedCrds, confirmedTakeover } = state.module("a") ?? {};
     return [confirmedCrds, confirmedTakeover];
   };
-  requests.look("a", { "addon-operator.io/confirm-crds": "c", "addon-operator.io/confirm-takeover": "t" });
-  expect(told()).toEqual(["c", "t"]);
-  requests.look("a", {});
-  expect(told()).toEqual([undefined, undefined]);
+  requests.check("a", { "addon-operator.io/confirm-crds": "c", "addon-operator.io/confirm-takeover": "t" });
+  expect(reported()).toEqual(["c", "t"]);
+  requests.check("a", {});
+  expect(reported()).toEqual([undefined, undefined]);
+});
+
+it("ignores an ended confirmation until its annotation is removed, and accepts the same token after that", () => {
+  const { state, requests } = world();
+  state.recordTree({ ...state.tree, modules: [{ name: "a", valuesKey: "a" } as Module] });
+  const given = { "addon-operator.io/confirm-crds": "c", "addon-operator.io/confirm-takeover": "t" };
+  const reported = (): unknown[] => {
+    const { confirmedCrds, confirmedTakeover, endedConfirmations } = state.module("a") ?? {};
+    return [confirmedCrds, confirmedTakeover, endedConfirmations];
+  };
+  requests.check("a", given);
+  state.recordModule("a", "confirmationEnded", "confirmedCrds", "c");
+  const ended = { "addon-operator.io/confirm-crds": "c" };
+  expect(reported()).toEqual([undefined, "t", ended]);
+  requests.check("a", { ...given });
+  expect(reported()).toEqual([undefined, "t", ended]);
+  requests.check("a", { "addon-operator.io/confirm-takeover": "t" });
+  expect(reported()).toEqual([undefined, "t", {}]);
+  requests.check("a", given);
+  expect(reported()).toEqual(["c", "t", {}]);
+  // A token that a user gives while the run with the earlier one is in progress stays.
+  state.recordModule("a", "confirmationEnded", "confirmedTakeover", "earlier");
+  expect(reported()).toEqual(["c", "t", {}]);
 });
 
 it("takes the confirmation of a removal from the AddonOperator alone, and its end", () => {
   const { state, requests } = world();
   const confirmed = { "addon-operator.io/confirm-delete": "7" };
-  requests.look("a", confirmed);
+  requests.check("a", confirmed);
   expect(state.view.confirmation).toBeUndefined();
-  requests.look(undefined, confirmed);
+  requests.check(undefined, confirmed);
   expect(state.view.confirmation).toBe("7");
-  requests.look(undefined, undefined);
+  requests.check(undefined, undefined);
   expect(state.view.confirmation).toBeUndefined();
 });
 
@@ -75,34 +108,34 @@ it("takes no token that a status names as answered, for modules and for a conver
   const modules = [{ name: "a", valuesKey: "a" }];
   const refresh = () => Promise.resolve(true);
   const requests = new Requests({ state, config: { refresh }, logger: silentLogger });
-  requests.look(undefined, { [REQUESTED_AT]: "two" }, "two");
+  requests.check(undefined, { [REQUESTED_AT]: "two" }, "two");
   await settle();
   expect(state.view).toMatchObject({ requestedToken: "two", handledToken: "two" });
-  requests.look(undefined, { [REQUESTED_AT]: "four" }, "not\nplain");
+  requests.check(undefined, { [REQUESTED_AT]: "four" }, "not\nplain");
   await settle();
   expect(state.view).toMatchObject({ requestedToken: "four", handledToken: "two" });
 
   state.recordTree({ ...state.tree, modules } as unknown as typeof state.tree);
-  requests.look("a", { [REQUESTED_AT]: "one" }, "one");
+  requests.check("a", { [REQUESTED_AT]: "one" }, "one");
   await settle();
   expect(state.module("a")).toMatchObject({ requestedToken: "one", run: { handled: { token: "one" } } });
-  requests.look("a", { [REQUESTED_AT]: "three" }, "one");
+  requests.check("a", { [REQUESTED_AT]: "three" }, "one");
   await settle();
   expect(state.module("a")).toMatchObject({ requestedToken: "three", run: { handled: { token: "one" } } });
 });
 
 it("keeps the token of the annotation through requests that have none, each of which counts", () => {
   const state = new State({ clock: new ManualClock(0) });
-  state.recordRequest(undefined, "one");
+  state.record("requested", "one");
   const seen = [state.view.requestedToken];
   for (let request = 0; request < 2; request++) {
-    state.recordRequest(undefined);
+    state.record("requested");
     seen.push(state.view.requestedToken);
   }
   expect(new Set(seen).size).toBe(3);
   expect(seen.map(annotationToken)).toEqual(["one", "one", "one"]);
   const fresh = new State({ clock: new ManualClock(0) });
-  fresh.recordRequest(undefined);
+  fresh.record("requested");
   expect(fresh.view.requestedToken).toBeDefined();
   expect(annotationToken(fresh.view.requestedToken)).toBeUndefined();
 });

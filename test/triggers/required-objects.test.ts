@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 
 import type { Resource, WatchConsumer, WatchedObject, WatchHub, WatchSpec } from "../../src/kube/index.ts";
+import { KindFinder } from "../../src/kube/index.ts";
 import { compileCel } from "../../src/lib/index.ts";
 import { requiredKey } from "../../src/model/index.ts";
 import type { Module, RequiredObject } from "../../src/model/index.ts";
@@ -30,21 +31,23 @@ function lab(...required: readonly RequiredObject[]) {
   const state = new State({ clock });
   const open: Open[] = [];
   const known = new Map([["Secret", SECRETS]]);
-  let asked = 0;
+  let requested = 0;
   const subscribe = (spec: WatchSpec, consumer: WatchConsumer) => {
     const one = { spec, consumer };
     open.push(one);
     return { synced: Promise.resolve(), close: () => void open.splice(open.indexOf(one), 1) };
   };
-  const objects = new RequiredObjects({
-    hub: { subscribe } as unknown as WatchHub,
-    discovery: {
-      resolve: (kind: string) => {
-        asked++;
-        return Promise.resolve(known.get(kind));
-      },
-      invalidate: () => {},
+  const hub = { subscribe } as unknown as WatchHub;
+  const discovery = {
+    resolve: (kind: string) => {
+      requested++;
+      return Promise.resolve(known.get(kind));
     },
+    invalidate: () => {},
+  };
+  const objects = new RequiredObjects({
+    hub,
+    kinds: new KindFinder({ hub, discovery, clock }),
     clock,
     namespace: "own",
     state,
@@ -57,14 +60,14 @@ function lab(...required: readonly RequiredObject[]) {
   });
   state.recordTree({ ...NO_TREE, modules: modules as unknown as Module[] });
   const turn = async (name: string, enabled: boolean): Promise<void> => {
-    state.recordDecision(name, { enabled, by: "configmap" });
+    state.recordModule(name, "decided", { enabled, by: "configmap" });
     await settle();
   };
-  const told = (object = CA): string | undefined => {
+  const reported = (object = CA): string | undefined => {
     const found = state.view.objects.get(requiredKey(object));
     return found === undefined ? "unknown" : (found.message ?? "met");
   };
-  return { clock, state, open, known, turn, told, objects, asked: () => asked };
+  return { clock, state, open, known, turn, reported, objects, requested: () => requested };
 }
 
 const secret = (more: object = {}): WatchedObject =>
@@ -72,26 +75,26 @@ const secret = (more: object = {}): WatchedObject =>
 
 describe("objects that modules require", () => {
   it("are watched one by one while a module is on that requires them, once for all of these", async () => {
-    const { turn, open, told } = lab(CA, CA);
+    const { turn, open, reported } = lab(CA, CA);
     expect(open).toEqual([]);
     await turn("a", true);
     await turn("b", true);
     expect(open.map(({ spec }) => spec)).toEqual([
       { resource: SECRETS, namespace: "own", fieldSelector: "metadata.name=ca", metadataOnly: true },
     ]);
-    expect(told()).toBe("unknown");
+    expect(reported()).toBe("unknown");
     void open[0]?.consumer.synced("1");
-    expect(told()).toBe("is not there");
+    expect(reported()).toBe("is not there");
     await turn("a", false);
     expect(open).toHaveLength(1);
     await turn("b", false);
     expect(open).toEqual([]);
-    expect(told()).toBe("unknown");
+    expect(reported()).toBe("unknown");
   });
 
   it("are looked at when they come, change and go", async () => {
     const wanted = { ...CA, condition: "Ready", cel: "object.data.a == 'b'" };
-    const { turn, open, told, clock } = lab(wanted);
+    const { turn, open, reported, clock } = lab(wanted);
     await compileCel(wanted.cel);
     await turn("a", true);
     await vi.waitFor(() => expect(open).toHaveLength(1));
@@ -110,12 +113,12 @@ describe("objects that modules require", () => {
       await clock.advance(1000);
       if (more === undefined) void consumer.deleted(secret(), true);
       else void consumer.applied(secret(more));
-      expect(told(wanted)).toBe(message);
+      expect(reported(wanted)).toBe(message);
     }
   });
 
   it("that change all the time are looked at once a second, and the last change counts", async () => {
-    const { turn, open, told, clock, state } = lab(CA);
+    const { turn, open, reported, clock, state } = lab(CA);
     await turn("a", true);
     const { consumer } = open[0] as Open;
     void consumer.synced("1");
@@ -129,12 +132,12 @@ describe("objects that modules require", () => {
     expect(records).toBeLessThanOrEqual(5);
     void consumer.applied(secret());
     await clock.advance(1000);
-    expect(told()).toBe("met");
+    expect(reported()).toBe("met");
   });
 
   it("with an expression that took too long are looked at again after a minute", async () => {
     const wanted = { ...CA, cel: "object.data.t.matches('^(x+)+$')" };
-    const { turn, open, told, clock } = lab(wanted);
+    const { turn, open, reported, clock } = lab(wanted);
     await turn("a", true);
     await vi.waitFor(() => expect(open).toHaveLength(1));
     let text = `${"x".repeat(60)}y`;
@@ -146,39 +149,39 @@ describe("objects that modules require", () => {
     const { consumer } = open[0] as Open;
     void consumer.object(secret({ data }));
     void consumer.synced("1");
-    expect(told(wanted)).toBe("has an expression that takes too long");
+    expect(reported(wanted)).toBe("has an expression that takes too long");
     text = "xx";
     await clock.advance(59_999);
-    expect(told(wanted)).toBe("has an expression that takes too long");
+    expect(reported(wanted)).toBe("has an expression that takes too long");
     await clock.advance(1);
-    expect(told(wanted)).toBe("met");
+    expect(reported(wanted)).toBe("met");
   });
 
-  it("of a kind that is not there yet are told, and found when it comes", async () => {
-    const { turn, known, open, told, clock, asked } = lab(CA);
+  it("of a kind that is not there yet are reported, and found when it comes", async () => {
+    const { turn, known, open, reported, clock, requested } = lab(CA);
     known.clear();
     await turn("a", true);
-    expect(told()).toBe("is of a kind that the server does not know");
-    const before = asked();
+    expect(reported()).toBe("is of a kind that the server does not know");
+    const before = requested();
     await clock.advance(60_000);
     await settle();
-    expect(asked() - before).toBeLessThanOrEqual(13);
+    expect(requested() - before).toBeLessThanOrEqual(13);
     known.set("Secret", SECRETS);
     await clock.advance(5000);
     await settle();
     expect(open.map(({ spec }) => spec.fieldSelector)).toContain("metadata.name=ca");
   });
 
-  it("that may not be watched are told; what was found stays while the server is away", async () => {
-    const { turn, open, told } = lab(CA);
+  it("that may not be watched are reported; what was found stays while the server is away", async () => {
+    const { turn, open, reported } = lab(CA);
     await turn("a", true);
     const { consumer } = open[0] as Open;
-    consumer.trouble?.(new Error("secrets is forbidden"));
-    expect(told()).toBe("cannot be watched: secrets is forbidden");
+    consumer.issue?.(new Error("secrets is forbidden"));
+    expect(reported()).toBe("cannot be watched: secrets is forbidden");
     void consumer.object(secret());
     void consumer.synced("1");
-    expect(told()).toBe("met");
-    consumer.trouble?.(new Error("connection refused"));
-    expect(told()).toBe("met");
+    expect(reported()).toBe("met");
+    consumer.issue?.(new Error("connection refused"));
+    expect(reported()).toBe("met");
   });
 });

@@ -4,10 +4,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { refusal } from "../../src/ui/index.ts";
-import { MOST_STREAMS, type Outlet } from "../../src/ui/streams.ts";
-import type { GraphNode, LeafRow, ModuleDetail, News, RunDetail, RunRow } from "../../src/ui/wire.ts";
-import { SECRET, openPage, platform, shown, type PageLab } from "../support/page-lab.ts";
+import { refusalReason } from "../../src/ui/index.ts";
+import { MAX_STREAMS, type StreamSink } from "../../src/ui/streams.ts";
+import type {
+  GraphNode,
+  LeafRow,
+  ModuleDetail,
+  StreamMessage,
+  RunDetail,
+  RunRow,
+} from "../../src/ui/wire.ts";
+import { SECRET, openPage, platform, displayed, type PageLab } from "../support/page-lab.ts";
 
 let dir: string;
 let lab: PageLab;
@@ -49,8 +56,8 @@ function send(path: string, headers: Record<string, string> = {}, method = "GET"
 
 const json = async <T>(path: string): Promise<T> => JSON.parse((await send(path)).body) as T;
 
-describe("what the page is served", () => {
-  it("is its own files, which may ask nobody else", async () => {
+describe("what the page serves", () => {
+  it("serves its files, which may connect to no other site", async () => {
     const { status, headers, body } = await send("/ui/");
     expect([status, body]).toEqual([200, "<!doctype html>\n"]);
     expect(headers["content-security-policy"]).toMatch(/^default-src 'none'; script-src 'self';/);
@@ -63,7 +70,7 @@ describe("what the page is served", () => {
     expect(await send("/ui")).toMatchObject({ status: 308, headers: { location: "/ui/" } });
   });
 
-  it("is a module in detail: why, conditions, what it requires, what is wrong", async () => {
+  it("serves the details of a module: reasons, conditions, requirements, objects with problems", async () => {
     const loki = await json<ModuleDetail>("/ui/module?name=loki");
     expect(loki.why.join()).toContain("container loki of Pod loki-0 crashes");
     expect(loki.conditions.map(({ type, status }) => `${type} ${status}`)).toEqual(
@@ -84,7 +91,7 @@ describe("what the page is served", () => {
     ]);
   });
 
-  it("is its values, each with the layer that set it", async () => {
+  it("serves values, each with the layer that set it", async () => {
     const { leaves } = await json<{ leaves: LeafRow[] }>("/ui/values?name=prometheus");
     expect(leaves).toContainEqual({
       path: "/ingress/host",
@@ -93,7 +100,24 @@ describe("what the page is served", () => {
     });
   });
 
-  it("is what requires what", async () => {
+  it("serves the chart's own values if the section is empty", async () => {
+    writeFileSync(join(dir, "values.yaml"), "replicas: 3\nimage: {tag: v1}\n");
+    const velero = displayed("velero", { order: 200 }, { values: () => ({ global: {}, velero: {} }) });
+    const module = { ...velero.module, chart: "root", chartDir: dir } as const;
+    lab.show([{ ...velero, module }]);
+    expect(await json("/ui/values?name=velero")).toEqual({
+      leaves: [
+        { path: "/replicas", value: "3", layer: "values.yaml of the chart" },
+        { path: "/image/tag", value: '"v1"', layer: "values.yaml of the chart" },
+      ],
+      note: "The section is empty, so the chart's own values are in force.",
+    });
+    lab.show([{ ...velero, module, values: () => ({ global: {}, velero: { replicas: 1 } }) }]);
+    const { leaves } = await json<{ leaves: LeafRow[] }>("/ui/values?name=velero");
+    expect(leaves).toMatchObject([{ path: "/replicas", value: "1" }]);
+  });
+
+  it("serves the graph of requirements", async () => {
     const graph = await json<GraphNode[]>("/ui/graph");
     expect(graph.find(({ name }) => name === "grafana")).toEqual({
       name: "grafana",
@@ -105,7 +129,7 @@ describe("what the page is served", () => {
     });
   });
 
-  it("is runs, and what one of them has logged", async () => {
+  it("serves runs and the log lines of one", async () => {
     const runs = await json<RunRow[]>("/ui/runs?name=postgres-operator");
     expect(runs.map(({ name, spans }) => [name, spans.length])).toEqual([
       ["run-module postgres-operator", 4],
@@ -115,7 +139,7 @@ describe("what the page is served", () => {
     expect(await send("/ui/run?id=gone")).toMatchObject({ status: 404 });
   });
 
-  it("is a stream of news", async () => {
+  it("serves a stream of changes", async () => {
     const heard = Promise.withResolvers<string>();
     const { port } = new URL(lab.url);
     const sent = request({ host: "127.0.0.1", port, path: "/ui/events" }, (response) => {
@@ -124,7 +148,7 @@ describe("what the page is served", () => {
     });
     sent.on("error", () => {});
     sent.end();
-    const news = JSON.parse((await heard.promise).slice("data: ".length)) as News;
+    const news = JSON.parse((await heard.promise).slice("data: ".length)) as StreamMessage;
     expect(news.queues?.set.map(({ name }) => name)).toEqual(["main", "postgres"]);
     expect(news.modules?.set.length).toBe(platform().length);
     sent.destroy();
@@ -147,7 +171,7 @@ describe("secrets", () => {
     expect(body).not.toContain(SECRET);
   });
 
-  it("of objects are hidden before they are compared, all of a Secret", async () => {
+  it("are redacted before objects are compared; a Secret loses all its data", async () => {
     const objects = [
       { kind: "Secret", metadata: { name: "s" }, data: { plain: "dHdvIHdvcmRz", ca: "eA==" } },
       { kind: "Deployment", env: [{ name: "DB_PASSWORD", value: "correcthorse" }], replicas: 2 },
@@ -161,17 +185,17 @@ describe("secrets", () => {
     expect(body).toMatch(/"replicas":2/);
   });
 
-  it("are not shown where statuses show no values", async () => {
+  it("are not displayed if statuses show no values", async () => {
     await lab.close();
     lab = await openPage(platform(), { dir, statusValues: "none" });
     expect(await json("/ui/values?name=prometheus")).toEqual({
       leaves: [],
-      note: "Values are not shown: --status-values=none.",
+      note: "Values are hidden by --status-values=none.",
     });
   });
 });
 
-describe("who may ask", () => {
+describe("access control", () => {
   it.each([
     ["localhost:9115", undefined],
     ["127.0.0.1", undefined],
@@ -181,8 +205,8 @@ describe("who may ask", () => {
     ["addon-operator.addons.svc:9115", undefined],
     ["addon-operator.addons.svc.cluster.local", undefined],
     ["localhost:9115", "http://localhost:9115"],
-  ])("%s from %s", (host, origin) => {
-    expect(refusal({ host, origin })).toBeUndefined();
+  ])("allows %s from %s", (host, origin) => {
+    expect(refusalReason({ host, origin })).toBeUndefined();
   });
 
   it.each([
@@ -196,12 +220,12 @@ describe("who may ask", () => {
     ["localhost:9115", "http://evil.example"],
     ["localhost:9115", "http://localhost:80"],
     ["localhost:9115", "null"],
-  ])("not %s from %s", (host, origin) => {
-    expect(refusal({ host, origin })).toEqual(expect.any(String));
+  ])("refuses %s from %s", (host, origin) => {
+    expect(refusalReason({ host, origin })).toEqual(expect.any(String));
   });
 
   it.each(["/ui/", "/ui/events", "/ui/module?name=loki", "/ui/values?name=loki"])(
-    "nobody who was led to %s by a name of his own, or reads it from another site",
+    "refuses %s under a foreign host name (DNS rebinding) or from another site",
     async (path) => {
       expect((await send(path, { host: "evil.example" })).status).toBe(403);
       expect((await send(path, { origin: "https://evil.example" })).status).toBe(403);
@@ -209,7 +233,7 @@ describe("who may ask", () => {
   );
 
   it.each(["/ui/events", "/ui/diff?name=loki", "/ui/runs", "/ui/page.js"])(
-    "nobody who has an image of %s on another site, which starts work and takes the place of a stream",
+    "refuses %s as an image of another site, which would start work or occupy a stream",
     async (path) => {
       for (const site of ["cross-site", "same-site", "cross-site, same-origin"])
         expect((await send(path, { "sec-fetch-site": site })).status).toBe(403);
@@ -217,11 +241,11 @@ describe("who may ask", () => {
     },
   );
 
-  it("somebody who follows a link to it", async () => {
+  it("allows a link from another site", async () => {
     expect((await send("/ui/", { "sec-fetch-site": "cross-site" })).status).not.toBe(403);
   });
 
-  it.each(["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])("nobody with %s", async (method) => {
+  it.each(["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])("refuses the method %s", async (method) => {
     expect((await send("/ui/module?name=loki", {}, method)).status).toBe(405);
   });
 
@@ -238,17 +262,17 @@ describe("who may ask", () => {
     "/ui/module?name=constructor",
     "/ui/module?name=__proto__",
     "/ui/values?name=../loki",
-  ])("for %s nobody gets anything", async (path) => {
+  ])("serves nothing at %s", async (path) => {
     const { status, body } = await send(path);
     expect(status).toBe(404);
     expect(body).not.toContain("not for you");
   });
 });
 
-describe("many who ask", () => {
-  const outlet = (): Outlet => ({ write: () => true, on: () => {}, destroy: () => {} });
+describe("many clients", () => {
+  const outlet = (): StreamSink => ({ write: () => true, on: () => {}, destroy: () => {} });
 
-  it("ten thousand streams: some are served, the others refused", async () => {
+  it("of ten thousand streams serves some and refuses the others", async () => {
     const query = new URLSearchParams();
     let refused = 0;
     for (let each = 0; each < 10_000; each++) {
@@ -261,11 +285,11 @@ describe("many who ask", () => {
       if ("stream" in answer) answer.stream(outlet());
       else refused += answer.status === 503 ? 1 : 0;
     }
-    expect([lab.page.viewers, refused]).toEqual([MOST_STREAMS, 10_000 - MOST_STREAMS]);
-    expect(lab.looks()).toBe(1);
+    expect([lab.page.viewers, refused]).toEqual([MAX_STREAMS, 10_000 - MAX_STREAMS]);
+    expect(lab.checks()).toBe(1);
   });
 
-  it("connections that only listen keep nobody from the rest of the port", async () => {
+  it("open streams do not block other requests to the port", async () => {
     const { port } = new URL(lab.url);
     const open = Array.from({ length: 300 }, () => {
       const sent = request({ host: "127.0.0.1", port, path: "/ui/events", agent: false });
@@ -275,30 +299,30 @@ describe("many who ask", () => {
     });
     await expect.poll(() => lab.page.viewers).toBeGreaterThan(0);
     expect((await send("/healthz")).status).toBe(200);
-    expect(lab.page.viewers).toBeLessThanOrEqual(MOST_STREAMS);
+    expect(lab.page.viewers).toBeLessThanOrEqual(MAX_STREAMS);
     for (const each of open) each.destroy();
     await expect.poll(() => lab.page.viewers).toBe(0);
     expect(lab.clock.timers).toBe(0);
   });
 
-  it("differences are made one at a time, and one for all who ask for the same", async () => {
+  it("computes one difference at a time, and one for all requests for the same module", async () => {
     await lab.close();
-    const asked: string[] = [];
+    const requested: string[] = [];
     const { promise, resolve } = Promise.withResolvers<string>();
     const diff = ({ name }: { name: string }): Promise<string> => {
-      asked.push(name);
+      requested.push(name);
       return promise;
     };
-    lab = await openPage([shown("a", { order: 1 }), shown("b", { order: 2 })], { dir, diff });
+    lab = await openPage([displayed("a", { order: 1 }), displayed("b", { order: 2 })], { dir, diff });
     const same = [send("/ui/diff?name=a"), send("/ui/diff?name=a")];
-    await expect.poll(() => asked).toEqual(["a"]);
+    await expect.poll(() => requested).toEqual(["a"]);
     expect(await send("/ui/diff?name=b")).toMatchObject({
       status: 503,
-      body: "the difference of a is being made; try again\n",
+      body: "the difference of module a is being computed; try again later\n",
     });
     resolve("-x\n");
     expect((await Promise.all(same)).map(({ body }) => body)).toEqual(["-x\n", "-x\n"]);
-    expect(asked).toEqual(["a"]);
+    expect(requested).toEqual(["a"]);
     expect((await send("/ui/diff?name=b")).status).toBe(200);
   });
 });

@@ -1,9 +1,9 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
 
 import { parseYaml } from "../../src/lib/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";
 import {
-  applyPatch,
+  applyJsonPatch,
   compileSchemas,
   effective,
   nextConfigMapData,
@@ -52,7 +52,7 @@ class Example {
   patch(text: string): void {
     const values = this.valuesFile as JsonObject;
     const { operations } = parsePatch(text, { kind: "module", valuesKey: this.key });
-    applyPatch(values[this.key] as JsonObject, operations);
+    applyJsonPatch(values[this.key] as JsonObject, operations);
     this.patches.push(...operations);
   }
 
@@ -96,6 +96,15 @@ describe("layers", () => {
     );
   });
 });
+
+test.each(["toString", "valueOf", "constructor"])(
+  "a module whose key is %s is a module like others",
+  (key) => {
+    const common = parseCommonValues(`${key}Enabled: true`, "modules/values.yaml");
+    expect(common.byKey.get(key)).toEqual({ section: undefined, enabled: true });
+    expect(parseModuleValues("{}", "values.yaml", { valuesKey: key }).section).toBeUndefined();
+  },
+);
 
 describe("an example with hooks", () => {
   const example = new Example("someModule");
@@ -171,7 +180,7 @@ describe("validation", () => {
   it("refuses the printed patch (of which the document means {})", () => {
     const patch = '[{"op":"add", "path":"/global/clusterHostname", "value":{}}]';
     const { operations } = parsePatch(patch, { kind: "global" });
-    const patched = applyPatch({ project: "p", clusterName: "c" }, operations);
+    const patched = applyJsonPatch({ project: "p", clusterName: "c" }, operations);
     expect(judge(patched ?? {})).toEqual(["/clusterHostname type"]);
   });
 });

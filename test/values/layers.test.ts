@@ -178,7 +178,9 @@ describe("explain", () => {
   it("names the place of a layer where it is known", () => {
     const input = inputOf({ common: { c: 1 }, config: { f: 1 }, patches: [add("/m/h", 1), add("/m/i", 1)] });
     const hookOf = (path: string) => (path === "/h" ? "hooks/a.sh" : undefined);
-    expect(Object.fromEntries(explain(input, { "modules/values.yaml": "/m/values.yaml", hookOf }))).toEqual({
+    expect(
+      Object.fromEntries(explain(input, { "modules/values.yaml": "/m/values.yaml", "hook patch": hookOf })),
+    ).toEqual({
       "/c": "modules/values.yaml: /m/values.yaml",
       "/f": "ConfigMap",
       "/h": "hook patch: hooks/a.sh",

@@ -1,8 +1,16 @@
 import { describe, expect, it } from "vitest";
 
-import { lineOf } from "../../src/lib/index.ts";
+import { KnownSecrets, lineOf } from "../../src/lib/index.ts";
 import type { Json, JsonObject, Module, Tree } from "../../src/model/index.ts";
-import { ValuesStore, checkConfig, invalidValues, parseConfigMap } from "../../src/values/index.ts";
+import {
+  ValuesStore,
+  checkConfig,
+  checkIdle,
+  describeViolations,
+  invalidValues,
+  parseConfigMap,
+  validatePatches,
+} from "../../src/values/index.ts";
 
 function moduleOf(name: string, said: { common?: boolean; own?: boolean; schema?: string } = {}): Module {
   return {
@@ -53,10 +61,44 @@ describe("flags: who has the last word", () => {
   });
 });
 
+describe("a fork", () => {
+  const schema = "type: object\nproperties: {password: {type: string, x-secret: true}}\n";
+
+  it("has all layers, and what is put into it stays there", () => {
+    const web = moduleOf("web", { own: true });
+    const store = storeOf([web], { web: "a: 1", global: "b: 1" });
+    store.setHookFlag("web", false);
+    store.addPatches("web", [{ op: "add", path: "/web/patched", value: 1 }]);
+    const fork = store.fork();
+    for (const key of ["web", "global"]) expect(fork.merged(key).digest).toBe(store.merged(key).digest);
+    expect(fork.flag(web)).toEqual(store.flag(web));
+    expect(fork.digests.ofConfig()).toEqual(store.digests.ofConfig());
+    const before = store.digests.ofConfig();
+    take(fork, { web: "a: 2", webEnabled: "true" });
+    expect(fork.merged("web").values).toMatchObject({ a: 2, patched: 1, own: 1 });
+    expect(fork.flag(web)).toEqual({ enabled: true, by: "configmap" });
+    expect(store.merged("web").values).toMatchObject({ a: 1, patched: 1 });
+    expect(store.digests.ofConfig()).toEqual(before);
+  });
+
+  it("learns no secrets: anyone may send what it is tried with", () => {
+    const secrets = new KnownSecrets();
+    const store = new ValuesStore(secrets);
+    const modules = [moduleOf("web", { schema })];
+    store.setTree({ modules, globalValues: {}, globalSchemas: {} } as unknown as Tree);
+    const tried = (values: ValuesStore): string => {
+      take(values, { web: "password: c0rrect-h0rse" });
+      return JSON.stringify(values.merged("web").values) && secrets.redact("c0rrect-h0rse");
+    };
+    expect(tried(store.fork())).toBe("c0rrect-h0rse");
+    expect(tried(store)).not.toBe("c0rrect-h0rse");
+  });
+});
+
 describe("what people give to the values of a module", () => {
   it("is section and global alone: neither a setting nor a freeze of all modules moves it", () => {
     const web = moduleOf("web", { own: true });
-    const given = (data: Record<string, string>): string => storeOf([web], data).givenValues(web);
+    const given = (data: Record<string, string>): string => storeOf([web], data).digests.givenValues(web);
     const section = { web: "{ x: 1 }" };
     const maintenance = "NoResourceReconciliation";
     expect(given({ ...section, webMaintenance: maintenance })).toBe(given(section));
@@ -70,9 +112,9 @@ describe("digests: what moves which", () => {
   const web = moduleOf("web", { own: true });
   const db = moduleOf("db");
   const digests = (store: ValuesStore): JsonObject => ({
-    config: store.coverage().globalConfig,
-    globals: store.coverage().globals,
-    section: store.basisOf(web).section,
+    config: store.digests.coverage().globalConfig,
+    globals: store.digests.coverage().globals,
+    section: store.digests.basisOf(web).section,
     values: store.merged("web").digest,
   });
   it.each<readonly [string, (store: ValuesStore) => void, readonly string[]]>([
@@ -160,6 +202,20 @@ it("a public chart's values cannot be a list", () => {
   expect(invalidValues(storeOf([own], { web: "- 1" }), own)).toBeUndefined();
 });
 
+it("a default that breaks its own schema names the schema file, unless a file or the ConfigMap is wrong, too", () => {
+  const schema =
+    "type: object\nproperties: {own: {}, from: {}, size: {type: integer, default: big}, host: {type: string}}\n";
+  const web = moduleOf("web", { own: true, schema });
+  const message = "web/size: must be integer; set in config schema default: web.yaml";
+  const remedy = "correct the default in the schema";
+  expect(invalidValues(storeOf([web]), web)).toEqual({ file: "web.yaml", message, remedy });
+  const both = invalidValues(storeOf([web], { web: "host: 1" }), web);
+  expect(both).toMatchObject({
+    file: "web/values.yaml",
+    message: expect.stringContaining(message) as string,
+  });
+});
+
 describe("who is to blame for values that break the config schema", () => {
   const schema =
     "type: object\nrequired: [host]\nproperties: {host: {type: string}, size: {type: integer}, own: {}, from: {}, list: {items: {type: integer}}}\n";
@@ -184,9 +240,11 @@ describe("who is to blame for values that break the config schema", () => {
     return { refused, invalid: invalidValues(store, module)?.message };
   };
 
+  const MISSING = "missing property `host`: set web.host in ConfigMap addon-operator, key web";
+
   it.each<readonly [string, JsonObject, Record<string, string>, string[], string | undefined]>([
-    ["a required key that is unset", {}, {}, [], "web/host: is required"],
-    ["one unset beside a section", {}, { web: "own: 2" }, [], "web/host: is required"],
+    ["a required key that is unset", {}, {}, [], MISSING],
+    ["one unset beside a section", {}, { web: "own: 2" }, [], MISSING],
     [
       "a wrong value in the module's file",
       { host: "a", size: "big" },
@@ -199,52 +257,69 @@ describe("who is to blame for values that break the config schema", () => {
       { host: "a" },
       { web: "size: big" },
       ["ConfigMap cm: web/size: must be integer"],
-      "web/size: must be integer; set in ConfigMap: key web",
+      "web/size: must be integer; set in ConfigMap addon-operator, key web",
     ],
     [
       "a wrong value in the ConfigMap over one in the file",
       { host: "a", size: "big" },
       { web: "size: huge" },
       ["ConfigMap cm: web/size: must be integer"],
-      "web/size: must be integer; set in ConfigMap: key web",
+      "web/size: must be integer; set in ConfigMap addon-operator, key web",
     ],
     [
       "a required key that the ConfigMap takes away",
       { host: "a" },
       { web: "host: null" },
-      ["ConfigMap cm: web/host: is required"],
-      "web/host: is required; set in ConfigMap: key web",
+      ["ConfigMap cm: web/host: missing property `host`"],
+      MISSING,
     ],
     [
       "an item of a list",
       { host: "a" },
       { web: "list: [1, x]" },
       ["ConfigMap cm: web/list/1: must be integer"],
-      "web/list/1: must be integer; set in ConfigMap: key web",
+      "web/list/1: must be integer; set in ConfigMap addon-operator, key web",
     ],
     ["a file that the ConfigMap mends", { size: "big" }, { web: "{host: a, size: 1}" }, [], undefined],
   ])("%s", (...[, section, data, refused, invalid]) => {
     expect(judge(section, data)).toEqual({ refused, invalid });
   });
 
-  it("the overlay is told by its name", () => {
+  it("a missing value is reported with where to set it", () => {
+    const store = storeOf([web({ host: "a" })]);
+    const candidate = { name: "cm", config: parsed(store, { web: "host: null" }), overlay: undefined };
+    const remedy = "set web.host in ConfigMap addon-operator, key web";
+    expect(checkConfig(store, candidate)).toMatchObject([{ message: "missing property `host`", remedy }]);
+    const idle = web({ host: "a" });
+    const off = storeOf([{ ...idle, own: { ...idle.own, enabled: false } }]);
+    expect(checkIdle(off, candidate)).toMatchObject([
+      { remedy: `the module is off; ${remedy} before it is switched on` },
+    ]);
+  });
+
+  it("the overlay is reported by its name", () => {
     expect(judge({ host: "a" }, {}, { web: "size: big" }).refused).toEqual([
       "overlay: key web: web/size: must be integer",
     ]);
   });
 
-  it("a hook is told by its name, and may leave what was wrong before", () => {
+  it("a hook is reported by its name, and may leave what was wrong before", () => {
     const module = web({ size: "big" });
     const store = storeOf([module]);
     const put = (path: string, value: Json) =>
-      store.judgePatches("web", { config: JSON.stringify({ op: "add", path, value }), values: "" });
+      validatePatches(store.patchTarget("web"), {
+        config: JSON.stringify({ op: "add", path, value }),
+        values: "",
+      });
     expect(() => put("/web/own", 2)).not.toThrow();
     expect(() => put("/web/list", ["x"])).toThrow(
       "config values patch makes web invalid: /list/0: must be integer",
     );
     store.addPatches("web", [{ op: "add", path: "/web/size", value: "huge" }], "sets.sh");
     const found = [{ path: "/size", rule: "type", message: "must be integer" }];
-    expect(store.describe("web", found)).toBe("web/size: must be integer; set in a patch of hook sets.sh");
+    expect(describeViolations(store.written("web"), found)).toBe(
+      "web/size: must be integer; set in a patch of hook sets.sh",
+    );
   });
 
   it("global values have nobody else to answer for them: any mistake refuses the content, with its file", () => {

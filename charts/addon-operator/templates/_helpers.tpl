@@ -43,7 +43,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end -}}
 
+{{- define "addon-operator.webhookService" -}}
+{{ include "addon-operator.fullname" . }}-webhooks
+{{- end -}}
+
+{{- /* The Secret with the certificate of the webhook server; empty: the operator issues it itself. */ -}}
+{{- define "addon-operator.webhookSecret" -}}
+{{- if .Values.webhooks.certSecret -}}{{ .Values.webhooks.certSecret }}{{- else if .Values.webhooks.certManager.enabled -}}{{ include "addon-operator.webhookService" . }}-tls{{- end -}}
+{{- end -}}
+
 {{- define "addon-operator.check" -}}
+{{- if and .Values.webhooks.certManager.enabled (not .Values.webhooks.certManager.issuerRef) -}}
+{{- fail "webhooks.certManager.enabled needs webhooks.certManager.issuerRef, for example {name: my-issuer, kind: ClusterIssuer}" -}}
+{{- end -}}
 {{- if and (gt (int .Values.replicas) 1) (not .Values.ha.enabled) -}}
 {{- fail "replicas is more than 1: set ha.enabled=true, only one of them may work" -}}
 {{- end -}}

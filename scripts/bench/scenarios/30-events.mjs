@@ -1,5 +1,5 @@
 import { median, percentile } from "../bench.mjs";
-import { notes, untilNoted, wallClock, writeGlobalHook } from "../hooks.mjs";
+import { notes, untilRecorded, wallClock, writeGlobalHook } from "../hooks.mjs";
 
 const SINGLE = 50;
 const BURST = 500;
@@ -49,7 +49,7 @@ async function single(bench) {
   for (let index = 0; index < SINGLE; index += 1) {
     const from = wallClock();
     await create(`single-${index}`);
-    const lines = await untilNoted(dir, index + 1);
+    const lines = await untilRecorded(dir, index + 1);
     times.push(Number(lines[index].replace(",", ".")) * 1000 - from);
   }
   await operator.stop();
@@ -65,7 +65,7 @@ const READERS = {
   "hook without jq": `grep -o '"name":"burst-[^"]*"' "$BINDING_CONTEXT_PATH" | sort -u >>"$NOTES/notes"`,
 };
 
-/** Bursts one after the other to one operator; the objects of each are gone before the next begins. */
+/** Bursts one after the other to one operator; the objects of each are deleted before the next begins. */
 async function bursts(bench, reader) {
   const hook = await started(bench, READERS[reader]);
   const times = [];
@@ -93,7 +93,7 @@ async function burst({ dir, create }, round) {
   };
   await Promise.all(Array.from({ length: PARALLEL }, worker));
   const from = performance.now();
-  await untilNoted(dir, round * BURST);
+  await untilRecorded(dir, round * BURST);
   return performance.now() - from;
 }
 

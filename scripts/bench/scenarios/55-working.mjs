@@ -67,12 +67,12 @@ async function health(bench) {
     const ready = index % 2 === 0 ? "True" : "False";
     await sleep(APART_MS);
     const from = performance.now();
-    const told = new Promise((resolve) => {
+    const reported = new Promise((resolve) => {
       seen = (status) => (status === "True") === (ready === "True") && resolve(performance.now() - from);
     });
     const status = { phase: "Running", conditions: [{ type: "Ready", status: ready }] };
     await api.send("PATCH", pod, { status });
-    times.push(await told);
+    times.push(await reported);
   }
   end();
   await operator.stop();

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "../../eventually.mjs";
 import { median } from "../bench.mjs";
-import { notes, untilNoted, wallClock } from "../hooks.mjs";
+import { notes, untilRecorded, wallClock } from "../hooks.mjs";
 import { shHook, tinyKey, tinyName, writeTiny } from "../tiny.mjs";
 
 const HOOKS = 50;
@@ -55,7 +55,7 @@ async function ownCost(bench, { what, body, files, target }) {
   return { what: `hook run, ${what}`, value: median(took) - median(bare), unit: "ms", target };
 }
 
-/** Asks for a run of the module and resolves to the milliseconds it took by its own account. */
+/** Requests a run of the module and resolves to its duration in ms, as the operator reports it. */
 async function runNow({ api }, namespace, run) {
   const path = `/apis/addon-operator.io/v1alpha1/namespaces/${namespace}/addonmodules/${tinyName(1)}`;
   const token = `run-${run}`;
@@ -116,7 +116,7 @@ async function startMs(bench, files) {
   return median(times);
 }
 
-/** From the moment a watch tells of the edit until the first line of the one hook that has to run. */
+/** From the watch event of the edit until the first line of the one hook that has to run. */
 async function leaf({ api, dir, namespace, start }) {
   const home = await namespace();
   const root = dir();
@@ -132,18 +132,18 @@ async function leaf({ api, dir, namespace, start }) {
   await api.send("PATCH", `${path}/addon-operator`, { data });
   const { operator, readyMs } = await start({ namespace: home, modulesDir });
   await readyMs();
-  let told = () => {};
+  let reported = () => {};
   const end = await api.watch(`${path}?fieldSelector=metadata.name%3Daddon-operator`, () =>
-    told(wallClock()),
+    reported(wallClock()),
   );
   await sleep(500);
   const times = [];
   for (let edit = 0; edit < EDITS; edit += 1) {
     const before = notes(root).length;
-    const arrived = new Promise((resolve) => (told = resolve));
+    const arrived = new Promise((resolve) => (reported = resolve));
     await api.send("PATCH", `${path}/addon-operator`, { data: { [tinyKey(77)]: section(`edit ${edit}`) } });
     const from = await arrived;
-    const lines = await untilNoted(root, before + 1);
+    const lines = await untilRecorded(root, before + 1);
     times.push(Number(lines[before].split(" ")[0].replace(",", ".")) * 1000 - from);
     await sleep(500);
   }
@@ -152,7 +152,7 @@ async function leaf({ api, dir, namespace, start }) {
   await operator.stop();
   return [
     {
-      what: "ConfigMap of 900 KB, one leaf: told to hook, median",
+      what: "ConfigMap of 900 KB, one leaf: event to hook, median",
       value: median(times),
       unit: "ms",
       target: 50,

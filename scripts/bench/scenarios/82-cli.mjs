@@ -64,11 +64,11 @@ function firstByteMs(words, env) {
 /** User and system time of one run, as the shell counts them for its children. */
 function processorMs(words, env) {
   const script = `for _ in $(seq ${RUNS}); do "$@" >/dev/null; done; times`;
-  const told = execFileSync("bash", ["-c", script, "bash", modernNode(), ...words], {
+  const reported = execFileSync("bash", ["-c", script, "bash", modernNode(), ...words], {
     env,
     encoding: "utf8",
   });
-  const [, children = ""] = told.trim().split("\n");
+  const [, children = ""] = reported.trim().split("\n");
   const parts = [...children.matchAll(/(\d+)m([\d.]+)s/g)];
   const seconds = parts.reduce((sum, [, minutes, rest]) => sum + Number(minutes) * 60 + Number(rest), 0);
   return (1000 * seconds) / RUNS;

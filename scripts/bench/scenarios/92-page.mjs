@@ -71,7 +71,7 @@ async function idle(bench, operator) {
   return { share, resident: bench.memory(operator).resident };
 }
 
-/** In the page: the moment after the picture in which the first row tells of another run than that. */
+/** In the page: the moment after the picture in which the first row displays another run than that. */
 const DRAWN = `window.drawn = (before) => new Promise((resolve) => {
   const look = () => {
     const run = document.querySelector("tbody td[title*='Z: ']")?.title ?? before;
@@ -99,7 +99,7 @@ async function firstPaints(browser, operator) {
   return times;
 }
 
-/** From the request that edits a section of the ConfigMap until the page tells of the run. */
+/** From the request that edits a section of the ConfigMap until the page displays the run. */
 async function timesOfUpdates(page, api, namespace) {
   const path = `/api/v1/namespaces/${namespace}/configmaps/addon-operator`;
   await page.getByRole("searchbox").fill(tinyName(500));
@@ -107,10 +107,10 @@ async function timesOfUpdates(page, api, namespace) {
   for (let index = 0; index < EDITS; index += 1) {
     await sleep(APART_MS);
     const { run } = await page.evaluate("drawn()");
-    const shown = page.evaluate(`drawn(${JSON.stringify(run)})`);
+    const displayed = page.evaluate(`drawn(${JSON.stringify(run)})`);
     const from = Date.now();
     await api.send("PATCH", path, { data: { [tinyKey(500)]: `edit: ${index}` } });
-    times.push((await shown).at - from);
+    times.push((await displayed).at - from);
   }
   return times;
 }

@@ -1,4 +1,4 @@
-/** One watch of a kubernetes binding: the objects it has delivered, what is kept of them, what happens to them. */
+/** One watch of a kubernetes binding: stores its objects and reports their changes. */
 
 import { hash } from "node:crypto";
 
@@ -6,20 +6,19 @@ import { objectKey } from "../../kube/index.ts";
 import type { Subscription, WatchHub, WatchSpec, WatchedObject } from "../../kube/index.ts";
 import { DepthError, isCut, type Clock } from "../../lib/index.ts";
 import type { Json, JsonObject, KubernetesBinding, SnapshotItem, WatchEvent } from "../../model/index.ts";
-import { FilterError, type Filter } from "../../filter/index.ts";
-import type { Sequence } from "./monitor.ts";
+import type { Filter } from "../../filter/index.ts";
+import type { Sequence } from "./sequence.ts";
+import type { FilterOutcome, SharedObjects, SharedText } from "./shared-objects.ts";
 
-/** A change of an object of a binding. */
 export interface ObjectChange {
   readonly watchEvent: WatchEvent;
   /** `namespace/name`. */
   readonly key: string;
   readonly item: SnapshotItem;
-  /** When the operator learned of it, on the monotonic clock; undefined = it found out by itself. */
-  readonly heardAt?: number;
+  /** When the watch delivered it, on the monotonic clock; undefined = the operator detected the change itself. */
+  readonly receivedAt?: number;
 }
 
-/** The binding that an informer belongs to. */
 export interface InformerOwner {
   readonly rank: string;
   readonly binding: KubernetesBinding;
@@ -30,40 +29,40 @@ export interface InformerOwner {
   /** Keeps the order of changes over all watches of the binding. */
   readonly sequence: Sequence;
   readonly clock: Clock;
-  /** Called with the time that each evaluation of the filter took. */
+  /** Called with the duration of each filter evaluation. */
   readonly onFiltered: (seconds: number) => void;
-  /** Called when what the watch has delivered changed. */
+  /** Called when the stored objects change. */
   readonly onStore: () => void;
   readonly onChange: (change: ObjectChange) => void;
   readonly onSynced: () => void;
-  readonly onTrouble: () => void;
+  readonly onIssue: () => void;
   readonly onFilterError: (key: string, error: unknown) => void;
 }
 
-/** One watch of a binding and what it has delivered. */
+/** One watch of a binding and its objects. */
 export class Informer {
   readonly namespace: string | undefined;
   readonly #owner: InformerOwner;
-  /** Opened after the binding was ready: what is there then is news (a new namespace). */
-  readonly #late: boolean;
+  /** Opened after the binding was ready (for a new namespace): its first list counts as added objects. */
+  readonly #isOpenedLate: boolean;
   /** By `namespace/name`. */
   readonly #store = new Map<string, KeptObject>();
-  /** Objects that nothing is kept of, since the filter failed for each version so far. */
+  /** Objects without a stored version, because the filter failed for each version so far. */
   readonly #unfiltered = new Set<string>();
-  /** Objects that a list which began again has not shown yet. */
+  /** Stored objects that the restarted first list has not delivered yet. */
   #stale = new Set<string>();
   #subscription: Subscription | undefined;
   #closed = false;
   synced = false;
-  trouble: Error | undefined;
+  issue: Error | undefined;
 
   constructor(owner: InformerOwner, namespace: string | undefined, late: boolean) {
     this.#owner = owner;
     this.namespace = namespace;
-    this.#late = late;
+    this.#isOpenedLate = late;
   }
 
-  /** What it has delivered, by `namespace/name`. */
+  /** The stored objects, by `namespace/name`. */
   get store(): ReadonlyMap<string, KeptObject> {
     return this.#store;
   }
@@ -71,19 +70,20 @@ export class Informer {
   open(hub: WatchHub, spec: WatchSpec): void {
     this.#subscription = hub.subscribe(spec, {
       rank: this.#owner.rank,
+      // A list begins (again): what it does not contain has been deleted.
       begin: () => void (this.#stale = new Set([...this.#store.keys(), ...this.#unfiltered])),
-      object: (object) => this.#take(object),
-      applied: (object) => this.#take(object),
-      deleted: (object, complete) => this.#drop(object, complete),
-      synced: () => this.#owner.sequence.run(undefined, () => this.#listed()),
-      trouble: (error) => {
-        this.trouble = error;
-        this.#owner.onTrouble();
+      object: (object) => this.#storeObject(object),
+      applied: (object) => this.#storeObject(object),
+      deleted: (object, complete) => this.#removeObject(object, complete),
+      synced: () => this.#owner.sequence.run(undefined, () => this.#completeList()),
+      issue: (error) => {
+        this.issue = error;
+        this.#owner.onIssue();
       },
     });
   }
 
-  /** Stops the watch; what it has delivered stays until it is cleared. */
+  /** Stops the watch; the stored objects stay until `clear`. */
   close(): void {
     this.#closed = true;
     this.#subscription?.close();
@@ -95,22 +95,28 @@ export class Informer {
     this.#unfiltered.clear();
   }
 
-  #listed(): void {
+  /** After a complete list: drops the stored objects that it did not contain. */
+  #completeList(): void {
     if (this.#closed) return;
     for (const key of this.#stale) {
-      const item = this.#forget(key);
-      if (item !== undefined && this.#late) this.#owner.onChange({ watchEvent: "Deleted", key, item });
+      const item = this.#removeStored(key);
+      if (item !== undefined && this.#isOpenedLate)
+        this.#owner.onChange({ watchEvent: "Deleted", key, item });
     }
     this.#stale.clear();
     this.synced = true;
     this.#owner.onSynced();
   }
 
-  #take(object: WatchedObject): Promise<void> | undefined {
+  /**
+   * Filters and stores an object, and reports the change. The first list is no change, unless the watch was opened
+   * late.
+   */
+  #storeObject(object: WatchedObject): Promise<void> | undefined {
     const { shared, sequence, clock, onStore, onChange, onFilterError } = this.#owner;
-    const news = this.synced || this.#late;
-    const heardAt = clock.monotonic();
-    return sequence.run(evaluate(this.#owner, object), (outcome) => {
+    const isReported = this.synced || this.#isOpenedLate;
+    const receivedAt = clock.monotonic();
+    return sequence.run(evaluateFilter(this.#owner, object), (outcome) => {
       if (this.#closed) return;
       const key = objectKey(object);
       this.#stale.delete(key);
@@ -119,34 +125,37 @@ export class Informer {
         if (before === undefined) this.#unfiltered.add(key);
         return onFilterError(key, outcome.error);
       }
-      const kept = keep(this.#owner, object, outcome);
-      // The event that reported the object was dropped: this one reports a change, as in the Go operator.
+      const kept = makeKeptObject(this.#owner, object, outcome);
+      // The filter failed for the Added event of the object: this event is a Modified one, as in the Go operator.
       const isNew = before === undefined && !this.#unfiltered.delete(key);
       this.#store.set(key, kept);
       shared.release(before?.text);
       onStore();
-      if (!news || before?.checksum === kept.checksum) return;
-      onChange({ watchEvent: isNew ? "Added" : "Modified", key, item: kept.item, heardAt });
+      // The binding does not see a difference if the checksum is equal.
+      if (!isReported || before?.checksum === kept.checksum) return;
+      onChange({ watchEvent: isNew ? "Added" : "Modified", key, item: kept.item, receivedAt });
     });
   }
 
-  #drop(object: WatchedObject, complete: boolean): Promise<void> | undefined {
+  /** Removes a deleted object and reports it. `complete` = the event contains the last state of the object. */
+  #removeObject(object: WatchedObject, complete: boolean): Promise<void> | undefined {
     const { binding, sequence, clock, onChange, onFilterError } = this.#owner;
-    const heardAt = clock.monotonic();
-    return sequence.run(complete ? evaluate(this.#owner, object) : {}, (outcome) => {
+    const receivedAt = clock.monotonic();
+    return sequence.run(complete ? evaluateFilter(this.#owner, object) : {}, (outcome) => {
       if (this.#closed) return;
       const key = objectKey(object);
-      const before = this.#forget(key);
+      const before = this.#removeStored(key);
       const failed = outcome.error !== undefined;
       if (failed) onFilterError(key, outcome.error);
-      // The last state comes with the event; where it does not, the stored one is used.
+      // Use the last state from the event, or else the stored one.
       const last = binding.keepFullObjects ? { object } : {};
       const item = complete && !failed ? { ...last, ...itemOf(outcome.value) } : before;
-      if (item !== undefined) onChange({ watchEvent: "Deleted", key, item, heardAt });
+      if (item !== undefined) onChange({ watchEvent: "Deleted", key, item, receivedAt });
     });
   }
 
-  #forget(key: string): SnapshotItem | undefined {
+  /** Removes a stored object and returns its item; undefined if none is stored. */
+  #removeStored(key: string): SnapshotItem | undefined {
     const kept = this.#store.get(key);
     this.#store.delete(key);
     this.#unfiltered.delete(key);
@@ -156,130 +165,51 @@ export class Informer {
   }
 }
 
-/** The JSON text of one version of one object, one copy for all bindings that keep it. */
-interface SharedText {
-  readonly key: string;
-  readonly bytes: Uint8Array;
-  holders: number;
-}
-
-/** Neither `value` nor `error` = there is no filter. */
-export interface FilterOutcome {
-  readonly value?: Json;
-  readonly error?: unknown;
-}
-
-/**
- * What bindings share. Texts of full objects: bytes outside the JavaScript heap are the smallest form that can be
- * written into a context as it is (a parsed object takes two to four times as much). Filter results of objects being
- * processed: equal filters are computed once for each object.
- */
-export class SharedObjects {
-  readonly #texts = new Map<string, SharedText>();
-  readonly #outcomes = new WeakMap<object, Map<string, FilterOutcome | Promise<FilterOutcome>>>();
-
-  /** The text of `object`; return it with `release`. `flavour` distinguishes other forms of the same object. */
-  hold(object: WatchedObject, flavour: string): SharedText {
-    const { uid = "", resourceVersion = "" } = object.metadata;
-    const key = `${uid}/${resourceVersion}/${object.apiVersion}${flavour}`;
-    const known = this.#texts.get(key);
-    if (known !== undefined) {
-      known.holders += 1;
-      return known;
-    }
-    const text: SharedText = { key, bytes: bytesOf(object), holders: 1 };
-    if (uid !== "") this.#texts.set(key, text);
-    return text;
-  }
-
-  release(text: SharedText | undefined): void {
-    if (text === undefined) return;
-    text.holders -= 1;
-    if (text.holders === 0) this.#texts.delete(text.key);
-  }
-
-  /** The outcome, at once where the filter answers at once; when jq failed it is tried once more. Never rejects. */
-  evaluate(filter: Filter, object: WatchedObject): FilterOutcome | Promise<FilterOutcome> {
-    let outcomes = this.#outcomes.get(object);
-    if (outcomes === undefined) this.#outcomes.set(object, (outcomes = new Map()));
-    let outcome = outcomes.get(filter.text);
-    if (outcome === undefined) outcomes.set(filter.text, (outcome = attempt(filter, object, 2)));
-    return outcome;
-  }
-}
-
-// A copy of exactly this size: a slice of Node's shared pool would keep the whole pool alive.
-function bytesOf(object: JsonObject): Uint8Array {
-  const text = JSON.stringify(object);
-  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
-  bytes.write(text);
-  return bytes;
-}
-
-function attempt(
-  filter: Filter,
-  object: WatchedObject,
-  tries: number,
-): FilterOutcome | Promise<FilterOutcome> {
-  const again = (error: unknown): FilterOutcome | Promise<FilterOutcome> =>
-    tries > 1 && !isFinal(error) ? attempt(filter, object, tries - 1) : { error };
-  try {
-    const value = filter.evaluate(object);
-    return value instanceof Promise ? value.then((result) => ({ value: result }), again) : { value };
-  } catch (error) {
-    return again(error);
-  }
-}
-
-/** Another try would give the same; one over the time limit has had its second try already. */
-function isFinal(error: unknown): boolean {
-  return error instanceof FilterError && (error.failure === "runtime" || error.failure === "timeout");
-}
-
-/** What a binding keeps of one object. */
+/** The stored form of one object in a binding. */
 export interface KeptObject {
-  /** Equal for equal states of the object, as the binding sees them. */
+  /** Equal for states of the object that the binding does not distinguish. */
   readonly checksum: string;
   readonly text: SharedText | undefined;
   readonly item: SnapshotItem;
 }
 
-/** Runs the filter, if there is one. What is nested too deep is an error. Never rejects. */
-function evaluate(owner: InformerOwner, object: WatchedObject): FilterOutcome | Promise<FilterOutcome> {
+/** Runs the filter, if there is one. Too deep nesting is an error outcome. Never rejects. */
+function evaluateFilter(owner: InformerOwner, object: WatchedObject): FilterOutcome | Promise<FilterOutcome> {
   const { filter, shared, clock, onFiltered } = owner;
   if (isCut(object)) return { error: new DepthError("the object") };
   if (filter === undefined) return {};
-  const begun = clock.monotonic();
-  const took = (): void => onFiltered((clock.monotonic() - begun) / 1000);
+  const startedAt = clock.monotonic();
+  const reportDuration = (): void => onFiltered((clock.monotonic() - startedAt) / 1000);
   const outcome = shared.evaluate(filter, object);
-  if (outcome instanceof Promise) void outcome.then(took);
-  else took();
+  if (outcome instanceof Promise) void outcome.then(reportDuration);
+  else reportDuration();
   return outcome;
 }
 
-/** What is kept while the object is there: its text if full objects are wanted, the filter's result if it has one. */
-function keep(owner: InformerOwner, object: WatchedObject, { value }: FilterOutcome): KeptObject {
+/** The stored form: the object's text if the binding keeps full objects, and the filter result if it has a filter. */
+function makeKeptObject(owner: InformerOwner, object: WatchedObject, { value }: FilterOutcome): KeptObject {
   const { binding, shared, keepManagedFields } = owner;
   const text = binding.keepFullObjects ? shared.hold(object, keepManagedFields ? "+" : "") : undefined;
   const item = text === undefined ? itemOf(value) : new TextItem(text.bytes, value);
   return { checksum: checksumOf(object, value), text, item };
 }
 
-const LONGEST_PLAIN = 64;
+/** Shorter filter results are their own checksum. */
+const MAX_PLAIN_CHARS = 64;
 
-/** By the filter's result, or without a filter by the version, which changes with every write. */
+/** The checksum of the filter result, or without a filter the resource version. */
 function checksumOf(object: WatchedObject, result: Json | undefined): string {
   const { uid = "", resourceVersion = "" } = object.metadata;
   if (result === undefined) return `${uid}/${resourceVersion}`;
   const text = JSON.stringify(result);
-  return text.length <= LONGEST_PLAIN ? text : hash("sha256", text, "base64url");
+  return text.length <= MAX_PLAIN_CHARS ? text : hash("sha256", text, "base64url");
 }
 
 function itemOf(filterResult: Json | undefined): SnapshotItem {
   return filterResult === undefined ? {} : { filterResult };
 }
 
-/** An item whose object is kept as text and parsed when somebody asks for it. */
+/** An item whose object is stored as text and parsed at each access. */
 class TextItem implements SnapshotItem {
   declare readonly filterResult?: Json;
   readonly objectText: Uint8Array;

@@ -1,74 +1,73 @@
-/** The kubernetes bindings of all hooks: snapshots and events (docs/HOOKS.md, "Kubernetes events"). */
+/** The kubernetes bindings of all hooks: snapshots and events (docs/reference/hooks.md, "Kubernetes events"). */
 
 import type { Filter } from "../../filter/index.ts";
-import { ApiError, KindFinder, type Discovery, type WatchHub } from "../../kube/index.ts";
+import type { KindFinder, Resource, WatchHub } from "../../kube/index.ts";
 import { DepthError, oneLine, type Clock, type Logger } from "../../lib/index.ts";
-import type { Hook, JsonObject, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
+import type { Hook, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
 import type { Snapshots } from "../kind.ts";
 import { offerHook, type HookQueues } from "../kinds.ts";
-import { SharedObjects } from "./informer.ts";
-import { Monitor, sortedItems, type BindingTimes, type Operations } from "./monitor.ts";
+import { dumpOf, namesOf } from "./binding-dump.ts";
+import { Monitor, sortedItems, type BindingTimes } from "./monitor.ts";
+import { needsUser, waitUntilPermitted, waitUntilRefused } from "./permission.ts";
+import { SharedObjects } from "./shared-objects.ts";
 
-/** What kubernetes bindings use, and what they call. */
 export interface KubeBindingsOptions {
   readonly hub: WatchHub;
-  readonly discovery: Pick<Discovery, "resolve" | "invalidate">;
+  readonly kinds: Pick<KindFinder, "find" | "kindsChanged">;
   readonly filters: { compile(text: string): Promise<Filter> };
   readonly clock: Clock;
   readonly logger: Logger;
   /** `--keep-managed-fields`. */
   readonly keepManagedFields?: boolean;
-  /** Take the reasons to run a hook: events, and the Synchronization of a binding that could not start in time. */
+  /** Receive hook tasks: for events, and for the Synchronization of a binding that started late. */
   readonly queues: HookQueues;
   /**
    * Called when a binding cannot work (a missing kind, missing rights); undefined = it works again, or the hook was
    * disabled. The log line is written here.
    */
-  readonly onTrouble?: (hook: Hook, binding: KubernetesBinding, message: string | undefined) => void;
-  /** Called once for each binding; returns what records how long its filter and events take. */
+  readonly onIssue?: (hook: Hook, binding: KubernetesBinding, message: string | undefined) => void;
+  /**
+   * Returns a check that rejects with MissingRightsError while the module of the hook may not list what the binding selects;
+   * undefined for hooks that act as the operator.
+   */
+  readonly checkOf?: (
+    hook: Hook,
+    binding: KubernetesBinding,
+    resource: Resource,
+  ) => (() => Promise<void>) | undefined;
+  /** Called once for each binding; returns the recorder of its filter and event durations. */
   readonly times?: (hook: Hook, binding: KubernetesBinding) => BindingTimes;
 }
 
 interface Watched {
   readonly monitor: Monitor;
   readonly stop: AbortController;
-  /** Whoever enables the hook waits for this: all is listed, or it takes a person or a kind that is missing. */
+  /** `enable` waits for this: everything is listed, or the binding is blocked by a missing kind or needs a user's action. */
   readonly enabled: Promise<void>;
   readonly resolveEnabled: () => void;
   isEnabled: boolean;
-  trouble: string | undefined;
-  /** Why the first list cannot be used: the filter failed for an object of it. */
+  issue: string | undefined;
+  /** Why the first list is unusable: the filter failed for one of its objects. */
   failure: string | undefined;
 }
 
-/** The name of an object; the namespace is empty where it has none. */
-interface ObjectPlace {
-  readonly namespace: string;
-  readonly name: string;
-}
-
-/** The watches of one hook, from `enable` to `disable`. */
 interface WatchedHook {
   readonly generation: number;
   /** By binding id, in the order of the configuration. */
   readonly bindings: Map<string, Watched>;
 }
 
-/**
- * The filter failed for an object of the first list: a Synchronization without that object would have the hook remove
- * what belongs to it.
- */
+/** The filter failed for an object of the first list: without it, a hook could delete what belongs to the object. */
 export class FirstListError extends Error {}
 
 /**
  * The kubernetes bindings of all enabled hooks: snapshots and events. Events of a binding wait from `enable` to
- * `unlock`; whoever enables it runs its Synchronization in between. A binding whose kind does not exist, or that
- * the API server refuses, delays nobody: it is empty, is listed in `troubles` and in the log, and starts when it
- * can; then a Synchronization is offered for it.
+ * `unlock`; the caller of `enable` runs its Synchronization in between. A binding whose kind does not exist or that
+ * the API server refuses blocks nothing: it is empty, appears in `issues` and in the log, and queues its Synchronization
+ * when it can start.
  */
 export class KubeBindings {
   readonly #options: KubeBindingsOptions;
-  readonly #kinds: KindFinder;
   readonly #shared = new SharedObjects();
   /** By hook id. */
   readonly #hooks = new Map<string, WatchedHook>();
@@ -76,78 +75,74 @@ export class KubeBindings {
 
   constructor(options: KubeBindingsOptions) {
     this.#options = options;
-    this.#kinds = new KindFinder(options);
   }
 
   /**
-   * Opens the watches of a hook; resolves when each binding is either listed or in `waiting`. A hook that is enabled
-   * already is left as it is. Rejects with FirstListError; the next call lists again.
+   * Opens the watches of a hook, unless they are open; resolves when each binding is listed or in `waiting`.
+   * Rejects with FirstListError; the next call lists again.
    */
   async enable(hook: Hook): Promise<void> {
-    if (this.#failureOf(hook) !== undefined) this.#end(hook.id);
+    if (this.#firstListFailure(hook) !== undefined) this.#closeHook(hook.id);
     if (!this.#hooks.has(hook.id)) {
       const bindings = new Map<string, Watched>();
       this.#hooks.set(hook.id, { generation: ++this.#generation, bindings });
       for (const binding of hook.config.bindings.kubernetes)
-        bindings.set(binding.id, this.#start(hook, binding));
+        bindings.set(binding.id, this.#startBinding(hook, binding));
     }
-    await Promise.all(this.#of(hook.id).map(({ enabled }) => enabled));
-    const failure = this.#failureOf(hook);
+    await Promise.all(this.#bindingsOf(hook.id).map(({ enabled }) => enabled));
+    const failure = this.#firstListFailure(hook);
     if (failure !== undefined) throw new FirstListError(failure);
   }
 
-  #failureOf({ id }: Hook): string | undefined {
-    return this.#of(id).find(({ failure }) => failure !== undefined)?.failure;
+  #firstListFailure({ id }: Hook): string | undefined {
+    return this.#bindingsOf(id).find(({ failure }) => failure !== undefined)?.failure;
   }
 
-  /** A number that differs each time the hook's watches are started anew; undefined while it has none. */
+  /** A number that differs each time the hook's watches are started again; undefined while it has none. */
   generation(hook: Hook): number | undefined {
     return this.#hooks.get(hook.id)?.generation;
   }
 
-  /** Ids of the bindings that have not been listed yet: their snapshots mean nothing. */
+  /** Ids of the bindings that have not been listed yet: their snapshots are incomplete. */
   waiting(hook: Hook): readonly string[] {
-    return this.#of(hook.id).flatMap(({ monitor }) => (monitor.ready ? [] : [monitor.binding.id]));
+    return this.#bindingsOf(hook.id).flatMap(({ monitor }) => (monitor.ready ? [] : [monitor.binding.id]));
   }
 
-  /** Lets out the buffered and all later events of these bindings; undefined = of all. */
+  /** Queues the buffered and all later events of these bindings; undefined = of all. */
   unlock(hook: Hook, bindingIds?: readonly string[]): void {
-    for (const { monitor } of this.#of(hook.id)) {
+    for (const { monitor } of this.#bindingsOf(hook.id)) {
       if (bindingIds === undefined || bindingIds.includes(monitor.binding.id)) monitor.outbox.unlock();
     }
   }
 
   /** Closes the watches of a hook and drops its snapshots and events. */
   disable(hook: Hook): void {
-    const troubled = this.#of(hook.id).filter(({ trouble }) => trouble !== undefined);
-    this.#end(hook.id);
-    for (const { monitor } of troubled) this.#options.onTrouble?.(hook, monitor.binding, undefined);
+    const withIssues = this.#bindingsOf(hook.id).filter(({ issue }) => issue !== undefined);
+    this.#closeHook(hook.id);
+    for (const { monitor } of withIssues) this.#options.onIssue?.(hook, monitor.binding, undefined);
   }
 
-  /** Closes everything. */
   close(): void {
-    for (const id of this.#hooks.keys()) this.#end(id);
+    for (const id of this.#hooks.keys()) this.#closeHook(id);
   }
 
-  /** CRDs were just created: missing kinds are looked for at once, and what was read of the others is out of date. */
+  /** Call after CRDs were created: drops the cached discovery and looks for missing kinds at once. */
   kindsChanged(): void {
-    this.#options.discovery.invalidate();
-    this.#kinds.poke();
+    this.#options.kinds.kindsChanged();
   }
 
-  /** The snapshots of a hook as they are at the moment of asking. */
   snapshots(hook: Hook): Snapshots {
+    const itemsOf = (isSelected: (binding: KubernetesBinding) => boolean) =>
+      this.#itemsForRun(this.#bindingsOf(hook.id).filter(({ monitor }) => isSelected(monitor.binding)));
     return {
-      get: (bindingName) =>
-        this.#shown(this.#of(hook.id).filter(({ monitor }) => monitor.binding.name === bindingName)),
-      objects: (bindingId) =>
-        this.#shown(this.#of(hook.id).filter(({ monitor }) => monitor.binding.id === bindingId)),
+      get: (bindingName) => itemsOf(({ name }) => name === bindingName),
+      objects: (bindingId) => itemsOf(({ id }) => id === bindingId),
     };
   }
 
-  /** The objects of bindings, by namespace, then name, as the hook is about to see them: that drops waiting events. */
-  #shown(watched: readonly Watched[]): readonly SnapshotItem[] {
-    for (const { monitor } of watched) monitor.outbox.seen();
+  /** The objects of bindings for a run of the hook, by namespace, then name. Drops buffered events that the snapshot contains. */
+  #itemsForRun(watched: readonly Watched[]): readonly SnapshotItem[] {
+    for (const { monitor } of watched) monitor.outbox.markSnapshotRead();
     const [first, ...more] = watched;
     if (first === undefined) return [];
     return more.length === 0
@@ -156,26 +151,28 @@ export class KubeBindings {
   }
 
   /** Bindings that cannot work, by hook and binding; `module` is undefined for a global hook. */
-  troubles(): readonly { hook: string; module: string | undefined; binding: string; message: string }[] {
-    return this.#all().flatMap(({ monitor, trouble }) =>
-      trouble === undefined ? [] : [{ ...namesOf(monitor), message: trouble }],
+  issues(): readonly { hook: string; module: string | undefined; binding: string; message: string }[] {
+    return this.#allBindings().flatMap(({ monitor, issue }) =>
+      issue === undefined ? [] : [{ ...namesOf(monitor), message: issue }],
     );
   }
 
   /** Number of objects of each binding (`kube_snapshot_objects`). */
   counts() {
-    return this.#all().map(({ monitor }) => {
+    return this.#allBindings().map(({ monitor }) => {
       return { ...namesOf(monitor), queue: monitor.binding.queue, objects: monitor.size };
     });
   }
 
   /** Snapshots and counters of a hook for the debug commands, by binding name. */
-  dump(hookId: string) {
-    return Object.fromEntries(this.#of(hookId).map(({ monitor }) => [monitor.binding.name, dumpOf(monitor)]));
+  dump(id: string) {
+    return Object.fromEntries(
+      this.#bindingsOf(id).map(({ monitor }) => [monitor.binding.name, dumpOf(monitor)]),
+    );
   }
 
-  #end(hookId: string): void {
-    for (const { monitor, stop, resolveEnabled } of this.#of(hookId)) {
+  #closeHook(hookId: string): void {
+    for (const { monitor, stop, resolveEnabled } of this.#bindingsOf(hookId)) {
       stop.abort();
       monitor.close();
       resolveEnabled();
@@ -183,7 +180,7 @@ export class KubeBindings {
     this.#hooks.delete(hookId);
   }
 
-  #start(hook: Hook, binding: KubernetesBinding): Watched {
+  #startBinding(hook: Hook, binding: KubernetesBinding): Watched {
     const { promise: enabled, resolve } = Promise.withResolvers<void>();
     const { hub, clock, queues, keepManagedFields = false, times } = this.#options;
     const monitor = new Monitor(hook, binding, {
@@ -192,8 +189,8 @@ export class KubeBindings {
       keepManagedFields,
       shared: this.#shared,
       emit: (event) => offerHook(queues, hook, { type: "event", binding, event }),
-      onReady: () => this.#ready(watched),
-      onTrouble: (error) => this.#troubled(watched, error),
+      onReady: () => this.#handleListed(watched),
+      onIssue: (error) => this.#reportIssue(watched, error),
       onFilterError: (place, error) => this.#filterFailed(watched, place, error),
       times: times?.(hook, binding),
     });
@@ -201,103 +198,102 @@ export class KubeBindings {
       watched.isEnabled = true;
       resolve();
     };
-    const stop = new AbortController();
     const watched: Watched = {
       monitor,
-      stop,
+      stop: new AbortController(),
       enabled,
       resolveEnabled,
       isEnabled: false,
-      trouble: undefined,
+      issue: undefined,
       failure: undefined,
     };
-    void this.#open(watched);
+    void this.#openWhenPossible(watched);
     return watched;
   }
 
-  async #open(watched: Watched): Promise<void> {
+  /** Waits until a binding can work, opens its watches, and restarts it if its module loses its rights. */
+  async #openWhenPossible(watched: Watched): Promise<void> {
     const { monitor, stop, resolveEnabled } = watched;
-    const missing = (error: Error): void => {
+    const reportBlocked = (error: Error): void => {
       if (stop.signal.aborted) return;
-      this.#troubled(watched, error);
+      this.#reportIssue(watched, error);
       resolveEnabled();
     };
-    const resource = await this.#kinds.find(monitor.binding, stop.signal, missing);
-    const filter = await this.#compile(monitor.binding).catch(missing);
+    const finding = { signal: stop.signal, onMissing: reportBlocked };
+    const resource = await this.#options.kinds.find(monitor.binding, finding);
+    const filter = await this.#compile(monitor.binding).catch(reportBlocked);
     if (resource === undefined || filter === undefined || stop.signal.aborted) return;
-    this.#troubled(watched, undefined);
+    const permission = this.#permissionOf(watched, resource);
+    if (permission !== undefined) await waitUntilPermitted(permission, reportBlocked);
+    if (stop.signal.aborted) return;
+    this.#reportIssue(watched, undefined);
     monitor.open(resource, filter.compiled);
+    const refusal = permission && (await waitUntilRefused(permission));
+    if (refusal !== undefined) this.#reopen(watched, refusal);
+  }
+
+  /** Undefined for hooks that act as the operator. */
+  #permissionOf({ monitor: { hook, binding }, stop: { signal } }: Watched, resource: Resource) {
+    const { checkOf, clock } = this.#options;
+    const check = checkOf?.(hook, binding, resource);
+    return check && { check, clock, signal };
+  }
+
+  /** Closes the watches of a binding whose module has lost its rights; they open again when it has them. */
+  #reopen({ monitor, stop }: Watched, refusal: Error): void {
+    const { hook, binding } = monitor;
+    stop.abort();
+    monitor.close();
+    const reopened = this.#startBinding(hook, binding);
+    this.#reportIssue(reopened, refusal);
+    reopened.resolveEnabled();
+    this.#hooks.get(hook.id)?.bindings.set(binding.id, reopened);
   }
 
   async #compile({ jqFilter }: KubernetesBinding): Promise<{ compiled: Filter | undefined }> {
     return { compiled: jqFilter === undefined ? undefined : await this.#options.filters.compile(jqFilter) };
   }
 
-  #ready({ monitor, isEnabled, resolveEnabled }: Watched): void {
+  #handleListed({ monitor, isEnabled, resolveEnabled }: Watched): void {
     resolveEnabled();
     if (!isEnabled) return;
-    // Whoever enabled the hook went on without this binding: its Synchronization is due now.
+    // `enable` has not waited for this binding, so nothing else queues its Synchronization.
     const { hook, binding } = monitor;
-    const wanted = hook.config.version === "v1" && binding.executeOnSynchronization;
-    if (wanted) offerHook(this.#options.queues, hook, { type: "synchronization", binding });
+    const needsSynchronization = hook.config.version === "v1" && binding.executeOnSynchronization;
+    if (needsSynchronization) offerHook(this.#options.queues, hook, { type: "synchronization", binding });
     else monitor.outbox.unlock();
   }
 
-  #troubled(watched: Watched, error: Error | undefined): void {
-    const { logger, onTrouble } = this.#options;
+  #reportIssue(watched: Watched, error: Error | undefined): void {
+    const { logger, onIssue } = this.#options;
     const message = error === undefined ? undefined : oneLine(error);
-    if (error !== undefined && needsPerson(error)) watched.resolveEnabled();
-    if (message === watched.trouble) return;
-    watched.trouble = message;
+    if (error !== undefined && needsUser(error)) watched.resolveEnabled();
+    if (message === watched.issue) return;
+    watched.issue = message;
     const { hook, binding } = watched.monitor;
     const fields = namesOf(watched.monitor);
     if (message === undefined) logger.info("Kubernetes binding works", fields);
     else logger.warn("Kubernetes binding does not work", { ...fields, reason: message });
-    onTrouble?.(hook, binding, message);
+    onIssue?.(hook, binding, message);
   }
 
-  #filterFailed(watched: Watched, place: ObjectPlace, error: unknown): void {
-    const isDeep = error instanceof DepthError;
+  #filterFailed(watched: Watched, place: { namespace: string; name: string }, error: unknown): void {
+    const isTooDeep = error instanceof DepthError;
     const { hook, binding } = watched.monitor;
-    const isFirst = !watched.isEnabled && !isDeep;
+    const blocksStart = !watched.isEnabled && !isTooDeep;
     const name = [place.namespace, place.name].filter(Boolean).join("/");
-    if (isFirst)
+    if (blocksStart)
       watched.failure ??= `hook ${hook.name}: binding ${binding.name}: jqFilter failed for ${binding.kind} ${name}: ${oneLine(error)}`;
-    const what = isDeep ? "An object cannot be shown" : "jqFilter failed";
-    const message = `${what}, ${isFirst ? "the binding cannot start" : "the change is left out"}`;
+    const problem = isTooDeep ? "An object is nested too deep" : "jqFilter failed";
+    const message = `${problem}, ${blocksStart ? "the binding cannot start" : "the change is left out"}`;
     this.#options.logger.error(message, { ...namesOf(watched.monitor), ...place, error: oneLine(error) });
   }
 
-  #of(hookId: string): readonly Watched[] {
+  #bindingsOf(hookId: string): readonly Watched[] {
     return [...(this.#hooks.get(hookId)?.bindings.values() ?? [])];
   }
 
-  #all(): readonly Watched[] {
+  #allBindings(): readonly Watched[] {
     return [...this.#hooks.values()].flatMap(({ bindings }) => [...bindings.values()]);
   }
-}
-
-/** True for errors that stay until a person acts: nobody should wait for them. */
-function needsPerson(error: Error): boolean {
-  return error instanceof ApiError && [400, 403, 404, 405, 422].includes(error.status);
-}
-
-function namesOf({ hook, binding }: Monitor): { hook: string; module: string | undefined; binding: string } {
-  return { hook: hook.name, module: hook.module, binding: binding.name };
-}
-
-function dumpOf(monitor: Monitor) {
-  const { sinceStart, sinceLastExecution } = monitor.outbox;
-  return {
-    snapshot: monitor.items.map(({ object, filterResult }): JsonObject => {
-      return { ...(object && { object }), ...(filterResult !== undefined && { filterResult }) };
-    }),
-    operations: { sinceStart: counted(sinceStart), sinceLastExecution: counted(sinceLastExecution) },
-  };
-}
-
-// The total is the first line, as in the Go operator.
-function counted(operations: Operations): Operations & { count: number } {
-  const { added, modified, deleted, cleaned } = operations;
-  return { count: added + modified + deleted + cleaned, ...operations };
 }

@@ -1,17 +1,19 @@
-/** The objects of one kubernetes binding: its watches, its snapshot, its events on their way to the hook. */
+/** The watches, the snapshot and the pending events of one kubernetes binding. */
 
-import type { Resource, Subscription, WatchHub, WatchSpec, WatchedObject } from "../../kube/index.ts";
-import { NAMESPACES, labelSelectorText, splitKey } from "../../kube/index.ts";
+import type { Resource, Subscription, WatchHub, WatchSpec } from "../../kube/index.ts";
+import { NAMESPACES, ObjectStore, labelSelectorText, splitKey } from "../../kube/index.ts";
 import type { Filter } from "../../filter/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import type { Hook, KubernetesBinding, ObjectEvent, SnapshotItem, WatchEvent } from "../../model/index.ts";
-import { Informer, type InformerOwner, type ObjectChange, type SharedObjects } from "./informer.ts";
+import { Informer, type InformerOwner, type ObjectChange } from "./informer.ts";
+import { Sequence } from "./sequence.ts";
+import type { SharedObjects } from "./shared-objects.ts";
 
 /** Durations, in seconds. */
 export interface BindingTimes {
   /** One evaluation of the filter. */
   filtered(seconds: number): void;
-  /** From receiving a change to handing it on. */
+  /** From receiving a change to passing on its event. */
   event(seconds: number): void;
 }
 
@@ -24,14 +26,14 @@ interface MonitorOptions {
   /** Everything selected has been listed. */
   readonly onReady: () => void;
   /** Why the binding cannot work; undefined = it works again. */
-  readonly onTrouble: (error: Error | undefined) => void;
+  readonly onIssue: (error: Error | undefined) => void;
   readonly onFilterError: (place: { namespace: string; name: string }, error: unknown) => void;
   readonly times: BindingTimes | undefined;
 }
 
 /**
- * The objects of one kubernetes binding: opens its watches, says when all are listed, shows the snapshot. Events
- * wait in `outbox` until it is unlocked.
+ * Watches the objects of one kubernetes binding, reports when all are listed, and returns the snapshot. `outbox` buffers
+ * the events until `unlock`.
  */
 export class Monitor {
   readonly hook: Hook;
@@ -40,8 +42,8 @@ export class Monitor {
   readonly #options: MonitorOptions;
   readonly #informers = new Set<Informer>();
   #namespaces: Subscription | undefined;
-  #namespacesKnown = true;
-  #namespacesTrouble: Error | undefined;
+  #areNamespacesListed = true;
+  #namespacesIssue: Error | undefined;
   #ready = false;
   #closed = false;
   #items: readonly SnapshotItem[] | undefined;
@@ -57,20 +59,21 @@ export class Monitor {
     return this.#ready;
   }
 
-  /** Number of objects in the snapshot. */
   get size(): number {
     return [...this.#informers].reduce((size, { store }) => size + store.size, 0);
   }
 
-  /** Opens the watches. */
+  /**
+   * Opens the watches: of the namespaces with the selected labels, of named namespaces, or one of the whole cluster.
+   */
   open(resource: Resource, filter: Filter | undefined): void {
     const { binding } = this;
-    const owner = this.#owner(resource.kind, filter);
+    const owner = this.#makeOwner(resource.kind, filter);
     const openIn = (namespace: string | undefined): void => this.#openIn(namespace, resource, owner);
     if (resource.namespaced && binding.namespaceLabels !== undefined)
       return this.#followNamespaces(owner, openIn);
-    const fixed = resource.namespaced ? binding.namespaces : undefined;
-    for (const namespace of new Set(fixed ?? [undefined])) openIn(namespace);
+    const namedNamespaces = resource.namespaced ? binding.namespaces : undefined;
+    for (const namespace of new Set(namedNamespaces ?? [undefined])) openIn(namespace);
   }
 
   /** The snapshot, by namespace and name. */
@@ -97,7 +100,8 @@ export class Monitor {
     this.#items = undefined;
   }
 
-  #owner(kind: string, filter: Filter | undefined): InformerOwner {
+  /** What the informers of this binding share: its filter, and what to call for changes. */
+  #makeOwner(kind: string, filter: Filter | undefined): InformerOwner {
     const { clock, shared, keepManagedFields, times, onFilterError } = this.#options;
     const { hook, binding } = this;
     return {
@@ -110,37 +114,37 @@ export class Monitor {
       clock,
       onFiltered: (seconds) => times?.filtered(seconds),
       onStore: () => void (this.#items = undefined),
-      onChange: (change) => this.#push(kind, change),
+      onChange: (change) => this.#pushEvent(kind, change),
       onSynced: () => this.#checkReady(),
-      onTrouble: () => this.#tellTrouble(),
+      onIssue: () => this.#reportIssue(),
       onFilterError: (key, error) => onFilterError(splitKey(key), error),
     };
   }
 
+  /**
+   * Watches the namespaces with the selected labels. Opens the binding's watches in new ones, and closes them in those
+   * that lose the labels.
+   */
   #followNamespaces(owner: InformerOwner, open: (namespace: string) => void): void {
-    this.#namespacesKnown = false;
-    const came = ({ metadata: { name } }: WatchedObject): void => {
-      const known = [...this.#informers].some(({ namespace }) => namespace === name);
-      if (!known && (this.binding.namespaces?.includes(name) ?? true)) open(name);
-    };
+    this.#areNamespacesListed = false;
     const labelSelector = labelSelectorText(this.binding.namespaceLabels);
     const spec: WatchSpec = { resource: NAMESPACES, labelSelector, metadataOnly: true };
-    this.#namespaces = this.#options.hub.subscribe(spec, {
-      begin: () => {
-        for (const informer of this.#informers) this.#leave(informer, owner);
-      },
-      object: came,
-      applied: came,
-      deleted: ({ metadata: { name } }) => {
-        for (const informer of this.#informers) if (informer.namespace === name) this.#leave(informer, owner);
+    const selected = new ObjectStore({
+      keep: ({ metadata: { resourceVersion = "" } }) => ({ resourceVersion }),
+    });
+    this.#namespaces = selected.follow(this.#options.hub, spec, {
+      changed: (now, before, key) => {
+        const { name } = splitKey(key);
+        if (now === undefined) this.#leaveNamespace(name, owner);
+        else if (before === undefined && (this.binding.namespaces?.includes(name) ?? true)) open(name);
       },
       synced: () => {
-        this.#namespacesKnown = true;
+        this.#areNamespacesListed = true;
         this.#checkReady();
       },
-      trouble: (error) => {
-        this.#namespacesTrouble = error;
-        this.#tellTrouble();
+      issue: (error) => {
+        this.#namespacesIssue = error;
+        this.#reportIssue();
       },
     });
   }
@@ -153,98 +157,106 @@ export class Monitor {
       resource,
       namespace,
       labelSelector: labelSelectorText(labelSelector),
-      // Nothing of the object is needed but its version.
+      // Without the full object and a filter, only the version of the object is needed.
       metadataOnly: !keepFullObjects && jqFilter === undefined,
       keepManagedFields: owner.keepManagedFields,
     };
-    // All watches first: one that is listed at once must not make the binding ready.
-    const opened = [...new Set(names ?? [undefined])].map((name) => {
+    // Open all watches first: one that is listed synchronously must not make the binding ready.
+    const newInformers = [...new Set(names ?? [undefined])].map((name) => {
       const informer = new Informer(owner, namespace, this.#ready);
       this.#informers.add(informer);
       const terms = [fieldSelector, name === undefined ? undefined : `metadata.name=${name}`].filter(Boolean);
       return { informer, selected: { ...spec, fieldSelector: terms.join(",") || undefined } };
     });
-    for (const { informer, selected } of opened) informer.open(this.#options.hub, selected);
+    for (const { informer, selected } of newInformers) informer.open(this.#options.hub, selected);
   }
 
-  #push(kind: string, { watchEvent, key, item, heardAt }: ObjectChange): void {
+  /** Passes on an event, and records how long that took. */
+  #pushEvent(kind: string, { watchEvent, key, item, receivedAt }: ObjectChange): void {
     this.outbox.push({ watchEvent, kind, ...splitKey(key), item });
     const { clock, times } = this.#options;
-    if (heardAt !== undefined) times?.event((clock.monotonic() - heardAt) / 1000);
+    if (receivedAt !== undefined) times?.event((clock.monotonic() - receivedAt) / 1000);
   }
 
-  // A namespace is not selected any more: the hook is told of its objects as of deleted ones.
-  #leave(informer: Informer, owner: InformerOwner): void {
+  #leaveNamespace(name: string, owner: InformerOwner): void {
+    for (const informer of this.#informers)
+      if (informer.namespace === name) this.#closeInformer(informer, owner);
+  }
+
+  /** Closes the watch of a namespace that is no longer selected. The hook receives Deleted events for its objects. */
+  #closeInformer(informer: Informer, owner: InformerOwner): void {
     informer.close();
     this.#informers.delete(informer);
     this.#items = undefined;
-    this.outbox.cleaned(informer.store.size);
+    this.outbox.countCleaned(informer.store.size);
     if (this.#ready)
       for (const [key, { item }] of informer.store) owner.onChange({ watchEvent: "Deleted", key, item });
     informer.clear();
     this.#checkReady();
-    this.#tellTrouble();
+    this.#reportIssue();
   }
 
+  /** Reports the binding as ready, once: when the namespaces and the objects of all watches are listed. */
   #checkReady(): void {
-    if (this.#ready || this.#closed || !this.#namespacesKnown) return;
+    if (this.#ready || this.#closed || !this.#areNamespacesListed) return;
     if ([...this.#informers].some(({ synced }) => !synced)) return;
     this.#ready = true;
     this.#options.onReady();
   }
 
-  #tellTrouble(): void {
+  /** Reports the first issue of a watch; undefined if all work. */
+  #reportIssue(): void {
     if (this.#closed) return;
-    const troubles = [this.#namespacesTrouble, ...[...this.#informers].map(({ trouble }) => trouble)];
-    this.#options.onTrouble(troubles.find((trouble) => trouble !== undefined));
+    const issues = [this.#namespacesIssue, ...[...this.#informers].map(({ issue }) => issue)];
+    this.#options.onIssue(issues.find((issue) => issue !== undefined));
   }
 }
 
-/** What happened to the objects of a binding; `cleaned`: dropped because their namespace left the selector. */
-export type Operations = typeof NO_OPERATIONS;
-const NO_OPERATIONS = { added: 0, modified: 0, deleted: 0, cleaned: 0 };
-const COUNTERS = { Added: "added", Modified: "modified", Deleted: "deleted" } as const;
+/** What happened to the objects of a binding; `cleaned`: dropped because their namespace is no longer selected. */
+export type Operations = typeof ZERO_COUNTS;
+const ZERO_COUNTS = { added: 0, modified: 0, deleted: 0, cleaned: 0 };
+const COUNTER_BY_EVENT = { Added: "added", Modified: "modified", Deleted: "deleted" } as const;
 
-/** Events of one binding on their way to the hook: counted, chosen, and kept back until `unlock`. */
+/** Counts and filters the events of one binding, and buffers them until `unlock`. */
 class Outbox {
-  readonly sinceStart = { ...NO_OPERATIONS };
-  sinceLastExecution = { ...NO_OPERATIONS };
-  readonly #wanted: readonly WatchEvent[];
+  readonly sinceStart = { ...ZERO_COUNTS };
+  sinceLastExecution = { ...ZERO_COUNTS };
+  readonly #eventTypes: readonly WatchEvent[];
   readonly #emit: (event: ObjectEvent) => void;
   #locked = true;
   #buffer: ObjectEvent[] = [];
 
-  constructor(wanted: readonly WatchEvent[], emit: (event: ObjectEvent) => void) {
-    this.#wanted = wanted;
+  constructor(eventTypes: readonly WatchEvent[], emit: (event: ObjectEvent) => void) {
+    this.#eventTypes = eventTypes;
     this.#emit = emit;
   }
 
-  /** Counts an event, and hands it to the hook if the hook wants it. */
+  /** Counts an event, and passes it to the hook if the binding selects its type. */
   push(event: ObjectEvent): void {
-    this.#count(COUNTERS[event.watchEvent], 1);
-    if (!this.#wanted.includes(event.watchEvent)) return;
+    this.#count(COUNTER_BY_EVENT[event.watchEvent], 1);
+    if (!this.#eventTypes.includes(event.watchEvent)) return;
     if (this.#locked) this.#buffer.push(event);
     else this.#emit(event);
   }
 
   /** Counts objects that are not selected any more. */
-  cleaned(count: number): void {
+  countCleaned(count: number): void {
     this.#count("cleaned", count);
   }
 
-  /** The hook is about to see the snapshot: for a locked binding, that shows what the waiting events would tell. */
-  seen(): void {
+  /** Call before the hook receives the snapshot. Drops the events that a locked binding has buffered: the snapshot contains them. */
+  markSnapshotRead(): void {
     if (this.#locked) this.#buffer = [];
-    this.sinceLastExecution = { ...NO_OPERATIONS };
+    this.sinceLastExecution = { ...ZERO_COUNTS };
   }
 
-  /** Releases the events that waited; from now on every event is handed on at once. */
+  /** Passes on the buffered events, and from now on every event at once. */
   unlock(): void {
     this.#locked = false;
     for (const event of this.#buffer.splice(0)) this.#emit(event);
   }
 
-  /** Drops what waits. */
+  /** Drops the buffered events. */
   close(): void {
     this.#buffer = [];
   }
@@ -255,44 +267,16 @@ class Outbox {
   }
 }
 
-/**
- * Runs steps in the order of their arrival, although each first waits for its input. A step whose input is ready
- * and that nobody is in front of runs at once.
- */
-export class Sequence {
-  #last: Promise<void> | undefined;
-
-  /** Runs `step` with the result of `input`; the promise (if any) ends when it has run. `input` never rejects. */
-  run<T>(input: T | Promise<T>, step: (value: T) => void): Promise<void> | undefined {
-    if (this.#last === undefined && !(input instanceof Promise)) {
-      step(input);
-      return undefined;
-    }
-    const before = this.#last;
-    const turn = (async () => {
-      const value = await input;
-      await before?.catch(() => {});
-      step(value);
-    })();
-    this.#last = turn;
-    const free = (): void => {
-      if (this.#last === turn) this.#last = undefined;
-    };
-    turn.then(free, free);
-    return turn;
-  }
-}
-
 /** Items of several informers, by namespace, then name. */
 export function sortedItems(informers: Iterable<Informer>): readonly SnapshotItem[] {
   const rows = [...informers].flatMap(({ store }) =>
     [...store].map(([key, { item }]) => ({ ...splitKey(key), item })),
   );
-  rows.sort((a, b) => compare(a.namespace, b.namespace) || compare(a.name, b.name));
+  rows.sort((a, b) => compareText(a.namespace, b.namespace) || compareText(a.name, b.name));
   return rows.map(({ item }) => item);
 }
 
-function compare(a: string, b: string): number {
+function compareText(a: string, b: string): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;
 }

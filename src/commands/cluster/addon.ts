@@ -1,74 +1,75 @@
-/** The commands of `kubectl addon`: what a cluster's AddonModules say, without a way to the operator. */
+/** The commands of `kubectl addon`: they read AddonModules from the cluster and need no access to the operator. */
 
 import { systemClock, visible, type Clock } from "../../lib/index.ts";
-import { codeOf, showAll, type Showing } from "../asking/overview.ts";
-import { modulesTable, statusText } from "../asking/tables.ts";
-import { awaitModule } from "../asking/wait.ts";
-import type { Line, World } from "../table/row.ts";
-import { explanationFrom, overviewFrom, rowFrom } from "./from-resources.ts";
-import { resourceReader, type Reader } from "./read-resources.ts";
+import { readyExitCode, displayOverview, type DisplayOptions } from "../operator/overview.ts";
+import { modulesTable, statusText } from "../operator/tables.ts";
+import { awaitModule } from "../operator/wait.ts";
+import type { Line, Terminal } from "../table/row.ts";
+import { configFault, currentRow, explanationFrom, overviewFrom, stoppedText } from "./from-resources.ts";
+import { withReader, type Reader } from "./read-resources.ts";
 
-/** Which of them: the second word of the row. */
-export type Which = "status" | "list" | "why" | "wait";
+export type AddonCommand = "status" | "list" | "why" | "wait";
 
-/** Runs one of them. */
-export async function runAddon(which: Which, line: Line, world: World): Promise<number> {
-  const { settings } = line.settings(world.env);
-  const namespace = line.flags["n"] ?? settings.namespace;
-  const reader = resourceReader({ ...settings, namespace: namespace === true ? undefined : namespace });
-  try {
-    return await WORKS[which](reader, line, world);
-  } finally {
-    await reader.close();
-  }
+/** Runs a command of `kubectl addon`; returns the exit code. */
+export async function runAddon(which: AddonCommand, line: Line, terminal: Terminal): Promise<number> {
+  return withReader(line, terminal, (reader) => COMMANDS[which](reader, line, terminal));
 }
 
-type Work = (reader: Reader, line: Line, world: World) => Promise<number>;
+type Command = (reader: Reader, line: Line, terminal: Terminal) => Promise<number>;
 
-const GONE = (name: string): string => `there is no AddonModule ${name}\n`;
+const NOT_FOUND = (name: string): string => `AddonModule ${name} does not exist\n`;
 
 /** `status` and `list`. */
-function show(how: Pick<Showing, "draw" | "code">): Work {
-  return (reader, line, world) => {
+function show(how: Pick<DisplayOptions, "draw" | "code">): Command {
+  return (reader, line, terminal) => {
     const fetch = async () => {
-      const { operator, modules } = await reader.all();
-      if (operator !== undefined || modules.length > 0)
-        return overviewFrom(operator, modules, systemClock.now());
-      world.complain("There is no AddonOperator there (-n names another namespace)\n");
+      const found = await reader.listAll();
+      if (found.operator !== undefined || found.modules.length > 0) {
+        const overview = overviewFrom(found, systemClock.now());
+        if (how.draw === modulesTable && overview.reason === "NotRunning")
+          terminal.printError(`${visible(overview.message)}\n`);
+        return overview;
+      }
+      terminal.printError("No AddonOperator found. Use -n to search another namespace\n");
       return 1;
     };
-    return showAll(line, world, { ...how, clock: systemClock, fetch });
+    return displayOverview(line, terminal, { ...how, clock: systemClock, fetch });
   };
 }
 
-const why: Work = async (reader, { args: [name = ""] }, { print, complain }) => {
+const why: Command = async (reader, { args: [name = ""] }, { print, printError }) => {
   const found = await reader.module(name);
-  if (found === undefined) complain(GONE(name));
+  const lease = await reader.lease();
+  const stopped = lease && stoppedText(lease, systemClock.now());
+  if (stopped !== undefined) printError(`${visible(stopped.trim())}\n`);
+  const fault = configFault(await reader.operator());
+  if (fault !== undefined) printError(`${visible(fault)}\n`);
+  if (found === undefined) printError(NOT_FOUND(name));
   else print(`${visible(explanationFrom(found).join("\n"))}\n`);
   return found === undefined ? 1 : 0;
 };
 
-/** The operator may be about to make it. */
+/** The status of a module without an AddonModule, which the operator may create soon. */
 const NOT_YET = {
   state: "Pending",
-  message: "there is no AddonModule yet",
+  message: "its AddonModule does not exist yet",
   ready: "Unknown",
   healthy: "Unknown",
-};
+} as const;
 
-const wait: Work = (reader, line, world) => {
+const wait: Command = (reader, line, terminal) => {
   const clock: Clock = systemClock;
-  return awaitModule(line, world, {
+  return awaitModule(line, terminal, {
     clock,
-    look: async (name) => {
-      const found = await reader.module(name);
-      return found === undefined ? NOT_YET : rowFrom(found, clock.now());
+    check: async (name) => {
+      const [found, lease] = await Promise.all([reader.module(name), reader.lease()]);
+      return found === undefined ? NOT_YET : currentRow(found, lease, clock.now());
     },
   });
 };
 
-const WORKS: Readonly<Record<Which, Work>> = {
-  status: show({ draw: statusText, code: codeOf }),
+const COMMANDS: Readonly<Record<AddonCommand, Command>> = {
+  status: show({ draw: statusText, code: readyExitCode }),
   list: show({ draw: modulesTable, code: () => 0 }),
   why,
   wait,

@@ -1,62 +1,112 @@
-/** What AddonOperator and AddonModules say, in the form in which a running operator tells it: pure. */
+/** Converts AddonOperator and AddonModules to the data that a running operator returns. */
 
+import type { LeaseSpec } from "../../kube/index.ts";
 import { usual } from "../../lib/index.ts";
+import { describeHealth, describeReasons, type Reasons } from "../../plan/index.ts";
 import type { IAddonModule, IAddonOperator, ModuleRow, Overview } from "../../status/index.ts";
 
-type Conditions = readonly { readonly type: string; readonly status: string; readonly message?: string }[];
+type Conditions = readonly {
+  readonly type: string;
+  readonly status: string;
+  readonly reason?: string;
+  readonly message?: string;
+}[];
 type ModuleStatus = NonNullable<IAddonModule["status"]>;
 
-/** All modules at a glance; `now` in ms since the epoch. */
-export function overviewFrom(
-  operator: IAddonOperator | undefined,
-  modules: readonly IAddonModule[],
+/** The resources of one operator. */
+export interface Resources {
+  readonly operator: IAddonOperator | undefined;
+  /** Undefined without the right to read it. */
+  readonly lease?: LeaseSpec | undefined;
+  /** Their statuses lack the values. */
+  readonly modules: readonly IAddonModule[];
+}
+
+const CLOCK_SKEW_MS = 30_000;
+
+/** A message if no operator renews its Lease, to be followed by the last status; undefined while one does. */
+export function stoppedText(
+  { holderIdentity = "", renewTime, leaseDurationSeconds = 0 }: LeaseSpec,
   now: number,
-): Overview {
-  const { state = "Pending", converge = {}, conditions } = operator?.status ?? {};
-  const { status, message } = conditionOf(conditions, "Ready");
+): string | undefined {
+  const [holder = ""] = (holderIdentity ?? "").split("/");
+  const since = renewTime === undefined ? "" : ` since ${renewTime.slice(0, 19)}Z`;
+  const isRenewed = now <= Date.parse(renewTime ?? "") + leaseDurationSeconds * 1000 + CLOCK_SKEW_MS;
+  if (holder !== "" && isRenewed) return undefined;
+  const why =
+    holder === "" ? `its Lease has no holder${since}` : `${holder} has not renewed its Lease${since}`;
+  return `The operator is not running: ${why}. Its last status: `;
+}
+
+const NO_OPERATOR = {
+  status: "Unknown",
+  reason: "NotRunning",
+  message: "the AddonOperator does not exist",
+} as const;
+
+function readyOf(operator: IAddonOperator | undefined): ReturnType<typeof conditionOf> {
+  return operator === undefined ? NO_OPERATOR : conditionOf(operator.status?.conditions, "Ready");
+}
+
+/** The overview of all modules; `now` in ms since the epoch. */
+export function overviewFrom({ operator, modules, lease }: Resources, now: number): Overview {
+  const { state = "Pending", converge = {} } = operator?.status ?? {};
+  const { status, message, reason } = readyOf(operator);
   const rows = modules.map((module) => rowFrom(module, now));
+  const stopped = lease && stoppedText(lease, now);
   return {
-    state,
-    ready: status,
-    message: operator === undefined ? "there is no AddonOperator" : message,
+    state: stopped === undefined ? state : "Invalid",
+    ready: stopped === undefined ? status : "False",
+    reason: stopped === undefined ? reason : "NotRunning",
+    message: operator === undefined ? message : [stopped, message].filter(Boolean).join(""),
     converge,
     modules: rows.toSorted((a, b) => a.order - b.order || a.name.localeCompare(b.name)),
   };
 }
 
+/** A condition by its type. A missing condition is Unknown. */
 function conditionOf(
   conditions: Conditions = [],
   type: string,
-): { status: ModuleRow["ready"]; message: string } {
+): { status: ModuleRow["ready"]; reason: string; message: string } {
   const found = conditions.find((each) => each.type === type);
   const status = found?.status === "True" || found?.status === "False" ? found.status : "Unknown";
-  return { status, message: found?.message ?? "" };
+  return { status, reason: found?.reason ?? "", message: found?.message ?? "" };
 }
 
-/** One module at a glance. */
-export function rowFrom({ metadata, spec, status = {} }: IAddonModule, now: number): ModuleRow {
+/** As `rowFrom`. What an operator that has stopped said last is not true of now. */
+export function currentRow(module: IAddonModule, lease: LeaseSpec | undefined, now: number): ModuleRow {
+  const row = rowFrom(module, now);
+  const stopped = lease && stoppedText(lease, now);
+  if (stopped === undefined) return row;
+  return { ...row, ready: "Unknown", healthy: "Unknown", message: `${stopped}${row.message}` };
+}
+
+/** The row of a module, from its AddonModule. */
+function rowFrom({ metadata, spec, status = {} }: IAddonModule, now: number): ModuleRow {
   const { conditions, drift = [], requires = [], state = "Pending" } = status;
   const ready = conditionOf(conditions, "Ready");
   const waitsFor = state === "Pending" ? requires.find(({ met }) => !met)?.name : undefined;
   return {
-    ...namedBy(metadata, spec),
+    ...nameAndOrder(metadata, spec),
     state,
+    reason: ready.reason,
     ready: ready.status,
     healthy: conditionOf(conditions, "Healthy").status,
     message: ready.message,
     drifted: new Set(drift.map(({ object }) => object)).size,
     ...(waitsFor !== undefined && { waitsFor }),
-    ...madeBy(status, now),
-    ...usuallyTaking(status),
+    ...lastRunAndVersion(status, now),
+    ...usualTime(status),
   };
 }
 
-function usuallyTaking({ runSeconds = [] }: ModuleStatus): Pick<ModuleRow, "usualSeconds"> {
+function usualTime({ runSeconds = [] }: ModuleStatus): Pick<ModuleRow, "usualSeconds"> {
   const usualSeconds = usual(runSeconds);
   return usualSeconds === undefined ? {} : { usualSeconds };
 }
 
-function namedBy(
+function nameAndOrder(
   metadata: IAddonModule["metadata"],
   spec: IAddonModule["spec"] = {},
 ): Pick<ModuleRow, "name" | "order" | "enabled"> {
@@ -64,7 +114,7 @@ function namedBy(
   return { name: metadata?.name ?? "", order, enabled };
 }
 
-function madeBy(
+function lastRunAndVersion(
   { lastRun, release }: ModuleStatus,
   now: number,
 ): Pick<ModuleRow, "lastRun" | "chartVersion"> {
@@ -81,31 +131,55 @@ function runFrom(run: NonNullable<ModuleStatus["lastRun"]>, now: number): NonNul
   return { cause: trigger, startedAt, seconds, step, attempts, ...(result !== undefined && { result }) };
 }
 
-/** Why a module is as it is, a line for each thing that its AddonModule says. */
+/** Reasons of the AddonOperator that concern each module: its configuration is not in force. */
+const CONFIG_REASONS: ReadonlySet<string> = new Set(["ConfigMapInvalid", "ConfigMapMissing"]);
+
+/** Why the ConfigMap is not in force, from the AddonOperator; undefined if it is. */
+export function configFault(operator: IAddonOperator | undefined): string | undefined {
+  const { reason, message } = readyOf(operator);
+  return CONFIG_REASONS.has(reason) ? message : undefined;
+}
+
+/** Why a module has its state, from its AddonModule: the state, then the sentences of `module why`, each once. */
 export function explanationFrom({ metadata, status = {} }: IAddonModule): string[] {
-  const { state = "Pending", enabledReason, conditions = [], absent = [], nextRetryAt } = status;
-  return [
-    `${metadata?.name ?? ""}: ${state}: ${conditionOf(conditions, "Ready").message}`,
-    ...conditions.filter(isTelling).map(({ type, status: is, message }) => `${type} is ${is}: ${message}`),
-    ...(enabledReason === undefined ? [] : [`enabled: ${enabledReason}`]),
-    ...listed(status),
-    ...(absent.length === 0 ? [] : [`objects that are gone: ${absent.join(", ")}`]),
-    ...(nextRetryAt === undefined ? [] : [`next try: ${nextRetryAt}`]),
-  ];
+  const { state = "Pending", conditions } = status;
+  const head = `${metadata?.name ?? ""}: ${state}: ${conditionOf(conditions, "Ready").message}`;
+  const decision = conditionOf(conditions, "Enabled").message;
+  const facts = [decision, ...describeReasons(reasonsFrom(status)), ...objectLines(status)];
+  return [head, ...new Set(facts.filter((fact) => fact !== "" && !head.includes(fact)))];
 }
 
-/** What is required and not there, what ails, and what others have changed. */
-function listed({ requires = [], health = [], drift = [] }: ModuleStatus): string[] {
+/** What `module why` explains, read from the status. */
+function reasonsFrom(status: ModuleStatus): Reasons {
+  const { state, conditions, requires = [], absent = [], failures = 0, nextRetryAt } = status;
+  const messageIf = (type: string): string | undefined => {
+    const { status: is, message } = conditionOf(conditions, type);
+    return is === "True" ? message : undefined;
+  };
   const unmet = requires.filter(({ met }) => !met);
-  return [
-    ...unmet.map(({ name, message = "is not there" }) => `it requires ${name}, which ${message}`),
-    ...health.map(({ object, reason = "", message = "" }) => `${object}: ${reason}: ${message}`),
-    ...drift.map(({ object, field, manager = "somebody" }) => `${object}: ${manager} changed ${field}`),
-  ];
+  const drift = messageIf("Drifted");
+  const { reason } = conditionOf(conditions, "Ready");
+  return {
+    blockers: [
+      messageIf("HooksFailing"),
+      messageIf("DependencyLost"),
+      ...unmet.map(({ name, message = "does not exist" }) => `it requires ${name}, which ${message}`),
+    ],
+    isSuspended: state !== "Suspended" && messageIf("Suspended") !== undefined,
+    // The head contains the message of a failure.
+    retry: state === "Retrying" ? { failures, reason, nextTry: nextRetryAt } : undefined,
+    missing: absent,
+    unhealthy: [describeHealth(conditionOf(conditions, "Healthy"))],
+    drift: drift && `changed by others: ${drift}`,
+  };
 }
 
-/** Ready is told before; what is as it should be is not told. */
-function isTelling({ type, status }: { readonly type: string; readonly status: string }): boolean {
-  if (type === "Ready" || type === "Reconciling" || type === "Stalled") return false;
-  return ["Healthy", "Enabled"].includes(type) ? status !== "True" : status !== "False";
+/** Objects that are unhealthy, and fields that others have changed. */
+function objectLines({ health = [], drift = [] }: ModuleStatus): string[] {
+  return [
+    ...health.map(({ object, reason = "", message = "" }) => `${object}: ${reason}: ${message}`),
+    ...drift.map(
+      ({ object, field, manager = "an unknown field manager" }) => `${object}: ${manager} changed ${field}`,
+    ),
+  ];
 }

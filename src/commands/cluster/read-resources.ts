@@ -1,4 +1,4 @@
-/** Reads AddonOperator and AddonModules of a cluster, as `kubectl addon` needs them. */
+/** Reads AddonOperator and AddonModules from a cluster. */
 
 import { UsageError } from "../../config.ts";
 import {
@@ -9,32 +9,44 @@ import {
   ignoreNotFound,
   isForbidden,
   isNotFound,
+  LEASES,
+  leaseNameOf,
   listObjects,
+  mergePatch,
 } from "../../kube/index.ts";
-import type { KubeClient, WatchSpec } from "../../kube/index.ts";
+import type { KubeClient, LeaseObject, LeaseSpec, ResourceType, WatchSpec } from "../../kube/index.ts";
 import { oneLine, silentLogger, systemClock } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import type { Settings } from "../../settings.ts";
-import { ADDON_MODULES, ADDON_OPERATORS } from "../../status/index.ts";
-import type { IAddonModule, IAddonOperator } from "../../status/index.ts";
+import { ADDON_MODULES, ADDON_OPERATORS, MODULE_SOURCES } from "../../status/index.ts";
+import type { IAddonModule, IAddonOperator, IModuleSource } from "../../status/index.ts";
+import type { Line, Terminal } from "../table/row.ts";
+import type { Resources } from "./from-resources.ts";
 import { VERSION } from "../../version.ts";
 
-/** The resources of one operator. */
-interface Resources {
-  readonly operator: IAddonOperator | undefined;
-  /** Without their values. */
-  readonly modules: readonly IAddonModule[];
-}
-
-/** What is read anew with each call. Calls throw ProblemError, and UsageError where several operators may be meant. */
+/** Reads from the cluster at each call. Calls throw ProblemError, and UsageError if several operators exist. */
 export interface Reader {
-  readonly all: () => Promise<Resources>;
-  /** Undefined where there is none. */
+  readonly listAll: () => Promise<Resources>;
+  /** Undefined if it does not exist. */
   readonly module: (name: string) => Promise<IAddonModule | undefined>;
+  /** Undefined without an operator, without the right to read it, or if there are several. */
+  readonly operator: () => Promise<IAddonOperator | undefined>;
+  /** The ModuleSources of the operator's namespace, which is undefined if there is no operator. */
+  readonly sources: () => Promise<{
+    readonly namespace: string | undefined;
+    readonly sources: readonly IModuleSource[];
+  }>;
+  /** Sets annotations of an object. */
+  readonly annotate: (
+    target: { readonly resource: ResourceType; readonly namespace: string; readonly name: string },
+    annotations: Readonly<Record<string, string>>,
+  ) => Promise<void>;
+  /** Undefined without an operator, or without the right to read its Lease. */
+  readonly lease: () => Promise<LeaseSpec | undefined>;
   readonly close: () => Promise<void>;
 }
 
-/** A reader of the operator in this namespace, or of the only one. */
+/** A reader for the operator in the given namespace, or for the only operator in the cluster. */
 export function resourceReader({
   kubeConfig,
   kubeContext: context,
@@ -43,44 +55,84 @@ export function resourceReader({
 }: Pick<Settings, "kubeConfig" | "kubeContext" | "namespace" | "configMap">): Reader {
   const userAgent = `addon-operator/${VERSION}`;
   const client = connect({ kubeConfig, context, userAgent, logger: silentLogger, clock: systemClock });
-  const plainly = async <T>(work: Promise<T>): Promise<T> => {
+  const withPlainErrors = async <T>(work: Promise<T>): Promise<T> => {
     try {
       return await work;
     } catch (error) {
-      throw explained(error, client);
+      throw explainError(error, client);
     }
   };
-  const operator = () => operatorIn(client, namespace, configMap);
+  const operator = () => findOperator(client, namespace, configMap);
+  let found: Promise<Operator> | undefined;
   let place = namespace;
-  const placed = async (): Promise<string | undefined> => (place ??= (await operator())?.metadata.namespace);
+  const operatorNamespace = async (): Promise<string | undefined> =>
+    (place ??= (await operator())?.metadata.namespace);
   return {
-    all: () => plainly(operator().then((found) => allOf(client, found, namespace))),
-    module: (name) => plainly(placed().then((found) => moduleOf(client, name, found))),
+    listAll: () => withPlainErrors(operator().then((found) => readAll(client, found, namespace))),
+    module: (name) => withPlainErrors(operatorNamespace().then((found) => readModule(client, name, found))),
+    operator: () => withPlainErrors(onlyIfReadable((found ??= operator()))),
+    lease: () =>
+      withPlainErrors(
+        onlyIfReadable((found ??= operator())).then((operator) => operator && readLease(client, operator)),
+      ),
+    sources: () =>
+      withPlainErrors(
+        operatorNamespace().then(async (found) => ({
+          namespace: found,
+          sources:
+            found === undefined
+              ? []
+              : await listAllPages<IModuleSource>(client, { resource: MODULE_SOURCES, namespace: found }),
+        })),
+      ),
+    annotate: async (target, annotations) => {
+      await withPlainErrors(mergePatch(client, target, { body: { metadata: { annotations } } }));
+    },
     close: () => client.close(),
   };
 }
 
-async function operatorIn(
+/** Does work with a reader for the operator that a command line names, and closes the reader. */
+export async function withReader<T>(
+  line: Line,
+  { env }: Pick<Terminal, "env">,
+  work: (reader: Reader) => Promise<T>,
+): Promise<T> {
+  const { settings } = line.settings(env);
+  const namespace = line.flags["n"] ?? settings.namespace;
+  const reader = resourceReader({ ...settings, namespace: namespace === true ? undefined : namespace });
+  try {
+    return await work(reader);
+  } finally {
+    await reader.close();
+  }
+}
+
+/** The only operator, or the one with the name. Undefined if there is none; UsageError if the choice is ambiguous. */
+async function findOperator(
   client: KubeClient,
   wanted: string | undefined,
   name: string,
 ): Promise<IAddonOperator | undefined> {
-  const operators = await all<IAddonOperator>(client, { resource: ADDON_OPERATORS, namespace: wanted });
+  const operators = await listAllPages<IAddonOperator>(client, {
+    resource: ADDON_OPERATORS,
+    namespace: wanted,
+  });
   const namespaces = [...new Set(operators.map(({ metadata }) => metadata.namespace ?? ""))].toSorted();
   if (namespaces.length > 1)
-    throw new UsageError([`there are operators in ${namespaces.join(", ")}: choose one by -n NAMESPACE`]);
+    throw new UsageError([`there are operators in ${namespaces.join(", ")}. Select one with -n NAMESPACE`]);
   if (operators.length <= 1) return operators[0];
   const names = operators.map(({ metadata }) => metadata.name).toSorted();
   const found = operators.find(({ metadata }) => metadata.name === name);
   if (found === undefined)
     throw new UsageError([
-      `there are operators ${names.join(", ")} in ${namespaces[0]}: choose one by --config-map NAME`,
+      `there are operators ${names.join(", ")} in ${namespaces[0]}. Select one with --config-map NAME`,
     ]);
   return found;
 }
 
-/** All of a kind, page by page; what is large and not shown is dropped as it comes. */
-async function all<T>(client: KubeClient, spec: WatchSpec): Promise<T[]> {
+/** Lists objects page by page, and drops their large values at once. */
+async function listAllPages<T>(client: KubeClient, spec: WatchSpec): Promise<T[]> {
   const read = async (unpaged: boolean): Promise<T[]> => {
     const found: T[] = [];
     const { signal } = new AbortController();
@@ -90,20 +142,45 @@ async function all<T>(client: KubeClient, spec: WatchSpec): Promise<T[]> {
     });
     return found;
   };
-  // A list that takes too long is forgotten by the server before its end.
+  // 410: the continue token has expired, because the paged list took too long.
   const isExpired = (error: unknown): boolean => error instanceof ApiError && error.status === 410;
   return read(false).catch((error: unknown) => (isExpired(error) ? read(true) : Promise.reject(error)));
 }
 
-type Found = IAddonOperator | undefined;
+type Operator = IAddonOperator | undefined;
 
-async function allOf(client: KubeClient, operator: Found, wanted: string | undefined): Promise<Resources> {
+async function readAll(
+  client: KubeClient,
+  operator: Operator,
+  wanted: string | undefined,
+): Promise<Resources> {
   const namespace = wanted ?? operator?.metadata.namespace;
-  const modules = await all<IAddonModule>(client, { resource: ADDON_MODULES, namespace });
-  return { operator, modules: modules.filter((each) => isOf(each, operator)) };
+  const modules = await listAllPages<IAddonModule>(client, { resource: ADDON_MODULES, namespace });
+  const lease = operator && (await readLease(client, operator));
+  return { operator, lease, modules: modules.filter((each) => isOwnedBy(each, operator)) };
 }
 
-async function moduleOf(
+/** The operator that is looked for; undefined where the right to do so is missing, or there are several. */
+function onlyIfReadable(looked: Promise<Operator>): Promise<Operator> {
+  return looked.catch((error: unknown) =>
+    isForbidden(error) || error instanceof UsageError ? undefined : Promise.reject(error),
+  );
+}
+
+/** The Lease; undefined without the right to read it, and empty if it does not exist. */
+async function readLease(client: KubeClient, { metadata }: IAddonOperator): Promise<LeaseSpec | undefined> {
+  const { namespace, name } = metadata;
+  try {
+    const target = { resource: LEASES, namespace, name: leaseNameOf(name) };
+    return (await get<LeaseObject>(client, target)).spec ?? {};
+  } catch (error) {
+    if (isForbidden(error)) return undefined;
+    if (isNotFound(error)) return {};
+    throw error;
+  }
+}
+
+async function readModule(
   client: KubeClient,
   name: string,
   namespace: string | undefined,
@@ -112,27 +189,28 @@ async function moduleOf(
   return get<IAddonModule>(client, { resource: ADDON_MODULES, namespace, name }).catch(ignoreNotFound);
 }
 
-/** One without an owner is from an operator that is about to say so. */
-function isOf({ metadata: { ownerReferences = [] } }: IAddonModule, operator: Found): boolean {
+/** An object without an owner is new: its operator has not set the owner reference yet. */
+function isOwnedBy({ metadata: { ownerReferences = [] } }: IAddonModule, operator: Operator): boolean {
   const owners = ownerReferences.filter(({ kind }) => kind === "AddonOperator");
   return owners.length === 0 || owners.some(({ uid }) => uid === operator?.metadata.uid);
 }
 
-function explained(error: unknown, { origin }: KubeClient): unknown {
+/** Replaces an error of the API server by one that names the cluster and a remedy. */
+function explainError(error: unknown, { origin }: KubeClient): unknown {
   if (error instanceof UsageError) return error;
   const { file, server } = origin;
   const problem = (message: string, remedy: string): Error =>
     new ProblemError([{ file, key: `server ${server}`, message, remedy }]);
   if (isNotFound(error))
     return problem(
-      "knows no AddonModules: the CRDs of addon-operator.io are not there",
-      "look whether kubeconfig and context lead to the right cluster",
+      "the CRDs of addon-operator.io are not installed",
+      "check that kubeconfig and context select the right cluster",
     );
   if (isForbidden(error))
     return problem(
       oneLine(error),
-      "it takes list of addonoperators, and get and list of addonmodules; -n NAMESPACE asks for one namespace alone",
+      "grant list on addonoperators, and get and list on addonmodules (for `source` also list and patch on modulesources, and patch on addonmodules); or read one namespace with -n NAMESPACE",
     );
-  const told = explainContact(error, origin);
-  return told instanceof ProblemError ? told : problem(oneLine(error), "try again");
+  const message = explainContact(error, origin);
+  return message instanceof ProblemError ? message : problem(oneLine(error), "try again");
 }

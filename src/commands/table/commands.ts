@@ -4,32 +4,34 @@ import { UsageError } from "../../config.ts";
 import { createLogger, logSink } from "../../lib/index.ts";
 import { stopOnSignals } from "../../stop-signals.ts";
 import { VERSION } from "../../version.ts";
-import { ASKING, OUTPUT, WATCH } from "./asking.ts";
-import { OFFLINE } from "./offline.ts";
+import { OPERATOR_COMMANDS, OUTPUT, WATCH } from "./operator.ts";
+import { OFFLINE_COMMANDS } from "./offline.ts";
+import { SOURCE_COMMANDS } from "./source.ts";
 import { WAIT_ENDS, WAIT_FLAGS, type Flag, type Row } from "./row.ts";
 
-/** Without a command the operator starts; on a terminal that takes a flag at least. */
+/** The command of a line that names none. A terminal shows the help for a line without any words. */
 export const DEFAULT_COMMAND = "start";
 
-/** Groups, with what each is about, and the word that counts where none is given. */
+/** Groups of commands. `usual` is the command of a line that names only the group. */
 export const GROUPS: Readonly<Record<string, { readonly help: string; readonly usual?: string }>> = {
   queue: { help: "the queues of the running operator", usual: "list" },
-  global: { help: "what is known globally" },
+  global: { help: "global hooks and values" },
   module: { help: "the modules of the running operator" },
   config: { help: "runtime parameters", usual: "list" },
   hook: { help: "hooks, without a cluster" },
   addon: {
-    help: "what the AddonModules of a cluster tell; kubectl addon, where kubectl-addon is on the PATH",
+    help: "what the AddonModules of a cluster report; also kubectl addon, with kubectl-addon on the PATH",
   },
+  source: { help: "modules from registries: signed artifacts, and the ModuleSources of a cluster" },
   new: { help: "write a module, or a hook and its test" },
 };
 
-/** Commands of a group that may stand without it. */
-export const SHORT: ReadonlyMap<string, string> = new Map(
+/** Commands that work without the name of their group. */
+export const SHORTCUTS: ReadonlyMap<string, string> = new Map(
   ["why", "diff", "graph", "render"].map((word) => [word, "module"]),
 );
 
-const RUNNING: readonly Row[] = [
+const START_AND_VERSION: readonly Row[] = [
   {
     words: "start",
     help: "run the operator (the default, but not on a terminal)",
@@ -37,7 +39,7 @@ const RUNNING: readonly Row[] = [
     run: async ({ settings }, { env }) => {
       const parsed = settings(env);
       const request = stopOnSignals();
-      // Loaded only now, so that the log shows early where a slow start spends its time.
+      // Logs before it loads the rest, so that the log shows where a slow start spends its time.
       createLogger(logSink(parsed.settings)).info("Starting", { version: VERSION });
       const { operate } = await import("../../run-operator.ts");
       return operate(parsed, env, request);
@@ -56,54 +58,54 @@ const RUNNING: readonly Row[] = [
 
 const STATUS: Row = {
   words: "status",
-  help: "what is wrong and why, on one screen",
-  more: "Ends with 0 where all enabled modules are Ready, and with 1 where one is not.",
+  help: "problems and their reasons, on one screen",
+  more: "Exits with 0 if all enabled modules are Ready, else with 1.",
   example: "status",
   flags: [WATCH, OUTPUT],
-  run: async (line, world) => (await import("../asking/overview.ts")).showStatus(line, world),
+  run: async (line, terminal) => (await import("../operator/overview.ts")).showStatus(line, terminal),
 };
 
-const WAITING: Row = {
+const WAIT: Row = {
   words: "wait",
   args: "NAME",
-  help: "print what a module does until it is Ready, or its objects are healthy",
+  help: "print state changes of a module until it is Ready, or its objects are healthy",
   more: WAIT_ENDS,
   example: "wait ingress-nginx --for=healthy --timeout=10m",
   flags: WAIT_FLAGS,
-  run: async (line, world) => (await import("../asking/wait.ts")).wait(line, world),
+  run: async (line, terminal) => (await import("../operator/wait.ts")).wait(line, terminal),
 };
 
-const BUNDLING: Row = {
+const BUNDLE: Row = {
   words: "bundle",
   args: "[FILE]",
-  help: "write states, queues, values without secrets, the last runs with their lines and series into an archive",
-  more: "FILE is addon-operator-bundle-TIME.tgz here, unless it is given; - is standard output.",
+  help: "write states, queues, values without secrets, the last runs with log lines, and metrics to an archive",
+  more: "The default FILE is addon-operator-bundle-TIME.tgz in the current directory; - is standard output.",
   example: "bundle report.tgz",
-  run: async (line, world) => (await import("../asking/bundle.ts")).bundle(line, world),
+  run: async (line, terminal) => (await import("../operator/bundle.ts")).bundle(line, terminal),
 };
 
 const LOGS: Row = {
   words: "logs",
   args: "[NAME]",
-  help: "what the last runs of a module have logged, or of everything",
-  more: "The operator keeps the last runs in memory, within bounds: after a restart there are none. Times are UTC.",
+  help: "log lines of the last runs of a module, or of all",
+  more: "The operator keeps a limited number of runs in memory and loses them at a restart. Times are UTC.",
   example: "logs ingress-nginx --follow",
   flags: [
-    { flags: "-f, --follow", help: "and what comes, until it is interrupted" },
+    { flags: "-f, --follow", help: "also print new lines until interrupted" },
     { flags: "-o, --output <FORMAT>", help: "text, or json: each run as a line", values: ["text", "json"] },
   ],
-  run: async (line, world) => (await import("../asking/logs.ts")).showLogs(line, world),
+  run: async (line, terminal) => (await import("../operator/logs.ts")).showLogs(line, terminal),
 };
 
 const COMPLETION: readonly Row[] = [
   {
     words: "completion",
     args: "SHELL",
-    help: "print what bash, zsh or fish has to read to complete commands, flags and names of modules",
-    more: "For bash: source <(addon-operator completion bash). For zsh the same behind compinit. For fish: addon-operator completion fish | source.",
+    help: "print a script for bash, zsh or fish that completes commands, flags and names of modules",
+    more: "For bash: source <(addon-operator completion bash). For zsh the same after compinit. For fish: addon-operator completion fish | source.",
     example: "completion bash",
     run: async ({ args: [shell = ""] }, { print }) => {
-      const { scriptFor } = await import("../asking/completion.ts");
+      const { scriptFor } = await import("../operator/completion.ts");
       const script = scriptFor(shell);
       if (script === undefined) throw new UsageError([`"${shell}" is not accepted; use bash, zsh or fish`]);
       print(script);
@@ -113,25 +115,26 @@ const COMPLETION: readonly Row[] = [
   {
     words: "__complete",
     args: "WORD...",
-    help: "what may stand in the place of the last word",
+    help: "candidates for the last word",
     example: "__complete mod",
     isHidden: true,
-    run: async (line, world) => (await import("../asking/completion.ts")).complete(line, world),
+    run: async (line, terminal) =>
+      (await import("../operator/completion.ts")).complete(line, terminal, VISIBLE_COMMANDS),
   },
 ];
 
-const SHOWING: Row = {
+const UI: Row = {
   words: "ui",
   help: "show the running operator on a page in the browser",
-  more: "Serves it on loopback, for whoever is on this machine, until it is interrupted; opens it from a terminal.",
+  more: "Serves the page on loopback to all users of this machine until interrupted. From a terminal it also opens a browser.",
   example: "ui --port=9116",
-  flags: [{ flags: "--port <PORT>", help: "port of loopback; default any that is free" }],
-  run: async (line, world) => (await import("../asking/ui.ts")).ui(line, world),
+  flags: [{ flags: "--port <PORT>", help: "port on loopback; default: any free port" }],
+  run: async (line, terminal) => (await import("../operator/ui.ts")).ui(line, terminal),
 };
 
 const NAMESPACE: Flag = {
   flags: "-n <NAMESPACE>",
-  help: "of the operator; where there is only one it is found",
+  help: "namespace of the operator; default: that of the only operator",
 };
 
 function addon(
@@ -143,39 +146,76 @@ function addon(
     words: `addon ${what}`,
     example: `addon ${what}${row.args === undefined ? "" : " ingress-nginx"} -n addon-operator`,
     flags: [...(row.flags ?? []), NAMESPACE],
-    run: async (line, world) => (await import("../cluster/addon.ts")).runAddon(what, line, world),
+    run: async (line, terminal) => (await import("../cluster/addon.ts")).runAddon(what, line, terminal),
   };
 }
 
 /** Commands of `kubectl addon`. */
 const ADDON: readonly Row[] = [
   addon("status", {
-    help: "what is wrong in a cluster and why, as its AddonModules tell it",
-    more: "Ends with 0 where all enabled modules are Ready, and with 1 where one is not.",
+    help: "problems in a cluster and their reasons, from its AddonModules",
+    more: "Exits with 0 if all enabled modules are Ready, else with 1.",
     flags: [WATCH, OUTPUT],
   }),
   addon("list", {
     help: "modules of a cluster with state, health, drift, version, last run and message",
     flags: [WATCH, OUTPUT],
   }),
-  addon("why", { args: "NAME", help: "all that an AddonModule says of why its module is as it is" }),
+  addon("why", { args: "NAME", help: "reasons for the state of a module, from its AddonModule" }),
   addon("wait", {
     args: "NAME",
-    help: "print what a module of a cluster does until it is Ready, or its objects are healthy",
+    help: "print state changes of a module of a cluster until it is Ready, or its objects are healthy",
     more: WAIT_ENDS,
     flags: WAIT_FLAGS,
   }),
 ];
 
+function source(
+  what: "list" | "sync" | "approve",
+  row: Pick<Row, "help" | "args" | "more" | "example">,
+): Row {
+  return {
+    ...row,
+    words: `source ${what}`,
+    flags: [NAMESPACE],
+    run: async (line, terminal) => (await import("../cluster/sources.ts")).runSource(what, line, terminal),
+  };
+}
+
+/** Commands about ModuleSources, with the rights of whoever calls them. */
+const CLUSTER_SOURCES: readonly Row[] = [
+  source("list", {
+    help: "ModuleSources of a cluster, their modules, and what waits and why",
+    more: "Exits with 0 if all are Ready, else with 1.",
+    example: "source list -n addon-operator",
+  }),
+  source("sync", {
+    args: "[NAME]",
+    help: "check a ModuleSource, or all, now, and wait for the result",
+    more: "Exits with 0 if they are Ready, else with 1.",
+    example: "source sync platform",
+  }),
+  source("approve", {
+    args: "MODULE [VERSION]",
+    help: "approve the content that waits for a module; with VERSION, only that version",
+    example: "source approve cert-manager 1.5.0",
+  }),
+];
+
 export const COMMANDS: readonly Row[] = [
-  ...RUNNING,
+  ...START_AND_VERSION,
   STATUS,
-  ...ASKING,
+  ...OPERATOR_COMMANDS,
   LOGS,
-  WAITING,
-  BUNDLING,
-  SHOWING,
-  ...OFFLINE,
+  WAIT,
+  BUNDLE,
+  UI,
+  ...OFFLINE_COMMANDS,
+  ...SOURCE_COMMANDS,
+  ...CLUSTER_SOURCES,
   ...ADDON,
   ...COMPLETION,
 ];
+
+/** The commands that help and completion list. */
+export const VISIBLE_COMMANDS = COMMANDS.filter(({ isHidden }) => isHidden !== true);

@@ -1,123 +1,129 @@
-/** The rows of commands that need no operator (docs/DEBUG.md, "Without a cluster"). */
+/** The rows of commands that need no operator (docs/reference/commands.md, "Without a cluster"). */
 
 import { UsageError } from "../../config.ts";
 import type * as Offline from "../../offline/index.ts";
-import type { Flag, Line, Row, World } from "./row.ts";
+import type { Flag, Line, Row, Terminal } from "./row.ts";
 
 type Printed = Awaited<ReturnType<typeof Offline.lintDirs>>;
 type Chart = Parameters<typeof Offline.upgradeChart>[0]["chart"];
 
+/** How a registry is reached. */
+export const REGISTRY: readonly Flag[] = [
+  { flags: "--ca-file <FILE>", help: "CA certificates for the repository or registry" },
+  { flags: "--plain-http", help: "the registry serves no TLS" },
+];
+
 const CHART: readonly Flag[] = [
   { flags: "--chart <CHART>", help: "DIR, FILE.tgz, oci://… or REPO/CHART" },
-  { flags: "--version <VERSION>", help: "of the chart; the newest, unless it is given" },
-  { flags: "--repo <URL>", help: "the repository that has the chart" },
-  {
-    flags: "--ca-file <FILE>",
-    help: "authorities that may have signed the certificate of repository or registry",
-  },
-  { flags: "--plain-http", help: "the registry has no TLS" },
+  { flags: "--version <VERSION>", help: "version of the chart; default: the newest" },
+  { flags: "--repo <URL>", help: "URL of the chart's repository" },
+  ...REGISTRY,
 ];
 const VALUES: Flag = {
   flags: "--values <FILE>",
   help: "values: YAML or JSON, with global and the modules' sections",
 };
 
-type Work = (offline: typeof Offline, line: Line, world: World) => Promise<Printed>;
+export type Command = (offlineRow: typeof Offline, line: Line, terminal: Terminal) => Promise<Printed>;
 
-/** Prints what comes out; the exit code is what it says. */
-function offline(row: Omit<Row, "run">, work: Work): Row {
+/** A row whose command prints its result and exits with the result's code. */
+export function offline(row: Omit<Row, "run">, work: Command): Row {
   return {
     ...row,
-    run: async (line, world) => {
-      const { text, code } = await work(await import("../../offline/index.ts"), line, world);
-      world.print(text);
+    run: async (line, terminal) => {
+      const { text, code } = await work(await import("../../offline/index.ts"), line, terminal);
+      terminal.print(text);
       return code;
     },
   };
 }
 
-function textOf({ flags }: Line, name: string): string | undefined {
+export function flagText({ flags }: Line, name: string): string | undefined {
   const given = flags[name];
   return typeof given === "string" ? given : undefined;
 }
 
-function chartIn(line: Line): Chart {
-  const [ref, version, repo, caFile] = ["chart", "version", "repo", "caFile"].map((name) =>
-    textOf(line, name),
-  );
-  return { ref, version, repo, caFile, plainHttp: line.flags["plainHttp"] === true };
+/** The flags of `REGISTRY`. */
+export function registryAccess(line: Line): { caFile: string | undefined; plainHttp: boolean } {
+  return { caFile: flagText(line, "caFile"), plainHttp: line.flags["plainHttp"] === true };
 }
 
-const runHook: Work = (rooms, line, { env }) => {
+function chartFlags(line: Line): Chart {
+  const [ref, version, repo] = ["chart", "version", "repo"].map((name) => flagText(line, name));
+  return { ref, version, repo, ...registryAccess(line) };
+}
+
+const runHook: Command = (offline, line, { env }) => {
   const [path = ""] = line.args;
-  const context = textOf(line, "context");
-  if (context === undefined)
+  const context = flagText(line, "context");
+  const [review, binding] = ["review", "binding"].map((name) => flagText(line, name));
+  if ((context === undefined) === (review === undefined))
     throw new UsageError([
-      "usage: addon-operator hook run PATH --context FILE [--item N] [--values FILE] [--config-values FILE]",
+      "usage: addon-operator hook run PATH (--context FILE | --review FILE [--binding NAME]) [--item N] [--values FILE] [--config-values FILE]",
     ]);
-  const [item, values, configValues] = ["item", "values", "configValues"].map((name) => textOf(line, name));
-  const files = { path, item, context, values, configValues };
-  return rooms.runHookOffline(files, line.settings(env).settings, env);
+  const [item, values, configValues] = ["item", "values", "configValues"].map((name) => flagText(line, name));
+  const files = { path, item, context, review, binding, values, configValues };
+  return offline.runHookOffline(files, line.settings(env).settings, env);
 };
 
-const newModule: Work = (rooms, line, { env }) => {
+const newModule: Command = (offline, line, { env }) => {
   const [name = ""] = line.args;
-  const chart = chartIn(line);
+  const chart = chartFlags(line);
   const { ref } = chart;
   if (ref === undefined && Object.keys(line.flags).length > 0)
     throw new UsageError([
       "--version, --repo, --ca-file, --plain-http say where --chart comes from: name it",
     ]);
   const wanted = { name, chart: ref === undefined ? undefined : { ...chart, ref } };
-  return rooms.writeModule(wanted, line.settings(env).settings, env);
+  return offline.writeModule(wanted, line.settings(env).settings, env);
 };
 
-const newHook: Work = (rooms, line, { env }) => {
+const newHook: Command = (offline, line, { env }) => {
   const [module = "", name = ""] = line.args;
-  const given = textOf(line, "language") ?? "bash";
+  const given = flagText(line, "language") ?? "bash";
   const language = (["bash", "python"] as const).find((each) => each === given);
   if (language === undefined) throw new UsageError([`--language: "${given}" is neither bash nor python`]);
   const wanted = {
     module,
     name,
     language,
-    onEvent: textOf(line, "onEvent"),
-    schedule: textOf(line, "schedule"),
+    onEvent: flagText(line, "onEvent"),
+    schedule: flagText(line, "schedule"),
   };
-  return rooms.writeHook(wanted, line.settings(env).settings, env);
+  return offline.writeHook(wanted, line.settings(env).settings, env);
 };
 
-const upgradeChart: Work = async (rooms, line, { env, ask }) => {
+const upgradeChart: Command = async (offline, line, { env, confirm }) => {
   const [module = ""] = line.args;
-  let shown = "";
-  const agreed = (text: string): Promise<boolean> => {
-    shown = text;
+  let displayed = "";
+  const confirmAlways = (text: string): Promise<boolean> => {
+    displayed = text;
     return Promise.resolve(true);
   };
-  const asking = line.flags["yes"] === true ? agreed : ask;
-  const wanted = { module, chart: chartIn(line), values: textOf(line, "values") };
-  const printed = await rooms.upgradeChart(wanted, {
+  const confirmer = line.flags["yes"] === true ? confirmAlways : confirm;
+  const wanted = { module, chart: chartFlags(line), values: flagText(line, "values") };
+  const printed = await offline.upgradeChart(wanted, {
     settings: line.settings(env).settings,
     env,
-    ask: asking,
+    confirm: confirmer,
   });
-  return { ...printed, text: `${shown}${printed.text}` };
+  return { ...printed, text: `${displayed}${printed.text}` };
 };
 
-const lint: Work = (rooms, line, { env }) => {
+const lint: Command = (offline, line, { env }) => {
   const request = {
     dirs: line.args,
-    values: textOf(line, "values"),
-    kubeVersion: textOf(line, "kubeVersion"),
+    values: flagText(line, "values"),
+    kubeVersion: flagText(line, "kubeVersion"),
+    roles: line.flags["role"] === true,
   };
   const { settings } = line.settings(env);
   return line.flags["rbac"] === true
-    ? rooms.rbacOf(request, settings, env)
-    : rooms.lintDirs(request, settings, env);
+    ? offline.printRbac(request, settings, env)
+    : offline.lintDirs(request, settings, env);
 };
 
-/** Commands that need no operator. */
-export const OFFLINE: readonly Row[] = [
+export const OFFLINE_COMMANDS: readonly Row[] = [
   offline(
     {
       words: "hook run",
@@ -127,9 +133,14 @@ export const OFFLINE: readonly Row[] = [
       flags: [
         {
           flags: "--context <FILE>",
-          help: "the binding context: a JSON array, or one context; it has to be given",
+          help: "the binding context: a JSON array, or one context",
         },
-        { flags: "--item <N>", help: "which hook of a batch file: its number in `hook list`, or ready" },
+        {
+          flags: "--review <FILE>",
+          help: "instead of a context: an AdmissionReview or ConversionReview for a webhook binding of the hook",
+        },
+        { flags: "--binding <NAME>", help: "which of its webhook bindings, if several could get the review" },
+        { flags: "--item <N>", help: "the hook of a batch file: its number in `hook list`, or ready" },
         VALUES,
         { flags: "--config-values <FILE>", help: "values of the ConfigMap, in the same form" },
       ],
@@ -140,7 +151,7 @@ export const OFFLINE: readonly Row[] = [
     {
       words: "new module",
       args: "NAME",
-      help: "write a module into --modules-dir (default modules), of a public chart or of its own",
+      help: "write a module into --modules-dir (default modules), with a public chart or a starter chart",
       example:
         "new module ingress-nginx --chart ingress-nginx --repo https://kubernetes.github.io/ingress-nginx --version 4.14.0",
       flags: CHART,
@@ -156,7 +167,7 @@ export const OFFLINE: readonly Row[] = [
       flags: [
         { flags: "--language <LANGUAGE>", help: "bash or python; default bash", values: ["bash", "python"] },
         { flags: "--on-event <KIND>", help: "run on events of objects of [GROUP/VERSION/]KIND" },
-        { flags: "--schedule <CRONTAB>", help: "run by the clock" },
+        { flags: "--schedule <CRONTAB>", help: "run on a schedule" },
       ],
     },
     newHook,
@@ -165,9 +176,9 @@ export const OFFLINE: readonly Row[] = [
     {
       words: "upgrade-chart",
       args: "NAME",
-      help: "show what another version of a module's public chart changes, ask, and take it",
+      help: "show what another version of a module's public chart changes, and install it after confirmation",
       example: "upgrade-chart ingress-nginx --version 4.15.1",
-      flags: [...CHART, VALUES, { flags: "--yes", help: "agree beforehand" }],
+      flags: [...CHART, VALUES, { flags: "--yes", help: "do not ask for confirmation" }],
     },
     upgradeChart,
   ),
@@ -179,10 +190,14 @@ export const OFFLINE: readonly Row[] = [
       example: "lint modules global-hooks",
       flags: [
         { flags: "--rbac", help: "print the rules that the operator's ServiceAccount needs" },
+        {
+          flags: "--role",
+          help: "with --rbac: print ServiceAccounts, roles and bindings of the modules with serviceAccountName",
+        },
         VALUES,
         {
           flags: "--kube-version <VERSION>",
-          help: "render charts for this version of Kubernetes, not for helm's own",
+          help: "render charts for this version of Kubernetes; default: helm's",
         },
       ],
     },

@@ -17,7 +17,7 @@ interface Binary {
 export class HelmBinary {
   readonly #bin: string;
   readonly #searchPath: string | undefined;
-  /** Where its version is noted. */
+  /** Where its version is recorded. */
   readonly #home: string;
   readonly #majors = new Map<string, Promise<number>>();
 
@@ -38,33 +38,34 @@ export class HelmBinary {
     return { path, id: `${path}:${size}:${mtimeMs}` };
   }
 
-  /** 3 or 4; helm is asked (`helm version`) once for each binary, across restarts. */
+  /** 3 or 4. `helm version` runs once for each binary, across restarts. */
   async major(ask: () => Promise<string>): Promise<number> {
     const binary = this.locate();
-    const asked = this.#majors.get(binary.id) ?? this.#findMajor(binary, ask);
-    this.#majors.set(binary.id, asked);
+    const requested = this.#majors.get(binary.id) ?? this.#findMajor(binary, ask);
+    this.#majors.set(binary.id, requested);
     try {
-      return await asked;
+      return await requested;
     } catch (error) {
       this.#majors.delete(binary.id);
       throw error;
     }
   }
 
+  /** The recorded major version, or else the one that helm reports. Throws Error for an unsupported one. */
   async #findMajor(binary: Binary, ask: () => Promise<string>): Promise<number> {
-    const noted = await notedMajor(this.#home, binary);
-    if (noted !== undefined) return noted;
+    const recorded = await recordedMajor(this.#home, binary);
+    if (recorded !== undefined) return recorded;
     const version = (await ask()).trim();
     const major = Number(/^v?(\d+)\./.exec(version)?.[1]);
     if (major !== 3 && major !== 4)
       throw new Error(`helm ${version} is not supported: install helm 3 or 4, or set --helm-bin`);
-    await noteMajor(this.#home, binary, major);
+    await recordMajor(this.#home, binary, major);
     return major;
   }
 }
 
-/** The major version that an earlier operator process noted for a binary. */
-async function notedMajor(dir: string, binary: Binary): Promise<number | undefined> {
+/** The major version that an earlier operator process recorded for a binary. */
+async function recordedMajor(dir: string, binary: Binary): Promise<number | undefined> {
   try {
     const note: unknown = JSON.parse(await readFile(noteFile(dir), "utf8"));
     const { id, major } = objectOf(note);
@@ -74,8 +75,8 @@ async function notedMajor(dir: string, binary: Binary): Promise<number | undefin
   }
 }
 
-/** Notes it for later processes; if the directory cannot be written, that only costs a helm process then. */
-async function noteMajor(dir: string, binary: Binary, major: number): Promise<void> {
+/** Records it for later processes. If the directory cannot be written, the next process runs `helm version` again. */
+async function recordMajor(dir: string, binary: Binary, major: number): Promise<void> {
   const fresh = `${noteFile(dir)}.${process.pid}`;
   try {
     await mkdir(dir, { recursive: true, mode: 0o700 });

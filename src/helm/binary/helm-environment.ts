@@ -1,8 +1,6 @@
-/** The environment of helm: its home, its marks, and nothing that leads it to another cluster. */
+/** The environment of helm: its home, its marks, and no variable that points to another cluster. */
 
 import { join } from "node:path";
-
-import type { HelmOptions } from "./helm.ts";
 
 /** Environment variable that marks every helm of this operator with its release. */
 export const MARK = "ADDON_OPERATOR_HELM_RELEASE";
@@ -10,7 +8,12 @@ export const MARK = "ADDON_OPERATOR_HELM_RELEASE";
 /** The same for the API server that it works with. */
 export const SERVER = "ADDON_OPERATOR_HELM_SERVER";
 
-interface HelmPlace extends Pick<HelmOptions, "env" | "kubeconfig" | "managedBy" | "server"> {
+interface HelmPlace {
+  /** The environment of the operator's children. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly kubeconfig?: { readonly path: string } | undefined;
+  readonly managedBy: string;
+  readonly server: string;
   /** The directory of helm's own files. */
   readonly home: string;
   readonly release: string;
@@ -20,12 +23,12 @@ interface HelmPlace extends Pick<HelmOptions, "env" | "kubeconfig" | "managedBy"
 export function helmEnvironment(place: HelmPlace): Record<string, string> {
   const { env, kubeconfig, managedBy, server, home, release } = place;
   return {
-    // helm lives for a short time: collecting garbage below this size only costs time (10 % of an upgrade).
+    // helm runs are short: garbage collection below this size costs 10 % of the time of an upgrade.
     GOGC: "off",
     GOMEMLIMIT: "256MiB",
     ...withoutConnection(env),
     ...withoutProxy(env, server),
-    // Not the home of hooks, where they may write a kubeconfig.
+    // Not the home of hooks, which may write a kubeconfig there.
     HOME: home,
     KUBECONFIG: kubeconfig?.path ?? "/dev/null",
     HELM_CACHE_HOME: join(home, "cache"),
@@ -38,12 +41,12 @@ export function helmEnvironment(place: HelmPlace): Record<string, string> {
   };
 }
 
-/** helm's own variables name servers, tokens and users that would win over the kubeconfig. */
+/** Removes helm's variables for servers, tokens and users, which would take precedence over the kubeconfig. */
 function withoutConnection(env: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !/^HELM_(KUBE|NAMESPACE$)/.test(name)));
 }
 
-/** The operator uses no proxy of the environment for the API server, so helm uses none. */
+/** Excludes the API server from proxies of the environment, because the operator does not use them for it. */
 function withoutProxy(env: Readonly<Record<string, string>>, server: string): Record<string, string> {
   const host = URL.parse(server)?.hostname.replace(/^\[|\]$/g, "");
   if (host === undefined) return {};

@@ -3,15 +3,16 @@
 import { bothEnds } from "../../lib/index.ts";
 import type { RunResult } from "../../process/index.ts";
 
-/** helm failed, was cancelled or could not be started. `message` is one line for people. */
+/** helm failed, was cancelled or could not be started. `message` is one line for people, without secrets. */
 export class HelmError extends Error {
   readonly verb: string;
+  /** Its `message` comes from `reasonOf`; stdout and stderr are unredacted. */
   readonly result: RunResult;
 
   /** `hook`: the chart's hook in which it failed. */
   constructor(verb: string, result: RunResult, hook?: string) {
     const blame = hook === undefined ? "" : `; its hook ${hook} did not succeed`;
-    super(`helm ${verb}: ${reasonOf(result)}${blame}`);
+    super(`helm ${verb}: ${result.message}${blame}`);
     this.name = "HelmError";
     this.verb = verb;
     this.result = result;
@@ -20,30 +21,32 @@ export class HelmError extends Error {
 
 const LAST_ADVICE = "\nUse --debug flag to render out invalid YAML";
 
-/** What is put before it has room in a line as well. */
+/** Leaves space in a line for a prefix. */
 const LONGEST_REASON = 440;
 
 /**
- * helm's own error message: from its last `Error:` to the end, in one line. Of a long one both ends: templates that
- * include others are named before what is wrong.
+ * helm's own error message: from its last `Error:` to the end, in one line. Of a long one, both ends are kept, because the
+ * names of nested templates come before the fault. `hide` removes secrets.
  */
-function reasonOf(result: RunResult): string {
-  const said = saidOf(result);
-  return isEndedByOthers(result) ? `${said}; a signal that is not this operator's ended it` : said;
+export function reasonOf(result: RunResult, hide: (said: string) => string): string {
+  const errorText = errorTextOf(result, hide);
+  return isEndedByOthers(result) ? `${errorText}; a signal that is not this operator's ended it` : errorText;
 }
 
-/** helm says so when a signal tells it to end. */
+/** The end of helm's message after a signal. */
 const ENDED = " has been cancelled.";
 
 function isEndedByOthers({ outcome, signal, stdout }: RunResult): boolean {
   return outcome === "failed" && (signal !== undefined || stdout.includes(ENDED));
 }
 
-function saidOf(result: RunResult): string {
+/** helm's last error without its prefix and its advice, after `hide` has removed secrets from it. */
+function errorTextOf(result: RunResult, hide: (text: string) => string): string {
   const at = result.outcome === "failed" ? result.stderr.lastIndexOf("Error: ") : -1;
-  if (at < 0) return result.message;
-  const said = result.stderr.slice(at + 7).trimEnd();
-  return bothEnds(said.endsWith(LAST_ADVICE) ? said.slice(0, -LAST_ADVICE.length) : said, LONGEST_REASON);
+  if (at < 0) return hide(result.message);
+  const text = result.stderr.slice(at + "Error: ".length).trimEnd();
+  const withoutAdvice = text.endsWith(LAST_ADVICE) ? text.slice(0, -LAST_ADVICE.length) : text;
+  return bothEnds(hide(withoutAdvice), LONGEST_REASON);
 }
 
 /** The release belongs to another operator, or may not be deleted. */
@@ -54,7 +57,7 @@ export class ForeignReleaseError extends Error {
   }
 }
 
-/** helm reports success, and the API server that the operator works with does not show it. */
+/** helm reports success, but the operator's API server has no new revision. */
 export class UnseenError extends Error {
   constructor(release: string, verb: string, server: string) {
     super(
@@ -64,7 +67,7 @@ export class UnseenError extends Error {
   }
 }
 
-/** A release's Secret that nobody can read: what to do about it is a person's to decide. */
+/** A release's Secret is unreadable; a user has to decide what to do. */
 export class BrokenRecordError extends SyntaxError {
   constructor(secret: string, why: string) {
     super(`Secret ${secret}: ${why}; restore it, or delete it to have the release made from the one before`);

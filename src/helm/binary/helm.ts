@@ -1,31 +1,33 @@
-/** Runs helm 3 and 4 as a process: its verbs with their arguments, its home, its environment, its time. */
+/** Runs helm 3 and 4 as a process: arguments, home, environment and time limits. */
 
 import { join } from "node:path";
 
 import { oneLine, parseDuration, type Clock, type Logger } from "../../lib/index.ts";
 import type { PrivateKubeconfig } from "../../kube/index.ts";
-import { objectOf, objectsIn, textOf, type HelmTerms, type JsonObject } from "../../model/index.ts";
-import { endStrays, run, useTempDir, type RunResult } from "../../process/index.ts";
+import { objectOf, objectsIn, asString, type HelmTerms, type JsonObject } from "../../model/index.ts";
+import { endStrays, useTempDir, type Children, type RunResult } from "../../process/index.ts";
 import { span } from "../../trace/index.ts";
 import { HelmBinary } from "./binary.ts";
-import { HelmError } from "./helm-errors.ts";
+import { HelmError, reasonOf } from "./helm-errors.ts";
 import { helmEnvironment, MARK, SERVER } from "./helm-environment.ts";
+import { reportedError } from "./reported-error.ts";
 
-/** Called with what helm does; its methods are cheap and never throw. */
+/** Receives the events of work with helm; its methods are cheap and never throw. */
 export interface HelmRecorder {
   /** A helm process of a release has ended. */
   ran(command: { release: string; operation: HelmOperation; seconds: number }): void;
-  /** A module is about to take over a release that somebody made with helm. */
+  /** A module is about to adopt a release that was installed with helm. */
   adopted(release: string): void;
-  /** A release takes over these existing objects, each named with its owner. */
+  /** A release adopts these existing objects, each named with its owner. */
   tookOver(release: string, objects: readonly string[]): void;
-  /** Everything that a run had to do about a release is done, or failed. */
+  /** The reconciliation of a release has succeeded or failed. */
   reconciled(release: string, seconds: number): void;
 }
 
 type HelmOperation = "template" | "check-upgrade" | "upgrade" | "rollback" | "uninstall";
 
 export interface HelmOptions {
+  readonly children: Pick<Children, "run">;
   /** A path, or a name on PATH (`--helm-bin`). */
   readonly bin: string;
   readonly namespace: string;
@@ -41,8 +43,10 @@ export interface HelmOptions {
   readonly tmpDir: string;
   /** The whole environment of helm. */
   readonly env: Readonly<Record<string, string>>;
-  /** The one way of helm to the API server; without it helm works with no cluster. */
+  /** helm's connection to the API server; without it helm works without a cluster. */
   readonly kubeconfig?: Pick<PrivateKubeconfig, "path" | "refresh"> | undefined;
+  /** The user as whom helm acts by impersonation; undefined = the user of the kubeconfig. */
+  readonly user?: string | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
   readonly recorder?: HelmRecorder;
@@ -51,14 +55,9 @@ export interface HelmOptions {
 /** Work on one release. */
 export interface ReleaseCall {
   readonly release: string;
-  /** What the module says in place of the settings. */
+  /** Terms of the module that override the settings. */
   readonly terms?: HelmTerms | undefined;
   readonly signal: AbortSignal;
-  /**
-   * Values that helm reads from its standard input before the values file: it starts, and changes nothing until
-   * they come. If they never come, helm finds no values file and fails.
-   */
-  readonly gate?: Promise<string>;
 }
 
 /** One chart to be rendered or released. */
@@ -84,16 +83,18 @@ export interface UpgradeCall extends ChartCall {
   readonly historyMax?: number | undefined;
 }
 
+type Call = ReleaseCall & Partial<Pick<ChartCall, "chartDir" | "valuesFile">>;
+
 /** helm has no exit code for this. */
 const UNKNOWN_KIND = "ensure CRDs are installed first";
 
-/** helm gets this long after SIGTERM: it marks its release failed. */
+/** Time after SIGTERM in which helm marks its release failed. */
 const GRACE_MS = 20_000;
 /** helm's own directory below the temp directory. */
 const HOME = "helm-home";
 const MANIFEST_LIMIT = 256 * 1024 * 1024;
-/** helm has time limits of its own; this one ends a helm that hangs. */
-const SPARE_MS = 60_000;
+/** Added to helm's own time limit, for a helm that hangs. */
+const MARGIN_MS = 60_000;
 
 /** helm as a process of this operator. Every verb throws HelmError, or ProblemError when helm is missing. */
 export class Helm {
@@ -101,10 +102,15 @@ export class Helm {
   readonly #home: string;
   readonly #binary: HelmBinary;
 
-  constructor(options: HelmOptions) {
+  constructor(options: HelmOptions, binary?: HelmBinary) {
     this.#options = options;
     this.#home = join(options.tmpDir, HOME);
-    this.#binary = new HelmBinary(options.bin, options.env["PATH"], this.#home);
+    this.#binary = binary ?? new HelmBinary(options.bin, options.env["PATH"], this.#home);
+  }
+
+  /** The same helm, acting as this user by impersonation. */
+  as(user: string): Helm {
+    return new Helm({ ...this.#options, user }, this.#binary);
   }
 
   /** Path, size and time of the binary, without a process. */
@@ -121,7 +127,7 @@ export class Helm {
     return this.#binary.major(ask);
   }
 
-  /** Manifest and hooks as `helm template` prints them; the server is not asked. */
+  /** Manifest and hooks as `helm template` prints them, without the server. */
   async template(call: ChartCall & { readonly isUpgrade: boolean } & OfflineTerms): Promise<string> {
     const args = [call.release, call.chartDir, "-f", call.valuesFile];
     if (call.isUpgrade) args.push("--is-upgrade");
@@ -148,12 +154,12 @@ export class Helm {
   }
 
   async #dryRun(call: UpgradeCall): Promise<string[]> {
-    // Who owns existing objects does not matter to what is rendered; a dry run changes none.
+    // The owners of existing objects do not affect the rendering, and a dry run changes no object.
     const dryRun = ["--take-ownership", "--dry-run=server", "-o", "json"];
     const args = [...(await this.#upgradeArgs(call)), ...dryRun];
     const { stdout } = await this.#run("upgrade", args, call);
     const release = objectOf(JSON.parse(stdout));
-    return [release, ...objectsIn(release["hooks"])].map(({ manifest }) => textOf(manifest) ?? "");
+    return [release, ...objectsIn(release["hooks"])].map(({ manifest }) => asString(manifest) ?? "");
   }
 
   /** `helm upgrade --install`. A first installation creates CRDs of sub-charts that are missing. */
@@ -184,12 +190,12 @@ export class Helm {
 
   async #upgradeArgs(call: UpgradeCall): Promise<string[]> {
     const { validate } = this.#options;
-    const gate = call.gate === undefined ? [] : ["-f", "-"];
-    const args = ["--install", call.release, call.chartDir, ...gate, "-f", call.valuesFile, "--reset-values"];
+    const args = ["--install", call.release, call.chartDir, "-f", call.valuesFile, "--reset-values"];
     if (!validate) args.push("--disable-openapi-validation");
     return [...args, ...(await this.#applyArgs(call))];
   }
 
+  /** Arguments of all verbs that apply objects: history, time limit and apply method. */
   async #applyArgs(call: ReleaseCall & Pick<UpgradeCall, "applyMethod" | "historyMax">): Promise<string[]> {
     const { historyMax } = this.#options;
     const args = ["--history-max", String(call.historyMax ?? historyMax), ...this.#timeout(call)];
@@ -200,8 +206,8 @@ export class Helm {
   }
 
   /**
-   * Ends helm processes that an earlier operator process left, of one release or of all: with SIGTERM, so that they
-   * can mark their release, then with SIGKILL.
+   * Ends orphaned helm processes of an earlier operator process, for one release or for all: with SIGTERM, so that they can
+   * mark their release, then with SIGKILL.
    */
   endLeftOver(signal?: AbortSignal, release?: string): Promise<void> {
     const { managedBy, server, clock } = this.#options;
@@ -218,27 +224,29 @@ export class Helm {
     return parseDuration(terms?.timeout ?? "") ?? this.#options.timeoutMs;
   }
 
-  #run(verb: string, args: readonly string[], call: ReleaseCall): Promise<RunResult> {
+  #run(verb: string, args: readonly string[], call: Call): Promise<RunResult> {
     const attributes = { release: call.release, dryRun: args.includes("--dry-run=server") || undefined };
-    return span({ kind: "helm", name: `helm ${verb}`, attributes }, () => this.#start(verb, args, call));
+    return span({ kind: "helm", name: `helm ${verb}`, attributes }, () => this.#runProcess(verb, args, call));
   }
 
-  async #start(verb: string, args: readonly string[], call: ReleaseCall): Promise<RunResult> {
-    const { namespace, logger, clock, kubeconfig, tmpDir } = this.#options;
+  /** Runs helm and logs the result. Throws HelmError if helm fails. */
+  async #runProcess(verb: string, args: readonly string[], call: Call): Promise<RunResult> {
+    const { children, namespace, logger, clock, kubeconfig, tmpDir } = this.#options;
     await useTempDir(tmpDir, HOME);
     await kubeconfig?.refresh();
-    const result = await run({
+    const ended = await children.run({
       file: this.#binary.locate().path,
       args: [verb, ...args, ...(verb === "version" ? [] : ["-n", namespace, ...this.#connection()])],
       cwd: this.#home,
       env: helmEnvironment({ ...this.#options, home: this.#home, release: call.release }),
-      timeoutMs: this.#timeoutMs(call) + SPARE_MS,
+      timeoutMs: this.#timeoutMs(call) + MARGIN_MS,
       signal: call.signal,
       graceMs: GRACE_MS,
       stdoutLimit: MANIFEST_LIMIT,
-      input: call.gate,
       clock,
     });
+    const message = reasonOf(ended, (stderr) => reportedError(stderr, { ...call, namespace }));
+    const result = { ...ended, message };
     logger.debug("Ran helm", {
       verb,
       release: call.release,
@@ -249,17 +257,19 @@ export class Helm {
     if (operation !== undefined)
       this.#options.recorder?.ran({ release: call.release, operation, seconds: result.durationMs / 1000 });
     if (result.outcome === "succeeded") return result;
-    throw new HelmError(`${verb} ${call.release}`.trim(), withWhy(result, call.signal));
+    throw new HelmError(`${verb} ${call.release}`.trim(), withAbortReason(result, call.signal));
   }
 
+  /** Arguments for the connection to the API server; none if helm works without a cluster. */
   #connection(): string[] {
-    const { kubeconfig } = this.#options;
-    return kubeconfig === undefined ? [] : ["--kubeconfig", kubeconfig.path];
+    const { kubeconfig, user } = this.#options;
+    if (kubeconfig === undefined) return [];
+    return ["--kubeconfig", kubeconfig.path, ...(user === undefined ? [] : ["--kube-as-user", user])];
   }
 }
 
-/** Says why helm was ended, where this operator has done it. */
-function withWhy(result: RunResult, { aborted, reason }: AbortSignal): RunResult {
+/** Adds the reason of the abort to the result of a helm that this operator ended. */
+function withAbortReason(result: RunResult, { aborted, reason }: AbortSignal): RunResult {
   if (result.outcome !== "cancelled") return result;
   const why = aborted ? oneLine(reason) : "the operator stops, or has lost its lease";
   return { ...result, message: `cancelled: ${why}` };
@@ -269,6 +279,7 @@ function outcome(result: RunResult): JsonObject {
   return result.outcome === "succeeded" ? {} : { outcome: result.outcome, error: result.message };
 }
 
+/** The operation that metrics count; undefined for a verb that they do not count. */
 function operationOf(verb: string, args: readonly string[]): HelmOperation | undefined {
   if (verb === "upgrade") return args.includes("--dry-run=server") ? "check-upgrade" : "upgrade";
   return verb === "template" || verb === "rollback" || verb === "uninstall" ? verb : undefined;

@@ -1,6 +1,6 @@
 /**
- * The files of a module's chart, what is known of it without running helm, and the digest of all that its release is made
- * from (docs/CONTRACT.md, "Labels and annotations").
+ * Reads the files of a module's chart, and computes the digest of a release's inputs (docs/reference/contract.md, "Labels
+ * and annotations").
  */
 
 import { gunzipSync } from "node:zlib";
@@ -9,12 +9,12 @@ import { AGGREGATED, readAggregated, serverVersion } from "../../kube/index.ts";
 import type { AggregatedList, KubeClient } from "../../kube/index.ts";
 import { canonicalJson, digest, hashFiles, parseYaml, readPlain, shareAnswer } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
-import { objectOf, ProblemError, valueAt } from "../../model/index.ts";
+import { objectOf, ProblemError, REQUESTED_AT, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Module, Problem } from "../../model/index.ts";
-import { isSettled, listChartFiles, stat, type ChartFile } from "../../modules/index.ts";
-import { scanTemplates, type Reach } from "./template-scan.ts";
+import { isSettled, listChartFiles, refuseOuterLinks, stat, type ChartFile } from "../../modules/index.ts";
+import { mentionsHooks, scanTemplates, type Reach } from "./template-scan.ts";
 
-/** What is known of a module's chart without running helm. */
+/** Facts about a module's chart, found without running helm. */
 export interface Chart {
   /** SHA-256 of its files. */
   readonly digest: string;
@@ -23,22 +23,35 @@ export interface Chart {
   readonly needsStage: boolean;
 }
 
-/** The files of a module's chart cannot be used as they are: a person has to change them. */
+/** The files of a module's chart cannot be used; a user has to change them. */
 export class UnusableChartError extends ProblemError {}
 
-/** The files of a module's chart. Throws ProblemError where its directory is missing, and as `listChartFiles` does. */
-export function chartFilesOf({ chartDir, chart }: Pick<Module, "chartDir" | "chart">): ChartFile[] {
+/** What determines the files of a module's chart. */
+type ChartFilesOf = Pick<Module, "chartDir" | "chart"> & Partial<Pick<Module, "dir" | "serviceAccountName">>;
+
+/**
+ * The files of a module's chart. Throws ProblemError where its directory is missing or, for a module with an account, links lead
+ * out of the modules directory, and as `listChartFiles` does.
+ */
+export function chartFilesOf(module: ChartFilesOf): ChartFile[] {
+  const { chartDir, chart, dir = chartDir, serviceAccountName } = module;
   if (stat(chartDir) === undefined) throw new ProblemError([missingChart(chartDir)]);
-  return listChartFiles(chartDir, chart === "synthetic");
+  const files = listChartFiles(chartDir, chart === "synthetic");
+  // An unpacked archive, which lies elsewhere, contains no links.
+  const isArchive = !chartDir.startsWith(dir);
+  if (serviceAccountName !== undefined && !isArchive)
+    refuseOuterLinks(
+      dir,
+      files.map(({ path }) => path),
+    );
+  return files;
 }
 
-/** Files may be exchanged at any time; which chart is in force is decided when they are read. */
 function missingChart(file: string): Problem {
   return {
     file,
     message: "the chart in force is missing: the files of its module have changed since they were read",
-    remedy:
-      "reload with kubectl annotate --overwrite addonoperator NAME reconcile.addon-operator.io/requestedAt=$(date +%s)",
+    remedy: `converge with kubectl annotate --overwrite addonoperator NAME ${REQUESTED_AT}=$(date +%s)`,
   };
 }
 
@@ -51,7 +64,7 @@ interface CachedChart {
 
 /** Reads charts, opening only files of charts that changed. */
 export class ChartReader {
-  /** The last chart of each module: that of an archive lies in another place whenever the archive changes. */
+  /** By module, not by directory, because a changed archive is unpacked into another directory. */
   readonly #cache = new Map<string, CachedChart>();
   readonly #clock: Clock;
 
@@ -59,8 +72,8 @@ export class ChartReader {
     this.#clock = clock;
   }
 
-  /** Throws UnusableChartError, else the file system's error. */
-  read(module: Pick<Module, "name" | "chartDir" | "chart">): Chart {
+  /** The facts about a chart, from the cache if no file changed. Throws UnusableChartError, or the file system's error. */
+  read(module: Pick<Module, "name"> & ChartFilesOf): Chart {
     const files = usableFilesOf(module);
     const fingerprint = fingerprintOf(files);
     const known = this.#cache.get(module.name);
@@ -76,7 +89,8 @@ export class ChartReader {
   }
 }
 
-function usableFilesOf(module: Pick<Module, "chartDir" | "chart">): ChartFile[] {
+/** As `chartFilesOf`, but throws UnusableChartError instead of ProblemError. */
+function usableFilesOf(module: ChartFilesOf): ChartFile[] {
   try {
     return chartFilesOf(module);
   } catch (error) {
@@ -84,6 +98,7 @@ function usableFilesOf(module: Pick<Module, "chartDir" | "chart">): ChartFile[] 
   }
 }
 
+/** Reads the facts about a chart from the contents of its files. */
 function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
   const contents = files.map((file) => [file.rel, readPlain(file.path)] as const);
   const text = (rel: string): string => contents.find(([each]) => each === rel)?.[1].toString("utf8") ?? "";
@@ -91,7 +106,7 @@ function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
   const reach = scanTemplates(templates);
   return {
     digest: hashFiles(contents),
-    reach: withFiles(reach, contents),
+    reach: withReachOfFiles(reach, contents),
     needsStage: kind === "synthetic" || !hasUsableName(text("Chart.yaml")),
   };
 }
@@ -100,23 +115,27 @@ const CONDITION = /^[ \t]*(?:-[ \t]+)?condition:\s*["']?([^"'#\n]+)/gm;
 const METADATA = /^(?:charts\/[^/]+\/)*(?:Chart|requirements)\.yaml$/;
 const SCHEMA = /^(?:charts\/[^/]+\/)*values\.schema\.json$/;
 
-/** Conditions of sub-charts and values.schema.json read values too; `tpl` can render any file. */
-function withFiles(reach: Reach, contents: readonly (readonly [string, Buffer])[]): Reach {
+const VALUES = /^(?:charts\/[^/]+\/)*values\.yaml$/;
+
+/** Adds what other files reach: conditions of sub-charts and values.schema.json read values, and `tpl` can render any file. */
+function withReachOfFiles(reach: Reach, contents: readonly (readonly [string, Buffer])[]): Reach {
   const texts = (which: (rel: string) => boolean): string[] =>
     contents.filter(([rel]) => which(rel)).map(([, bytes]) => bytes.toString("utf8"));
   const conditions = texts((rel) => METADATA.test(rel)).flatMap(conditionPaths);
   const schema = texts((rel) => SCHEMA.test(rel)).some((text) => text.includes(`"global"`));
   const rendered = reach.tpl ? texts(() => true) : [];
+  const values = texts((rel) => VALUES.test(rel));
   return {
     ...reach,
     globals: new Set([...reach.globals, ...conditions]),
     dynamic: reach.dynamic || schema,
     capabilities: reach.capabilities || rendered.some((text) => text.includes("Capabilities")),
     lookup: reach.lookup || rendered.some(mentionsLookup),
+    hooks: reach.hooks || [...values, ...rendered].some(mentionsHooks),
   };
 }
 
-/** True when a text holds an action with `lookup`. */
+/** Whether a text contains a template action with `lookup`. */
 function mentionsLookup(text: string): boolean {
   const [, ...actions] = text.split("{{");
   return actions.some((action) => /\blookup\b/.test(upTo(action, "}")));
@@ -127,6 +146,7 @@ function upTo(text: string, end: string): string {
   return at < 0 ? text : text.slice(0, at);
 }
 
+/** The paths below `global` that conditions of sub-charts read. */
 function conditionPaths(text: string): string[] {
   const paths = Array.from(text.matchAll(CONDITION), ([, list]) => (list ?? "").split(",")).flat();
   return paths
@@ -134,6 +154,7 @@ function conditionPaths(text: string): string[] {
     .flatMap((path) => (path.startsWith("global.") ? [path.slice(7)] : []));
 }
 
+/** Whether helm accepts the name in Chart.yaml. True for a broken file, because helm reports that. */
 function hasUsableName(chartYaml: string): boolean {
   try {
     const { name } = objectOf(parseYaml(chartYaml, "Chart.yaml").value);
@@ -143,7 +164,6 @@ function hasUsableName(chartYaml: string): boolean {
   }
 }
 
-/** Everything a release is made from. */
 interface Inputs {
   readonly module: Pick<Module, "name" | "valuesKey">;
   readonly namespace: string;
@@ -156,7 +176,6 @@ interface Inputs {
   readonly capabilities: () => Promise<string>;
 }
 
-/** The inputs digest of a release. */
 export async function inputsDigest(inputs: Inputs): Promise<string> {
   const { module, namespace, chart, values, helm } = inputs;
   const { global, ...rest } = values;
@@ -180,8 +199,10 @@ function reachedGlobals(chart: Pick<Chart, "reach">, global: Json | undefined): 
   return reached;
 }
 
-/** With `tpl`, values may be templates that read `.Capabilities` or use `lookup`. */
-export function withValueTemplates(chart: Chart, valuesText: string): Chart {
+/** Adds what templates in values reach: with `tpl`, values may read `.Capabilities` or use `lookup`, or contain hooks. */
+export function withValueTemplates(given: Chart, valuesText: string): Chart {
+  const hooks = given.reach.hooks || mentionsHooks(valuesText);
+  const chart = hooks === given.reach.hooks ? given : { ...given, reach: { ...given.reach, hooks } };
   if (!chart.reach.tpl || !valuesText.includes("{{")) return chart;
   const { reach } = chart;
   const capabilities = reach.capabilities || valuesText.includes("Capabilities");
@@ -189,21 +210,23 @@ export function withValueTemplates(chart: Chart, valuesText: string): Chart {
   return { ...chart, reach: { ...reach, capabilities, lookup } };
 }
 
-const GOOD_MS = 5000;
+/** How long an answer of the server is used again. */
+const CACHED_MS = 5000;
 
-/** The digest of what `.Capabilities` shows, for whoever asks at about the same time. Throws ApiError or ConnectionError. */
+/** Returns the digest of `.Capabilities`, shared by concurrent callers. Throws ApiError or ConnectionError. */
 export type Capabilities = () => Promise<string>;
 
-/** The server's version and every kind it serves, as they were at most 5 s ago, and not before `forget`. */
+/** The server's version and every kind it serves, cached for 5 s, at most until `forget`. */
 export function capabilitiesOf(
   client: KubeClient,
   clock: Clock,
 ): { digest: Capabilities; forget: () => void } {
-  const shared = (): Capabilities => shareAnswer(clock, GOOD_MS, () => readCapabilities(client));
+  const shared = (): Capabilities => shareAnswer(clock, CACHED_MS, () => readCapabilities(client));
   let ask = shared();
   return { digest: () => ask(), forget: () => void (ask = shared()) };
 }
 
+/** Reads the server version and all kinds, and returns their digest. */
 async function readCapabilities(client: KubeClient): Promise<string> {
   const served = (path: string) => client.json<AggregatedList>({ path, accept: AGGREGATED });
   const [version, ...lists] = await Promise.all([serverVersion(client), served("/api"), served("/apis")]);
@@ -214,7 +237,7 @@ async function readCapabilities(client: KubeClient): Promise<string> {
   return digest(version, ...kinds.sort());
 }
 
-/** The same as before when no file changed. */
+/** Changes when a file changes. */
 function fingerprintOf(files: readonly ChartFile[]): string {
   return files.map((file) => `${file.rel}\0${file.signature}`).join("\n");
 }
@@ -225,7 +248,7 @@ export function contentOf(rel: string, bytes: Buffer): string {
   try {
     return gunzipSync(bytes, { maxOutputLength: 64 * 1024 * 1024 }).toString("utf8");
   } catch {
-    // A file that cannot be read may use anything.
+    // An unreadable file counts as one that uses everything.
     return "{{ tpl . }}{{ .Capabilities }}";
   }
 }
@@ -238,7 +261,7 @@ export function isTemplate(rel: string): boolean {
   );
 }
 
-/** The map in a YAML file; empty where it is missing or broken, which helm tells when it renders the chart. */
+/** The map in a YAML file; empty where it is missing or broken, because helm reports that when it renders the chart. */
 export function readMap(file: string): JsonObject {
   try {
     return objectOf(parseYaml(readPlain(file).toString("utf8"), file).value);

@@ -1,37 +1,37 @@
-/** Finds out which sub-charts of a chart are on, as helm decides it. */
+/** Finds out which sub-charts of a chart are enabled, by helm's rules. */
 
 import { readdirSync } from "node:fs";
 import { join, sep } from "node:path";
 
-import { objectOf, objectsIn, textOf, valueAt } from "../../model/index.ts";
+import { member, objectOf, objectsIn, asString, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
 import { stat } from "../../modules/index.ts";
 import { merge } from "../../values/index.ts";
 import { readMap } from "./chart.ts";
 
-/** Files with CRDs of a module, without those of sub-charts that these values switch off. */
+/** CRD files of a module, without those of sub-charts that the values disable. */
 export function crdsInForce(
   module: Pick<Module, "chartDir" | "crdFiles">,
   values: () => string,
 ): readonly string[] {
   const subCharts = join(module.chartDir, "charts") + sep;
   if (!module.crdFiles.some((file) => file.startsWith(subCharts))) return module.crdFiles;
-  const off = dirsOff(module.chartDir, objectOf(JSON.parse(values()) as Json));
-  return module.crdFiles.filter((file) => !off.some((dir) => file.startsWith(dir + sep)));
+  const disabledDirs = disabledSubCharts(module.chartDir, objectOf(JSON.parse(values()) as Json));
+  return module.crdFiles.filter((file) => !disabledDirs.some((dir) => file.startsWith(dir + sep)));
 }
 
-/** Directories of sub-charts that are off, at any depth. */
-function dirsOff(dir: string, given: JsonObject): string[] {
+/** Directories of disabled sub-charts, at any depth. */
+function disabledSubCharts(dir: string, given: JsonObject): string[] {
   const subCharts = subChartsOf(dir);
-  const values = completed(subCharts, over(readMap(join(dir, "values.yaml")), given));
+  const values = withSubChartDefaults(subCharts, mergeOver(readMap(join(dir, "values.yaml")), given));
   return subCharts.flatMap((sub) => {
-    const on = sub.uses.filter((use) => isOn(use, values));
-    if (sub.uses.length > 0 && on.length === 0) return [sub.dir];
-    const section = objectOf(values[on[0]?.key ?? sub.name]);
+    const enabledUses = sub.uses.filter((use) => isEnabled(use, values));
+    if (sub.uses.length > 0 && enabledUses.length === 0) return [sub.dir];
+    const section = objectOf(values[enabledUses[0]?.key ?? sub.name]);
     const { global = {}, tags = {} } = values;
-    return dirsOff(sub.dir, {
+    return disabledSubCharts(sub.dir, {
       ...section,
-      global: over(objectOf(global), objectOf(section["global"])),
+      global: mergeOver(objectOf(global), objectOf(section["global"])),
       tags,
     });
   });
@@ -40,7 +40,7 @@ function dirsOff(dir: string, given: JsonObject): string[] {
 interface SubChart {
   readonly dir: string;
   readonly name: string;
-  /** What `dependencies` says of it; several for a chart that is used under several aliases. */
+  /** Its entries in `dependencies`; several where it is used under several aliases. */
   readonly uses: readonly Use[];
 }
 
@@ -52,45 +52,46 @@ interface Use {
   readonly tags: readonly string[];
 }
 
+/** The sub-charts in `charts/`, each with its entries in `dependencies`. */
 function subChartsOf(dir: string): SubChart[] {
   const named = ["Chart.yaml", "requirements.yaml"].flatMap((file) =>
     objectsIn(readMap(join(dir, file))["dependencies"]),
   );
   return directoriesIn(join(dir, "charts")).map((sub) => {
-    const name = textOf(readMap(join(sub, "Chart.yaml"))["name"]) ?? "";
+    const name = asString(readMap(join(sub, "Chart.yaml"))["name"]) ?? "";
     return { dir: sub, name, uses: named.filter((each) => each["name"] === name).map(useOf) };
   });
 }
 
 function useOf({ name, alias, condition, tags }: JsonObject): Use {
   return {
-    key: textOf(alias) || (textOf(name) ?? ""),
-    condition: textOf(condition) ?? "",
-    tags: Array.isArray(tags) ? tags.map((tag) => textOf(tag) ?? "") : [],
+    key: asString(alias) || (asString(name) ?? ""),
+    condition: asString(condition) ?? "",
+    tags: Array.isArray(tags) ? tags.map((tag) => asString(tag) ?? "") : [],
   };
 }
 
-/** The values with the defaults of sub-charts, which conditions see, too. */
-function completed(subCharts: readonly SubChart[], values: JsonObject): JsonObject {
+/** The values with the defaults of sub-charts, which conditions also use. */
+function withSubChartDefaults(subCharts: readonly SubChart[], values: JsonObject): JsonObject {
   const result = { ...values };
   for (const { dir, name, uses } of subCharts) {
     const defaults = readMap(join(dir, "values.yaml"));
     for (const key of uses.length === 0 ? [name] : uses.map((use) => use.key))
-      result[key] = over(defaults, objectOf(values[key]));
+      result[key] = mergeOver(defaults, objectOf(member(values, key)));
   }
   return result;
 }
 
-/** The first condition that values answer with a boolean decides, else tags; without any of them it is on. */
-function isOn({ condition, tags }: Use, values: JsonObject): boolean {
+/** Whether an entry is enabled: by the first condition with a boolean value, otherwise by tags, otherwise always. */
+function isEnabled({ condition, tags }: Use, values: JsonObject): boolean {
   const answers = condition.split(",").map((path) => valueAt(values, path.trim().split(".")));
   const answer = answers.find((each) => typeof each === "boolean");
   if (answer !== undefined) return answer;
-  const told = tags.map((tag) => objectOf(values["tags"])[tag]);
-  return told.includes(true) || !told.includes(false);
+  const tagValues = tags.map((tag) => member(objectOf(values["tags"]), tag));
+  return tagValues.includes(true) || !tagValues.includes(false);
 }
 
-function over(defaults: JsonObject, given: JsonObject): JsonObject {
+function mergeOver(defaults: JsonObject, given: JsonObject): JsonObject {
   return objectOf(merge(defaults, given));
 }
 

@@ -4,19 +4,21 @@ import { actionsOf, type Token } from "./template-tokens.ts";
 
 /** What templates can reach beyond their own section of values. */
 export interface Reach {
-  /** First words of the paths below `.Values` that are named literally; meaningless when `dynamic`. */
+  /** First segments of literal paths below `.Values`; meaningless when `dynamic`. */
   readonly keys: ReadonlySet<string>;
-  /** Paths below `global` that are named literally, e.g. `a.b`; meaningless when `dynamic`. */
+  /** Literal paths below `global`, e.g. `a.b`; meaningless when `dynamic`. */
   readonly globals: ReadonlySet<string>;
-  /** Globals are used as a whole, or in a way that cannot be followed: all of them count. */
+  /** Templates use globals as a whole, or in a way that the scan cannot follow, so all globals count. */
   readonly dynamic: boolean;
   readonly capabilities: boolean;
   readonly lookup: boolean;
   /** Text from values or files is rendered as a template. */
   readonly tpl: boolean;
+  /** Templates may render hooks of helm. */
+  readonly hooks: boolean;
 }
 
-/** What a template does with a value. */
+/** What a template does with a value: nothing that reaches more values, something that the scan cannot follow, or a known store. */
 type Use = "safe" | "loose" | { readonly variable: string } | { readonly dictKey: string };
 
 interface Scan {
@@ -28,7 +30,7 @@ interface Scan {
   tpl: boolean;
   /** Keys under which the root context was put into a `dict`. */
   readonly rootKeys: Set<string>;
-  /** Last parts of paths whose value is passed on as a whole in a way that is not followed. */
+  /** Last segments of paths whose whole value is passed on in a way that the scan does not follow. */
   readonly looseFields: Set<string>;
 }
 
@@ -42,10 +44,14 @@ interface File {
   readonly fieldVariables: Map<string, string>;
 }
 
+/** Methods of the whole values, which look like keys in a template. */
 const METHODS = new Set(["AsMap", "YAML", "Encode", "Table", "PathValue"]);
-const PASSES_ON = new Set(["include", "template", "block"]);
-const HARMLESS = new Set(["kindIs", "kindOf", "typeIs", "typeOf", "empty", "not"]);
-const OPENERS = new Set(["if", "with", "range", "define", "block"]);
+/** Calls that pass a value to another template, which the scan reads too. */
+const TEMPLATE_CALLS = new Set(["include", "template", "block"]);
+/** Functions whose result does not contain the value itself. */
+const INSPECTING_FUNCTIONS = new Set(["kindIs", "kindOf", "typeIs", "typeOf", "empty", "not"]);
+/** Keywords that begin a block, which `end` closes. */
+const BLOCK_KEYWORDS = new Set(["if", "with", "range", "define", "block"]);
 
 /**
  * Reads which values a chart's templates can reach, without running them. Errs on the safe side: whatever cannot be
@@ -63,10 +69,19 @@ export function scanTemplates(templates: Iterable<string>): Reach {
     rootKeys: new Set(),
     looseFields: new Set(),
   };
-  for (const text of templates) scanFile(scan, text);
+  let hooks = false;
+  for (const text of templates) {
+    scanFile(scan, text);
+    hooks ||= mentionsHooks(text);
+  }
   const escaped = [...scan.rootKeys].some((key) => scan.looseFields.has(key));
   const { keys, globals, capabilities, lookup, tpl } = scan;
-  return { keys, globals, dynamic: scan.dynamic || tpl || escaped, capabilities, lookup, tpl };
+  return { keys, globals, dynamic: scan.dynamic || tpl || escaped, capabilities, lookup, tpl, hooks };
+}
+
+/** True when a text names an annotation of helm's hooks, also one that is put together from parts. */
+export function mentionsHooks(text: string): boolean {
+  return /\bhelm\.sh\/(?!chart\b|resource-policy\b|release-name)/.test(text);
 }
 
 function scanFile(scan: Scan, text: string): void {
@@ -74,18 +89,20 @@ function scanFile(scan: Scan, text: string): void {
   for (const action of actionsOf(text)) scanAction(file, action);
 }
 
+/** Scans the words and strings of one template action, and tracks the blocks that it opens or ends. */
 function scanAction(file: File, tokens: readonly Token[]): void {
   const keyword = tokens[0]?.text;
   if (keyword === "end") {
     file.blocks.pop();
     return;
   }
+  // After `else`, the dot is again that of the block around this one.
   if (keyword === "else") file.blocks[file.blocks.length - 1] = file.blocks.at(-2) ?? true;
   tokens.forEach((token, at) => {
     if (token.type === "string") scanString(file.scan, token.text);
     else if (token.type === "word") scanWord(file, tokens, at);
   });
-  if (keyword !== undefined && OPENERS.has(keyword)) openBlock(file, tokens, keyword);
+  if (keyword !== undefined && BLOCK_KEYWORDS.has(keyword)) openBlock(file, tokens, keyword);
   else if (keyword === "else" && tokens[1]?.text === "with")
     file.blocks[file.blocks.length - 1] = dotAfter(file, tokens);
 }
@@ -96,6 +113,7 @@ function scanString(scan: Scan, text: string): void {
   if (text.includes("Capabilities")) scan.capabilities = true;
 }
 
+/** Records the functions, the values and the root context that a word names. */
 function scanWord(file: File, tokens: readonly Token[], at: number): void {
   const { scan } = file;
   const word = tokens[at]?.text ?? "";
@@ -112,11 +130,12 @@ function scanWord(file: File, tokens: readonly Token[], at: number): void {
 function valuesPath(word: string): readonly string[] | undefined {
   const parts = word.split(".");
   const broken = parts.findLastIndex((part) => part === "" || part.includes("$"));
-  // What stands before the first dot is a variable or a field, whatever its name.
+  // The part before the first dot is a variable or a field; its name does not matter.
   const at = parts.indexOf("Values", Math.max(broken, 0) + 1);
   return at < 1 ? undefined : parts.slice(at + 1);
 }
 
+/** Records a path below `.Values`. The path `.Values` itself, or all of `global`, makes the scan dynamic. */
 function scanValuesPath(scan: Scan, [first, ...rest]: readonly string[]): void {
   if (first !== undefined) scan.keys.add(first);
   if (first === undefined || METHODS.has(first)) scan.dynamic = true;
@@ -124,6 +143,7 @@ function scanValuesPath(scan: Scan, [first, ...rest]: readonly string[]): void {
   else if (first === "global") scan.globals.add(rest.join("."));
 }
 
+/** Whether a word names the root context `$`, or may do so. */
 function isRoot(file: File, word: string): boolean {
   return word === "." ? dotIsRoot(file) : file.rootVariables.has(word);
 }
@@ -132,6 +152,7 @@ function dotIsRoot(file: File): boolean {
   return file.blocks.at(-1) ?? true;
 }
 
+/** Records where the root context goes: into a variable, into a `dict`, or where the scan cannot follow it. */
 function judgeRoot(file: File, tokens: readonly Token[], at: number): void {
   const use = useOf(tokens, at);
   if (use === "loose") file.scan.dynamic = true;
@@ -139,7 +160,7 @@ function judgeRoot(file: File, tokens: readonly Token[], at: number): void {
   else if (use !== "safe") file.scan.rootKeys.add(use.dictKey);
 }
 
-/** A field may hold the root context that was put there by `dict`. */
+/** Records where the value of a field goes, because `dict` may have put the root context into that field. */
 function judgeField(file: File, tokens: readonly Token[], at: number): void {
   const word = tokens[at]?.text ?? "";
   const field = fieldOf(file, word);
@@ -150,6 +171,7 @@ function judgeField(file: File, tokens: readonly Token[], at: number): void {
   else if (use !== "safe") file.scan.looseFields.add(field);
 }
 
+/** The name of the field that a word reads; undefined if it reads none. */
 function fieldOf(file: File, word: string): string | undefined {
   if (/^\$\w+$/.test(word)) return file.fieldVariables.get(word);
   return /\.(\w+)$/.exec(word)?.[1];
@@ -160,30 +182,34 @@ function useOf(tokens: readonly Token[], at: number): Use {
   const start = commandStart(tokens, at);
   if (start < at) return useAsArgument(tokens, start, at);
   const next = tokens[at + 1]?.text;
-  if (next === "|") return PASSES_ON.has(tokens[at + 2]?.text ?? "") ? "safe" : "loose";
+  if (next === "|") return TEMPLATE_CALLS.has(tokens[at + 2]?.text ?? "") ? "safe" : "loose";
   if (next !== undefined) return "loose";
   return useAlone(tokens, at);
 }
 
+/** How a function uses the value that is its argument. */
 function useAsArgument(tokens: readonly Token[], start: number, at: number): Use {
   const head = tokens[start]?.text ?? "";
-  if (PASSES_ON.has(head) || HARMLESS.has(head)) return "safe";
-  const before = tokens[at - 1];
-  if (head === "dict" && before?.type === "string" && (at - start) % 2 === 0) return { dictKey: before.text };
+  if (TEMPLATE_CALLS.has(head) || INSPECTING_FUNCTIONS.has(head)) return "safe";
+  const previous = tokens[at - 1];
+  // `dict` takes keys and values in turn, so each second argument is the value of the key before it.
+  const isDictValue = head === "dict" && (at - start) % 2 === 0;
+  if (isDictValue && previous?.type === "string") return { dictKey: previous.text };
   return "loose";
 }
 
-/** The whole pipeline of an action is this one value. */
+/** The use of a value that is the whole pipeline of an action. */
 function useAlone(tokens: readonly Token[], at: number): Use {
-  const before = tokens[at - 1]?.text;
-  if (before === ":=" || before === "=") {
+  const previous = tokens[at - 1]?.text;
+  if (previous === ":=" || previous === "=") {
     const variable = tokens[at - 2]?.text ?? "";
     return tokens[0]?.text === "range" ? "loose" : { variable };
   }
-  return before === "if" || before === "with" ? "safe" : "loose";
+  return previous === "if" || previous === "with" ? "safe" : "loose";
 }
 
-const STARTS = new Set(["(", "|", ":=", "=", "if", "with", "range", "else"]);
+/** Tokens after which a command begins. */
+const COMMAND_STARTS = new Set(["(", "|", ":=", "=", "if", "with", "range", "else"]);
 
 /** Index of the first token of the command (function call) that `at` belongs to. */
 function commandStart(tokens: readonly Token[], at: number): number {
@@ -192,11 +218,12 @@ function commandStart(tokens: readonly Token[], at: number): number {
     const { text, type } = tokens[i] as Token;
     if (type !== "string" && text === ")") depth++;
     else if (type !== "string" && text === "(" && depth > 0) depth--;
-    else if (type !== "string" && depth === 0 && STARTS.has(text)) return i + 1;
+    else if (type !== "string" && depth === 0 && COMMAND_STARTS.has(text)) return i + 1;
   }
   return 0;
 }
 
+/** Records whether the dot may be the root context in the block that begins here. */
 function openBlock(file: File, tokens: readonly Token[], keyword: string): void {
   if (keyword === "define" || keyword === "block") file.blocks.push(true);
   else if (keyword === "if") file.blocks.push(dotIsRoot(file));

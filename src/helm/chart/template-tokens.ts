@@ -1,4 +1,4 @@
-/** Cuts templates into actions and tokens. */
+/** Splits templates into actions and tokens. */
 
 /** One word of a template action: a string literal, a path such as `$.Values.a`, or punctuation. */
 export interface Token {
@@ -10,11 +10,12 @@ const COMMENT = /\{\{-?\s*\/\*/y;
 const COMMENT_END = /\*\/\s*-?\}\}/y;
 const WORD = /[$.\w]+/y;
 const SPACE = /\s/;
+/** The text of a string token lacks its two quotes. */
+const QUOTES_LENGTH = 2;
 const QUOTES = "\"'`";
 
 /**
- * The actions (`{{ … }}`) of a template, each as its tokens, without comments. One that never ends takes all the
- * rest.
+ * The actions (`{{ … }}`) of a template, each as its tokens, without comments. An unterminated action extends to the end.
  */
 export function actionsOf(template: string): Token[][] {
   const actions: Token[][] = [];
@@ -29,6 +30,7 @@ export function actionsOf(template: string): Token[][] {
   return actions;
 }
 
+/** Where the comment that begins at `at` ends; undefined if none begins there or it does not end. */
 function endOfComment(template: string, at: number): number | undefined {
   COMMENT.lastIndex = at;
   if (!COMMENT.test(template)) return undefined;
@@ -37,12 +39,14 @@ function endOfComment(template: string, at: number): number | undefined {
   return close >= 0 && COMMENT_END.test(template) ? COMMENT_END.lastIndex : undefined;
 }
 
+/** Where an action ends. Braces in a string literal do not end it. */
 function endOfAction(template: string, from: number, quoted: Quoted): number {
   let at = from;
   while (at < template.length) {
     if (template.startsWith("}}", at)) return at + 2;
     at = quoted.endOf(at) ?? at + 1;
   }
+  // The caller removes two characters, which an unterminated action lacks.
   return template.length + 2;
 }
 
@@ -50,17 +54,19 @@ function withoutTrimMarks(body: string): string {
   return body.replace(/^-\s/, " ").replace(/\s-$/, " ");
 }
 
+/** The tokens of an action, without white space. */
 function tokensOf(body: string): Token[] {
   const tokens: Token[] = [];
   const quoted = new Quoted(body);
   for (let at = 0; at < body.length;) {
     const token = SPACE.test(body.charAt(at)) ? undefined : tokenAt(body, at, quoted);
     if (token !== undefined) tokens.push(token);
-    at += token === undefined ? 1 : token.text.length + (token.type === "string" ? 2 : 0);
+    at += token === undefined ? 1 : token.text.length + (token.type === "string" ? QUOTES_LENGTH : 0);
   }
   return tokens;
 }
 
+/** The token that begins at `at`: a string literal, a word, or one mark. */
 function tokenAt(body: string, at: number, quoted: Quoted): Token {
   const close = quoted.endOf(at);
   if (close !== undefined) return { type: "string", text: body.slice(at + 1, close - 1) };

@@ -3,14 +3,14 @@
 import { join } from "node:path";
 
 import { readPlain } from "../../lib/index.ts";
-import { objectOf, objectsIn, textOf, type Json, type JsonObject, type Module } from "../../model/index.ts";
+import { objectOf, objectsIn, asString, type Json, type JsonObject, type Module } from "../../model/index.ts";
 import { chartFilesOf, contentOf, isTemplate, readMap } from "./chart.ts";
 import { scanTemplates } from "./template-scan.ts";
 import { actionsOf } from "./template-tokens.ts";
 
 /**
- * Top-level keys of a module's `values.yaml` that neither the chart's templates nor a sub-chart read: they are at
- * the wrong level. Empty where templates use values in a way that cannot be followed.
+ * Top-level keys of a module's `values.yaml` that neither the chart's templates nor a sub-chart read, probably because they
+ * are at the wrong level. Empty where templates use values in a way that the scan cannot follow.
  */
 export function unreadKeys(module: Pick<Module, "dir" | "chart" | "chartDir" | "valuesKey">): string[] {
   if (module.chart === "none") return [];
@@ -18,19 +18,19 @@ export function unreadKeys(module: Pick<Module, "dir" | "chart" | "chartDir" | "
   const own = [module.valuesKey, `${module.valuesKey}Enabled`];
   const ofChart = module.chartDir === module.dir ? ["global", "tags"] : [];
   const doubtful = given.filter((key) => ![...own, ...ofChart].includes(key));
-  // A chart in a place of its own has a values.yaml of its own.
+  // A chart in its own directory has its own values.yaml.
   if (module.chartDir !== module.dir) return doubtful;
   const read = doubtful.length === 0 ? undefined : keysRead(module);
   return read === undefined ? [] : doubtful.filter((key) => !read.has(key));
 }
 
-/** Undefined = any. */
+/** The top-level keys that the chart reads; undefined where it may read any. */
 function keysRead(module: Pick<Module, "chartDir" | "chart">): ReadonlySet<string> | undefined {
   const files = chartFilesOf(module).filter(({ rel }) => isTemplate(rel));
   const texts = (which: (rel: string) => boolean): string[] =>
     files.filter(({ rel }) => which(rel)).map(({ rel, path }) => contentOf(rel, readPlain(path)));
   const own = texts((rel) => rel.startsWith("templates/"));
-  // What a sub-chart defines and the chart includes reads the chart's values, too.
+  // If the chart includes a template of a sub-chart, that template reads the values of the chart too.
   const { keys, dynamic } = scanTemplates(includesOthers(own) ? texts(() => true) : own);
   return dynamic
     ? undefined
@@ -58,13 +58,13 @@ function stringAt(tokens: ReturnType<typeof actionsOf>[number], at: number): str
 /** Sections of sub-charts, the first words of their conditions, and of the values that they export. */
 function dependencyKeys(chart: JsonObject): string[] {
   return objectsIn(chart["dependencies"]).flatMap(({ name, alias, condition, "import-values": imported }) => [
-    textOf(alias) ?? textOf(name) ?? "",
-    ...(textOf(condition) ?? "").split(",").map((path) => path.trim().split(".")[0] ?? ""),
+    asString(alias) ?? asString(name) ?? "",
+    ...(asString(condition) ?? "").split(",").map((path) => path.trim().split(".")[0] ?? ""),
     ...(Array.isArray(imported) ? imported.flatMap(parentKey) : []),
   ]);
 }
 
 function parentKey(imported: Json): string[] {
-  const parent = textOf(objectOf(imported)["parent"]);
+  const parent = asString(objectOf(imported)["parent"]);
   return parent === undefined ? [] : [parent.split(".")[0] ?? ""];
 }

@@ -1,6 +1,7 @@
-/** Refuses definitions that would break objects that live; writes those anew once a person confirms it. */
+/** Refuses CRDs that would break existing objects, until a user confirms them. */
 
 import {
+  annotateCommand,
   ApiError,
   CUSTOM_RESOURCE_DEFINITIONS,
   get,
@@ -8,26 +9,35 @@ import {
   isNotFound,
   listObjects,
   mergePatch,
-  type Resource,
   type WatchedObject,
 } from "../../kube/index.ts";
-import { digestJson, inParallel, oneLine, plainLine, sleep, type Clock } from "../../lib/index.ts";
-import { objectOf, ProblemError, type JsonObject, type Problem } from "../../model/index.ts";
-import { lossesOf, nameOf, resourceIn, storageVersion, unstored } from "./crd.ts";
+import { digestJson, oneLine, plainLine, type Clock } from "../../lib/index.ts";
+import {
+  objectOf,
+  ProblemError,
+  REQUESTED_AT,
+  type JsonObject,
+  type Problem,
+  type Question,
+} from "../../model/index.ts";
+import { lossesOf, crdName, resourceIn, unstored } from "./crd.ts";
 import type { CrdFile, CrdTools, Loss, StoredCrd } from "./crd.ts";
+import { migrate, migrationObstacle } from "./storage-migration.ts";
 
 /** Annotation of the AddonModule that confirms a change of its CRDs, by its token. */
 export const CONFIRM_CRDS = "addon-operator.io/confirm-crds";
 
-/** Annotation of a CRD while a confirmed change of it is under way: after a failure or a restart it goes on. */
+/** Annotation of a CRD during a confirmed change, so that the change continues after a failure or a restart. */
 const UNDER_WAY = "addon-operator.io/confirmed-change";
 
-const LOOK_MS = 30_000;
+const CHECK_MS = 30_000;
 const MOST_NAMED = 5;
+/** Limits what a message names, so that the command after it is not cut off. */
+const LONGEST_NAMED = 500;
 const TOKEN_LENGTH = 12;
 const FORBIDDEN = 403;
 
-/** A definition that differs from the one that is in force. */
+/** A definition that differs from the installed one. */
 interface Change extends CrdFile {
   readonly live: StoredCrd;
   readonly losses: readonly Loss[];
@@ -40,64 +50,78 @@ interface Breaking {
   readonly affected: readonly string[];
 }
 
-/** What is said of definitions beside those in force. */
+/** The result of comparing definitions with the installed ones. */
 interface Judgement {
   /** Why they are refused. */
   readonly problem: Problem | undefined;
-  /** Changes that break something, and that a person has confirmed. */
+  /** Breaking changes that a user has confirmed. */
   readonly confirmed: readonly Change[];
 }
 
 /**
- * Compares definitions with those in force. One that drops a stored version, no longer serves a version that objects are
- * written in, or has a schema that living objects break, is refused with the objects named; the old one stays. With
- * `confirmed`, the token of exactly this change, it passes: objects in a stored version that goes are written anew
- * first. Returns the names of the confirmed CRDs, for `endConfirmed`. Throws ProblemError, ApiError, ConnectionError.
+ * Compares definitions with the installed ones. Refuses a definition that drops a stored version, no longer serves a version
+ * in use, or has a schema that existing objects violate, and names these objects. With `confirmed`, the token of exactly
+ * this change, it is accepted, after objects in a dropped stored version are migrated. Returns the names of the confirmed
+ * CRDs, for `endConfirmed`. Throws ProblemError, ApiError, ConnectionError.
  */
 export async function refuseBreaking(crds: readonly CrdFile[], tools: CrdTools): Promise<string[]> {
   const { problem, confirmed } = await judgeCrds(crds, tools);
   if (problem !== undefined) throw new ProblemError([problem]);
   for (const { live, crd } of confirmed) await markUnderWay(live.metadata.name, markOf(crd, tools), tools);
   for (const change of confirmed)
-    if (unstored(change.live, change.crd).length > 0) await migrate(change, change.live, tools);
-  return confirmed.map(({ crd }) => nameOf(crd));
+    if (unstored(change.live, change.crd).length > 0) await migrate(change, tools);
+  return confirmed.map(({ crd }) => crdName(crd));
 }
 
-/** The confirmation of a change is used up once the change is in force. */
+/** Removes the annotation of a confirmed change once the change is applied. */
 export async function endConfirmed(names: readonly string[], tools: CrdTools): Promise<void> {
   for (const name of names) await markUnderWay(name, null, tools);
 }
 
+/** Sets the annotation of a confirmed change on an installed CRD; null removes it. */
 async function markUnderWay(name: string, mark: string | null, { client, signal }: CrdTools): Promise<void> {
   const body = { metadata: { annotations: { [UNDER_WAY]: mark } } };
   await mergePatch(client, { resource: CUSTOM_RESOURCE_DEFINITIONS, name }, { body, signal });
 }
 
-/** A confirmation that was given for a change to exactly this definition. */
+/** The value of the annotation for a confirmed change to exactly this definition. */
 function markOf(crd: JsonObject, { confirmed = "" }: CrdTools): string {
   return digestJson([confirmed, objectOf(crd["spec"])]);
 }
 
+/** Whether an earlier run began to apply exactly this confirmed change. */
 function isUnderWay({ live, crd }: Change, tools: CrdTools): boolean {
   return tools.confirmed !== undefined && live.metadata.annotations?.[UNDER_WAY] === markOf(crd, tools);
 }
 
-/** The same as a look: changes nothing. Throws ApiError, ConnectionError. */
+/** Like `refuseBreaking`, but changes nothing and throws no ProblemError. Throws ApiError, ConnectionError. */
 export async function judgeCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<Judgement> {
   const changes = (await Promise.all(crds.map((each) => changeOf(each, tools)))).flat();
   const found = await Promise.all(changes.map((change) => hurtBy(change, tools)));
   const breaking = found.filter(({ hurt }) => hurt.length > 0);
-  const [first, ...more] = breaking;
+  const [first] = breaking;
   if (first === undefined) return { problem: undefined, confirmed: [] };
+  const obstacles = await Promise.all(breaking.map(({ change }) => migrationObstacle(change, tools)));
+  const obstacle = obstacles.find((each) => each !== undefined);
   const token = tokenOf(breaking);
-  if (token === tools.confirmed || breaking.every(({ change }) => isUnderWay(change, tools)))
+  const isConfirmed = token === tools.confirmed || breaking.every(({ change }) => isUnderWay(change, tools));
+  if (isConfirmed && obstacle === undefined)
     return { problem: undefined, confirmed: breaking.map(({ change }) => change) };
-  const message = [first, ...more].map(({ change, hurt }) => `${nameOf(change.crd)} ${hurt.join("; ")}`);
-  const remedy = `mend the objects or the definition, or confirm: annotate the AddonModule with ${CONFIRM_CRDS}=${token}, and ask for a run${staleNote(tools.confirmed)}`;
-  return { problem: { file: first.change.file, message: message.join("; "), remedy }, confirmed: [] };
+  const hurts = breaking.map(({ change, hurt }) => `${crdName(change.crd)} ${hurt.join("; ")}`);
+  const message = [...hurts, ...(obstacle === undefined ? [] : [obstacle.message])].join("; ");
+  const question = questionOf(token, tools);
+  const confirm = `fix the objects or the definition, or confirm: ${question.command}${staleNote(tools.confirmed)}`;
+  const problem = { file: first.change.file, message: oneLine(message, LONGEST_NAMED) };
+  return {
+    problem:
+      obstacle === undefined
+        ? { ...problem, remedy: confirm, question }
+        : { ...problem, remedy: obstacle.remedy },
+    confirmed: [],
+  };
 }
 
-/** Covers the definitions in force, those that are to follow, and the objects that they break. */
+/** A token for exactly these installed definitions, their successors, and the objects that break. */
 function tokenOf(breaking: readonly Breaking[]): string {
   const covered = breaking.map(({ change: { live, crd }, affected }) => {
     const { uid = null, generation = null } = live.metadata;
@@ -107,28 +131,38 @@ function tokenOf(breaking: readonly Breaking[]): string {
   return digestJson(covered).slice(3, 3 + TOKEN_LENGTH);
 }
 
+/** The question for a user; its command also requests the run that applies the change. */
+function questionOf(token: string, { namespace = "NAMESPACE", release = "NAME" }: CrdTools): Question {
+  const annotations = { [CONFIRM_CRDS]: token, [REQUESTED_AT]: '"$(date +%s)"' };
+  const command = annotateCommand(`addonmodule/${release}`, namespace, annotations);
+  return { annotation: CONFIRM_CRDS, token, command };
+}
+
+/** Says that the confirmation which the user gave is for another change; empty without a confirmation. */
 function staleNote(confirmed: string | undefined): string {
   if (confirmed === undefined || confirmed === "") return "";
   return `; its present value ${plainLine(confirmed, TOKEN_LENGTH + 1)} does not confirm this change`;
 }
 
+/** The change that a definition makes to the installed one. Empty if there is none, or if nothing can break. */
 async function changeOf({ file, crd }: CrdFile, { client, signal }: CrdTools): Promise<Change[]> {
-  const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: nameOf(crd) };
+  const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: crdName(crd) };
   const found = await get(client, target, { signal }).catch(ignoreNotFound);
   const live = found as unknown as StoredCrd | undefined;
   const losses = live === undefined ? [] : lossesOf(live, crd);
   return live === undefined || losses.length === 0 ? [] : [{ file, crd, live, losses }];
 }
 
-/** A sentence for each loss that somebody has, and the objects. */
+/** The objects that a change breaks, with a sentence for each kind of loss. */
 async function hurtBy(change: Change, tools: CrdTools): Promise<Breaking> {
   const affected: string[] = [];
-  const told = await Promise.all(
+  const reported = await Promise.all(
     change.losses.map((loss) => describe(change.live, { loss, affected }, tools)),
   );
-  return { change, hurt: told.filter((each) => each !== undefined), affected };
+  return { change, hurt: reported.filter((each) => each !== undefined), affected };
 }
 
+/** Describes the objects that a loss affects, and adds their ids to `affected`. Undefined if no object is affected. */
 async function describe(
   { spec }: StoredCrd,
   { loss, affected }: { readonly loss: Loss; readonly affected: string[] },
@@ -146,22 +180,22 @@ async function describe(
     ids.push(`${loss.what} ${at} ${String(object.metadata["uid"])}`);
     if (named.length < MOST_NAMED) named.push(how === "" ? at : `${at} (${oneLine(how)})`);
   };
-  const trouble = await look(resourceIn(spec, loss.version), take, tools);
-  // Objects that were not all read cannot be covered one by one.
-  affected.push(...(trouble === undefined ? ids : [`${loss.what} unread`]));
-  if (trouble !== undefined) return `${loss.what}: its objects cannot be looked at (${trouble})`;
+  const issue = await visitObjects(resourceIn(spec, loss.version), take, tools);
+  // If not all objects could be read, the token cannot cover them one by one.
+  affected.push(...(issue === undefined ? ids : [`${loss.what} unread`]));
+  if (issue !== undefined) return `${loss.what}: its objects cannot be read (${issue})`;
   if (count === 0) return loss.always ? `${loss.what}, though none is there` : undefined;
   const more = count > named.length ? ` and ${count - named.length} more` : "";
   return `${loss.what}: ${spec.names.kind} ${named.join(", ")}${more}`;
 }
 
-/** Hands all objects over, page by page; resolves with the reason where they cannot be read, or not in time. */
-async function look(
+/** Passes all objects to a callback, page by page. Returns why not all could be read; undefined after a success. */
+async function visitObjects(
   resource: ReturnType<typeof resourceIn>,
   take: (object: WatchedObject) => void,
   { client, clock, signal }: CrdTools,
 ): Promise<string | undefined> {
-  const limit = timeLimit(clock, LOOK_MS);
+  const limit = timeLimit(clock, CHECK_MS);
   const both = AbortSignal.any([limit.signal, ...(signal === undefined ? [] : [signal])]);
   try {
     await listObjects(
@@ -172,8 +206,8 @@ async function look(
     return undefined;
   } catch (error) {
     signal?.throwIfAborted();
-    if (limit.signal.aborted) return `not all in ${LOOK_MS / 1000} s`;
-    // Nothing is served, or it is not ours to see.
+    if (limit.signal.aborted) return `not all in ${CHECK_MS / 1000} s`;
+    // The kind is not served, or listing it is forbidden.
     if (isNotFound(error) || (error instanceof ApiError && error.status === FORBIDDEN)) return undefined;
     return oneLine(error);
   } finally {
@@ -181,85 +215,9 @@ async function look(
   }
 }
 
+/** A signal that aborts after a time, unless `end` is called before. */
 function timeLimit(clock: Clock, ms: number): { readonly signal: AbortSignal; readonly end: () => void } {
   const controller = new AbortController();
   const timer = clock.setTimer(ms, () => controller.abort());
   return { signal: controller.signal, end: () => timer.cancel() };
-}
-
-/** Objects written at the same time; the client's other requests have connections left. */
-const AT_ONCE = 12;
-/** Until then all API servers of a cluster know the version to store; the API server itself waits as long for a new CRD. */
-const KNOWN_MS = 5000;
-const TELL_MS = 3000;
-
-/**
- * Leaves no object in a version that `next` drops: the definition in force stores the version that `next` stores, each
- * object is written unchanged, and the CRD's record of stored versions says so. May be repeated after any failure. Throws
- * ProblemError where the definition in force does not know that version, ApiError, ConnectionError.
- */
-async function migrate({ file, crd }: CrdFile, live: StoredCrd, tools: CrdTools): Promise<void> {
-  const { client, signal } = tools;
-  const version = storageVersion(crd);
-  const { spec, metadata } = live;
-  if (version === undefined || !spec.versions.some(({ name }) => name === version)) {
-    const message = `stores version ${version}, which the definition in force does not have: objects cannot be converted`;
-    throw new ProblemError([{ file, message, remedy: "take a definition that has both versions first" }]);
-  }
-  await storeIn(version, live, tools);
-  const resource = resourceIn(spec, version);
-  const objects = await namesOf(resource, tools);
-  const tell = teller(`objects of ${metadata.name} in ${version}`, objects.length, tools);
-  await inParallel(AT_ONCE, objects, async ({ namespace, name }) => {
-    const target = { resource, namespace, name };
-    await mergePatch(client, target, { body: {}, signal }).catch(ignoreNotFound);
-    tell();
-  });
-  const status = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: metadata.name, subresource: "status" };
-  await mergePatch(client, status, { body: { status: { storedVersions: [version] } }, signal });
-}
-
-/** The definition in force stores objects in that version, and every API server knows it. */
-async function storeIn(
-  version: string,
-  { metadata, spec }: StoredCrd,
-  { client, clock, signal }: CrdTools,
-): Promise<void> {
-  if (spec.versions.some((each) => each.name === version && each.storage && each.served)) return;
-  const versions = spec.versions.map((each) => ({
-    ...each,
-    storage: each.name === version,
-    served: each.served || each.name === version,
-  }));
-  const definition = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: metadata.name };
-  await mergePatch(client, definition, { body: { spec: { versions } }, signal });
-  await sleep(clock, KNOWN_MS, signal);
-}
-
-async function namesOf(
-  resource: Resource,
-  { client, clock, signal = new AbortController().signal }: CrdTools,
-): Promise<WatchedObject["metadata"][]> {
-  const objects: WatchedObject["metadata"][] = [];
-  const options = { client, clock, signal, unpaged: false };
-  await listObjects({ resource, metadataOnly: true }, options, ({ metadata }) => void objects.push(metadata));
-  return objects;
-}
-
-/** Called with each object that is done; tells how many are, at first and every few seconds. */
-function teller(what: string, all: number, { clock, tell }: CrdTools): () => void {
-  let done = 0;
-  let toldAt = clock.monotonic();
-  const progress = (): void => tell?.(`Rewrites ${count(done)} of ${count(all)} ${what}`);
-  progress();
-  return () => {
-    done += 1;
-    if (clock.monotonic() - toldAt < TELL_MS) return;
-    toldAt = clock.monotonic();
-    progress();
-  };
-}
-
-function count(number: number): string {
-  return number.toLocaleString("en-US");
 }

@@ -1,23 +1,38 @@
-/** CustomResourceDefinitions, and what a new one takes away (docs/MODULES.md, "CRDs that change"). */
+/** CustomResourceDefinitions, and what a new one removes (docs/reference/modules.md, "CRDs that change"). */
 
 import type { KubeClient, Resource } from "../../kube/index.ts";
 import { sameJson, type Clock } from "../../lib/index.ts";
-import { objectOf, objectsIn, textOf, type JsonObject } from "../../model/index.ts";
+import { objectOf, objectsIn, asString, type JsonObject } from "../../model/index.ts";
 import { fillerOf, structuralSchema, validatorOf, violationId, type Violation } from "../../values/index.ts";
 
-/** What is needed to work on them. */
+/** Tools and options for work on CRDs. */
 export interface CrdTools {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly signal?: AbortSignal | undefined;
   /** Field manager; the operator's own by default. */
   readonly fieldManager?: string;
-  /** The breaking change that a person has confirmed, by its token. */
+  /** Labels that each definition gets (`--crd-extra-labels`). */
+  readonly labels?: Readonly<Record<string, string>> | undefined;
+  /** Namespace and name of the AddonModule whose annotation confirms a change. */
+  readonly namespace?: string;
+  readonly release?: string | undefined;
+  /** Token of the breaking change that a user has confirmed. */
   readonly confirmed?: string | undefined;
-  /** Called now and then with what a long work on objects has come to, in words. */
-  readonly tell?: ((progress: string) => void) | undefined;
-  /** Called with fields that no definition has, by file; they are not applied. */
+  /** Called from time to time with the progress of long work on objects, in words. */
+  readonly report?: ((progress: string) => void) | undefined;
+  /** Called with unknown fields of definitions, by file; they are not applied. */
   readonly onDropped?: ((dropped: ReadonlyMap<string, readonly string[]>) => void) | undefined;
+}
+
+/** The CRDs of a module. */
+export interface CrdRequest {
+  /** The module; undefined = they are applied as the operator. */
+  readonly release?: string | undefined;
+  /** Including files of enabled sub-charts. */
+  readonly files: readonly string[];
+  /** Token of the breaking change that a user has confirmed. */
+  readonly confirmed?: string | undefined;
 }
 
 /** A definition as a module has it. */
@@ -26,7 +41,7 @@ export interface CrdFile {
   readonly crd: JsonObject;
 }
 
-/** A CRD as the API server has it, which has validated it. */
+/** An installed CRD, which the API server has validated. */
 export interface StoredCrd {
   readonly metadata: {
     readonly name: string;
@@ -53,8 +68,8 @@ interface CrdVersion {
 }
 
 /** The name of a definition, "" where it has none. */
-export function nameOf(object: JsonObject): string {
-  return textOf(objectOf(object["metadata"])["name"]) ?? "";
+export function crdName(object: JsonObject): string {
+  return asString(objectOf(object["metadata"])["name"]) ?? "";
 }
 
 /** The path of a definition's objects in one version. */
@@ -73,24 +88,24 @@ function versionsOf(crd: JsonObject): readonly CrdVersion[] {
   return objectsIn(objectOf(crd["spec"])["versions"]) as unknown as readonly CrdVersion[];
 }
 
-/** Something that a new definition takes away, and who it is taken from. */
+/** Something that a new definition removes, and a test for the affected objects. */
 export interface Loss {
   readonly what: string;
-  /** The version to read objects in. */
+  /** The version in which objects are read. */
   readonly version: string;
-  /** It counts even where there are no objects. */
+  /** It counts even without objects. */
   readonly always: boolean;
-  /** How an object is hit, "" where there is nothing to add; undefined: it is not. */
+  /** How an object is affected ("" without details); undefined where it is not. */
   readonly hits: (object: JsonObject) => string | undefined;
 }
 
-/** The versions in which objects may be stored, and which `next` does not have any more. */
+/** The versions in which objects may be stored and which `next` drops. */
 export function unstored(live: StoredCrd, next: JsonObject): string[] {
   const kept = new Set(versionsOf(next).map(({ name }) => name));
   return (live.status?.storedVersions ?? []).filter((version) => !kept.has(version));
 }
 
-/** What `next` takes away: a stored version, a served one, or room in a schema. Pure. */
+/** What `next` removes: stored versions, served versions, or values that the schema allowed. Pure. */
 export function lossesOf(live: StoredCrd, next: JsonObject): Loss[] {
   const { versions, group } = live.spec;
   const served = versions.filter((version) => version.served);
@@ -109,6 +124,7 @@ export function lossesOf(live: StoredCrd, next: JsonObject): Loss[] {
   return [...dropped, ...others];
 }
 
+/** The loss of a served version. It affects the objects that someone still writes in that version. */
 function unserved(group: string, version: string): Loss {
   const apiVersion = `${group}/${version}`;
   return {
@@ -121,21 +137,21 @@ function unserved(group: string, version: string): Loss {
       );
       return users.length === 0
         ? undefined
-        : `written in it by ${textOf(users[0]?.["manager"]) ?? "somebody"}`;
+        : `written in it by ${asString(users[0]?.["manager"]) ?? "an unknown manager"}`;
     },
   };
 }
 
-/** What fitted before and does not fit now; what did not fit before is nobody's loss. */
+/** Losses by a changed schema: objects that were valid before and are invalid now. */
 function reshaped(before: CrdVersion, after: CrdVersion): Loss[] {
   const old = objectOf(before.schema?.openAPIV3Schema);
   const now = objectOf(after.schema?.openAPIV3Schema);
   if (sameJson(old, now)) return [];
-  const [fitted, fits] = [checkOf(old), checkOf(now)];
+  const [checkBefore, checkNow] = [checkOf(old), checkOf(now)];
   const hits = (object: JsonObject): string | undefined => {
-    const broken = fits(object);
+    const broken = checkNow(object);
     if (broken.length === 0) return undefined;
-    const known = new Set(fitted(object).map(violationId));
+    const known = new Set(checkBefore(object).map(violationId));
     const fresh = broken.find((violation) => !known.has(violationId(violation)));
     return fresh && `${fresh.path} ${fresh.message}`;
   };
@@ -144,7 +160,7 @@ function reshaped(before: CrdVersion, after: CrdVersion): Loss[] {
   ];
 }
 
-/** Defaults fill what is missing before the server validates. */
+/** A validator that applies defaults first, as the server does. */
 function checkOf(openApi: JsonObject): (object: JsonObject) => readonly Violation[] {
   const schema = structuralSchema(openApi);
   const [fill, validate] = [fillerOf(schema), validatorOf(schema)];

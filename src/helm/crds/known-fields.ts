@@ -73,6 +73,7 @@ export const FIELDS: Readonly<Record<string, Readonly<Record<string, string>>>> 
   V1ValidationRule: anyOf("fieldPath message messageExpression optionalOldSelf reason rule"),
 };
 
+/** Fields of any type, named in lines of words. */
 function anyOf(...names: readonly string[]): Record<string, string> {
   return Object.fromEntries(names.flatMap((line) => line.split(" ")).map((name) => [name, ""]));
 }
@@ -85,6 +86,7 @@ export function withKnownFields(definition: JsonObject, dropped: Set<string>): J
   return objectBy("V1CustomResourceDefinition", definition, dropped);
 }
 
+/** An object without the fields that its type does not have. */
 function objectBy(type: string, object: JsonObject, dropped: Set<string>): JsonObject {
   const fields = FIELDS[type] ?? {};
   const names = Object.keys(object);
@@ -93,6 +95,7 @@ function objectBy(type: string, object: JsonObject, dropped: Set<string>): JsonO
   return Object.fromEntries(known.map((name) => [name, valueBy(fields[name] ?? "", object[name], dropped)]));
 }
 
+/** A value of a type as in `FIELDS`, without unknown fields at any depth. */
 function valueBy(type: string, value: Json | undefined, dropped: Set<string>): Json | undefined {
   if (type === "") return value;
   if (Array.isArray(value)) return value.map((each) => valueBy(type, each, dropped) ?? null);

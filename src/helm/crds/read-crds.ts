@@ -1,9 +1,9 @@
-/** Reads CustomResourceDefinitions from files, document by document (docs/MODULES.md, "The chart"). */
+/** Reads CustomResourceDefinitions from files, document by document (docs/reference/modules.md, "The chart"). */
 
 import { readPlain } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
 import { documentsOf } from "../manifest/manifest.ts";
-import { nameOf, type CrdFile } from "./crd.ts";
+import { crdName, type CrdFile } from "./crd.ts";
 import { withKnownFields } from "./known-fields.ts";
 
 /** What files with definitions contain. */
@@ -13,6 +13,26 @@ export interface CrdContent {
   readonly problems: readonly Problem[];
   /** For each file with fields that a definition does not have, their names. They are not in `crds`. */
   readonly dropped: ReadonlyMap<string, readonly string[]>;
+}
+
+/** The kinds of the operator, which it defines itself. */
+const OWN_CRDS: ReadonlySet<string> = new Set([
+  "addonmodules.addon-operator.io",
+  "addonoperators.addon-operator.io",
+]);
+
+/** The definitions of a module. Those of the operator's own kinds are problems. Throws the file system's error. */
+export function readModuleCrds(files: readonly string[]): CrdContent {
+  const content = readCrds(files);
+  const own = content.crds.filter(({ crd }) => OWN_CRDS.has(crdName(crd)));
+  const refused = own.map(({ file, crd }): Problem => ({
+    file,
+    key: `CustomResourceDefinition ${crdName(crd)}`,
+    message: "is a definition of the operator itself, which no module may replace",
+    remedy: "remove it from the module: the operator applies its own definitions when it starts",
+  }));
+  const crds = content.crds.filter((each) => !own.includes(each));
+  return { ...content, crds, problems: [...content.problems, ...refused] };
 }
 
 /** The definitions in files. Throws the file system's error. */
@@ -31,11 +51,14 @@ export function readCrds(files: readonly string[]): CrdContent {
   return { crds, problems, dropped };
 }
 
+/** Whether a document is a named CustomResourceDefinition of the supported version. */
 function isCrd(document: Json): document is JsonObject {
   if (!isJsonObject(document)) return false;
   const { apiVersion, kind } = document;
   return (
-    apiVersion === "apiextensions.k8s.io/v1" && kind === "CustomResourceDefinition" && nameOf(document) !== ""
+    apiVersion === "apiextensions.k8s.io/v1" &&
+    kind === "CustomResourceDefinition" &&
+    crdName(document) !== ""
   );
 }
 
@@ -45,7 +68,7 @@ function notCrd(file: string, document: Json): Problem {
   return {
     file,
     ...(words.length > 0 && { key: words.join(" ") }),
-    message: "holds something that is no CustomResourceDefinition of apiextensions.k8s.io/v1",
+    message: "contains an object that is no CustomResourceDefinition of apiextensions.k8s.io/v1",
     remedy: "move it to templates/, or correct its apiVersion and kind",
   };
 }

@@ -1,9 +1,9 @@
-/** Finds what any API server would refuse: faults of a manifest, and a record of it that is too large. */
+/** Finds faults of a manifest that every API server refuses, and records that are too large. */
 
 import { gzipSync } from "node:zlib";
 
 import { readPlain } from "../../lib/index.ts";
-import { isJsonObject, objectOf, objectsIn, textOf } from "../../model/index.ts";
+import { isJsonObject, objectOf, objectsIn, asString } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
 import { chartFilesOf } from "../chart/chart.ts";
 import { documentsOf, expand } from "./manifest.ts";
@@ -42,7 +42,7 @@ export function manifestFaults(manifest: string): string[] {
     }
     faults.push(...objectFaults(object).map((fault) => `${what}: ${fault}`));
     const id = `${text(object["apiVersion"])} ${what}`;
-    if (seen.has(id)) faults.push(`${what} stands in the manifest twice`);
+    if (seen.has(id)) faults.push(`${what} is in the manifest twice`);
     seen.add(id);
   }
   return faults;
@@ -55,9 +55,10 @@ function describe(object: JsonObject): string {
 }
 
 function text(value: Json | undefined): string {
-  return textOf(value) ?? "(none)";
+  return asString(value) ?? "(none)";
 }
 
+/** All faults of one object: its name, namespace, labels and containers. */
 function objectFaults(object: JsonObject): string[] {
   const { name, namespace, labels } = objectOf(object["metadata"]);
   return [
@@ -70,6 +71,7 @@ function objectFaults(object: JsonObject): string[] {
   ];
 }
 
+/** What is wrong with the name of an object; empty if nothing. */
 function nameFaults(object: JsonObject, name: Json | undefined): string[] {
   if (name === undefined && objectOf(object["metadata"])["generateName"] !== undefined) return [];
   if (name === undefined || name === null || name === "") return ["it has no name"];
@@ -77,13 +79,15 @@ function nameFaults(object: JsonObject, name: Json | undefined): string[] {
   return spellingFaults(object, name);
 }
 
+/** Whether the spelling of a name is allowed, by the rule for its kind. */
 function spellingFaults({ apiVersion, kind }: JsonObject, name: string): string[] {
   if (text(apiVersion).startsWith(PATH_NAMED))
-    return /[/%]/.test(name) ? [`its name may hold neither "/" nor "%"`] : [];
+    return /[/%]/.test(name) ? [`its name may contain neither "/" nor "%"`] : [];
   const valid = LABEL_NAMED.has(text(kind)) ? isLabel(name) : isSubdomain(name);
   return valid ? [] : ["its name is not valid: lower-case letters, digits, - and . only"];
 }
 
+/** The labels with values that the server refuses. */
 function labelFaults(labels: Json | undefined): string[] {
   if (labels === undefined || labels === null) return [];
   if (!isJsonObject(labels)) return ["its labels are no map"];
@@ -92,6 +96,7 @@ function labelFaults(labels: Json | undefined): string[] {
     .map(([key, value]) => `the value "${printed(value)}" of label ${key} is not valid`);
 }
 
+/** The containers with names that the server refuses. */
 function containerFaults(podSpec: JsonObject): string[] {
   return CONTAINERS.flatMap((key) => objectsIn(podSpec[key]))
     .filter(({ name }) => !isLabel(name))
@@ -113,11 +118,11 @@ function isSubdomain(name: string): boolean {
 }
 
 function printed(value: Json | undefined): string {
-  const shown = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
-  return shown.length > 80 ? `${shown.slice(0, 80)}…` : shown;
+  const displayed = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+  return displayed.length > 80 ? `${displayed.slice(0, 80)}…` : displayed;
 }
 
-/** What a Secret, so a record, may hold: the API server's limit. */
+/** The API server's size limit of a Secret, and so of a record, in bytes. */
 export const LARGEST_RECORD = 1024 * 1024;
 
 /**

@@ -3,7 +3,7 @@
 import { diffArrays } from "diff";
 
 import { canonicalJson, digest, parseYaml, toYaml } from "../../lib/index.ts";
-import { isJsonObject, objectOf, textOf, type Json, type JsonObject } from "../../model/index.ts";
+import { isJsonObject, objectOf, asString, type Json, type JsonObject } from "../../model/index.ts";
 
 /** An object of a release. `namespace` as the manifest has it; undefined = the release's, or none. */
 export interface ObjectRef {
@@ -63,10 +63,10 @@ export function lastingObjects(documents: readonly Json[]): ObjectRef[] {
 
 /** As `lastingObjects`, with all that the manifest says of them. */
 export function lastingBodies(documents: readonly Json[]): JsonObject[] {
-  return bodiesOf(documents).filter((object) => !isPassing(object));
+  return bodiesOf(documents).filter((object) => !isShortLived(object));
 }
 
-/** The same by `keyIn`. */
+/** The objects that should always exist, by `keyIn`. */
 export function lastingByKey(
   documents: readonly Json[],
   namespace: string,
@@ -82,20 +82,42 @@ export function objectsOf(documents: readonly Json[]): ObjectRef[] {
   return bodiesOf(documents).flatMap(refOf);
 }
 
+/** An object that helm creates as a hook, and the events at which it does, e.g. `pre-install`. */
+export interface HookObject {
+  readonly ref: ObjectRef;
+  readonly events: readonly string[];
+}
+
+/** The objects of helm's hooks in a manifest. */
+export function hookObjects(documents: readonly Json[]): HookObject[] {
+  return documents.flatMap((document) => {
+    const events = hookEvents(document);
+    return events === undefined ? [] : objectsOf([document]).map((ref) => ({ ref, events }));
+  });
+}
+
+/** The events of a document that is a hook; undefined where it is none. Of a list its own annotation counts, as for helm. */
+export function hookEvents(document: Json): string[] | undefined {
+  const metadata = objectOf(objectOf(document)["metadata"]);
+  const events = asString(objectOf(metadata["annotations"])[HOOK]);
+  return events?.split(",").map((event) => event.trim().toLowerCase());
+}
+
 /** As `objectsOf`, with all that the manifest says of them. */
 export function bodiesOf(documents: readonly Json[]): JsonObject[] {
   return documents.flatMap(expand).filter(isJsonObject);
 }
 
 /** For people: `namespace/Kind/name`, or `Kind/name`. */
-export function nameOf({ namespace, kind, name }: Omit<ObjectRef, "apiVersion">): string {
+export function resourceName({ namespace, kind, name }: Omit<ObjectRef, "apiVersion">): string {
   return [...(namespace === undefined ? [] : [namespace]), kind, name].join("/");
 }
 
 /** A manifest without some of its objects; the other documents are not changed at all. */
 export function withoutObjects(manifest: string, objects: readonly ObjectRef[]): string {
-  const unwanted = new Set(objects.map(keyOf));
-  const isWanted = (object: JsonObject): boolean => refOf(object).every((ref) => !unwanted.has(keyOf(ref)));
+  const unwanted = new Set(objects.map(resourceKey));
+  const isWanted = (object: JsonObject): boolean =>
+    refOf(object).every((ref) => !unwanted.has(resourceKey(ref)));
   return manifest
     .split(SEPARATOR)
     .map((text) => withoutUnwanted(text, isWanted))
@@ -103,15 +125,16 @@ export function withoutObjects(manifest: string, objects: readonly ObjectRef[]):
 }
 
 /** Identifies objects of a manifest. */
-export function keyOf({ apiVersion, kind, namespace, name }: ObjectRef): string {
+export function resourceKey({ apiVersion, kind, namespace, name }: ObjectRef): string {
   return canonicalJson([apiVersion, kind, namespace ?? null, name]);
 }
 
-/** The same for an object that names its namespace and one that leaves it to the release. */
+/** A key that is the same whether an object names its namespace or inherits that of the release. */
 export function keyIn(namespace: string, object: ObjectRef): string {
-  return keyOf({ ...object, namespace: object.namespace ?? namespace });
+  return resourceKey({ ...object, namespace: object.namespace ?? namespace });
 }
 
+/** A document without unwanted objects. A document without such objects is returned as it is. */
 function withoutUnwanted(text: string, isWanted: (object: JsonObject) => boolean): string {
   const document = parseDocument(text);
   if (!isJsonObject(document)) return text;
@@ -122,30 +145,32 @@ function withoutUnwanted(text: string, isWanted: (object: JsonObject) => boolean
   return wanted.length === 0 ? "\n" : `\n${JSON.stringify({ ...document, items: wanted })}\n`;
 }
 
-/** What a list holds, lists in it included; anything else is itself. */
+/** The items of a list, recursively; any other document itself. */
 export function expand(document: Json): Json[] {
   const { apiVersion, kind, items } = objectOf(document);
   const isList = typeof apiVersion === "string" && typeof kind === "string" && kind.endsWith("List");
   return isList && Array.isArray(items) ? items.flatMap(expand) : [document];
 }
 
-const PASSING_ANNOTATIONS = ["helm.sh/hook", "helm.sh/hook-delete-policy"];
+const HOOK = "helm.sh/hook";
+const SHORT_LIVED_ANNOTATIONS = [HOOK, "helm.sh/hook-delete-policy"];
 
-function isPassing(object: JsonObject): boolean {
+/** Whether an object may disappear by itself: a hook, an object with a delete policy, or a Job with a TTL. */
+function isShortLived(object: JsonObject): boolean {
   const annotations = objectOf(objectOf(object["metadata"])["annotations"]);
-  if (PASSING_ANNOTATIONS.some((name) => annotations[name] !== undefined)) return true;
+  if (SHORT_LIVED_ANNOTATIONS.some((name) => annotations[name] !== undefined)) return true;
   return object["kind"] === "Job" && typeof objectOf(object["spec"])["ttlSecondsAfterFinished"] === "number";
 }
 
-/** Empty for anything that does not name an object. */
+/** The reference to an object as a list of one. Empty for anything that does not name an object. */
 export function refOf(object: JsonObject): ObjectRef[] {
   const { apiVersion, kind } = object;
   const { name, namespace } = objectOf(object["metadata"]);
   if (typeof apiVersion !== "string" || typeof kind !== "string" || typeof name !== "string") return [];
-  return [{ apiVersion, kind, name, namespace: textOf(namespace) }];
+  return [{ apiVersion, kind, name, namespace: asString(namespace) }];
 }
 
-/** An object that two manifests do not have in common, or not with the same content. */
+/** An object that differs between two manifests or is in only one of them. */
 export interface ChangedObject {
   /** Version, kind, namespace and name. */
   readonly name: string;
@@ -168,7 +193,7 @@ export function changedObjects(before: readonly string[], after: readonly string
     }));
 }
 
-/** The same as text; empty when they mean the same. */
+/** `changedObjects` as text; empty where the manifests mean the same. */
 export function manifestDiff(before: readonly string[], after: readonly string[]): string {
   return changedObjects(before, after)
     .map(({ name, difference }) => `# ${name}\n${difference()}`)
@@ -189,7 +214,7 @@ function differenceOf(old: string[], now: string[]): string {
     .join("");
 }
 
-/** What the server alone writes, and changes with each write. */
+/** Fields of metadata that only the server writes. */
 const SERVERS_OWN = ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"];
 
 /** An object without its status and what only the server writes. */
@@ -200,7 +225,7 @@ export function plain({ status: _status, ...object }: JsonObject): JsonObject {
 
 const CONTEXT = 3;
 
-/** Leaves out what is far from any change; `…` stands for it. */
+/** Replaces lines far from any change with `…`. */
 function withContext(lines: readonly string[]): string[] {
   const changes = lines.flatMap((line, index) => (line.startsWith(" ") ? [] : [index]));
   const near = new Set(
@@ -213,6 +238,7 @@ function withContext(lines: readonly string[]): string[] {
   });
 }
 
+/** The documents of manifests as canonical YAML, by version, kind, namespace and name. */
 function byIdentity(manifests: readonly string[]): Map<string, string> {
   const found = new Map<string, string>();
   for (const document of manifests.flatMap(documentsOf)) {
@@ -233,10 +259,10 @@ function linesOf(text: string | undefined): string[] {
   return text === undefined ? [] : text.trimEnd().split("\n");
 }
 
-/** With more changes than these, all old lines are removed and all new ones added. */
+/** Above this number of changes, the diff removes all old lines and adds all new ones. */
 const MOST_CHANGES = 4_000;
 
-/** The longest common lines stay, the others are removed or added. */
+/** A line diff by the longest common subsequence. */
 function lineDiff(old: string[], now: string[]): string[] {
   const parts = diffArrays(old, now, { maxEditLength: MOST_CHANGES });
   if (parts === undefined) return [...old.map((line) => `-${line}`), ...now.map((line) => `+${line}`)];
@@ -244,4 +270,13 @@ function lineDiff(old: string[], now: string[]): string[] {
     const mark = added ? "+" : removed ? "-" : " ";
     return value.map((line) => mark + line);
   });
+}
+
+/** A rendered chart, with its checksums. */
+export interface Rendered {
+  readonly checksum: string;
+  /** For comparing with a release that the Go operator made. */
+  readonly adoptionChecksum: string;
+  readonly objects: readonly ObjectRef[];
+  readonly hooks: readonly HookObject[];
 }

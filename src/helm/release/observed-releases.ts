@@ -1,11 +1,12 @@
-/** What is known of the releases of a namespace, and which of them are this operator's. */
+/** The releases of a namespace, and which of them this operator owns. */
 
 import { oneLine, type Logger } from "../../lib/index.ts";
 import type { Tree } from "../../model/index.ts";
-import { mayAdopt, originOf, type AdoptPolicy, type Origin } from "../decide.ts";
+import { mayAdopt, originOf, type AdoptPolicy, type Origin } from "../adoption.ts";
 import type { ObjectRef } from "../manifest/manifest.ts";
-import { ReleaseStore } from "./release-store.ts";
-import { LABELS, type ReleaseMeta, type ReleaseStoreOptions } from "./revisions.ts";
+import type { Release } from "../types.ts";
+import { ReleaseStore, type ReleaseStoreOptions } from "./release-store.ts";
+import { LABELS, type ReleaseMeta } from "./revisions.ts";
 
 export type Ownership = "ours" | "foreign" | "none";
 
@@ -37,7 +38,27 @@ export class ObservedReleases {
   async ready(): Promise<void> {
     await this.store.synced;
     const unmarked = this.store.all().filter((meta) => this.#origin(meta) === "hand");
-    for (const meta of unmarked) await this.#lookForGoMark(meta);
+    for (const meta of unmarked) await this.#checkForGoMark(meta);
+  }
+
+  /** A release, from memory. */
+  get(name: string): Release | undefined {
+    const meta = this.store.get(name);
+    if (meta === undefined) return undefined;
+    const summary = this.store.knownSummary(meta);
+    return {
+      name,
+      revision: meta.revision,
+      status: meta.status,
+      chartVersion: summary?.chartVersion,
+      manifestChecksum: meta.labels[LABELS.manifest] ?? summary?.checksum,
+      lastDeployed: summary?.lastDeployed,
+    };
+  }
+
+  /** Identifies an installation by its newest revision; a reinstallation under the same name has another identity. */
+  identity(name: string): string | undefined {
+    return this.store.get(name)?.uid;
   }
 
   /** Manifest and helm hooks as the release's newest record has them; empty when there is none. */
@@ -46,7 +67,7 @@ export class ObservedReleases {
     return meta === undefined ? [] : this.store.manifests(meta);
   }
 
-  /** Whether no module may have a release of this name: it is the operator's own, or one to be left alone. */
+  /** Whether no module may have a release of this name: it is the operator's own, or `HELM_IGNORE_RELEASE` names it. */
   isReserved(name: string): boolean {
     return this.#reserved().has(name);
   }
@@ -56,7 +77,7 @@ export class ObservedReleases {
     return this.isReserved(name) ? "none" : this.owner(name);
   }
 
-  /** The same for releases that are never deleted, too. */
+  /** Like `ownership`, but also for releases that are never deleted. */
   owner(name: string): Ownership {
     const meta = this.store.get(name);
     if (meta === undefined) return "none";
@@ -96,6 +117,7 @@ export class ObservedReleases {
     return this.#isOurs(meta) || (this.#options.purge === "all" && this.#origin(meta) !== "other");
   }
 
+  /** The names that no module may have. The operator's own release counts unless a module made it. */
   #reserved(): ReadonlySet<string> {
     const { reserved = [], ownRelease } = this.#options;
     const own = ownRelease?.();
@@ -106,13 +128,14 @@ export class ObservedReleases {
     return originOf(meta, this.#options.managedBy, this.#goMarked.has(meta.name));
   }
 
-  /** This operator's own, or the Go operator's, which this one replaces. */
+  /** Whether a release is this operator's own, or may be taken over from the Go operator, which this one replaces. */
   #isOurs(meta: ReleaseMeta): boolean {
     const origin = this.#origin(meta);
     return origin !== "hand" && mayAdopt(this.#options.adopt, origin);
   }
 
-  async #lookForGoMark(meta: ReleaseMeta): Promise<void> {
+  /** Records whether an older Go operator made a release. Logs a record that cannot be read. */
+  async #checkForGoMark(meta: ReleaseMeta): Promise<void> {
     try {
       if ((await this.store.summary(meta)).goMark) this.#goMarked.add(meta.name);
     } catch (error) {
@@ -123,7 +146,7 @@ export class ObservedReleases {
 
 type PurgePolicy = "owned" | "all" | "off";
 
-/** What a purge is decided on. */
+/** The facts for a purge. */
 export interface PurgeInput {
   readonly releases: readonly Pick<ReleaseMeta, "name" | "labels">[];
   readonly modules: Tree["modules"];

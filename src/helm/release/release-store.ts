@@ -1,17 +1,34 @@
-/** The records that helm keeps of releases, in Secrets: read, and written where helm does not. */
+/** Reads the records of releases in helm's Secrets, and writes them where helm cannot. */
 
-import { promisify } from "node:util";
-import { gunzip, gzip } from "node:zlib";
+import {
+  get,
+  getMetadata,
+  ignoreNotFound,
+  listMetadata,
+  mergePatch,
+  ObjectStore,
+  remove,
+  SECRETS,
+} from "../../kube/index.ts";
+import type { KubeClient, Subscription, WatchedObject, WatchHub, WatchSpec } from "../../kube/index.ts";
+import { oneLine, type Logger } from "../../lib/index.ts";
+import { isJsonObject } from "../../model/index.ts";
+import { BrokenRecordError, UnseenError } from "../binary/helm-errors.ts";
+import { decodeRelease, encodeChanged, summarize } from "./record.ts";
+import type { RecordChange, ReleaseRecord, ReleaseSummary } from "./record.ts";
+import { LABELS, metaOf, secretOf, type ReleaseMeta } from "./revisions.ts";
 
-import { get, ignoreNotFound, mergePatch, remove, SECRETS, type WatchedObject } from "../../kube/index.ts";
-import { cutDeep, DepthError, isTooDeep, oneLine } from "../../lib/index.ts";
-import { isJsonObject, objectOf, objectsIn, textOf, type JsonObject } from "../../model/index.ts";
-import { BrokenRecordError } from "../binary/helm-errors.ts";
-import { adoptionChecksum, documentsOf, lastingObjects, manifestChecksum } from "../manifest/manifest.ts";
-import type { Rendered } from "../rendering.ts";
-import { GO_CONFIG_KEY, LABELS, Revisions, type ReleaseMeta } from "./revisions.ts";
+export interface ReleaseStoreOptions {
+  readonly client: KubeClient;
+  readonly hub: Pick<WatchHub, "subscribe">;
+  readonly namespace: string;
+  readonly logger: Logger;
+}
 
-/** What was read of a revision; all who ask while it is being read share the answer. */
+/** Type of the Secrets of helm. */
+const TYPE_FIELD = "type=helm.sh/release.v1";
+
+/** The summary of a revision; concurrent callers share one read. */
 interface Summary {
   readonly uid: string;
   readonly summary: Promise<ReleaseSummary>;
@@ -19,13 +36,107 @@ interface Summary {
 }
 
 /**
- * The releases of one namespace; the content of a Secret is read only when it is needed, and written only where helm does
- * not.
+ * The releases of one namespace. Revisions come from one metadata-only list and watch of helm's Secrets, and from answers of
+ * the server. The content of a Secret is read only on demand, and written only where helm cannot do it.
  */
-export class ReleaseStore extends Revisions {
+export class ReleaseStore {
+  readonly #options: ReleaseStoreOptions;
+  readonly #store = new ObjectStore<ReleaseMeta>({ keep: metaOf, groupOf: ({ name }) => name });
+  readonly #subscription: Subscription;
   readonly #summaries = new Map<string, Summary>();
+  readonly #listeners = new Set<(release: string) => void>();
 
-  /** What the record of a revision says; of each release the last one that was asked for is kept. Throws ApiError, or BrokenRecordError. */
+  constructor(options: ReleaseStoreOptions) {
+    this.#options = options;
+    this.#subscription = this.#store.follow(
+      options.hub,
+      { ...this.#selection(), metadataOnly: true },
+      {
+        changed: (now, before) => {
+          const meta = now ?? before;
+          if (meta !== undefined) this.#report(meta.name);
+        },
+        issue: (error) => this.#issue(error),
+      },
+    );
+  }
+
+  /** Resolves when the first list is in. */
+  get synced(): Promise<void> {
+    return this.#subscription.synced;
+  }
+
+  /** The newest revision of a release. */
+  get(name: string): ReleaseMeta | undefined {
+    return this.revisions(name)[0];
+  }
+
+  /** All revisions of a release, newest first. */
+  revisions(name: string): ReleaseMeta[] {
+    return this.#store.group(name).sort((a, b) => b.revision - a.revision);
+  }
+
+  /** The newest revision of every release, by name. */
+  all(): ReleaseMeta[] {
+    return [...this.#store.groups()].sort().flatMap((name) => this.get(name) ?? []);
+  }
+
+  /** Calls `listener` with a release's name after each change; returns a function that ends this. */
+  onChange(listener: (release: string) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  close(): void {
+    this.#subscription.close();
+    this.#listeners.clear();
+  }
+
+  /** Reads a release from the server now, to know the result of helm before the watch reports it. */
+  async refresh(name: string, signal?: AbortSignal): Promise<ReleaseMeta | undefined> {
+    const selection = this.#selection(`,name=${name}`);
+    await this.#store.list(
+      () => listMetadata(this.#options.client, selection, { ...selection, signal }),
+      name,
+    );
+    this.#report(name);
+    return this.get(name);
+  }
+
+  /**
+   * Reads the revision that helm has just deployed by its name, because a list would wait up to 100 ms for the server's
+   * cache. If it is not that revision in status `deployed`, calls `refresh`.
+   */
+  async learn(name: string, revision: number): Promise<ReleaseMeta | undefined> {
+    const { client, namespace } = this.#options;
+    const target = { resource: SECRETS, namespace, name: secretOf(name, revision) };
+    const read = (): Promise<WatchedObject | undefined> =>
+      getMetadata<WatchedObject>(client, target).catch(ignoreNotFound);
+    const found = await this.#answered(target.name, read);
+    if (found?.status !== "deployed") return this.refresh(name);
+    this.#report(name);
+    return this.get(name);
+  }
+
+  /**
+   * After a success of helm, checks that it used the same API server: the newest revision must differ from `before`. Throws
+   * UnseenError.
+   */
+  confirm(name: string, verb: string, before: ReleaseMeta | undefined): void {
+    const now = this.get(name);
+    if (now !== undefined && now.uid !== before?.uid) return;
+    throw new UnseenError(name, verb, this.#options.client.origin.server);
+  }
+
+  /** Treats labels as written, although they are written later. Ignores a revision that was deleted or replaced meanwhile. */
+  assume({ name, secret, uid }: ReleaseMeta, assumed: Readonly<Record<string, string>>): void {
+    const known = this.#store.get(this.#keyOf(secret));
+    if (known?.uid !== uid) return;
+    this.#store.assume(this.#keyOf(secret), { labels: { ...known.labels, ...assumed }, assumed });
+    this.#report(name);
+  }
+
+  /** The summary of a revision's record; the last one of each release is cached. Throws ApiError, or BrokenRecordError. */
   async summary(meta: ReleaseMeta): Promise<ReleaseSummary> {
     const known = this.#summaries.get(meta.name);
     if (known?.uid === meta.uid) return known.summary;
@@ -42,7 +153,7 @@ export class ReleaseStore extends Revisions {
 
   /** The record of a revision as it is now: one request. Throws as `summary`. */
   async record(meta: ReleaseMeta, signal?: AbortSignal): Promise<ReleaseRecord> {
-    return readable(meta, decodeRelease(await this.#data(meta, signal)));
+    return orBrokenRecord(meta, decodeRelease(await this.#data(meta, signal)));
   }
 
   /** Manifest and helm hooks as a revision's record has them. Throws as `summary`. */
@@ -64,7 +175,7 @@ export class ReleaseStore extends Revisions {
     signal?: AbortSignal,
   ): Promise<void> {
     await this.#patch(meta, { metadata: { labels } }, signal);
-    this.tell(meta.name);
+    this.#report(meta.name);
   }
 
   /** Marks a revision failed, label and record, as helm would have done. */
@@ -88,7 +199,7 @@ export class ReleaseStore extends Revisions {
     await this.#rewrite(meta, { change: { manifest }, labels, signal });
   }
 
-  /** Fails when the record has changed since it was read. */
+  /** Rewrites a record with optimistic concurrency: fails where it changed since it was read. */
   async #rewrite(
     meta: ReleaseMeta,
     to: {
@@ -98,30 +209,29 @@ export class ReleaseStore extends Revisions {
     },
   ): Promise<void> {
     const { change, labels, signal } = to;
-    const release = await readable(meta, encodeChanged(await this.#data(meta, signal), change));
+    const release = await orBrokenRecord(meta, encodeChanged(await this.#data(meta, signal), change));
     const metadata = { resourceVersion: meta.resourceVersion, labels };
     try {
       await this.#patch(meta, { metadata, data: { release } }, signal);
     } finally {
-      // Also where the answer was lost: the server may have the new one.
+      // Also after a lost answer, because the server may have the new record.
       this.#summaries.delete(meta.name);
     }
-    this.tell(meta.name);
+    this.#report(meta.name);
   }
 
+  /** Patches the Secret of a revision, and records the answer. */
   async #patch(meta: ReleaseMeta, body: object, signal: AbortSignal | undefined): Promise<void> {
-    const { client, namespace } = this.options;
+    const { client, namespace } = this.#options;
     const target = { resource: SECRETS, namespace, name: meta.secret };
-    await this.asking(async () =>
-      this.answered(await mergePatch<WatchedObject>(client, target, { body, signal })),
-    );
+    await this.#answered(meta.secret, () => mergePatch<WatchedObject>(client, target, { body, signal }));
   }
 
   /** Deletes all records of a release, never its objects. */
   async forget(name: string, signal?: AbortSignal): Promise<void> {
-    const { client, namespace } = this.options;
+    const { client, namespace } = this.#options;
     await this.refresh(name, signal);
-    // Oldest first: as long as one is left, the newest shows the state of the release.
+    // Oldest first, so that the newest shows the state of the release until the end.
     for (const meta of this.revisions(name).reverse()) {
       const target = { resource: SECRETS, namespace, name: meta.secret };
       await remove(client, target, { signal, preconditions: { uid: meta.uid } }).catch(ignoreNotFound);
@@ -130,152 +240,52 @@ export class ReleaseStore extends Revisions {
     await this.refresh(name, signal);
   }
 
+  /** The encoded record in the Secret of a revision. Throws BrokenRecordError if there is none. */
   async #data(meta: ReleaseMeta, signal?: AbortSignal): Promise<string> {
-    const { client, namespace } = this.options;
+    const { client, namespace } = this.#options;
     const secret = await get(client, { resource: SECRETS, namespace, name: meta.secret }, { signal });
     const data = isJsonObject(secret["data"]) ? secret["data"]["release"] : undefined;
-    if (typeof data !== "string") throw new BrokenRecordError(meta.secret, "it holds no release");
+    if (typeof data !== "string") throw new BrokenRecordError(meta.secret, "it contains no release");
     return data;
+  }
+
+  /** Reports that something about a release has changed. */
+  #report(release: string): void {
+    for (const listener of this.#listeners) listener(release);
+  }
+
+  /** Records the server's answer about a Secret, without notifying listeners. */
+  #answered(
+    secret: string,
+    request: () => Promise<WatchedObject | undefined>,
+  ): Promise<ReleaseMeta | undefined> {
+    return this.#store.ask(this.#keyOf(secret), async () => {
+      const answer = await request();
+      return answer && metaOf(answer);
+    });
+  }
+
+  #keyOf(secret: string): string {
+    return `${this.#options.namespace}/${secret}`;
+  }
+
+  #selection(more = ""): WatchSpec {
+    const { namespace } = this.#options;
+    return { resource: SECRETS, namespace, labelSelector: `owner=helm${more}`, fieldSelector: TYPE_FIELD };
+  }
+
+  #issue(error: Error | undefined): void {
+    const { logger } = this.#options;
+    if (error === undefined) logger.info("Helm releases are watched again");
+    else logger.warn("Helm releases cannot be watched", { error: oneLine(error) });
   }
 }
 
-async function readable<T>(meta: ReleaseMeta, read: Promise<T>): Promise<T> {
+/** The result of decoding a record. An invalid record becomes a BrokenRecordError that names the Secret. */
+async function orBrokenRecord<T>(meta: ReleaseMeta, read: Promise<T>): Promise<T> {
   try {
     return await read;
   } catch (error) {
     throw error instanceof SyntaxError ? new BrokenRecordError(meta.secret, error.message) : error;
   }
-}
-
-/** Most bytes of a record when it is unpacked; helm's own are below 64 MB in all. */
-const LARGEST = 64 * 1024 * 1024;
-const inflate = promisify(gunzip);
-const pack = promisify(gzip);
-
-/** A hook of a chart, and how its last run ended. */
-export interface HookRecord {
-  readonly manifest: string;
-  /** `Kind/name`. */
-  readonly object: string;
-  /** `pre-install` and so on. */
-  readonly events: readonly string[];
-  /** `Running`, `Succeeded`, `Failed`; undefined when it never ran for this revision. */
-  readonly phase: string | undefined;
-  /** In ms since the epoch. */
-  readonly startedAt: number | undefined;
-}
-
-/** What helm stores in a release Secret, as far as it is used here. */
-export interface ReleaseRecord {
-  readonly manifest: string;
-  readonly hooks: readonly HookRecord[];
-  readonly config: JsonObject;
-  readonly chartVersion: string | undefined;
-  /** When this revision was deployed, in ms since the epoch. */
-  readonly lastDeployed: number | undefined;
-  readonly applyMethod: "csa" | "ssa";
-  /** What helm says became of it: its error where it failed. */
-  readonly description: string | undefined;
-}
-
-/** Parses `data.release` of a release Secret. Throws SyntaxError for anything else. */
-export async function decodeRelease(data: string): Promise<ReleaseRecord> {
-  const json = cutDeep(await decodeJson(data));
-  const chart = objectOf(objectOf(json["chart"])["metadata"]);
-  return {
-    manifest: textOf(json["manifest"]) ?? "",
-    hooks: objectsIn(json["hooks"]).map(hookOf),
-    config: objectOf(json["config"]),
-    chartVersion: textOf(chart["version"]),
-    lastDeployed: timeOf(objectOf(json["info"])["last_deployed"]),
-    applyMethod: json["apply_method"] === "ssa" ? "ssa" : "csa",
-    description: textOf(objectOf(json["info"])["description"]),
-  };
-}
-
-function hookOf(json: JsonObject): HookRecord {
-  const run = objectOf(json["last_run"]);
-  const events = Array.isArray(json["events"]) ? json["events"] : [];
-  return {
-    manifest: textOf(json["manifest"]) ?? "",
-    object: `${textOf(json["kind"]) ?? ""}/${textOf(json["name"]) ?? ""}`,
-    events: events.filter((event) => typeof event === "string"),
-    phase: textOf(run["phase"]),
-    startedAt: timeOf(run["started_at"]),
-  };
-}
-
-/** What is changed in a record: what helm says became of the revision, or its manifest. */
-interface RecordChange {
-  readonly info?: JsonObject;
-  readonly manifest?: string;
-}
-
-/** The same record with a change, as helm itself would write it. */
-export async function encodeChanged(data: string, { info, ...change }: RecordChange): Promise<string> {
-  const json = await decodeJson(data);
-  return encode({ ...json, ...change, ...(info && { info: { ...objectOf(json["info"]), ...info } }) });
-}
-
-async function encode(json: JsonObject): Promise<string> {
-  if (isTooDeep(json)) throw new DepthError("the release record");
-  const packed = await pack(Buffer.from(JSON.stringify(json)));
-  return Buffer.from(packed.toString("base64")).toString("base64");
-}
-
-/**
- * The API encodes bytes as base64, and helm encodes its gzip as base64 once more; very old records are not
- * compressed.
- */
-async function decodeJson(data: string): Promise<JsonObject> {
-  const bytes = Buffer.from(Buffer.from(data, "base64").toString("latin1"), "base64");
-  const plain = bytes[0] === 0x1f && bytes[1] === 0x8b ? await unpack(bytes) : bytes;
-  const value = parse(plain.toString("utf8"));
-  if (!isJsonObject(value)) throw new SyntaxError("a release record that is no object");
-  return value;
-}
-
-/** V8's own message quotes the text, which may hold secrets. */
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new SyntaxError("a release record that is no JSON");
-  }
-}
-
-async function unpack(bytes: Buffer): Promise<Buffer> {
-  try {
-    return await inflate(bytes, { maxOutputLength: LARGEST });
-  } catch (error) {
-    throw new SyntaxError(`a release record that cannot be unpacked: ${oneLine(error)}`);
-  }
-}
-
-/** Go's zero time means that there is none. */
-function timeOf(value: unknown): number | undefined {
-  const time = Date.parse(textOf(value) ?? "");
-  return time > 0 ? time : undefined;
-}
-
-/** What is kept in memory of a release record; `objects` are those that last. */
-export interface ReleaseSummary
-  extends Rendered, Pick<ReleaseRecord, "chartVersion" | "lastDeployed" | "applyMethod"> {
-  /** An older Go operator left its checksum among the release's values. */
-  readonly goMark: boolean;
-}
-
-/** Takes from a record what later decisions need. */
-export function summarize(record: ReleaseRecord): ReleaseSummary {
-  const documents = documentsOf(record.manifest);
-  const all = [...documents, ...record.hooks.flatMap((hook) => documentsOf(hook.manifest))];
-  return {
-    objects: lastingObjects(documents),
-    checksum: manifestChecksum(all),
-    adoptionChecksum: adoptionChecksum(all),
-    chartVersion: record.chartVersion,
-    lastDeployed: record.lastDeployed,
-    applyMethod: record.applyMethod,
-    goMark: record.config[GO_CONFIG_KEY] !== undefined,
-  };
 }

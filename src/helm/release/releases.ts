@@ -1,66 +1,78 @@
-/** The releases of the modules: reconciled, removed, shown, and labelled when helm has nothing to do. */
+/** The releases of the modules: the entry point to reconcile, preview, roll back and remove them. */
 
 import type { Discovery } from "../../kube/index.ts";
-import { oneLine, Quiet } from "../../lib/index.ts";
+import { oneLine } from "../../lib/index.ts";
 import { retriesOf, type Module, type OnFailure } from "../../model/index.ts";
+import { ActingTools, type ModuleAccounts } from "../acting-tools.ts";
 import { Ahead, type UpcomingModule } from "../ahead.ts";
 import { ForeignReleaseError, UnseenError } from "../binary/helm-errors.ts";
 import { Helm, type HelmOptions } from "../binary/helm.ts";
 import { capabilitiesOf, ChartReader } from "../chart/chart.ts";
-import type { CrdTools } from "../crds/crd.ts";
+import type { CrdRequest, CrdTools } from "../crds/crd.ts";
 import { ensureCrds, previewCrds, type CrdPreview } from "../crds/ensure-crds.ts";
 import { examine } from "../decide.ts";
+import { withHookWatch, type OnWait } from "../hook-watch.ts";
+import { RecordedObjects, restoreObjects } from "../objects/live-objects.ts";
+import { manifestDiff } from "../manifest/manifest.ts";
+import { crdDiff, liveDiff, previewRelease, renderRelease, type Preview } from "../preview.ts";
+import { reconcileRelease } from "../reconcile.ts";
+import { renderNow } from "../rendering.ts";
+import { GOOD, markable, Proofs } from "../rollback.ts";
+import { rollBackByHand, wayBackOf } from "../rollback-by-hand.ts";
 import type {
-  CrdRequest,
   DiffRequest,
   HelmInput,
   Reconciler,
   ReconcileRequest,
   Release,
   ReleaseOutcome,
-} from "../decide.ts";
-import { RecordedObjects, restoreObjects } from "../live-objects.ts";
-import { manifestDiff } from "../manifest/manifest.ts";
-import { crdDiff, liveDiff, previewRelease, renderRelease, type Preview } from "../preview.ts";
-import { reconcileRelease, withHookWatch, type OnWait } from "../reconcile.ts";
-import { renderNow } from "../rendering.ts";
-import { GOOD, markable, Proofs } from "../rollback.ts";
-import { rollBackByHand, wayBackOf } from "../rollback-by-hand.ts";
-import { spareInRemoval } from "../upgrade.ts";
+} from "../types.ts";
+import { claimHookLeftovers } from "../objects/hook-objects.ts";
+import { retainInRemoval } from "../upgrade.ts";
+import { LateLabels } from "./late-labels.ts";
 import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
-import { LABELS } from "./revisions.ts";
+import type { ReleaseStore } from "./release-store.ts";
 
 export interface ReleasesOptions extends Omit<HelmOptions, "server">, ObservedOptions {
   readonly discovery: Pick<Discovery, "resolve">;
-  /** `--on-failure`. */
+  /** The ServiceAccounts of modules; without it, all act as the operator. */
+  readonly accounts?: ModuleAccounts;
   readonly onFailure?: OnFailure;
+  /** Whether the directory of a module of this name exists; without it, each release has one. */
+  readonly hasModule?: (name: string) => boolean;
+  /** As in `Reconciler`; without it, none does. */
+  readonly keepsObjects?: (release: string) => boolean;
   /** Unpacks a chart again where its directory was emptied from outside. */
   readonly restoreChart?: (chartDir: string) => Promise<void>;
+  readonly crdExtraLabels?: Readonly<Record<string, string>> | undefined;
   /** Called when CRDs were applied. */
   readonly onCrds?: () => void;
 }
 
-/** What is told of the health of a revision. */
-interface ToldHealth {
+interface ReportedHealth {
   readonly status: string;
   readonly revision: number | undefined;
 }
 
-/** The releases of the modules: brought to their values, removed, shown. */
-export class Releases extends ObservedReleases {
+/** Works on the releases of the modules. */
+export class Releases {
   readonly helm: Helm;
+  readonly observed: ObservedReleases;
+  readonly store: ReleaseStore;
   readonly #options: ReleasesOptions;
   readonly #reconciler: Reconciler;
+  readonly #acting: ActingTools;
   readonly #lateLabels: LateLabels;
   readonly #proofs: Proofs;
-  /** While a reload has modules that are still to have their turn. */
+  /** Set while modules of a converge have not run yet. */
   #ahead: Ahead | undefined;
   readonly #capabilities: ReturnType<typeof capabilitiesOf>;
 
   constructor(options: ReleasesOptions) {
-    super(options);
     const { client, clock } = options;
     this.#options = options;
+    this.observed = new ObservedReleases(options);
+    this.store = this.observed.store;
     this.helm = new Helm({ ...options, server: client.origin.server });
     this.#capabilities = capabilitiesOf(client, clock);
     this.#lateLabels = new LateLabels({ ...options, store: this.store });
@@ -71,28 +83,31 @@ export class Releases extends ObservedReleases {
       helm: this.helm,
       charts: new ChartReader(clock),
       capabilities: this.#capabilities.digest,
-      isOurs: (release) => this.owner(release) === "ours",
+      isOurs: (release) => this.observed.owner(release) === "ours",
+      hasModule: options.hasModule ?? (() => true),
+      keepsObjects: options.keepsObjects ?? (() => false),
       lateLabels: this.#lateLabels,
-      makers: async (signal) => (await this.#ahead?.makers(signal)) ?? new Map(),
+      pendingOwners: async (signal) => (await this.#ahead?.pendingOwners(signal)) ?? new Map(),
+      actorOf: (module) => this.#acting.actorOf(module),
       render: (reconciliation) => this.#ahead?.render(reconciliation) ?? renderNow(reconciliation),
-      upgradeInstall: (call) => (this.#ahead ?? this.helm).upgradeInstall(call),
     };
+    this.#acting = new ActingTools(this.#reconciler, options.accounts);
     this.#proofs = new Proofs(clock);
   }
 
   /**
-   * Brings a module's release to its values, with as little work for helm as possible. Throws ForeignReleaseError,
+   * Reconciles a module's release, with as few runs of helm as possible. Throws ForeignReleaseError,
    * HelmError, ProblemError (helm is missing), ApiError, ConnectionError.
    */
   async reconcile(request: ReconcileRequest): Promise<ReleaseOutcome> {
     this.#lateLabels.touch();
-    await this.#ahead?.turn(request.module.name);
+    this.#ahead?.turn(request.module.name);
     const { clock, recorder } = this.#options;
     const { name } = request.module;
     const from = clock.monotonic();
     try {
-      const result = await reconcileRelease(this.#reconciler, request);
-      return { ...result, release: this.get(name) };
+      const result = await reconcileRelease(await this.#acting.forRun(request), request);
+      return { ...result, release: this.observed.get(name) };
     } finally {
       recorder?.reconciled(name, (clock.monotonic() - from) / 1000);
       if (this.#ahead?.isOver === true) this.#endAhead();
@@ -100,15 +115,15 @@ export class Releases extends ObservedReleases {
   }
 
   /**
-   * Goes back to an earlier revision, because a person asks for it, and holds it while chart and values stay as they
-   * are; `wanted` is its number, else it is the last that was in force before. Throws as `reconcile`, and NoWayBackError.
+   * Rolls back to an earlier revision at the request of a user, and stays there while chart and values stay the same.
+   * `wanted` is the number of the revision, by default that of the previous one. Throws as `reconcile`, and NoWayBackError.
    */
   async rollBack(request: ReconcileRequest, wanted: number | undefined): Promise<Release | undefined> {
-    await this.#ahead?.turn(request.module.name);
+    this.#ahead?.turn(request.module.name);
     await this.flushLabels();
-    const { reconciliation } = await examine(this.#reconciler, request);
+    const reconciliation = await examine(await this.#acting.forRun(request), request);
     await rollBackByHand(reconciliation, wanted);
-    return this.get(request.module.name);
+    return this.observed.get(request.module.name);
   }
 
   /** The number of the revision that `rollBack` would go back to. Throws NoWayBackError. */
@@ -116,67 +131,49 @@ export class Releases extends ObservedReleases {
     return wayBackOf(this.store.revisions(name), wanted).revision;
   }
 
-  /** Puts objects of a release back as its record has them. Throws RestoreError, ApiError, ConnectionError. */
+  /** Restores missing objects of a release from its record. Throws RestoreError, ApiError, ConnectionError. */
   async restore(name: string, absent: readonly string[], signal: AbortSignal): Promise<ReleaseOutcome> {
     const release = this.store.get(name);
-    if (release !== undefined) await restoreObjects(this.#reconciler, { release, absent, signal });
-    return { action: "restored", release: this.get(name), recovered: false };
+    if (release !== undefined) await restoreObjects(this.#acting.known(name), { release, absent, signal });
+    return { action: "restored", release: this.observed.get(name), recovered: false };
   }
 
+  /** Stops prefetching, because the converge is over or another one begins. */
   #endAhead(): void {
     this.#ahead?.stop();
     this.#ahead = undefined;
   }
 
-  /** What is known of a release now; answered from memory. */
-  get(name: string): Release | undefined {
-    const meta = this.store.get(name);
-    if (meta === undefined) return undefined;
-    const summary = this.store.knownSummary(meta);
-    return {
-      name,
-      revision: meta.revision,
-      status: meta.status,
-      chartVersion: summary?.chartVersion,
-      manifestChecksum: meta.labels[LABELS.manifest] ?? summary?.checksum,
-      lastDeployed: summary?.lastDeployed,
-    };
-  }
-
-  /** Identifies the newest revision of a release: what is installed again under its name has another one. */
-  identity(name: string): string | undefined {
-    return this.store.get(name)?.uid;
-  }
-
   /**
-   * What a reload is going to run, in order: helm may begin before their turn, and an object whose template moved to
-   * one of them stays. What the server serves is asked anew. Never throws.
+   * Announces the modules that a converge is going to run, in order: their charts may be prefetched, and objects whose
+   * template moved to one of them are retained. Discards the cached capabilities of the server. Never throws.
    */
   announce(modules: readonly UpcomingModule[], areParallel = false): void {
     this.#capabilities.forget();
     this.#endAhead();
-    if (modules.length > 0) this.#ahead = new Ahead(this.#reconciler, modules, areParallel);
+    const tools = { ...this.#reconciler, toolsOf: this.#acting.of };
+    if (modules.length > 0) this.#ahead = new Ahead(tools, modules, areParallel);
   }
 
-  /** What a release's record says of its objects: one request; undefined where there is no release. Throws as `summary`. */
+  /** The objects in a release's record, read in one request; undefined without a release. Throws as `summary`. */
   async recorded(name: string, signal: AbortSignal): Promise<RecordedObjects | undefined> {
     const meta = this.store.get(name);
     if (meta === undefined || meta.status === "uninstalled") return undefined;
     const { manifest } = await this.store.record(meta, signal);
-    return new RecordedObjects(this.#reconciler, name, manifest);
+    return new RecordedObjects(this.#acting.known(name), name, manifest);
   }
 
-  /** A revision that stays healthy for a minute is one that a failed upgrade goes back to. */
-  noteHealth(module: HelmInput["module"], health: ToldHealth | undefined): void {
-    this.#proofs.look(module.name, health?.status === "True", () => void this.markHealthy(module, health));
+  /** Records the health of a module: a revision that stays healthy for a minute becomes the target of rollbacks. */
+  noteHealth(module: HelmInput["module"], health: ReportedHealth | undefined): void {
+    this.#proofs.check(module.name, health?.status === "True", () => void this.markHealthy(module, health));
   }
 
-  /** The same without waiting. Never throws. */
-  async markHealthy(module: HelmInput["module"], health: ToldHealth | undefined): Promise<void> {
+  /** Marks a healthy revision as the target of rollbacks at once. Never throws. */
+  async markHealthy(module: HelmInput["module"], health: ReportedHealth | undefined): Promise<void> {
     const { logger, onFailure = "retry" } = this.#options;
     const meta = markable(this.store.revisions(module.name));
     if (health?.status !== "True" || meta?.revision !== health.revision) return;
-    if (meta === undefined || this.owner(module.name) !== "ours") return;
+    if (meta === undefined || this.observed.owner(module.name) !== "ours") return;
     if (retriesOf(module, onFailure) === undefined) return;
     try {
       await this.store.label(meta, { ...meta.assumed, ...GOOD });
@@ -186,14 +183,14 @@ export class Releases extends ObservedReleases {
     }
   }
 
-  /** Writes the labels that nobody waits for now; resolves when that is done. */
+  /** Writes deferred labels now; resolves when they are written. */
   flushLabels(): Promise<void> {
     return this.#lateLabels.flush();
   }
 
   /** What `reconcile` would do now; changes nothing. Throws as `reconcile`. */
   preview(request: ReconcileRequest): Promise<Preview> {
-    return previewRelease(this.#reconciler, request);
+    return previewRelease(this.#acting.of(request.module), request);
   }
 
   /**
@@ -202,19 +199,20 @@ export class Releases extends ObservedReleases {
    */
   async show(request: ReconcileRequest, diff: boolean): Promise<string> {
     if (request.module.chart === "none") return "";
-    const rendered = await renderRelease(this.#reconciler, request);
+    const rendered = await renderRelease(this.#acting.of(request.module), request);
     if (!diff) return `${rendered.map((part) => part.trim()).join("\n---\n")}\n`;
-    const difference = manifestDiff(await this.stored(request.module.name), rendered);
+    const difference = manifestDiff(await this.observed.stored(request.module.name), rendered);
     return difference === "" ? "No diff found\n" : difference;
   }
 
-  /** How the cluster differs from what `reconcile` would make of it now; "" for nothing. Throws as `reconcile`. */
+  /** What `reconcile` would change in the cluster now, as a diff; "" for nothing. Throws as `reconcile`. */
   async diff(request: DiffRequest): Promise<string> {
-    const crds = await crdDiff(this.#reconciler, request);
-    return request.module.chart === "none" ? crds : `${crds}${await liveDiff(this.#reconciler, request)}`;
+    const crds = await crdDiff(this.#crdTools(request.crds), request);
+    if (request.module.chart === "none") return crds;
+    return `${crds}${await liveDiff(this.#acting.of(request.module), request)}`;
   }
 
-  /** `helm uninstall --keep-history`; nothing for a release that is gone or uninstalled already. */
+  /** Runs `helm uninstall --keep-history`, unless the release is deleted or uninstalled already. */
   async uninstall(
     { name, helm }: Pick<Module, "name" | "helm">,
     signal: AbortSignal,
@@ -222,13 +220,14 @@ export class Releases extends ObservedReleases {
   ): Promise<void> {
     const meta = await this.store.refresh(name, signal);
     if (meta === undefined || meta.status === "uninstalled") return;
-    if (!this.mayUninstall(meta)) throw new ForeignReleaseError(name, "somebody else");
+    if (!this.observed.mayUninstall(meta)) throw new ForeignReleaseError(name, "another owner");
     await this.helm.endLeftOver(signal, name);
-    await spareInRemoval(this.#reconciler, name, signal);
+    const tools = this.#acting.known(name);
+    await retainInRemoval(tools, { name, helm }, signal);
     try {
       const { clock } = this.#options;
       const watched = { store: this.store, clock, release: name, signal, onWait };
-      await withHookWatch(watched, () => this.helm.uninstall({ release: name, terms: helm, signal }));
+      await withHookWatch(watched, () => tools.helm.uninstall({ release: name, terms: helm, signal }));
     } finally {
       await this.store.refresh(name);
     }
@@ -237,30 +236,36 @@ export class Releases extends ObservedReleases {
       throw new UnseenError(name, "uninstall", this.#options.client.origin.server);
   }
 
-  /** Removes the release's records, never objects. */
-  forget(name: string): Promise<void> {
-    return this.store.forget(name);
+  /** Removes the release's records, never objects; annotates the remaining objects of its hooks. Throws ApiError, ConnectionError. */
+  async forget(name: string): Promise<void> {
+    await claimHookLeftovers(this.#acting.known(name), name);
+    await this.store.forget(name);
   }
 
   /** What `ensureCrds` would do; changes nothing. Throws ApiError, ConnectionError. */
   previewCrds(request: CrdRequest): Promise<CrdPreview> {
-    const { client, clock } = this.#options;
-    return previewCrds(request, { client, clock });
+    return previewCrds(request, this.#crdTools(request));
   }
 
   /** Creates and updates CRDs from files, and calls `listeners` with what it finds and does. Throws as `ensureCrds`. */
   async ensureCrds(
-    { files, confirmed }: CrdRequest,
-    listeners: Pick<CrdTools, "tell" | "onDropped"> = {},
+    request: CrdRequest,
+    listeners: Pick<CrdTools, "report" | "onDropped"> = {},
   ): Promise<void> {
-    const { client, clock } = this.#options;
     try {
-      await ensureCrds(files, { client, clock, confirmed, ...listeners });
+      await ensureCrds(request.files, { ...this.#crdTools(request), ...request, ...listeners });
+    } catch (error) {
+      throw this.#acting.crdFailure(request, error);
     } finally {
-      // Some may be in force although others are refused.
+      // Some may be applied although others are refused.
       this.#capabilities.forget();
       this.#options.onCrds?.();
     }
+  }
+
+  #crdTools({ release = "" }: CrdRequest): Pick<CrdTools, "client" | "clock" | "labels" | "namespace"> {
+    const { clock, crdExtraLabels: labels, namespace } = this.#options;
+    return { client: this.#acting.known(release).client, clock, labels, namespace };
   }
 
   close(): void {
@@ -268,67 +273,5 @@ export class Releases extends ObservedReleases {
     this.#proofs.close();
     this.#lateLabels.close();
     this.store.close();
-  }
-}
-
-/** After this long without work on a release, nobody waits for helm any more. */
-const QUIET_MS = 1000;
-
-/**
- * Labels that only save a later rendering: written one by one when no release was worked on for a second, so that a
- * first installation of many modules does not wait for them.
- */
-export class LateLabels {
-  readonly #tools: Pick<Reconciler, "clock" | "store" | "logger">;
-  readonly #due = new Set<string>();
-  readonly #quiet: Quiet;
-  #writing = Promise.resolve();
-
-  constructor(tools: Pick<Reconciler, "clock" | "store" | "logger">) {
-    this.#tools = tools;
-    this.#quiet = new Quiet(tools.clock, QUIET_MS, () => void this.flush());
-  }
-
-  /** A release that lacks its label. */
-  owe(release: string): void {
-    this.#due.add(release);
-    this.touch();
-  }
-
-  /** Notes work on a release: the quiet time begins anew. */
-  touch(): void {
-    if (this.#due.size > 0) this.#quiet.touch();
-  }
-
-  /** Writes what is due now; resolves when that is done. */
-  flush(): Promise<void> {
-    this.#quiet.close();
-    this.#writing = this.#writing.then(() => this.#writeAll());
-    return this.#writing;
-  }
-
-  /** Writes nothing more: a release without its label only takes longer to compare. */
-  close(): void {
-    this.#quiet.close();
-    this.#due.clear();
-  }
-
-  async #writeAll(): Promise<void> {
-    for (const release of this.#due) {
-      this.#due.delete(release);
-      await this.#write(release);
-    }
-  }
-
-  /** The label that was assumed, or the checksum of a new manifest: nothing is lost without it. */
-  async #write(release: string): Promise<void> {
-    const { store, logger } = this.#tools;
-    try {
-      const now = store.get(release);
-      if (now === undefined) return;
-      await store.label(now, now.assumed ?? { [LABELS.manifest]: (await store.summary(now)).checksum });
-    } catch (error) {
-      logger.debug("Labels were not written", { release, error: oneLine(error) });
-    }
   }
 }

@@ -1,9 +1,9 @@
-/** Reads what a batch file prints for `hook config`: the configurations of its hooks (docs/HOOKS.md, "Batch hooks"). */
+/** Reads what a batch file prints for `hook config`: the configurations of its hooks (docs/reference/hooks.md, "Batch hooks"). */
 
 import { MISPLACED, pruned } from "../../bindings/index.ts";
 import { oneLine, parseJson } from "../../lib/index.ts";
 import { isJsonObject, probeQueue } from "../../model/index.ts";
-import type { BatchItem, HookConfig, Json, JsonObject } from "../../model/index.ts";
+import type { BatchItem, Bindings, HookConfig, Json, JsonObject } from "../../model/index.ts";
 import { FORMS, readHookConfig, type ConfigOwner, type ParsedHookConfig } from "./hook-config.ts";
 
 /** One hook of a file. `name` and `item` are set where it is a batch file. */
@@ -13,7 +13,7 @@ export interface ConfiguredHook {
   readonly item?: BatchItem;
 }
 
-/** What a file says of its hooks. */
+/** The hooks of a file and their warnings. */
 export interface Configured {
   readonly hooks: readonly ConfiguredHook[];
   readonly warnings: readonly string[];
@@ -39,7 +39,7 @@ export function parseBatchConfig(
   return errors.length > 0 ? { errors } : { hooks, warnings };
 }
 
-/** Whose configuration it is; `module` is undefined for global hooks. */
+/** The owner of a configuration; `module` is undefined for global hooks. */
 export interface BatchOwner extends ConfigOwner {
   readonly module: string | undefined;
 }
@@ -56,7 +56,7 @@ interface Output {
   readonly readiness: Json;
 }
 
-/** What is wrong, as text, or the output's parts. Lines of a log may stand before it. */
+/** The parts of the output, or an error text. Log lines may precede the JSON. */
 function readOutput(text: string): Output | string {
   const value = jsonIn(text);
   if (value === undefined) return "the output is malformed JSON";
@@ -75,7 +75,7 @@ function jsonIn(text: string): Json | undefined {
     try {
       return parseJson(attempt);
     } catch {
-      // The last line alone may be JSON.
+      // Try the last line next: the lines before it may be a log.
     }
   }
   return undefined;
@@ -87,7 +87,16 @@ function addHook(read: Read, value: Json, index: number): void {
   if (config !== undefined) read.hooks.push({ name: nameOf(value), item: index, config });
 }
 
-/** Only the schedule of a probe counts. */
+const NONE: Bindings = {
+  lifecycle: [],
+  schedule: [],
+  kubernetes: [],
+  validating: [],
+  mutating: [],
+  conversion: [],
+};
+
+/** Adds the readiness probe; only its schedule is used. */
 function addReadiness({ owner, ...read }: Read, value: Json): void {
   const { module } = owner;
   if (module === undefined) return void read.warnings.push("readiness is ignored: it is for modules only");
@@ -98,11 +107,11 @@ function addReadiness({ owner, ...read }: Read, value: Json): void {
   read.hooks.push({ name: nameOf(value), item: "ready", config: probeConfig(config, module) });
 }
 
-/** It has a queue of its own, so that it blocks nothing, and is not repeated after a failure: the next tick is soon. */
+/** The configuration of a probe: its own queue, so that it blocks nothing, and no retries, since the next tick is soon. */
 function probeConfig({ version, bindings }: HookConfig, module: string): HookConfig {
   const own = { queue: probeQueue(module), allowFailure: true };
   const schedule = bindings.schedule.map((binding) => ({ ...binding, ...own }));
-  return { version, bindings: { lifecycle: [], kubernetes: [], schedule }, settings: undefined };
+  return { version, bindings: { ...NONE, schedule }, settings: undefined };
 }
 
 function nameOf(value: Json): string {
@@ -113,11 +122,11 @@ function nameOf(value: Json): string {
 
 /** A batch file may have hooks that never run. */
 const NO_BINDINGS: ParsedHookConfig = {
-  config: { version: "v1", bindings: { lifecycle: [], schedule: [], kubernetes: [] }, settings: undefined },
+  config: { version: "v1", bindings: NONE, settings: undefined },
   warnings: [],
 };
 
-/** The configuration of one hook; undefined where it has errors, which are collected. */
+/** The configuration of one hook; undefined if it has errors, which are collected. */
 function configOf(read: Read, value: Json, place: string): HookConfig | undefined {
   const { owner, errors, warnings } = read;
   if (!isJsonObject(value)) return void errors.push(`${place} must be an object`);
@@ -133,7 +142,7 @@ function configOf(read: Read, value: Json, place: string): HookConfig | undefine
   return parsed.config;
 }
 
-/** The same as a configuration of version 1. */
+/** Translates a batch configuration to version 1. */
 function translated(value: JsonObject): JsonObject {
   const known = pruned(value, FORMS.v1) as JsonObject;
   const { settings, schedule, kubernetes } = known;
@@ -150,7 +159,7 @@ function each(items: Json, change: (item: JsonObject) => JsonObject): Json {
   return Array.isArray(items) ? items.map((item) => (isJsonObject(item) ? change(item) : item)) : items;
 }
 
-/** `executeHookOnEvent` is a boolean here: all events, or snapshots alone. */
+/** Batch files have a boolean `executeHookOnEvent`: all events or only snapshots. */
 function kubernetesItem({ executeHookOnEvent: events = true, ...item }: JsonObject): JsonObject {
   return {
     keepFullObjectsInMemory: false,
@@ -160,7 +169,7 @@ function kubernetesItem({ executeHookOnEvent: events = true, ...item }: JsonObje
   };
 }
 
-/** Times are numbers of nanoseconds here. */
+/** Batch files give durations in nanoseconds. */
 function settingsOf(settings: Json): Json {
   if (!isJsonObject(settings)) return settings;
   const { executionMinInterval: interval, ...others } = settings;

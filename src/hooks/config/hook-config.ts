@@ -9,34 +9,33 @@ import {
   object,
   readBindings,
 } from "../../bindings/index.ts";
-import type { Complain, Fits, HookKind } from "../../bindings/index.ts";
+import type { Complain, ValueOf, HookKind } from "../../bindings/index.ts";
 import { MAIN_QUEUE, isJsonObject } from "../../model/index.ts";
 import type { HookConfig, HookSettings, Json, JsonObject } from "../../model/index.ts";
 import { oneLine, parseDuration, parseYaml } from "../../lib/index.ts";
 
-/** A hook configuration, or everything that is wrong with it. */
+/** A hook configuration or all its errors. */
 export type ParsedHookConfig =
   | { readonly config: HookConfig; readonly warnings: readonly string[] }
   | { readonly errors: readonly string[] };
 
-/** docs/HOOKS.md, "Rate limits". */
+/** docs/reference/hooks.md, "Rate limits". */
 const SETTINGS = object({
   executionMinInterval: STRING,
   executionMinPeriod: STRING,
   executionBurst: { kind: "integer" },
 });
-type RawSettings = Fits<typeof SETTINGS>;
+type RawSettings = ValueOf<typeof SETTINGS>;
 
-/** What a configuration may hold, by version (docs/HOOKS.md, "The old configuration"). */
+/** Shapes of a configuration, by version (docs/reference/hooks.md, "The old configuration"). */
 export const FORMS = {
   v0: object(bindingKeys("v0"), { min: 1 }),
   v1: object({ configVersion: STRING, settings: SETTINGS, ...bindingKeys("v1") }, { min: 2 }),
 };
-const WEBHOOKS = ["kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion"];
 
 /**
- * Reads what a hook printed for `--config`: YAML or JSON, v0 or v1. All that is wrong with it is reported together.
- * `queue` is that of bindings that name none.
+ * Reads what a hook printed for `--config`: YAML or JSON, v0 or v1. Reports all errors together.
+ * `queue` is the default queue.
  */
 export function parseHookConfig(text: string, kind: HookKind, queue = MAIN_QUEUE): ParsedHookConfig {
   if (text.trim() === "")
@@ -53,15 +52,15 @@ const KEY = new RegExp(
   `(?:^|[\\s{,"'])(?:${Object.keys({ ...FORMS.v0.fields, ...FORMS.v1.fields }).join("|")})["']?\\s*:`,
 );
 
-/** Whether a text is meant as the configuration of a hook, right or wrong: it has one of its keys. */
+/** Whether a text is meant as a hook configuration, valid or not: it has one of its keys. */
 export function isConfiguration(text: string): boolean {
   return KEY.test(text);
 }
 
-/** Whose configuration it is. */
+/** The owner of a configuration. */
 export interface ConfigOwner {
   readonly kind: HookKind;
-  /** The queue of bindings that name none. */
+  /** The default queue of bindings. */
   readonly queue: string;
 }
 
@@ -90,12 +89,9 @@ function versionOf(value: JsonObject): "v0" | "v1" | { error: string } {
   return configVersion === "v1" ? "v1" : { error: `'configVersion' value '${configVersion}' is unsupported` };
 }
 
-/** Bindings that exist for the other kind of hooks, by key. */
+/** Messages for bindings that only the other kind of hooks may have, by key. */
 function refusals(value: JsonObject, kind: HookKind): Map<string, string> {
   const refused = new Map<string, string>();
-  for (const key of WEBHOOKS.filter((key) => Object.hasOwn(value, key))) {
-    refused.set(key, `${key} is not supported: this operator has no webhook bindings`);
-  }
   for (const key of MISPLACED[kind].filter((key) => Object.hasOwn(value, key))) {
     refused.set(
       key,
@@ -134,7 +130,7 @@ function warnOfEqualNames(config: HookConfig, warn: Complain): void {
   const seen = new Set<string>();
   for (const { type, name } of allBindings(config)) {
     const key = `${type} bindings named '${name}'`;
-    if (seen.has(key)) warn(`there are several ${key}: the hook cannot tell them apart; give each a name`);
+    if (seen.has(key)) warn(`there are several ${key}: the hook cannot distinguish them; give each a name`);
     seen.add(key);
   }
 }
@@ -142,7 +138,7 @@ function warnOfEqualNames(config: HookConfig, warn: Complain): void {
 /** `settings`: a token bucket over the hook's runs; each field is optional. */
 function hookSettings(settings: Json | undefined, complain: Complain): HookSettings | undefined {
   if (settings === undefined) return undefined;
-  // The form was checked before.
+  // The shape was checked before.
   const raw = settings as RawSettings;
   return { minIntervalMs: minInterval(raw, complain), burst: burstOf(raw, complain) };
 }

@@ -1,17 +1,26 @@
-/** Loads hooks: asks their files for the configuration and keeps the answers. */
+/** Loads hooks: queries their files for the configuration and caches the answers. */
 
 import { statSync } from "node:fs";
 
 import PQueue from "p-queue";
 
-import { hashFiles, readPlain, systemClock, type Clock } from "../../lib/index.ts";
+import { attempt, hashFiles, readPlain, sleep, systemClock, type Clock } from "../../lib/index.ts";
 import { queueOf } from "../../model/index.ts";
 import type { Hook, HookFile, ModuleQueues, Problem } from "../../model/index.ts";
-import { askConfig, type AskOptions, type ConfigAnswer, type Question } from "./ask.ts";
+import type { HookActor } from "../actor.ts";
+import {
+  queryConfig,
+  SLOW_MS,
+  type HookQueryOptions,
+  type ConfigAnswer,
+  type Question,
+} from "./query-config.ts";
 import type { Configured, ConfiguredHook } from "./batch-config.ts";
 
-export interface LoaderOptions extends AskOptions {
+export interface LoaderOptions extends HookQueryOptions {
   readonly moduleQueues?: ModuleQueues;
+  /** As whom the hooks of a module run. */
+  readonly actorOf?: ((module: string) => HookActor | undefined) | undefined;
 }
 
 export type LoadedHooks =
@@ -19,26 +28,26 @@ export type LoadedHooks =
   | { readonly problem: Problem };
 
 const AT_ONCE = 4;
-/** A larger file counts as changed when its signature is. */
+/** Larger files are compared by signature instead of content. */
 const LARGEST_READ = 1024 * 1024;
-/** A file that hangs delays no more than one reload in this time. */
-const ASK_AGAIN_MS = 10 * 60_000;
+/** Interval of queries to a file that hangs, so that it delays at most one converge in this time. */
+const QUERY_AGAIN_MS = 10 * 60_000;
 
 interface Kept {
-  /** The file when it was asked. */
-  readonly asked: HookFile;
+  /** The file as of the query. */
+  readonly requested: HookFile;
   readonly content: string;
-  /** Of the file when it was loaded last. */
+  /** Signature of the file at the last load. */
   readonly signature: string;
   readonly answer: ConfigAnswer;
-  /** On the monotonic clock. */
+  /** Expiry of the cached answer, on the monotonic clock. */
   readonly until: number;
 }
 
 /**
- * Asks files for the configuration of their hooks, a few at a time. The answer is kept for as long as the content of
- * the file stays the same; after a failure the file is asked again, ten minutes later where it did not answer in time. A file that is written again with the same content has
- * the same hooks: platforms copy shared hooks into their modules in each converge.
+ * Queries files for the configuration of their hooks, a few at a time. Caches the answer while the content of the file
+ * stays the same, since platforms copy shared hooks into their modules in each converge. Queries a failed file again,
+ * after a time-out ten minutes later.
  */
 export class HookLoader {
   readonly #options: LoaderOptions;
@@ -50,65 +59,77 @@ export class HookLoader {
   }
 
   /**
-   * The hooks of a file: one, or those of a batch file. Never throws: what is wrong is the `problem`. `module` is
-   * undefined for global hooks.
+   * The hook of a file, or the hooks of a batch file. Never throws: errors are in `problem`. `module` is undefined for
+   * global hooks.
    */
   async load(file: HookFile, module?: string): Promise<LoadedHooks> {
-    const { asked, answer } = await this.#answerOf(file, module);
+    const { requested, answer } = await this.#answerOf(file, module);
     if ("failure" in answer) return { problem: failureProblem(file, answer) };
     if ("errors" in answer) return { problem: configProblem(file, answer.errors.join("; "), answer.key) };
-    return toHooks(asked, module, answer);
+    return toHooks(requested, module, answer);
   }
 
-  async #answerOf(file: HookFile, module: string | undefined): Promise<Pick<Kept, "asked" | "answer">> {
+  async #answerOf(file: HookFile, module: string | undefined): Promise<Pick<Kept, "requested" | "answer">> {
     const clock = this.#options.clock ?? systemClock;
     const { signature } = file;
     const key = `${module ?? "global"}:${file.name} ${file.path}`;
-    const kept = this.#keptNow(key, clock);
+    const kept = this.#unexpired(key, clock);
     if (kept?.signature === signature) return kept;
     const content = contentOf(file);
     if (kept?.content === content) {
       this.#kept.set(key, { ...kept, signature });
       return kept;
     }
-    const answer = await this.#turns.add(() => this.#ask(file, module));
-    const until = keptFor(answer) + clock.monotonic();
-    this.#kept.set(key, { asked: file, content, signature, answer, until });
-    return { asked: file, answer };
+    const answer = await this.#queryLimited(file, module, clock);
+    const until = lifetimeOf(answer) + clock.monotonic();
+    this.#kept.set(key, { requested: file, content, signature, answer, until });
+    return { requested: file, answer };
   }
 
-  #keptNow(key: string, clock: Clock): Kept | undefined {
+  /** Queries a file under the concurrency limit; a slow file frees its slot, so that hanging files do not add up. */
+  async #queryLimited(file: HookFile, module: string | undefined, clock: Clock): Promise<ConfigAnswer> {
+    const slow = new AbortController();
+    const asking = await this.#turns.add(async () => {
+      const answer = this.#query(file, module);
+      await Promise.race([answer, sleep(clock, SLOW_MS, slow.signal).catch(() => {})]);
+      slow.abort();
+      return { answer };
+    });
+    return asking.answer;
+  }
+
+  #unexpired(key: string, clock: Clock): Kept | undefined {
     const kept = this.#kept.get(key);
     return kept === undefined || clock.monotonic() >= kept.until ? undefined : kept;
   }
 
-  #ask(file: HookFile, module: string | undefined): Promise<ConfigAnswer> {
+  #query(file: HookFile, module: string | undefined): Promise<ConfigAnswer> {
     const kind = module === undefined ? "global" : "module";
     const queue = queueOf(this.#options.moduleQueues ?? "main", module);
-    return askConfig(file, { kind, queue, module }, this.#options);
+    const actor = module === undefined ? undefined : this.#options.actorOf?.(module);
+    return queryConfig(file, { kind, queue, module }, { ...this.#options, actor });
   }
 }
 
-/** For how long an answer counts, in milliseconds, while the file stays the same. */
-function keptFor(answer: ConfigAnswer): number {
+/** Lifetime of a cached answer in milliseconds, while the file stays the same. */
+function lifetimeOf(answer: ConfigAnswer): number {
   if ("hooks" in answer) return Infinity;
-  return "failure" in answer && answer.timedOut === true ? ASK_AGAIN_MS : 0;
+  return "failure" in answer && answer.timedOut === true ? QUERY_AGAIN_MS : 0;
 }
 
 function contentOf({ path, signature }: HookFile): string {
-  try {
+  const hash = (): string | undefined => {
     const { size, mode } = statSync(path);
-    return size > LARGEST_READ ? signature : hashFiles([[String(mode), readPlain(path)]]);
-  } catch {
-    return signature;
-  }
+    return size > LARGEST_READ ? undefined : hashFiles([[String(mode), readPlain(path)]]);
+  };
+  return attempt(hash) ?? signature;
 }
 
 function toHooks(file: HookFile, module: string | undefined, { hooks, warnings }: Configured): LoadedHooks {
   return { hooks: hooks.map((hook) => toHook(file, module, hook)), warnings };
 }
 
-/** A hook of a batch file has the file, the name that it gives itself, and its number in its own name. */
+/** The name of a batch hook combines the file, the hook's own name and its number. */
 function toHook(file: HookFile, module: string | undefined, { config, name, item }: ConfiguredHook): Hook {
   const separator = module === undefined ? "-" : ":";
   const own = item === undefined ? file.name : [file.name, name, item].join(separator);
@@ -116,7 +137,7 @@ function toHook(file: HookFile, module: string | undefined, { config, name, item
   return item === undefined ? hook : { ...hook, item };
 }
 
-/** The problem of a file that failed when it was asked. */
+/** The problem of a file that failed when it was queried. */
 export function failureProblem(
   file: HookFile,
   { key, failure }: { readonly key: Question; readonly failure: string },
@@ -130,7 +151,6 @@ export function failureProblem(
   };
 }
 
-/** The problem of a hook that printed a wrong configuration. */
 export function configProblem(file: HookFile, message: string, key: string): Problem {
   return { file: file.path, key, message, remedy: "correct what the hook prints" };
 }

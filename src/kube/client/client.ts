@@ -8,7 +8,7 @@ import { ProblemError } from "../../model/index.ts";
 import { answerError, ApiError, connectionError, ConnectionError } from "../api-errors.ts";
 import { Connections, type PoolName } from "./connections.ts";
 import { pathTemplate } from "../resources.ts";
-import { bodyOf, headersOf, nameOf, queryOf, retryOf, type ApiRequest, type Method } from "./request.ts";
+import { bodyOf, headersOf, objectName, queryOf, retryOf, type ApiRequest, type Method } from "./request.ts";
 
 /** A finished request; `code` is the HTTP status or the code of the connection error. */
 export interface RequestReport {
@@ -18,7 +18,7 @@ export interface RequestReport {
   readonly seconds: number;
 }
 
-/** What nearly everyone needs who works with the API server: in `namespace`, where nothing else is said. */
+/** Client, clock and namespace that most users of the API server share; `namespace` is the default namespace. */
 export interface KubeAccess {
   readonly client: KubeClient;
   readonly clock: Clock;
@@ -53,20 +53,22 @@ interface Parts {
   readonly clock: Clock;
   readonly listeners: ((report: RequestReport) => void)[];
   readonly options: ConnectOptions;
-  /** Where requests are sent that are not streams. */
+  /** The pool for requests that are not streams. */
   readonly pool: PoolName;
+  /** The user as whom the requests are sent; undefined = the user of the credentials. */
+  readonly user?: string | undefined;
 }
 
 type Response = Dispatcher.ResponseData;
 
-/** The one way to the API server: raw JSON over shared connections. */
+/** Sends every request to the API server: raw JSON over shared connections. */
 export class KubeClient {
   readonly #parts: Parts;
   readonly #bucket: TokenBucket;
 
-  constructor(parts: Parts) {
+  constructor(parts: Parts, bucket = new TokenBucket(parts.options, parts.clock)) {
     this.#parts = parts;
-    this.#bucket = new TokenBucket(parts.options, parts.clock);
+    this.#bucket = bucket;
   }
 
   /** The namespace the credentials name: the service account's or the context's. */
@@ -74,13 +76,13 @@ export class KubeClient {
     return this.#parts.connections.credentials.namespace;
   }
 
-  /** Where the credentials come from and which server they are for, for messages. */
+  /** File of the credentials and address of the server, for messages. */
   get origin(): { file: string; server: string } {
     const { file, server } = this.#parts.connections.credentials;
     return { file, server };
   }
 
-  /** A kubeconfig for other programs, of exactly this server and these credentials as they are now. */
+  /** A kubeconfig of this server and its current credentials, for child processes. */
   kubeconfig(): string {
     return this.#parts.connections.credentials.export();
   }
@@ -89,7 +91,7 @@ export class KubeClient {
   async json<T>(request: ApiRequest): Promise<T> {
     const deadline = this.#deadline(request);
     try {
-      const text = await this.#persist(request, deadline, async (pools) =>
+      const text = await this.#retry(request, deadline, async (pools) =>
         (await pools(this.#parts.pool)).body.text(),
       );
       return (text === "" ? undefined : cutDeep(JSON.parse(text))) as T;
@@ -102,21 +104,20 @@ export class KubeClient {
   async stream(request: ApiRequest): Promise<AsyncIterable<Uint8Array>> {
     const deadline = this.#deadline(request);
     try {
-      const response = await this.#persist(request, deadline, (send) => send("streams"));
+      const response = await this.#retry(request, deadline, (send) => send("streams"));
       deadline.lift();
-      return readAll(response, deadline, nameOf(request, this.origin.server));
+      return readAll(response, deadline, objectName(request, this.origin.server));
     } catch (error) {
       deadline.end();
       throw error;
     }
   }
 
-  /** Calls `listener` after each request. */
   onRequest(listener: (report: RequestReport) => void): void {
     this.#parts.listeners.push(listener);
   }
 
-  /** The same connections with a rate limit and time limit of their own (object patches), and reported separately. */
+  /** A client over the same connections with its own rate limit, time limit and request reports (for object patches). */
   limited(limit: RateLimit & { timeoutMs?: number | undefined }): KubeClient {
     const { qps, burst, timeoutMs = this.#parts.options.timeoutMs } = limit;
     return new KubeClient({
@@ -126,15 +127,23 @@ export class KubeClient {
     });
   }
 
-  /** For a lease: over connections of its own, without a rate limit, and free of `writeOnlyWhile`. */
+  /**
+   * A client that acts as this user by impersonation, with the same connections, limits and request reports. The API server
+   * adds the groups of a ServiceAccount by itself.
+   */
+  as(user: string): KubeClient {
+    return new KubeClient({ ...this.#parts, user }, this.#bucket);
+  }
+
+  /** A client for the lease: with its own connections, without a rate limit, not subject to `writeOnlyWhile`. */
   forLease(): KubeClient {
     return new KubeClient({ ...this.#parts, options: { ...this.#parts.options, qps: 0 }, pool: "lease" });
   }
 
   /**
    * From now on a write is sent only while `allowed` returns true, and fails with ConnectionError (`ENOLEASE`)
-   * otherwise: a process that was frozen wakes up with writes that were due before it can learn that another
-   * operator has taken over.
+   * otherwise. A process that resumes after a freeze may have pending writes although another operator holds the lease
+   * by now.
    */
   writeOnlyWhile(allowed: () => boolean): void {
     this.#parts.connections.mayWrite = allowed;
@@ -150,8 +159,8 @@ export class KubeClient {
     return new Deadline(this.#parts.clock, ms, request.signal);
   }
 
-  /** Tries until `attempt` succeeds, the retry rules say no, or the deadline passes. */
-  async #persist<T>(
+  /** Retries `attempt` until it succeeds, `retryOf` refuses another try, or the deadline passes. */
+  async #retry<T>(
     request: ApiRequest,
     deadline: Deadline,
     attempt: (send: (pool: PoolName) => Promise<Response>) => Promise<T>,
@@ -160,10 +169,10 @@ export class KubeClient {
       try {
         await this.#bucket.take(deadline.signal);
         const sent = attempt((pool) => this.#send(request, deadline.signal, pool));
-        // A request that waits for a connection learns of an abort only when it has one.
+        // undici handles an abort only once the request has a connection, so the wait for a connection is aborted here.
         return await orAborted(sent, deadline.signal);
       } catch (error) {
-        const failure = explain(error, deadline, nameOf(request, this.origin.server));
+        const failure = explain(error, deadline, objectName(request, this.origin.server));
         const retry = retryOf(failure, request, tries);
         if (retry === undefined) throw failure;
         if (retry.renew) this.#parts.connections.credentials.renew();
@@ -181,18 +190,23 @@ export class KubeClient {
         origin: access.origin,
         path: `${access.prefix}${request.path}${queryOf(request)}`,
         method: request.method ?? "GET",
-        headers: headersOf(request, access.headers, this.#parts.options.userAgent),
+        headers: headersOf(request, this.#ownHeaders(access.headers), this.#parts.options.userAgent),
         body: bodyOf(request),
         signal,
       });
       this.#report(request, String(response.statusCode), started);
       if (response.statusCode >= 400)
-        throw await failureOf(response, nameOf(request, this.origin.server), request.path);
+        throw await failureOf(response, objectName(request, this.origin.server), request.path);
       return response;
     } catch (error) {
       if (!(error instanceof ApiError)) this.#report(request, connectionError(error, "").code, started);
       throw error;
     }
+  }
+
+  #ownHeaders(credentials: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+    const { user } = this.#parts;
+    return user === undefined ? credentials : { ...credentials, "Impersonate-User": user };
   }
 
   #report(request: ApiRequest, code: string, started: number): void {
@@ -207,7 +221,7 @@ export class KubeClient {
   }
 }
 
-/** What the caller gets to see of a failed try: its own reason, a time-out, or the failure itself. */
+/** The error to throw for a failed try: the caller's abort reason, a time-out, or the failure itself. */
 function explain(error: unknown, deadline: Deadline, what: string): unknown {
   if (deadline.late) return new ConnectionError("ETIMEDOUT", `${what}: no answer in time`, { cause: error });
   if (deadline.signal.aborted) return deadline.signal.reason;

@@ -11,7 +11,7 @@ import { isWrite } from "./request.ts";
 /** Credentials and the pools that go with them, replaced when credentials change. */
 export class Connections {
   readonly credentials: Credentials;
-  /** Asked before each write except those of the lease. */
+  /** Called before each write except those of the lease. */
   mayWrite: () => boolean = () => true;
   #pools: Pools | undefined;
   #fingerprint = "";
@@ -53,7 +53,7 @@ type Pools = Readonly<Record<PoolName, Dispatcher>> & {
 export type PoolName = "unary" | "streams" | "lease";
 
 const UNARY_CONNECTIONS = 16;
-/** Two, so that a renewal does not wait for one that got stuck. */
+/** Two, so that a renewal does not wait for a stuck request. */
 const LEASE_CONNECTIONS = 2;
 const KEEP_ALIVE_MS = 30_000;
 
@@ -76,7 +76,7 @@ function openPools(access: Access, mayWrite: () => boolean): Pools {
   };
 }
 
-/** Asks at the last moment, when a connection is free and the request is about to be sent. */
+/** Calls `mayWrite` when a connection is free and the request is about to be sent, not earlier. */
 function refuseWrites(mayWrite: () => boolean): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (options, handler) => {
     if (!isWrite(options.method, options.path)) return dispatch(options, handler);

@@ -1,4 +1,4 @@
-/** The credentials of one context of one cluster: chosen once, kept fresh, and as a kubeconfig for other programs. */
+/** Credentials of one kubeconfig context: chosen at the start, re-read as they rotate, exported as a kubeconfig for child processes. */
 
 import { createHash } from "node:crypto";
 import type { RequestOptions } from "node:https";
@@ -38,10 +38,10 @@ export class Credentials {
   readonly #logger: Logger;
   readonly #clock: Clock;
   #loaded: LoadedConfig;
-  /** What was last refused, so that it is logged once. */
+  /** The last change of the kubeconfig that was refused, so that it is logged once. */
   #refused = "";
   #access: Promise<Access> | undefined;
-  #askedAt = 0;
+  #requestedAt = 0;
 
   constructor({ logger, ...options }: CredentialsOptions & { readonly logger: Logger }, clock: Clock) {
     this.#logger = logger;
@@ -65,20 +65,20 @@ export class Credentials {
   /** The access to use for the next request. Throws a ProblemError when a plug-in or file fails. */
   access(): Promise<Access> {
     const now = this.#clock.monotonic();
-    if (this.#access === undefined || now - this.#askedAt > FRESH_MS) {
-      this.#askedAt = now;
-      const asked = this.#ask();
-      this.#access = asked;
-      asked.catch(() => {
-        if (this.#access === asked) this.#access = undefined;
+    if (this.#access === undefined || now - this.#requestedAt > FRESH_MS) {
+      this.#requestedAt = now;
+      const requested = this.#query();
+      this.#access = requested;
+      requested.catch(() => {
+        if (this.#access === requested) this.#access = undefined;
       });
     }
     return this.#access;
   }
 
   /**
-   * Reads the files again and asks plug-ins again: for when the server answers 401. Throws a ProblemError where the
-   * context leads to another cluster or user by now; what was read before stays in force.
+   * Reads the files and runs the exec plug-ins again, after a 401. Throws a ProblemError and keeps the previous
+   * credentials if the context now names another cluster or user.
    */
   renew(): void {
     const next = this.#read();
@@ -90,8 +90,8 @@ export class Credentials {
   }
 
   /**
-   * A kubeconfig of exactly this server and these credentials. What has changed in the files is in force from then
-   * on; a change to another cluster or user is refused, which is logged once.
+   * A kubeconfig of this server and its current credentials. Applies changes of the files; refuses a change to another
+   * cluster or user and logs it once.
    */
   export(): string {
     const next = this.#read();
@@ -110,7 +110,7 @@ export class Credentials {
     this.#access = undefined;
   }
 
-  /** Undefined for a kubeconfig that is being replaced: what was read before stays in force. */
+  /** Undefined while the kubeconfig is being replaced: the previous credentials stay in use. */
   #read(): LoadedConfig | undefined {
     try {
       return this.#loaded.again();
@@ -120,7 +120,7 @@ export class Credentials {
     }
   }
 
-  async #ask(): Promise<Access> {
+  async #query(): Promise<Access> {
     const { config, file } = this.#loaded;
     const cluster = config.getCurrentCluster();
     if (cluster === null) throw new ProblemError([{ file, message: "names no cluster" }]);
@@ -172,7 +172,7 @@ function pickTls(options: RequestOptions & { servername?: string | undefined }):
 function pickHeaders(options: RequestOptions): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(options.headers ?? {})) {
-    // Token files end in a line break, which no header may hold.
+    // Token files end in a line break, which is invalid in a header.
     if (value !== undefined) headers[name.toLowerCase()] = String(value).trim();
   }
   if (options.auth) headers["authorization"] = `Basic ${Buffer.from(options.auth).toString("base64")}`;

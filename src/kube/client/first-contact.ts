@@ -1,20 +1,20 @@
-/** The version of the API server, and the first contact with it at a start. */
+/** Reads the version of the API server and checks at the start that the server is reachable. */
 
 import { oneLine } from "../../lib/index.ts";
-import { ProblemError, textOf, type JsonObject } from "../../model/index.ts";
+import { ProblemError, asString, type JsonObject } from "../../model/index.ts";
 import { ApiError, ConnectionError, isTlsFailure } from "../api-errors.ts";
 import type { KubeClient } from "./client.ts";
 
-/** As the server says it, e.g. `v1.31.2-gke.100`. Throws ApiError, ConnectionError. */
+/** The server's `gitVersion`, e.g. `v1.31.2-gke.100`. Throws ApiError, ConnectionError. */
 export async function serverVersion(client: KubeClient, signal?: AbortSignal): Promise<string> {
   const { gitVersion } = await client.json<JsonObject>({ path: "/version", signal });
-  return textOf(gitVersion) ?? "";
+  return asString(gitVersion) ?? "";
 }
 
 const TIMEOUT_MS = 10_000;
 
 /**
- * Asks the server for its version. Throws one ProblemError that names the file of the credentials, the server's
+ * Queries the server's version to check the connection. Throws one ProblemError that names the file of the credentials, the server's
  * address and the remedy; other errors are passed on.
  */
 export async function firstContact(client: KubeClient, signal?: AbortSignal): Promise<void> {
@@ -25,7 +25,7 @@ export async function firstContact(client: KubeClient, signal?: AbortSignal): Pr
   }
 }
 
-/** Why there was no contact, as a ProblemError; other errors as they are. */
+/** Turns a connection, TLS or authentication error into a ProblemError with a remedy; returns other errors unchanged. */
 export function explainContact(error: unknown, { file, server }: KubeClient["origin"]): unknown {
   const key = `server ${server}`;
   if (error instanceof ApiError && error.status === 401) {

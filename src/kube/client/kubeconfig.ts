@@ -1,4 +1,4 @@
-/** Reads kubeconfigs, with what kubectl knows of their users, and the credentials of a Pod. */
+/** Reads kubeconfigs as kubectl does, and the in-cluster credentials of a Pod. */
 
 import { accessSync, existsSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
@@ -26,7 +26,7 @@ export interface LoadedConfig {
   readonly config: KubeConfig;
   readonly file: string;
   readonly namespace: string | undefined;
-  /** Reads the same files and the same context again, whatever is current there by now. Throws as `loadConfig`. */
+  /** Reads the same files and the same context again, even if `current-context` has changed. Throws as `loadConfig`. */
   readonly again: () => LoadedConfig;
 }
 
@@ -130,11 +130,11 @@ function useContext(config: KubeConfig, file: string, wanted: string | undefined
     problem({ file, key, message: `names the ${what}, which is not in the file` });
   if (config.getCurrentCluster() === null) throw lacks(`cluster ${context.cluster}`);
   if (context.user && config.getCurrentUser() === null) throw lacks(`user ${context.user}`);
-  if (!context.user) withoutUser(config, name);
+  if (!context.user) addEmptyUser(config, name);
 }
 
 // The library applies CA and server name only where there is a user.
-function withoutUser(config: KubeConfig, contextName: string): void {
+function addEmptyUser(config: KubeConfig, contextName: string): void {
   config.users = [...config.users, { name: "(none)" }];
   config.contexts = config.contexts.map((context) =>
     context.name === contextName ? { ...context, user: "(none)" } : context,
@@ -157,15 +157,15 @@ function problem(what: Problem): ProblemError {
 type User = KubeConfig["users"][number];
 
 /**
- * Adds to the users of a kubeconfig what kubectl knows and the library does not: `tokenFile` (read again as it
- * rotates), commands of exec plug-ins beside the file, and the KUBERNETES_EXEC_INFO that plug-ins ask for.
+ * Adds to the users of a kubeconfig what kubectl supports and the library does not: `tokenFile` (read again as it
+ * rotates), commands of exec plug-ins beside the file, and KUBERNETES_EXEC_INFO for plug-ins with `provideClusterInfo`.
  */
 function completeUsers(users: readonly User[], text: string, file: string): User[] {
   const root = parseYaml(text, file).value;
   const raw = new Map(entries(root).map((entry) => [entry["name"], entry["user"]]));
   return users.map((user) => {
-    const told = raw.get(user.name);
-    return isJsonObject(told) ? complete(user, told, dirname(file)) : user;
+    const reported = raw.get(user.name);
+    return isJsonObject(reported) ? complete(user, reported, dirname(file)) : user;
   });
 }
 
@@ -174,8 +174,8 @@ function entries(root: Json): JsonObject[] {
   return Array.isArray(users) ? users.filter(isJsonObject) : [];
 }
 
-function complete(user: User, told: JsonObject, folder: string): User {
-  const tokenFile = told["tokenFile"];
+function complete(user: User, reported: JsonObject, folder: string): User {
+  const tokenFile = reported["tokenFile"];
   if (typeof tokenFile === "string" && tokenFile !== "") {
     const { token: _, ...rest } = user;
     return {
@@ -183,7 +183,7 @@ function complete(user: User, told: JsonObject, folder: string): User {
       authProvider: { name: "tokenFile", config: { tokenFile: resolve(folder, tokenFile) } },
     };
   }
-  return isJsonObject(told["exec"]) ? { ...user, exec: completeExec(told["exec"], folder) } : user;
+  return isJsonObject(reported["exec"]) ? { ...user, exec: completeExec(reported["exec"], folder) } : user;
 }
 
 function completeExec(exec: JsonObject, folder: string): JsonObject {

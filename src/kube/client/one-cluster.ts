@@ -1,21 +1,21 @@
-/** One process works with one cluster: what a renewal of credentials may change, and the kubeconfig of children. */
+/** A process works with one cluster: decides which credential changes are accepted, and exports the kubeconfig of child processes. */
 
 import { homedir } from "node:os";
 
 import type { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 
-import { isJsonObject, objectsIn, textOf, type Json, type JsonObject } from "../../model/index.ts";
+import { isJsonObject, objectsIn, asString, type Json, type JsonObject } from "../../model/index.ts";
 
 type Cluster = KubeConfig["clusters"][number];
 type User = KubeConfig["users"][number];
 
-/** What a context leads to. */
-interface Way {
+/** Cluster and user of a context. */
+interface ContextTarget {
   readonly cluster: Partial<Cluster>;
   readonly user: Partial<User>;
 }
 
-type Difference = (was: Way, is: Way) => string | false;
+type Difference = (was: ContextTarget, is: ContextTarget) => string | false;
 
 const DIFFERENCES: readonly Difference[] = [
   (was, is) =>
@@ -30,11 +30,11 @@ const DIFFERENCES: readonly Difference[] = [
 ];
 
 /**
- * What the current context names in `after` that it did not name in `before`: another server or user, or a weaker
- * check of the server. Tokens, certificates and the CA itself may be replaced. Undefined where nothing else differs.
+ * Describes a change of the current context from `before` to `after` that is refused: another server or user, or weaker
+ * TLS verification. Undefined if only tokens, certificates or the CA differ.
  */
 export function differenceBetween(before: KubeConfig, after: KubeConfig): string | undefined {
-  const [was, is] = [wayOf(before), wayOf(after)];
+  const [was, is] = [contextTargetOf(before), contextTargetOf(after)];
   for (const difference of DIFFERENCES) {
     const found = difference(was, is);
     if (found !== false) return found;
@@ -42,20 +42,20 @@ export function differenceBetween(before: KubeConfig, after: KubeConfig): string
   return undefined;
 }
 
-function wayOf(config: KubeConfig): Way {
+function contextTargetOf(config: KubeConfig): ContextTarget {
   return { cluster: config.getCurrentCluster() ?? {}, user: config.getCurrentUser() ?? {} };
 }
 
-/** The library wants the flag for plain http, where it means nothing. */
-function isUnchecked({ cluster: { server, skipTLSVerify } }: Way): boolean {
+/** Whether TLS verification is off; ignores the flag for plain http, where the library requires it. */
+function isUnchecked({ cluster: { server, skipTLSVerify } }: ContextTarget): boolean {
   return skipTLSVerify === true && server?.startsWith("https:") === true;
 }
 
-function hasCa({ cluster: { caData, caFile } }: Way): boolean {
+function hasCa({ cluster: { caData, caFile } }: ContextTarget): boolean {
   return [caData, caFile].some((each) => each !== undefined && each !== "");
 }
 
-/** A kubeconfig of the current context alone, as JSON. Files that it names are those of the original. */
+/** A kubeconfig of only the current context, as JSON. File references are kept. */
 export function exportContext(config: KubeConfig): string {
   const [cluster, user] = [config.getCurrentCluster(), config.getCurrentUser()];
   const name = config.getCurrentContext();
@@ -101,9 +101,9 @@ function userOf(user: User): object {
   };
 }
 
-/** Plug-ins keep their own files in the home directory, which is another one where helm starts them. */
+/** Sets HOME for exec plug-ins: helm runs with another home directory, but plug-ins keep their files in the original one. */
 function execOf(exec: JsonObject): JsonObject {
   const env = objectsIn(exec["env"]).filter(({ name }) => name !== "KUBERNETES_EXEC_INFO");
-  const home = env.some(({ name }) => textOf(name) === "HOME") ? [] : [{ name: "HOME", value: homedir() }];
+  const home = env.some(({ name }) => asString(name) === "HOME") ? [] : [{ name: "HOME", value: homedir() }];
   return { ...exec, env: [...home, ...env] };
 }

@@ -1,12 +1,12 @@
-/** What kinds the API server serves. */
+/** API discovery: the kinds that the API server serves. */
 
 import { systemClock, type Clock } from "../../lib/index.ts";
 import { ConnectionError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { apiVersionOf, type Resource } from "../resources.ts";
 
-/** A kind that was not found is looked for again, but not more often than this. */
-const LOOK_AGAIN_MS = 2000;
+/** Minimum interval between discoveries for a kind that was not found. */
+const CHECK_AGAIN_MS = 2000;
 
 interface Reading {
   readonly at: number;
@@ -15,9 +15,9 @@ interface Reading {
 }
 
 /**
- * What the API server serves. Read at the first question, and again after `invalidate` or when a kind is not found;
- * concurrent questions share one reading. When an aggregated API is down, only its own kinds are missing, and those
- * seen before are kept. Errors of all questions: ApiError, ConnectionError.
+ * Caches API discovery. Reads it at the first call, and again after `invalidate` or when a kind is not found;
+ * concurrent calls share one request. When an aggregated API is down, its kinds from the last discovery are kept.
+ * All methods throw ApiError or ConnectionError.
  */
 export class Discovery {
   readonly #client: KubeClient;
@@ -31,35 +31,35 @@ export class Discovery {
   }
 
   /**
-   * The resource that `kind` means (see `find`); undefined when the server has no such kind, also after another
-   * reading.
+   * The resource that `kind` means (see `find`); undefined if the server does not serve it, even after a new
+   * discovery.
    */
   async resolve(kind: string, apiVersion?: string): Promise<Resource | undefined> {
     const reading = this.#read();
     const found = find(await reading.resources, kind, apiVersion);
-    if (found !== undefined || this.#clock.monotonic() - reading.at < LOOK_AGAIN_MS) return found;
-    // Only if nobody else has begun a newer reading meanwhile.
+    if (found !== undefined || this.#clock.monotonic() - reading.at < CHECK_AGAIN_MS) return found;
+    // Unless a concurrent call has started a newer discovery.
     if (this.#reading === reading) this.invalidate();
     return find(await this.#read().resources, kind, apiVersion);
   }
 
-  /** Makes the next question read anew: a CRD or APIService was created, changed or deleted. */
+  /** Makes the next call read discovery again, after a CRD or APIService was created, changed or deleted. */
   invalidate(): void {
     this.#reading = undefined;
   }
 
   #read(): Reading {
     if (this.#reading !== undefined) return this.#reading;
-    const reading: Reading = { at: this.#clock.monotonic(), resources: this.#ask() };
+    const reading: Reading = { at: this.#clock.monotonic(), resources: this.#query() };
     this.#reading = reading;
-    // The next question tries again.
+    // The next call tries again.
     reading.resources.catch(() => {
       if (this.#reading === reading) this.#reading = undefined;
     });
     return reading;
   }
 
-  async #ask(): Promise<readonly Resource[]> {
+  async #query(): Promise<readonly Resource[]> {
     const [core, groups] = await Promise.all([this.#versions("/api"), this.#versions("/apis")]);
     const before = Object.groupBy(this.#last, apiVersionOf);
     this.#last = [...core, ...groups].flatMap(
@@ -73,7 +73,7 @@ export class Discovery {
     if (list.kind === "APIGroupDiscoveryList") return readAggregated(list);
     throw new ConnectionError(
       "EOLD",
-      "the API server does not tell its kinds: Kubernetes 1.30 or later is needed",
+      "the API server has no aggregated discovery: Kubernetes 1.30 or later is needed",
     );
   }
 }
@@ -111,7 +111,7 @@ function byName(resources: readonly Resource[], name: string): Resource | undefi
   return undefined;
 }
 
-/** One group version as read. */
+/** One group version of the discovery answer. */
 export interface GroupVersion {
   readonly group: string;
   readonly version: string;

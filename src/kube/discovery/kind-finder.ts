@@ -1,12 +1,12 @@
 /** Finds the resources of kinds, and waits for missing ones. */
 
-import type { Clock, Timer } from "../../lib/index.ts";
-import { toError } from "../../lib/index.ts";
-import type { Subscription, WatchHub } from "../watch/hub.ts";
+import type { Clock, Growth, Timer } from "../../lib/index.ts";
+import { growingDelay, toError } from "../../lib/index.ts";
+import type { Subscription } from "../watch/consumer.ts";
+import type { WatchHub } from "../watch/hub.ts";
 import type { Discovery } from "./discovery.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS, type Resource } from "../resources.ts";
 
-/** What finding kinds needs. */
 interface KindFinderOptions {
   readonly hub: WatchHub;
   readonly discovery: Pick<Discovery, "resolve" | "invalidate">;
@@ -14,34 +14,42 @@ interface KindFinderOptions {
 }
 
 /** A kind as a hook names it. */
-interface Wanted {
+interface KindQuery {
   readonly kind: string;
   readonly apiVersion: string | undefined;
 }
 
+/** How to wait for a missing kind. */
+interface Waiting {
+  /** Ends the wait. */
+  readonly signal: AbortSignal;
+  /** Called with the reason whenever the kind was not found: MissingKindError, ApiError or ConnectionError. */
+  readonly onMissing: (error: Error) => void;
+  /** Poll interval while no CRD changes; default: 5 s. */
+  readonly pace?: Growth;
+}
+
 /** The server has no such kind (yet). */
-class MissingKindError extends Error {
-  constructor(kind: string, apiVersion: string | undefined) {
+export class MissingKindError extends Error {
+  constructor({ kind, apiVersion }: KindQuery) {
     const what = apiVersion === undefined ? kind : `${kind} of ${apiVersion}`;
     super(`the cluster does not know the kind ${what}; waiting for it to appear`);
     this.name = "MissingKindError";
   }
 }
 
-const LOOK_AGAIN_MS = 5000;
+const PACE = { firstMs: 5000, mostMs: 5000 };
 /** A new CRD is served a moment after it is created. */
 const AFTER_CRD_MS = 250;
-/** Discovery may take a moment to show it: this many tries follow in short intervals. */
-const EAGER_LOOKS = 8;
+/** Number of tries in short intervals after a CRD change, since discovery lags behind. */
+const EAGER_CHECKS = 8;
 
-/**
- * Finds kinds by discovery, and waits for those that are missing: looks again every 5 s and whenever a CRD changes.
- */
+/** Finds kinds by discovery, and waits for missing ones: polls, and checks again whenever a CRD changes. */
 export class KindFinder {
   readonly #options: KindFinderOptions;
-  /** Wakes those that wait, to look again. */
-  #looks: (() => void)[] = [];
-  /** Questions that were not answered at once and are still open. */
+  /** Wake the pending `find` calls for another check. */
+  #checks: (() => void)[] = [];
+  /** Number of pending `find` calls. */
   #open = 0;
   #timer: Timer | undefined;
   #due = 0;
@@ -52,70 +60,49 @@ export class KindFinder {
     this.#options = options;
   }
 
-  /**
-   * The resource, as soon as there is one; undefined when `signal` ends the wait. Calls `onMissing` with the
-   * reason.
-   */
-  async find(
-    wanted: Wanted,
-    signal: AbortSignal,
-    onMissing: (error: Error) => void,
-  ): Promise<Resource | undefined> {
-    const found = await this.#look(wanted, onMissing);
-    if (found !== undefined) return found;
+  /** The resource, as soon as there is one; undefined when `signal` ends the wait. */
+  async find(query: KindQuery, { signal, onMissing, pace = PACE }: Waiting): Promise<Resource | undefined> {
     this.#open += 1;
     try {
-      while (!signal.aborted) {
-        await this.#next(signal);
-        const resource = signal.aborted ? undefined : await this.#look(wanted, onMissing);
-        if (resource !== undefined) return resource;
+      for (let checks = 1; ; checks += 1) {
+        const resource = await this.#options.discovery.resolve(query.kind, query.apiVersion).catch(toError);
+        if (resource !== undefined && !(resource instanceof Error)) return resource;
+        onMissing(resource ?? new MissingKindError(query));
+        await this.#next(signal, growingDelay(checks, pace));
+        if (signal.aborted) return undefined;
       }
-      return undefined;
     } finally {
       this.#open -= 1;
       if (this.#open === 0) this.#rest();
     }
   }
 
-  /** Looks again at once: CRDs were just created and are served. */
-  poke(): void {
-    this.#lookSoon(0);
+  /** Call after CRDs were created: drops the cached discovery and looks for missing kinds at once. */
+  kindsChanged(): void {
+    this.#options.discovery.invalidate();
+    this.#checkSoon(0);
   }
 
-  #lookSoon(ms: number): void {
-    this.#eager = EAGER_LOOKS;
-    this.#lookIn(ms);
+  #checkSoon(ms: number): void {
+    this.#eager = EAGER_CHECKS;
+    this.#checkIn(ms);
   }
 
-  async #look(
-    { kind, apiVersion }: Wanted,
-    onMissing: (error: Error) => void,
-  ): Promise<Resource | undefined> {
-    try {
-      const resource = await this.#options.discovery.resolve(kind, apiVersion);
-      if (resource === undefined) onMissing(new MissingKindError(kind, apiVersion));
-      return resource;
-    } catch (error) {
-      onMissing(toError(error));
-      return undefined;
-    }
-  }
-
-  #next(signal: AbortSignal): Promise<void> {
+  #next(signal: AbortSignal, ms: number): Promise<void> {
     return new Promise((resolve) => {
       if (signal.aborted) return resolve();
-      const look = (): void => {
-        signal.removeEventListener("abort", look);
+      const check = (): void => {
+        signal.removeEventListener("abort", check);
         resolve();
       };
-      signal.addEventListener("abort", look, { once: true });
-      this.#looks.push(look);
-      this.#lookIn(this.#eager > 0 ? 2 * AFTER_CRD_MS : LOOK_AGAIN_MS);
+      signal.addEventListener("abort", check, { once: true });
+      this.#checks.push(check);
+      this.#checkIn(this.#eager > 0 ? 2 * AFTER_CRD_MS : ms);
       this.#watchCrds();
     });
   }
 
-  #lookIn(ms: number): void {
+  #checkIn(ms: number): void {
     if (this.#open === 0) return;
     const due = this.#options.clock.monotonic() + ms;
     if (this.#timer !== undefined && this.#due <= due) return;
@@ -125,14 +112,14 @@ export class KindFinder {
       this.#timer = undefined;
       this.#eager = Math.max(0, this.#eager - 1);
       this.#options.discovery.invalidate();
-      const looks = this.#looks;
-      this.#looks = [];
-      for (const look of looks) look();
+      const checks = this.#checks;
+      this.#checks = [];
+      for (const check of checks) check();
     });
   }
 
   #watchCrds(): void {
-    const came = (): void => this.#lookSoon(AFTER_CRD_MS);
+    const came = (): void => this.#checkSoon(AFTER_CRD_MS);
     const spec = { resource: CUSTOM_RESOURCE_DEFINITIONS, metadataOnly: true };
     const ignore = (): void => {};
     this.#crds ??= this.#options.hub.subscribe(spec, {

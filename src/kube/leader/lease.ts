@@ -1,19 +1,19 @@
-/** Acquires, renews and releases a Lease. */
+/** Acquires, renews and releases a Lease, as the leader election of client-go does. */
 
 import type { Timer } from "../../lib/index.ts";
 import { oneLine, sleep } from "../../lib/index.ts";
 import { isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
 import type { KubeAccess } from "../client/client.ts";
 import { microTime, type LeaseSpec } from "../resources.ts";
-import { formatIdentity, isGone, LeaseObject, type Identity, type Limits } from "./lease-object.ts";
+import { formatIdentity, isExpired, LeaseLock, type Identity, type LeaseDurations } from "./lease-lock.ts";
 
 /** What a Lease reports to its owner. */
 interface LeaseEvents {
-  /** Held for `ms` from now on, and lost then unless this is called again. */
+  /** Acquired or renewed: it is held for `ms` from now on. */
   readonly onHeld: (ms: number) => void;
-  /** Another process may hold it from `--lease-duration` on: end what must not run twice. Once per acquisition. */
+  /** Another process may acquire it after the lease duration: end what must not run twice. Once per acquisition. */
   readonly onLost: (reason: string) => void;
-  /** Somebody else holds it; once for each holder. */
+  /** Another process holds it. Once for each holder. */
   readonly onWaiting: (holder: string) => void;
 }
 
@@ -31,25 +31,24 @@ interface LeaseOptions extends KubeAccess {
   readonly events: LeaseEvents;
 }
 
-/** A waiting process looks this often, so a lease that was released is taken within two seconds. */
-const LOOK_MS = 1500;
+/** A candidate reads the Lease at least this often, so that it acquires a released one within two seconds. */
+const CHECK_MS = 1500;
 const RELEASE_MS = 3000;
-/** A renewal that failed is tried again this soon. */
+/** A failed renewal is retried after this time. */
 const AFTER_FAILURE_MS = 2000;
 
 type Attempt = { readonly held: true } | { readonly held: false; readonly waitMs: number };
 
 /**
- * Guards against a second operator on the same ConfigMap by a `coordination.k8s.io` Lease: it is only ever replaced in
- * the version that was read, so of two who take it one gets a conflict. A holder that is
- * provably dead (same boot, same PID namespace, no such process) is succeeded at once, any other after its lease
- * has not been renewed for its duration, measured by the own clock. A holder that cannot renew gives up at the
- * renew deadline, which leaves `durationMs - renewDeadlineMs` to end what runs.
+ * A `coordination.k8s.io` Lease. A candidate acquires it if it has no holder, if the process of the holder has certainly
+ * ended, or if the observed record has not changed for its lease duration by the candidate's own clock. Writes use
+ * optimistic concurrency: of two candidates, one gets a conflict. A leader that cannot renew stops leading at the renew
+ * deadline, which leaves `durationMs - renewDeadlineMs` to end child processes.
  */
 export class Lease {
   readonly #options: LeaseOptions;
   readonly #holder: string;
-  readonly #object: LeaseObject;
+  readonly #object: LeaseLock;
   readonly #observed = new ObservedLease();
   #waitingFor: string | undefined;
   #term: AbortController | undefined;
@@ -60,16 +59,16 @@ export class Lease {
   constructor(options: LeaseOptions) {
     this.#options = options;
     this.#holder = formatIdentity(options.identity);
-    this.#object = new LeaseObject(options);
+    this.#object = new LeaseLock(options);
   }
 
-  /** Held and not lost; false from the renew deadline on, even before `onLost` could be called. */
+  /** False from the renew deadline on, even before `onLost` is called. */
   get held(): boolean {
     return this.#term !== undefined && this.#options.clock.monotonic() < this.#heldUntil;
   }
 
   /**
-   * Resolves when the lease is held, after which it renews itself; rejects with the reason of an aborted `signal`.
+   * Resolves when the Lease is acquired; it is renewed from then on. Rejects with the reason of an aborted `signal`.
    */
   async acquire(signal?: AbortSignal): Promise<void> {
     if (this.#term !== undefined) return;
@@ -82,24 +81,24 @@ export class Lease {
     }
   }
 
-  /** Releases the lease, so that the next holder need not wait. Never throws; `onLost` is not called. */
+  /** Releases the Lease, so that the next leader need not wait. Never throws; `onLost` is not called. */
   async release(): Promise<void> {
     if (!this.held) return;
     this.#end();
     await this.#renewing;
     try {
-      await this.#free({ timeoutMs: RELEASE_MS });
+      await this.#writeReleased({ timeoutMs: RELEASE_MS });
     } catch (error) {
-      this.#options.logger.warn("The lease could not be given back and will expire", {
+      this.#options.logger.warn("The lease cannot be released; it expires", {
         error: oneLine(error),
       });
     }
   }
 
-  /** The object may have changed since; it is released as long as it still names this holder. */
-  async #free(limits: Limits): Promise<void> {
+  /** Retries a conflict once, if this process is still the holder. */
+  async #writeReleased(limits: LeaseDurations): Promise<void> {
     const write = (): Promise<void> =>
-      this.#object.write((spec) => freeSpec(spec, this.#options.clock.now()), limits);
+      this.#object.write((spec) => releasedSpec(spec, this.#options.clock.now()), limits);
     try {
       await write();
     } catch (error) {
@@ -115,12 +114,12 @@ export class Lease {
       const found = await this.#object.read(limits);
       const waitMs = this.#waitFor(found);
       if (waitMs > 0) return { held: false, waitMs };
-      if (found === undefined) await this.#object.create(this.#mySpec(undefined), limits);
-      else await this.#object.write((spec) => this.#mySpec(spec), limits);
+      if (found === undefined) await this.#object.create(this.#ownSpec(undefined), limits);
+      else await this.#object.write((spec) => this.#ownSpec(spec), limits);
       return { held: true };
     } catch (error) {
       signal?.throwIfAborted();
-      // Somebody was quicker: look who.
+      // Another candidate was faster.
       if (isConflict(error) || isAlreadyExists(error)) return { held: false, waitMs: 0 };
       this.#options.logger.warn("The lease cannot be acquired", {
         lease: this.#options.name,
@@ -131,16 +130,16 @@ export class Lease {
     }
   }
 
-  /** Milliseconds until the next look; 0 when the lease is free or its holder's time is up. */
+  /** Milliseconds until the next read; 0 if the Lease has no holder or is expired. */
   #waitFor(spec: LeaseSpec = {}): number {
     const holder = spec.holderIdentity ?? "";
-    if (holder === "" || holder === this.#holder || isGone(holder, this.#options.identity)) return 0;
+    if (holder === "" || holder === this.#holder || isExpired(holder, this.#options.identity)) return 0;
     const remainingMs = this.#observed.remainingMs(spec, this.#options.clock.monotonic());
-    if (remainingMs > 0) this.#tellWaiting(holder);
-    return Math.min(remainingMs, LOOK_MS, this.#options.times.retryMs);
+    if (remainingMs > 0) this.#reportWaiting(holder);
+    return Math.min(remainingMs, CHECK_MS, this.#options.times.retryMs);
   }
 
-  #tellWaiting(holder: string): void {
+  #reportWaiting(holder: string): void {
     if (this.#waitingFor === holder) return;
     this.#waitingFor = holder;
     this.#options.events.onWaiting(holder);
@@ -154,7 +153,7 @@ export class Lease {
     this.#renewing = this.#renewLoop(term.signal);
   }
 
-  /** Counts the deadline from when the successful request was sent: the server's view can only be later. */
+  /** The renew deadline counts from the time when the request was sent: the server renews the Lease later. */
   #extend(sentAt: number): void {
     this.#deadline?.cancel();
     const { clock, events } = this.#options;
@@ -187,20 +186,20 @@ export class Lease {
   async #renew(signal: AbortSignal): Promise<void> {
     const limits = { signal, timeoutMs: this.#options.times.retryMs / 2 };
     try {
-      await this.#object.write((spec) => this.#mySpec(spec), limits);
+      await this.#object.write((spec) => this.#ownSpec(spec), limits);
     } catch (error) {
       if (!isConflict(error) && !isNotFound(error)) throw error;
       await this.#recover(limits);
     }
   }
 
-  /** The object changed meanwhile: fine while it still names this holder, or when it is gone. */
-  async #recover(limits: Limits): Promise<void> {
+  /** The Lease was changed or deleted: writes it again unless another process holds it. */
+  async #recover(limits: LeaseDurations): Promise<void> {
     const found = await this.#object.read(limits);
     const holder = found?.holderIdentity;
-    if (found === undefined) await this.#object.create(this.#mySpec(undefined), limits);
-    else if (holder === this.#holder) await this.#object.write((spec) => this.#mySpec(spec), limits);
-    else this.#lose(holder ? `${holder} has taken it` : "somebody has freed it");
+    if (found === undefined) await this.#object.create(this.#ownSpec(undefined), limits);
+    else if (holder === this.#holder) await this.#object.write((spec) => this.#ownSpec(spec), limits);
+    else this.#lose(holder ? `${holder} has acquired it` : "another process has released it");
   }
 
   #lose(reason: string): void {
@@ -216,8 +215,8 @@ export class Lease {
     term?.abort();
   }
 
-  /** What this holder writes now; a new holder counts a transition. */
-  #mySpec(before: LeaseSpec | undefined): LeaseSpec {
+  /** The spec as this holder; a new holder counts a transition. */
+  #ownSpec(before: LeaseSpec | undefined): LeaseSpec {
     const { clock, times } = this.#options;
     const isMine = before?.holderIdentity === this.#holder;
     const renewTime = microTime(clock.now());
@@ -232,17 +231,17 @@ export class Lease {
   }
 }
 
-/** The spec that a holder leaves behind: free for anybody. */
-function freeSpec(before: LeaseSpec | undefined, now: number): LeaseSpec {
+/** The spec after a release: without a holder. */
+function releasedSpec(before: LeaseSpec | undefined, now: number): LeaseSpec {
   return { ...before, holderIdentity: "", leaseDurationSeconds: 1, renewTime: microTime(now) };
 }
 
-/** Measures another holder's renewals by the own clock only; clocks of two machines are never compared. */
+/** The observed record and its time by the own clock: clocks of two machines are never compared. */
 class ObservedLease {
   #seen = "";
   #since = 0;
 
-  /** Notes the record read at `now` (monotonic); milliseconds until it may be taken over, 0 = now. */
+  /** Observes a record at `now` (monotonic ms); returns the milliseconds until it expires, 0 = it has. */
   remainingMs(spec: LeaseSpec, now: number): number {
     const record = JSON.stringify([spec.holderIdentity, spec.acquireTime, spec.renewTime]);
     if (record !== this.#seen) {

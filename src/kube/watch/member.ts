@@ -1,27 +1,27 @@
-/** One consumer of a shared watch, and how far it has come. */
+/** One consumer of a shared watch and its progress. */
 
 import type { Failures } from "../../lib/index.ts";
-import type { WatchConsumer } from "./hub.ts";
+import type { WatchConsumer } from "./consumer.ts";
 import { isLater, type WatchedObject } from "./watch-spec.ts";
 
-/** What a consumer is called with. */
+/** One call of a consumer. */
 export type Act = (consumer: WatchConsumer) => Promise<void> | void;
 
-/** Most pending promises of consumers before the watch waits for them. */
+/** Back-pressure: the watch waits while a consumer has this many pending promises. */
 const MOST_OUTSTANDING = 64;
 
-/** A consumer and how far it has come. */
+/** A consumer and its progress. */
 export class Member {
   readonly consumer: WatchConsumer;
   readonly synced = Promise.withResolvers<void>();
-  /** Live changes up to this version are part of the member's own list. */
+  /** The member's own list contains live changes up to this version. */
   #floor = "";
   live = false;
   #isPutBack = false;
   #closed = false;
-  #troubled = false;
-  /** Changes that wait for the member's own list. */
-  #held: { readonly version: string; readonly act: Act }[] = [];
+  #issueFound = false;
+  /** Changes buffered until the member's own list is complete. */
+  #buffered: { readonly version: string; readonly act: Act }[] = [];
   readonly #failures: Failures;
   readonly #outstanding = new Set<Promise<void>>();
 
@@ -36,53 +36,58 @@ export class Member {
 
   listed(object: WatchedObject): Promise<void> | undefined {
     this.#call((each) => each.object(object));
-    return this.#room(MOST_OUTSTANDING);
+    return this.#backPressure(MOST_OUTSTANDING);
   }
 
-  /** The member's list is complete at `version`: held changes after it follow, then all new ones. */
+  /** The member's list is complete at `version`: delivers the buffered later changes; new ones follow. */
   async complete(version: string): Promise<void> {
-    await this.#room(1);
+    await this.#backPressure(1);
     if (!this.#isPutBack) this.#floor = version;
     this.live = true;
     this.#call((each) => each.synced(version));
     this.synced.resolve();
-    const held = this.#held;
-    this.#held = [];
-    // Without waiting: a new change must not get in between.
-    for (const { version: at, act } of held) void this.deliver(at, act);
+    const buffered = this.#buffered;
+    this.#buffered = [];
+    // Do not await: a new change must not be delivered between the buffered ones.
+    for (const { version: at, act } of buffered) void this.deliver(at, act);
   }
 
   /**
-   * Delivers a change, holds it until the list is complete, or drops it when the list contained it; `version` orders it
-   * against the member's own list.
+   * Delivers a change, buffers it until the list is complete, or drops it if the list contains it; `version` decides
+   * whether it does.
    */
   deliver(version: string, act: Act): Promise<void> | undefined {
     if (!this.live) {
-      this.#held.push({ version, act });
+      this.#buffered.push({ version, act });
       return undefined;
     }
     if (this.#floor !== "" && !isLater(version, this.#floor)) return undefined;
     this.#call(act);
-    return this.#room(MOST_OUTSTANDING);
+    return this.#backPressure(MOST_OUTSTANDING);
   }
 
-  /** Versions seen so far do not count any more: not for what is held, nor for the list under way. */
+  /** The server's etcd was restored: the versions of buffered changes and of the list in progress cannot be compared any more. */
   putBack(): void {
     this.#isPutBack = true;
     this.#floor = "";
-    this.#held = [];
+    this.#buffered = [];
     this.#call((each) => each.putBack?.());
   }
 
-  trouble(error: Error | undefined): void {
-    if (error === undefined && !this.#troubled) return;
-    this.#troubled = error !== undefined;
-    this.#call((each) => each.trouble?.(error));
+  /** The newest version that the consumer knows; "" = none. */
+  newest(): string {
+    return this.consumer.newest?.() ?? "";
+  }
+
+  issue(error: Error | undefined): void {
+    if (error === undefined && !this.#issueFound) return;
+    this.#issueFound = error !== undefined;
+    this.#call((each) => each.issue?.(error));
   }
 
   close(): void {
     this.#closed = true;
-    this.#held = [];
+    this.#buffered = [];
   }
 
   // One consumer's error must neither stop the watch nor reach the others.
@@ -90,7 +95,7 @@ export class Member {
     if (this.#closed) return;
     try {
       const answer: unknown = act(this.consumer);
-      // A consumer that promises nothing may still answer something.
+      // A consumer typed `void` may still return a value.
       if (answer instanceof Promise) this.#track(answer);
     } catch (error) {
       this.#failures.report("watch", error);
@@ -105,7 +110,7 @@ export class Member {
   }
 
   // undefined while fewer than `limit` promises are outstanding.
-  #room(limit: number): Promise<void> | undefined {
+  #backPressure(limit: number): Promise<void> | undefined {
     return this.#outstanding.size < limit ? undefined : this.#untilBelow(limit);
   }
 

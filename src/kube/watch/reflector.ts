@@ -1,29 +1,39 @@
 /** The watch loop: lists, watches, and recovers from every failure. */
 
-import { sleep, type Clock } from "../../lib/index.ts";
+import { growingDelay, sleep, type Clock } from "../../lib/index.ts";
 import { isJsonObject, type JsonObject } from "../../model/index.ts";
 import { ApiError, ConnectionError, statusError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { acceptOf } from "../client/request.ts";
 import { pathOf } from "../resources.ts";
-import { Breather, listObjects, newestVersion, Pieces, readStream } from "./stream.ts";
-import { isPutBack, selectorsOf, wholeObject, type WatchedObject, type WatchSpec } from "./watch-spec.ts";
+import { FrameSplitter } from "./splitters.ts";
+import { Breather, listObjects, newestVersion, readStream } from "./stream.ts";
+import {
+  isPutBack,
+  newestOf,
+  selectorsOf,
+  wholeObject,
+  type WatchedObject,
+  type WatchSpec,
+} from "./watch-spec.ts";
 
 /** What a watch loop reports, in order. The loop waits for a returned promise. */
 interface ReflectorHandler {
-  /** A list begins; the objects of an unfinished one before it do not count. */
+  /** A list begins; drop the objects of an unfinished list. */
   listing(): void;
   listed(object: WatchedObject): Promise<void> | void;
-  /** The list is complete, for that resource version. */
+  /** The list is complete, as of that resource version. */
   completed(resourceVersion: string): Promise<void> | void;
   applied(object: WatchedObject): Promise<void> | void;
   deleted(object: WatchedObject): Promise<void> | void;
-  /** The server was put back to an earlier state: versions seen so far say nothing of what the next list shows. */
+  /** The newest version that consumers know, also from answers; "" = none. */
+  newest(): string;
+  /** The server's etcd was restored to an earlier state: versions seen so far cannot be compared with the next list. */
   putBack(): void;
-  /** A list or watch failed: each time. */
+  /** Called for every failure of a list or watch. */
   failed(error: unknown): void;
-  /** A list or watch failed and will be tried again; undefined = it works again. Not for everyday failures. */
-  trouble(error: Error | undefined): void;
+  /** A list or watch fails and is tried again; undefined = it works again. Not called for routine failures. */
+  issue(error: Error | undefined): void;
 }
 
 /** What a watch loop needs. */
@@ -42,9 +52,9 @@ const SPREAD_S = 60;
 const GOOD_WATCH_MS = 10_000;
 
 /**
- * Lists and then watches for ever, whatever fails: a closed watch is opened again from the last version seen, an
- * expired version is listed anew. A server that fails may come back with an earlier state of its etcd: its newest version
- * is compared with the last one seen, since a watch from a version of the future would stay silent.
+ * Lists and then watches until `close`: reopens a closed watch from the last version seen, and lists again when that
+ * version has expired. After a failure the server may come back with an earlier state of its etcd, and a watch from a
+ * future version would stay silent: so its newest version is compared with the newest one known.
  */
 export class Reflector {
   readonly #spec: WatchSpec;
@@ -53,12 +63,12 @@ export class Reflector {
   readonly #stop = new AbortController();
   /** Undefined = a list is needed. */
   #version: string | undefined;
-  /** The newest version seen, also while a list is needed. */
+  /** The newest version that the watch has seen, also while a list is needed. */
   #newest = "";
   #isDoubtful = false;
   #failures = 0;
   #expiredLists = 0;
-  #troubled = false;
+  #issueFound = false;
 
   constructor(spec: WatchSpec, tools: ReflectorTools, handler: ReflectorHandler) {
     this.#spec = spec;
@@ -81,7 +91,7 @@ export class Reflector {
     }
   }
 
-  /** Ends the loop; nothing is reported any more. */
+  /** Ends the loop; calls the handler no more. */
   close(): void {
     this.#stop.abort(new ConnectionError("ECLOSED", "the watch is closed"));
   }
@@ -89,10 +99,15 @@ export class Reflector {
   async #compareHistory(): Promise<void> {
     const now = await newestVersion(this.#spec, this.#reading);
     this.#isDoubtful = false;
-    if (!isPutBack(this.#newest, now)) return;
+    if (!isPutBack(this.#newestKnown(), now)) return;
     this.#version = undefined;
     this.#newest = now;
     this.#handler.putBack();
+  }
+
+  // Answers may be far ahead of a watch that fails.
+  #newestKnown(): string {
+    return newestOf([this.#newest, this.#handler.newest()]);
   }
 
   get #reading(): Pick<ReflectorTools, "client" | "clock"> & { readonly signal: AbortSignal } {
@@ -144,7 +159,7 @@ export class Reflector {
     } finally {
       good.cancel();
     }
-    // A server that keeps closing watches at once must not be asked in a tight loop.
+    // Do not reopen watches in a tight loop when the server closes each of them at once.
     if (clock.monotonic() - begun < 1000)
       throw new ConnectionError("ECLOSED", "the server closed the watch at once");
   }
@@ -173,9 +188,9 @@ export class Reflector {
   }
 
   #clear(): void {
-    if (!this.#troubled) return;
-    this.#troubled = false;
-    this.#handler.trouble(undefined);
+    if (!this.#issueFound) return;
+    this.#issueFound = false;
+    this.#handler.issue(undefined);
   }
 
   async #recover(error: unknown): Promise<void> {
@@ -183,7 +198,7 @@ export class Reflector {
     this.#handler.failed(error);
     this.#failures += 1;
     if (remedy.kind === "expired") this.#version = undefined;
-    else this.#isDoubtful = this.#newest !== "";
+    else this.#isDoubtful = this.#newestKnown() !== "";
     // A single lost connection or expired version is normal.
     if (this.#failures > 1 || (error instanceof ApiError && remedy.kind !== "expired")) this.#report(error);
     const delay = retryDelayFor(remedy, this.#failures, this.#tools.random());
@@ -191,29 +206,8 @@ export class Reflector {
   }
 
   #report(error: unknown): void {
-    this.#troubled = true;
-    this.#handler.trouble(error instanceof Error ? error : new Error(String(error)));
-  }
-}
-
-const NEWLINE = 0x0a;
-
-/** Splits a watch stream at its newlines; what has no newline yet waits for the next chunk. */
-export class FrameSplitter {
-  readonly #open = new Pieces();
-
-  /** The non-empty lines that `chunk` completes. They may share memory with it. */
-  push(chunk: Uint8Array): Buffer[] {
-    const lines: Buffer[] = [];
-    let from = 0;
-    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, from)) {
-      this.#open.add(chunk.subarray(from, end));
-      from = end + 1;
-      const line = this.#open.take();
-      if (line.length > 0) lines.push(line);
-    }
-    this.#open.add(chunk.subarray(from));
-    return lines;
+    this.#issueFound = true;
+    this.#handler.issue(error instanceof Error ? error : new Error(String(error)));
   }
 }
 
@@ -231,14 +225,14 @@ function parseFrame(line: Buffer): JsonObject {
 type Remedy =
   /** Too old a version: list again. */
   | { readonly kind: "expired" }
-  /** The server said when to come back. */
+  /** The server sent `Retry-After`. */
   | { readonly kind: "wait"; readonly ms: number }
-  /** It may work again any moment. */
+  /** A transient failure. */
   | { readonly kind: "soon" }
-  /** Somebody has to change something (rights, a missing kind, a wrong selector): try seldom. */
+  /** A user has to act (missing rights, a missing kind, a wrong selector): try seldom. */
   | { readonly kind: "seldom" };
 
-/** Sorts errors by status; connection errors and whatever else is thrown are tried again soon. */
+/** Classifies an error by its status; connection errors and unknown errors are transient. */
 export function remedyFor(error: unknown): Remedy {
   if (!(error instanceof ApiError)) return { kind: "soon" };
   if (error.status === 410 || error.reason === "Expired" || error.reason === "Gone")
@@ -265,11 +259,10 @@ const LONGEST_WAIT_MS = 60_000;
 
 /**
  * Delay before the next try after `failures` failures in a row (1 = the first), with jitter down to half of it:
- * 0.2 to 10 s, 1 to 30 s where a person is needed, at least what the server asked for, none for a first 410.
+ * 0.2 to 10 s, 1 to 30 s if a user has to act, at least `Retry-After`, none for a first 410.
  */
 export function retryDelayFor(remedy: Remedy, failures: number, random: number): number {
   if (remedy.kind === "expired" && failures <= 1) return 0;
-  const { firstMs, mostMs } = remedy.kind === "seldom" ? SELDOM : SOON;
-  const backoff = Math.min(firstMs * 2 ** Math.min(failures - 1, 20), mostMs) * (1 - random / 2);
+  const backoff = growingDelay(failures, remedy.kind === "seldom" ? SELDOM : SOON) * (1 - random / 2);
   return remedy.kind === "wait" ? Math.min(remedy.ms, LONGEST_WAIT_MS) + random * 200 : backoff;
 }

@@ -1,17 +1,17 @@
-/** One watch that several consumers share, and how far each of them has come. */
+/** One watch that several consumers share. */
 
 import { sleep } from "../../lib/index.ts";
 import { outside } from "../../trace/index.ts";
-import type { HubTools } from "./hub.ts";
+import type { HubTools } from "./consumer.ts";
 import type { Act, Member } from "./member.ts";
 import { Reflector, remedyFor, retryDelayFor, watchErrorType } from "./reflector.ts";
 import { listObjects } from "./stream.ts";
-import { bareObject, describeSpec, EARLIEST, isLater, objectKey, versionOf } from "./watch-spec.ts";
+import { bareObject, describeSpec, EARLIEST, isLater, newestOf, objectKey, versionOf } from "./watch-spec.ts";
 import type { Version, WatchedObject, WatchSpec } from "./watch-spec.ts";
 
 /**
- * One watch and its members. It stores only the version of each object: enough to tell after a new list what
- * changed and what is gone, and never to deliver the same version twice.
+ * One watch and its members. It stores only the version of each object, to find changes and deletions after a new
+ * list and to deliver no version twice.
  */
 export class SharedWatch {
   readonly #spec: WatchSpec;
@@ -19,15 +19,15 @@ export class SharedWatch {
   readonly #reflector: Reflector;
   readonly #stop = new AbortController();
   #known = new Map<string, Version>();
-  /** Keys of the list under way, once the first list is complete. */
+  /** Keys of the list in progress, once the first list is complete. */
   #seen = new Set<string>();
   #ready = false;
   #listing = false;
   #joining = false;
-  #trouble: Error | undefined;
+  #issue: Error | undefined;
   /** In the order of their ranks. */
   #members: Member[] = [];
-  /** Members that the first list goes to. */
+  /** Members that receive the first list. */
   readonly #first = new Set<Member>();
 
   constructor(spec: WatchSpec, options: HubTools) {
@@ -39,24 +39,25 @@ export class SharedWatch {
       completed: (version) => (this.#ready ? this.#sweep(version) : this.#complete(version)),
       applied: (object) => this.#applied(object),
       deleted: (object) => this.#deleted(object),
+      newest: () => newestOf(this.#members.map((member) => member.newest())),
       putBack: () => this.#putBack(),
       failed: (error) => options.observer.failed(watchErrorType(error)),
-      trouble: (error) => this.#tell(error),
+      issue: (error) => this.#report(error),
     });
-    // Members that subscribe in the same turn share the first list.
+    // Members that subscribe in the same microtask share the first list.
     outside(() => queueMicrotask(() => void this.#reflector.run()));
   }
 
-  /** It failed, and is tried again. */
+  /** The watch failed and is tried again. */
   get isBroken(): boolean {
-    return this.#trouble !== undefined;
+    return this.#issue !== undefined;
   }
 
   add(member: Member): void {
     const rank = member.consumer.rank ?? "";
     const at = this.#members.findIndex((other) => (other.consumer.rank ?? "") > rank);
     this.#members = this.#members.toSpliced(at < 0 ? this.#members.length : at, 0, member);
-    if (this.#trouble !== undefined) member.trouble(this.#trouble);
+    if (this.#issue !== undefined) member.issue(this.#issue);
     if (!this.#ready && !this.#listing) this.#first.add(member);
     else this.#startJoining();
   }
@@ -80,12 +81,12 @@ export class SharedWatch {
     this.#listing = true;
     if (this.#ready) return this.#options.observer.relisted(this.#spec);
     this.#known.clear();
-    // Members that came during a list that failed are part of this one.
+    // Members that subscribed during a failed list receive this one.
     for (const member of this.#members) this.#first.add(member);
     for (const member of this.#inOrder(this.#first)) member.begin();
   }
 
-  /** What is known stays, but each object of the next list counts as news. */
+  /** Keeps the known objects, but delivers each object of the next list. */
   #putBack(): void {
     this.#options.logger.warn(
       "The API server was put back to an earlier state; its objects are listed again",
@@ -155,12 +156,12 @@ export class SharedWatch {
     return all(this.#members.map((member) => member.deliver(version, act)));
   }
 
-  #tell(error: Error | undefined): void {
+  #report(error: Error | undefined): void {
     const watch = describeSpec(this.#spec);
-    if (error !== undefined && error.message !== this.#trouble?.message)
+    if (error !== undefined && error.message !== this.#issue?.message)
       this.#options.logger.debug("A watch does not work", { watch, error: error.message });
-    this.#trouble = error;
-    for (const member of this.#members) member.trouble(error);
+    this.#issue = error;
+    for (const member of this.#members) member.issue(error);
   }
 
   #inOrder(members: ReadonlySet<Member>): Member[] {
@@ -170,11 +171,11 @@ export class SharedWatch {
   #startJoining(): void {
     if (this.#joining || !this.#ready || !this.#members.some((member) => !member.live)) return;
     this.#joining = true;
-    // Members that come in the same turn share the list.
+    // Members that subscribe in the same microtask share the list.
     queueMicrotask(() => void this.#join());
   }
 
-  // Late members get a list of their own; changes are held meanwhile, and those that the list contains are dropped.
+  // Late members get their own list; changes are buffered meanwhile, and dropped if the list contains them.
   async #join(): Promise<void> {
     for (let failures = 0; !this.#stop.signal.aborted;) {
       const joiners = new Set(this.#members.filter((member) => !member.live));
@@ -187,7 +188,7 @@ export class SharedWatch {
         failures += 1;
         const remedy = remedyFor(error);
         if (remedy.kind !== "expired" && error instanceof Error)
-          for (const member of joiners) member.trouble(error);
+          for (const member of joiners) member.issue(error);
         const delay = retryDelayFor(remedy, failures, this.#options.random());
         await sleep(this.#options.clock, delay, this.#stop.signal);
       }
@@ -202,11 +203,11 @@ export class SharedWatch {
       all(this.#inOrder(joiners).map((member) => member.listed(object))),
     );
     await Promise.all(this.#inOrder(joiners).map((member) => member.complete(version)));
-    if (this.#trouble === undefined) for (const member of joiners) member.trouble(undefined);
+    if (this.#issue === undefined) for (const member of joiners) member.issue(undefined);
   }
 }
 
-// Back-pressure: undefined when no member asks to wait.
+// Back-pressure: undefined when no member returned a promise.
 function all(waits: readonly (Promise<void> | undefined)[]): Promise<void> | undefined {
   const some = waits.filter((wait) => wait !== undefined);
   return some.length === 0 ? undefined : Promise.all(some).then(() => {});

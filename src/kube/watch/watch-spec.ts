@@ -13,7 +13,7 @@ export interface WatchSpec {
   /** In the API's syntax. */
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
-  /** Ask only for apiVersion, kind and metadata. */
+  /** Request only apiVersion, kind and metadata. */
   readonly metadataOnly?: boolean | undefined;
   /** Keep `metadata.managedFields`, which are dropped otherwise. */
   readonly keepManagedFields?: boolean | undefined;
@@ -51,14 +51,14 @@ export function splitKey(key: string): { namespace: string; name: string } {
   return { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
 }
 
-/** What is known of an object whose absence from a list alone shows that it is gone. */
+/** The known part of an object whose deletion shows only by its absence from a list. */
 export function bareObject({ resource }: WatchSpec, key: string, version: Version): WatchedObject {
   const { namespace, name } = splitKey(key);
   const metadata = { name, ...(namespace !== "" && { namespace }), ...version };
   return { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata };
 }
 
-/** Which version of its object this is. */
+/** Uid and resource version of an object. */
 export function versionOf(object: WatchedObject): Version {
   return { uid: object.metadata.uid ?? "", resourceVersion: object.metadata.resourceVersion ?? "" };
 }
@@ -68,15 +68,22 @@ export function isLater(a: string, b: string): boolean {
   return a.length === b.length ? a > b : a.length > b.length;
 }
 
-/** Earlier than the version of every object: what is known as of it gives way to any news, and a write with it conflicts. */
+/** The latest of resource versions; "" if there are none. */
+export function newestOf(versions: Iterable<string>): string {
+  let newest = "";
+  for (const version of versions) if (isLater(version, newest)) newest = version;
+  return newest;
+}
+
+/** Earlier than the version of every object: any other version supersedes it, and a write with it conflicts. */
 export const EARLIEST = "1";
 
-/** etcdctl and etcdutl are asked to leap by 10^9 when they restore; no cluster writes this often between two answers. */
+/** Restores with etcdctl or etcdutl bump the revision by 10^9 (`--bump-revision`); no cluster writes this often between two answers. */
 const LEAP = 100_000_000;
 
 /**
- * True when a server whose newest version was `before` and is `now` has lost a part of its history: its etcd was put back
- * to an earlier state, with or without a leap of its versions. An empty version says nothing.
+ * True when a server whose newest version was `before` and is `now` lost a part of its history: its etcd was restored
+ * to an earlier state, with or without a revision bump. False if a version is empty.
  */
 export function isPutBack(before: string, now: string): boolean {
   if (before === "" || now === "") return false;
@@ -120,7 +127,7 @@ function expressionText({ key, operator, values = [] }: Expression): string {
 }
 
 /**
- * Completes a parsed object: apiVersion and kind are added, managedFields dropped unless wanted. Throws a SyntaxError for
+ * Completes a parsed object: apiVersion and kind are added, managedFields dropped unless the spec keeps them. Throws a SyntaxError for
  * anything but an object with a name.
  */
 export function wholeObject(value: unknown, spec: WatchSpec): WatchedObject {

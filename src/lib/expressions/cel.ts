@@ -2,46 +2,36 @@
 
 import { createContext, Script, type Context } from "node:vm";
 
-import type { Environment } from "@marcbachmann/cel-js";
-
 import { oneLine } from "../errors.ts";
 import { systemClock } from "../time/clock.ts";
 
-/** Whether an object meets an expression; else why not, in words that tell nothing of the object. */
+/** Whether an object meets an expression; if not, the reason, which contains no data of the object. */
 export type CelTest = (object: unknown) => { readonly isMet: boolean; readonly why?: string };
 
-/** What is said of an expression that takes too long, alone or with all others: it is worth another look. */
+/** Result for an expression that exceeds its time limit or the shared budget; may be evaluated again later. */
 export const TOO_LONG = { isMet: false, why: "takes too long" } as const;
 
-/** An expression runs no longer than this, whatever the object holds. */
+/** Limit of the processor time of one evaluation. */
 const LONGEST_MS = 100;
+/** Limit of its time, on a machine that is so busy that an evaluation waits for a processor. */
+const LONGEST_WAIT_MS = 1600;
 const LIMITS = { maxAstNodes: 1000, maxDepth: 50, maxListElements: 100, maxMapEntries: 100 };
 
-/** All slow expressions together get this part of the time, with so many milliseconds in reserve. */
+/** Share of the time for all slow expressions together, and the burst in milliseconds. */
 const SHARE = 0.1;
 const RESERVE_MS = 1000;
-/** What takes less work than this is not slow. */
+/** Evaluations below this time are not slow. */
 const SLOW_MS = 5;
 
-/** Types only, not what an object holds. */
+/** Error messages that contain only types and no data of the object. */
 const OVERLOAD = /^no such overload\b[^\n]*/;
 const KEY = /^No such key: ([\w.-]{1,100})(?:\n|$)/;
 
-let loaded: Promise<Environment> | undefined;
-
-async function load(): Promise<Environment> {
-  const cel = await import("@marcbachmann/cel-js");
-  const language = new cel.Environment({
-    unlistedVariablesAreDyn: false,
-    homogeneousAggregateLiterals: false,
-    limits: LIMITS,
-  });
-  return language.registerVariable("object", "map");
-}
-
-/** Compiles an expression over `object`. Loads the library with the first one. Throws an Error that says what is wrong. */
+/** Compiles an expression over `object`. Loads the library with the first one. Throws an Error for an invalid expression. */
 export async function compileCel(text: string): Promise<CelTest> {
-  const language = await (loaded ??= load());
+  const { Environment } = await import("@marcbachmann/cel-js");
+  const options = { unlistedVariablesAreDyn: false, homogeneousAggregateLiterals: false, limits: LIMITS };
+  const language = new Environment(options).registerVariable("object", "map");
   const evaluate = compiled(() => language.parse(text));
   const { type, error } = evaluate.check();
   if (error !== undefined) throw new Error(firstLine(error));
@@ -49,21 +39,22 @@ export async function compileCel(text: string): Promise<CelTest> {
   let isSlow = false;
   return (object) => {
     if (isSlow && !budget.allows()) return TOO_LONG;
-    const from = { work: workedMs(), time: systemClock.monotonic() };
+    const from = workedMs();
     const answer = judge(() => evaluate({ object }), text);
-    isSlow = workedMs() - from.work > SLOW_MS;
-    if (isSlow) budget.spend(systemClock.monotonic() - from.time);
+    const ms = workedMs() - from;
+    isSlow = ms > SLOW_MS;
+    if (isSlow) budget.spend(ms);
     return answer;
   };
 }
 
-/** Milliseconds that this thread has worked: what waited for a processor on a busy machine is not slow. */
+/** CPU time of this thread in milliseconds, so that waiting for a busy machine does not count. */
 function workedMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;
 }
 
-/** Says no to slow expressions, until time has passed; so they never keep the operator from its other work. */
+/** A token bucket of CPU time for slow expressions, so that they do not block the operator: one, as the thread is. */
 const budget = {
   left: RESERVE_MS,
   at: 0,
@@ -99,12 +90,12 @@ function judge(evaluate: () => unknown, text: string): ReturnType<CelTest> {
   } catch (error) {
     const { code, message = "" } = error as { code?: unknown; message?: string };
     if (code === "ERR_SCRIPT_EXECUTION_TIMEOUT") return TOO_LONG;
-    return { isMet: false, why: `fails: ${told(message, text)}` };
+    return { isMet: false, why: `fails: ${reported(message, text)}` };
   }
 }
 
-/** A key is named only where the expression names it: another one comes from the object, which may be a Secret. */
-function told(message: string, text: string): string {
+/** An error message that names a key only if the expression does: other keys come from the object, which may be a Secret. */
+function reported(message: string, text: string): string {
   const key = KEY.exec(message)?.[1];
   if (key !== undefined && namesIn(text).has(key)) return `No such key: ${key}`;
   return OVERLOAD.exec(message)?.[0] ?? "it does not fit the object";
@@ -115,14 +106,23 @@ function namesIn(text: string): ReadonlySet<string> {
 }
 
 const CALL = new Script("evaluate()");
+/** Made once, when it is first needed: a context of V8 takes a millisecond and some memory. */
 let context: (Context & { evaluate?: () => unknown }) | undefined;
 
-/** The only way to end what runs in this thread is V8's own watchdog, which such a script has. */
-function timed(evaluate: () => unknown): unknown {
+/**
+ * Runs `evaluate` as a script with a timeout: only V8's watchdog can interrupt code in this thread. The watchdog counts
+ * the time that passes, so an evaluation that mostly waited for a processor is run again with twice the timeout.
+ */
+function timed(evaluate: () => unknown, timeout = LONGEST_MS): unknown {
   context ??= createContext({});
   context.evaluate = evaluate;
+  const from = workedMs();
   try {
-    return CALL.runInContext(context, { timeout: LONGEST_MS });
+    return CALL.runInContext(context, { timeout });
+  } catch (error) {
+    const isTimeout = (error as { code?: unknown }).code === "ERR_SCRIPT_EXECUTION_TIMEOUT";
+    if (!isTimeout || timeout >= LONGEST_WAIT_MS || workedMs() - from > LONGEST_MS / 2) throw error;
+    return timed(evaluate, 2 * timeout);
   } finally {
     delete context.evaluate;
   }

@@ -1,4 +1,4 @@
-/** Versions and ranges of versions, as npm has them. */
+/** Versions and version ranges in npm's syntax. */
 
 import type { SemVer } from "semver";
 import coerce from "semver/functions/coerce.js";
@@ -12,8 +12,8 @@ export function isRange(text: string): boolean {
 }
 
 /**
- * Whether a version lies in a range. `*` takes any, also none; a pre-release counts for ranges that name one of the same
- * version only.
+ * Whether a version lies in a range. `*` accepts any, also undefined; a pre-release matches only ranges that name a
+ * pre-release of the same version.
  */
 export function inRange(version: string | undefined, range: string): boolean {
   if (range.trim() === "*") return true;
@@ -21,12 +21,17 @@ export function inRange(version: string | undefined, range: string): boolean {
   return parsed !== null && satisfies(parsed, range);
 }
 
+/** Whether a text is a semantic version of three numbers, e.g. `1.4.2-rc.1+build.5`; a `v` may precede it. */
+export function isVersion(text: string): boolean {
+  return parse(text) !== null;
+}
+
 /** The three numbers of a version without what follows them: `1.31.2` of `v1.31.2-gke.100`. */
 export function numbersOf(version: string): string | undefined {
   return coerce(version)?.version;
 }
 
-/** By number, then a pre-release before its release; what is no version is not older than anything. */
+/** Semver order: a pre-release is older than its release. False for invalid versions. */
 export function isOlder(version: string, other: string): boolean {
   const [left, right] = [read(version), read(other)];
   return left !== null && right !== null && left.compare(right) < 0;

@@ -1,111 +1,133 @@
-/** Hides what a text, a command line or a list of arguments gives to keys that look secret. */
+/** Redacts values of secret-looking keys in texts, command lines and argument lists. */
 
-import { judgeKey, looksSecret, isHarmless, looksLikeKeyName, looksLikeName } from "./judge.ts";
-import { STAND_IN, type Hide } from "./stand-in.ts";
+import { classifyKey, looksSecret, isHarmless, looksLikeKeyName, looksLikeName } from "./judge.ts";
+import { PLACEHOLDER, type Hide } from "./placeholder.ts";
 import { PROSE, SECRET_ANYWHERE } from "./vocabulary.ts";
 
 /** A key and a sign that a value follows: `key=`, `"key": `; quotes may be escaped. */
-const GIVES = /([\w.-]{2,64})(\\*["']?\]?\s{0,20}(?::=|=>|[:=])\s{0,200})/g;
+const KEY_AND_SIGN = /([\w.-]{2,64})(\\*["']?\]?\s{0,20}(?::=|=>|[:=])\s{0,200})/g;
 /** The value: quoted, quoted in a quotation, or up to where it must end. */
-const GIVEN = /"(?:[^"\\]|\\.)*|\\+["'][^"'\\]*|[EN]?'[^']*|[^\s,;&"'{}[\])<]+/y;
-const SCHEME = /\b((?:Bearer|Basic|Token|ApiKey|GenieKey|Splunk)[ \t]{1,20})([A-Za-z0-9._~+/=-]{8,4000})/gi;
+const VALUE_AFTER_SIGN = /"(?:[^"\\]|\\.)*|\\+["'][^"'\\]*|[EN]?'[^']*|[^\s,;&"'{}[\])<]+/y;
+const AUTH_SCHEME =
+  /\b((?:Bearer|Basic|Token|ApiKey|GenieKey|Splunk)[ \t]{1,20})([A-Za-z0-9._~+/=-]{8,4000})/gi;
 /** `CREATE ROLE app PASSWORD 'secret'`, `IDENTIFIED WITH plugin BY 'secret'`, `SET PASSWORD FOR app = 'secret'`. */
-const QUOTED =
+const SQL_PASSWORD =
   /\b((?:passw(?:or)?d(?:\s{1,9}for\s{1,9}\S{1,80}\s{0,9}=)?|passphrase|identified(?:\s{1,9}with\s{1,9}[\w"'`]{1,64})?\s{1,9}(?:by|as))\s{1,9})([EN]?'(?:[^'\\]|\\.|''){1,256}(?=')|"(?:[^"\\]|\\.){1,256}(?=")|\$\$[^$]{1,256}(?=\$\$))/gi;
 /** The end of a line in a configuration, a key and a value: `requirepass secret`, `auth_pass s3c;`. */
-const DIRECTIVE = /(?<![\w.-])([\w.-]{2,64})([ \t]{1,20}\S{1,256}?)(?=["']?;?[ \t]{0,20}$)/gm;
+const CONFIG_LINE = /(?<![\w.-])([\w.-]{2,64})([ \t]{1,20}\S{1,256}?)(?=["']?;?[ \t]{0,20}$)/gm;
 /** `<property name="password" value="secret"/>`, `<name>password</name><value>secret</value>`. */
-const PAIR =
+const XML_NAME_AND_VALUE =
   /((?:\b(?:name|key)=["']|<(?:name|key)>)([\w.-]{2,64})(?:["']|<\/\w{2,4}>)\s{0,40}(?:value=["']|<(?:value|string)>))([^"'<]{1,300})/gi;
-const ELEMENT = /<([\w.-]{2,64})>([^<>\s][^<>]{0,300})(?=<\/)/g;
-/** Without one of these no key looks secret; most texts have none. */
-const HINT =
+const XML_ELEMENT = /<([\w.-]{2,64})>([^<>\s][^<>]{0,300})(?=<\/)/g;
+/** Every secret-looking key contains one of these. Most texts contain none, so they are not searched further. */
+const SECRET_KEY_HINT =
   /pass|pwd|pw|secret|token|cred|dsn|identified|key|cert|crt|pem|pfx|jwt|kubeconfig|docker|htpasswd|auth|cookie|session|salt|bearer|basic|hmac|sig|connection|licen[cs]e|psk|pat|pin|seed|otp|mnemonic|nonce|netrc|crypt|hook|sas|splunk/i;
 
 /**
- * A text without what is given to secret-looking keys (`password=…`, `"token": "…"`, `Authorization: Bearer …`).
- * In prose a colon alone gives nothing: `secret: not found`.
+ * A text without the values of secret-looking keys (`password=…`, `"token": "…"`, `Authorization: Bearer …`).
+ * In prose, plain words after a colon are no value: `secret: not found`.
  */
 export function hideGiven(text: string, hide: Hide, isProse: boolean): string {
-  if (!HINT.test(text)) return text;
-  const plain = text.replaceAll(SCHEME, (all, scheme: string, value: string) =>
-    // `Basic authentication failed`: what is encoded or random is hardly ever lower case alone.
+  if (!SECRET_KEY_HINT.test(text)) return text;
+  const plain = text.replaceAll(AUTH_SCHEME, (all, scheme: string, value: string) =>
+    // A word in lower case is prose (`Basic authentication failed`): a token has other characters too.
     /^[a-z]+$/.test(value) ? all : `${scheme}${hide(value)}`,
   );
-  return hideAssigned(hideBeside(hideElements(plain, hide), hide, isProse), hide, isProse);
+  return hideAfterSign(hideAfterKey(hideXmlValues(plain, hide), hide, isProse), hide, isProse);
 }
 
-function hideElements(text: string, hide: Hide): string {
+/** Hides values in XML: text of elements with a secret-looking name, and the `value` beside such a `name`. */
+function hideXmlValues(text: string, hide: Hide): string {
   if (!text.includes("<")) return text;
-  const plain = text.replaceAll(ELEMENT, (all, name: string, value: string) =>
-    isSecretGiven(name, value, false) ? `<${name}>${hide(value)}` : all,
+  const plain = text.replaceAll(XML_ELEMENT, (all, name: string, value: string) =>
+    isSecretValue(name, value, false) ? `<${name}>${hide(value)}` : all,
   );
-  return plain.replaceAll(PAIR, (all, ...[before = "", key = "", value = ""]: string[]) =>
-    isSecretGiven(key, value, false) ? before + hide(value) : all,
+  return plain.replaceAll(XML_NAME_AND_VALUE, (all, ...[before = "", key = "", value = ""]: string[]) =>
+    isSecretValue(key, value, false) ? before + hide(value) : all,
   );
 }
 
-/** What stands beside its key, without a sign between them. */
-function hideBeside(text: string, hide: Hide, isProse: boolean): string {
+/** Hides values that follow their key without `=` or `:`, as in SQL and in configuration files. */
+function hideAfterKey(text: string, hide: Hide, isProse: boolean): string {
   const plain = text.replaceAll(
-    QUOTED,
-    (_, before: string, value: string) => before + hideBehind(/^(?:[EN]?'|"|\$\$)/i, value, hide),
+    SQL_PASSWORD,
+    (_, before: string, value: string) => before + hideAfterPrefix(/^(?:[EN]?'|"|\$\$)/i, value, hide),
   );
   if (isProse || !plain.includes("\n")) return plain;
-  return plain.replaceAll(DIRECTIVE, (all, key: string, rest: string) => {
+  return plain.replaceAll(CONFIG_LINE, (all, key: string, rest: string) => {
     const value = rest.trimStart();
     const isWords = SECRET_ANYWHERE.has(key.toLowerCase()) && /^[A-Z]?[a-z]+[.,:]?$/.test(value);
     if (!looksSecret(key) || isWords) return all;
-    return key + rest.slice(0, rest.length - value.length) + hideQuoted({ key, value, isProse: true }, hide);
+    return (
+      key + rest.slice(0, rest.length - value.length) + hideIfSecret({ key, value, isProse: true }, hide)
+    );
   });
 }
 
-function hideAssigned(text: string, hide: Hide, isProse: boolean): string {
+/** Hides values that follow a secret-looking key and a sign: `password=…`, `"token": "…"`. */
+function hideAfterSign(text: string, hide: Hide, isProse: boolean): string {
   const parts: string[] = [];
   let done = 0;
-  GIVES.lastIndex = 0;
-  for (let found = GIVES.exec(text); found !== null; found = GIVES.exec(text)) {
-    const [, key = "", glue = ""] = found;
-    const from = GIVES.lastIndex;
+  KEY_AND_SIGN.lastIndex = 0;
+  for (let found = KEY_AND_SIGN.exec(text); found !== null; found = KEY_AND_SIGN.exec(text)) {
+    const [, key = "", separator = ""] = found;
+    const from = KEY_AND_SIGN.lastIndex;
     if (!looksSecret(key)) continue;
-    const value = givenAt(text, from);
-    const isGivenHere = isGiven(glue, value) || (!isProse && !glue.includes("\n"));
-    parts.push(text.slice(done, from), isGivenHere ? hideQuoted({ key, value, isProse }, hide) : value);
+    const value = valueAt(text, from);
+    const isValue = isClearlyValue(separator, value) || (!isProse && !separator.includes("\n"));
+    parts.push(text.slice(done, from), isValue ? hideIfSecret({ key, value, isProse }, hide) : value);
     done = from + value.length;
-    GIVES.lastIndex = done;
+    KEY_AND_SIGN.lastIndex = done;
   }
   return parts.join("") + text.slice(done);
 }
 
-function givenAt(text: string, from: number): string {
-  GIVEN.lastIndex = from;
-  return GIVEN.exec(text)?.[0] ?? "";
+/** The value that begins at index `from`; "" if there is none. */
+function valueAt(text: string, from: number): string {
+  VALUE_AFTER_SIGN.lastIndex = from;
+  return VALUE_AFTER_SIGN.exec(text)?.[0] ?? "";
 }
 
-/** Without quotes or an equals sign, what follows may be prose. */
-function isGiven(glue: string, value: string): boolean {
-  return /["'=]/.test(glue) || /["']/.test(value) || (value.length >= 6 && /\d/.test(value));
+/**
+ * Whether the text after a key is a value even in prose: there are quotes or an equals sign, or it has digits.
+ * `separator` is the text between key and value.
+ */
+function isClearlyValue(separator: string, value: string): boolean {
+  return /["'=]/.test(separator) || /["']/.test(value) || (value.length >= 6 && /\d/.test(value));
 }
 
-function hideQuoted(
+/** Hides a value if it is secret under its key. Keeps its opening quote. */
+function hideIfSecret(
   { key, value, isProse }: { key: string; value: string; isProse: boolean },
   hide: Hide,
 ): string {
-  return hideBehind(/^(?:[EN](?='))?\\*["']?/, value, (rest) =>
-    rest.startsWith(STAND_IN) || !isSecretGiven(key, rest, isProse) ? rest : hide(rest),
+  return hideAfterPrefix(/^(?:[EN](?='))?\\*["']?/, value, (rest) =>
+    rest.startsWith(PLACEHOLDER) || !isSecretValue(key, rest, isProse) ? rest : hide(rest),
   );
 }
 
-/** `text` with all hidden but its begin. */
-function hideBehind(begin: RegExp, text: string, hide: Hide): string {
-  const kept = begin.exec(text)?.[0] ?? "";
+/** Hides `text` except the part at its begin that `prefix` matches. */
+function hideAfterPrefix(prefix: RegExp, text: string, hide: Hide): string {
+  const kept = prefix.exec(text)?.[0] ?? "";
   return kept + hide(text.slice(kept.length));
 }
 
-/** Whether a value given to a key in a text is secret; in prose a short one of a key that is only likely to be so is a word. */
-function isSecretGiven(key: string, value: string, isProse: boolean): boolean {
+/** `KUBECONFIG=/tmp/kube-7/config` names a file, `pwd=/srv/app2` a directory. */
+const NAMES_A_PATH = /^(?:pwd|oldpwd|kubeconfig)$/i;
+
+/** Whether a value is the path that its key names, and so no secret. */
+function isPathValue(key: string, value: string): boolean {
+  return NAMES_A_PATH.test(key) && value.startsWith("/") && looksLikeName(value);
+}
+
+/**
+ * Whether `value` is secret under `key` in a text. If the key is only likely secret, a value of under 4 characters in
+ * prose counts as a word.
+ */
+function isSecretValue(key: string, value: string, isProse: boolean): boolean {
   if (isHarmless(value) || (isProse && PROSE.has(value))) return false;
-  const says = judgeKey(key);
+  if (isPathValue(key, value)) return false;
+  const says = classifyKey(key);
   if (says === "keyName") return !looksLikeKeyName(value);
   if (says !== "likely") return says === "secret";
   return !looksLikeName(value) && (!isProse || value.length >= 4);
@@ -114,11 +136,10 @@ function isSecretGiven(key: string, value: string, isProse: boolean): boolean {
 /** A well-known command that takes a password on its command line. */
 interface Command {
   readonly name: RegExp;
-  /** The short flag before it. */
   readonly flag?: RegExp;
-  /** How many arguments stand between flag and password. */
+  /** Number of arguments between flag and password. */
   readonly between?: number;
-  /** The flag that it follows without a space. */
+  /** An argument that has the password directly behind the flag. */
   readonly attached?: RegExp;
 }
 
@@ -145,50 +166,57 @@ const COMMANDS: readonly Command[] = [
   { name: /^htpasswd$/, flag: /^-(?=\w{0,9}n)\w{0,9}b\w{0,9}$/, between: 1 },
   { name: /^htpasswd$/, flag: /^-(?!\w{0,9}n)\w{0,9}b\w{0,9}$/, between: 2 },
 ];
-/** What a command may stand behind: a path, the begin of a quotation. */
+/** Text that may precede a command name: a path, an opening quote. */
 const BEFORE_NAME = /^.*[/;&|(`"'](?=.)/s;
 const FLAG = /^--?([A-Za-z][\w.-]{1,63})$/;
 const ANY_FLAG = /^--?[A-Za-z]/;
-const ENDS = /^(?:\|\|?|&&?|;)$/;
+const COMMAND_END = /^(?:\|\|?|&&?|;)$/;
 
-/** The passwords in an argument list, by their place, as they may be shown. */
+/**
+ * The arguments of a command line that contain passwords, redacted, by index. A flag such as `-p` gives a password only
+ * if a command that uses it so precedes it.
+ */
 export function hideArguments(items: readonly string[], hide: Hide): ReadonlyMap<number, string> {
-  const known = new Set<Command>();
+  const commands = new Set<Command>();
   const hidden = new Map<number, string>();
   for (const [at, item] of items.entries()) {
-    if (ENDS.test(item)) known.clear();
+    if (COMMAND_END.test(item)) commands.clear();
     const name = item.replace(BEFORE_NAME, "");
-    for (const each of COMMANDS) if (each.name.test(name)) known.add(each);
-    const isAttached = [...known].some(({ attached }) => attached?.test(item));
-    if (isAttached) hidden.set(at, item.slice(0, 2) + hideArgument(item.slice(2), hide));
-    const place = at + 1 + ([...known].find(({ flag }) => flag?.test(item))?.between ?? 0);
+    for (const each of COMMANDS) if (each.name.test(name)) commands.add(each);
+    const isAttached = [...commands].some(({ attached }) => attached?.test(item));
+    if (isAttached) hidden.set(at, item.slice(0, 2) + hidePasswordIn(item.slice(2), hide));
+    const place = at + 1 + ([...commands].find(({ flag }) => flag?.test(item))?.between ?? 0);
     const next = items[place];
-    if (next !== undefined && takesSecret(item, next, known)) hidden.set(place, hideArgument(next, hide));
+    if (next !== undefined && isSecretArgument(item, next, commands))
+      hidden.set(place, hidePasswordIn(next, hide));
   }
   return hidden;
 }
 
-function takesSecret(item: string, next: string, known: ReadonlySet<Command>): boolean {
+/** Whether `next` is a password, because `item` is a secret-looking flag or the password flag of a command. */
+function isSecretArgument(item: string, next: string, commands: ReadonlySet<Command>): boolean {
   if (PROSE.has(next) || ANY_FLAG.test(next)) return false;
   const flag = FLAG.exec(item)?.[1];
-  if (flag !== undefined && isSecretGiven(flag, next, true)) return true;
-  return [...known].some((each) => each.flag?.test(item));
+  if (flag !== undefined && isSecretValue(flag, next, true)) return true;
+  return [...commands].some((each) => each.flag?.test(item));
 }
 
-/** What stands before the secret: a quote, a user; and the secret up to the quote that ends it. */
+/** Prefix of the secret (a quote, a user), and the secret up to its closing quote. */
 const ARGUMENT = /^(["'`]?(?:[\w.@-]{1,64}:(?=.))?)(.*?)(?=["'`]?$)/s;
 
-/** Of `user:password` the password; quotes stay, references to the environment too. */
-function hideArgument(text: string, hide: Hide): string {
+/** Hides an argument; of `user:password` only the password. Keeps quotes and references to variables. */
+function hidePasswordIn(text: string, hide: Hide): string {
   return text.replace(ARGUMENT, (all, before: string, secret: string) =>
-    isHarmless(secret) || /^\$\w+$/.test(secret) || secret.startsWith(STAND_IN) ? all : before + hide(secret),
+    isHarmless(secret) || /^\$\w+$/.test(secret) || secret.startsWith(PLACEHOLDER)
+      ? all
+      : before + hide(secret),
   );
 }
 
-/** A command line without the passwords in it. */
+/** Hides the passwords in the arguments of a command line. */
 export function hideCommandLine(text: string, hide: Hide): string {
   if (!/(?:^|\s)(?:--?[A-Za-z]|add_user\s|change_password\s|alias set\s)/.test(text)) return text;
-  // Every other part is white space.
+  // The separators are captured too: parts with an even index are arguments, the others are white space.
   const parts = text.split(/(\s+)/);
   const items = parts.filter((_, at) => at % 2 === 0);
   const hidden = hideArguments(items, hide);

@@ -1,312 +1,237 @@
-/** Remembers the secrets of values, and finds them in any text, however they are encoded there. */
+/** Collects the secrets of values, and redacts them in any text and encoding. */
 
 import type { Json } from "../../model/index.ts";
-import { standIn, type Hide } from "./stand-in.ts";
+import { PLACEHOLDER, placeholderOf } from "./placeholder.ts";
 import { redactText } from "./redact-text.ts";
+import { SecretSearch } from "./secret-search.ts";
 import { hideInValues } from "./values.ts";
 
-/** What all known secrets may take together, in characters of the forms that are looked for. */
-const MOST_CHARACTERS = 4 << 20;
-/** Of one text so much is remembered: a longer one must not take the place of all others. */
-const LONGEST_TEXT = 64 << 10;
-/** What is short, or only letters and separators, may be a word, a name or a path: hiding it would hide much. */
-const WORDS = /^(?:[A-Za-z\s._/:-]*|.{0,7})$/s;
+/** Most characters of the secrets of one tree of values. */
+const MAX_CHARACTERS = 4 << 20;
+/** Most characters of the secrets in force: while one tree of values replaces another one, both are known. */
+const MAX_IN_FORCE = 2 * MAX_CHARACTERS;
+/** Least number of characters between two removals: each takes as long as to learn everything. */
+const STEP = MAX_CHARACTERS / 16;
+/** Warning that there are more, with the remedy. */
+export const OVERFULL =
+  "The values have more secret text than can be known (4 MiB of one section, 8 MiB in all), so every word that may be a secret is hidden in logs and statuses; mark fewer values as secret, then restart the operator";
+/** Most characters of one text, so that it does not displace all others. */
+const MAX_TEXT_LENGTH = 64 << 10;
+/** Short texts, and texts of letters and separators, may be words, names or paths: redacting them would hide too much. */
+const PLAIN_TEXT = /^(?:[A-Za-z\s._/:-]*|.{0,7})$/s;
+/** A text without white space, quotes and brackets that may be a secret by {@link PLAIN_TEXT}. */
+const ANY_WORD = /[^\s"'`,;(){}[\]]{8,}/g;
 
 /**
- * What values have shown to be secret, so that it can be taken out of any text: the log, statuses, Events, queues. Only
- * texts of eight and more characters that are no plain words are known. Beyond {@link MOST_CHARACTERS} the longest text
- * is forgotten first, so that certificates never push out a password.
+ * The secrets of values, for redaction of any text: log, statuses, Events, queues. Contains only texts of at least eight
+ * characters that are not plain words. Beyond {@link MAX_CHARACTERS} it learns what is in force again and drops the rest. If
+ * one tree of values has more, or what is in force has more than {@link MAX_IN_FORCE}, it redacts every word that may be a secret.
  */
 export class KnownSecrets {
-  readonly #texts = new BoundedTexts(MOST_CHARACTERS);
+  readonly #texts = new SizedTexts();
   readonly #search = new SecretSearch();
-  #walked = new WeakSet<object>();
+  #learnedValues = new WeakSet();
+  /** The texts of the walk in progress. */
+  #seen: Set<string> | undefined;
+  #isSweeping = false;
+  /** With more characters, what is not in force is dropped. */
+  #fullAt = MAX_CHARACTERS;
+  /** What one tree of values has added, in characters. */
+  #addedCharacters = 0;
+  #isOverfull = false;
+  /** Called once, when the redaction of every word that may be a secret begins. */
+  onOverfull: () => void = () => {};
+  /** Calls `learn` with everything in force. Without it, the longest texts are dropped, the oldest of these first. */
+  relearn: (() => void) | undefined;
 
-  /** Takes up the secrets in `value`: as {@link redactValues} tells them, `paths` being its `secretPaths`. */
+  /** Whether every word that may be a secret is hidden, until the process ends. */
+  get isOverfull(): boolean {
+    return this.#isOverfull;
+  }
+
+  /** Adds the secrets in `value`, as {@link redactValues} finds them; `paths` are its `secretPaths`. */
   learn(value: Json, paths: ReadonlySet<string> = new Set()): void {
+    const isOutermost = this.#seen === undefined;
+    if (isOutermost) this.#addedCharacters = 0;
+    this.#seen ??= new Set();
+    try {
+      this.#walk(value, paths);
+    } finally {
+      if (isOutermost) this.#seen = undefined;
+    }
+  }
+
+  #walk(value: Json, paths: ReadonlySet<string>): void {
     hideInValues(value, paths, {
       hide: (secret) => {
-        this.#add(secret);
+        if (!this.#isOverfull) this.#add(secret);
         return secret;
       },
-      // Merges share what they do not change: it has been walked before.
+      // Merged values share unchanged parts with earlier ones, whose secrets are known already.
       skip: (each) => {
-        if (this.#walked.has(each)) return true;
-        this.#walked.add(each);
+        if (this.#learnedValues.has(each)) return true;
+        this.#learnedValues.add(each);
         return false;
       },
     });
   }
 
-  /** A text without what is known to be secret, and without what looks so. */
+  /** A text without known secrets and without texts that look secret. */
   redact(text: string): string {
-    return redactText(this.#search.replace(text, standIn));
+    if (!text.includes(ESCAPE_CHARACTER)) return redactText(this.#hideKnown(text));
+    // A terminal sequence may interrupt a secret, or belong to it: redact without sequences, then with them.
+    const plain = text.replaceAll(TERMINAL_SEQUENCE, "");
+    const displayed = redactText(this.#hideKnown(plain));
+    return displayed === plain ? redactText(this.#hideKnown(text)) : displayed;
   }
 
-  /** The same for every text in a value; whatever is no text stays. */
+  /** Redacts every string in a value as `redact` does. Numbers, booleans and null stay. */
   redactDeep<T>(value: T): T {
-    return mapTexts(value, (text) => this.redact(text));
+    return mapStringsDeep(value, (text) => this.redact(text));
   }
 
-  /** Values as they may be shown: as {@link redactValues} shows them, and without what is known to be secret. */
+  /** Values for display: as {@link redactValues}, and without known secrets. */
   redactValues(value: Json, paths: ReadonlySet<string> = new Set()): Json {
-    const known = (text: string): string => this.#search.replace(text, standIn);
-    // By its key first: a secret stays the same secret with or without known ones in it.
-    return mapTexts(hideInValues(value, paths, { hide: standIn }), known);
+    // By key first, so that the placeholder depends on the whole value, not on known secrets in it.
+    return mapStringsDeep(hideInValues(value, paths, { hide: placeholderOf }), (text) =>
+      this.#hideKnown(text),
+    );
   }
 
+  /** Hides known secrets; if there are too many to know, every word that may be a secret. */
+  #hideKnown(text: string): string {
+    if (!this.#isOverfull) return this.#search.replace(text, placeholderOf);
+    return text.replaceAll(ANY_WORD, (word) =>
+      PLAIN_TEXT.test(word) || word.startsWith(PLACEHOLDER) ? word : placeholderOf(word),
+    );
+  }
+
+  /** Adds a secret, unless all its parts may be plain words. */
   #add(text: string): void {
+    this.#seen?.add(text);
     if (this.#texts.has(text)) return;
-    const [first, ...others] = partsOf(text.slice(0, LONGEST_TEXT)).filter((part) => !WORDS.test(part));
+    const [first, ...others] = searchedPartsOf(text.slice(0, MAX_TEXT_LENGTH)).filter(
+      (part) => !PLAIN_TEXT.test(part),
+    );
     if (first === undefined) return;
-    // Encodings begin with the first line: the others are looked for as they are.
-    const forms = [...formsOf(first), ...others.map(plainForm)];
-    for (const form of forms) this.#search.add(form);
-    for (const forgotten of this.#texts.add(text, forms)) this.#forget(forgotten);
+    const parts = [first, ...others];
+    this.#addedCharacters += sizeOf(parts);
+    if (this.#addedCharacters > MAX_CHARACTERS) this.#setOverfull();
+    // A text that is encoded as a whole is found by its first part. JSON leaves its lines apart.
+    for (const [at, part] of parts.entries()) this.#search.add(part, at === 0);
+    this.#texts.add(text, parts);
+    if (this.#texts.size > this.#fullAt && !this.#isSweeping) this.#makeRoom();
   }
 
-  #forget(forms: readonly Form[]): void {
-    for (const form of forms) this.#search.remove(form);
-    // A walk learns the text again if the values still have it.
-    this.#walked = new WeakSet();
+  /** Drops what is not in force. If that makes too little room, no text is known reliably. */
+  #makeRoom(): void {
+    if (this.relearn === undefined) return this.#forget(this.#texts.removeLongest(MAX_CHARACTERS - STEP));
+    this.#isSweeping = true;
+    this.#learnedValues = new WeakSet();
+    try {
+      this.relearn();
+    } finally {
+      this.#isSweeping = false;
+    }
+    this.#forget(this.#texts.keepOnly(this.#seen ?? new Set()));
+    this.#fullAt = Math.max(MAX_CHARACTERS, this.#texts.size + STEP);
+    if (this.#texts.size > MAX_IN_FORCE) this.#setOverfull();
+  }
+
+  #setOverfull(): void {
+    if (this.#isOverfull) return;
+    this.#isOverfull = true;
+    this.onOverfull();
+  }
+
+  /** Stops the search for texts, given by their parts. */
+  #forget(texts: readonly (readonly string[])[]): void {
+    for (const parts of texts) for (const [at, part] of parts.entries()) this.#search.remove(part, at === 0);
+    // A walk learns the texts again if the values still have them.
+    this.#learnedValues = new WeakSet();
   }
 }
 
-/** Texts with their forms, up to a number of characters: the longest texts leave first, of equal ones the oldest. */
-class BoundedTexts {
-  readonly #most: number;
-  readonly #forms = new Map<string, readonly Form[]>();
+const ESCAPE_CHARACTER = "\u001B";
+/** Colours, titles, links and moves of the cursor. */
+const TERMINAL_SEQUENCE = new RegExp(
+  `${ESCAPE_CHARACTER}(?:\\[[0-?]{0,100}[ -/]{0,10}[@-~]|\\][^\u0007${ESCAPE_CHARACTER}]{0,2000}(?:\u0007|${ESCAPE_CHARACTER}\\\\)|[ -/]{0,10}[0-~])`,
+  "g",
+);
+
+/** Texts with their parts, and how many characters they take. */
+class SizedTexts {
+  readonly #parts = new Map<string, readonly string[]>();
   /** Texts by the number of bits of their size. */
   readonly #bySize: Set<string>[] = [];
   #size = 0;
 
-  constructor(most: number) {
-    this.#most = most;
+  get size(): number {
+    return this.#size;
   }
 
   has(text: string): boolean {
-    return this.#forms.has(text);
+    return this.#parts.has(text);
   }
 
-  /** Adds a text; returns the forms of each text that leaves for it. */
-  add(text: string, forms: readonly Form[]): (readonly Form[])[] {
-    this.#forms.set(text, forms);
-    (this.#bySize[classOf(forms)] ??= new Set()).add(text);
-    this.#size += sizeOf(forms);
-    const forgotten: (readonly Form[])[] = [];
-    while (this.#size > this.#most) forgotten.push(this.#removeLongest());
-    return forgotten;
+  add(text: string, parts: readonly string[]): void {
+    this.#parts.set(text, parts);
+    (this.#bySize[sizeClassOf(parts)] ??= new Set()).add(text);
+    this.#size += sizeOf(parts);
   }
 
-  #removeLongest(): readonly Form[] {
-    const texts = this.#bySize.findLast((each) => each !== undefined && each.size > 0) ?? new Set();
-    const [text = ""] = texts;
-    const forms = this.#forms.get(text) ?? [];
-    texts.delete(text);
-    this.#forms.delete(text);
-    this.#size -= sizeOf(forms);
-    return forms;
+  /** Removes all other texts. Returns the parts of each. */
+  keepOnly(texts: ReadonlySet<string>): (readonly string[])[] {
+    const others = [...this.#parts.keys()].filter((text) => !texts.has(text));
+    return others.map((text) => this.#remove(text));
+  }
+
+  /**
+   * Removes the longest texts, the oldest of these first, until at most so many characters are left. Returns the parts of each.
+   * Remove several at once, because each removal from the front of a set slows down the next access to its front.
+   */
+  removeLongest(size: number): (readonly string[])[] {
+    const removed: (readonly string[])[] = [];
+    for (const texts of this.#bySize.toReversed()) {
+      for (const text of texts ?? []) {
+        if (this.#size <= size) return removed;
+        removed.push(this.#remove(text));
+      }
+    }
+    return removed;
+  }
+
+  #remove(text: string): readonly string[] {
+    const parts = this.#parts.get(text) ?? [];
+    this.#bySize[sizeClassOf(parts)]?.delete(text);
+    this.#parts.delete(text);
+    this.#size -= sizeOf(parts);
+    return parts;
   }
 }
 
-/** What a form takes beside its characters. */
-const FORM_OVERHEAD = 64;
+/** Memory that a part takes in addition to its characters, in characters. */
+const PART_OVERHEAD = 64;
 
-const sizeOf = (forms: readonly Form[]): number =>
-  forms.reduce((total, { text }) => total + text.length + FORM_OVERHEAD, 0);
+const sizeOf = (parts: readonly string[]): number =>
+  parts.reduce((total, { length }) => total + length + PART_OVERHEAD, 0);
 
-const classOf = (forms: readonly Form[]): number => 32 - Math.clz32(sizeOf(forms));
+/** Texts in one class have sizes with the same number of bits. */
+const sizeClassOf = (parts: readonly string[]): number => 32 - Math.clz32(sizeOf(parts));
 
-/** Texts of several lines reach the log line by line, and the password of `user:password` also by itself. */
-function partsOf(text: string): string[] {
+/** The parts of a secret that appear alone in output: its lines, or the password of `user:password`. */
+function searchedPartsOf(text: string): string[] {
   const lines = text.split("\n").map((each) => each.trim());
   const [, user, password] = /^([\w.@-]{1,64}):(\S+)$/.exec(text) ?? [];
   return user === undefined || password === undefined ? lines : [text, password];
 }
 
-function mapTexts<T>(value: T, map: (text: string) => string): T {
+/** A copy of `value` with `map` applied to each string in it, at any depth. */
+function mapStringsDeep<T>(value: T, map: (text: string) => string): T {
   if (typeof value === "string") return map(value) as T;
   if (value === null || typeof value !== "object") return value;
-  if (Array.isArray(value)) return value.map((item: unknown) => mapTexts(item, map)) as T;
+  if (Array.isArray(value)) return value.map((item: unknown) => mapStringsDeep(item, map)) as T;
   return Object.fromEntries(
-    Object.entries(value).map(([key, member]) => [key, mapTexts<unknown>(member, map)]),
+    Object.entries(value).map(([key, member]) => [key, mapStringsDeep<unknown>(member, map)]),
   ) as T;
-}
-
-/** Of a longer form so much is enough: messages are cut, and may end within it. */
-const HEAD = 32;
-/** So many first characters are looked up. */
-const START = 8;
-/** Forms that begin alike; further ones are not told apart: what begins so is hidden up to its end. */
-const MOST_ALIKE = 16;
-const FILTER_BITS = 1 << 16;
-
-/** One text to look for. */
-interface Form {
-  readonly text: string;
-  /** What it is a form of. */
-  readonly secret: string;
-  /** Within a longer base64 text, which is hidden as a whole. */
-  readonly isPart: boolean;
-}
-
-/** A form, and how many texts have it: certificates share lines. */
-interface Use {
-  readonly form: Form;
-  readonly uses: number;
-}
-
-/** Looks for many texts at once, in one walk over the text: a filter of four characters, then a map of eight. */
-class SecretSearch {
-  readonly #filter = new Uint8Array(FILTER_BITS);
-  readonly #byStart = new Map<string, Map<string, Use>>();
-
-  add(form: Form): void {
-    const start = form.text.slice(0, START);
-    const alike = this.#byStart.get(start) ?? new Map<string, Use>();
-    const { uses } = alike.get(form.text) ?? { uses: 0 };
-    this.#byStart.set(start, alike.set(form.text, { form, uses: uses + 1 }));
-    this.#filter[hashAt(start, 0)] = 1;
-  }
-
-  /** The filter keeps its bits: they only cost a lookup. */
-  remove(form: Form): void {
-    const start = form.text.slice(0, START);
-    const alike = this.#byStart.get(start);
-    const use = alike?.get(form.text);
-    if (alike === undefined || use === undefined) return;
-    if (use.uses > 1) alike.set(form.text, { ...use, uses: use.uses - 1 });
-    else alike.delete(form.text);
-    if (alike.size === 0) this.#byStart.delete(start);
-  }
-
-  /** `text` with each form replaced by what `hide` makes of its secret. */
-  replace(text: string, hide: Hide): string {
-    if (this.#byStart.size === 0 || text.length < START) return text;
-    const parts: string[] = [];
-    let done = 0;
-    for (let at = 0; at <= text.length - START; at++) {
-      if (this.#filter[hashAt(text, at)] === 0) continue;
-      const found = this.#match(text, at, done);
-      if (found === undefined) continue;
-      parts.push(text.slice(done, found.from), hide(found.secret));
-      done = found.to;
-      at = done - 1;
-    }
-    return parts.join("") + text.slice(done);
-  }
-
-  #match(text: string, at: number, least: number): { from: number; to: number; secret: string } | undefined {
-    const alike = this.#byStart.get(text.slice(at, at + START));
-    if (alike === undefined) return undefined;
-    const [first] = alike.values();
-    if (alike.size > MOST_ALIKE)
-      return { from: at, to: endOf(text, at, /[^\s"',;]/), secret: first?.form.secret ?? "" };
-    const [longest] = [...alike.values()]
-      .map(({ form }) => ({ form, length: commonLength(text, at, form.text) }))
-      .filter(({ form, length }) => length >= Math.min(HEAD, form.text.length))
-      .toSorted((a, b) => b.length - a.length);
-    if (longest === undefined) return undefined;
-    const { secret, isPart } = longest.form;
-    if (!isPart) return { from: at, to: at + longest.length, secret };
-    return { from: startOf(text, at, least), to: endOf(text, at, BASE64), secret };
-  }
-}
-
-const BASE64 = /[A-Za-z0-9+/=_-]/;
-
-/** A text of several kilobytes is not encoded as a whole: its head tells it. */
-const LONGEST_FORM = 2048;
-
-function plainForm(secret: string): Form {
-  return { text: secret.slice(0, LONGEST_FORM), secret, isPart: false };
-}
-
-function formsOf(secret: string): Form[] {
-  return [plainForm(secret), ...encodedForms(secret).map((form) => ({ ...form, secret }))];
-}
-
-/** Of the four characters at a place. */
-function hashAt(text: string, at: number): number {
-  const a = text.charCodeAt(at) + (text.charCodeAt(at + 1) << 5);
-  const b = (text.charCodeAt(at + 2) << 9) + (text.charCodeAt(at + 3) << 13);
-  return (Math.imul(a ^ b, 0x9e3779b1) >>> 16) & (FILTER_BITS - 1);
-}
-
-function commonLength(text: string, at: number, form: string): number {
-  let length = START;
-  while (length < form.length && text.charCodeAt(at + length) === form.charCodeAt(length)) length++;
-  return length;
-}
-
-function startOf(text: string, at: number, least: number): number {
-  let from = at;
-  while (from > least && BASE64.test(text[from - 1] ?? "")) from--;
-  return from;
-}
-
-function endOf(text: string, at: number, goesOn: RegExp): number {
-  let to = at + START;
-  while (to < text.length && goesOn.test(text[to] ?? "")) to++;
-  return to;
-}
-
-/** So many bytes of a secret are enough to know it by. */
-const HEAD_BYTES = 48;
-
-/** The forms of a secret that programs write: within base64 at each of its three places, in a URL, in JSON. */
-function encodedForms(secret: string): Omit<Form, "secret">[] {
-  const base64 = [0, 1, 2].map((place) => base64At(secret, place));
-  const urlSafe = base64.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"));
-  const parts = [...new Set([...base64, ...urlSafe])];
-  const written = new Set([...inUrl(secret), ...inJson(secret), asNumber(secret)]);
-  written.delete(secret);
-  return [
-    ...parts.map((text) => ({ text, isPart: true })),
-    ...[...written].map((text) => ({ text, isPart: false })),
-  ];
-}
-
-/** What stands in any base64 text that has the secret `place` bytes after a group of three: without what neighbours share. */
-function base64At(secret: string, place: number): string {
-  const bytes = Buffer.from(secret).subarray(0, HEAD_BYTES);
-  const text = Buffer.concat([Buffer.alloc(place), bytes]).toString("base64");
-  const from = Math.ceil((place * 8) / 6);
-  return text.slice(from, Math.floor(((place + bytes.length) * 8) / 6));
-}
-
-/** Languages differ in what they leave as it is. Half of a surrogate pair cannot be written in a URL. */
-function inUrl(secret: string): string[] {
-  const plain = encodeURIComponent(secret.toWellFormed());
-  const strict = plain.replaceAll(/[!'()*]/g, (char) => `%${hexOf(char).toUpperCase()}`);
-  return [plain, strict, strict.replaceAll("%2F", "/"), strict.replaceAll("%20", "+")];
-}
-
-/** Go escapes what means something in HTML, Python what is not ASCII; JSON may stand in a text in JSON. */
-function inJson(secret: string): string[] {
-  const plain = quoted(secret);
-  const escape = (char: string): string => `\\u${hexOf(char).padStart(4, "0")}`;
-  return [
-    plain,
-    quoted(plain),
-    plain.replaceAll(/[<>&]/g, escape),
-    plain.replaceAll(/[\u0080-\uffff]/g, escape),
-  ];
-}
-
-function quoted(text: string): string {
-  return JSON.stringify(text).slice(1, -1);
-}
-
-function hexOf(char: string): string {
-  return char.charCodeAt(0).toString(16);
-}
-
-/** Templates of helm know numbers as floating point only. */
-function asNumber(secret: string): string {
-  return /^[1-9]\d{7,20}$/.test(secret)
-    ? Number(secret)
-        .toExponential()
-        .replace(/\+(?=\d$)/, "+0")
-    : secret;
 }

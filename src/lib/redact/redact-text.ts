@@ -1,99 +1,110 @@
 /** Hides secrets in free text (log lines, errors, output): by their keys, and by their form as URLs, PEM blocks and tokens have it. */
 
 import { hideCommandLine, hideGiven } from "./given.ts";
-import { STAND_IN, standIn, type Hide } from "./stand-in.ts";
+import { PLACEHOLDER, placeholderOf, type Hide } from "./placeholder.ts";
 
-const LONGEST = 256;
+const MAX_REMEMBERED_LENGTH = 256;
 
-/** Texts in which no secret was found: most come again, and need not be looked through again. */
+/** Remembers texts in which no secret was found, so that a repeated text is not searched again. */
 export class PlainTexts {
-  readonly #most: number;
+  readonly #maxTexts: number;
   readonly #texts = new Set<string>();
 
-  constructor(most: number) {
-    this.#most = most;
+  constructor(maxTexts: number) {
+    this.#maxTexts = maxTexts;
   }
 
   has(text: string): boolean {
-    return text.length <= LONGEST && this.#texts.has(text);
+    return text.length <= MAX_REMEMBERED_LENGTH && this.#texts.has(text);
   }
 
-  /** Long ones are not kept, and of too many none. */
+  /** Remembers a text unless it is long. If the memory is full, forgets all other texts first. */
   add(text: string): void {
-    if (text.length > LONGEST) return;
-    if (this.#texts.size >= this.#most) this.#texts.clear();
+    if (text.length > MAX_REMEMBERED_LENGTH) return;
+    if (this.#texts.size >= this.#maxTexts) this.#texts.clear();
     // A copy: a part cut out of a text would keep the whole of it in memory.
     this.#texts.add(Buffer.from(text).toString());
   }
 }
 
-const MOST_PLAIN = 2000;
-const plainProse = new PlainTexts(MOST_PLAIN);
-const plainValues = new PlainTexts(MOST_PLAIN);
+const MAX_PLAIN_TEXTS = 2000;
+const plainProse = new PlainTexts(MAX_PLAIN_TEXTS);
+const plainValues = new PlainTexts(MAX_PLAIN_TEXTS);
 
 /**
- * A free text (log line, stderr, error) without PEM blocks, user info in URLs, tokens of well-known forms, and what is
- * given to a secret-looking key (`password=…`, `"token": "…"`, `--api-key …`, `Authorization: Bearer …`).
+ * A free text (log line, stderr, error) without PEM blocks, user info in URLs, tokens of well-known forms, and values of
+ * secret-looking keys (`password=…`, `"token": "…"`, `--api-key …`, `Authorization: Bearer …`).
  */
 export function redactText(text: string): string {
-  return hideInText(text, standIn);
+  return hideInText(text, placeholderOf);
 }
 
-/** The same with another stand-in; with `isProse` false, a colon gives a value: `password: correcthorse`. */
+/**
+ * As `redactText`, with the placeholder that `hide` returns. In prose, words after a colon are no value (`secret: not
+ * found`). With `isProse` false they are: `password: correcthorse`.
+ */
 export function hideInText(text: string, hide: Hide, isProse = true): string {
   const known = isProse ? plainProse : plainValues;
   if (text.length < 4 || known.has(text)) return text;
   const plain = hideTokens(hideUrlUsers(hidePem(text, hide), hide), hide);
-  const shown = hideGiven(hideCommandLine(plain, hide), hide, isProse);
-  if (shown === text) known.add(text);
-  return shown;
+  const displayed = hideGiven(hideCommandLine(plain, hide), hide, isProse);
+  if (displayed === text) known.add(text);
+  return displayed;
 }
 
 /** A URL up to where it must end. */
 const URL_TEXT = /(?<![A-Za-z0-9+])([a-z][a-z0-9+.:-]{0,40}:\/\/)([^\s"'<>]{1,4000})/gi;
-/** What may stand behind the `@`: hosts, then port, path, query or nothing. */
-const HOST = /^(?:\[[0-9a-f:.]{2,45}\]|[\w.-]{1,255}|[a-z]{2,8}\()(?:[:/?#,);\\\]}]|$)/i;
+/** Text that may follow the `@`: hosts, then port, path, query or nothing. */
+const HOST_AFTER_AT = /^(?:\[[0-9a-f:.]{2,45}\]|[\w.-]{1,255}|[a-z]{2,8}\()(?:[:/?#,);\\\]}]|$)/i;
 /** A name that anyone may know: `git@`. */
-const USER = /^[A-Za-z][A-Za-z-]{0,15}$/;
+const PUBLIC_USER = /^[A-Za-z][A-Za-z-]{0,15}$/;
 /** `user:password@tcp(host:3306)/db`, `user:password@host:5432`: without a scheme. */
-const BARE =
+const USER_INFO_WITHOUT_SCHEME =
   /(?<![^\s"'=,;(])([\w.-]{1,64}):([^\s"'@]{1,200})@(?=(?:tcp|unix)?\(|[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}(?::\d{2,5}(?!\w)|\/\w))/g;
 /** Oracle: `jdbc:oracle:thin:scott/tiger@//host`. */
-const ORACLE = /(:thin:[\w.-]{1,64}\/)([^\s"'@]{1,200})(?=@)/gi;
+const ORACLE_USER_INFO = /(:thin:[\w.-]{1,64}\/)([^\s"'@]{1,200})(?=@)/gi;
 
-/** User infos with their passwords, whatever these contain. */
+/** Hides the user info of URLs, and `user:password@host` without a scheme. Passwords may contain any character. */
 function hideUrlUsers(text: string, hide: Hide): string {
   if (!text.includes("@")) return text;
   let plain = text;
   if (plain.includes("://")) {
     plain = plain.replaceAll(URL_TEXT, (all, scheme: string, rest: string) => {
-      const end = userEnd(rest);
-      return end <= 0 || isShown(rest.slice(0, end))
+      const end = userInfoEnd(rest);
+      return end <= 0 || isHarmlessUserInfo(rest.slice(0, end))
         ? all
         : scheme + hide(rest.slice(0, end)) + rest.slice(end);
     });
   }
   if (plain.includes(":thin:"))
-    plain = plain.replaceAll(ORACLE, (_, user: string, secret: string) => user + hide(secret));
-  return plain.replaceAll(BARE, (all, user: string, secret: string) =>
-    secret.startsWith("//") || secret.includes(STAND_IN) ? all : `${user}:${hide(secret)}@`,
+    plain = plain.replaceAll(ORACLE_USER_INFO, (_, user: string, secret: string) => user + hide(secret));
+  return plain.replaceAll(USER_INFO_WITHOUT_SCHEME, (all, user: string, secret: string) =>
+    secret.startsWith("//") || secret.includes(PLACEHOLDER) ? all : `${user}:${hide(secret)}@`,
   );
 }
 
-function isShown(user: string): boolean {
-  return USER.test(user) || user.startsWith(STAND_IN) || (/^\$[({][^@]*$/.test(user) && !user.includes(":"));
+/** Whether user info has no password: a common name, a placeholder or a reference to a variable. */
+function isHarmlessUserInfo(user: string): boolean {
+  return (
+    PUBLIC_USER.test(user) ||
+    user.startsWith(PLACEHOLDER) ||
+    (/^\$[({][^@]*$/.test(user) && !user.includes(":"))
+  );
 }
 
-/** Where the user info of what follows `://` ends; 0 = it has none. A password may contain `/`, `?`, `#` and `@`. */
-function userEnd(rest: string): number {
+/**
+ * `rest` is the text after `://`. Returns the index of the `@` that ends the user info; 0 = there is no user info. A
+ * password may contain `/`, `?`, `#` and `@`, so the last `@` before a host counts.
+ */
+function userInfoEnd(rest: string): number {
   const slash = rest.search(/[/?#]/);
   const authority = slash < 0 ? rest : rest.slice(0, slash);
   const inAuthority = authority.lastIndexOf("@");
-  // `host:8080/a@b` and `host/a@b` have none; `user:pa/ss@host` does.
+  // An `@` only after a slash: `host:8080/a@b` and `host/a@b` have no user info, `user:pa/ss@host` has.
   if (inAuthority < 0 && !/^[^:@]*:(?!\d+$)./.test(authority) && !/^[A-Za-z][\w-]*:\d+$/.test(authority))
     return 0;
   for (let at = rest.lastIndexOf("@"); at > inAuthority; at = at > 0 ? rest.lastIndexOf("@", at - 1) : -1) {
-    if (HOST.test(rest.slice(at + 1, at + 300))) return at;
+    if (HOST_AFTER_AT.test(rest.slice(at + 1, at + 300))) return at;
   }
   return Math.max(inAuthority, 0);
 }
@@ -101,20 +112,20 @@ function userEnd(rest: string): number {
 const PEM =
   /-----BEGIN (?!(?:[A-Z0-9]{1,16} )?PUBLIC KEY)[A-Z0-9 ]{1,64}-----[\s\S]*?(?:-----END [A-Z0-9 ]{1,64}-----|$)/g;
 const PEM_END = /-----END (?!(?:[A-Z0-9]{1,16} )?PUBLIC KEY)[A-Z0-9 ]{1,64}-----/g;
-/** Lines of a block have 64 characters, the last one any number. */
-const PEM_LINE = 16;
+/** Only the last base64 line of a PEM block may be shorter. */
+const MIN_LINE_LENGTH = 16;
 
-/** A text without PEM blocks (public keys are no secret), also such whose begin or end was cut off. */
+/** Hides PEM blocks except public keys. A block may lack its first or last line, because messages are cut. */
 function hidePem(text: string, hide: Hide): string {
-  return hideEnds(text.replaceAll(PEM, hide), hide);
+  return hideCutPem(text.replaceAll(PEM, hide), hide);
 }
 
-/** Walks back from each end, never past the one before. */
-function hideEnds(text: string, hide: Hide): string {
+/** Hides PEM blocks without a BEGIN line: each END line together with the base64 lines before it. */
+function hideCutPem(text: string, hide: Hide): string {
   const parts: string[] = [];
   let done = 0;
   for (const found of text.matchAll(PEM_END)) {
-    const from = bodyStart(text, done, found.index);
+    const from = pemBodyStart(text, done, found.index);
     const end = found.index + found[0].length;
     if (from === found.index) continue;
     parts.push(text.slice(done, from), hide(text.slice(from, end)));
@@ -123,15 +134,15 @@ function hideEnds(text: string, hide: Hide): string {
   return parts.join("") + text.slice(done);
 }
 
-/** Where the base64 lines begin that stand before `end`. */
-function bodyStart(text: string, least: number, end: number): number {
+/** Index of the first of the base64 lines that end at `end`; `end` if there are none. Searches back to `least`. */
+function pemBodyStart(text: string, least: number, end: number): number {
   let from = end;
-  let shortest = 1;
-  for (let at = end; at > least; shortest = PEM_LINE) {
+  let minLength = 1;
+  for (let at = end; at > least; minLength = MIN_LINE_LENGTH) {
     while (at > least && /[\s|]/.test(text[at - 1] ?? "")) at--;
     const lineEnd = at;
     while (at > least && /[A-Za-z0-9+/=]/.test(text[at - 1] ?? "")) at--;
-    if (lineEnd - at < shortest) break;
+    if (lineEnd - at < minLength) break;
     from = at;
   }
   return from;
@@ -186,12 +197,12 @@ const TOKENS: readonly (readonly [prefixes: string, rest: RegExp])[] = [
   ["eyJhdXRocyI ewoJImF1dGhzIjo", /[A-Za-z0-9+/=_-]{16,8000}/y],
   ["ops_eyJ", /[A-Za-z0-9_=-]{20,255}/y],
 ];
-/** By their first two letters: few words begin so. */
-const BY_START = new Map<string, (readonly [prefix: string, rest: RegExp])[]>();
+/** Token forms by their first two letters, so that few forms are tried at one place. */
+const TOKENS_BY_START = new Map<string, (readonly [prefix: string, rest: RegExp])[]>();
 for (const [prefixes, rest] of TOKENS) {
   for (const prefix of prefixes.split(" ")) {
     const start = prefix.slice(0, 2);
-    BY_START.set(start, [...(BY_START.get(start) ?? []), [prefix, rest]]);
+    TOKENS_BY_START.set(start, [...(TOKENS_BY_START.get(start) ?? []), [prefix, rest]]);
   }
 }
 
@@ -201,8 +212,11 @@ const PREFIX = new RegExp(
   "g",
 );
 
-/** Other forms, and what each of them has: JSON web tokens, tokens that join a cluster, bots, hashes of passwords. */
-const FORMS: readonly (readonly [has: string, form: RegExp])[] = [
+/**
+ * Tokens without a fixed prefix: JSON web tokens, tokens that join a cluster, tokens of bots, hashes of passwords. A
+ * form is only searched for in texts that contain `has`.
+ */
+const TOKEN_FORMS: readonly (readonly [has: string, form: RegExp])[] = [
   ["eyJ", /(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,4000}(?:\.[A-Za-z0-9_-]{0,4000})?/g],
   [".", /\.(?<=(?<![\w.-])[a-z0-9]{6}\.)[a-z0-9]{16}(?![\w.-])/g],
   [":", /:(?<=(?<![\w:])\d{8,10}:)[A-Za-z0-9_-]{35}(?![\w-])/g],
@@ -216,25 +230,26 @@ const FORMS: readonly (readonly [has: string, form: RegExp])[] = [
   ["md5", /(?<!\w)md5[0-9a-f]{32}(?!\w)/g],
 ];
 
-/** Addresses whose path is the secret: who knows it may write there. */
-const HOOK =
+/** Webhook URLs, whose path is the secret: knowing it is enough to post there. */
+const WEBHOOK_URL =
   /(:\/\/(?:hooks\.slack\.com|(?:\w{1,20}\.)?discord(?:app)?\.com\/api|hooks\.zapier\.com|maker\.ifttt\.com|hc-ping\.com|[\w-]{1,60}\.webhook\.office\.com|outlook\.office(?:365)?\.com|open\.(?:feishu\.cn|larksuite\.com)|oapi\.dingtalk\.com|qyapi\.weixin\.qq\.com|api\.telegram\.org|chat\.googleapis\.com|[\w.-]{1,60}\.logic\.azure\.com(?::443)?|events\.pagerduty\.com\/integration)\/)([^\s"'<>]{8,2000})/gi;
 
-const SHORTEST = 12;
+const MIN_TOKEN_LENGTH = 12;
 
-/** Tokens that tell by their form what they are. */
+/** Hides webhook URLs and tokens of well-known forms. */
 function hideTokens(text: string, hide: Hide): string {
-  if (text.length < SHORTEST) return text;
+  if (text.length < MIN_TOKEN_LENGTH) return text;
   let plain = text;
   if (plain.includes("://"))
-    plain = plain.replaceAll(HOOK, (_, host: string, path: string) => host + hide(path));
-  plain = hidePrefixed(plain, hide);
-  for (const [has, form] of FORMS)
+    plain = plain.replaceAll(WEBHOOK_URL, (_, host: string, path: string) => host + hide(path));
+  plain = hidePrefixedTokens(plain, hide);
+  for (const [has, form] of TOKEN_FORMS)
     if (plain.includes(has)) plain = plain.replaceAll(form, (found) => hide(found));
   return plain;
 }
 
-function hidePrefixed(text: string, hide: Hide): string {
+/** Hides tokens that begin with a prefix of {@link TOKENS}. */
+function hidePrefixedTokens(text: string, hide: Hide): string {
   const parts: string[] = [];
   let done = 0;
   PREFIX.lastIndex = 0;
@@ -248,9 +263,9 @@ function hidePrefixed(text: string, hide: Hide): string {
   return parts.join("") + text.slice(done);
 }
 
-/** The token that begins there, or nothing. */
+/** The token that begins at index `at`; "" if there is none. */
 function tokenAt(text: string, at: number): string {
-  for (const [prefix, rest] of BY_START.get(text.slice(at, at + 2)) ?? []) {
+  for (const [prefix, rest] of TOKENS_BY_START.get(text.slice(at, at + 2)) ?? []) {
     if (!text.startsWith(prefix, at)) continue;
     rest.lastIndex = at + prefix.length;
     const found = rest.exec(text)?.[0];

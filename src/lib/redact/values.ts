@@ -1,120 +1,129 @@
-/** Hides secrets in values, and in texts that are YAML or JSON (docs/VALUES.md, "Secrets"). */
+/** Hides secrets in values, and in texts that are YAML or JSON (docs/reference/values.md, "Secrets"). */
 
+import { attempt } from "../errors.ts";
 import { MAX_DEPTH, pointerOf } from "../json.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { parseYaml } from "../yaml/yaml.ts";
 import { hideArguments } from "./given.ts";
-import { judgeKey, isHarmless, looksLikeKeyName, looksLikeName, looksRandom, type Says } from "./judge.ts";
-import { standIn, type Hide } from "./stand-in.ts";
+import { classifyKey, isHarmless, looksLikeKeyName, looksLikeName, looksRandom, type Says } from "./judge.ts";
+import { placeholderOf, type Hide } from "./placeholder.ts";
 import { hideInText } from "./redact-text.ts";
 import { GIVING, NAMING, REFERRING } from "./vocabulary.ts";
 
-/** Longer strings are shown as a hash: nobody reads them, and they may be keys or certificates. */
-const LONGEST_SHOWN = 256;
+/** Longer strings are displayed as a hash, since they may be keys or certificates. */
+const MAX_DISPLAYED_LENGTH = 256;
 
 type Paths = readonly (readonly string[])[];
 
-/** How secrets are hidden, and what need not be looked at (again). */
-export interface Manner {
+/** How to replace a secret, and which values to leave as they are because they were processed before. */
+export interface HideOptions {
   readonly hide: Hide;
   readonly skip?: (value: object) => boolean;
 }
 
-/** Where a value stands. */
 interface ValueContext {
-  /** What its key says, or the key above it where its own says nothing. */
-  readonly says: Says;
+  /** Classification by its key, or by the key above it if its own is neutral. */
+  readonly keyClass: Says;
   readonly key: string;
-  /** Of the schema, relative to the value. */
+  /** Secret paths of the schema, relative to the value. An empty path means the value itself. */
   readonly paths: Paths;
   readonly depth: number;
 }
 
 /**
  * `value` without secrets: values under secret-looking keys, at `secretPaths` (JSON pointers relative to `value`, `*` for
- * any member or item, `**` for any number of levels), what is named or flagged as secret beside it, what looks like one by its form, and strings over
- * 256 characters become stand-ins. Booleans and null stay.
+ * any member or item, `**` for any number of levels), values that a sibling member names or flags as secret, values in the form of
+ * a secret, and strings over 256 characters become placeholders. Booleans and null stay.
  */
 export function redactValues(value: Json, secretPaths: ReadonlySet<string> = new Set()): Json {
-  return hideInValues(value, secretPaths, { hide: standIn });
+  return hideInValues(value, secretPaths, { hide: placeholderOf });
 }
 
-/** The same in another manner. */
-export function hideInValues(value: Json, secretPaths: ReadonlySet<string>, manner: Manner): Json {
+/** As `redactValues`, with other placeholders. */
+export function hideInValues(value: Json, secretPaths: ReadonlySet<string>, options: HideOptions): Json {
   const paths = [...secretPaths].map((path) => path.split("/").slice(1));
-  return hideValue(value, { says: "plain", key: "", paths, depth: 0 }, manner);
+  return hideValue(value, { keyClass: "plain", key: "", paths, depth: 0 }, options);
 }
 
-function hideValue(value: Json, place: ValueContext, manner: Manner): Json {
-  if (place.paths.some((path) => path.length === 0)) return hideAll(value, manner, place.depth);
-  if (typeof value === "string") return hideString(value, place, manner);
-  if (typeof value === "number" && place.says === "secret") return manner.hide(String(value));
-  return value !== null && typeof value === "object" ? hideBelow(value, place, manner) : value;
+function hideValue(value: Json, place: ValueContext, options: HideOptions): Json {
+  if (place.paths.some((path) => path.length === 0)) return hideAll(value, options, place.depth);
+  if (typeof value === "string") return hideString(value, place, options);
+  if (typeof value === "number" && place.keyClass === "secret") return options.hide(String(value));
+  return value !== null && typeof value === "object" ? hideCollection(value, place, options) : value;
 }
 
-function hideBelow(value: Json[] | JsonObject, place: ValueContext, manner: Manner): Json {
-  if (place.depth > MAX_DEPTH) return manner.hide("");
-  const isPlain = place.says === "plain" && place.paths.length === 0;
-  if (isPlain && manner.skip?.(value) === true) return value;
-  return Array.isArray(value) ? hideItems(value, place, manner) : hideMembers(value, place, manner);
+/** Hides secrets in a list or map. */
+function hideCollection(value: Json[] | JsonObject, place: ValueContext, options: HideOptions): Json {
+  if (place.depth > MAX_DEPTH) return options.hide("");
+  const isPlain = place.keyClass === "plain" && place.paths.length === 0;
+  if (isPlain && options.skip?.(value) === true) return value;
+  return Array.isArray(value) ? hideItems(value, place, options) : hideMembers(value, place, options);
 }
 
-/** At a path of the schema everything below is secret, but its shape is shown. */
-function hideAll(value: Json, manner: Manner, depth: number): Json {
+/** Redacts everything below a secret path of the schema, but keeps the structure. */
+function hideAll(value: Json, options: HideOptions, depth: number): Json {
   if (value === null || typeof value === "boolean" || value === "") return value;
-  if (typeof value !== "object") return manner.hide(String(value));
-  if (depth > MAX_DEPTH) return manner.hide("");
-  if (Array.isArray(value)) return value.map((item) => hideAll(item, manner, depth + 1));
+  if (typeof value !== "object") return options.hide(String(value));
+  if (depth > MAX_DEPTH) return options.hide("");
+  if (Array.isArray(value)) return value.map((item) => hideAll(item, options, depth + 1));
   const entries = Object.entries(value).map(([key, member]) => [
     key,
-    hideAll(member ?? null, manner, depth + 1),
+    hideAll(member ?? null, options, depth + 1),
   ]);
   return Object.fromEntries(entries) as JsonObject;
 }
 
-function hideString(text: string, { says, key }: ValueContext, { hide }: Manner): string {
+/** Hides a text as a whole if its key or its form is secret, else only the secrets in it. */
+function hideString(text: string, { keyClass, key }: ValueContext, { hide }: HideOptions): string {
   if (isHarmless(text)) return text;
-  if (text.length > LONGEST_SHOWN || isSecretUnder(says, text)) return hide(text);
+  if (text.length > MAX_DISPLAYED_LENGTH || isSecretByKey(keyClass, text)) return hide(text);
   const plain = hideInDocument(text, hide);
-  // A command line with a header in it is a document too.
-  const shown = hideInText(plain, hide, false);
-  return shown === text && isSecretAnywhere(text, says, key) ? hide(text) : shown;
+  // The text may also be no document: a command line with `key: value` in it parses as YAML.
+  const displayed = hideInText(plain, hide, false);
+  return displayed === text && isSecretByForm(text, keyClass, key) ? hide(text) : displayed;
 }
 
 const NO_PATHS: ReadonlySet<string> = new Set();
 
-function isSecretUnder(says: Says, text: string): boolean {
-  if (says === "secret") return true;
-  if (says === "keyName") return !looksLikeKeyName(text);
-  return says === "likely" && !looksLikeName(text);
+/** Whether a text is secret because of the class of its key. */
+function isSecretByKey(keyClass: Says, text: string): boolean {
+  if (keyClass === "secret") return true;
+  if (keyClass === "keyName") return !looksLikeKeyName(text);
+  return keyClass === "likely" && !looksLikeName(text);
 }
 
-/** What says nothing of itself and still is in no order: a key or a token; but not a digest, a file or an address. */
-function isSecretAnywhere(text: string, says: Says, key: string): boolean {
+/** Whether a text under a key that says nothing looks random, like a token, but is no digest, file or address. */
+function isSecretByForm(text: string, keyClass: Says, key: string): boolean {
   return (
-    says === "plain" && !/^public|known|authorized/i.test(key) && !PUBLIC.test(text) && looksRandom(text)
+    keyClass === "plain" &&
+    !/^public|known|authorized/i.test(key) &&
+    !PUBLIC_FORM.test(text) &&
+    looksRandom(text)
   );
 }
 
-const PUBLIC =
+/** Digests, public keys, addresses and texts with spaces. */
+const PUBLIC_FORM =
   /sha(?:1|256|384|512)[:=-]|^(?:ssh-|ecdsa-|age1|arn:)|AAAA[BCE]3Nz|:\/\/|\s|@|\.(?:com|net|org|io|local|amazonaws)\b/;
 
-function hideItems(items: readonly Json[], place: ValueContext, manner: Manner): Json[] {
+/** Hides secrets in a list, and passwords in it if it is a list of arguments of a command. */
+function hideItems(items: readonly Json[], place: ValueContext, options: HideOptions): Json[] {
   const below = (at: number): ValueContext => ({
     ...place,
-    paths: membersBelow(place.paths, String(at)),
+    paths: pathsBelow(place.paths, String(at)),
     depth: place.depth + 1,
   });
-  const shown = items.map((item, at) => hideValue(item, below(at), manner));
+  const displayed = items.map((item, at) => hideValue(item, below(at), options));
   const texts = items.map((item) => (typeof item === "string" ? item : ""));
-  if (!texts.some((text) => text.startsWith("-"))) return shown;
-  const given = hideArguments(texts, manner.hide);
-  return shown.map((item, at) => (item === items[at] ? (given.get(at) ?? item) : item));
+  if (!texts.some((text) => text.startsWith("-"))) return displayed;
+  const hiddenArguments = hideArguments(texts, options.hide);
+  return displayed.map((item, at) => (item === items[at] ? (hiddenArguments.get(at) ?? item) : item));
 }
 
-function hideMembers(value: JsonObject, place: ValueContext, manner: Manner): JsonObject {
+/** Hides secrets in a map. All data of a Secret is secret. */
+function hideMembers(value: JsonObject, place: ValueContext, options: HideOptions): JsonObject {
   const keys = Object.keys(value);
-  const named = keys.some((key) => GIVING.has(key)) ? nameIn(value) : undefined;
+  const named = keys.some((key) => GIVING.has(key)) ? nameOfValue(value) : undefined;
   const refers = isReference(keys);
   const isSecret = value["kind"] === "Secret";
   const entries = keys.map((key) => {
@@ -123,76 +132,73 @@ function hideMembers(value: JsonObject, place: ValueContext, manner: Manner): Js
       ? "secret"
       : refers
         ? "about"
-        : saysOf(key, place, GIVING.has(key) ? named : undefined);
-    const below = { says: own, key, paths: membersBelow(place.paths, key), depth: place.depth + 1 };
-    return [key, hideValue(value[key] ?? null, below, manner)] as const;
+        : classOfMember(key, place, GIVING.has(key) ? named : undefined);
+    const below = { keyClass: own, key, paths: pathsBelow(place.paths, key), depth: place.depth + 1 };
+    return [key, hideValue(value[key] ?? null, below, options)] as const;
   });
   return Object.fromEntries(entries);
 }
 
-/** `{name: s, key: password}` says where a secret is. */
+/** Whether a map with these keys refers to a secret and contains none: `{name: s, key: password}`. */
 function isReference(keys: readonly string[]): boolean {
   return keys.length > 1 && keys.includes("key") && keys.every((key) => REFERRING.has(key));
 }
 
-/** What an object says of its `value`: `{name: DB_PASSWORD, value: …}`. */
-function nameIn(value: JsonObject): string | undefined {
+/** The name that an object gives to its `value`: `{name: DB_PASSWORD, value: …}`. */
+function nameOfValue(value: JsonObject): string | undefined {
   for (const [key, name] of Object.entries(value))
     if (NAMING.has(key) && typeof name === "string") return name;
   return undefined;
 }
 
-/** What a member's key says; where it says nothing, what the key above it says of everything below. */
-function saysOf(key: string, { says, key: parent }: ValueContext, named: string | undefined): Says {
-  const own = judgeKey(key, parent);
-  const byName = named === undefined ? "plain" : judgeKey(named);
+/** Classification by a member's key; if that is neutral, by the key above it. */
+function classOfMember(
+  key: string,
+  { keyClass, key: parent }: ValueContext,
+  named: string | undefined,
+): Says {
+  const own = classifyKey(key, parent);
+  const byName = named === undefined ? "plain" : classifyKey(named);
   if (byName !== "plain") return byName;
   if (own !== "plain") return own;
-  return says === "secret" || says === "keyName" ? says : "plain";
+  return keyClass === "secret" || keyClass === "keyName" ? keyClass : "plain";
 }
 
-/** Paths of a member: those that begin with its key, with `*`, or with `**`, which goes on below it. */
-function membersBelow(paths: Paths, key: string): Paths {
+/** The paths that lead into the member `key`, relative to it. `*` matches any key, `**` any number of levels. */
+function pathsBelow(paths: Paths, key: string): Paths {
   if (paths.length === 0) return [];
   const name = pointerOf([key]).slice(1);
   return paths.flatMap((path) => {
     const [first, ...rest] = path;
-    if (first === "**") return [path, ...membersBelow([rest], key)];
+    if (first === "**") return [path, ...pathsBelow([rest], key)];
     return first === "*" || first === name ? [rest] : [];
   });
 }
 
 /**
- * A text that is YAML or JSON, without the secrets that its values show. The text stays as it was written: its secrets are
- * looked for in it, and if one is not found as it is, the text is hidden as a whole.
+ * If a text is YAML or JSON, hides the secrets in its values. Keeps the rest of the text as it is. If a secret is not
+ * literally in the text (it is escaped, say), hides the whole text.
  */
 function hideInDocument(text: string, hide: Hide): string {
-  const document = mayBeDocument(text) ? read(text) : undefined;
+  const document = mayBeDocument(text) ? attempt(() => parseYaml(text, "").value) : undefined;
   if (typeof document !== "object" || document === null || isProse(document)) return text;
   const secrets = new Set<string>();
-  const found: Hide = (secret) => {
+  const collectSecret: Hide = (secret) => {
     secrets.add(secret);
     return secret;
   };
-  hideInValues(document, NO_PATHS, { hide: found });
+  hideInValues(document, NO_PATHS, { hide: collectSecret });
   if ([...secrets].some((secret) => secret.length < 4 || !text.includes(secret))) return hide(text);
   const longestFirst = [...secrets].toSorted((a, b) => b.length - a.length);
   return longestFirst.reduce((rest, secret) => rest.replaceAll(secret, () => hide(secret)), text);
 }
 
-/** `secrets "db" is forbidden: …` is no key with a value. */
+/** Whether a text that parsed as YAML is prose: in `secrets "db" is forbidden: …` the "key" has several words. */
 function isProse(document: object): boolean {
   return Object.keys(document).every((key) => /\s\S+\s/.test(key));
 }
 
+/** A fast test that avoids parsing most texts. */
 function mayBeDocument(text: string): boolean {
   return /^[[{]|:\s|- /.test(text);
-}
-
-function read(text: string): Json | undefined {
-  try {
-    return parseYaml(text, "").value;
-  } catch {
-    return undefined;
-  }
 }

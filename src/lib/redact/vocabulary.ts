@@ -1,8 +1,8 @@
-/** The words by which keys and values are judged. */
+/** Word lists that classify keys and values. */
 
 const list = (words: string): ReadonlySet<string> => new Set(words.trim().split(/\s+/));
 
-/** Words that make a key secret wherever they stand in it, unless its last word says that it is only about a secret. */
+/** Words that make a key secret at any position, unless its last word says that it is only about a secret. */
 export const SECRET_ANYWHERE = list(`
   password passwords passwd passwds passphrase passphrases passcode passcodes passkey pwd pass pw secret secrets token tokens
   credential credentials creds cred dsn apikey apikeys privatekey privatekeys accesskey secretkey authkey masterkey
@@ -20,7 +20,7 @@ export const LIKELY_AT_END = list(`
   key keys auth authorization cert certs certificate certificates crt pem cacert session license licence sid csrf
   crypt cipher ca bundle identity kek dek hash auths`);
 
-/** What may stand before `key` when the value is a key of cryptography or of an account. */
+/** Words before `key` if the value is a cryptographic key or an API key. */
 export const KEYS_OF = list(`
   api access private sec encryption encrypt decryption signing sign master shared account ssh license licence tls ssl app
   application server client storage integration auth session hmac aes rsa dsa ecdsa ed gpg pgp csrf jwt root admin kek
@@ -29,14 +29,14 @@ export const KEYS_OF = list(`
   validator backup cluster join replica set rndc tsig dkim wireguard wg smtp stripe sendgrid mailgun openai registry
   bootstrap security field db database data rest at flask django encoded rails laravel`);
 
-/** What may stand before `key` when the value names something. */
+/** Words before `key` if the value is a name. */
 export const NAMES_BY_KEY = list(`
   topology label labels annotation annotations taint toleration password passwd pass username email name cache
   partition sort hash primary foreign lookup map object config image index group public bucket path metric env property
   header claim query tag order common hot row column attribute credentials credential id url existing ref authorized
   known trusted dsn uri selector domain group hostname port endpoint region namespace context site`);
 
-/** What may stand before `secret` when the value most likely is the name of a Secret, or surely is. */
+/** Words before `secret` if the value is the name of a Secret. */
 export const SECRETS_BY_NAME = list(`
   tls ca bundle cert certs certificate certificates config conf kubeconfig env docker registry credentials credential password passwords passwd key keys
   keystore ingress volume file storage auth token k8s kube kubernetes object basic tokens license`);

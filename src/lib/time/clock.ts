@@ -9,7 +9,7 @@ export interface Timer {
 
 /**
  * Time and timers; tests use a clock that they advance by hand. `now` is wall-clock milliseconds since the epoch, for
- * schedules and for people: anybody may set it. `monotonic` never goes backwards: whatever waits or lasts is measured by it.
+ * schedules and display; it can be set. `monotonic` never goes backwards and measures waits and durations.
  */
 export interface Clock {
   now(): number;
@@ -20,7 +20,6 @@ export interface Clock {
 
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** The machine's clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
@@ -39,10 +38,10 @@ export function wakeful(clock: Clock): Clock {
   };
 }
 
-/** A clock that is set by less than this is corrected gradually, which moves no time that is shown. */
+/** A clock that is set by less than this is corrected gradually, which moves no time that is displayed. */
 const STEP_MS = 1000;
 
-/** Wall times of moments of the monotonic clock, for people: one moment has one time until somebody sets the clock. */
+/** Wall times of moments of the monotonic clock, for people: one moment has one time until someone sets the clock. */
 export class WallTimes {
   readonly #clock: Clock;
   #offset = NaN;
@@ -54,6 +53,7 @@ export class WallTimes {
   /** In ms since the epoch. */
   of(monotonic: number): number {
     const offset = this.#clock.now() - this.#clock.monotonic();
+    // Negated, so that the first offset (NaN) is replaced too.
     if (!(Math.abs(offset - this.#offset) < STEP_MS)) this.#offset = offset;
     return Math.round(monotonic + this.#offset);
   }

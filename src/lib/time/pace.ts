@@ -8,6 +8,17 @@ export interface RetryBounds {
   readonly maxMs: number;
 }
 
+/** A delay that doubles with each failure in a row, in milliseconds. */
+export interface Growth {
+  readonly firstMs: number;
+  readonly mostMs: number;
+}
+
+/** `firstMs` after the first of `failures` in a row, then twice as long each time, `mostMs` at most. */
+export function growingDelay(failures: number, { firstMs, mostMs }: Growth): number {
+  return Math.min(firstMs * 2 ** Math.min(failures - 1, 30), mostMs);
+}
+
 const STEP_MS = 1000;
 const JITTER_MS = 1000;
 
@@ -18,45 +29,50 @@ const JITTER_MS = 1000;
  */
 export function retryDelay(failures: number, bounds: RetryBounds, random: number): number {
   const scale = Math.min(1, bounds.minMs / 5000);
-  const step = failures < 2 ? 0 : STEP_MS * scale * 2 ** Math.min(failures - 2, 20);
+  const growth = { firstMs: STEP_MS * scale, mostMs: bounds.maxMs };
+  const step = failures < 2 ? 0 : growingDelay(failures - 1, growth);
   const jitter = failures < 2 ? 0 : random * JITTER_MS * scale;
   return Math.min(bounds.minMs + step + jitter, bounds.maxMs);
 }
 
-const FIRST_MS = 1000;
+const FIRST_BACKOFF_MS = 1000;
 
-/** Slows down what keeps happening: so often at once, then after one second, after two, up to the longest time; starts over after a calm time. */
+/**
+ * Slows down an action that repeats. The first `freeCount` times it may happen at once, then after 1 s, 2 s, 4 s, up to
+ * `longestMs`. After a calm time it starts over.
+ */
 export class Backoff {
   readonly #longestMs: number;
-  readonly #free: number;
+  readonly #freeCount: number;
   #count = 0;
   #lastAt = -Infinity;
 
-  constructor(longestMs: number, free = 1) {
+  constructor(longestMs: number, freeCount = 1) {
     this.#longestMs = longestMs;
-    this.#free = free;
+    this.#freeCount = freeCount;
   }
 
-  /** Before this time it is too early. */
+  /** The earliest time of the next action. */
   get dueAt(): number {
-    if (this.#count < this.#free) return -Infinity;
-    return this.#lastAt + Math.min(FIRST_MS * 2 ** (this.#count - this.#free), this.#longestMs);
+    if (this.#count < this.#freeCount) return -Infinity;
+    const growth = { firstMs: FIRST_BACKOFF_MS, mostMs: this.#longestMs };
+    return this.#lastAt + growingDelay(this.#count - this.#freeCount + 1, growth);
   }
 
-  /** True when it was done before, and not long ago. */
+  /** Whether the last action was so recent that the next one counts as a repetition. */
   isRepeated(now: number): boolean {
     return now - this.#lastAt <= 2 * this.#longestMs;
   }
 
-  /** It is done now. */
+  /** Records the action. */
   note(now: number): void {
     this.#count = this.isRepeated(now) ? this.#count + 1 : 1;
     this.#lastAt = now;
   }
 
-  /** It failed now: the next time is not at once. */
+  /** Records a failed action: the next one must wait even if free ones are left. */
   failed(now: number): void {
-    this.#count = Math.max(this.#count, this.#free - 1);
+    this.#count = Math.max(this.#count, this.#freeCount - 1);
     this.note(now);
   }
 }
@@ -97,9 +113,9 @@ export class TokenBucket {
   }
 }
 
-const EVERY_MS = 1000;
+const BURST_INTERVAL_MS = 1000;
 /** How long a burst stays open. */
-const OPEN_MS = 150;
+const BURST_OPEN_MS = 150;
 
 /**
  * When a write that can wait may be sent, by the monotonic clock: at once while a burst is open, else at the next
@@ -107,5 +123,7 @@ const OPEN_MS = 150;
  * helm's lists too; so writes that nobody waits for are sent together.
  */
 export function nextBurst(now: number): number {
-  return now % EVERY_MS < OPEN_MS ? now : Math.ceil(now / EVERY_MS) * EVERY_MS;
+  return now % BURST_INTERVAL_MS < BURST_OPEN_MS
+    ? now
+    : Math.ceil(now / BURST_INTERVAL_MS) * BURST_INTERVAL_MS;
 }

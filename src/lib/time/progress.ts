@@ -1,6 +1,5 @@
 /** How far work of several parts has come, and how long it usually takes yet. Imports nothing: the page uses it, too. */
 
-/** A part that is under way. */
 interface Part {
   readonly name: string;
   /** For how long it has run. */
@@ -9,18 +8,17 @@ interface Part {
   readonly usualSeconds?: number | undefined;
 }
 
-/** Where work stands. */
 export interface Progress {
   readonly done: number;
   readonly total: number;
   readonly running: readonly Part[];
-  /** What is taken away before the rest begins. */
+  /** Parts whose removal precedes the rest. */
   readonly removing?: readonly Part[];
   /** How long what waits usually takes, one part after the other; undefined where that is not known of each. */
   readonly waitingSeconds?: number | undefined;
 }
 
-/** The middle of these times, which one odd one does not move; undefined where there are none. */
+/** The median of times; undefined for an empty list. */
 export function usual(seconds: readonly number[]): number | undefined {
   const sorted = seconds.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;

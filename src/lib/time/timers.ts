@@ -49,22 +49,22 @@ export class Quiet {
     this.#then = then;
   }
 
-  /** Something happened: the quiet begins anew. */
+  /** Restarts the quiet period (debounce). */
   touch(): void {
     this.#touchedAt = this.#clock.monotonic();
-    this.#timer ??= this.#clock.setTimer(this.#ms, () => this.#look());
+    this.#timer ??= this.#clock.setTimer(this.#ms, () => this.#check());
   }
 
-  /** Does not call back any more, unless it is touched again. */
+  /** Cancels the callback until the next `touch`. */
   close(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
   }
 
-  /** One timer that looks back, instead of a new one for each touch. */
-  #look(): void {
+  /** One timer that checks the last touch, instead of a new timer per touch. */
+  #check(): void {
     const left = this.#touchedAt + this.#ms - this.#clock.monotonic();
-    this.#timer = left > 0 ? this.#clock.setTimer(left, () => this.#look()) : undefined;
+    this.#timer = left > 0 ? this.#clock.setTimer(left, () => this.#check()) : undefined;
     if (left <= 0) this.#then();
   }
 }

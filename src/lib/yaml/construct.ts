@@ -15,7 +15,7 @@ interface DuplicateKey {
   readonly firstLine: number;
 }
 
-/** A value, and what is noteworthy about its text. */
+/** A value, with warnings about its text. */
 export interface Constructed {
   readonly value: Json;
   readonly duplicates: readonly DuplicateKey[];
@@ -37,20 +37,20 @@ class Constructor {
   #mergedKeys = 0;
 
   valueOf(node: YamlNode): Json {
-    if (node.kind === "alias") return this.#aliased(node.name, node);
+    if (node.kind === "alias") return this.#valueOfAlias(node.name, node);
     if (node.anchor !== undefined) this.#anchors.set(node.anchor, undefined);
-    const value = this.#made(node);
+    const value = this.#makeValue(node);
     if (node.anchor !== undefined) this.#anchors.set(node.anchor, value);
     return value;
   }
 
-  #made(node: Exclude<YamlNode, { kind: "alias" }>): Json {
+  #makeValue(node: Exclude<YamlNode, { kind: "alias" }>): Json {
     if (node.kind === "scalar") return scalarOf(node);
-    return node.kind === "list" ? node.items.map((item) => this.valueOf(item)) : this.#map(node);
+    return node.kind === "list" ? node.items.map((item) => this.valueOf(item)) : this.#makeMap(node);
   }
 
-  /** A password that begins with `*` is an alias to YAML: its name must not be quoted in messages. */
-  #aliased(name: string, node: YamlNode): Json {
+  /** The value of an alias. Messages do not quote its name: YAML takes a password that begins with `*` for an alias. */
+  #valueOfAlias(name: string, node: YamlNode): Json {
     this.hasAliases = true;
     const value = this.#anchors.get(name);
     if (value !== undefined) return value;
@@ -61,15 +61,15 @@ class Constructor {
     );
   }
 
-  #map({ pairs }: MapNode): JsonObject {
+  #makeMap({ pairs }: MapNode): JsonObject {
     const map: JsonObject = {};
     const lines = new Map<string, number>();
     for (const [keyNode, valueNode] of pairs) {
       if (isMerge(keyNode)) {
-        this.#merge(map, { lines, node: valueNode });
+        this.#mergeInto(map, { lines, node: valueNode });
         continue;
       }
-      const key = this.#key(keyNode);
+      const key = this.#keyText(keyNode);
       const { line } = keyNode.place;
       const firstLine = lines.get(key);
       if (firstLine === undefined) lines.set(key, line);
@@ -79,15 +79,15 @@ class Constructor {
     return map;
   }
 
-  #key(node: YamlNode): string {
+  #keyText(node: YamlNode): string {
     const key = this.valueOf(node);
     if (key === null || typeof key === "object")
       throw failure(node, "a key must be a string, a number or a boolean");
     return String(key);
   }
 
-  /** Adds the members of a map, or of a list of maps, that are not there yet. `lines` has the map's own keys. */
-  #merge(map: JsonObject, { lines, node }: { lines: ReadonlyMap<string, number>; node: YamlNode }): void {
+  /** Merge key `<<`: adds the members of a map, or of a list of maps, that `map` does not have. */
+  #mergeInto(map: JsonObject, { lines, node }: { lines: ReadonlyMap<string, number>; node: YamlNode }): void {
     const value = this.valueOf(node);
     const sources = Array.isArray(value) ? value : [value];
     for (const source of sources) {
@@ -101,6 +101,7 @@ class Constructor {
   }
 }
 
+/** Whether a key is `<<` without quotes. */
 function isMerge(node: YamlNode): boolean {
   return node.kind === "scalar" && node.text === "<<" && node.isPlain;
 }

@@ -98,7 +98,6 @@ export class Cursor {
     return found;
   }
 
-  /** The current place. */
   get place(): Position {
     return { line: this.line + 1, column: this.column + 1 };
   }

@@ -1,7 +1,8 @@
 /** The nodes of the first document of a YAML text, by the grammar of libyaml. */
 
 import { DepthError, MAX_DEPTH } from "../json.ts";
-import { Scanner, type Token, type TokenType } from "./scanner.ts";
+import { Scanner } from "./scanner.ts";
+import type { Token, TokenType } from "./token.ts";
 import { YamlError, type Position } from "./yaml-error.ts";
 
 interface Node {
@@ -34,11 +35,10 @@ interface AliasNode extends Node {
 
 export type YamlNode = ScalarNode | ListNode | MapNode | AliasNode;
 
-/** The first document of a text. */
 export interface Document {
-  /** Undefined where there is none. */
+  /** Undefined if the text has no document. */
   readonly root: YamlNode | undefined;
-  /** Where text follows that belongs to no document; it is never read. */
+  /** Start of text after the document that belongs to no other document. It is not read. */
   readonly rest: Position | undefined;
 }
 
@@ -51,7 +51,7 @@ type Properties = Omit<Node, "place">;
 
 const NO_PROPERTIES: Properties = { tag: "", anchor: undefined };
 const SCALARS: readonly TokenType[] = ["plain", "quoted", "block"];
-/** What stands where a node of a block collection is left out. */
+/** Tokens after `-`, `?` or `:` that mean that the item, key or value is missing. */
 const END_OF_ENTRY: readonly TokenType[] = ["-", "end block"];
 const END_OF_PAIR: readonly TokenType[] = ["?", ":", "end block"];
 
@@ -68,29 +68,31 @@ class Parser {
   }
 
   document(): Document {
-    const isBare = !this.#is("%YAML", "%TAG", "---", "end");
-    if (!isBare) this.#start();
-    const root = !isBare && this.#is("---", "...", "%YAML", "%TAG", "end") ? undefined : this.#node("block");
-    const rest = this.#is("---", "...", "end") ? undefined : this.#scanner.peek().place;
+    const isBare = !this.#isNext("%YAML", "%TAG", "---", "end");
+    if (!isBare) this.#readStart();
+    const root =
+      !isBare && this.#isNext("---", "...", "%YAML", "%TAG", "end") ? undefined : this.#readNode("block");
+    const rest = this.#isNext("---", "...", "end") ? undefined : this.#scanner.peek().place;
     this.#scanner.checkCharacters();
     return { root, rest };
   }
 
-  /** Directives and the marker that begins the document; nothing at all is a document, too. */
-  #start(): void {
+  /** Reads the directives and the `---` before a document; both may be missing. */
+  #readStart(): void {
     let directives = 0;
-    for (; this.#is("%YAML", "%TAG"); directives++) this.#directive(this.#take());
-    if (this.#is("---")) this.#take();
+    for (; this.#isNext("%YAML", "%TAG"); directives++) this.#readDirective(this.#take());
+    if (this.#isNext("---")) this.#take();
     else if (directives > 0) this.#fail("a line with --- must follow lines that begin with %");
   }
 
-  #directive({ type, text }: Token): void {
+  /** Records the prefix that a %TAG directive declares. */
+  #readDirective({ type, text }: Token): void {
     if (type !== "%TAG") return;
     const [handle = "", prefix = ""] = text.split(" ");
     this.#tags.set(handle, prefix);
   }
 
-  #is(...types: readonly TokenType[]): boolean {
+  #isNext(...types: readonly TokenType[]): boolean {
     return types.includes(this.#scanner.peek().type);
   }
 
@@ -100,9 +102,8 @@ class Parser {
     return token;
   }
 
-  /** Moves over the next token if it is of that type. */
   #takeIf(type: TokenType): boolean {
-    const isNext = this.#is(type);
+    const isNext = this.#isNext(type);
     if (isNext) this.#scanner.skip();
     return isNext;
   }
@@ -111,56 +112,61 @@ class Parser {
     throw new YamlError(reason, this.#scanner.peek().place);
   }
 
-  /** A node; `value` is one in a map, whose list need not be indented. */
-  #node(context: "block" | "value" | "flow"): YamlNode {
+  /** Reads a node. In the context `value` (of a map), a list need not be indented. */
+  #readNode(context: "block" | "value" | "flow"): YamlNode {
     if (++this.#depth > MAX_DEPTH + 1) this.#fail(new DepthError().message);
-    const node = this.#nodeHere(context);
+    const node = this.#readNodeHere(context);
     this.#depth--;
     return node;
   }
 
-  #nodeHere(context: "block" | "value" | "flow"): YamlNode {
+  #readNodeHere(context: "block" | "value" | "flow"): YamlNode {
     const { place } = this.#scanner.peek();
-    if (this.#is("alias")) return { kind: "alias", name: this.#take().text, place, ...NO_PROPERTIES };
-    const properties = this.#properties();
+    if (this.#isNext("alias")) return { kind: "alias", name: this.#take().text, place, ...NO_PROPERTIES };
+    const properties = this.#readProperties();
     const node: Node = { place, ...properties };
-    if (this.#is(...SCALARS)) return this.#scalar(node, this.#take());
+    if (this.#isNext(...SCALARS)) return this.#scalarNode(node, this.#take());
     const collection =
-      this.#flowCollection(node) ?? (context === "flow" ? undefined : this.#blockCollection(node));
+      this.#readFlowCollection(node) ?? (context === "flow" ? undefined : this.#readBlockCollection(node));
     if (collection !== undefined) return collection;
-    if (context === "value" && this.#is("-")) return { kind: "list", items: this.#flatList(), ...node };
+    if (context === "value" && this.#isNext("-"))
+      return { kind: "list", items: this.#readUnindentedList(), ...node };
     if (properties === NO_PROPERTIES) this.#fail("a value is missing, or a character is in the wrong place");
-    return this.#empty(node);
+    return this.#emptyNode(node);
   }
 
-  #flowCollection(node: Node): YamlNode | undefined {
-    if (this.#takeIf("[")) return { kind: "list", items: this.#flowList(), ...node };
-    return this.#takeIf("{") ? { kind: "map", pairs: this.#flowMap(), ...node } : undefined;
+  /** A collection in brackets; undefined if none begins here. */
+  #readFlowCollection(node: Node): YamlNode | undefined {
+    if (this.#takeIf("[")) return { kind: "list", items: this.#readFlowList(), ...node };
+    return this.#takeIf("{") ? { kind: "map", pairs: this.#readFlowMap(), ...node } : undefined;
   }
 
-  #blockCollection(node: Node): YamlNode | undefined {
-    if (this.#takeIf("begin list")) return { kind: "list", items: this.#list(), ...node };
-    return this.#takeIf("begin map") ? { kind: "map", pairs: this.#map(), ...node } : undefined;
+  /** An indented collection; undefined if none begins here. */
+  #readBlockCollection(node: Node): YamlNode | undefined {
+    if (this.#takeIf("begin list")) return { kind: "list", items: this.#readList(), ...node };
+    return this.#takeIf("begin map") ? { kind: "map", pairs: this.#readMap(), ...node } : undefined;
   }
 
-  #scalar(node: Node, { type, text }: Token): ScalarNode {
+  #scalarNode(node: Node, { type, text }: Token): ScalarNode {
     return { kind: "scalar", text, isPlain: type === "plain", ...node };
   }
 
-  #empty(node: Node = { place: this.#scanner.peek().place, ...NO_PROPERTIES }): ScalarNode {
+  /** The node for a missing value, which is null. */
+  #emptyNode(node: Node = { place: this.#scanner.peek().place, ...NO_PROPERTIES }): ScalarNode {
     return { kind: "scalar", text: "", isPlain: true, ...node };
   }
 
   /** Anchor and tag of a node, in either order. */
-  #properties(): Properties {
+  #readProperties(): Properties {
     let properties = NO_PROPERTIES;
-    if (this.#is("anchor")) properties = { ...properties, anchor: this.#take().text };
-    if (this.#is("tag")) properties = { ...properties, tag: this.#fullTag(this.#take()) };
-    if (this.#is("anchor") && properties.anchor === undefined)
+    if (this.#isNext("anchor")) properties = { ...properties, anchor: this.#take().text };
+    if (this.#isNext("tag")) properties = { ...properties, tag: this.#fullTag(this.#take()) };
+    if (this.#isNext("anchor") && properties.anchor === undefined)
       properties = { ...properties, anchor: this.#take().text };
     return properties;
   }
 
+  /** The tag with its handle replaced by the prefix of the handle. */
   #fullTag({ text, place }: Token): string {
     if (text.startsWith("!<")) return text.slice(2, -1);
     const [, handle = "!", suffix = ""] = /^(![\w-]*!)(.*)$/.exec(text) ?? ["", "!", text.slice(1)];
@@ -170,60 +176,61 @@ class Parser {
     return prefix + suffix;
   }
 
-  #list(): YamlNode[] {
+  #readList(): YamlNode[] {
     const items: YamlNode[] = [];
-    while (this.#takeIf("-")) items.push(this.#is(...END_OF_ENTRY) ? this.#empty() : this.#node("block"));
+    while (this.#takeIf("-"))
+      items.push(this.#isNext(...END_OF_ENTRY) ? this.#emptyNode() : this.#readNode("block"));
     if (!this.#takeIf("end block")) this.#fail("not an item of the list around it: check the indentation");
     return items;
   }
 
-  /** The list of a map that is not indented. */
-  #flatList(): YamlNode[] {
+  /** A list in a map that is not indented deeper than the map. */
+  #readUnindentedList(): YamlNode[] {
     const items: YamlNode[] = [];
     while (this.#takeIf("-"))
-      items.push(this.#is(...END_OF_ENTRY, "?", ":") ? this.#empty() : this.#node("block"));
+      items.push(this.#isNext(...END_OF_ENTRY, "?", ":") ? this.#emptyNode() : this.#readNode("block"));
     return items;
   }
 
-  #map(): MapNode["pairs"] {
+  #readMap(): MapNode["pairs"] {
     const pairs: MapNode["pairs"] = [];
     while (this.#takeIf("?")) {
-      const key = this.#is(...END_OF_PAIR) ? this.#empty() : this.#node("value");
-      const hasValue = this.#takeIf(":") && !this.#is(...END_OF_PAIR);
-      pairs.push([key, hasValue ? this.#node("value") : this.#empty()]);
+      const key = this.#isNext(...END_OF_PAIR) ? this.#emptyNode() : this.#readNode("value");
+      const hasValue = this.#takeIf(":") && !this.#isNext(...END_OF_PAIR);
+      pairs.push([key, hasValue ? this.#readNode("value") : this.#emptyNode()]);
     }
     if (!this.#takeIf("end block")) this.#fail("not a key of the map around it: check the indentation");
     return pairs;
   }
 
-  #flowList(): YamlNode[] {
+  #readFlowList(): YamlNode[] {
     const items: YamlNode[] = [];
     while (!this.#takeIf("]")) {
       if (items.length > 0 && !this.#takeIf(",")) this.#fail("a , or ] is missing");
       if (this.#takeIf("]")) break;
-      items.push(this.#is("?") ? this.#singlePair() : this.#node("flow"));
+      items.push(this.#isNext("?") ? this.#readSinglePair() : this.#readNode("flow"));
     }
     return items;
   }
 
-  /** A map of one pair, `[a: 1]`. */
-  #singlePair(): MapNode {
+  /** A map of one pair in a list, `[a: 1]`. */
+  #readSinglePair(): MapNode {
     const { place } = this.#take();
-    return { kind: "map", pairs: [this.#flowPair("]")], place, ...NO_PROPERTIES };
+    return { kind: "map", pairs: [this.#readFlowPair("]")], place, ...NO_PROPERTIES };
   }
 
-  #flowPair(end: "]" | "}"): readonly [YamlNode, YamlNode] {
-    const key = this.#is(":", ",", end) ? this.#empty() : this.#node("flow");
-    const hasValue = this.#takeIf(":") && !this.#is(",", end);
-    return [key, hasValue ? this.#node("flow") : this.#empty()];
+  #readFlowPair(end: "]" | "}"): readonly [YamlNode, YamlNode] {
+    const key = this.#isNext(":", ",", end) ? this.#emptyNode() : this.#readNode("flow");
+    const hasValue = this.#takeIf(":") && !this.#isNext(",", end);
+    return [key, hasValue ? this.#readNode("flow") : this.#emptyNode()];
   }
 
-  #flowMap(): MapNode["pairs"] {
+  #readFlowMap(): MapNode["pairs"] {
     const pairs: MapNode["pairs"] = [];
     while (!this.#takeIf("}")) {
       if (pairs.length > 0 && !this.#takeIf(",")) this.#fail("a , or } is missing");
       if (this.#takeIf("}")) break;
-      pairs.push(this.#takeIf("?") ? this.#flowPair("}") : [this.#node("flow"), this.#empty()]);
+      pairs.push(this.#takeIf("?") ? this.#readFlowPair("}") : [this.#readNode("flow"), this.#emptyNode()]);
     }
     return pairs;
   }

@@ -5,21 +5,21 @@ import type { Cursor } from "./cursor.ts";
 /** Characters that mean nothing but themselves in any scalar: passed over at once, for speed. */
 const LITERAL = /[^ \t\n\r\u0085\u2028\u2029:,?[\]{}'"\\]+/y;
 
-/** Blanks and line breaks within a scalar that spans lines: one break becomes a space, more of them one less. */
+/** The blanks and line breaks between two words of a scalar. One break becomes a space, n breaks become n - 1. */
 class Gap {
   #blanks = "";
-  #first: string | undefined;
-  #more = "";
+  #firstBreak: string | undefined;
+  #moreBreaks = "";
 
-  /** Whether a line has ended in it. */
+  /** Whether the gap contains a line break. */
   get spansLines(): boolean {
-    return this.#first !== undefined;
+    return this.#firstBreak !== undefined;
   }
 
-  /** A line break that is escaped: it counts as no character. */
+  /** Moves over a line break behind a backslash, which adds nothing to the text. */
   escapeBreak(cursor: Cursor): void {
     cursor.takeBreak();
-    this.#first = "";
+    this.#firstBreak = "";
   }
 
   /** Moves over blanks and line breaks; calls `checkIndentation` before each blank that begins a line. */
@@ -34,15 +34,15 @@ class Gap {
   }
 
   #addBreak(text: string): void {
-    if (this.#first === undefined) this.#first = text;
-    else this.#more += text;
+    if (this.#firstBreak === undefined) this.#firstBreak = text;
+    else this.#moreBreaks += text;
   }
 
-  /** What it adds to the text of the scalar. */
+  /** The text that the gap becomes in the scalar. */
   folded(): string {
-    if (this.#first === undefined) return this.#blanks;
-    if (this.#first !== "\n") return this.#first + this.#more;
-    return this.#more === "" ? " " : this.#more;
+    if (this.#firstBreak === undefined) return this.#blanks;
+    if (this.#firstBreak !== "\n") return this.#firstBreak + this.#moreBreaks;
+    return this.#moreBreaks === "" ? " " : this.#moreBreaks;
   }
 }
 
@@ -53,7 +53,7 @@ export interface PlainContext {
   readonly indentation: number;
 }
 
-/** A plain scalar, and whether lines end behind it. */
+/** The text of a plain scalar, and whether a line break follows it. */
 export interface PlainScalar {
   readonly text: string;
   readonly spansLines: boolean;
@@ -64,7 +64,7 @@ export function plainScalar(cursor: Cursor, context: PlainContext): PlainScalar 
   let text = "";
   let gap = new Gap();
   while (!cursor.atDocumentMarker() && cursor.peek() !== "#") {
-    const word = plainWord(cursor, context.inFlow);
+    const word = readPlainWord(cursor, context.inFlow);
     if (word !== "") {
       text += gap.folded() + word;
       gap = new Gap();
@@ -79,17 +79,19 @@ export function plainScalar(cursor: Cursor, context: PlainContext): PlainScalar 
   return { text, spansLines: gap.spansLines };
 }
 
-function plainWord(cursor: Cursor, inFlow: boolean): string {
+/** The part of a plain scalar up to the next gap; "" if the scalar ends here. */
+function readPlainWord(cursor: Cursor, inFlow: boolean): string {
   const start = cursor.position;
   cursor.take(LITERAL);
-  while (!cursor.isGap() && !endsPlain(cursor, inFlow)) {
+  while (!cursor.isGap() && !isEndOfPlain(cursor, inFlow)) {
     cursor.position++;
     cursor.take(LITERAL);
   }
   return cursor.text.slice(start, cursor.position);
 }
 
-function endsPlain(cursor: Cursor, inFlow: boolean): boolean {
+/** Whether the character here ends a plain scalar: `: `, and in brackets also their signs. */
+function isEndOfPlain(cursor: Cursor, inFlow: boolean): boolean {
   const character = cursor.peek();
   return (character === ":" && cursor.isGap(1)) || (inFlow && ",?[]{}".includes(character));
 }
@@ -108,7 +110,7 @@ export function quotedScalar(cursor: Cursor): string {
       cursor.fail(`a line of a quoted text must not begin with ${cursor.peek().repeat(3)}`);
     if (cursor.isEnd()) cursor.fail(`the quote in line ${place.line}, column ${place.column} is not closed`);
     const gap = new Gap();
-    text += quote === "'" ? singleQuoted(cursor) : doubleQuoted(cursor, gap);
+    text += quote === "'" ? readSingleQuoted(cursor) : readDoubleQuoted(cursor, gap);
     if (!gap.spansLines && cursor.peek() === quote) break;
     gap.take(cursor);
     text += gap.folded();
@@ -117,8 +119,8 @@ export function quotedScalar(cursor: Cursor): string {
   return text;
 }
 
-/** Up to the next gap or the closing quote. */
-function singleQuoted(cursor: Cursor): string {
+/** Text in single quotes, up to the next gap or the closing quote. Two quotes stand for one. */
+function readSingleQuoted(cursor: Cursor): string {
   let text = "";
   let start = cursor.position;
   cursor.take(LITERAL);
@@ -134,8 +136,8 @@ function singleQuoted(cursor: Cursor): string {
   return text + cursor.text.slice(start, cursor.position);
 }
 
-/** Up to the next gap or the closing quote. */
-function doubleQuoted(cursor: Cursor, gap: Gap): string {
+/** Text in double quotes, up to the next gap, the closing quote or an escaped line break. */
+function readDoubleQuoted(cursor: Cursor, gap: Gap): string {
   let text = "";
   let start = cursor.position;
   while (!cursor.isGap() && cursor.peek() !== '"') {
@@ -149,7 +151,7 @@ function doubleQuoted(cursor: Cursor, gap: Gap): string {
       gap.escapeBreak(cursor);
       return text;
     }
-    text += escaped(cursor);
+    text += readEscape(cursor);
     start = cursor.position;
   }
   return text + cursor.text.slice(start, cursor.position);
@@ -181,18 +183,19 @@ const HEX_DIGITS = new Map([
   ["U", 8],
 ]);
 
-/** What follows a backslash. */
-function escaped(cursor: Cursor): string {
+/** Reads the escape sequence after a backslash; returns the character that it stands for. */
+function readEscape(cursor: Cursor): string {
   const character = cursor.peek();
   const simple = ESCAPES.get(character);
   const length = HEX_DIGITS.get(character);
   if (simple === undefined && length === undefined)
     cursor.fail("unknown escape sequence in a text in double quotes");
   cursor.position++;
-  return simple ?? codePoint(cursor, length ?? 0);
+  return simple ?? readCodePoint(cursor, length ?? 0);
 }
 
-function codePoint(cursor: Cursor, length: number): string {
+/** Reads `length` hexadecimal digits; returns the character with this code. */
+function readCodePoint(cursor: Cursor, length: number): string {
   const digits = cursor.text.slice(cursor.position, cursor.position + length);
   if (digits.length < length || !/^[\da-fA-F]*$/.test(digits))
     cursor.fail(`an escape sequence needs ${length} hexadecimal digits`);
@@ -203,33 +206,34 @@ function codePoint(cursor: Cursor, length: number): string {
   return String.fromCodePoint(code);
 }
 
-/** Lines of a block and what is between them. */
+/** The header of a block scalar: how its lines are joined. */
 interface Block {
+  /** Whether line breaks become spaces (`>`). */
   readonly folds: boolean;
   /** "-" drops the final line breaks, "+" keeps all, "" keeps one. */
   readonly chomping: string;
-  /** 0 until the first line with text shows it. */
+  /** Column of the text; 0 until the first line with text determines it. */
   indentation: number;
 }
 
 /**
- * Reads a block scalar, `|` or `>`. `outer` is the column of the collection around it, -1 at the top. Throws
+ * Reads a block scalar, `|` or `>`. `outerColumn` is the column of the collection around it, -1 at the top. Throws
  * YamlError.
  */
-export function blockScalar(cursor: Cursor, outer: number): string {
-  const block = blockHeader(cursor, outer);
+export function blockScalar(cursor: Cursor, outerColumn: number): string {
+  const block = readBlockHeader(cursor, outerColumn);
   let text = "";
   let lineBreak = "";
-  let breaks = emptyLines(cursor, block, outer);
-  let wasIndented = false;
+  let breaks = skipEmptyLines(cursor, block, outerColumn);
+  let wasMoreIndented = false;
   while (cursor.column === block.indentation && !cursor.isEnd()) {
-    const isIndented = cursor.isBlank();
-    const folds = block.folds && lineBreak === "\n" && !wasIndented && !isIndented;
+    const isMoreIndented = cursor.isBlank();
+    const folds = block.folds && lineBreak === "\n" && !wasMoreIndented && !isMoreIndented;
     text += folds ? (breaks === "" ? " " : breaks) : lineBreak + breaks;
     text += cursor.takeLine();
-    wasIndented = isIndented;
+    wasMoreIndented = isMoreIndented;
     lineBreak = cursor.takeBreak();
-    breaks = emptyLines(cursor, block, outer);
+    breaks = skipEmptyLines(cursor, block, outerColumn);
   }
   if (block.chomping !== "-") text += lineBreak;
   return block.chomping === "+" ? text + breaks : text;
@@ -237,7 +241,8 @@ export function blockScalar(cursor: Cursor, outer: number): string {
 
 const HEADER = /[|>](?:[-+]\d?|\d[-+]?)?/y;
 
-function blockHeader(cursor: Cursor, outer: number): Block {
+/** Reads the line with `|` or `>`. */
+function readBlockHeader(cursor: Cursor, outerColumn: number): Block {
   const header = cursor.take(HEADER);
   const [digit] = /\d/.exec(header) ?? [];
   if (digit === "0") cursor.fail("the indentation of a block must be 1 to 9");
@@ -248,22 +253,25 @@ function blockHeader(cursor: Cursor, outer: number): Block {
   return {
     folds: header.startsWith(">"),
     chomping: /[-+]/.exec(header)?.[0] ?? "",
-    indentation: digit === undefined ? 0 : Math.max(outer, 0) + Number(digit),
+    indentation: digit === undefined ? 0 : Math.max(outerColumn, 0) + Number(digit),
   };
 }
 
-/** Moves over the indentation and over empty lines, whose breaks it returns; finds the indentation if need be. */
-function emptyLines(cursor: Cursor, block: Block, outer: number): string {
+/**
+ * Moves over empty lines and over the indentation of the next line. Returns the breaks of the empty lines. If the header
+ * gives no indentation, the first call determines it.
+ */
+function skipEmptyLines(cursor: Cursor, block: Block, outerColumn: number): string {
   let breaks = "";
-  let most = 0;
-  const isBefore = (): boolean => block.indentation === 0 || cursor.column < block.indentation;
+  let maxColumn = 0;
+  const isInIndentation = (): boolean => block.indentation === 0 || cursor.column < block.indentation;
   for (;;) {
-    while (isBefore() && cursor.peek() === " ") cursor.position++;
-    most = Math.max(most, cursor.column);
-    if (isBefore() && cursor.peek() === "\t") cursor.fail("a tab must not be used as indentation");
+    while (isInIndentation() && cursor.peek() === " ") cursor.position++;
+    maxColumn = Math.max(maxColumn, cursor.column);
+    if (isInIndentation() && cursor.peek() === "\t") cursor.fail("a tab must not be used as indentation");
     if (!cursor.isBreak()) break;
     breaks += cursor.takeBreak();
   }
-  if (block.indentation === 0) block.indentation = Math.max(most, outer + 1, 1);
+  if (block.indentation === 0) block.indentation = Math.max(maxColumn, outerColumn + 1, 1);
   return breaks;
 }

@@ -6,92 +6,47 @@
 import { MAX_DEPTH, DepthError } from "../json.ts";
 import { Cursor } from "./cursor.ts";
 import { blockScalar, plainScalar, quotedScalar } from "./scalars.ts";
-import { YamlError, type Position } from "./yaml-error.ts";
+import { SimpleKeys, type SimpleKey } from "./simple-keys.ts";
+import type { Token, TokenType } from "./token.ts";
+import { YamlError } from "./yaml-error.ts";
 
-export type TokenType =
-  | "%YAML"
-  | "%TAG"
-  | "---"
-  | "..."
-  | "end"
-  | "begin list"
-  | "begin map"
-  | "end block"
-  | "["
-  | "]"
-  | "{"
-  | "}"
-  | ","
-  | "-"
-  | "?"
-  | ":"
-  | "alias"
-  | "anchor"
-  | "tag"
-  | "plain"
-  | "quoted"
-  | "block";
-
-export interface Token {
-  readonly type: TokenType;
-  /** The text of a scalar; the name of an anchor or an alias; a tag or a directive as written. */
-  readonly text: string;
-  readonly place: Position;
-}
-
-/** A token that is the key of a map, should a colon follow it in the same line. */
-interface PossibleKey {
-  /** How many tokens stand before it in the text. */
-  readonly tokens: number;
-  readonly position: number;
-  readonly line: number;
-  readonly column: number;
-  readonly place: Position;
-  /** Nothing but a key can stand there. */
-  readonly isRequired: boolean;
-}
-
-/** Characters between a key and its colon at most. */
-const MAX_KEY = 1024;
 const NAME = /[\w-]+/y;
 const TAG = /!(?:<[^>\s]*>|[\w-]*!)?[\w\-;/?:@&=+$.,!~*'()[\]%]*/y;
 /** Characters that begin something else than a plain scalar. */
 const INDICATORS = new Set("-?:,[]{}#&*!|>'\"%@`");
 
-/** The tokens of a text, one after the other. Nothing behind the token that was asked for last is decided. */
+/** The tokens of a text, one after the other. Nothing behind the token that was requested last is decided. */
 export class Scanner {
   readonly #cursor: Cursor;
-  /** What was scanned and not yet taken. */
+  /** Tokens that were scanned and not yet taken. */
   readonly #queue: Token[] = [];
-  /** The token that was asked for last and not yet skipped. */
-  #next: Token | undefined;
-  #taken = 0;
+  /** The token that was requested last and not yet skipped. */
+  #current: Token | undefined;
+  #takenCount = 0;
   /** Columns of the block collections around, the outermost first. */
-  readonly #outer: number[] = [];
+  readonly #outerIndentations: number[] = [];
   #indentation = -1;
-  /** The possible key of each flow collection around, and, first, of the block around them. */
-  readonly #keys: (PossibleKey | undefined)[] = [undefined];
-  /** The index in the keys by the number of tokens before each. */
-  readonly #levelOfKey = new Map<number, number>();
+  readonly #keys: SimpleKeys;
   #mayBeKey = true;
 
   constructor(text: string) {
     this.#cursor = new Cursor(text);
+    this.#keys = new SimpleKeys(this.#cursor);
   }
 
   /** The next token. Throws YamlError. */
   peek(): Token {
-    if (this.#next === undefined) {
-      while (this.#needsMore()) this.#scan();
-      this.#next = this.#queue.shift() as Token;
-      this.#taken++;
+    if (this.#current === undefined) {
+      while (this.#mustScanMore()) this.#scanToken();
+      this.#current = this.#queue.shift() as Token;
+      this.#takenCount++;
     }
-    return this.#next;
+    return this.#current;
   }
 
   /** Moves to the token after the next one. */
   skip(): void {
-    this.#next = undefined;
+    this.#current = undefined;
   }
 
   /** Throws YamlError for characters that were read and that no text may contain. */
@@ -99,58 +54,28 @@ export class Scanner {
     this.#cursor.checkCharacters();
   }
 
-  /** A token that may yet turn out to be a key has tokens put before it. */
-  #needsMore(): boolean {
-    if (this.#queue.length === 0) return true;
-    const level = this.#levelOfKey.get(this.#taken);
-    return level !== undefined && this.#keyAt(level) !== undefined;
-  }
-
-  /** The possible key of a level, unless its line or its length is over. */
-  #keyAt(level: number): PossibleKey | undefined {
-    const key = this.#keys[level];
-    if (key === undefined) return undefined;
-    if (key.line === this.#cursor.line && key.position + MAX_KEY >= this.#cursor.position) return key;
-    this.#dropKey(level);
-    return undefined;
-  }
-
-  /** Throws YamlError where nothing but a key can stand. */
-  #dropKey(level = this.#keys.length - 1): void {
-    const key = this.#keys[level];
-    if (key?.isRequired === true)
-      this.#cursor.fail(`the key in line ${key.line + 1} needs a colon behind it`);
-    this.#forgetKey(level);
-  }
-
-  #forgetKey(level: number): void {
-    const key = this.#keys[level];
-    if (key !== undefined) this.#levelOfKey.delete(key.tokens);
-    this.#keys[level] = undefined;
+  /** Whether the next token is not final: if it turns out to be a key, tokens are inserted before it. */
+  #mustScanMore(): boolean {
+    return this.#queue.length === 0 || this.#keys.isPossible(this.#takenCount);
   }
 
   #saveKey(): void {
     if (!this.#mayBeKey) return;
-    this.#dropKey();
-    const { position, line, column, place } = this.#cursor;
-    const isRequired = !this.#inFlow && this.#indentation === column;
-    const tokens = this.#taken + this.#queue.length;
-    const level = this.#keys.length - 1;
-    this.#keys[level] = { tokens, position, line, column, place, isRequired };
-    this.#levelOfKey.set(tokens, level);
+    const isRequired = !this.#inFlow && this.#indentation === this.#cursor.column;
+    this.#keys.save(this.#takenCount + this.#queue.length, isRequired);
   }
 
   get #inFlow(): boolean {
-    return this.#keys.length > 1;
+    return this.#keys.flowLevel > 0;
   }
 
-  #scan(): void {
+  #scanToken(): void {
     this.#skipToToken();
     this.#closeBlocks(this.#cursor.column);
-    if (this.#cursor.isEnd()) this.#end();
-    else if (this.#cursor.column === 0 && this.#cursor.peek() === "%") this.#directive();
-    else if (this.#cursor.atDocumentMarker()) this.#marker();
-    else this.#content();
+    if (this.#cursor.isEnd()) this.#scanEnd();
+    else if (this.#cursor.column === 0 && this.#cursor.peek() === "%") this.#scanDirective();
+    else if (this.#cursor.atDocumentMarker()) this.#scanMarker();
+    else this.#scanContent();
   }
 
   #skipToToken(): void {
@@ -165,12 +90,14 @@ export class Scanner {
     }
   }
 
-  #content(): void {
+  #scanContent(): void {
     const character = this.#cursor.peek();
     if (character === "[" || character === "{") return this.#openFlow(character);
     if (character === "]" || character === "}") return this.#closeFlow(character);
-    if (character === ",") return this.#comma();
-    return this.#isMark(character) ? this.#mark(character) : this.#node(character);
+    if (character === ",") return this.#scanComma();
+    if (!this.#isMark(character)) return this.#scanNode(character);
+    if (character === "-") return this.#scanEntry();
+    return character === "?" ? this.#scanExplicitKey() : this.#scanColon();
   }
 
   /** Whether `-`, `?` or `:` stands alone; in brackets the last two need no gap behind them. */
@@ -179,27 +106,21 @@ export class Scanner {
     return isMark && (this.#cursor.isGap(1) || (this.#inFlow && character !== "-"));
   }
 
-  #mark(character: string): void {
-    if (character === "-") this.#entry();
-    else if (character === "?") this.#explicitKey();
-    else this.#colon();
-  }
-
-  #node(character: string): void {
+  #scanNode(character: string): void {
     switch (character) {
       case "*":
-        return this.#named("alias");
+        return this.#scanName("alias");
       case "&":
-        return this.#named("anchor");
+        return this.#scanName("anchor");
       case "!":
-        return this.#tag();
+        return this.#scanTag();
       case "'":
       case '"':
-        return this.#scalar("quoted", () => quotedScalar(this.#cursor));
+        return this.#scanScalar("quoted", () => quotedScalar(this.#cursor));
       default:
         return this.#inFlow || (character !== "|" && character !== ">")
-          ? this.#plain(character)
-          : this.#block();
+          ? this.#scanPlain(character)
+          : this.#scanBlock();
     }
   }
 
@@ -213,13 +134,13 @@ export class Scanner {
     this.#cursor.position += length;
   }
 
-  /** A block collection begins where something stands deeper than the one around it. */
-  #openBlock(type: "begin list" | "begin map", column: number, key?: PossibleKey): void {
+  /** Begins a block collection if this column is deeper than the collection around it. */
+  #openBlock(type: "begin list" | "begin map", column: number, key?: SimpleKey): void {
     if (this.#inFlow || this.#indentation >= column) return;
-    this.#outer.push(this.#indentation);
+    this.#outerIndentations.push(this.#indentation);
     this.#indentation = column;
     const place = key?.place ?? this.#cursor.place;
-    const at = key === undefined ? this.#queue.length : key.tokens - this.#taken;
+    const at = key === undefined ? this.#queue.length : key.tokens - this.#takenCount;
     this.#queue.splice(at, 0, { type, text: "", place });
   }
 
@@ -227,30 +148,29 @@ export class Scanner {
     if (this.#inFlow) return;
     while (this.#indentation > column) {
       this.#push("end block");
-      this.#indentation = this.#outer.pop() ?? -1;
+      this.#indentation = this.#outerIndentations.pop() ?? -1;
     }
   }
 
-  /** Ends all that lies between two documents. */
+  /** Closes all collections at the end of a document. */
   #leaveDocument(): void {
     this.#closeBlocks(-1);
-    this.#dropKey();
+    this.#keys.drop();
     this.#mayBeKey = false;
   }
 
-  #end(): void {
-    for (const level of this.#keys.keys()) this.#dropKey(level);
-    this.#keys.length = 1;
+  #scanEnd(): void {
+    this.#keys.end();
     this.#leaveDocument();
     this.#push("end");
   }
 
-  #marker(): void {
+  #scanMarker(): void {
     this.#leaveDocument();
     this.#pushMark(this.#cursor.peek() === "-" ? "---" : "...", 3);
   }
 
-  #directive(): void {
+  #scanDirective(): void {
     this.#leaveDocument();
     const { place } = this.#cursor;
     const [text = ""] = this.#cursor.takeLine().split(/\s#/);
@@ -262,74 +182,70 @@ export class Scanner {
 
   #openFlow(type: "[" | "{"): void {
     this.#saveKey();
-    if (this.#keys.length > MAX_DEPTH + 1) this.#cursor.fail(new DepthError().message);
-    this.#keys.push(undefined);
+    if (this.#keys.flowLevel > MAX_DEPTH) this.#cursor.fail(new DepthError().message);
+    this.#keys.enterFlow();
     this.#mayBeKey = true;
     this.#pushMark(type, 1);
   }
 
   #closeFlow(type: "]" | "}"): void {
-    this.#dropKey();
-    if (this.#inFlow) this.#keys.pop();
+    this.#keys.drop();
+    this.#keys.leaveFlow();
     this.#mayBeKey = false;
     this.#pushMark(type, 1);
   }
 
-  #comma(): void {
-    this.#dropKey();
+  #scanComma(): void {
+    this.#keys.drop();
     this.#mayBeKey = true;
     this.#pushMark(",", 1);
   }
 
-  #entry(): void {
-    if (!this.#inFlow) {
-      if (!this.#mayBeKey) this.#cursor.fail("a list must begin in a line of its own");
-      this.#openBlock("begin list", this.#cursor.column);
-    }
-    this.#dropKey();
+  /** Begins a block collection, outside brackets. Fails with `refusal` if none may begin here. */
+  #beginBlock(type: "begin list" | "begin map", refusal: string): void {
+    if (this.#inFlow) return;
+    if (!this.#mayBeKey) this.#cursor.fail(refusal);
+    this.#openBlock(type, this.#cursor.column);
+  }
+
+  #scanEntry(): void {
+    this.#beginBlock("begin list", "a list must begin in a line of its own");
+    this.#keys.drop();
     this.#mayBeKey = true;
     this.#pushMark("-", 1);
   }
 
-  #explicitKey(): void {
-    if (!this.#inFlow) {
-      if (!this.#mayBeKey) this.#cursor.fail("a map must begin in a line of its own");
-      this.#openBlock("begin map", this.#cursor.column);
-    }
-    this.#dropKey();
+  #scanExplicitKey(): void {
+    this.#beginBlock("begin map", "a map must begin in a line of its own");
+    this.#keys.drop();
     this.#mayBeKey = !this.#inFlow;
     this.#pushMark("?", 1);
   }
 
-  #colon(): void {
-    const level = this.#keys.length - 1;
-    const key = this.#keyAt(level);
+  #scanColon(): void {
+    const key = this.#keys.current();
     if (key === undefined) {
-      if (!this.#inFlow) {
-        if (!this.#mayBeKey)
-          this.#cursor.fail("a second `key:` in one line, or one behind a text of several lines");
-        this.#openBlock("begin map", this.#cursor.column);
-      }
+      this.#beginBlock("begin map", "a second `key:` in one line, or one behind a text of several lines");
       this.#mayBeKey = !this.#inFlow;
     } else {
-      this.#queue.splice(key.tokens - this.#taken, 0, { type: "?", text: "", place: key.place });
+      this.#queue.splice(key.tokens - this.#takenCount, 0, { type: "?", text: "", place: key.place });
       this.#openBlock("begin map", key.column, key);
-      this.#forgetKey(level);
+      this.#keys.forget();
       this.#mayBeKey = false;
     }
     this.#pushMark(":", 1);
   }
 
-  /** A scalar in one token, which may be a key. */
-  #scalar(type: TokenType, read: () => string): void {
+  /** Adds the token of a scalar, alias, anchor or tag, which may begin a key. */
+  #scanScalar(type: TokenType, read: () => string): void {
     this.#saveKey();
     this.#mayBeKey = false;
     const { place } = this.#cursor;
     this.#push(type, read(), place);
   }
 
-  #named(type: "alias" | "anchor"): void {
-    this.#scalar(type, () => {
+  #scanName(type: "alias" | "anchor"): void {
+    this.#scanScalar(type, () => {
       this.#cursor.position++;
       const name = this.#cursor.take(NAME);
       if (name === "" || !(this.#cursor.isGap() || "?:,]}%@`".includes(this.#cursor.peek())))
@@ -340,8 +256,8 @@ export class Scanner {
     });
   }
 
-  #tag(): void {
-    this.#scalar("tag", () => {
+  #scanTag(): void {
+    this.#scanScalar("tag", () => {
       const tag = this.#cursor.take(TAG);
       if (!this.#cursor.isGap())
         this.#cursor.fail(
@@ -351,14 +267,14 @@ export class Scanner {
     });
   }
 
-  #block(): void {
-    this.#dropKey();
+  #scanBlock(): void {
+    this.#keys.drop();
     this.#mayBeKey = true;
     const { place } = this.#cursor;
     this.#push("block", blockScalar(this.#cursor, this.#indentation), place);
   }
 
-  #plain(first: string): void {
+  #scanPlain(first: string): void {
     const isPlain = INDICATORS.has(first) ? this.#isPlainIndicator(first) : !this.#cursor.isGap();
     if (!isPlain)
       this.#cursor.fail(
@@ -366,7 +282,7 @@ export class Scanner {
           ? "a tab must not be used as indentation"
           : `a text must not begin with ${first}; put it in quotes`,
       );
-    this.#scalar("plain", () => {
+    this.#scanScalar("plain", () => {
       const context = { inFlow: this.#inFlow, indentation: this.#indentation + 1 };
       const { text, spansLines } = plainScalar(this.#cursor, context);
       if (spansLines) this.#mayBeKey = true;

@@ -72,6 +72,6 @@ export function taggedValue(tag: string, source: string): Scalar {
 }
 
 /** Whether helm, kubectl or this program read a string as something else when it is written without quotes. */
-export function isTaken(source: string): boolean {
+export function needsQuotes(source: string): boolean {
   return source === "=" || source === "<<" || NOT_IN_JSON.test(source) || plainValue(source) !== source;
 }

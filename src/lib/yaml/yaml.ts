@@ -7,7 +7,7 @@ import { MAX_DEPTH } from "../json.ts";
 import { construct } from "./construct.ts";
 import { readNodes, type MapNode, type YamlNode } from "./nodes.ts";
 import { YamlError } from "./yaml-error.ts";
-import { isTaken } from "./yaml-schema.ts";
+import { needsQuotes } from "./yaml-schema.ts";
 
 /** Most characters that a document may have when its aliases are written out. */
 const MAX_EXPANDED = 16 * 1024 * 1024;
@@ -19,7 +19,7 @@ export interface ParsedYaml {
 }
 
 /**
- * Reads the first document of `text` as helm and kubectl do (docs/VALUES.md, "YAML"):
+ * Reads the first document of `text` as helm and kubectl do (docs/reference/values.md, "YAML"):
  * YAML 1.1 booleans and octals, dates and `12:30` as strings; of the same key twice the last wins, with a
  * warning. `file` is named in warnings. Alias bombs and nesting deeper than 200 levels are errors.
  * Throws YamlError.
@@ -42,7 +42,7 @@ export function parseYaml(text: string, file: string): ParsedYaml {
 const WRITING_SCHEMA = DUMP_SCHEMA.withTags(
   defineScalarTag<string>("tag:addon-operator.io,2026:taken", {
     implicit: true,
-    resolve: (source) => (isTaken(source) ? source : NOT_RESOLVED),
+    resolve: (source) => (needsQuotes(source) ? source : NOT_RESOLVED),
     identify: () => false,
   }),
 );

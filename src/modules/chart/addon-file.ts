@@ -1,4 +1,4 @@
-/** Reads `addon.yaml` (docs/MODULES.md, "addon.yaml"), and its old name where that still counts. */
+/** Reads `addon.yaml` (docs/reference/addon-yaml.md), or the deprecated `module.yaml`. */
 
 import { statSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -10,7 +10,7 @@ import { parseMap, validatorOf, type Violation } from "../../values/index.ts";
 import schema from "../addon.schema.json" with { type: "json" };
 import { readText } from "../read/files.ts";
 
-/** Where a module's chart lies, and which values it gets. */
+/** Path of a module's chart, and the form of its values. */
 export interface ChartPlace {
   /** Below the module's directory. */
   readonly path: string;
@@ -19,7 +19,6 @@ export interface ChartPlace {
   readonly source?: ChartSource;
 }
 
-/** Where a chart was got. */
 export interface ChartSource {
   /** URL of a chart repository; `chart` is a name in it. Without one, it is an `oci://` reference. */
   readonly repo?: string;
@@ -30,61 +29,71 @@ export interface ChartSource {
 /** The settings of a module beside its files. */
 export interface AddonFile extends ModuleTerms {
   readonly chart?: ChartPlace;
-  /** What is wrong with the file; then none of its settings counts. */
+  /** The problem of an invalid file; its settings, except the account, are then ignored. */
   readonly problem?: Problem;
   readonly warnings?: readonly string[];
-  /** What counts in this version only, with the remedy. */
+  /** Deprecated content, with the remedy. */
   readonly deprecations?: readonly string[];
 }
 
 export const ADDON_FILE = "addon.yaml";
 /**
- * Deckhouse's file, with keys such as `name` and `weight`, which is ignored. Until now it held our settings, too: one that
- * holds nothing else is still read in this version.
+ * Deckhouse's file, with keys such as `name` and `weight`, which is ignored. It is also the former name of `addon.yaml`: a
+ * file with only keys of `addon.yaml` is still read in this version.
  */
 export const MODULE_FILE = "module.yaml";
-const LARGEST = 1024 * 1024;
+const MAX_BYTES = 1024 * 1024;
+/** Keys that are newer than the name `addon.yaml`; `namespace` is also a key of Deckhouse. */
+export const NEWER_KEYS: readonly string[] = ["valuesFrom", "namespace", "serviceAccountName"];
 const SCHEMA = schema as JsonObject;
 const validate = validatorOf(SCHEMA);
 
-/** The file in `dir` that holds the settings of the module, or would hold them. */
+/** Path of the settings file of the module in `dir`; the file need not exist. */
 export function addonFileIn(dir: string): string {
   const file = join(dir, ADDON_FILE);
-  return isFile(file) || oldSettings(dir) === undefined ? file : join(dir, MODULE_FILE);
+  return isFile(file) || deprecatedSettings(dir) === undefined ? file : join(dir, MODULE_FILE);
 }
 
-/** Reads the settings of the module in `dir`; nothing where it has none. */
+/** Reads the settings of the module in `dir`; empty if it has none. */
 export function readAddonFile(dir: string): AddonFile {
   const file = join(dir, ADDON_FILE);
-  const old = join(dir, MODULE_FILE);
-  const settings = oldSettings(dir);
+  const oldFile = join(dir, MODULE_FILE);
+  const settings = deprecatedSettings(dir);
   if (!isFile(file))
-    return settings === undefined ? {} : { ...readSettings(old), deprecations: [deprecation(old, file)] };
+    return settings === undefined
+      ? {}
+      : { ...readSettings(oldFile), deprecations: [deprecationText(oldFile, file)] };
   const read = readSettings(file);
   const own = objectOf(read);
-  const differing = Object.entries(settings ?? {})
+  const differingKeys = Object.entries(settings ?? {})
     .filter(([key, value = null]) => canonicalJson(own[key] ?? null) !== canonicalJson(value))
     .map(([key]) => key);
-  if (differing.length === 0 || read.problem !== undefined) return read;
-  const message = `is ignored beside ${ADDON_FILE}, which differs in ${differing.join(", ")}`;
-  const remedy = `move the settings that you need to ${ADDON_FILE} and remove ${old}`;
-  return { ...read, warnings: [describeProblem({ file: old, message, remedy })] };
+  if (differingKeys.length === 0 || read.problem !== undefined) return read;
+  const message = `is ignored beside ${ADDON_FILE}, which differs in ${differingKeys.join(", ")}`;
+  const remedy = `move the settings that you need to ${ADDON_FILE} and remove ${oldFile}`;
+  return { ...read, warnings: [describeProblem({ file: oldFile, message, remedy })] };
 }
 
-function deprecation(old: string, file: string): string {
-  const message = `holds settings that the next version reads from ${ADDON_FILE} only`;
-  return describeProblem({ file: old, message, remedy: `git mv ${old} ${file}, or mv ${old} ${file}` });
+function deprecationText(oldFile: string, file: string): string {
+  const message = `contains settings that the next version reads from ${ADDON_FILE} only`;
+  return describeProblem({
+    file: oldFile,
+    message,
+    remedy: `git mv ${oldFile} ${file}, or mv ${oldFile} ${file}`,
+  });
 }
 
-/** The content of a `module.yaml` with our keys and no others; undefined for any other file, also a broken one. */
-function oldSettings(dir: string): JsonObject | undefined {
+/** The content of a `module.yaml` with only keys of `addon.yaml`; undefined for any other or invalid file. */
+function deprecatedSettings(dir: string): JsonObject | undefined {
   const file = join(dir, MODULE_FILE);
-  if (!isFile(file) || statSync(file).size > LARGEST) return undefined;
+  if (!isFile(file) || statSync(file).size > MAX_BYTES) return undefined;
   try {
     const { value } = parseMap(readText(file), file);
     const keys = Object.keys(value);
     const known = propertiesOf(SCHEMA);
-    return keys.length > 0 && keys.every((key) => Object.hasOwn(known, key)) ? value : undefined;
+    return keys.length > 0 && keys.every((key) => Object.hasOwn(known, key) && !NEWER_KEYS.includes(key))
+      ? value
+      : undefined;
   } catch (error) {
     if (error instanceof ProblemError) return undefined;
     throw error;
@@ -95,13 +104,17 @@ function isFile(file: string): boolean {
   return statSync(file, { throwIfNoEntry: false })?.isFile() === true;
 }
 
+/** Reads and checks an `addon.yaml`. An invalid file yields only its first problem, and the account if that is valid. */
 function readSettings(file: string): AddonFile {
-  if (statSync(file).size > LARGEST) return { problem: { file, message: "is larger than 1 MiB" } };
+  if (statSync(file).size > MAX_BYTES) return { problem: { file, message: "is larger than 1 MiB" } };
   try {
     const { value } = parseMap(readText(file), file);
     const [violation] = validate(value);
-    const problem = violation === undefined ? termsProblem(file, value) : problemOf(file, violation);
-    return problem === undefined ? value : { problem };
+    const problem =
+      violation === undefined
+        ? (rangeProblem(file, value) ?? timeoutProblem(file, value))
+        : problemOf(file, violation);
+    return problem === undefined ? value : { problem, ...accountOf(value) };
   } catch (error) {
     const problem = error instanceof ProblemError ? error.problems[0] : undefined;
     if (problem === undefined) throw error;
@@ -109,14 +122,15 @@ function readSettings(file: string): AddonFile {
   }
 }
 
-/** What the schema cannot tell. */
-function termsProblem(file: string, terms: ModuleTerms): Problem | undefined {
-  return rangeProblem(file, terms) ?? timeoutProblem(file, terms);
+/** The account in an invalid file: without it, the module's release would be removed and repaired as the operator. */
+function accountOf({ serviceAccountName }: JsonObject): Pick<ModuleTerms, "serviceAccountName"> {
+  const isValid = typeof serviceAccountName === "string" && validate({ serviceAccountName }).length === 0;
+  return isValid ? { serviceAccountName } : {};
 }
 
-const LONGEST_MS = 24 * 3_600_000;
+const MAX_TIMEOUT_MS = 24 * 3_600_000;
 
-/** The first of the durations that is none. */
+/** The problem of the first invalid duration. */
 function timeoutProblem(file: string, { helm, health }: ModuleTerms): Problem | undefined {
   const times = Object.entries({ "helm.timeout": helm?.timeout, "health.timeout": health?.timeout });
   const wrong = times.find(([, text]) => text !== undefined && !isTimeout(text));
@@ -128,10 +142,10 @@ function timeoutProblem(file: string, { helm, health }: ModuleTerms): Problem | 
 
 function isTimeout(text: string): boolean {
   const ms = parseDuration(text);
-  return ms !== undefined && ms > 0 && ms <= LONGEST_MS;
+  return ms !== undefined && ms > 0 && ms <= MAX_TIMEOUT_MS;
 }
 
-/** The first of the ranges that is none. */
+/** The problem of the first invalid version range. */
 function rangeProblem(file: string, { requires }: ModuleTerms): Problem | undefined {
   const { modules = {}, kubernetes = "*" } = requires ?? {};
   const ranges = Object.entries(modules).map(([name, range]) => [`modules.${name}`, range] as const);
@@ -142,10 +156,11 @@ function rangeProblem(file: string, { requires }: ModuleTerms): Problem | undefi
   return { file, key: `requires.${place}`, message: `"${range}" is no range of versions`, remedy };
 }
 
+/** A violation of the schema as a problem of the file; for an unknown key, lists the known ones. */
 function problemOf(file: string, { path, rule, message }: Violation): Problem {
   const key = path.slice(1).replaceAll("/", ".");
   if (rule !== "additionalProperties")
-    return { file, key, message, remedy: `docs/MODULES.md, "addon.yaml", says what it takes` };
+    return { file, key, message, remedy: "docs/reference/addon-yaml.md lists its keys" };
   const known = knownKeys(path.split("/").slice(1, -1)).join(", ");
   return {
     file,
@@ -155,13 +170,13 @@ function problemOf(file: string, { path, rule, message }: Violation): Problem {
   };
 }
 
-/** The keys that the schema knows at a place. */
+/** The keys that the schema declares at a path. */
 function knownKeys(path: readonly string[]): string[] {
-  const at = path.reduce<Json | undefined>(
+  const schemaHere = path.reduce<Json | undefined>(
     (here, name) => (isJsonObject(here) ? (here["items"] ?? propertiesOf(here)[name]) : undefined),
     SCHEMA,
   );
-  return Object.keys(propertiesOf(at));
+  return Object.keys(propertiesOf(schemaHere));
 }
 
 function propertiesOf(here: Json | undefined): JsonObject {

@@ -13,15 +13,14 @@ import { oneLine } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import { Scratch } from "../../process/index.ts";
 
-/** What an archive may be, packed and unpacked: as helm has it. */
-const MOST_PACKED = 32 * 1024 * 1024;
-const MOST_UNPACKED = 100 * 1024 * 1024;
-const MOST_IN_FILE = 5 * 1024 * 1024;
-const MOST_ENTRIES = 10_000;
+/** Most bytes of an archive, packed and unpacked: the limits of helm. */
+const MAX_PACKED_BYTES = 32 * 1024 * 1024;
+const MAX_UNPACKED_BYTES = 100 * 1024 * 1024;
+const MAX_FILE_BYTES = 5 * 1024 * 1024;
+const MAX_ENTRIES = 10_000;
 
-const FILES: ReadonlySet<string> = new Set(["File", "OldFile", "ContiguousFile"]);
+const FILE_TYPES: ReadonlySet<string> = new Set(["File", "OldFile", "ContiguousFile"]);
 
-/** An archive as unpacked. */
 export interface Unpacked {
   readonly dir: string;
   /** `sha256:…` of the archive. */
@@ -33,17 +32,17 @@ interface Contents {
   readonly files: readonly string[];
 }
 
-async function filesIn(dir: string): Promise<string[]> {
+async function listFiles(dir: string): Promise<string[]> {
   const entries = await readdir(dir, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile());
   return files.map((entry) => relative(dir, join(entry.parentPath, entry.name)));
 }
 
-/** Chart archives, unpacked by digest into one private directory, which goes with `close`. */
+/** Chart archives, unpacked by digest into one private directory; `close` removes it. */
 export class ChartArchives {
   readonly #tmpDir: string;
   #scratch: Promise<Scratch> | undefined;
-  /** What each directory was unpacked from, and the files that belong there. */
+  /** Source archive and expected files of each directory. */
   readonly #dirs = new Map<string, Contents>();
 
   constructor(tmpDir: string) {
@@ -51,8 +50,8 @@ export class ChartArchives {
   }
 
   /**
-   * Unpacks an archive, unless one of the same content is. Throws ProblemError for what is no archive, is too large, or
-   * holds anything but files and directories below one directory.
+   * Unpacks an archive, unless one of the same content is unpacked. Throws ProblemError for a file that is no archive, is
+   * too large, or contains anything but files and directories below one directory.
    */
   async unpack(file: string): Promise<Unpacked> {
     const bytes = await readArchive(file);
@@ -64,13 +63,13 @@ export class ChartArchives {
       await rm(dir, { recursive: true, force: true });
       await unpackInto(dir, file, bytes);
     }
-    if (!this.#dirs.has(dir)) this.#dirs.set(dir, { file, files: await filesIn(dir) });
+    if (!this.#dirs.has(dir)) this.#dirs.set(dir, { file, files: await listFiles(dir) });
     return { dir, digest: `sha256:${hash}` };
   }
 
   /**
-   * Unpacks an archive again whose directory was emptied from outside, also in part: temp directories are cleaned.
-   * Other directories are left alone. Throws as `unpack`.
+   * Unpacks an archive again if files of its directory are missing, for example after a cleanup of temp directories.
+   * Ignores other directories. Throws as `unpack`.
    */
   async restore(dir: string): Promise<void> {
     const contents = this.#dirs.get(dir);
@@ -81,9 +80,9 @@ export class ChartArchives {
 
   /** Removes all but `dirs`. */
   async keep(dirs: ReadonlySet<string>): Promise<void> {
-    const old = [...this.#dirs.keys()].filter((dir) => !dirs.has(dir));
-    for (const dir of old) this.#dirs.delete(dir);
-    await Promise.all(old.map((dir) => rm(dir, { recursive: true, force: true })));
+    const unusedDirs = [...this.#dirs.keys()].filter((dir) => !dirs.has(dir));
+    for (const dir of unusedDirs) this.#dirs.delete(dir);
+    await Promise.all(unusedDirs.map((dir) => rm(dir, { recursive: true, force: true })));
   }
 
   async close(): Promise<void> {
@@ -91,49 +90,56 @@ export class ChartArchives {
   }
 }
 
+/** The bytes of an archive. Throws ProblemError. */
 async function readArchive(file: string): Promise<Buffer> {
   try {
+    // O_NONBLOCK: opening a named pipe must not wait for a writer.
     await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
     const stats = await handle.stat();
     if (!stats.isFile()) throw new Error("it is no plain file");
     const { size } = stats;
-    if (size > MOST_PACKED) throw new Error(`it is larger than ${MOST_PACKED >> 20} MiB`);
+    if (size > MAX_PACKED_BYTES) throw new Error(`it is larger than ${MAX_PACKED_BYTES >> 20} MiB`);
     return await handle.readFile();
   } catch (error) {
-    throw problem(file, error);
+    throw unpackProblem(file, error);
   }
 }
 
+/**
+ * Checks all entries of an archive, then unpacks it beside `dir` and renames it, so that `dir` is never incomplete.
+ * Throws ProblemError.
+ */
 async function unpackInto(dir: string, file: string, packed: Buffer): Promise<void> {
-  const part = `${dir}.part`;
+  const partialDir = `${dir}.part`;
   try {
-    const bytes = await promisify(gunzip)(packed, { maxOutputLength: MOST_UNPACKED });
+    const bytes = await promisify(gunzip)(packed, { maxOutputLength: MAX_UNPACKED_BYTES });
     const { Parser, Unpack } = await import("tar");
-    await ended(new Parser({ strict: true, onReadEntry: checker() }), bytes);
-    await rm(part, { recursive: true, force: true });
-    for (const each of [dirname(part), part]) await mkdir(each, { recursive: true, mode: 0o700 });
-    await ended(
-      new Unpack({ cwd: part, strip: 1, strict: true, noMtime: true, onReadEntry: makePrivate }),
+    await writeAndWait(new Parser({ strict: true, onReadEntry: entryCheck() }), bytes);
+    await rm(partialDir, { recursive: true, force: true });
+    for (const each of [dirname(partialDir), partialDir]) await mkdir(each, { recursive: true, mode: 0o700 });
+    await writeAndWait(
+      new Unpack({ cwd: partialDir, strip: 1, strict: true, noMtime: true, onReadEntry: makePrivate }),
       bytes,
     );
-    await rename(part, dir);
+    await rename(partialDir, dir);
   } catch (error) {
-    await rm(part, { recursive: true, force: true });
-    throw problem(file, error);
+    await rm(partialDir, { recursive: true, force: true });
+    throw unpackProblem(file, error);
   }
 }
 
-/** Looks at each entry of an archive before anything is written. */
-function checker(): (entry: ReadEntry) => void {
+/** Returns a check for each entry of an archive, called before anything is written. */
+function entryCheck(): (entry: ReadEntry) => void {
   let entries = 0;
   return (entry) => {
     entry.resume();
     const { path, type, size } = entry;
-    if (++entries > MOST_ENTRIES) throw new Error(`it holds more than ${MOST_ENTRIES} files`);
-    if (type !== "Directory" && !FILES.has(type)) throw new Error(`it holds ${path}, which is a ${type}`);
+    if (++entries > MAX_ENTRIES) throw new Error(`it contains more than ${MAX_ENTRIES} files`);
+    if (type !== "Directory" && !FILE_TYPES.has(type))
+      throw new Error(`it contains ${path}, which is a ${type}`);
     if (path.startsWith("/") || path.split(/[/\\]/).includes(".."))
       throw new Error(`${path} leads out of it`);
-    if (size > MOST_IN_FILE) throw new Error(`${path} is larger than ${MOST_IN_FILE >> 20} MiB`);
+    if (size > MAX_FILE_BYTES) throw new Error(`${path} is larger than ${MAX_FILE_BYTES >> 20} MiB`);
   };
 }
 
@@ -146,7 +152,8 @@ interface TarWriter {
   end(bytes: Buffer): unknown;
 }
 
-function ended(writer: TarWriter, bytes: Buffer): Promise<void> {
+/** Writes all bytes to a tar stream and waits for its end. */
+function writeAndWait(writer: TarWriter, bytes: Buffer): Promise<void> {
   return new Promise((resolve, reject) => {
     writer.on("error", (error) => reject(error as Error));
     for (const event of ["close", "end"] as const) writer.on(event, () => resolve());
@@ -154,7 +161,7 @@ function ended(writer: TarWriter, bytes: Buffer): Promise<void> {
   });
 }
 
-function problem(file: string, error: unknown): ProblemError {
+function unpackProblem(file: string, error: unknown): ProblemError {
   const remedy = "pack the chart with `helm package`, or get it again with `helm pull`";
   return new ProblemError([{ file, message: `cannot be unpacked: ${oneLine(error)}`, remedy }]);
 }

@@ -1,27 +1,26 @@
-/** Lists the files of a chart as helm loads them: without what `.helmignore` names, or git keeps; links followed. */
+/** Lists the files of a chart as helm loads them: without `.helmignore` matches and git's files; follows links. */
 
 import { lstatSync, readdirSync, statSync, type Stats } from "node:fs";
 import { join } from "node:path";
 
-import { readPlain } from "../../lib/index.ts";
+import { attempt, readPlain } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import { Bounds } from "../read/bounds.ts";
 import { fileProblem, found, stat, type Found } from "../read/files.ts";
 import { parseHelmIgnore, type Ignore } from "./helm-ignore.ts";
 
-/** A file of a chart, and its path below the chart. */
 export interface ChartFile extends Found {
   readonly rel: string;
   readonly size: number;
 }
 
-/** Directories that are left out of a generated chart. */
+/** Directories that a generated chart does not contain. */
 const NOT_CHART = new Set(["crds", "docs", "hooks", "images", "lib"]);
 const DEEPEST = 100;
 
 /**
- * Every file that helm would load from `dir`, sorted. Throws ProblemError for what helm refuses: a link that leads to
- * nothing or in a circle, anything but files and directories, and more than a chart can hold; else the file system's error.
+ * Every file that helm would load from `dir`, sorted. Throws ProblemError for what helm refuses: a dangling or
+ * circular link, anything but files and directories, and more than the size limit; else the file system's error.
  */
 export function listChartFiles(dir: string, synthetic: boolean): ChartFile[] {
   return listFiles(dir, (rel) => !synthetic || !NOT_CHART.has(rel));
@@ -31,12 +30,11 @@ export function listChartFiles(dir: string, synthetic: boolean): ChartFile[] {
 const CRD_DIRECTORY = /^(?:charts\/[^/_.][^/]*\/)*(?:charts(?:\/[^/_.][^/]*)?|crds(?:\/.*)?)$/;
 const CRD_FILE = /^(?:charts\/[^/_.][^/]*\/)*crds\/.*\.(?:ya?ml|json)$/;
 
-/** Those in `crds/` of the chart and of its sub-charts. Throws as `listChartFiles` does. */
+/** Files in `crds/` of the chart and of its sub-charts. Throws as `listChartFiles`. */
 export function listChartCrds(dir: string): ChartFile[] {
   return listFiles(dir, (rel) => CRD_DIRECTORY.test(rel)).filter(({ rel }) => CRD_FILE.test(rel));
 }
 
-/** `enters` says which directories count. */
 function listFiles(dir: string, enters: (rel: string) => boolean): ChartFile[] {
   const files: ChartFile[] = [];
   const ignore = readIgnore(dir);
@@ -66,7 +64,7 @@ function namesIn(dir: string): string[] {
     .sort();
 }
 
-/** Of what a link leads to, or of the link where it leads to nothing; undefined where nothing is any more. */
+/** Stats of a link's target, or of a dangling link itself; undefined if the path no longer exists. */
 function statOf(path: string): Stats | undefined {
   try {
     return stat(path) ?? lstatSync(path, { throwIfNoEntry: false });
@@ -75,7 +73,7 @@ function statOf(path: string): Stats | undefined {
   }
 }
 
-/** What tells a directory from those that it lies in. */
+/** Identifies a directory, to detect circular links. */
 function directoryId(path: string, { dev, ino }: Stats, above: readonly string[]): string {
   const id = `${dev}:${ino}`;
   if (above.includes(id)) refuse(path, "is a link to a directory that it lies in");
@@ -89,11 +87,10 @@ function refuse(file: string, message: string): never {
   throw new ProblemError([{ file, message, remedy: REMEDY }]);
 }
 
-/** What the `.helmignore` of a chart says; nothing where there is none. */
+/** The rules of a chart's `.helmignore`; only the default rule if there is none. */
 export function readIgnore(dir: string): Ignore {
-  try {
-    return parseHelmIgnore(readPlain(join(dir, ".helmignore")).toString("utf8"));
-  } catch {
-    return parseHelmIgnore("");
-  }
+  return (
+    attempt(() => parseHelmIgnore(readPlain(join(dir, ".helmignore")).toString("utf8"))) ??
+    parseHelmIgnore("")
+  );
 }

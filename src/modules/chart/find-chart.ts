@@ -1,4 +1,4 @@
-/** Finds a module's chart where `addon.yaml` says that it lies, and reads its `Chart.yaml`. */
+/** Finds a module's chart at its path in `addon.yaml`, and reads its `Chart.yaml`. */
 
 import { readdirSync, realpathSync } from "node:fs";
 import { isAbsolute, join, normalize, sep } from "node:path";
@@ -12,26 +12,24 @@ import { Bounds } from "../read/bounds.ts";
 import { listChartCrds, readIgnore } from "./chart-files.ts";
 import { addonFileIn, type ChartPlace } from "./addon-file.ts";
 
-/** A chart that was found. */
 export type PlacedChart = Pick<Module, "chart" | "chartDir" | "crdFiles">;
 
 /** Files of the chart that matter when the directories are read, by path below the module's directory. */
 export function listChart(dir: string, place: ChartPlace | undefined): ReadonlyMap<string, Found> {
   const { path = ".", digest } = place ?? {};
-  const stats = escapes(path) ? undefined : stat(join(dir, path));
+  const stats = leavesDirectory(path) ? undefined : stat(join(dir, path));
   if (stats === undefined) return new Map();
   if (!stats.isDirectory()) return new Map([[path, found(join(dir, path), stats)]]);
   const at = join(dir, path);
-  const rels = digest === undefined ? ["Chart.yaml", ...crdsIn(at)] : filesIn(at);
-  return new Map(rels.flatMap((rel) => listed(join(path, rel), join(at, rel))));
+  const rels =
+    digest === undefined
+      ? ["Chart.yaml", ...listOrEmpty(() => listChartCrds(at).map(({ rel }) => rel))]
+      : listOrEmpty(() => filesBelow(at));
+  return new Map(rels.flatMap((rel) => fileEntry(join(path, rel), join(at, rel))));
 }
 
-/** By path below the chart; none where `findChart` refuses them. */
-function crdsIn(chart: string): string[] {
-  return orNone(() => listChartCrds(chart).map(({ rel }) => rel));
-}
-
-function orNone(list: () => string[]): string[] {
+/** Paths below a chart; none if `findChart` refuses the chart. */
+function listOrEmpty(list: () => string[]): string[] {
   try {
     return list();
   } catch (error) {
@@ -40,14 +38,14 @@ function orNone(list: () => string[]): string[] {
   }
 }
 
-function listed(rel: string, path: string): [string, Found][] {
+/** A file with its state as a list of one; empty if it is no file. */
+function fileEntry(rel: string, path: string): [string, Found][] {
   const stats = stat(path);
   return stats?.isFile() === true ? [[rel, found(path, stats)]] : [];
 }
 
 /**
- * The chart at its place, unpacked where it is an archive. Throws ProblemError where there is none, or one with another
- * digest.
+ * The chart at its path, unpacked if it is an archive. Throws ProblemError if it is missing or its digest differs.
  */
 export async function findChart(
   dir: string,
@@ -55,18 +53,20 @@ export async function findChart(
   archives: ChartArchives,
 ): Promise<PlacedChart> {
   const { path, digest } = place;
-  const full = inside(dir, path);
-  if (full === undefined) throw refused(dir, "path", "names nothing below the module's directory");
-  const opened = await openChart(full, archives);
-  if (digest !== undefined) checkDigest(dir, digest, opened.digest());
-  const chartDir = opened.dir;
+  const full = checkedPathBelow(dir, path);
+  if (full === undefined) throw chartProblem(dir, "path", "names nothing below the module's directory");
+  const openedChart = await openChart(full, archives);
+  if (digest !== undefined) checkDigest(dir, digest, openedChart.digest());
+  const chartDir = openedChart.dir;
   if (stat(join(chartDir, "Chart.yaml"))?.isFile() !== true)
-    throw chartDir === full ? refused(dir, "path", "holds no Chart.yaml: it is no chart") : noChart(full);
+    throw chartDir === full
+      ? chartProblem(dir, "path", "contains no Chart.yaml: it is no chart")
+      : noChart(full);
   const crdFiles = listChartCrds(chartDir).map((crd) => crd.path);
   return { chart: place.values === "section" ? "own" : "root", chartDir, crdFiles };
 }
 
-/** A chart's directory, where an archive is unpacked, and the digest that `addon.yaml` may name. */
+/** Directory of a chart, unpacked if it is an archive, and its digest for `addon.yaml`. */
 export async function openChart(
   path: string,
   archives: ChartArchives,
@@ -76,38 +76,38 @@ export async function openChart(
   return { dir, digest: () => digest };
 }
 
-function refused(dir: string, key: keyof ChartPlace, message: string): ProblemError {
-  const remedies = {
-    path: "name a chart's directory or .tgz in it",
-    values: "",
-    source: "",
-    digest: "get the chart again, or write this",
-  };
-  return new ProblemError([{ file: addonFileIn(dir), key: `chart.${key}`, message, remedy: remedies[key] }]);
+const REMEDIES = {
+  path: "name a chart's directory or .tgz in it",
+  digest: "get the chart again, or write this",
+};
+
+function chartProblem(dir: string, key: keyof typeof REMEDIES, message: string): ProblemError {
+  return new ProblemError([{ file: addonFileIn(dir), key: `chart.${key}`, message, remedy: REMEDIES[key] }]);
 }
 
 function noChart(archive: string): ProblemError {
-  const message = "holds no Chart.yaml in its one directory: it is no chart";
+  const message = "contains no Chart.yaml in its one directory: it is no chart";
   return new ProblemError([{ file: archive, message, remedy: "pack the chart with `helm package`" }]);
 }
 
 function checkDigest(dir: string, wanted: string, digest: string): void {
-  if (wanted !== digest) throw refused(dir, "digest", `is not the chart's, which is ${digest}`);
+  if (wanted !== digest) throw chartProblem(dir, "digest", `is not the chart's, which is ${digest}`);
 }
 
-function escapes(path: string): boolean {
+/** Whether a relative path names the directory itself or a place outside. */
+function leavesDirectory(path: string): boolean {
   const plain = normalize(path);
   return isAbsolute(plain) || plain === "." || plain === `.${sep}` || plain.split(sep)[0] === "..";
 }
 
-/** Where `path` leads, links followed; undefined where that is not below `dir`, or nothing is there. */
-function inside(dir: string, path: string): string | undefined {
+/** The full path of `path`; undefined if it does not exist, or leads out of `dir` directly or by links. */
+function checkedPathBelow(dir: string, path: string): string | undefined {
   const full = join(dir, path);
-  if (escapes(path) || stat(full) === undefined) return undefined;
+  if (leavesDirectory(path) || stat(full) === undefined) return undefined;
   return realpathSync(full).startsWith(realpathSync(dir) + sep) ? full : undefined;
 }
 
-/** Links to directories are followed, and `.helmignore` counts, as helm does it. A circle is left out here: helm refuses to render it. */
+/** Files of a chart: follows links to directories and applies `.helmignore`, as helm does. Skips circular links, which helm refuses to render. */
 function filesBelow(chart: string): string[] {
   const files: string[] = [];
   const [bounds, ignore] = [new Bounds(chart), readIgnore(chart)];
@@ -129,11 +129,6 @@ function filesBelow(chart: string): string[] {
   return files;
 }
 
-/** None where there are too many, as `findChart` says. */
-function filesIn(chart: string): string[] {
-  return orNone(() => filesBelow(chart));
-}
-
 /** `sha256:…` of the paths and contents of a directory's files. */
 function digestOf(dir: string): string {
   return `sha256:${hashFiles(
@@ -143,7 +138,7 @@ function digestOf(dir: string): string {
   )}`;
 }
 
-/** The whole of it. Throws ProblemError where it is missing, broken, or no map. */
+/** The content of `Chart.yaml`. Throws ProblemError if it is missing, invalid, or not a map. */
 export function readChartYaml(chartDir: string): JsonObject {
   const path = join(chartDir, "Chart.yaml");
   const { value } = parseDocument(readText(path), path);
@@ -151,7 +146,7 @@ export function readChartYaml(chartDir: string): JsonObject {
   return value;
 }
 
-/** Name or version, which may be written as a number; undefined where it is neither number nor text. */
+/** Name or version, which may be a number in YAML; undefined if it is neither number nor string. */
 export function wordIn(chart: JsonObject, key: "name" | "version"): string | undefined {
   const word = chart[key];
   return typeof word === "string" || typeof word === "number" ? String(word) : undefined;

@@ -2,14 +2,13 @@
 
 import { RE2JS } from "re2js";
 
-/** One rule of a `.helmignore`. */
 interface Rule {
   readonly negate: boolean;
   readonly directoryOnly: boolean;
   readonly matches: (path: string) => boolean;
 }
 
-/** Tells whether helm leaves a path of a chart out. `path` is relative, with `/`. */
+/** Returns whether helm ignores a path of a chart. `path` is relative, with `/`. */
 export type Ignore = (path: string, isDirectory: boolean) => boolean;
 
 /** Built into helm: hidden files among the templates. */
@@ -27,14 +26,14 @@ export function parseHelmIgnore(text: string): Ignore {
     .map(parseRule);
   return (path, isDirectory) => {
     for (const rule of rules) {
-      const verdict = judge(rule, path, isDirectory);
+      const verdict = ruleMatches(rule, path, isDirectory);
       if (verdict) return true;
     }
     return false;
   };
 }
 
-function judge(rule: Rule, path: string, isDirectory: boolean): boolean {
+function ruleMatches(rule: Rule, path: string, isDirectory: boolean): boolean {
   if (rule.negate) return (rule.directoryOnly && !isDirectory) || !rule.matches(path);
   return (isDirectory || !rule.directoryOnly) && rule.matches(path);
 }
@@ -70,7 +69,7 @@ function translated(part: string): string {
   return RE2JS.quote(part.length > 1 ? part.slice(1) : part);
 }
 
-/** Where a class such as `[a-z]` ends; undefined when it is empty or not closed. */
+/** Index of the end of a class such as `[a-z]`; undefined if it is empty or not closed. */
 function endOfClass(glob: string, from: number): number | undefined {
   const first = from + (glob[from + 1] === "^" ? 2 : 1);
   for (let at = first; at < glob.length; at++) {

@@ -5,23 +5,23 @@ import { join } from "node:path";
 import { collect, type JsonObject, type Section, type StaticValues } from "../../model/index.ts";
 import { mergeLayers, parseCommonValues, type CommonValues } from "../../values/index.ts";
 import { isSettled, missingValues, readText } from "./files.ts";
-import { confirmGone, type Reading, type RememberedValues } from "./reading.ts";
+import { confirmMissing, type Reading, type RememberedValues } from "./reading.ts";
 import type { DirScan } from "./scan-dir.ts";
 
-/** One `modules/values.yaml` that counts. */
+/** One `modules/values.yaml` in force. */
 export interface CommonFile {
   readonly file: string;
   readonly values: CommonValues;
 }
 
 /**
- * The `modules/values.yaml` of every directory, in order. One that is broken or missing is a problem, or keeps the
+ * The `modules/values.yaml` of every directory, in order. A broken or missing one is a problem, or keeps the
  * content of the last read.
  */
 export function readCommonFiles(reading: Reading, scans: readonly DirScan[]): CommonFile[] {
   return scans.flatMap((scan) => {
     const file = join(scan.dir, "values.yaml");
-    const now = readOne(reading, file, scan);
+    const now = readCommonFile(reading, file, scan);
     if (now === undefined) return [];
     reading.after.values.set(file, now);
     reading.warnings.push(...now.values.warnings);
@@ -34,17 +34,17 @@ export function mergeGlobals(files: readonly CommonFile[]): JsonObject | undefin
   return mergeLayers(files.map(({ values }) => values.global).reverse()) as JsonObject | undefined;
 }
 
-/** What all files together say about one module. Returns the same object as last time where nothing changed. */
+/** Merged section and flag of one module in all files. Returns the same object as last time if nothing changed. */
 export function commonOf(reading: Reading, files: readonly CommonFile[], valuesKey: string): StaticValues {
-  const unchanged = files.every(({ file, values }) => reading.before.values.get(file)?.values === values);
+  const areUnchanged = files.every(({ file, values }) => reading.before.values.get(file)?.values === values);
   const known = reading.before.commons.get(valuesKey);
   const sameFiles = reading.before.values.size === files.length;
-  const common = unchanged && sameFiles && known !== undefined ? known : mergeSaid(files, valuesKey);
+  const common = areUnchanged && sameFiles && known !== undefined ? known : mergeSections(files, valuesKey);
   reading.after.commons.set(valuesKey, common);
   return common;
 }
 
-/** Position of each key in the first file that has it. */
+/** File and line of a value in the first file that contains it. */
 export function placeIn(files: readonly CommonFile[], pointer: string): string | undefined {
   for (const { values } of files) {
     const place = values.placeOf(pointer);
@@ -53,31 +53,38 @@ export function placeIn(files: readonly CommonFile[], pointer: string): string |
   return undefined;
 }
 
-function mergeSaid(files: readonly CommonFile[], valuesKey: string): StaticValues {
-  const said = files.flatMap(({ file, values }) => {
+/** Merges section and flag of one module from all files; the first directory wins. */
+function mergeSections(files: readonly CommonFile[], valuesKey: string): StaticValues {
+  const sections = files.flatMap(({ file, values }) => {
     const one = values.byKey.get(valuesKey);
     return one === undefined ? [] : [{ file, ...one }];
   });
   return {
-    file: (said[0] ?? files[0])?.file ?? "values.yaml",
-    section: mergeLayers(said.map((one) => one.section).reverse()) as Section | undefined,
-    enabled: said.find((one) => one.enabled !== undefined)?.enabled,
+    file: (sections[0] ?? files[0])?.file ?? "values.yaml",
+    section: mergeLayers(sections.map((one) => one.section).reverse()) as Section | undefined,
+    enabled: sections.find((one) => one.enabled !== undefined)?.enabled,
     placeOf: (pointer) => placeIn(files, pointer),
   };
 }
 
-function readOne(reading: Reading, file: string, scan: DirScan): RememberedValues | undefined {
+/** One `modules/values.yaml`: read again only if it changed; undefined if there is none. */
+function readCommonFile(reading: Reading, file: string, scan: DirScan): RememberedValues | undefined {
   const before = reading.before.values.get(file);
   const found = scan.valuesFile;
-  if (found === undefined) return absent(reading, file, before);
+  if (found === undefined) return keepUntilConfirmedMissing(reading, file, before);
   if (before?.settled === true && before.signature === found.signature) return before;
   const values = collect(reading.problems, () => parseCommonValues(readText(file), file));
   if (values === undefined) return before;
   return { signature: found.signature, settled: isSettled(found.changedAt, reading.now), values };
 }
 
-function absent(reading: Reading, file: string, before?: RememberedValues): RememberedValues | undefined {
-  if (before !== undefined) return confirmGone(reading, [file]) ? undefined : before;
-  if (reading.strict) reading.problems.push(missingValues(file));
+/** For a missing file: its last content until a second read confirms the deletion, then undefined. */
+function keepUntilConfirmedMissing(
+  reading: Reading,
+  file: string,
+  before?: RememberedValues,
+): RememberedValues | undefined {
+  if (before !== undefined) return confirmMissing(reading, [file]) ? undefined : before;
+  if (reading.options.strict) reading.problems.push(missingValues(file));
   return undefined;
 }

@@ -1,11 +1,11 @@
-/** Reads files as text, and tells without reading them whether they have changed. */
+/** Reads files as text, and detects changes of files without reading them. */
 
 import { closeSync, openSync, readSync, statSync, type Stats } from "node:fs";
 
 import { oneLine, readPlain } from "../../lib/index.ts";
 import { ProblemError, type Problem } from "../../model/index.ts";
 
-/** The text of a file. Throws ProblemError where it cannot be read. */
+/** The text of a file. Throws ProblemError if it cannot be read. */
 export function readText(path: string): string {
   try {
     return readPlain(path).toString("utf8");
@@ -14,7 +14,7 @@ export function readText(path: string): string {
   }
 }
 
-/** Whether a file begins as a script does (`#!`); false where it cannot be read. */
+/** Whether a file begins with `#!`; false if it cannot be read. */
 export function isScript(path: string): boolean {
   let file: number | undefined;
   try {
@@ -38,25 +38,25 @@ export function fileProblem(file: string, error: unknown): Problem {
   };
 }
 
-/** The problem of a values.yaml that is missing where it must not be. */
+/** The problem of a required values.yaml that is missing. */
 export function missingValues(file: string): Problem {
   const remedy = "add it, or start without --strict-check-values-mode-enabled";
   return { file, message: "is missing", remedy };
 }
 
-/** A file or directory that was found, and what changes when it does. */
+/** A file or directory, with a signature that changes when it does. */
 export interface Found {
   readonly path: string;
   readonly signature: string;
   readonly executable: boolean;
   /**
-   * Time of the last change, in ms since the epoch; a file that changed just before it was read may change again
-   * with the same time.
+   * Time of the last change, in ms since the epoch. A file that changed just before it was read may change again without
+   * a new time.
    */
   readonly changedAt: number;
 }
 
-/** Follows symlinks; undefined where nothing is there, as with a dangling link. Throws on other errors. */
+/** Stats of a path, following symlinks; undefined if it does not exist or is a dangling link. Throws other errors. */
 export function stat(path: string): Stats | undefined {
   return statSync(path, { throwIfNoEntry: false });
 }
@@ -74,7 +74,7 @@ export function found(path: string, stats: Stats): Found {
 /** Time stamps of file systems have a resolution of some milliseconds. */
 const STAMP_STEP_MS = 50;
 
-/** False for what changed so shortly before `now` that a further change could leave the same time stamps. */
+/** False for a change so shortly before `now` that another one could have the same time stamp. */
 export function isSettled(changedAt: number, now: number): boolean {
   return changedAt < now - STAMP_STEP_MS;
 }

@@ -10,7 +10,7 @@ import { ADDON_FILE, MODULE_FILE, readAddonFile, type AddonFile } from "../chart
 import { Bounds } from "./bounds.ts";
 import { found, isScript, stat, type Found } from "./files.ts";
 
-/** The files of a module's directory that matter, without their content. */
+/** The relevant files of a module's directory, without their content. */
 export interface Listing {
   readonly dir: string;
   /** `Chart.yaml`, `addon.yaml`, `values.yaml`, `enabled`, `templates`, `openapi/…`, `crds/…`, by path below the directory. */
@@ -19,23 +19,23 @@ export interface Listing {
   readonly hooks: ReadonlyMap<string, Found>;
   /** Files of the chart that `addon.yaml` names, by path below the directory. */
   readonly chart: ReadonlyMap<string, Found>;
-  /** Read each time: it says what else is to be listed. */
+  /** Read each time, since it names further files to list. */
   readonly addonFile: AddonFile;
-  /** The same as before when nothing listed has changed. */
+  /** Unchanged while no listed file has changed. */
   readonly fingerprint: string;
   /** The latest change of anything listed, in ms since the epoch. */
   readonly changedAt: number;
 }
 
-const FILES = new Set(["Chart.yaml", ADDON_FILE, MODULE_FILE, "values.yaml", "enabled"]);
+const TOP_LEVEL_FILES = new Set(["Chart.yaml", ADDON_FILE, MODULE_FILE, "values.yaml", "enabled"]);
 export const SCHEMA_FILES = { config: "openapi/config-values.yaml", values: "openapi/values.yaml" } as const;
 
-/** Lists a module's directory. Throws ProblemError where it is too large, else the file system's error. */
+/** Lists a module's directory. Throws ProblemError if it is too large, else the file system's error. */
 export function listModule(dir: string): Listing {
   const files = new Map<string, Found>();
   let hooks: ReadonlyMap<string, Found> = new Map();
   for (const entry of readdirSync(dir).sort()) {
-    if (FILES.has(entry)) addFile(files, dir, entry);
+    if (TOP_LEVEL_FILES.has(entry)) addFile(files, dir, entry);
     else if (entry === "templates") addDirectory(files, dir, entry);
     else if (entry === "openapi") Object.values(SCHEMA_FILES).forEach((rel) => addFile(files, dir, rel));
     else if (entry === "crds") ownCrds(dir).forEach((rel) => addFile(files, dir, rel));
@@ -43,32 +43,36 @@ export function listModule(dir: string): Listing {
   }
   const addonFile = readAddonFile(dir);
   const chart = listChart(dir, addonFile.chart);
-  return { dir, files, hooks, chart, addonFile, ...summary([...files, ...hooks, ...chart]) };
+  return { dir, files, hooks, chart, addonFile, ...summarize([...files, ...hooks, ...chart]) };
 }
 
 /**
- * Listed paths, to find out what is missing later; not those of a chart that `addon.yaml` names: where that is
- * missing, the module is Invalid.
+ * Listed paths, to detect missing files later. Without a chart that `addon.yaml` names: if that is missing, the module
+ * is Invalid.
  */
 export function listedPaths(listing: Listing): string[] {
   return [...listing.files.keys(), ...[...listing.hooks.keys()].map((rel) => `hooks/${rel}`)];
 }
 
-function summary(entries: readonly (readonly [string, Found])[]): { fingerprint: string; changedAt: number } {
+/** Fingerprint and time of the last change of the listed files. */
+function summarize(entries: readonly (readonly [string, Found])[]): {
+  fingerprint: string;
+  changedAt: number;
+} {
   return {
     fingerprint: entries.map(([rel, file]) => `${rel}\0${file.signature}`).join("\n"),
     changedAt: entries.reduce((latest, [, file]) => Math.max(latest, file.changedAt), 0),
   };
 }
 
-/** Adds a file below `dir` where there is one. */
+/** Adds the file at `rel` to `files`, if it exists. */
 export function addFile(files: Map<string, Found>, dir: string, rel: string): void {
   const path = join(dir, rel);
   const stats = stat(path);
   if (stats?.isFile()) files.set(rel, found(path, stats));
 }
 
-/** Only whether `templates` exists matters here: its content is covered by the digest of the chart. */
+/** Adds a directory if it exists; the digest of the chart covers its content. */
 function addDirectory(files: Map<string, Found>, dir: string, rel: string): void {
   const path = join(dir, rel);
   if (!stat(path)?.isDirectory()) return;
@@ -76,25 +80,25 @@ function addDirectory(files: Map<string, Found>, dir: string, rel: string): void
 }
 
 /**
- * Files of the module's own `crds/`, at any depth, without those that `.helmignore` names; where it names them all, they are only to
- * be kept out of helm's record.
+ * Files of the module's own `crds/`, at any depth, without `.helmignore` matches. If everything matches, returns all:
+ * the file then only keeps CRDs out of helm's release record.
  */
 export function ownCrds(dir: string): string[] {
   const crds = join(dir, "crds");
   if (!stat(crds)?.isDirectory()) return [];
   const ignore = readIgnore(dir);
-  const all = namesBelow(crds)
+  const all = pathsBelow(crds)
     .filter((rel) => /\.ya?ml$/.test(rel) && !/(?:^|\/)\./.test(rel))
     .sort()
     .map((rel) => `crds/${rel}`);
-  const counted = all.filter(
-    (rel) => !ignore(rel, false) && !parentsOf(rel).some((dir) => ignore(dir, true)),
+  const notIgnored = all.filter(
+    (rel) => !ignore(rel, false) && !parentDirsOf(rel).some((dir) => ignore(dir, true)),
   );
-  return counted.length === 0 ? all : counted;
+  return notIgnored.length === 0 ? all : notIgnored;
 }
 
-/** Paths below a directory, links followed but in a circle. Throws ProblemError where there are too many. */
-function namesBelow(root: string): string[] {
+/** Paths below a directory; follows links except circular ones. Throws ProblemError if there are too many. */
+function pathsBelow(root: string): string[] {
   const bounds = new Bounds(root);
   const rels: string[] = [];
   const visit = (rel: string, above: readonly string[]): void => {
@@ -111,8 +115,8 @@ function namesBelow(root: string): string[] {
   return rels;
 }
 
-/** The directories that lie between the module's directory and a file. */
-function parentsOf(rel: string): string[] {
+/** The directories between the module's directory and a file. */
+function parentDirsOf(rel: string): string[] {
   const parts = rel.split("/").slice(0, -1);
   return parts.map((_, index) => parts.slice(0, index + 1).join("/"));
 }
@@ -122,17 +126,17 @@ const SKIPPED_EXTENSIONS = new Set([".yaml", ".json", ".md", ".txt"]);
 
 /**
  * Every file below a hooks directory that could be a hook, by path below `root`, executable or not. Throws ProblemError
- * where there are too many.
+ * if there are too many.
  */
 export function findHookFiles(root: string): ReadonlyMap<string, Found> {
   const files: [string, Found][] = [];
-  walk({ root, files, seen: new Set(), bounds: new Bounds(root) }, "");
+  walkHookDir({ root, files, seen: new Set(), bounds: new Bounds(root) }, "");
   return new Map(files.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 /**
- * The hooks among `files`: those that are executable. Their `name` begins with `hooks/` where the root is called
- * so.
+ * The hooks among `files`: those that are executable. Their `name` begins with `hooks/` if the root has that
+ * name.
  */
 export function hookFilesOf(root: string, files: ReadonlyMap<string, Found>): HookFile[] {
   const prefix = basename(root) === "hooks" ? "hooks/" : "";
@@ -141,20 +145,21 @@ export function hookFilesOf(root: string, files: ReadonlyMap<string, Found>): Ho
     .map(([rel, file]) => ({ name: prefix + rel, path: file.path, root, signature: file.signature }));
 }
 
-/** Scripts that cannot be executed. Sources, licences and the like need not be. */
+/** Scripts without the executable bit. Ignores other files, such as sources and licences. */
 export function idleHooks(files: ReadonlyMap<string, Found>): Found[] {
   return [...files.values()].filter(({ path, executable }) => !executable && isScript(path));
 }
 
-interface Walk {
+interface HookWalk {
   readonly root: string;
   readonly files: [string, Found][];
-  /** Directories entered so far, so that a symlink to a parent ends. */
+  /** Directories entered so far, to stop at circular symlinks. */
   readonly seen: Set<string>;
   readonly bounds: Bounds;
 }
 
-function walk(state: Walk, rel: string): void {
+/** Visits the entries of a directory, unless it was entered before. */
+function walkHookDir(state: HookWalk, rel: string): void {
   const dir = join(state.root, rel);
   const here = stat(dir);
   if (here === undefined || state.seen.has(`${here.dev}:${here.ino}`)) return;
@@ -165,12 +170,13 @@ function walk(state: Walk, rel: string): void {
   }
 }
 
-function visit(state: Walk, rel: string): void {
+/** Enters a directory, or adds a file that could be a hook. */
+function visit(state: HookWalk, rel: string): void {
   const path = join(state.root, rel);
   const stats = stat(path);
   if (stats === undefined) return;
   if (stats.isDirectory()) {
-    if (!SKIPPED_DIRS.has(basename(rel))) walk(state, rel);
+    if (!SKIPPED_DIRS.has(basename(rel))) walkHookDir(state, rel);
   } else if (stats.isFile() && !SKIPPED_EXTENSIONS.has(extname(rel))) {
     state.files.push([rel, found(path, stats)]);
   }

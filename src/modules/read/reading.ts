@@ -1,14 +1,26 @@
-/** One read of the directories that is under way, and what it remembers for the next one. */
+/** One read of the directories, and the state that it keeps for the next read. */
 
-import type { HookFile, Module, Problem, SchemaFiles, StaticValues, Tree } from "../../model/index.ts";
+import { existsSync } from "node:fs";
+
+import { systemClock, type Clock } from "../../lib/index.ts";
+import type {
+  AddonCheck,
+  HookFile,
+  Module,
+  ModuleOrigin,
+  Problem,
+  SchemaFiles,
+  StaticValues,
+  Tree,
+} from "../../model/index.ts";
 import type { CommonValues } from "../../values/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
 import type { DirScan } from "./scan-dir.ts";
 
-/** What is missing must have been missing for this long before a read believes it. */
+/** A missing path counts as deleted only after a second check this much later. */
 export const RECHECK_MS = 2000;
 
-/** A module as accepted by the last read. */
+/** A module of the last read. */
 export interface RememberedModule {
   readonly module: Module;
   /** The last content without a problem. */
@@ -26,7 +38,7 @@ export interface RememberedValues {
   readonly values: CommonValues;
 }
 
-/** What the global hooks directory held at the last read. */
+/** Content of the global hooks directory at the last read. */
 export interface RememberedGlobal {
   readonly hookFiles: readonly HookFile[];
   readonly idleFiles: readonly string[];
@@ -34,20 +46,20 @@ export interface RememberedGlobal {
   readonly paths: readonly string[];
 }
 
-/** Everything that a read leaves for the next one, so that only changed files are opened. */
+/** State that a read keeps for the next one, so that only changed files are opened. */
 export interface Memory {
   readonly scans: Map<string, DirScan>;
   readonly values: Map<string, RememberedValues>;
   readonly commons: Map<string, StaticValues>;
   readonly modules: Map<string, RememberedModule>;
   global: RememberedGlobal | undefined;
-  /** When a path was first found missing, in ms since the epoch. */
+  /** When a path was first found missing, on the monotonic clock in ms. */
   readonly missed: Map<string, number>;
 }
 
+/** Kept beside the trees: only this package may use a memory, which lives as long as its tree. */
 const memories = new WeakMap<Tree, Memory>();
 
-/** A memory with nothing in it. */
 function emptyMemory(): Memory {
   return {
     scans: new Map(),
@@ -60,7 +72,7 @@ function emptyMemory(): Memory {
 }
 
 /** Keeps `memory` for as long as `tree` is in use. */
-export function remember(tree: Tree, memory: Memory): Tree {
+export function keepMemory(tree: Tree, memory: Memory): Tree {
   memories.set(tree, memory);
   return tree;
 }
@@ -70,23 +82,49 @@ export function recall(tree: Tree | undefined): Memory {
   return (tree && memories.get(tree)) ?? emptyMemory();
 }
 
-/** One read under way: what the last one left, and what this one finds. */
+/** Modules from registries, which `supply/` keeps in a directory of their own. Its members change; its identity does not. */
+export interface SuppliedModules {
+  /** Undefined before the directory exists. */
+  dir: string | undefined;
+  /** By name of the module. */
+  origins: ReadonlyMap<string, ModuleOrigin>;
+  /** Reasons not to purge releases. */
+  holds: readonly string[];
+}
+
+/** The directories to read, and how. */
+export interface ReadTreeOptions {
+  /** Absolute paths; if two directories contain a module of one name, the first wins. */
+  readonly modulesDirs: readonly string[];
+  readonly globalHooksDir: string | undefined;
+  readonly unnumberedOrder: number;
+  /** A missing values.yaml, in a modules directory or a module, is an error. */
+  readonly strict: boolean;
+  /** `--crd-filters`; default: no filter. */
+  readonly crdFilters?: string;
+  readonly schemaDirs?: readonly string[];
+  /** The last read: its content stays in force for files that are broken or missing now. */
+  readonly previous?: Tree | undefined;
+  /** Unpacks charts that are archives. */
+  readonly archives: ChartArchives;
+  /** Why the operator's settings do not allow what `addon.yaml` says; without it, everything is allowed. */
+  readonly refusalOf?: AddonCheck | undefined;
+  /** Modules from registries; their directory comes last. */
+  readonly supplied?: SuppliedModules | undefined;
+  /** The directory of the only module to read; the others are only named. */
+  readonly only?: string | undefined;
+  /** Names of the known modules to read again; undefined = all. */
+  readonly names?: ReadonlySet<string> | undefined;
+  readonly clock?: Clock;
+}
+
+/** One read in progress, with the state of the last one. */
 export interface Reading {
+  readonly options: ReadTreeOptions;
   /** Milliseconds since the epoch, to compare with times of files. */
   readonly now: number;
-  /** The same moment by the monotonic clock, for how long something is missing. */
+  /** The same time by the monotonic clock, to measure how long a path is missing. */
   readonly monotonic: number;
-  readonly unnumberedOrder: number;
-  readonly strict: boolean;
-  readonly crdFilters: string;
-  readonly schemaDirs: readonly string[];
-  readonly archives: ChartArchives;
-  /** The directory of the one module that is read; the others are only named. Undefined: all of them. */
-  readonly only?: string | undefined;
-  /** Of modules that are known, only these are read again; undefined: all of them. */
-  readonly names?: ReadonlySet<string> | undefined;
-  /** There is no earlier read whose content could stay in force. */
-  readonly first: boolean;
   readonly before: Memory;
   readonly after: Memory;
   readonly problems: Problem[];
@@ -95,27 +133,38 @@ export interface Reading {
   readonly holds: string[];
 }
 
-/** Begins a read. */
-export function beginReading(
-  start: Omit<Reading, "after" | "problems" | "refused" | "warnings" | "holds">,
-): Reading {
-  return { ...start, after: emptyMemory(), problems: [], refused: [], warnings: [], holds: [] };
+export function beginReading(options: ReadTreeOptions): Reading {
+  const { clock = systemClock, previous } = options;
+  const times = { now: clock.now(), monotonic: clock.monotonic() };
+  const memory = { before: recall(previous), after: emptyMemory() };
+  return { options, ...times, ...memory, problems: [], refused: [], warnings: [], holds: [] };
 }
 
-/** Notes that each of `paths` is missing; true when all of them have been for long enough, in an earlier read too. */
-export function confirmGone(reading: Reading, paths: readonly string[]): boolean {
+/** Records that `paths` are missing; true if an earlier read, at least RECHECK_MS ago, missed all of them too. */
+export function confirmMissing(reading: Reading, paths: readonly string[]): boolean {
   for (const path of paths) reading.after.missed.set(path, missedSince(reading, path));
   return paths.every((path) => reading.monotonic - missedSince(reading, path) >= RECHECK_MS);
 }
 
-/** When `path` was first missing: now, if the last read still saw it. */
+/** Time since which `path` is missing: now, if the last read still found it. */
 export function missedSince(reading: Reading, path: string): number {
   return reading.before.missed.get(path) ?? reading.monotonic;
 }
 
-/** When another read could confirm what is missing now; undefined when nothing is. */
+/** Time at which another read can confirm the missing paths; undefined if none is missing. */
 export function recheckAt(reading: Reading): number | undefined {
   const due = [...reading.after.missed.values()].map((since) => since + RECHECK_MS);
   const open = due.filter((at) => at > reading.monotonic);
   return open.length === 0 ? undefined : Math.min(...open);
+}
+
+/**
+ * Whether a module's directory is missing, and still is `RECHECK_MS` after it was first missed. A helm hook of a
+ * renamed module waits for this: the next converge, which confirms it for all else, may wait for that module.
+ */
+export function isSurelyMissing(
+  { dir, missing }: Pick<Module, "dir" | "missing">,
+  clock: Pick<Clock, "monotonic">,
+): boolean {
+  return missing !== undefined && clock.monotonic() - missing.since >= RECHECK_MS && !existsSync(dir);
 }

@@ -1,9 +1,9 @@
-/** Reads the files that schemas refer to: only such as lie in the directory of their module, or where `--schema-dirs` allows. */
+/** Reads the files that schemas reference, which must be in the module's directory or below `--schema-dirs`. */
 
 import { realpathSync } from "node:fs";
 import { join, resolve, sep } from "node:path";
 
-import { oneLine } from "../../lib/index.ts";
+import { attempt, oneLine } from "../../lib/index.ts";
 import type { SchemaFiles, SchemaReference } from "../../model/index.ts";
 import { referencedFiles } from "../../values/index.ts";
 import { found, readText, stat } from "./files.ts";
@@ -11,7 +11,7 @@ import { found, readText, stat } from "./files.ts";
 const MAX_FILES = 100;
 const MAX_BYTES = 1024 * 1024;
 
-/** The files that `schemas` refer to, directly or not. `dirs` are the directories that they may lie in. Never throws. */
+/** The files that `schemas` reference, directly or not, in the allowed directories `dirs`. Never throws. */
 export function readReferences(dirs: readonly string[], schemas: SchemaFiles): SchemaReference[] {
   const own = [schemas.config, schemas.values].filter((file) => file !== undefined);
   const known = new Map<string, SchemaReference>();
@@ -36,7 +36,7 @@ export function areReferencesSame({ references = [] }: SchemaFiles): boolean {
 function readOne(dirs: readonly string[], file: string): SchemaReference {
   const signature = signatureOf(file);
   try {
-    // Also a link must not lead out of the directory.
+    // Resolve links, which must not lead out of the directory either.
     const path = realpathSync(file);
     if (!dirs.some((dir) => isBelow(dir, path)))
       return { file, signature, fault: "it lies outside of the directory of the module (see --schema-dirs)" };
@@ -48,7 +48,7 @@ function readOne(dirs: readonly string[], file: string): SchemaReference {
   }
 }
 
-/** False where there is no such directory. */
+/** Whether `path` is below `dir`; false if `dir` does not exist. */
 function isBelow(dir: string, path: string): boolean {
   return stat(dir) !== undefined && path.startsWith(join(realpathSync(dir), sep));
 }
@@ -58,10 +58,6 @@ function tooMany(file: string): SchemaReference {
 }
 
 function signatureOf(file: string): string {
-  try {
-    const stats = stat(file);
-    return stats === undefined ? "" : found(file, stats).signature;
-  } catch {
-    return "";
-  }
+  const stats = attempt(() => stat(file));
+  return stats === undefined ? "" : found(file, stats).signature;
 }

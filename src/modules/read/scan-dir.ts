@@ -1,36 +1,39 @@
-/** Reads the entries of one modules directory: what their names say, and which can be modules. */
+/** Reads the entries of one modules directory and parses their names. */
 
 import { readdirSync, statSync } from "node:fs";
 import { extname, join } from "node:path";
 
 import { oneLine } from "../../lib/index.ts";
 import { camelCase, describeProblem, type Problem } from "../../model/index.ts";
-import { SETTINGS } from "../../values/index.ts";
+import { MODULE_SETTINGS } from "../../values/index.ts";
 import { found, type Found } from "./files.ts";
 
-/** A sub-directory (or a symlink to one) whose name a module can have. */
+/** A sub-directory (or a symlink to one) with a valid module name. */
 export interface Candidate {
   readonly name: string;
   readonly order: number;
   readonly dir: string;
 }
 
-/** What one modules directory holds. */
+/** The entries of one modules directory. */
 export interface DirScan {
   readonly dir: string;
   readonly candidates: readonly Candidate[];
   readonly valuesFile: Found | undefined;
   readonly refused: readonly Problem[];
   readonly warnings: readonly string[];
-  /** Why nothing may be purged because of this directory. */
+  /** Reasons why releases of missing modules must not be purged. */
   readonly holds: readonly string[];
 }
 
 const SILENT_NAMES = new Set(["lost+found", "LICENSE", "OWNERS"]);
 const SILENT_EXTENSIONS = new Set([".md", ".txt"]);
 
-/** Reads the entries of a modules directory, not recursively. Throws the file system's error. */
-export function scanDir(dir: string, unnumberedOrder: number): DirScan {
+/**
+ * Reads the entries of a modules directory, not recursively. One without modules is a reason not to purge, unless it may be
+ * empty. Throws the file system's error.
+ */
+export function scanDir(dir: string, unnumberedOrder: number, mayBeEmpty = false): DirScan {
   const candidates: Candidate[] = [];
   const refused: Problem[] = [];
   const warnings: string[] = [];
@@ -38,9 +41,9 @@ export function scanDir(dir: string, unnumberedOrder: number): DirScan {
   let valuesFile: Found | undefined;
   for (const name of readdirSync(dir).sort()) {
     if (name.startsWith(".") || SILENT_NAMES.has(name)) continue;
-    const entry = inspect(join(dir, name), name);
+    const entry = classifyEntry(join(dir, name), name);
     if (entry.type === "broken") holds.push(entry.why);
-    else if (entry.type === "file") warnings.push(...strangeFile(join(dir, name), name));
+    else if (entry.type === "file") warnings.push(...unexpectedFileWarning(join(dir, name), name));
     else if (entry.type === "values") valuesFile = entry.file;
     else {
       const candidate = { ...splitEntryName(name, unnumberedOrder), dir: join(dir, name) };
@@ -52,8 +55,13 @@ export function scanDir(dir: string, unnumberedOrder: number): DirScan {
   }
   warnings.push(...holds, ...refused.map(describeProblem));
   holds.push(...refused.map(describeProblem));
-  if (candidates.length === 0) holds.push(`${dir}: holds no module`);
+  holds.push(...emptyHolds(dir, candidates.length > 0 || mayBeEmpty));
   return { dir, candidates: candidates.sort(byOrder), valuesFile, refused, warnings, holds };
+}
+
+/** A directory without modules may be a volume that is not mounted. */
+function emptyHolds(dir: string, isFine: boolean): string[] {
+  return isFine ? [] : [`${dir}: contains no module`];
 }
 
 /** By order, then by name. */
@@ -66,7 +74,8 @@ type DirEntry =
   | { readonly type: "values"; readonly file: Found }
   | { readonly type: "broken"; readonly why: string };
 
-function inspect(path: string, name: string): DirEntry {
+/** What an entry of a modules directory is. Never throws. */
+function classifyEntry(path: string, name: string): DirEntry {
   try {
     const stats = statSync(path, { throwIfNoEntry: false });
     if (stats === undefined) return { type: "broken", why: `${path}: is a link to nothing` };
@@ -77,7 +86,8 @@ function inspect(path: string, name: string): DirEntry {
   }
 }
 
-function strangeFile(path: string, name: string): string[] {
+/** A warning for a file that does not belong in a modules directory; none for text files. */
+function unexpectedFileWarning(path: string, name: string): string[] {
   return SILENT_EXTENSIONS.has(extname(name))
     ? []
     : [`${path}: is neither a module directory nor values.yaml`];
@@ -89,16 +99,16 @@ export interface EntryName {
   readonly name: string;
 }
 
-const PREFIXED = /^(\d+)-(.+)$/;
+const NUMBERED_NAME = /^(\d+)-(.+)$/;
 const RELEASE_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
-const LONGEST_RELEASE_NAME = 53;
+const MAX_RELEASE_NAME_LENGTH = 53;
 
-/** Suffixes of the keys that stand beside a module's section in the ConfigMap, in kebab case. */
-const FLAG_SUFFIXES = ["Enabled", ...SETTINGS.map(({ ending }) => ending)].map(kebabCase);
+/** Suffixes of the other ConfigMap keys of a module, in kebab case. */
+const FLAG_SUFFIXES = ["Enabled", ...MODULE_SETTINGS.map(({ ending }) => ending)].map(kebabCase);
 
 /** Splits `010-ingress` into 10 and `ingress`; without a number the order is `unnumberedOrder`. */
 export function splitEntryName(entry: string, unnumberedOrder: number): EntryName {
-  const match = PREFIXED.exec(entry);
+  const match = NUMBERED_NAME.exec(entry);
   if (match === null) return { order: unnumberedOrder, name: entry };
   return { order: Number(match[1]), name: match[2] ?? "" };
 }
@@ -112,15 +122,15 @@ export function refuseName(name: string): string | undefined {
   if (!RELEASE_NAME.test(name)) {
     return `"${name}" is no release name: lower case letters, digits and dashes, beginning and ending with a letter or digit`;
   }
-  if (name.length > LONGEST_RELEASE_NAME) {
-    return `"${name}" is longer than helm's ${LONGEST_RELEASE_NAME} characters for a release name`;
+  if (name.length > MAX_RELEASE_NAME_LENGTH) {
+    return `"${name}" is longer than helm's ${MAX_RELEASE_NAME_LENGTH} characters for a release name`;
   }
   const key = camelCase(name);
   if (kebabCase(key) === name) return undefined;
-  return `"${name}" cannot be told from "${kebabCase(key)}" by its values key "${key}"`;
+  return `"${name}" has the same values key as "${kebabCase(key)}": "${key}"`;
 }
 
-/** The module that `name` would be read as a flag of (`foo` for `foo-enabled`), if there is one. */
+/** The module whose flag `name` would be (`foo` for `foo-enabled`), if it exists. */
 export function flagCollision(name: string, names: ReadonlySet<string>): string | undefined {
   for (const suffix of FLAG_SUFFIXES) {
     const other = name.slice(0, -suffix.length);

@@ -1,4 +1,4 @@
-/** Tells what another version of a chart would change. */
+/** Compares a chart with another version of it. */
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,11 +10,11 @@ import type { Json, JsonObject, Module, Tree } from "../../model/index.ts";
 import type { PlacedChart } from "../../modules/index.ts";
 import type { OfflineCharts } from "../charts.ts";
 
-const LONGEST_VALUE = 100;
+const MAX_VALUE_LENGTH = 100;
 
 /**
- * What changes when a module gets another chart: the chart's own values, with those that are set for the module and
- * are no longer there; objects as they are rendered without a cluster; CRDs by name.
+ * What another chart changes for a module, as text: default values, also removed ones that the module sets; objects as
+ * rendered without a cluster; CRDs by name.
  */
 export async function chartChanges(
   { module, tree }: { module: Module; tree: Tree },
@@ -23,20 +23,20 @@ export async function chartChanges(
 ): Promise<string> {
   const next = { ...module, ...chart };
   const set = [module.common.section, module.own.section].filter(isJsonObject);
-  const own = ({ chartDir }: PlacedChart): Leaves => leaves(readMap(join(chartDir, "values.yaml")));
-  const sections = set.map((section) => leaves(section));
+  const own = ({ chartDir }: PlacedChart): Leaves => flattenValues(readMap(join(chartDir, "values.yaml")));
+  const sections = set.map((section) => flattenValues(section));
   const values = valueChanges(own(module), own(chart), sections);
   const rendered = await objectChanges([module, next], (each) =>
     charts.render(each, tree, { skipTests: true }),
   );
-  const files = changedObjects(textsOf(module.crdFiles), textsOf([...ownCrds(module), ...chart.crdFiles]));
+  const files = changedObjects(readAll(module.crdFiles), readAll([...ownCrds(module), ...chart.crdFiles]));
   const crds = [...(rendered.changed ?? []).filter(isCrd), ...files];
   const objects = (rendered.changed ?? []).filter((each) => !isCrd(each));
   const part = (title: string, text: string): string => `${title}:\n${text === "" ? "  no change\n" : text}`;
   return [
     part("Values of the chart", values),
-    part("Objects", rendered.fault ?? named(objects) + differences(objects)),
-    ...(crds.length === 0 ? [] : [part("CRDs", named(crds))]),
+    part("Objects", rendered.fault ?? listNames(objects) + differences(objects)),
+    ...(crds.length === 0 ? [] : [part("CRDs", listNames(crds))]),
   ].join("\n");
 }
 
@@ -45,7 +45,7 @@ const isCrd = ({ name }: ChangedObject): boolean =>
 
 const MARKS = { added: "+", removed: "-", changed: "~" } as const;
 
-function named(objects: readonly ChangedObject[]): string {
+function listNames(objects: readonly ChangedObject[]): string {
   return objects.map(({ name, change }) => `  ${MARKS[change]} ${name}\n`).join("");
 }
 
@@ -53,18 +53,19 @@ function differences(objects: readonly ChangedObject[]): string {
   return objects.map(({ name, difference }) => `\n# ${name}\n${difference()}`).join("");
 }
 
-/** Beside the chart, in the module's own `crds/`. */
+/** CRDs in the module's `crds/`, outside the chart. */
 function ownCrds({ dir, crdFiles }: Module): string[] {
   return crdFiles.filter((file) => file.startsWith(join(dir, "crds/")));
 }
 
-function textsOf(files: readonly string[]): string[] {
+function readAll(files: readonly string[]): string[] {
   return files.map((file) => readFileSync(file, "utf8"));
 }
 
-/** Values by path, in one line each. */
+/** Values as text by path. */
 type Leaves = ReadonlyMap<string, string>;
 
+/** A line for each added, removed or changed default value. `set`: the values that the module sets. */
 function valueChanges(old: Leaves, now: Leaves, set: readonly Leaves[]): string {
   const paths = [...new Set([...old.keys(), ...now.keys()])].sort();
   return paths
@@ -78,36 +79,38 @@ function valueChanges(old: Leaves, now: Leaves, set: readonly Leaves[]): string 
     .join("");
 }
 
-/** Lists are one value. */
-function leaves(values: JsonObject, path: readonly string[] = []): Leaves {
+/** Flattens values; a list is one leaf. */
+function flattenValues(values: JsonObject, path: readonly string[] = []): Leaves {
   const found = new Map<string, string>();
   for (const [key, value = null] of Object.entries(values)) {
     const at = [...path, key];
     if (isJsonObject(value) && Object.keys(value).length > 0)
-      for (const [below, text] of leaves(value, at)) found.set(below, text);
-    else found.set(at.join("."), shortened(value));
+      for (const [nestedPath, text] of flattenValues(value, at)) found.set(nestedPath, text);
+    else found.set(at.join("."), shorten(value));
   }
   return found;
 }
 
-function shortened(value: Json): string {
+function shorten(value: Json): string {
   const text = canonicalJson(value);
-  return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE)}…` : text;
+  return text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH)}…` : text;
 }
 
+/** The changed objects, or why they cannot be compared. */
 async function objectChanges(
   [before, after]: readonly [Module, Module],
   render: (module: Module) => Promise<string>,
 ): Promise<{ changed?: ChangedObject[]; fault?: string }> {
-  const [old, now] = [await rendered(before, render), await rendered(after, render)];
+  const [old, now] = [await renderOrFault(before, render), await renderOrFault(after, render)];
   if ("manifest" in old && "manifest" in now)
     return { changed: changedObjects([old.manifest], [now.manifest]) };
   const fault =
-    "fault" in now ? `the new chart ${now.fault}` : `the chart as it is ${"fault" in old ? old.fault : ""}`;
+    "fault" in now ? `the new chart ${now.fault}` : `the current chart ${"fault" in old ? old.fault : ""}`;
   return { fault: `  cannot be compared: ${fault}\n` };
 }
 
-async function rendered(
+/** The manifest of a module, or why its chart cannot be rendered. */
+async function renderOrFault(
   module: Module,
   render: (module: Module) => Promise<string>,
 ): Promise<{ manifest: string } | { fault: string }> {

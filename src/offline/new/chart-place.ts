@@ -1,18 +1,18 @@
-/** Says in a module which chart lies beside it: in `addon.yaml`, and in the schema of its section in the ConfigMap. */
+/** Describes a module's chart for `addon.yaml`, and derives the schema of its section from the chart's schema. */
 
 import { basename, dirname, join } from "node:path";
 import { existsSync, readFileSync } from "node:fs";
 
 import { readMap } from "../../helm/index.ts";
-import { canonicalJson, parseJson, parseYaml, toYaml } from "../../lib/index.ts";
-import { isJsonObject, objectOf, objectsIn, ProblemError, textOf } from "../../model/index.ts";
+import { attempt, canonicalJson, DepthError, parseJson, parseYaml, toYaml } from "../../lib/index.ts";
+import { isJsonObject, objectOf, objectsIn, ProblemError, asString } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { findChart, listChartFiles, openChart, readChartYaml, wordIn } from "../../modules/index.ts";
 import type { ChartArchives, PlacedChart } from "../../modules/index.ts";
 import { compileSchemas } from "../../values/index.ts";
-import { mustBeListed, type PulledChart } from "./get-chart.ts";
+import { checkAgainstIndex, type PulledChart } from "./get-chart.ts";
 
-/** A chart in a directory, and what `addon.yaml` is to say of it. */
+/** A chart in a directory, and its entry in `addon.yaml`. */
 export interface DescribedChart extends PlacedChart {
   readonly place: { readonly path: string; readonly values: "root"; readonly digest: string } & JsonObject;
   readonly name: string;
@@ -20,28 +20,29 @@ export interface DescribedChart extends PlacedChart {
 }
 
 /**
- * Reads a chart that came into `dir`. Throws ProblemError for what is none, lacks sub-charts, or is not what its
- * repository lists; it names where the chart came from, since the copy does not stay.
+ * Reads a fetched chart in `dir`. Throws ProblemError for an invalid chart, missing sub-charts, or a digest that differs
+ * from the repository's index. The error names the origin of the chart, because the copy is temporary.
  */
-export async function placeOfChart(
+export async function describePulledChart(
   dir: string,
   got: PulledChart,
   archives: ChartArchives,
 ): Promise<DescribedChart> {
   try {
-    return await describe(dir, got, archives);
+    return await describeChart(dir, got, archives);
   } catch (error) {
     if (!(error instanceof ProblemError)) throw error;
     const copy = join(dir, got.path);
-    const told = error.problems.map(({ file, ...problem }) => {
+    const reported = error.problems.map(({ file, ...problem }) => {
       const rest = file.startsWith(copy) ? file.slice(copy.length) : `: ${basename(file)}`;
       return { ...problem, file: got.index?.repo === file ? file : got.origin + rest };
     });
-    throw new ProblemError(told);
+    throw new ProblemError(reported);
   }
 }
 
-async function describe(
+/** As `describePulledChart`, but errors name the temporary copy. */
+async function describeChart(
   dir: string,
   { path, origin, source, index }: PulledChart,
   archives: ChartArchives,
@@ -49,95 +50,93 @@ async function describe(
   const found = await findChart(dir, { path }, archives);
   const opened = await openChart(join(dir, path), archives);
   const { name, version } = nameAndVersion(found.chartDir);
-  for (const [key, word] of Object.entries({ name, version })) mustBePlain(found.chartDir, key, word);
+  for (const [key, word] of Object.entries({ name, version })) checkPlain(found.chartDir, key, word);
   const digest = opened.digest();
-  if (index !== undefined) mustBeListed(index, { name, version, digest });
+  if (index !== undefined) checkAgainstIndex(index, { name, version, digest });
   const missing = await missingSubCharts(found.chartDir, archives);
   if (missing.length > 0) {
-    const message = `has no ${missing.join(", ")} in charts/, which it depends on`;
+    const message = `has no ${missing.join(", ")} in charts/, although it depends on them`;
     const unpacked = found.chartDir === join(dir, path) ? origin : "DIR, where it is unpacked";
-    const remedy = `run helm dependency build ${unpacked}, then this again`;
+    const remedy = `run helm dependency build ${unpacked}, then repeat this command`;
     throw new ProblemError([{ file: join(dir, path), message, remedy }]);
   }
   const from = source === undefined ? {} : { source: { ...source, version } };
   return { ...found, name, version, place: { path, values: "root", digest, ...from } };
 }
 
-/** What a name or version may consist of: it becomes part of paths. */
+/** Names and versions become parts of paths, so they contain only these characters. */
 const PLAIN = /^[0-9A-Za-z](?:[0-9A-Za-z_+-]|\.(?!\.)){0,127}$/;
 
-function mustBePlain(chartDir: string, key: string, word: string): void {
+function checkPlain(chartDir: string, key: string, word: string): void {
   if (word === "" || PLAIN.test(word)) return;
-  const message = `${JSON.stringify(word.slice(0, 80))} is no ${key} of a chart`;
+  const message = `${JSON.stringify(word.slice(0, 80))} is not a valid ${key} of a chart`;
   const remedy = "use letters, digits, dots, dashes, plus signs and underscores";
   throw new ProblemError([{ file: join(chartDir, "Chart.yaml"), key, message, remedy }]);
 }
 
 const SUB_CHART = /^charts\/[^/_.][^/]*(?:\/Chart\.yaml|\.tgz)$/;
 
-/** Names of dependencies that do not lie in `charts/`: helm refuses such a chart, whichever of them are on. */
+/** Dependencies missing from `charts/`: helm refuses such a chart, even if the dependencies are disabled. */
 async function missingSubCharts(chartDir: string, archives: ChartArchives): Promise<string[]> {
   const named = ["Chart.yaml", "requirements.yaml"].flatMap((file) =>
     objectsIn(readMap(join(chartDir, file))["dependencies"]),
   );
   if (named.length === 0) return [];
-  const there = new Set<string>();
+  const present = new Set<string>();
   for (const { rel, path } of listChartFiles(chartDir, false).filter((file) => SUB_CHART.test(file.rel))) {
     const dir = rel.endsWith(".tgz") ? (await archives.unpack(path)).dir : dirname(path);
-    there.add(nameAndVersion(dir).name);
+    present.add(nameAndVersion(dir).name);
   }
-  return named.flatMap(({ name }) => textOf(name) ?? []).filter((name) => !there.has(name));
+  return named.flatMap(({ name }) => asString(name) ?? []).filter((name) => !present.has(name));
 }
 
-/** What `Chart.yaml` says; blanks where it does not. */
+/** Name and version in `Chart.yaml`; "" if missing. */
 export function nameAndVersion(chartDir: string): { name: string; version: string } {
   const chart = readChartYaml(chartDir);
   return { name: wordIn(chart, "name") ?? "", version: wordIn(chart, "version") ?? "" };
 }
 
 /**
- * The text of an `addon.yaml` with another `chart`: lines that stay keep their comments, where lines can be exchanged;
- * otherwise it is written anew.
+ * The text of `addon.yaml` with another `chart`. It replaces only changed lines to keep comments; if that is impossible,
+ * it writes the whole file again.
  */
 export function withChart(text: string, value: JsonObject, chart: JsonObject): string {
   const wanted = { ...value, chart };
-  const lines = exchange(text, objectOf(value["chart"]), chart);
-  return meansSame(lines, wanted) ? lines : toYaml(wanted);
+  const lines = replaceTexts(text, objectOf(value["chart"]), chart);
+  return isEquivalent(lines, wanted) ? lines : toYaml(wanted);
 }
 
-/** Puts new texts in place of old ones behind the keys that have them. */
-function exchange(text: string, old: JsonObject, now: JsonObject): string {
+/** Replaces changed strings after their keys. */
+function replaceTexts(text: string, old: JsonObject, now: JsonObject): string {
   return Object.entries(now).reduce((lines, [key, value = null]) => {
     const before = old[key];
-    if (isJsonObject(value) && isJsonObject(before)) return exchange(lines, before, value);
+    if (isJsonObject(value) && isJsonObject(before)) return replaceTexts(lines, before, value);
     if (typeof value !== "string" || typeof before !== "string") return lines;
     return lines.replace(`${key}: ${before}`, () => `${key}: ${value}`);
   }, text);
 }
 
-function meansSame(text: string, wanted: JsonObject): boolean {
-  try {
-    return canonicalJson(parseYaml(text, "").value) === canonicalJson(wanted);
-  } catch {
-    return false;
-  }
+/** Whether the text is YAML with exactly this content. */
+function isEquivalent(text: string, wanted: JsonObject): boolean {
+  return attempt(() => canonicalJson(parseYaml(text, "").value)) === canonicalJson(wanted);
 }
 
-/** Where the schema stands in a module. */
+/** The schema's path in a module. */
 export const SCHEMA_FILE = "openapi/config-values.yaml";
-const SCHEMA_LEFT = "note: the chart's values.schema.json cannot be used before helm checks values with it\n";
+const UNUSABLE_SCHEMA =
+  "note: the chart's values.schema.json cannot be used for the ConfigMap; only helm checks values with it\n";
 
-/** A note where a chart has a schema of which none could be made for the section. */
+/** A note if no schema of the section can be derived from the chart's schema. */
 export function schemaNotes(chartDir: string, made: string | undefined): string[] {
-  return made === undefined && existsSync(schemaFile(chartDir)) ? [SCHEMA_LEFT] : [];
+  return made === undefined && existsSync(schemaFile(chartDir)) ? [UNUSABLE_SCHEMA] : [];
 }
 
 const schemaFile = (chartDir: string): string => join(chartDir, "values.schema.json");
 
-/** Keywords that hold schemas by name. */
-const NAMED: ReadonlySet<string> = new Set(["properties", "patternProperties", "definitions", "$defs"]);
-/** What the chart's own values answer for, and what only tells where the schema comes from. */
-const LEFT_OUT: ReadonlySet<string> = new Set([
+/** Keywords whose values map names to schemas. */
+const SCHEMA_MAPS: ReadonlySet<string> = new Set(["properties", "patternProperties", "definitions", "$defs"]);
+/** Omitted keywords: the chart's own values satisfy or supply them, or they only identify the schema. */
+const OMITTED: ReadonlySet<string> = new Set([
   "required",
   "default",
   "dependencies",
@@ -147,9 +146,10 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The text of `openapi/config-values.yaml`; undefined where the chart has no schema, or one that cannot be used here.
- * The section is laid over the chart's own values: nothing is required of it and nothing is filled in, and levels that
- * say nothing about other keys allow them, as in JSON Schema.
+ * The text of `openapi/config-values.yaml`; undefined if the chart has no usable schema. Throws ProblemError for one that is
+ * nested too deep. The section is merged over the
+ * chart's own values, so the derived schema requires nothing and sets no defaults. As in JSON Schema, objects allow
+ * additional properties unless the chart's schema forbids them.
  */
 export function schemaOfChart(chartDir: string): string | undefined {
   const file = schemaFile(chartDir);
@@ -157,32 +157,44 @@ export function schemaOfChart(chartDir: string): string | undefined {
   try {
     const schema = parseJson(readFileSync(file, "utf8"));
     if (!isJsonObject(schema)) return undefined;
-    const text = toYaml({ additionalProperties: true, ...loosened(schema) });
+    const text = toYaml({ additionalProperties: true, ...relaxed(schema) });
     const { hasUnusableKeys } = compileSchemas({ config: { file, text } });
     return hasUnusableKeys ? undefined : text;
   } catch (error) {
     if (error instanceof ProblemError || error instanceof SyntaxError) return undefined;
-    throw error;
+    throw error instanceof DepthError ? tooDeep(error) : error;
   }
 }
 
-function loosened(schema: JsonObject): JsonObject {
+/** Helm takes minutes to compile such a schema. */
+function tooDeep({ message }: DepthError): ProblemError {
+  const remedy = "flatten the schema, or remove the file from the chart";
+  return new ProblemError([
+    { file: "values.schema.json", message: `the schema of the chart is ${message}`, remedy },
+  ]);
+}
+
+/** A schema without the omitted keywords at any depth. Objects allow additional properties by default. */
+function relaxed(schema: JsonObject): JsonObject {
   const { properties, patternProperties, type } = schema;
   const isObject = type === "object" || (Array.isArray(type) && type.includes("object"));
-  const open = isObject || properties !== undefined || patternProperties !== undefined;
-  const result: JsonObject = open ? { additionalProperties: true } : {};
+  // A schema for objects, which may omit `type`.
+  const describesObject = isObject || properties !== undefined || patternProperties !== undefined;
+  const result: JsonObject = describesObject ? { additionalProperties: true } : {};
   for (const [word, value = null] of Object.entries(schema))
-    if (!LEFT_OUT.has(word)) result[word] = NAMED.has(word) ? each(value) : inside(value);
+    if (!OMITTED.has(word)) result[word] = SCHEMA_MAPS.has(word) ? relaxEach(value) : relaxNested(value);
   return result;
 }
 
-/** Schemas by name: the names are no keywords. */
-function each(named: Json): Json {
+/** Relaxes each schema of a map; its keys are names, not keywords. */
+function relaxEach(named: Json): Json {
   if (!isJsonObject(named)) return named;
-  return Object.fromEntries(Object.entries(named).map(([name, schema = null]) => [name, inside(schema)]));
+  return Object.fromEntries(
+    Object.entries(named).map(([name, schema = null]) => [name, relaxNested(schema)]),
+  );
 }
 
-function inside(value: Json): Json {
-  if (Array.isArray(value)) return value.map(inside);
-  return isJsonObject(value) ? loosened(value) : value;
+function relaxNested(value: Json): Json {
+  if (Array.isArray(value)) return value.map(relaxNested);
+  return isJsonObject(value) ? relaxed(value) : value;
 }

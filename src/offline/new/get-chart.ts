@@ -1,34 +1,35 @@
-/** Brings a chart into a directory of a module, and compares it with what the index of its repository says of it. */
+/** Fetches a chart into a directory of a module, and verifies it against the index of its repository. */
 
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { realpathSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve, sep } from "node:path";
 
-import { objectOf, objectsIn, ProblemError, textOf, type JsonObject } from "../../model/index.ts";
+import { objectOf, objectsIn, ProblemError, asString, type JsonObject } from "../../model/index.ts";
 import type { Environment, Settings } from "../../config.ts";
 import { hookEnvironment } from "../../hooks/index.ts";
 import { oneLine, parseJson, parseYaml, readPlain } from "../../lib/index.ts";
 import { listChartFiles, type ChartFile, type ChartSource } from "../../modules/index.ts";
-import { run, type RunResult } from "../../process/index.ts";
+import type { Children, RunResult } from "../../process/index.ts";
 
 /** Copies or pulls a chart into `dir`. Throws ProblemError. */
-export async function getChart(chart: WantedChart, dir: string, caller: HelmCaller): Promise<PulledChart> {
+export async function getChart(chart: ChartRequest, dir: string, caller: HelmCaller): Promise<PulledChart> {
   const { ref, version, repo } = chart;
   for (const url of [ref, repo]) refuseCredentials(url);
   if (repo !== undefined || !existsSync(ref)) return pullChart(chart, dir, caller);
   if (version !== undefined)
-    throw problem(ref, "is a file or directory, which has one version", "leave out --version");
+    throw problem(ref, "is a local chart, which has only one version", "remove --version");
   const from = resolve(ref);
   const stats = statSync(from);
   const isDirectory = stats.isDirectory();
   if (isDirectory && !existsSync(join(from, "Chart.yaml")))
-    throw problem(from, "holds no Chart.yaml: it is no chart", "name the directory of a chart");
+    throw problem(from, "contains no Chart.yaml: it is no chart", "name the directory of a chart");
   const path = isDirectory ? "chart" : basename(from);
   const file = { rel: "", path: from, size: stats.size };
-  copy(isDirectory ? listChartFiles(from, false) : [file], from, join(dir, path));
+  copyChart(isDirectory ? listChartFiles(from, false) : [file], from, join(dir, path));
   return { path, origin: from, source: undefined, index: undefined };
 }
 
+/** Whether a path is a directory or a path in it. */
 function isBelow(root: string, path: string): boolean {
   return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
 }
@@ -37,7 +38,10 @@ function isBelow(root: string, path: string): boolean {
 const SECRET_PARAMETER =
   /token|secret|passw|credential|signature|auth|api-?key|^(?:key|sig|sas|access|pat)$|^x-(?:amz|goog)-/i;
 
-/** Credentials of a command line are visible to others, and those of a URL end in files that others read. */
+/**
+ * Throws ProblemError for a URL with credentials: other users can read the command line, and the URL gets into files that
+ * others read.
+ */
 function refuseCredentials(text: string | undefined): void {
   if (text === undefined || !text.includes("://")) return;
   const url = URL.parse(text);
@@ -45,30 +49,34 @@ function refuseCredentials(text: string | undefined): void {
   const hasUser = url.username !== "" || url.password !== "";
   const parameter = [...url.searchParams.keys()].find((key) => SECRET_PARAMETER.test(key));
   if (!hasUser && parameter === undefined) return;
-  const what = hasUser ? "a user or password" : `what looks like a credential (${parameter})`;
+  const what = hasUser ? "a user or password" : `a parameter that looks like a credential (${parameter})`;
   const remedy =
     url.protocol === "oci:"
-      ? "log in with helm registry login, and leave it out of the URL"
-      : "add the repository with helm repo add NAME URL --username USER --password-stdin, and give --chart NAME/CHART";
-  throw problem(withoutUser(text), `the URL holds ${what}`, remedy);
+      ? "log in with helm registry login, and remove it from the URL"
+      : "add the repository with helm repo add NAME URL --username USER --password-stdin, and set --chart NAME/CHART";
+  throw problem(withoutCredentials(text), `the URL contains ${what}`, remedy);
 }
 
-/** What helm takes of an archive. */
-const MOST_FILES = 10_000;
-const MOST_BYTES = 100 * 1024 * 1024;
+/** Limits that helm sets for archives. */
+const MAX_FILES = 10_000;
+const MAX_BYTES = 100 * 1024 * 1024;
 
-/** What links lead to is copied in their place, with the rights that new files have. */
-function copy(files: readonly Pick<ChartFile, "rel" | "path" | "size">[], from: string, to: string): void {
+/** Copies files, and the targets of links in place of the links, with the default mode. */
+function copyChart(
+  files: readonly Pick<ChartFile, "rel" | "path" | "size">[],
+  from: string,
+  to: string,
+): void {
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
-  if (files.length > MOST_FILES || bytes > MOST_BYTES) {
-    const message = `holds more than ${MOST_FILES} files, or more than ${MOST_BYTES >> 20} MiB`;
-    throw problem(from, message, "name in .helmignore what is no part of the chart");
+  if (files.length > MAX_FILES || bytes > MAX_BYTES) {
+    const message = `contains more than ${MAX_FILES} files, or more than ${MAX_BYTES >> 20} MiB`;
+    throw problem(from, message, "list files that do not belong to the chart in .helmignore");
   }
   const root = realpathSync(from);
   const outside = files.find(({ path }) => !isBelow(root, realpathSync(path)));
   if (outside !== undefined) {
-    const message = "is reached by a link that leads out of the chart";
-    throw problem(join(from, outside.rel), message, "put a copy in its place, or name it in .helmignore");
+    const message = "is a link to a file outside the chart";
+    throw problem(join(from, outside.rel), message, "replace it by a copy, or list it in .helmignore");
   }
   for (const { rel, path } of files) {
     mkdirSync(dirname(join(to, rel)), { recursive: true });
@@ -76,57 +84,58 @@ function copy(files: readonly Pick<ChartFile, "rel" | "path" | "size">[], from: 
   }
 }
 
-/** The chart that is wanted: a directory, an archive, or what helm can pull. */
-export interface WantedChart {
+/** The requested chart: a directory, an archive, or a chart that helm can pull. */
+export interface ChartRequest {
   readonly ref: string;
   readonly version: string | undefined;
   readonly repo: string | undefined;
-  /** Of authorities that a repository or a registry may be signed by. */
+  /** CA certificates for the repository or registry. */
   readonly caFile: string | undefined;
-  /** Whether the registry speaks no TLS. */
+  /** The registry serves no TLS. */
   readonly plainHttp: boolean;
 }
 
-/** A chart as helm brought it. */
+/** A fetched chart. */
 export interface PulledChart {
   /** The archive's name in the directory. */
   readonly path: string;
-  /** The directory or archive that was copied; what was pulled has its archive's name. */
+  /** For messages: the copied directory or archive, or the name of the pulled archive. */
   readonly origin: string;
-  /** Where it came from, without the version; undefined for the URL of one archive. */
+  /** The source without the version; undefined for the URL of an archive. */
   readonly source: Omit<ChartSource, "version"> | undefined;
-  /** What the repository says of its charts; undefined for a registry, which names content by its digest. */
+  /** The repository's index; undefined for a registry, which addresses content by digest. */
   readonly index: RepositoryIndex | undefined;
 }
 
 export interface HelmCaller {
+  readonly children: Children;
   readonly settings: Settings;
   readonly env: Environment;
 }
 
-/** Pulls a chart into `dir`, with the repositories and logins that helm knows for this user. Throws ProblemError. */
-async function pullChart(chart: WantedChart, dir: string, caller: HelmCaller): Promise<PulledChart> {
+/** Pulls a chart into `dir` with the user's repositories and logins of helm. Throws ProblemError. */
+async function pullChart(chart: ChartRequest, dir: string, caller: HelmCaller): Promise<PulledChart> {
   if (chart.repo !== undefined) return fromRepository(chart, chart.repo, { dir, caller });
   const [name = "", ...rest] = chart.ref.split("/");
-  const url = chart.ref.includes("://") ? undefined : await urlOf(name, caller);
-  const path = await pull(chart.ref, flagsOf(chart), { dir, caller });
+  const url = chart.ref.includes("://") ? undefined : await repositoryUrl(name, caller);
+  const path = await pull(chart.ref, helmFlags(chart), { dir, caller });
   if (url === undefined)
     return { path, origin: path, source: sourceWithoutRepository(chart.ref), index: undefined };
   const cache = await helm(["env", "HELM_REPOSITORY_CACHE"], caller);
-  const index = readIndex(join(cache.stdout.trim(), `${name}-index.yaml`), withoutUser(url));
-  return { path, origin: path, source: { repo: withoutUser(url), chart: rest.join("/") }, index };
+  const index = readIndex(join(cache.stdout.trim(), `${name}-index.yaml`), withoutCredentials(url));
+  return { path, origin: path, source: { repo: withoutCredentials(url), chart: rest.join("/") }, index };
 }
 
-interface Place {
+interface Target {
   readonly dir: string;
   readonly caller: HelmCaller;
 }
 
-/** Through a list of repositories of its own, whose index stays long enough to be read. */
+/** Pulls from a repository through a temporary helm configuration, from which it also reads the index. */
 async function fromRepository(
-  chart: WantedChart,
+  chart: ChartRequest,
   repo: string,
-  { dir, caller }: Place,
+  { dir, caller }: Target,
 ): Promise<PulledChart> {
   const own = mkdtempSync(join(dir, ".repository-"));
   const lists = [`--repository-config=${join(own, "list.yaml")}`, `--repository-cache=${own}`];
@@ -134,16 +143,20 @@ async function fromRepository(
   try {
     const added = await helm(["repo", "add", "it", repo, ...authority, ...lists], caller);
     if (added.outcome !== "succeeded")
-      throw problem(withoutUser(repo), `is no chart repository: ${said(added)}`, "correct --repo");
-    const path = await pull(`it/${chart.ref}`, [...flagsOf(chart), ...lists], { dir, caller });
-    const index = readIndex(join(own, "it-index.yaml"), withoutUser(repo));
-    return { path, origin: path, source: { repo: withoutUser(repo), chart: chart.ref }, index };
+      throw problem(
+        withoutCredentials(repo),
+        `is not a chart repository: ${lastLine(added)}`,
+        "correct --repo",
+      );
+    const path = await pull(`it/${chart.ref}`, [...helmFlags(chart), ...lists], { dir, caller });
+    const index = readIndex(join(own, "it-index.yaml"), withoutCredentials(repo));
+    return { path, origin: path, source: { repo: withoutCredentials(repo), chart: chart.ref }, index };
   } finally {
     rmSync(own, { recursive: true, force: true });
   }
 }
 
-function flagsOf({ version, caFile, plainHttp }: WantedChart): string[] {
+function helmFlags({ version, caFile, plainHttp }: ChartRequest): string[] {
   return [
     ...(version === undefined ? [] : [`--version=${version}`]),
     ...(caFile === undefined ? [] : [`--ca-file=${caFile}`]),
@@ -151,14 +164,18 @@ function flagsOf({ version, caFile, plainHttp }: WantedChart): string[] {
   ];
 }
 
-/** The name of what came. */
-async function pull(ref: string, flags: readonly string[], { dir, caller }: Place): Promise<string> {
+/** Pulls a chart; returns the name of the archive. */
+async function pull(ref: string, flags: readonly string[], { dir, caller }: Target): Promise<string> {
   const before = new Set(readdirSync(dir));
   const result = await helm(["pull", ref, ...flags, `--destination=${dir}`], caller);
   const [pulled] = readdirSync(dir).filter((name) => !before.has(name));
   if (result.outcome === "succeeded" && pulled !== undefined) return pulled;
-  const told = ref.replace(/^it\//, "");
-  throw problem(told, `is no file here, and helm cannot pull it: ${said(result)}`, remedyFor(ref));
+  const reported = ref.replace(/^it\//, "");
+  throw problem(
+    reported,
+    `is not a local file, and helm cannot pull it: ${lastLine(result)}`,
+    remedyFor(ref),
+  );
 }
 
 function remedyFor(ref: string): string {
@@ -167,13 +184,13 @@ function remedyFor(ref: string): string {
     : "see helm search, helm repo add";
 }
 
-/** The last line of what helm said, without users and passwords in its URLs. */
-function said({ stderr, message }: RunResult): string {
+/** The last line of helm's stderr, without credentials in URLs. */
+function lastLine({ stderr, message }: RunResult): string {
   const line = stderr.trim().split("\n").at(-1) ?? "";
   return (line || (message ?? "")).replaceAll(/\/\/[^\s/@"]{1,1000}@/g, "//");
 }
 
-/** A registry's charts are upgraded by their names: tag and digest are of one version. */
+/** The source without tag and digest, which belong to one version. */
 function sourceWithoutRepository(ref: string): PulledChart["source"] {
   if (!ref.startsWith("oci://")) return ref.includes("://") ? undefined : { chart: ref };
   const [plain = ""] = ref.split("@");
@@ -181,15 +198,15 @@ function sourceWithoutRepository(ref: string): PulledChart["source"] {
   return { chart: tag < 0 ? plain : plain.slice(0, tag) };
 }
 
-/** In words that mean the same to everybody: a name for a repository is this user's own. */
-async function urlOf(name: string, caller: HelmCaller): Promise<string | undefined> {
+/** The URL of a repository, because its name is valid only for this user. */
+async function repositoryUrl(name: string, caller: HelmCaller): Promise<string | undefined> {
   const { outcome, stdout } = await helm(["repo", "list", "--output=json"], caller);
   const repos = outcome === "succeeded" ? parseJson(stdout) : [];
-  return textOf(objectsIn(repos).find((repo) => repo["name"] === name)?.["url"]);
+  return asString(objectsIn(repos).find((repo) => repo["name"] === name)?.["url"]);
 }
 
-/** What is written into a file that others read: without credentials. */
-function withoutUser(repo: string): string {
+/** The URL without credentials, for a file that others read. */
+function withoutCredentials(repo: string): string {
   const url = new URL(repo);
   url.username = "";
   url.password = "";
@@ -198,17 +215,17 @@ function withoutUser(repo: string): string {
   return url.href.replace(/\/$/, "");
 }
 
-function helm(args: readonly string[], { settings, env }: HelmCaller): Promise<RunResult> {
+function helm(args: readonly string[], { settings, env, children }: HelmCaller): Promise<RunResult> {
   const { helmBin, helmTimeoutMs } = settings;
   const surroundings = { cwd: process.cwd(), env: hookEnvironment(env), timeoutMs: helmTimeoutMs };
-  return run({ file: helmBin, args, ...surroundings });
+  return children.run({ file: helmBin, args, ...surroundings });
 }
 
 function problem(file: string, message: string, remedy: string): ProblemError {
   return new ProblemError([{ file, message, remedy }]);
 }
 
-/** The index of a chart repository: helm finds archives by it, and does not compare them with it. */
+/** The index of a chart repository. Helm locates archives by it but does not verify their digests. */
 export interface RepositoryIndex {
   readonly repo: string;
   readonly entries: JsonObject;
@@ -223,7 +240,7 @@ function readIndex(file: string, repo: string): RepositoryIndex {
     };
   } catch (error) {
     const message = `its index cannot be read: ${oneLine(error)}`;
-    throw problem(repo, message, "ask who runs the repository");
+    throw problem(repo, message, "contact the administrator of the repository");
   }
 }
 
@@ -233,21 +250,24 @@ interface Chart {
   readonly digest: string;
 }
 
-/**
- * Throws ProblemError for an archive that is not the one that the index names. An index may leave digests out: then
- * there is nothing to compare.
- */
-export function mustBeListed({ repo, entries }: RepositoryIndex, { name, version, digest }: Chart): void {
+/** Throws ProblemError if the index lists no such version, or another digest. An index may omit digests. */
+export function checkAgainstIndex(
+  { repo, entries }: RepositoryIndex,
+  { name, version, digest }: Chart,
+): void {
   const listed = objectsIn(entries[name] ?? []);
-  const sums = listed.filter((entry) => entry["version"] === version).map((entry) => textOf(entry["digest"]));
+  const sums = listed
+    .filter((entry) => entry["version"] === version)
+    .map((entry) => asString(entry["digest"]));
   const refuse = (what: string): never => {
-    const remedy = "it may be half published: try again later, else ask who runs the repository";
-    throw problem(repo, `the archive that it gave ${what}`, remedy);
+    const remedy =
+      "the chart may be half published: try again later, or contact the administrator of the repository";
+    throw problem(repo, `the pulled archive ${what}`, remedy);
   };
-  if (sums.length === 0) refuse(`says that it is ${name} ${version}, which its index does not name`);
+  if (sums.length === 0) refuse(`is ${name} ${version}, which its index does not list`);
   const [sum] = sums.filter((each) => each !== undefined && each !== "");
   if (sum !== undefined && sum.replace(/^sha256:/, "") !== digest.replace(/^sha256:/, ""))
     refuse(
-      `of ${name} ${version} is not the one that its index names: ${digest} instead of sha256:${sum.replace(/^sha256:/, "")}`,
+      `of ${name} ${version} has a digest that differs from its index: ${digest} instead of sha256:${sum.replace(/^sha256:/, "")}`,
     );
 }

@@ -1,4 +1,4 @@
-/** The sub-command `new hook`, and the texts that it writes. */
+/** The sub-command `new hook` and its templates. */
 
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -8,11 +8,11 @@ import { parseHookConfig } from "../../hooks/index.ts";
 import { toYaml } from "../../lib/index.ts";
 import { ProblemError, type JsonObject } from "../../model/index.ts";
 import { lintDirs } from "../lint.ts";
-import { findModule, type Printed } from "../surroundings.ts";
+import { findModule, type CommandResult } from "../surroundings.ts";
 
-/** A hook to write. */
+/** The arguments of `new hook`. */
 export interface NewHook {
-  /** The module's name, or its directory's. */
+  /** The name of the module or of its directory. */
   readonly module: string;
   readonly name: string;
   readonly language: Language;
@@ -22,28 +22,33 @@ export interface NewHook {
   readonly schedule: string | undefined;
 }
 
-const NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/;
+const NAME_PATTERN = /^[a-z0-9][a-z0-9_-]{0,62}$/;
 
 /**
- * Writes a hook with a test for it, checks the module, and tells how to run the test. Both are there at the end, or
- * neither. Throws ProblemError.
+ * Writes a hook and a test for it, lints the module, and prints how to run the test. It writes both or neither. Throws
+ * ProblemError.
  */
-export async function writeHook(wanted: NewHook, settings: Settings, env: Environment): Promise<Printed> {
+export async function writeHook(
+  wanted: NewHook,
+  settings: Settings,
+  env: Environment,
+): Promise<CommandResult> {
   const { dir, name: module } = findModule(settings, wanted.module);
   const script = `${wanted.name}.${ENDINGS[wanted.language]}`;
   const hook = join(dir, "hooks", script);
   const test = join(dir, "tests", wanted.name);
-  check(wanted, [hook, test]);
+  checkRequest(wanted, [hook, test]);
   const metric = `${module}_${wanted.name}`.replaceAll(/[^a-z0-9]/g, "_");
   const hookParts = {
     config: configOf(wanted),
-    what: whatOf(wanted),
+    trigger: describeTrigger(wanted),
     metric,
     byEvent: wanted.onEvent !== undefined,
   };
   const draft = mkdtempSync(join(dir, ".new-"));
   try {
-    writeFileSync(join(draft, "hook"), hookText(wanted.language, hookParts), { mode: 0o777 });
+    const textOf = wanted.language === "bash" ? shellText : pythonText;
+    writeFileSync(join(draft, "hook"), textOf(hookParts), { mode: 0o777 });
     mkdirSync(join(draft, "test"));
     const files = testText({ ...hookParts, script });
     for (const [file, text] of Object.entries(files)) writeFileSync(join(draft, "test", file), text);
@@ -57,21 +62,28 @@ export async function writeHook(wanted: NewHook, settings: Settings, env: Enviro
   return { text: `${found.text}${hook}: written. Test it:\n  sh ${test}/test.sh\n`, code: found.code };
 }
 
-function check(wanted: NewHook, paths: readonly string[]): void {
+/** Throws ProblemError for an invalid name, trigger or flags, and if a file exists already. */
+function checkRequest(wanted: NewHook, paths: readonly string[]): void {
   const { name, onEvent, schedule } = wanted;
   const refuse = (file: string, message: string, remedy: string): never => {
     throw new ProblemError([{ file, message, remedy }]);
   };
   const [hook = name] = paths;
-  if (!NAME.test(name)) refuse(hook, `"${name}" is no name of a hook`, "small letters, digits and dashes");
+  if (!NAME_PATTERN.test(name))
+    refuse(
+      hook,
+      `"${name}" is not a valid name of a hook`,
+      "use lower-case letters, digits, dashes and underscores",
+    );
   if (onEvent !== undefined && schedule !== undefined)
-    refuse(hook, "--on-event and --schedule are two hooks", "give one of them");
-  const there = paths.find((path) => existsSync(path));
-  if (there !== undefined) refuse(there, "is there already", "choose another name");
+    refuse(hook, "--on-event and --schedule exclude each other", "set one of them");
+  const existing = paths.find((path) => existsSync(path));
+  if (existing !== undefined) refuse(existing, "already exists", "choose another name");
   const parsed = parseHookConfig(toYaml(configOf(wanted)), "module");
   if ("errors" in parsed) refuse(hook, parsed.errors.join("; "), "correct --on-event or --schedule");
 }
 
+/** The configuration of the hook: a schedule, a watch of objects, or by default `beforeHelm`. */
 function configOf({ onEvent, schedule, name }: NewHook): JsonObject {
   if (schedule !== undefined) return { configVersion: "v1", schedule: [{ name, crontab: schedule }] };
   if (onEvent === undefined) return { configVersion: "v1", beforeHelm: 10 };
@@ -87,41 +99,35 @@ function configOf({ onEvent, schedule, name }: NewHook): JsonObject {
   return { configVersion: "v1", kubernetes: [binding] };
 }
 
-function whatOf({ onEvent, schedule }: NewHook): string {
-  if (schedule !== undefined) return `Runs by the clock: ${schedule}`;
+function describeTrigger({ onEvent, schedule }: NewHook): string {
+  if (schedule !== undefined) return `Runs on a schedule: ${schedule}`;
   return onEvent === undefined
     ? "Runs before each run of the module's chart"
-    : `Runs when a ${onEvent} comes, changes or goes`;
+    : `Runs when a ${onEvent} is created, changed or deleted`;
 }
 
-/** What the sub-command `new hook` can write in. */
 type Language = "bash" | "python";
 
 const ENDINGS: Readonly<Record<Language, string>> = { bash: "sh", python: "py" };
 
-/** What a hook is written from. */
+/** The variable parts of a hook. */
 interface HookParts {
   readonly config: JsonObject;
-  /** A sentence that says when it runs. */
-  readonly what: string;
-  /** Name of the metric that it sets. */
+  /** A sentence about when it runs. */
+  readonly trigger: string;
+  /** The name of its metric. */
   readonly metric: string;
-  /** It counts objects; else the modules that are on. */
+  /** It counts objects; otherwise enabled modules. */
   readonly byEvent: boolean;
 }
 
-/** A hook that sets one metric. */
-function hookText(language: Language, parts: HookParts): string {
-  return language === "bash" ? shellText(parts) : pythonText(parts);
-}
-
-/** Plain sh: bash and busybox both run it. */
-function shellText({ config, what, metric, byEvent }: HookParts): string {
+/** POSIX sh, for bash and busybox. */
+function shellText({ config, trigger, metric, byEvent }: HookParts): string {
   const count = byEvent
     ? `count="$(jq '.[-1].snapshots.objects | length' "$BINDING_CONTEXT_PATH")"`
     : `count="$(jq '.global.enabledModules | length' "$VALUES_PATH")"`;
   return `#!/bin/sh
-# ${what}.
+# ${trigger}.
 set -eu
 
 if [ "\${1:-}" = --config ]; then
@@ -139,12 +145,12 @@ jq -n -c --argjson count "$count" '{name: "${metric}", set: $count}' >"$METRICS_
 `;
 }
 
-function pythonText({ config, what, metric, byEvent }: HookParts): string {
+function pythonText({ config, trigger, metric, byEvent }: HookParts): string {
   const count = byEvent
     ? `count = len(read("BINDING_CONTEXT_PATH")[-1]["snapshots"]["objects"])`
     : `count = len(read("VALUES_PATH")["global"]["enabledModules"])`;
   return `#!/usr/bin/env python3
-# ${what}.
+# ${trigger}.
 import json
 import os
 import sys
@@ -176,7 +182,7 @@ write("METRICS_PATH", {"name": "${metric}", "set": count})
 `;
 }
 
-/** The files of the test: what the hook is given, what it is to leave, and a script that compares. */
+/** The files of the test: input, expected output, and a script that compares. */
 function testText(parts: HookParts & { readonly script: string }): Record<string, string> {
   const { metric, byEvent, config, script } = parts;
   const snapshots = { objects: [{ filterResult: "one" }, { filterResult: "two" }] };

@@ -1,97 +1,96 @@
 /** The sub-command `new module`. */
 
-import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 import type { Environment, Settings } from "../../config.ts";
-import { toYaml } from "../../lib/index.ts";
+import { toYaml, type Scope } from "../../lib/index.ts";
 import { ProblemError, camelCase } from "../../model/index.ts";
 import { ADDON_FILE, refuseName, splitEntryName } from "../../modules/index.ts";
 import { lintDirs } from "../lint.ts";
-import { archivesIn, modulesDirsOf, scoped, type Printed } from "../surroundings.ts";
-import { SCHEMA_FILE, schemaNotes, schemaOfChart, placeOfChart } from "./chart-place.ts";
-import { getChart, type WantedChart } from "./get-chart.ts";
+import { archivesIn, draftIn, modulesDirsOf, withScope, type CommandResult } from "../surroundings.ts";
+import { SCHEMA_FILE, schemaNotes, schemaOfChart, describePulledChart } from "./chart-place.ts";
+import { getChart, type ChartRequest, type HelmCaller } from "./get-chart.ts";
 
-/** A module to write. */
+/** The arguments of `new module`. */
 export interface NewModule {
   /** `NAME` or `NUMBER-NAME`. */
   readonly name: string;
-  /** Undefined: a chart of its own to begin with. */
-  readonly chart: WantedChart | undefined;
+  /** Undefined: write a starter chart into the module. */
+  readonly chart: ChartRequest | undefined;
 }
 
 /**
- * Writes a module that is switched on, checks it, and tells what to type next. All of it is there at the end, or
- * nothing. Throws ProblemError.
+ * Writes an enabled module, lints it, and prints the next commands. It writes the whole module or nothing. Throws
+ * ProblemError.
  */
-export async function writeModule(
+export function writeModule(
   { name: wanted, chart }: NewModule,
   settings: Settings,
   env: Environment,
-): Promise<Printed> {
-  const [modulesDir] = modulesDirsOf(settings);
-  mkdirSync(modulesDir, { recursive: true });
-  const { dir, name } = placeOf(modulesDir, wanted);
-  const scratch = mkdtempSync(join(modulesDir, ".new-"));
-  // Unlike the directory around it, this one has the rights that new directories have.
-  const draft = join(scratch, "module");
-  try {
+): Promise<CommandResult> {
+  return withScope(async (scope, children) => {
+    const [modulesDir] = modulesDirsOf(settings);
+    mkdirSync(modulesDir, { recursive: true });
+    const { dir, name } = newModuleDir(modulesDir, wanted);
+    // A temporary directory has mode 0700; this sub-directory gets the default mode.
+    const draft = join(draftIn(modulesDir, scope), "module");
     mkdirSync(draft);
-    put(draft, "values.yaml", `${camelCase(name)}Enabled: true\n`);
+    writeInto(draft, "values.yaml", `${camelCase(name)}Enabled: true\n`);
     const notes =
-      chart === undefined ? ownChart(draft, name) : await publicChart(draft, chart, { settings, env });
+      chart === undefined
+        ? writeOwnChart(draft, name)
+        : await writePublicChart(draft, chart, { settings, env, children, scope });
     renameSync(draft, dir);
     const found = await lintDirs({ dirs: [dir], values: undefined }, settings, env);
     const next = nextCommands(name, modulesDir, settings.namespace);
-    const written = found.code === 0 ? "written. Next:" : whatItNeeds(name, dir);
+    const written = found.code === 0 ? "written. Next:" : fixHint(name, dir);
     return { text: `${notes.join("")}${found.text}${dir}: ${written}\n${next}`, code: found.code };
-  } finally {
-    rmSync(scratch, { recursive: true, force: true });
-  }
+  });
 }
 
-/** The directory of the new module: with the number that was given, else ten after the last one. */
-function placeOf(modulesDir: string, wanted: string): { dir: string; name: string } {
+/** The directory of the new module. Without a number in `wanted`, its number is the next multiple of ten after the last module's. */
+function newModuleDir(modulesDir: string, wanted: string): { dir: string; name: string } {
   const entries = readdirSync(modulesDir).map((entry) => ({ entry, ...splitEntryName(entry, 0) }));
   const { name, order } = splitEntryName(wanted, Number.NaN);
   const file = join(modulesDir, wanted);
   const refusal = refuseName(name);
   if (refusal !== undefined)
-    throw new ProblemError([{ file, message: `no module: ${refusal}`, remedy: "choose another name" }]);
-  const there = entries.find((entry) => entry.name === name);
-  if (there !== undefined) {
-    const remedy = `choose another name, or remove ${join(modulesDir, there.entry)} first`;
-    throw new ProblemError([{ file, message: "there is a module of this name", remedy }]);
+    throw new ProblemError([{ file, message: `invalid name: ${refusal}`, remedy: "choose another name" }]);
+  const existing = entries.find((entry) => entry.name === name);
+  if (existing !== undefined) {
+    const remedy = `choose another name, or remove ${join(modulesDir, existing.entry)} first`;
+    throw new ProblemError([{ file, message: "a module of this name already exists", remedy }]);
   }
   const last = Math.max(0, ...entries.map((entry) => entry.order));
   const number = String(Math.floor(last / 10) * 10 + 10).padStart(3, "0");
   return { dir: Number.isNaN(order) ? join(modulesDir, `${number}-${name}`) : file, name };
 }
 
-function publicChart(
+/** Fetches a chart into the module and writes `addon.yaml` and the schema of the section. Returns notes. */
+async function writePublicChart(
   dir: string,
-  wanted: WantedChart,
-  { settings, env }: { settings: Settings; env: Environment },
+  wanted: ChartRequest,
+  { scope, ...caller }: HelmCaller & { readonly scope: Scope },
 ): Promise<string[]> {
-  return scoped(async (scope) => {
-    const got = await getChart(wanted, dir, { settings, env });
-    const { chartDir, place } = await placeOfChart(dir, got, archivesIn(settings, scope));
-    put(dir, ADDON_FILE, toYaml({ chart: place }));
-    const schema = schemaOfChart(chartDir);
-    if (schema !== undefined) put(dir, SCHEMA_FILE, schema);
-    return schemaNotes(chartDir, schema);
-  });
+  const got = await getChart(wanted, dir, caller);
+  const { chartDir, place } = await describePulledChart(dir, got, archivesIn(caller.settings, scope));
+  writeInto(dir, ADDON_FILE, toYaml({ chart: place }));
+  const schema = schemaOfChart(chartDir);
+  if (schema !== undefined) writeInto(dir, SCHEMA_FILE, schema);
+  return schemaNotes(chartDir, schema);
 }
 
-function ownChart(dir: string, name: string): string[] {
-  put(dir, ".helmignore", NO_CHART);
-  put(dir, "Chart.yaml", toYaml({ apiVersion: "v2", name, version: "0.1.0" }));
-  put(dir, "templates/configmap.yaml", STARTER);
+/** Writes a starter chart into the module. It has no notes to return. */
+function writeOwnChart(dir: string, name: string): string[] {
+  writeInto(dir, ".helmignore", HELMIGNORE);
+  writeInto(dir, "Chart.yaml", toYaml({ apiVersion: "v2", name, version: "0.1.0" }));
+  writeInto(dir, "templates/configmap.yaml", STARTER);
   return [];
 }
 
-/** What lies beside a chart of the module's own and is no part of it. */
-const NO_CHART = "/addon.yaml\n/enabled\n/hooks/\n/openapi/\n/tests/\n";
+/** Files of the module that do not belong to its chart. */
+const HELMIGNORE = "/addon.yaml\n/enabled\n/hooks/\n/openapi/\n/tests/\n";
 
 const STARTER = `apiVersion: v1
 kind: ConfigMap
@@ -101,15 +100,15 @@ data:
   zone: {{ .Values.global.zone | default "none" | quote }}
 `;
 
-function put(dir: string, path: string, text: string): void {
+function writeInto(dir: string, path: string, text: string): void {
   mkdirSync(dirname(join(dir, path)), { recursive: true });
   writeFileSync(join(dir, path), text);
 }
 
-/** Charts seldom fail the check of a new module by more than a value that they have no default for. */
-function whatItNeeds(name: string, dir: string): string {
+/** Most errors of a new module are values for which the chart has no default. */
+function fixHint(name: string, dir: string): string {
   const values = join(dir, "values.yaml");
-  return `written. See to what is told above: values go below ${camelCase(name)}: in ${values}; to write it anew, remove ${dir} first. Then:`;
+  return `written. Fix the errors above: put values below ${camelCase(name)}: in ${values}. To start over, remove ${dir}. Then:`;
 }
 
 function nextCommands(name: string, modulesDir: string, namespace = "default"): string {

@@ -1,4 +1,4 @@
-/** Words for tasks and times in explanations. */
+/** Words for tasks in explanations. */
 
 import { describeTask, type Task } from "../../model/index.ts";
 
@@ -7,8 +7,8 @@ export function times(count: number): string {
   return `${count} time${count === 1 ? "" : "s"}`;
 }
 
-/** What is waited for, e.g. *schedule hook hooks/check.sh of web*. */
-export function inWords(task: Task): string {
+/** A task as *waits for …* names it, e.g. *schedule hook hooks/check.sh of web*. */
+export function describeAwaitedTask(task: Task): string {
   if (task.kind === "run-module") return task.module;
   if (task.kind === "delete-module") return `the removal of ${task.module}`;
   if (task.kind === "purge-release") return `the removal of release ${task.release}`;
@@ -16,9 +16,4 @@ export function inWords(task: Task): string {
   if (task.kind !== "hook") return describeTask(task);
   const of = task.hook.module === undefined ? "" : ` of ${task.hook.module}`;
   return `${task.trigger.binding.name} hook ${task.hook.name}${of}`;
-}
-
-/** A time in UTC, without fractions of a second. */
-export function utc(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }

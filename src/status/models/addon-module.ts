@@ -29,7 +29,7 @@ export interface IAddonModule {
       | "Disabled"
       | "Deleting"
       | "Suspended";
-    readonly enabledBy?: "values" | "module-values" | "hook" | "configmap" | "script" | "none";
+    readonly enabledBy?: "values" | "module-values" | "hook" | "configmap" | "script" | "source" | "none";
     readonly enabledReason?: string;
     readonly valuesDigest?: string;
     readonly values?: Json;
@@ -75,6 +75,17 @@ export interface IAddonModule {
       readonly manager?: string;
       readonly since?: string;
     }>;
+    readonly identity?: {
+      readonly serviceAccount: string;
+      readonly hooksIsolated: boolean;
+      readonly message?: string;
+    };
+    readonly source?: {
+      readonly name: string;
+      readonly version?: string;
+      readonly digest?: string;
+      readonly verifiedBy?: string;
+    };
     readonly requires?: ReadonlyArray<{
       readonly of: "kubernetes" | "module" | "object";
       readonly name: string;

@@ -1,4 +1,4 @@
-/** The kinds AddonModule and AddonOperator: their resources, the fields of their statuses, texts and times in them. */
+/** The kinds AddonModule, AddonOperator and ModuleSource: their resources, the fields of their statuses, texts and times in them. */
 
 import type { Resource } from "../../kube/index.ts";
 import { oneLine, redactText } from "../../lib/index.ts";
@@ -18,7 +18,10 @@ export const ADDON_MODULES: Resource = { ...common, plural: "addonmodules", kind
 /** The resource of the AddonOperator, known without discovery. */
 export const ADDON_OPERATORS: Resource = { ...common, plural: "addonoperators", kind: "AddonOperator" };
 
-/** Either kind. */
+/** The resource of ModuleSources, known without discovery. */
+export const MODULE_SOURCES: Resource = { ...common, plural: "modulesources", kind: "ModuleSource" };
+
+/** Either kind of the operator's own objects. */
 export type AddonObject = IAddonModule | IAddonOperator;
 
 type ModuleFields = NonNullable<IAddonModule["status"]>;
@@ -33,7 +36,9 @@ type ConditionType =
   | "DependencyLost"
   | "HooksFailing"
   | "Healthy"
-  | "Drifted";
+  | "Drifted"
+  | "Reachable"
+  | "Withdrawn";
 export type ConditionStatus = Condition["status"];
 /** As the server has it. */
 export type StoredCondition = NonNullable<ModuleFields["conditions"]>[number];
@@ -44,9 +49,9 @@ type Unstamped<T> = Omit<T, "observedGeneration" | "conditions"> & {
   readonly conditions: readonly Condition[];
 };
 
-/** `status.state` of an AddonModule (docs/STATUS.md, "States of a module"). */
+/** `status.state` of an AddonModule (docs/reference/status.md, "States of a module"). */
 export type ModuleState = NonNullable<ModuleFields["state"]>;
-/** States that do not end by themselves: somebody has to change something. */
+/** States that do not end by themselves: someone has to change something. */
 export const STALLED: ReadonlySet<ModuleState> = new Set(["Invalid", "RolledBack"]);
 
 export type ModuleSpec = Required<NonNullable<IAddonModule["spec"]>>;
@@ -68,11 +73,6 @@ const LONGEST = 1000;
 export function line(text: string): string {
   // Redaction first: a PEM block is only recognised while it still has its line ends.
   return oneLine(redactText(text), LONGEST);
-}
-
-/** RFC 3339 time in whole seconds, as metav1.Time has it. */
-export function timestamp(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }
 
 /** The members of `record` that are not undefined. */

@@ -1,14 +1,15 @@
-/** The AddonModule of a module: its state, what it requires, and its values (docs/STATUS.md). */
+/** The AddonModule of a module: its state, what it requires, and its values (docs/reference/status.md). */
 
-import { KnownSecrets, shownDigest } from "../../lib/index.ts";
+import { KnownSecrets, displayDigest, formatUtc } from "../../lib/index.ts";
 import { describeDrift } from "../../drift/index.ts";
 import type { Drift } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
-import { type Json, describeCause, isJsonObject } from "../../model/index.ts";
+import type { Release } from "../../helm/index.ts";
+import { type Json, type ModuleOrigin, describeCause, isJsonObject } from "../../model/index.ts";
 import { enabledText, type Requirement } from "../../plan/index.ts";
 import { annotationToken, missingObjects } from "../../state/index.ts";
-import type { LastRun, ModuleView, ReleaseView } from "../../state/index.ts";
-import { defined, line, timestamp } from "../models/kinds.ts";
+import type { LastRun, ModuleView } from "../../state/index.ts";
+import { defined, line } from "../models/kinds.ts";
 import type {
   LastRunStatus,
   ModuleSpec,
@@ -16,8 +17,8 @@ import type {
   ReleaseStatus,
   RequirementStatus,
 } from "../models/kinds.ts";
-import { failingHooksAspects, isHidden, judge, progress, timed } from "./verdict.ts";
-import type { Aspect, JudgeContext, Transitions, Verdict } from "./verdict.ts";
+import { failingHooksConditions, isHidden, verdictOf, progressConditions, withTimes } from "./verdict.ts";
+import type { UntimedCondition, VerdictContext, Transitions, Verdict } from "./verdict.ts";
 
 /** An AddonModule as it should be. */
 export interface ModuleProjection {
@@ -25,52 +26,62 @@ export interface ModuleProjection {
   readonly status: ModuleStatus;
 }
 
-/** What is shown of a module beside its own view. */
-export interface ShowContext extends JudgeContext {
+/** Input of a projection besides the module's view. */
+export interface ModuleContext extends VerdictContext {
   /** Transition times of the status before. */
   readonly before: Transitions;
   /**
-   * The status as shown before: its `lastRun` stays while the present run is too young to be announced, and the times of
-   * what is required.
+   * The previous status. It provides `lastRun` while the current run is too young to be announced, and the times of
+   * requirements.
    */
-  readonly shownBefore?: ModuleStatus | undefined;
+  readonly displayedBefore?: ModuleStatus | undefined;
   readonly required?: readonly Requirement[];
-  readonly shown: ShownValues;
+  readonly displayed: DisplayedValues;
+  /** As whom the module acts; undefined = as the operator. */
+  readonly identity?: ModuleStatus["identity"];
   /** When a failure is tried again, in ms since the epoch. */
   readonly nextTryAt?: number | undefined;
 }
 
-const MOST_ABSENT = 20;
+const MAX_ABSENT_OBJECTS = 20;
 
-/** The AddonModule of one module. Pure: every time and every text comes from the arguments. */
-export function projectModule(view: ModuleView, facts: ShowContext): ModuleProjection {
-  const verdict = judge(view, facts);
+/** Computes the AddonModule of a module. Pure. */
+export function projectModule(view: ModuleView, facts: ModuleContext): ModuleProjection {
+  const verdict = verdictOf(view, facts);
   const missing = missingObjects(view);
   return {
-    spec: { enabled: view.enabled, order: view.module.order, configDigest: shownDigest(view.configDigest) },
+    spec: { enabled: view.enabled, order: view.module.order, configDigest: displayDigest(view.configDigest) },
     status: defined({
       state: verdict.state,
       enabledBy: view.enabledBy,
-      enabledReason: optional(view.enabledReason, line),
-      valuesDigest: shownDigest(view.wholeDigest),
-      ...facts.shown,
-      lastRun: isHidden(view, facts.now) ? facts.shownBefore?.lastRun : optional(view.lastRun, projectRun),
+      enabledReason: mapOptional(view.enabledReason, line),
+      valuesDigest: displayDigest(view.wholeDigest),
+      ...facts.displayed,
+      lastRun: isHidden(view, facts.now)
+        ? facts.displayedBefore?.lastRun
+        : mapOptional(view.lastRun, projectRun),
       runSeconds: view.runSeconds.length === 0 ? undefined : view.runSeconds,
-      release: optional(view.release, projectRelease),
-      absent: missing.length === 0 ? undefined : missing.slice(0, MOST_ABSENT),
-      ...projectRequires(facts.required, facts.shownBefore?.requires, facts.now),
-      ...optional(view.health, projectHealth),
+      release: mapOptional(view.release, projectRelease),
+      absent: missing.length === 0 ? undefined : missing.slice(0, MAX_ABSENT_OBJECTS),
+      ...projectRequires(facts.required, facts.displayedBefore?.requires, facts.now),
+      ...mapOptional(view.health, projectHealth),
       drift: projectDrift(view.drift),
+      identity: facts.identity,
+      source: mapOptional(view.module.origin, projectOrigin),
       failures: view.retry?.failures ?? 0,
-      nextRetryAt: optional(facts.nextTryAt, timestamp),
+      nextRetryAt: mapOptional(facts.nextTryAt, formatUtc),
       lastHandledReconcileAt: annotationToken(view.handled.token),
-      conditions: timed(aspects(view, verdict, facts), facts.before, facts.now),
+      conditions: withTimes(conditionsOf(view, verdict, facts), facts.before, facts.now),
     }),
   };
 }
 
-function aspects(view: ModuleView, verdict: Verdict, { lost, failing }: JudgeContext): Aspect[] {
-  const list = progress(verdict);
+function conditionsOf(
+  view: ModuleView,
+  verdict: Verdict,
+  { lost, failing }: VerdictContext,
+): UntimedCondition[] {
+  const list = progressConditions(verdict);
   if (view.health !== undefined)
     list.push({
       type: "Healthy",
@@ -78,7 +89,7 @@ function aspects(view: ModuleView, verdict: Verdict, { lost, failing }: JudgeCon
       reason: view.health.reason,
       message: line(view.health.message),
     });
-  list.push(...driftedAspects(view.drift), ...failingHooksAspects(failing));
+  list.push(...driftConditions(view.drift), ...failingHooksConditions(failing));
   if (lost !== undefined)
     list.push({ type: "DependencyLost", status: "True", reason: lost.reason, message: line(lost.message) });
   list.push({
@@ -88,18 +99,18 @@ function aspects(view: ModuleView, verdict: Verdict, { lost, failing }: JudgeCon
     message: line(enabledText(view)),
   });
   if (view.suspended) {
-    const message = "The ConfigMap asks for NoResourceReconciliation: helm is left alone";
+    const message = "The ConfigMap sets NoResourceReconciliation: helm changes nothing";
     list.push({ type: "Suspended", status: "True", reason: "NoResourceReconciliation", message });
   }
   return list;
 }
 
-function driftedAspects(drift: Drift): Aspect[] {
+function driftConditions(drift: Drift): UntimedCondition[] {
   const type = "Drifted";
   if (drift.count > 0)
     return [{ type, status: "True", reason: "Drifted", message: line(describeDrift(drift)) }];
-  if (drift.trouble === undefined) return [];
-  return [{ type, status: "Unknown", reason: "NotCompared", message: line(drift.trouble) }];
+  if (drift.issue === undefined) return [];
+  return [{ type, status: "Unknown", reason: "NotCompared", message: line(drift.issue) }];
 }
 
 const ENABLED_REASON: Readonly<Record<ModuleView["enabledBy"], string>> = {
@@ -108,25 +119,30 @@ const ENABLED_REASON: Readonly<Record<ModuleView["enabledBy"], string>> = {
   hook: "Hook",
   configmap: "ConfigMap",
   script: "EnabledScript",
+  source: "ModuleSource",
   none: "NotSwitchedOn",
 };
+
+function projectOrigin({ source: name, version, digest, verifiedBy }: ModuleOrigin) {
+  return defined({ name, version, digest, verifiedBy });
+}
 
 function projectRun(run: LastRun): LastRunStatus {
   const { finishedAt, startedAt } = run;
   return defined({
     trigger: line(describeCause(run.trigger)),
-    startedAt: timestamp(startedAt),
-    finishedAt: optional(finishedAt, timestamp),
+    startedAt: formatUtc(startedAt),
+    finishedAt: mapOptional(finishedAt, formatUtc),
     durationSeconds: finishedAt === undefined ? undefined : (finishedAt - startedAt) / 1000,
     result: run.result,
     step: run.step,
     hook: run.hook,
-    message: optional(run.message, line),
+    message: mapOptional(run.message, line),
     attempts: run.attempts,
   });
 }
 
-/** How many objects have which status, and those that are not Current. */
+/** Number of objects by status, and details of those that are not Current. */
 function projectHealth({ counts, ailments }: Health): Pick<ModuleStatus, "health" | "objects"> {
   const health = ailments.map(({ object, status, reason, message }) => ({
     object,
@@ -137,51 +153,51 @@ function projectHealth({ counts, ailments }: Health): Pick<ModuleStatus, "health
   return health.length === 0 ? { objects: counts } : { objects: counts, health };
 }
 
-const MOST_FIELDS = 20;
+const MAX_DRIFTED_FIELDS = 20;
 
-/** The fields that others have changed, of all objects together. */
 function projectDrift({ objects }: Drift): ModuleStatus["drift"] {
   const fields = objects.flatMap(({ object, fields: own }) =>
     own.map(({ field, manager, at }) =>
       defined({
         object,
         field: line(field),
-        manager: optional(manager, line),
-        since: optional(at, timestamp),
+        manager: mapOptional(manager, line),
+        since: mapOptional(at, formatUtc),
       }),
     ),
   );
-  return fields.length === 0 ? undefined : fields.slice(0, MOST_FIELDS);
+  return fields.length === 0 ? undefined : fields.slice(0, MAX_DRIFTED_FIELDS);
 }
 
-function projectRelease(release: ReleaseView): ReleaseStatus {
+function projectRelease(release: Release): ReleaseStatus {
   return defined({
     ...release,
-    lastDeployed: optional(release.lastDeployed, timestamp),
-    manifestChecksum: optional(release.manifestChecksum, shownDigest),
+    lastDeployed: mapOptional(release.lastDeployed, formatUtc),
+    manifestChecksum: mapOptional(release.manifestChecksum, displayDigest),
   });
 }
 
-function optional<T, R>(value: T | undefined, map: (value: T) => R): R | undefined {
+/** Applies `map` unless the value is undefined. */
+function mapOptional<T, R>(value: T | undefined, map: (value: T) => R): R | undefined {
   return value === undefined ? undefined : map(value);
 }
 
-const MOST_REQUIRED = 20;
+const MAX_REQUIREMENTS = 20;
 
-/** What is not met first; each keeps its time of `before` while it stays met or not. */
+/** Lists unmet requirements first. `since` of a requirement changes only when `met` changes. */
 function projectRequires(
   all: readonly Requirement[] = [],
   before: ModuleStatus["requires"] = [],
   now: number,
 ): Pick<ModuleStatus, "requires" | "requiresMet"> {
   if (all.length === 0) return {};
-  const met = all.filter(({ unmet }) => unmet === undefined);
-  const listed = [...all.filter((each) => !met.includes(each)), ...met].slice(0, MOST_REQUIRED);
+  const met = all.filter(isMet);
+  const listed = [...all.filter((each) => !isMet(each)), ...met].slice(0, MAX_REQUIREMENTS);
   const sinceOf = (each: Requirement): string | undefined =>
     before.find(({ of, name, met: was }) => of === each.of && name === each.name && was === isMet(each))
       ?.since;
   return {
-    requires: listed.map((each) => ({ ...requirement(each), since: sinceOf(each) ?? timestamp(now) })),
+    requires: listed.map((each) => ({ ...projectRequirement(each), since: sinceOf(each) ?? formatUtc(now) })),
     requiresMet: `${met.length}/${all.length}`,
   };
 }
@@ -190,7 +206,7 @@ function isMet({ unmet }: Requirement): boolean {
   return unmet === undefined;
 }
 
-function requirement(each: Requirement): Omit<RequirementStatus, "since"> {
+function projectRequirement(each: Requirement): Omit<RequirementStatus, "since"> {
   const { of, name, range, unmet } = each;
   const why = unmet && { reason: unmet.reason, message: line(unmet.message) };
   return defined({ of, name: line(name), range, met: isMet(each), ...why });
@@ -199,13 +215,13 @@ function requirement(each: Requirement): Omit<RequirementStatus, "since"> {
 /** `--status-values`. */
 export type StatusValues = "redacted" | "full" | "none";
 
-/** Merged values as they may be shown. */
-export interface ShownValues {
+/** Merged values for the status. */
+export interface DisplayedValues {
   readonly values?: Json;
   readonly valuesTruncated?: boolean;
 }
 
-/** What is known to be secret: paths from the schemas of the values, and texts. */
+/** Known secrets: paths from the schemas of the values, and texts. */
 export interface SecretMarks {
   readonly secretPaths?: ReadonlySet<string> | undefined;
   readonly secrets?: KnownSecrets;
@@ -215,60 +231,56 @@ export interface SecretMarks {
 export const VALUES_LIMIT = 32 * 1024;
 
 /**
- * The merged values as they may be shown: in mode `redacted` without secrets, in every mode but `none` cut to 32
- * KiB, with a note in place of what was cut.
+ * The merged values for the status: without secrets in mode `redacted`, and cut to VALUES_LIMIT bytes, with a marker in
+ * place of each cut part.
  */
-export function showValues(values: Json, mode: StatusValues, marks: SecretMarks = {}): ShownValues {
+export function displayValues(values: Json, mode: StatusValues, marks: SecretMarks = {}): DisplayedValues {
   if (mode === "none") return {};
   const { secrets = new KnownSecrets(), secretPaths } = marks;
-  const shown = mode === "full" ? values : secrets.redactValues(values, secretPaths);
-  if (sizeOf(shown) <= VALUES_LIMIT) return { values: shown };
-  return { values: cut(shown, VALUES_LIMIT), valuesTruncated: true };
+  const displayed = mode === "full" ? values : secrets.redactValues(values, secretPaths);
+  if (sizeOf(displayed) <= VALUES_LIMIT) return { values: displayed };
+  return { values: cut(displayed, VALUES_LIMIT), valuesTruncated: true };
 }
 
-/** Bytes of `value` as JSON. */
 function sizeOf(value: Json): number {
   return Buffer.byteLength(JSON.stringify(value));
 }
 
-/** `value` in at most `budget` bytes: small members are kept whole, then large ones are cut, the rest is left out. */
+/** `value` in at most `budget` bytes. Keeps small members whole, cuts large ones, and leaves out the rest. */
 function cut(value: Json, budget: number): Json {
   const size = sizeOf(value);
   if (size <= budget) return value;
   if (Array.isArray(value)) return cutList(value, budget - 2);
   if (isJsonObject(value)) return cutMap(value, budget - 2);
-  return note(size);
-}
-
-function note(size: number): string {
   return `<cut: ${size} bytes>`;
 }
-const NOTE_SIZE = 24;
+const MARKER_BYTES = 24;
 
+/** Cuts a map to `budget` bytes. Small members come first, so that one large member does not displace them. */
 function cutMap(value: Readonly<Record<string, Json | undefined>>, budget: number): Json {
   const members = Object.entries(value).map(([key, member]) => ({ key, member: member ?? null }));
   const sized = members.map((member) => ({ ...member, size: sizeOf(member.member) }));
   const kept = new Map<string, Json>();
-  let left = budget - 2 * NOTE_SIZE;
+  let left = budget - 2 * MARKER_BYTES;
   for (const { key, member, size } of sized.toSorted((a, b) => a.size - b.size)) {
     const room = left - Buffer.byteLength(JSON.stringify(key)) - 2;
-    if (room < Math.min(size, NOTE_SIZE)) continue;
-    const shown = cut(member, room);
-    kept.set(key, shown);
-    left = room - sizeOf(shown);
+    if (room < Math.min(size, MARKER_BYTES)) continue;
+    const displayed = cut(member, room);
+    kept.set(key, displayed);
+    left = room - sizeOf(displayed);
   }
   // In the order in which the user wrote them.
-  const shown: [string, Json][] = members.flatMap(({ key }) =>
+  const displayed: [string, Json][] = members.flatMap(({ key }) =>
     kept.has(key) ? [[key, kept.get(key) ?? null]] : [],
   );
   const dropped = members.length - kept.size;
-  if (dropped > 0) shown.push(["…", `<cut: ${dropped} keys>`]);
-  return Object.fromEntries(shown);
+  if (dropped > 0) displayed.push(["…", `<cut: ${dropped} keys>`]);
+  return Object.fromEntries(displayed);
 }
 
 function cutList(value: readonly Json[], budget: number): Json {
   const kept: Json[] = [];
-  let left = budget - NOTE_SIZE;
+  let left = budget - MARKER_BYTES;
   for (const item of value) {
     left -= sizeOf(item) + 1;
     if (left < 0) break;

@@ -1,128 +1,144 @@
-/** Computes from a view what the resources should say. */
+/** Computes the wanted content of the resources from a view, with a cache. */
 
 import type { KnownSecrets } from "../../lib/index.ts";
 import {
   failingOf,
   type Moment,
-  reloadHold,
+  convergeBlocker,
   type Requirement,
   type Waits,
   waitsOf,
 } from "../../plan/index.ts";
 import type { ModuleView } from "../../state/index.ts";
-import { projectModule, showValues } from "./module-status.ts";
-import type { ModuleProjection, ShownValues, StatusValues } from "./module-status.ts";
+import { projectModule, displayValues } from "./module-status.ts";
+import type { ModuleProjection, DisplayedValues, StatusValues } from "./module-status.ts";
+import type { ModuleStatus } from "../models/kinds.ts";
 import { type OperatorProjection, projectOperator } from "./operator-status.ts";
 import { ANNOUNCE_AFTER_MS, type Transitions, isHidden, transitionsOf } from "./verdict.ts";
 
-/** Everything that is to be shown at one moment. */
+/** The wanted content of all resources at one moment. */
 export interface Projection {
   readonly operator: OperatorProjection;
   readonly modules: ReadonlyMap<string, ModuleProjection>;
-  /** When to look again although nothing may have changed: a run becomes old enough to be announced. */
-  readonly lookAgainAt: number | undefined;
+  /** When to project again even without a change: then a run is old enough to be announced. */
+  readonly checkAgainAt: number | undefined;
 }
 
-/** What a projection is made from; while all of it is the same, so is the projection. */
-interface Look extends Waits {
+/** Cache key: a projection is reused while all of this is unchanged. */
+interface ProjectionInput extends Waits {
   readonly view: ModuleView;
   readonly hidden: boolean;
 }
 
+/** As whom a module acts; undefined = as the operator. */
+export type IdentityOf = (module: string) => ModuleStatus["identity"];
+
 const NO_TRANSITIONS: Transitions = new Map();
 
-/** Projects views one after the other and keeps the last projection, for transition times and to save work. */
+/** Projects views, and keeps the last projection for transition times and as a cache. */
 export class Projector {
   readonly #mode: StatusValues;
   readonly #secrets: KnownSecrets;
-  readonly #cached = new Map<string, { readonly look: Look; readonly projection: ModuleProjection }>();
-  readonly #shown = new Map<string, { readonly digest: string; readonly values: ShownValues }>();
+  readonly #identityOf: IdentityOf;
+  readonly #cached = new Map<
+    string,
+    { readonly check: ProjectionInput; readonly projection: ModuleProjection }
+  >();
+  readonly #displayed = new Map<string, { readonly digest: string; readonly values: DisplayedValues }>();
   readonly #transitions = new Map<string, Transitions>();
   #operatorTransitions = NO_TRANSITIONS;
 
-  /** `secrets` are removed from all texts. */
-  constructor(mode: StatusValues, secrets: KnownSecrets) {
+  /** Removes `secrets` from all texts. `identityOf` gives the account with which helm and hooks of a module act. */
+  constructor(mode: StatusValues, secrets: KnownSecrets, identityOf: IdentityOf = () => undefined) {
     this.#mode = mode;
     this.#secrets = secrets;
+    this.#identityOf = identityOf;
   }
 
-  /** What is to be shown of a view and the queues at `now` (ms since the epoch). */
+  /** Projects view and queues at `now` (ms since the epoch). */
   project(at: Moment, now: number): Projection {
     const { view } = at;
     for (const name of this.#cached.keys()) {
       if (!view.modules.has(name)) this.#forget(name);
     }
     const modules = new Map<string, ModuleProjection>();
-    let lookAgainAt: number | undefined;
+    let checkAgainAt: number | undefined;
     for (const [name, module] of view.modules) {
       const hidden = isHidden(module, now);
       modules.set(name, this.#module({ ...waitsOf(module, at), view: module, hidden }, now));
       const startedAt = hidden ? (module.lastRun?.startedAt ?? now) : Number.POSITIVE_INFINITY;
-      lookAgainAt = earlier(lookAgainAt, startedAt + ANNOUNCE_AFTER_MS);
+      checkAgainAt = earlier(checkAgainAt, startedAt + ANNOUNCE_AFTER_MS);
     }
     const operator = this.#secrets.redactDeep(
       projectOperator(view, {
         now,
         before: this.#operatorTransitions,
-        hold: reloadHold(at),
+        hold: convergeBlocker(at),
         failing: failingOf(undefined, at),
       }),
     );
     this.#operatorTransitions = transitionsOf(operator.status.conditions);
-    return { operator, modules, lookAgainAt };
+    return { operator, modules, checkAgainAt };
   }
 
-  #module(look: Look, now: number): ModuleProjection {
-    const { view } = look;
+  /** The AddonModule of a module, from the cache if nothing about it has changed. */
+  #module(check: ProjectionInput, now: number): ModuleProjection {
+    const { view } = check;
     const { name } = view;
     const old = this.#cached.get(name);
-    if (old !== undefined && isSame(old.look, look)) return old.projection;
+    if (old !== undefined && isSameInput(old.check, check)) return old.projection;
     const raw = projectModule(view, {
-      ...look,
+      ...check,
       now,
       before: this.#transitions.get(name) ?? NO_TRANSITIONS,
-      shownBefore: old?.projection.status,
-      shown: this.#values(view),
+      displayedBefore: old?.projection.status,
+      displayed: this.#values(view),
+      identity: this.#identityOf(name),
     });
-    const { values, ...told } = raw.status;
-    const status = { ...this.#secrets.redactDeep(told), ...(values === undefined ? {} : { values }) };
+    const { values, ...reported } = raw.status;
+    const status = { ...this.#secrets.redactDeep(reported), ...(values === undefined ? {} : { values }) };
     const projection = { ...raw, status };
     this.#transitions.set(name, transitionsOf(status.conditions));
-    this.#cached.set(name, { look, projection });
+    this.#cached.set(name, { check, projection });
     return projection;
   }
 
-  #values(view: ModuleView): ShownValues {
+  /** The displayed values, from the cache if the digest of the values is unchanged. */
+  #values(view: ModuleView): DisplayedValues {
     if (this.#mode === "none") return {};
-    const old = this.#shown.get(view.name);
+    const old = this.#displayed.get(view.name);
     if (old?.digest === view.wholeDigest) return old.values;
-    const values = showValues(view.values(), this.#mode, {
+    const values = displayValues(view.values(), this.#mode, {
       secretPaths: view.secretPaths,
       secrets: this.#secrets,
     });
-    this.#shown.set(view.name, { digest: view.wholeDigest, values });
+    this.#displayed.set(view.name, { digest: view.wholeDigest, values });
     return values;
   }
 
   #forget(name: string): void {
     this.#cached.delete(name);
-    this.#shown.delete(name);
+    this.#displayed.delete(name);
     this.#transitions.delete(name);
   }
 }
 
-/** What it waits for is said in `hold` as well, what it has lost in `required`. */
-function isSame(
-  { wait: _a, lost: a, required: before, ...known }: Look,
-  { wait: _b, lost: b, required, ...now }: Look,
+/**
+ * Whether a cached projection is still valid. `wait` is not compared, because `blocker` contains its text. Of `lost` and
+ * `required`, only the messages are visible.
+ */
+function isSameInput(
+  { wait: _oldWait, lost: oldLost, required: before, ...known }: ProjectionInput,
+  { wait: _wait, lost, required, ...now }: ProjectionInput,
 ): boolean {
   const keys = Object.keys(now) as (keyof typeof now)[];
-  if (a?.message !== b?.message || !keys.every((key) => known[key] === now[key])) return false;
-  const isLike = (each: Requirement, place: number): boolean =>
+  if (oldLost?.message !== lost?.message || !keys.every((key) => known[key] === now[key])) return false;
+  const hasSameMessage = (each: Requirement, place: number): boolean =>
     each.unmet?.message === before[place]?.unmet?.message;
-  return before.length === required.length && required.every(isLike);
+  return before.length === required.length && required.every(hasSameMessage);
 }
 
+/** The earlier of two times. An infinite `b` does not count. */
 function earlier(a: number | undefined, b: number): number | undefined {
   if (!Number.isFinite(b)) return a;
   return a === undefined ? b : Math.min(a, b);

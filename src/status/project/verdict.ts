@@ -1,27 +1,21 @@
-/** Where Ready is computed: the state of a module by rules, and the conditions that follow from a state (docs/STATUS.md). */
+/** Computes Ready: the state of a module by rules, and the conditions that follow from a state (docs/reference/status.md). */
 
 import { changedByOthers } from "../../drift/index.ts";
+import { formatUtc } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
-import { describeRunWait, enabledText, type Wait } from "../../plan/index.ts";
-import { missingObjects, type ModuleView } from "../../state/index.ts";
-import { STALLED, line, timestamp } from "../models/kinds.ts";
+import { describeRunWait, enabledText, type Waits } from "../../plan/index.ts";
+import { missingObjects, warningsOf, type ModuleView } from "../../state/index.ts";
+import { STALLED, line } from "../models/kinds.ts";
+import { runbook } from "../models/runbook.ts";
 import type { Condition, ConditionStatus, ModuleState, StoredCondition } from "../models/kinds.ts";
 
 /** A run younger than this is not announced as Running. */
 export const ANNOUNCE_AFTER_MS = 1000;
 
 /** What is known besides the view of the module. */
-export interface JudgeContext {
+export interface VerdictContext extends Partial<Pick<Waits, "blocker" | "wait" | "lost" | "failing">> {
   /** Milliseconds since the epoch. */
   readonly now: number;
-  /** Why the module does not run now, in words; undefined when nothing holds it up. */
-  readonly hold?: string | undefined;
-  /** What it requires and waits for. */
-  readonly wait?: Wait | undefined;
-  /** What it required when it ran, and is not there any more. */
-  readonly lost?: Wait | undefined;
-  /** Hooks of it that fail, in words. */
-  readonly failing?: string | undefined;
 }
 
 /** The state of a module with the reason for it, before it becomes conditions. */
@@ -29,39 +23,46 @@ export interface Verdict {
   readonly state: ModuleState;
   readonly reason: string;
   readonly message: string;
-  /** Ready, where the state does not say it: a healing and a suspension leave it as it was. */
+  /** Ready, if it does not follow from the state: a restore or a suspension leaves it as it was. */
   readonly ready?: ConditionStatus;
 }
 
-type Rule = (view: ModuleView, facts: JudgeContext) => Verdict | undefined;
+type Rule = (view: ModuleView, facts: VerdictContext) => Verdict | undefined;
 
 /** True while a run is under way that is too young to be announced. */
 export function isHidden(view: ModuleView, now: number): boolean {
   const run = view.lastRun;
   if (view.activity !== "running" || run === undefined || run.finishedAt !== undefined) return false;
-  // A clock that was set back meanwhile hides no run: its age is not known then.
+  // After the clock was set back the age is unknown, so the run is announced.
   const ageMs = now - run.startedAt;
   return ageMs >= 0 && ageMs < ANNOUNCE_AFTER_MS;
 }
 
 /** The state of a module: the first rule that applies. */
-export function judge(view: ModuleView, facts: JudgeContext): Verdict {
-  for (const rule of RULES) {
+export function verdictOf(view: ModuleView, facts: VerdictContext): Verdict {
+  return firstOf(RULES, view, facts) ?? ready(view, facts);
+}
+
+function firstOf(rules: readonly Rule[], view: ModuleView, facts: VerdictContext): Verdict | undefined {
+  for (const rule of rules) {
     const verdict = rule(view, facts);
     if (verdict !== undefined) return verdict;
   }
-  return ready(view, facts);
+  return undefined;
 }
 
-/** True when something is owed that this module's status does not show yet: a changed configuration or a request. */
-function isOwed(view: ModuleView): boolean {
+/** Whether the module must run because its configuration changed or a user requested a run. */
+function isDue(view: ModuleView): boolean {
   return view.handled.config !== view.configDigest || view.requestedToken !== view.handled.token;
 }
 
-const invalid: Rule = ({ problem }) =>
-  problem === undefined
-    ? undefined
-    : { state: "Invalid", reason: "Invalid", message: describeProblem(problem) };
+const invalid: Rule = ({ problem }) => {
+  if (problem === undefined) return undefined;
+  const message = describeProblem(problem);
+  return problem.retriedAs === undefined
+    ? { state: "Invalid", reason: "Invalid", message }
+    : { state: "Retrying", reason: problem.retriedAs, message };
+};
 
 const deleting: Rule = (view) => {
   if (view.activity !== "deleting" || view.retry !== undefined) return undefined;
@@ -72,7 +73,7 @@ const deleting: Rule = (view) => {
 const rewriting: Rule = ({ crdWork }) =>
   crdWork === undefined ? undefined : { state: "Running", reason: "Progressing", message: crdWork };
 
-/** A healing shows at once and takes nothing from Ready: it is False, or unknown, only for what was so without it. */
+/** Deleted objects are being restored. Ready keeps the status that it has without the restore. */
 const healing: Rule = (view) => {
   if (view.activity !== "healing") return undefined;
   return {
@@ -81,7 +82,7 @@ const healing: Rule = (view) => {
     message: withWait(`Bringing back ${objectsText(view.absent)}`, view),
     ready:
       view.retry === undefined && view.refused === undefined
-        ? ((view.ailing ?? view.unready)?.status ?? (view.deferred.length === 0 ? "True" : "Unknown"))
+        ? ((view.unhealthy ?? view.unready)?.status ?? (view.deferred.length === 0 ? "True" : "Unknown"))
         : "False",
   };
 };
@@ -95,53 +96,48 @@ const running: Rule = (view, { now }) => {
   return { state: "Running", reason: "Progressing", message: `${message}: ${describeCause(run.trigger)}` };
 };
 
-const waiting: Rule = (_, { wait }) =>
-  wait && { state: "Pending", reason: wait.reason, message: wait.message };
+const waiting: Rule = (view, { wait }) => {
+  if (wait === undefined) return undefined;
+  const missing = missingObjects(view);
+  const message = missing.length === 0 ? wait.message : `${wait.message}; missing: ${objectsText(missing)}`;
+  return { state: "Pending", reason: wait.reason, message };
+};
 
 const retrying: Rule = ({ retry }) =>
   retry === undefined ? undefined : { state: "Retrying", reason: retry.reason, message: retry.message };
 
-/** Off, but not gone: it is to be removed and has to wait, or its release stays. */
-const leaving: Rule = (view, { hold }) => {
+/** The module is off, but its release still exists. The removal waits, or a suspension retains the release. */
+const leaving: Rule = (view, { blocker }) => {
   if (view.enabled || !(view.leaves || hasRelease(view))) return undefined;
   if (view.suspended) return suspendedAs("True", "Off, but its release stays while it is suspended");
-  return { state: "Pending", reason: "Pending", message: hold ?? "Waits to be removed" };
+  return { state: "Pending", reason: "Pending", message: blocker ?? "Waits to be removed" };
 };
 
-const owed: Rule = (view, facts) => {
-  if (!isOwed(view) && (!view.enabled || view.phase === "ready")) return undefined;
-  return { state: "Pending", reason: "Pending", message: facts.hold ?? "Waits for its turn" };
+const due: Rule = (view, facts) => {
+  if (!isDue(view) && (!view.enabled || view.phase === "ready")) return undefined;
+  return { state: "Pending", reason: "Pending", message: facts.blocker ?? "Waits for its turn" };
 };
 
 const disabled: Rule = (view) =>
   view.enabled ? undefined : { state: "Disabled", reason: "Disabled", message: enabledText(view) };
 
-const suspended: Rule = (view) => {
-  if (!view.suspended) return undefined;
-  const failed = view.lastRun?.result === "Failed";
-  return suspendedAs(
-    failed ? "False" : "True",
-    "Suspended in the ConfigMap: helm is left alone, hooks go on",
-  );
-};
-
+/** Objects of the release were deleted, and the module waits to restore them. */
 const absent: Rule = (view) => {
   const missing = missingObjects(view);
   if (missing.length === 0) return undefined;
   const message = `Waits to bring back ${objectsText(missing)}`;
-  const why =
-    view.absent.length > 0 ? "" : ", less and less often because somebody deletes it again and again";
+  const why = view.absent.length > 0 ? "" : ", with growing delays because it is deleted repeatedly";
   return { state: "Pending", reason: "ObjectsMissing", message: `${message}${why}` };
 };
 
-/** Applied, but Ready takes more here. */
-const ailing: Rule = ({ ailing: why }) => {
+/** Applied, but Ready requires health. */
+const unhealthy: Rule = ({ unhealthy: why }) => {
   if (why === undefined) return undefined;
   if (why.status === "False") return { state: "Unhealthy", reason: "Unhealthy", message: why.message };
   return { state: "Progressing", reason: "Progressing", message: `Not healthy yet: ${why.message}` };
 };
 
-/** Applied, and healthy where that counts, but its own probe says no, or nothing yet. */
+/** Applied and healthy, but its readiness probe failed or has not run yet. */
 const unready: Rule = ({ unready: why }) => {
   if (why === undefined) return undefined;
   const { status, message } = why;
@@ -149,27 +145,41 @@ const unready: Rule = ({ unready: why }) => {
   return { state: "Progressing", reason: "Progressing", message };
 };
 
-/** Going back does not always mend what was broken. */
-const rolledBack: Rule = ({ refused, ailing: why }) => {
+/** Rolled back. The module may still be unhealthy. */
+const rolledBack: Rule = ({ refused, unhealthy: why }) => {
   if (refused === undefined) return undefined;
   const message = why === undefined ? refused : `${refused}; not healthy: ${why.message}`;
   return { state: "RolledBack", reason: "RolledBack", message };
 };
 
-/** Only a person can repair a record that cannot be read, or delete it: then the release is installed anew. */
+/** A user must repair the unreadable release record, or delete it so that the release is installed again. */
 const unread: Rule = ({ unread: why, release }) =>
   why === undefined || release === undefined
     ? undefined
     : { state: "Invalid", reason: "Invalid", message: why };
 
-/** The first that applies counts: what is invalid, what is under way, what failed, what is owed, what is idle, what ails. */
+/** Problems of an idle module, the gravest first. */
+const FINDINGS: readonly Rule[] = [rolledBack, unread, absent, unhealthy, unready];
+
+/** A suspension defers only actions: problems are reported as without it. */
+const suspended: Rule = (view, facts) => {
+  if (!view.suspended) return undefined;
+  const found = firstOf(FINDINGS, view, facts);
+  const failed = view.lastRun?.result === "Failed";
+  const isWrong = found === undefined ? failed : found.state !== "Progressing";
+  const ready = isWrong ? "False" : found === undefined ? "True" : "Unknown";
+  const texts = ["Suspended in the ConfigMap: helm is left alone, hooks go on", found?.message];
+  return suspendedAs(ready, texts.filter((text) => text !== undefined).join("; "));
+};
+
+/** The first rule that applies wins: invalid, in progress, failed, due, idle, then problems. */
 // oxfmt-ignore
 const RULES: readonly Rule[] = [
-  invalid, deleting, rewriting, healing, running, waiting, retrying, leaving, owed, disabled, suspended,
-  rolledBack, unread, absent, ailing, unready,
+  invalid, deleting, rewriting, healing, running, waiting, retrying, leaving, due, disabled, suspended, ...FINDINGS,
 ];
 
-function ready(view: ModuleView, { failing }: JudgeContext): Verdict {
+/** The module is Ready. The message also names what does not change that: failing hooks, drift and warnings. */
+function ready(view: ModuleView, { failing }: VerdictContext): Verdict {
   const release = view.release;
   const message =
     release === undefined ? "Everything ran" : `Release ${release.name}.v${release.revision} is in place`;
@@ -177,11 +187,7 @@ function ready(view: ModuleView, { failing }: JudgeContext): Verdict {
   return { state: "Ready", reason: "Ready", message: facts.filter((fact) => fact !== undefined).join("; ") };
 }
 
-/** What keeps hooks of it from running, in words: bindings that cannot work, scripts that are not executable. */
-export function warningsOf({ troubles, module }: ModuleView): readonly string[] {
-  return [...troubles, ...(module.idleFiles ?? [])];
-}
-
+/** Appends what the run waits for, if it waits. */
 function withWait(message: string, view: ModuleView): string {
   const wait = describeRunWait(view.lastRun);
   return wait === undefined ? message : `${message}: ${wait}`;
@@ -202,7 +208,7 @@ function objectsText(objects: readonly string[]): string {
 }
 
 /** A condition without its time. */
-export type Aspect = Omit<Condition, "lastTransitionTime">;
+export type UntimedCondition = Omit<Condition, "lastTransitionTime">;
 
 const READY: Readonly<Record<ModuleState, ConditionStatus>> = {
   Pending: "Unknown",
@@ -218,27 +224,28 @@ const READY: Readonly<Record<ModuleState, ConditionStatus>> = {
   Suspended: "True",
 };
 
-/** The one function that computes Ready: of a module as it is judged here, of the operator as `operator-status.ts` does. */
+/** The only function that computes Ready, of modules and of the operator. */
 export function readyOf(judged: Verdict): ConditionStatus {
   return judged.ready ?? READY[judged.state];
 }
 
-/** States in which something is at work, or waits for its turn. */
+/** States of modules that run or wait. */
 export const UNDER_WAY: ReadonlySet<ModuleState> = new Set(["Pending", "Running", "Progressing", "Deleting"]);
 
-/** Tells of hooks that fail, whatever the state. */
-export function failingHooksAspects(failing: string | undefined): Aspect[] {
+/** The condition HooksFailing, in any state. */
+export function failingHooksConditions(failing: string | undefined): UntimedCondition[] {
   if (failing === undefined) return [];
   return [{ type: "HooksFailing", status: "True", reason: "HookFailed", message: line(failing) }];
 }
 
 /** Ready, and Reconciling or Stalled while they are True: never both, never False (kstatus). */
-export function progress(judged: Verdict): Aspect[] {
+export function progressConditions(judged: Verdict): UntimedCondition[] {
   const { state, reason } = judged;
   const message = line(judged.message);
-  const aspects: Aspect[] = [{ type: "Ready", status: readyOf(judged), reason, message }];
+  const aspects: UntimedCondition[] = [{ type: "Ready", status: readyOf(judged), reason, message }];
   if (STALLED.has(state)) {
-    aspects.push({ type: "Stalled", status: "True", reason, message });
+    const remedy = `${message} (${runbook(reason)})`;
+    aspects.push({ type: "Stalled", status: "True", reason, message: remedy });
   } else if (state === "Retrying") {
     aspects.push({ type: "Reconciling", status: "True", reason: "ProgressingWithRetry", message });
   } else if (UNDER_WAY.has(state)) {
@@ -255,11 +262,15 @@ export function transitionsOf(conditions: readonly StoredCondition[]): Transitio
   return new Map(conditions.map((condition) => [condition.type, condition]));
 }
 
-/** Adds the times: kept where the status of a condition did not change. */
-export function timed(aspects: readonly Aspect[], before: Transitions, now: number): Condition[] {
+/** Adds transition times; a condition with unchanged status keeps its time. */
+export function withTimes(
+  aspects: readonly UntimedCondition[],
+  before: Transitions,
+  now: number,
+): Condition[] {
   return aspects.map((aspect) => {
-    const old = before.get(aspect.type);
-    const since = old?.status === aspect.status ? old.lastTransitionTime : timestamp(now);
+    const previous = before.get(aspect.type);
+    const since = previous?.status === aspect.status ? previous.lastTransitionTime : formatUtc(now);
     return { ...aspect, lastTransitionTime: since };
   });
 }

@@ -7,8 +7,6 @@ import {
   type NamedMeta,
   type OwnerReference,
   type Target,
-  type WatchConsumer,
-  type WatchHub,
   type WatchedObject,
   create,
   get,
@@ -20,9 +18,8 @@ import {
   remove,
 } from "../../kube/index.ts";
 import { pointerOf } from "../../lib/index.ts";
-import { liveFrom, statusPatch, wantedStatus } from "./mirrored.ts";
-import type { Identity, LiveObject, MirroredObject, Need, OwnerMarks, PatchStep } from "./mirrored.ts";
-import type { StatusMirror } from "./status-mirror.ts";
+import { endedAnnotations, liveFrom, statusPatch, wantedStatus } from "./mirrored.ts";
+import type { ObjectId, StoredObject, MirroredObject, Need, OwnerMarks, PatchStep } from "./mirrored.ts";
 import { AddonModule, type IAddonModule } from "../models/addon-module.ts";
 import { AddonOperator, type IAddonOperator } from "../models/addon-operator.ts";
 import { ADDON_MODULES, ADDON_OPERATORS, API_VERSION, type AddonObject } from "../models/kinds.ts";
@@ -43,82 +40,92 @@ export interface StatusClient {
   readonly signal: AbortSignal;
 }
 
-const RESOURCES = { AddonModule: ADDON_MODULES, AddonOperator: ADDON_OPERATORS };
+export const RESOURCES = { AddonModule: ADDON_MODULES, AddonOperator: ADDON_OPERATORS };
 const CALL_TIMEOUT_MS = 10_000;
 
 const callOf = ({ signal }: StatusClient) => ({ signal, timeoutMs: CALL_TIMEOUT_MS });
 
 /** Reads all objects of one kind; a missing CRD is an ApiError with status 404. */
-export async function listObjects(
+export async function listStatusObjects(
   api: StatusClient,
-  kind: Identity["kind"],
-): Promise<readonly AddonObject[]> {
+  kind: ObjectId["kind"],
+): Promise<{ items: WatchedObject[]; resourceVersion: string }> {
   const path = pathOf(RESOURCES[kind], { namespace: api.namespace });
   const { client, signal } = api;
-  const list = await client.json<{ items: AddonObject[] }>({ path, signal, timeoutMs: 30_000 });
-  return list.items.map((item) => ({ ...item, kind }) as AddonObject);
+  const list = await client.json<{ items: WatchedObject[]; metadata?: { resourceVersion?: string } }>({
+    path,
+    signal,
+    timeoutMs: 30_000,
+  });
+  return {
+    items: list.items.map((item) => ({ ...item, kind })),
+    resourceVersion: list.metadata?.resourceVersion ?? "",
+  };
 }
 
-/** Takes one step and returns what is known of the object afterwards; undefined = it is gone. Throws API errors. */
+/** Sends the one write that an object needs, and returns the object afterwards; undefined = it is deleted. Throws API errors. */
 export async function takeStep(
   api: StatusClient,
   mirrored: MirroredObject,
   step: { need: Exclude<Need, "none">; marks: OwnerMarks },
-): Promise<LiveObject | undefined> {
+): Promise<StoredObject | undefined> {
   const target = targetOf(api, mirrored.id);
   const options = callOf(api);
   if (step.need === "create" || mirrored.live === undefined) return createObject(api, mirrored, step.marks);
   if (step.need === "status") return writeStatus(api, mirrored, step.marks);
-  // Only in the known version: it may be another operator's by now, or have other owners.
+  // With optimistic concurrency: another operator may own the object by now, or it may have other owners.
   const { uid, resourceVersion, otherOwners } = mirrored.live;
   if (step.need === "remove") {
     const preconditions = { uid, resourceVersion };
     await remove(api.client, target, { ...options, preconditions }).catch(ignoreNotFound);
     return undefined;
   }
-  const metadata = { resourceVersion, ...ownedMeta(api, step.marks, otherOwners) };
+  const ended = endedAnnotations(mirrored.live, mirrored).map((name) => [name, null]);
+  const annotations = ended.length === 0 ? {} : { annotations: Object.fromEntries(ended) as object };
+  const metadata = { resourceVersion, ...annotations, ...ownedMeta(api, step.marks, otherOwners) };
   const body = { metadata, spec: mirrored.spec };
   return liveFrom(await mergePatch<IAddonModule>(api.client, target, { ...options, body }));
 }
 
 /** The object as it is on the server now; undefined = none. */
-export async function readObject(api: StatusClient, id: Identity): Promise<LiveObject | undefined> {
+export async function readObject(api: StatusClient, id: ObjectId): Promise<StoredObject | undefined> {
   const object = await get<AddonObject>(api.client, targetOf(api, id), callOf(api)).catch(ignoreNotFound);
   return object === undefined ? undefined : liveFrom(object);
 }
 
+/** Writes the status by a JSON patch. The result contains which fields the server dropped. */
 async function writeStatus(
   api: StatusClient,
   mirrored: MirroredObject,
   marks: OwnerMarks,
-): Promise<LiveObject> {
+): Promise<StoredObject> {
   const { live, id } = mirrored;
   if (live === undefined) throw new Error("a status needs its object");
   const wanted = wantedStatus(mirrored, live);
   const steps = statusPatch(live.status, wanted);
-  const body = id.kind === "AddonModule" ? [stillOurs(marks), ...steps] : steps;
+  const body = id.kind === "AddonModule" ? [testStillOurs(marks), ...steps] : steps;
   const target: Target = { ...targetOf(api, id), subresource: "status" };
   const answer = await jsonPatch<AddonObject>(api.client, target, { ...callOf(api), body });
   const after = liveFrom(answer);
   const dropped = new Set(statusPatch(after.status, wanted).map((step) => step.path));
-  // What the server dropped of what it was sent (an older CRD) is left, or it would be written again and again;
-  // anything else that differs is a stranger's edit that came in between.
-  const refused = new Set([...steps.map((step) => step.path), ...(live.dropped ?? [])]);
-  const isTaken = refused.has("/status") || [...dropped].every((path) => refused.has(path));
-  return isTaken ? { ...after, status: wanted, dropped } : after;
+  // An older CRD drops unknown fields: these are not written again. Any other difference is a concurrent edit.
+  const mayDiffer = new Set([...steps.map((step) => step.path), ...(live.dropped ?? [])]);
+  const isStored = mayDiffer.has("/status") || [...dropped].every((path) => mayDiffer.has(path));
+  return isStored ? { ...after, status: wanted, dropped } : after;
 }
 
-/** An object that has another operator's label by now is not written. */
-function stillOurs({ labels }: OwnerMarks): PatchStep {
+/** A patch step that fails if the object has meanwhile got the label of another operator. */
+function testStillOurs({ labels }: OwnerMarks): PatchStep {
   const path = pointerOf(["metadata", "labels", LABELS.managedBy]);
   return { op: "test", path, value: labels[LABELS.managedBy] ?? "" };
 }
 
+/** Creates the object; if it exists already, reads it instead. */
 async function createObject(
   api: StatusClient,
   mirrored: MirroredObject,
   marks: OwnerMarks,
-): Promise<LiveObject | undefined> {
+): Promise<StoredObject | undefined> {
   const body = mirrored.id.kind === "AddonModule" ? newModule(api, mirrored, marks) : newOperator(api);
   const { name: _, ...collection } = targetOf(api, mirrored.id);
   try {
@@ -137,6 +144,7 @@ function newModule(api: StatusClient, mirrored: MirroredObject, marks: OwnerMark
   }).toJSON();
 }
 
+/** The AddonOperator with the marks of the operator's helm release, so that helm can adopt it. */
 function newOperator(api: StatusClient): unknown {
   const release = api.helmRelease;
   const marks: Pick<NamedMeta, "labels" | "annotations"> =
@@ -148,6 +156,7 @@ function newOperator(api: StatusClient): unknown {
   return new AddonOperator(object).toJSON();
 }
 
+/** Labels and owner references of an AddonModule. `others` are references that other owners have set. */
 function ownedMeta(
   api: StatusClient,
   marks: OwnerMarks,
@@ -166,41 +175,6 @@ function ownedMeta(
   return { labels: marks.labels, ownerReferences: [...others, owner] };
 }
 
-function targetOf(api: StatusClient, { kind, name }: Identity): Target {
+function targetOf(api: StatusClient, { kind, name }: ObjectId): Target {
   return { resource: RESOURCES[kind], namespace: api.namespace, name };
-}
-
-/**
- * Watches the operator's own objects, so that edits by hand are undone and tokens are seen; returns a function that
- * stops it.
- */
-export function watchOwnObjects(hub: WatchHub, mirror: StatusMirror, namespace: string): () => void {
-  const subscriptions = (["AddonOperator", "AddonModule"] as const).map((kind) => {
-    const resource = kind === "AddonModule" ? ADDON_MODULES : ADDON_OPERATORS;
-    return hub.subscribe({ resource, namespace }, consumerFor(mirror, kind));
-  });
-  return () => {
-    for (const subscription of subscriptions) subscription.close();
-  };
-}
-
-function consumerFor(mirror: StatusMirror, kind: Identity["kind"]): WatchConsumer {
-  const see = (object: WatchedObject): void => mirror.onObserved(object as unknown as AddonObject);
-  let names = new Set<string>();
-  return {
-    begin: () => void (names = new Set()),
-    object: (object) => {
-      names.add(object.metadata.name);
-      see(object);
-    },
-    synced: (version) => mirror.onListed(kind, { names, version }),
-    applied: see,
-    deleted: (object) => mirror.onDeleted(object as unknown as AddonObject),
-    putBack: () => mirror.onPutBack(kind),
-    relisted: (keys, version) => mirror.onListed(kind, { names: namesOf(keys), version }),
-  };
-}
-
-function namesOf(keys: ReadonlySet<string>): ReadonlySet<string> {
-  return new Set([...keys].map((key) => key.slice(key.indexOf("/") + 1)));
 }

@@ -1,16 +1,18 @@
-/** Keeps AddonModules and the AddonOperator as the state says. */
+/** Writes the state into the status of AddonModules and the AddonOperator. */
 
 import { type KnownSecrets, Timers, oneLine } from "../../lib/index.ts";
-import { EARLIEST, type KubeAccess, type NamedMeta } from "../../kube/index.ts";
+import type { KubeAccess, NamedMeta, WatchHub } from "../../kube/index.ts";
+import { asString } from "../../model/index.ts";
 import type { Moment } from "../../plan/index.ts";
 import type { State, View } from "../../state/index.ts";
 import type { Tracer } from "../../trace/index.ts";
-import { Lists, liveFrom } from "./mirrored.ts";
-import type { Identity, Listed, LiveObject, MirroredObject } from "./mirrored.ts";
-import { type HelmRelease, type StatusClient, listObjects } from "./objects.ts";
+import type { ObjectId, StoredObject, MirroredObject } from "./mirrored.ts";
+import { MirroredObjects } from "./mirrored-objects.ts";
+import type { HelmRelease, StatusClient } from "./objects.ts";
+import { OwnObjects } from "./own-objects.ts";
 import { WriteBackoff } from "./backoff.ts";
-import { type Projection, Projector } from "../project/projector.ts";
-import type { AddonObject, ModuleStatus } from "../models/kinds.ts";
+import { type Projection, Projector, type IdentityOf } from "../project/projector.ts";
+import type { ModuleStatus } from "../models/kinds.ts";
 import type { StatusValues } from "../project/module-status.ts";
 import { Writer, type OnWrite } from "./writer.ts";
 
@@ -21,40 +23,41 @@ export interface MirrorOptions extends KubeAccess {
   /** Removes secrets from every text. */
   readonly secrets: KnownSecrets;
   readonly tracer?: Pick<Tracer, "status"> | undefined;
-  /** `--status-values`. */
   readonly statusValues: StatusValues;
   /** Release of the operator's own chart, for the ownership marks of an AddonOperator created here. */
   readonly helmRelease?: HelmRelease | undefined;
-  /** Told of each write how it ended. */
+  /** Called after each write with its result. */
   readonly onWrite?: OnWrite;
   /**
-   * Called with the annotations of each object that is seen, and the request that its status says was answered; `module` is
-   * undefined for the AddonOperator.
+   * Called with the annotations of each object, and the answered token in its status; `module` is undefined for the
+   * AddonOperator.
    */
-  readonly annotated: (
+  readonly onAnnotations: (
     module: string | undefined,
     annotations: NamedMeta["annotations"],
     answered: string | undefined,
   ) => void;
-  /** Called once with what the status of a module keeps of its runs: an operator that has just begun knows of none. */
-  readonly remembers: (module: string, runSeconds: readonly unknown[]) => void;
+  /** As whom a module acts; without it, all act as the operator. */
+  readonly identityOf?: IdentityOf;
+  /** Called once per module with the run durations in its status, which a restarted operator does not know. */
+  readonly onRunSeconds: (module: string, runSeconds: readonly unknown[]) => void;
   /**
-   * Called when somebody changed the AddonOperator's spec. Resolves when the ConfigMap has been read again (quorum
-   * read) and recorded: only then may the status speak of the new generation.
+   * Called when the AddonOperator's spec has changed. Resolves when the ConfigMap has been read again (quorum read) and
+   * recorded: only then may the status have the new `observedGeneration`.
    */
   readonly specChanged: () => Promise<void>;
 }
 
-/** A deleted AddonOperator is created again after this time: its chart may be going, and the operator with it. */
-const OPERATOR_BACK_MS = 2000;
-const READ_AGAIN_MS = 5000;
-/** Least and longest time between two looks at the view; looks may take a twentieth of the time. */
-const LOOK_MS = { min: 50, max: 500 };
-const LOOK_COST = 20;
+/** A deleted AddonOperator is created again after this time: an uninstall of the chart may be deleting the operator too. */
+const RECREATE_AFTER_MS = 2000;
+const RETRY_READ_MS = 5000;
+/** Least and longest pause between two projections of the view. Projections may take 1/CHECK_COST of the time. */
+const CHECK_MS = { min: 50, max: 2000 };
+const CHECK_COST = 20;
 
 /**
- * Keeps AddonModules and the AddonOperator as the view says. Work never waits for it: `update` only takes notes.
- * Never throws; API errors are logged once and tried again with growing delays.
+ * Keeps AddonModules and the AddonOperator in step with the view. `update` returns at once, so that work never waits for
+ * writes. Never throws; API errors are logged once and retried with back-off.
  */
 export class StatusMirror {
   readonly #options: MirrorOptions;
@@ -62,13 +65,14 @@ export class StatusMirror {
   readonly #projector: Projector;
   readonly #abort = new AbortController();
   readonly #backoff: WriteBackoff;
+  readonly #wanted: MirroredObjects;
   readonly #writer: Writer;
-  readonly #timers: Timers<"look" | "age" | "load" | "read" | "late">;
-  readonly #lists = new Lists();
-  #shown: Moment | undefined;
-  /** When the last look at the view began, and the least time until the next. */
-  #lookedAt = Number.NEGATIVE_INFINITY;
-  #pauseMs = LOOK_MS.min;
+  readonly #timers: Timers<"check" | "age" | "load" | "read" | "late">;
+  readonly #objects: OwnObjects;
+  #displayed: Moment | undefined;
+  /** Start of the last projection, and the least pause until the next one. */
+  #checkedAt = Number.NEGATIVE_INFINITY;
+  #pauseMs = CHECK_MS.min;
   #loaded = false;
   #loading: Promise<void> | undefined;
 
@@ -77,96 +81,78 @@ export class StatusMirror {
     this.#options = options;
     this.#timers = new Timers(clock);
     this.#api = { client, namespace, operatorName, helmRelease, signal: this.#abort.signal };
-    this.#projector = new Projector(options.statusValues, options.secrets);
+    this.#projector = new Projector(options.statusValues, options.secrets, options.identityOf);
     this.#backoff = new WriteBackoff(clock, logger);
+    this.#objects = new OwnObjects(this.#api);
+    this.#wanted = new MirroredObjects(operatorName, clock);
     this.#writer = new Writer({
+      objects: this.#wanted,
       api: this.#api,
       clock,
       logger,
       backoff: this.#backoff,
       tracer: options.tracer,
       onWrite: options.onWrite,
-      isReloading: () => this.#shown !== undefined && this.#shown.view.reload.phase !== "idle",
-      adopt: (mirrored, live) => this.#adopt(mirrored, live),
-      ended: (mirrored) => this.#notice(mirrored),
+      isConverging: () => this.#displayed !== undefined && this.#displayed.view.converge.phase !== "idle",
+      ask: (mirrored, request) => this.#request(mirrored, request),
+      ended: (mirrored) => this.#handleWatched(mirrored),
     });
   }
 
-  /** Shows what the state says, now and each time that it changes. */
+  /** Writes the state, now and after each change. */
   follow(state: Pick<State, "view" | "onChange">, queues: { views(): Moment["queues"] }): void {
     const show = (view: View): void => this.update(view, queues.views());
     state.onChange(show);
     show(state.view);
   }
 
-  /** Notes what is known now; the first change is written at once, later ones at most once a second per object. */
+  /** Sets what to write. The first change is written at once, later ones at most once a second per object. */
   update(view: View, queues: Moment["queues"]): void {
     if (this.#closed) return;
-    this.#shown = { view, queues };
+    this.#displayed = { view, queues };
     this.#startLoading();
-    this.#lookSoon();
+    this.#checkSoon();
   }
 
-  /** An own object as a watch reports it: edits by hand are undone, annotations passed on. */
-  onObserved(object: AddonObject): void {
-    const mirrored = this.#mirroredOf(object);
-    if (mirrored === undefined) return;
-    this.#tellAnnotations(mirrored, object);
-    this.#see(mirrored, object, object);
-  }
-
-  /** An own object that a watch reports as deleted: it is created again while it is wanted. */
-  onDeleted(object: AddonObject): void {
-    const mirrored = this.#mirroredOf(object);
-    if (mirrored !== undefined) this.#see(mirrored, object, undefined);
-  }
-
-  /** A watch listed all objects of a kind. */
-  onListed(kind: Identity["kind"], listed: Listed): void {
-    if (this.#closed) return;
-    this.#lists.add(kind, listed);
-    for (const mirrored of this.#writer.all()) if (mirrored.id.kind === kind) this.#notice(mirrored);
-  }
-
-  /** The server was put back to an earlier state: what the next list shows counts, whatever was known. */
-  onPutBack(kind: Identity["kind"]): void {
-    this.#lists.forget(kind);
-    for (const mirrored of this.#writer.all()) {
-      if (mirrored.id.kind !== kind) continue;
-      mirrored.seen = undefined;
-      if (mirrored.live !== undefined) mirrored.live = { ...mirrored.live, resourceVersion: EARLIEST };
-    }
+  /** Watches the objects, reverts manual edits and reports annotations. Returns a function that ends this. */
+  watch(hub: Pick<WatchHub, "subscribe">): () => void {
+    return this.#objects.follow(hub, (id, now) => {
+      if (this.#closed) return;
+      const mirrored = this.#mirrored(id);
+      if (now !== undefined) this.#reportAnnotations(mirrored, now);
+      this.#handleWatched(mirrored);
+    });
   }
 
   /** uid of a module's object, or of the AddonOperator; undefined while there is none. */
   uidOf(module: string | undefined): string | undefined {
-    return (module === undefined ? this.#writer.operator : this.#writer.modules.get(module))?.live?.uid;
+    return (module === undefined ? this.#wanted.operator : this.#wanted.modules.get(module))?.live?.uid;
   }
 
   /** The status of a module as it is to be written; undefined while there is none. */
   statusOf(module: string): ModuleStatus | undefined {
-    return this.#writer.modules.get(module)?.status as ModuleStatus | undefined;
+    return this.#wanted.modules.get(module)?.status as ModuleStatus | undefined;
   }
 
-  /** How many objects are not yet as the last view says, which may not have been looked at. */
+  /** Number of objects that differ from the last view. */
   unwritten(): number {
-    if (this.#shown === undefined) return 0;
-    if (!this.#loaded) return 1 + this.#shown.view.modules.size;
-    this.#look();
+    if (this.#displayed === undefined) return 0;
+    if (!this.#loaded) return 1 + this.#displayed.view.modules.size;
+    this.#check();
     return this.#writer.unwritten;
   }
 
-  /** Writes everything that is not written yet, now; resolves when that is done or has failed once. */
+  /** Writes everything that is not written yet; resolves when each write is done or has failed once. */
   async flush(): Promise<void> {
-    if (this.#closed || this.#shown === undefined) return;
+    if (this.#closed || this.#displayed === undefined) return;
     this.#startLoading();
     await this.#loading;
     if (!this.#loaded) return;
-    this.#look();
+    this.#check();
     await this.#writer.drain();
   }
 
-  /** Ends all work, also calls under way. Idempotent. */
+  /** Ends all work, including calls in progress. Idempotent. */
   close(): void {
     this.#abort.abort();
     this.#writer.close();
@@ -177,11 +163,15 @@ export class StatusMirror {
     return this.#abort.signal.aborted;
   }
 
-  /** The mirrored object of what was seen; undefined = someone else's AddonOperator, or too late. */
-  #mirroredOf({ kind, metadata: { name } }: AddonObject): MirroredObject | undefined {
-    if (this.#closed) return undefined;
-    if (kind === "AddonModule") return this.#writer.module(name);
-    return name === this.#api.operatorName ? this.#writer.operator : undefined;
+  #mirrored({ kind, name }: ObjectId): MirroredObject {
+    return kind === "AddonModule" ? this.#wanted.module(name) : this.#wanted.operator;
+  }
+
+  /** Sends a request about an object (a write or a read), then adopts what the server answered. */
+  async #request(mirrored: MirroredObject, request: () => Promise<StoredObject | undefined>): Promise<void> {
+    const answer = await this.#objects.request(mirrored.id, request);
+    if (answer !== undefined) this.#reportAnnotations(mirrored, answer);
+    this.#adopt(mirrored, this.#objects.get(mirrored.id));
   }
 
   #startLoading(): void {
@@ -192,124 +182,110 @@ export class StatusMirror {
 
   async #load(): Promise<void> {
     try {
-      const operators = await listObjects(this.#api, "AddonOperator");
-      const modules = await listObjects(this.#api, "AddonModule");
-      for (const object of [...operators, ...modules]) this.#takeIn(object);
+      await this.#objects.load();
+      for (const [id, live] of this.#objects.all()) this.#adoptInitial(this.#mirrored(id), live);
       this.#loaded = true;
-      for (const mirrored of this.#writer.all()) this.#catchUp(mirrored);
       this.#backoff.succeeded();
-      this.#look(true);
+      this.#check(true);
     } catch (error) {
       if (this.#closed) return;
       this.#timers.set("load", this.#backoff.failed(error), () => this.#startLoading());
     }
   }
 
-  /** An object that was there at the start: differences are based on it. */
-  #takeIn(object: AddonObject): void {
-    const mirrored = this.#mirroredOf(object);
-    if (mirrored === undefined) return;
-    this.#tellAnnotations(mirrored, object);
-    const { runSeconds } = object.kind === "AddonModule" ? (object.status ?? {}) : {};
-    if (Array.isArray(runSeconds)) this.#options.remembers(mirrored.id.name, runSeconds);
-    this.#adopt(mirrored, liveFrom(object));
+  /** Adopts an object that existed at the start. */
+  #adoptInitial(mirrored: MirroredObject, live: StoredObject): void {
+    this.#reportAnnotations(mirrored, live);
+    const { runSeconds } = mirrored.id.kind === "AddonModule" ? (live.status ?? {}) : {};
+    if (Array.isArray(runSeconds)) this.#options.onRunSeconds(mirrored.id.name, runSeconds);
+    this.#adopt(mirrored, live);
     // Counts as just written, so a restart that finds all as it was writes nothing at once.
     mirrored.lastWriteAt = this.#options.clock.monotonic();
   }
 
-  /** `object` is undefined where the watch reported its last state. */
-  #see(mirrored: MirroredObject, { metadata }: AddonObject, object: AddonObject | undefined): void {
-    mirrored.seen = { object, version: metadata.resourceVersion ?? "" };
-    this.#notice(mirrored);
-  }
-
-  #notice(mirrored: MirroredObject): void {
-    if (!mirrored.busy && this.#catchUp(mirrored)) this.#writer.consider(mirrored);
-  }
-
-  /** Takes over what watches reported; false = nothing new. The list at the start is the base: until then it waits. */
-  #catchUp(mirrored: MirroredObject): boolean {
-    if (!this.#loaded) return false;
-    const live = this.#lists.liveAfter(mirrored);
-    mirrored.seen = undefined;
-    if (live === mirrored.live) return false;
+  /** Adopts what a watch reported, but not before the first list and not during a write. */
+  #handleWatched(mirrored: MirroredObject): void {
+    const live = this.#objects.get(mirrored.id);
+    if (!this.#loaded || mirrored.busy || live === mirrored.live) return;
     this.#adopt(mirrored, live);
-    // An object without a module that was looked at may belong to a module that is gone.
-    if (mirrored.status === undefined && !mirrored.gone) this.#lookSoon();
-    return true;
+    // The object may belong to a deleted module.
+    if (mirrored.status === undefined && !mirrored.missing) this.#checkSoon();
+    this.#writer.consider(mirrored);
   }
 
-  #tellAnnotations({ id }: MirroredObject, { metadata, status }: AddonObject): void {
+  #reportAnnotations({ id }: MirroredObject, { annotations, status }: StoredObject): void {
     const module = id.kind === "AddonModule" ? id.name : undefined;
-    this.#options.annotated(module, metadata.annotations, status?.lastHandledReconcileAt);
+    this.#options.onAnnotations(module, annotations, asString(status?.["lastHandledReconcileAt"]));
   }
 
-  /** Takes over what is known of an object, and finds out whether the status may speak of its new generation. */
-  #adopt(mirrored: MirroredObject, live: LiveObject | undefined): void {
+  /** Records the content on the server. A changed spec of the AddonOperator (a new generation) must be acknowledged. */
+  #adopt(mirrored: MirroredObject, live: StoredObject | undefined): void {
     const before = mirrored.live;
     mirrored.live = live;
-    if (live === undefined) return this.#lose(mirrored, before);
+    if (live === undefined) return this.#recordDeletion(mirrored, before);
     mirrored.deleted = false;
-    if (mirrored !== this.#writer.operator) return;
+    if (mirrored !== this.#wanted.operator) return;
     if (before?.uid !== live.uid) mirrored.acknowledged = live.generation;
     else if (before.generation !== live.generation) this.#acknowledge(live.generation);
   }
 
-  /** It is gone; if it is still wanted, somebody else deleted it. */
-  #lose(mirrored: MirroredObject, before: LiveObject | undefined): void {
-    if (before === undefined || mirrored.gone) return;
+  /** Records that the object was deleted although it is still wanted. */
+  #recordDeletion(mirrored: MirroredObject, before: StoredObject | undefined): void {
+    if (before === undefined || mirrored.missing) return;
     mirrored.deleted = true;
-    if (mirrored === this.#writer.operator)
-      mirrored.notBefore = this.#options.clock.monotonic() + OPERATOR_BACK_MS;
+    if (mirrored === this.#wanted.operator)
+      mirrored.notBefore = this.#options.clock.monotonic() + RECREATE_AFTER_MS;
   }
 
-  /** Somebody changed the AddonOperator's spec: its status follows when the ConfigMap has been read again. */
+  /** Acknowledges a new generation of the AddonOperator once the ConfigMap has been read again. */
   #acknowledge(generation: number): void {
-    const { operator } = this.#writer;
+    const { operator } = this.#wanted;
     const isNewest = (): boolean => operator.live?.generation === generation && !this.#closed;
     this.#options.specChanged().then(
       () => {
         if (!isNewest()) return;
-        this.#look();
+        this.#check();
         operator.acknowledged = generation;
         this.#writer.consider(operator);
       },
       (error: unknown) => {
         this.#options.logger.warn("Cannot read the ConfigMap again", { error: oneLine(error) });
-        const again = (): void => void (isNewest() && this.#acknowledge(generation));
-        this.#timers.set("read", READ_AGAIN_MS, again);
+        const retry = (): void => void (isNewest() && this.#acknowledge(generation));
+        this.#timers.set("read", RETRY_READ_MS, retry);
       },
     );
   }
 
-  #lookSoon(): void {
-    if (this.#timers.has("look")) return;
-    const wait = Math.max(0, this.#lookedAt + this.#pauseMs - this.#options.clock.monotonic());
-    this.#timers.set("look", wait, () => this.#look());
+  /** Schedules a projection. The pause since the last one keeps its share of CPU time low. */
+  #checkSoon(): void {
+    if (this.#timers.has("check")) return;
+    const wait = Math.max(0, this.#checkedAt + this.#pauseMs - this.#options.clock.monotonic());
+    this.#timers.set("check", wait, () => this.#check());
   }
 
-  /** Computes the statuses of the view and looks at those that changed, or at all. */
-  #look(isFirst = false): void {
-    if (this.#shown === undefined || !this.#loaded || this.#closed) return;
+  /** Projects the view and writes the statuses that changed, or at first all. */
+  #check(isFirst = false): void {
+    if (this.#displayed === undefined || !this.#loaded || this.#closed) return;
     const { clock } = this.#options;
     const startedAt = clock.monotonic();
-    this.#lookedAt = startedAt;
-    const projection = this.#project(this.#shown);
+    this.#checkedAt = startedAt;
+    const projection = this.#project(this.#displayed);
     if (projection === undefined) return;
-    const changed = this.#writer.want(projection, this.#shown.view);
-    const { undecidedMs } = this.#writer;
-    if (undecidedMs > 0) this.#timers.set("late", undecidedMs, () => this.#look());
-    for (const mirrored of isFirst ? this.#writer.all() : changed) this.#writer.consider(mirrored);
+    const changed = this.#wanted.setWanted(projection, this.#displayed.view);
+    const { undecidedMs } = this.#wanted;
+    if (undecidedMs > 0) this.#timers.set("late", undecidedMs, () => this.#check());
+    for (const mirrored of isFirst ? this.#wanted.all() : changed) this.#writer.consider(mirrored);
     const costMs = clock.monotonic() - startedAt;
-    this.#pauseMs = Math.min(LOOK_MS.max, Math.max(LOOK_MS.min, LOOK_COST * costMs));
-    const again = projection.lookAgainAt;
-    if (again !== undefined) this.#timers.set("age", Math.max(1, again - clock.now()), () => this.#look());
+    this.#pauseMs = Math.min(CHECK_MS.max, Math.max(CHECK_MS.min, CHECK_COST * costMs));
+    const { checkAgainAt } = projection;
+    if (checkAgainAt !== undefined)
+      this.#timers.set("age", Math.max(1, checkAgainAt - clock.now()), () => this.#check());
   }
 
-  /** A view that cannot be shown costs its status, never the work. */
-  #project(shown: Moment): Projection | undefined {
+  /** Never throws: an error of the projection costs the status, not the work. */
+  #project(displayed: Moment): Projection | undefined {
     try {
-      return this.#projector.project(shown, this.#options.clock.now());
+      return this.#projector.project(displayed, this.#options.clock.now());
     } catch (error) {
       this.#options.logger.error("Cannot show the state", { error: oneLine(error) });
       return undefined;

@@ -1,4 +1,4 @@
-/** The content of the ConfigMap that was accepted last, kept in a Secret (docs/RUNNING.md, "An invalid ConfigMap"). */
+/** Stores the ConfigMap content that was accepted last in a Secret (docs/guides/running.md, "An invalid ConfigMap"). */
 
 import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
@@ -8,23 +8,22 @@ import type { KubeClient, Secret } from "../../kube/index.ts";
 import { canonicalJson, digest, oneLine, type Clock, type Logger, type Timer } from "../../lib/index.ts";
 import { isJsonObject } from "../../model/index.ts";
 
-/** Data of the ConfigMap and of the overlay as they were accepted together. */
+/** Data of the ConfigMap and its overlay that were valid together. */
 export interface AcceptedContent {
   readonly data: Readonly<Record<string, string>>;
   readonly overlay: Readonly<Record<string, string>> | undefined;
 }
 
-interface AcceptedPlace {
+interface AcceptedConfigOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly namespace: string;
-  /** Name of the ConfigMap. */
   readonly name: string;
 }
 
 const KEY = "content.json.gz";
-const AGAIN_MS = 10_000;
+const RETRY_MS = 10_000;
 /** A ConfigMap and its overlay hold 1 MiB each. */
 const MOST_BYTES = 16 * 1024 * 1024;
 
@@ -35,23 +34,22 @@ function acceptedSecretName(configMap: string): string {
 
 /** Reads and writes the accepted content. It may hold passwords: no message quotes it. */
 export class AcceptedConfig {
-  readonly #place: AcceptedPlace;
+  readonly #options: AcceptedConfigOptions;
   readonly #secret: string;
-  /** What is still to be written; undefined when nothing is. */
-  #wanted: AcceptedContent | undefined;
-  /** Digest of what was written last. */
-  #kept: string | undefined;
+  /** The content that is still to be written. */
+  #pending: AcceptedContent | undefined;
+  #writtenDigest: string | undefined;
   #isWriting = false;
   #timer: Timer | undefined;
 
-  constructor(place: AcceptedPlace) {
-    this.#place = place;
+  constructor(place: AcceptedConfigOptions) {
+    this.#options = place;
     this.#secret = acceptedSecretName(place.name);
   }
 
-  /** Undefined where nothing is kept. Throws ApiError, ConnectionError, and Error where it cannot be read. */
+  /** Undefined if nothing is stored. Throws ApiError, ConnectionError, and Error if the stored content cannot be decoded. */
   async read(): Promise<AcceptedContent | undefined> {
-    const { client, namespace } = this.#place;
+    const { client, namespace } = this.#options;
     const target = { resource: SECRETS, namespace, name: this.#secret };
     const found = await get<Secret>(client, target).catch(ignoreNotFound);
     if (found === undefined) return undefined;
@@ -59,7 +57,7 @@ export class AcceptedConfig {
       const packed = Buffer.from(found.data?.[KEY] ?? "", "base64");
       const text = await promisify(gunzip)(packed, { maxOutputLength: MOST_BYTES });
       const content: unknown = JSON.parse(text.toString());
-      if (!isAccepted(content)) throw new Error("no content");
+      if (!isAcceptedContent(content)) throw new Error("no content");
       return content;
     } catch {
       // The cause could quote the content.
@@ -67,52 +65,57 @@ export class AcceptedConfig {
     }
   }
 
-  /** Writes content that was accepted, soon and until that succeeds; only the holder of the lease may. */
-  keep(content: AcceptedContent): void {
-    this.#wanted = content;
-    if (this.#timer === undefined && !this.#isWriting) void this.#write();
+  /** Writes accepted content in the background and retries until it is written. Only the leader may call it. */
+  save(content: AcceptedContent): void {
+    this.#pending = content;
+    if (this.#timer === undefined && !this.#isWriting) void this.#writePending();
   }
 
-  /** Writes nothing more. */
   close(): void {
-    this.#wanted = undefined;
+    this.#pending = undefined;
     this.#timer?.cancel();
   }
 
-  async #write(): Promise<void> {
+  /** Writes until nothing is pending. After a failure, keeps the content, unless newer came, and retries later. */
+  async #writePending(): Promise<void> {
     this.#isWriting = true;
     this.#timer = undefined;
-    for (let content = this.#wanted; content !== undefined; content = this.#wanted) {
-      this.#wanted = undefined;
-      if (!(await this.#tryToPut(content))) {
-        this.#wanted ??= content;
-        this.#timer = this.#place.clock.setTimer(AGAIN_MS, () => this.#write());
+    for (let content = this.#pending; content !== undefined; content = this.#pending) {
+      this.#pending = undefined;
+      if (!(await this.#tryToWrite(content))) {
+        this.#pending ??= content;
+        this.#timer = this.#options.clock.setTimer(RETRY_MS, () => this.#writePending());
         break;
       }
     }
     this.#isWriting = false;
   }
 
-  async #tryToPut({ data, overlay }: AcceptedContent): Promise<boolean> {
-    const { logger } = this.#place;
+  /** Writes the content unless it is stored already. False if the server refused: that is logged. */
+  async #tryToWrite({ data, overlay }: AcceptedContent): Promise<boolean> {
+    const { logger } = this.#options;
     const text = canonicalJson({ data: { ...data }, ...(overlay && { overlay: { ...overlay } }) });
-    const is = digest(text);
-    if (is === this.#kept) return true;
+    const contentDigest = digest(text);
+    if (contentDigest === this.#writtenDigest) return true;
     try {
-      await this.#put((await promisify(gzip)(text)).toString("base64"));
-      this.#kept = is;
+      await this.#writeSecret((await promisify(gzip)(text)).toString("base64"));
+      this.#writtenDigest = contentDigest;
       return true;
     } catch (error) {
-      logger.warn("The accepted content of the ConfigMap cannot be kept in its Secret; it is tried again", {
-        secret: this.#secret,
-        error: oneLine(error),
-      });
+      logger.warn(
+        "The accepted content of the ConfigMap cannot be saved in its Secret; the write is retried",
+        {
+          secret: this.#secret,
+          error: oneLine(error),
+        },
+      );
       return false;
     }
   }
 
-  async #put(packed: string): Promise<void> {
-    const { client, namespace } = this.#place;
+  /** Patches the Secret; creates it if it does not exist. */
+  async #writeSecret(packed: string): Promise<void> {
+    const { client, namespace } = this.#options;
     const target = { resource: SECRETS, namespace, name: this.#secret };
     const data = { [KEY]: packed };
     try {
@@ -126,13 +129,13 @@ export class AcceptedConfig {
   }
 }
 
-function isAccepted(value: unknown): value is AcceptedContent {
+function isAcceptedContent(value: unknown): value is AcceptedContent {
   if (!isJsonObject(value as never)) return false;
   const { data, overlay } = value as Record<string, unknown>;
-  return isTexts(data) && (overlay === undefined || isTexts(overlay));
+  return isStringMap(data) && (overlay === undefined || isStringMap(overlay));
 }
 
-function isTexts(value: unknown): boolean {
+function isStringMap(value: unknown): boolean {
   return (
     isJsonObject(value as never) && Object.values(value as object).every((text) => typeof text === "string")
   );

@@ -1,203 +1,187 @@
-/** ConfigMaps and the overlay Secret as objects of the API. */
+/** Reads, creates, writes and watches the ConfigMap and its overlay. */
 
 import { oneLine, type Logger } from "../../lib/index.ts";
-import { CONFIG_MAPS, EARLIEST, SECRETS, create, get, isLater, isNotFound } from "../../kube/index.ts";
-import { mergePatch } from "../../kube/index.ts";
-import type { KubeClient, Resource, Subscription, WatchHub } from "../../kube/index.ts";
+import {
+  CONFIG_MAPS,
+  ObjectStore,
+  SECRETS,
+  create,
+  get,
+  ignoreNotFound,
+  isLater,
+  mergePatch,
+} from "../../kube/index.ts";
+import type { ConfigMap, KubeClient, Resource, Subscription, WatchHub } from "../../kube/index.ts";
 import type { JsonObject, Overlay } from "../../model/index.ts";
 
-/** What is read of a ConfigMap, or of the overlay Secret, whose `data` is decoded. */
+/** A ConfigMap, or the overlay Secret with decoded `data`. */
 export interface ConfigObject {
-  readonly metadata: {
-    readonly resourceVersion: string;
-    readonly uid?: string;
-    readonly annotations?: Readonly<Record<string, string>>;
-  };
-  readonly data?: Readonly<Record<string, string>>;
+  readonly resourceVersion: string;
+  readonly annotations?: Readonly<Record<string, string>> | undefined;
+  readonly data?: Readonly<Record<string, string>> | undefined;
 }
 
-/** The server tracks the ownership of single keys only if the object was created with an owned field. */
+/** The server tracks field managers of single keys only if the object was created with an owned field. */
 export const CREATED_BY_US = { "app.kubernetes.io/created-by": "addon-operator" };
 
-/** Where the ConfigMaps are. */
 export interface ConfigLocation {
   readonly client: KubeClient;
   readonly hub: WatchHub;
   readonly logger: Logger;
   readonly namespace: string;
-  /** Undefined = hooks write into the ConfigMap itself. Never has the ConfigMap's name. */
+  /** Undefined = hooks write into the ConfigMap itself. Its name differs from the ConfigMap's. */
   readonly overlay: Overlay | undefined;
 }
 
-/** The last that is known of a ConfigMap. */
-interface Latest {
-  /** The latest version seen, also of one that is gone. */
-  readonly version: string;
-  readonly object: ConfigObject | undefined;
-  /** The latest that was there, also when it is gone. */
-  readonly last: ConfigObject | undefined;
+interface Followed {
+  readonly resource: Resource;
+  readonly store: ObjectStore<ConfigObject>;
+  /** The last content before the object was deleted. */
+  lastDeleted: ConfigObject | undefined;
+  /** Called when the watch brings another version, or when a watch event or an answer shows that the object is deleted. */
+  changed: () => void;
 }
 
-/**
- * ConfigMaps as objects of the API: read, created, written key by key, watched. Answers and watch events overtake
- * each other, so the known version only moves forward, unless the server was put back: an older one is ignored. Errors: ApiError, ConnectionError.
- */
+/** Access to the ConfigMap and its overlay by name, with a cache. Errors: ApiError, ConnectionError. */
 export class ConfigObjects {
   readonly #location: ConfigLocation;
-  readonly #latest = new Map<string, Latest>();
-  /** How often the watch reported a ConfigMap. */
-  readonly #told = new Map<string, number>();
+  readonly #followed = new Map<string, Followed>();
 
   constructor(location: ConfigLocation) {
     this.#location = location;
   }
 
-  /** The latest version that was read, written or watched; undefined = there is none. */
+  /** The latest version that was read, written or watched; undefined = the object does not exist. */
   latest(name: string): ConfigObject | undefined {
-    return this.#latest.get(name)?.object;
+    return this.#entry(name).store.get(this.#keyOf(name));
   }
 
-  /** As `latest`; for one that is gone, its last content. */
-  last(name: string): ConfigObject | undefined {
-    return this.#latest.get(name)?.last;
+  /** As `latest`; after a deletion, the last content. */
+  lastKnown(name: string): ConfigObject | undefined {
+    return this.latest(name) ?? this.#entry(name).lastDeleted;
   }
 
-  /** Reads a ConfigMap anew (quorum read); undefined = there is none. */
-  async read(name: string): Promise<ConfigObject | undefined> {
+  /** Reads an object from the server (quorum read); undefined = it does not exist. */
+  read(name: string): Promise<ConfigObject | undefined> {
     const { client, namespace } = this.#location;
-    const told = this.#told.get(name);
-    try {
-      const target = { resource: this.#resource(name), namespace, name };
-      return this.#remember(name, this.#decoded(name, await get(client, target)));
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-      // Where the watch has reported something meanwhile, that counts.
-      if (told === this.#told.get(name)) this.#forget(name, undefined);
-      return undefined;
-    }
+    const { resource } = this.#entry(name);
+    return this.#query(name, () =>
+      get(client, { resource, namespace, name }).then(decoderOf(resource), ignoreNotFound),
+    );
   }
 
-  async create(name: string, data?: Readonly<Record<string, string>>): Promise<ConfigObject> {
+  /** Creates an object with this data. Throws if it exists by now. */
+  create(name: string, data?: Readonly<Record<string, string>>): Promise<ConfigObject> {
     const { client, namespace } = this.#location;
     const metadata = { name, namespace, labels: CREATED_BY_US };
-    const resource = this.#resource(name);
-    const body = { apiVersion: "v1", kind: resource.kind, metadata, data: this.#encoded(name, data) };
-    return this.#remember(name, this.#decoded(name, await create(client, { resource, namespace }, { body })));
+    const { resource } = this.#entry(name);
+    const body = {
+      apiVersion: "v1",
+      kind: resource.kind,
+      metadata,
+      data: data && encodedFor(resource, data),
+    };
+    return this.#query(name, () =>
+      create(client, { resource, namespace }, { body }).then(decoderOf(resource)),
+    );
   }
 
-  /** Writes exactly one key (null removes it) of the version that was read; a conflict when it has moved. */
-  async writeKey(
+  /** Writes exactly one key (null removes it). Throws a conflict if the object has another version by now. */
+  writeKey(
     name: string,
-    read: ConfigObject,
+    { resourceVersion }: ConfigObject,
     data: Record<string, string | null>,
   ): Promise<ConfigObject> {
     const { client, namespace } = this.#location;
-    const target = { resource: this.#resource(name), namespace, name };
-    const { resourceVersion } = read.metadata;
-    const body = { metadata: { resourceVersion }, data: this.#encoded(name, data) };
-    return this.#remember(name, this.#decoded(name, await mergePatch(client, target, { body })));
+    const { resource } = this.#entry(name);
+    const body = { metadata: { resourceVersion }, data: encodedFor(resource, data) };
+    return this.#query(name, () =>
+      mergePatch(client, { resource, namespace, name }, { body }).then(decoderOf(resource)),
+    );
   }
 
-  /** Calls back when there is another `latest`, or none. */
+  /** Watches an object; calls `changed` when it was changed or deleted. */
   follow(name: string, changed: () => void): Subscription {
     const { hub, namespace, logger } = this.#location;
-    const tell = (act: () => void): void => {
-      this.#told.set(name, (this.#told.get(name) ?? 0) + 1);
-      const before = this.#latest.get(name);
-      act();
-      if (this.#latest.get(name) !== before) changed();
-    };
-    const seen = (object: JsonObject): void => tell(() => this.#remember(name, this.#decoded(name, object)));
-    let listed = false;
-    return hub.subscribe(
-      { resource: this.#resource(name), namespace, fieldSelector: `metadata.name=${name}` },
+    const followed = this.#entry(name);
+    const { resource, store } = followed;
+    followed.changed = changed;
+    return store.follow(
+      hub,
+      { resource, namespace, fieldSelector: `metadata.name=${name}` },
       {
-        begin: () => void (listed = false),
-        object: (object) => {
-          listed = true;
-          seen(object);
+        changed: (now, before) => {
+          if (now === undefined && before !== undefined) followed.lastDeleted = before;
+          changed();
         },
-        synced: () => {
-          if (!listed) tell(() => this.#forget(name, undefined));
-        },
-        applied: seen,
-        relisted: (keys, version) => {
-          if (keys.size === 0) tell(() => this.#forget(name, version));
-        },
-        putBack: () => {
-          const latest = this.#latest.get(name);
-          if (latest !== undefined) this.#latest.set(name, { ...latest, version: EARLIEST });
-        },
-        deleted: ({ metadata }) => tell(() => this.#forget(name, metadata.resourceVersion)),
-        trouble: (error) => {
+        issue: (error) => {
           if (error !== undefined)
-            logger.warn(`${this.#resource(name).kind} cannot be watched`, { name, error: oneLine(error) });
+            logger.warn(`${resource.kind} cannot be watched`, { name, error: oneLine(error) });
         },
       },
     );
   }
 
-  #isSecret(name: string): boolean {
+  /** The cache of the object with this name; created on first use. */
+  #entry(name: string): Followed {
     const { overlay } = this.#location;
-    return overlay?.kind === "Secret" && overlay.name === name;
+    const known = this.#followed.get(name);
+    if (known !== undefined) return known;
+    const resource = overlay?.kind === "Secret" && overlay.name === name ? SECRETS : CONFIG_MAPS;
+    const store = new ObjectStore<ConfigObject>({ keep: decoderOf(resource) });
+    const followed: Followed = { resource, store, lastDeleted: undefined, changed: () => {} };
+    this.#followed.set(name, followed);
+    return followed;
   }
 
-  #resource(name: string): Resource {
-    return this.#isSecret(name) ? SECRETS : CONFIG_MAPS;
+  #keyOf(name: string): string {
+    return `${this.#location.namespace}/${name}`;
   }
 
-  #encoded(name: string, data: Data | undefined): Data | undefined {
-    return data !== undefined && this.#isSecret(name) ? encoded(data) : data;
-  }
-
-  #decoded(name: string, object: JsonObject): ConfigObject {
-    const config = object as unknown as ConfigObject;
-    if (config.data === undefined || !this.#isSecret(name)) return config;
-    const { metadata, data } = config;
-    return { metadata, data: mapTexts(data, (text) => Buffer.from(text, "base64").toString("utf8")) };
-  }
-
-  #remember(name: string, object: ConfigObject): ConfigObject {
-    const version = object.metadata.resourceVersion;
-    if (!this.#isPast(name, version)) this.#latest.set(name, { version, object, last: object });
-    else this.#missed(name, object);
-    return object;
-  }
-
-  /** An answer that was overtaken by the news of the deletion: it holds the last content. */
-  #missed(name: string, object: ConfigObject): void {
-    const latest = this.#latest.get(name);
-    if (latest === undefined || latest.object !== undefined) return;
-    const isLast =
-      latest.last === undefined ||
-      isLater(object.metadata.resourceVersion, latest.last.metadata.resourceVersion);
-    if (isLast) this.#latest.set(name, { ...latest, last: object });
-  }
-
-  /** It is gone since `version`, where that is known. */
-  #forget(name: string, version: string | undefined): void {
-    if (version !== undefined && this.#isPast(name, version)) return;
-    this.#latest.set(name, {
-      version: version ?? this.#latest.get(name)?.version ?? "",
-      object: undefined,
-      last: this.#latest.get(name)?.last,
-    });
-  }
-
-  #isPast(name: string, version: string): boolean {
-    const latest = this.#latest.get(name);
-    return latest !== undefined && isLater(latest.version, version);
+  /** Sends a request about an object and puts the answer into the cache. Reports a deletion that the answer shows. */
+  async #query<A extends ConfigObject | undefined>(name: string, request: () => Promise<A>): Promise<A> {
+    const followed = this.#entry(name);
+    const before = this.latest(name);
+    const answer = await followed.store.ask(this.#keyOf(name), request);
+    if (this.latest(name) !== undefined) return answer;
+    followed.lastDeleted = laterOf(followed.lastDeleted, answer ?? before);
+    if (before !== undefined) followed.changed();
+    return answer;
   }
 }
 
-type Data = Readonly<Record<string, string | null>>;
-
-/** Data as a Secret has it: base64; null, which removes a key, stays. */
-export function encoded<T extends string | null>(data: Readonly<Record<string, T>>): Record<string, T> {
-  return mapTexts(data, (text) => Buffer.from(text, "utf8").toString("base64"));
+/** The later version: an answer that arrives after the watch reported the deletion may contain the last content. */
+function laterOf(a: ConfigObject | undefined, b: ConfigObject | undefined): ConfigObject | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  return isLater(b.resourceVersion, a.resourceVersion) ? b : a;
 }
 
-function mapTexts<T extends string | null>(
+/** How an object of this kind is read: the data of Secrets is base64, that of ConfigMaps text. */
+function decoderOf(resource: Resource): (object: JsonObject) => ConfigObject {
+  return (object) => {
+    const { metadata, data } = object as unknown as ConfigMap;
+    const { resourceVersion, annotations } = metadata;
+    if (resource !== SECRETS || data === undefined) return { resourceVersion, annotations, data };
+    const texts = mapStrings(data, (text) => Buffer.from(text, "base64").toString("utf8"));
+    return { resourceVersion, annotations, data: texts };
+  };
+}
+
+/** The data as an object of this kind has it: base64 in Secrets. */
+function encodedFor<T extends string | null>(
+  resource: Resource,
+  data: Readonly<Record<string, T>>,
+): Readonly<Record<string, T>> {
+  return resource === SECRETS ? base64Data(data) : data;
+}
+
+/** Data as a Secret has it: base64. Null, which removes a key, stays null. */
+export function base64Data<T extends string | null>(data: Readonly<Record<string, T>>): Record<string, T> {
+  return mapStrings(data, (text) => Buffer.from(text, "utf8").toString("base64"));
+}
+
+/** Changes each text; null, which removes a key, stays null. */
+function mapStrings<T extends string | null>(
   data: Readonly<Record<string, T>>,
   change: (text: string) => string,
 ): Record<string, T> {

@@ -1,9 +1,10 @@
-/** Writes what hooks patch into the ConfigMap or the overlay. */
+/** Writes hooks' patches of config values into the ConfigMap or the overlay. */
 
 import { ApiError, ConnectionError, isAlreadyExists, isConflict, retryConflicts } from "../../kube/index.ts";
 import { describeOverlay, type Overlay, type Section } from "../../model/index.ts";
 import type { State } from "../../state/index.ts";
-import { nextConfigMapData, parseConfigMap, replay, sectionIn, withSection } from "../../values/index.ts";
+import { checkPatched, nextConfigMapData, parseConfigMap, replay } from "../../values/index.ts";
+import { sectionIn, withSection } from "../../values/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
 import type { ConfigObject, ConfigObjects } from "./config-objects.ts";
 
@@ -13,27 +14,27 @@ export interface ConfigWriterOptions {
   readonly objects: ConfigObjects;
   readonly state: State;
   readonly name: string;
-  /** Where hooks write to; undefined = into the ConfigMap itself. */
+  /** The overlay that hooks write to; undefined = the ConfigMap itself. */
   readonly overlay: Overlay | undefined;
-  /** Called first, to take over everything known: the write builds upon it. */
-  readonly seen: () => void;
-  /** Called when a write is over, successful or not. */
-  readonly ended: () => void;
+  /** Called before each edit: records changes that the watch brought, so that they are not taken for the hook's. */
+  readonly handleUnseenEdits: () => void;
+  /** Called after each write, successful or not. */
+  readonly onEnd: () => void;
 }
 
-/** A hook's patch, and what it makes of one key of the version that was read. */
+/** A hook's patch, and the result for one key of the version that was read. */
 interface Edit {
   readonly key: string;
   readonly operations: readonly PatchOperation[];
   readonly base: ConfigObject;
-  /** The new text; null = the key goes. */
+  /** The new text; null = the key is removed. */
   readonly text: string | null;
-  /** What that text says. */
+  /** The parsed text. */
   readonly section: Section | undefined;
   readonly changed: boolean;
 }
 
-/** Saves what hooks patch: one write after the other, each to exactly one key. */
+/** Saves hooks' patches one after another; each write changes exactly one key. */
 export class ConfigWriter {
   readonly #options: ConfigWriterOptions;
   #writing: Promise<unknown> = Promise.resolve();
@@ -43,62 +44,62 @@ export class ConfigWriter {
     this.#options = options;
   }
 
-  /** A write was begun and has not been answered yet. */
+  /** A write is under way. */
   get isWriting(): boolean {
     return this.#isWriting;
   }
 
   /** As {@link FollowedConfig.write}. */
   write(key: string, operations: readonly PatchOperation[]): Promise<void> {
-    return this.inTurn(async () => {
+    return this.serialize(async () => {
       this.#isWriting = true;
       try {
         const saved = await this.#save(key, operations);
-        if (saved !== undefined) this.#takeIn(saved);
+        if (saved !== undefined) this.#recordSaved(saved);
       } finally {
         this.#isWriting = false;
-        this.#options.ended();
+        this.#options.onEnd();
       }
     });
   }
 
-  /** Runs `work` after all writes before it. */
-  inTurn<T>(work: () => Promise<T>): Promise<T> {
+  /** Runs `work` after all earlier writes have ended. */
+  serialize<T>(work: () => Promise<T>): Promise<T> {
     const turn = this.#writing.then(work);
     this.#writing = turn.catch(() => {});
     return turn;
   }
 
-  /** What was written; undefined when there was nothing to write. */
+  /** Writes with optimistic concurrency. Returns the edit that was written; undefined if there was nothing to write. */
   #save(key: string, operations: readonly PatchOperation[]): Promise<Edit | undefined> {
     let edit: Edit | undefined;
-    const isOvertaken = (error: unknown): boolean => isConflict(error) || isAlreadyExists(error);
+    const isSuperseded = (error: unknown): boolean => isConflict(error) || isAlreadyExists(error);
     const save = async (): Promise<Edit | undefined> => {
-      const base = await this.#base();
-      // A request that was sent twice is a conflict with itself.
-      if (edit !== undefined && stands(edit, base)) return edit;
+      const base = await this.#readBase();
+      // A request that the client sent twice conflicts with itself: its first copy is already stored.
+      if (edit !== undefined && isApplied(edit, base)) return edit;
       edit = this.#edit(base, key, operations);
-      return edit.changed ? await this.#put(edit) : undefined;
+      return edit.changed ? await this.#writeEdit(edit) : undefined;
     };
-    return retryConflicts(CONFLICT_TRIES, save, isOvertaken);
+    return retryConflicts(CONFLICT_TRIES, save, isSuperseded);
   }
 
   /**
-   * The version to build upon. The overlay can be created; a missing ConfigMap can only be brought back by somebody
-   * else.
+   * Reads the version to edit. Creates a missing overlay. Throws if the ConfigMap itself is missing: only a user may
+   * create it again.
    */
-  async #base(): Promise<ConfigObject> {
+  async #readBase(): Promise<ConfigObject> {
     const { objects, name, overlay } = this.#options;
     const found = await objects.read(overlay?.name ?? name);
     if (found !== undefined) return found;
-    if (overlay !== undefined) return objects.create(overlay.name, objects.last(overlay.name)?.data);
+    if (overlay !== undefined) return objects.create(overlay.name, objects.lastKnown(overlay.name)?.data);
     throw new Error(`ConfigMapMissing: ConfigMap ${name} does not exist; the patch was not saved`);
   }
 
+  /** Computes the new text of the key from the version that was read. Throws if the patch does not fit. */
   #edit(base: ConfigObject, key: string, operations: readonly PatchOperation[]): Edit {
-    const { name, overlay, state, seen } = this.#options;
-    // Edits that were not seen yet are others', whatever becomes of the key.
-    seen();
+    const { name, overlay, state, handleUnseenEdits } = this.#options;
+    handleUnseenEdits();
     const below = overlay === undefined ? undefined : (sectionIn(state.values.config, key) ?? {});
     const { text = null, ...next } = nextConfigMapData({
       file: overlay === undefined ? `ConfigMap ${name}` : describeOverlay(overlay),
@@ -110,24 +111,28 @@ export class ConfigWriter {
     return { ...next, operations, base, text };
   }
 
-  async #put(edit: Edit): Promise<Edit> {
+  /** Writes the edit, if its result is valid. Throws a conflict if the object has changed meanwhile. */
+  async #writeEdit(edit: Edit): Promise<Edit> {
     const { objects, name, overlay, state } = this.#options;
     const target = overlay?.name ?? name;
-    if (state.view.config.condition === "ok") state.values.checkPatched(edit.key, this.#inForce(edit));
+    if (state.view.config.condition === "ok")
+      checkPatched(state.values.patchTarget(edit.key), this.#sectionsAfter(edit));
     try {
       await objects.writeKey(target, edit.base, { [edit.key]: edit.text });
       return edit;
     } catch (error) {
-      const isUnsure = error instanceof ConnectionError || (error instanceof ApiError && error.status >= 500);
-      if (!isUnsure) throw error;
+      // The server may have stored the write although its answer was lost or an error.
+      const mayBeStored =
+        error instanceof ConnectionError || (error instanceof ApiError && error.status >= 500);
+      if (!mayBeStored) throw error;
       const now = await objects.read(target).catch(() => undefined);
-      if (now === undefined || !stands(edit, now)) throw error;
+      if (now === undefined || !isApplied(edit, now)) throw error;
       return edit;
     }
   }
 
   /** Both sections of the key once the edit is in force. */
-  #inForce({ key, section, operations }: Edit): {
+  #sectionsAfter({ key, section, operations }: Edit): {
     config: Section | undefined;
     overlay: Section | undefined;
   } {
@@ -140,25 +145,27 @@ export class ConfigWriter {
     return { config: inForce, overlay: sectionIn(over, key) };
   }
 
-  /** What was saved comes into force at once; the watch event for it then changes nothing. */
-  #takeIn(edit: Edit): void {
+  /** Applies what was saved at once; the watch event of the write then changes nothing. */
+  #recordSaved(edit: Edit): void {
     const { state } = this.#options;
     const { condition, problems, resourceVersion } = state.view.config;
-    const sections = this.#inForce(edit);
-    const { config = this.#empty(), overlay } = state.values;
+    const sections = this.#sectionsAfter(edit);
+    const { config = this.#emptyConfig(), overlay } = state.values;
     const content = withSection(config, edit.key, sections.config);
     const isOverlaid = this.#options.overlay !== undefined;
-    const over = isOverlaid ? withSection(overlay ?? this.#empty(), edit.key, sections.overlay) : overlay;
-    state.recordOwnConfig({ condition, problems, resourceVersion, content, overlay: over });
+    const over = isOverlaid
+      ? withSection(overlay ?? this.#emptyConfig(), edit.key, sections.overlay)
+      : overlay;
+    state.inputs.recordOwnConfig({ condition, problems, resourceVersion, content, overlay: over });
   }
 
-  #empty(): ReturnType<typeof parseConfigMap> {
+  #emptyConfig(): ReturnType<typeof parseConfigMap> {
     return parseConfigMap("", {}, this.#options.state.values.modules());
   }
 }
 
-/** Whether the key says what the edit made of it. */
-function stands({ key, text, base }: Edit, { data = {}, metadata }: ConfigObject): boolean {
+/** Whether a newer version of the object contains the result of the edit. */
+function isApplied({ key, text, base }: Edit, { data = {}, resourceVersion }: ConfigObject): boolean {
   const now = Object.hasOwn(data, key) ? data[key] : null;
-  return now === text && metadata.resourceVersion !== base.metadata.resourceVersion;
+  return now === text && resourceVersion !== base.resourceVersion;
 }

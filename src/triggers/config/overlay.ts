@@ -1,4 +1,4 @@
-/** The overlay: moved into its Secret, and written again when somebody deletes it (docs/VALUES.md, "Patches"). */
+/** Moves the overlay into its Secret, and writes the overlay again after a user deleted it (docs/reference/values.md, "Patches"). */
 
 import {
   CONFIG_MAPS,
@@ -16,34 +16,34 @@ import {
 import type { ConfigMap, Target } from "../../kube/index.ts";
 import { oneLine, type Clock, type Logger, type Timer } from "../../lib/index.ts";
 import { describeOverlay, type Overlay } from "../../model/index.ts";
-import { CREATED_BY_US, encoded, type ConfigLocation, type ConfigObjects } from "./config-objects.ts";
+import { CREATED_BY_US, base64Data, type ConfigLocation, type ConfigObjects } from "./config-objects.ts";
 
-/** On the Secret: which version of the ConfigMap it holds, `<uid>/<resourceVersion>`. */
+/** Annotation of the Secret: the version of the ConfigMap that was copied, as `<uid>/<resourceVersion>`. */
 const MOVED_FROM = "addon-operator.io/moved-from";
-/** Tries, since somebody may write to the ConfigMap meanwhile. */
-const TRIES = 5;
-/** An overlay that could not be written again is tried again after this time. */
-const RESTORE_AGAIN_MS = 5000;
+/** The ConfigMap may change between copy and delete, which is a conflict. */
+const CONFLICT_TRIES = 5;
+const RESTORE_RETRY_MS = 5000;
 
 /**
  * Moves the content of a former overlay ConfigMap into the overlay Secret of the same name: copies it, then deletes
- * the ConfigMap in the version that was copied. If this is interrupted, the next start goes on. Without a ConfigMap
- * there is nothing to do. Errors: ApiError, ConnectionError.
+ * the ConfigMap in the version that was copied. If this is interrupted, the next start goes on. Does nothing without
+ * such a ConfigMap. Errors: ApiError, ConnectionError.
  */
 export async function moveOverlay(location: ConfigLocation, overlay: Overlay): Promise<void> {
   if (overlay.kind !== "Secret") return;
-  await retryConflicts(TRIES, () => moveOnce(location, overlay.name));
+  await retryConflicts(CONFLICT_TRIES, () => moveOnce(location, overlay.name));
 }
 
+/** One try of `moveOverlay`. Copies unless this version was copied before; deletes only a ConfigMap that the operator made. */
 async function moveOnce(location: ConfigLocation, name: string): Promise<void> {
   const { client, namespace, logger } = location;
   const target = (resource: Target["resource"]): Target => ({ resource, namespace, name });
-  const from = await find(location, target(CONFIG_MAPS));
+  const from = await findObject(location, target(CONFIG_MAPS));
   if (from === undefined) return;
-  const to = await find(location, target(SECRETS));
+  const to = await findObject(location, target(SECRETS));
   const mark = `${from.metadata.uid}/${from.metadata.resourceVersion}`;
   if (to === undefined || to.metadata.annotations?.[MOVED_FROM] !== mark)
-    await copy(location, name, { from, to, mark });
+    await copyOverlay(location, name, { from, to, mark });
   if (from.metadata.labels?.["app.kubernetes.io/created-by"] !== "addon-operator") {
     logger.warn("The overlay ConfigMap was copied into the Secret; it is not the operator's own and stays", {
       configMap: name,
@@ -64,13 +64,13 @@ async function moveOnce(location: ConfigLocation, name: string): Promise<void> {
   }
 }
 
-/** What stands in both is the ConfigMap's: an older operator wrote to it after it had been copied. */
-async function copy(
+/** The ConfigMap's text wins for keys in both: an older operator wrote to it after the copy. */
+async function copyOverlay(
   { client, namespace }: ConfigLocation,
   name: string,
   { from, to, mark }: { from: ConfigMap; to: ConfigMap | undefined; mark: string },
 ): Promise<void> {
-  const data = encoded(from.data ?? {});
+  const data = base64Data(from.data ?? {});
   const annotations = { [MOVED_FROM]: mark };
   if (to !== undefined) {
     const { resourceVersion } = to.metadata;
@@ -83,7 +83,7 @@ async function copy(
   await create(client, { resource: SECRETS, namespace }, { body });
 }
 
-function find({ client }: ConfigLocation, target: Target): Promise<ConfigMap | undefined> {
+function findObject({ client }: ConfigLocation, target: Target): Promise<ConfigMap | undefined> {
   return get<ConfigMap>(client, target).catch(ignoreNotFound);
 }
 
@@ -92,11 +92,11 @@ interface OverlayRestorerOptions {
   readonly overlay: Overlay;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Runs it after the writes of hooks that are under way. */
-  readonly inTurn: (work: () => Promise<void>) => Promise<void>;
+  /** Runs `work` after the hook writes that are under way. */
+  readonly serialize: (work: () => Promise<void>) => Promise<void>;
 }
 
-/** The overlay belongs to the operator: when somebody deletes it, it is written again from memory. */
+/** Writes the overlay again from memory when a user deletes it: it belongs to the operator. */
 export class OverlayRestorer {
   readonly #options: OverlayRestorerOptions;
   #isClosed = false;
@@ -106,10 +106,10 @@ export class OverlayRestorer {
     this.#options = options;
   }
 
-  /** Writes it again if it is gone. */
-  look(): void {
-    const { objects, overlay, inTurn } = this.#options;
-    if (objects.latest(overlay.name) === undefined) void inTurn(() => this.#restore());
+  /** Writes the overlay again if it is missing. */
+  check(): void {
+    const { objects, overlay, serialize } = this.#options;
+    if (objects.latest(overlay.name) === undefined) void serialize(() => this.#restore());
   }
 
   close(): void {
@@ -117,13 +117,14 @@ export class OverlayRestorer {
     this.#timer?.cancel();
   }
 
+  /** Creates the missing overlay with its last known content. After an error, tries again later. */
   async #restore(): Promise<void> {
     if (this.#isClosed) return;
     const { objects, overlay, clock, logger } = this.#options;
-    const { data } = objects.last(overlay.name) ?? {};
-    const isThere = objects.latest(overlay.name) !== undefined;
+    const { data } = objects.lastKnown(overlay.name) ?? {};
+    const exists = objects.latest(overlay.name) !== undefined;
     const what = describeOverlay(overlay);
-    if (isThere || data === undefined || Object.keys(data).length === 0) return;
+    if (exists || data === undefined || Object.keys(data).length === 0) return;
     try {
       await objects.create(overlay.name, data);
       logger.info("The overlay was deleted; it is written again from memory", { overlay: what });
@@ -132,12 +133,12 @@ export class OverlayRestorer {
       logger.warn("The overlay cannot be written", { overlay: what, error: oneLine(error) });
       if (this.#isClosed) return;
       this.#timer?.cancel();
-      this.#timer = clock.setTimer(RESTORE_AGAIN_MS, () => this.look());
+      this.#timer = clock.setTimer(RESTORE_RETRY_MS, () => this.check());
     }
   }
 }
 
-/** Which object holds the overlay now: until it was moved, the ConfigMap of its name. Changes nothing. */
+/** The object that contains the overlay now. Before `moveOverlay`, that is the ConfigMap of the same name. Only reads. */
 export async function overlayInForce(
   location: ConfigLocation,
   overlay: Overlay | undefined,
@@ -145,8 +146,8 @@ export async function overlayInForce(
   if (overlay?.kind !== "Secret") return overlay;
   const { namespace } = location;
   const { name } = overlay;
-  const isThere = (await find(location, { resource: SECRETS, namespace, name })) !== undefined;
-  if (isThere || (await find(location, { resource: CONFIG_MAPS, namespace, name })) === undefined)
+  const exists = (await findObject(location, { resource: SECRETS, namespace, name })) !== undefined;
+  if (exists || (await findObject(location, { resource: CONFIG_MAPS, namespace, name })) === undefined)
     return overlay;
   return { kind: "ConfigMap", name };
 }

@@ -1,67 +1,71 @@
-/** Notices what changes in the directories of modules and global hooks (`--watch-dirs`). */
+/** Detects changes in the directories of modules and global hooks (`--watch-dirs`). */
 
-import { watch, type FSWatcher } from "node:fs";
+import { watch } from "node:fs";
 
 import type { Clock, Failures, Logger, Timer } from "../../lib/index.ts";
 import type { State } from "../../state/index.ts";
-import { look, LOOK_LIMITS } from "./look.ts";
-import type { LookLimits, Places, Seen, Sight, WatchedDir } from "./look.ts";
+import { DirWatches, type Watch } from "./dir-watches.ts";
+import { scan, SCAN_LIMITS } from "./scan.ts";
+import type { ScanLimits, SourceDirs, Fingerprint, Fingerprints } from "./scan.ts";
 
-/** How often the directories are looked at where the kernel tells nothing, at most. */
+/** Least time between two polls, where the kernel has no watches left. */
 const POLL_MS = 2000;
-/** Between two looks passes this many times what one takes. */
-const POLL_PAUSES = 50;
+/** The pause between two polls is this many times as long as a poll. */
+const POLL_PAUSE_FACTOR = 50;
 
-/** How directories are watched. */
 export interface WatchHealth {
-  /** Directories of which the kernel tells. */
+  /** Directories with a kernel watch. */
   readonly watched: number;
-  /** The kernel has no more watches to give: the directories are looked at from time to time. */
+  /** The kernel has no watches left: the directories are polled. */
   readonly polls: boolean;
 }
 
 interface WatchedFilesOptions {
-  readonly places: Places;
-  readonly state: Pick<State, "tree" | "recordFiles" | "forgetFiles">;
+  readonly places: SourceDirs;
+  readonly state: Pick<State, "tree" | "view" | "record">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly failures: Failures;
-  readonly onLook: (health: WatchHealth) => void;
+  readonly onScan: (health: WatchHealth) => void;
   readonly watch?: Watch;
-  readonly limits?: LookLimits;
+  readonly limits?: ScanLimits;
 }
 
 /**
- * Looks at the directories whenever the kernel tells of a change and it has become calm there, or from time to time
- * where the kernel has no watches left, and tells the state what has another content. Nothing is read for use here.
+ * Scans directories after the kernel reported a change and the files have settled (debounce), and polls where the
+ * kernel has no watches left. Records in the state which modules have other content; reading them is up to tasks.
  */
 export class WatchedFiles {
   readonly #options: WatchedFilesOptions;
   readonly #watches: DirWatches;
-  readonly #settling = new Settling();
-  /** What was told to the state, or was there at the start. */
-  #sight: Sight = new Map();
-  /** The last look of those from time to time. */
-  #polled: Sight | undefined;
+  readonly #settling = new Debouncer();
+  /** Fingerprints that were reported to the state, or found at the start. */
+  #reported: Fingerprints = new Map();
+  /** Result of the previous poll; undefined while the kernel has watches. */
+  #lastPoll: Fingerprints | undefined;
   #timer: Timer | undefined;
-  #looking = false;
-  /** Entries of which was said that they hold too much. */
+  #isScanning = false;
+  /** Entries that a warning was logged for. */
   readonly #tooLarge = new Set<string>();
   #closed = false;
 
   constructor(options: WatchedFilesOptions) {
     this.#options = options;
     this.#watches = new DirWatches({
-      onNews: (entry) => this.#touched(entry),
-      onLimit: (code) => this.#limited(code),
+      onNews: (entry) => this.#onChange(entry),
+      onLimit: (code) => this.#startPolling(code),
       watch: options.watch ?? watch,
     });
   }
 
-  /** From now on, changes are noticed. */
+  get #isPolling(): boolean {
+    return this.#lastPoll !== undefined;
+  }
+
+  /** Starts to watch; resolves after the first scan. */
   async start(): Promise<void> {
-    await this.#alone(async () => {
-      this.#sight = await this.#look(() => true);
+    await this.#exclusively(async () => {
+      this.#reported = await this.#scan(() => true);
     });
   }
 
@@ -71,90 +75,103 @@ export class WatchedFiles {
     this.#watches.close();
   }
 
-  #touched(entry: string): void {
-    this.#forget(entry);
+  /** The kernel reported a change: scans the entry once its files have settled. */
+  #onChange(entry: string): void {
+    this.#withdraw(entry);
     this.#settling.touch(entry, this.#options.clock.monotonic());
-    this.#plan();
+    this.#schedule();
   }
 
-  /** What was told and not read yet may be half written by now: it is told again when it is calm. */
-  #forget(entry: string): void {
+  /** Withdraws a reported change that was not read yet: the files are changing again and may be half written. */
+  #withdraw(entry: string): void {
     const name = this.#moduleAt(entry);
-    const seen = this.#sight.get(entry);
-    if (seen === undefined || name === undefined || !this.#options.state.forgetFiles(name)) return;
-    this.#sight = new Map(this.#sight).set(entry, { ...seen, stamps: "", content: "" });
+    const seen = this.#reported.get(entry);
+    const { state } = this.#options;
+    const { movedFiles } = state.view;
+    if (seen === undefined || name === undefined || movedFiles === "all" || !movedFiles.has(name)) return;
+    state.record("filesForgotten", name);
+    this.#reported = new Map(this.#reported).set(entry, { ...seen, stamps: "", content: "" });
   }
 
-  /** The next look, unless one goes on: that plans it at its end. */
-  #plan(): void {
-    if (this.#looking || this.#closed || this.#polled !== undefined) return;
+  /** Schedules the next scan; a scan under way does so at its end. */
+  #schedule(): void {
+    if (this.#isScanning || this.#closed || this.#isPolling) return;
     const { dueAt } = this.#settling;
-    if (dueAt !== undefined) this.#later(dueAt - this.#options.clock.monotonic(), () => this.#takeCalm());
+    if (dueAt !== undefined) this.#runIn(dueAt - this.#options.clock.monotonic(), () => this.#scanSettled());
   }
 
-  #later(ms: number, act: () => Promise<void>): void {
+  /** Sets the only timer: a later call replaces an earlier one. */
+  #runIn(ms: number, act: () => Promise<void>): void {
     const { clock, failures } = this.#options;
     this.#timer?.cancel();
     if (!this.#closed)
-      this.#timer = clock.setTimer(ms, () => failures.guard("files", () => this.#alone(act)));
+      this.#timer = clock.setTimer(ms, () => failures.guard("files", () => this.#exclusively(act)));
   }
 
-  async #alone(act: () => Promise<void>): Promise<void> {
-    this.#looking = true;
+  /** Runs a scan during which no other is scheduled, and schedules the next one after it. */
+  async #exclusively(act: () => Promise<void>): Promise<void> {
+    this.#isScanning = true;
     try {
       await act();
     } finally {
-      this.#looking = false;
-      this.#plan();
+      this.#isScanning = false;
+      this.#schedule();
     }
   }
 
-  async #takeCalm(): Promise<void> {
-    const calm = this.#settling.take(this.#options.clock.monotonic());
-    if (calm.size === 0) return;
-    const whole = this.#options.places.modulesDirs.filter((dir) => calm.has(dir)).map((dir) => `${dir}/`);
-    this.#tell(await this.#look((entry) => calm.has(entry) || whole.some((dir) => entry.startsWith(dir))));
+  /** Scans the entries that have settled. If a modules directory itself has changed, scans all its entries. */
+  async #scanSettled(): Promise<void> {
+    const settled = this.#settling.takeSettled(this.#options.clock.monotonic());
+    if (settled.size === 0) return;
+    const settledDirs = this.#options.places.modulesDirs
+      .filter((dir) => settled.has(dir))
+      .map((dir) => `${dir}/`);
+    this.#report(
+      await this.#scan((entry) => settled.has(entry) || settledDirs.some((dir) => entry.startsWith(dir))),
+    );
   }
 
-  /** What two looks in a row find the same is calm. */
+  /** An entry has settled if two polls in a row find the same. */
   async #poll(): Promise<void> {
     const { clock } = this.#options;
     const begun = clock.monotonic();
-    const last = this.#polled ?? new Map();
-    const now = await this.#look(() => true);
-    this.#polled = now;
-    const restless = changed(last, now);
-    restless.forEach((entry) => this.#forget(entry));
-    this.#tell(withOld(now, this.#sight, restless));
-    this.#later(Math.max(POLL_MS, POLL_PAUSES * (clock.monotonic() - begun)), () => this.#poll());
+    const previous = this.#lastPoll ?? new Map();
+    const now = await this.#scan(() => true);
+    this.#lastPoll = now;
+    const unsettled = changedEntries(previous, now);
+    unsettled.forEach((entry) => this.#withdraw(entry));
+    this.#report(withPrevious(now, this.#reported, unsettled));
+    this.#runIn(Math.max(POLL_MS, POLL_PAUSE_FACTOR * (clock.monotonic() - begun)), () => this.#poll());
   }
 
-  /** Tells what is another one than was told before. */
-  #tell(now: Sight): void {
-    const before = this.#sight;
-    this.#sight = now;
-    const names = changed(before, now, "content").map((entry) =>
-      isOwnMatter(before.get(entry), now.get(entry)) ? this.#moduleAt(entry) : undefined,
+  /** Reports entries whose content differs from what was reported before. */
+  #report(now: Fingerprints): void {
+    const before = this.#reported;
+    this.#reported = now;
+    // No name: the change may concern discovery or other modules.
+    const names = changedEntries(before, now, "content").map((entry) =>
+      concernsModuleOnly(before.get(entry), now.get(entry)) ? this.#moduleAt(entry) : undefined,
     );
     if (names.length === 0 || this.#closed) return;
     const known = names.filter((name) => name !== undefined);
-    this.#options.state.recordFiles(known.length < names.length ? "all" : new Set(known));
+    this.#options.state.record("filesMoved", known.length < names.length ? "all" : new Set(known));
   }
 
-  async #look(isStale: (entry: string) => boolean): Promise<Sight> {
-    const { places, onLook, limits = LOOK_LIMITS } = this.#options;
-    const before = this.#sight;
-    this.#watches.renew();
-    const now = await look({
+  /** Scans the stale entries, and adapts the kernel watches to the directories that it finds. */
+  async #scan(isStale: (entry: string) => boolean): Promise<Fingerprints> {
+    const { places, onScan, limits = SCAN_LIMITS } = this.#options;
+    const before = this.#reported;
+    this.#watches.beginRound();
+    const now = await scan({
       places,
       before,
       isStale,
       onDir: (dir) => this.#watches.add(dir),
-      onTooLarge: (entry) => this.#foundTooLarge(entry),
+      onTooLarge: (entry) => this.#warnTooLarge(entry),
       limits,
     });
     this.#watches.drop((entry) => isStale(entry) || places.modulesDirs.includes(entry) || !now.has(entry));
-    onLook({ watched: this.#watches.size, polls: this.#polled !== undefined });
+    onScan({ watched: this.#watches.size, polls: this.#isPolling });
     return now;
   }
 
@@ -162,32 +179,33 @@ export class WatchedFiles {
     return this.#options.state.tree.modules.find(({ dir }) => dir === entry)?.name;
   }
 
-  #foundTooLarge(entry: string): void {
+  #warnTooLarge(entry: string): void {
     if (this.#tooLarge.has(entry)) return;
     this.#tooLarge.add(entry);
-    const { entries } = this.#options.limits ?? LOOK_LIMITS;
+    const { entries } = this.#options.limits ?? SCAN_LIMITS;
     const remedy = "remove the link that leads to them, or name it in .helmignore";
-    const message = `The directory holds more than ${entries} files and directories; changes of what lies deepest go unnoticed`;
+    const message = `The directory contains more than ${entries} files and directories; changes of the deepest ones are not detected`;
     this.#options.logger.warn(message, { directory: entry, remedy });
   }
 
-  #limited(code: string): void {
+  /** The kernel has no watches left: polls from now on, until the operator restarts. */
+  #startPolling(code: string): void {
     const remedy = "raise fs.inotify.max_user_watches or fs.inotify.max_user_instances of the node";
-    const message = "The kernel has no more watches to give; directories are looked at every few seconds";
+    const message = "The kernel has no inotify watches left; the directories are polled every few seconds";
     this.#options.logger.warn(message, { code, remedy });
-    this.#polled = new Map();
-    this.#later(POLL_MS, () => this.#poll());
+    this.#lastPoll = new Map();
+    this.#runIn(POLL_MS, () => this.#poll());
   }
 }
 
-/** Entries that are new, gone or another one. */
-function changed(before: Sight, now: Sight, by: keyof Seen = "stamps"): string[] {
+/** Entries that were added, removed or changed. */
+function changedEntries(before: Fingerprints, now: Fingerprints, by: keyof Fingerprint = "stamps"): string[] {
   const entries = new Set([...before.keys(), ...now.keys()]);
   return [...entries].filter((entry) => before.get(entry)?.[by] !== now.get(entry)?.[by]);
 }
 
-/** `now`, but of these entries what was before. */
-function withOld(now: Sight, before: Sight, entries: readonly string[]): Sight {
+/** `now`, with the previous fingerprints of `entries`. */
+function withPrevious(now: Fingerprints, before: Fingerprints, entries: readonly string[]): Fingerprints {
   const mixed = new Map(now);
   for (const entry of entries) {
     const old = before.get(entry);
@@ -197,111 +215,37 @@ function withOld(now: Sight, before: Sight, entries: readonly string[]): Sight {
   return mixed;
 }
 
-/** Whether the rest of the modules has nothing to do with it. */
-function isOwnMatter(before: Seen | undefined, now: Seen | undefined): boolean {
-  return before !== undefined && now !== undefined && before.terms === now.terms;
+/** Whether a change affects neither discovery nor other modules. */
+function concernsModuleOnly(before: Fingerprint | undefined, now: Fingerprint | undefined): boolean {
+  return before !== undefined && now !== undefined && before.discoveryInputs === now.discoveryInputs;
 }
 
-/** Nothing has changed for this long: editors, rsync and git-sync are done. */
-const CALM_MS = 200;
-/** Something changes all the time: what is calm is not kept waiting for longer. */
-const LONGEST_MS = 5000;
+/** After this time without a change, editors, rsync and git-sync are done. */
+const DEBOUNCE_MS = 200;
+/** Longest delay of settled entries while others keep changing. */
+const MOST_DELAY_MS = 5000;
 
-/** Remembers which entries have changed, and when each of them did last. */
-class Settling {
+/** Debounces changes by entry. */
+class Debouncer {
   readonly #touched = new Map<string, number>();
   #since = 0;
 
-  /** Something below `entry` changed. */
   touch(entry: string, now: number): void {
     if (this.#touched.size === 0) this.#since = now;
     this.#touched.set(entry, now);
   }
 
-  /** When it is time to look; undefined while nothing has changed. */
+  /** When the next scan is due; undefined while nothing has changed. */
   get dueAt(): number | undefined {
     if (this.#touched.size === 0) return undefined;
-    return Math.min(Math.max(...this.#touched.values()) + CALM_MS, this.#since + LONGEST_MS);
+    return Math.min(Math.max(...this.#touched.values()) + DEBOUNCE_MS, this.#since + MOST_DELAY_MS);
   }
 
-  /** Takes out what is calm by now; the rest waits on. */
-  take(now: number): ReadonlySet<string> {
-    const calm = [...this.#touched].filter(([, at]) => at + CALM_MS <= now).map(([entry]) => entry);
-    for (const entry of calm) this.#touched.delete(entry);
+  /** Removes and returns the entries that have settled; the others stay. */
+  takeSettled(now: number): ReadonlySet<string> {
+    const settled = [...this.#touched].filter(([, at]) => at + DEBOUNCE_MS <= now).map(([entry]) => entry);
+    for (const entry of settled) this.#touched.delete(entry);
     this.#since = now;
-    return new Set(calm);
-  }
-}
-
-/** Starts to watch a directory; as `fs.watch`. */
-type Watch = (dir: string, news: (event: string, name: string | null) => void) => FSWatcher;
-
-/** The limits of inotify: watches of a user, and instances or open files. */
-const LIMITS = new Set(["ENOSPC", "EMFILE", "ENFILE"]);
-
-interface DirWatchesOptions {
-  readonly onNews: (entry: string) => void;
-  /** The kernel has no more watches to give; nothing is watched any more. */
-  readonly onLimit: (code: string) => void;
-  readonly watch: Watch;
-}
-
-/** The directories that are watched. One that is gone or may not be read is none: those above it tell of it. */
-class DirWatches {
-  readonly #options: DirWatchesOptions;
-  readonly #watchers = new Map<string, { readonly entry: string; readonly watcher: FSWatcher }>();
-  /** Those that were added since `renew`. */
-  readonly #fresh = new Set<string>();
-  #closed = false;
-
-  constructor(options: DirWatchesOptions) {
-    this.#options = options;
-  }
-
-  get size(): number {
-    return this.#watchers.size;
-  }
-
-  /** What is added from now on is what `drop` leaves. */
-  renew(): void {
-    this.#fresh.clear();
-  }
-
-  add({ dir, entry, id, name }: WatchedDir): void {
-    const key = [entry, dir, id, name ?? ""].join("\0");
-    this.#fresh.add(key);
-    if (this.#closed || this.#watchers.has(key)) return;
-    try {
-      const watcher = this.#options.watch(dir, (_event, changed) => {
-        if (name === undefined || changed === null || changed === name) this.#options.onNews(entry);
-      });
-      watcher.on("error", (error) => this.#failed(error));
-      watcher.unref();
-      this.#watchers.set(key, { entry, watcher });
-    } catch (error) {
-      this.#failed(error);
-    }
-  }
-
-  /** Ends the watches of these entries that were not added again. */
-  drop(isRenewed: (entry: string) => boolean): void {
-    for (const [key, { entry, watcher }] of this.#watchers) {
-      if (this.#fresh.has(key) || !isRenewed(entry)) continue;
-      watcher.close();
-      this.#watchers.delete(key);
-    }
-  }
-
-  close(): void {
-    this.#closed = true;
-    for (const { watcher } of this.#watchers.values()) watcher.close();
-    this.#watchers.clear();
-  }
-
-  #failed(error: unknown): void {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "";
-    if (this.#closed || !LIMITS.has(code)) return;
-    this.close();
-    this.#options.onLimit(code);
+    return new Set(settled);
   }
 }

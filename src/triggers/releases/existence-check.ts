@@ -1,87 +1,58 @@
-/** Asks the API server whether objects of releases exist. */
+/** Queries the API server whether objects of releases exist. */
 
 import type { Resource } from "../../kube/index.ts";
-import { inParallel, TokenBucket, type Clock } from "../../lib/index.ts";
+import type { FollowedObject } from "./followed-object.ts";
 import type { ReleaseObject } from "./release-object.ts";
+import type { RequestLimit } from "./request-limit.ts";
 
-export interface ExistenceOptions {
-  /** Asks the server itself: a watch may not show yet what was just created. */
-  readonly exists: (resource: Resource, object: ReleaseObject) => Promise<boolean>;
-  readonly clock: Clock;
-}
+/** Reads an object from the server: the watch may lag behind a creation. */
+export type Exists = (resource: Resource, object: ReleaseObject) => Promise<boolean>;
 
-/** Reads per second over time and at once, all releases together. */
-const READS = { qps: 20, burst: 100 };
-const AT_ONCE = 4;
-/**
- * When the server agrees with the watch about this many objects of a release, the watch is believed for the others.
- */
-const MOST_ASKED = 20;
+/** If the server confirms the watch for this many missing objects of a release, the watch is trusted for the others. */
+const SAMPLE_SIZE = 20;
 
-/** An object that may be gone. */
+/** An object that may be missing. */
 export interface Suspect {
-  readonly object: ReleaseObject;
+  readonly followed: FollowedObject;
   readonly resource: Resource;
-  /** Its kind cannot be watched: only an answer of the server shows whether it exists. */
+  /** Its kind cannot be watched: only a read shows whether it exists. */
   readonly unwatched: boolean;
 }
 
-/** The result of an inquiry; objects in no list are still to be asked for. */
-export interface Answers {
+/** Objects in no list were not checked. */
+export interface ExistenceResult {
   readonly absent: readonly Suspect[];
-  readonly there: readonly Suspect[];
-  /** The server does not answer. */
+  readonly present: readonly Suspect[];
+  /** Objects of kinds that the server gave no answer for. */
   readonly unknown: readonly Suspect[];
 }
 
-/** Asks the server for objects that may be gone: one release after the other, a few at a time, at a limited rate. */
-export class ExistenceCheck {
-  readonly #exists: ExistenceOptions["exists"];
-  readonly #bucket: TokenBucket;
-  readonly #abort = new AbortController();
-  #turn: Promise<unknown> = Promise.resolve();
-
-  constructor({ exists, clock }: ExistenceOptions) {
-    this.#exists = exists;
-    this.#bucket = new TokenBucket(READS, clock);
-  }
-
-  /** Never fails. */
-  ask(suspects: readonly Suspect[]): Promise<Answers> {
-    const answers = this.#turn.then(() => this.#ask(suspects));
-    this.#turn = answers;
-    return answers;
-  }
-
-  close(): void {
-    this.#abort.abort();
-  }
-
-  async #ask(suspects: readonly Suspect[]): Promise<Answers> {
-    const asked = suspects.slice(0, MOST_ASKED);
-    // A server that does not answer for one object will not for the next of its kind.
-    const silent = new Set<Resource>();
-    const answers = await inParallel(AT_ONCE, asked, (suspect) => this.#isThere(suspect, silent));
-    const absent = asked.filter((_, index) => answers[index] === false);
-    const rest = absent.length === asked.length ? suspects.slice(MOST_ASKED) : [];
-    return {
-      absent: [...absent, ...rest.filter((suspect) => !suspect.unwatched)],
-      there: asked.filter((_, index) => answers[index] === true),
-      unknown: suspects.filter(
-        (suspect, index) => silent.has(suspect.resource) && answers[index] === undefined,
-      ),
-    };
-  }
-
-  /** Undefined when the server does not answer. */
-  async #isThere({ resource, object }: Suspect, silent: Set<Resource>): Promise<boolean | undefined> {
-    await this.#bucket.take(this.#abort.signal);
-    if (this.#abort.signal.aborted || silent.has(resource)) return undefined;
+/** Checks whether objects of a release exist. Never fails. */
+export async function checkExistence(
+  suspects: readonly Suspect[],
+  { exists, limit }: { readonly exists: Exists; readonly limit: RequestLimit },
+): Promise<ExistenceResult> {
+  const sample = suspects.slice(0, SAMPLE_SIZE);
+  // After one failure the other objects of the kind are not read.
+  const failedKinds = new Set<Resource>();
+  const read = async ({ resource, followed }: Suspect): Promise<boolean | undefined> => {
+    if (failedKinds.has(resource)) return undefined;
     try {
-      return await this.#exists(resource, object);
+      return await exists(resource, followed.object);
     } catch {
-      silent.add(resource);
+      failedKinds.add(resource);
       return undefined;
     }
-  }
+  };
+  const answers = await Promise.all(sample.map((suspect) => limit.run(() => read(suspect))));
+  const absent = sample.filter((_, index) => answers[index] === false);
+  // One object that exists shows that the watch lags: then the others are not called absent.
+  const unsampled = absent.length === sample.length ? suspects.slice(SAMPLE_SIZE) : [];
+  return {
+    absent: [...absent, ...unsampled.filter((suspect) => !suspect.unwatched)],
+    present: sample.filter((_, index) => answers[index] === true),
+    unknown: suspects.filter(
+      (suspect, index) => failedKinds.has(suspect.resource) && answers[index] === undefined,
+    ),
+  };
 }

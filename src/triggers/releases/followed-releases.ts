@@ -1,35 +1,36 @@
-/** Follows releases: what their Secrets say, and which objects are missing. */
+/** Follows all releases: their Secrets, and health, drift and absence of their objects. */
 
-import type { DriftedObject } from "../../drift/index.ts";
+import { NO_DRIFT, type DriftedObject } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
-import type { ObjectRef, Releases } from "../../helm/index.ts";
-import { get, getMetadata, isNotFound } from "../../kube/index.ts";
-import type { Discovery, KubeClient, WatchHub } from "../../kube/index.ts";
-import { compileCel, inParallel, oneLine, parseDuration } from "../../lib/index.ts";
-import type { CelTest, Clock, Logger, Scope, Timer } from "../../lib/index.ts";
-import type { ReleaseView, State } from "../../state/index.ts";
+import type { Release, Releases } from "../../helm/index.ts";
+import { get, getMetadata, ignoreNotFound } from "../../kube/index.ts";
+import type { KindFinder, KubeClient, Resource, WatchHub } from "../../kube/index.ts";
+import { inParallel, oneLine, parseDuration } from "../../lib/index.ts";
+import type { Clock, Logger, Scope, Timer } from "../../lib/index.ts";
+import type { State } from "../../state/index.ts";
 import { happened } from "../../trace/index.ts";
 import type { DriftMode } from "../../values/index.ts";
+import { FollowedRelease } from "./followed-release.ts";
 import { Healing, type AbsentObject } from "./healing.ts";
 import { KindWatches } from "./kind-watches.ts";
+import { PodWatches } from "./pod-watches.ts";
 import { ReleaseDrift, type DriftPolicy } from "./release-drift.ts";
 import { ReleaseHealth } from "./release-health.ts";
-import type { ReleaseObject } from "./release-object.ts";
+import { releaseObjectsOf, type ReleaseObject } from "./release-object.ts";
+import { RequestLimit } from "./request-limit.ts";
 
-/** When a failing module holds up the first reload, the other modules' objects are watched after this long. */
-const LATEST_MS = 30_000;
-/** Records of releases read at the same time. */
-const AT_ONCE = 4;
-/** Releases whose records could not be read are read again after this time. */
-const AGAIN_MS = 10_000;
-/** How long the server may take to say whether an object is there. */
-const ANSWER_MS = 5000;
-/** Objects named in one line of the log. */
+/** If a failing module blocks the first converge, the objects of the other modules are watched after this time. */
+const MOST_DELAY_MS = 30_000;
+/** Release records that are read at the same time. */
+const CONCURRENCY = 4;
+const RETRY_MS = 10_000;
+const READ_TIMEOUT_MS = 5000;
+/** Objects named in one log line. */
 const MOST_NAMED = 20;
 
 interface FollowedReleasesOptions {
   readonly client: KubeClient;
-  readonly discovery: Discovery;
+  readonly kinds: Pick<KindFinder, "find">;
   readonly hub: WatchHub;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -37,202 +38,204 @@ interface FollowedReleasesOptions {
   readonly state: State;
   readonly releases: Releases;
   readonly scope: Scope;
-  /** How long an object may be under way before its release is not healthy. */
+  /** How long an object may be in progress before its release is unhealthy. */
   readonly healthTimeoutMs: number;
-  /** What is to be done about drift where the ConfigMap does not say it. */
+  /** Default for modules whose ConfigMap section has no drift mode. */
   readonly drift: DriftMode;
-  /** Called with each object that others have changed; `repaired`: it was put back. */
+  /** Called with each object that has drifted. */
   readonly onDrift: (module: string, object: DriftedObject, repaired: boolean) => void;
-  /** Called with the health of a module's release when it changes; without, when there is none any more. */
+  /** Called when the health of a release changes; undefined = the release is not followed any more. */
   readonly onHealth: (module: string, health: Health | undefined) => void;
-  /** Called with each object that went missing. */
+  /** Called with each object that is missing. */
   readonly onAbsent: (module: string, object: string) => void;
 }
 
-/** Takes what release Secrets say into the records of modules, and tells of objects of releases that are missing. */
+/** Records the releases of modules, and health, drift and missing objects of each. */
 export class FollowedReleases {
-  readonly healing: Healing;
-  readonly #kinds: KindWatches;
-  readonly #health: ReleaseHealth;
-  readonly #drift: ReleaseDrift;
   readonly #options: FollowedReleasesOptions;
-  readonly #waiting = new Set<string>();
-  /** The revision whose objects are watched, by module. */
-  readonly #revisions = new Map<string, number | undefined>();
+  readonly #kinds: KindWatches;
+  readonly #pods: PodWatches;
+  /** Separate limits: a check of drift can take long, and a missing object must be found at once. */
+  readonly #reads: RequestLimit;
+  readonly #driftChecks: RequestLimit;
+  /** By module. */
+  readonly #followed = new Map<string, FollowedRelease>();
+  /** Modules whose objects are watched after the first converge. */
+  readonly #unwatchedModules = new Set<string>();
   #timer: Timer | undefined;
-  /** Modules whose releases cannot be read: the objects known before stay watched. */
-  readonly #unread = new Set<string>();
-  #again: Timer | undefined;
+  /** Modules whose release records cannot be read: the objects known before stay watched. */
+  readonly #unreadable = new Set<string>();
+  #retryTimer: Timer | undefined;
 
   constructor(options: FollowedReleasesOptions) {
     this.#options = options;
-    const { hub, discovery, clock, logger } = options;
-    const resolve: Discovery["resolve"] = (kind, apiVersion) => discovery.resolve(kind, apiVersion);
-    this.#kinds = new KindWatches({ hub, resolve, clock, logger });
-    this.healing = this.#makeHealing();
-    this.#health = this.#makeHealth();
-    this.#drift = this.#makeDrift();
+    this.#kinds = new KindWatches(options);
+    this.#pods = new PodWatches(options.hub);
+    this.#reads = new RequestLimit(options.clock);
+    this.#driftChecks = new RequestLimit(options.clock);
     options.scope.add(() => {
       this.#timer?.cancel();
-      this.#again?.cancel();
-      this.healing.close();
-      this.#health.close();
-      this.#drift.close();
-      this.#kinds.close();
+      this.#retryTimer?.cancel();
+      for (const followed of this.#followed.values()) followed.close();
+      for (const each of [this.#reads, this.#driftChecks, this.#pods, this.#kinds]) each.close();
     });
-    options.releases.store.onChange((module) => this.look(module));
+    options.releases.store.onChange((module) => this.check(module));
     options.state.onChange(({ boot }) => {
-      if (boot === "running") this.#begin();
+      if (boot === "running") this.#watchWaitingReleases();
     });
   }
 
-  /** Looks at a module's release, and watches its objects as they are now. */
-  look(module: string): void {
+  /** The watched objects of a module's release, as `namespace/Kind/name`. */
+  objects(module: string): readonly string[] | undefined {
+    return this.#followed.get(module)?.objects;
+  }
+
+  /** Records a module's release, and watches its current objects. */
+  check(module: string): void {
     const { state, releases } = this.#options;
-    state.update(module, (record) => void (record.release = releases.get(module)));
-    // During a run objects come and go; what counts is what is there at its end.
+    state.recordModule(module, "observed", { release: releases.observed.get(module) });
+    // During a run objects are created and deleted: the end of the run counts.
     if (state.module(module)?.run.activity !== "none") return;
     if (state.view.boot === "running") void this.#watchObjects(module);
     else this.#watchLater(module);
   }
 
-  /** Watches what had to wait for the end of the first reload. */
-  #begin(): void {
-    if (this.#waiting.size === 0) return;
+  /** Watches the releases that waited for the end of the first converge. */
+  #watchWaitingReleases(): void {
+    if (this.#unwatchedModules.size === 0) return;
     this.#timer?.cancel();
     this.#timer = undefined;
-    const modules = [...this.#waiting];
-    this.#waiting.clear();
-    void inParallel(AT_ONCE, modules, (module) => this.#watchObjects(module));
+    const modules = [...this.#unwatchedModules];
+    this.#unwatchedModules.clear();
+    void inParallel(CONCURRENCY, modules, (module) => this.#watchObjects(module));
   }
 
-  /** Reading all records at once would delay the first reload, and nothing could be healed before its end. */
+  /** Reading all records at once would delay the first converge, before whose end no object is restored. */
   #watchLater(module: string): void {
-    this.#waiting.add(module);
-    this.#timer ??= this.#options.clock.setTimer(LATEST_MS, () => this.#begin());
+    this.#unwatchedModules.add(module);
+    this.#timer ??= this.#options.clock.setTimer(MOST_DELAY_MS, () => this.#watchWaitingReleases());
   }
 
+  /** Reads a module's release record and follows its objects. Never fails: a failed read is repeated later. */
   async #watchObjects(module: string): Promise<void> {
-    const { state, releases } = this.#options;
-    const revision = releases.get(module)?.revision;
+    const { namespace, releases, state } = this.#options;
+    const revision = releases.observed.get(module)?.revision;
     try {
-      const objects = (await releases.objects(module)) ?? [];
-      const placed = await this.#place(module, objects);
-      this.#unread.delete(module);
-      this.#note(module, undefined);
-      const release = releases.get(module);
-      const enabled = state.module(module)?.enabled === true;
-      // A newer revision is read by whoever reported it.
-      if (release?.revision === revision) this.#follow(module, release, enabled ? placed : []);
+      const refs = (await releases.observed.objects(module)) ?? [];
+      const checks = state.module(module)?.module.health?.checks;
+      const objects = await releaseObjectsOf(refs, namespace, checks);
+      this.#unreadable.delete(module);
+      this.#recordUnread(module, undefined);
+      const release = releases.observed.get(module);
+      // The event of a newer revision starts another read.
+      if (release?.revision === revision) this.#follow(module, release, objects);
     } catch (error) {
-      this.#readAgain(module, error);
+      this.#retryLater(module, error);
     }
   }
 
-  #follow(module: string, release: ReleaseView | undefined, objects: readonly ReleaseObject[]): void {
+  /** Records the release as it was read, and follows its objects. Forgets a module that has no release or is disabled. */
+  #follow(module: string, release: Release | undefined, objects: readonly ReleaseObject[]): void {
     const { state, healthTimeoutMs } = this.#options;
-    // Its record, which says more than its labels, was read only now.
-    state.update(module, (record) => void (record.release = release));
-    const isNew = this.#revisions.get(module) !== release?.revision;
-    if (release === undefined) this.#revisions.delete(module);
-    else this.#revisions.set(module, release.revision);
-    this.healing.setObjects(module, objects);
-    this.#drift.setObjects(module, objects, isNew);
+    // The record has more than the labels of the Secret, and was read only now.
+    state.recordModule(module, "observed", { release });
     const record = state.module(module);
-    if (release === undefined || record?.enabled !== true) return this.#health.forget(module);
+    if (release === undefined || record?.enabled !== true) return this.#forget(module);
+    // An entry without a name ignores all objects of its kind.
     const { ignore = [], timeout = "" } = record.module.health ?? {};
-    const counts = ({ kind, name }: ReleaseObject): boolean =>
-      !ignore.some((each) => each.kind === kind && (each.name ?? name) === name);
-    this.#health.setObjects(module, {
-      objects: objects.filter(counts),
+    const followed = this.#followed.get(module) ?? this.#createFollowed(module);
+    this.#followed.set(module, followed);
+    followed.follow({
+      objects,
       revision: release.revision,
+      counts: ({ kind, name }) => !ignore.some((each) => each.kind === kind && (each.name ?? name) === name),
       timeoutMs: parseDuration(timeout) ?? healthTimeoutMs,
     });
   }
 
-  /** With their namespaces, and the checks that `addon.yaml` has for their kinds. */
-  async #place(module: string, objects: readonly ObjectRef[]): Promise<ReleaseObject[]> {
-    const { namespace: own, state } = this.#options;
-    const checks = await compiled(state.module(module)?.module.health?.checks ?? []);
-    return objects.map((object) => ({
-      ...object,
-      namespace: object.namespace ?? own,
-      check: checks.find(({ apiVersion, kind }) => apiVersion === object.apiVersion && kind === object.kind),
-    }));
+  /** Stops to follow: the module has no release any more, or is disabled. */
+  #forget(module: string): void {
+    const followed = this.#followed.get(module);
+    if (followed === undefined) return;
+    followed.close();
+    this.#followed.delete(module);
+    const { state, onHealth } = this.#options;
+    state.recordModule(module, "observed", { deferred: [], drift: NO_DRIFT, health: undefined });
+    onHealth(module, undefined);
   }
 
-  #readAgain(module: string, error: unknown): void {
+  /** Makes the analyzers of a module's release. What they find is recorded in the state. */
+  #createFollowed(module: string): FollowedRelease {
+    const { clock, logger, state, releases, onDrift, onHealth } = this.#options;
+    const kinds = this.#kinds;
+    const healing = new Healing({
+      kinds,
+      clock,
+      exists: (resource, object) => this.#exists(resource, object),
+      limit: this.#reads,
+      mayReport: () => this.#isSettled(module),
+      onAbsent: (absent) => this.#recordAbsent(module, absent),
+      onDeferred: (deferred) => this.#recordDeferred(module, deferred),
+    });
+    const health = new ReleaseHealth({
+      kinds,
+      clock,
+      pods: this.#pods,
+      onHealth: (found) => {
+        state.recordModule(module, "observed", { health: found });
+        onHealth(module, found);
+      },
+    });
+    const drift = new ReleaseDrift({
+      module,
+      kinds,
+      limit: this.#driftChecks,
+      clock,
+      logger,
+      policy: () => this.#policyOf(module),
+      recorded: (signal) => releases.recorded(module, signal),
+      mayCheck: () => this.#isSettled(module) && releases.observed.get(module)?.status === "deployed",
+      onDrift: (drift) => state.recordModule(module, "observed", { drift }),
+      onFound: (object, repaired) => onDrift(module, object, repaired),
+    });
+    return new FollowedRelease({ kinds, clock, analyzers: { healing, drift, health } });
+  }
+
+  /** Whether the server has the object. The watch of its kind learns the answer, too. */
+  async #exists(resource: Resource, object: ReleaseObject): Promise<boolean> {
+    const read = this.#kinds.needsWhole(object) ? get : getMetadata;
+    const { namespace, name } = object;
+    const target = { resource, namespace, name };
+    const found = await read(this.#options.client, target, { timeoutMs: READ_TIMEOUT_MS }).catch(
+      ignoreNotFound,
+    );
+    this.#kinds.recordAnswer(object, found);
+    return found !== undefined;
+  }
+
+  /** Warns once that a release cannot be read, and reads all unreadable releases again after RETRY_MS. */
+  #retryLater(module: string, error: unknown): void {
     const { clock, logger } = this.#options;
-    if (!this.#unread.has(module))
+    if (!this.#unreadable.has(module))
       logger.warn("A release cannot be read; the objects known before stay watched", {
         module,
         error: oneLine(error),
       });
-    this.#unread.add(module);
-    // The API server may answer the next time; a broken record needs a person.
-    if (error instanceof SyntaxError) this.#note(module, error.message);
-    this.#again ??= clock.setTimer(AGAIN_MS, () => {
-      this.#again = undefined;
-      void inParallel(AT_ONCE, [...this.#unread], (each) => this.#watchObjects(each));
+    this.#unreadable.add(module);
+    // An API error may end by itself; a broken record needs a user.
+    if (error instanceof SyntaxError) this.#recordUnread(module, error.message);
+    this.#retryTimer ??= clock.setTimer(RETRY_MS, () => {
+      this.#retryTimer = undefined;
+      void inParallel(CONCURRENCY, [...this.#unreadable], (each) => this.#watchObjects(each));
     });
   }
 
-  #note(module: string, unread: string | undefined): void {
+  #recordUnread(module: string, unread: string | undefined): void {
     const { state } = this.#options;
-    if (state.module(module)?.unread !== unread)
-      state.update(module, (record) => void (record.unread = unread));
+    if (state.module(module)?.unread !== unread) state.recordModule(module, "observed", { unread });
   }
 
-  #makeHealing(): Healing {
-    const { clock, client } = this.#options;
-    return new Healing({
-      kinds: this.#kinds,
-      clock,
-      exists: async (resource, object) => {
-        const read = this.#kinds.needsWhole(object) ? get : getMetadata;
-        const { namespace, name } = object;
-        const found = await read(client, { resource, namespace, name }, { timeoutMs: ANSWER_MS }).catch(
-          (error: unknown) => {
-            if (!isNotFound(error)) throw error;
-          },
-        );
-        this.#kinds.answered(object, found ?? undefined);
-        return found !== undefined;
-      },
-      mayReport: (module) => this.#isSettled(module),
-      onAbsent: (module, absent) => this.#takeAbsent(module, absent),
-      onDeferred: (module, deferred) => this.#takeDeferred(module, deferred),
-    });
-  }
-
-  #makeHealth(): ReleaseHealth {
-    const { hub, clock, state, onHealth } = this.#options;
-    return new ReleaseHealth({
-      kinds: this.#kinds,
-      hub,
-      clock,
-      onHealth: (module, health) => {
-        state.update(module, (record) => void (record.health = health));
-        onHealth(module, health);
-      },
-    });
-  }
-
-  #makeDrift(): ReleaseDrift {
-    const { clock, logger, state, releases, onDrift } = this.#options;
-    return new ReleaseDrift({
-      kinds: this.#kinds,
-      clock,
-      logger,
-      policyOf: (module) => this.#policyOf(module),
-      recorded: (module, signal) => releases.recorded(module, signal),
-      mayLook: (module) => this.#isSettled(module) && releases.get(module)?.status === "deployed",
-      onDrift: (module, drift) => state.update(module, (record) => void (record.drift = drift)),
-      onFound: onDrift,
-    });
-  }
-
-  /** Of a module that is left alone drift is only told. */
+  /** Drift of a suspended module is only reported. */
   #policyOf(name: string): DriftPolicy {
     const { state, drift } = this.#options;
     const view = state.view.modules.get(name);
@@ -242,49 +245,41 @@ export class FollowedReleases {
   }
 
   /**
-   * Objects that an upgrade removes are not missing, and what it writes is no drift: neither while it is under way, nor
-   * before the new objects are known.
+   * Whether objects of the release may be judged. False during a run, and until the objects of its revision are known: an
+   * object that an upgrade removes is not missing, and a write by helm is no drift.
    */
   #isSettled(module: string): boolean {
     const { state, releases } = this.#options;
     const isIdle = state.module(module)?.run.activity === "none";
-    return isIdle && this.#revisions.get(module) === releases.get(module)?.revision;
+    return isIdle && this.#followed.get(module)?.revision === releases.observed.get(module)?.revision;
   }
 
-  #takeAbsent(module: string, absent: readonly AbsentObject[]): void {
+  /** Records missing objects, so that a run restores them. Objects that were never created are only logged. */
+  #recordAbsent(module: string, absent: readonly AbsentObject[]): void {
     const { state, logger, onAbsent } = this.#options;
-    const gone = this.#thoseMade(module, absent);
-    const never = absent.map(({ name }) => name).filter((name) => !gone.includes(name));
-    if (never.length > 0)
-      logger.warn("Objects of a release were never created", { module, ...shorten(never) });
-    if (gone.length === 0) return;
-    for (const object of gone) onAbsent(module, object);
-    logger.warn("Objects of a release are gone", { module, ...shorten(gone) });
-    // Objects that were reported before may still wait for their run.
-    happened("deleted object", { module, object: gone[0], objects: gone.length }, () =>
-      state.update(module, (record) => void (record.absent = [...new Set([...record.absent, ...gone])])),
+    const missing = this.#createdObjects(module, absent);
+    const neverCreated = absent.map(({ name }) => name).filter((name) => !missing.includes(name));
+    if (neverCreated.length > 0)
+      logger.warn("Objects of a release were never created", { module, ...shorten(neverCreated) });
+    if (missing.length === 0) return;
+    for (const object of missing) onAbsent(module, object);
+    logger.warn("Objects of a release are missing", { module, ...shorten(missing) });
+    // Objects that were reported before may still wait for a run.
+    happened("deleted object", { module, object: missing[0], objects: missing.length }, () =>
+      state.recordModule(module, "objectsMissing", missing),
     );
   }
 
-  #takeDeferred(module: string, deferred: readonly AbsentObject[]): void {
-    const names = this.#thoseMade(module, deferred);
-    this.#options.state.update(module, (record) => void (record.deferred = names));
+  #recordDeferred(module: string, deferred: readonly AbsentObject[]): void {
+    const names = this.#createdObjects(module, deferred);
+    this.#options.state.recordModule(module, "observed", { deferred: names });
   }
 
-  /** A release is deployed only once all of its objects were made. */
-  #thoseMade(module: string, objects: readonly AbsentObject[]): string[] {
-    const isWhole = this.#options.releases.get(module)?.status === "deployed";
-    return objects.filter(({ existed }) => existed || isWhole).map(({ name }) => name);
+  /** Names of the objects that existed; in a deployed release, all have. */
+  #createdObjects(module: string, objects: readonly AbsentObject[]): string[] {
+    const isDeployed = this.#options.releases.observed.get(module)?.status === "deployed";
+    return objects.filter(({ existed }) => existed || isDeployed).map(({ name }) => name);
   }
-}
-
-/** Those that are none make their module Invalid. */
-async function compiled<T extends { readonly cel: string }>(
-  checks: readonly T[],
-): Promise<(T & { readonly test: CelTest })[]> {
-  const all = checks.map(async (check) => ({ ...check, test: await compileCel(check.cel) }));
-  const settled = await Promise.allSettled(all);
-  return settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
 }
 
 function shorten(objects: readonly string[]): { objects: readonly string[]; more?: number } {

@@ -1,152 +1,148 @@
 /** Watches the kinds of objects that releases contain. */
 
-import type { CelTest, Clock, Logger, Timer } from "../../lib/index.ts";
+import type { CelTest, Clock, Logger } from "../../lib/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { oneLine, sameJson } from "../../lib/index.ts";
-import { handsOf, type Hands } from "../../drift/index.ts";
+import { fieldManagersOf, type FieldManagers } from "../../drift/index.ts";
 import { findingOf, hasStatus, NOT_FOUND, unwatched, type Finding } from "../../health/index.ts";
-import { objectKey } from "../../kube/index.ts";
-import type { Resource, Subscription, WatchHub, WatchedObject } from "../../kube/index.ts";
+import { ObjectStore, splitKey } from "../../kube/index.ts";
+import type { KindFinder, Resource, Subscription, WatchHub, WatchedObject } from "../../kube/index.ts";
 import type { ObjectRef } from "../../helm/index.ts";
 import { kindKey, type ReleaseObject } from "./release-object.ts";
 
 export interface KindWatchesOptions {
   readonly hub: WatchHub;
-  readonly resolve: (kind: string, apiVersion: string) => Promise<Resource | undefined>;
+  readonly kinds: Pick<KindFinder, "find">;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** Follows what is found of the objects of releases. `kind` is their `kindKey`. */
+/** Listens to changes of the objects of a release. `key` is a `releaseObjectKey`. */
 export interface KindListener {
-  /** Something of a module may be gone; with `name`, which object of that kind was just deleted. */
-  missing?(module: string, gone?: { readonly kind: string; readonly name: string }): void;
-  /** The finding of an object has changed; without `name`, those of all objects of that kind may have. */
-  judged?(module: string, kind: string, name?: string): void;
-  /** Something was written to an object. */
-  written?(module: string, kind: string, name: string): void;
-  /** The server was put back to an earlier state: versions of objects seen so far are no measure any more. */
-  putBack?(module: string): void;
+  /** Any object may be missing. */
+  missing(): void;
+  deleted(key: string): void;
+  /** The finding of this object has changed; without `key`, any finding may have. */
+  judged(key?: string): void;
+  written(key: string): void;
+  /** etcd was restored from a backup: resource versions seen before cannot be compared with later ones. */
+  putBack(): void;
 }
 
-/** What is kept of an object that is there. */
-interface Seen {
+/** What the cache keeps of an object. */
+interface ObservedObject {
+  readonly resourceVersion: string;
   readonly finding: Finding;
-  readonly hands: Hands;
+  readonly fieldManagers: FieldManagers;
 }
 
-/** Helm puts this label on everything it makes: other objects of a kind are not watched. */
-const MADE_BY_HELM = "app.kubernetes.io/managed-by=Helm";
-/** A kind that the server does not know (yet) is looked for again, less and less often. */
-const ASK_AGAIN_MS = 10_000;
-const ASK_LATEST_MS = 600_000;
+/** Helm labels every object that it creates; only these are watched. */
+const MANAGED_BY_HELM = "app.kubernetes.io/managed-by=Helm";
+/** Back-off of the search for a kind that the server does not serve yet. */
+const FIND_BACKOFF = { firstMs: 10_000, mostMs: 600_000 };
 
-/** One watch for all release objects of one kind in one namespace. */
+/** The watch of one kind in one namespace, shared by all releases. */
 interface KindWatch {
   readonly key: string;
   readonly check: CelTest | undefined;
-  /** Modules with objects of this kind. */
-  readonly users: Set<string>;
-  readonly present: Map<string, Seen>;
-  /** Of objects that the watch does not have, although the server does. */
-  readonly asked: Map<string, Finding>;
-  synced: boolean;
+  /** Releases with objects of this kind. */
+  readonly users: Set<KindListener>;
+  readonly present: ObjectStore<ObservedObject>;
+  /** Findings of objects that the server returned although the watch lacks them. */
+  readonly requested: Map<string, Finding>;
   resource: Resource | undefined;
   subscription: Subscription | undefined;
-  /** Since when the kind cannot be watched, by the monotonic clock. */
-  blindSince: number | undefined;
+  /** Since when the kind cannot be watched (monotonic ms). */
+  unwatchedSince: number | undefined;
   /** Why it cannot be watched. */
-  trouble: string | undefined;
-  /** Runs until the kind is looked for again. */
-  timer: Timer | undefined;
+  issue: string | undefined;
+  /** Ends the search for its kind. */
+  readonly end: AbortController;
 }
 
-/** What a watch says about an object that it does not have. */
+/** An object that the watch does not have. */
 export interface Missing {
   readonly resource: Resource;
-  /** Since when the kind cannot be watched, so that nothing is known of the object. */
-  readonly blindSince: number | undefined;
+  /** Set while the kind cannot be watched: then the object may exist. */
+  readonly unwatchedSince: number | undefined;
 }
 
 /**
- * Watches what helm made, once for each kind and namespace: whole objects where their status says something, else their
- * metadata. Only the finding of each is kept, and whose its fields are.
+ * Watches objects that helm created, with one watch per kind and namespace: whole objects if their health needs the
+ * status, else metadata only. Of each object it keeps the finding and the field managers.
  */
 export class KindWatches {
   readonly #options: KindWatchesOptions;
-  readonly #listeners: KindListener[] = [];
   readonly #watches = new Map<string, KindWatch>();
 
   constructor(options: KindWatchesOptions) {
     this.#options = options;
   }
 
-  listen(listener: KindListener): void {
-    this.#listeners.push(listener);
+  /** Watches the kinds of these objects for `user`, and no others. */
+  follow(user: KindListener, objects: readonly ReleaseObject[]): void {
+    for (const object of objects) {
+      const key = kindKey(object);
+      (this.#watches.get(key) ?? this.#openWatch(object, key)).users.add(user);
+    }
+    const wanted = new Set(objects.map(kindKey));
+    for (const [key, watch] of this.#watches) {
+      if (wanted.has(key) || !watch.users.delete(user) || watch.users.size > 0) continue;
+      endWatch(watch);
+      this.#watches.delete(key);
+    }
   }
 
-  /** Watches the kind of an object for a module. */
-  join(object: ReleaseObject, module: string): void {
-    const key = kindKey(object);
-    const open = this.#watches.get(key) ?? this.#open(object, key);
-    open.users.add(module);
-  }
-
-  /** A module has no object of that kind any more. */
-  leave(key: string, module: string): void {
-    const watch = this.#watches.get(key);
-    watch?.users.delete(module);
-    if (watch === undefined || watch.users.size > 0) return;
-    endWatch(watch);
-    this.#watches.delete(key);
-  }
-
-  /** What was found of an object; undefined while nothing was. What was found stays while the server cannot be reached. */
+  /** The health finding of an object; undefined before the first list. It stays while the server cannot be reached. */
   finding(object: ReleaseObject): Finding | undefined {
     const watch = this.#watches.get(kindKey(object));
     if (watch === undefined) return undefined;
-    const found = seenOf(watch, object)?.finding ?? watch.asked.get(keyIn(watch, object));
+    const found = observedObject(watch, object)?.finding ?? watch.requested.get(storeKey(watch, object));
     if (found !== undefined) return found;
-    if (watch.trouble !== undefined) return unwatched(watch.trouble);
-    return watch.synced ? NOT_FOUND : undefined;
+    if (watch.issue !== undefined) return unwatched(watch.issue);
+    return watch.present.isSynced ? NOT_FOUND : undefined;
   }
 
-  /** Whose the fields of an object are; undefined while it is not seen. */
-  hands(object: ReleaseObject): Hands | undefined {
+  /** The field managers of an object; undefined while the watch does not have it. */
+  fieldManagers(object: ReleaseObject): FieldManagers | undefined {
     const watch = this.#watches.get(kindKey(object));
-    return watch && seenOf(watch, object)?.hands;
+    return watch && observedObject(watch, object)?.fieldManagers;
   }
 
-  /** Whether the whole object is needed to judge it. */
+  /** Whether the health of the object needs more than its metadata. */
   needsWhole(object: ReleaseObject): boolean {
     return object.check !== undefined || hasStatus(object.apiVersion, object.kind);
   }
 
-  /** What the server answered when it was asked for an object; undefined where it is not there. */
-  answered(object: ReleaseObject, found: JsonObject | undefined): void {
+  /** Records the server's answer to a read of an object; undefined = not found. */
+  recordAnswer(object: ReleaseObject, found: JsonObject | undefined): void {
     const watch = this.#watches.get(kindKey(object));
     if (watch === undefined) return;
-    const key = keyIn(watch, object);
-    const before = watch.asked.get(key);
-    if (found === undefined) watch.asked.delete(key);
+    const key = storeKey(watch, object);
+    const before = watch.requested.get(key);
+    if (found === undefined) watch.requested.delete(key);
     else
-      watch.asked.set(key, findingOf(found, { ...moment(this.#options.clock), before, check: watch.check }));
-    this.#judged(watch, object.name);
+      watch.requested.set(
+        key,
+        findingOf(found, { ...timesOfNow(this.#options.clock), before, check: watch.check }),
+      );
+    this.#notifyJudged(watch, object.name);
   }
 
-  /** The object with the namespace that it has: none where its kind is cluster-wide. */
-  placed(object: ReleaseObject): ObjectRef {
+  /** A reference to the object: without a namespace if its kind is cluster-scoped. */
+  objectRefOf(object: ReleaseObject): ObjectRef {
     const isClusterWide = this.#watches.get(kindKey(object))?.resource?.namespaced === false;
     return isClusterWide ? { ...object, namespace: undefined } : object;
   }
 
-  /** Undefined for objects that exist, and while nothing can be said. */
+  /** How to query the server for an object that may be missing. Undefined if the watch has it, or was not listed yet. */
   missing(object: ReleaseObject): Missing | undefined {
     const watch = this.#watches.get(kindKey(object));
     if (watch?.resource === undefined) return undefined;
-    const { resource, blindSince, synced } = watch;
-    if (blindSince === undefined && (!synced || seenOf(watch, object) !== undefined)) return undefined;
-    return { resource, blindSince };
+    const { resource, unwatchedSince, present } = watch;
+    if (unwatchedSince === undefined && (!present.isSynced || observedObject(watch, object) !== undefined))
+      return undefined;
+    return { resource, unwatchedSince };
   }
 
   close(): void {
@@ -154,146 +150,146 @@ export class KindWatches {
     this.#watches.clear();
   }
 
-  #open(object: ReleaseObject, key: string): KindWatch {
+  /** Creates the watch of the object's kind. Watching begins when the kind is found on the server, maybe much later. */
+  #openWatch(object: ReleaseObject, key: string): KindWatch {
     const watch: KindWatch = {
       key,
       check: object.check?.test,
       users: new Set(),
-      present: new Map(),
-      asked: new Map(),
-      synced: false,
+      present: new ObjectStore({ keep: (each, before) => this.#observe(each, before, object.check?.test) }),
+      requested: new Map(),
       resource: undefined,
       subscription: undefined,
-      blindSince: undefined,
-      trouble: undefined,
-      timer: undefined,
+      unwatchedSince: undefined,
+      issue: undefined,
+      end: new AbortController(),
     };
     this.#watches.set(key, watch);
-    void this.#find(object, watch, ASK_AGAIN_MS);
+    void this.#findKindAndSubscribe(object, watch);
     return watch;
   }
 
-  async #find(object: ReleaseObject, watch: KindWatch, againMs: number): Promise<void> {
-    const { resolve, clock } = this.#options;
-    const resource = await resolve(object.kind, object.apiVersion).catch(() => undefined);
-    if (this.#watches.get(watch.key) !== watch) return;
-    if (resource === undefined) {
-      this.#note(watch, "the server does not know its kind");
-      const nextMs = Math.min(2 * againMs, ASK_LATEST_MS);
-      watch.timer = clock.setTimer(againMs, () => void this.#find(object, watch, nextMs));
-      return;
-    }
+  /** Waits until the server knows the kind, then watches its objects. Ends when no release uses the kind any more. */
+  async #findKindAndSubscribe(object: ReleaseObject, watch: KindWatch): Promise<void> {
+    const { signal } = watch.end;
+    const onMissing = (): void => this.#setIssue(watch, "the server does not know its kind");
+    const resource = await this.#options.kinds.find(object, { signal, onMissing, pace: FIND_BACKOFF });
+    if (resource === undefined || signal.aborted) return;
     watch.resource = resource;
-    watch.trouble = undefined;
+    watch.issue = undefined;
     if (resource.verbs.includes("watch")) this.#subscribe(object, watch, resource);
-    else this.#goBlind(watch);
+    else this.#recordUnwatchable(watch);
   }
 
+  /** Watches the objects of the kind, and reports changes to the releases. */
   #subscribe(object: ReleaseObject, watch: KindWatch, resource: Resource): void {
     const namespace = resource.namespaced ? object.namespace : undefined;
     const metadataOnly = !this.needsWhole(object);
-    watch.subscription = this.#options.hub.subscribe(
-      { resource, namespace, labelSelector: MADE_BY_HELM, metadataOnly, keepManagedFields: true },
-      {
-        begin: () => watch.present.clear(),
-        object: (each) => void this.#see(watch, each),
-        synced: () => {
-          watch.synced = true;
-          this.#works(watch);
-          this.#tell(watch);
-        },
-        applied: (each) => {
-          if (this.#see(watch, each)) this.#judged(watch, each.metadata.name);
-          for (const listener of this.#listeners)
-            for (const module of watch.users) listener.written?.(module, watch.key, each.metadata.name);
-        },
-        deleted: (each) => {
-          watch.present.delete(objectKey(each));
-          watch.asked.delete(objectKey(each));
-          this.#tell(watch, each.metadata.name);
-        },
-        putBack: () => {
-          for (const listener of this.#listeners)
-            for (const module of watch.users) listener.putBack?.(module);
-        },
-        trouble: (error) => {
-          if (error === undefined) this.#works(watch);
-          else this.#goBlind(watch, error);
-        },
+    const spec = {
+      resource,
+      namespace,
+      labelSelector: MANAGED_BY_HELM,
+      metadataOnly,
+      keepManagedFields: true,
+    };
+    watch.subscription = watch.present.follow(this.#options.hub, spec, {
+      changed: (now, before, key) => {
+        watch.requested.delete(key);
+        if (!watch.present.isSynced) return;
+        const { name } = splitKey(key);
+        if (now === undefined) return this.#notifyMissing(watch, name);
+        if (before === undefined || !isSameFinding(before.finding, now.finding))
+          this.#notifyJudged(watch, name);
+        for (const user of watch.users) user.written(`${watch.key}/${name}`);
       },
-    );
+      synced: () => {
+        this.#recordWatchable(watch);
+        this.#notifyMissing(watch);
+      },
+      putBack: () => {
+        for (const user of watch.users) user.putBack();
+      },
+      issue: (error) => {
+        if (error === undefined) this.#recordWatchable(watch);
+        else this.#recordUnwatchable(watch, error);
+      },
+    });
   }
 
-  /** Keeps what is found of an object; true where that is new. */
-  #see(watch: KindWatch, object: WatchedObject): boolean {
-    const key = objectKey(object);
-    const before = watch.present.get(key);
-    const look = { ...moment(this.#options.clock), before: before?.finding, check: watch.check };
-    const finding = findingOf(object, look);
-    watch.present.set(key, { finding, hands: handsOf(object) });
-    watch.asked.delete(key);
-    return before === undefined || !isSame(before.finding, finding);
+  /** What the cache keeps of an object. The finding depends on the previous one: it says since when the state lasts. */
+  #observe(
+    object: WatchedObject,
+    before: ObservedObject | undefined,
+    check: CelTest | undefined,
+  ): ObservedObject {
+    const finding = findingOf(object, { ...timesOfNow(this.#options.clock), before: before?.finding, check });
+    const { resourceVersion = "" } = object.metadata;
+    return { resourceVersion, finding, fieldManagers: fieldManagersOf(object) };
   }
 
-  #works(watch: KindWatch): void {
-    watch.blindSince = undefined;
-    this.#note(watch, undefined);
+  #recordWatchable(watch: KindWatch): void {
+    watch.unwatchedSince = undefined;
+    this.#setIssue(watch, undefined);
   }
 
-  #goBlind(watch: KindWatch, error?: Error): void {
+  /** Records that objects of the kind may exist unseen: the releases have to query the server for them. */
+  #recordUnwatchable(watch: KindWatch, error?: Error): void {
     const { logger, clock } = this.#options;
     const why = error === undefined ? "the server does not offer it" : oneLine(error);
     if (error !== undefined)
       logger.warn("Release objects cannot be watched", { kind: watch.resource?.kind, error: why });
-    watch.blindSince ??= clock.monotonic();
-    this.#note(watch, why);
-    this.#tell(watch);
+    watch.unwatchedSince ??= clock.monotonic();
+    this.#setIssue(watch, why);
+    this.#notifyMissing(watch);
   }
 
-  #note(watch: KindWatch, trouble: string | undefined): void {
-    if (watch.trouble === trouble) return;
-    watch.trouble = trouble;
-    this.#judged(watch);
+  #setIssue(watch: KindWatch, issue: string | undefined): void {
+    if (watch.issue === issue) return;
+    watch.issue = issue;
+    this.#notifyJudged(watch);
   }
 
-  #tell(watch: KindWatch, name?: string): void {
-    const gone = name === undefined ? undefined : { kind: watch.key, name };
-    for (const listener of this.#listeners)
-      for (const module of watch.users) listener.missing?.(module, gone);
-    this.#judged(watch, name);
+  /** Notifies the releases that one object was deleted, or (without `name`) that any object may be missing. */
+  #notifyMissing(watch: KindWatch, name?: string): void {
+    for (const user of watch.users)
+      if (name === undefined) user.missing();
+      else user.deleted(`${watch.key}/${name}`);
+    this.#notifyJudged(watch, name);
   }
 
-  #judged(watch: KindWatch, name?: string): void {
-    for (const listener of this.#listeners)
-      for (const module of watch.users) listener.judged?.(module, watch.key, name);
+  #notifyJudged(watch: KindWatch, name?: string): void {
+    for (const user of watch.users) user.judged(name && `${watch.key}/${name}`);
   }
 }
 
-function seenOf(watch: KindWatch, object: ReleaseObject): Seen | undefined {
-  return watch.present.get(keyIn(watch, object));
+function observedObject(watch: KindWatch, object: ReleaseObject): ObservedObject | undefined {
+  return watch.present.get(storeKey(watch, object));
 }
 
-/** As `objectKey` has it. */
-function keyIn({ resource }: KindWatch, { namespace, name }: ReleaseObject): string {
+function storeKey({ resource }: KindWatch, { namespace, name }: ReleaseObject): string {
   return `${resource?.namespaced === false ? "" : namespace}/${name}`;
 }
 
-function isSame(before: Finding, now: Finding): boolean {
-  return TOLD.every((key) => before[key] === now[key]) && sameJson(asJson(before.pods), asJson(now.pods));
+/** Whether the health of a release stays the same with the new finding. */
+function isSameFinding(before: Finding, now: Finding): boolean {
+  return (
+    COMPARED_FIELDS.every((key) => before[key] === now[key]) &&
+    sameJson(asJson(before.pods), asJson(now.pods))
+  );
 }
 
 function asJson(pods: Finding["pods"]): Json {
   return (pods ?? null) as unknown as Json;
 }
 
-/** What the health of a release is made from; the rest moves with it. */
-const TOLD = ["status", "reason", "message", "generation", "isLost"] as const;
+/** The fields of a finding that the health of a release depends on. */
+const COMPARED_FIELDS = ["status", "reason", "message", "generation", "isLost"] as const;
 
-function moment(clock: Clock): { readonly now: number; readonly wall: number } {
+function timesOfNow(clock: Clock): { readonly now: number; readonly wall: number } {
   return { now: clock.monotonic(), wall: clock.now() };
 }
 
 function endWatch(watch: KindWatch): void {
   watch.subscription?.close();
-  watch.timer?.cancel();
+  watch.end.abort();
 }

@@ -1,51 +1,52 @@
-/** Watches the Pods of unhealthy workloads, for what they say about the revision that is wanted. */
+/** Watches the Pods of unhealthy workloads to explain why the current revision is not healthy. */
 
 import {
   controllerOf,
   isCurrentReplicaSet,
   isOfWantedRevision,
-  podTrouble,
-  type NamedTrouble,
+  podIssue,
+  type NamedIssue,
   type OwnPods,
 } from "../../health/index.ts";
-import { labelSelectorText, PODS, REPLICA_SETS } from "../../kube/index.ts";
-import type { Resource, Subscription, WatchedObject, WatchHub } from "../../kube/index.ts";
+import { keepWhole, labelSelectorText, ObjectStore, PODS, REPLICA_SETS } from "../../kube/index.ts";
+import type { Resource, Subscription, WatchHub, WholeObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
-import { objectOf, textOf, type Json, type JsonObject } from "../../model/index.ts";
+import { objectOf, asString, type Json, type JsonObject } from "../../model/index.ts";
 
-/** Workloads followed at the same time; further ones wait until one of these is healthy. */
+/** Workloads that are watched at the same time; others wait until one of them is healthy. */
 const MOST_WATCHES = 20;
-/** Pods of one owner whose trouble is kept. */
+/** Failing Pods that are kept per owner. */
 const MOST_PODS = 100;
 
-/** Which Pods are a workload's own. */
-interface PodsOf extends OwnPods {
+/** Selects the Pods of a workload. */
+interface PodSelection extends OwnPods {
   readonly namespace: string;
 }
 
-/** What is wrong with a Pod, and its labels. */
-interface SeenPod {
-  readonly trouble: Omit<NamedTrouble, "isWanted">;
+interface FailingPod {
+  readonly resourceVersion: string;
+  /** The uid of its controller. */
+  readonly owner: string;
+  readonly issue: Omit<NamedIssue, "isWanted">;
   readonly labels: JsonObject;
 }
 
 interface PodWatch {
-  readonly of: PodsOf;
+  readonly selection: PodSelection;
   readonly changed: () => void;
   subscriptions: Subscription[];
-  /** By the uid of their owner, then by name: many Pods of an old ReplicaSet crowd out none of the new one. */
-  readonly pods: Map<string, Map<string, SeenPod>>;
-  /** ReplicaSets that the selector finds, by name: their metadata. */
-  readonly replicaSets: Map<string, WatchedObject>;
+  readonly pods: ObjectStore<FailingPod>;
+  /** The metadata of ReplicaSets that the selector finds. */
+  readonly replicaSets: ObjectStore<WholeObject>;
 }
 
 /**
- * Narrow watches for each workload that is followed, twenty at most: its Pods and, of a Deployment, its ReplicaSets. What is
- * kept of a Pod is its trouble and whose it is.
+ * Watches the Pods of up to MOST_WATCHES workloads by label selector and, for a Deployment, its ReplicaSets. Keeps only
+ * failing Pods.
  */
 export class PodWatches {
   readonly #hub: WatchHub;
-  /** By workload, in the order in which they came. */
+  /** By workload, in the order of `follow`. */
   readonly #watches = new Map<string, PodWatch>();
   #open = 0;
 
@@ -53,33 +54,35 @@ export class PodWatches {
     this.#hub = hub;
   }
 
-  /** Follows the Pods of a workload; `changed` is called when the most telling trouble may differ. */
-  follow(workload: string, of: PodsOf, changed: () => void): void {
+  /** Follows the Pods of a workload; calls `changed` when `worstIssue` may return something else. */
+  follow(workload: string, of: PodSelection, changed: () => void): void {
     const known = this.#watches.get(workload);
-    if (known !== undefined && isSameSelection(known.of, of)) return;
-    this.leave(workload);
-    this.#watches.set(workload, { of, changed, subscriptions: [], pods: new Map(), replicaSets: new Map() });
-    this.#fill();
+    if (known !== undefined && isSameSelection(known.selection, of)) return;
+    this.unfollow(workload);
+    const stores = { pods: podStore(), replicaSets: new ObjectStore({ keep: keepWhole }) };
+    this.#watches.set(workload, { selection: of, changed, subscriptions: [], ...stores });
+    this.#openWaitingWatches();
   }
 
-  leave(workload: string): void {
+  /** Ends the watch of a workload, which lets another one begin. */
+  unfollow(workload: string): void {
     const watch = this.#watches.get(workload);
     if (watch === undefined) return;
     this.#watches.delete(workload);
     if (watch.subscriptions.length === 0) return;
     for (const subscription of watch.subscriptions) subscription.close();
     this.#open -= 1;
-    this.#fill();
+    this.#openWaitingWatches();
   }
 
-  /** The Pod of a workload that tells the most, one of the wanted revision first; of several, the first by name. */
-  worst(workload: string, of: OwnPods | undefined): NamedTrouble | undefined {
+  /** The gravest issue of a workload's Pods: Pods of the current revision first, then by rank, then by name. */
+  worstIssue(workload: string, of: OwnPods | undefined): NamedIssue | undefined {
     const watch = this.#watches.get(workload);
     if (watch === undefined || of === undefined) return undefined;
-    const [worst] = ownersOf(of, watch)
-      .flatMap((owner) => [...(watch.pods.get(owner)?.values() ?? [])])
-      .map(({ trouble, labels }) => ({ ...trouble, isWanted: isOfWantedRevision(labels, of) }))
-      .toSorted(byWeight);
+    const [worst] = currentOwners(of, watch)
+      .flatMap((owner) => watch.pods.group(owner))
+      .map(({ issue, labels }) => ({ ...issue, isWanted: isOfWantedRevision(labels, of) }))
+      .toSorted(byRelevance);
     return worst;
   }
 
@@ -89,7 +92,8 @@ export class PodWatches {
     this.#watches.clear();
   }
 
-  #fill(): void {
+  /** Opens watches that have no subscription yet, until MOST_WATCHES are open. */
+  #openWaitingWatches(): void {
     for (const watch of this.#watches.values()) {
       if (this.#open >= MOST_WATCHES) return;
       if (watch.subscriptions.length > 0) continue;
@@ -98,82 +102,56 @@ export class PodWatches {
     }
   }
 
+  /** Watches the Pods of the workload and, for a Deployment, its ReplicaSets. */
   #subscribe(watch: PodWatch): Subscription[] {
-    const { pods, replicaSets } = watch;
-    const subscriptions = [
-      this.#watch(watch, PODS, {
-        clear: () => pods.clear(),
-        see: (pod) => seePod(pods, pod),
-        forget: (pod) => forgetPod(pods, pod),
-      }),
-    ];
-    if (watch.of.replicaSet === undefined) return subscriptions;
-    const seeSets = this.#watch(watch, REPLICA_SETS, {
-      clear: () => replicaSets.clear(),
-      see: (set) => void replicaSets.set(set.metadata.name, set),
-      forget: ({ metadata: { name } }) => void replicaSets.delete(name),
-    });
-    return [...subscriptions, seeSets];
+    const pods = this.#watch(watch, PODS, watch.pods);
+    if (watch.selection.replicaSet === undefined) return [pods];
+    return [pods, this.#watch(watch, REPLICA_SETS, watch.replicaSets)];
   }
 
-  #watch({ of, changed }: PodWatch, resource: Resource, { clear, see, forget }: Kept): Subscription {
-    const labelSelector = labelSelectorText(of.selector);
-    const metadataOnly = resource !== PODS;
-    return this.#hub.subscribe(
-      { resource, namespace: of.namespace, labelSelector, metadataOnly },
-      {
-        begin: clear,
-        object: see,
-        synced: changed,
-        applied: (object) => {
-          see(object);
-          changed();
-        },
-        deleted: (object) => {
-          forget(object);
-          changed();
-        },
-      },
-    );
+  /** Watches what the selector of the workload finds: whole Pods, or the metadata of ReplicaSets. */
+  #watch<T extends { readonly resourceVersion: string }>(
+    { selection, changed }: PodWatch,
+    resource: Resource,
+    store: ObjectStore<T>,
+  ): Subscription {
+    const labelSelector = labelSelectorText(selection.selector);
+    const spec = { resource, namespace: selection.namespace, labelSelector, metadataOnly: resource !== PODS };
+    // Before the first list is complete, the worst issue may still be missing.
+    const notifyIfSynced = (): void => void (store.isSynced && changed());
+    return store.follow(this.#hub, spec, { changed: notifyIfSynced, synced: changed });
   }
 }
 
-/** What is kept of the objects of one watch. */
-interface Kept {
-  readonly clear: () => void;
-  readonly see: (object: WatchedObject) => void;
-  readonly forget: (object: WatchedObject) => void;
+/** Failing Pods by uid of their owner, limited per owner: Pods of an old ReplicaSet cannot crowd out the new one's. */
+function podStore(): ObjectStore<FailingPod> {
+  const pods: ObjectStore<FailingPod> = new ObjectStore({
+    groupOf: ({ owner }) => owner,
+    keep: (pod, before) => {
+      const issue = podIssue(pod);
+      const owner = controllerOf(pod);
+      if (issue === undefined || owner === undefined) return undefined;
+      if (before === undefined && pods.group(owner).length >= MOST_PODS) return undefined;
+      const { name, labels, resourceVersion = "" } = pod.metadata;
+      return { resourceVersion, owner, issue: { ...issue, name }, labels: objectOf(labels) };
+    },
+  });
+  return pods;
 }
 
-function seePod(pods: PodWatch["pods"], pod: WatchedObject): void {
-  const trouble = podTrouble(pod);
-  const owner = controllerOf(pod);
-  if (trouble === undefined || owner === undefined) return forgetPod(pods, pod);
-  const { name, labels } = pod.metadata;
-  const known = pods.get(owner) ?? new Map<string, SeenPod>();
-  pods.set(owner, known);
-  if (known.has(name) || known.size < MOST_PODS)
-    known.set(name, { trouble: { ...trouble, name }, labels: objectOf(labels) });
-}
-
-function forgetPod(pods: PodWatch["pods"], pod: WatchedObject): void {
-  const owner = controllerOf(pod) ?? "";
-  const known = pods.get(owner);
-  known?.delete(pod.metadata.name);
-  if (known?.size === 0) pods.delete(owner);
-}
-
-/** The uids of which one is the controller of each Pod that counts. */
-function ownersOf(of: OwnPods, { replicaSets }: PodWatch): string[] {
+/** The uids of the workload or its current ReplicaSets, which own the Pods that count. */
+function currentOwners(of: OwnPods, { replicaSets }: PodWatch): string[] {
   if (of.replicaSet === undefined) return [of.uid];
-  const current = [...replicaSets.values()].filter((set) => isCurrentReplicaSet(set, of));
-  return current.map(({ metadata: { uid } }) => textOf(uid) ?? "");
+  const current = [...replicaSets.values()].filter(({ object }) => isCurrentReplicaSet(object, of));
+  return current.map(({ object }) => asString(object.metadata.uid) ?? "");
 }
 
-function isSameSelection(a: PodsOf, b: PodsOf): boolean {
+/** Whether a new watch would find the same Pods. */
+function isSameSelection(a: PodSelection, b: PodSelection): boolean {
   return a.namespace === b.namespace && sameJson(a.selector as Json, b.selector as Json);
 }
 
-function byWeight(a: NamedTrouble, b: NamedTrouble): number {
+/** Sorts Pods of the current revision first, then by rank of the issue, then by name. */
+function byRelevance(a: NamedIssue, b: NamedIssue): number {
   return Number(b.isWanted) - Number(a.isWanted) || b.rank - a.rank || (a.name < b.name ? -1 : 1);
 }

@@ -1,285 +1,284 @@
-/** Finds out what others change of what helm set (docs/RUNNING.md, "Drift"). */
+/** Detects and repairs drift: fields that helm set and others changed (docs/guides/running.md, "Drift"). */
 
-import PQueue from "p-queue";
-
-import type { Drift, DriftedObject, Hands } from "../../drift/index.ts";
-import { nameOf, type Inspection, type RecordedObjects } from "../../helm/index.ts";
-import { ApiError, isConflict } from "../../kube/index.ts";
-import { oneLine, sameJson, TokenBucket, type Clock, type Logger } from "../../lib/index.ts";
+import { driftOf, NO_DRIFT } from "../../drift/index.ts";
+import type { Drift, DriftedObject, FieldManagers } from "../../drift/index.ts";
+import { resourceName, type Inspection, type RecordedObjects } from "../../helm/index.ts";
+import { ApiError, EARLIEST, isConflict } from "../../kube/index.ts";
+import { oneLine, sameJson, type Clock, type Logger } from "../../lib/index.ts";
 import type { DriftIgnore, Json } from "../../model/index.ts";
-import {
-  driftIn,
-  driftedObject,
-  earliest,
-  forgetVersions,
-  endFights,
-  isChanged,
-  newFollowed,
-  newKnown,
-  noteLook,
-  noteRepair,
-} from "./drift-notes.ts";
-import type { FollowedDrift, Known } from "./drift-notes.ts";
+import type { Analyzer, FollowedObject, FollowedObjects } from "./followed-object.ts";
 import type { KindWatches } from "./kind-watches.ts";
-import { keyOf, type ReleaseObject } from "./release-object.ts";
+import {
+  checkAt,
+  isChangedByOthers,
+  newObjectDrift,
+  recordCheck,
+  recordRepair,
+  reportedFields,
+  type ObjectDrift,
+} from "./object-drift.ts";
+import { titleOf } from "./release-object.ts";
+import type { RequestLimit } from "./request-limit.ts";
 
-/** What is to be done about a release that others change. */
+/** How drift of a release is handled. */
 export interface DriftPolicy {
-  /** `off`: nobody looks. */
   readonly mode: "off" | "warn" | "repair";
   readonly ignore: readonly DriftIgnore[];
 }
 
 interface ReleaseDriftOptions {
+  readonly module: string;
   readonly kinds: KindWatches;
+  /** Of the checks of all releases together; a check is two requests. */
+  readonly limit: RequestLimit;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly policyOf: (module: string) => DriftPolicy;
-  /** What the release's record says of its objects: one request. */
-  readonly recorded: (module: string, signal: AbortSignal) => Promise<RecordedObjects | undefined>;
-  /** False while a module runs or its objects are not known yet: `setObjects` follows. */
-  readonly mayLook: (module: string) => boolean;
-  /** Called with what differs now, when that has changed. */
-  readonly onDrift: (module: string, drift: Drift) => void;
-  /** Called with an object that was found changed; `repaired`: it was put back. */
-  readonly onFound: (module: string, object: DriftedObject, repaired: boolean) => void;
+  readonly policy: () => DriftPolicy;
+  /** Reads the objects from the release record; costs one request. */
+  readonly recorded: (signal: AbortSignal) => Promise<RecordedObjects | undefined>;
+  /** False while the module runs or its objects are not known yet. */
+  readonly mayCheck: () => boolean;
+  /** Called with the current drift when it has changed. */
+  readonly onDrift: (drift: Drift) => void;
+  /** Called with each object that was found drifted, and whether it was repaired. */
+  readonly onFound: (object: DriftedObject, repaired: boolean) => void;
 }
 
-/** Looks per second over time and at once, all releases together; each is two requests. */
-const LOOKS = { qps: 20, burst: 100 };
-/** Looks at the same time: one for each release, and no more than this. */
-const AT_ONCE = 4;
 /**
- * Watches whose the fields of releases' objects are. Where that changes without helm, the object is compared with what a
- * dry run of helm's apply makes of it: one object of a release at a time, at a limited rate. While nothing changes, nothing
- * is asked.
+ * Watches the field managers of a release's objects. When others than helm write to an object, compares it with a
+ * server-side dry run of helm's apply, one object at a time. Sends no requests while nothing changes.
  */
-export class ReleaseDrift {
+export class ReleaseDrift implements Analyzer {
   readonly #options: ReleaseDriftOptions;
-  readonly #followed = new Map<string, FollowedDrift>();
-  readonly #queue = new PQueue({ concurrency: AT_ONCE });
-  readonly #bucket: TokenBucket;
-  readonly #abort = new AbortController();
+  /** Cached while checks are due. */
+  #record: RecordedObjects | undefined;
+  #ignore: readonly DriftIgnore[] = [];
+  #isOff = false;
+  #reported: Drift = NO_DRIFT;
 
   constructor(options: ReleaseDriftOptions) {
     this.#options = options;
-    this.#bucket = new TokenBucket(LOOKS, options.clock);
-    options.kinds.listen({
-      missing: (module, gone) => {
-        const release = this.#followed.get(module);
-        if (gone === undefined) this.#lookAtAll(module);
-        else if (release?.known.delete(`${gone.kind}/${gone.name}`) === true) this.#tell(module, release);
-      },
-      written: (module, kind, name) => this.#written(module, `${kind}/${name}`),
-      putBack: (module) => forgetVersions(this.#followed.get(module)),
-    });
   }
 
   /**
-   * Sets the objects of a module's release, once their kinds are watched, and looks at those that are not as they were
-   * left. With `isNew`, helm has made a revision since the last time: what it wrote is no drift.
+   * Follows these objects from now on, and marks the objects that others changed. If `isNew`, helm has created a revision
+   * since the last call: its writes are no drift.
    */
-  setObjects(module: string, objects: readonly ReleaseObject[], isNew: boolean): void {
-    const release = this.#followed.get(module) ?? newFollowed();
-    const { mode, ignore } = this.#options.policyOf(module);
-    release.objects = new Map(objects.map((object) => [keyOf(object), object]));
-    if (!sameJson(release.ignore as unknown as Json, ignore as unknown as Json) || mode === "off")
-      release.known.clear();
-    release.ignore = ignore;
-    release.record = undefined;
-    for (const key of release.known.keys()) if (!release.objects.has(key)) release.known.delete(key);
-    if (objects.length === 0 || mode === "off") return this.#forget(module, release);
-    this.#followed.set(module, release);
-    if (isNew) this.#renew(release);
-    this.#lookAtAll(module);
-  }
-
-  close(): void {
-    this.#abort.abort();
-    this.#queue.clear();
-    for (const { timer } of this.#followed.values()) timer?.cancel();
-    this.#followed.clear();
-  }
-
-  #forget(module: string, release: FollowedDrift): void {
-    release.timer?.cancel();
-    release.due.clear();
-    if (this.#followed.delete(module)) this.#tell(module, release);
-  }
-
-  /** helm has written: of objects that nobody else touched nothing has to be asked. */
-  #renew(release: FollowedDrift): void {
-    release.due.clear();
-    for (const [key, known] of release.known) {
-      const object = release.objects.get(key);
-      const now = object && this.#options.kinds.hands(object);
-      if (now !== undefined && !known.isAlert && now.others === known.hands.others) known.hands = now;
+  begin(objects: FollowedObjects, isNew: boolean): void {
+    const { mode, ignore } = this.#options.policy();
+    this.#isOff = mode === "off";
+    const isIgnoreSame = sameJson(this.#ignore as unknown as Json, ignore as unknown as Json);
+    this.#ignore = ignore;
+    this.#record = undefined;
+    for (const followed of objects.values()) {
+      if (this.#isOff || !isIgnoreSame) followed.drift = undefined;
+      if (this.#isOff || isNew) followed.isDriftDue = false;
+      if (isNew) this.#acceptHelmWrites(followed);
     }
+    this.markChanged(objects);
   }
 
-  #lookAtAll(module: string): void {
-    const release = this.#followed.get(module);
-    if (release === undefined) return;
-    for (const [key, object] of release.objects) {
-      const isDrifted = (release.known.get(key)?.fields.length ?? 0) > 0;
-      if (isDrifted || this.#isOwed(release, key, object)) release.due.add(key);
-    }
-    this.#look(module, release);
+  /** Accepts helm's writes without a check if no one else has written to the object. */
+  #acceptHelmWrites({ object, drift }: FollowedObject): void {
+    const now = this.#options.kinds.fieldManagers(object);
+    if (
+      drift !== undefined &&
+      now !== undefined &&
+      !drift.isAlert &&
+      now.others === drift.fieldManagers.others
+    )
+      drift.fieldManagers = now;
   }
 
-  #written(module: string, key: string): void {
-    const release = this.#followed.get(module);
-    const object = release?.objects.get(key);
-    if (release === undefined || object === undefined || !this.#isOwed(release, key, object)) return;
-    release.due.add(key);
-    this.#look(module, release);
+  /** Marks all objects that may have changed without an event. */
+  markChanged(objects: FollowedObjects): void {
+    for (const followed of objects.values())
+      followed.isDriftDue ||= this.#isChanged(followed) || (followed.drift?.fields.length ?? 0) > 0;
   }
 
-  /** Whether an object has to be looked at. */
-  #isOwed(release: FollowedDrift, key: string, object: ReleaseObject): boolean {
-    const now = this.#options.kinds.hands(object);
-    if (now === undefined) return false;
-    const known = release.known.get(key);
-    if (known !== undefined) return isChanged(known, now);
-    // Nobody but helm has ever written to it.
-    if (now.others === "") release.known.set(key, newKnown(now));
+  /** The object was written; true if it has to be checked. */
+  written(followed: FollowedObject): boolean {
+    const isChanged = this.#isChanged(followed);
+    followed.isDriftDue ||= isChanged;
+    return isChanged;
+  }
+
+  /** The object was deleted: a missing object has no drift. */
+  deleted(followed: FollowedObject, objects: FollowedObjects): void {
+    if (followed.drift === undefined) return;
+    followed.drift = undefined;
+    this.#report(objects);
+  }
+
+  /** The versions recorded before are later than those of the watches. */
+  putBack(objects: FollowedObjects): void {
+    for (const { drift } of objects.values())
+      if (drift !== undefined) drift.fieldManagers = { ...drift.fieldManagers, version: EARLIEST };
+  }
+
+  /** Whether others wrote to an object since its last check. */
+  #isChanged(followed: FollowedObject): boolean {
+    const now = this.#options.kinds.fieldManagers(followed.object);
+    if (now === undefined || this.#isOff) return false;
+    if (followed.drift !== undefined) return isChangedByOthers(followed.drift, now);
+    // Only helm has ever written to it.
+    if (now.others === "") followed.drift = newObjectDrift(now);
     return now.others !== "";
   }
 
-  /** Looks at what is due now, or waits until something is. */
-  #look(module: string, release: FollowedDrift): void {
-    if (this.#followed.get(module) !== release || release.isLooking) return;
-    release.timer?.cancel();
-    if (!this.#options.mayLook(module)) return;
-    const now = this.#options.clock.monotonic();
-    const fightEndsAt = endFights(release, now);
-    this.#tell(module, release);
-    const next = earliest(release);
-    if (next !== undefined && next.at <= now) {
-      release.isLooking = true;
-      return void this.#queue.add(() => this.#ask(module, release, next.key));
-    }
-    if (next === undefined) release.record = undefined;
-    this.#wait(module, release, Math.min(next?.at ?? Infinity, fightEndsAt) - now);
+  /** Checks the object whose check is due first, if that is now; otherwise returns when the next check is due. */
+  check(objects: FollowedObjects): number | Promise<void> {
+    const { clock, limit, mayCheck } = this.#options;
+    if (!mayCheck()) return Infinity;
+    const now = clock.monotonic();
+    const fightEndsAt = endFights(objects, now);
+    this.#report(objects);
+    const next = earliestCheck(objects);
+    if (next === undefined) this.#record = undefined;
+    else if (next.at <= now) return limit.run((signal) => this.#inspectNext(next.followed, objects, signal));
+    return Math.min(next?.at ?? Infinity, fightEndsAt);
   }
 
-  #wait(module: string, release: FollowedDrift, ms: number): void {
-    if (ms !== Infinity) release.timer = this.#options.clock.setTimer(ms, () => this.#look(module, release));
-  }
-
-  /** Never fails. */
-  async #ask(module: string, release: FollowedDrift, key: string): Promise<void> {
-    const object = release.objects.get(key);
-    release.due.delete(key);
+  /** Inspects one object and handles the result. Never fails: an error is recorded with the object. */
+  async #inspectNext(followed: FollowedObject, objects: FollowedObjects, signal: AbortSignal): Promise<void> {
+    followed.isDriftDue = false;
+    const isFollowed = (): boolean => objects.get(followed.key) === followed;
     try {
-      const found = object && (await this.#inspect(module, release, object));
-      if (this.#isCurrent(module, release, key)) await this.#take({ module, release, key }, found);
+      const found = isFollowed() ? await this.#inspect(followed, signal) : undefined;
+      // A run that has begun meanwhile may have changed release and object, and its end triggers another check.
+      if (isFollowed() && this.#options.mayCheck()) await this.#handleInspection(followed, found, objects);
     } catch (error) {
-      if (!this.#abort.signal.aborted) this.#failed({ module, release, key }, error);
+      if (!signal.aborted && isFollowed()) this.#handleFailedCheck(followed, error, objects);
     }
-    release.isLooking = false;
-    if (this.#abort.signal.aborted) return;
-    const changed = object !== undefined && this.#isOwed(release, key, object);
-    if (changed && release.known.has(key)) release.due.add(key);
-    this.#look(module, release);
+    if (this.#isChanged(followed) && followed.drift !== undefined) followed.isDriftDue = true;
   }
 
-  async #inspect(
-    module: string,
-    release: FollowedDrift,
-    object: ReleaseObject,
-  ): Promise<Inspection | undefined> {
-    const { signal } = this.#abort;
-    await this.#bucket.take(signal);
-    signal.throwIfAborted();
-    release.record ??= await this.#options.recorded(module, signal);
-    return release.record?.inspect(object, { ignore: release.ignore, signal });
+  /** Compares the object with a dry run of helm's apply. Undefined if the release has no record. */
+  async #inspect({ object }: FollowedObject, signal: AbortSignal): Promise<Inspection | undefined> {
+    this.#record ??= await this.#options.recorded(signal);
+    return this.#record?.inspect(object, { ignore: this.#ignore, signal });
   }
 
-  /** A run that has begun meanwhile may have changed both sides; at its end all is looked at. */
-  #isCurrent(module: string, release: FollowedDrift, key: string): boolean {
-    return (
-      this.#followed.get(module) === release && release.objects.has(key) && this.#options.mayLook(module)
-    );
+  /** Repairs drift if the policy and the back-off of repairs allow it; otherwise reports it. */
+  async #handleInspection(
+    followed: FollowedObject,
+    found: Inspection | undefined,
+    objects: FollowedObjects,
+  ): Promise<void> {
+    const { clock, policy } = this.#options;
+    const drift = this.#driftOf(followed, found?.fieldManagers);
+    if (drift === undefined) return;
+    const now = clock.monotonic();
+    const isNewDrift = recordCheck(drift, found, now);
+    const mustRepair = drift.fields.length > 0 && policy().mode === "repair";
+    if (found !== undefined && mustRepair && drift.repairs.dueAt <= now) {
+      recordRepair(drift, found.fields, now);
+      drift.fieldManagers = await found.repair();
+      drift.fields = [];
+      this.#report(objects);
+      return this.#reportFound(followed, { ...drift, fields: found.fields }, true);
+    }
+    drift.isContested = mustRepair;
+    followed.isDriftDue ||= mustRepair;
+    this.#report(objects);
+    if (isNewDrift) this.#reportFound(followed, drift, false);
   }
 
-  async #take({ module, release, key }: Place, found: Inspection | undefined): Promise<void> {
-    const known = this.#knownOf(release, key, found?.hands);
-    if (known === undefined) return;
-    const now = this.#options.clock.monotonic();
-    const isNews = noteLook(known, found, now);
-    const toRepair = known.fields.length > 0 && this.#options.policyOf(module).mode === "repair";
-    if (found !== undefined && toRepair && known.repairs.dueAt <= now)
-      return this.#repair({ module, release, key }, known, found);
-    known.isContested = toRepair;
-    if (toRepair) release.due.add(key);
-    this.#tell(module, release);
-    if (isNews) this.#found({ module, release, key }, known, false);
+  /** The drift record of an object, with these field managers or those of the watch. */
+  #driftOf(
+    followed: FollowedObject,
+    seen: FieldManagers | undefined = this.#options.kinds.fieldManagers(followed.object),
+  ): ObjectDrift | undefined {
+    if (seen === undefined) return undefined;
+    followed.drift ??= newObjectDrift(seen);
+    followed.drift.fieldManagers = seen;
+    return followed.drift;
   }
 
-  /** What is known of an object, now that its fields were seen in these hands, or in those that the watch shows. */
-  #knownOf(release: FollowedDrift, key: string, seen?: Hands): Known | undefined {
-    const object = release.objects.get(key);
-    const hands = seen ?? (object && this.#options.kinds.hands(object));
-    if (hands === undefined) return undefined;
-    const known = release.known.get(key) ?? newKnown(hands);
-    known.hands = hands;
-    release.known.set(key, known);
-    return known;
-  }
-
-  async #repair({ module, release, key }: Place, known: Known, found: Inspection): Promise<void> {
-    noteRepair(known, found.fields, this.#options.clock.monotonic());
-    known.hands = await found.repair();
-    known.fields = [];
-    this.#tell(module, release);
-    this.#found({ module, release, key }, { ...known, fields: found.fields }, true);
-  }
-
-  /** What the server refuses is not asked again before it changes; else the server is asked less and less often. */
-  #failed({ module, release, key }: Place, error: unknown): void {
-    const { clock, logger, kinds } = this.#options;
-    const object = release.objects.get(key);
-    const known = this.#knownOf(release, key);
-    if (object === undefined || known === undefined) return;
+  /** Retries with back-off; after a refusal (4xx) only once the object changes. */
+  #handleFailedCheck(followed: FollowedObject, error: unknown, objects: FollowedObjects): void {
+    const { module, clock, logger, kinds } = this.#options;
+    const drift = this.#driftOf(followed);
+    if (drift === undefined) return;
     if (isConflict(error)) {
-      // It was written again while it was looked at.
-      known.looks.note(clock.monotonic());
-      release.due.add(key);
+      // It was written again while it was checked.
+      drift.checks.note(clock.monotonic());
+      followed.isDriftDue = true;
       return;
     }
-    known.looks.failed(clock.monotonic());
-    const isNews = known.trouble === undefined;
-    known.trouble = oneLine(error);
-    // What could not be put back has drifted.
-    this.#tell(module, release);
+    drift.checks.failed(clock.monotonic());
+    const isNewIssue = drift.issue === undefined;
+    drift.issue = oneLine(error);
+    // A failed repair leaves the object drifted.
+    this.#report(objects);
     const isRefused = error instanceof ApiError && error.status < 500 && error.status !== 429;
-    if (!isRefused) release.due.add(key);
-    if (!isNews) return;
-    logger.warn("An object cannot be compared with its release", {
-      module,
-      object: nameOf(kinds.placed(object)),
-      error: known.trouble,
-    });
+    if (!isRefused) followed.isDriftDue = true;
+    if (!isNewIssue) return;
+    const object = resourceName(kinds.objectRefOf(followed.object));
+    logger.warn("An object cannot be compared with its release", { module, object, error: drift.issue });
   }
 
-  #found({ module, release, key }: Place, known: Known, repaired: boolean): void {
-    const object = release.objects.get(key);
-    if (object !== undefined)
-      this.#options.onFound(module, driftedObject(this.#options.kinds, object, known), repaired);
+  #reportFound(followed: FollowedObject, drift: ObjectDrift, repaired: boolean): void {
+    this.#options.onFound(this.#driftedObject(followed, drift), repaired);
   }
 
-  #tell(module: string, release: FollowedDrift): void {
-    const drift = driftIn(this.#options.kinds, release);
-    if (JSON.stringify(drift) === JSON.stringify(release.told)) return;
-    release.told = drift;
-    this.#options.onDrift(module, drift);
+  /** The drift of an object as status and Events describe it. */
+  #driftedObject({ object }: FollowedObject, drift: ObjectDrift): DriftedObject {
+    const ref = this.#options.kinds.objectRefOf(object);
+    const { isContested } = drift;
+    return {
+      object: resourceName(ref),
+      title: titleOf(ref),
+      fields: reportedFields(drift),
+      isContested,
+    };
+  }
+
+  /** Reports the drift of the release if it has changed. */
+  #report(objects: FollowedObjects): void {
+    const drift = this.#driftIn(objects);
+    if (JSON.stringify(drift) === JSON.stringify(this.#reported)) return;
+    this.#reported = drift;
+    this.#options.onDrift(drift);
+  }
+
+  /** The drift of the release, and the first object that cannot be checked. */
+  #driftIn(objects: FollowedObjects): Drift {
+    const known = [...objects.values()].flatMap((followed) =>
+      followed.drift === undefined ? [] : [{ followed, drift: followed.drift }],
+    );
+    const drifted = known.filter(({ drift }) => reportedFields(drift).length > 0);
+    const unchecked = known.find(({ drift }) => drift.issue !== undefined);
+    const issue =
+      unchecked &&
+      `${titleOf(this.#options.kinds.objectRefOf(unchecked.followed.object))} cannot be compared with its release: ${unchecked.drift.issue}`;
+    return driftOf(
+      drifted.map(({ followed, drift }) => this.#driftedObject(followed, drift)),
+      issue,
+    );
   }
 }
 
-/** One object of a release. */
-interface Place {
-  readonly module: string;
-  readonly release: FollowedDrift;
-  readonly key: string;
+/** Ends the fights that are over; returns when the next one ends. */
+function endFights(objects: FollowedObjects, now: number): number {
+  let next = Infinity;
+  for (const { drift } of objects.values()) {
+    if (drift?.fight === undefined) continue;
+    if (drift.fight.endsAt <= now) drift.fight = undefined;
+    else next = Math.min(next, drift.fight.endsAt);
+  }
+  return next;
+}
+
+/** The object whose check is due first, and when. */
+function earliestCheck(
+  objects: FollowedObjects,
+): { readonly followed: FollowedObject; readonly at: number } | undefined {
+  const due = [...objects.values()]
+    .filter(({ isDriftDue }) => isDriftDue)
+    .map((followed) => ({
+      followed,
+      at: followed.drift === undefined ? -Infinity : checkAt(followed.drift),
+    }));
+  return due.length === 0 ? undefined : due.reduce((first, each) => (each.at < first.at ? each : first));
 }

@@ -1,182 +1,130 @@
-/** Follows how the objects of releases are (docs/STATUS.md, "Health"). */
+/** Follows the health of a release's objects (docs/reference/status.md, "Health"). */
 
-import { dueAt, healthOf, type Health, type Patient } from "../../health/index.ts";
-import { nameOf } from "../../helm/index.ts";
-import type { WatchHub } from "../../kube/index.ts";
-import type { Clock, Timer } from "../../lib/index.ts";
+import { reassessAt, healthOf, type AssessedObject } from "../../health/index.ts";
+import { resourceName } from "../../helm/index.ts";
+import type { Clock } from "../../lib/index.ts";
 import type { RevisionHealth } from "../../state/index.ts";
+import type { Analyzer, FollowedObject, FollowedObjects } from "./followed-object.ts";
 import type { KindWatches } from "./kind-watches.ts";
-import { PodWatches } from "./pod-watches.ts";
-import { keyOf, titleOf, type ReleaseObject } from "./release-object.ts";
+import type { PodWatches } from "./pod-watches.ts";
+import { titleOf } from "./release-object.ts";
 
 interface ReleaseHealthOptions {
   readonly kinds: KindWatches;
-  readonly hub: WatchHub;
+  readonly pods: PodWatches;
   readonly clock: Clock;
-  /** Called when the health of a module's release, of that revision, differs from what was told before. */
-  readonly onHealth: (module: string, health: RevisionHealth | undefined) => void;
+  /** Called when the health of the revision has changed. */
+  readonly onHealth: (health: RevisionHealth) => void;
 }
 
-/** A revision of a release, and how long its objects may be under way. */
+/** A revision of a release, and how long its objects may be in progress. */
 interface AppliedRelease {
-  readonly objects: readonly ReleaseObject[];
   readonly revision: number;
   readonly timeoutMs: number;
 }
 
-/** A rollout is told this often; whether a release is healthy, and why not, is told at once. */
-const TELL_EVERY_MS = 500;
-/** A workload that is not Current for this long has its Pods looked at. */
+/** Progress of a rollout is reported this often; a changed status or reason is reported at once. */
+const REPORT_EVERY_MS = 500;
+/** After a workload is not Current for this long, its Pods are watched. */
 const PODS_AFTER_MS = 1000;
 
-/** The watches may lag behind what helm just did, or have just begun. */
+/** Watches may lag behind helm by this long. */
 const SETTLE_MS = 1000;
 
-/** What is known of a release. The sets have no more keys than it has objects. */
-interface Followed {
-  objects: ReadonlyMap<string, ReleaseObject>;
-  /** Workloads whose Pods are watched. */
-  readonly workloads: Set<string>;
-  revision: number | undefined;
-  timeoutMs: number;
-  /** It follows a revision that was followed. */
-  isUpgraded: boolean;
-  /** That revision is told to be healthy, or not looked at, no earlier. */
-  settlesAt: number;
-  told: RevisionHealth | undefined;
-  toldAt: number;
-  timer: Timer | undefined;
+/** An object, and what its health is made from. */
+interface FollowedTarget extends AssessedObject {
+  readonly followed: FollowedObject;
 }
 
-/** Judges each release anew when one of its objects, or a Pod of an ailing one, changes; never by polling. */
-export class ReleaseHealth {
+/** Computes the health of a release when one of its objects, or a Pod of an unhealthy one, changes. Does not poll. */
+export class ReleaseHealth implements Analyzer {
   readonly #options: ReleaseHealthOptions;
-  readonly #pods: PodWatches;
-  readonly #followed = new Map<string, Followed>();
+  #applied: AppliedRelease | undefined;
+  /** An earlier revision was followed before this one. */
+  #isUpgraded = false;
+  /** Before this time the watches may lag, so `True` or `NotLookedAt` is not reported. */
+  #settlesAt = 0;
+  #reported: RevisionHealth | undefined;
+  #reportedAt = 0;
 
   constructor(options: ReleaseHealthOptions) {
     this.#options = options;
-    this.#pods = new PodWatches(options.hub);
-    options.kinds.listen({
-      judged: (module, kind, name) => {
-        const release = this.#followed.get(module);
-        if (release === undefined) return;
-        if (name === undefined || release.objects.has(`${kind}/${name}`)) this.#look(module, release);
-      },
-    });
   }
 
-  /** Sets the objects of a module's release that count, once their kinds are watched. */
-  setObjects(module: string, { objects, revision, timeoutMs }: AppliedRelease): void {
-    const release = this.#followed.get(module) ?? newFollowed();
-    release.timeoutMs = timeoutMs;
-    if (release.revision !== revision) {
-      release.settlesAt = this.#options.clock.monotonic() + SETTLE_MS;
-      release.isUpgraded = release.revision !== undefined;
+  /** The objects of this revision are followed from now on. */
+  begin(applied: AppliedRelease): void {
+    if (this.#applied?.revision !== applied.revision) {
+      this.#settlesAt = this.#options.clock.monotonic() + SETTLE_MS;
+      this.#isUpgraded = this.#applied !== undefined;
     }
-    release.revision = revision;
-    release.objects = new Map(objects.map((object) => [keyOf(object), object]));
-    for (const key of release.workloads) if (!release.objects.has(key)) this.#leave(release, key);
-    this.#followed.set(module, release);
-    this.#look(module, release);
+    this.#applied = applied;
   }
 
-  /** A module has no release any more, or is off. */
-  forget(module: string): void {
-    const release = this.#followed.get(module);
-    if (release === undefined) return;
-    release.timer?.cancel();
-    for (const key of release.workloads) this.#leave(release, key);
-    this.#followed.delete(module);
-    this.#options.onHealth(module, undefined);
-  }
-
-  close(): void {
-    for (const { timer } of this.#followed.values()) timer?.cancel();
-    this.#followed.clear();
-    this.#pods.close();
-  }
-
-  #look(module: string, release: Followed): void {
-    if (this.#followed.get(module) !== release) return;
-    release.timer?.cancel();
-    const { clock } = this.#options;
-    const { timeoutMs } = release;
-    const now = clock.monotonic();
-    const patients = [...release.objects].map(([key, object]) => this.#patient(key, object));
-    const podsAt = this.#followPods(module, release, patients);
-    const judged = healthOf(patients, { now, timeoutMs });
-    // An object that is new is not there before it is seen, and one without a spec is well by being there.
-    const canLag = patients.some(({ finding }) => finding?.generation !== undefined);
-    const isEarly =
-      now < release.settlesAt &&
-      (judged.reason === "NotLookedAt" || (judged.status === "True" && release.isUpgraded && canLag));
-    const tellAt = isEarly ? release.settlesAt : this.#tell(module, release, judged);
-    const nextAt = Math.min(dueAt(patients, { now, timeoutMs }), podsAt, tellAt);
-    if (nextAt < Infinity)
-      release.timer = clock.setTimer(Math.max(nextAt - now, 0), () => this.#look(module, release));
-  }
-
-  #patient(key: string, object: ReleaseObject): Patient & { readonly key: string } {
-    const { kinds } = this.#options;
-    const placed = kinds.placed(object);
-    const [name, title] = [nameOf(placed), titleOf(placed)];
-    const finding = kinds.finding(object);
-    return { key, name, title, finding, pod: this.#pods.worst(key, finding?.pods) };
-  }
-
-  /** Follows the Pods of workloads that have been ailing for a moment; returns when the next one has. */
-  #followPods(
-    module: string,
-    release: Followed,
-    patients: readonly (Patient & { readonly key: string })[],
-  ): number {
+  /** Judges the health of all objects that count, and reports it; returns when to check again. */
+  check(objects: FollowedObjects, recheck: () => void): number {
+    if (this.#applied === undefined) return Infinity;
+    const { revision, timeoutMs } = this.#applied;
     const now = this.#options.clock.monotonic();
+    for (const followed of objects.values()) if (!followed.counts) this.forget(followed);
+    const targets = [...objects.values()].filter(({ counts }) => counts).map((each) => this.#target(each));
+    const podsAt = this.#followPods(targets, recheck);
+    const judged = healthOf(targets, { now, timeoutMs });
+    // Only objects with a generation can be stale: new objects are missing until the watch has them, and objects
+    // without a spec are healthy once they exist.
+    const canLag = targets.some(({ finding }) => finding?.generation !== undefined);
+    const isEarly =
+      now < this.#settlesAt &&
+      (judged.reason === "NotLookedAt" || (judged.status === "True" && this.#isUpgraded && canLag));
+    const reportAt = isEarly ? this.#settlesAt : this.#report({ ...judged, revision });
+    return Math.min(reassessAt(targets, { now, timeoutMs }), podsAt, reportAt);
+  }
+
+  /** The object is followed no more, or its health does not count. */
+  forget(followed: FollowedObject): void {
+    if (followed.watchesPods) this.#options.pods.unfollow(followed.key);
+    followed.watchesPods = false;
+  }
+
+  /** What the health of one object is made from: its finding, and the gravest issue of its Pods. */
+  #target(followed: FollowedObject): FollowedTarget {
+    const { kinds, pods } = this.#options;
+    const ref = kinds.objectRefOf(followed.object);
+    const finding = kinds.finding(followed.object);
+    const pod = pods.worstIssue(followed.key, finding?.pods);
+    return { followed, name: resourceName(ref), title: titleOf(ref), finding, pod };
+  }
+
+  /** Follows the Pods of workloads that have been unhealthy for a moment; returns when the next one has. */
+  #followPods(targets: readonly FollowedTarget[], recheck: () => void): number {
+    const { clock, pods } = this.#options;
+    const now = clock.monotonic();
     let nextAt = Infinity;
-    for (const { key, finding } of patients) {
-      const namespace = release.objects.get(key)?.namespace;
-      if (finding?.pods === undefined || namespace === undefined) this.#leave(release, key);
+    for (const { followed, finding } of targets) {
+      const { namespace } = followed.object;
+      if (finding?.pods === undefined) this.forget(followed);
       else if (finding.since + PODS_AFTER_MS > now) nextAt = Math.min(nextAt, finding.since + PODS_AFTER_MS);
       else {
-        release.workloads.add(key);
-        const of = { ...finding.pods, namespace };
-        this.#pods.follow(key, of, () => this.#look(module, release));
+        followed.watchesPods = true;
+        pods.follow(followed.key, { ...finding.pods, namespace }, recheck);
       }
     }
     return nextAt;
   }
 
-  #leave(release: Followed, key: string): void {
-    if (release.workloads.delete(key)) this.#pods.leave(key);
-  }
-
-  /** Tells what is new; returns when to tell it where that is later. */
-  #tell(module: string, release: Followed, judged: Health): number {
+  /** Reports changed health; returns when to report it if that is later, else Infinity. */
+  #report(health: RevisionHealth): number {
     const { clock, onHealth } = this.#options;
-    const health = { ...judged, revision: release.revision };
-    const { told, toldAt } = release;
-    if (told !== undefined && JSON.stringify(told) === JSON.stringify(health)) return Infinity;
-    const isSame =
-      told?.status === health.status && told.reason === health.reason && told.revision === health.revision;
-    const mayTellAt = isSame ? toldAt + TELL_EVERY_MS : 0;
-    if (mayTellAt > clock.monotonic()) return mayTellAt;
-    release.told = health;
-    release.toldAt = clock.monotonic();
-    onHealth(module, health);
+    const reported = this.#reported;
+    if (reported !== undefined && JSON.stringify(reported) === JSON.stringify(health)) return Infinity;
+    const isOnlyProgress =
+      reported?.status === health.status &&
+      reported.reason === health.reason &&
+      reported.revision === health.revision;
+    const mayReportAt = isOnlyProgress ? this.#reportedAt + REPORT_EVERY_MS : 0;
+    if (mayReportAt > clock.monotonic()) return mayReportAt;
+    this.#reported = health;
+    this.#reportedAt = clock.monotonic();
+    onHealth(health);
     return Infinity;
   }
-}
-
-function newFollowed(): Followed {
-  return {
-    objects: new Map(),
-    workloads: new Set(),
-    revision: undefined,
-    timeoutMs: 0,
-    isUpgraded: false,
-    settlesAt: 0,
-    told: undefined,
-    toldAt: 0,
-    timer: undefined,
-  };
 }

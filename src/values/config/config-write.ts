@@ -1,26 +1,26 @@
-/** What a hook's config patch writes into the ConfigMap or the overlay. */
+/** Applies a hook's config patch to the ConfigMap or the overlay. */
 
 import { canonicalJson, toYaml } from "../../lib/index.ts";
 import { GLOBAL, ProblemError, isJsonObject, member, setMember } from "../../model/index.ts";
-import type { Json, JsonObject, Section } from "../../model/index.ts";
-import { applyPatch } from "../patch/apply-patch.ts";
+import type { Json, JsonObject, Problem, Section } from "../../model/index.ts";
+import { applyJsonPatch } from "../patch/apply-patch.ts";
 import type { SectionInput } from "../layers.ts";
-import { merge } from "../layers.ts";
+import { merge } from "../merge.ts";
 import type { PatchOperation } from "../patch/apply-patch.ts";
 import { parseDocument, readSection } from "../static-values.ts";
 
 /** Most bytes of data that the API server accepts for one ConfigMap. */
 export const CONFIG_MAP_LIMIT = 1024 * 1024;
 
-/** A config patch for one key of the ConfigMap (or its overlay), with the present content. */
+/** A config patch for one key of the ConfigMap (or its overlay), with the current content. */
 export interface ConfigEdit {
-  /** The object that is written, for messages: `ConfigMap addon-operator`. */
+  /** The object to write, for messages: `ConfigMap addon-operator`. */
   readonly file: string;
-  /** Present data of the object that is written. */
+  /** Current data of the object to write. */
   readonly data: Readonly<Record<string, string>>;
   readonly key: string;
   readonly operations: readonly PatchOperation[];
-  /** When the overlay is written: what the ConfigMap below it says for the key. */
+  /** For writes to the overlay: the section of the key in the ConfigMap. */
   readonly below?: Section | undefined;
 }
 
@@ -29,16 +29,14 @@ export interface ConfigWrite {
   readonly key: string;
   /** The new text; undefined = the key is removed. */
   readonly text: string | undefined;
-  /** False when the patch changes nothing: then nothing is written. */
+  /** False if the patch changes nothing: then skip the write. */
   readonly changed: boolean;
-  /** What the key says after the write. */
   readonly section: Section | undefined;
 }
 
 /**
- * The new content of one key of a ConfigMap when `operations` are applied to its present content. Throws
- * ProblemError when the key cannot be read, or when the ConfigMap would grow beyond 1 MiB (key and sizes named),
- * PatchError when the patch does not fit.
+ * The content of one key of a ConfigMap after `operations`. Throws ProblemError if the key is invalid or the ConfigMap
+ * would exceed 1 MiB (the message names key and sizes), PatchError if the patch does not apply.
  */
 export function nextConfigMapData(edit: ConfigEdit): ConfigWrite {
   const before = currentSection(edit);
@@ -50,27 +48,26 @@ export function nextConfigMapData(edit: ConfigEdit): ConfigWrite {
   return { key: edit.key, text, changed, section };
 }
 
-/** A section with a hook's patch applied; a section of the overlay when `below` is what the ConfigMap says. */
+/** A section with a hook's patch applied; with `below`, the ConfigMap's section, a section of the overlay. */
 function patchedSection(
   section: Section | undefined,
   operations: readonly PatchOperation[],
   below: Section | undefined,
 ): Section | undefined {
-  const wanted = applyPatch(merge(below, section) as Section | undefined, operations);
+  const wanted = applyJsonPatch(merge(below, section) as Section | undefined, operations);
   return below === undefined ? wanted : overlayFor(below, wanted);
 }
 
-/** What ConfigMap and overlay say of a section. */
-export type Sections = Pick<SectionInput, "config" | "overlay">;
+export type Sections = Pick<SectionInput, "config" | "overlay" | "sources">;
 
-/** What both will say when a hook's patch is saved. */
+/** The sections after a hook's patch is saved. */
 export function patchedSections(
   { config, overlay }: Sections,
   operations: readonly PatchOperation[],
   isOverlaid: boolean,
 ): Sections {
   if (operations.length === 0) return { config, overlay };
-  if (!isOverlaid) return { config: applyPatch(config, operations), overlay };
+  if (!isOverlaid) return { config: applyJsonPatch(config, operations), overlay };
   return { config, overlay: patchedSection(overlay, operations, config ?? {}) };
 }
 
@@ -91,11 +88,28 @@ function currentSection(edit: ConfigEdit): Section | undefined {
 
 /** Throws ProblemError naming `key` and the sizes when `data` is larger than the API server accepts. */
 function checkDataSize(file: string, data: Readonly<Record<string, string>>, key: string): void {
+  const problem = sizeProblem(file, data, key);
+  if (problem !== undefined) throw new ProblemError([problem]);
+}
+
+/** The problem of data that is larger than the API server accepts; names this key, by default the largest. */
+export function sizeProblem(
+  file: string,
+  data: Readonly<Record<string, string>>,
+  named?: string,
+): Problem | undefined {
   const size = Object.values(data).reduce((sum, text) => sum + Buffer.byteLength(text), 0);
-  if (size <= CONFIG_MAP_LIMIT) return;
+  if (size <= CONFIG_MAP_LIMIT) return undefined;
+  const key = named ?? largestKey(data);
   const message = `would have ${Buffer.byteLength(member(data, key) ?? "")} bytes, and the whole ${file.split(" ")[0]} ${size} of at most ${CONFIG_MAP_LIMIT}`;
   const remedy = "keep large values elsewhere, e.g. in a Secret that the hook reads";
-  throw new ProblemError([{ file, key, message, remedy }]);
+  return { file, key, message, remedy };
+}
+
+function largestKey(data: Readonly<Record<string, string>>): string {
+  const sizes = Object.entries(data).map(([key, text]) => [key, Buffer.byteLength(text)] as const);
+  const [largest] = sizes.toSorted(([, a], [, b]) => b - a);
+  return largest?.[0] ?? "";
 }
 
 /**

@@ -1,4 +1,4 @@
-/** Applies patches of hooks to values (docs/VALUES.md, "Patches"). */
+/** Applies patches of hooks to values (docs/reference/values.md, "Patches"). */
 
 import jsonPatch from "fast-json-patch";
 
@@ -16,40 +16,37 @@ export type PatchOperation = (
   | { readonly op: "move" | "copy"; readonly path: string; readonly from: string }
 ) & { readonly maps?: true };
 
-/** A patch that is malformed, not allowed, or does not fit what it is applied to. */
+/** A patch is malformed, not allowed, or does not apply to the section. */
 export class PatchError extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = "PatchError";
-  }
+  override readonly name = "PatchError";
 }
 
 type Container = JsonObject | Json[];
 
 /**
- * Characters that the copies of one patch may add: without a limit, a few dozen that each double a value would fill
- * the memory.
+ * Most characters that `copy` operations of one patch may add: a few dozen that each double a value would exhaust the
+ * memory.
  */
-const COPIES_LIMIT = 4 * 1024 * 1024;
+const MAX_COPIED_CHARACTERS = 4 * 1024 * 1024;
 
 /**
- * Applies a fresh patch to one section, strictly: a missing parent, removing or replacing what is not there, a bad
- * index or a failed `test` throws PatchError (RFC 6902). `add` below an absent section creates it as a map. The
- * section is not changed; what the patch did not touch is shared. Undefined = the section itself was removed.
+ * Applies a fresh patch to one section, strictly: a missing parent, removing or replacing a missing value, a bad
+ * index or a failed `test` throws PatchError (RFC 6902). `add` below a missing section creates it as a map. The
+ * result shares unchanged parts. Undefined = the section itself was removed.
  */
-export function applyPatch(
+export function applyJsonPatch(
   section: Section | undefined,
   operations: readonly PatchOperation[],
 ): Section | undefined {
   if (operations.length === 0) return section;
   const document = PatchedDocument.of(keyOf(operations), section);
   for (const operation of operations) applyStrictly(document, operation);
-  return checked(document.section);
+  return checkedSection(document.section);
 }
 
 /**
- * Applies stored patches to fresh layers, tolerantly: an operation that no longer fits is left out, `test` is not
- * looked at again, `replace` of a missing value adds it, and a removed section is an empty one. Undefined only when
+ * Applies stored patches to fresh layers, tolerantly: skips operations that no longer apply, ignores `test`,
+ * `replace` of a missing value adds it, and a removed section is an empty one. Undefined only when
  * there is neither a section nor a patch.
  */
 export function replay(
@@ -62,7 +59,7 @@ export function replay(
     applyTolerantly(document, operation);
     if (typeof document.section !== "object" || document.section === null) document.section = {};
   }
-  return checked(document.section);
+  return checkedSection(document.section);
 }
 
 /** Replays one operation on a single value, at `path` relative to that value; `path` is not empty. */
@@ -74,7 +71,7 @@ export function replayBelow(value: Json, operation: PatchOperation, path: string
 
 /**
  * Operations as they are stored: without `test`, and marked where a segment looks like an index but is a key of a
- * map, so that `compact` may fold them. `section` is what they were applied to.
+ * map, so that `compact` may fold them. `section` is the section before the patch.
  */
 export function forStorage(
   section: Section | undefined,
@@ -96,19 +93,19 @@ export function hasIndex(path: string): boolean {
   return segmentsOf(path).some((segment) => segment === "-" || isIndex(segment));
 }
 
-/** Puts the section below a root, so that operations on the section as a whole are like any other. */
+/** The section below a root object, so that operations on the whole section need no special case. */
 class PatchedDocument {
   readonly key: string;
   readonly root: JsonObject;
   /** Characters that copies have added so far. */
   copied = 0;
   /** Containers made in this run; all others are copied before they are changed. */
-  readonly #own = new Set<Container>();
+  readonly #copiedContainers = new Set<Container>();
 
   constructor(key: string, root: JsonObject) {
     this.key = key;
     this.root = root;
-    this.#own.add(root);
+    this.#copiedContainers.add(root);
   }
 
   static of(key: string, section: Json | undefined): PatchedDocument {
@@ -125,7 +122,7 @@ class PatchedDocument {
     setMember(this.root, this.key, value);
   }
 
-  /** A copy that can be changed without changing the original. */
+  /** A copy-on-write copy. */
   fork(): PatchedDocument {
     return new PatchedDocument(this.key, { ...this.root });
   }
@@ -134,65 +131,70 @@ class PatchedDocument {
     return valueAt(this.root, segments);
   }
 
-  /** Copies every container above `segments` that is not a copy already. */
+  /** Copies every container above `segments` that is not copied yet. */
   open(segments: readonly string[]): void {
     let parent: Container = this.root;
     for (const segment of segments.slice(0, -1)) {
       const child: Json | undefined = valueAt(parent, [segment]);
       if (!isContainer(child)) return;
-      const copy: Container = this.#own.has(child) ? child : copyOf(child);
-      this.#own.add(copy);
+      const copy: Container = this.#copiedContainers.has(child) ? child : copyOf(child);
+      this.#copiedContainers.add(copy);
       putChild(parent, segment, copy);
       parent = copy;
     }
   }
 }
 
+/** Key of the section that the operations patch. */
 function keyOf(operations: readonly PatchOperation[]): string {
   return segmentsOf(operations[0]?.path ?? "")[0] ?? "";
 }
 
-function checked(section: Json | undefined): Section | undefined {
+/** Returns a patched section if it is valid, else throws PatchError. */
+function checkedSection(section: Json | undefined): Section | undefined {
   if (section === undefined) return undefined;
   if (section === null || typeof section !== "object")
     throw new PatchError("a section must be a map or a list");
-  // Several operations together may nest deeper than each of them.
-  if (isTooDeep(section)) throw new PatchError(new DepthError("what it makes of the values").message);
+  // Several operations may nest deeper together than each alone.
+  if (isTooDeep(section)) throw new PatchError(new DepthError("the patched section").message);
   return section;
 }
 
+/** Applies a fresh operation. Throws PatchError if it does not apply. */
 function applyStrictly(document: PatchedDocument, operation: PatchOperation): void {
   if (operation.op === "add" && document.section === undefined) document.section = {};
-  const problem = misfit(document, operation);
+  const problem = reasonNotToApply(document, operation);
   if (problem !== undefined) throw new PatchError(`${operation.op} ${operation.path}: ${problem}`);
   if (operation.op !== "test") execute(document, operation);
 }
 
+/** Applies a stored operation, or skips it if it does not apply any more. */
 function applyTolerantly(document: PatchedDocument, stored: PatchOperation): void {
   if (stored.op === "test" || !passesMapsOnly(document, stored)) return;
-  const operation = asAdd(document, stored);
-  if (misfit(document, operation) === undefined) execute(document, operation);
+  const operation = replaceAsAdd(document, stored);
+  if (reasonNotToApply(document, operation) === undefined) execute(document, operation);
 }
 
-/** `replace` of a missing member is an `add`: the hook wanted the value to be there. */
-function asAdd(document: PatchedDocument, operation: PatchOperation): PatchOperation {
+/** In a map, `replace` becomes `add`, so that it also applies if the value is missing now. */
+function replaceAsAdd(document: PatchedDocument, operation: PatchOperation): PatchOperation {
   if (operation.op !== "replace") return operation;
   const parent = document.get(segmentsOf(operation.path).slice(0, -1));
   return isJsonObject(parent) ? { ...operation, op: "add" } : operation;
 }
 
+/** Whether an operation marked with `maps` still passes maps only; true for all others. */
 function passesMapsOnly(document: PatchedDocument, operation: PatchOperation): boolean {
   if (operation.maps !== true) return true;
   const segments = segmentsOf(operation.path);
   return segments.every((_, index) => isJsonObject(document.get(segments.slice(0, index))));
 }
 
-/** Why `operation` does not fit the document; undefined when it does. */
-function misfit(document: PatchedDocument, operation: PatchOperation): string | undefined {
+/** Why `operation` does not apply to the document; undefined if it does. */
+function reasonNotToApply(document: PatchedDocument, operation: PatchOperation): string | undefined {
   const segments = segmentsOf(operation.path);
   switch (operation.op) {
     case "add":
-      return misfitOfTarget(document, segments);
+      return reasonAtTarget(document, segments);
     case "remove":
     case "replace":
       return document.get(segments) === undefined ? "there is nothing at this path" : undefined;
@@ -200,28 +202,31 @@ function misfit(document: PatchedDocument, operation: PatchOperation): string | 
       return sameJson(document.get(segments), operation.value) ? undefined : "the value there is another one";
     case "copy":
     case "move":
-      return misfitOfTransfer(document, operation);
+      return reasonAtTransfer(document, operation);
   }
 }
 
-function misfitOfTransfer(
+/** Why `copy` or `move` does not apply; undefined if it does. */
+function reasonAtTransfer(
   document: PatchedDocument,
   operation: PatchOperation & { op: "copy" | "move" },
 ): string | undefined {
   const value = document.get(segmentsOf(operation.from));
   if (value === undefined) return `there is nothing at ${operation.from}`;
-  if (operation.op === "copy" && document.copied + sizeOf(value) > COPIES_LIMIT)
+  if (operation.op === "copy" && document.copied + jsonLength(value) > MAX_COPIED_CHARACTERS)
     return "the copies make the values more than 4 MiB larger";
   if (operation.op === "copy" || operation.from === operation.path) {
-    return misfitOfTarget(document, segmentsOf(operation.path));
+    return reasonAtTarget(document, segmentsOf(operation.path));
   }
   if (operation.path.startsWith(`${operation.from}/`)) return "a value cannot be moved into itself";
+  // Indexes of the target count after the removal, so check the target in a copy without the value.
   const without = document.fork();
   execute(without, { op: "remove", path: operation.from });
-  return misfitOfTarget(without, segmentsOf(operation.path));
+  return reasonAtTarget(without, segmentsOf(operation.path));
 }
 
-function misfitOfTarget(document: PatchedDocument, segments: readonly string[]): string | undefined {
+/** Why nothing can be added at the path `segments`; undefined if it can. */
+function reasonAtTarget(document: PatchedDocument, segments: readonly string[]): string | undefined {
   const parent = document.get(segments.slice(0, -1));
   if (isJsonObject(parent)) return undefined;
   if (!Array.isArray(parent)) return `there is no map or list at ${pointerOf(segments.slice(0, -1))}`;
@@ -230,14 +235,15 @@ function misfitOfTarget(document: PatchedDocument, segments: readonly string[]):
   return isIndex(last) && Number(last) <= parent.length ? undefined : "the index is outside the list";
 }
 
+/** Applies an operation that was checked before. */
 function execute(document: PatchedDocument, operation: PatchOperation): void {
   if (operation.op === "move") return move(document, operation);
-  if (operation.op === "copy") document.copied += sizeOf(document.get(segmentsOf(operation.from)));
+  if (operation.op === "copy") document.copied += jsonLength(document.get(segmentsOf(operation.from)));
   document.open(segmentsOf(operation.path));
   jsonPatch.applyOperation(document.root, operation, false, true, true);
 }
 
-/** As two operations: the index of the target counts after the removal (RFC 6902 §4.4). */
+/** Removes the value, then adds it: the index of the target counts after the removal (RFC 6902 §4.4). */
 function move(document: PatchedDocument, operation: { readonly path: string; readonly from: string }): void {
   const value = document.get(segmentsOf(operation.from));
   if (value === undefined || operation.from === operation.path) return;
@@ -245,7 +251,7 @@ function move(document: PatchedDocument, operation: { readonly path: string; rea
   execute(document, { op: "add", path: operation.path, value });
 }
 
-function sizeOf(value: Json | undefined): number {
+function jsonLength(value: Json | undefined): number {
   return JSON.stringify(value)?.length ?? 0;
 }
 

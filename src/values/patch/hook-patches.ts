@@ -1,26 +1,27 @@
-/** Patches that hooks leave: read, judged before they take effect, compacted (docs/VALUES.md, "Patches"). */
+/** Parses, validates and compacts patches of hooks (docs/reference/values.md, "Patches"). */
 
-import { DepthError, isAtOrBelow, jsonTexts, parseJson, pointerOf, segmentsOf } from "../../lib/index.ts";
-import type { JsonText, KnownSecrets } from "../../lib/index.ts";
-import { GLOBAL, isJsonObject, textOf, type Json, type JsonObject } from "../../model/index.ts";
+import { DepthError, isAtOrBelow, jsonFragments, parseJson, pointerOf, segmentsOf } from "../../lib/index.ts";
+import type { JsonFragment, KnownSecrets } from "../../lib/index.ts";
+import { GLOBAL, isJsonObject, asString, type Json, type JsonObject } from "../../model/index.ts";
 import { patchedSections, type Sections } from "../config/config-write.ts";
-import { effective, type Effective, type SectionInput } from "../layers.ts";
-import { violationId, type Violation } from "../schema/validator.ts";
+import { effective, secretPathsIn, type Effective, type SectionInput } from "../layers.ts";
+import { violationId, type Violation } from "../schema/violation.ts";
+import { booleanOf } from "../static-values.ts";
 import { forStorage, hasIndex, PatchError, replayBelow, type PatchOperation } from "./apply-patch.ts";
 
-/** The section that is patched, as it is in force. */
+/** The section to patch, as it is in force. */
 export interface PatchTarget {
   readonly key: string;
   readonly layers: SectionInput;
   readonly merged: Effective;
-  /** Whether patches of the configuration are saved in the overlay. */
+  /** Whether config patches go to the overlay. */
   readonly isOverlaid: boolean;
-  /** Learns what is secret in values that are merged to be judged. */
+  /** Records the secrets in values that are merged for validation. */
   readonly secrets: KnownSecrets | undefined;
 }
 
 /** Patches of one run that passed every check. */
-export interface JudgedPatches {
+export interface ValidatedPatches {
   readonly config: readonly PatchOperation[];
   readonly values: readonly PatchOperation[];
   /** Flags of modules as a global hook set them; undefined = removed. */
@@ -32,7 +33,7 @@ export interface JudgedPatches {
  * Parses both patch files, applies them to copies, and validates the result: config patches against the config schema,
  * values patches against the values schema. Throws with one message when anything is wrong.
  */
-export function judgePatches(target: PatchTarget, texts: PatchTexts): JudgedPatches {
+export function validatePatches(target: PatchTarget, texts: PatchTexts): ValidatedPatches {
   const { key, layers, isOverlaid } = target;
   const rules: PatchRules = key === GLOBAL ? { kind: "global" } : { kind: "module", valuesKey: key };
   const { config, values: own } = parsePatches(texts, rules);
@@ -40,55 +41,57 @@ export function judgePatches(target: PatchTarget, texts: PatchTexts): JudgedPatc
   if (config.operations.length > 0) checkPatched(target, saved);
   return {
     config: config.operations,
-    values: own.operations.length === 0 ? [] : judgeValues(target, saved, own.operations),
+    values: own.operations.length === 0 ? [] : validateValues(target, saved, own.operations),
     flags: new Map([...config.flags, ...own.flags]),
     warnings: [...config.warnings, ...own.warnings],
   };
 }
 
-function judgeValues(
+/** Checks values patches on top of the config patches of the same run. Returns the operations to store. */
+function validateValues(
   target: PatchTarget,
   saved: Sections,
   operations: readonly PatchOperation[],
 ): readonly PatchOperation[] {
   const { key, layers } = target;
-  // Strict against what the hook saw: removing what is not there is an error while the patch is fresh.
-  const stored = forStorage(mergedWith(target, saved).values, operations);
-  const after = mergedWith(target, { ...saved, patches: [...(layers.patches ?? []), ...stored] });
-  refuse("values patch", key, layers.schemas.validateValues(after.values));
+  // Strict against the values that the hook read: removing a missing value is an error while the patch is fresh.
+  const stored = forStorage(mergeWithChange(target, saved).values, operations);
+  const after = mergeWithChange(target, { ...saved, patches: [...(layers.patches ?? []), ...stored] });
+  throwViolations("values patch", key, layers.schemas.validateValues(after.values));
   return stored;
 }
 
-/** Throws when a hook's config patch, which leads to these sections, breaks what was valid before. */
+/** Throws if these sections, the result of a hook's config patch, have violations that the sections in force do not have. */
 export function checkPatched(target: PatchTarget, sections: Sections): void {
   const { key, layers, merged } = target;
   const before = new Set(layers.schemas.validateConfig(merged.config).map(violationId));
-  const found = layers.schemas.validateConfig(mergedWith(target, sections).config);
+  const found = layers.schemas.validateConfig(mergeWithChange(target, sections).config);
   const violations = found.filter((each) => !before.has(violationId(each)));
-  refuse("config values patch", key, violations);
+  throwViolations("config values patch", key, violations);
 }
 
-function mergedWith({ layers, merged, secrets }: PatchTarget, change: Partial<SectionInput>): Effective {
+/** The merged values with some layers replaced; those in force if nothing differs. */
+function mergeWithChange({ layers, merged, secrets }: PatchTarget, change: Partial<SectionInput>): Effective {
   const names = Object.keys(change) as (keyof SectionInput)[];
   if (names.every((name) => change[name] === layers[name])) return merged;
   const made = effective({ ...layers, ...change });
-  secrets?.learn(made.values, layers.schemas.secretPaths);
+  secrets?.learn(made.values, secretPathsIn(layers));
   return made;
 }
 
-/** Throws with all violations that a hook's patch causes. */
-function refuse(what: string, key: string, violations: readonly Violation[]): void {
+/** Throws one error that lists the violations, if there are any. */
+function throwViolations(what: string, key: string, violations: readonly Violation[]): void {
   if (violations.length === 0) return;
   const all = violations.map(({ path, message }) => `${path}: ${message}`).join("; ");
   throw new Error(`${what} makes ${key} invalid: ${all}`);
 }
 
-/** Who left the patch, which decides what it may change. */
+/** The owner of the patch, which decides what it may change. */
 export type PatchRules =
   | { readonly kind: "global" }
   | { readonly kind: "module"; readonly valuesKey: string };
 
-/** A patch file, checked: operations on sections in order, flags, and warnings. */
+/** A validated patch file: operations in order, flags and warnings. */
 export interface ParsedPatch {
   readonly operations: PatchOperation[];
   /** `<camel>Enabled` of global hooks by `<camel>`; undefined = the flag is removed. */
@@ -98,8 +101,8 @@ export interface ParsedPatch {
 
 const FLAG_SUFFIX = "Enabled";
 
-/** Most operations of one patch: each may have to move everything in a list. */
-const MOST_OPERATIONS = 10_000;
+/** Most operations of one patch: each may shift all items of a list. */
+const MAX_OPERATIONS = 10_000;
 
 /** The texts of a hook's two patch files. */
 export interface PatchTexts {
@@ -107,7 +110,7 @@ export interface PatchTexts {
   readonly values: string;
 }
 
-/** Reads both patch files as `parsePatch` does; what is thrown names the variable of the bad one. */
+/** Reads both patch files as `parsePatch` does; errors name the environment variable of the invalid file. */
 export function parsePatches(texts: PatchTexts, rules: PatchRules): Record<keyof PatchTexts, ParsedPatch> {
   const parsed = (variable: string, text: string): ParsedPatch => {
     try {
@@ -132,53 +135,56 @@ export function parsePatch(text: string, rules: PatchRules): ParsedPatch {
   const flags = new Map<string, boolean | undefined>();
   const warnings: string[] = [];
   const operations: PatchOperation[] = [];
-  const all = Array.from(jsonTexts(text), parseOne).flat();
-  if (all.length > MOST_OPERATIONS)
-    throw new PatchError(`${all.length} operations, more than ${MOST_OPERATIONS}: put whole lists or maps`);
+  const all = Array.from(jsonFragments(text), parseFragment).flat();
+  if (all.length > MAX_OPERATIONS)
+    throw new PatchError(`${all.length} operations, more than ${MAX_OPERATIONS}: put whole lists or maps`);
   for (const raw of all) {
     const operation = readOperation(raw, warnings);
-    const flag = rules.kind === "global" ? flagOf(operation.path) : undefined;
-    if (flag === undefined) operations.push(allowed(operation, rules));
+    const flag = rules.kind === "global" ? flagAtPath(operation.path) : undefined;
+    if (flag === undefined) operations.push(checkedOwnPath(operation, rules));
     else if (operation.op !== "test") flags.set(flag, flagValue(operation));
   }
   return { operations, flags, warnings };
 }
 
-function parseOne({ text, at }: JsonText): Json {
+/** Parses one JSON text of a patch file. The error shows its position, never its content. */
+function parseFragment({ text, at }: JsonFragment): Json {
   try {
     return parseJson(text);
   } catch (error) {
-    const trouble = error instanceof DepthError ? `${error.message}:` : "malformed JSON in";
-    throw new PatchError(`${trouble} the value that starts at character ${at + 1}`);
+    const issue = error instanceof DepthError ? `${error.message}:` : "malformed JSON in";
+    throw new PatchError(`${issue} the value that starts at character ${at + 1}`);
   }
 }
 
+/** Checks the form of an operation. Adds a warning if a path had to be corrected. */
 function readOperation(raw: Json, warnings: string[]): PatchOperation {
   if (!isJsonObject(raw)) throw new PatchError("a patch operation must be an object");
-  const path = pathOf(raw, "path", warnings);
-  const op = textOf(raw["op"]) ?? "";
+  const path = readPointer(raw, "path", warnings);
+  const op = asString(raw["op"]) ?? "";
   switch (op) {
     case "add":
     case "replace":
     case "test":
-      return { op, path, value: valueOf(raw, path) };
+      return { op, path, value: requiredValue(raw, path) };
     case "remove":
       return { op: "remove", path };
     case "move":
     case "copy":
-      return { op, path, from: pathOf(raw, "from", warnings) };
+      return { op, path, from: readPointer(raw, "from", warnings) };
     default:
       throw new PatchError(`${path}: op must be one of add, remove, replace, move, copy, test`);
   }
 }
 
-function valueOf(raw: JsonObject, path: string): Json {
+function requiredValue(raw: JsonObject, path: string): Json {
   const value = raw["value"];
   if (value === undefined) throw new PatchError(`${path}: the operation needs a value`);
   return value;
 }
 
-function pathOf(raw: JsonObject, name: "path" | "from", warnings: string[]): string {
+/** The JSON pointer in the member `name`. Converts a path with dots, with a warning. */
+function readPointer(raw: JsonObject, name: "path" | "from", warnings: string[]): string {
   const path = raw[name];
   if (typeof path !== "string" || path === "") throw new PatchError(`a patch operation needs a "${name}"`);
   const pointer = path.startsWith("/") ? path : pointerOf(path.split("."));
@@ -189,31 +195,33 @@ function pathOf(raw: JsonObject, name: "path" | "from", warnings: string[]): str
   return pointer;
 }
 
-function flagOf(path: string): string | undefined {
+/** For a path `/<camel>Enabled`, returns `<camel>`; undefined if the path is no flag. */
+function flagAtPath(path: string): string | undefined {
   const segments = segmentsOf(path);
   const name = segments[0] ?? "";
   const isFlag = segments.length === 1 && name.endsWith(FLAG_SUFFIX) && name !== FLAG_SUFFIX;
   return isFlag ? name.slice(0, -FLAG_SUFFIX.length) : undefined;
 }
 
+/** The value that an operation gives to a flag; undefined = it removes the flag. */
 function flagValue(operation: PatchOperation): boolean | undefined {
   if (operation.op === "remove") return undefined;
-  const value = "value" in operation ? operation.value : undefined;
-  if (value === true || value === "true") return true;
-  if (value === false || value === "false") return false;
+  const flag = "value" in operation ? booleanOf(operation.value) : undefined;
+  if (flag !== undefined) return flag;
   throw new PatchError(`${operation.path}: the value of a flag must be true or false`);
 }
 
-function allowed(operation: PatchOperation, rules: PatchRules): PatchOperation {
+/** Returns the operation if it stays within the sections that its hook may patch, else throws. */
+function checkedOwnPath(operation: PatchOperation, rules: PatchRules): PatchOperation {
   const key = rules.kind === "global" ? "global" : rules.valuesKey;
   const paths = "from" in operation ? [operation.path, operation.from] : [operation.path];
-  const foreign = paths.find((path) => segmentsOf(path)[0] !== key);
-  if (foreign === undefined) return operation;
-  const may =
+  const foreignPath = paths.find((path) => segmentsOf(path)[0] !== key);
+  if (foreignPath === undefined) return operation;
+  const ruleText =
     rules.kind === "global"
       ? "a global hook may patch /global/… and /<module>Enabled only"
       : `a hook of this module may patch /${key}/… only`;
-  throw new PatchError(`${foreign}: ${may}`);
+  throw new PatchError(`${foreignPath}: ${ruleText}`);
 }
 
 type Edit = PatchOperation & { readonly op: "add" | "remove" | "replace" };
@@ -222,66 +230,58 @@ type Edit = PatchOperation & { readonly op: "add" | "remove" | "replace" };
 export const MANY_OPERATIONS = 1000;
 
 /**
- * Fewer operations with the same effect: `replay(base, compact(x))` equals `replay(base, x)` for every base. What
- * is overwritten or removed later is dropped; changes inside a value that was added earlier become part of that
- * value, appends to lists too. `move` and `copy` depend on what is there, so nothing is folded across them.
+ * `kept`, an earlier result, and `added` in fewer operations with the same effect: `replay(base, compact(x))` equals
+ * `replay(base, x)` for every base. What is overwritten or removed later is dropped; changes inside a value that was added
+ * earlier become part of that value, appends to lists too. `move` and `copy` depend on the current values, so nothing is
+ * folded across them.
  */
-export function compact(operations: readonly PatchOperation[]): PatchOperation[] {
-  const done = compactedStart(operations);
-  let kept: readonly PatchOperation[] = done;
-  for (const operation of operations.slice(done.length)) {
-    if (operation.op === "test") continue;
-    kept = isEdit(operation) ? withEdit(kept, asAdd(operation)) : [...kept, operation];
-  }
-  const [first] = kept;
-  if (first !== undefined) lastResults.set(first, kept);
-  return [...kept];
+export function compact(
+  added: readonly PatchOperation[],
+  kept: readonly PatchOperation[] = [],
+): readonly PatchOperation[] {
+  return added.reduce((before, operation) => {
+    if (operation.op === "test") return before;
+    return isEdit(operation) ? appendEdit(before, asAdd(operation)) : [...before, operation];
+  }, kept);
 }
 
-/** The last result by its first operation: what is stored is compacted again after each hook run. */
-const lastResults = new WeakMap<PatchOperation, readonly PatchOperation[]>();
-
-/** The part of `operations` that an earlier call returned unchanged. */
-function compactedStart(operations: readonly PatchOperation[]): readonly PatchOperation[] {
-  const [first] = operations;
-  const known = first === undefined ? undefined : lastResults.get(first);
-  return known?.every((each, index) => each === operations[index]) === true ? known : [];
-}
-
-/** On a path of map members `replace` and `add` replay the same. */
+/** `replace` as `add`: they replay the same on a path of map members. */
 function asAdd(edit: Edit): Edit {
-  return edit.op === "replace" && isCertain(edit) ? { ...edit, op: "add" } : edit;
+  return edit.op === "replace" && hasFixedPath(edit) ? { ...edit, op: "add" } : edit;
 }
 
-function withEdit(kept: readonly PatchOperation[], edit: Edit): PatchOperation[] {
-  const folded = fold(kept, edit);
+/** Adds an edit to the stored operations, and drops those that it makes superfluous. */
+function appendEdit(kept: readonly PatchOperation[], edit: Edit): PatchOperation[] {
+  const folded = foldIntoAdd(kept, edit);
   if (folded !== undefined) return folded;
-  if (!isCertain(edit)) return [...kept, edit];
+  if (!hasFixedPath(edit)) return [...kept, edit];
+  // `move` and `copy` read current values, so what precedes them must stay.
   const barrier = kept.findLastIndex((each) => !isEdit(each));
-  const left = kept.filter((each, index) => index <= barrier || !isUndoneBy(each, edit));
+  const left = kept.filter((each, index) => index <= barrier || !isOverwrittenBy(each, edit));
   return [...left, edit];
 }
 
-/** True when the path means the same place whatever the layers below hold: it never counts items of a list. */
-function isCertain(edit: PatchOperation): boolean {
+/** Whether the path means the same place in any values: it has no index of a list. */
+function hasFixedPath(edit: PatchOperation): boolean {
   return edit.maps === true || !hasIndex(edit.path);
 }
 
-function isUndoneBy(earlier: PatchOperation, later: Edit): boolean {
-  return isAtOrBelow(earlier.path, later.path) && sharesFate(earlier, later);
+/** Whether `later` removes or replaces everything that `earlier` set. */
+function isOverwrittenBy(earlier: PatchOperation, later: Edit): boolean {
+  return isAtOrBelow(earlier.path, later.path) && failsWith(earlier, later);
 }
 
-/** Where `upper` has no effect because of what the base holds, `lower` (at or below its path) has none either. */
-function sharesFate(lower: PatchOperation, upper: PatchOperation): boolean {
+/** Whether `lower` is skipped whenever `upper` is skipped. The path of `lower` is at or below that of `upper`. */
+function failsWith(lower: PatchOperation, upper: PatchOperation): boolean {
   return lower.maps === true || !hasIndex(upper.path);
 }
 
-/** The operations with `edit` worked into an earlier `add` above it; undefined when there is none. */
-function fold(kept: readonly PatchOperation[], edit: Edit): PatchOperation[] | undefined {
+/** The operations with `edit` folded into an earlier `add` above it; undefined if there is none. */
+function foldIntoAdd(kept: readonly PatchOperation[], edit: Edit): PatchOperation[] | undefined {
   const index = kept.findLastIndex((each) => !isEdit(each) || isAtOrBelow(edit.path, each.path));
   const target = kept[index];
   if (target?.op !== "add" || target.path === edit.path) return undefined;
-  if (!isCertain(target) || !sharesFate(edit, target)) return undefined;
+  if (!hasFixedPath(target) || !failsWith(edit, target)) return undefined;
   if (kept.slice(index + 1).some((each) => isAtOrBelow(each.path, target.path))) return undefined;
   const value = replayBelow(target.value, edit, edit.path.slice(target.path.length));
   return kept.with(index, { ...target, value });

@@ -1,89 +1,110 @@
 /** Fills in the defaults of a schema. */
 
-import { isJsonObject, objectOf, objectsIn, member, setMember } from "../../model/index.ts";
+import { isJsonObject, objectOf, objectsIn, member, setMember, combineMembers } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
 import { subSchemas, targetOf } from "./schema-tree.ts";
 
-const MAX_DEPTH = 200;
+/** Most nested defaults. */
+const MAX_NESTED_DEFAULTS = 200;
 
-/** The defaults lead to each other without end. */
+/** The defaults are infinitely recursive. */
 export class EndlessDefaultsError extends Error {}
 
-/** Fills in what is absent; returns the same object when nothing is. */
+/** Adds missing values; returns the same object if none is missing. */
 export type Filler = (value: Json) => Json;
 
 /**
- * Fills in the `default`s of a schema, at any depth, items included. They only fill what is absent: a null counts
+ * Fills in the `default`s of a schema, at any depth, items included. Only missing values are filled: null counts
  * as present. Throws EndlessDefaultsError.
  */
 export function fillerOf(root: JsonObject): Filler {
   const filling = new Filling(root);
-  return filling.holdsDefaults(root) ? (value) => filling.fill(root, value, 0) : (value) => value;
+  return filling.hasDefaults(root) ? (value) => filling.fillRoot(value) : (value) => value;
 }
 
 class Filling {
   readonly #root: JsonObject;
-  /** Whether a schema or anything it leads to has a default; undecided while it is being looked at. */
-  readonly #holds = new Map<JsonObject, boolean>();
+  /** Whether a schema or a schema below it has a default. */
+  readonly #hasDefaultsBySchema = new Map<JsonObject, boolean>();
+  /** Cached results by schema and part of the value: several references may lead to the same pair. */
+  readonly #filled = new Map<JsonObject, Map<Json, Json>>();
 
   constructor(root: JsonObject) {
     this.#root = root;
   }
 
-  holdsDefaults(schema: JsonObject): boolean {
-    const known = this.#holds.get(schema);
+  /** Whether the schema, its target or a schema below has a default; otherwise values need no walk. */
+  hasDefaults(schema: JsonObject): boolean {
+    const known = this.#hasDefaultsBySchema.get(schema);
     if (known !== undefined) return known;
-    // A cycle counts as having defaults: then it is looked through when values come, which is only slower.
-    this.#holds.set(schema, true);
+    // A cycle counts as having defaults: that only costs a walk over values.
+    this.#hasDefaultsBySchema.set(schema, true);
     const target = targetOf(this.#root, schema);
     const holds =
       schema["default"] !== undefined ||
-      (target !== undefined && this.holdsDefaults(target)) ||
-      subSchemas(schema).some((sub) => sub.relation !== "definition" && this.holdsDefaults(sub.schema));
-    this.#holds.set(schema, holds);
+      (target !== undefined && this.hasDefaults(target)) ||
+      subSchemas(schema).some((sub) => sub.relation !== "definition" && this.hasDefaults(sub.schema));
+    this.#hasDefaultsBySchema.set(schema, holds);
     return holds;
   }
 
-  fill(schema: JsonObject, value: Json, depth: number): Json {
-    if (depth > MAX_DEPTH) throw new EndlessDefaultsError("defaults make each other without end");
-    if (value === null || typeof value !== "object" || !this.holdsDefaults(schema)) return value;
-    const target = targetOf(this.#root, schema);
-    let filled = target === undefined ? value : this.fill(target, value, depth + 1);
-    filled = Array.isArray(filled)
-      ? this.#items(schema, filled, depth)
-      : this.#members(schema, filled, depth);
-    for (const branch of objectsIn(schema["allOf"])) filled = this.fill(branch, filled, depth + 1);
+  fillRoot(value: Json): Json {
+    this.#filled.clear();
+    return this.#fill(this.#root, value, 0);
+  }
+
+  #fill(schema: JsonObject, value: Json, defaultDepth: number): Json {
+    if (defaultDepth > MAX_NESTED_DEFAULTS)
+      throw new EndlessDefaultsError("defaults make each other without end");
+    if (value === null || typeof value !== "object" || !this.hasDefaults(schema)) return value;
+    const known = this.#filled.get(schema) ?? new Map<Json, Json>();
+    this.#filled.set(schema, known);
+    const filled = known.get(value) ?? this.#fillMissing(schema, value, defaultDepth);
+    known.set(value, filled);
     return filled;
   }
 
-  #items(schema: JsonObject, list: Json[], depth: number): Json[] {
+  /** Fills a value by the target of `$ref`, the schema itself and the branches of allOf, in this order. */
+  #fillMissing(schema: JsonObject, value: JsonObject | Json[], defaultDepth: number): Json {
+    const target = targetOf(this.#root, schema);
+    let filled = target === undefined ? value : this.#fill(target, value, defaultDepth);
+    filled = Array.isArray(filled)
+      ? this.#fillItems(schema, filled, defaultDepth)
+      : this.#fillMembers(schema, filled, defaultDepth);
+    for (const branch of objectsIn(schema["allOf"])) filled = this.#fill(branch, filled, defaultDepth);
+    return filled;
+  }
+
+  #fillItems(schema: JsonObject, list: Json[], defaultDepth: number): Json[] {
     const { items } = schema;
     const filled = list.map((item, index) => {
       const below = Array.isArray(items) ? items[index] : items;
-      return isJsonObject(below) ? this.fill(below, item, depth + 1) : item;
+      return isJsonObject(below) ? this.#fill(below, item, defaultDepth) : item;
     });
     return filled.some((item, index) => item !== list[index]) ? filled : list;
   }
 
-  #members(schema: JsonObject, value: Json, depth: number): Json {
+  #fillMembers(schema: JsonObject, value: Json, defaultDepth: number): Json {
     if (!isJsonObject(value)) return value;
-    const changes = new Map<string, Json | undefined>();
+    const filled: JsonObject = {};
     for (const [key, below] of schemasIn(schema["properties"])) {
-      changes.set(key, this.#property(below, member(value, key), depth));
+      setMember(filled, key, this.#fillProperty(below, member(value, key), defaultDepth));
     }
-    for (const [key, below] of unnamed(schema, value)) {
-      changes.set(key, this.fill(below, member(value, key) ?? null, depth + 1));
+    for (const [key, below] of undeclaredMembers(schema, value)) {
+      setMember(filled, key, this.#fill(below, member(value, key) ?? null, defaultDepth));
     }
-    return withChanges(value, changes);
+    return combineMembers(value, filled, (_, after) => after);
   }
 
-  #property(schema: JsonObject, value: Json | undefined, depth: number): Json | undefined {
-    const start = value === undefined ? this.#defaultOf(schema) : value;
-    return start === undefined ? undefined : this.fill(schema, start, depth + 1);
+  /** Fills a declared member; a missing one gets its default, which may need filling too. */
+  #fillProperty(schema: JsonObject, value: Json | undefined, defaultDepth: number): Json | undefined {
+    if (value !== undefined) return this.#fill(schema, value, defaultDepth);
+    const start = this.#defaultOf(schema);
+    return start === undefined ? undefined : this.#fill(schema, start, defaultDepth + 1);
   }
 
-  /** The schema's own default, or that of what it refers to; null means none. */
+  /** The default of the schema or of its `$ref` target; null means none. */
   #defaultOf(schema: JsonObject): Json | undefined {
     const seen = new Set<JsonObject>();
     let at: JsonObject | undefined = schema;
@@ -96,6 +117,7 @@ class Filling {
   }
 }
 
+/** The members of a map that are schemas. */
 function schemasIn(value: Json | undefined): (readonly [string, JsonObject])[] {
   const found: (readonly [string, JsonObject])[] = [];
   for (const [name, each] of Object.entries(objectOf(value))) {
@@ -104,8 +126,8 @@ function schemasIn(value: Json | undefined): (readonly [string, JsonObject])[] {
   return found;
 }
 
-/** Members that are there and described by a pattern or by `additionalProperties`. */
-function* unnamed(schema: JsonObject, value: JsonObject): Generator<readonly [string, JsonObject]> {
+/** Existing members without a declaration of their own, with the schema of their pattern or `additionalProperties`. */
+function* undeclaredMembers(schema: JsonObject, value: JsonObject): Generator<readonly [string, JsonObject]> {
   const { properties, additionalProperties } = schema;
   const patterns = schemasIn(schema["patternProperties"]);
   if (patterns.length === 0 && !isJsonObject(additionalProperties)) return;
@@ -115,14 +137,4 @@ function* unnamed(schema: JsonObject, value: JsonObject): Generator<readonly [st
       patterns.find(([pattern]) => compilePattern(pattern).test(key))?.[1] ?? additionalProperties;
     if (isJsonObject(below)) yield [key, below];
   }
-}
-
-function withChanges(value: JsonObject, changes: ReadonlyMap<string, Json | undefined>): JsonObject {
-  let result = value;
-  for (const [key, after] of changes) {
-    if (after === undefined || after === member(value, key)) continue;
-    if (result === value) result = { ...value };
-    setMember(result, key, after);
-  }
-  return result;
 }

@@ -1,4 +1,4 @@
-/** References of schemas to other files: what they point to becomes a definition of the schema that refers to it. */
+/** Bundles references of schemas to other files: their targets become definitions of the referring schema. */
 
 import { dirname, resolve } from "node:path";
 
@@ -6,12 +6,12 @@ import { digest, segmentsOf } from "../../lib/index.ts";
 import { isJsonObject, ProblemError, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, SchemaReference } from "../../model/index.ts";
 import { parseMap } from "../static-values.ts";
-import { mapSchemas } from "./schema-tree.ts";
+import { decoded, mapSchemas } from "./schema-tree.ts";
 
-/** Fragments of other files that one schema may take in. */
+/** Most fragments of other files in one schema. */
 const MAX_FRAGMENTS = 200;
 
-/** The path and the fragment of a `$ref` to another file, as seen from `file`; undefined for all others. */
+/** Path and fragment of a `$ref` to another file, relative to `file`; undefined for other references. */
 function targetOf(
   $ref: unknown,
   file: string,
@@ -21,7 +21,7 @@ function targetOf(
   return { path: resolve(dirname(file), path), fragment };
 }
 
-/** Absolute paths of the files that a schema refers to; none where the text cannot be read. */
+/** Absolute paths of the files that a schema refers to; none if the text is invalid. */
 export function referencedFiles(text: string, file: string): string[] {
   try {
     const paths = new Set<string>();
@@ -33,7 +33,7 @@ export function referencedFiles(text: string, file: string): string[] {
   }
 }
 
-/** Fragments may lie anywhere in a file, so all of it is searched. */
+/** Searches the whole value, since fragments may be anywhere in a file. */
 function collectPaths(value: Json, file: string, paths: Set<string>): void {
   if (value === null || typeof value !== "object") return;
   for (const [key, member] of Object.entries(value)) {
@@ -91,7 +91,7 @@ class Bundle {
     if (known !== undefined) return known;
     if (this.#names.size >= MAX_FRAGMENTS)
       throw this.#problem(pointer, `more than ${MAX_FRAGMENTS} references to other files`);
-    // The same in each schema of a module, since one may extend the other.
+    // Use the same name in each schema of a module, since one may extend the other.
     const name = `file-${digest(id).slice(0, 16)}`;
     this.#names.set(id, name);
     const found = valueAt(this.#documentAt(path, pointer), segmentsOf(decoded(fragment)));
@@ -119,12 +119,4 @@ class Bundle {
 /** A reference within another file names that file. */
 function localized($ref: unknown, file: string, root: string): unknown {
   return typeof $ref === "string" && $ref.startsWith("#") && file !== root ? `${file}${$ref}` : $ref;
-}
-
-function decoded(fragment: string): string {
-  try {
-    return decodeURI(fragment);
-  } catch {
-    return fragment;
-  }
 }

@@ -1,4 +1,4 @@
-/** Turns OpenAPI schemas into those that are compiled, and finds what is wrong in them (docs/VALUES.md, "Schemas"). */
+/** Converts OpenAPI schemas to JSON Schema and checks them (docs/reference/values.md, "Schemas"). */
 
 import { pointerOf } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
@@ -6,8 +6,8 @@ import { allSchemas, mapSchemas, nextSchemas, subSchemas, targetOf } from "./sch
 import { patternFault } from "./tolerance.ts";
 import { knowsFormat } from "./validator.ts";
 
-const EXTENDED_MAPS = ["definitions", "properties", "patternProperties"];
-const EXTENDED_TEXTS = ["title", "description"];
+const EXTENDED_MAP_FIELDS = ["definitions", "properties", "patternProperties"];
+const EXTENDED_TEXT_FIELDS = ["title", "description"];
 
 /**
  * `values` with the fields of `config` that `x-extend` takes over: definitions, required, properties,
@@ -15,14 +15,14 @@ const EXTENDED_TEXTS = ["title", "description"];
  */
 export function extend(values: JsonObject, config: JsonObject): JsonObject {
   const extended: JsonObject = { ...values };
-  for (const field of EXTENDED_MAPS) {
+  for (const field of EXTENDED_MAP_FIELDS) {
     const inherited = config[field];
     const own = values[field] ?? {};
     if (isJsonObject(inherited) && isJsonObject(own)) extended[field] = { ...inherited, ...own };
   }
   if (config["required"] !== undefined) extended["required"] = union(config["required"], values["required"]);
   for (const [field, value] of Object.entries(config)) {
-    const inherits = EXTENDED_TEXTS.includes(field) || field.startsWith("x-");
+    const inherits = EXTENDED_TEXT_FIELDS.includes(field) || field.startsWith("x-");
     if (inherits && extended[field] === undefined) extended[field] = value;
   }
   return extended;
@@ -36,12 +36,13 @@ export function forHelm(schema: JsonObject): JsonObject {
   });
 }
 
+/** All entries of the lists without duplicates; a single value counts as a list of one. */
 function union(...lists: readonly (Json | undefined)[]): Json[] {
   const all = lists.flatMap((list) => (Array.isArray(list) ? list : list === undefined ? [] : [list]));
   return [...new Set(all)];
 }
 
-/** An OpenAPI 3.0 schema as JSON Schema draft 7, in which levels that say nothing about other keys forbid them. */
+/** An OpenAPI 3.0 schema as JSON Schema draft 7, in which objects forbid undeclared keys unless they allow them. */
 export function toJsonSchema(schema: JsonObject): JsonObject {
   const open = openPointers(schema);
   return mapSchemas(schema, (each, pointer) => {
@@ -53,29 +54,33 @@ export function toJsonSchema(schema: JsonObject): JsonObject {
   });
 }
 
-/** The structural schema of a CRD as JSON Schema: levels stay open, since the server drops what they do not name. */
+/** The structural schema of a CRD as JSON Schema: objects stay open, since the server drops undeclared fields. */
 export function structuralSchema(schema: JsonObject): JsonObject {
   return mapSchemas(schema, translate);
 }
 
 /**
- * Keywords of OpenAPI that JSON Schema writes in another way, and ids, which would only change the meaning of
- * references.
+ * Translates keywords that JSON Schema spells differently, and drops ids, which would change the meaning of references.
  */
 function translate(schema: JsonObject): JsonObject {
   const { $schema: _schema, $id: _id, id: _oldId, nullable, ...rest } = schema;
-  const bounded = exclusive(exclusive(rest, "minimum", "exclusiveMinimum"), "maximum", "exclusiveMaximum");
+  const bounded = withNumericBound(
+    withNumericBound(rest, "minimum", "exclusiveMinimum"),
+    "maximum",
+    "exclusiveMaximum",
+  );
   return nullable === true ? withNull(bounded) : bounded;
 }
 
-/** `exclusiveMinimum: true` beside `minimum: 1` is `exclusiveMinimum: 1`. */
-function exclusive(schema: JsonObject, bound: string, flag: string): JsonObject {
+/** Converts a boolean flag to a numeric bound: `minimum: 1, exclusiveMinimum: true` becomes `exclusiveMinimum: 1`. */
+function withNumericBound(schema: JsonObject, bound: string, flag: string): JsonObject {
   if (typeof schema[flag] !== "boolean") return schema;
   const { [flag]: isExclusive, [bound]: limit, ...rest } = schema;
   if (limit === undefined) return rest;
   return isExclusive === true ? { ...rest, [flag]: limit } : { ...rest, [bound]: limit };
 }
 
+/** The schema that also accepts null: `nullable: true` of OpenAPI. */
 function withNull(schema: JsonObject): JsonObject {
   if (schema["$ref"] !== undefined) {
     const { $ref, ...rest } = schema;
@@ -89,45 +94,51 @@ function withNull(schema: JsonObject): JsonObject {
   return result;
 }
 
-const BRANCHES = ["$ref", "allOf", "anyOf", "oneOf"];
+const COMBINING_KEYWORDS = ["$ref", "allOf", "anyOf", "oneOf"];
 
-/** A level whose schema names the keys of an object, or could and does not: the others are forbidden. */
+/** Whether a schema describes an object, so that undeclared keys are forbidden. */
 function isObjectLevel(schema: JsonObject, pointer: string): boolean {
   if (schema["properties"] !== undefined || schema["patternProperties"] !== undefined) return true;
   if (schema["x-kubernetes-preserve-unknown-fields"] === true) return false;
   const { type } = schema;
   const isObject = type === "object" || (Array.isArray(type) && type.includes("object"));
   const isTop = pointer === "" && type === undefined && Object.keys(schema).length > 0;
-  return (isObject || isTop) && !BRANCHES.some((word) => schema[word] !== undefined);
+  return (isObject || isTop) && !COMBINING_KEYWORDS.some((word) => schema[word] !== undefined);
 }
 
 /**
  * Pointers of schemas that stay open: branches of allOf, anyOf and oneOf describe only a part of a value, so
- * closing them would forbid what their neighbours declare; the same goes for definitions that such branches refer
- * to.
+ * closing them would forbid keys that sibling branches declare. The same applies to definitions that such branches
+ * reference.
  */
 function openPointers(root: JsonObject): Set<string> {
   const open = new Set<string>();
   const byPointer = new Map(allSchemas(root));
-  const opened = (pointer: string): void => {
+  const openBelow = (pointer: string): void => {
     const schema = byPointer.get(pointer);
     if (schema === undefined || open.has(pointer)) return;
     for (const [below, each] of allSchemas(schema, pointer)) {
       open.add(below);
-      if (typeof each["$ref"] === "string") opened(each["$ref"].slice(1));
+      if (typeof each["$ref"] === "string") openBelow(each["$ref"].slice(1));
     }
   };
   for (const [pointer, schema] of byPointer) {
     for (const sub of subSchemas(schema)) {
-      if (sub.relation === "same") opened(pointer + pointerOf(sub.path));
+      if (sub.relation === "same") openBelow(pointer + pointerOf(sub.path));
     }
   }
   return open;
 }
 
-/** Everything that is wrong with the references and patterns of a schema, with paths. */
+/** Problems of references and patterns of a schema, with paths. */
 export function checkSchema(root: JsonObject, file: string): Problem[] {
+  const { checks, levels } = sizeOf(root);
+  if (levels > MAX_LEVELS) {
+    const message = `references lead on through more than ${MAX_LEVELS} schemas`;
+    return [{ file, key: "/", message, remedy: "refer to nearer definitions" }];
+  }
   const problems: Problem[] = [];
+  const isCircular = circularityCheck(root);
   for (const [pointer, schema] of allSchemas(root)) {
     const report = (message: string, remedy?: string): void => {
       problems.push({
@@ -137,17 +148,17 @@ export function checkSchema(root: JsonObject, file: string): Problem[] {
         ...(remedy === undefined ? {} : { remedy }),
       });
     };
-    checkRef(root, schema, report);
+    checkRef({ root, schema, isCircular }, report);
     for (const pattern of Object.keys(objectOf(schema["patternProperties"]))) {
       const fault = patternFault(pattern);
       if (fault !== undefined) report(fault);
     }
   }
-  if (checksOf(root) > MOST_CHECKS)
+  if (checks > MAX_CHECKS)
     problems.push({
       file,
       key: "/",
-      message: `references make more than ${MOST_CHECKS} checks of one value`,
+      message: `references make more than ${MAX_CHECKS} checks of one value`,
       remedy: "refer to each definition less often",
     });
   return problems;
@@ -155,41 +166,71 @@ export function checkSchema(root: JsonObject, file: string): Problem[] {
 
 type Report = (message: string, remedy?: string) => void;
 
-function checkRef(root: JsonObject, schema: JsonObject, report: Report): void {
+interface Reference {
+  readonly root: JsonObject;
+  readonly schema: JsonObject;
+  readonly isCircular: (schema: JsonObject) => boolean;
+}
+
+/** Reports a `$ref` that is no string, leaves the file, points to nothing or leads back to itself. */
+function checkRef({ root, schema, isCircular }: Reference, report: Report): void {
   const { $ref } = schema;
   if ($ref === undefined) return;
   if (typeof $ref !== "string") return report("$ref must be a string");
   if (!$ref.startsWith("#"))
     return report(`$ref "${$ref}" leaves the file`, "refer to #/definitions/… or to a file of the module");
   if (targetOf(root, schema) === undefined) return report(`$ref "${$ref}" points to nothing`);
-  if (leadsBack(root, schema)) report(`$ref "${$ref}" leads back to itself`);
+  if (isCircular(schema)) report(`$ref "${$ref}" leads back to itself`);
 }
 
-/** Whether what describes the same value leads back to the schema: `$ref` and allOf that go round in a circle. */
-function leadsBack(root: JsonObject, start: JsonObject): boolean {
-  const reached = new Set([start]);
-  // The set grows while it is walked: each schema is handled once.
-  for (const schema of reached)
-    for (const next of nextSchemas(root, schema)) {
-      if (next.relation !== "same") continue;
-      if (next.schema === start) return true;
-      reached.add(next.schema);
-    }
-  return false;
+/** Returns a check whether a schema is circular: `$ref` and allOf lead back to it for the same value. */
+function circularityCheck(root: JsonObject): (start: JsonObject) => boolean {
+  const known = new Map<JsonObject, readonly JsonObject[]>();
+  const sameBelow = (schema: JsonObject): readonly JsonObject[] => {
+    const same = nextSchemas(root, schema).flatMap((next) => (next.relation === "same" ? [next.schema] : []));
+    known.set(schema, same);
+    return same;
+  };
+  return (start) => {
+    const reached = new Set<JsonObject>([start]);
+    // The set grows while it is walked: each schema is handled once.
+    for (const schema of reached)
+      for (const next of known.get(schema) ?? sameBelow(schema)) {
+        if (next === start) return true;
+        reached.add(next);
+      }
+    return false;
+  };
 }
 
 /** References can multiply the checks of one value without limit. */
-const MOST_CHECKS = 1_000_000;
+const MAX_CHECKS = 1_000_000;
+/** Most nested schemas: walks over them are recursive. */
+const MAX_LEVELS = 1000;
 
-/** How many schemas one value of the root may have to be checked against; a schema within itself counts once. */
-function checksOf(root: JsonObject, schema = root, known = new Map<JsonObject, number>()): number {
-  const counted = known.get(schema);
-  if (counted !== undefined) return counted;
-  known.set(schema, 0);
-  const next = nextSchemas(root, schema);
-  const total = next.reduce((sum, each) => sum + checksOf(root, each.schema, known), 1);
-  known.set(schema, total);
-  return total;
+/** Number of schema checks for one root value, and nesting depth of the schemas. */
+interface Size {
+  readonly checks: number;
+  readonly levels: number;
+}
+
+/** The size of a schema; a recursive schema counts once. */
+function sizeOf(root: JsonObject): Size {
+  const known = new Map<JsonObject, Size>();
+  const visit = (schema: JsonObject, above: number): Size => {
+    const counted = known.get(schema);
+    if (counted !== undefined) return counted;
+    known.set(schema, { checks: 0, levels: 0 });
+    if (above > MAX_LEVELS) return { checks: 0, levels: 1 };
+    const next = nextSchemas(root, schema).map((each) => visit(each.schema, above + 1));
+    const size = {
+      checks: next.reduce((sum, { checks }) => sum + checks, 1),
+      levels: next.reduce((most, { levels }) => Math.max(most, levels), 0) + 1,
+    };
+    known.set(schema, size);
+    return size;
+  };
+  return visit(root, 0);
 }
 
 const KEYWORDS = new Set(
@@ -200,19 +241,20 @@ const KEYWORDS = new Set(
   dependencies definitions allOf anyOf oneOf not if then else contentEncoding contentMediaType`.split(/\s+/),
 );
 
-const MOST_TOLD = 5;
+const MAX_REPORTED = 5;
 
-/** Warnings about a schema that can be used: misspelt keywords, unknown formats, CEL rules. Each is told once. */
+/** Warnings about a usable schema: misspelt keywords, unknown formats, CEL rules. Each is reported once. */
 export function schemaWarnings(root: JsonObject, file: string): string[] {
   const places = new Map<string, string[]>();
   let hasRules = false;
   for (const [pointer, schema] of allSchemas(root)) {
     const { format } = schema;
-    const told = Object.keys(schema)
+    const reported = Object.keys(schema)
       .filter((keyword) => !KEYWORDS.has(keyword) && !keyword.startsWith("x-"))
       .map((keyword) => `unknown keyword "${keyword}"`);
-    if (typeof format === "string" && !knowsFormat(format)) told.push(`unknown format "${format}"`);
-    for (const text of told) places.set(text, [...(places.get(text) ?? []), pointer === "" ? "/" : pointer]);
+    if (typeof format === "string" && !knowsFormat(format)) reported.push(`unknown format "${format}"`);
+    for (const text of reported)
+      places.set(text, [...(places.get(text) ?? []), pointer === "" ? "/" : pointer]);
     hasRules ||= schema["x-deckhouse-validations"] !== undefined;
   }
   const warnings = [...places].map(([text, [first, ...more]]) => {
@@ -220,9 +262,9 @@ export function schemaWarnings(root: JsonObject, file: string): string[] {
       more.length === 0 ? "" : `, also in ${more.length} other place${more.length === 1 ? "" : "s"}`;
     return `${file}: ${first}: ${text}${rest}`;
   });
-  // Somebody else's schema, most of the time: a line for each would hide what else is told.
+  // One line in total: the schema is often third-party, and many lines would hide other warnings.
   const others = warnings.length - 1;
-  if (warnings.length > MOST_TOLD)
+  if (warnings.length > MAX_REPORTED)
     warnings.splice(1, others, `${file}: ${others} other unknown keywords or formats`);
   if (hasRules) warnings.push(`${file}: x-deckhouse-validations (CEL) is not evaluated`);
   return warnings;

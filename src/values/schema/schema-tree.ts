@@ -1,11 +1,11 @@
 /** Walks over the schemas of a document. */
 
-import { pointerOf, segmentsOf } from "../../lib/index.ts";
+import { attempt, pointerOf, segmentsOf } from "../../lib/index.ts";
 import { isJsonObject, setMember, valueAt, type Json, type JsonObject } from "../../model/index.ts";
 
 /**
- * How a sub-schema belongs to its parent: `part` describes a member or an item of the value, `same` the same value
- * as the parent (allOf, anyOf, oneOf), `definition` nothing until it is referred to.
+ * Relation of a sub-schema to its parent: `part` describes a member or an item of the value, `same` the same value as
+ * the parent (allOf, anyOf, oneOf), `definition` is used only by references.
  */
 type Relation = "part" | "same" | "definition";
 
@@ -15,7 +15,7 @@ export interface SubSchema {
   readonly relation: Relation;
 }
 
-/** The keywords below which schemas stand: alone, in a list, or by name in a map. */
+/** The keywords that contain schemas: a single one, a list, or a map by name. */
 const KEYWORDS: readonly (readonly [string, Relation])[] = [
   ["properties patternProperties items additionalProperties additionalItems contains propertyNames", "part"],
   ["definitions $defs", "definition"],
@@ -51,36 +51,47 @@ export function mapSchemas(
   pointer = "",
 ): JsonObject {
   const result = { ...change(schema, pointer) };
+  const copies = new Map<string, Json[] | JsonObject>();
   for (const sub of subSchemas(result)) {
     const mapped = mapSchemas(sub.schema, change, pointer + pointerOf(sub.path));
     const [keyword = "", name] = sub.path;
-    if (name === undefined) result[keyword] = mapped;
-    else result[keyword] = withChild(result[keyword], name, mapped);
+    const copy = copies.get(keyword) ?? copyOf(result[keyword]);
+    if (name === undefined) {
+      result[keyword] = mapped;
+      continue;
+    }
+    if (Array.isArray(copy)) copy[Number(name)] = mapped;
+    else setMember(copy, name, mapped);
+    copies.set(keyword, copy);
+    result[keyword] = copy;
   }
   return result;
 }
 
-function withChild(container: Json | undefined, name: string, child: JsonObject): Json {
-  if (Array.isArray(container)) return container.with(Number(name), child);
-  const copy = isJsonObject(container) ? { ...container } : {};
-  setMember(copy, name, child);
-  return copy;
+function copyOf(container: Json | undefined): Json[] | JsonObject {
+  if (Array.isArray(container)) return [...container];
+  return isJsonObject(container) ? { ...container } : {};
 }
 
-/** What a local `$ref` (`#`, `#/definitions/x`) points to; undefined when there is no schema. */
+/** Target of a local `$ref` (`#`, `#/definitions/x`); undefined if it does not exist. */
 function resolveRef(root: JsonObject, ref: string): JsonObject | undefined {
   if (ref === "#") return root;
   if (!ref.startsWith("#/")) return undefined;
-  const found = valueAt(root, segmentsOf(decodeURI(ref.slice(1))));
+  const found = valueAt(root, segmentsOf(decoded(ref.slice(1))));
   return isJsonObject(found) ? found : undefined;
 }
 
-/** What the `$ref` of a schema points to; undefined where it has none, or it points to nothing. */
+/** The decoded fragment; unchanged if its encoding is invalid. */
+export function decoded(fragment: string): string {
+  return attempt(() => decodeURI(fragment)) ?? fragment;
+}
+
+/** Target of the `$ref` of a schema; undefined if it has none or the target does not exist. */
 export function targetOf(root: JsonObject, { $ref }: JsonObject): JsonObject | undefined {
   return typeof $ref === "string" ? resolveRef(root, $ref) : undefined;
 }
 
-/** The schemas that follow from a schema in one step: the target of its `$ref`, and its own but for definitions. */
+/** The schemas one step below a schema: the target of its `$ref` and its sub-schemas except definitions. */
 export function nextSchemas(root: JsonObject, schema: JsonObject): SubSchema[] {
   const target = targetOf(root, schema);
   const own = subSchemas(schema).filter(({ relation }) => relation !== "definition");

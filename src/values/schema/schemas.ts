@@ -1,8 +1,8 @@
-/** Compiles the schemas of a module or of global values (docs/VALUES.md, "Schemas"). */
+/** Compiles the schemas of a module or of global values (docs/reference/values.md, "Schemas"). */
 
 import { digest, Memo } from "../../lib/index.ts";
-import { isJsonObject, member, objectOf, ProblemError, setMember } from "../../model/index.ts";
-import type { Json, JsonObject, Problem, SchemaFile, SchemaFiles } from "../../model/index.ts";
+import { isJsonObject, mapMembers, member, objectOf, ProblemError } from "../../model/index.ts";
+import type { Json, JsonObject, SchemaFile, SchemaFiles } from "../../model/index.ts";
 import type { SchemaReference, Section } from "../../model/index.ts";
 import { parseMap } from "../static-values.ts";
 import { EndlessDefaultsError, fillerOf, type Filler } from "./defaults.ts";
@@ -12,26 +12,27 @@ import { checkSchema, schemaWarnings, extend, forHelm, toJsonSchema } from "./sc
 import { secretPathsOf } from "./secret-paths.ts";
 import { sameValue } from "./schema-tree.ts";
 import { hasUnusableKeys, tolerate } from "./tolerance.ts";
-import { metaProblems, validatorOf, type Validator, type Violation } from "./validator.ts";
+import { metaProblems, validatorOf, type Validator } from "./validator.ts";
+import type { Violation } from "./violation.ts";
 
-/** The compiled schemas of `global` or of a module. Where there is no file, everything is valid. */
+/** The compiled schemas of `global` or of a module. Without a file, everything is valid. */
 export interface Schemas {
-  /** Fills in defaults of the config schema; nulls count as present. Nothing is changed in place. */
+  /** Fills in defaults of the config schema; nulls count as present. Does not modify `value`. */
   configDefaults(value: Section): Section;
   valuesDefaults(value: Section): Section;
   /**
-   * The part of `value` that the config schema judges: without keys that only files set (not `written`) and only
-   * the values schema knows.
+   * The part of `value` that the config schema validates: without keys that only files set (not `written`) and only
+   * the values schema declares.
    */
   configPart(value: Section, written: Section | undefined): Section;
   validateConfig(value: Json): readonly Violation[];
   validateValues(value: Json): readonly Violation[];
   /** As validateValues, with `x-required-for-helm`. */
   validateHelm(value: Json): readonly Violation[];
-  /** JSON pointers within the section of values never to be shown; `*` stands for any member or item. */
+  /** JSON pointers, within the section, of values to redact; `*` matches any member or item. */
   readonly secretPaths: ReadonlySet<string>;
   readonly warnings: readonly string[];
-  /** Some key can have no value, or no text: its type is misspelt, or its pattern cannot be compiled. */
+  /** A key accepts no value or no string, because its type is misspelt or its pattern is invalid. */
   readonly hasUnusableKeys: boolean;
 }
 
@@ -39,21 +40,31 @@ const EXTENDS = "config-values.yaml";
 const compiled = new Memo<Schemas>(5000);
 
 /**
- * Reads and checks schema files; equal texts share one result. Throws ProblemError with file and path for YAML that
- * cannot be read, words or references that mean nothing, patterns that cannot be used, and an `x-extend` that names
- * anything but an existing `config-values.yaml`.
+ * Reads and checks schema files; equal texts share one result. Throws ProblemError with file and path for invalid
+ * YAML, keywords, references or patterns, and for an `x-extend` that names anything but an existing
+ * `config-values.yaml`.
  */
 export function compileSchemas(files: SchemaFiles): Schemas {
-  let schemas = ofFiles.get(files);
+  let schemas = compiledByFiles.get(files);
   if (schemas === undefined) {
     schemas = compileOnce(files);
-    ofFiles.set(files, schemas);
+    compiledByFiles.set(files, schemas);
   }
   return schemas;
 }
 
-/** The same file objects again: their content need not be compared. */
-const ofFiles = new WeakMap<SchemaFiles, Schemas>();
+/** As `compileSchemas`; broken files accept everything. */
+export function usableSchemas(files: SchemaFiles): Schemas {
+  try {
+    return compileSchemas(files);
+  } catch (error) {
+    if (error instanceof ProblemError) return compileSchemas({});
+    throw error;
+  }
+}
+
+/** Cache by identity: files that have not changed are the same objects, whose content is not compared again. */
+const compiledByFiles = new WeakMap<SchemaFiles, Schemas>();
 
 function compileOnce(files: SchemaFiles): Schemas {
   const all = [files.config, files.values, ...(files.references ?? [])];
@@ -61,7 +72,6 @@ function compileOnce(files: SchemaFiles): Schemas {
   return compiled.get(digest(...texts), () => compile(files));
 }
 
-/** One file as read. */
 interface Source {
   readonly file: string;
   readonly document: JsonObject;
@@ -88,14 +98,17 @@ const NO_SIDE: Side = {
 function compile(files: SchemaFiles): Schemas {
   const { references = [] } = files;
   const source = read(files.config, references);
-  const config = sideOf(withoutExtend(source));
-  const values = sideOf(extended(read(files.values, references), source));
+  const config = compileSide(warnOfExtend(source));
+  const values = compileSide(applyExtend(read(files.values, references), source));
+  const schemas = {
+    ...(config.schema && { config: config.schema }),
+    ...(values.schema && { values: values.schema }),
+  };
   const documents = [config.document, values.document].filter((each) => each !== undefined);
   return {
     configDefaults: (value) => config.fill(value) as Section,
     valuesDefaults: (value) => values.fill(value) as Section,
-    configPart: (value, written) =>
-      configPart({ config: config.schema, values: values.schema }, value, written) as Section,
+    configPart: (value, written) => configPart(schemas, value, written) as Section,
     validateConfig: config.validate,
     validateValues: values.validate,
     validateHelm: helmValidator(values),
@@ -105,33 +118,35 @@ function compile(files: SchemaFiles): Schemas {
   };
 }
 
-/** Most schemas require the same before helm as after a hook; then one validator does for both. */
+/** The validator for helm; the ordinary one if `x-required-for-helm` adds nothing. */
 function helmValidator(values: Side): Validator {
   if (values.document === undefined) return values.validate;
   const document = forHelm(values.document);
-  const asksMore = JSON.stringify(document) !== JSON.stringify(values.document);
-  return asksMore ? validatorOf(toJsonSchema(document)) : values.validate;
+  const requiresMore = JSON.stringify(document) !== JSON.stringify(values.document);
+  return requiresMore ? validatorOf(toJsonSchema(document)) : values.validate;
 }
 
+/** Parses a schema file and includes the files that it references. */
 function read(source: SchemaFile | undefined, references: readonly SchemaReference[]): Source | undefined {
   if (source === undefined) return undefined;
   const { value, warnings } = parseMap(source.text, source.file);
   return { file: source.file, document: bundled(value, source.file, references), warnings };
 }
 
-function withoutExtend(config: Source | undefined): Source | undefined {
+/** The config schema, with a warning if it has `x-extend`, which is only for the values schema. */
+function warnOfExtend(config: Source | undefined): Source | undefined {
   if (config?.document["x-extend"] === undefined) return config;
   return withWarning(config, "only values.yaml extends another schema, so it means nothing");
 }
 
-/** Whatever `x-extend` names, it is the schema of the ConfigMap; without one it means nothing. */
-function extended(values: Source | undefined, config: Source | undefined): Source | undefined {
-  const wish = values?.document["x-extend"];
-  if (values === undefined || wish === undefined) return values;
+/** Applies `x-extend`, which always means the config schema; ignored without one. */
+function applyExtend(values: Source | undefined, config: Source | undefined): Source | undefined {
+  const extendSetting = values?.document["x-extend"];
+  if (values === undefined || extendSetting === undefined) return values;
   if (config === undefined)
     return withWarning(values, `${EXTENDS} does not exist beside it, so it means nothing`);
   const extendedValues = { ...values, document: extend(values.document, config.document) };
-  const isUsual = objectOf(wish)["schema"] === EXTENDS;
+  const isUsual = objectOf(extendSetting)["schema"] === EXTENDS;
   return isUsual
     ? extendedValues
     : withWarning(extendedValues, `it always extends ${EXTENDS}; write schema: ${EXTENDS}`);
@@ -141,7 +156,8 @@ function withWarning(source: Source, text: string): Source {
   return { ...source, warnings: [...source.warnings, `${source.file}: /x-extend: ${text}`] };
 }
 
-function sideOf(source: Source | undefined): Side {
+/** Checks and compiles one schema file. Throws ProblemError. */
+function compileSide(source: Source | undefined): Side {
   if (source === undefined) return NO_SIDE;
   const { file } = source;
   const { document, warnings } = tolerate(source.document, file);
@@ -157,69 +173,61 @@ function sideOf(source: Source | undefined): Side {
   };
 }
 
+/** The filler of a schema; throws ProblemError for infinitely recursive defaults. */
 function checkedFiller(schema: JsonObject, file: string): Filler {
   const fill = fillerOf(schema);
-  try {
-    fill({});
-  } catch (error) {
-    if (!(error instanceof EndlessDefaultsError)) throw error;
-    const problem: Problem = {
-      file,
-      message: error.message,
-      remedy: "give the recursive property no default",
-    };
-    throw new ProblemError([problem]);
-  }
-  return fill;
-}
-
-/** Prepared schemas of one section. */
-interface SchemaPair {
-  readonly config: JsonObject | undefined;
-  readonly values: JsonObject | undefined;
+  const checked: Filler = (value) => {
+    try {
+      return fill(value);
+    } catch (error) {
+      if (!(error instanceof EndlessDefaultsError)) throw error;
+      const remedy = "give the recursive property no default";
+      throw new ProblemError([{ file, message: error.message, remedy }]);
+    }
+  };
+  // Infinite defaults already occur in an empty value.
+  checked({});
+  return checked;
 }
 
 interface PartNode {
   readonly value: Json;
-  /** What the ConfigMap says at this place. */
+  /** The ConfigMap's value at this place. */
   readonly written: Json | undefined;
   /** All schemas that describe this place. */
   readonly config: readonly JsonObject[];
   readonly values: readonly JsonObject[];
 }
 
-interface Roots {
-  readonly config: JsonObject;
-  readonly values: JsonObject;
-}
+type Roots = Readonly<Record<"config" | "values", JsonObject>>;
 
 /**
- * `value` without the members that files set, the config schema forbids as unknown and the values schema knows:
- * such keys are no error. What the ConfigMap itself says always stays.
+ * `value` without members that files set, the config schema forbids and the values schema declares: such keys are no
+ * error. Keeps everything that the ConfigMap sets.
  */
-function configPart(pair: SchemaPair, value: Json, written: Json | undefined): Json {
-  const { config, values } = pair;
+function configPart({ config, values }: Partial<Roots>, value: Json, written: Json | undefined): Json {
   if (config === undefined || values === undefined) return value;
-  const describing = { config: [...sameValue(config, config)], values: [...sameValue(values, values)] };
-  return part({ config, values }, { value, written, ...describing });
+  const rootSchemas = { config: [...sameValue(config, config)], values: [...sameValue(values, values)] };
+  return configPartOf({ config, values }, { value, written, ...rootSchemas });
 }
 
-function part(roots: Roots, place: PartNode): Json {
+/** `configPart` for one place in the value and all below it. */
+function configPartOf(roots: Roots, place: PartNode): Json {
   if (!isJsonObject(place.value)) return place.value;
-  const kept: JsonObject = {};
-  let changed = false;
-  for (const [key, before] of Object.entries(place.value)) {
-    const child = before === undefined ? undefined : below(roots, place, key);
-    const after = child === undefined || isForeign(place, child) ? undefined : part(roots, child);
-    changed ||= after !== before;
-    if (after !== undefined) setMember(kept, key, after);
-  }
-  return changed ? kept : place.value;
+  return mapMembers(place.value, (_, key) => {
+    const child = memberPlace(roots, place, key);
+    return isOnlyForFiles(place, child) ? undefined : configPartOf(roots, child);
+  });
 }
 
-function below(roots: Roots, place: PartNode, key: string): PartNode {
-  const under = (schemas: readonly JsonObject[], root: JsonObject): JsonObject[] =>
-    schemas.flatMap((schema) => describing(schema, key)).flatMap((each) => [...sameValue(root, each)]);
+/** The place of the member `key`, with the schemas that describe it. */
+function memberPlace(roots: Roots, place: PartNode, key: string): PartNode {
+  const under = (schemas: readonly JsonObject[], root: JsonObject): JsonObject[] => {
+    const seen = new Set<JsonObject>();
+    return schemas
+      .flatMap((schema) => memberSchemas(schema, key))
+      .flatMap((each) => [...sameValue(root, each, seen)]);
+  };
   return {
     value: isJsonObject(place.value) ? (member(place.value, key) ?? null) : null,
     written: isJsonObject(place.written) ? member(place.written, key) : undefined,
@@ -228,18 +236,18 @@ function below(roots: Roots, place: PartNode, key: string): PartNode {
   };
 }
 
-/** Forbidden by the config schema, but known to the values schema and not written in the ConfigMap. */
-function isForeign(parent: PartNode, child: PartNode): boolean {
+/** Whether a member is forbidden by the config schema, declared in the values schema and not set in the ConfigMap. */
+function isOnlyForFiles(parent: PartNode, child: PartNode): boolean {
   if (child.written !== undefined || child.config.length > 0 || child.values.length === 0) return false;
   return parent.config.some((each) => each["additionalProperties"] === false);
 }
 
-/** The sub-schemas for one member: none at an open level, the empty schema at a level that allows anything. */
-function describing(schema: JsonObject, key: string): JsonObject[] {
+/** The sub-schemas for one member: none in an open object, the empty schema if anything is allowed. */
+function memberSchemas(schema: JsonObject, key: string): JsonObject[] {
   const { properties, patternProperties, additionalProperties } = schema;
   const found = isJsonObject(properties) ? [member(properties, key)] : [];
-  for (const [pattern, below] of Object.entries(objectOf(patternProperties))) {
-    if (compilePattern(pattern).test(key)) found.push(below);
+  for (const [pattern, patternSchema] of Object.entries(objectOf(patternProperties))) {
+    if (compilePattern(pattern).test(key)) found.push(patternSchema);
   }
   const named = found.filter((each) => isJsonObject(each));
   if (named.length > 0) return named;

@@ -1,15 +1,15 @@
-/** Where the values are that a schema marks as secret. */
+/** Finds the paths of values that a schema marks as secret. */
 
 import { pointerOf } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 import { nextSchemas, type SubSchema } from "./schema-tree.ts";
 
-/** A schema whose secrets are in more places than this hides all values: `$ref` can make any number of them. */
+/** A schema with more secret paths redacts all values: `$ref` can create any number of paths. */
 const MOST_PLACES = 10_000;
 
 /**
- * JSON pointers of values that must never be shown. `*` is any member or item, `**` any number of levels, as below a
- * schema that refers to itself.
+ * JSON pointers of values to redact. `*` matches any member or item, `**` any number of levels, as below a recursive
+ * schema.
  */
 export function secretPathsOf(root: JsonObject): string[] {
   const search: Search = {
@@ -17,9 +17,10 @@ export function secretPathsOf(root: JsonObject): string[] {
     leading: leadingToSecrets(root),
     found: new Set(),
     repeated: new Set(),
+    above: new Map(),
     places: 0,
   };
-  visit(search, { schema: root, path: "", above: new Map() });
+  visit(search, root, "");
   if (search.places > MOST_PLACES) return [""];
   const found = [...search.found];
   return [...found, ...[...search.repeated].flatMap((path) => atAnyLevel(path, found))];
@@ -32,17 +33,13 @@ interface Search {
   readonly found: Set<string>;
   /** Paths of schemas that occur again below themselves. */
   readonly repeated: Set<string>;
+  /** Ancestors of the visited schema, with their paths. */
+  readonly above: Map<JsonObject, string>;
   places: number;
 }
 
-interface Place {
-  readonly schema: JsonObject;
-  readonly path: string;
-  /** The schemas that lead here, with their paths. */
-  readonly above: ReadonlyMap<JsonObject, string>;
-}
-
-function visit(search: Search, { schema, path, above }: Place): void {
+function visit(search: Search, schema: JsonObject, path: string): void {
+  const { above } = search;
   if (!search.leading.has(schema) || search.places++ > MOST_PLACES) return;
   const first = above.get(schema);
   if (first !== undefined) {
@@ -50,12 +47,12 @@ function visit(search: Search, { schema, path, above }: Place): void {
     return;
   }
   if (isSecret(schema)) search.found.add(path);
-  const next = new Map(above).set(schema, path);
-  for (const below of nextSchemas(search.root, schema))
-    visit(search, { schema: below.schema, path: path + stepTo(below), above: next });
+  above.set(schema, path);
+  for (const below of nextSchemas(search.root, schema)) visit(search, below.schema, path + stepTo(below));
+  above.delete(schema);
 }
 
-/** The step of a path that leads from a value to the one that a schema below describes. */
+/** The path segment from a value to the value of its sub-schema. */
 function stepTo({ path: [keyword, name = ""], relation }: SubSchema): string {
   if (relation === "same") return "";
   return keyword === "properties" ? pointerOf([name]) : "/*";
@@ -75,7 +72,7 @@ function leadingToSecrets(root: JsonObject): ReadonlySet<JsonObject> {
   return leading;
 }
 
-/** What was found below `path` is secret at each level below it, by its last name. */
+/** Paths below `path`, by their last segment, at any level below it. */
 function atAnyLevel(path: string, found: readonly string[]): string[] {
   return found
     .filter((each) => each.startsWith(`${path}/`))

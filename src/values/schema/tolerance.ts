@@ -1,29 +1,29 @@
 /**
- * What Go's schemas accept and JSON Schema does not (docs/VALUES.md, "What a schema may say"): such a schema is used,
- * it says no more than it says there, and a warning names file and key.
+ * Tolerates what Go's schema library accepts and JSON Schema does not (docs/reference/values.md, "What a schema may
+ * say"): the schema keeps its meaning in Go, and a warning names file and key.
  */
 
 import { oneLine, sameJson } from "../../lib/index.ts";
-import { isJsonObject, textOf, type Json, type JsonObject } from "../../model/index.ts";
+import { isJsonObject, asString, type Json, type JsonObject } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
 import { allSchemas, mapSchemas } from "./schema-tree.ts";
 
-/** Refuses every value, null only where `allowsNull` is not set; `message` is the reason. */
+/** Refuses every value. With `allowsNull`, null is accepted. `message` is the reason. */
 export const UNUSABLE_TYPE = "unusableType";
 /** Refuses every string; `message` is the reason. */
 export const UNUSABLE_PATTERN = "unusablePattern";
 
-/** A schema that can be compiled, and what was passed over in it. */
+/** A schema that can be compiled, and warnings about its tolerated parts. */
 export interface Tolerated {
   readonly document: JsonObject;
   readonly warnings: readonly string[];
 }
 
 type Report = (message: string) => void;
-type Step = (schema: JsonObject, report: Report) => JsonObject;
+type Fix = (schema: JsonObject, report: Report) => JsonObject;
 
-const STEPS: readonly Step[] = [
-  withoutUnread,
+const FIXES: readonly Fix[] = [
+  withoutIgnoredKeywords,
   withKnownTypes,
   withUsableItems,
   withUsablePattern,
@@ -32,24 +32,25 @@ const STEPS: readonly Step[] = [
   withTextRequired,
 ];
 
-/** `document` as Go reads it. `file` is named in warnings. */
+/** `document` with its meaning in Go. Warnings name `file`. */
 export function tolerate(document: JsonObject, file: string): Tolerated {
   const warnings: string[] = [];
   const tolerated = mapSchemas(document, (schema, pointer) => {
     const report: Report = (message) =>
       warnings.push(`${file}: ${pointer === "" ? "/" : pointer}: ${message}`);
-    return STEPS.reduce((each, step) => step(each, report), schema);
+    return FIXES.reduce((each, fix) => fix(each, report), schema);
   });
   return { document: tolerated, warnings };
 }
 
 /** Keywords of JSON Schema that OpenAPI does not have. */
-const UNREAD = ["const", "if", "then", "else", "contains", "propertyNames"];
+const IGNORED_KEYWORDS = ["const", "if", "then", "else", "contains", "propertyNames"];
 
-function withoutUnread(schema: JsonObject, report: Report): JsonObject {
+/** Removes keywords that Go does not evaluate. */
+function withoutIgnoredKeywords(schema: JsonObject, report: Report): JsonObject {
   const { examples: _examples, ...rest } = schema;
-  const unread = UNREAD.filter((word) => rest[word] !== undefined);
-  for (const word of unread) {
+  const ignored = IGNORED_KEYWORDS.filter((word) => rest[word] !== undefined);
+  for (const word of ignored) {
     report(`"${word}" is not evaluated`);
     delete rest[word];
   }
@@ -58,6 +59,7 @@ function withoutUnread(schema: JsonObject, report: Report): JsonObject {
 
 const TYPES = new Set<Json>(["array", "boolean", "integer", "null", "number", "object", "string"]);
 
+/** Removes unknown types. If no other type remains, the schema refuses every value. */
 function withKnownTypes(schema: JsonObject, report: Report): JsonObject {
   const { type, ...rest } = schema;
   const types = Array.isArray(type) ? type : [type ?? null];
@@ -69,10 +71,11 @@ function withKnownTypes(schema: JsonObject, report: Report): JsonObject {
   report(`unknown type ${names}: no value has it; write one of ${allowed}`);
   if (known.some((each) => each !== "null")) return { ...rest, type: known };
   const allowsNull = known.length > 0 || schema["nullable"] === true;
-  const message = `cannot be set: the schema asks for the unknown type ${names}`;
+  const message = `cannot be set: the schema has the unknown type ${names}`;
   return { ...rest, [UNUSABLE_TYPE]: { message, allowsNull } };
 }
 
+/** Removes `items` that are no schema. */
 function withUsableItems(schema: JsonObject, report: Report): JsonObject {
   const { items, ...rest } = schema;
   if (items === undefined || typeof items === "boolean" || typeof items === "object") return schema;
@@ -80,6 +83,7 @@ function withUsableItems(schema: JsonObject, report: Report): JsonObject {
   return rest;
 }
 
+/** Replaces a pattern that cannot be compiled by a keyword that refuses every string. */
 function withUsablePattern(schema: JsonObject, report: Report): JsonObject {
   const { pattern, ...rest } = schema;
   if (typeof pattern !== "string") return schema;
@@ -89,7 +93,7 @@ function withUsablePattern(schema: JsonObject, report: Report): JsonObject {
   return { ...rest, [UNUSABLE_PATTERN]: { message: `cannot be set: ${fault} in the schema` } };
 }
 
-/** Why a pattern cannot be used; undefined where it can. */
+/** Why a pattern is invalid; undefined if it is valid. */
 export function patternFault(pattern: string): string | undefined {
   try {
     compilePattern(pattern);
@@ -99,7 +103,7 @@ export function patternFault(pattern: string): string | undefined {
   }
 }
 
-/** `enum: [y, n]` without quotes are booleans in YAML; of a text they are the words `true` and `false`. */
+/** `enum: [y, n]` without quotes are booleans in YAML; for a string, they become "true" and "false". */
 function withTextEnum(schema: JsonObject, report: Report): JsonObject {
   const { type, enum: values } = schema;
   if (type !== "string" || !Array.isArray(values)) return schema;
@@ -137,8 +141,8 @@ export function hasUnusableKeys(document: JsonObject): boolean {
   );
 }
 
-/** What a schema that must refuse says of it. */
-export function refusalOf(schema: unknown): { readonly message: string; readonly allowsNull: boolean } {
-  const said = isJsonObject(schema as Json) ? (schema as JsonObject) : {};
-  return { message: textOf(said["message"]) ?? "is not valid", allowsNull: said["allowsNull"] === true };
+/** The refusal that `tolerate` put into a schema. */
+export function schemaRefusal(schema: unknown): { readonly message: string; readonly allowsNull: boolean } {
+  const terms = isJsonObject(schema as Json) ? (schema as JsonObject) : {};
+  return { message: asString(terms["message"]) ?? "is not valid", allowsNull: terms["allowsNull"] === true };
 }

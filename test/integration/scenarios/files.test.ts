@@ -5,9 +5,9 @@ import { expect, test } from "vitest";
 import { eventually } from "../../support/cluster.ts";
 import { atRest, expectNothingLeft, expectPicture, pictureOf } from "../../support/final-state.ts";
 import type { OperatorProcess } from "../../support/operator.ts";
-import { base, reload } from "../../support/scene-addons.ts";
+import { base, converge } from "../../support/scene-addons.ts";
 import { ACTS, PICTURES, prepare } from "../../support/scene-story.ts";
-import type { Scene } from "../../support/scene.ts";
+import type { PageState } from "../../support/scene.ts";
 
 const LONG = process.env["LONG"] !== undefined;
 
@@ -16,7 +16,7 @@ interface OwnStatus {
 }
 
 /** Resolves when the operator says what it does not delete, and why. */
-async function holds({ cluster, namespace }: Scene, words: RegExp): Promise<void> {
+async function holds({ cluster, namespace }: PageState, words: RegExp): Promise<void> {
   const get = ["get", "addonoperator", "addon-operator", "-n", namespace];
   await eventually(async () => {
     const { status } = await cluster.json<OwnStatus>(get);
@@ -25,121 +25,121 @@ async function holds({ cluster, namespace }: Scene, words: RegExp): Promise<void
 }
 
 /** Moves a directory away and leaves an empty one, as a volume that is not mounted yet. */
-function empty(scene: Scene, dir: string): void {
-  renameSync(join(scene.dir, dir), join(scene.dir, `${dir}.away`));
-  mkdirSync(join(scene.dir, dir));
+function empty(pageState: PageState, dir: string): void {
+  renameSync(join(pageState.dir, dir), join(pageState.dir, `${dir}.away`));
+  mkdirSync(join(pageState.dir, dir));
 }
 
-function comeBack(scene: Scene, dir: string): void {
-  scene.remove(dir);
-  renameSync(join(scene.dir, `${dir}.away`), join(scene.dir, dir));
+function comeBack(pageState: PageState, dir: string): void {
+  pageState.remove(dir);
+  renameSync(join(pageState.dir, `${dir}.away`), join(pageState.dir, dir));
 }
 
 const why = async (operator: OperatorProcess, module: string): Promise<string> =>
   (await operator.cli(["module", "why", module])).stdout;
 
 test("a module's directory is deleted while it runs, and does not come back", async () => {
-  const scene = await prepare("gone");
-  const operator = await scene.start();
+  const pageState = await prepare("gone");
+  const operator = await pageState.start();
   await atRest(operator);
-  const running = scene.close("app-beforeHelm");
-  await ACTS.upgrade(scene);
+  const running = pageState.close("app-beforeHelm");
+  await ACTS.upgrade(pageState);
   await running.reached();
-  scene.remove("modules/020-app");
+  pageState.remove("modules/020-app");
   running.open();
   await eventually(() => /Module run ended before helm.*module=app/.test(operator.log()), "the run ends");
-  await reload(scene);
-  await expectPicture(scene, operator, { ...PICTURES.purge, config: PICTURES.upgrade.config });
-  await expectNothingLeft(scene, operator);
+  await converge(pageState);
+  await expectPicture(pageState, operator, { ...PICTURES.purge, config: PICTURES.upgrade.config });
+  await expectNothingLeft(pageState, operator);
 });
 
 test.runIf(LONG)("a module's directory is deleted while it runs, and comes back (needs LONG=1)", async () => {
-  const scene = await prepare("back");
-  const operator = await scene.start();
+  const pageState = await prepare("back");
+  const operator = await pageState.start();
   await atRest(operator);
-  const running = scene.close("app-beforeHelm");
-  await ACTS.upgrade(scene);
+  const running = pageState.close("app-beforeHelm");
+  await ACTS.upgrade(pageState);
   await running.reached();
-  empty(scene, "modules/020-app");
+  empty(pageState, "modules/020-app");
   running.open();
   await eventually(() => /Module run ended before helm.*module=app/.test(operator.log()), "the run ends");
-  comeBack(scene, "modules/020-app");
-  await expectPicture(scene, operator, PICTURES.upgrade);
-  await expectNothingLeft(scene, operator);
+  comeBack(pageState, "modules/020-app");
+  await expectPicture(pageState, operator, PICTURES.upgrade);
+  await expectNothingLeft(pageState, operator);
 });
 
 test("all modules directories are empty at a start, then come back", async () => {
-  const scene = await prepare("empty");
-  const first = await scene.start();
+  const pageState = await prepare("empty");
+  const first = await pageState.start();
   await atRest(first);
   expect(await first.stop()).toMatchObject({ code: 0 });
-  empty(scene, "modules");
-  const second = await scene.start();
+  empty(pageState, "modules");
+  const second = await pageState.start();
   await second.waitReady();
-  await holds(scene, /not purged: app, base: .*modules/);
-  comeBack(scene, "modules");
-  await reload(scene);
-  await expectPicture(scene, second, PICTURES.install);
-  expect(scene.helmRuns()).not.toContain("uninstall app");
-  await expectNothingLeft(scene, second);
+  await holds(pageState, /not purged: app, base: .*modules/);
+  comeBack(pageState, "modules");
+  await converge(pageState);
+  await expectPicture(pageState, second, PICTURES.install);
+  expect(pageState.helmRuns()).not.toContain("uninstall app");
+  await expectNothingLeft(pageState, second);
 });
 
 test("one of several modules directories is empty for a while", async () => {
-  const scene = await prepare("half");
-  scene.remove("modules/030-base");
-  base(scene, "more/030-base");
-  const modulesDir = ["modules", "more"].map((name) => join(scene.dir, name)).join(":");
-  const operator = await scene.start({ modulesDir });
-  await expectPicture(scene, operator, PICTURES.install);
-  empty(scene, "more");
-  await reload(scene);
-  await holds(scene, /not purged: base: .*more/);
-  comeBack(scene, "more");
-  await reload(scene);
-  await expectPicture(scene, operator, PICTURES.install);
-  expect(scene.helmRuns()).not.toContain("uninstall base");
-  await expectNothingLeft(scene, operator);
+  const pageState = await prepare("half");
+  pageState.remove("modules/030-base");
+  base(pageState, "more/030-base");
+  const modulesDir = ["modules", "more"].map((name) => join(pageState.dir, name)).join(":");
+  const operator = await pageState.start({ modulesDir });
+  await expectPicture(pageState, operator, PICTURES.install);
+  empty(pageState, "more");
+  await converge(pageState);
+  await holds(pageState, /not purged: base: .*more/);
+  comeBack(pageState, "more");
+  await converge(pageState);
+  await expectPicture(pageState, operator, PICTURES.install);
+  expect(pageState.helmRuns()).not.toContain("uninstall base");
+  await expectNothingLeft(pageState, operator);
 });
 
 test("a module's values.yaml is half written, at run time and at a start", async () => {
-  const scene = await prepare("values");
-  const first = await scene.start();
-  await expectPicture(scene, first, PICTURES.install);
+  const pageState = await prepare("values");
+  const first = await pageState.start();
+  await expectPicture(pageState, first, PICTURES.install);
   const file = "modules/020-app/values.yaml";
-  scene.file(file, "appEnabled: true\napp: {size: [1\n");
-  await reload(scene);
+  pageState.file(file, "appEnabled: true\napp: {size: [1\n");
+  await converge(pageState);
   await eventually(
     async () => expect(await why(first, "app")).toMatch(/needs a person: .*values\.yaml/),
     "Invalid",
   );
   // The others go on.
-  await scene.configure({ base: "size: 2\n" });
+  await pageState.configure({ base: "size: 2\n" });
   await eventually(async () => {
-    expect((await pictureOf(scene)).revisions).toEqual({ app: 1, base: 2 });
+    expect((await pictureOf(pageState)).revisions).toEqual({ app: 1, base: 2 });
   }, "base is upgraded");
-  await scene.configure({ base: null });
+  await pageState.configure({ base: null });
   await atRest(first);
   expect(await first.stop()).toMatchObject({ code: 0 });
-  const second = await scene.start();
+  const second = await pageState.start();
   await second.waitReady();
   expect(await why(second, "app")).toMatch(/needs a person: .*values\.yaml/);
-  scene.file(file, "appEnabled: true\napp: {size: 1}\n");
-  await reload(scene);
-  await expectPicture(scene, second, { ...PICTURES.install, revisions: { app: 1, base: 3 } });
-  await expectNothingLeft(scene, second);
+  pageState.file(file, "appEnabled: true\napp: {size: 1}\n");
+  await converge(pageState);
+  await expectPicture(pageState, second, { ...PICTURES.install, revisions: { app: 1, base: 3 } });
+  await expectNothingLeft(pageState, second);
 });
 
 test("modules/values.yaml is half written for a while", async () => {
-  const scene = await prepare("common");
+  const pageState = await prepare("common");
   const text = "global: {common: yes}\nbase: {size: 1}\n";
-  scene.file("modules/values.yaml", text);
-  const operator = await scene.start();
-  await expectPicture(scene, operator, PICTURES.install);
-  scene.file("modules/values.yaml", "global: {common: yes}\nbase: {size: [");
-  await reload(scene);
+  pageState.file("modules/values.yaml", text);
+  const operator = await pageState.start();
+  await expectPicture(pageState, operator, PICTURES.install);
+  pageState.file("modules/values.yaml", "global: {common: yes}\nbase: {size: [");
+  await converge(pageState);
   await eventually(() => /modules\/values\.yaml/.test(operator.log()), "the file is named");
-  scene.file("modules/values.yaml", text);
-  await reload(scene);
-  await expectPicture(scene, operator, PICTURES.install);
-  await expectNothingLeft(scene, operator);
+  pageState.file("modules/values.yaml", text);
+  await converge(pageState);
+  await expectPicture(pageState, operator, PICTURES.install);
+  await expectNothingLeft(pageState, operator);
 });

@@ -6,14 +6,16 @@ import { startCluster } from "../../../scripts/control-plane.mjs";
 import { startOperator } from "../../../scripts/operator.mjs";
 import * as kube from "../../../src/kube/index.ts";
 import { silentLogger } from "../../../src/lib/index.ts";
+import type { OperatorProcess } from "../../../scripts/operator.mjs";
 import { clusterOf, eventually } from "../../support/cluster.ts";
 import type { Cluster, ControlPlane } from "../../support/cluster.ts";
 import { hookLab } from "../../support/hook-files.ts";
 
-// docs/LIFECYCLE.md: what was done before the last backup is gone, and versions begin again where they were then.
+// docs/reference/lifecycle.md: what was done before the last backup is gone, and versions begin again where they were then.
 
 const NS = "put-back";
-const PATIENT = { timeoutMs: 30_000 };
+let operator: OperatorProcess | undefined;
+const PATIENT = { timeoutMs: 30_000, context: () => operator?.log().slice(-6000) ?? "" };
 /** Versions of the lost part of history: far more than a control plane uses up when it starts. */
 const LOST_WRITES = 400;
 
@@ -65,7 +67,7 @@ const find = (object: string): Promise<Found | undefined> =>
 const set = async (name: string, content: object, labels = {}): Promise<void> => {
   const target = { resource: kube.CONFIG_MAPS, namespace: NS, name };
   const body = { apiVersion: "v1", kind: "ConfigMap", metadata: { name, labels }, ...content };
-  await kube.applyPatch(admin, target, { body, force: true });
+  await kube.applyRequest(admin, target, { body, force: true });
 };
 const setSize = (size: number): Promise<void> =>
   set("addon-operator", { data: { oneEnabled: "true", one: `size: ${size}\n` } });
@@ -97,9 +99,10 @@ test("an etcd that was put back to an earlier state is believed", { timeout: 90_
   await setSize(1);
   await setMine("kept");
   const { kubeconfig } = plane;
-  const operator = await startOperator({ kubeconfig, namespace: NS, modulesDir: lab.modulesDir });
-  onTestFinished(() => void operator.kill9());
-  await operator.waitReady();
+  const started = await startOperator({ kubeconfig, namespace: NS, modulesDir: lab.modulesDir });
+  operator = started;
+  onTestFinished(() => void started.kill9());
+  await started.waitReady();
   await isSize(1);
   await isReady();
 
@@ -124,5 +127,5 @@ test("an etcd that was put back to an earlier state is believed", { timeout: 90_
   await deleteAndWaitFor("addonmodule/one");
   await deleteAndWaitFor("configmap/one");
   await isReady();
-  expect(operator.log()).toContain("put back to an earlier state");
+  expect(started.log()).toContain("put back to an earlier state");
 });

@@ -6,7 +6,7 @@ import { eventually } from "../../support/cluster.ts";
 import { atRest, expectNothingLeft, expectPicture } from "../../support/final-state.ts";
 import type { OperatorProcess } from "../../support/operator.ts";
 import { ACTS, PICTURES, prepare } from "../../support/scene-story.ts";
-import type { Scene } from "../../support/scene.ts";
+import type { PageState } from "../../support/scene.ts";
 
 const LEASE = ["--lease-duration=5s", "--lease-renew-deadline=2s", "--lease-retry-period=500ms"];
 
@@ -26,64 +26,66 @@ function freeze(): () => void {
   return () => process.kill(etcd, "SIGCONT");
 }
 
-async function upgraded(scene: Scene, operator: OperatorProcess): Promise<void> {
-  await expectPicture(scene, operator, PICTURES.upgrade);
-  await expectNothingLeft(scene, operator);
+async function upgraded(pageState: PageState, operator: OperatorProcess): Promise<void> {
+  await expectPicture(pageState, operator, PICTURES.upgrade);
+  await expectNothingLeft(pageState, operator);
 }
 
 test(
   "the API server is restarted in the middle of a converge, of helm and of a delete",
   { timeout: 90_000 },
   async () => {
-    const scene = await prepare("server", plane);
-    const steps = ["app-beforeHelm", "before-upgrade app"].map(scene.close);
-    const operator = await scene.start();
+    const pageState = await prepare("server", plane);
+    const steps = ["app-beforeHelm", "before-upgrade app"].map(pageState.close);
+    const operator = await pageState.start();
     for (const step of steps) {
       await step.reached();
       await plane.stopApiServer();
       step.open();
       await plane.startApiServer();
     }
-    await expectPicture(scene, operator, PICTURES.install);
-    const leaving = scene.close("before-uninstall app");
-    await ACTS.delete(scene);
+    await expectPicture(pageState, operator, PICTURES.install);
+    const leaving = pageState.close("before-uninstall app");
+    await ACTS.delete(pageState);
     await leaving.reached();
     await plane.restartApiServer();
     leaving.open();
-    await expectPicture(scene, operator, PICTURES.delete);
-    await expectNothingLeft(scene, operator);
+    await expectPicture(pageState, operator, PICTURES.delete);
+    await expectNothingLeft(pageState, operator);
   },
 );
 
 test("etcd stands still again and again while modules run", { timeout: 90_000 }, async () => {
-  const scene = await prepare("etcd", plane);
-  const steps = ["app-onStartup", "app-beforeHelm", "before-upgrade app", "app-afterHelm"].map(scene.close);
-  const operator = await scene.start();
+  const pageState = await prepare("etcd", plane);
+  const steps = ["app-onStartup", "app-beforeHelm", "before-upgrade app", "app-afterHelm"].map(
+    pageState.close,
+  );
+  const operator = await pageState.start();
   for (const step of steps) {
     await step.reached();
     const goOn = freeze();
-    const before = scene.proxy.seen.length;
+    const before = pageState.proxy.seen.length;
     step.open();
-    await eventually(() => scene.proxy.seen.length > before, "a request waits for etcd");
+    await eventually(() => pageState.proxy.seen.length > before, "a request waits for etcd");
     goOn();
   }
   await atRest(operator);
-  await ACTS.upgrade(scene);
-  await upgraded(scene, operator);
+  await ACTS.upgrade(pageState);
+  await upgraded(pageState, operator);
 });
 
 test("etcd stands still for longer than the lease lasts", { timeout: 90_000 }, async () => {
-  const scene = await prepare("lease", plane);
-  const first = await scene.start({ args: LEASE });
+  const pageState = await prepare("lease", plane);
+  const first = await pageState.start({ args: LEASE });
   await atRest(first);
-  const running = scene.close("app-afterHelm");
-  await ACTS.upgrade(scene);
+  const running = pageState.close("app-afterHelm");
+  await ACTS.upgrade(pageState);
   await running.reached();
   const goOn = freeze();
   expect(await first.exit).toMatchObject({ code: 0 });
   expect(first.log()).toContain("The lease is lost");
-  expect(scene.processes()).toEqual([]);
+  expect(pageState.processes()).toEqual([]);
   goOn();
-  const second = await scene.start({ args: LEASE });
-  await upgraded(scene, second);
+  const second = await pageState.start({ args: LEASE });
+  await upgraded(pageState, second);
 });

@@ -73,8 +73,8 @@ test("commands done without kubectl print and do what they do with it", async ()
   };
   await cluster().apply(object);
   await short("delete cm held --wait=false");
-  const gone = short("delete cm one two held");
+  const missing = short("delete cm one two held");
   await short('patch cm held --type=merge -p {"metadata":{"finalizers":null}}');
-  await gone;
+  await missing;
   expect(await both("get cm --field-selector metadata.name!=kube-root-ca.crt -o name")).toBe("");
 });

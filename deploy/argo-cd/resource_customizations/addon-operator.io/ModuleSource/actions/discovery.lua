@@ -1,0 +1,3 @@
+local actions = {}
+actions["run-now"] = {disabled = obj.metadata.deletionTimestamp ~= nil}
+return actions

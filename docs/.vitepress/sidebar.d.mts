@@ -1,0 +1,4 @@
+export const sidebar: readonly {
+  readonly text: string;
+  readonly items: readonly { readonly text: string; readonly link: string }[];
+}[];

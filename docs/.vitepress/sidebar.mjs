@@ -1,0 +1,66 @@
+// Every page, by reader and in the order of reading; test/docs/site.test.ts compares it with the files.
+
+const page = (folder) => (path, text) => ({ text, link: `/${folder}/${path}` });
+const start = page("get-started");
+const guide = page("guides");
+const reference = page("reference");
+const internal = page("internals");
+
+export const sidebar = [
+  {
+    text: "Get started",
+    items: [
+      { text: "Overview", link: "/" },
+      { text: "Concepts", link: "/concepts" },
+      start("install", "Install"),
+      start("first-module", "Your first module"),
+      start("first-hook", "Your first hook"),
+      start("comparison", "Comparison"),
+    ],
+  },
+  {
+    text: "Guides",
+    items: [
+      guide("on-call", "On call"),
+      guide("configure-values", "Configure values"),
+      guide("write-hooks", "Write hooks"),
+      guide("webhooks", "Validate, mutate and convert with hooks"),
+      guide("order-modules", "Order modules"),
+      guide("secrets", "Handle secrets"),
+      guide("tenancy", "Modules of several teams"),
+      guide("debug", "Debug a module"),
+      guide("running", "Run the operator"),
+      guide("refuse-edits", "Refuse wrong edits"),
+      guide("web-page", "The web page"),
+      guide("gitops", "GitOps"),
+      guide("registries", "Modules in a registry"),
+      guide("module-sources", "Modules from registries"),
+      guide("module-updates", "Update modules from a registry"),
+      guide("upgrading", "Upgrade"),
+      guide("migrating", "Migrate from the Go operator"),
+    ],
+  },
+  {
+    text: "Reference",
+    items: [
+      reference("commands", "Commands"),
+      reference("cli", "Command line"),
+      reference("settings", "Settings"),
+      reference("addon-yaml", "addon.yaml"),
+      reference("modules", "Modules"),
+      reference("hooks", "Hooks"),
+      reference("values", "Values"),
+      reference("lifecycle", "Life cycle"),
+      reference("operation", "Operation"),
+      reference("status", "Status"),
+      reference("metrics", "Metrics"),
+      reference("traces", "Traces"),
+      reference("contract", "Contract"),
+      reference("compatibility", "Compatibility"),
+    ],
+  },
+  {
+    text: "Internals",
+    items: [internal("architecture", "Architecture"), internal("decisions", "Decisions")],
+  },
+];

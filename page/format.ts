@@ -1,0 +1,61 @@
+/** Formats durations, and maps states to tones. */
+
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** `8 s`, `5 min`, `3 h`, `2 d`. */
+export function duration(seconds: number): string {
+  if (seconds < 10) return `${Math.max(0, Math.round(seconds * 10) / 10)} s`;
+  if (seconds < 2 * MINUTE) return `${Math.round(seconds)} s`;
+  if (seconds < 2 * HOUR) return `${Math.round(seconds / MINUTE)} min`;
+  return seconds < 2 * DAY ? `${Math.round(seconds / HOUR)} h` : `${Math.round(seconds / DAY)} d`;
+}
+
+/** `5 min ago` */
+export function ago(time: string | number, now: number): string {
+  const seconds = (now - new Date(time).getTime()) / 1000;
+  return seconds < 1 ? "now" : `${duration(Math.floor(seconds))} ago`;
+}
+
+/** Shorter texts stay: reading them twice costs nothing. */
+const MIN_LENGTH = 20;
+
+/** Replaces `displayed`, a text displayed elsewhere on the page, so that the user reads an error only once. */
+export function withoutRepetition(text: string, displayed: string, placeholder = "as above"): string {
+  return displayed.length < MIN_LENGTH ? text : text.replaceAll(displayed, placeholder);
+}
+
+/** The urgency of a state: its colour, and its rank in the list of modules. */
+export type Tone = "bad" | "wait" | "busy" | "good" | "off";
+
+const TONES: Readonly<Record<string, Tone>> = {
+  Invalid: "bad",
+  Retrying: "bad",
+  Unhealthy: "bad",
+  RolledBack: "bad",
+  Degraded: "bad",
+  Failed: "bad",
+  Missing: "bad",
+  False: "bad",
+  Pending: "wait",
+  Suspended: "wait",
+  Drifted: "wait",
+  Terminating: "wait",
+  Unknown: "wait",
+  Running: "busy",
+  Progressing: "busy",
+  InProgress: "busy",
+  Deleting: "busy",
+  Converging: "busy",
+  Ready: "good",
+  True: "good",
+  Succeeded: "good",
+  Disabled: "off",
+};
+
+export function toneOf(state: string): Tone {
+  return TONES[state] ?? "wait";
+}
+
+export const TONES_BY_URGENCY: readonly Tone[] = ["bad", "wait", "busy", "good", "off"];

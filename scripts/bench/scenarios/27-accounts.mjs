@@ -1,0 +1,58 @@
+import { nameOf, writeModules } from "../modules.mjs";
+import { shHook } from "../tiny.mjs";
+
+const COUNT = 200;
+const GROUP = "rbac.authorization.k8s.io";
+
+export default {
+  name: "accounts",
+  title: `first converge of ${COUNT} modules: a ServiceAccount for each, and without`,
+  long: true,
+  async run(bench) {
+    const without = await converge(bench, false);
+    const withAccounts = await converge(bench, true);
+    const share = Number(((100 * (withAccounts.ms - without.ms)) / without.ms).toFixed(1));
+    return [
+      { what: "without accounts", value: without.ms, unit: "ms" },
+      { what: "with accounts", value: withAccounts.ms, unit: "ms" },
+      { what: "more with accounts", value: share, unit: "%", target: 10 },
+      {
+        what: "TokenRequests for each run with a hook",
+        value: withAccounts.tokens / (COUNT / 2),
+        unit: "",
+        target: 1,
+      },
+    ];
+  },
+};
+
+/** Every second module has a hook. */
+async function converge(bench, hasAccounts) {
+  const namespace = await bench.namespace();
+  const names = Array.from({ length: COUNT }, (_, index) => nameOf(index + 1));
+  if (hasAccounts) await makeAccounts(bench.api, namespace, names);
+  const files = (name) => ({
+    ...(names.indexOf(name) % 2 === 0 ? { "hooks/none.sh": shHook("beforeHelm", "exit 0") } : {}),
+    ...(hasAccounts ? { "addon.yaml": `serviceAccountName: ${name}\n` } : {}),
+  });
+  const modulesDir = writeModules(bench.dir(), COUNT, { files });
+  const { operator, readyMs } = await bench.start({ namespace, modulesDir });
+  const ms = await readyMs();
+  const { status, body } = await operator.http("/metrics");
+  if (status !== 200) throw new Error(`/metrics answered ${status}`);
+  const counts = [...body.matchAll(/_count\{[^\n]*serviceaccounts\/\{name\}\/token"[^\n]*\} (\d+)/g)];
+  await operator.stop();
+  return { ms, tokens: counts.reduce((sum, [, count]) => sum + Number(count), 0) };
+}
+
+/** One account for each module, all of which may change everything in the namespace. */
+async function makeAccounts(api, namespace, names) {
+  const rbac = `/apis/${GROUP}/v1/namespaces/${namespace}`;
+  const rules = [{ apiGroups: ["*"], resources: ["*"], verbs: ["*"] }];
+  await api.send("POST", `${rbac}/roles`, { metadata: { name: "bench" }, rules });
+  const subjects = names.map((name) => ({ kind: "ServiceAccount", name, namespace }));
+  const roleRef = { apiGroup: GROUP, kind: "Role", name: "bench" };
+  await api.send("POST", `${rbac}/rolebindings`, { metadata: { name: "bench" }, roleRef, subjects });
+  for (const name of names)
+    await api.send("POST", `/api/v1/namespaces/${namespace}/serviceaccounts`, { metadata: { name } });
+}

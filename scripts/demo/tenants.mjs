@@ -1,0 +1,68 @@
+// What the demo shows with --tenants: modules of two teams, each of which may do only its own.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { eventually } from "../eventually.mjs";
+import { root } from "../setup/versions.mjs";
+import { created, elapsed, expect, inNamespace, setKeys, settled, table } from "./steps.mjs";
+
+const TEAMS = ["orders", "billing"];
+export const tenantsModules = join(root, "examples", "tenants", "modules");
+
+/** Makes what the modules need before the operator starts: namespaces, accounts, rights and Secrets. */
+export async function prepareTenants({ cluster, say }) {
+  for (const team of TEAMS) {
+    const file = join(root, "examples", "tenants", "teams", `${team}.yaml`);
+    await cluster.createNamespace(`team-${team}`);
+    await cluster.kubectl(["create", "--validate=false", "-f", "-"], readFileSync(file, "utf8"));
+  }
+  say("team-orders and team-billing each have an account, which may write ConfigMaps there, and a Secret");
+}
+
+/** `demo` is as the tour's. */
+export async function tenants(demo) {
+  await eachActsAsItsAccount(demo);
+  await hooksReadTheirOwn(demo);
+  await chartsStayAtHome(demo);
+}
+
+async function eachActsAsItsAccount(demo) {
+  demo.step("Two modules run, each with the ServiceAccount of its team");
+  await Promise.all(TEAMS.map((team) => created(demo, `addonmodule/${team}`, demo.namespace)));
+  await settled(demo, TEAMS, { state: "Ready" });
+  await table(demo);
+  const path = "jsonpath={range .items[*]}{.metadata.name}: {.status.identity}{'\\n'}{end}";
+  const identities = await inNamespace(demo, ["get", "addonmodules", "-o", path]);
+  for (const team of TEAMS) expect(identities.includes(`team-${team}/deployer`), `${team} has an account`);
+  demo.say(identities.trimEnd());
+}
+
+async function hooksReadTheirOwn(demo) {
+  demo.step("A hook of each module has tried to read both Secrets with kubectl");
+  for (const team of TEAMS) {
+    const get = ["get", "configmap", team, "-n", `team-${team}`, "-o", "jsonpath={.data}"];
+    const read = JSON.parse(await demo.cluster.kubectl(get));
+    for (const other of TEAMS)
+      expect((read[other] === "yes") === (other === team), `${team} reads its own Secret`);
+    demo.say(`${team} may read the Secret of: ${JSON.stringify(read)}`);
+  }
+}
+
+async function chartsStayAtHome(demo) {
+  demo.step("Have the chart of orders write into the namespace of billing: the API server refuses it");
+  const from = performance.now();
+  await setKeys(demo, { orders: "namespace: team-billing\n" });
+  const why = async () => {
+    const path = 'jsonpath={.status.conditions[?(@.type=="Ready")].message}';
+    const message = await inNamespace(demo, ["get", "addonmodule", "orders", "-o", path]);
+    expect(
+      /missing rule: grant ServiceAccount team-orders\/deployer: \w+ configmaps/.test(message),
+      "the rule",
+    );
+    return message;
+  };
+  const message = await eventually(why, "the status names the missing rule");
+  demo.say(`${elapsed(from)} later: ${message}`);
+  await setKeys(demo, { orders: null });
+  await settled(demo, ["orders"], { state: "Ready" });
+  await table(demo);
+}

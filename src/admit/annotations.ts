@@ -1,0 +1,92 @@
+/** Decides about annotations of AddonModules and the AddonOperator: requests and confirmations. */
+
+import { CONFIRM_CRDS, CONFIRM_TAKEOVER } from "../helm/index.ts";
+import { annotateCommand } from "../kube/index.ts";
+import { nearest, plainLine } from "../lib/index.ts";
+import { REQUESTED_AT, type Question } from "../model/index.ts";
+import { CONFIRM_DELETE, confirmCommand } from "../plan/index.ts";
+import type { View } from "../state/index.ts";
+import { BAD_TOKEN, isRequestToken } from "../triggers/index.ts";
+import { allow, refuse, type Answer } from "./answer.ts";
+
+type Annotations = Readonly<Record<string, string>>;
+
+/** An edit of the annotations of an object. */
+export interface AnnotationEdit {
+  readonly kind: "AddonModule" | "AddonOperator";
+  readonly name: string;
+  readonly before: Annotations;
+  readonly after: Annotations;
+}
+
+const KNOWN: Readonly<Record<AnnotationEdit["kind"], readonly string[]>> = {
+  AddonModule: [REQUESTED_AT, CONFIRM_CRDS, CONFIRM_TAKEOVER],
+  AddonOperator: [REQUESTED_AT, CONFIRM_DELETE],
+};
+const OURS = /^(?:[a-z]+\.)?addon-operator\.io\//;
+const LONGEST_QUOTED = 20;
+
+/**
+ * Refuses malformed requests and confirmations that confirm nothing, with the right command; warns of annotations that have
+ * no effect. Decides about changed annotations only, and about removed ones never.
+ */
+export function judgeAnnotations(edit: AnnotationEdit, view: View): Answer {
+  const { kind, before, after } = edit;
+  if (kind === "AddonOperator" && edit.name !== view.operator.name) return allow();
+  const changed = Object.entries(after).filter(([key, value]) => before[key] !== value);
+  const warnings: string[] = [];
+  for (const [key, value] of changed) {
+    if (!OURS.test(key)) continue;
+    if (!KNOWN[kind].includes(key)) warnings.push(describeUnknown(key, kind));
+    else if (key === REQUESTED_AT) {
+      if (!isRequestToken(value)) return refuse(`${key}: ${BAD_TOKEN}: ${requestCommand(edit, view)}`);
+    } else if (value !== "") {
+      const why = whyRefused({ key, value }, edit, view);
+      if (why !== undefined) return refuse(why);
+    }
+  }
+  return allow(warnings);
+}
+
+function describeUnknown(key: string, kind: AnnotationEdit["kind"]): string {
+  const meant = nearest(key, KNOWN[kind]);
+  return `annotation ${key} has no effect on an ${kind}${meant === undefined ? "" : ` (did you mean ${meant}?)`}`;
+}
+
+function requestCommand({ kind, name }: AnnotationEdit, { operator: { namespace } }: View): string {
+  return annotateCommand(`${kind.toLowerCase()}/${name}`, namespace, { [REQUESTED_AT]: '"$(date +%s)"' });
+}
+
+/** Why a confirmation is refused; undefined if it confirms what is open, or what is open may not be known yet. */
+function whyRefused(
+  { key, value }: { readonly key: string; readonly value: string },
+  edit: AnnotationEdit,
+  view: View,
+): string | undefined {
+  const question = questionsOf(edit, view).find(({ annotation }) => annotation === key);
+  if (question?.token === value) return undefined;
+  const given = `${key}: ${plainLine(value, LONGEST_QUOTED)}`;
+  if (question !== undefined)
+    return `${given} does not confirm what waits for a confirmation now; to confirm that: ${question.command}`;
+  if (!isSettled(edit, view)) return undefined;
+  const status = `kubectl describe -n ${view.operator.namespace} ${edit.kind.toLowerCase()}/${edit.name}`;
+  return `${given} confirms nothing: nothing waits for a confirmation; when something does, this shows the command: ${status}`;
+}
+
+/** What waits for a confirmation by this object. */
+function questionsOf({ kind, name }: AnnotationEdit, view: View): Question[] {
+  if (kind === "AddonModule") {
+    const { problem, retry } = view.modules.get(name) ?? {};
+    return [problem?.question, retry?.question].filter((each) => each !== undefined);
+  }
+  const { deletionLimit: limit } = view;
+  if (limit === undefined || limit.confirmed) return [];
+  return [{ annotation: CONFIRM_DELETE, token: limit.token, command: confirmCommand(limit, view) }];
+}
+
+/** Whether everything that may wait for a confirmation is known: nothing is under way that may bring a question. */
+function isSettled({ kind, name }: AnnotationEdit, view: View): boolean {
+  if (view.boot !== "running" || view.converge.phase !== "idle") return false;
+  const module = view.modules.get(name);
+  return kind === "AddonOperator" || (module !== undefined && module.activity === "none");
+}

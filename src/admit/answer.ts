@@ -1,0 +1,21 @@
+/** Answers to requests for admission. */
+
+/** Whether an edit is stored, why not, and what the user is told besides. */
+export interface Answer {
+  readonly allowed: boolean;
+  readonly message?: string;
+  readonly warnings: readonly string[];
+}
+
+/** Kubernetes shortens warnings above 4,096 bytes together. */
+export const MOST_WARNINGS = 20;
+
+export function allow(warnings: readonly string[] = []): Answer {
+  const more = warnings.length - MOST_WARNINGS;
+  const note = more > 0 ? [`${more} more warnings are left out`] : [];
+  return { allowed: true, warnings: [...warnings.slice(0, MOST_WARNINGS), ...note] };
+}
+
+export function refuse(message: string): Answer {
+  return { allowed: false, message, warnings: [] };
+}

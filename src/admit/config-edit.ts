@@ -1,0 +1,151 @@
+/** Decides about edits of the operator's ConfigMap (docs/guides/refuse-edits.md). */
+
+import { describeProblem, member, type Problem } from "../model/index.ts";
+import { CONFIRM_DELETE, confirmCommand, explainDeletionLimit } from "../plan/index.ts";
+import type { DeletionLimitView, Trial } from "../state/index.ts";
+import {
+  checkConfig,
+  checkIdle,
+  describeUnknownKeys,
+  reparseConfigMap,
+  sizeProblem,
+} from "../values/index.ts";
+import type { ParsedConfig } from "../values/index.ts";
+import { allow, MOST_WARNINGS, refuse, type Answer } from "./answer.ts";
+import { effectsOf } from "./effects.ts";
+import { forecastOf, type AdmissionSources, type Forecast } from "./forecast.ts";
+
+/** Far more than there are keys of modules: more would take long to check. */
+const MOST_KEYS = 20_000;
+/** More are counted: a message must be readable. */
+const MOST_PROBLEMS = 20;
+
+type Data = Readonly<Record<string, string>>;
+
+/** An edit of the ConfigMap. */
+export interface ConfigEdit {
+  /** Name of the ConfigMap, for messages. */
+  readonly name: string;
+  readonly before: Data;
+  readonly data: Data;
+  /** Of the edited object. */
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly isDryRun: boolean;
+}
+
+/**
+ * Refuses what would make the ConfigMap invalid, what exceeds the deletion limit, and what switches a protected module off,
+ * with the messages of the operator. Warns of keys without effect and, in a dry run, of what the edit would do. Changes
+ * nothing: the state is tried on a copy.
+ */
+export function judgeConfigEdit(edit: ConfigEdit, sources: AdmissionSources): Answer {
+  const { name, data } = edit;
+  const { state } = sources;
+  if (changedTexts(edit).length === 0) return allow();
+  if (!state.view.config.isInForce) return allow(["the operator is starting, so the edit is not checked"]);
+  const file = `ConfigMap ${name}`;
+  const tooLarge = tooManyKeys(file, data) ?? sizeProblem(file, data);
+  if (tooLarge !== undefined) return refuseProblems([tooLarge]);
+  const trial = state.trial();
+  const { values } = trial;
+  const config = reparseConfigMap({ file, before: values.config }, data, values.modules());
+  const candidate = { name, config, overlay: values.overlay };
+  const problems = checkConfig(values, candidate);
+  if (problems.length > 0) return refuseProblems(problems);
+  const notes = [
+    ...notesOn(config, edit, trial),
+    ...checkIdle(values, candidate).filter(concernsChange(edit)).map(describeProblem),
+  ];
+  return judgeValid(config, { edit, trial, notes }, sources);
+}
+
+function tooManyKeys(file: string, data: Data): Problem | undefined {
+  const count = Object.keys(data).length;
+  if (count <= MOST_KEYS) return undefined;
+  return { file, message: `too large: it has ${count} keys`, remedy: `keep at most ${MOST_KEYS} keys` };
+}
+
+/** With the texts that ConfigMapInvalid has. */
+function refuseProblems(problems: readonly Problem[]): Answer {
+  const described = problems.slice(0, MOST_PROBLEMS).map(describeProblem);
+  const more = problems.length - MOST_PROBLEMS;
+  return refuse([...described, ...(more > 0 ? [`and ${more} more problems`] : [])].join("; "));
+}
+
+type Texts = Pick<ConfigEdit, "before" | "data">;
+
+function isChanged({ before, data }: Texts, key: string): boolean {
+  return member(before, key) !== member(data, key);
+}
+
+/** The keys whose texts differ. */
+function changedTexts({ before, data }: Texts): string[] {
+  const keys = new Set([...Object.keys(before), ...Object.keys(data)]);
+  return [...keys].filter((key) => isChanged({ before, data }, key));
+}
+
+/** Decides about an edit whose content is valid. */
+function judgeValid(
+  config: ParsedConfig,
+  { edit, trial, notes }: { edit: ConfigEdit; trial: Trial; notes: readonly string[] },
+  sources: AdmissionSources,
+): Answer {
+  const { state } = sources;
+  const isDecided = state.view.converge.covered !== undefined;
+  if (!isDecided) return allow(notes);
+  trial.setConfig(config);
+  const causesConverge = trial.values.digests.globalConfig() !== state.values.digests.globalConfig();
+  if (!causesConverge)
+    return allow([...notes, ...(edit.isDryRun ? effectsOf(trial, { state, forecasts: undefined }) : [])]);
+  const [before, after] = [forecastOf(state.trial(), sources), forecastOf(trial, sources)];
+  const unprotected = after.flips.filter(isProtected).flatMap(({ decision }) => decision.problem ?? []);
+  if (unprotected.length > 0) return refuseProblems(unprotected);
+  const limit = newLimit(before, after);
+  const isConfirmed = limit !== undefined && edit.annotations[CONFIRM_DELETE] === limit.token;
+  if (limit !== undefined && !isConfirmed) return refuse(explainRefused(limit, sources));
+  const blocked = limit === undefined ? [] : [explainDeletionLimit(limit, state.view)];
+  const effects = edit.isDryRun ? effectsOf(trial, { state, forecasts: { before, after } }) : [];
+  return allow([...blocked, ...notes, ...effects]);
+}
+
+/** Keys that match no module, and what is odd about texts, as far as the edit has changed them. */
+function notesOn(config: ParsedConfig, edit: ConfigEdit, { values }: Trial): string[] {
+  const unknown = config.unknownKeys.filter((key) => isChanged(edit, key));
+  // Each suggestion compares a key with the keys of all modules.
+  const described = describeUnknownKeys(unknown.slice(0, MOST_WARNINGS), values.modules());
+  const odd = [...config.texts]
+    .filter(([key]) => isChanged(edit, key))
+    .flatMap(([, { warnings }]) => warnings);
+  const left = unknown.slice(MOST_WARNINGS);
+  return [...described, ...left]
+    .map((key) => `${key}: this key matches no module and has no effect`)
+    .concat(odd);
+}
+
+/** Whether a problem is in a key that the edit has changed. */
+function concernsChange(edit: ConfigEdit): (problem: Problem) => boolean {
+  return ({ key = "" }) => {
+    const [section = ""] = key.split("/");
+    return isChanged(edit, section) || isChanged(edit, `${section}Enabled`);
+  };
+}
+
+/** Whether the edit switches off a module that is protected: a module that is off has no other problem. */
+function isProtected({ decision }: Forecast["flips"][number]): boolean {
+  return !decision.enabled && decision.problem !== undefined;
+}
+
+/** The removal that exceeds the deletion limit, unless it did so before the edit. */
+function newLimit(before: Forecast, after: Forecast): DeletionLimitView | undefined {
+  const { deletionLimit: limit } = after.removals;
+  if (limit === undefined || limit.confirmed) return undefined;
+  const known = new Set(before.removals.deletionLimit?.covers);
+  return limit.covers.every((each) => known.has(each)) ? undefined : limit;
+}
+
+/** Why the edit is refused. An edit with the annotation is stored, and its removals wait for the confirmation. */
+function explainRefused(limit: DeletionLimitView, { state: { view } }: AdmissionSources): string {
+  const annotated = `repeat the edit with the annotation ${CONFIRM_DELETE}: ${limit.token} of the ConfigMap`;
+  const remedy = `leave them on, or ${annotated}, and confirm then: ${confirmCommand(limit, view)}`;
+  return explainDeletionLimit(limit, view, remedy);
+}

@@ -1,0 +1,91 @@
+/** What an edit would do, in words, for `kubectl apply --dry-run=server`. */
+
+import { nameSome, sameJson } from "../lib/index.ts";
+import { describeProblem, type JsonObject } from "../model/index.ts";
+import { mayRun } from "../plan/index.ts";
+import { problemOf, type State, type Trial } from "../state/index.ts";
+import type { Flip, Forecast } from "./forecast.ts";
+
+/** The decisions without and with the edit; undefined if it causes no converge. */
+interface Compared {
+  readonly before: Forecast;
+  readonly after: Forecast;
+}
+
+/** Which modules would run, be installed, be deleted, one sentence each. */
+export function effectsOf(
+  trial: Trial,
+  { state, forecasts }: { readonly state: State; readonly forecasts: Compared | undefined },
+): string[] {
+  if (forecasts === undefined) return sentences({ run: editedModules(trial, state) });
+  const { before, after } = forecasts;
+  const { flips, removals } = after;
+  const fails = flips.flatMap(({ decision: { problem } }) => problem ?? []);
+  const blockers = new Set(before.removals.blockers.map(({ text }) => text));
+  const isLimit = removals.deletionLimit?.confirmed === false;
+  const kept = removals.blockers.filter(({ text }) => !blockers.has(text) && !isLimit);
+  const installs = flips.filter(isInstall).map(({ facts }) => facts.module.name);
+  return [
+    ...sentences({
+      install: installs,
+      delete: without(removals.deletes, before.removals.deletes),
+      purge: without(removals.purges, before.removals.purges),
+      run: without(runningModules(trial), installs),
+    }),
+    ...fails.map((problem) => `would be Invalid: ${describeProblem(problem)}`),
+    ...flips.flatMap((flip) => waitingFor(flip, trial)),
+    ...kept.map(({ text }) => text),
+  ];
+}
+
+const MOST_NAMED = 20;
+const VERBS = ["install", "delete", "purge", "run"] as const;
+
+/** E.g. `would install a, b`; says so if nothing would happen. */
+function sentences(names: Partial<Record<(typeof VERBS)[number], readonly string[]>>): string[] {
+  const found = VERBS.filter((verb) => (names[verb]?.length ?? 0) > 0);
+  if (found.length === 0) return ["no module would run"];
+  return found.map((verb) => `would ${verb} ${nameSome(names[verb] ?? [], MOST_NAMED)}`);
+}
+
+function without(names: readonly string[], others: readonly string[]): string[] {
+  return names.filter((name) => !others.includes(name));
+}
+
+/** The modules that a converge would run. */
+function runningModules(trial: Trial): string[] {
+  return trial.tree.modules.flatMap(({ name }) => {
+    const record = trial.module(name);
+    return record !== undefined && mayRun({ ...record, problem: problemOf(record) }) ? name : [];
+  });
+}
+
+/** The modules whose section or settings the edit changes, as far as they run. */
+function editedModules(trial: Trial, { values, view: { modules } }: State): string[] {
+  return trial.tree.modules.flatMap((module) => {
+    const { name, valuesKey } = module;
+    const isSame =
+      trial.values.merged(valuesKey) === values.merged(valuesKey) &&
+      sameJson(
+        { ...trial.values.settings(module) } as JsonObject,
+        { ...values.settings(module) } as JsonObject,
+      );
+    if (isSame) return [];
+    const [now, tried] = [modules.get(name), trial.view(name)];
+    return tried !== undefined && mayRun(tried) && now?.sectionDigest !== tried.sectionDigest ? name : [];
+  });
+}
+
+/** Whether a module is switched on that has a chart and no release. */
+function isInstall({ facts: { module, owner, settings }, decision }: Flip): boolean {
+  const runsHelm = module.chart !== "none" && !settings.suspended && module.missing === undefined;
+  return decision.enabled && decision.problem === undefined && owner === "none" && runsHelm;
+}
+
+/** The Secrets and ConfigMaps with values for which a module would wait. */
+function waitingFor({ facts: { module }, decision }: Flip, trial: Trial): string[] {
+  const missing = trial.view(module.name)?.missingValues ?? [];
+  return decision.enabled && missing.length > 0
+    ? [`${module.name} would wait for ${nameSome(missing, MOST_NAMED)}`]
+    : [];
+}

@@ -1,0 +1,143 @@
+/** Webhooks that admit: they run when the API server asks whether a request is allowed (docs/reference/hooks.md, "Webhooks"). */
+
+import type { AdmissionBinding, JsonObject, MutatingBinding, ValidatingBinding } from "../model/index.ts";
+import { ITEM_FIELDS, itemBinding, listShape } from "./kind.ts";
+import type { BindingKind, Complain, ReadOptions } from "./kind.ts";
+import { LABEL_SELECTOR, readLabelSelector } from "./kubernetes.ts";
+import { STRING, object, type ValueOf } from "./shape.ts";
+
+const TEXTS = { kind: "array", of: STRING, min: 1 } as const;
+const OPERATIONS = ["CREATE", "UPDATE", "DELETE", "CONNECT", "*"] as const;
+const RULE = object(
+  {
+    apiGroups: TEXTS,
+    apiVersions: TEXTS,
+    resources: TEXTS,
+    operations: { kind: "array", of: { kind: "string", oneOf: OPERATIONS }, min: 1 },
+    scope: { kind: "string", oneOf: ["Cluster", "Namespaced", "*"] },
+  },
+  { required: ["apiGroups", "apiVersions", "resources", "operations"] },
+);
+const CONDITION = object({ name: STRING, expression: STRING }, { required: ["name", "expression"] });
+const ITEM_SHAPE = object(
+  {
+    name: STRING,
+    group: STRING,
+    includeSnapshotsFrom: ITEM_FIELDS.includeSnapshotsFrom,
+    rules: { kind: "array", of: RULE, min: 1 },
+    failurePolicy: { kind: "string", oneOf: ["Ignore", "Fail"] },
+    sideEffects: { kind: "string", oneOf: ["None", "NoneOnDryRun"] },
+    timeoutSeconds: { kind: "integer" },
+    matchConditions: { kind: "array", of: CONDITION, min: 1 },
+    labelSelector: LABEL_SELECTOR,
+    namespace: object({ labelSelector: LABEL_SELECTOR }, { required: ["labelSelector"] }),
+  },
+  { required: ["name"] },
+);
+type RawItem = ValueOf<typeof ITEM_SHAPE>;
+
+const DEFAULT_SECONDS = 10;
+const LONGEST_SECONDS = 30;
+/** RFC 1123: what Kubernetes accepts as the name of a webhook. */
+const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?){2,}$/;
+const LONGEST_NAME = 253;
+
+export const validating: BindingKind<ValidatingBinding> = {
+  ...shared("kubernetesValidating", "Validating"),
+  read: (config, options) =>
+    readItems(config, "kubernetesValidating", options).map((each) => ({ ...each, type: "validating" })),
+};
+
+export const mutating: BindingKind<MutatingBinding> = {
+  ...shared("kubernetesMutating", "Mutating"),
+  read: (config, options) =>
+    readItems(config, "kubernetesMutating", options).map((each) => ({ ...each, type: "mutating" })),
+};
+
+/** What both kinds have in common; `type` is how the context names it. */
+function shared(
+  key: string,
+  type: string,
+): Omit<BindingKind<AdmissionBinding>, "read" | "context"> & {
+  context: (trigger: { readonly request: JsonObject }) => { type: string; review: JsonObject };
+} {
+  return {
+    keys: { v0: {}, v1: { [key]: listShape(ITEM_SHAPE) } },
+    context: ({ request }) => ({ type, review: { request } }),
+    isReview: true,
+    mayMerge: () => false,
+    activation: () => type,
+  };
+}
+
+type Item = Omit<ValidatingBinding, "type">;
+
+function readItems(config: JsonObject, key: string, options: ReadOptions): Item[] {
+  // The shape was checked before.
+  const raw = (config[key] ?? []) as unknown as RawItem[];
+  const items = raw.map((item, index) => readItem(item, { key, index }, options));
+  for (const [index, { id, name }] of items.entries())
+    if (items.findIndex((each) => each.name === name) < index)
+      options.complain(`${id}.name: Duplicate value: "${name}"`);
+  return items;
+}
+
+function readItem(raw: RawItem, place: { key: string; index: number }, options: ReadOptions): Item {
+  const common = itemBinding(raw, place, options.queue);
+  const { id } = common;
+  const { complain } = options;
+  checkName(raw.name, id, complain);
+  const { timeoutSeconds = DEFAULT_SECONDS, rules = [], sideEffects = "None" } = raw;
+  if (timeoutSeconds < 1 || timeoutSeconds > LONGEST_SECONDS)
+    complain(`${id}.timeoutSeconds: Invalid value: ${timeoutSeconds}: must be between 1 and 30 seconds`);
+  rules.forEach((rule, index) => checkRule(rule, `${id}.rules[${index}]`, complain));
+  const selector = (field: string) => ({ path: `${id}.${field}`, complain });
+  return {
+    ...common,
+    rules: rules as unknown as JsonObject[],
+    failurePolicy: raw.failurePolicy,
+    sideEffects,
+    timeoutSeconds,
+    matchConditions: raw.matchConditions as unknown as JsonObject[] | undefined,
+    labelSelector: readLabelSelector(raw.labelSelector, selector("labelSelector")),
+    namespaceLabels: readLabelSelector(raw.namespace?.labelSelector, selector("namespace.labelSelector")),
+  };
+}
+
+function checkName(name: string, id: string, complain: Complain): void {
+  if (name.length <= LONGEST_NAME && NAME.test(name)) return;
+  const problem = /^[-a-z0-9.]*$/.test(name)
+    ? "should be a domain with at least three segments separated by dots"
+    : "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'";
+  complain(`${id}.name: Invalid value: "${name}": ${problem}`);
+}
+
+/** The rules of Kubernetes for wildcards. */
+function checkRule(rule: ValueOf<typeof RULE>, id: string, complain: Complain): void {
+  const { apiGroups, apiVersions, operations, resources } = rule;
+  for (const [field, list] of Object.entries({ apiGroups, apiVersions, operations }))
+    if (list.length > 1 && list.some((each) => each === "*"))
+      complain(`${id}.${field}: if '*' is present, must not specify other values`);
+  if (apiVersions.includes("")) complain(`${id}.apiVersions: an empty version is invalid`);
+  if (resources.includes("")) complain(`${id}.resources: an empty resource is invalid`);
+  const covered = coveredResource(resources);
+  if (covered !== undefined) complain(`${id}.resources: ${covered}`);
+}
+
+/** Which of the resources another one includes, in words. */
+function coveredResource(resources: readonly string[]): string | undefined {
+  if (resources.includes("*/*") && resources.length > 1)
+    return "if '*/*' is present, must not specify other resources";
+  for (const each of resources) {
+    const wildcard = wildcardsOf(each).find((wider) => wider !== each && resources.includes(wider));
+    if (wildcard === "*") return "if '*' is present, must not specify other resources without subresources";
+    if (wildcard !== undefined) return `'${each}' must not be specified with '${wildcard}'`;
+  }
+  return undefined;
+}
+
+/** What includes a resource, or a subresource. */
+function wildcardsOf(name: string): string[] {
+  const [resource = "", sub] = name.split("/");
+  return sub === undefined ? ["*"] : [`${resource}/*`, `*/${sub}`];
+}

@@ -1,0 +1,57 @@
+/** Webhooks that convert: they run when the API server needs custom resources in another version (docs/reference/hooks.md, "Webhooks"). */
+
+import type { ConversionBinding, JsonObject } from "../model/index.ts";
+import { ITEM_FIELDS, itemBinding, listShape, type BindingKind, type ReadOptions } from "./kind.ts";
+import { STRING, object, type ValueOf } from "./shape.ts";
+
+const KEY = "kubernetesCustomResourceConversion";
+const RULE = object({ fromVersion: STRING, toVersion: STRING }, { required: ["fromVersion", "toVersion"] });
+const ITEM_SHAPE = object(
+  {
+    name: STRING,
+    crdName: STRING,
+    conversions: { kind: "array", of: RULE, min: 1 },
+    group: STRING,
+    includeSnapshotsFrom: ITEM_FIELDS.includeSnapshotsFrom,
+  },
+  { required: ["name", "crdName", "conversions"] },
+);
+const CRD_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$/;
+const VERSION = /^(?:[a-z0-9]([-a-z0-9.]*[a-z0-9])?\/)?[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
+
+export const conversion: BindingKind<ConversionBinding> = {
+  keys: { v0: {}, v1: { [KEY]: listShape(ITEM_SHAPE) } },
+  read,
+  context: ({ request, rule }) => ({
+    type: "Conversion",
+    fromVersion: rule.fromVersion,
+    toVersion: rule.toVersion,
+    review: { request },
+  }),
+  isReview: true,
+  mayMerge: () => false,
+  activation: () => "Conversion",
+};
+
+function read(config: JsonObject, { complain, queue }: ReadOptions): ConversionBinding[] {
+  // The shape was checked before.
+  const raw = (config[KEY] ?? []) as unknown as ValueOf<typeof ITEM_SHAPE>[];
+  const seen = new Set<string>();
+  return raw.map(({ crdName, conversions, ...item }, index) => {
+    const common = itemBinding(item, { key: KEY, index }, queue);
+    const { id } = common;
+    if (!CRD_NAME.test(crdName))
+      complain(`${id}.crdName is invalid: "${crdName}" is no name such as crontabs.stable.example.com`);
+    for (const [place, { fromVersion, toVersion }] of conversions.entries()) {
+      const path = `${id}.conversions[${place}]`;
+      for (const [field, version] of Object.entries({ fromVersion, toVersion }))
+        if (!VERSION.test(version))
+          complain(`${path}.${field} is invalid: "${version}" is neither "version" nor "group/version"`);
+      if (fromVersion === toVersion) complain(`${path}: fromVersion and toVersion are the same`);
+      const rule = `${crdName}: ${fromVersion} to ${toVersion}`;
+      if (seen.has(rule)) complain(`${path}: the conversion ${rule} is declared twice`);
+      seen.add(rule);
+    }
+    return { type: "conversion", ...common, crdName, conversions };
+  });
+}

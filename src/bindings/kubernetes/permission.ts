@@ -1,0 +1,44 @@
+/** Whether a binding may list what it selects: waits for the rights of its module, and says which errors need a user. */
+
+import { ApiError, MissingRightsError } from "../../kube/index.ts";
+import { sleep, toError, type Clock } from "../../lib/index.ts";
+
+/** How often the rights of a module are checked: while it lacks some, and while it has them. */
+const CHECK_REFUSED_MS = 10_000;
+const CHECK_PERMITTED_MS = 5 * 60_000;
+
+/** The check of one binding; it rejects with MissingRightsError. */
+interface Permission {
+  readonly check: () => Promise<void>;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+/** Resolves when the check succeeds, or with an abort; calls `onRefused` with each failure. */
+export async function waitUntilPermitted(
+  { check, clock, signal }: Permission,
+  onRefused: (error: Error) => void,
+): Promise<void> {
+  while (!signal.aborted) {
+    const refusal = await check().then(() => undefined, toError);
+    if (refusal === undefined || signal.aborted) return;
+    onRefused(refusal);
+    await sleep(clock, CHECK_REFUSED_MS, signal).catch(() => {});
+  }
+}
+
+/** Resolves with the refusal once rights are missing; undefined = the binding was closed. Other errors change nothing. */
+export async function waitUntilRefused({ check, clock, signal }: Permission): Promise<Error | undefined> {
+  for (;;) {
+    await sleep(clock, CHECK_PERMITTED_MS, signal).catch(() => {});
+    if (signal.aborted) return undefined;
+    const refusal = await check().then(() => undefined, toError);
+    if (signal.aborted) return undefined;
+    if (refusal instanceof MissingRightsError) return refusal;
+  }
+}
+
+/** True for errors that stay until a user acts: `enable` does not wait for them. */
+export function needsUser(error: Error): boolean {
+  return error instanceof ApiError && [400, 403, 404, 405, 422].includes(error.status);
+}

@@ -1,0 +1,88 @@
+/** Data of objects that several bindings share. */
+
+import { FilterError, type Filter } from "../../filter/index.ts";
+import type { WatchedObject } from "../../kube/index.ts";
+import type { Json, JsonObject } from "../../model/index.ts";
+
+/** The JSON text of one version of one object, shared by all bindings that store it. */
+export interface SharedText {
+  readonly key: string;
+  readonly bytes: Uint8Array;
+  holders: number;
+}
+
+/** Neither `value` nor `error` = there is no filter. */
+export interface FilterOutcome {
+  readonly value?: Json;
+  readonly error?: unknown;
+}
+
+/**
+ * Data that bindings share. Texts of full objects: bytes outside the JavaScript heap are the smallest form that can be
+ * written into a context unchanged (a parsed object takes two to four times as much). Filter results of objects in
+ * progress: equal filters are evaluated once per object.
+ */
+export class SharedObjects {
+  readonly #texts = new Map<string, SharedText>();
+  readonly #outcomes = new WeakMap<object, Map<string, FilterOutcome | Promise<FilterOutcome>>>();
+
+  /** The text of `object`; give it back with `release`. `flavour` distinguishes forms of the same object (with `managedFields`). */
+  hold(object: WatchedObject, flavour: string): SharedText {
+    const { uid = "", resourceVersion = "" } = object.metadata;
+    const key = `${uid}/${resourceVersion}/${object.apiVersion}${flavour}`;
+    const sharedText = this.#texts.get(key);
+    if (sharedText !== undefined) {
+      sharedText.holders += 1;
+      return sharedText;
+    }
+    const text: SharedText = { key, bytes: exactBytes(object), holders: 1 };
+    // Without a uid, equal keys may mean different objects.
+    if (uid !== "") this.#texts.set(key, text);
+    return text;
+  }
+
+  /** Gives a text back; the last holder removes it. */
+  release(text: SharedText | undefined): void {
+    if (text === undefined) return;
+    text.holders -= 1;
+    if (text.holders === 0) this.#texts.delete(text.key);
+  }
+
+  /** Evaluates the filter, synchronously if it can; repeats a failed jq run once. Never rejects. */
+  evaluate(filter: Filter, object: WatchedObject): FilterOutcome | Promise<FilterOutcome> {
+    let outcomes = this.#outcomes.get(object);
+    if (outcomes === undefined) this.#outcomes.set(object, (outcomes = new Map()));
+    let outcome = outcomes.get(filter.text);
+    if (outcome === undefined) outcomes.set(filter.text, (outcome = evaluateWithRetry(filter, object, 2)));
+    return outcome;
+  }
+}
+
+/** The JSON text in a buffer of exactly its size: a slice of Node's shared pool would keep the whole pool alive. */
+function exactBytes(object: JsonObject): Uint8Array {
+  const text = JSON.stringify(object);
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
+  bytes.write(text);
+  return bytes;
+}
+
+/** Evaluates the filter, at most `triesLeft` times. */
+function evaluateWithRetry(
+  filter: Filter,
+  object: WatchedObject,
+  triesLeft: number,
+): FilterOutcome | Promise<FilterOutcome> {
+  const retryOrFail = (error: unknown): FilterOutcome | Promise<FilterOutcome> =>
+    triesLeft > 1 && !isFinal(error) ? evaluateWithRetry(filter, object, triesLeft - 1) : { error };
+  try {
+    const value = filter.evaluate(object);
+    return value instanceof Promise ? value.then((result) => ({ value: result }), retryOrFail) : { value };
+  } catch (error) {
+    return retryOrFail(error);
+  }
+}
+
+/** Whether another try is useless: it would fail in the same way, or (after a time-out) jq has been tried twice already. */
+function isFinal(error: unknown): boolean {
+  return error instanceof FilterError && (error.failure === "runtime" || error.failure === "timeout");
+}

@@ -1,0 +1,58 @@
+/** The command `bundle`: writes an archive for a bug report (docs/guides/debug.md, "For a bug report"). */
+
+import { writeFileSync } from "node:fs";
+import { gzipSync } from "node:zlib";
+
+import { systemClock, writeAll } from "../../lib/index.ts";
+import { ProblemError, type Json } from "../../model/index.ts";
+import { debugRequest, type Line, type Terminal } from "../table/row.ts";
+import { reportRefusal } from "./query.ts";
+import { parseObject, operatorClient } from "./socket.ts";
+
+const BLOCK = 512;
+
+/** Fetches the bundle and writes it to a file of mode 0600, or to standard output for `-`. */
+export async function bundle(line: Line, terminal: Terminal, now = systemClock.now()): Promise<number> {
+  const answer = await operatorClient(line, terminal)(debugRequest("/bundle.json"));
+  if (answer.status >= 400) return reportRefusal(terminal, answer);
+  const stamp = new Date(now).toISOString().replaceAll(/[-:]|\.\d+/g, "");
+  const name = `addon-operator-bundle-${stamp}`;
+  const archive = await archiveOf(name, parseObject(answer.body) as Record<string, Json>, new Date(now));
+  const [file = `${name}.tgz`] = line.args;
+  if (file === "-") writeAll(1, archive);
+  else {
+    write(file, archive);
+    terminal.print(`${file}: ${Math.ceil(archive.length / 1024)} KiB; review it before you share it\n`);
+  }
+  return 0;
+}
+
+function write(file: string, archive: Buffer): void {
+  try {
+    writeFileSync(file, archive, { mode: 0o600, flag: "wx" });
+  } catch (error) {
+    const { code = "" } = error as NodeJS.ErrnoException;
+    const message = code === "EEXIST" ? "already exists" : `cannot be written (${code})`;
+    throw new ProblemError([{ file, message, remedy: "name another file, or - for standard output" }]);
+  }
+}
+
+/** A tar archive with these files in one directory. */
+async function archiveOf(dir: string, files: Readonly<Record<string, Json>>, mtime: Date): Promise<Buffer> {
+  const { Header } = await import("tar");
+  const blocks = Object.entries(files).flatMap(([name, content]) => {
+    const text = typeof content === "string" ? content : `${JSON.stringify(content, undefined, 2)}\n`;
+    const bytes = Buffer.from(text);
+    const header = new Header({
+      path: `${dir}/${name}`,
+      type: "File",
+      mode: 0o600,
+      size: bytes.length,
+      mtime,
+    });
+    header.encode();
+    const padding = Buffer.alloc((BLOCK - (bytes.length % BLOCK)) % BLOCK);
+    return [header.block ?? Buffer.alloc(0), bytes, padding];
+  });
+  return gzipSync(Buffer.concat([...blocks, Buffer.alloc(2 * BLOCK)]));
+}

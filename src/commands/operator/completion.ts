@@ -1,0 +1,129 @@
+/** Completion of command lines in shells. */
+
+import { SETTINGS } from "../../settings.ts";
+import type { Overview } from "../../status/index.ts";
+import { debugRequest, type Line, type Row, type Terminal } from "../table/row.ts";
+import { operatorClient } from "./socket.ts";
+
+/** Bash inserts a completed word without quoting, so names with other characters are not offered. */
+const NAME = /^[\w.-]+$/;
+/** A slower operator is ignored, because the user is waiting for the completion. */
+const TIMEOUT_MS = 1000;
+
+const SCRIPTS = {
+  bash: `_addon_operator() {
+  local IFS=$'\\n'
+  COMPREPLY=($("\${COMP_WORDS[0]}" __complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _addon_operator addon-operator
+`,
+  zsh: `#compdef addon-operator
+_addon_operator() {
+  local -a found
+  found=(\${(f)"$("\${words[1]}" __complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)"})
+  if (( \${#found} )); then compadd -a found; else _files; fi
+}
+compdef _addon_operator addon-operator
+`,
+  fish: `function __addon_operator
+  set -l typed (commandline -opc)
+  set -l found ($typed[1] __complete -- $typed[2..-1] (commandline -ct) 2>/dev/null)
+  if set -q found[1]; printf '%s\\n' $found; else; __fish_complete_path (commandline -ct); end
+end
+complete -c addon-operator -f -a '(__addon_operator)'
+`,
+} as const;
+
+type Shell = keyof typeof SCRIPTS;
+
+/** The completion script for a shell; undefined for an unknown shell. */
+export function scriptFor(shell: string): string | undefined {
+  return Object.hasOwn(SCRIPTS, shell) ? SCRIPTS[shell as Shell] : undefined;
+}
+
+/** Prints the candidates for the last word, one per line; nothing for words that the shell completes, such as files. */
+export async function complete(line: Line, terminal: Terminal, commands: readonly Row[]): Promise<number> {
+  const found = await candidates(line.args, commands, () => moduleNames(line, terminal));
+  terminal.print(found.map((each) => `${each}\n`).join(""));
+  return 0;
+}
+
+type ModuleNames = () => Promise<readonly string[]>;
+
+/** Candidates for the last of `words`, the words after the program's name. */
+export async function candidates(
+  words: readonly string[],
+  commands: readonly Row[],
+  modules: ModuleNames,
+): Promise<string[]> {
+  const typed = words.at(-1) ?? "";
+  const before = words.slice(0, -1);
+  const position = { before: before.filter((word) => !word.startsWith("-")), last: before.at(-1), typed };
+  const found = await allCandidates(position, commands, modules);
+  return [...new Set(found)].filter((each) => each.startsWith(typed)).toSorted();
+}
+
+interface Position {
+  /** The preceding words without flags. */
+  readonly before: readonly string[];
+  readonly last: string | undefined;
+  readonly typed: string;
+}
+
+/** Candidates for the last word, whatever the user has typed of it: values, flags, commands or arguments. */
+async function allCandidates(
+  { before, last = "", typed }: Position,
+  commands: readonly Row[],
+  modules: ModuleNames,
+): Promise<readonly string[]> {
+  const row = rowAt(before, commands);
+  const values = row && flagValues(row, last);
+  if (values !== undefined) return values;
+  if (typed.startsWith("-")) return flagsOf(row);
+  if (row === undefined) return nextWords(before, commands);
+  return argumentValues(row, before.length - row.words.split(" ").length, modules);
+}
+
+/** The command of these words; undefined while it is incomplete. */
+function rowAt([first = "", second = ""]: readonly string[], commands: readonly Row[]): Row | undefined {
+  return commands.find(({ words }) => words === first || words === `${first} ${second}`);
+}
+
+/** The next words of commands that begin with these words. */
+function nextWords(before: readonly string[], commands: readonly Row[]): string[] {
+  const begun = commands
+    .map(({ words }) => words.split(" "))
+    .filter((words) => before.every((word, place) => words[place] === word));
+  return begun.flatMap((words) => words[before.length] ?? []);
+}
+
+function flagValues({ flags = [] }: Row, flag: string): readonly string[] | undefined {
+  return flags.find((each) => each.flags.split(/[ ,]+/).includes(flag))?.values;
+}
+
+function flagsOf(row: Row | undefined): string[] {
+  const own = (row?.flags ?? []).flatMap(({ flags }) => flags.match(/--[\w-]+/g) ?? []);
+  return [...own, "--help", ...SETTINGS.map(({ flags }) => `--${flags[0]}`)];
+}
+
+/** The known values of an argument. Names of new modules and of config parameters are unknown. */
+function argumentValues(row: Row, place: number, modules: ModuleNames): Promise<readonly string[]> {
+  const name = row.args?.split(" ")[place]?.replaceAll(/[[\]]/g, "") ?? "";
+  if (name === "SHELL") return Promise.resolve(Object.keys(SCRIPTS));
+  // There, NAME is not the name of an existing module.
+  const isOtherName = row.words.startsWith("new ") || row.words.startsWith("config ");
+  return name === "NAME" && !isOtherName ? modules() : Promise.resolve([]);
+}
+
+/** The names of modules from the running operator; none if it does not respond in time. */
+async function moduleNames(line: Line, terminal: Terminal): Promise<readonly string[]> {
+  try {
+    const ask = operatorClient(line, terminal);
+    const { status, body } = await ask(debugRequest("/overview.json"), AbortSignal.timeout(TIMEOUT_MS));
+    return status < 400
+      ? (JSON.parse(body) as Overview).modules.map(({ name }) => name).filter((name) => NAME.test(name))
+      : [];
+  } catch {
+    return [];
+  }
+}

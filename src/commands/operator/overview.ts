@@ -1,0 +1,113 @@
+/** Commands that show all modules: `module list` on a terminal, and `status`. */
+
+import { UsageError } from "../../config.ts";
+import { sleep, systemClock, toYaml, visible, type Clock } from "../../lib/index.ts";
+import type { Json } from "../../model/index.ts";
+import type { Overview } from "../../status/index.ts";
+import { debugRequest, type Line, type Terminal } from "../table/row.ts";
+import { CLEAR, printAnswer, paint, reportRefusal } from "./query.ts";
+import { requestTimeout, parseObject, operatorClient } from "./socket.ts";
+import { modulesTable, statusText, type Style } from "./tables.ts";
+
+const CHECK_MS = 1000;
+
+type Renderer = (overview: Overview, style: Style) => string;
+
+/** `module list`: a table on a terminal, else the data that scripts read. */
+export async function listModules(
+  line: Line,
+  terminal: Terminal,
+  clock: Clock = systemClock,
+): Promise<number> {
+  const watches = line.flags["watch"] === true;
+  if (line.flags["output"] !== undefined || (!terminal.isTerminal && !watches))
+    return printAnswer(line, terminal);
+  return showOverview(line, terminal, { clock, draw: modulesTable, code: () => 0 });
+}
+
+/** `status`: problems and their reasons. The exit code is 0 if all enabled modules are Ready, else 1. */
+export async function showStatus(
+  line: Line,
+  terminal: Terminal,
+  clock: Clock = systemClock,
+): Promise<number> {
+  return showOverview(line, terminal, { clock, draw: statusText, code: readyExitCode });
+}
+
+/** 0 if all enabled modules are Ready, else 1. */
+export function readyExitCode({ ready }: Overview): number {
+  return ready === "True" ? 0 : 1;
+}
+
+function rendererFor({ flags: { output } }: Line, text: Renderer): Renderer {
+  if (output === undefined || output === "text") return text;
+  if (output === "json") return (overview) => `${JSON.stringify(overview)}\n`;
+  if (output === "yaml") return (overview) => toYaml(overview as unknown as Json);
+  throw new UsageError([`-o: "${output}" is not accepted; use text, yaml or json`]);
+}
+
+/** How an overview is fetched and rendered. */
+export interface DisplayOptions {
+  readonly clock: Clock;
+  readonly draw: Renderer;
+  readonly code: (overview: Overview) => number;
+  /** The overview, or an exit code after an error, which it has reported. */
+  readonly fetch: () => Promise<Overview | number>;
+}
+
+async function showOverview(
+  line: Line,
+  terminal: Terminal,
+  how: Omit<DisplayOptions, "fetch">,
+): Promise<number> {
+  const ask = operatorClient(line, terminal);
+  const fetch = async (): Promise<Overview | number> => {
+    const answer = await ask(debugRequest("/overview.json"), requestTimeout());
+    return answer.status < 400 ? (parseObject(answer.body) as Overview) : reportRefusal(terminal, answer);
+  };
+  return displayOverview(line, terminal, { ...how, fetch });
+}
+
+/** Prints an overview; with `--watch` until it is interrupted, in place on a terminal, else a line for each change. */
+export async function displayOverview(
+  line: Line,
+  terminal: Terminal,
+  { clock, draw, code, fetch }: DisplayOptions,
+): Promise<number> {
+  const paintText: Style["paint"] = (colour, text) => paint(terminal, colour, text);
+  const render = rendererFor(line, draw);
+  let before: ReadonlyMap<string, string> = new Map();
+  for (;;) {
+    const fetched = await fetch();
+    if (typeof fetched === "number") return fetched;
+    const overview = render === draw ? withVisibleTexts(fetched) : fetched;
+    const style = { now: clock.now(), columns: terminal.columns, paint: paintText };
+    if (line.flags["watch"] !== true) {
+      terminal.print(render(overview, style));
+      return code(overview);
+    }
+    if (terminal.isTerminal) terminal.print(`${CLEAR}${render(overview, style)}`);
+    else before = reportChanges(overview, before, terminal);
+    await sleep(clock, CHECK_MS);
+  }
+}
+
+/** Escapes control characters in all texts, which a terminal would interpret. */
+function withVisibleTexts(overview: Overview): Overview {
+  const displayed = (_key: string, value: unknown) => (typeof value === "string" ? visible(value) : value);
+  return JSON.parse(JSON.stringify(overview), displayed) as Overview;
+}
+
+/** Prints a line for each changed state or message. Returns all lines for the next comparison. */
+function reportChanges(
+  { state, message, modules }: Overview,
+  before: ReadonlyMap<string, string>,
+  { print }: Terminal,
+): ReadonlyMap<string, string> {
+  const lines = new Map([
+    ["", `${state}: ${message}`],
+    ...modules.map((row): [string, string] => [row.name, `${row.name}: ${row.state}: ${row.message}`]),
+  ]);
+  for (const [name, text] of lines) if (before.get(name) !== text) print(`${text}\n`);
+  return lines;
+}

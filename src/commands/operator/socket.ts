@@ -1,0 +1,141 @@
+/** The client of the debug socket. It speaks HTTP/1.0, where the end of the connection ends the response. */
+
+import { statSync } from "node:fs";
+import { connect } from "node:net";
+import { dirname, resolve } from "node:path";
+
+import { socketPaths } from "../../config.ts";
+import { attempt, faultOfPlace, isTrusted } from "../../lib/index.ts";
+import { isJsonObject, ProblemError, type Json } from "../../model/index.ts";
+import { NoOperatorError, type Call, type Line, type Terminal } from "../table/row.ts";
+
+/** Requests that need no work take longer only if the operator hangs. */
+const TIMEOUT_MS = 10_000;
+
+/** The timeout of a request that needs no work. */
+export function requestTimeout(): AbortSignal {
+  return AbortSignal.timeout(TIMEOUT_MS);
+}
+
+/** Parses a response body. Throws ProblemError if it is not a JSON object. */
+export function parseObject(body: string): object {
+  const value = attempt(() => JSON.parse(body) as Json);
+  const [message, remedy] = [NOT_AN_OPERATOR, "check --debug-unix-socket"];
+  if (!isJsonObject(value)) throw new ProblemError([{ file: "the debug socket", message, remedy }]);
+  return value;
+}
+
+/** A client of the operator that a command line selects. Throws UsageError. The client throws as `callOperator`. */
+export function operatorClient(
+  line: Line,
+  { env }: Terminal,
+): (call: Call, signal?: AbortSignal) => Promise<SocketResponse> {
+  const paths = socketPaths(line.settings(env).settings);
+  return (call, signal) => callOperator(paths, call, signal);
+}
+
+/** Sends the request to the first path on which an operator listens. Throws NoOperatorError. */
+export async function callOperator(
+  paths: readonly string[],
+  call: Call,
+  signal?: AbortSignal,
+): Promise<SocketResponse> {
+  for (const path of paths) {
+    try {
+      return await callSocket(path, call, signal);
+    } catch (error) {
+      if (!(error instanceof NoOperatorError)) throw error;
+    }
+  }
+  throw new NoOperatorError(noOperatorMessage(paths.join(" or ")));
+}
+
+function noOperatorMessage(paths: string): string {
+  return `no operator listens on ${paths}; set --debug-unix-socket if it uses another socket, or run kubectl addon status, which needs no socket`;
+}
+
+export interface SocketResponse {
+  readonly status: number;
+  readonly body: string;
+}
+
+const MAX_BYTES = 256 * 1024 * 1024;
+const NOT_AN_OPERATOR = "the program on this socket is not an operator";
+const HEAD_END = "\r\n\r\n";
+
+/**
+ * Sends one request. It avoids node:http, which takes longer to load than the rest of the program. Throws NoOperatorError
+ * if no server listens, and ProblemError for an invalid or incomplete response.
+ */
+export function callSocket(socketPath: string, call: Call, signal?: AbortSignal): Promise<SocketResponse> {
+  const fault = distrustReason(socketPath);
+  if (fault !== undefined) {
+    const remedy = "run this command as the operator's user, or set --debug-unix-socket to its socket";
+    return Promise.reject(new ProblemError([{ file: socketPath, message: fault, remedy }]));
+  }
+  return new Promise((resolve, reject) => {
+    const socket = connect(socketPath, () => socket.write(requestText(call)));
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    const fail = (why: string): void => {
+      reject(new ProblemError([{ file: socketPath, message: why, remedy: REMEDY }]));
+      socket.destroy();
+    };
+    const abort = (): void => fail("the operator did not respond in time");
+    signal?.addEventListener("abort", abort, { once: true });
+    socket.on("data", (chunk: Buffer) => {
+      chunks.push(chunk);
+      bytes += chunk.length;
+      if (bytes > MAX_BYTES) fail("the response is too long");
+    });
+    socket.on("end", () => {
+      const answer = parseResponse(Buffer.concat(chunks));
+      if (typeof answer === "string") fail(answer);
+      else resolve(answer);
+    });
+    socket.on("error", (error) => {
+      if (socket.connecting || bytes === 0) reject(unreachableError(socketPath, error));
+      else fail(`the response is incomplete: ${error.message}`);
+    });
+    socket.on("close", () => signal?.removeEventListener("abort", abort));
+  });
+}
+
+/** Why a socket is not trusted: another user may have created it. */
+function distrustReason(path: string): string | undefined {
+  const uid = statSync(path, { throwIfNoEntry: false })?.uid;
+  if (uid === undefined) return undefined;
+  if (!isTrusted(uid)) return `this socket belongs to user ${uid} and is not trusted`;
+  const fault = faultOfPlace(resolve(dirname(path)));
+  return fault && `this socket is not trusted: ${fault}`;
+}
+
+const REMEDY = "check that this is the operator's socket and that the operator is running";
+
+/** The error for a socket on which nobody listens, or which this user may not use. */
+function unreachableError(path: string, { message, code }: NodeJS.ErrnoException): Error {
+  if (code === "EACCES") {
+    const remedy = "run this command as the operator's user, or with kubectl exec in its Pod";
+    return new ProblemError([{ file: path, message: "you may not use this socket", remedy }]);
+  }
+  return new NoOperatorError(noOperatorMessage(`${path} (${message})`));
+}
+
+/** The request as bytes of HTTP/1.0. */
+function requestText({ method, path, form }: Call): string {
+  const body = form === undefined ? "" : new URLSearchParams(form).toString();
+  const encodedPath = path.replaceAll(/[^!-~]/gu, encodeURIComponent);
+  return `${method} ${encodedPath} HTTP/1.0\r\nHost: localhost\r\nContent-Length: ${body.length}${HEAD_END}${body}`;
+}
+
+/** The response, or an error message. */
+function parseResponse(bytes: Buffer): SocketResponse | string {
+  const end = bytes.indexOf(HEAD_END);
+  const [first = "", ...headers] = bytes.toString("latin1", 0, Math.max(0, end)).split("\r\n");
+  const [version = "", code = ""] = first.split(" ");
+  if (end < 0 || !version.startsWith("HTTP/1.") || !/^\d{3}$/.test(code)) return NOT_AN_OPERATOR;
+  const body = bytes.subarray(end + HEAD_END.length);
+  const length = headers.find((each) => each.toLowerCase().startsWith("content-length:"))?.split(":")[1];
+  if (length !== undefined && Number(length) !== body.length) return "the response is incomplete";
+  return { status: Number(code), body: body.toString("utf8") };
+}

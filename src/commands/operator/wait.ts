@@ -1,0 +1,105 @@
+/** The command `wait`: waits until a module is Ready or Healthy (docs/reference/commands.md). */
+
+import { UsageError } from "../../config.ts";
+import { formatDuration, parseDuration, sleep, systemClock, visible, type Clock } from "../../lib/index.ts";
+import { STALLED, type ModuleRow } from "../../status/index.ts";
+import { debugRequest, type Line, type Terminal } from "../table/row.ts";
+import { refusalMessage } from "./query.ts";
+import { requestTimeout, parseObject, operatorClient } from "./socket.ts";
+
+const CHECK_MS = 250;
+const TIMEOUT_MS = 300_000;
+/** How long a module may be Stalled: the operator may not have processed the latest edit yet. */
+const STALLED_MS = 5000;
+
+interface WaitRequest {
+  readonly module: string;
+  readonly condition: "ready" | "healthy";
+  readonly timeoutMs: number;
+}
+
+type ModuleStatus = Pick<ModuleRow, "state" | "message" | "ready" | "healthy" | "usualSeconds">;
+
+export interface WaitOptions {
+  readonly clock: Clock;
+  /** The status of a module, or why it is unknown. */
+  readonly check: (module: string) => Promise<ModuleStatus | { readonly refusal: string }>;
+}
+
+/** `wait` through the running operator. Throws UsageError, and NoOperatorError if none listens. */
+export function wait(line: Line, terminal: Terminal, clock: Clock = systemClock): Promise<number> {
+  const ask = operatorClient(line, terminal);
+  return awaitModule(line, terminal, {
+    clock,
+    check: async (module) => {
+      const answer = await ask(
+        debugRequest(`/module/${encodeURIComponent(module)}/status.json`),
+        requestTimeout(),
+      );
+      return answer.status < 400
+        ? (parseObject(answer.body) as ModuleStatus)
+        : { refusal: refusalMessage(answer) };
+    },
+  });
+}
+
+/**
+ * Prints each change of the module's state until the condition is True (exit code 0), the timeout ends (1), or the module
+ * has been Stalled for five seconds (1). Throws UsageError.
+ */
+export async function awaitModule(
+  line: Line,
+  terminal: Terminal,
+  { clock, check }: WaitOptions,
+): Promise<number> {
+  const { module, condition, timeoutMs } = parseRequest(line);
+  const deadline = clock.monotonic() + timeoutMs;
+  const report = (text: string): void => terminal.print(`${visible(text)}\n`);
+  const reportUsual = usualTimeReporter(module, report);
+  let last = "";
+  let notStalledAt = clock.monotonic();
+  for (;;) {
+    const status = await check(module);
+    if ("refusal" in status) return fail(report, status.refusal.trim());
+    const now = `${module}: ${status.state}: ${status.message}`;
+    if (now !== last) report(now);
+    last = now;
+    reportUsual(status);
+    if (status[condition] === "True") return 0;
+    if (!isStalled(status.state)) notStalledAt = clock.monotonic();
+    if (clock.monotonic() - notStalledAt >= STALLED_MS)
+      return fail(report, `${module}: the module cannot recover by itself. Fix the problem above`);
+    if (clock.monotonic() >= deadline) return fail(report, `${module}: not ${condition} within the timeout`);
+    await sleep(clock, CHECK_MS);
+  }
+}
+
+/** Reports once how long a run usually takes, while one is running. */
+function usualTimeReporter(module: string, report: (text: string) => void): (status: ModuleStatus) => void {
+  let isReported = false;
+  return ({ state, usualSeconds }) => {
+    if (isReported || state !== "Running" || usualSeconds === undefined) return;
+    isReported = true;
+    report(`${module}: a run of it usually takes ${formatDuration(usualSeconds * 1000)}`);
+  };
+}
+
+function isStalled(state: string): boolean {
+  return new Set<string>(STALLED).has(state);
+}
+
+function fail(report: (text: string) => void, text: string): number {
+  report(text);
+  return 1;
+}
+
+function parseRequest({ args, flags }: Line): WaitRequest {
+  const [module = ""] = args;
+  const { for: condition = "ready", timeout } = flags;
+  if (condition !== "ready" && condition !== "healthy")
+    throw new UsageError([`--for: "${condition}" is not accepted; use ready or healthy`]);
+  const timeoutMs = typeof timeout === "string" ? parseDuration(timeout) : TIMEOUT_MS;
+  if (timeoutMs === undefined || timeoutMs < 0)
+    throw new UsageError([`--timeout: "${timeout}" is not accepted; use a duration such as 90s or 5m`]);
+  return { module, condition, timeoutMs };
+}

@@ -1,0 +1,231 @@
+/** The rows of commands that query a running operator. */
+
+import { UsageError } from "../../config.ts";
+import { debugRequest, type Flag, type Line, type Row, type Call } from "./row.ts";
+
+const FORMATS = ["text", "yaml", "json"];
+const GRAPH_FORMATS = ["dot", "mermaid"];
+export const OUTPUT: Flag = { flags: "-o, --output <FORMAT>", help: "text, yaml or json", values: FORMATS };
+const GRAPH_OUTPUT: Flag = {
+  flags: "-o, --output <FORMAT>",
+  help: "text, dot, mermaid, yaml or json",
+  values: [...FORMATS, ...GRAPH_FORMATS],
+};
+/** Ignored: scripts for the Go operator set it. */
+const SOCKET_TIMEOUT: Flag = { flags: "-t <SECONDS>", help: "", isHidden: true };
+export const WATCH: Flag = { flags: "-w, --watch", help: "repeat each second until interrupted" };
+const SHOW_EMPTY: Flag = { flags: "-e, --show-empty", help: "include empty queues" };
+const GLOBAL: Flag = { flags: "-g, --global", help: "include the global section" };
+const EXPLAIN: Flag = { flags: "--explain", help: "the layer that set each value, instead of the value" };
+const DIFF: Flag = { flags: "--diff", help: "differences from the manifest of the release" };
+
+/** Flags that become query parameters of the same name. */
+const QUERIES = ["showEmpty", "global", "explain", "diff"];
+
+type Arguments = Pick<Line, "args" | "flags">;
+
+function formatIn({ flags }: Arguments, fallback: string): string {
+  const given = flags["output"];
+  // `-o=json` is accepted, too.
+  const format = typeof given === "string" ? given.replace(/^=/, "") : fallback;
+  if (FORMATS.includes(format) || GRAPH_FORMATS.includes(format)) return format;
+  throw new UsageError([`-o: "${format}" is not accepted; use text, yaml or json`]);
+}
+
+/** A GET request for a path, with the first argument in place of NAME and the format as its ending. */
+function getRequest(path: string, fallback = "yaml"): NonNullable<Row["call"]> {
+  return (given) => {
+    const format = formatIn(given, fallback);
+    if (GRAPH_FORMATS.includes(format))
+      throw new UsageError([`-o: "${format}" is for module graph; use text, yaml or json`]);
+    const queries = QUERIES.filter((name) => given.flags[name] === true).map((name) => `${name}=true`);
+    const query = queries.length === 0 ? "" : `?${queries.join("&")}`;
+    const [name = ""] = given.args;
+    return debugRequest(`${path.replace("NAME", encodeURIComponent(name))}.${format}${query}`);
+  };
+}
+
+function graph(given: Arguments): Call {
+  const format = formatIn(given, "text");
+  const isData = format === "yaml" || format === "json";
+  return debugRequest(isData ? `/module/graph.${format}` : `/module/graph.text?as=${format}`);
+}
+
+function setParameter(given: Arguments): Call {
+  const [name = "", value = "", duration = ""] = given.args;
+  return { ...getRequest("/config/set")(given), method: "POST", form: { name, value, duration } };
+}
+
+function raw({ args: [path = ""] }: Arguments): Call {
+  return debugRequest(path.startsWith("/") ? path : `/${path}`);
+}
+
+type OperatorRow = Omit<Row, "run" | "call"> &
+  Required<Pick<Row, "call">> & {
+    /** The response is always text, so the command has no flag `-o`. */
+    readonly isText?: boolean;
+  };
+
+function operatorRow(
+  { flags = [], isText = false, ...row }: OperatorRow,
+  how: "printAnswer" | "printDiff" | "printPlan" = "printAnswer",
+): Row {
+  const own = isText || flags.some((each) => each.flags.startsWith("-o")) ? flags : [...flags, OUTPUT];
+  return {
+    ...row,
+    flags: [...own, SOCKET_TIMEOUT],
+    run: async (line, terminal) => (await import("../operator/query.ts"))[how](line, terminal),
+  };
+}
+
+function moduleRow(
+  what: string,
+  help: string,
+  { flags = [], more, isText = false }: Pick<Row, "flags" | "more"> & Pick<OperatorRow, "isText"> = {},
+): OperatorRow {
+  return {
+    isText,
+    words: `module ${what}`,
+    args: "NAME",
+    needs: "the name of a module",
+    help,
+    ...(more === undefined ? {} : { more }),
+    example: `module ${what} ingress-nginx${flags.includes(EXPLAIN) ? " --explain" : ""}`,
+    flags,
+    call: getRequest(`/module/NAME/${what}`),
+  };
+}
+
+function globalRow(what: string, help: string): Row {
+  return operatorRow({
+    words: `global ${what}`,
+    help,
+    example: `global ${what}`,
+    call: getRequest(`/global/${what}`),
+  });
+}
+
+export const OPERATOR_COMMANDS: readonly Row[] = [
+  operatorRow({
+    words: "queue list",
+    help: "tasks of the queues, their failures and the next try",
+    example: "queue list --watch",
+    flags: [SHOW_EMPTY, WATCH],
+    call: getRequest("/queue/list", "text"),
+  }),
+  operatorRow({
+    words: "queue main",
+    help: "tasks of the queue main only",
+    example: "queue main -o json",
+    flags: [SHOW_EMPTY, WATCH],
+    call: getRequest("/queue/main", "text"),
+  }),
+  globalRow("list", "global hooks"),
+  globalRow("values", "merged global values"),
+  globalRow("config", "global values of the ConfigMap (and overlay)"),
+  globalRow("patches", "patches of global values by hooks"),
+  globalRow("snapshots", "snapshots of kubernetes bindings of global hooks"),
+  {
+    ...operatorRow({
+      words: "module list",
+      help: "enabled modules; on a terminal with state, health, drift, version, last run and message",
+      more: "In a pipe, or with -o, it is a list of names. With --watch in a pipe each change is a line.",
+      example: "module list --watch",
+      flags: [WATCH],
+      call: getRequest("/module/list"),
+    }),
+    run: async (line, terminal) => (await import("../operator/overview.ts")).listModules(line, terminal),
+  },
+  operatorRow({
+    words: "module resource-monitor",
+    help: "objects that are watched for each module",
+    example: "module resource-monitor",
+    call: getRequest("/module/resource-monitor"),
+  }),
+  operatorRow({
+    words: "module graph",
+    help: "modules with their states and what they require",
+    example: "module graph -o mermaid",
+    flags: [GRAPH_OUTPUT],
+    call: graph,
+  }),
+  operatorRow(moduleRow("values", "merged values of a module", { flags: [GLOBAL, EXPLAIN] })),
+  operatorRow(moduleRow("config", "values of a module in the ConfigMap (and overlay)")),
+  operatorRow(
+    moduleRow("render", "the manifest that helm renders with the current values", {
+      flags: [DIFF],
+      isText: true,
+    }),
+  ),
+  operatorRow(moduleRow("patches", "patches of a module's values by hooks")),
+  operatorRow(moduleRow("snapshots", "snapshots of kubernetes bindings of the module's hooks")),
+  operatorRow(
+    moduleRow(
+      "why",
+      "why it is enabled or disabled, what it waits for, what failed, which objects are missing",
+      {
+        isText: true,
+      },
+    ),
+  ),
+  operatorRow(moduleRow("status", "state, Ready and Healthy, as in the AddonModule")),
+  operatorRow(
+    moduleRow("diff", "what a run would change in the cluster, by dry runs on the API server", {
+      isText: true,
+      more: "Exits with 10 for differences, with 0 for none, and with 1 if the comparison fails.",
+    }),
+    "printDiff",
+  ),
+  operatorRow({
+    ...moduleRow("run", "request a run of a module now", { isText: true }),
+    call: ({ args: [name = ""] }) => ({ method: "POST", path: `/module/${encodeURIComponent(name)}/run` }),
+  }),
+  operatorRow({
+    words: "module rollback",
+    isText: true,
+    args: "NAME [REVISION]",
+    needs: "the name of a module",
+    help: "go back to an earlier revision of a module's release",
+    more: "Without REVISION it restores the revision before the current one. The rollback stays in force until you change chart or values, or request a run.",
+    example: "module rollback ingress-nginx 3",
+    call: ({ args: [name = "", revision = ""] }) => ({
+      method: "POST",
+      path: `/module/${encodeURIComponent(name)}/rollback`,
+      form: { revision },
+    }),
+  }),
+  operatorRow({
+    words: "config list",
+    help: "runtime parameters",
+    example: "config list",
+    call: getRequest("/config/list"),
+  }),
+  operatorRow({
+    words: "config set",
+    args: "NAME VALUE [DURATION]",
+    needs: "a name and a value",
+    help: "set a runtime parameter",
+    more: "The value reverts after DURATION; log level debug reverts after 30 minutes without one.",
+    example: "config set log.level debug 5m",
+    call: setParameter,
+  }),
+  operatorRow(
+    {
+      words: "plan",
+      help: "what a start would install, upgrade, delete and purge",
+      more: "Without a running operator the command computes the plan itself from files and cluster, with the same settings. Exits with 1 if a start would fail.",
+      example: "plan -o json",
+      call: getRequest("/plan"),
+    },
+    "printPlan",
+  ),
+  operatorRow({
+    words: "raw",
+    isText: true,
+    args: "PATH",
+    needs: "a path, such as /discovery",
+    help: "any path of the debug socket",
+    example: "raw /discovery",
+    call: raw,
+  }),
+];

@@ -1,0 +1,36 @@
+/** What the debug socket reads. */
+
+import type { Clock, KnownSecrets, LogLevel } from "../lib/index.ts";
+import type { Json, JsonObject, Module, Task } from "../model/index.ts";
+import type { QueueView } from "../queue/index.ts";
+import type { State } from "../state/index.ts";
+import type { RunRing } from "../trace/index.ts";
+import type { Page } from "../ui/index.ts";
+import type { LeaderSources } from "./leader-proxy.ts";
+
+export interface Sources extends LeaderSources {
+  readonly version: string;
+  readonly clock: Clock;
+  readonly state: State;
+  readonly queues: () => readonly QueueView<Task>[];
+  readonly secrets: KnownSecrets;
+  /** Snapshots of a hook by binding name */
+  readonly snapshots: (hookId: string) => Json;
+  readonly render: (module: Module, diff: boolean) => Promise<string>;
+  /** What a run would change in the cluster; "" for nothing. */
+  readonly diff: (module: Module) => Promise<string>;
+  /** Watched objects of a module, as `namespace/Kind/name`; undefined if it has no release. */
+  readonly objects: (module: string) => readonly string[] | undefined;
+  /** The revision that a rollback would restore. Throws if there is none. */
+  readonly rollbackTarget: (module: string, revision: number | undefined) => number;
+  readonly plan: () => Promise<Json>;
+  readonly runs: Pick<RunRing, "view" | "views">;
+  /** Settings and platform. */
+  readonly about: () => JsonObject;
+  /** The operator's own series. */
+  readonly metrics: () => Promise<string>;
+  readonly log: { level: LogLevel };
+  readonly page?: Page | undefined;
+  /** Called with errors of handlers. */
+  readonly failed: (error: unknown) => void;
+}

@@ -1,0 +1,249 @@
+/** One long-lived jq process for one filter. */
+
+import {
+  attempt,
+  type Clock,
+  DepthError,
+  canonicalJson,
+  formatDuration,
+  isTooDeep,
+  oneLine,
+  type Timer,
+} from "../lib/index.ts";
+import { isJsonObject, type Json } from "../model/index.ts";
+import type { Coprocess, CoprocessExit } from "../process/index.ts";
+import { FilterError } from "./filter-error.ts";
+import type { Jq } from "./jq.ts";
+
+export interface JqProcessOptions {
+  readonly jq: Jq;
+  readonly text: string;
+  readonly clock: Clock;
+  readonly timeLimitMs: number;
+  /** Called before a process is started, so that the owner can end idle ones. */
+  readonly onStart: (process: JqProcess) => void;
+}
+
+interface Job {
+  readonly id: number;
+  readonly input: Json;
+  failures: number;
+  readonly resolve: (outputs: Json[]) => void;
+  readonly reject: (error: FilterError) => void;
+}
+
+/**
+ * At most so many jobs and bytes are sent to jq before it answers. That keeps it busy, and little is sent again if it dies.
+ */
+const MAX_SENT_JOBS = 32;
+const MAX_SENT_BYTES = 256 * 1024;
+const MAX_TRIES = 2;
+/** After this many time-outs all queued jobs fail: a filter that never ends fails for all objects at once. */
+const MAX_TIMEOUTS = 4;
+const MAX_MESSAGE_CHARS = 300;
+const TOO_DEEP = new DepthError("the filter's result").message;
+
+/** Hides functions from the filter that would read the next input, end jq or depend on the stream. */
+const PRELUDE = [
+  ...["input", "inputs", "input_line_number", "halt", "halt_error", "halt_error(f)", "modulemeta"].map(
+    (name) => `def ${name}: error("${name} is not available in a filter");`,
+  ),
+  ...["debug", "debug(f)", "stderr"].map((name) => `def ${name}: .;`),
+  "def env: {}; def input_filename: null;",
+].join(" ");
+
+/**
+ * The program of a process: for each line `[id, input]` exactly one line `[id, {v: outputs}]` or `[id, {e: error}]`.
+ * The filter stands on the first line (for `$__loc__`), and line ends after it end its comments.
+ */
+export function jqProgram(text: string): string {
+  return `${PRELUDE} [.[0], (try {v: [.[1] | (${text}\n\n)]} catch {e: .})]`;
+}
+
+/**
+ * The long-lived jq process of one filter. Answers come in order and carry the id of their job, so no result goes to another
+ * object. If an evaluation exceeds its time limit or jq dies, a new process tries that evaluation once more.
+ */
+export class JqProcess {
+  readonly #options: JqProcessOptions;
+  #waiting: Job[] = [];
+  #sent: Job[] = [];
+  #child: Coprocess | undefined;
+  #timeLimit: Timer | undefined;
+  /** Time-outs since the queue was last empty. */
+  #timeouts = 0;
+  #lastId = 0;
+  #closed = false;
+
+  constructor(options: JqProcessOptions) {
+    this.#options = options;
+  }
+
+  get busy(): boolean {
+    return this.#waiting.length > 0 || this.#sent.length > 0;
+  }
+
+  /** All outputs for one input. Rejects with FilterError. */
+  evaluate(input: Json): Promise<Json[]> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed) return reject(new FilterError("engine", "the filter engine is closed"));
+      if (!this.busy) this.#timeouts = 0;
+      this.#waiting.push({ id: ++this.#lastId, input, failures: 0, resolve, reject });
+      this.#sendWaitingJobs();
+    });
+  }
+
+  /** Ends the process; the next evaluation starts a new one. Call it only when it is not busy. */
+  park(): void {
+    const child = this.#child;
+    this.#child = undefined;
+    child?.close();
+  }
+
+  /** Ends the process and fails pending evaluations. */
+  close(): void {
+    this.#closed = true;
+    this.#timeLimit?.cancel();
+    const child = this.#child;
+    this.#child = undefined;
+    child?.kill();
+    this.#rejectAll(new FilterError("engine", "the filter engine is closed"));
+  }
+
+  /** Sends waiting jobs to jq as long as the limits allow; starts jq if it does not run. */
+  #sendWaitingJobs(): void {
+    while (this.#waiting.length > 0 && this.#canSendMore()) {
+      this.#child ??= this.#startProcess();
+      const job = this.#waiting.shift();
+      if (job === undefined) return;
+      this.#sent.push(job);
+      if (this.#sent.length === 1) this.#limitFirstJob();
+      this.#child.send(`[${job.id},${canonicalJson(job.input)}]`);
+    }
+  }
+
+  #canSendMore(): boolean {
+    return this.#sent.length < MAX_SENT_JOBS && (this.#child?.pendingBytes ?? 0) < MAX_SENT_BYTES;
+  }
+
+  /** Starts jq. Ignores late answers and the exit of a process that was replaced meanwhile. */
+  #startProcess(): Coprocess {
+    const { jq, text, onStart } = this.#options;
+    onStart(this);
+    const flags = jq.gojq ? ["-c"] : ["-c", "--unbuffered"];
+    const onLine = (line: string): void => {
+      if (this.#child === child) this.#handleAnswer(line);
+    };
+    const args = [...flags, jqProgram(text)];
+    const child = jq.children.coprocess({ file: jq.file, args, cwd: "/", env: jq.env, onLine });
+    void child.exited.then((exit) => {
+      if (this.#child === child) this.#handleExit(exit);
+    });
+    return child;
+  }
+
+  /** Settles the job that the answer belongs to. */
+  #handleAnswer(line: string): void {
+    const answer = parseAnswer(line);
+    const index = this.#sent.findIndex((job) => job.id === answer?.id);
+    if (answer === undefined || index < 0)
+      return this.#restartAfterFailure(new FilterError("engine", "jq gave an unreadable answer"));
+    // Earlier jobs got no answer: they failed with an error that even `try` does not catch.
+    for (const job of this.#sent.splice(0, index)) {
+      job.reject(new FilterError("runtime", "the filter gave no answer"));
+    }
+    const job = this.#sent.shift();
+    this.#limitFirstJob();
+    if ("error" in answer) job?.reject(new FilterError("runtime", messageForJob(answer.error, job)));
+    else job?.resolve(answer.outputs);
+    this.#sendWaitingJobs();
+  }
+
+  /** Starts the time limit of the first sent job: jq begins with it now, because it has answered all earlier ones. */
+  #limitFirstJob(): void {
+    this.#timeLimit?.cancel();
+    if (this.#sent.length === 0) return;
+    const { clock, timeLimitMs } = this.#options;
+    this.#timeLimit = clock.setTimer(timeLimitMs, () => {
+      const error = new FilterError("timeout", `the filter took over ${formatDuration(timeLimitMs)}`);
+      if (++this.#timeouts < MAX_TIMEOUTS) this.#restartAfterFailure(error);
+      else this.#killAndRejectAll(error);
+    });
+  }
+
+  #killAndRejectAll(error: FilterError): void {
+    this.#child?.kill();
+    this.#rejectAll(error);
+  }
+
+  /** After jq has ended: rejects all jobs if it could not start, otherwise tries them in a new process. */
+  #handleExit(exit: CoprocessExit): void {
+    if (!exit.started) return this.#rejectAll(new FilterError("engine", exit.message));
+    const problem = exit.stderr === "" ? exit.message : oneLine(exit.stderr, MAX_MESSAGE_CHARS);
+    this.#restartAfterFailure(
+      new FilterError("engine", `jq ended: ${messageForJob(problem, this.#sent[0])}`),
+    );
+  }
+
+  /**
+   * Ends jq and sends its jobs to a new process. The first job caused the failure: it has one more try, and is rejected with
+   * `error` after its last one. The other jobs do not lose a try.
+   */
+  #restartAfterFailure(error: FilterError): void {
+    this.#timeLimit?.cancel();
+    const child = this.#child;
+    this.#child = undefined;
+    child?.kill();
+    const [head, ...rest] = this.#sent;
+    this.#sent = [];
+    if (head === undefined) return;
+    head.failures++;
+    if (head.failures < MAX_TRIES) rest.unshift(head);
+    else head.reject(error);
+    this.#waiting = [...rest, ...this.#waiting];
+    this.#sendWaitingJobs();
+  }
+
+  /** Rejects the sent and the waiting jobs, for example because jq cannot start. */
+  #rejectAll(error: FilterError): void {
+    const jobs = [...this.#sent, ...this.#waiting];
+    this.#child = undefined;
+    this.#timeLimit?.cancel();
+    this.#sent = [];
+    this.#waiting = [];
+    for (const job of jobs) job.reject(error);
+  }
+}
+
+/** The message of a failed job. For a Secret, omits jq's message, which may quote the input. */
+function messageForJob(message: string, job: Job | undefined): string {
+  const isSecret = isJsonObject(job?.input) && job.input["kind"] === "Secret";
+  return isSecret ? "it failed; what jq says is left out, since it may quote the Secret" : message;
+}
+
+type Answer =
+  | { readonly id: number; readonly outputs: Json[] }
+  | { readonly id: number; readonly error: string };
+
+/** Reads an answer line, as `jqProgram` writes it; undefined = the line has another form. */
+function parseAnswer(line: string): Answer | undefined {
+  const answer = attempt(() => JSON.parse(line) as Json);
+  if (!Array.isArray(answer)) return undefined;
+  const [id, body] = answer;
+  if (typeof id !== "number" || !isJsonObject(body)) return undefined;
+  if (Array.isArray(body["v"])) {
+    return isTooDeep(body["v"]) ? { id, error: TOO_DEEP } : { id, outputs: body["v"] };
+  }
+  const { e } = body;
+  return {
+    id,
+    error:
+      typeof e === "string" ? oneLine(withoutValues(e), MAX_MESSAGE_CHARS) : "an error that is not a text",
+  };
+}
+
+/** Removes values from jq's message. jq puts those that it cannot handle into brackets: `string ("…") and number (1) cannot be added`. */
+function withoutValues(message: string): string {
+  const [from, to] = [message.indexOf("("), message.lastIndexOf(")")];
+  return from < 0 || to < from ? message : `${message.slice(0, from).trimEnd()}${message.slice(to + 1)}`;
+}

@@ -1,0 +1,68 @@
+/** Who made a release, and whether a module may take it over (`--adopt`). */
+
+import { oneLine } from "../lib/index.ts";
+import { ForeignReleaseError } from "./binary/helm-errors.ts";
+import type { ReleaseStore } from "./release/release-store.ts";
+import { GO_LABELS, isCurrentScheme, LABELS, type ReleaseMeta } from "./release/revisions.ts";
+
+/** Which releases of others a module takes over (`--adopt`). */
+export type AdoptPolicy = "all" | "go" | "none";
+
+/** Who made a release: this operator, another one of its kind, the Go operator, or someone with helm. */
+export type Origin = "ours" | "other" | "go" | "hand";
+
+/** The origin by a release's labels; `goMark` = an older Go operator has marked its values. */
+export function originOf(
+  { labels }: Pick<ReleaseMeta, "labels">,
+  managedBy: string,
+  goMark: boolean,
+): Origin {
+  const label = labels[LABELS.managedBy];
+  if (label === managedBy) return "ours";
+  if (isCurrentScheme(label)) return "other";
+  // A label of another scheme version does not show which operator wrote it.
+  if (label !== undefined) return "ours";
+  return goMark || GO_LABELS.some((name) => name in labels) ? "go" : "hand";
+}
+
+/** Whether a module may take over a release of this origin. */
+export function mayAdopt(policy: AdoptPolicy, origin: Origin): boolean {
+  if (origin === "ours") return true;
+  if (origin === "other" || policy === "none") return false;
+  return origin === "go" || policy === "all";
+}
+
+/** Who made a release. Throws ForeignReleaseError if this operator must not change the release. */
+export async function checkedOrigin(
+  tools: { readonly store: ReleaseStore; readonly managedBy: string; readonly adopt: AdoptPolicy },
+  release: ReleaseMeta,
+): Promise<Origin> {
+  const { store, managedBy, adopt } = tools;
+  let origin = originOf(release, managedBy, false);
+  if (origin === "hand" && (await hasGoMark(store, release))) origin = "go";
+  if (mayAdopt(adopt, origin)) return origin;
+  throw new ForeignReleaseError(
+    release.name,
+    OWNERS[origin] + (origin === "other" ? "" : ` (--adopt=${adopt})`),
+  );
+}
+
+const OWNERS: Readonly<Record<Origin, string>> = {
+  ours: "this addon-operator",
+  other: "another addon-operator",
+  go: "the Go operator",
+  hand: "a user of helm",
+};
+
+/** Whether an older Go operator has marked the values. False for a broken record, because helm itself reports that. */
+function hasGoMark(store: ReleaseStore, release: ReleaseMeta): Promise<boolean> {
+  return store.summary(release).then(
+    ({ goMark }) => goMark,
+    (error: unknown) => {
+      if (error instanceof SyntaxError) return false;
+      throw new Error(`cannot determine who made release "${release.name}": ${oneLine(error)}`, {
+        cause: error,
+      });
+    },
+  );
+}

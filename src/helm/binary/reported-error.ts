@@ -1,0 +1,84 @@
+/** Redacts helm's errors, which quote values of Secrets, results of `lookup`, and generated passwords. */
+
+import { HIDDEN, hideQuoted, readPlain } from "../../lib/index.ts";
+import { listChartFiles } from "../../modules/index.ts";
+import { contentOf } from "../chart/chart.ts";
+import { actionsOf } from "../chart/template-tokens.ts";
+
+/** An error is about a Secret: `Secret "db" is invalid`, `Kind=Secret`. */
+const SECRET = /\bSecret\b/;
+/** Template functions that return live objects, passwords or keys, which no known value of the module reveals. */
+const SECRET_FUNCTIONS =
+  /^(?:lookup|rand[A-Z]\w*|gen[A-Z]\w*|derivePassword|htpasswd|bcrypt|shuffle|uuidv4|encryptAES|decryptAES)$/;
+
+const RENDERING =
+  /(?:^|FAILED: )(?:execution error at |template: |YAML parse error |parse error )|\bexecuting "/;
+/** The parts of a template's error that may contain values: its own message, and texts in quotes. */
+const OWN_MESSAGE = /(?<=execution error at \([^)]{0,500}\): )[^]*/;
+const QUOTED = /(["'`])(?:\\[^]|(?!\1)[^\\])*\1?/g;
+
+/** The helm call that failed. */
+interface HelmWork {
+  readonly release: string;
+  readonly namespace: string;
+  readonly chartDir?: string;
+  readonly valuesFile?: string;
+}
+
+/**
+ * Removes quoted values of Secrets from an error of helm. Where templates look up objects or generate passwords, only words
+ * of the chart and its values remain in quotes, and nothing that the API server quotes from an object.
+ */
+export function reportedError(errorText: string, work: HelmWork): string {
+  const isRendering = RENDERING.test(errorText);
+  if (work.chartDir === undefined && !isRendering) return withoutSecretValues(errorText);
+  const texts = textsOf(work);
+  if (texts?.some(makesSecrets) === false) return isRendering ? errorText : withoutSecretValues(errorText);
+  return withoutForeignWords(isRendering ? errorText : hideQuoted(errorText), texts ?? []);
+}
+
+/** Removes quoted values of Secrets from an API server's error. */
+export function withoutSecretValues(errorText: string): string {
+  return SECRET.test(errorText) ? hideQuoted(errorText) : errorText;
+}
+
+/** Hides the words of values that occur in none of the texts, because they may come from a Secret. */
+function withoutForeignWords(errorText: string, texts: readonly string[]): string {
+  const foreign = foreignWords(errorText, texts);
+  const isForeign = (part: string): boolean => wordsOf(part).some((word) => foreign.has(word));
+  const hide = (quoted: string): string =>
+    quoted.replaceAll(/[^\s"'`]+/g, (part) => (isForeign(part) ? HIDDEN : part));
+  return errorText.replace(OWN_MESSAGE, hide).replaceAll(QUOTED, hide);
+}
+
+/** Whether a template calls a function that looks up objects or generates secrets. */
+function makesSecrets(text: string): boolean {
+  return actionsOf(text).some((tokens) =>
+    tokens.some((token) => token.type === "word" && SECRET_FUNCTIONS.test(token.text)),
+  );
+}
+
+/** The texts of the chart, its values and names, which may be reported; undefined where they cannot be read. */
+function textsOf({ release, namespace, chartDir = "", valuesFile }: HelmWork): string[] | undefined {
+  try {
+    const files = listChartFiles(chartDir, false).map(({ rel, path }) => [
+      rel,
+      contentOf(rel, readPlain(path)),
+    ]);
+    const values = valuesFile === undefined ? "{}" : readPlain(valuesFile).toString("utf8");
+    // JSON: the letters of escape sequences belong to no word.
+    return [...files.flat(), values.replaceAll(/\\[a-z]/g, " "), release, namespace];
+  } catch {
+    return undefined;
+  }
+}
+
+/** The words of a message that occur in none of these texts. */
+function foreignWords(message: string, texts: readonly string[]): ReadonlySet<string> {
+  const foreign = new Set(wordsOf(message));
+  for (const text of texts) for (const [word] of text.matchAll(WORD)) foreign.delete(word);
+  return foreign;
+}
+
+const WORD = /[\p{L}\p{N}]+/gu;
+const wordsOf = (text: string): string[] => text.match(WORD) ?? [];

@@ -1,0 +1,139 @@
+/** Migrates the objects of a CRD to its new storage version, by a StorageVersionMigration of the cluster or by the user. */
+
+import {
+  create,
+  CUSTOM_RESOURCE_DEFINITIONS,
+  get,
+  ignoreNotFound,
+  mergePatch,
+  remove,
+  type Resource,
+} from "../../kube/index.ts";
+import { sleep } from "../../lib/index.ts";
+import { conditionOf, objectsIn, asString, type JsonObject } from "../../model/index.ts";
+import { storageVersion, unstored, type CrdTools, type StoredCrd } from "./crd.ts";
+
+const GROUP = "storagemigration.k8s.io";
+const KIND = "StorageVersionMigration";
+/** After this time all API servers of a cluster know a new storage version; the API server waits as long for a new CRD. */
+const KNOWN_MS = 5000;
+const LOOK_MS = 1000;
+const LONGEST_MS = 10 * 60_000;
+
+/** A definition that drops versions in which objects are stored. */
+interface Migration {
+  readonly live: StoredCrd;
+  readonly crd: JsonObject;
+}
+
+/** Why objects cannot be migrated to the storage version of `crd`. */
+interface Obstacle {
+  readonly message: string;
+  readonly remedy: string;
+}
+
+/** Why a migration is impossible; undefined where none is needed or the cluster can do it. Throws ApiError, ConnectionError. */
+export async function migrationObstacle(
+  { live, crd }: Migration,
+  tools: CrdTools,
+): Promise<Obstacle | undefined> {
+  if (unstored(live, crd).length === 0) return undefined;
+  const version = storageVersion(crd);
+  if (version === undefined || !live.spec.versions.some(({ name }) => name === version)) {
+    const message = `stores version ${version}, which the definition in force does not have: objects cannot be converted`;
+    return { message, remedy: "take a definition that has both versions first" };
+  }
+  if ((await servedMigrations(tools)) !== undefined) return undefined;
+  const message = `this cluster does not serve ${KIND}, which brings objects into version ${version}`;
+  return { message, remedy: `do it yourself, then ask for a run: ${commandFor(live, version)}` };
+}
+
+/**
+ * Migrates all objects from versions that `crd` drops: sets the storage version of the installed definition to that of
+ * `crd`, then runs a StorageVersionMigration, which also updates `status.storedVersions`. Idempotent. Throws ApiError,
+ * ConnectionError, and Error where the migration fails or takes too long.
+ */
+export async function migrate({ live, crd }: Migration, tools: CrdTools): Promise<void> {
+  const { client, clock, signal } = tools;
+  const version = storageVersion(crd) ?? "";
+  const resource = await servedMigrations(tools);
+  if (resource === undefined) throw new Error(`the API server does not serve ${KIND} any more`);
+  const { metadata, spec } = await storeIn(version, live, tools);
+  // The generation distinguishes it from the migration of an earlier change.
+  const name = `${metadata.name}-${metadata.generation}`;
+  const target = { resource, name };
+  const migrated = { group: spec.group, resource: spec.names.plural };
+  const apiVersion = `${GROUP}/${resource.version}`;
+  const body = { apiVersion, kind: KIND, metadata: { name }, spec: { resource: migrated } };
+  tools.report?.(`Waits for ${KIND} ${name}: objects of ${metadata.name} go into version ${version}`);
+  const deadline = clock.monotonic() + LONGEST_MS;
+  for (;;) {
+    const now: JsonObject =
+      (await get(client, target, { signal }).catch(ignoreNotFound)) ??
+      (await create(client, { resource }, { body, signal }));
+    if (conditionOf(now, "Succeeded", "True") !== undefined) break;
+    const failed = conditionOf(now, "Failed", "True");
+    if (failed !== undefined) {
+      await remove(client, target, { signal }).catch(ignoreNotFound);
+      throw new Error(`${KIND} ${name} has failed: ${asString(failed["message"]) ?? "no reason given"}`);
+    }
+    if (clock.monotonic() > deadline)
+      throw new Error(
+        `${KIND} ${name} has not ended after ${LONGEST_MS / 60_000} minutes; does kube-controller-manager run with --feature-gates=StorageVersionMigrator=true?`,
+      );
+    await sleep(clock, LOOK_MS, signal);
+  }
+  await remove(client, target, { signal }).catch(ignoreNotFound);
+}
+
+/** The resource of migrations; undefined where only alpha versions are served, which do not update `storedVersions`. */
+async function servedMigrations({ client, signal }: CrdTools): Promise<Resource | undefined> {
+  const group = await client.json<JsonObject>({ path: `/apis/${GROUP}`, signal }).catch(ignoreNotFound);
+  const versions = objectsIn(group?.["versions"]).map((each) => asString(each["version"]) ?? "");
+  const version = versions.find((each) => !each.includes("alpha"));
+  if (version === undefined) return undefined;
+  const plural = "storageversionmigrations";
+  return { group: GROUP, version, plural, kind: KIND, namespaced: false, verbs: [] };
+}
+
+/** Sets the storage version of the installed definition, and waits until every API server knows it. */
+async function storeIn(
+  version: string,
+  live: StoredCrd,
+  { client, clock, signal }: CrdTools,
+): Promise<StoredCrd> {
+  const { versions } = live.spec;
+  if (versions.some((each) => each.name === version && each.storage && each.served)) return live;
+  const changed = versions.map((each) => ({
+    ...each,
+    storage: each.name === version,
+    served: each.served || each.name === version,
+  }));
+  const definition = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: live.metadata.name };
+  const body = { spec: { versions: changed } };
+  const stored = await mergePatch<StoredCrd>(client, definition, { body, signal });
+  await sleep(clock, KNOWN_MS, signal);
+  return stored;
+}
+
+/** The kubectl commands that migrate the objects. */
+function commandFor({ metadata: { name }, spec }: StoredCrd, version: string): string {
+  const { names, group, versions, scope } = spec;
+  const flags = versions.flatMap((each, index) => {
+    const value = each.name === version;
+    const stored =
+      each.storage === value ? [] : [{ op: "replace", path: `/spec/versions/${index}/storage`, value }];
+    return value && !each.served
+      ? [...stored, { op: "replace", path: `/spec/versions/${index}/served`, value }]
+      : stored;
+  });
+  const all = scope === "Namespaced" ? " --all-namespaces" : "";
+  const status = JSON.stringify({ status: { storedVersions: [version] } });
+  return [
+    ...(flags.length === 0
+      ? []
+      : [`kubectl patch crd ${name} --type=json -p '${JSON.stringify(flags)}'`, "sleep 5"]),
+    `kubectl get ${names.plural}.${version}.${group}${all} -o json | kubectl replace -f -`,
+    `kubectl patch crd ${name} --subresource=status --type=merge -p '${status}'`,
+  ].join(" && ");
+}

@@ -1,0 +1,160 @@
+/** Decodes, encodes and summarizes the record of a release, which helm stores in a Secret. */
+
+import { promisify } from "node:util";
+import { gunzip, gzip } from "node:zlib";
+
+import { cutDeep, DepthError, isTooDeep, oneLine } from "../../lib/index.ts";
+import {
+  isJsonObject,
+  objectOf,
+  objectsIn,
+  asString,
+  type Json,
+  type JsonObject,
+} from "../../model/index.ts";
+import { adoptionChecksum, documentsOf, hookObjects } from "../manifest/manifest.ts";
+import { lastingObjects, manifestChecksum, type Rendered } from "../manifest/manifest.ts";
+import { GO_CONFIG_KEY } from "./revisions.ts";
+
+/** Maximal size of an uncompressed record in bytes. */
+const LARGEST = 64 * 1024 * 1024;
+const inflate = promisify(gunzip);
+const pack = promisify(gzip);
+
+/** A hook of a chart, and how its last run ended. */
+export interface HookRecord {
+  readonly manifest: string;
+  /** `Kind/name`. */
+  readonly object: string;
+  /** `pre-install` and so on. */
+  readonly events: readonly string[];
+  /** `Running`, `Succeeded`, `Failed`; undefined when it never ran for this revision. */
+  readonly phase: string | undefined;
+  /** In ms since the epoch. */
+  readonly startedAt: number | undefined;
+  /** When helm deletes its object: `before-hook-creation` and so on. */
+  readonly deletePolicies: readonly string[];
+}
+
+/** What helm stores in a release Secret, as far as it is used here. */
+export interface ReleaseRecord {
+  readonly manifest: string;
+  readonly hooks: readonly HookRecord[];
+  readonly config: JsonObject;
+  readonly chartVersion: string | undefined;
+  /** When this revision was deployed, in ms since the epoch. */
+  readonly lastDeployed: number | undefined;
+  readonly applyMethod: "csa" | "ssa";
+  /** helm's description of the revision; its error where it failed. */
+  readonly description: string | undefined;
+}
+
+/** Parses `data.release` of a release Secret. Throws SyntaxError for anything else. */
+export async function decodeRelease(data: string): Promise<ReleaseRecord> {
+  const json = cutDeep(await decodeJson(data));
+  const chart = objectOf(objectOf(json["chart"])["metadata"]);
+  return {
+    manifest: asString(json["manifest"]) ?? "",
+    hooks: objectsIn(json["hooks"]).map(hookOf),
+    config: objectOf(json["config"]),
+    chartVersion: asString(chart["version"]),
+    lastDeployed: timeOf(objectOf(json["info"])["last_deployed"]),
+    applyMethod: json["apply_method"] === "ssa" ? "ssa" : "csa",
+    description: asString(objectOf(json["info"])["description"]),
+  };
+}
+
+function hookOf(json: JsonObject): HookRecord {
+  const run = objectOf(json["last_run"]);
+  return {
+    manifest: asString(json["manifest"]) ?? "",
+    object: `${asString(json["kind"]) ?? ""}/${asString(json["name"]) ?? ""}`,
+    events: textsIn(json["events"]),
+    phase: asString(run["phase"]),
+    startedAt: timeOf(run["started_at"]),
+    deletePolicies: textsIn(json["delete_policies"]),
+  };
+}
+
+function textsIn(value: Json | undefined): string[] {
+  return Array.isArray(value) ? value.filter((each) => typeof each === "string") : [];
+}
+
+/** A change of a record: its status and description, or its manifest. */
+export interface RecordChange {
+  readonly info?: JsonObject;
+  readonly manifest?: string;
+}
+
+/** The same record with a change, as helm itself would write it. */
+export async function encodeChanged(data: string, { info, ...change }: RecordChange): Promise<string> {
+  const json = await decodeJson(data);
+  return encode({ ...json, ...change, ...(info && { info: { ...objectOf(json["info"]), ...info } }) });
+}
+
+/** Encodes a record as helm does. Throws DepthError. */
+async function encode(json: JsonObject): Promise<string> {
+  if (isTooDeep(json)) throw new DepthError("the release record");
+  const packed = await pack(Buffer.from(JSON.stringify(json)));
+  return Buffer.from(packed.toString("base64")).toString("base64");
+}
+
+/**
+ * Decodes a record twice from base64: the API encodes all bytes, and helm encodes its gzip itself. Very old records are not
+ * compressed. Throws SyntaxError.
+ */
+async function decodeJson(data: string): Promise<JsonObject> {
+  const bytes = Buffer.from(Buffer.from(data, "base64").toString("latin1"), "base64");
+  const isGzip = bytes[0] === 0x1f && bytes[1] === 0x8b;
+  const plain = isGzip ? await unpack(bytes) : bytes;
+  const value = parse(plain.toString("utf8"));
+  if (!isJsonObject(value)) throw new SyntaxError("a release record that is no object");
+  return value;
+}
+
+/** Parses JSON without V8's error message, which quotes the text and may contain secrets. */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new SyntaxError("a release record that is no JSON");
+  }
+}
+
+async function unpack(bytes: Buffer): Promise<Buffer> {
+  try {
+    return await inflate(bytes, { maxOutputLength: LARGEST });
+  } catch (error) {
+    throw new SyntaxError(`a release record that cannot be unpacked: ${oneLine(error)}`);
+  }
+}
+
+/** A time in ms since the epoch; undefined without one. Go writes its zero time, in the year 1, if there is no time. */
+function timeOf(value: unknown): number | undefined {
+  const time = Date.parse(asString(value) ?? "");
+  return time > 0 ? time : undefined;
+}
+
+/** The part of a release record that stays in memory; `objects` are its lasting objects. */
+export interface ReleaseSummary
+  extends Rendered, Pick<ReleaseRecord, "chartVersion" | "lastDeployed" | "applyMethod"> {
+  /** An older Go operator left its checksum among the release's values. */
+  readonly goMark: boolean;
+}
+
+/** Extracts the facts for later decisions from a record. */
+export function summarize(record: ReleaseRecord): ReleaseSummary {
+  const documents = documentsOf(record.manifest);
+  const hooks = record.hooks.flatMap((hook) => documentsOf(hook.manifest));
+  const all = [...documents, ...hooks];
+  return {
+    objects: lastingObjects(documents),
+    hooks: hookObjects(hooks),
+    checksum: manifestChecksum(all),
+    adoptionChecksum: adoptionChecksum(all),
+    chartVersion: record.chartVersion,
+    lastDeployed: record.lastDeployed,
+    applyMethod: record.applyMethod,
+    goMark: record.config[GO_CONFIG_KEY] !== undefined,
+  };
+}

@@ -1,0 +1,151 @@
+/** Types of the work on releases: requests, tools, and the state of one reconciliation. */
+
+import type { HealthVerdict } from "../health/index.ts";
+import type { Discovery, KubeClient } from "../kube/index.ts";
+import type { Clock, Logger } from "../lib/index.ts";
+import type { Json, JsonObject, Module, OnFailure } from "../model/index.ts";
+import type { AdoptPolicy, Origin } from "./adoption.ts";
+import type { Helm, HelmRecorder } from "./binary/helm.ts";
+import type { Capabilities, Chart, ChartReader } from "./chart/chart.ts";
+import type { CrdRequest } from "./crds/crd.ts";
+import type { OnWait } from "./hook-watch.ts";
+import type { Rendered } from "./manifest/manifest.ts";
+import type { LateLabels } from "./release/late-labels.ts";
+import type { ReleaseStore } from "./release/release-store.ts";
+import type { ReleaseMeta } from "./release/revisions.ts";
+
+/** A release as statuses report it. `lastDeployed` in ms since the epoch. */
+export interface Release {
+  readonly name: string;
+  readonly revision: number;
+  readonly status: string;
+  readonly chartVersion: string | undefined;
+  readonly manifestChecksum: string | undefined;
+  readonly lastDeployed: number | undefined;
+}
+
+/** The outcome of a helm step. */
+export interface ReleaseOutcome {
+  /** `restored`: the release was up to date, and missing objects were restored. */
+  readonly action: "unchanged" | "labelled" | "restored" | "installed" | "upgraded" | "rolledBack";
+  /** Why these inputs are not applied, and which revision is installed instead; undefined where they are. */
+  readonly refused?: string | undefined;
+  /** It should be rolled back, but there is no good revision. */
+  readonly hasNoWayBack?: boolean;
+  readonly release: Release | undefined;
+  /** The release was pending, because a helm was killed, and was recovered first. */
+  readonly recovered: boolean;
+}
+
+/** The inputs of a module's release. */
+export interface HelmInput {
+  readonly module: Pick<
+    Module,
+    "name" | "valuesKey" | "chartDir" | "chart" | "helm" | "onFailure" | "retries"
+  > &
+    Partial<Pick<Module, "crdFiles" | "serviceAccountName">>;
+  /** JSON with `global` and the module's section. */
+  readonly values: string;
+  /** Digest of the values without changes by hooks. */
+  readonly given?: () => string;
+}
+
+export interface ReconcileRequest extends HelmInput {
+  /** Missing objects of the release, as `nameOf` names them, with their namespaces. */
+  readonly absent?: readonly string[];
+  /** A user requests the run, so that rejected inputs are tried again. */
+  readonly isRequested?: boolean;
+  /** Token of the existing objects whose adoption a user has confirmed. */
+  readonly confirmedTakeover?: string | undefined;
+  /** Verdict on a release that is not healthy; with status False it is rejected, unless it was good before. */
+  readonly unhealthy?: Pick<HealthVerdict, "status" | "message" | "isOutage" | "isFailing"> | undefined;
+  readonly signal: AbortSignal;
+  /** Called with the chart's hook that a long run of helm waits for, and with undefined when it is over. */
+  readonly onWait?: OnWait;
+}
+
+/** The inputs of a difference. */
+export interface DiffRequest extends ReconcileRequest {
+  readonly crds: CrdRequest;
+  /** Redacts an object for display. */
+  readonly displayed: (object: JsonObject) => Json;
+}
+
+/** Tools to read the objects of a release. */
+export interface CheckTools {
+  readonly client: KubeClient;
+  readonly discovery: Pick<Discovery, "resolve">;
+  /** Namespace of the releases, and of objects without one. */
+  readonly namespace: string;
+}
+
+/** Who sends the requests of a module. */
+export interface Actor {
+  readonly client: KubeClient;
+  /** A ServiceAccount; otherwise the operator. */
+  readonly isAccount: boolean;
+}
+
+/** Tools to work on a release. */
+export interface Reconciler extends CheckTools {
+  readonly store: ReleaseStore;
+  readonly helm: Helm;
+  readonly charts: ChartReader;
+  readonly capabilities: Capabilities;
+  readonly managedBy: string;
+  readonly tmpDir: string;
+  /** Unpacks a chart archive again where something else has emptied its directory. */
+  readonly restoreChart?: ((chartDir: string) => Promise<void>) | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly adopt: AdoptPolicy;
+  readonly onFailure: OnFailure;
+  readonly historyMax: number;
+  /** Whether a release is this operator's. */
+  readonly isOurs: (release: string) => boolean;
+  /** Whether the directory of a module of this name exists; true until a second check confirms that it is missing. */
+  readonly hasModule: (name: string) => boolean;
+  /** Whether other releases must not adopt objects of this one: it is protected or suspended, or its removal is blocked. */
+  readonly keepsObjects: (release: string) => boolean;
+  readonly recorder?: HelmRecorder | undefined;
+  readonly lateLabels: LateLabels;
+  /** The module of the current converge that is about to apply each object, by `keyIn`. */
+  readonly pendingOwners: (signal?: AbortSignal) => Promise<ReadonlyMap<string, string>>;
+  /** Who a module that was read before acts as. */
+  readonly actorOf: (module: string) => Actor;
+  /** Renders a chart as helm would install or upgrade now. */
+  readonly render: (reconciliation: Reconciliation) => Promise<Rendered>;
+}
+
+/** The facts about one release during its reconciliation. */
+export interface Reconciliation {
+  readonly tools: Reconciler;
+  readonly request: ReconcileRequest;
+  readonly release: ReleaseMeta | undefined;
+  readonly chart: Chart;
+  readonly inputs: string;
+  /** Digest of the chart and of the values without changes by hooks. */
+  readonly given: string;
+  /** Undefined where failed upgrades are only retried. */
+  readonly policy: RollbackPolicy | undefined;
+  /** The owner of the existing release. */
+  readonly origin: Origin | undefined;
+}
+
+/** When the upgrades of a module are rolled back. */
+export interface RollbackPolicy {
+  /** How often an upgrade may fail. */
+  readonly retries: number;
+  /** Digest of the chart and of the values without changes by hooks. */
+  readonly given: string;
+  /** Digest of the inputs without the helm binary. */
+  readonly content: string;
+}
+
+/** A rejected upgrade, and the revision that is installed instead. */
+export interface Refusal {
+  readonly rejected: ReleaseMeta;
+  readonly good: ReleaseMeta;
+  /** The release went back to the good revision. */
+  readonly isOver: boolean;
+}

@@ -1,0 +1,142 @@
+/** Queries hook files for their configuration: `--config`, for batch files `hook list` and `hook config`. */
+
+import { oneLine, systemClock, type Clock, type Logger } from "../../lib/index.ts";
+import type { HookFile } from "../../model/index.ts";
+import type { RunResult } from "../../process/index.ts";
+import { batchEnvironment, mayBeBatch } from "../batch.ts";
+import { commandOf, type StartSettings } from "../command.ts";
+import { parseBatchConfig, type BatchOwner, type Configured } from "./batch-config.ts";
+import { isConfiguration, parseHookConfig } from "./hook-config.ts";
+
+/** `checkFilter` rejects for an invalid filter. */
+export interface HookQueryOptions extends StartSettings {
+  readonly checkFilter?: ((filter: string) => Promise<unknown>) | undefined;
+  /** For one call of the file; default 60 s. */
+  readonly timeoutMs?: number;
+  readonly clock?: Clock;
+  /** Receives a warning for a file that answers slowly. */
+  readonly logger?: Logger;
+}
+
+/** The query that a file was run with. */
+export type Question = "--config" | "hook list" | "hook config";
+
+/** The hooks of a file; or why it has no answer; or all errors of its configuration. */
+export type ConfigAnswer =
+  | Configured
+  | { readonly key: Question; readonly failure: string; readonly timedOut?: boolean }
+  | { readonly key: Question; readonly errors: readonly string[] };
+
+const TIMEOUT_MS = 60_000;
+/** After this time in milliseconds, a file that has not answered is logged. */
+export const SLOW_MS = 5000;
+const TAIL_LINES = 3;
+const TOO_LARGE = { errors: ["the configuration is larger than 1 MiB"] } as const;
+
+/**
+ * Queries a file for the configuration of its hooks. Never throws.
+ *
+ * `--config` comes first, because every hook knows it and does not do its work for it. `hook list` follows only for a
+ * file without extension that prints no configuration, and `hook config` only after a list: so a hook that ignores its
+ * arguments is neither run by an unknown query nor mistaken for a batch file.
+ */
+export async function queryConfig(
+  file: HookFile,
+  owner: BatchOwner,
+  options: HookQueryOptions,
+): Promise<ConfigAnswer> {
+  const query = { file, owner, options };
+  try {
+    await options.prepare?.();
+  } catch (error) {
+    return { key: "--config", failure: oneLine(error) };
+  }
+  const result = await ask(query, "--config");
+  const answer = hookAnswer(result, owner);
+  return checked(couldBeBatch(file, result) ? await queryBatch(query, answer) : answer, options);
+}
+
+interface Query {
+  readonly file: HookFile;
+  readonly owner: BatchOwner;
+  readonly options: HookQueryOptions;
+}
+
+async function ask({ file, owner, options }: Query, question: Question): Promise<RunResult> {
+  const { timeoutMs = TIMEOUT_MS, clock = systemClock, logger } = options;
+  const command = await commandOf(file, question.split(" "), options);
+  const more = question === "--config" ? {} : batchEnvironment(owner.module);
+  const fields = { hook: file.path, module: owner.module, question, limit: `${timeoutMs / 1000}s` };
+  const slow = clock.setTimer(SLOW_MS, () => logger?.warn("Waiting for the configuration of a hook", fields));
+  try {
+    const env = { ...command.env, ...more, ...options.actor?.offline };
+    return await options.children.run({ ...command, env, uid: options.actor?.uid, timeoutMs });
+  } finally {
+    slow.cancel();
+  }
+}
+
+function hookAnswer(result: RunResult, { kind, queue }: BatchOwner): ConfigAnswer {
+  const key = "--config";
+  if (result.outcome !== "succeeded") return failureIn(key, result);
+  if (result.stdoutTruncated) return { key, ...TOO_LARGE };
+  const parsed = parseHookConfig(result.stdout, kind, queue);
+  if ("errors" in parsed) return { key, errors: parsed.errors };
+  return { hooks: [{ config: parsed.config }], warnings: parsed.warnings };
+}
+
+/** Whether the file may be a batch file: it exited by itself and printed no configuration. */
+function couldBeBatch(file: HookFile, { outcome, exitCode, stdout }: RunResult): boolean {
+  if (!mayBeBatch(file) || exitCode === undefined || outcome === "timedOut" || outcome === "cancelled")
+    return false;
+  return outcome === "failed" || !isConfiguration(stdout);
+}
+
+const LIST = /Found [1-9]\d{0,3} items/;
+
+/** The answer of a batch file; for other files, their `answer` to `--config`. */
+async function queryBatch(query: Query, answer: ConfigAnswer): Promise<ConfigAnswer> {
+  const list = await ask(query, "hook list");
+  if (list.outcome === "timedOut") return failureIn("hook list", list);
+  if (list.outcome !== "succeeded" || !LIST.test(list.stdout)) return withList(answer, list);
+  const key = "hook config";
+  const result = await ask(query, key);
+  if (result.outcome !== "succeeded") return failureIn(key, result);
+  if (result.stdoutTruncated) return { key, ...TOO_LARGE };
+  const parsed = parseBatchConfig(result.stdout, query.owner);
+  return "errors" in parsed ? { key, ...parsed } : parsed;
+}
+
+function failureIn(key: Question, result: RunResult): ConfigAnswer {
+  return { key, failure: describe(result), timedOut: result.outcome === "timedOut" };
+}
+
+/** Adds to the error why the file is not accepted as a batch file, for its author. */
+function withList(answer: ConfigAnswer, list: RunResult): ConfigAnswer {
+  if (!("failure" in answer)) return answer;
+  const why = list.outcome === "succeeded" ? 'prints no "Found N items"' : `fails: ${describe(list)}`;
+  return { ...answer, failure: `${answer.failure} (as a batch file: hook list ${why})` };
+}
+
+function describe(result: RunResult): string {
+  const tail = oneLine(result.stderr.trimEnd().split("\n").slice(-TAIL_LINES).join(" | "));
+  if (result.outcome !== "failed" || result.exitCode === undefined || tail === "") return result.message;
+  return `exit code ${result.exitCode}: ${tail}`;
+}
+
+async function checked(answer: ConfigAnswer, { checkFilter }: HookQueryOptions): Promise<ConfigAnswer> {
+  if (!("hooks" in answer) || checkFilter === undefined) return answer;
+  const found = answer.hooks.flatMap(({ config, item }) =>
+    config.bindings.kubernetes.map(async ({ id, jqFilter }) => {
+      if (jqFilter === undefined) return [];
+      const place = item === undefined ? id : `hooks[${item}].${id}`;
+      return checkFilter(jqFilter).then(
+        () => [],
+        (error: unknown) => [`${place}.jqFilter is invalid: ${oneLine(error)}`],
+      );
+    }),
+  );
+  const errors = (await Promise.all(found)).flat();
+  const isBatch = answer.hooks.some(({ item }) => item !== undefined);
+  return errors.length === 0 ? answer : { key: isBatch ? "hook config" : "--config", errors };
+}

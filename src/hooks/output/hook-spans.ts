@@ -1,0 +1,56 @@
+/** Reads the trace spans that a hook writes. */
+
+import { oneLine, redactValues, type Logger } from "../../lib/index.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
+import { note } from "../../trace/index.ts";
+import { parseJsonStream, readOutput } from "./output-files.ts";
+
+const MOST_SPANS = 100;
+const MOST_BYTES = 64 * 1024;
+const MOST_ATTRIBUTES = 20;
+const LONGEST = 200;
+
+/** Records the spans of a hook within the span of its run. Skips and logs invalid spans; never fails the run. */
+export async function recordHookSpans(path: string, logger: Logger): Promise<void> {
+  try {
+    const items = parseJsonStream(await readOutput(path, MOST_BYTES));
+    if (items.length > MOST_SPANS) throw new Error(`there are ${items.length}, more than ${MOST_SPANS}`);
+    for (const { value, place } of items) noteSpan(value, place);
+  } catch (error) {
+    logger.warn("Spans of the hook are left out", { variable: "SPANS_PATH", error: oneLine(error) });
+  }
+}
+
+function noteSpan({ name, start, end, error, attributes = {} }: JsonObject, place: string): void {
+  if (typeof name !== "string" || name === "") throw new Error(`${place}: "name" must be text`);
+  if (!isTime(start) || !isTime(end) || end < start)
+    throw new Error(`${place}: "start" and "end" must be seconds since 1970, one after the other`);
+  const failed = typeof error === "string" ? { error: oneLine(error) } : {};
+  const about = { kind: "hook", name: oneLine(name, LONGEST), attributes: flat(attributes) } as const;
+  note(about, { ms: (end - start) * 1000, endMs: end * 1000, ...failed });
+}
+
+/** The latest time in seconds: collectors take nanoseconds in 63 bits and refuse the whole batch of a later span. */
+const LATEST = 9.2e9;
+
+function isTime(value: Json | undefined): value is number {
+  return typeof value === "number" && value >= 0 && value <= LATEST;
+}
+
+/** Attributes that are strings, numbers or booleans; drops the others. Redacts secrets by value and by key. */
+function flat(attributes: Json): Record<string, string | number | boolean> {
+  const all = isJsonObject(attributes) ? Object.entries(attributes).slice(0, MOST_ATTRIBUTES) : [];
+  const displayed = Object.fromEntries(
+    all.flatMap(([key, value]): [string, string | number | boolean][] => {
+      if (typeof value === "string") return [[oneLine(key, LONGEST), oneLine(value, LONGEST)]];
+      if (typeof value === "number") return [[oneLine(key, LONGEST), numberOf(value)]];
+      return typeof value === "boolean" ? [[oneLine(key, LONGEST), value]] : [];
+    }),
+  );
+  return redactValues(displayed) as typeof displayed;
+}
+
+/** Integers of more than 64 bits become strings: a collector refuses the whole batch with such a number. */
+function numberOf(value: number): number | string {
+  return Number.isInteger(value) && !Number.isSafeInteger(value) ? String(value) : value;
+}

@@ -1,0 +1,100 @@
+/** Reads the metrics file of a hook (docs/reference/hooks.md, "Metrics"). */
+
+import { oneLine } from "../../lib/index.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
+import { fail, optionalMember, parseJsonStream, type StreamItem } from "./output-files.ts";
+
+interface Series {
+  readonly name: string;
+  readonly value: number;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly group: string | undefined;
+}
+
+/** One line of a metrics file. */
+export type MetricOperation =
+  | (Series & { readonly action: "add" | "set" })
+  | (Series & { readonly action: "observe"; readonly buckets: readonly number[] })
+  | { readonly action: "expire"; readonly group: string | undefined; readonly name: string | undefined };
+
+const ACTIONS = ["add", "set", "observe", "expire"] as const;
+type Action = (typeof ACTIONS)[number];
+
+/** Replaces `{PREFIX}` in names: the prefix of the operator's own metrics. */
+const NAME = /^(?:\{PREFIX\})?[a-zA-Z_:][a-zA-Z0-9_:]*$/;
+const LABEL = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
+
+/** Reads and checks a metrics file. Throws OutputError. */
+export function parseMetrics(text: string): MetricOperation[] {
+  const operations = parseJsonStream(text).map(readItem);
+  const actions = new Map<string, string>();
+  for (const operation of operations) {
+    if (operation.action === "expire") continue;
+    const before = actions.get(operation.name) ?? operation.action;
+    if (before !== operation.action)
+      fail(`metric ${operation.name} is used with '${before}' and with '${operation.action}'`);
+    actions.set(operation.name, before);
+  }
+  return operations;
+}
+
+function readItem({ value, place }: StreamItem): MetricOperation {
+  try {
+    return metricOperation(value);
+  } catch (error) {
+    return fail(`${place}: ${oneLine(error)}`);
+  }
+}
+
+function metricOperation(value: JsonObject): MetricOperation {
+  const { action, amount } = actionOf(value);
+  const group = optionalMember(value, "group");
+  if (action === "expire") return { action, group, name: optionalName(value) };
+  const series = { ...seriesOf(value, amount), group };
+  if (action === "add" && series.value < 0) fail("'value' must not be negative for action 'add'");
+  return action === "observe" ? { ...series, action, buckets: bucketsOf(value) } : { ...series, action };
+}
+
+/** `{"add": 1}` and `{"set": 1}` are short forms of action and value. */
+function actionOf(value: JsonObject): { action: Action; amount: Json | undefined } {
+  const given = [value.action, value.add, value.set].filter((each) => each !== undefined && each !== null);
+  if (given.length === 0) fail("'action' is required: one of add, set, observe, expire");
+  if (given.length > 1) fail("give only one of 'action', 'add' and 'set'");
+  if (typeof value.add === "number" || value.add) return { action: "add", amount: value.add };
+  if (typeof value.set === "number" || value.set) return { action: "set", amount: value.set };
+  const action = ACTIONS.find((each) => each === value.action);
+  return { action: action ?? fail(`'action' must be one of ${ACTIONS.join(", ")}`), amount: value.value };
+}
+
+function seriesOf(value: JsonObject, amount: Json | undefined): Omit<Series, "group"> {
+  const name = optionalName(value) ?? fail("'name' is required");
+  if (amount === undefined || amount === null) return fail(`metric ${name}: 'value' is required`);
+  if (typeof amount !== "number") return fail(`metric ${name}: 'value' must be a number`);
+  return { name, value: amount, labels: labelsOf(value.labels ?? {}) };
+}
+
+function optionalName(value: JsonObject): string | undefined {
+  const name = optionalMember(value, "name");
+  if (name !== undefined && !NAME.test(name)) fail("'name' is no metric name (letters, digits, _ and :)");
+  return name;
+}
+
+function labelsOf(labels: Json): Record<string, string> {
+  if (!isJsonObject(labels)) return fail("'labels' must be an object");
+  return Object.fromEntries(
+    Object.entries(labels).map(([name, value]) => {
+      if (!LABEL.test(name)) fail("a name in 'labels' is no label name (letters, digits and _)");
+      return [name, typeof value === "string" ? value : fail(`label ${name} must be a string`)];
+    }),
+  );
+}
+
+function bucketsOf({ buckets }: JsonObject): number[] {
+  if (!Array.isArray(buckets) || buckets.length === 0)
+    return fail("'buckets' is required for action 'observe'");
+  const numbers = buckets.map((bucket) =>
+    typeof bucket === "number" ? bucket : fail("'buckets' must be numbers"),
+  );
+  const ascending = numbers.every((bucket, index) => index === 0 || bucket > (numbers[index - 1] ?? bucket));
+  return ascending ? numbers : fail("'buckets' must ascend");
+}

@@ -1,0 +1,77 @@
+/** Reads the output files of hooks, and streams of JSON objects in them. */
+
+import { readFile, stat } from "node:fs/promises";
+
+import { DepthError, jsonFragments, parseJson } from "../../lib/index.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
+
+/** A larger file fails the hook; in bytes. */
+const MAX_OUTPUT = 64 * 1024 * 1024;
+
+/**
+ * A file that the hook removed counts as empty. Anything but a regular file is an error: reading a FIFO or device might never end.
+ */
+export async function readOutput(path: string, limit = MAX_OUTPUT): Promise<string> {
+  const info = await stat(path).catch(() => undefined);
+  if (info === undefined) return "";
+  if (!info.isFile()) throw new OutputError("it is no plain file any more");
+  if (info.size > limit) throw new OutputError(`it has ${info.size} bytes, more than ${limit}`);
+  return info.size === 0 ? "" : readFile(path, "utf8");
+}
+
+/** An output file of a hook is invalid; the message names the document (from 1) and its line if they are known. */
+export class OutputError extends Error {
+  override readonly name = "OutputError";
+}
+
+/** One JSON object of the file. */
+export interface StreamItem {
+  readonly value: JsonObject;
+  /** For messages: `line 3` or `document 2`. */
+  readonly place: string;
+}
+
+/** Most objects of one file: checking them blocks the event loop. */
+const MOST_ITEMS = 50_000;
+
+/** Reads a stream of JSON objects, with or without line ends between them. Throws OutputError. */
+export function parseJsonStream(text: string): StreamItem[] {
+  const items: StreamItem[] = [];
+  let line = 1;
+  let counted = 0;
+  for (const { text: part, at } of jsonFragments(text)) {
+    line += countLines(text, counted, at);
+    counted = at;
+    const place = `line ${line}`;
+    if (items.length === MOST_ITEMS) throw new OutputError(`${place}: more than ${MOST_ITEMS} objects`);
+    items.push({ value: parseObject(part, place), place });
+  }
+  return items;
+}
+
+function parseObject(text: string, place: string): JsonObject {
+  let value: Json;
+  try {
+    value = parseJson(text);
+  } catch (error) {
+    // The parser's own message quotes the text, which may contain secrets.
+    throw new OutputError(`${place}: ${error instanceof DepthError ? error.message : "malformed JSON"}`);
+  }
+  if (!isJsonObject(value)) throw new OutputError(`${place}: not a JSON object`);
+  return value;
+}
+
+function countLines(text: string, from: number, to: number): number {
+  return text.slice(from, to).split("\n").length - 1;
+}
+
+/** The text at `key`, which may be missing or empty. Throws OutputError. */
+export function optionalMember(value: JsonObject, key: string, path = ""): string | undefined {
+  const text = value[key];
+  if (text === undefined || text === null || text === "") return undefined;
+  return typeof text === "string" ? text : fail(`'${path}${key}' must be a string`);
+}
+
+export function fail(problem: string): never {
+  throw new OutputError(problem);
+}

@@ -1,0 +1,134 @@
+/** Writes a hook's output to the log. */
+
+import {
+  attempt,
+  LOG_LEVELS,
+  parseJson,
+  redactValues,
+  systemClock,
+  type Clock,
+  type LogFields,
+  type Logger,
+  type LogLevel,
+} from "../../lib/index.ts";
+import { type Json, isJsonObject, type JsonObject } from "../../model/index.ts";
+import { MAX_LINE, type Stream } from "../../process/index.ts";
+
+/** Fields of the log that a hook's own JSON must not overwrite; its own field of that name becomes `hook_<name>`. */
+const RESERVED = new Set(["hook", "binding", "event", "queue", "module", "output", "task", "trace"]);
+const MAX_JSON_LINES = 200;
+const MAX_PEM_LINES = 200;
+/** Lines of one run that are logged within a second. */
+const MOST_LINES = 1000;
+const SECOND_MS = 1000;
+
+/**
+ * Writes the output lines of one hook run to the log, at most {@link MOST_LINES} in a second. With `proxyJson`, JSON objects, on one line or several,
+ * become records of their own: level, message and fields as the hook gave them.
+ */
+export class OutputLog {
+  readonly #logger: Logger;
+  readonly #proxyJson: boolean;
+  /** How many more lines may belong to a PEM block that has begun. */
+  readonly #pemLines: Record<Stream, number> = { stdout: 0, stderr: 0 };
+  readonly #pending: Record<Stream, string[]> = { stdout: [], stderr: [] };
+  readonly #clock: Clock;
+  #second = { from: -Infinity, lines: 0 };
+
+  constructor(logger: Logger, proxyJson: boolean, clock: Clock = systemClock) {
+    this.#logger = logger;
+    this.#proxyJson = proxyJson;
+    this.#clock = clock;
+  }
+
+  line(stream: Stream, line: string): void {
+    const pending = this.#pending[stream];
+    if (!this.#proxyJson || (pending.length === 0 && !line.trimStart().startsWith("{"))) {
+      return this.#plain(stream, line);
+    }
+    pending.push(line);
+    const value = parse(pending);
+    if (value !== undefined) {
+      this.#record(stream, value);
+      this.#pending[stream] = [];
+    } else if (isTooLong(pending)) {
+      this.#logPending(stream);
+    }
+  }
+
+  /** Call it when the run has ended: lines that never became JSON are logged as they are. */
+  flush(): void {
+    this.#logPending("stdout");
+    this.#logPending("stderr");
+    this.#reportDropped();
+  }
+
+  /** Whether one more line may be logged within this second. */
+  #mayLog(): boolean {
+    const now = this.#clock.monotonic();
+    if (now >= this.#second.from + SECOND_MS) {
+      this.#reportDropped();
+      this.#second = { from: now, lines: 0 };
+    }
+    this.#second.lines += 1;
+    return this.#second.lines <= MOST_LINES;
+  }
+
+  #reportDropped(): void {
+    const dropped = this.#second.lines - MOST_LINES;
+    this.#second.lines = 0;
+    if (dropped > 0)
+      this.#logger.warn(`Output is not logged beyond ${MOST_LINES} lines per second; print less`, {
+        dropped,
+      });
+  }
+
+  #logPending(stream: Stream): void {
+    for (const line of this.#pending[stream].splice(0)) this.#plain(stream, line);
+  }
+
+  #plain(stream: Stream, line: string): void {
+    if (this.#isKeyMaterial(stream, line) || !this.#mayLog()) return;
+    this.#logger.info(line, { output: stream });
+  }
+
+  /** Lines inside a PEM block are left out: a single line does not show that it belongs to a key. */
+  #isKeyMaterial(stream: Stream, line: string): boolean {
+    const left = this.#pemLines[stream];
+    const ends = line.includes("-----END ");
+    if (left > 0) this.#pemLines[stream] = ends ? 0 : left - 1;
+    else if (line.includes("-----BEGIN ") && !ends) this.#pemLines[stream] = MAX_PEM_LINES;
+    return left > 0;
+  }
+
+  #record(stream: Stream, value: JsonObject): void {
+    if (!this.#mayLog()) return;
+    const { level, msg, time: _, ...rest } = value;
+    const fields: LogFields = Object.fromEntries(
+      Object.entries(rest).map(([key, member]) => [RESERVED.has(key) ? `hook_${key}` : key, member]),
+    );
+    const message = typeof msg === "string" ? msg : "hook result";
+    this.#logger[levelOf(level)](message, {
+      ...(redactValues(fields as JsonObject) as JsonObject),
+      output: stream,
+    });
+  }
+}
+
+/** JSON is parsed only where an object may end, so that lines in between are not parsed again and again. */
+function parse(lines: readonly string[]): JsonObject | undefined {
+  if (!lines.at(-1)?.trimEnd().endsWith("}")) return undefined;
+  const value = attempt(() => parseJson(lines.join("\n")));
+  return isJsonObject(value) ? value : undefined;
+}
+
+function isTooLong(lines: readonly string[]): boolean {
+  const length = lines.reduce((sum, line) => sum + line.length, 0);
+  return length > MAX_LINE || lines.length > MAX_JSON_LINES;
+}
+
+function levelOf(level: Json | undefined): LogLevel {
+  const name = typeof level === "string" ? level.toLowerCase() : "";
+  const known = name === "warning" ? "warn" : name === "fatal" || name === "panic" ? "error" : name;
+  return LOG_LEVELS.find((each) => each === known) ?? "info";
+}

@@ -1,0 +1,90 @@
+/** Reads what a hook answers to a review of the API server (docs/reference/hooks.md, "Webhooks"). */
+
+import { jsonFragments, parseJson } from "../../lib/index.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
+import { fail } from "./output-files.ts";
+
+/** The answer to an admission request. */
+export interface AdmissionAnswer {
+  readonly allowed: boolean;
+  readonly message: string | undefined;
+  readonly warnings: readonly string[];
+  /** A JSON Patch in base64. */
+  readonly patch: string | undefined;
+}
+
+/** The answer to a conversion request. */
+export interface ConversionAnswer {
+  readonly convertedObjects: readonly JsonObject[];
+  readonly failedMessage: string | undefined;
+}
+
+/** The answers of a run; undefined if the hook wrote nothing. */
+export interface HookAnswers {
+  readonly admission?: AdmissionAnswer | undefined;
+  readonly conversion?: ConversionAnswer | undefined;
+}
+
+/** Undefined for an empty file. Throws OutputError. */
+export function parseAdmission(text: string): AdmissionAnswer | undefined {
+  const answer = answerIn(text);
+  if (answer === undefined) return undefined;
+  const allowed = answer("allowed") ?? false;
+  if (typeof allowed !== "boolean") fail("'allowed' must be true or false");
+  const warnings = answer("warnings") ?? [];
+  if (!Array.isArray(warnings)) fail("'warnings' must be a list of strings");
+  return {
+    allowed,
+    message: textOf(answer, "message"),
+    warnings: warnings.map((each) =>
+      typeof each === "string" ? each : fail("'warnings' must be a list of strings"),
+    ),
+    patch: patchOf(answer),
+  };
+}
+
+/** Undefined for an empty file. Throws OutputError. */
+export function parseConversion(text: string): ConversionAnswer | undefined {
+  const answer = answerIn(text);
+  if (answer === undefined) return undefined;
+  const objects = answer("convertedobjects") ?? [];
+  if (!Array.isArray(objects) || !objects.every((each) => isJsonObject(each)))
+    fail("'convertedObjects' must be a list of objects");
+  return { convertedObjects: objects, failedMessage: textOf(answer, "failedmessage", "failedMessage") };
+}
+
+/** Reads a member by its name in lower case: hooks may write it in any case. */
+type Answer = (key: string) => Json | undefined;
+
+/** The first value of the file; what follows is ignored, as in the Go operator. */
+function answerIn(text: string): Answer | undefined {
+  if (text === "") return undefined;
+  const [first] = jsonFragments(text);
+  const value = parsed(first?.text ?? "");
+  if (value !== null && !isJsonObject(value)) fail("it is not a JSON object");
+  const members = new Map(Object.entries(value ?? {}).map(([key, each]) => [key.toLowerCase(), each]));
+  return (key) => members.get(key) ?? undefined;
+}
+
+function parsed(text: string): Json {
+  try {
+    return parseJson(text);
+  } catch {
+    // The parser's own message quotes the text, which may contain secrets.
+    return fail("malformed JSON");
+  }
+}
+
+function textOf(answer: Answer, key: string, shown = key): string | undefined {
+  const text = answer(key);
+  if (text === undefined || text === "") return undefined;
+  return typeof text === "string" ? text : fail(`'${shown}' must be a string`);
+}
+
+const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+function patchOf(answer: Answer): string | undefined {
+  const patch = textOf(answer, "patch")?.replaceAll(/[\r\n]/g, "");
+  if (patch === undefined || patch === "") return undefined;
+  return BASE64.test(patch) ? patch : fail("'patch' must be a JSON Patch in base64 with its padding");
+}

@@ -1,0 +1,96 @@
+/** The kubeconfig of one run of hooks: the operator's server, and a token of the module's ServiceAccount. */
+
+import { readFileSync } from "node:fs";
+
+import type { Clock, Timer } from "../../lib/index.ts";
+import { objectOf, objectsIn, userOf, type Account, type JsonObject } from "../../model/index.ts";
+import type { Scratch } from "../../process/index.ts";
+import type { KubeClient } from "../client/client.ts";
+import type { AccountTokens } from "./tokens.ts";
+
+interface AccessOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly tokens: AccountTokens;
+}
+
+/** What a run with access needs: the account, and the namespace of requests that name none. */
+export interface AccessRequest {
+  readonly account: Account;
+  readonly namespace: string;
+  /** Called when a token cannot be renewed; the run goes on with the old one. */
+  readonly onError: (error: unknown) => void;
+}
+
+/** A kubeconfig in a private directory, whose token is renewed until `close`. */
+export interface AccountAccess {
+  readonly path: string;
+  readonly close: () => void;
+}
+
+const RETRY_MS = 15_000;
+
+/** Writes kubeconfig and token into the directory of a run. Throws MissingAccountError, ApiError, ConnectionError, ScratchError. */
+export async function openAccess(
+  { client, clock, tokens }: AccessOptions,
+  { account, namespace, onError }: AccessRequest,
+  scratch: Scratch,
+): Promise<AccountAccess> {
+  let timer: Timer | undefined;
+  let isClosed = false;
+  const renewIn = (ms: number): void => {
+    if (!isClosed) timer = clock.setTimer(Math.max(ms, RETRY_MS), renew);
+  };
+  const writeToken = async (): Promise<void> => {
+    const { token, freshUntil } = await tokens.of(account);
+    if (isClosed) return;
+    await scratch.replace("token", token);
+    renewIn(freshUntil - clock.monotonic());
+  };
+  const renew = (): void =>
+    void writeToken().catch((error: unknown) => {
+      onError(error);
+      renewIn(RETRY_MS);
+    });
+  await writeToken();
+  const text = kubeconfigOf(client.kubeconfig(), { account, namespace, tokenFile: scratch.path("token") });
+  const path = await scratch.write("kubeconfig", text);
+  return {
+    path,
+    close() {
+      isClosed = true;
+      timer?.cancel();
+    },
+  };
+}
+
+/**
+ * The operator's kubeconfig with the token of an account in place of its own credentials. It contains the certificates of the
+ * server, whose file other users may not be allowed to read.
+ */
+export function kubeconfigOf(
+  own: string,
+  {
+    account,
+    namespace,
+    tokenFile,
+  }: { readonly account: Account; readonly namespace: string; readonly tokenFile: string },
+): string {
+  const [entry = {}] = objectsIn(objectOf(JSON.parse(own) as JsonObject)["clusters"]);
+  const { "certificate-authority": file, ...cluster } = objectOf(entry["cluster"]);
+  const ca =
+    typeof file === "string" && cluster["certificate-authority-data"] === undefined ? certificates(file) : {};
+  const name = userOf(account);
+  return JSON.stringify({
+    apiVersion: "v1",
+    kind: "Config",
+    "current-context": name,
+    clusters: [{ name, cluster: { ...cluster, ...ca } }],
+    users: [{ name, user: { tokenFile } }],
+    contexts: [{ name, context: { cluster: name, user: name, namespace } }],
+  });
+}
+
+function certificates(file: string): JsonObject {
+  return { "certificate-authority-data": readFileSync(file).toString("base64") };
+}

@@ -1,0 +1,126 @@
+/** Decides as which ServiceAccount a module acts, and checks that the account exists. */
+
+import { accountIn, describeAccount, ProblemError, userOf } from "../../model/index.ts";
+import type { Account, Module, Problem } from "../../model/index.ts";
+import type { KubeClient } from "../client/client.ts";
+import { getMetadata } from "../client/verbs.ts";
+import { isForbidden, isNotFound } from "../api-errors.ts";
+import { SERVICE_ACCOUNTS } from "../resources.ts";
+
+/** What determines the account of a module. */
+export type AccountTerms = Pick<Module, "name"> & Partial<Pick<Module, "serviceAccountName" | "namespace">>;
+
+interface AccountsOptions {
+  readonly client: KubeClient;
+  /** Namespace of a module's release. */
+  readonly namespaceOf: (module: AccountTerms) => string;
+  /** Namespaces of accounts besides that of the release; `*` stands for any characters. */
+  readonly allowed: readonly string[];
+}
+
+/** The accounts of modules. */
+export class Accounts {
+  readonly #options: AccountsOptions;
+  /** By module. A module whose directory is deleted keeps its account for its removal. */
+  readonly #known = new Map<string, { readonly account: Account | undefined; readonly namespace: string }>();
+
+  constructor(options: AccountsOptions) {
+    this.#options = options;
+  }
+
+  /** The account of a module that was read before, also if its directory is deleted now. */
+  known(module: string): Account | undefined {
+    return this.#known.get(module)?.account;
+  }
+
+  /** The namespace of the release of a module that was read before. */
+  namespaceOf(module: string): string {
+    return this.#known.get(module)?.namespace ?? "";
+  }
+
+  /** The account of a module; undefined = it acts as the operator. Throws ProblemError if the account is not allowed. */
+  of(module: AccountTerms): Account | undefined {
+    const { name, serviceAccountName } = module;
+    const account = serviceAccountName === undefined ? undefined : this.#allowed(module, serviceAccountName);
+    this.#known.set(name, { account, namespace: this.#options.namespaceOf(module) });
+    return account;
+  }
+
+  /** Why the account of a module is not allowed. `file` is its `addon.yaml`. */
+  faultOf(module: AccountTerms, file: string): Problem | undefined {
+    try {
+      this.of(module);
+      return undefined;
+    } catch (error) {
+      const [problem] = error instanceof ProblemError ? error.problems : [];
+      if (problem === undefined) throw error;
+      return { ...problem, file };
+    }
+  }
+
+  /**
+   * Throws MissingAccountError if the account is deleted: impersonation alone would still work. Throws ImpersonationError if the
+   * operator may not impersonate it, which helm reports as an unreachable cluster. Throws ApiError, ConnectionError.
+   */
+  async mustExist(account: Account, signal?: AbortSignal): Promise<void> {
+    const { client } = this.#options;
+    try {
+      await getMetadata(client, { resource: SERVICE_ACCOUNTS, ...account }, { signal });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      throw new MissingAccountError(account);
+    }
+    await client
+      .as(userOf(account))
+      .json({ path: "/version", signal })
+      .catch((error: unknown) => {
+        throw isForbidden(error) ? new ImpersonationError(account) : error;
+      });
+  }
+
+  #allowed(module: AccountTerms, serviceAccountName: string): Account {
+    const { namespaceOf, allowed } = this.#options;
+    const own = namespaceOf(module);
+    const account = accountIn(serviceAccountName, own);
+    if (account.namespace === own || allowed.some((each) => fits(each, account.namespace))) return account;
+    const message = `names ${describeAccount(account)}, but its release is in namespace ${own}`;
+    const remedy = `name an account of ${own}, or allow the namespace with --service-account-namespaces`;
+    throw new ProblemError([{ file: module.name, key: "serviceAccountName", message, remedy }]);
+  }
+}
+
+/** The account of a module does not exist. */
+export class MissingAccountError extends Error {
+  constructor(account: Account) {
+    super(
+      `${describeAccount(account)} does not exist; create it, or correct serviceAccountName in addon.yaml`,
+    );
+    this.name = "MissingAccountError";
+  }
+}
+
+/** The operator may not act as an account. The answer of the API server does not name the rule: it depends on the version. */
+class ImpersonationError extends Error {
+  constructor(account: Account) {
+    const rule = `impersonate serviceaccounts in namespace ${account.namespace}`;
+    super(
+      `the operator may not act as ${describeAccount(account)} (missing rule: grant the operator: ${rule})`,
+    );
+    this.name = "ImpersonationError";
+  }
+}
+
+/** Whether a namespace fits a pattern, in which `*` stands for any characters. */
+function fits(pattern: string, namespace: string): boolean {
+  const [start = "", ...rest] = pattern.split("*");
+  if (rest.length === 0) return pattern === namespace;
+  const end = rest.pop() ?? "";
+  if (!namespace.startsWith(start) || !namespace.endsWith(end)) return false;
+  let at = start.length;
+  for (const part of rest) {
+    const found = namespace.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return at <= namespace.length - end.length;
+}

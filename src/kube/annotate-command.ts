@@ -1,0 +1,11 @@
+/** The command that people copy to annotate an object. */
+
+/** E.g. `kubectl annotate --overwrite -n ops addonmodule/web KEY=VALUE`. `object` is a kind and a name. */
+export function annotateCommand(
+  object: string,
+  namespace: string,
+  annotations: Readonly<Record<string, string>>,
+): string {
+  const pairs = Object.entries(annotations).map(([key, value]) => `${key}=${value}`);
+  return `kubectl annotate --overwrite -n ${namespace} ${object} ${pairs.join(" ")}`;
+}

@@ -1,0 +1,154 @@
+/** The verbs of the API: read, list, create, replace, patch, apply, delete. */
+
+import { DepthError, isCut } from "../../lib/index.ts";
+import type { JsonObject } from "../../model/index.ts";
+import { pathOf, type ObjectPath, type ResourceType } from "../resources.ts";
+import type { WatchedObject } from "../watch/watch-spec.ts";
+import type { KubeClient } from "./client.ts";
+import { acceptOf, type ApiRequest } from "./request.ts";
+
+/** Field manager of the operator's own writes. */
+export const FIELD_MANAGER = "addon-operator";
+
+/** Which object. Errors of all verbs: ApiError, ConnectionError. */
+export interface Target extends ObjectPath {
+  readonly resource: ResourceType;
+}
+
+/** How a call is made. */
+interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly timeoutMs?: number | undefined;
+  /** Checked by the server, not stored. */
+  readonly dryRun?: boolean;
+  /** How the server validates a written body: `Strict` refuses unknown fields. */
+  readonly fieldValidation?: "Strict" | "Warn" | "Ignore";
+  /** Field manager; the operator's own by default. */
+  readonly fieldManager?: string;
+}
+
+/** Who deletes what an object owns. */
+export type Propagation = "Foreground" | "Background" | "Orphan";
+
+/** How an object is deleted. */
+interface RemoveOptions extends CallOptions {
+  readonly propagationPolicy?: Propagation;
+  /** Delete only this version of the object. */
+  readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
+}
+
+/** Reads the metadata of one object, without the rest of it. */
+export function getMetadata<T = JsonObject>(
+  client: KubeClient,
+  target: Target,
+  options: CallOptions = {},
+): Promise<T> {
+  const path = pathOf(target.resource, target);
+  return client.json<T>({ ...common(options), path, accept: acceptOf({ metadataOnly: true }, "") });
+}
+
+/** Lists the metadata of few objects, in one answer. */
+export async function listMetadata(
+  client: KubeClient,
+  target: Pick<Target, "resource" | "namespace">,
+  call: CallOptions & {
+    readonly labelSelector?: string | undefined;
+    readonly fieldSelector?: string | undefined;
+  },
+): Promise<{ items: readonly WatchedObject[]; resourceVersion: string }> {
+  const { labelSelector, fieldSelector } = call;
+  const { items, metadata } = await client.json<RawList>({
+    ...common(call),
+    path: pathOf(target.resource, { namespace: target.namespace }),
+    query: { labelSelector, fieldSelector },
+    accept: acceptOf({ metadataOnly: true }, "List"),
+  });
+  return { items: items ?? [], resourceVersion: metadata?.resourceVersion ?? "" };
+}
+
+interface RawList {
+  readonly items?: readonly WatchedObject[] | null;
+  readonly metadata?: { readonly resourceVersion?: string };
+}
+
+/** Reads one object. Throws DepthError if it is nested too deep to be written back complete. */
+export async function get<T = JsonObject>(
+  client: KubeClient,
+  target: Target,
+  options: CallOptions = {},
+): Promise<T> {
+  const path = pathOf(target.resource, target);
+  const object = await client.json<T>({ ...common(options), path });
+  if (isCut(object as object)) throw new DepthError(path);
+  return object;
+}
+
+/** How something is written. */
+interface WriteOptions extends CallOptions {
+  readonly body: unknown;
+}
+
+/** Creates `body` in the target's collection (or posts to its subresource, where `name` and `subresource` are given). */
+export const create = writer({ method: "POST" });
+
+/** Replaces an object; a resourceVersion in `body` makes the write conditional (409 if the object has changed). */
+export const replace = writer({ method: "PUT" });
+
+/** RFC 7396 merge patch; `metadata.resourceVersion` in `body` makes the write conditional. */
+export const mergePatch = writer({ method: "PATCH", contentType: "application/merge-patch+json" });
+
+/** RFC 6902 JSON patch. */
+export const jsonPatch = writer({ method: "PATCH", contentType: "application/json-patch+json" });
+
+/** Server-side apply; `force` takes over fields of other managers, which are a conflict otherwise. */
+export const applyRequest: <T = JsonObject>(
+  client: KubeClient,
+  target: Target,
+  call: WriteOptions & Force,
+) => Promise<T> = writer({
+  method: "PATCH",
+  contentType: "application/apply-patch+yaml",
+  force: false,
+});
+
+/** Deletes one object; returns the object if finalizers keep it, or a Status. */
+export function remove<T = JsonObject>(
+  client: KubeClient,
+  target: Target,
+  options: RemoveOptions = {},
+): Promise<T> {
+  const { propagationPolicy, preconditions, dryRun } = options;
+  return client.json<T>({
+    ...common(options),
+    method: "DELETE",
+    path: pathOf(target.resource, target),
+    body: {
+      apiVersion: "v1",
+      kind: "DeleteOptions",
+      propagationPolicy,
+      preconditions,
+      dryRun: dryRun ? ["All"] : undefined,
+    },
+  });
+}
+
+interface Force {
+  /** For server-side apply only: the API server refuses other patches with it. */
+  readonly force?: boolean;
+}
+
+type Write = <T = JsonObject>(client: KubeClient, target: Target, call: WriteOptions) => Promise<T>;
+
+function writer(how: Required<Pick<ApiRequest, "method">> & Pick<ApiRequest, "contentType"> & Force): Write {
+  return (client, target, call) => {
+    const { method, contentType, force, ...requested }: typeof how & WriteOptions = { ...how, ...call };
+    const { body, dryRun, fieldValidation, fieldManager = FIELD_MANAGER } = requested;
+    const path = pathOf(target.resource, target);
+    const query = { fieldManager, fieldValidation, dryRun: dryRun ? "All" : undefined, force };
+    return client.json({ ...common(requested), method, path, body, contentType, query });
+  };
+}
+
+function common({ signal, timeoutMs }: CallOptions): Pick<ApiRequest, "signal" | "timeoutMs"> {
+  return { signal, timeoutMs };
+}

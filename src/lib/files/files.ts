@@ -1,0 +1,35 @@
+/** Reads untrusted files, and writes completely to pipes and terminals. */
+
+import { closeSync, constants, fstatSync, openSync, readFileSync, writeSync } from "node:fs";
+
+/**
+ * The content of a regular file. Throws for anything else: reading a FIFO would block the process, and a device never
+ * ends.
+ */
+export function readPlain(path: string): Buffer {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const stats = fstatSync(file);
+    if (!stats.isFile() && !stats.isDirectory()) throw new Error("it is no plain file");
+    return readFileSync(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+const FULL_MS = 5;
+
+/** Writes all of `content`; waits for a slow reader, ignores a closed one. */
+export function writeAll(fd: number, content: string | Uint8Array): void {
+  let rest = Buffer.from(content as string);
+  while (rest.length > 0) {
+    try {
+      rest = rest.subarray(writeSync(fd, rest));
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === "EPIPE") return;
+      if (code !== "EAGAIN") throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, FULL_MS);
+    }
+  }
+}

@@ -1,0 +1,35 @@
+/** Limits as `--delete-brake` has them: a number, a share, or both. */
+
+/**
+ * The most that is allowed: a number, a share of the whole in percent, or both; with both, only what exceeds both
+ * is too much.
+ */
+export interface Limit {
+  readonly count: number | undefined;
+  readonly percent: number | undefined;
+}
+
+const COUNT_OR_SHARE = /^(\d{1,6})(%?)$/;
+
+/** Reads `3`, `50%`, `3,50%`, or `off` (no limit); undefined when `text` is none of them. */
+export function parseLimit(text: string): Limit | undefined {
+  if (text === "off") return { count: undefined, percent: undefined };
+  const parts = text.split(",").map((part) => COUNT_OR_SHARE.exec(part.trim()));
+  const numbers = parts.filter((part) => part?.[2] === "");
+  const shares = parts.filter((part) => part?.[2] === "%");
+  if (numbers.length > 1 || shares.length > 1 || numbers.length + shares.length !== parts.length)
+    return undefined;
+  const percent = numberIn(shares[0]);
+  return percent !== undefined && percent > 100 ? undefined : { count: numberIn(numbers[0]), percent };
+}
+
+function numberIn(part: RegExpExecArray | null | undefined): number | undefined {
+  return part?.[1] === undefined ? undefined : Number(part[1]);
+}
+
+/** Whether `part` of a `whole` is more than the limit allows. */
+export function exceeds({ count, percent }: Limit, part: number, whole: number): boolean {
+  if (count === undefined && percent === undefined) return false;
+  // A missing limit counts as exceeded, so that the other one decides.
+  return part > (count ?? -1) && part * 100 > (percent ?? -1) * whole;
+}

@@ -1,0 +1,41 @@
+/** Suggests the name that a misspelt name may mean. */
+
+/** `name` with the nearest of `names` as a suggestion: `webb (did you mean web?)`. */
+export function withMeant(name: string, names: readonly string[]): string {
+  const meant = nearest(name, names);
+  return meant === undefined ? name : `${name} (did you mean ${meant}?)`;
+}
+
+/** The candidate nearest to `word`, ignoring separators and case; at most a third of the letters may differ. */
+export function nearest(word: string, candidates: readonly string[]): string | undefined {
+  const plain = plainOf(word);
+  let best: string | undefined;
+  let least = Math.min(2, Math.floor(plain.length / 3)) + 1;
+  for (const candidate of candidates) {
+    const distance = editDistance(plain, plainOf(candidate), least);
+    if (distance >= least) continue;
+    least = distance;
+    best = candidate;
+  }
+  return best;
+}
+
+function plainOf(word: string): string {
+  return word.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
+}
+
+/** Levenshtein distance, at most `limit`. */
+function editDistance(a: string, b: string, limit: number): number {
+  if (Math.abs(a.length - b.length) >= limit) return limit;
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const changed = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(changed, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    if (Math.min(...next) >= limit) return limit;
+    row = next;
+  }
+  return Math.min(row[b.length] ?? limit, limit);
+}

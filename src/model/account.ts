@@ -1,0 +1,23 @@
+/** ServiceAccounts as which modules act (docs/guides/tenancy.md). */
+
+/** A ServiceAccount. */
+export interface Account {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** The account that `serviceAccountName` of `addon.yaml` names: `NAME`, in `namespace`, or `NAMESPACE/NAME`. */
+export function accountIn(serviceAccountName: string, namespace: string): Account {
+  const [name = "", other] = serviceAccountName.split("/").reverse();
+  return { namespace: other ?? namespace, name };
+}
+
+/** The user name of a ServiceAccount. */
+export function userOf({ namespace, name }: Account): string {
+  return `system:serviceaccount:${namespace}:${name}`;
+}
+
+/** The account for messages. */
+export function describeAccount({ namespace, name }: Account): string {
+  return `ServiceAccount ${namespace}/${name}`;
+}

@@ -1,0 +1,54 @@
+/** Makes a binding context of a review in a file (`hook run --review FILE`). */
+
+import { allBindings, isReviewBinding } from "../bindings/index.ts";
+import { renderContext } from "../hooks/index.ts";
+import { asString, isJsonObject, objectsIn, ProblemError } from "../model/index.ts";
+import type { Hook, JsonObject, ReviewTrigger } from "../model/index.ts";
+import { conversionPath } from "../tasks/index.ts";
+
+/** The context with which one of the hook's webhook bindings would get the review. Throws ProblemError. */
+export function reviewContext(
+  hooks: readonly Hook[],
+  review: JsonObject,
+  { file, binding: name }: { readonly file: string; readonly binding: string | undefined },
+): string {
+  const { request } = review;
+  if (!isJsonObject(request))
+    throw problem(file, "is no AdmissionReview or ConversionReview", "it needs `request`");
+  const isConversion = "desiredAPIVersion" in request;
+  const found = hooks.flatMap((hook) =>
+    allBindings(hook.config)
+      .filter((binding) => isReviewBinding(binding))
+      .filter((binding) => (binding.type === "conversion") === isConversion)
+      .filter((binding) => name === undefined || binding.name === name)
+      .map((binding) => ({ hook, binding })),
+  );
+  const [first, second] = found;
+  if (first === undefined) throw problem(file, "the hook has no webhook binding for it", "check --binding");
+  if (second !== undefined && name === undefined) {
+    const names = found.map(({ binding }) => binding.name).join(", ");
+    throw problem(file, "several bindings of the hook could get it", `choose one with --binding: ${names}`);
+  }
+  const { hook, binding } = first;
+  const trigger =
+    binding.type === "conversion"
+      ? { type: binding.type, binding, request, rule: ruleFor(first.hook, request) ?? binding.conversions[0] }
+      : { type: binding.type, binding, request };
+  const snapshots = { get: () => [], objects: () => [] };
+  const triggers = [trigger as ReviewTrigger];
+  return [...renderContext({ config: hook.config, triggers, snapshots })].join("");
+}
+
+/** The first step of the conversion, if the hook can do all of it. */
+function ruleFor(hook: Hook, { objects, desiredAPIVersion }: JsonObject) {
+  const steps = hook.config.bindings.conversion.flatMap((binding) =>
+    binding.conversions.map((rule) => ({ hook, binding, rule })),
+  );
+  const [first] = objectsIn(objects);
+  return conversionPath(steps, asString(first?.["apiVersion"]) ?? "", asString(desiredAPIVersion) ?? "")?.[0]
+    ?.rule;
+}
+
+function problem(file: string, message: string, remedy: string): ProblemError {
+  return new ProblemError([{ file, message, remedy }]);
+}

@@ -1,0 +1,224 @@
+/** The sub-commands `source push`, `source tag` and `source pull`: modules as signed artifacts in a registry. */
+
+import { existsSync, readdirSync } from "node:fs";
+import { mkdir, readFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { basename, dirname, join, resolve } from "node:path";
+
+import type { Environment, Settings } from "../config.ts";
+import { isVersion, oneLine, parseYaml, plainLine } from "../lib/index.ts";
+import { asString, objectOf, ProblemError } from "../model/index.ts";
+import { splitEntryName } from "../modules/index.ts";
+import * as registry from "../registry/index.ts";
+import { lintDirs } from "./lint.ts";
+import { readTextFile, type CommandResult } from "./surroundings.ts";
+
+const LONGEST_ERROR = 2000;
+
+/** How a registry is reached. */
+interface RegistryAccess {
+  /** A file with CA certificates in PEM. */
+  readonly caFile: string | undefined;
+  readonly plainHttp: boolean;
+}
+
+export interface PushRequest extends RegistryAccess {
+  readonly dir: string;
+  /** `oci://HOST/PATH`: the module is stored as the repository PATH/NAME. */
+  readonly target: string;
+  readonly version: string | undefined;
+  /** A file with a private key in PEM; undefined stores the module without signature. */
+  readonly key: string | undefined;
+  /** A tag besides that of the version, such as a channel. */
+  readonly tag: string | undefined;
+}
+
+/** Lints, packs, stores and signs a module. The exit code is 1 if lint finds errors. Throws ProblemError, RegistryError. */
+export async function pushSource(
+  request: PushRequest,
+  { settings, env }: { readonly settings: Settings; readonly env: Environment },
+): Promise<CommandResult> {
+  const dir = resolve(request.dir);
+  const linted = await lintDirs({ dirs: [dir], values: undefined }, settings, env);
+  if (linted.code !== 0)
+    return { ...linted, text: `${linted.text}nothing is pushed: correct the errors first\n` };
+  const identity = {
+    name: splitEntryName(basename(dir), 0).name,
+    version: checkedVersion(dir, request.version ?? (await versionOf(dir))),
+  };
+  const { key: file } = request;
+  const key =
+    file === undefined
+      ? undefined
+      : registry.readSigningKey(await readTextFile(file), file, env["COSIGN_PASSWORD"]);
+  const base = registry.parseReference(request.target);
+  if (base.tag !== undefined || base.digest !== undefined)
+    throw new ProblemError([
+      {
+        file: request.target,
+        message: "has a tag or digest",
+        remedy: "remove it: the version of the module becomes the tag",
+      },
+    ]);
+  const reference = { ...base, name: `${base.name}/${identity.name}` };
+  const packed = await registry.packDirectory(dir);
+  return inRepository(reference, { access: request, env }, async (place) => {
+    const { digest, isNew } = await registry.pushModule(place, { identity, packed, key });
+    if (request.tag !== undefined)
+      await registry.moveTag({ ...place, reference: { ...reference, digest } }, checkedTag(request.tag));
+    const shown = registry.referenceText({ ...reference, tag: registry.tagOfVersion(identity.version) });
+    const note = isNew
+      ? key === undefined
+        ? "pushed without a signature"
+        : "pushed and signed"
+      : "already there";
+    return {
+      text: `${linted.text}${shown}\n${digest} (${packed.files} files, ${packed.layer.length} bytes): ${note}\n`,
+      code: 0,
+    };
+  });
+}
+
+export interface TagRequest extends RegistryAccess {
+  readonly reference: string;
+  readonly tag: string;
+}
+
+/** Moves a tag, for example a channel, to a version. Signatures are of digests, so nothing is signed again. */
+export async function tagSource(
+  { reference: text, tag, ...access }: TagRequest,
+  env: Environment,
+): Promise<CommandResult> {
+  const reference = registry.parseReference(text);
+  return inRepository(reference, { access, env }, async (place) => {
+    const digest = await registry.moveTag(place, checkedTag(tag));
+    return { text: `${tag} names ${digest}\n`, code: 0 };
+  });
+}
+
+export interface PullRequest extends RegistryAccess {
+  readonly reference: string;
+  readonly dir: string;
+  /** A file with public keys in PEM; undefined where the user does without verification. */
+  readonly key: string | undefined;
+}
+
+/** Verifies a module and unpacks it into a new or empty directory. Throws ProblemError, NotVerifiedError, RegistryError. */
+export async function pullSource(
+  { reference: text, dir, key, ...access }: PullRequest,
+  env: Environment,
+): Promise<CommandResult> {
+  const reference = registry.parseReference(text);
+  const target = resolve(dir);
+  if (existsSync(target) && readdirSync(target).length > 0)
+    throw new ProblemError([{ file: target, message: "is not empty", remedy: "name a new directory" }]);
+  const keys = key === undefined ? undefined : registry.readPublicKeys(await readTextFile(key), key);
+  await mkdir(dirname(target), { recursive: true });
+  return inRepository(reference, { access, env }, async (place) => {
+    const found = await registry.findModule(place, keys);
+    await registry.unpackModule(place.repository, found, target);
+    const { name, version, digest, verified } = found;
+    const signed =
+      verified === undefined ? "not verified" : `signed by ${verified.signer.source} (${verified.form})`;
+    return { text: `${name} ${version}: ${target}\n${digest}: ${signed}\n`, code: 0 };
+  });
+}
+
+/** Calls `work` with a client of the repository. Errors of the registry become ProblemErrors that name the module. */
+async function inRepository<T>(
+  reference: registry.Reference,
+  { access, env }: { readonly access: RegistryAccess; readonly env: Environment },
+  work: (place: registry.Place) => Promise<T>,
+): Promise<T> {
+  const { caFile, plainHttp } = access;
+  const ca = caFile === undefined ? undefined : await readTextFile(caFile);
+  const login = await findLogin(reference, env);
+  const client = new registry.RegistryClient({
+    host: reference.host,
+    plainHttp,
+    ca,
+    proxies: env,
+    login: () => login,
+  });
+  try {
+    return await work({ reference, repository: new registry.Repository(client, reference) });
+  } catch (error) {
+    const isExpected = [registry.RegistryError, registry.NotVerifiedError, registry.CannotVerifyError].some(
+      (type) => error instanceof type,
+    );
+    if (!isExpected) throw error;
+    throw new ProblemError([
+      {
+        file: registry.referenceText(reference),
+        message: plainLine(oneLine(error, LONGEST_ERROR), LONGEST_ERROR),
+      },
+    ]);
+  } finally {
+    await client.close();
+  }
+}
+
+/** Where docker, podman and helm keep logins. */
+function loginFiles(env: Environment): string[] {
+  const home = env["HOME"] ?? homedir();
+  const config = env["XDG_CONFIG_HOME"] ?? join(home, ".config");
+  return [
+    env["HELM_REGISTRY_CONFIG"] ??
+      join(env["HELM_CONFIG_HOME"] ?? join(config, "helm"), "registry", "config.json"),
+    join(env["DOCKER_CONFIG"] ?? join(home, ".docker"), "config.json"),
+    ...[env["REGISTRY_AUTH_FILE"] ?? []].flat(),
+  ];
+}
+
+/** The first login for the registry in the login files; undefined without one. */
+async function findLogin(
+  reference: registry.Reference,
+  env: Environment,
+): Promise<ReturnType<typeof registry.findLogin>> {
+  for (const file of loginFiles(env)) {
+    const text = await readFile(file, "utf8").catch(() => undefined);
+    const login = text === undefined ? undefined : loginIn(file, text, reference);
+    if (login !== undefined) return login;
+  }
+  return undefined;
+}
+
+function loginIn(
+  file: string,
+  text: string,
+  reference: registry.Reference,
+): ReturnType<typeof registry.findLogin> {
+  try {
+    return registry.findLogin(text, reference);
+  } catch (error) {
+    throw new ProblemError([
+      { file, message: oneLine(error), remedy: "log in again with `helm registry login`" },
+    ]);
+  }
+}
+
+/** Checks a tag. Throws ProblemError if it is invalid. */
+function checkedTag(text: string): string {
+  if (registry.isTag(text)) return text;
+  throw new ProblemError([
+    { file: text, message: "is no tag", remedy: 'use letters, digits, ".", "_" and "-"' },
+  ]);
+}
+
+/** The version of the module's chart. Throws ProblemError if there is none. */
+async function versionOf(dir: string): Promise<string> {
+  const file = join(dir, "Chart.yaml");
+  const text = existsSync(file) ? await readTextFile(file) : "";
+  const version = asString(objectOf(parseYaml(text, file).value)["version"]);
+  if (version !== undefined) return version;
+  throw new ProblemError([{ file: dir, message: "has no version in Chart.yaml", remedy: "set --version" }]);
+}
+
+/** Checks a version: ranges only find semantic versions. Throws ProblemError. */
+function checkedVersion(dir: string, version: string): string {
+  if (isVersion(version) && registry.isTag(registry.tagOfVersion(version))) return version;
+  const message = `"${version}" is no semantic version`;
+  throw new ProblemError([
+    { file: dir, message, remedy: "use one such as 1.4.2, in Chart.yaml or with --version" },
+  ]);
+}

@@ -1,0 +1,97 @@
+/** The graph of requirements between modules as data, text and drawings (docs/reference/modules.md, "What a module requires"). */
+
+import type { Json } from "../../model/index.ts";
+import type { ModuleView, View } from "../../state/index.ts";
+import { requirementsOf, type Requirement } from "../turns.ts";
+
+interface GraphNode {
+  readonly module: string;
+  readonly state: string;
+  readonly requires: readonly Requirement[];
+  readonly after: readonly string[];
+}
+
+type GraphFormat = "text" | "dot" | "mermaid";
+
+/** All modules in their order, each with its state and what it requires. */
+export function graphOf(view: View, stateOf: (module: ModuleView) => string): GraphNode[] {
+  return [...view.modules.values()].map((module) => ({
+    module: module.name,
+    state: stateOf(module),
+    requires: requirementsOf(module, view),
+    after: module.module.after ?? [],
+  }));
+}
+
+/** The graph as data. */
+export function graphData(nodes: readonly GraphNode[]): Json {
+  return nodes.map(({ module, state, requires, after }) => ({
+    module,
+    state,
+    requires: requires.map(({ name, range, unmet }) => ({
+      name,
+      ...(range !== undefined && { range }),
+      ...(unmet === undefined ? { met: true } : { met: false, reason: unmet.reason, message: unmet.message }),
+    })),
+    after: [...after],
+  }));
+}
+
+/** The graph as plain text, for Graphviz, or for Mermaid. */
+export function drawGraph(nodes: readonly GraphNode[], format: GraphFormat): string {
+  const lines = format === "text" ? nodes.map(lineOf) : drawEdges(nodes, format);
+  return `${lines.join("\n")}\n`;
+}
+
+/** One line of the text format, e.g. *web: Ready; requires db (is off)*. */
+function lineOf({ module, state, requires, after }: GraphNode): string {
+  const needs = requires.map(
+    ({ name, unmet }) => `${name}${unmet === undefined ? "" : ` (${unmet.message})`}`,
+  );
+  const parts = [
+    ...(needs.length > 0 ? [`requires ${needs.join(", ")}`] : []),
+    ...(after.length > 0 ? [`after ${after.join(", ")}`] : []),
+  ];
+  return `${module}: ${[state, ...parts].join("; ")}`;
+}
+
+interface Edge {
+  readonly from: string;
+  readonly to: string;
+  /** An unmet requirement, a met one, or order alone. */
+  readonly kind: "unmet" | "met" | "after";
+}
+
+/** The edges from a module to those that it requires or runs after. */
+function edgesOf({ module: from, requires, after }: GraphNode): Edge[] {
+  return [
+    ...requires.map(({ name, unmet }): Edge => ({ from, to: name, kind: unmet ? "unmet" : "met" })),
+    ...after.map((to): Edge => ({ from, to, kind: "after" })),
+  ];
+}
+
+const DOT_EDGES = { unmet: " [color=red]", met: "", after: " [style=dashed]" } as const;
+const MERMAID_ARROWS = { unmet: "-- unmet -->", met: "-->", after: "-.->" } as const;
+
+/** The lines of a Graphviz or Mermaid drawing: modules with their states, then edges. */
+function drawEdges(nodes: readonly GraphNode[], format: "dot" | "mermaid"): string[] {
+  const edges = nodes.flatMap(edgesOf);
+  const states = new Map(nodes.map(({ module, state }) => [module, state]));
+  const names = [...new Set([...states.keys(), ...edges.map(({ to }) => to)])];
+  const labelOf = (name: string): string => [name, states.get(name)].filter(Boolean).join("\\n");
+  if (format === "dot") {
+    const quoted = (text: string): string => `"${text.replaceAll('"', "'")}"`;
+    return [
+      "digraph modules {",
+      ...names.map((name) => `  ${quoted(name)} [label=${quoted(labelOf(name))}];`),
+      ...edges.map(({ from, to, kind }) => `  ${quoted(from)} -> ${quoted(to)}${DOT_EDGES[kind]};`),
+      "}",
+    ];
+  }
+  const id = (name: string): string => `n${names.indexOf(name)}`;
+  return [
+    "flowchart LR",
+    ...names.map((name) => `  ${id(name)}["${labelOf(name).replace("\\n", ": ").replaceAll('"', "'")}"]`),
+    ...edges.map(({ from, to, kind }) => `  ${id(from)} ${MERMAID_ARROWS[kind]} ${id(to)}`),
+  ];
+}

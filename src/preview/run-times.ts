@@ -1,0 +1,42 @@
+/** How long the waves of a plan usually take, computed from the last runs of their modules. */
+
+import { pathOf, type KubeClient } from "../kube/index.ts";
+import { usual } from "../lib/index.ts";
+import type { ModuleQueues } from "../model/index.ts";
+import type { State } from "../state/index.ts";
+import { ADDON_MODULES, type IAddonModule } from "../status/index.ts";
+
+/** How many modules run at the same time. */
+export interface Concurrency {
+  readonly moduleQueues: ModuleQueues;
+  readonly parallelModules: number;
+}
+
+const TIMEOUT_MS = 10_000;
+
+/** Copies the run times that the running operator recorded. */
+export function copyRunTimes(from: State, to: State): void {
+  for (const { module, run } of from.records())
+    to.recordModule(module.name, "secondsRestored", run.runSeconds);
+}
+
+/** Reads run times from the status of the AddonModules. Without access to them no run time is known. */
+export async function loadRunTimes(
+  { client, namespace }: { readonly client: KubeClient; readonly namespace: string },
+  to: State,
+): Promise<void> {
+  const requested = { path: pathOf(ADDON_MODULES, { namespace }), timeoutMs: TIMEOUT_MS };
+  const { items } = await client.json<{ items: IAddonModule[] }>(requested).catch(() => ({ items: [] }));
+  for (const { metadata, status: { runSeconds } = {} } of items)
+    if (Array.isArray(runSeconds)) to.recordModule(metadata.name, "secondsRestored", runSeconds);
+}
+
+/** The usual duration of a wave in seconds; null unless the run times of all its modules are known. */
+export function waveSeconds(wave: readonly string[], state: State, concurrency: Concurrency): number | null {
+  const known = wave.flatMap((name) => usual(state.module(name)?.run.runSeconds ?? []) ?? []);
+  if (known.length < wave.length) return null;
+  const sum = known.reduce((all, each) => all + each, 0);
+  const seconds =
+    concurrency.moduleQueues === "main" ? sum : Math.max(sum / concurrency.parallelModules, ...known);
+  return Math.round(seconds * 10) / 10;
+}

@@ -1,0 +1,100 @@
+/** User ids of modules: hooks that run under an id of their own cannot read files of the operator or of other modules. */
+
+import { readFileSync } from "node:fs";
+import { getCompileCacheDir } from "node:module";
+
+import { attempt, faultBesideUsers, oneLine } from "../../lib/index.ts";
+import { findProgram } from "../child.ts";
+import { Scratch } from "../scratch.ts";
+import type { Runner } from "./shared-dir.ts";
+
+/** Ids begin here. They lie below 65536, because a user namespace maps no more. */
+const FIRST_UID = 30_000;
+const LAST_UID = 59_999;
+/** From linux/capability.h: chown, dac_override, kill, setgid, setuid. */
+const NEEDED_CAPABILITIES = [0, 1, 5, 6, 7];
+
+/** Gives each module a user id for the life of the process. */
+export class UserIds {
+  readonly #ids = new Map<string, number>();
+
+  of(module: string): number {
+    const id = this.#ids.get(module) ?? FIRST_UID + this.#ids.size;
+    if (id > LAST_UID) throw new Error(`more than ${LAST_UID - FIRST_UID + 1} modules have a user id`);
+    this.#ids.set(module, id);
+    return id;
+  }
+}
+
+/** How a process is tried; `env` is the environment of hooks. */
+interface Probe {
+  readonly env: Readonly<Record<string, string>>;
+  readonly children: Runner;
+}
+
+/**
+ * Tries with a process whether hooks can run under user ids of their own here. Returns why they cannot, or which of
+ * `secrets` (paths of files) they could still read; undefined = they can, and cannot read any.
+ */
+export async function userIdFault(
+  tmpDir: string,
+  secrets: readonly string[],
+  probe: Probe,
+): Promise<string | undefined> {
+  const fault = missingCapability() ?? missingProgram(probe.env) ?? faultOfPlaces(tmpDir);
+  if (fault !== undefined) return fault;
+  try {
+    return await probeIsolation(tmpDir, secrets, probe);
+  } catch (error) {
+    return oneLine(error);
+  }
+}
+
+/** Why a hook could replace directories that the operator uses; in the compile cache, it could replace the operator's code. */
+function faultOfPlaces(tmpDir: string): string | undefined {
+  const places = [tmpDir, getCompileCacheDir()].filter((dir) => dir !== undefined);
+  return places.map(faultBesideUsers).find((fault) => fault !== undefined);
+}
+
+function missingProgram(env: Readonly<Record<string, string>>): string | undefined {
+  return findProgram("setpriv", env["PATH"]) === undefined ? "there is no setpriv on the PATH" : undefined;
+}
+
+/** An error text if the operator lacks a capability that it needs to start processes of other users. */
+function missingCapability(): string | undefined {
+  const status = attempt(() => readFileSync("/proc/self/status", "utf8")) ?? "";
+  const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1];
+  const bits = BigInt(`0x${effective ?? "0"}`);
+  // CapEff is a hexadecimal mask with one bit for each capability.
+  const hasAll = NEEDED_CAPABILITIES.every((bit) => (bits >> BigInt(bit)) % 2n === 1n);
+  return hasAll
+    ? undefined
+    : "the operator does not run as root with the capabilities CHOWN, DAC_OVERRIDE, KILL, SETGID and SETUID";
+}
+
+/** Runs a process of another user, which must read its own file and none of the secrets. Returns the fault; undefined = none. */
+async function probeIsolation(
+  tmpDir: string,
+  secrets: readonly string[],
+  { env, children }: Probe,
+): Promise<string | undefined> {
+  const scratch = await Scratch.open(tmpDir, "user-id", { user: { uid: LAST_UID, children } });
+  try {
+    const ownFile = await scratch.write("own", "own");
+    const script = '[ -r "$0" ] || exit 3; for file; do [ ! -r "$file" ] || echo "$file"; done';
+    const args = ["-c", script, ownFile, ...secrets, `/proc/${process.pid}/environ`];
+    const { outcome, stdout, message, exitCode } = await children.run({
+      file: "/bin/sh",
+      args,
+      cwd: "/",
+      env,
+      uid: LAST_UID,
+    });
+    if (exitCode === 3) return `other users cannot reach files below ${tmpDir}`;
+    if (outcome !== "succeeded") return `setpriv failed: ${message}`;
+    const [readableFile] = stdout.trim().split("\n");
+    return readableFile === "" ? undefined : `every user may read ${readableFile}`;
+  } finally {
+    await scratch.dispose();
+  }
+}

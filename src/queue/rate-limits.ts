@@ -1,0 +1,45 @@
+/** How often tasks may run. */
+
+import { TokenBucket, type Clock } from "../lib/index.ts";
+
+/** The limit of all tasks with one key. */
+export interface RateLimit {
+  readonly key: string;
+  readonly minIntervalMs: number;
+  readonly burst: number;
+}
+
+/** A token bucket for each key. */
+export class RateLimits<T> {
+  readonly #clock: Clock;
+  readonly #limitOf: (task: T) => RateLimit | undefined;
+  readonly #buckets = new Map<string, RateLimit & { readonly bucket: TokenBucket }>();
+
+  /** `limitOf` returns undefined for a task without a limit. */
+  constructor(clock: Clock, limitOf: (task: T) => RateLimit | undefined) {
+    this.#clock = clock;
+    this.#limitOf = limitOf;
+  }
+
+  /** Milliseconds until the task may run. */
+  waitMs(task: T): number {
+    return Math.ceil(this.#bucketOf(task)?.waitMs ?? 0);
+  }
+
+  /** Records that the task runs now. */
+  consume(task: T): void {
+    void this.#bucketOf(task)?.take();
+  }
+
+  /** A full bucket where the limit is new or has changed. */
+  #bucketOf(task: T): TokenBucket | undefined {
+    const limit = this.#limitOf(task);
+    if (limit === undefined) return undefined;
+    const { key, minIntervalMs, burst } = limit;
+    const known = this.#buckets.get(key);
+    if (known?.minIntervalMs === minIntervalMs && known.burst === burst) return known.bucket;
+    const bucket = new TokenBucket({ qps: 1000 / minIntervalMs, burst }, this.#clock);
+    this.#buckets.set(key, { ...limit, bucket });
+    return bucket;
+  }
+}

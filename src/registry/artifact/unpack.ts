@@ -1,0 +1,165 @@
+/** Unpacks a layer from an untrusted place. Nothing is written before the whole archive is checked. */
+
+import { createReadStream } from "node:fs";
+import { mkdir, rename, rm } from "node:fs/promises";
+import { pipeline } from "node:stream/promises";
+import { createGunzip } from "node:zlib";
+
+import { Parser, Unpack, type ReadEntry } from "tar";
+
+import { oneLine } from "../../lib/index.ts";
+import { NotVerifiedError } from "../cosign/verify.ts";
+
+/** Most bytes and entries of a module. Sizes are in bytes. */
+export const LIMITS = {
+  packed: 64 * 1024 * 1024,
+  unpacked: 256 * 1024 * 1024,
+  file: 64 * 1024 * 1024,
+  entries: 20_000,
+  depth: 100,
+  name: 255,
+  /** Of an extended header: paths are at most `depth` names. */
+  header: 64 * 1024,
+} as const;
+
+const FILES: ReadonlySet<string> = new Set(["File", "OldFile", "ContiguousFile"]);
+
+/**
+ * Unpacks the file `layer` into `dir`, which must not exist: first into a directory beside it, which is then renamed.
+ * Files get the modes 0644 or 0755. Throws NotVerifiedError that names the entry that is refused, and Error if the
+ * file system fails.
+ */
+export async function unpackLayer(layer: string, dir: string): Promise<void> {
+  const options = { strict: true, zstd: false, maxMetaEntrySize: LIMITS.header, onReadEntry: checker() };
+  await readArchive(layer, new Parser(options)).catch((error: unknown) => {
+    throw new NotVerifiedError(`its archive is refused: ${oneLine(error)}`);
+  });
+  const part = `${dir}.part`;
+  try {
+    await rm(part, { recursive: true, force: true });
+    await mkdir(part, { recursive: true, mode: 0o755 });
+    await readArchive(
+      layer,
+      new Unpack({
+        cwd: part,
+        strict: true,
+        zstd: false,
+        noMtime: true,
+        preserveOwner: false,
+        umask: 0,
+        onReadEntry: normalize,
+      }),
+    );
+    await rename(part, dir);
+  } catch (error) {
+    await rm(part, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+/**
+ * Passes an archive to a parser in pieces. Throws if it is too large when unpacked, and for what the parser would
+ * decompress once more or skip.
+ */
+async function readArchive(layer: string, parser: Parser): Promise<void> {
+  let size = 0;
+  let start = Buffer.alloc(0);
+  let isAtEnd = false;
+  // After the end mark of an archive the parser takes no more, and never asks for more.
+  const endMark = new Promise<void>((resolve) => parser.once("eof", resolve)).then(() => {
+    isAtEnd = true;
+  });
+  const ended = new Promise<void>((resolve, reject) => {
+    parser.on("error", reject);
+    for (const event of ["end", "close"] as const) parser.on(event, () => resolve());
+  });
+  parser.on("ignoredEntry", ({ path }: ReadEntry) => {
+    throw new Error(`${shown(path)} has a type or a header that is not allowed`);
+  });
+  // An error of the parser ends the pipeline below; without this handler it would be reported twice.
+  ended.catch(() => undefined);
+  await pipeline(createReadStream(layer), createGunzip(), async (chunks: AsyncIterable<Buffer>) => {
+    for await (const chunk of chunks) {
+      size += chunk.length;
+      if (size > LIMITS.unpacked)
+        throw new Error(`it is larger than ${LIMITS.unpacked >> 20} MiB when unpacked`);
+      if (start.length < GZIP.length) start = Buffer.concat([start, chunk.subarray(0, GZIP.length)]);
+      if (start.subarray(0, GZIP.length).equals(GZIP)) throw new Error("it is compressed twice");
+      // The parser would keep what follows the end, and copy it with each piece.
+      if (isAtEnd || parser.write(chunk)) continue;
+      const drained = new Promise<void>((resume) => parser.once("drain", resume));
+      await Promise.race([ended, endMark, drained]);
+    }
+  });
+  parser.end();
+  await ended;
+}
+
+/** How compressed data begins, which the parser would decompress without a limit. */
+const GZIP = Buffer.from([0x1f, 0x8b]);
+
+/** Returns a check for each entry of an archive. */
+function checker(): (entry: ReadEntry) => void {
+  const seen = new SeenPaths();
+  return (entry) => {
+    entry.resume();
+    const path = entry.path.replace(/\/$/, "");
+    const fault = entryFault(entry, path) ?? seen.add(path, entry.type === "Directory");
+    if (fault !== undefined) throw new Error(`${shown(entry.path)} ${fault}`);
+  };
+}
+
+/** The path of an entry for messages. */
+function shown(path: string): string {
+  return JSON.stringify(path.slice(0, 200));
+}
+
+/** Why an entry is refused; undefined if it is allowed. */
+function entryFault({ type, size }: ReadEntry, path: string): string | undefined {
+  const names = path.split("/");
+  if (type !== "Directory" && !FILES.has(type)) return `is a ${type}`;
+  if (size > LIMITS.file) return `is larger than ${LIMITS.file >> 20} MiB`;
+  if (path.includes("\\") || path.includes("\0")) return "has a character that is not allowed";
+  if (names.some((name) => name === "" || name === "." || name === ".."))
+    return "is no plain path below the module";
+  if (names.some((name) => name.startsWith(".wh."))) return "is a whiteout";
+  if (names.some((name) => Buffer.byteLength(name) > LIMITS.name)) return "has a name that is too long";
+  return names.length > LIMITS.depth ? "is too deep" : undefined;
+}
+
+/** The paths of an archive. Names that some file systems do not tell apart count as one. */
+class SeenPaths {
+  /** All entries, by folded path; true for files. */
+  readonly #entries = new Map<string, boolean>();
+  /** Directories of entries as written, by folded path. */
+  readonly #parents = new Map<string, string>();
+
+  /** Adds a path; returns what is wrong with it. */
+  add(path: string, isDirectory: boolean): string | undefined {
+    const folded = fold(path);
+    if (this.#entries.has(folded)) return "occurs twice";
+    if (this.#entries.size === LIMITS.entries) return `is one of more than ${LIMITS.entries} entries`;
+    const parent = this.#parents.get(folded);
+    if (parent !== undefined && (!isDirectory || parent !== path))
+      return "is also the directory of another entry";
+    this.#entries.set(folded, !isDirectory);
+    for (let slash = path.indexOf("/"); slash !== -1; slash = path.indexOf("/", slash + 1)) {
+      const above = path.slice(0, slash);
+      if (this.#entries.get(fold(above)) === true) return "is below a file";
+      if ((this.#parents.get(fold(above)) ?? above) !== above)
+        return "has a directory that differs only in letter case";
+      this.#parents.set(fold(above), above);
+    }
+    return undefined;
+  }
+}
+
+function fold(path: string): string {
+  return path.normalize("NFC").toLowerCase();
+}
+
+/** Sets the mode of an entry to 0755 for directories and executable files, otherwise to 0644. */
+function normalize(entry: ReadEntry): void {
+  const isOpen = entry.type === "Directory" || ((entry.mode ?? 0) & 0o100) !== 0;
+  entry.mode = isOpen ? 0o755 : 0o644;
+}

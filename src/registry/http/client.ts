@@ -1,0 +1,279 @@
+/** Calls of a registry's HTTP API (OCI distribution specification): authentication, retries, redirects, limits. */
+
+import { rootCertificates } from "node:tls";
+import { Agent, EnvHttpProxyAgent, type Dispatcher } from "undici";
+
+import {
+  growingDelay,
+  oneLine,
+  plainLine,
+  readAtMost,
+  sleep,
+  systemClock,
+  type Clock,
+} from "../../lib/index.ts";
+import { isJsonObject, objectsIn } from "../../model/index.ts";
+import { jsonObject } from "../manifest.ts";
+import { findChallenge } from "./challenge.ts";
+import type { Login } from "./docker-config.ts";
+import { RegistryError } from "./errors.ts";
+import { Tokens } from "./tokens.ts";
+import { refusedAddress } from "./trust.ts";
+
+export interface ClientOptions {
+  /** Host and port. */
+  readonly host: string;
+  /** The registry serves no TLS. */
+  readonly plainHttp?: boolean | undefined;
+  /** PEM certificates that are trusted besides those of Node. */
+  readonly ca?: string | undefined;
+  /** `HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`, also in lower case. */
+  readonly proxies?: Readonly<Record<string, string | undefined>>;
+  readonly login?: () => Login | undefined;
+  readonly clock?: Clock;
+  /** Called with the status of each answer, `error` without one. */
+  readonly onAnswer?: ((code: string) => void) | undefined;
+}
+
+/** One call. A body that is a function is made again for each try. */
+export interface Call {
+  readonly method: "GET" | "HEAD" | "POST" | "PUT";
+  /** Path and query below the registry, or the whole URL that the registry named. */
+  readonly path: string | URL;
+  /** `repository:NAME:pull` or `repository:NAME:pull,push`. */
+  readonly scope: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Buffer;
+}
+
+/** An answer whose body is not read yet. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: Dispatcher.ResponseData["body"];
+  /** Where the answer came from, after redirects. */
+  readonly url: URL;
+}
+
+const TRIES = 3;
+const DELAY = { firstMs: 250, mostMs: 3000 };
+/** A registry may ask for a longer pause; more than this is an error for the caller to wait for. */
+const LONGEST_PAUSE_MS = 10_000;
+const TRANSIENT: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 522]);
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+const MOST_REDIRECTS = 5;
+const TIMEOUT_MS = 30_000;
+const CONNECTIONS = 4;
+const LARGEST_ERROR = 64 * 1024;
+
+/** The client of one registry. */
+export class RegistryClient {
+  readonly registry: URL;
+  readonly #dispatcher: Dispatcher;
+  readonly #tokens: Tokens;
+  readonly #clock: Clock;
+  readonly #onAnswer: (code: string) => void;
+
+  constructor(options: ClientOptions) {
+    const { host, plainHttp = false, ca, proxies = {}, login = () => undefined, clock } = options;
+    this.#onAnswer = options.onAnswer ?? (() => {});
+    this.registry = new URL(`${plainHttp ? "http" : "https"}://${host}/`);
+    this.#clock = clock ?? systemClock;
+    this.#dispatcher = openDispatcher(ca, proxies);
+    this.#tokens = new Tokens({
+      registry: this.registry,
+      dispatcher: this.#dispatcher,
+      login,
+      clock: this.#clock,
+    });
+  }
+
+  /**
+   * Sends a call, answers challenges, follows redirects of reads, and tries again after transient failures. Returns any
+   * answer but a transient one. The caller reads or dumps the body. Throws RegistryError.
+   */
+  async send(call: Call): Promise<Answer> {
+    for (let attempt = 1; ; attempt += 1) {
+      const answer = await this.#try(call);
+      const pause = pauseBefore(answer, this.#clock);
+      if (pause === undefined) return answerOrThrow(answer);
+      if (attempt === TRIES || pause > LONGEST_PAUSE_MS)
+        throw answer instanceof RegistryError ? answer : await this.failure(call, answer);
+      if (!(answer instanceof RegistryError)) await answer.body.dump();
+      await sleep(this.#clock, Math.max(pause, growingDelay(attempt, DELAY)));
+    }
+  }
+
+  /** Sends a call whose answer must have one of these statuses, and reads its body. Throws RegistryError. */
+  async read(
+    call: Call,
+    statuses: readonly number[],
+    limit: number,
+  ): Promise<Answer & { readonly bytes: Buffer }> {
+    const answer = await this.send(call);
+    if (!statuses.includes(answer.status)) throw await this.failure(call, answer);
+    try {
+      const bytes = await readAtMost(answer.body, limit);
+      if (bytes === undefined) throw new Error(`the answer is longer than ${limit} bytes`);
+      return { ...answer, bytes };
+    } catch (error) {
+      throw new RegistryError(`${this.#name(call)}: ${oneLine(error)}`, undefined, { cause: error });
+    }
+  }
+
+  /** The error for an answer that the caller cannot use; reads its body. */
+  async failure(call: Call, { status, body }: Answer): Promise<RegistryError> {
+    const bytes = (await readAtMost(body, LARGEST_ERROR).catch(() => undefined)) ?? Buffer.alloc(0);
+    const remedy = REMEDIES[status];
+    const text = `${this.#name(call)}: ${status}${reasonIn(bytes)}${remedy === undefined ? "" : `; ${remedy}`}`;
+    return new RegistryError(text, status);
+  }
+
+  async close(): Promise<void> {
+    await this.#dispatcher.destroy();
+  }
+
+  #name({ method, path }: Call): string {
+    const { host, pathname } = new URL(path, this.registry);
+    return `registry ${host}: ${method} ${pathname}`;
+  }
+
+  /** Sends a call. If the registry demands authorization, gets it and sends the call once more. */
+  async #authorized(call: Call): Promise<Answer> {
+    const first = await this.#follow(call);
+    if (first.status !== 401 || first.url.host !== this.registry.host) return first;
+    const challenge = findChallenge([first.headers["www-authenticate"] ?? []].flat());
+    if (challenge === undefined) return first;
+    await first.body.dump();
+    await this.#tokens.answer(challenge, call.scope);
+    return this.#follow(call);
+  }
+
+  /** The answer of one try, or the error that ended it. */
+  async #try(call: Call): Promise<Answer | RegistryError> {
+    try {
+      const answer = await this.#authorized(call);
+      this.#onAnswer(String(answer.status));
+      return answer;
+    } catch (error) {
+      this.#onAnswer("error");
+      return toRegistryError(error, this.#name(call));
+    }
+  }
+
+  /** Follows redirects of reads. */
+  async #follow(call: Call): Promise<Answer> {
+    let answer = await this.#request(call, new URL(call.path, this.registry));
+    for (let redirects = 0; ; redirects += 1) {
+      const location = headerOf(answer.headers, "location");
+      const isRead = call.method === "GET" || call.method === "HEAD";
+      if (!isRead || !REDIRECTS.has(answer.status) || location === undefined) return answer;
+      await answer.body.dump();
+      const next = URL.parse(location, answer.url.href);
+      if (next === null || redirects === MOST_REDIRECTS)
+        throw new RegistryError(`${this.#name(call)}: redirects that lead nowhere`);
+      answer = await this.#request(call, next);
+    }
+  }
+
+  /** Sends one request. Only the registry itself gets credentials. Throws RegistryError for a refused address. */
+  async #request({ method, headers, scope, body }: Call, url: URL): Promise<Answer> {
+    const refused = refusedAddress(url, this.registry);
+    if (refused !== undefined)
+      throw new RegistryError(`registry ${this.registry.host} leads to ${url.host}: ${refused}`);
+    const authorization = url.host === this.registry.host ? this.#tokens.header(scope) : undefined;
+    const response = await this.#dispatcher.request({
+      origin: url.origin,
+      path: url.pathname + url.search,
+      method,
+      headers: { ...headers, ...(authorization === undefined ? {} : { authorization }) },
+      body: body ?? null,
+    });
+    return { status: response.statusCode, headers: response.headers, body: response.body, url };
+  }
+}
+
+/** The first header of this name, which is in lower case. */
+export function headerOf(headers: Answer["headers"], name: string): string | undefined {
+  return [headers[name] ?? []].flat()[0];
+}
+
+const REMEDIES: Readonly<Record<number, string>> = {
+  401: "log in with `helm registry login HOST`, or check the credentials",
+  403: "the credentials do not allow it",
+  404: "not found, or not allowed to be seen",
+  413: "the registry accepts no content of this size",
+  429: "the registry limits requests: try again later",
+};
+
+/** The connections to the registry, through a proxy if the environment names one. */
+function openDispatcher(ca: string | undefined, proxies: NonNullable<ClientOptions["proxies"]>): Dispatcher {
+  const tls = ca === undefined ? {} : { ca: [...rootCertificates, ca] };
+  const options = { connections: CONNECTIONS, headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS };
+  const pick = (name: string): string | undefined => proxies[name] ?? proxies[name.toLowerCase()];
+  const [httpProxy, httpsProxy, noProxy] = [pick("HTTP_PROXY"), pick("HTTPS_PROXY"), pick("NO_PROXY")];
+  if (httpProxy === undefined && httpsProxy === undefined)
+    return new Agent({ ...options, connect: { ...tls, timeout: TIMEOUT_MS } });
+  return new EnvHttpProxyAgent({
+    ...options,
+    ...(httpProxy === undefined ? {} : { httpProxy }),
+    ...(httpsProxy === undefined ? {} : { httpsProxy }),
+    ...(noProxy === undefined ? {} : { noProxy }),
+    connect: { ...tls, timeout: TIMEOUT_MS },
+    requestTls: tls,
+  });
+}
+
+/** Codes of connection errors that may pass. */
+const TRANSIENT_CODES =
+  /^(?:UND_ERR_|ECONNRESET|ECONNREFUSED|EPIPE|ETIMEDOUT|EAI_AGAIN|ENETUNREACH|EHOSTUNREACH)/;
+
+function codeOf(error: unknown): string {
+  const { code } = (error ?? {}) as { readonly code?: unknown };
+  return typeof code === "string" ? code : "";
+}
+
+const TLS_REMEDIES = [
+  [/WRONG_VERSION|EPROTO/, "; set --plain-http for a registry without TLS"],
+  [/CERT|SELF_SIGNED|SIGNATURE/, "; name the registry's CA with --ca-file"],
+] as const;
+
+/** An error of the connection as a RegistryError, with a remedy for problems with TLS. */
+function toRegistryError(error: unknown, name: string): RegistryError {
+  if (error instanceof RegistryError) return error;
+  const code = codeOf(error);
+  const remedy = TLS_REMEDIES.find(([pattern]) => pattern.test(code))?.[1] ?? "";
+  return new RegistryError(`${name}: ${oneLine(error)}${remedy}`, undefined, { cause: error });
+}
+
+/** The least pause in milliseconds before a call is sent again; undefined if it is not. */
+function pauseBefore(answer: Answer | RegistryError, clock: Clock): number | undefined {
+  if (answer instanceof RegistryError)
+    return answer.status === undefined && TRANSIENT_CODES.test(codeOf(answer.cause)) ? 0 : undefined;
+  return TRANSIENT.has(answer.status) ? pauseOf(answer, clock) : undefined;
+}
+
+/** The pause that the registry asks for, in milliseconds: seconds or a date. */
+function pauseOf({ headers }: Answer, clock: Clock): number {
+  const text = headerOf(headers, "retry-after") ?? "";
+  const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1000 : Date.parse(text) - clock.now();
+  return Number.isFinite(ms) ? Math.max(ms, 0) : 0;
+}
+
+/** Returns an answer, or throws the error that took its place. */
+function answerOrThrow(answer: Answer | RegistryError): Answer {
+  if (answer instanceof RegistryError) throw answer;
+  return answer;
+}
+
+/** The registry's own words for a failure, if it has some. */
+function reasonIn(bytes: Buffer): string {
+  try {
+    const [first] = objectsIn(jsonObject(bytes)["errors"]);
+    if (!isJsonObject(first)) return "";
+    const words = [first["code"], first["message"]].filter((each) => typeof each === "string");
+    return words.length === 0 ? "" : ` ${plainLine(words.join(": "), 200)}`;
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,228 @@
+/** One repository of a registry: its manifests, blobs, tags and referrers. Everything is checked against its digest. */
+
+import { createHash } from "node:crypto";
+import { open } from "node:fs/promises";
+
+import { oneLine, plainLine } from "../lib/index.ts";
+import type { Reference } from "./reference.ts";
+import { isDigest, isTag } from "./reference.ts";
+import {
+  ACCEPT,
+  describeBytes,
+  digestOf,
+  IMAGE_INDEX,
+  jsonObject,
+  parseIndex,
+  type Descriptor,
+} from "./manifest.ts";
+import { RegistryError } from "./http/errors.ts";
+import { headerOf, type Answer, type Call, type RegistryClient } from "./http/client.ts";
+
+/** Bytes as the registry stores them, and what they say about themselves. */
+export interface StoredManifest {
+  readonly digest: string;
+  readonly mediaType: string;
+  readonly bytes: Buffer;
+}
+
+/** What verification and unpacking read of a repository: a registry has it, or a copy of its answers. */
+export type Artifacts = Pick<Repository, "manifest" | "blob" | "saveBlob" | "referrers">;
+
+/** Tags of a repository. */
+export interface Tags {
+  readonly tags: readonly string[];
+  /** False if there are more, which are not read. */
+  readonly isAll: boolean;
+}
+
+/** One answer of several, with its bytes. */
+interface Page extends Answer {
+  readonly bytes: Buffer;
+  readonly isLast: boolean;
+}
+
+const LARGEST_MANIFEST = 4 * 1024 * 1024;
+const MOST_PAGES = 20;
+/** Tags of a page, and of all pages. Some registries refuse larger pages. */
+const PAGE = 1000;
+const MOST_TAGS = 10_000;
+/** Most bytes of the answer that begins an upload. */
+const LARGEST_UPLOAD_START = 1000;
+
+export class Repository {
+  readonly name: string;
+  readonly #client: RegistryClient;
+
+  constructor(client: RegistryClient, { name }: Pick<Reference, "name">) {
+    this.#client = client;
+    this.name = name;
+  }
+
+  /** The manifest of a tag or a digest; undefined if the registry shows none. Throws RegistryError. */
+  async manifest(reference: string, limit = LARGEST_MANIFEST): Promise<StoredManifest | undefined> {
+    const call = this.#read(`manifests/${reference}`, { accept: ACCEPT });
+    const { status, headers, bytes } = await this.#client.read(call, [200, 404], limit);
+    if (status === 404) return undefined;
+    const digest = digestOf(bytes);
+    if (isDigest(reference) && digest !== reference)
+      throw new RegistryError(
+        `registry ${this.#host}: the manifest ${reference} has other content (${digest})`,
+      );
+    const mediaType = (headerOf(headers, "content-type") ?? "").split(";")[0]?.trim() ?? "";
+    return { digest, mediaType, bytes };
+  }
+
+  /**
+   * The digest that a tag names, by what the registry says of it: content is to be fetched by this digest, and compared
+   * with it. Undefined if the registry shows none. Throws RegistryError.
+   */
+  async digestOfTag(tag: string): Promise<string | undefined> {
+    const call = { ...this.#read(`manifests/${tag}`, { accept: ACCEPT }), method: "HEAD" } as const;
+    const { status, headers, body } = await this.#client.send(call);
+    await body.dump();
+    const digest = headerOf(headers, "docker-content-digest");
+    // Old registries do not know HEAD, or name no digest.
+    return status === 200 && isDigest(digest) ? digest : (await this.manifest(tag))?.digest;
+  }
+
+  /** A small blob. Throws RegistryError if it is larger than `limit`, or its content is not what the descriptor names. */
+  async blob({ digest, size }: Descriptor, limit: number): Promise<Buffer> {
+    if (size > limit)
+      throw new RegistryError(`registry ${this.#host}: the blob ${digest} is larger than ${limit} bytes`);
+    const { bytes } = await this.#client.read(this.#read(`blobs/${digest}`), [200], size);
+    this.#requireContent(digest, bytes.length === size && digestOf(bytes) === digest);
+    return bytes;
+  }
+
+  /** Writes a blob to a new file while it arrives. Throws as `blob`; the file is then incomplete. */
+  async saveBlob({ digest, size }: Descriptor, file: string): Promise<void> {
+    const call = this.#read(`blobs/${digest}`);
+    const answer = await this.#client.send(call);
+    if (answer.status !== 200) throw await this.#client.failure(call, answer);
+    const hash = createHash("sha256");
+    let length = 0;
+    await using handle = await open(file, "wx", 0o600);
+    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+      length += chunk.length;
+      this.#requireContent(digest, length <= size);
+      hash.update(chunk);
+      await handle.write(chunk);
+    }
+    await handle.sync();
+    this.#requireContent(digest, length === size && `sha256:${hash.digest("hex")}` === digest);
+  }
+
+  /** Stores a blob unless the registry has it. Throws RegistryError. */
+  async pushBlob(bytes: Buffer): Promise<void> {
+    const digest = digestOf(bytes);
+    const { status, body } = await this.#client.send(this.#write("HEAD", `blobs/${digest}`));
+    await body.dump();
+    if (status === 200) return;
+    const begun = await this.#client.read(this.#write("POST", "blobs/uploads/"), [202], LARGEST_UPLOAD_START);
+    const location = URL.parse(headerOf(begun.headers, "location") ?? "", begun.url.href);
+    if (location === null)
+      throw new RegistryError(`registry ${this.#host}: begins an upload without location`);
+    location.searchParams.set("digest", digest);
+    const headers = { "content-type": "application/octet-stream" };
+    const call = { ...this.#write("PUT", ""), path: location, headers, body: bytes };
+    await this.#client.read(call, [201, 202, 204], LARGEST_MANIFEST);
+  }
+
+  /** Stores a manifest under a tag, or else under its digest. Returns its descriptor. Throws RegistryError. */
+  async pushManifest(bytes: Buffer, mediaType: string, tag?: string): Promise<Descriptor> {
+    const descriptor = describeBytes(bytes, mediaType);
+    const call = this.#write("PUT", `manifests/${tag ?? descriptor.digest}`);
+    await this.#client.read(
+      { ...call, headers: { "content-type": mediaType }, body: bytes },
+      [200, 201, 202],
+      LARGEST_MANIFEST,
+    );
+    return descriptor;
+  }
+
+  /**
+   * The descriptors that refer to a digest: signatures and attestations, at most `limit`. Undefined if the registry has no referrers API;
+   * then the fallback tag has them. Throws RegistryError.
+   */
+  async referrers(digest: string, limit: number): Promise<readonly Descriptor[] | undefined> {
+    const found: Descriptor[] = [];
+    const first = this.#read(`referrers/${digest}`, { accept: IMAGE_INDEX });
+    for await (const { status, headers, bytes } of this.#pages(first, [200, 400, 404, 405, 406])) {
+      const mediaType = headerOf(headers, "content-type") ?? "";
+      if (status !== 200 || !mediaType.startsWith(IMAGE_INDEX)) return undefined;
+      found.push(...parseIndex(bytes));
+      if (found.length >= limit) break;
+    }
+    return found.slice(0, limit);
+  }
+
+  /** The tags; undefined if the registry does not show the repository. Throws RegistryError. */
+  async tags(): Promise<Tags | undefined> {
+    const found = new Set<string>();
+    let isAll = false;
+    for await (const { status, bytes, isLast } of this.#pages(
+      this.#read(`tags/list?n=${PAGE}`),
+      [200, 404],
+    )) {
+      if (status === 404) return undefined;
+      for (const tag of this.#tagsIn(bytes)) found.add(tag);
+      isAll = isLast;
+      if (found.size >= MOST_TAGS) break;
+    }
+    return { tags: [...found].slice(0, MOST_TAGS), isAll: isAll && found.size <= MOST_TAGS };
+  }
+
+  /** The tags of one page; what cannot be a tag is left out. Throws RegistryError if the answer is no list. */
+  #tagsIn(bytes: Buffer): string[] {
+    try {
+      const { tags = null } = jsonObject(bytes);
+      if (tags !== null && !Array.isArray(tags)) throw new Error("its tags are not a list");
+      return (tags ?? []).filter((tag): tag is string => typeof tag === "string" && isTag(tag));
+    } catch (error) {
+      const text = `registry ${this.#host}: the list of tags of ${this.name} cannot be read: ${plainLine(oneLine(error))}`;
+      throw new RegistryError(text, undefined, { cause: error });
+    }
+  }
+
+  /** The answers to a call and to those that follow it, at most `MOST_PAGES`. Throws RegistryError. */
+  async *#pages(first: Call, statuses: readonly number[]): AsyncGenerator<Page> {
+    let call: Call | undefined = first;
+    for (let page = 0; page < MOST_PAGES && call !== undefined; page += 1) {
+      const answer: Page = { ...(await this.#client.read(call, statuses, LARGEST_MANIFEST)), isLast: false };
+      const next = nextPage(answer);
+      yield { ...answer, isLast: next === undefined };
+      call = next === undefined ? undefined : { ...call, path: next };
+    }
+  }
+
+  get #host(): string {
+    return this.#client.registry.host;
+  }
+
+  #read(path: string, headers: Readonly<Record<string, string>> = {}): Call {
+    return {
+      method: "GET",
+      path: `/v2/${this.name}/${path}`,
+      scope: `repository:${this.name}:pull`,
+      headers,
+    };
+  }
+
+  #write(method: "HEAD" | "POST" | "PUT", path: string): Call {
+    return { method, path: `/v2/${this.name}/${path}`, scope: `repository:${this.name}:pull,push` };
+  }
+
+  /** Throws RegistryError unless a blob has the content that its descriptor names. */
+  #requireContent(digest: string, isGood: boolean): void {
+    if (!isGood)
+      throw new RegistryError(
+        `registry ${this.#host}: the blob ${digest} has other content or another length`,
+      );
+  }
+}
+
+/** The address of the next page, of a `Link` header with `rel="next"`. */
+function nextPage({ headers, url }: Answer): URL | undefined {
+  const link = /^<([^>]*)>;[^,]*\brel="?next"?/.exec(headerOf(headers, "link") ?? "")?.[1];
+  return link === undefined ? undefined : (URL.parse(link, url.href) ?? undefined);
+}

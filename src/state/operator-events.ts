@@ -1,0 +1,152 @@
+/** What happens to the operator as a whole, the converge above all: each event returns what it changes. */
+
+import type { Cause } from "../model/index.ts";
+import type { Coverage, ConvergeRecord } from "./converge-record.ts";
+import { nextToken } from "./annotations.ts";
+import { NO_FILES, configIsMissing } from "./view.ts";
+import type { Blocker, ConfigView, OperatorState } from "./view.ts";
+
+type Change = Partial<OperatorState>;
+
+/** What an event may need of the moment. */
+export interface Moment {
+  /** In ms since the epoch. */
+  now(): number;
+  /** In monotonic ms. */
+  monotonic(): number;
+  /** The configuration that a converge must handle. */
+  coverage(): Coverage;
+}
+
+/** Starts a converge. Records what it handles before it reads anything. */
+function convergeBegun(state: OperatorState, moment: Moment, cause: Cause): Change {
+  const { converge, requestedToken, handledToken } = state;
+  return {
+    secondCheck: false,
+    movedFiles: NO_FILES,
+    removing: [],
+    handledToken: requestedToken ?? handledToken,
+    converge: {
+      ...converge,
+      phase: "beforeAll",
+      cause,
+      startedAt: moment.now(),
+      begunAt: moment.monotonic(),
+      finishedAt: undefined,
+      covered: { globalConfig: moment.coverage().globalConfig, globals: undefined },
+      isBlocked: false,
+      isUnstable: false,
+      content: undefined,
+    },
+  };
+}
+
+/** Marks that the converge in progress handles the current version of `what`, since its discovery is still to come. */
+function covered({ converge }: OperatorState, moment: Moment, what: keyof Coverage): Change {
+  const now = moment.coverage();
+  const before = converge.covered ?? { globalConfig: now.globalConfig, globals: undefined };
+  return { converge: { ...converge, covered: { ...before, [what]: now[what] } } };
+}
+
+/** A digest before and after a change. */
+interface Moved {
+  readonly before: string;
+  readonly now: string;
+}
+
+/** The operator wrote to the ConfigMap itself. If the converge had handled the content before, it has handled the new one, too. */
+function ownWrite({ converge }: OperatorState, _: Moment, globalConfig: Moved): Change {
+  if (converge.covered?.globalConfig !== globalConfig.before) return {};
+  return { converge: { ...converge, covered: { ...converge.covered, globalConfig: globalConfig.now } } };
+}
+
+/** Ends the converge. The first one also ends the start. */
+function convergeEnded({ boot, converge }: OperatorState, moment: Moment, rounds: number): Change {
+  const { startedAt = moment.now(), begunAt } = converge;
+  // Start plus monotonic duration, so that a changed wall clock does not matter.
+  const finishedAt = startedAt + (moment.monotonic() - begunAt);
+  return {
+    boot: boot === "converging" ? "running" : boot,
+    converge: { ...converge, phase: "idle", finishedAt, remaining: [], rounds },
+  };
+}
+
+/** Records the ConfigMap. Removals that were blocked while it was missing are decided again when it returns. */
+function configObserved(
+  { secondCheck, holds, config: before }: OperatorState,
+  _: Moment,
+  config: ConfigView,
+): Change {
+  const returned = configIsMissing({ config: before }) && !configIsMissing({ config });
+  return { config, secondCheck: secondCheck || (returned && holds.length > 0) };
+}
+
+/** Adds modules whose files have changed since they were read; `all` = more than single modules. */
+function filesMoved({ movedFiles }: OperatorState, _: Moment, moved: OperatorState["movedFiles"]): Change {
+  return { movedFiles: moved === "all" || movedFiles === "all" ? "all" : movedFiles.union(moved) };
+}
+
+/** Withdraws `filesMoved` for a module whose files are changing again. */
+function filesForgotten({ movedFiles }: OperatorState, _: Moment, name: string): Change {
+  return movedFiles === "all" ? {} : { movedFiles: movedFiles.difference(new Set([name])) };
+}
+
+/** A user requests a converge. A repeated `token` (of the annotation) has no effect; each request without a token counts. */
+function requested({ requestedToken }: OperatorState, _: Moment, token?: string): Change {
+  return { requestedToken: token ?? nextToken(requestedToken) };
+}
+
+/** An earlier process answered this request; ignored where this process has recorded one. */
+function answered({ requestedToken, handledToken }: OperatorState, _: Moment, token: string): Change {
+  return (requestedToken ?? handledToken) === undefined ? { requestedToken: token, handledToken: token } : {};
+}
+
+/** A module or orphan release is removed: counts towards the deletion limit, unless a user has confirmed it. */
+function removalBegun({ deletionLimit, deletions }: OperatorState, moment: Moment, name: string): Change {
+  if (deletionLimit?.confirmed === true && deletionLimit.modules.includes(name)) return {};
+  return { deletions: { ...deletions, removed: new Map(deletions.removed).set(name, moment.monotonic()) } };
+}
+
+export const OPERATOR_EVENTS = {
+  /** Facts that were read from outside, and decisions of discovery. */
+  observed: (_: OperatorState, __: Moment, seen: Omit<Change, "converge" | "config">): Change => seen,
+  convergeBegun,
+  /** The converge has reached another step. */
+  convergeStep: ({ converge }: OperatorState, _: Moment, at: Partial<ConvergeRecord>): Change => ({
+    converge: { ...converge, ...at },
+  }),
+  covered,
+  ownWrite,
+  convergeEnded,
+  configObserved,
+  filesMoved,
+  filesForgotten,
+  requested,
+  answered,
+  removalBegun,
+  /** A removal is done, or no longer due. */
+  removalEnded: ({ removing }: OperatorState, _: Moment, name: string): Change => ({
+    removing: removing.includes(name) ? removing.filter((each) => each !== name) : removing,
+  }),
+  /** Something is not deleted or purged now. */
+  removalBlocked: ({ holds }: OperatorState, _: Moment, why: Blocker): Change => ({ holds: [...holds, why] }),
+  /** The Synchronization of these bindings of global hooks has succeeded. */
+  synchronized: ({ synchronized }: OperatorState, _: Moment, ids: readonly string[]): Change => ({
+    synchronized: synchronized.union(new Set(ids)),
+  }),
+  /** These bindings need another Synchronization. */
+  unsynchronized: ({ synchronized }: OperatorState, _: Moment, ids: readonly string[]): Change => ({
+    synchronized: synchronized.difference(new Set(ids)),
+  }),
+} as const;
+
+/** The events of the operator, each with its details. */
+export type OperatorEvents = {
+  readonly [E in keyof typeof OPERATOR_EVENTS]: (typeof OPERATOR_EVENTS)[E] extends (
+    state: OperatorState,
+    moment: Moment,
+    ...details: infer Details
+  ) => Change
+    ? Details
+    : never;
+};

@@ -1,0 +1,64 @@
+/** The modules directory of modules from registries: links to unpacked content, and a generated `values.yaml`. */
+
+import { mkdir, readdir, readFile, readlink, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { camelCase } from "../../model/index.ts";
+
+/** One module in the directory. */
+export interface Link {
+  readonly name: string;
+  readonly order: number | undefined;
+  /** Its content; undefined = it has none now, and the link leads to an empty directory. */
+  readonly content: string | undefined;
+  /** Its flag in `values.yaml`. */
+  readonly enabled: boolean | undefined;
+}
+
+/** The name of a module's link: with its order, which the directory decides. */
+export function entryOf({ name, order }: Pick<Link, "name" | "order">): string {
+  return order === undefined ? name : `${String(order).padStart(3, "0")}-${name}`;
+}
+
+/**
+ * Makes the directory contain exactly these modules. Each link is replaced by one rename, so that it always leads to
+ * complete content. Makes what is new before it removes what is old.
+ */
+export async function writeLinks(dir: string, absent: string, links: readonly Link[]): Promise<void> {
+  await mkdir(dir, { recursive: true });
+  const wanted = new Set([VALUES]);
+  for (const link of links) {
+    const entry = entryOf(link);
+    wanted.add(entry);
+    const target = link.content ?? join(absent, link.name);
+    if (link.content === undefined) await mkdir(target, { recursive: true });
+    await pointTo(join(dir, entry), target);
+  }
+  await writeValues(join(dir, VALUES), links);
+  for (const name of await readdir(dir)) if (!wanted.has(name)) await rm(join(dir, name), { force: true });
+}
+
+const VALUES = "values.yaml";
+
+/** Makes a link lead to a target. */
+async function pointTo(path: string, target: string): Promise<void> {
+  if ((await readlink(path).catch(() => undefined)) === target) return;
+  await replace(path, (part) => symlink(target, part));
+}
+
+/** Puts what `make` makes at a path into its place at once. */
+async function replace(path: string, make: (part: string) => Promise<void>): Promise<void> {
+  // Names that begin with a dot are no modules.
+  const part = join(path, "..", `.${crypto.randomUUID()}`);
+  await make(part);
+  await rename(part, path);
+}
+
+/** Writes the flags of the modules, unless the file has them already. */
+async function writeValues(path: string, links: readonly Link[]): Promise<void> {
+  const flags = links.filter(({ enabled }) => enabled !== undefined);
+  const lines = flags.map(({ name, enabled }) => `${camelCase(name)}Enabled: ${enabled}\n`).sort();
+  const text = `# Generated from ModuleSources.\n${lines.join("")}`;
+  if ((await readFile(path, "utf8").catch(() => undefined)) === text) return;
+  await replace(path, (part) => writeFile(part, text));
+}

@@ -1,0 +1,299 @@
+/** What was fetched from registries, on disk: blobs named by their hash, from which modules are verified and unpacked. */
+
+import { createReadStream } from "node:fs";
+import { copyFile, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { createHash, randomUUID } from "node:crypto";
+import { join } from "node:path";
+
+import { parseJson } from "../../lib/index.ts";
+import { objectOf, objectsIn, type Json } from "../../model/index.ts";
+import {
+  digestOf,
+  findModule,
+  isDigest,
+  RegistryError,
+  unpackModule,
+  type Artifacts,
+  type Descriptor,
+  type Found,
+  type PublicKey,
+  type StoredManifest,
+} from "../../registry/index.ts";
+
+const MANIFEST = "application/vnd.oci.image.manifest.v1+json";
+/** Most bytes of a manifest, an index or a list of referrers. */
+const LARGEST_MANIFEST = 4 * 1024 * 1024;
+
+/** The content that a module has to have. */
+export interface Wanted {
+  readonly name: string;
+  readonly version: string | undefined;
+  readonly digest: string;
+}
+
+/** An artifact that is not complete on disk. */
+export class NotStoredError extends Error {
+  override readonly name = "NotStoredError";
+}
+
+/**
+ * Copies of what registries answered. They are read as a registry is: nothing counts unless its hash and a signature say
+ * so. A damaged blob counts as missing, and is deleted.
+ */
+export class BlobStore implements Artifacts {
+  readonly #dir: string;
+
+  constructor(dir: string) {
+    this.#dir = dir;
+  }
+
+  /** Makes the directories, and removes what an interrupted process left. */
+  async open(): Promise<void> {
+    for (const name of ["tags", "referrers", "part"])
+      await mkdir(join(this.#dir, "blobs", name), { recursive: true });
+    await mkdir(join(this.#dir, "blobs", "sha256"), { recursive: true });
+    await rm(this.#unpacked(""), { recursive: true, force: true });
+    await mkdir(this.#unpacked(""), { recursive: true });
+    for (const dir of [join(this.#dir, "blobs", "part"), this.trials]) {
+      await rm(dir, { recursive: true, force: true });
+      await mkdir(dir);
+    }
+  }
+
+  /** A directory for trials of new content. */
+  get trials(): string {
+    return join(this.#dir, "trials");
+  }
+
+  async manifest(reference: string, limit = LARGEST_MANIFEST): Promise<StoredManifest | undefined> {
+    const digest = isDigest(reference) ? reference : await this.#text("tags", reference);
+    if (!isDigest(digest)) return undefined;
+    const bytes = await this.#bytes(digest, limit);
+    return bytes && { digest, mediaType: MANIFEST, bytes };
+  }
+
+  async blob({ digest, size }: Descriptor, limit: number): Promise<Buffer> {
+    const bytes = await this.#bytes(digest, Math.min(size, limit));
+    if (bytes === undefined) throw new NotStoredError(`the blob ${digest} is not on disk`);
+    return bytes;
+  }
+
+  /** Copies a blob to a new file. Throws NotStoredError. */
+  async saveBlob(descriptor: Descriptor, file: string): Promise<void> {
+    if (!(await this.has(descriptor)))
+      throw new NotStoredError(`the blob ${descriptor.digest} is not on disk`);
+    await copyFile(this.#file(descriptor.digest), file);
+  }
+
+  async referrers(digest: string, limit: number): Promise<readonly Descriptor[] | undefined> {
+    const text = await this.#text("referrers", hexOf(digest));
+    if (text === undefined) return undefined;
+    const list = objectsIn(parseJson(text));
+    return (list as unknown as Descriptor[]).filter((each) => isDigest(each.digest)).slice(0, limit);
+  }
+
+  /** Whether a blob is complete: its hash is computed, in pieces. */
+  async has({ digest, size }: Pick<Descriptor, "digest" | "size">): Promise<boolean> {
+    const file = this.#file(digest);
+    const found = await stat(file).catch(() => undefined);
+    if (found === undefined) return false;
+    const hash = createHash("sha256");
+    if (found.size === size) for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer);
+    if (found.size === size && `sha256:${hash.digest("hex")}` === digest) return true;
+    await rm(file, { force: true });
+    return false;
+  }
+
+  /** Stores bytes under their hash. */
+  async keep(bytes: Buffer): Promise<void> {
+    await this.keepFile(digestOf(bytes), (part) => writeFile(part, bytes, { mode: 0o600, flush: true }));
+  }
+
+  /** Stores a blob that `write` writes to a file, complete or not at all. `write` checks the content. */
+  async keepFile(digest: string, write: (file: string) => Promise<void>): Promise<void> {
+    await this.#place(this.#file(digest), write);
+  }
+
+  /** Stores which manifest a tag of a signature names. */
+  async keepTag(tag: string, digest: string): Promise<void> {
+    await this.#keepText("tags", tag, digest);
+  }
+
+  /** Stores which manifests refer to a digest. */
+  async keepReferrers(digest: string, list: readonly Descriptor[]): Promise<void> {
+    await this.#keepText("referrers", hexOf(digest), JSON.stringify(list));
+  }
+
+  /** Bytes of all blobs. */
+  async size(): Promise<number> {
+    const blobs = join(this.#dir, "blobs", "sha256");
+    const sizes = (await readdir(blobs)).map(async (name) => (await stat(join(blobs, name))).size);
+    return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+  }
+
+  /**
+   * Verifies that a module is complete on disk: hash, signature by one of `keys`, name and version. Throws NotStoredError,
+   * NotVerifiedError, CannotVerifyError.
+   */
+  async verify({ name, version, digest }: Wanted, keys: readonly PublicKey[]): Promise<Found> {
+    if ((await this.manifest(digest)) === undefined)
+      throw new NotStoredError(`the content ${digest} is not on disk`);
+    const found = await findModule({ repository: this, reference: { host: "disk", name, digest } }, keys);
+    if (version !== undefined && found.version !== version)
+      throw new RefusedError(`${digest} is version "${found.version}" of ${name}, not "${version}"`);
+    return found;
+  }
+
+  /** Unpacks a verified module. Returns its directory. Throws NotStoredError, or Error for an archive that is refused. */
+  async unpack(found: Found): Promise<string> {
+    const dir = this.#unpacked(hexOf(found.digest));
+    const isThere = await stat(dir).then(
+      () => true,
+      () => false,
+    );
+    // Only this process unpacks here, and a directory gets its name when it is complete.
+    if (!isThere) await unpackModule(this, found, dir);
+    return dir;
+  }
+
+  /** Deletes what none of these digests needs and what was not touched since `before` (milliseconds since the epoch). */
+  async collect(digests: Iterable<string>, before: number): Promise<void> {
+    const needed = new Set<string>();
+    for (const digest of digests) await this.#mark(digest, needed);
+    const hexes = new Set([...needed].map(hexOf));
+    const isNeeded = (name: string): boolean => hexes.has(/[0-9a-f]{64}/.exec(name)?.[0] ?? "");
+    for (const folder of ["blobs/sha256", "blobs/tags", "blobs/referrers", "unpacked"])
+      for (const name of await readdir(join(this.#dir, folder))) {
+        const path = join(this.#dir, folder, name);
+        if (isNeeded(name)) await utimes(path, before / 1000 + KEEP_S, before / 1000 + KEEP_S);
+        else if ((await stat(path)).mtimeMs < before) await rm(path, { recursive: true, force: true });
+      }
+  }
+
+  /** Adds everything that the verification of a digest reads. */
+  async #mark(digest: string, needed: Set<string>): Promise<void> {
+    if (needed.has(digest)) return;
+    needed.add(digest);
+    const bytes = await this.#bytes(digest, LARGEST_MANIFEST).catch(() => undefined);
+    // Layers and configs name nothing.
+    if (bytes === undefined || bytes[0] !== OPENING_BRACE) return;
+    const tags = signatureTags(digest).map((tag) => this.#text("tags", tag));
+    const referrers = (await this.referrers(digest, Infinity)) ?? [];
+    const named = [...namedIn(bytes), ...referrers.map((each) => each.digest), ...(await Promise.all(tags))];
+    for (const each of named) if (isDigest(each)) await this.#mark(each, needed);
+  }
+
+  /** A small blob whose hash is right; undefined if it is missing or damaged. */
+  async #bytes(digest: string, limit: number): Promise<Buffer | undefined> {
+    const file = this.#file(digest);
+    const found = await stat(file).catch(() => undefined);
+    if (found === undefined || found.size > limit) return undefined;
+    const bytes = await readFile(file).catch(() => undefined);
+    if (bytes === undefined || digestOf(bytes) === digest) return bytes;
+    await rm(file, { force: true });
+    return undefined;
+  }
+
+  async #text(folder: string, name: string): Promise<string | undefined> {
+    const file = join(this.#dir, "blobs", folder, name);
+    const found = await stat(file).catch(() => undefined);
+    return found === undefined || found.size > LARGEST_MANIFEST ? undefined : readFile(file, "utf8");
+  }
+
+  async #keepText(folder: string, name: string, text: string): Promise<void> {
+    const file = join(this.#dir, "blobs", folder, name);
+    await this.#place(file, (part) => writeFile(part, text, { mode: 0o600 }));
+  }
+
+  /** Puts a file into its place, complete or not at all. */
+  async #place(file: string, write: (part: string) => Promise<void>): Promise<void> {
+    const part = join(this.#dir, "blobs", "part", randomUUID());
+    try {
+      await write(part);
+      await rename(part, file);
+    } finally {
+      await rm(part, { force: true });
+    }
+  }
+
+  #file(digest: string): string {
+    return join(this.#dir, "blobs", "sha256", hexOf(digest));
+  }
+
+  #unpacked(hex: string): string {
+    return join(this.#dir, "unpacked", hex);
+  }
+}
+
+/** A verified artifact that is not the content that was asked for. */
+export class RefusedError extends Error {
+  override readonly name = "RefusedError";
+}
+
+const OPENING_BRACE = "{".charCodeAt(0);
+/** What is needed counts as touched this much later than what `collect` deletes. */
+const KEEP_S = 3600;
+
+/** Tags that signatures of a digest may have. */
+function signatureTags(digest: string): readonly string[] {
+  const tag = digest.replace(":", "-");
+  return [tag, `${tag}.sig`];
+}
+
+function hexOf(digest: string): string {
+  return digest.slice(digest.indexOf(":") + 1);
+}
+
+/** What a manifest or an index names by digest. */
+function namedIn(bytes: Buffer): (Json | undefined)[] {
+  try {
+    const { config, layers, manifests } = objectOf(parseJson(bytes.toString("utf8")));
+    const named = [objectOf(config), ...objectsIn(layers), ...objectsIn(manifests)];
+    return named.map(({ digest }) => digest);
+  } catch {
+    return [];
+  }
+}
+
+/** A registry whose answers are copied to disk, so that the next start can verify without it. */
+export function recording(registry: Artifacts, store: BlobStore): Artifacts {
+  const isSignatureTag = (reference: string): boolean => /^sha256-[0-9a-f]{64}(?:\.sig)?$/.test(reference);
+  return {
+    async manifest(reference, limit) {
+      const stored = await registry.manifest(reference, limit);
+      if (stored !== undefined) await store.keep(stored.bytes);
+      if (stored !== undefined && isSignatureTag(reference)) await store.keepTag(reference, stored.digest);
+      return stored;
+    },
+    async blob(descriptor, limit) {
+      const bytes = await registry.blob(descriptor, limit);
+      await store.keep(bytes);
+      return bytes;
+    },
+    async saveBlob(descriptor, file) {
+      if (!(await store.has(descriptor)))
+        await store.keepFile(descriptor.digest, (part) => registry.saveBlob(descriptor, part));
+      await store.saveBlob(descriptor, file);
+    },
+    async referrers(digest, limit) {
+      const list = await registry.referrers(digest, limit);
+      if (list !== undefined) await store.keepReferrers(digest, list);
+      return list;
+    },
+  };
+}
+
+/** Fetches what is missing of a layer. Throws RegistryError if the store would be larger than `mostBytes`. */
+export async function fetchLayer(
+  registry: Artifacts,
+  store: BlobStore,
+  { layer, mostBytes }: { readonly layer: Descriptor; readonly mostBytes: number },
+): Promise<void> {
+  if (await store.has(layer)) return;
+  const size = await store.size();
+  if (size + layer.size > mostBytes)
+    throw new RegistryError(
+      `it does not fit on disk: ${size} bytes are stored, ${layer.size} are to be fetched, ${mostBytes} are allowed (--sources-max)`,
+    );
+  await store.keepFile(layer.digest, (part) => registry.saveBlob(layer, part));
+}

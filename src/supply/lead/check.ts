@@ -1,0 +1,274 @@
+/** Checks one ModuleSource: fetches, verifies and tries what its modules ask for, and locks what passes. */
+
+import { oneLine } from "../../lib/index.ts";
+import { NotVerifiedError, type Found, type PublicKey } from "../../registry/index.ts";
+import { Access, type AccessOptions } from "../fetch/access.ts";
+import { obtain, type Refused } from "../fetch/obtain.ts";
+import { entryOf } from "../disk/links.ts";
+import { RefusedError, type BlobStore, type Wanted } from "../disk/store.ts";
+import { approvalOf } from "../choose.ts";
+import { keysFor, type Source } from "../sources.ts";
+import type { Stock } from "../stock.ts";
+import type { Choice, Complete, LockEntry, Wish } from "../types.ts";
+import { chooseNext } from "./offers.ts";
+import { updatesBefore } from "./updates.ts";
+
+/** Why a module does not have the content that its source asks for. */
+export interface ModuleError {
+  readonly reason: "NotVerified" | "Blocked" | "Overridden" | "CheckFailed" | "Withdrawn";
+  /** One line, without credentials. */
+  readonly message: string;
+}
+
+/** Newer content that waits. */
+export interface Held extends Complete {
+  /** When it was first seen, in milliseconds since the epoch. */
+  readonly since: number;
+  /** When it may be taken; undefined = when a user approves it. */
+  readonly until: number | undefined;
+  readonly reason: string;
+}
+
+/** What a check of a source has found, by module. */
+export interface Checked {
+  readonly errors: ReadonlyMap<string, ModuleError>;
+  readonly held: ReadonlyMap<string, Held>;
+}
+
+/** Reasons for which a user has to act: trying again does not help. */
+export const FINAL: ReadonlySet<ModuleError["reason"]> = new Set(["NotVerified", "Blocked"]);
+
+/** What a check needs. */
+export interface CheckTools {
+  readonly stock: Stock;
+  readonly store: BlobStore;
+  readonly access: AccessOptions;
+  /** All keys of the installer. */
+  readonly keys: () => readonly PublicKey[];
+  /** Most bytes of blobs on disk. */
+  readonly mostBytes: number;
+  /** Why content must not come into force, in one line. */
+  readonly faultOf: (content: {
+    readonly name: string;
+    readonly entry: string;
+    readonly dir: string;
+    readonly isUpdate: boolean;
+  }) => Promise<string | undefined>;
+  /** Whether the source still names the module in this way: it may have changed during the check. */
+  readonly isCurrent: (source: Source, name: string) => boolean;
+  /** Changes lock and content, while nothing else does, and then publishes both. */
+  readonly commit: (work: () => Promise<void>) => Promise<void>;
+  /** Digests that were refused, with the keys at that time. */
+  readonly refused: Refused;
+  readonly report: {
+    answered(source: string, code: string): void;
+    fetched(bytes: number): void;
+    notVerified(source: string, module: string, message: string): void;
+    locked(module: string, entry: LockEntry, before: LockEntry | undefined): void;
+    recovered(module: string): void;
+    held(module: string, held: Held): void;
+  };
+  /** What a user has approved: `VERSION@DIGEST`. */
+  readonly approvedOf: (module: string) => string | undefined;
+  /** Ends an approval whose content is in force. */
+  readonly approvalUsed: (module: string, approval: string) => void;
+  /** What waited for the module at the last check. */
+  readonly heldOf: (source: string, module: string) => Held | undefined;
+  /** The operator's time zone. */
+  readonly zone: string;
+  readonly now: () => number;
+}
+
+/** Checks all modules that this source provides. One that fails does not keep the others. Never throws. */
+export async function checkSource(
+  tools: CheckTools,
+  source: Source,
+  names: readonly string[],
+): Promise<Checked> {
+  const errors = new Map<string, ModuleError>();
+  const held = new Map<string, Held>();
+  const { spec } = source;
+  if (spec === undefined) return { errors, held };
+  const access = new Access(tools.access, spec, (code) => tools.report.answered(source.name, code));
+  try {
+    for (const name of names) {
+      const wish = spec.modules.get(name);
+      if (wish === undefined || !tools.isCurrent(source, name)) continue;
+      try {
+        const waiting = await checkModule({ ...tools, source, name, wish, registry: access });
+        if (waiting !== undefined) held.set(name, waiting);
+      } catch (error) {
+        errors.set(name, errorOf(error));
+      }
+    }
+  } finally {
+    await access.close();
+  }
+  return { errors, held };
+}
+
+/** The registry does not have what is wished; what is locked stays. */
+class WithdrawnError extends Error {}
+
+/** Content that passes verification, but not the check with the values in force. */
+class BlockedError extends Error {}
+
+function errorOf(error: unknown): ModuleError {
+  const message = oneLine(error, 1000);
+  if (error instanceof BlockedError) return { reason: "Blocked", message };
+  if (error instanceof WithdrawnError) return { reason: "Withdrawn", message };
+  const isRefused = error instanceof NotVerifiedError || error instanceof RefusedError;
+  return { reason: isRefused ? "NotVerified" : "CheckFailed", message };
+}
+
+/** One module of a check. */
+interface Check extends CheckTools {
+  readonly source: Source;
+  readonly name: string;
+  readonly wish: Wish;
+  readonly registry: Access;
+}
+
+/** Returns what waits. */
+async function checkModule(check: Check): Promise<Held | undefined> {
+  if (keysOf(check).length === 0)
+    throw new NotVerifiedError(
+      "the installer names no key for this source, so no module is accepted (--source-keys)",
+    );
+  await completeLocked(check);
+  const choice = gated(check, await nextOf(check));
+  if (choice.kind === "take") {
+    await take(check, choice.candidate);
+    return undefined;
+  }
+  await takeTerms(check);
+  if (choice.kind === "hold") return hold(check, choice);
+  if (choice.kind === "keep" && choice.reason !== undefined) throw new WithdrawnError(choice.reason);
+  return undefined;
+}
+
+/** Holds an update while another one of the source is under way, unless it is approved. */
+function gated(check: Check, choice: Choice): Choice {
+  const { name, stock, source, approvedOf } = check;
+  if (choice.kind !== "take" || !stock.entries.has(name)) return choice;
+  const { candidate } = choice;
+  if (approvedOf(name) === approvalOf(candidate)) return choice;
+  const parallel = source.spec?.update?.parallel ?? 1;
+  const before = updatesBefore(stock.entries, { module: name, source: source.name, parallel });
+  return before === undefined
+    ? choice
+    : { kind: "hold", candidate, reason: `${candidate.version} waits ${before}` };
+}
+
+function nextOf(check: Check): Promise<Choice> {
+  const { name, source, wish, registry, stock, zone, heldOf, approvedOf } = check;
+  const locked = stock.entries.get(name);
+  return chooseNext({
+    name,
+    wish,
+    registry,
+    zone,
+    locked,
+    now: check.now(),
+    update: source.spec?.update,
+    approved: approvedOf(name),
+    known: [locked ?? [], locked?.seen ?? [], heldOf(source.name, name) ?? []].flat(),
+    verify: async (content) => (await obtainFor(check, content)).version,
+  });
+}
+
+/** Records when newer content was first seen. */
+async function hold(check: Check, { candidate, reason, until }: Choice & { kind: "hold" }): Promise<Held> {
+  const { name, source, stock, heldOf, now } = check;
+  const { version, digest } = candidate;
+  const locked = stock.entries.get(name);
+  const before = locked === undefined ? heldOf(source.name, name) : locked.seen;
+  const since = before?.digest === digest ? before.since : now();
+  const held: Held = { ...candidate, since, until, reason };
+  if (before?.digest === digest) return held;
+  if (locked !== undefined) await commitEntry(check, { ...locked, seen: { version, digest, since } });
+  check.report.held(name, held);
+  return held;
+}
+
+/** Takes over order and flag of a module whose content stays. */
+async function takeTerms(check: Check): Promise<void> {
+  const { stock, source, name, wish } = check;
+  const locked = stock.entries.get(name);
+  if (locked === undefined || stock.content(name)?.dir === undefined) return;
+  const next = { ...withoutTerms(locked), source: source.name, ...termsOf(wish) };
+  if (JSON.stringify(next) !== JSON.stringify(locked)) await commitEntry(check, next);
+}
+
+/** Fetches the content that is locked and not on disk. */
+async function completeLocked(check: Check): Promise<void> {
+  const { stock, name } = check;
+  const locked = stock.entries.get(name);
+  if (locked === undefined || stock.content(name)?.dir !== undefined) return;
+  await obtainFor(check, locked);
+  await check.commit(() => stock.stage(name, keysOf(check)));
+  if (stock.content(name)?.dir !== undefined) check.report.recovered(name);
+}
+
+/** Brings new content into force: verified, fetched, tried, locked, and only then used. */
+async function take(check: Check, candidate: Complete): Promise<void> {
+  const { name, stock, store, now } = check;
+  const { version, digest } = candidate;
+  const found = await obtainFor(check, { version, digest });
+  const dir = await store.unpack(found);
+  const locked = stock.entries.get(name);
+  const entry = entryOf({ name, order: check.wish.order });
+  const fault = await check.faultOf({ name, entry, dir, isUpdate: locked !== undefined });
+  if (fault !== undefined) throw new BlockedError(`version ${found.version} is not used: ${fault}`);
+  const { verified } = found;
+  const previous = locked && { version: locked.version, digest: locked.digest };
+  const next: LockEntry = {
+    source: check.source.name,
+    version: found.version,
+    digest,
+    verifiedBy: verified?.signer.source ?? "",
+    at: now(),
+    ...termsOf(check.wish),
+    ...(previous === undefined ? {} : { previous, isNew: true }),
+    ...(locked?.rejected === undefined ? {} : { rejected: locked.rejected }),
+  };
+  await commitEntry(check, next, dir);
+  check.report.locked(name, next, locked);
+  check.approvalUsed(name, approvalOf(candidate));
+}
+
+async function commitEntry(check: Check, entry: LockEntry, dir?: string): Promise<void> {
+  await check.commit(async () => {
+    if (check.isCurrent(check.source, check.name)) await check.stock.lock(check.name, entry, dir);
+  });
+}
+
+function obtainFor(check: Check, { version, digest }: Pick<Wanted, "version" | "digest">): Promise<Found> {
+  const { name, source, report } = check;
+  const fetching = {
+    ...check,
+    keys: keysOf(check),
+    fetched: (bytes: number) => report.fetched(bytes),
+    notVerified: (message: string) => report.notVerified(source.name, name, message),
+  };
+  return obtain(fetching, { name, version, digest }, check.refused);
+}
+
+function keysOf({ keys, source }: Check): readonly PublicKey[] {
+  return keysFor(keys(), source.spec);
+}
+
+/** What the lock keeps of a wish besides its content. */
+function termsOf({ order, enabled }: Wish): Pick<LockEntry, "order" | "enabled"> {
+  return { ...(order === undefined ? {} : { order }), ...(enabled === undefined ? {} : { enabled }) };
+}
+
+/** An entry without what a wish sets, and named by a source. */
+function withoutTerms({
+  order: _order,
+  enabled: _enabled,
+  removed: _removed,
+  ...entry
+}: LockEntry): LockEntry {
+  return entry;
+}

@@ -1,0 +1,19 @@
+/** Modules that a source names, and that come from elsewhere. */
+
+import type { Shared } from "../shared.ts";
+import type { Source } from "../sources.ts";
+import type { ModuleError } from "./check.ts";
+
+/** Says of each such module where it comes from. */
+export function overridden({ sources, options }: Shared, { name, spec }: Source): [string, ModuleError][] {
+  return [...(spec?.modules.keys() ?? [])].flatMap((module): [string, ModuleError][] => {
+    const other = sources().wished.get(module)?.source;
+    const isFromDirectory = options.state.tree.modules.some(
+      (each) => each.name === module && each.origin === undefined,
+    );
+    const why = isFromDirectory
+      ? "a modules directory has a module of this name, which comes first"
+      : other !== undefined && other !== name && `the older ModuleSource ${other} names it, too`;
+    return why ? [[module, { reason: "Overridden", message: why }]] : [];
+  });
+}

@@ -1,0 +1,201 @@
+/** The status of a ModuleSource (docs/guides/module-sources.md): what this process has locked, verified and put in place. */
+
+import { canonicalJson, formatUtc } from "../../lib/index.ts";
+import type { Json } from "../../model/index.ts";
+import {
+  line,
+  transitionsOf,
+  withTimes,
+  type IModuleSource,
+  type UntimedCondition,
+} from "../../status/index.ts";
+import { APPROVE_UPDATE } from "../../state/index.ts";
+import { approvalOf, fits } from "../choose.ts";
+import type { LockEntry, Wish } from "../types.ts";
+import { FINAL, type Checked, type Held, type ModuleError } from "./check.ts";
+import type { Source } from "../sources.ts";
+import type { Stock } from "../stock.ts";
+
+type Status = NonNullable<IModuleSource["status"]>;
+
+/** What the checks of one source have found. */
+export interface Findings {
+  /** Errors by module; undefined before the first check of this spec. */
+  readonly errors: ReadonlyMap<string, ModuleError> | undefined;
+  /** What waits, by module. */
+  readonly held: Checked["held"];
+  /** Times in milliseconds since the epoch. */
+  readonly lastCheck: number | undefined;
+  readonly nextCheck: number | undefined;
+  /** Whether the registry answered; undefined while it was not asked. */
+  readonly reachable: boolean | undefined;
+  /** The token of the last request that was handled. */
+  readonly token: string | undefined;
+}
+
+/** Before the first check. */
+export const NOTHING_FOUND: Findings = {
+  errors: undefined,
+  held: new Map(),
+  lastCheck: undefined,
+  nextCheck: undefined,
+  reachable: undefined,
+  token: undefined,
+};
+
+const MOST_NAMED = 3;
+const LONGEST_ERROR = 1000;
+
+/** What a status is made from. */
+interface Facts {
+  readonly source: Source;
+  readonly stock: Pick<Stock, "entries" | "content">;
+  readonly findings: Findings;
+  readonly now: number;
+  readonly namespace: string;
+}
+
+/** The status of a source. Pure. */
+export function statusOf(facts: Facts): Status {
+  const { source, findings, now } = facts;
+  const { object, spec } = source;
+  const names = [...(spec?.modules.keys() ?? [])];
+  const rows = names.map((name) => rowOf(name, facts));
+  const inPlace = rows.filter(({ error }) => error === undefined).length;
+  const { generation = 0 } = object.metadata;
+  const before = transitionsOf(object.status?.conditions ?? []);
+  const conditions = withTimes(conditionsOf(source, rows, findings), before, now);
+  const { lastCheck, nextCheck, token } = findings;
+  return {
+    observedGeneration: generation,
+    summary: `${inPlace}/${names.length}`,
+    waiting: rows.filter(({ next }) => next !== undefined).length,
+    ...(lastCheck === undefined ? {} : { lastCheck: formatUtc(lastCheck) }),
+    ...(nextCheck === undefined ? {} : { nextCheck: formatUtc(nextCheck) }),
+    ...(token === undefined ? {} : { lastHandledReconcileAt: token }),
+    modules: rows.toSorted((a, b) => Number(b.error !== undefined) - Number(a.error !== undefined)),
+    conditions: conditions.map((condition) => ({ ...condition, observedGeneration: generation })),
+  };
+}
+
+/** Whether two statuses say the same; the transition times count too. */
+export function sameStatus(a: Status | undefined, b: Status): boolean {
+  return a !== undefined && canonicalJson(a as unknown as Json) === canonicalJson(b as unknown as Json);
+}
+
+type Row = NonNullable<Status["modules"]>[number];
+
+function rowOf(name: string, facts: Facts): Row {
+  const { source, stock, findings, namespace } = facts;
+  const entry = stock.entries.get(name);
+  const own = entry?.source === source.name ? entry : undefined;
+  const held = findings.held.get(name);
+  const next = held && nextOf(held, `${namespace} addonmodule/${name}`);
+  const error = errorOf(name, facts, own) ?? (own === undefined ? notYet(next) : undefined);
+  return {
+    name,
+    ...(own && { version: own.version, digest: own.digest, verifiedBy: own.verifiedBy }),
+    ...(error === undefined ? {} : { error: line(error).slice(0, LONGEST_ERROR) }),
+    ...(next && { next }),
+  };
+}
+
+function notYet(next: Row["next"]): string {
+  return next?.held ?? "waits for its first check";
+}
+
+/** Why the wanted content is not in place. */
+function errorOf(
+  name: string,
+  { source, stock, findings }: Facts,
+  own: LockEntry | undefined,
+): string | undefined {
+  const failure = findings.errors?.get(name);
+  const wish = source.spec?.modules.get(name);
+  const counts = failure !== undefined && !onlyDelays(failure, own, wish);
+  return counts ? failure.message : stock.content(name)?.fault?.message;
+}
+
+/** Whether a failure only delays news: what is locked is what the wish may have. */
+function onlyDelays({ reason }: ModuleError, own: LockEntry | undefined, wish: Wish | undefined): boolean {
+  const isDelay = reason === "CheckFailed" || reason === "Withdrawn";
+  return isDelay && own !== undefined && wish !== undefined && fits(wish, own.version);
+}
+
+/** What waits, with the command that approves it. `object` is the namespace and the AddonModule. */
+function nextOf(held: Held, object: string): NonNullable<Row["next"]> {
+  const { version, digest, since, until, reason } = held;
+  const command = `kubectl annotate --overwrite -n ${object} ${APPROVE_UPDATE}=${approvalOf(held)}`;
+  return {
+    version,
+    digest,
+    since: formatUtc(since),
+    held: line(`${reason}; to use it now: ${command}`),
+    ...(until === undefined ? {} : { until: formatUtc(until) }),
+  };
+}
+
+function conditionsOf(source: Source, rows: readonly Row[], findings: Findings): UntimedCondition[] {
+  const ready = { type: "Ready", ...readyOf(source, rows, findings) } as const;
+  return [ready, ...progressOf(source, ready, findings), ...withdrawnOf(findings), reachableOf(findings)];
+}
+
+/** What the registry does not have any more. */
+function withdrawnOf({ errors }: Findings): UntimedCondition[] {
+  const gone = [...(errors ?? [])].filter(([, { reason }]) => reason === "Withdrawn");
+  if (gone.length === 0) return [];
+  const message = line(listed(gone.map(([name, { message: error }]) => ({ name, error }))));
+  return [{ type: "Withdrawn", status: "True", reason: "Withdrawn", message }];
+}
+
+/** Stalled if a user has to act, else Reconciling; none if it is Ready. */
+function progressOf(
+  { problem }: Source,
+  { status, reason, message }: UntimedCondition,
+  { errors }: Findings,
+): UntimedCondition[] {
+  if (status === "True") return [];
+  const isFinal = [...(errors?.values() ?? [])].some((each) => FINAL.has(each.reason));
+  if (isFinal || problem !== undefined) return [{ type: "Stalled", status: "True", reason, message }];
+  const progress = status === "Unknown" ? "Progressing" : "ProgressingWithRetry";
+  return [{ type: "Reconciling", status: "True", reason: progress, message }];
+}
+
+const REACHABLE = {
+  undefined: { status: "Unknown", reason: "NotAsked", message: "Nothing had to be asked" },
+  true: { status: "True", reason: "Answered", message: "The registry answered" },
+  false: {
+    status: "False",
+    reason: "NoAnswer",
+    message: "The registry did not answer; what is locked stays in force",
+  },
+} as const;
+
+function reachableOf({ reachable }: Findings): UntimedCondition {
+  return { type: "Reachable", ...REACHABLE[`${reachable}`] };
+}
+
+function readyOf(
+  { spec, problem }: Source,
+  rows: readonly Row[],
+  { errors }: Findings,
+): Pick<UntimedCondition, "status" | "reason" | "message"> {
+  if (problem !== undefined) return { status: "False", reason: "Invalid", message: line(problem) };
+  const suspended = spec?.suspend === true ? "; suspended: nothing is checked" : "";
+  const bad = rows.filter(({ error }) => error !== undefined);
+  if (bad.length === 0) {
+    const message = `All ${rows.length} modules are verified and in place${suspended}`;
+    return { status: "True", reason: "Ready", message };
+  }
+  const message = line(`${listed(bad)}${suspended}`);
+  if (errors === undefined) return { status: "Unknown", reason: "Progressing", message };
+  const first = errors.get(bad[0]?.name ?? "");
+  return { status: "False", reason: first?.reason ?? "SourceUnavailable", message };
+}
+
+/** The first modules with their errors, in one line. */
+function listed(bad: readonly Row[]): string {
+  const more = bad.length > MOST_NAMED ? `; and ${bad.length - MOST_NAMED} more` : "";
+  const texts = bad.slice(0, MOST_NAMED).map(({ name, error }) => `${name}: ${error}`);
+  return `${texts.join("; ")}${more}`;
+}

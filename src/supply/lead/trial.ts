@@ -1,0 +1,102 @@
+/** Checks new content of a module with the values in force, before it replaces what runs. Runs no code of the module. */
+
+import { mkdtemp, rm, symlink } from "node:fs/promises";
+import { join } from "node:path";
+
+import { inRange, numbersOf } from "../../lib/index.ts";
+import { collect, describeProblem, type Module, type Problem, type Tree } from "../../model/index.ts";
+import { cycleProblem } from "../../plan/index.ts";
+import type { State } from "../../state/index.ts";
+import { checkConfig, compileSchemas, invalidValues, ValuesStore } from "../../values/index.ts";
+
+interface Trial {
+  readonly state: Pick<State, "tree" | "values">;
+  /** Reads a modules directory that the operator does not use. */
+  readonly readApart: (modulesDir: string) => Promise<Tree>;
+  readonly serverVersion: () => Promise<string>;
+  readonly configMap: string;
+  /** For a directory of this trial. */
+  readonly tmpDir: string;
+}
+
+/** New content of a module. */
+interface Content {
+  readonly name: string;
+  /** Entry in a modules directory: the name, maybe with an order. */
+  readonly entry: string;
+  readonly dir: string;
+  /** The module has other content already, which works. */
+  readonly isUpdate: boolean;
+}
+
+/** Why the content must not replace what runs, in one line; undefined if nothing is wrong. */
+export async function faultOfContent(trial: Trial, content: Content): Promise<string | undefined> {
+  const parent = await mkdtemp(join(trial.tmpDir, "trial-"));
+  try {
+    await symlink(content.dir, join(parent, content.entry));
+    const tree = await trial.readApart(parent);
+    const module = tree.modules.find(({ name }) => name === content.name);
+    const problem =
+      module === undefined
+        ? { file: content.name, message: "is no module", remedy: "correct its files" }
+        : (module.problem ?? (await faultOf(trial, module, content)));
+    return problem === undefined ? undefined : describeProblem(problem).replaceAll(`${parent}/`, "");
+  } finally {
+    await rm(parent, { recursive: true, force: true });
+  }
+}
+
+async function faultOf(trial: Trial, module: Module, content: Content): Promise<Problem | undefined> {
+  const problems: Problem[] = [];
+  collect(problems, () => compileSchemas(module.schemas));
+  if (problems.length > 0) return problems[0];
+  const { tree } = trial.state;
+  const before = tree.modules.find(({ name }) => name === module.name);
+  const candidate = before === undefined ? module : { ...module, common: before.common };
+  const others = tree.modules.filter((each) => each !== before);
+  const next: Tree = { ...tree, modules: [...others, candidate] };
+  return (
+    cycleProblem(next, module.name) ??
+    (await requirementFault(trial, module, content)) ??
+    valuesFault(trial, candidate, next)
+  );
+}
+
+/** The first problem of the values in force with the schemas of the new content, if the module is on. */
+function valuesFault({ state, configMap }: Trial, module: Module, tree: Tree): Problem | undefined {
+  const { config, overlay } = state.values;
+  if (config === undefined) return undefined;
+  const values = new ValuesStore();
+  values.setTree(tree);
+  values.setConfig(config, overlay);
+  if (!values.flag(module).enabled) return undefined;
+  const isOfModule = ({ key = "" }: Problem): boolean => key.startsWith(module.valuesKey);
+  return (
+    checkConfig(values, { name: configMap, config, overlay }).find(isOfModule) ??
+    invalidValues(values, module)
+  );
+}
+
+/** What the content requires and does not have. A first installation waits for modules as any other module does. */
+async function requirementFault(
+  { state, serverVersion }: Trial,
+  { name, requires = {} }: Module,
+  { isUpdate }: Content,
+): Promise<Problem | undefined> {
+  const { kubernetes, modules = {} } = requires;
+  const problem = (key: string, message: string): Problem => ({ file: name, key, message });
+  if (kubernetes !== undefined) {
+    const version = await serverVersion();
+    if (!inRange(numbersOf(version), kubernetes))
+      return problem("requires.kubernetes", `requires Kubernetes ${kubernetes}, and this is ${version}`);
+  }
+  if (!isUpdate) return undefined;
+  for (const [other, range] of Object.entries(modules)) {
+    const found = state.tree.modules.find((each) => each.name === other);
+    const key = `requires.modules.${other}`;
+    if (found === undefined) return problem(key, "requires a module that does not exist");
+    if (!inRange(found.chartVersion, range))
+      return problem(key, `requires ${range}, and its version is ${found.chartVersion ?? "unknown"}`);
+  }
+  return undefined;
+}

@@ -1,0 +1,46 @@
+/** Reads when updates of a source are taken: approval, windows, least age. */
+
+import { CrontabError, parseCrontab } from "../cron/index.ts";
+import { parseDuration } from "../lib/index.ts";
+import type { IModuleSource } from "../status/index.ts";
+import type { UpdatePolicy } from "./types.ts";
+
+/** Reports what is wrong with a field of a spec. */
+export type Report = (key: string, message: string, remedy: string) => void;
+
+type Update = NonNullable<NonNullable<IModuleSource["spec"]>["update"]>;
+
+/** The policy of `spec.update`; undefined without one. Reports what is wrong with it. */
+export function readPolicy(update: Update | undefined, report: Report): UpdatePolicy | undefined {
+  if (update === undefined) return undefined;
+  const { approval = "auto", windows = [], after, parallel = 1 } = update;
+  const duration = (key: string, text: string): number => {
+    const ms = parseDuration(text);
+    if (ms !== undefined && ms >= 0) return ms;
+    report(key, `"${text}" is no duration`, "write one such as 24h");
+    return 0;
+  };
+  return {
+    approval,
+    parallel,
+    afterMs: after === undefined ? 0 : duration("spec.update.after", after),
+    windows: windows.map(({ cron, for: open }, index) => {
+      const key = `spec.update.windows[${index}]`;
+      checkCron(cron, (message) =>
+        report(`${key}.cron`, message, 'write a crontab line such as "0 2 * * 1-5"'),
+      );
+      const forMs = duration(`${key}.for`, open);
+      if (forMs === 0) report(`${key}.for`, "is never open", "write a duration such as 2h");
+      return { cron, forMs };
+    }),
+  };
+}
+
+function checkCron(line: string, report: (message: string) => void): void {
+  try {
+    if (parseCrontab(line).periodMs !== undefined) report("a window opens at times of the day, not @every");
+  } catch (error) {
+    if (!(error instanceof CrontabError)) throw error;
+    report(error.message);
+  }
+}

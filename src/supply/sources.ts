@@ -1,0 +1,83 @@
+/** The ModuleSources of the namespace as they are in the cluster, and which one provides a module. */
+
+import type { WatchedObject } from "../kube/index.ts";
+import { describeProblem, ProblemError } from "../model/index.ts";
+import type { PublicKey } from "../registry/index.ts";
+import type { IModuleSource } from "../status/index.ts";
+import { readSpec } from "./spec.ts";
+import type { Wished } from "./stock.ts";
+import type { SourceSpec } from "./types.ts";
+
+/** One ModuleSource. */
+export interface Source {
+  readonly name: string;
+  readonly object: IModuleSource;
+  /** Undefined while the spec is invalid and no earlier one was valid. */
+  readonly spec: SourceSpec | undefined;
+  /** What is wrong with the spec, in one line. */
+  readonly problem: string | undefined;
+}
+
+/** All ModuleSources, the oldest first. Immutable. */
+export class Sources {
+  readonly #byName: ReadonlyMap<string, Source>;
+  readonly #wished: ReadonlyMap<string, Wished>;
+
+  constructor(sources: readonly Source[] = []) {
+    this.#byName = new Map(sources.toSorted(byAge).map((source) => [source.name, source]));
+    const wished = new Map<string, Wished>();
+    for (const { name: source, spec } of this.#byName.values())
+      for (const [name, wish] of spec?.modules ?? [])
+        if (!wished.has(name)) wished.set(name, { source, wish });
+    this.#wished = wished;
+  }
+
+  /** The sources with these objects. An invalid spec leaves the last valid one in force. */
+  next(objects: readonly WatchedObject[]): Sources {
+    return new Sources(
+      objects.map((object) => readSource(object as unknown as IModuleSource, this.get(object.metadata.name))),
+    );
+  }
+
+  get(name: string): Source | undefined {
+    return this.#byName.get(name);
+  }
+
+  all(): Iterable<Source> {
+    return this.#byName.values();
+  }
+
+  /** The modules that sources name, each with the oldest source that names it. */
+  get wished(): ReadonlyMap<string, Wished> {
+    return this.#wished;
+  }
+
+  /** Whether a module that `source` provided may still be named by it: its spec cannot be read, or it is suspended. */
+  mayStillName(source: string): boolean {
+    const found = this.get(source);
+    return found !== undefined && (found.spec === undefined || found.spec.suspend);
+  }
+}
+
+/** The keys of `all` that count for a source. */
+export function keysFor(all: readonly PublicKey[], spec: SourceSpec | undefined): readonly PublicKey[] {
+  return spec?.keys === undefined ? all : all.filter(({ source }) => spec.keys?.includes(source));
+}
+
+function byAge({ object: a }: Source, { object: b }: Source): number {
+  const [left, right] = [a, b].map(({ metadata }) => `${metadata.creationTimestamp ?? ""} ${metadata.name}`);
+  return (left ?? "") < (right ?? "") ? -1 : 1;
+}
+
+function readSource(object: IModuleSource, before: Source | undefined): Source {
+  const { name, uid, generation } = object.metadata;
+  const known = before?.object.metadata;
+  if (before !== undefined && known?.uid === uid && known?.generation === generation)
+    return { ...before, object };
+  try {
+    return { name, object, spec: readSpec(object), problem: undefined };
+  } catch (error) {
+    if (!(error instanceof ProblemError)) throw error;
+    return { name, object, spec: before?.spec, problem: error.problems.map(describeProblem).join("; ") };
+  }
+}

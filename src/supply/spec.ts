@@ -1,0 +1,77 @@
+/** Reads ModuleSources: what the CRD cannot check is checked here, with one clear problem for each error. */
+
+import { isRange, isVersion, parseDuration } from "../lib/index.ts";
+import { ProblemError, type Problem } from "../model/index.ts";
+import { refuseName } from "../modules/index.ts";
+import { isDigest, isTag, parseReference } from "../registry/index.ts";
+import type { IModuleSource } from "../status/index.ts";
+import { readPolicy, type Report } from "./policy.ts";
+import type { SourceSpec, Wish } from "./types.ts";
+
+const DEFAULT_INTERVAL_MS = 300_000;
+const LEAST_INTERVAL_MS = 30_000;
+
+/** The spec of a ModuleSource. Throws ProblemError with everything that is wrong with it. */
+export function readSpec({ metadata, spec = { registry: "" } }: IModuleSource): SourceSpec {
+  const file = `ModuleSource ${metadata.name}`;
+  const problems: Problem[] = [];
+  const report: Report = (key, message, remedy) => problems.push({ file, key, message, remedy });
+  const registry = registryOf(spec.registry, report);
+  const intervalMs = intervalOf(spec.interval, report);
+  const modules = new Map<string, Wish>(Object.entries(spec.modules ?? {}));
+  for (const [name, wish] of modules) checkWish(name, wish, report);
+  const update = readPolicy(spec.update, report);
+  if (problems.length > 0 || registry === undefined) throw new ProblemError(problems);
+  const { plainHttp = false, secret, ca, suspend = false, verify } = spec;
+  return { registry, plainHttp, secret, ca, intervalMs, suspend, update, keys: verify?.keys, modules };
+}
+
+function intervalOf(text: string | undefined, report: Report): number {
+  if (text === undefined) return DEFAULT_INTERVAL_MS;
+  const ms = parseDuration(text) ?? 0;
+  if (ms < LEAST_INTERVAL_MS)
+    report("spec.interval", `"${text}" is no duration of at least 30s`, "write one such as 5m");
+  return ms;
+}
+
+const WISH_FORM = "name a version or a range, a digest, or a tag: 1.4.2, ~1.4, sha256:…, stable";
+
+function checkWish(name: string, wish: Wish, report: Report): void {
+  const key = `spec.modules.${name}`;
+  const refused = refuseName(name);
+  if (refused !== undefined) report(key, refused, "name a module by its directory");
+  const fault = wishFault(wish);
+  if (fault !== undefined) report(key, fault, WISH_FORM);
+}
+
+function wishFault({ version, tag, digest }: Wish): string | undefined {
+  const hasVersion = version !== undefined || digest !== undefined;
+  if (tag === undefined && !hasVersion) return "has neither version nor digest nor tag";
+  if (tag !== undefined && hasVersion) return "has a tag, and also a version or a digest";
+  if (tag !== undefined) return isTag(tag) ? undefined : `"${tag}" is no tag`;
+  return digest === undefined ? rangeFault(version ?? "") : pinFault(version, digest);
+}
+
+function rangeFault(version: string): string | undefined {
+  return isVersion(version) || isRange(version) ? undefined : `"${version}" is neither a version nor a range`;
+}
+
+/** What is wrong with a digest and the version that goes with it. */
+function pinFault(version: string | undefined, digest: string): string | undefined {
+  if (!isDigest(digest)) return "has a digest that is no sha256 digest";
+  const isExact = version === undefined || isVersion(version);
+  return isExact ? undefined : `"${version}" is no exact version, which a digest needs`;
+}
+
+function registryOf(text: string, report: Report): SourceSpec["registry"] | undefined {
+  const form = "write oci://HOST/PATH, without tag and digest";
+  try {
+    const { host, name, tag, digest } = parseReference(text);
+    if (tag === undefined && digest === undefined) return { host, name };
+    report("spec.registry", "has a tag or a digest", form);
+  } catch (error) {
+    const [problem] = error instanceof ProblemError ? error.problems : [];
+    report("spec.registry", problem?.message ?? "is no registry", form);
+  }
+  return undefined;
+}

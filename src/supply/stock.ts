@@ -1,0 +1,248 @@
+/** The locked modules and their content on disk: what the operator reads is exactly this. */
+
+import { join } from "node:path";
+
+import { inParallel, oneLine, sameJson } from "../lib/index.ts";
+import type { Json, ModuleOrigin, Problem } from "../model/index.ts";
+import type { SuppliedModules } from "../modules/index.ts";
+import { CannotVerifyError, NotVerifiedError, type PublicKey } from "../registry/index.ts";
+import { writeLinks, type Link } from "./disk/links.ts";
+import { NotStoredError, RefusedError, type BlobStore } from "./disk/store.ts";
+import type { LockContent, LockFile } from "./lock.ts";
+import type { Lock, LockEntry, Wish } from "./types.ts";
+
+/** What a module that is not locked yet has: the source that names it. */
+export interface Wished {
+  readonly source: string;
+  readonly wish: Wish;
+}
+
+/** The content of a locked digest, or why it may not be used. */
+export interface Content {
+  readonly digest: string;
+  /** Undefined if there is a fault. */
+  readonly dir: string | undefined;
+  readonly fault:
+    | { readonly reason: "SourceUnavailable" | "NotTrusted"; readonly message: string }
+    | undefined;
+}
+
+/** The names of modules whose files are other ones now; `all` if the list of modules or a flag has changed. */
+export type Moved = ReadonlySet<string> | "all";
+
+const PARALLEL = 4;
+
+interface StockOptions {
+  readonly dir: string;
+  /** Changed by `publish`. */
+  readonly supplied: SuppliedModules;
+  readonly lock: LockFile;
+  readonly store: BlobStore;
+}
+
+/** Holds the lock and the content of each locked module, and writes the modules directory. */
+export class Stock {
+  readonly #options: StockOptions;
+  #lock: LockContent = { entries: new Map(), crdUid: undefined, damaged: [] };
+  readonly #contents = new Map<string, Content>();
+  /** Errors of modules that are wished and not locked, for people. */
+  readonly #firstErrors = new Map<string, string>();
+
+  /** The list of modules and the holds that were published last, as text. */
+  #published = "";
+
+  constructor(options: StockOptions) {
+    this.#options = options;
+  }
+
+  get entries(): Lock {
+    return this.#lock.entries;
+  }
+
+  get crdUid(): string | undefined {
+    return this.#lock.crdUid;
+  }
+
+  content(name: string): Content | undefined {
+    return this.#contents.get(name);
+  }
+
+  /** The digests that the lock names, earlier ones included. */
+  digests(): string[] {
+    return [...this.entries.values()].flatMap(({ digest, previous }) =>
+      [digest, previous?.digest ?? []].flat(),
+    );
+  }
+
+  /** Takes over what the ConfigMap contains, and stages it from disk. `keysOf` gives the keys that count for a module. */
+  async load(content: LockContent, keysOf: (name: string) => readonly PublicKey[]): Promise<void> {
+    this.#lock = content;
+    for (const name of this.#contents.keys()) if (!this.entries.has(name)) this.#contents.delete(name);
+    await this.stageAll(keysOf);
+  }
+
+  /** Verifies all locked modules with these keys, and unpacks what is not unpacked yet. */
+  async stageAll(keysOf: (name: string) => readonly PublicKey[]): Promise<void> {
+    await inParallel(PARALLEL, [...this.entries], async ([name, entry]) => {
+      this.#contents.set(name, await this.#stage(name, entry, keysOf(name)));
+    });
+  }
+
+  /** Stages one locked module again, after what it lacks was fetched. */
+  async stage(name: string, keys: readonly PublicKey[]): Promise<void> {
+    const entry = this.entries.get(name);
+    if (entry !== undefined) this.#contents.set(name, await this.#stage(name, entry, keys));
+  }
+
+  /** Locks a module: the ConfigMap first, so that a process that ends here goes on with the new content. Throws errors of the API. */
+  async lock(name: string, entry: LockEntry, dir?: string): Promise<void> {
+    await this.#options.lock.write(name, entry);
+    this.#setEntry(name, entry);
+    if (dir !== undefined) this.#contents.set(name, { digest: entry.digest, dir, fault: undefined });
+    this.#firstErrors.delete(name);
+  }
+
+  /** Forgets a module. Throws errors of the API. */
+  async forget(name: string): Promise<void> {
+    await this.#options.lock.write(name, undefined);
+    this.#setEntry(name, undefined);
+    this.#contents.delete(name);
+  }
+
+  /** Records the CRD whose objects the lock follows. Throws errors of the API. */
+  async followCrd(uid: string): Promise<void> {
+    await this.#options.lock.writeCrd(uid);
+    this.#lock = { ...this.#lock, crdUid: uid };
+  }
+
+  /** Notes why a module that is not locked yet has no content. */
+  noteError(name: string, message: string): void {
+    this.#firstErrors.set(name, message);
+  }
+
+  /** Writes the modules directory, and tells what has changed since the last time. */
+  async publish(wished: ReadonlyMap<string, Wished>, holds: readonly string[]): Promise<Moved> {
+    const { dir, supplied } = this.#options;
+    const modulesDir = join(dir, "modules");
+    const fresh = [...wished].filter(([name]) => !this.entries.has(name));
+    const links: Link[] = [
+      ...[...this.entries].map(([name, { order, enabled }]) => ({
+        name,
+        order,
+        enabled,
+        content: this.#contents.get(name)?.dir,
+      })),
+      ...fresh.map(([name, { wish }]) => ({
+        name,
+        order: wish.order,
+        enabled: wish.enabled,
+        content: undefined,
+      })),
+    ];
+    await writeLinks(modulesDir, join(dir, "absent"), links);
+    const origins = new Map<string, ModuleOrigin>([
+      ...[...this.entries].map(
+        ([name, entry]) => [name, this.#originOf(name, entry, wished.has(name))] as const,
+      ),
+      ...fresh.map(([name, each]) => [name, this.#originOfWish(name, each)] as const),
+    ]);
+    const before = supplied.origins;
+    supplied.origins = new Map([...origins].map(([name, origin]) => [name, same(before.get(name), origin)]));
+    supplied.holds = [...holds, ...this.#ownHolds(modulesDir)];
+    supplied.dir = modulesDir;
+    return this.#moved(links, before, supplied);
+  }
+
+  #moved(
+    links: readonly Link[],
+    before: ReadonlyMap<string, ModuleOrigin>,
+    { origins: now, holds }: SuppliedModules,
+  ): Moved {
+    const rows = links.map(({ name, order, enabled, content }) => [
+      name,
+      order,
+      enabled,
+      content === undefined,
+    ]);
+    const published = JSON.stringify([rows, holds]);
+    const isSameList = published === this.#published;
+    this.#published = published;
+    const names = [...now].filter(([name, origin]) => before.get(name) !== origin).map(([name]) => name);
+    const switched = names.some((name) => before.get(name)?.removed !== now.get(name)?.removed);
+    return isSameList && !switched ? new Set(names) : "all";
+  }
+
+  /** Reasons not to purge: what is locked is not gone, even if it cannot be read now. */
+  #ownHolds(modulesDir: string): string[] {
+    const faulty = [...this.#contents].filter(([, { fault }]) => fault !== undefined).map(([name]) => name);
+    return [...faulty, ...this.#lock.damaged].map(
+      (name) => `${join(modulesDir, name)}: the content of module ${name} is not available`,
+    );
+  }
+
+  #originOf(name: string, entry: LockEntry, isWished: boolean): ModuleOrigin {
+    const { source, version, digest, verifiedBy, removed = false } = entry;
+    const fault = this.#contents.get(name)?.fault;
+    const file = `ModuleSource ${source}`;
+    const problem: Problem | undefined = fault && {
+      file,
+      key: `modules.${name}`,
+      message: fault.message,
+      ...(fault.reason === "SourceUnavailable" ? { retriedAs: fault.reason } : {}),
+    };
+    return { source, version, digest, verifiedBy, removed: removed && !isWished, problem };
+  }
+
+  #originOfWish(name: string, { source }: Wished): ModuleOrigin {
+    const message = this.#firstErrors.get(name) ?? "its content is not fetched yet";
+    const problem = {
+      file: `ModuleSource ${source}`,
+      key: `modules.${name}`,
+      message,
+      retriedAs: "SourceUnavailable",
+    } as const;
+    const nothing = { version: undefined, digest: undefined, verifiedBy: undefined };
+    return { source, ...nothing, removed: false, problem };
+  }
+
+  #setEntry(name: string, entry: LockEntry | undefined): void {
+    const entries = new Map(this.#lock.entries);
+    if (entry === undefined) entries.delete(name);
+    else entries.set(name, entry);
+    this.#lock = { ...this.#lock, entries };
+  }
+
+  /** The content of a locked module, as far as the disk has it. */
+  async #stage(name: string, { version, digest }: LockEntry, keys: readonly PublicKey[]): Promise<Content> {
+    const { store } = this.#options;
+    const without = (reason: NonNullable<Content["fault"]>["reason"], message: string): Content => ({
+      digest,
+      dir: undefined,
+      fault: { reason, message },
+    });
+    try {
+      const found = await store.verify({ name, version, digest }, keys);
+      return { digest, dir: await store.unpack(found), fault: undefined };
+    } catch (error) {
+      if (error instanceof NotStoredError || error instanceof CannotVerifyError)
+        return without(
+          "SourceUnavailable",
+          `version ${version} is locked and not on disk, and is fetched again`,
+        );
+      const isRefused = error instanceof NotVerifiedError || error instanceof RefusedError;
+      return isRefused
+        ? without(
+            "NotTrusted",
+            `version ${version} is locked, but no key of the installer vouches for it: ${oneLine(error)}`,
+          )
+        : without("SourceUnavailable", `version ${version} cannot be unpacked: ${oneLine(error)}`);
+    }
+  }
+}
+
+/** The earlier origin if it says the same: files are read again only if it is another object. */
+function same(before: ModuleOrigin | undefined, now: ModuleOrigin): ModuleOrigin {
+  return before !== undefined && sameJson(jsonOf(before), jsonOf(now)) ? before : now;
+}
+
+const jsonOf = (origin: ModuleOrigin): Json => JSON.parse(JSON.stringify(origin)) as Json;

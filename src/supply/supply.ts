@@ -1,0 +1,155 @@
+/** Modules from registries: what ModuleSources ask for becomes a modules directory (docs/guides/module-sources.md). */
+
+import {
+  CONFIG_MAPS,
+  get,
+  ignoreNotFound,
+  listObjects,
+  type ConfigMap,
+  type WatchedObject,
+} from "../kube/index.ts";
+import { oneLine } from "../lib/index.ts";
+import { describeProblem } from "../model/index.ts";
+import { MODULE_SOURCES } from "../status/index.ts";
+import { BlobStore } from "./disk/store.ts";
+import { readKeys, type Keys } from "./keys.ts";
+import { LockFile } from "./lock.ts";
+import { Leader } from "./lead/leader.ts";
+import type { Shared, SupplyOptions } from "./shared.ts";
+import { keysFor, Sources } from "./sources.ts";
+import { Stock, type Moved } from "./stock.ts";
+import { Follower } from "./follower.ts";
+
+/**
+ * Prepares what is locked from disk before anything is read, without a request to a registry. Then the leader checks the
+ * sources, and a follower fetches what the leader locks.
+ */
+export class Supply {
+  readonly #options: SupplyOptions;
+  readonly #shared: Shared;
+  readonly #stock: Stock;
+  readonly #store: BlobStore;
+  readonly #lock: LockFile;
+  #keys: Keys = { keys: [], problems: [] };
+  #sources = new Sources();
+  /** Why the ModuleSources could not be read at the start. */
+  #unreadable: string | undefined;
+  #working: Promise<unknown> = Promise.resolve();
+  #isOpen = false;
+  #leader: Leader | undefined;
+  #follower: Follower | undefined;
+
+  constructor(options: SupplyOptions) {
+    this.#options = options;
+    const { dir, supplied } = options;
+    this.#store = new BlobStore(dir);
+    this.#lock = new LockFile(options);
+    this.#stock = new Stock({ dir, supplied, lock: this.#lock, store: this.#store });
+    this.#shared = {
+      options,
+      stock: this.#stock,
+      store: this.#store,
+      lock: this.#lock,
+      keys: () => this.#keys,
+      sources: () => this.#sources,
+      setSources: (objects) => {
+        this.#sources = this.#sources.next(objects);
+        this.#unreadable = undefined;
+      },
+      list: () => this.#list(),
+      exclusively: (work) => this.#exclusively(work),
+      publish: () => this.#publish(),
+      keysOf: (name) => this.#keysOf(name),
+      rereadKeys: () => this.#rereadKeys(),
+    };
+  }
+
+  /**
+   * Reads ModuleSources, lock and keys, and stages what is locked from disk. Sends nothing to a registry. Throws errors of
+   * the API if lock or keys cannot be read: without them, a release could look as if its module were gone.
+   */
+  async prepare(): Promise<void> {
+    this.#follower?.close();
+    await this.#exclusively(async () => {
+      if (!this.#isOpen) await this.#store.open();
+      this.#isOpen = true;
+      const content = await this.#lock.read();
+      await this.#readKeys();
+      await this.#readSources();
+      await this.#stock.load(content, (name) => this.#keysOf(name));
+      await this.#publish();
+    });
+  }
+
+  /** As a follower: fetches what the leader locks, until `prepare` is called again. */
+  follow(): void {
+    this.#follower = new Follower(this.#shared);
+  }
+
+  /** As the leader, once modules may run: checks sources, locks, and writes statuses. */
+  lead(): void {
+    this.#leader = new Leader(this.#shared);
+  }
+
+  close(): void {
+    this.#leader?.close();
+    this.#follower?.close();
+  }
+
+  async #list(): Promise<readonly WatchedObject[]> {
+    const { client, namespace, clock } = this.#options;
+    const objects: WatchedObject[] = [];
+    const signal = AbortSignal.timeout(LIST_MS);
+    const spec = { resource: MODULE_SOURCES, namespace };
+    await listObjects(spec, { client, clock, signal, unpaged: false }, (object) => void objects.push(object));
+    return objects;
+  }
+
+  async #readSources(): Promise<void> {
+    try {
+      this.#shared.setSources(await this.#list());
+    } catch (error) {
+      this.#unreadable = oneLine(error);
+      this.#options.logger.warn("ModuleSources cannot be read; what is locked stays in force", {
+        error: this.#unreadable,
+      });
+    }
+  }
+
+  async #readKeys(): Promise<void> {
+    const { client, namespace, keys: name, logger } = this.#options;
+    const target = { resource: CONFIG_MAPS, namespace, name };
+    this.#keys = readKeys(await get<ConfigMap>(client, target).catch(ignoreNotFound), name);
+    for (const problem of this.#keys.problems)
+      logger.error("A key of module sources cannot be used", { problem: describeProblem(problem) });
+  }
+
+  async #rereadKeys(): Promise<void> {
+    await this.#exclusively(async () => {
+      const before = this.#keys.keys.map(({ hint, source }) => `${source} ${hint}`).join();
+      await this.#readKeys();
+      if (this.#keys.keys.map(({ hint, source }) => `${source} ${hint}`).join() === before) return;
+      await this.#stock.stageAll((name) => this.#keysOf(name));
+    });
+  }
+
+  #keysOf(name: string): Keys["keys"] {
+    const source = this.#sources.wished.get(name)?.source ?? this.#stock.entries.get(name)?.source ?? "";
+    return keysFor(this.#keys.keys, this.#sources.get(source)?.spec);
+  }
+
+  #exclusively<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#working.then(work);
+    this.#working = done.catch(() => undefined);
+    return done;
+  }
+
+  #publish(): Promise<Moved> {
+    const holds =
+      this.#unreadable === undefined ? [] : [`the ModuleSources cannot be read: ${this.#unreadable}`];
+    return this.#stock.publish(this.#sources.wished, holds);
+  }
+}
+
+/** Longest time for one list of ModuleSources. */
+const LIST_MS = 30_000;

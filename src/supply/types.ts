@@ -1,0 +1,127 @@
+/** What a ModuleSource asks for, what the lock records, and how the next content of a module is chosen. */
+
+import type { MaintenanceWindow } from "../cron/index.ts";
+import type { Reference } from "../registry/index.ts";
+
+/** One module of a source: either `tag`, or `version` and `digest`, of which one is enough. With a digest the version is exact. */
+export interface Wish {
+  /** An exact version, or a range. */
+  readonly version?: string;
+  /** A channel. */
+  readonly tag?: string;
+  readonly digest?: string;
+  /** Order among all modules; default: `--unnumbered-modules-order`. */
+  readonly order?: number;
+  /** The module's flag in the generated `values.yaml`; undefined = no flag. */
+  readonly enabled?: boolean;
+}
+
+/** When an update is taken (`spec.update`). */
+export interface UpdatePolicy {
+  readonly approval: "auto" | "patch" | "manual";
+  readonly windows: readonly MaintenanceWindow[];
+  /** How many updates of the source may be under way at once. */
+  readonly parallel: number;
+  /** Least age of a version, in milliseconds since it was first seen. */
+  readonly afterMs: number;
+}
+
+/** The spec of a ModuleSource, checked. */
+export interface SourceSpec {
+  /** `REGISTRY`: module NAME is the repository `REGISTRY/NAME`. */
+  readonly registry: Pick<Reference, "host" | "name">;
+  readonly plainHttp: boolean;
+  /** Name of a Secret with a docker config. */
+  readonly secret: string | undefined;
+  /** CA certificates in PEM, trusted besides those of Node. */
+  readonly ca: string | undefined;
+  readonly intervalMs: number;
+  readonly suspend: boolean;
+  /** Names of the keys that count; undefined = all keys of the installer. */
+  readonly keys: readonly string[] | undefined;
+  readonly modules: ReadonlyMap<string, Wish>;
+  /** Undefined = every update is taken at once. */
+  readonly update: UpdatePolicy | undefined;
+}
+
+/** A version that a newer content has, or has had, and since when it is known. */
+interface Seen {
+  readonly version: string;
+  readonly digest: string;
+  /** Milliseconds since the epoch. */
+  readonly since: number;
+}
+
+/** What the lock records of a module. Every process uses exactly this content. */
+export interface LockEntry {
+  /** Name of the ModuleSource. */
+  readonly source: string;
+  readonly version: string;
+  readonly digest: string;
+  /** Name of the key that signed it. */
+  readonly verifiedBy: string;
+  /** When it was locked, in milliseconds since the epoch. */
+  readonly at: number;
+  /** As the wish has them: they stay if the source cannot be read. */
+  readonly order?: number;
+  readonly enabled?: boolean;
+  /** An update that has not proven itself yet: the module has not run with it, or is not Ready. */
+  readonly isNew?: true;
+  /** The content before it. */
+  readonly previous?: { readonly version: string; readonly digest: string };
+  /** Set when no source names the module any more: it is switched off, and forgotten once it is deleted. */
+  readonly removed?: true;
+  /** Digests that are not tried again. */
+  readonly rejected?: readonly string[];
+  /** The newest content that waits. */
+  readonly seen?: Seen;
+}
+
+/** The lock: by name of the module. */
+export type Lock = ReadonlyMap<string, LockEntry>;
+
+/** A content that the registry offers. */
+export interface Candidate {
+  readonly version: string | undefined;
+  /** Names it in the registry. */
+  readonly tag: string | undefined;
+  /** Undefined where the registry has to be asked for it. */
+  readonly digest: string | undefined;
+}
+
+/** A candidate of which everything is known. */
+export interface Complete extends Candidate {
+  readonly version: string;
+  readonly digest: string;
+}
+
+/** What a choice depends on. */
+export interface ChoiceInput {
+  readonly wish: Wish;
+  readonly locked: LockEntry | undefined;
+  /** What the registry offers for the wish, in any order. */
+  readonly candidates: readonly Candidate[];
+  readonly update: Omit<UpdatePolicy, "parallel"> | undefined;
+  /** The content that a user has approved: `VERSION@sha256:…`. */
+  readonly approved: string | undefined;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  /** The operator's time zone, in which windows open. */
+  readonly zone: string;
+}
+
+/** Which content a module gets next. */
+export type Choice =
+  /** What is locked; with a reason if the registry has nothing for the wish. */
+  | { readonly kind: "keep"; readonly reason?: string }
+  /** The registry has to be asked for version and digest of this candidate; then choose again among them. */
+  | { readonly kind: "resolve"; readonly candidate: Candidate }
+  | { readonly kind: "take"; readonly candidate: Complete }
+  | {
+      readonly kind: "hold";
+      readonly candidate: Complete;
+      /** Why it waits, for people. */
+      readonly reason: string;
+      /** When it may be taken, in milliseconds since the epoch; undefined = when a user approves it (`approvalOf`). */
+      readonly until?: number;
+    };

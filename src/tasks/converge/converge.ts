@@ -1,0 +1,208 @@
+/** The start and the converge, phase by phase (docs/reference/lifecycle.md, "Start-up and converge"). */
+
+import { hookTask } from "../../bindings/index.ts";
+import {
+  describeCause,
+  queueOf,
+  type LifecycleName,
+  type ConvergeTask,
+  type Task,
+} from "../../model/index.ts";
+import type { Outcome, RunContext } from "../../queue/index.ts";
+import { turnsLeft } from "../../plan/index.ts";
+import { MAX_ROUNDS, type ConvergePhase, type View } from "../../state/index.ts";
+import { discover } from "./discover.ts";
+import type { Ports } from "../ports.ts";
+import { failureText } from "../hooks/execute-hook.ts";
+import { lifecycleHooks } from "../module/module-run.ts";
+import { loadTree, readWritten, reloadGlobalHooks } from "../files/load.ts";
+import { activate } from "../hooks/sources.ts";
+
+/**
+ * Start-up: global onStartup hooks by ORDER, then name; then the global hooks' schedules, watches and their
+ * Synchronization. The plan adds the first converge.
+ */
+export async function boot(ports: Ports, context: RunContext): Promise<Outcome<Task>> {
+  const { state } = ports;
+  if (state.view.boot === "waiting") {
+    state.record("observed", { boot: "onStartup" });
+    return { kind: "expand", tasks: globalHooks(ports, "onStartup", "boot") };
+  }
+  state.record("observed", { boot: "synchronization" });
+  try {
+    await activate(ports, state.globalHooks, context);
+  } catch (error) {
+    if (context.signal.aborted) throw error;
+    return { kind: "retry", message: reportFailure(ports, "synchronization", error) };
+  }
+  state.record("observed", { boot: "converging" });
+  return { kind: "done" };
+}
+
+/**
+ * Runs the next phase of a converge. The task stays at the head of `main`; the steps of a phase run in front of it. A
+ * change of the ConfigMap may reset the phase to `idle` at any await.
+ */
+export function converge(ports: Ports, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
+  const { phase } = ports.state.view.converge;
+  return HANDLERS[phase](ports, task, context);
+}
+
+type PhaseHandler = (ports: Ports, task: ConvergeTask, context: RunContext) => Promise<Outcome<Task>>;
+
+const HANDLERS: Readonly<Record<ConvergePhase, PhaseHandler>> = {
+  idle: startConverge,
+  beforeAll: discoverModules,
+  discovery: discoverModules,
+  modules: continueAfterModules,
+  turns: continueAfterModules,
+  afterAll: finishConverge,
+};
+
+const CANCELLED: Outcome<Task> = { kind: "cancelled" };
+
+/** First phase: reads directories and hooks, activates global hooks, and returns the beforeAll hooks as the next steps. */
+async function startConverge(ports: Ports, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
+  const { state } = ports;
+  if (isInterruptedTooOften(ports)) return retryUnstable(ports, FILES_CHANGE);
+  state.record("convergeBegun", task.cause);
+  ports.logger.info("Converge started", { cause: describeCause(task.cause) });
+  let step: Step = "reading";
+  try {
+    const tree = await loadTree(ports, context.signal);
+    if (task.cause.kind === "files") state.record("convergeStep", { content: ports.contentOf(tree.modules) });
+    await reloadGlobalHooks(ports, tree);
+    step = "synchronization";
+    // `tried`: a hook that fails in its own queue must not block all modules.
+    await activate(ports, state.globalHooks, { ...context, waitUntil: "tried" });
+  } catch (error) {
+    // The phase is reset, so that the retry starts from the beginning.
+    if (state.view.converge.phase === "beforeAll") state.record("convergeStep", { phase: "idle" });
+    return retrySoon(ports, step, error);
+  }
+  if (state.view.converge.phase !== "beforeAll") return CANCELLED;
+  return { kind: "expand", tasks: globalHooks(ports, "beforeAll", "converge") };
+}
+
+/**
+ * Counts converges in a row that changed files interrupted, since their own hooks may change these files. True when the
+ * number reaches MAX_ROUNDS.
+ */
+function isInterruptedTooOften({ state, contentOf }: Ports): boolean {
+  const { content, finishedAt, rounds } = state.view.converge;
+  const wasInterrupted = content !== undefined && finishedAt === undefined;
+  if (!wasInterrupted || content === contentOf(state.tree.modules)) return false;
+  state.record("convergeStep", { rounds: (rounds + 1) % MAX_ROUNDS });
+  return rounds + 1 === MAX_ROUNDS;
+}
+
+const FILES_CHANGE = "hooks change files of modules";
+
+/** Retries the converge with back-off, because its own hooks cause another converge each time. */
+function retryUnstable({ state }: Ports, what: string): Outcome<Task> {
+  state.record("convergeStep", { isUnstable: true, content: undefined });
+  return { kind: "retry", message: `Unstable: ${what} at every converge` };
+}
+
+/** Second phase: reads files that hooks have written, decides which modules are on, and returns their removals and runs. */
+async function discoverModules(
+  ports: Ports,
+  task: ConvergeTask,
+  context: RunContext,
+): Promise<Outcome<Task>> {
+  const { state } = ports;
+  state.record("convergeStep", { phase: "discovery" });
+  let step: Step = "reading";
+  try {
+    // beforeAll hooks may have written files, and a user may have fixed files after a failure.
+    if (context.failures > 0) await loadTree(ports, context.signal);
+    else await readWritten(ports, context.signal);
+    step = "discovery";
+    const tasks = await discover(ports, task.cause, context.signal);
+    if (state.view.converge.phase !== "discovery") return CANCELLED;
+    state.record("convergeStep", {
+      phase: "modules",
+      remaining: [
+        ...turnsLeft(state.view),
+        ...tasks.flatMap((each) => (each.kind === "run-module" ? each.module : [])),
+      ],
+    });
+    return { kind: "expand", tasks: tasks.map((each): Task => ({ ...each, group: "converge" })) };
+  } catch (error) {
+    if (state.view.converge.phase !== "discovery") return CANCELLED;
+    return retrySoon(ports, step, error);
+  }
+}
+
+/** Retries reading, Synchronization and discovery at a fixed interval, `--retry-delay-min`. */
+function retrySoon(ports: Ports, step: Step, error: unknown): Outcome<Task> {
+  return { kind: "retry", message: reportFailure(ports, step, error), delayMs: ports.retryMinMs };
+}
+
+const FAILED = {
+  reading: "Reading modules and hooks failed",
+  synchronization: "Synchronization of global hooks failed",
+  discovery: "Modules discovery failed",
+} as const;
+type Step = keyof typeof FAILED;
+
+/** Counts and logs a failed step; returns the error as text. */
+function reportFailure({ recorder, logger }: Ports, step: Step, error: unknown): string {
+  const message = failureText(error);
+  // Failed hooks have their own counters.
+  if (step !== "synchronization") recorder.discoveryFailed();
+  logger.error(FAILED[step], { error: message });
+  return message;
+}
+
+/**
+ * All modules have run in `main`, or have scheduled runs in their own queues. In the second case `main` continues with
+ * other work, and the plan offers the rest of the converge after these runs.
+ */
+function continueAfterModules(ports: Ports): Promise<Outcome<Task>> {
+  const { state, queues } = ports;
+  if (turnsLeft(state.view).length > 0) {
+    state.record("convergeStep", { phase: "turns" });
+    // A converge retries at once what waits for a back-off.
+    queues.retryNow((task) => task.kind === "run-module" || isInOwnQueue(task, state.view));
+    return Promise.resolve({ kind: "done" });
+  }
+  state.record("convergeStep", { phase: "afterAll", remaining: [] });
+  return Promise.resolve({ kind: "expand", tasks: globalHooks(ports, "afterAll", "converge") });
+}
+
+/** Whether the task is a module's hook in the module's own queue. */
+function isInOwnQueue(task: Task, { moduleQueues }: View): boolean {
+  if (task.kind !== "hook" || task.hook.module === undefined) return false;
+  return task.trigger.binding.queue === queueOf(moduleQueues, task.hook.module);
+}
+
+/** Last phase: records the end. If the hooks of MAX_ROUNDS converges in a row caused another one, retries with back-off. */
+function finishConverge(ports: Ports, task: ConvergeTask): Promise<Outcome<Task>> {
+  const { state } = ports;
+  const { converge: ended } = state.view;
+  const hasWritten = ended.content !== undefined && ended.content !== ports.contentOf(state.tree.modules);
+  const rounds = hasWritten || haveHooksChangedGlobals(state.view) ? ended.rounds + 1 : 0;
+  state.record("convergeEnded", rounds % MAX_ROUNDS);
+  const { startedAt = 0, finishedAt = 0 } = state.view.converge;
+  const ms = finishedAt - startedAt;
+  ports.recorder.reloaded(ms / 1000);
+  ports.logger.info("Converge ended", { cause: describeCause(task.cause), ms: Math.round(ms) });
+  if (rounds < MAX_ROUNDS) return Promise.resolve({ kind: "done" });
+  const what = hasWritten ? FILES_CHANGE : "afterAll hooks change global values";
+  return Promise.resolve(retryUnstable(ports, what));
+}
+
+/** Whether afterAll hooks have changed global values. */
+function haveHooksChangedGlobals({ converge: { covered }, coverage, globalCause }: View): boolean {
+  const isOwn = globalCause?.kind === "hook" && globalCause.by === "afterAll";
+  return isOwn && coverage.globals !== covered?.globals;
+}
+
+/** The tasks of the global hooks with this binding, in their order. */
+function globalHooks(ports: Ports, binding: LifecycleName, group: Task["group"] & string): Task[] {
+  return lifecycleHooks(ports.state.globalHooks, binding).map(({ hook, trigger }) => ({
+    ...hookTask(hook, trigger),
+    group,
+  }));
+}

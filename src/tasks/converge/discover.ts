@@ -1,0 +1,190 @@
+/** Modules discovery, and what follows: removals, CRDs, runs (docs/reference/lifecycle.md, "Start-up and converge"). */
+
+import { deleteModuleKey, moduleOf, runModuleKey } from "../../model/index.ts";
+import type { Cause, Module, Task } from "../../model/index.ts";
+import {
+  confirmCommand,
+  SECOND_CHECK_MS,
+  decideAll,
+  mayRun,
+  removalInput,
+  removalsOf,
+} from "../../plan/index.ts";
+import type { DiscoveryInput, Removals, ScriptAnswer } from "../../plan/index.ts";
+import type { Enablement, ModuleRecord } from "../../state/index.ts";
+import {
+  helmInput,
+  valuesFiles,
+  type ValuesFiles,
+  type ValuesView,
+  withoutHelm,
+} from "../../values/index.ts";
+import { deactivate } from "../hooks/sources.ts";
+import type { Ports } from "../ports.ts";
+import { SWITCHED_OFF, lifecycleHooks } from "../module/module-run.ts";
+import { endRuns, factsOf, loadLate, scheduleConverge, reportProblem } from "../files/load.ts";
+
+/** An `enabled` script failed: the whole discovery is retried. */
+class ScriptFailure extends Error {}
+
+/**
+ * Decides which modules are enabled: by flags, then by `enabled` scripts, each with the modules enabled before it. Records
+ * the decisions and returns the next tasks in order: CRDs, deletes (reverse order), purges, module runs.
+ */
+export async function discover(ports: Ports, cause: Cause, signal: AbortSignal): Promise<Task[]> {
+  const { state } = ports;
+  state.record("covered", "globals");
+  const decisions = await decideAll(state.tree.modules, discoveryInput(ports, signal));
+  await endRuns(ports, switchedOn(ports, decisions), "the module was switched off and on");
+  for (const [module, decision] of decisions) handleDecision(ports, module, decision);
+  const removals = removalTasks(ports);
+  dropDisabled(ports);
+  const runs = [...state.view.modules.values()].filter(mayRun).map(({ name }) => name);
+  announceDueRuns(ports, runs);
+  return [...crdTasks(ports, runs), ...removals, ...runTasks(ports, runs, cause)];
+}
+
+/** Tasks of runs in `main`. Runs in own queues are scheduled in the state instead, and the plan offers them. */
+function runTasks({ state }: Ports, runs: readonly string[], cause: Cause): Task[] {
+  if (state.view.moduleQueues === "main")
+    return runs.map((module) => ({ kind: "run-module", key: runModuleKey(module), module, cause }));
+  for (const module of runs) state.recordModule(module, "scheduled", cause);
+  return [];
+}
+
+/** Modules that become enabled. Runs from before they were disabled must end first. */
+function switchedOn({ state }: Ports, decisions: ReadonlyMap<Module, Enablement>): ReadonlySet<string> {
+  const on = [...decisions].filter(
+    ([{ name }, { enabled }]) => enabled && state.module(name)?.enabled !== true,
+  );
+  return new Set(on.map(([{ name }]) => name));
+}
+
+/** How discovery gets its facts: `check` loads a module if necessary, `runScript` runs its `enabled` script. */
+function discoveryInput(ports: Ports, signal: AbortSignal): DiscoveryInput {
+  return {
+    async check(module) {
+      await loadLate(ports, module);
+      return factsOf(ports, module);
+    },
+    runScript: (module, enabled) => askScript(ports, module, { enabled, signal }),
+  };
+}
+
+/** Runs an `enabled` script with the modules enabled before it. Throws if the script fails. */
+export async function askScript(
+  ports: Ports,
+  module: Module,
+  { enabled, signal }: { enabled: readonly string[]; signal: AbortSignal },
+): Promise<ScriptAnswer> {
+  const { logger } = ports;
+  const settings = { ...ports.runs, actor: ports.actorOf?.(module.name) };
+  const call = scriptCall(ports.state.values, module, enabled);
+  const answer = await ports.runScript({ ...call, settings, logger, signal });
+  if ("failure" in answer) throw scriptFailed(ports, module, answer.failure);
+  return answer;
+}
+
+/** The input of a module's `enabled` script. */
+export function scriptCall(
+  values: ValuesView,
+  module: Module,
+  enabled: readonly string[],
+): ValuesFiles & { readonly module: string; readonly path: string } {
+  return { module: module.name, path: module.enabledScript ?? "", ...valuesFiles(values, module, enabled) };
+}
+
+/** Records the failure with the module; returns the error that ends discovery. */
+function scriptFailed({ state, clock }: Ports, { name }: Module, message: string): ScriptFailure {
+  state.recordModule(name, "scriptFailed", message, clock.now());
+  return new ScriptFailure(`enabled script of ${name} failed: ${message}`);
+}
+
+/** Records a decision, and reports a changed one and a new problem. */
+function handleDecision(ports: Ports, module: Module, decision: Enablement): void {
+  const before = ports.state.module(module.name);
+  if (before !== undefined && before.decided && before.enabled !== decision.enabled) {
+    ports.recorder.switched(module.name, decision);
+    // An unfinished delete left watches open whose events were dropped.
+    if (decision.enabled) deactivate(ports, before.hooks);
+  }
+  if (decision.problem !== undefined && decision.problem.message !== before?.decisionProblem?.message)
+    reportProblem(ports, module, decision);
+  ports.state.recordModule(module.name, "decided", decision);
+  recordRelease(ports, module, decision);
+}
+
+/** Records the release that no run records: an earlier process left it, or the module has no chart any more. */
+function recordRelease({ state, releases }: Ports, { name, chart }: Module, { enabled }: Enablement): void {
+  const hasRuns = enabled && chart !== "none";
+  if (!hasRuns && releases.observed.ownership(name) === "ours")
+    state.recordModule(name, "observed", { release: releases.observed.get(name) });
+}
+
+/** Stops schedules and removes waiting tasks of disabled modules at once; their watches stay until afterDeleteHelm. */
+function dropDisabled(ports: Ports): void {
+  const off = new Set<string>();
+  for (const record of ports.state.records()) {
+    if (record.enabled) continue;
+    off.add(record.module.name);
+    for (const hook of record.hooks) ports.sources.disable(hook);
+  }
+  ports.queues.remove((task) => task.kind !== "delete-module" && off.has(moduleOf(task) ?? ""));
+  void endRuns(ports, off, SWITCHED_OFF);
+}
+
+/** The task that applies the CRDs of these modules; none if no module has CRDs. */
+function crdTasks(ports: Ports, runs: readonly string[]): Task[] {
+  const modules = runs.filter((name) => (ports.state.module(name)?.module.crdFiles.length ?? 0) > 0);
+  return modules.length === 0 ? [] : [{ kind: "ensure-crds", modules }];
+}
+
+/** Announces the runs for prefetching. `input` is evaluated late, since hooks change values meanwhile. */
+function announceDueRuns({ state, releases }: Ports, runs: readonly string[]): void {
+  const records = runs.flatMap((name) => state.module(name) ?? []);
+  const due = records.filter(({ module }) => withoutHelm(state.values, module) === undefined);
+  releases.announce(
+    due.map((record) => ({
+      name: record.module.name,
+      input: () => helmInput(state.values, record.module),
+      hasFinalValues: hasFinalValues(record),
+    })),
+    state.view.moduleQueues === "own",
+  );
+}
+
+/** Whether no hook of the module can change its values before the helm step. */
+function hasFinalValues({ hooks, run }: ModuleRecord): boolean {
+  return hooks.length === 0 || (run.phase === "ready" && lifecycleHooks(hooks, "beforeHelm").length === 0);
+}
+
+/** The removals of disabled and missing modules: deletes in reverse order, then purges. */
+function removalTasks(ports: Ports): Task[] {
+  const { state, releases, clock, deleteBrake: limit } = ports;
+  const circumstances = { view: state.view, limit, at: clock.monotonic() };
+  const found = removalsOf(removalInput(state, releases.observed, circumstances));
+  recordRemovals(ports, found);
+  if (found.checksAgain) scheduleConverge(ports, SECOND_CHECK_MS);
+  return [
+    ...found.deletes.map((module): Task => ({ kind: "delete-module", key: deleteModuleKey(module), module })),
+    ...found.purges.map((release): Task => ({
+      kind: "purge-release",
+      key: `purge-release/${release}`,
+      release,
+    })),
+  ];
+}
+
+/** Records what is removed and what stays; reports foreign releases and modules that the deletion limit keeps. */
+function recordRemovals({ state, recorder }: Ports, removals: Removals): void {
+  const { blockers, deletionLimit, deletions, orphans, foreign, blocked, deletes, purges } = removals;
+  const removing = [...deletes, ...purges];
+  state.record("observed", { holds: blockers, deletionLimit, deletions, orphans, removing });
+  const note = "a release of this name belongs to another owner and is left alone";
+  for (const module of foreign) recorder.failed(module, "ForeignRelease", note);
+  const message = "the module is switched off, but its removal is blocked: it exceeds the deletion limit";
+  const confirm = deletionLimit && `, or confirm: ${confirmCommand(deletionLimit, state.view)}`;
+  const remedy = `switch it on again${confirm ?? ""}`;
+  for (const { name, dir } of blocked) state.recordModule(name, "invalid", { file: dir, message, remedy });
+  for (const name of deletes) state.recordModule(name, "leaving");
+}

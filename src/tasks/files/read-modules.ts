@@ -1,0 +1,59 @@
+/** Reads single modules again after their files have changed (docs/guides/running.md, "Changes on disk"). */
+
+import type { Module, Task, Tree } from "../../model/index.ts";
+import { reportTree } from "../../modules/index.ts";
+import { isWanted } from "../../plan/index.ts";
+import type { Outcome } from "../../queue/index.ts";
+import { NO_FILES } from "../../state/index.ts";
+import { configure, factsOf, readOnCurrentTree, applyLoaded } from "./load.ts";
+import type { Ports } from "../ports.ts";
+
+/**
+ * Reads and loads changed modules without a converge, so that each runs next. If a change may affect other modules, records
+ * nothing and requests a converge.
+ */
+export async function readModules(ports: Ports): Promise<Outcome<Task>> {
+  const { state, logger } = ports;
+  const { movedFiles } = state.view;
+  if (movedFiles === "all" || movedFiles.size === 0) return { kind: "done" };
+  state.record("observed", { movedFiles: NO_FILES });
+  const { before, tree } = await readOnCurrentTree(ports, (current) => ports.readTree(current, movedFiles));
+  const modules = tree.modules.filter(({ name }) => movedFiles.has(name));
+  // Missing files may mean that a module is deleted, which a converge decides.
+  const isListSame =
+    (before.recheckAt ?? tree.recheckAt) === undefined && moduleNames(tree) === moduleNames(before);
+  if (!isListSame || !modules.every((module) => affectsItselfOnly(ports, module))) {
+    state.record("filesMoved", "all");
+    return { kind: "done" };
+  }
+  const wanted = modules.filter((module) => isWanted(factsOf(ports, module)));
+  const loaded = await Promise.all(
+    wanted.map(async (module) => [module, await configure(ports, module)] as const),
+  );
+  logger.info("Modules were read again", { modules: modules.map(({ name }) => name) });
+  reportTree(logger, tree, before);
+  // Without an await in between, so that no run begins with half of the change.
+  state.recordTree(tree);
+  for (const { name } of modules) state.recordModule(name, "filesRead");
+  const applying = loaded.map(([module, found]) => applyLoaded(ports, module, found));
+  // An invalid ConfigMap may be valid with the new schemas.
+  if (state.view.config.condition === "invalid") ports.config.validateAgain();
+  await Promise.all(applying);
+  return { kind: "done" };
+}
+
+/** Whether the change affects nothing but runs of this module. */
+function affectsItselfOnly({ state }: Ports, module: Module): boolean {
+  const record = state.module(module.name);
+  if (record === undefined || !record.decided || record.decisionProblem !== undefined) return false;
+  const before = record.module;
+  const isDecisionSame = before.own.enabled === module.own.enabled && before.order === module.order;
+  // CRDs are applied by a converge.
+  return (
+    isDecisionSame && module.missing === undefined && (module.crdFiles.length === 0 || module === before)
+  );
+}
+
+function moduleNames({ modules }: Tree): string {
+  return modules.map(({ name }) => name).join();
+}

@@ -1,0 +1,283 @@
+/**
+ * One run of a hook: inputs, process, validation of its output, effects in order, and the record (docs/reference/hooks.md, "What takes effect when").
+ */
+
+import { allowsFailure, collapseGroups, hookActivation, isReviewBinding } from "../../bindings/index.ts";
+import type { HookAnswers, HookOutput, HookRunInput, PatcherOptions } from "../../hooks/index.ts";
+import { missingRule } from "../../kube/index.ts";
+import { oneLine } from "../../lib/index.ts";
+import { GLOBAL, camelCase } from "../../model/index.ts";
+import type {
+  Binding,
+  Cause,
+  Hook,
+  HookTask,
+  HookTrigger,
+  KubernetesBinding,
+  ReviewTrigger,
+  Task,
+} from "../../model/index.ts";
+import { span, type OpenSpan } from "../../trace/index.ts";
+import type { Usage } from "../../process/index.ts";
+import type { View } from "../../state/index.ts";
+import { validatePatches, valuesFiles, type ValidatedPatches } from "../../values/index.ts";
+import type { Outcome, RunContext } from "../../queue/index.ts";
+import type { ModuleActor, Ports } from "../ports.ts";
+
+export interface HookRunRequest {
+  readonly hook: Hook;
+  readonly triggers: readonly [HookTrigger, ...HookTrigger[]];
+  readonly queue: string;
+  readonly signal: AbortSignal;
+}
+
+/** A hook run failed. None of its output took effect, except what the message names. */
+export class HookFailure extends Error {
+  readonly hook: string;
+
+  constructor(hook: Hook, message: string) {
+    super(message);
+    this.name = "HookFailure";
+    this.hook = hook.name;
+  }
+}
+
+/** The failure in one line, with the name of the hook if a hook failed. */
+export function failureText(error: unknown): string {
+  const text = error instanceof HookFailure ? `hook ${error.hook}: ${oneLine(error)}` : oneLine(error);
+  const missing = missingRule(text);
+  return missing === undefined ? text : `${text} (missing rule: ${missing})`;
+}
+
+/**
+ * Runs a hook and applies its output. Returns its answers to reviews. Throws HookFailure if any step fails; then the caller
+ * repeats the whole run.
+ */
+export function executeHook(ports: Ports, request: HookRunRequest): Promise<HookAnswers> {
+  const { hook, triggers } = request;
+  const attributes = { hook: hook.id, binding: triggers[0].binding.name, contexts: triggers.length };
+  return span({ kind: "hook", name: hook.id, attributes }, (open) => runAndApply(ports, request, open));
+}
+
+/** Starts the process, applies its output, and records the run as success, failure, or allowed failure. */
+async function runAndApply(ports: Ports, request: HookRunRequest, open: OpenSpan): Promise<HookAnswers> {
+  const { hook } = request;
+  const startedAt = ports.clock.monotonic();
+  const { logger } = ports;
+  const settings = { ...ports.runs, actor: actorOf(ports, hook) };
+  const run = { ...request, ...inputsOf(ports, hook), settings, logger };
+  const { result, failure, output } = await ports.runHook(run);
+  open.set({ exitCode: result?.exitCode });
+  const cost: RunCost = { seconds: (ports.clock.monotonic() - startedAt) / 1000, usage: result?.usage };
+  try {
+    if (output === undefined) throw new HookFailure(hook, failure ?? "it produced no output");
+    const patches = checkedPatches(ports, hook, output);
+    await applyEffects(ports, request, { output, patches });
+    recordRun(ports, request, { ...cost, result: "success" });
+    return output.answers;
+  } catch (error) {
+    recordRun(ports, request, { ...cost, result: allowsFailure(request.triggers) ? "allowed" : "failed" });
+    throw error instanceof HookFailure ? error : new HookFailure(hook, oneLine(error));
+  }
+}
+
+/** As whom the hooks of the module run; undefined = as the operator. */
+function actorOf({ actorOf: find }: Ports, { module }: Hook): ModuleActor | undefined {
+  return module === undefined ? undefined : find?.(module);
+}
+
+/** The options for applying the hook's object patches: with the account of its module, if it has one. */
+function patcherOf(ports: Ports, hook: Hook): PatcherOptions {
+  const { patcher } = ports;
+  const actor = actorOf(ports, hook);
+  return actor === undefined ? patcher : { ...patcher, client: patcher.client.as(actor.user) };
+}
+
+/** What the hook reads: the current snapshots and values. */
+function inputsOf(ports: Ports, hook: Hook): Pick<HookRunInput, "snapshots" | "values" | "configValues"> {
+  const { values, view } = ports.state;
+  const snapshots = ports.watches.snapshots(hook);
+  const module = hook.module === undefined ? undefined : view.modules.get(hook.module)?.module;
+  const enabled = isDiscovered(view) ? view.enabledModules : undefined;
+  return { snapshots, ...valuesFiles(values, module, enabled) };
+}
+
+/** False before the first discovery, when global hooks run already but no module is decided. */
+function isDiscovered({ modules }: View): boolean {
+  return modules.size === 0 || [...modules.values()].some(({ decided }) => decided);
+}
+
+/** Validates patches of values against the schemas. Objects and metrics were validated when they were read. */
+function checkedPatches({ state, logger }: Ports, hook: Hook, output: HookOutput): ValidatedPatches {
+  const { configPatchText: config, valuesPatchText: values } = output;
+  const patches = validatePatches(state.values.patchTarget(sectionKey(hook)), { config, values });
+  for (const warning of patches.warnings) logger.warn(warning, { hook: hook.name, module: hook.module });
+  return patches;
+}
+
+/** The section of the values that the hook patches. */
+function sectionKey({ module }: Hook): string {
+  return module === undefined ? GLOBAL : camelCase(module);
+}
+
+/** Applies the effects in order: objects, metrics, ConfigMap, values in memory. A failure stops those after it. */
+async function applyEffects(
+  ports: Ports,
+  { hook, triggers }: HookRunRequest,
+  { output, patches }: { output: HookOutput; patches: ValidatedPatches },
+): Promise<void> {
+  const { state, config, logger } = ports;
+  const { name, module } = hook;
+  const { binding } = triggers[0];
+  const isReview = isReviewBinding(binding);
+  if (isReview && (patches.config.length > 0 || patches.values.length > 0))
+    throw new HookFailure(
+      hook,
+      "a hook that answers a review must not patch values: nothing of this run takes effect",
+    );
+  if (binding.type === "validating" && output.answers.admission?.patch !== undefined)
+    throw new HookFailure(
+      hook,
+      "a hook of kubernetesValidating must not answer with a patch, only one of kubernetesMutating may: nothing of this run takes effect",
+    );
+  await ports.applyObjects(patcherOf(ports, hook), output.objects);
+  ports.hookMetrics.apply(output.metrics, { hook: name, module });
+  if (isReview) return;
+  const key = sectionKey(hook);
+  const before = state.values.digests.patchable(key);
+  // The server first: values in memory must not be newer than what was saved.
+  if (patches.config.length > 0) await config.write(key, patches.config);
+  const operations = state.inputs.recordHookRun(hook, patches, {
+    key,
+    before,
+    cause: causeOf(binding),
+  });
+  if (operations === undefined) return;
+  const message = "Very many operations of values patches are stored; each run of a hook replays them";
+  logger.warn(message, { hook: name, module, operations });
+}
+
+function causeOf(binding: Exclude<Binding, ReviewTrigger["binding"]>): Cause {
+  return { kind: "hook", by: binding.type === "lifecycle" ? binding.name : binding.type };
+}
+
+interface RunCost {
+  readonly seconds: number;
+  readonly usage: Usage | undefined;
+}
+
+/** Reports result, duration and resource usage of the run to the metrics. */
+function recordRun(
+  ports: Ports,
+  { hook, triggers, queue }: HookRunRequest,
+  run: RunCost & { result: "success" | "allowed" | "failed" },
+): void {
+  const { binding } = triggers[0];
+  ports.recorder.hookRun({ hook, binding: binding.name, queue, activation: hookActivation(binding), ...run });
+}
+
+/**
+ * Runs the hook of a batch of tasks once, with the binding contexts of all tasks in order. Of adjacent contexts of one
+ * group only the last is kept.
+ */
+export async function runHookTask(
+  ports: Ports,
+  batch: readonly HookTask[],
+  context: RunContext,
+): Promise<Outcome<Task>> {
+  const first = batch[0];
+  if (first === undefined || !mayStillRun(ports, first)) return { kind: "done" };
+  const { hook } = first;
+  const [trigger = first.trigger, ...others] = collapseGroups(batch.map((task) => task.trigger));
+  const triggers = [trigger, ...others] as const;
+  const generation = ports.watches.generation(hook);
+  // Watches were closed and opened again during the run: its result says nothing about the new ones.
+  const isStale = (): boolean => generation !== undefined && ports.watches.generation(hook) !== generation;
+  const isObsolete = (): boolean => context.signal.aborted || isStale() || !mayStillRun(ports, first);
+  const { queue, signal } = context;
+  const failure = await executeHook(ports, { hook, triggers, queue, signal }).then(
+    () => undefined,
+    (error: unknown) => oneLine(error),
+  );
+  if (failure !== undefined && isObsolete()) return { kind: "cancelled" };
+  if (hook.item === "ready") return recordProbe(ports, hook, failure);
+  if (failure !== undefined) {
+    ports.logger.error("Hook failed", { hook: hook.name, module: hook.module, queue, error: failure });
+    if (!allowsFailure(triggers)) {
+      const { name } = trigger.binding;
+      ports.recorder.hookFailed(hook.module, `hook ${hook.name}, ${name}, in queue ${queue}: ${failure}`);
+      return { kind: "retry", message: failure };
+    }
+  }
+  if (!isStale()) finishSynchronizations(ports, batch);
+  return { kind: "done" };
+}
+
+/** Records the result of a readiness probe; logs only a change. */
+function recordProbe(
+  { state, logger }: Ports,
+  { name, module = "" }: Hook,
+  failure: string | undefined,
+): Outcome<Task> {
+  const before = state.module(module)?.probe;
+  if (state.module(module)?.enabled !== true) return { kind: "done" };
+  if (before !== undefined && before.failure === failure) return { kind: "done" };
+  const fields = { hook: name, module };
+  if (failure !== undefined) logger.warn("Readiness probe failed", { ...fields, error: failure });
+  else if (before !== undefined) logger.info("Readiness probe succeeds again", fields);
+  state.recordModule(module, "observed", { probe: { failure } });
+  return { kind: "done" };
+}
+
+/** False if the module was disabled, or the hook deleted or changed, since the task was queued. */
+function mayStillRun(ports: Ports, { hook }: HookTask): boolean {
+  const enabled = hook.module === undefined || ports.state.module(hook.module)?.enabled === true;
+  return enabled && isCurrent(ports, hook);
+}
+
+/** Whether the hook was neither deleted nor changed on disk, as of the last converge. */
+export function isCurrent({ state }: Ports, { id, module, signature }: Hook): boolean {
+  return state.hooksOf(module).some((each) => each.id === id && each.signature === signature);
+}
+
+/** Records the Synchronizations of a successful batch, and retries a module run that waits for them. */
+function finishSynchronizations(ports: Ports, batch: readonly HookTask[]): void {
+  for (const { hook, trigger } of batch) {
+    if (trigger.type !== "synchronization") continue;
+    recordSynchronized(ports, hook, [trigger.binding]);
+    const run = hook.module === undefined ? undefined : ports.state.module(hook.module)?.run;
+    // The module's run failed because it waits for this Synchronization.
+    if (run?.retry !== undefined && run.lastRun?.step === "synchronization")
+      ports.queues.retryNow((task) => task.kind === "run-module" && task.module === hook.module);
+  }
+}
+
+export const syncId = (hook: Hook, binding: KubernetesBinding): string => `${hook.id}/${binding.id}`;
+
+function syncIds(hook: Hook, bindings: readonly KubernetesBinding[]): string[] {
+  return bindings.map((binding) => syncId(hook, binding));
+}
+
+/** Whether the Synchronization succeeded before: a retried first run or a converge does not repeat it. */
+export function isSynchronized({ state }: Ports, hook: Hook, binding: KubernetesBinding): boolean {
+  const { synchronized } = (hook.module === undefined ? state.view : state.module(hook.module)) ?? {};
+  return synchronized?.has(syncId(hook, binding)) === true;
+}
+
+/** Records Synchronizations as successful and lets later events through. */
+export function recordSynchronized(ports: Ports, hook: Hook, bindings: readonly KubernetesBinding[]): void {
+  const ids = syncIds(hook, bindings);
+  if (hook.module === undefined) ports.state.record("synchronized", ids);
+  else ports.state.recordModule(hook.module, "synchronized", ids);
+  ports.watches.unlock(
+    hook,
+    bindings.map(({ id }) => id),
+  );
+}
+
+/** Makes another Synchronization necessary, since the hook's watches were closed. */
+export function forgetSynchronized({ state }: Ports, hook: Hook): void {
+  const ids = syncIds(hook, hook.config.bindings.kubernetes);
+  if (hook.module === undefined) state.record("unsynchronized", ids);
+  else state.recordModule(hook.module, "unsynchronized", ids);
+}

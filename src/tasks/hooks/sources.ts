@@ -1,0 +1,208 @@
+/**
+ * Activates and deactivates what triggers hooks: watches, schedules, and the tasks that these have queued. Hooks are
+ * activated after loading, and deactivated when they are deleted or changed, or when their module is removed.
+ */
+
+import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../../model/index.ts";
+import { FirstListError, allowsFailure, collapseGroups, hookTask } from "../../bindings/index.ts";
+import { orAborted } from "../../lib/index.ts";
+import { describeTask, type Task } from "../../model/index.ts";
+import type { Failure, RunContext, WaitUntil } from "../../queue/index.ts";
+import type { Ports } from "../ports.ts";
+import {
+  HookFailure,
+  executeHook,
+  failureText,
+  forgetSynchronized,
+  isSynchronized,
+  recordSynchronized,
+  syncId,
+} from "./execute-hook.ts";
+
+/**
+ * Opens the watches of hooks, runs their Synchronization, then starts their schedules. Idempotent. `hooks` are of one
+ * module, or all global. Schedules of global hooks start first: a failed Synchronization must not block them.
+ */
+export async function activate(ports: Ports, hooks: readonly Hook[], run: SyncRun): Promise<void> {
+  const startSchedules = (): void => hooks.forEach((hook) => ports.sources.enable(hook));
+  const areGlobalHooks = hooks[0]?.module === undefined;
+  if (areGlobalHooks) startSchedules();
+  await synchronize(ports, hooks, run);
+  if (!areGlobalHooks) startSchedules();
+  recordActive(ports, hooks, true);
+}
+
+/**
+ * Opens the watches of hooks for snapshots only, without events and Synchronization. Ignores objects whose filter fails:
+ * they must not block the removal of a module.
+ */
+export async function openSnapshots(ports: Ports, hooks: readonly Hook[]): Promise<void> {
+  for (const hook of hooks) {
+    try {
+      await ports.watches.enable(hook);
+    } catch (error) {
+      if (!(error instanceof FirstListError)) throw error;
+    }
+  }
+}
+
+/** Stops watches and schedules of hooks, and removes their queued tasks. `activate` starts them again. */
+export function deactivate(ports: Ports, hooks: readonly Hook[]): void {
+  for (const hook of hooks) {
+    ports.sources.disable(hook);
+    ports.watches.disable(hook);
+    ports.queues.remove((task) => task.kind === "hook" && task.hook.id === hook.id);
+    forgetSynchronized(ports, hook);
+  }
+  recordActive(ports, hooks, false);
+}
+
+/** Records which hooks of a module are active: its next run activates the others. */
+function recordActive(ports: Ports, hooks: readonly Hook[], isActive: boolean): void {
+  const module = hooks[0]?.module;
+  if (module === undefined) return;
+  const ids = hooks.map(({ id }) => id);
+  ports.state.recordModule(module, isActive ? "activated" : "deactivated", ids);
+}
+
+export interface SyncRun extends Pick<RunContext, "queue" | "signal" | "withoutSlot"> {
+  readonly onStart?: (hook: Hook) => void;
+  /** Called with a description of what is waited for in named queues. */
+  readonly onWait?: (what: string) => void;
+  /** Wait for tasks in named queues until they succeeded (default), or only until they were tried. */
+  readonly waitUntil?: WaitUntil;
+  /** Called if one of them failed, or a task before it in its queue; may throw. */
+  readonly onFailure?: (failure: HookFailure) => void;
+}
+
+/**
+ * Opens the watches of the hooks, in name order, and runs their Synchronization. Bindings of the current queue run at once;
+ * those of other queues are queued there, and awaited unless `waitForSynchronization: false`.
+ */
+async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): Promise<void> {
+  const queued: QueuedSync[] = [];
+  for (const hook of hooks) {
+    await ports.watches.enable(hook);
+    const waiting = ports.watches.waiting(hook);
+    const listed = hook.config.bindings.kubernetes.filter((binding) => !waiting.includes(binding.id));
+    for (const step of groupByQueue(listed)) {
+      if (step.every((binding) => isSynchronized(ports, hook, binding))) continue;
+      run.signal.throwIfAborted();
+      const first = step[0];
+      if (first === undefined) continue;
+      if (first.queue === run.queue) await runSynchronization(ports, { hook, step, run });
+      else queued.push(...enqueueSynchronization(ports, { hook, step, run }));
+    }
+  }
+  if (queued.length > 0) await waitForQueued(queued, run);
+}
+
+/** A Synchronization in a named queue. */
+interface QueuedSync {
+  readonly hook: Hook;
+  readonly queue: string;
+  readonly key: string;
+  readonly over: Promise<Failure<Task> | undefined>;
+}
+
+/** Waits, without a slot, until the queued Synchronizations have ended; reports the first failure to `run.onFailure`. */
+async function waitForQueued(all: readonly QueuedSync[], run: SyncRun): Promise<void> {
+  const [first, ...more] = all;
+  const rest = more.length === 0 ? "" : ` and ${more.length} more`;
+  run.onWait?.(`the Synchronization of ${first?.hook.name ?? ""} in queue ${first?.queue ?? ""}${rest}`);
+  // Abortable: a hanging run in a named queue must not keep the module from being disabled or configured.
+  const failures = await run.withoutSlot(() =>
+    orAborted(Promise.all(all.map(async (each) => ({ ...each, failure: await each.over }))), run.signal),
+  );
+  const [failed] = failures.flatMap(({ failure, ...each }) =>
+    failure === undefined ? [] : [failureOf(each, failure)],
+  );
+  if (failed !== undefined) run.onFailure?.(failed);
+}
+
+/** Describes why a queued Synchronization did not succeed: it failed itself, or a task before it in the queue did. */
+function failureOf({ hook, queue, key }: QueuedSync, { task, message }: Failure<Task>): HookFailure {
+  const own = `its Synchronization in queue ${queue} failed: ${message}`;
+  const other = `its Synchronization waits in queue ${queue} for ${describeTask(task)}, which failed: ${message}`;
+  return new HookFailure(hook, task.key === key ? own : other);
+}
+
+/** Groups adjacent bindings of one queue: one run synchronizes each group. */
+function groupByQueue(bindings: readonly KubernetesBinding[]): KubernetesBinding[][] {
+  const steps: KubernetesBinding[][] = [];
+  for (const binding of bindings) {
+    if (steps.at(-1)?.[0]?.queue === binding.queue) steps.at(-1)?.push(binding);
+    else steps.push([binding]);
+  }
+  return steps;
+}
+
+interface Synchronization {
+  readonly hook: Hook;
+  readonly step: readonly KubernetesBinding[];
+  readonly run: SyncRun;
+}
+
+/** Runs the Synchronization of these bindings now, in one hook run. Throws if it fails, unless the bindings allow that. */
+async function runSynchronization(ports: Ports, { hook, step, run }: Synchronization): Promise<void> {
+  const triggers = bindingsToRun(ports, hook, step).map(
+    (binding) => ({ type: "synchronization", binding }) as const,
+  );
+  const [first, ...others] = collapseGroups(triggers);
+  if (first !== undefined) {
+    run.onStart?.(hook);
+    try {
+      await executeHook(ports, { ...run, hook, triggers: [first, ...others] });
+    } catch (error) {
+      if (run.signal.aborted || !allowsFailure(triggers)) throw error;
+      ports.logger.warn("Hook failed, which is allowed", {
+        hook: hook.name,
+        module: hook.module,
+        binding: first.binding.name,
+        error: failureText(error),
+      });
+    }
+  }
+  recordSynchronized(ports, hook, step);
+}
+
+/** Bindings that need a Synchronization run. Hooks of configVersion v0 have no Synchronization. */
+function bindingsToRun(ports: Ports, hook: Hook, step: readonly KubernetesBinding[]): KubernetesBinding[] {
+  if (hook.config.version === "v0") return [];
+  return step.filter((binding) => binding.executeOnSynchronization && !isSynchronized(ports, hook, binding));
+}
+
+/** Queues one task for each binding; returns those that the caller must wait for. */
+function enqueueSynchronization(ports: Ports, { hook, step, run }: Synchronization): QueuedSync[] {
+  const awaited: QueuedSync[] = [];
+  for (const binding of step) {
+    if (bindingsToRun(ports, hook, [binding]).length === 0) {
+      recordSynchronized(ports, hook, [binding]);
+      continue;
+    }
+    const task = synchronizationTask(ports, hook, binding);
+    const { queue } = binding;
+    ports.queues.offer(queue, task);
+    if (!binding.waitForSynchronization) continue;
+    awaited.push({
+      hook,
+      queue,
+      key: task.key,
+      over: ports.queues.whenSettled(task.key, run.waitUntil ?? "left"),
+    });
+  }
+  return awaited;
+}
+
+/** The key deduplicates the task, but not with a run of a former generation of the hook's watches. */
+function synchronizationTask(
+  ports: Ports,
+  hook: Hook,
+  binding: KubernetesBinding,
+): HookTask & { readonly key: string } {
+  const trigger: HookTrigger = { type: "synchronization", binding };
+  return {
+    ...hookTask(hook, trigger),
+    key: `sync/${syncId(hook, binding)}/${ports.watches.generation(hook)}`,
+  };
+}

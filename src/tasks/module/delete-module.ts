@@ -1,0 +1,146 @@
+/** The tasks that remove a disabled module, and a release without a module directory. */
+
+import { ExistingObjectsError } from "../../helm/index.ts";
+import { MAIN_QUEUE, queueOf, type DeleteModuleTask, type PurgeTask, type Task } from "../../model/index.ts";
+import { blockerOf, removalBlocker, purgeBlocker } from "../../plan/index.ts";
+import type { Outcome, RunContext } from "../../queue/index.ts";
+import type { RetryReason } from "../../state/index.ts";
+import { oneLine, orAborted } from "../../lib/index.ts";
+import type { Ports } from "../ports.ts";
+import { HookFailure } from "../hooks/execute-hook.ts";
+import { deactivate, openSnapshots } from "../hooks/sources.ts";
+import { isRemovalStillDue } from "../converge/recheck.ts";
+import { lifecycleHooks, ModuleRun } from "./module-run.ts";
+
+/**
+ * Deletes a module: beforeDeleteHelm hooks, uninstall that keeps the release record, afterDeleteHelm hooks (which still
+ * get snapshots), then watches and the release record. The record shows what is done, so a retry or a restart continues
+ * where the delete stopped.
+ */
+export async function deleteModule(
+  ports: Ports,
+  task: DeleteModuleTask,
+  context: RunContext,
+): Promise<Outcome<Task>> {
+  const record = ports.state.module(task.module);
+  if (record === undefined || record.enabled) return { kind: "done" };
+  try {
+    await endRunningTasks(ports, task.module, context.signal);
+  } catch {
+    return { kind: "cancelled" };
+  }
+  const blockedBecause = removalBlocker(ports.state.view);
+  if (blockedBecause !== undefined) return blockRemoval(ports, task.module, blockedBecause);
+  const run = new ModuleRun(ports, { record, activity: "deleting", trigger: { kind: "disabled" } }, context);
+  try {
+    if (!(await isRemovalStillDue(ports, task.module, context.signal))) return endSuperseded(run);
+    await runDeleteSteps(run);
+    recordDeleted(run);
+    return { kind: "done" };
+  } catch (error) {
+    if (error instanceof Superseded) return endSuperseded(run);
+    if (context.signal.aborted) {
+      run.interrupt();
+      return { kind: "cancelled" };
+    }
+    return recordFailure(run, error);
+  }
+}
+
+/** The removal is no longer due. */
+class Superseded extends Error {}
+
+/** Ends the removal without a result: the next converge decides again. */
+function endSuperseded(run: ModuleRun): Outcome<Task> {
+  run.break("the reason for the removal has changed");
+  return { kind: "cancelled" };
+}
+
+/** Blocks the removal; the converge after the ConfigMap's return decides again. */
+function blockRemoval({ state }: Ports, name: string, why: string): Outcome<Task> {
+  state.recordModule(name, "idle");
+  state.record("removalBlocked", blockerOf("delete", [name], why));
+  return { kind: "done" };
+}
+
+/** Runs the steps that the release record does not show as done. Throws Superseded if a hook made the removal unnecessary. */
+async function runDeleteSteps(run: ModuleRun): Promise<void> {
+  const { ports, name } = run;
+  const status = ports.releases.observed.get(name)?.status;
+  // Snapshots are not open if the module was disabled while the operator was down.
+  await openSnapshots(ports, run.record.hooks);
+  if (status !== undefined && status !== "uninstalled") {
+    await run.hooks("beforeDeleteHelm");
+    run.step("uninstall");
+    const blockedBecause = removalBlocker(ports.state.view);
+    if (blockedBecause !== undefined) throw new Error(blockedBecause);
+    const hasHooks = lifecycleHooks(run.record.hooks, "beforeDeleteHelm").length > 0;
+    if (hasHooks && !(await isRemovalStillDue(ports, name, run.context.signal))) throw new Superseded();
+    // A webhook that nobody answers would block the removal of what it covers.
+    await ports.webhooksSettled?.();
+    ports.state.record("removalBegun", name);
+    await ports.releases.uninstall(run.record.module, run.context.signal, run.onWait);
+  } else if (run.record.module.chart === "none") await run.hooks("beforeDeleteHelm");
+  await run.hooks("afterDeleteHelm");
+  deactivate(ports, run.record.hooks);
+  await ports.releases.forget(name);
+}
+
+/** Ends the run with success: the module counts as never installed. */
+function recordDeleted(run: ModuleRun): void {
+  const { ports, name } = run;
+  run.end();
+  ports.state.recordModule(name, "deleted");
+  ports.recorder.removed(name);
+  ports.logger.info("Module deleted", { module: name });
+}
+
+/** Ends the run with a failure, which is retried. */
+function recordFailure(run: ModuleRun, error: unknown): Outcome<Task> {
+  const { ports, name } = run;
+  const message = run.fail(error, reasonOf(error));
+  ports.recorder.moduleDeleteFailed(name);
+  ports.logger.error("Module delete failed", { module: name, error: message });
+  return { kind: "retry", message };
+}
+
+function reasonOf(error: unknown): RetryReason {
+  if (error instanceof HookFailure) return "HookFailed";
+  return error instanceof ExistingObjectsError ? "ObjectsExist" : "HelmFailed";
+}
+
+/** Purges an orphan release with its records. It has no hooks. */
+export async function purgeRelease(
+  ports: Ports,
+  task: PurgeTask,
+  context: RunContext,
+): Promise<Outcome<Task>> {
+  const { view, values } = ports.state;
+  const blocker = purgeBlocker(view, values.config, task.release);
+  if (blocker !== undefined) {
+    ports.state.record("removalBlocked", blocker);
+    return { kind: "done" };
+  }
+  try {
+    await endRunningTasks(ports, task.release, context.signal);
+    if (!(await isRemovalStillDue(ports, task.release, context.signal))) return { kind: "cancelled" };
+    ports.state.record("removalBegun", task.release);
+    await ports.releases.uninstall({ name: task.release }, context.signal);
+    await ports.releases.forget(task.release);
+    ports.recorder.purged(task.release);
+    ports.logger.info("Release purged", { release: task.release });
+    return { kind: "done" };
+  } catch (error) {
+    if (context.signal.aborted) return { kind: "cancelled" };
+    ports.logger.error("Purge failed", { release: task.release, error: oneLine(error) });
+    return { kind: "retry", message: oneLine(error) };
+  }
+}
+
+/** Ends all tasks in the module's own queue and its restore: nothing may overlap the removal. */
+async function endRunningTasks({ queues, state }: Ports, module: string, signal: AbortSignal): Promise<void> {
+  const own = queueOf(state.view.moduleQueues, module);
+  const isOwn = (task: Task, queue: string): boolean =>
+    (own !== MAIN_QUEUE && queue === own) || (task.kind === "restore-objects" && task.module === module);
+  await orAborted(queues.interruptAndWait(isOwn, "the module is removed"), signal);
+}

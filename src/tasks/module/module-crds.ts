@@ -1,0 +1,75 @@
+/** Applies the CRDs of modules (docs/reference/modules.md, "The chart"). */
+
+import { nameSome, oneLine } from "../../lib/index.ts";
+import { ProblemError, describeProblem } from "../../model/index.ts";
+import type { EnsureCrdsTask, Problem, Task } from "../../model/index.ts";
+import type { Outcome } from "../../queue/index.ts";
+import { crdRequest } from "../../state/index.ts";
+import type { Ports } from "../ports.ts";
+
+/**
+ * Creates and upgrades the CRDs of all modules that are about to run, before the first run. A broken or refused file makes
+ * its module Invalid and does not stop the others; any other failure is retried. While all modules are suspended, does
+ * nothing: the next converge applies the CRDs.
+ */
+export async function ensureModuleCrds(ports: Ports, task: EnsureCrdsTask): Promise<Outcome<Task>> {
+  if (ports.state.view.config.isFrozen) return { kind: "done" };
+  try {
+    await Promise.all(task.modules.map((name) => ensureCrdsOfModule(ports, name)));
+    return { kind: "done" };
+  } catch (error) {
+    ports.logger.error("CRDs of modules could not be applied", { error: oneLine(error) });
+    return { kind: "retry", message: oneLine(error) };
+  }
+}
+
+/**
+ * Applies the CRDs of one module. A problem that a user must solve makes the module Invalid and is returned; other errors
+ * are thrown.
+ */
+export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Problem | undefined> {
+  try {
+    const record = ports.state.module(name);
+    if (record === undefined) return undefined;
+    const { module, withCrds } = record;
+    await ports.restoreChart(module.chartDir);
+    const request = crdRequest(ports.state.values, record);
+    await ports.releases.ensureCrds(request, {
+      report(progress) {
+        ports.logger.info("Work on CRDs continues", { module: name, progress });
+        ports.state.recordModule(name, "observed", { crdWork: progress });
+      },
+      onDropped: (dropped) => module !== withCrds && logDropped(ports, name, dropped),
+    });
+    ports.state.recordModule(name, "crdsApplied", module);
+    ports.state.recordModule(name, "confirmationEnded", "confirmedCrds", request.confirmed);
+    return undefined;
+  } catch (error) {
+    const [problem, ...more] = error instanceof ProblemError ? error.problems : [];
+    if (problem === undefined) throw error;
+    const rest = more.length === 0 ? "" : `; ${more.length} more in the log`;
+    ports.state.recordModule(name, "invalid", { ...problem, message: problem.message + rest });
+    ports.recorder.crdRefused(name, describeProblem(problem));
+    for (const each of [problem, ...more]) ports.logger.error("Module is invalid", { module: name, ...each });
+    return problem;
+  } finally {
+    if (ports.state.module(name)?.crdWork !== undefined)
+      ports.state.recordModule(name, "observed", { crdWork: undefined });
+  }
+}
+
+const MOST_NAMED = 10;
+
+/** Logs dropped fields of all files of a module in one line. */
+function logDropped(
+  { logger }: Ports,
+  module: string,
+  dropped: ReadonlyMap<string, readonly string[]>,
+): void {
+  const fields = [...new Set([...dropped.values()].flat())].sort();
+  logger.info("CRDs have unknown fields, which are not applied", {
+    module,
+    fields: nameSome(fields, MOST_NAMED),
+    files: nameSome([...dropped.keys()], MOST_NAMED),
+  });
+}

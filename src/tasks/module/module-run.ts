@@ -1,0 +1,155 @@
+/** A run of a module in progress, or its removal: what it records, and its hooks. */
+
+import { ExistingObjectsError, type OnWait } from "../../helm/index.ts";
+import { oneLine } from "../../lib/index.ts";
+import type { Cause, Hook, LifecycleBinding, LifecycleName } from "../../model/index.ts";
+import type { RunContext } from "../../queue/index.ts";
+import type { ModuleActivity, ModuleEvents, ModuleRecord, RetryReason } from "../../state/index.ts";
+import { executeHook, failureText } from "../hooks/execute-hook.ts";
+import type { Ports } from "../ports.ts";
+
+export const SWITCHED_OFF = "the module was switched off";
+
+interface RunStart {
+  readonly record: ModuleRecord;
+  readonly activity: ModuleActivity;
+  readonly trigger: Cause;
+}
+
+/** A run of a module in progress. */
+export class ModuleRun {
+  readonly name: string;
+  readonly ports: Ports;
+  readonly context: RunContext;
+  /** The first run for a user's request, unless that requests a rollback. */
+  readonly isRequested: boolean;
+  /** Whether the module must be on or off: the only run of a module that is off is its removal. */
+  readonly #requires: "on" | "off";
+  /** The last known record of the module. */
+  #last: ModuleRecord;
+  readonly #startedAt: number;
+  readonly #startedMonotonic: number;
+  /** Digest of the module's files, if changed files are the cause. */
+  readonly #content: string | undefined;
+  /** Hooks have changed files of the module. If files are watched, that causes another run. */
+  hasWritten = false;
+
+  /** Records the begin of the run with its inputs. */
+  constructor(ports: Ports, { record, activity, trigger }: RunStart, context: RunContext) {
+    this.name = record.module.name;
+    this.ports = ports;
+    this.context = context;
+    this.#last = record;
+    this.#requires = activity === "deleting" ? "off" : "on";
+    this.#startedAt = ports.clock.now();
+    this.#startedMonotonic = ports.clock.monotonic();
+    this.#content = trigger.kind === "files" ? ports.contentOf([record.module]) : undefined;
+    const { requestedToken: token, run: before } = record;
+    const isNew = token !== undefined && token !== (before.attempted?.token ?? before.handled.token);
+    this.isRequested = isNew && record.rollbackRequest === undefined;
+    const attempts = context.failures + 1;
+    this.#record("begun", { activity, trigger, startedAt: this.#startedAt, attempts });
+  }
+
+  /** The record of the module at this moment; of a module whose directory was deleted, the last one. */
+  get record(): ModuleRecord {
+    this.#last = this.ports.state.module(this.name) ?? this.#last;
+    return this.#last;
+  }
+
+  /** Records the next step, or the next hook in it. Throws if the module was switched off. */
+  step(step: string, hook?: string): void {
+    if (this.#requires === "on" && !isEnabled(this.ports, this.name)) throw new Error(SWITCHED_OFF);
+    this.#record("atStep", { step, hook });
+  }
+
+  waitFor(what: string): void {
+    this.#record("atStep", { waitsFor: what });
+  }
+
+  /** Records the hook of the chart that helm waits for. */
+  readonly onWait: OnWait = (hook) => this.#record("atStep", { hook: hook?.name, hookSince: hook?.since });
+
+  /** Runs the module's hooks with this binding one after another, up to the first failure. */
+  async hooks(binding: LifecycleName): Promise<void> {
+    const { queue, signal } = this.context;
+    this.step(binding);
+    for (const { hook, trigger } of lifecycleHooks(this.record.hooks, binding)) {
+      signal.throwIfAborted();
+      this.step(binding, hook.name);
+      await executeHook(this.ports, { hook, triggers: [trigger], queue, signal });
+    }
+  }
+
+  /** Records the current values as the inputs of the run: helm uses them, and later changes cause another run. */
+  recordValues(): void {
+    this.#record("withValuesOfNow");
+  }
+
+  /** Records that all steps are done: the inputs of the run are handled. */
+  complete(): void {
+    const { contentOf } = this.ports;
+    this.hasWritten = this.#content !== undefined && this.#content !== contentOf([this.record.module]);
+    this.#record("completed", this.hasWritten);
+  }
+
+  /** Duration so far in ms. */
+  get ms(): number {
+    return Math.round(this.ports.clock.monotonic() - this.#startedMonotonic);
+  }
+
+  /** Ends with success, or after a rollback with the reason `refused`. */
+  end(refused?: string): void {
+    // Start plus monotonic duration, so that a changed wall clock does not matter.
+    const now = this.#startedAt + this.ms;
+    if (refused === undefined) this.#record("succeeded", now);
+    else this.#record("rolledBack", refused, now);
+  }
+
+  /** Ends with a failure that is retried; returns its text. */
+  fail(error: unknown, reason: RetryReason): string {
+    const { clock, recorder } = this.ports;
+    const message = failureText(error);
+    const question = error instanceof ExistingObjectsError ? error.question : undefined;
+    const failures = this.context.failures + 1;
+    const failure = { reason, message, failures, line: oneLine(error), question };
+    this.#record("failed", failure, clock.now());
+    recorder.failed(this.name, reason, message);
+    return message;
+  }
+
+  /** Ends without a result. */
+  break(message: string): void {
+    this.#record("broken", message, this.ports.clock.now());
+  }
+
+  /** Ends because it was cancelled; the abort reason says why. */
+  interrupt(): void {
+    const { signal } = this.context;
+    this.break(`interrupted: ${signal.aborted ? oneLine(signal.reason) : SWITCHED_OFF}`);
+  }
+
+  #record<E extends keyof ModuleEvents>(event: E, ...details: ModuleEvents[E]): void {
+    this.ports.state.recordModule(this.name, event, ...details);
+  }
+}
+
+/** Whether the module still exists and is enabled. In its own queue, it may run while discovery switches it off. */
+export function isEnabled({ state }: Ports, module: string): boolean {
+  return state.module(module)?.enabled === true;
+}
+
+interface LifecycleHook {
+  readonly hook: Hook;
+  readonly trigger: { readonly type: "lifecycle"; readonly binding: LifecycleBinding };
+}
+
+/** Hooks with this lifecycle binding, by ORDER, then by name. */
+export function lifecycleHooks(hooks: readonly Hook[], name: LifecycleName): LifecycleHook[] {
+  return hooks
+    .flatMap((hook) => {
+      const binding = hook.config.bindings.lifecycle.find((each) => each.name === name);
+      return binding === undefined ? [] : [{ hook, trigger: { type: "lifecycle", binding } as const }];
+    })
+    .sort((a, b) => a.trigger.binding.order - b.trigger.binding.order);
+}

@@ -1,0 +1,45 @@
+/** Restores missing objects of a release while the module's run waits behind a failure (docs/reference/lifecycle.md, "Queues"). */
+
+import { RestoreError } from "../../helm/index.ts";
+import { oneLine } from "../../lib/index.ts";
+import type { RestoreTask, Task } from "../../model/index.ts";
+import { mayRestore } from "../../plan/index.ts";
+import type { Outcome, RunContext } from "../../queue/index.ts";
+import type { Ports } from "../ports.ts";
+
+/** Restores missing objects from the release record. Runs no hook; the due run follows later. */
+export async function restoreModule(
+  ports: Ports,
+  { module: name }: RestoreTask,
+  { signal }: RunContext,
+): Promise<Outcome<Task>> {
+  const { state, releases, recorder, logger } = ports;
+  const module = state.view.modules.get(name);
+  if (module === undefined || !mayRestore(module)) return { kind: "done" };
+  const { absent } = module;
+  const recordRestored = (left: readonly string[]): void =>
+    state.recordModule(name, "objectsRestored", { objects: absent, left });
+  try {
+    const outcome = await releases.restore(name, absent, signal);
+    recordRestored([]);
+    recorder.released(name, outcome);
+    logger.info("Objects were restored before the due run", {
+      module: name,
+      objects: absent.length,
+    });
+    return { kind: "done" };
+  } catch (error) {
+    if (error instanceof RestoreError) recordRestored(error.left);
+    if (signal.aborted) return { kind: "cancelled" };
+    logger.error("Objects could not be restored", { module: name, error: oneLine(error) });
+    return { kind: "retry", message: oneLine(error) };
+  }
+}
+
+/** Ends a restore of the module: it must not overlap the module's run. */
+export function endRestore({ queues }: Ports, module: string): Promise<void> {
+  return queues.interruptAndWait(
+    (task) => task.kind === "restore-objects" && task.module === module,
+    "a run of the module begins",
+  );
+}

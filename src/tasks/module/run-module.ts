@@ -1,0 +1,263 @@
+/** The run of one module, step by step (docs/reference/lifecycle.md, "Start-up and converge"). */
+
+import { provesBroken } from "../../health/index.ts";
+import {
+  ExistingObjectsError,
+  ForeignReleaseError,
+  RestoreError,
+  UnusableChartError,
+} from "../../helm/index.ts";
+import type { ReconcileRequest, ReleaseOutcome } from "../../helm/index.ts";
+import { oneLine } from "../../lib/index.ts";
+import { describeCause, describeProblem } from "../../model/index.ts";
+import type { RunModuleTask, Task } from "../../model/index.ts";
+import { mayBegin, waitOf } from "../../plan/index.ts";
+import type { Outcome, RunContext } from "../../queue/index.ts";
+import { MAX_ROUNDS, type ModuleView, type RetryReason } from "../../state/index.ts";
+import { helmInput, incompleteValues, invalidValues, withoutHelm } from "../../values/index.ts";
+import { span } from "../../trace/index.ts";
+import type { Ports } from "../ports.ts";
+import { ensureCrdsOfModule } from "./module-crds.ts";
+import { ModuleRun, isEnabled } from "./module-run.ts";
+import { endRestore } from "./restore-module.ts";
+import { HookFailure, failureText } from "../hooks/execute-hook.ts";
+import { activate } from "../hooks/sources.ts";
+import { reportProblem } from "../files/load.ts";
+import { FilesUnusable, applyWrittenFiles, applyWrittenFilesAndHooks } from "../files/written-files.ts";
+
+/** Values are missing that a hook may still fill in. */
+class IncompleteValues extends Error {}
+
+/** Hooks of the module cause another run at each run. */
+class Unstable extends Error {}
+
+/**
+ * Runs a module: onStartup and Synchronization the first time, then beforeHelm, helm, afterHelm. After a failure, a first
+ * run starts again from onStartup, a later one from beforeHelm.
+ */
+export async function runModule(
+  ports: Ports,
+  task: RunModuleTask,
+  context: RunContext,
+): Promise<Outcome<Task>> {
+  await endRestore(ports, task.module);
+  const record = ports.state.module(task.module);
+  const view = ports.state.view.modules.get(task.module);
+  if (record === undefined || view === undefined || !mayBegin(view)) return { kind: "done" };
+  const problem = invalidValues(ports.state.values, record.module);
+  if (problem !== undefined) {
+    // An edit removed a required value, or a file changed, since discovery.
+    reportProblem(ports, record.module, { enabled: true, problem });
+    ports.state.recordModule(task.module, "invalid", problem);
+    return { kind: "done" };
+  }
+  if (deferIfBlocked(ports, view)) return { kind: "done" };
+  const activity = task.cause.kind === "absent" ? "healing" : "running";
+  const run = new ModuleRun(ports, { record, activity, trigger: task.cause }, context);
+  try {
+    endRun(run, task, await runSteps(run));
+    return { kind: "done" };
+  } catch (error) {
+    if (context.signal.aborted || !isEnabled(ports, run.name)) return cancelRun(run, task);
+    return failRun(run, error);
+  }
+}
+
+/**
+ * Defers the run if something that the module requires is missing; returns whether it did. The task ends, so that it does
+ * not block what it waits for (head-of-line blocking). The plan offers the run again when all requirements are met.
+ */
+function deferIfBlocked({ state, clock, logger }: Ports, module: ModuleView): boolean {
+  const { name, blockedSince } = module;
+  const wait = waitOf(module, state.view);
+  if (wait === undefined) return false;
+  if (blockedSince === undefined)
+    logger.info("Module waits", { module: name, for: wait.message, reason: wait.reason });
+  state.recordModule(name, "passedOver", clock.now());
+  return true;
+}
+
+/** Runs all steps. Returns why the release was rolled back, if it was. */
+async function runSteps(run: ModuleRun): Promise<string | undefined> {
+  const { ports, name } = run;
+  await rollBackIfRequested(run);
+  if (run.record.run.phase !== "ready") await firstRun(run);
+  await activateHooks(run);
+  await run.hooks("beforeHelm");
+  await applyWrittenFiles(ports, name);
+  run.recordValues();
+  const outcome = await helmStep(run);
+  const refused = outcome?.refused;
+  if (refused === undefined) await run.hooks("afterHelm");
+  run.complete();
+  ports.recorder.released(name, outcome);
+  if (refused !== undefined) return refused;
+  if (run.record.run.rounds >= MAX_ROUNDS) {
+    const what = run.hasWritten ? "hooks change files of the module" : "afterHelm hooks change values";
+    throw new Unstable(`${what} at every run`);
+  }
+  return undefined;
+}
+
+/** Carries out a user's request to roll back, once, before any other step can fail; a suspended module keeps it. */
+async function rollBackIfRequested(run: ModuleRun): Promise<void> {
+  const { ports, name, context, onWait } = run;
+  const { rollbackRequest, module, confirmedTakeover } = run.record;
+  if (rollbackRequest === undefined || ports.state.values.settings(module).suspended) return;
+  run.step("rollback");
+  const { signal } = context;
+  const request = { ...helmInput(ports.state.values, module), confirmedTakeover, signal, onWait };
+  try {
+    const release = await ports.releases.rollBack(request, rollbackRequest.revision);
+    ports.state.recordModule(name, "observed", { release });
+    ports.recorder.rolledBackByHand(name, release);
+  } finally {
+    // An interrupted run repeats the request. After a failure, the labels of the release record it.
+    if (!signal.aborted) ports.state.recordModule(name, "rollbackEnded");
+  }
+}
+
+/** The first run since the module became enabled. */
+async function firstRun(run: ModuleRun): Promise<void> {
+  const { state } = run.ports;
+  await applyWrittenFilesAndHooks(run.ports, run.name);
+  state.recordModule(run.name, "firstRunBegun");
+  await run.hooks("onStartup");
+  state.recordModule(run.name, "startedUp");
+}
+
+/** Opens watches, runs Synchronization and starts schedules of hooks that are new since the last run. */
+async function activateHooks(run: ModuleRun): Promise<void> {
+  const { ports, record } = run;
+  const { context } = run;
+  const inactive = record.hooks.filter((hook) => !record.active.has(hook.id));
+  if (inactive.length === 0) return;
+  run.step("synchronization");
+  await activate(ports, inactive, {
+    ...context,
+    onStart: ({ name }) => run.step("synchronization", name),
+    onWait: (what) => run.waitFor(what),
+    waitUntil: "tried",
+    // Its own queue retries the Synchronization, and then `runHookTask` retries this run.
+    onFailure(failure) {
+      throw failure;
+    },
+  });
+}
+
+/** Installs or upgrades the release, or rolls it back. Undefined if the module has no chart, or helm must not touch it. */
+async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
+  const { ports, name, isRequested, onWait, context } = run;
+  run.step("helm");
+  const { module, absent, confirmedTakeover } = run.record;
+  const { values } = ports.state;
+  const missing = incompleteValues(values, module);
+  if (missing !== undefined) throw new IncompleteValues(missing);
+  if (withoutHelm(values, module) !== undefined) return undefined;
+  await repairCrds(run);
+  const unhealthy = ports.state.view.modules.get(name)?.unhealthy;
+  if (provesBroken(unhealthy)) ports.state.recordModule(name, "foundUnhealthy", run.record.release?.revision);
+  const circumstances = { absent, isRequested, unhealthy, confirmedTakeover };
+  const request = { ...helmInput(values, module), ...circumstances, signal: context.signal, onWait };
+  const outcome = await reconcile(ports, request).catch((error: unknown) => {
+    // The retry restores only what is left.
+    if (error instanceof RestoreError) ports.state.recordModule(name, "observed", { absent: error.left });
+    throw error;
+  });
+  ports.state.recordModule(name, "released", outcome);
+  ports.state.recordModule(name, "confirmationEnded", "confirmedTakeover", confirmedTakeover);
+  return outcome;
+}
+
+/**
+ * Applies the module's CRDs again where one may have been deleted: objects are missing, helm failed, or a user requests the
+ * run. Other runs rely on the converge. Throws FilesUnusable.
+ */
+async function repairCrds({ ports, name, record, isRequested, context }: ModuleRun): Promise<void> {
+  const isDoubtful = isRequested || record.absent.length > 0 || context.failures > 0;
+  if (!isDoubtful || record.module.crdFiles.length === 0) return;
+  const problem = await ensureCrdsOfModule(ports, name);
+  // The module is recorded as Invalid already.
+  if (problem !== undefined) throw new FilesUnusable(describeProblem(problem));
+}
+
+/** Calls helm within a span of its own. */
+function reconcile({ releases }: Ports, request: ReconcileRequest): Promise<ReleaseOutcome> {
+  const attributes = { release: request.module.name };
+  return span({ kind: "helm", name: "reconcile", attributes }, async (open) => {
+    const outcome = await releases.reconcile(request);
+    open.set({ action: outcome.action, revision: outcome.release?.revision });
+    return outcome;
+  });
+}
+
+/**
+ * Records the end of a run. After a rollback (`refused`) the run is not retried: its inputs must change, or a user must
+ * request a run.
+ */
+function endRun(run: ModuleRun, { cause }: RunModuleTask, refused: string | undefined): void {
+  const { ports, name, ms } = run;
+  run.end(refused);
+  ports.recorder.moduleRun(name, ms / 1000, refused !== undefined);
+  if (refused !== undefined) ports.logger.warn("Module stays rolled back", { module: name, why: refused });
+  else ports.logger.info("Module run succeeded", { module: name, trigger: describeCause(cause), ms });
+}
+
+/**
+ * The run was interrupted. If the module's section changed during a converge, the run starts again in its place; else the
+ * converge is superseded or the operator stops, and the plan decides again.
+ */
+function cancelRun(run: ModuleRun, task: RunModuleTask): Outcome<Task> {
+  run.interrupt();
+  const continuesConverge = task.group === "converge" && run.ports.state.view.converge.phase === "modules";
+  return continuesConverge ? { kind: "expand", tasks: [] } : { kind: "cancelled" };
+}
+
+/** Records why the run failed. Retries it, unless only a user or changed files can help. */
+function failRun(run: ModuleRun, error: unknown): Outcome<Task> {
+  if (error instanceof FilesUnusable) return failUnusable(run, error);
+  if (error instanceof UnusableChartError)
+    return failUnusable(run, new FilesUnusable(oneLine(error), error.problems[0]));
+  const { ports, name } = run;
+  ports.recorder.moduleRun(name, run.ms / 1000, true);
+  if (error instanceof ForeignReleaseError) return failForeign(run, error);
+  const message = run.fail(error, reasonOf(run, error));
+  const { lastRun } = run.record.run;
+  ports.logger.error("Module run failed", { module: name, step: lastRun?.step, error: message });
+  return { kind: "retry", message };
+}
+
+/** Another operator's release has this name: a user must act. */
+function failForeign(run: ModuleRun, error: ForeignReleaseError): Outcome<Task> {
+  const { ports, name, record } = run;
+  const message = failureText(error);
+  run.break(oneLine(error));
+  const remedy = "rename the module or remove that release";
+  ports.state.recordModule(name, "invalid", { file: record.module.dir, message, remedy });
+  ports.recorder.failed(name, "ForeignRelease", message);
+  return { kind: "done" };
+}
+
+/** Makes the module Invalid until files or configuration change, or until the next converge checks missing files. */
+function failUnusable(run: ModuleRun, { message, problem }: FilesUnusable): Outcome<Task> {
+  const { ports, name, record } = run;
+  run.break(message);
+  if (problem === undefined) {
+    ports.logger.warn("Module run ended before helm", { module: name, reason: message });
+    return { kind: "done" };
+  }
+  // Problems of files were reported when they were read.
+  if (problem !== record.module.problem && problem !== record.loadProblem)
+    reportProblem(ports, record.module, { enabled: true, problem });
+  ports.state.recordModule(name, "invalid", problem);
+  return { kind: "done" };
+}
+
+/** The reason that the status reports for a failed run. */
+function reasonOf({ record }: ModuleRun, error: unknown): RetryReason {
+  if (error instanceof HookFailure) return "HookFailed";
+  if (error instanceof IncompleteValues) return "ValuesIncomplete";
+  if (error instanceof Unstable) return "Unstable";
+  if (error instanceof ExistingObjectsError) return "ObjectsExist";
+  return record.run.lastRun?.step === "helm" ? "HelmFailed" : "ApiFailed";
+}

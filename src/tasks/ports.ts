@@ -1,0 +1,124 @@
+/** The ports by which tasks reach other packages. `wiring/` connects them. */
+
+import type { KubeBindings, Source } from "../bindings/index.ts";
+import type { Release, ReleaseOutcome, Releases } from "../helm/index.ts";
+import type {
+  HookActor,
+  HookLoader,
+  MetricOperation,
+  PatcherOptions,
+  RunSettings,
+  applyObjects,
+  runEnabledScript,
+  runHook,
+} from "../hooks/index.ts";
+import type { Clock, Limit, Logger } from "../lib/index.ts";
+import type { Hook, Module, Task, Tree } from "../model/index.ts";
+import type { Usage } from "../process/index.ts";
+import type { Queues, RunContext } from "../queue/index.ts";
+import type { Enablement, State } from "../state/index.ts";
+import type { Tracer } from "../trace/index.ts";
+import type { FollowedConfig } from "../triggers/index.ts";
+
+/** Kubernetes bindings of hooks: watches, snapshots, buffered events. */
+type WatchesPort = Pick<
+  KubeBindings,
+  "enable" | "generation" | "waiting" | "unlock" | "disable" | "snapshots"
+>;
+
+type ReleasesPort = Pick<
+  Releases,
+  "reconcile" | "rollBack" | "restore" | "announce" | "uninstall" | "forget" | "ensureCrds"
+> & {
+  readonly observed: Pick<
+    Releases["observed"],
+    "isReserved" | "ownership" | "installed" | "anyOurs" | "withoutModule" | "identity"
+  > & { get(name: string): Release | undefined };
+};
+
+/** Reports what happened as metrics, Events and log lines. Every method is cheap and never throws. */
+export interface Recorder {
+  /** A task begins to run. */
+  waited(task: Task | undefined, context: RunContext): void;
+  hookRun(run: {
+    hook: Hook;
+    binding: string;
+    queue: string;
+    /** `Schedule`, `Kubernetes`, or the lifecycle binding. */
+    activation: string;
+    seconds: number;
+    usage?: Usage | undefined;
+    result: "success" | "allowed" | "failed";
+  }): void;
+  /** A hook failed outside of a module's run and is retried; its queue waits. */
+  hookFailed(module: string | undefined, message: string): void;
+  moduleRun(module: string, seconds: number, failed: boolean): void;
+  moduleDeleteFailed(module: string): void;
+  discoveryFailed(): void;
+  /** A person requested to go back to an earlier revision, and the release has done so. */
+  rolledBackByHand(module: string, release: ReleaseOutcome["release"]): void;
+  released(module: string, outcome: ReleaseOutcome | undefined): void;
+  removed(module: string): void;
+  /** A release without a module was removed. */
+  purged(release: string): void;
+  /** Its CRDs are broken, or would break something. */
+  crdRefused(module: string, problem: string): void;
+  failed(module: string, reason: string, message: string): void;
+  switched(module: string, decision: Enablement): void;
+  reloaded(seconds: number): void;
+}
+
+/** As whom a module acts. */
+export interface ModuleActor extends HookActor {
+  /** User name of its ServiceAccount. */
+  readonly user: string;
+}
+
+/** Everything that a task may use. `wiring/` builds it. */
+export interface Ports {
+  readonly state: State;
+  readonly queues: Queues<Task>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly tracer: Tracer;
+  readonly retryMinMs: number;
+  /** `--delete-brake`: what one change may remove. */
+  readonly deleteBrake: Limit;
+  readonly watches: WatchesPort;
+  /** Schedules and webhooks of hooks. */
+  readonly sources: Pick<Source, "enable" | "disable">;
+  /** Resolves when the API server knows which webhooks of hooks are served. Throws ApiError, ConnectionError. */
+  readonly webhooksSettled?: (() => Promise<void>) | undefined;
+  readonly releases: ReleasesPort;
+  readonly config: Pick<FollowedConfig, "write" | "validateAgain" | "refresh">;
+  readonly recorder: Recorder;
+  /** Settings and environment of hooks and scripts. */
+  readonly runs: RunSettings;
+  /** As whom the hooks of a module run, and its object patches are applied; undefined = as the operator. */
+  readonly actorOf?: ((module: string) => ModuleActor | undefined) | undefined;
+  /** Unpacks a chart archive again if its temp directory was cleaned. Call it before reading files of a chart. */
+  readonly restoreChart: (chartDir: string) => Promise<void>;
+  readonly runHook: typeof runHook;
+  readonly runScript: typeof runEnabledScript;
+  readonly loader: Pick<HookLoader, "load">;
+  readonly applyObjects: typeof applyObjects;
+  readonly patcher: PatcherOptions;
+  /** Applies metric operations of a hook; throws if one is invalid. */
+  readonly hookMetrics: {
+    apply(
+      operations: readonly MetricOperation[],
+      owner: { readonly hook: string; readonly module: string | undefined },
+    ): void;
+  };
+  /** Reads the API server's version. Throws ApiError, ConnectionError. */
+  readonly serverVersion: (signal: AbortSignal) => Promise<string>;
+  /**
+   * Reads the directories again. Broken files keep their last valid version, and missing ones stay until the deletion is
+   * confirmed. With `names`, reads files of these modules only.
+   */
+  readonly readTree: (previous: Tree, names?: ReadonlySet<string>) => Promise<Tree>;
+  /** The tree with one module read again; `previous` itself if nothing of it has changed. */
+  readonly rereadModule: (previous: Tree, name: string) => Promise<Tree>;
+  /** Digest of all files of modules. */
+  readonly contentOf: (modules: readonly Module[]) => string;
+}

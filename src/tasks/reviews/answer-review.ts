@@ -1,0 +1,153 @@
+/** Runs hooks to answer reviews of the API server, outside of the queues (docs/reference/hooks.md, "Webhooks"). */
+
+import PQueue from "p-queue";
+
+import { hookTask } from "../../bindings/index.ts";
+import type { HookAnswers } from "../../hooks/index.ts";
+import { oneLine, sleep, type Clock } from "../../lib/index.ts";
+import type {
+  AdmissionBinding,
+  Hook,
+  HookTrigger,
+  JsonObject,
+  ReviewTrigger,
+  Task,
+} from "../../model/index.ts";
+import type { RateLimits } from "../../queue/index.ts";
+import { origin } from "../../trace/index.ts";
+import type {
+  AdmissionRequest,
+  AdmissionResponse,
+  ConversionRequest,
+  ConversionResponse,
+} from "../../webhooks/index.ts";
+import { executeHook } from "../hooks/execute-hook.ts";
+import type { Ports } from "../ports.ts";
+import { conversionPath, type ConversionStep } from "./conversion-path.ts";
+
+interface AnswerOptions {
+  readonly ports: () => Ports;
+  readonly clock: Clock;
+  /** Runs at one time; further calls wait until their time is over. */
+  readonly concurrency: number;
+  /** Shared with the runs from queues. */
+  readonly limits: RateLimits<Task>;
+}
+
+const FAILED = 403;
+const NO_ANSWER = 500;
+
+/** Runs hooks for reviews: in parallel, each until its time is over, then its processes are killed. */
+export class ReviewRuns {
+  readonly #options: AnswerOptions;
+  readonly #slots: PQueue;
+
+  constructor(options: AnswerOptions) {
+    this.#options = options;
+    this.#slots = new PQueue({ concurrency: options.concurrency });
+  }
+
+  /** The answer of a hook to an admission request. A hook that fails denies it, whatever the `failurePolicy`. */
+  async admit(
+    { hook, binding }: { readonly hook: Hook; readonly binding: AdmissionBinding },
+    request: AdmissionRequest,
+    signal: AbortSignal,
+  ): Promise<AdmissionResponse> {
+    const trigger = { type: binding.type, binding, request } as ReviewTrigger;
+    const answers = await this.#run(hook, trigger, signal);
+    if (answers === undefined) return { allowed: false, code: FAILED, message: "Hook failed" };
+    const { admission } = answers;
+    if (admission !== undefined) return admission;
+    const message = `hook ${hook.name} wrote no response: the file at ADMISSION_RESPONSE_PATH is empty`;
+    return { allowed: false, code: NO_ANSWER, message };
+  }
+
+  /** Converts objects step by step. Each step must return as many objects as it gets. */
+  async convert(
+    { crdName, steps }: { readonly crdName: string; readonly steps: readonly ConversionStep[] },
+    request: ConversionRequest,
+    signal: AbortSignal,
+  ): Promise<ConversionResponse> {
+    const { uid, desiredAPIVersion: desired } = request;
+    let { objects } = request;
+    for (const version of new Set(objects.map(versionOf))) {
+      if (version === desired || !objects.some((each) => versionOf(each) === version)) continue;
+      const path = conversionPath(steps, version, desired);
+      if (path === undefined) return unsuccessful(crdName, desired, `no hook converts from ${version}`);
+      for (const step of path) {
+        const input = { uid, desiredAPIVersion: desired, objects };
+        const result = await this.#step(step, input, signal);
+        if ("failedMessage" in result) return result;
+        objects = [...result.convertedObjects];
+      }
+    }
+    const left = objects.map(versionOf).find((version) => version !== desired);
+    return left === undefined
+      ? { convertedObjects: objects }
+      : unsuccessful(crdName, desired, `an object is still of ${left}`);
+  }
+
+  async #step(
+    { hook, binding, rule }: ConversionStep,
+    request: ConversionRequest,
+    signal: AbortSignal,
+  ): Promise<ConversionResponse> {
+    const answers = await this.#run(hook, { type: "conversion", binding, request, rule }, signal);
+    if (answers === undefined)
+      return { failedMessage: `Hook failed to convert to ${request.desiredAPIVersion}` };
+    const { conversion } = answers;
+    if (conversion === undefined)
+      return {
+        failedMessage: `hook ${hook.name} wrote no response: the file at CONVERSION_RESPONSE_PATH is empty`,
+      };
+    const { convertedObjects, failedMessage } = conversion;
+    if (failedMessage !== undefined) return { failedMessage };
+    const [given, wanted] = [convertedObjects.length, request.objects.length];
+    if (given !== wanted)
+      return { failedMessage: `hook ${hook.name} returned ${given} objects instead of ${wanted}` };
+    return { convertedObjects };
+  }
+
+  /** Undefined if the hook fails, which is logged. Rejects if the time is over. */
+  async #run(hook: Hook, trigger: ReviewTrigger, signal: AbortSignal): Promise<HookAnswers | undefined> {
+    const ports = this.#options.ports();
+    const triggers: readonly [HookTrigger] = [trigger];
+    const { clock, logger, tracer } = ports;
+    const attributes = { kind: "review", module: hook.module, binding: trigger.binding.name };
+    const start = { name: `review ${hook.id}`, attributes, module: hook.module, waitingSince: clock.now() };
+    const run = async (): Promise<HookAnswers> => {
+      await this.#waitForToken(hook, trigger, signal);
+      signal.throwIfAborted();
+      return tracer.task({ ...start, from: origin() }, () =>
+        executeHook(ports, { hook, triggers, queue: "", signal }),
+      );
+    };
+    try {
+      return await this.#slots.add(run, { signal });
+    } catch (error) {
+      signal.throwIfAborted();
+      const { name, module } = hook;
+      const { name: binding } = trigger.binding;
+      logger.error("Hook failed", { hook: name, module, binding, error: oneLine(error) });
+      return undefined;
+    }
+  }
+
+  /** Waits until the hook may run by its `settings`. */
+  async #waitForToken(hook: Hook, trigger: ReviewTrigger, signal: AbortSignal): Promise<void> {
+    const { limits, clock } = this.#options;
+    const task = hookTask(hook, trigger);
+    for (let ms = limits.waitMs(task); ms > 0 && !signal.aborted; ms = limits.waitMs(task))
+      await sleep(clock, ms, signal);
+    limits.consume(task);
+  }
+}
+
+function versionOf(object: JsonObject): string {
+  const { apiVersion } = object;
+  return typeof apiVersion === "string" ? apiVersion : "";
+}
+
+function unsuccessful(crdName: string, desired: string, why: string): ConversionResponse {
+  return { failedMessage: `Conversion ${crdName} to ${desired} was not successful: ${why}` };
+}

@@ -1,0 +1,99 @@
+/** Validates content of the ConfigMap and its overlay, and records or reports the result. */
+
+import type { Logger } from "../../lib/index.ts";
+import { describeOverlay, describeProblem, type Overlay, type Problem } from "../../model/index.ts";
+import { configIsMissing, explainInvalid, type State } from "../../state/index.ts";
+import type { AcceptedConfig } from "./accepted-config.ts";
+import type { ConfigObject } from "./config-objects.ts";
+
+export interface ConfigValidatorOptions {
+  readonly state: State;
+  readonly logger: Logger;
+  readonly name: string;
+  readonly overlay: Overlay | undefined;
+  /** Without `save`, this operator does not lead. */
+  readonly accepted?: Partial<Pick<AcceptedConfig, "save">> | undefined;
+  /** Called when new content is invalid, or the ConfigMap is missing. */
+  readonly onIssue: (reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string) => void;
+}
+
+/** Records valid content, and reports content that is invalid or missing: then the last valid content stays in force. */
+export class ConfigValidator {
+  readonly #options: ConfigValidatorOptions;
+  /** False at a first start, when a missing ConfigMap is no problem. */
+  #mustExist = false;
+  #lastWarnings: ReadonlySet<string> = new Set();
+
+  constructor(options: ConfigValidatorOptions) {
+    this.#options = options;
+  }
+
+  /** Validates and records content; undefined = there is no ConfigMap. */
+  validate(object: ConfigObject | undefined, overlayObject: ConfigObject | undefined): void {
+    if (object === undefined) {
+      if (this.#mustExist)
+        this.#recordMissing("the last good content stays in force, and nothing is deleted");
+      return;
+    }
+    this.#mustExist = true;
+    const { state, name, overlay } = this.#options;
+    const overlayContent = overlay && { file: describeOverlay(overlay), data: overlayObject?.data };
+    const { resourceVersion } = object;
+    const before = state.view.config;
+    const result = state.inputs.applyConfig(
+      { name, data: object.data, overlay: overlayContent },
+      resourceVersion,
+    );
+    if (result.problems.length === 0) {
+      this.#saveAccepted(object.data, overlayObject?.data);
+      return this.#report(result);
+    }
+    const isReported = before.condition === "invalid" && before.resourceVersion === resourceVersion;
+    if (!isReported && !this.#mayUseAccepted) this.reportInvalid(result.problems);
+  }
+
+  #saveAccepted(data: ConfigObject["data"] = {}, overlay: ConfigObject["data"]): void {
+    this.#options.accepted?.save?.({ data, overlay });
+  }
+
+  /** At a start, `useAccepted` decides what is in force and reports it. */
+  get #mayUseAccepted(): boolean {
+    const { state, accepted } = this.#options;
+    return !state.view.config.isInForce && accepted !== undefined;
+  }
+
+  /** Reports why the ConfigMap is invalid, and which content is in force. */
+  reportInvalid(problems: readonly Problem[]): void {
+    const { state, onIssue } = this.#options;
+    const reported = [...problems.map(describeProblem), explainInvalid(state.view)];
+    onIssue("ConfigMapInvalid", reported.join("; "));
+  }
+
+  /** Reports that the ConfigMap is missing at a start although releases of this operator exist. */
+  missingAtStart(): void {
+    this.#mustExist = true;
+    this.#recordMissing("releases of this operator exist, so nothing runs until the ConfigMap is back");
+  }
+
+  /** Records and reports that the ConfigMap is missing, once until it is back. */
+  #recordMissing(consequence: string): void {
+    const { state, name, onIssue } = this.#options;
+    if (configIsMissing(state.view)) return;
+    const message = `does not exist; ${consequence}`;
+    const problem = { file: `ConfigMap ${name}`, message, remedy: "create it again" };
+    onIssue("ConfigMapMissing", describeProblem(problem));
+    state.inputs.recordConfig(
+      { condition: "missing", problems: [problem], resourceVersion: undefined },
+      { kind: "config" },
+    );
+  }
+
+  /** Logs unknown keys, new warnings, and the keys that have changed. */
+  #report({ unknown, warnings, changed }: ReturnType<State["inputs"]["applyConfig"]>): void {
+    const { logger } = this.#options;
+    if (unknown.length > 0) logger.warn("ConfigMap keys match no module", { keys: unknown });
+    for (const text of warnings) if (!this.#lastWarnings.has(text)) logger.warn(text);
+    this.#lastWarnings = new Set(warnings);
+    if (changed.length > 0) logger.info("ConfigMap changed", { keys: changed });
+  }
+}

@@ -1,0 +1,20 @@
+/** Merges the flags of a module. */
+
+import type { EnabledBy, Module } from "../../model/index.ts";
+import type { ParsedConfig } from "./config-map.ts";
+
+/** The merged flag of a module, and the layer that decided it. `byHook`: what a global hook has set. */
+export function mergedFlag(
+  { valuesKey, own, common }: Module,
+  config: ParsedConfig | undefined,
+  byHook: boolean | undefined,
+): { enabled: boolean; by: EnabledBy } {
+  const opinions: readonly (readonly [EnabledBy, boolean | undefined])[] = [
+    ["configmap", config?.flags.get(valuesKey)],
+    ["hook", byHook],
+    ["module-values", own.enabled],
+    ["values", common.enabled],
+  ];
+  const [by, enabled = false] = opinions.find(([, opinion]) => opinion !== undefined) ?? ["none"];
+  return { enabled, by };
+}

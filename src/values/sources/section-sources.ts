@@ -1,0 +1,213 @@
+/** What `valuesFrom` of each section contributes now, and what is wrong with it. */
+
+import { sameJson } from "../../lib/index.ts";
+import { describeProblem, GLOBAL } from "../../model/index.ts";
+import type { Json, Module, Problem, ValuesSource } from "../../model/index.ts";
+import type { Located } from "../origin.ts";
+import { objectOfSource, type SourceObject } from "./source-refs.ts";
+import { sourceLayerOf, type SourceContent, type SourceContext, type SourceLayer } from "./source-layer.ts";
+
+export interface SectionSources {
+  /** In force; undefined for a section without sources. */
+  readonly layer: SourceLayer | undefined;
+  /** What the section waits for, e.g. `Secret a/b, which does not exist`; empty while earlier content stays in force. */
+  readonly missing: readonly string[];
+  /** Why it has no usable content; empty while earlier content stays in force. */
+  readonly problems: readonly Problem[];
+  /** What is missing or unusable while the last good content stays in force. */
+  readonly issues: readonly string[];
+}
+
+const NO_SOURCES: SectionSources = { layer: undefined, missing: [], problems: [], issues: [] };
+
+/** What the sources depend on. */
+interface SourcesOptions {
+  /** The operator's. */
+  readonly namespace: string;
+  readonly secrets: SourceContext["secrets"];
+  readonly modules: () => readonly Module[];
+  readonly moduleOf: (key: string) => Module | undefined;
+  readonly isOn: (module: Module) => boolean;
+  /** The ConfigMap content in force. */
+  readonly config: () => ConfigSettings | undefined;
+  /** Violations of a section that come with this layer. */
+  readonly judge: (key: string, layer: SourceLayer) => readonly Located[];
+}
+
+/** The settings in ConfigMap content, by values key. */
+interface ConfigSettings {
+  readonly settings: ReadonlyMap<string, { readonly valuesFrom?: readonly ValuesSource[] | undefined }>;
+}
+
+/** What others may ask. */
+export type SourcesView = Pick<AllSources, "of" | "with" | "contentOf" | "wanted" | "isRead" | "issues">;
+
+interface Owner {
+  readonly key: string;
+  readonly name: string;
+  readonly sources: readonly ValuesSource[];
+}
+
+interface Kept extends SectionSources {
+  readonly sources: readonly ValuesSource[];
+}
+
+/** The sources of all sections: content that becomes unusable or is deleted leaves the last good one in force. */
+export class AllSources {
+  readonly #options: SourcesOptions;
+  readonly #contents = new Map<string, SourceContent>();
+  readonly #kept = new Map<string, Kept>();
+  #wanted: readonly SourceObject[] = [];
+
+  constructor(options: SourcesOptions) {
+    this.#options = options;
+  }
+
+  of(key: string): SectionSources {
+    return this.#kept.get(key) ?? NO_SOURCES;
+  }
+
+  /** As `of`, with the sources that other ConfigMap content lists; it does not check schemas. */
+  with(key: string, config: ConfigSettings): SectionSources {
+    const owner = this.#ownerOf(key, config);
+    if (owner.sources.length === 0) return NO_SOURCES;
+    const kept = this.#kept.get(key);
+    if (kept !== undefined && areSameSources(kept.sources, owner.sources)) return kept;
+    const layer = this.#readLayer(owner);
+    return { layer, missing: layer.missing, problems: layer.problems, issues: [] };
+  }
+
+  /** The objects that sections of modules that are on, and of `global`, need; the same list until it changes. */
+  get wanted(): readonly SourceObject[] {
+    return this.#wanted;
+  }
+
+  /** What is missing or unusable in any section while the last good content stays in force. */
+  get issues(): readonly string[] {
+    return [...this.#kept.values()].flatMap(({ issues }) => issues);
+  }
+
+  /** Whether every wanted object was looked at, and the global values are complete. */
+  get isRead(): boolean {
+    return (
+      this.#wanted.every(({ title }) => this.#contents.has(title)) && this.of(GLOBAL).missing.length === 0
+    );
+  }
+
+  /** What is known of an object, by its title. */
+  contentOf(title: string): SourceContent | undefined {
+    return this.#contents.get(title);
+  }
+
+  /** Takes over everything that another instance knows. */
+  copy(from: AllSources): void {
+    for (const [title, content] of from.#contents) this.#contents.set(title, content);
+    for (const [key, kept] of from.#kept) this.#kept.set(key, kept);
+    this.#wanted = from.#wanted;
+  }
+
+  /** Records the content of an object. */
+  set(title: string, content: SourceContent | undefined): void {
+    if (content === undefined) this.#contents.delete(title);
+    else this.#contents.set(title, content);
+  }
+
+  /** Computes all layers again; returns the keys whose layer in force is another one. */
+  refresh(): string[] {
+    const config = this.#options.config();
+    const sections = [GLOBAL, ...this.#options.modules().map(({ valuesKey }) => valuesKey)];
+    const owners = sections
+      .map((key) => this.#ownerOf(key, config))
+      .filter(({ sources }) => sources.length > 0);
+    const keys = new Set(owners.map(({ key }) => key));
+    const before = new Map([...this.#kept].map(([key, { layer }]) => [key, layer]));
+    for (const key of before.keys()) if (!keys.has(key)) this.#kept.delete(key);
+    for (const owner of owners) this.#kept.set(owner.key, this.#computeKept(owner));
+    this.#refreshWanted(owners.filter(({ key }) => this.#isOn(key)).flatMap(({ sources }) => sources));
+    return [...new Set([...keys, ...before.keys()])].filter(
+      (key) => this.#kept.get(key)?.layer !== before.get(key),
+    );
+  }
+
+  /** The owner of a section; sources of the ConfigMap are above those of `addon.yaml`. */
+  #ownerOf(key: string, config: ConfigSettings | undefined): Owner {
+    const module = this.#options.moduleOf(key);
+    return {
+      key,
+      name: module === undefined ? GLOBAL : `module ${module.name}`,
+      sources: [...(module?.valuesFrom ?? []), ...(config?.settings.get(key)?.valuesFrom ?? [])],
+    };
+  }
+
+  #isOn(key: string): boolean {
+    const module = this.#options.moduleOf(key);
+    return module === undefined || this.#options.isOn(module);
+  }
+
+  /** Updates the list of wanted objects; keeps the same list if nothing changed. */
+  #refreshWanted(sources: readonly ValuesSource[]): void {
+    const namespace = this.#options.namespace;
+    const objects = sources.map((source) => objectOfSource(source, namespace));
+    const wanted = [...new Map(objects.map((object) => [object.title, object])).values()];
+    const titles = (all: readonly SourceObject[]): string => all.map(({ title }) => title).join("\n");
+    if (titles(wanted) !== titles(this.#wanted)) this.#wanted = wanted;
+  }
+
+  /** The new state of a section. If its sources were good and became unusable, keeps the last good layer. */
+  #computeKept(owner: Owner): Kept {
+    const { key, sources } = owner;
+    const kept = this.#kept.get(key);
+    const newLayer = this.#readLayer(owner);
+    const violations = newLayer.section === undefined ? [] : this.#options.judge(key, newLayer);
+    const problems = [...newLayer.problems, ...violations.map((each) => problemOf(each, newLayer, owner))];
+    const { missing } = newLayer;
+    if (missing.length + problems.length === 0)
+      return { sources, layer: layerToKeep(kept, newLayer), ...NO_ISSUES };
+    const wasGood = kept !== undefined && kept.missing.length + kept.problems.length === 0;
+    if (!wasGood || !areSameSources(kept.sources, sources)) {
+      const layer = violations.length === 0 ? newLayer : { ...newLayer, section: undefined };
+      return { sources, layer: layerToKeep(kept, layer), missing, problems, issues: [] };
+    }
+    const issues = [...newLayer.lost, ...problems].map(describeProblem);
+    return { ...kept, issues: issues.map((text) => `${text}; its last good content stays in force`) };
+  }
+
+  #readLayer({ name, sources }: Owner): SourceLayer {
+    const { secrets, namespace } = this.#options;
+    return sourceLayerOf(sources, {
+      owner: name,
+      secrets,
+      namespace,
+      contentOf: (title) => this.contentOf(title),
+    });
+  }
+}
+
+const NO_ISSUES = { missing: [], problems: [], issues: [] };
+
+/** The layer in force if the new layer is equal, so that merged values stay cached; else the new layer. */
+function layerToKeep(kept: Kept | undefined, newLayer: SourceLayer): SourceLayer {
+  const before = kept?.layer;
+  const isEqual =
+    before !== undefined &&
+    sameJson(before.section, newLayer.section) &&
+    sameJson([...before.secretPaths], [...newLayer.secretPaths]);
+  return isEqual ? before : newLayer;
+}
+
+function areSameSources(a: readonly ValuesSource[], b: readonly ValuesSource[]): boolean {
+  return a === b || sameJson(a as unknown as Json, b as unknown as Json);
+}
+
+/** A violation as a problem of the object that the wrong value comes from. */
+function problemOf({ path, message }: Located, layer: SourceLayer, { key, name }: Owner): Problem {
+  const place = layer.placeOf(path) ?? layer.placeOf("");
+  const [file = "valuesFrom", inside] = place?.split(", key ") ?? [];
+  const remedy = `correct it there, or valuesFrom of ${name}`;
+  return {
+    file,
+    ...(inside !== undefined && { key: inside }),
+    message: `its value does not fit the schema of ${name}: ${key}${path}: ${message}`,
+    remedy,
+  };
+}

@@ -1,0 +1,167 @@
+/** Makes one layer of values from Secrets and ConfigMaps (docs/reference/values.md, "Values from Secrets"). */
+
+import { isUtf8 } from "node:buffer";
+
+import { parseYaml, pointerOf, segmentsOf, YamlError, type KnownSecrets } from "../../lib/index.ts";
+import { collect, isJsonObject, ProblemError, setMember, valueAt } from "../../model/index.ts";
+import type { Json, JsonObject, Problem, ValuesSource } from "../../model/index.ts";
+import { mergeLayers } from "../merge.ts";
+import { objectOfSource, SOURCE_KEY } from "./source-refs.ts";
+
+/** The data of a Secret or ConfigMap, or why there are none, e.g. `does not exist`. */
+export type SourceContent =
+  | { readonly data: Readonly<Record<string, Uint8Array>> }
+  | { readonly lack: string };
+
+/** Helm stores values together with chart and manifest in a Secret, which holds at most 1 MiB. */
+const MAX_BYTES = 512 * 1024;
+/** If a section has more leaves, its top-level members are marked as secret instead of each leaf. */
+const MAX_SECRET_PATHS = 1000;
+
+/** The values of some sources. */
+export interface SourceLayer {
+  readonly section: JsonObject | undefined;
+  /** JSON pointers in the section of what comes from Secrets. */
+  readonly secretPaths: readonly string[];
+  /** Sources that are needed and not there: `Secret a/b, which does not exist`. */
+  readonly missing: readonly string[];
+  /** The same for content that was there before: with key and remedy. */
+  readonly lost: readonly Problem[];
+  /** Content that cannot be used. No message quotes it. */
+  readonly problems: readonly Problem[];
+  /** Secret or ConfigMap and key that a value comes from; undefined if no source sets it. */
+  readonly placeOf: (path: string) => string | undefined;
+}
+
+/** Where sources are looked up, and for whom. */
+export interface SourceContext {
+  readonly namespace: string;
+  /** By `title` of the object; undefined = it was not read yet. */
+  readonly contentOf: (title: string) => SourceContent | undefined;
+  /** The module's name, or `global`. */
+  readonly owner: string;
+  readonly secrets: KnownSecrets | undefined;
+}
+
+/** What one source contributes. */
+interface Part {
+  readonly section: JsonObject;
+  readonly place: string;
+  readonly isSecret: boolean;
+}
+
+/** Merges the content of the sources, the last one strongest. Never throws. */
+export function sourceLayerOf(sources: readonly ValuesSource[], context: SourceContext): SourceLayer {
+  const missing: string[] = [];
+  const lost: Problem[] = [];
+  const problems: Problem[] = [];
+  const parts = sources.flatMap((source) => {
+    const found = findSource(source, context);
+    if (typeof found !== "string")
+      return collect(problems, () => found && readPart(found, source, context)) ?? [];
+    missing.push(found);
+    lost.push(lostSource(source, found, context));
+    return [];
+  });
+  return {
+    section: mergeLayers(parts.map(({ section }) => section)) as JsonObject | undefined,
+    secretPaths: parts.filter(({ isSecret }) => isSecret).flatMap(({ section }) => secretPathsOf(section)),
+    missing,
+    lost,
+    problems,
+    placeOf: (path) =>
+      parts.findLast(({ section }) => valueAt(section, segmentsOf(path)) !== undefined)?.place,
+  };
+}
+
+/** The bytes of a source; a text that says what is missing; undefined if the source is missing but optional. */
+function findSource(source: ValuesSource, { namespace, contentOf }: SourceContext) {
+  const { key = SOURCE_KEY, optional = false } = source;
+  const { title } = objectOfSource(source, namespace);
+  const content = contentOf(title);
+  if (content === undefined) return `${title}, which was not looked at yet`;
+  const bytes = "data" in content && Object.hasOwn(content.data, key) ? content.data[key] : undefined;
+  if (bytes !== undefined || optional) return bytes;
+  return `${title}, which ${"lack" in content ? content.lack : `has no key ${key}`}`;
+}
+
+/** A source that is missing; `found` is the text of `findSource`. */
+function lostSource(source: ValuesSource, found: string, { namespace, owner }: SourceContext): Problem {
+  const { key = SOURCE_KEY, kind } = source;
+  const { title } = objectOfSource(source, namespace);
+  const lack = found.slice(`${title}, which `.length);
+  const remedy = `put it back, or remove it from valuesFrom of ${owner}`;
+  return { file: title, key, message: `the ${kind} ${lack}`, remedy };
+}
+
+/** What a source contributes. Throws ProblemError. */
+function readPart(bytes: Uint8Array, source: ValuesSource, context: SourceContext): Part {
+  const { key = SOURCE_KEY, path } = source;
+  const { title } = objectOfSource(source, context.namespace);
+  const refuse = (message: string, remedy: string): ProblemError =>
+    new ProblemError([
+      { file: title, key, message: `has values of ${context.owner} and ${message}`, remedy },
+    ]);
+  if (bytes.length > MAX_BYTES)
+    throw refuse("is larger than 512 KiB", "let the chart mount large data instead");
+  if (!isUtf8(bytes)) throw refuse("is no UTF-8 text", "encode binary data, e.g. with base64");
+  const text = Buffer.from(bytes).toString();
+  const section = path === undefined ? documentOf(bytes, text, refuse) : nestAtPointer(text, path);
+  const isSecret = source.kind === "Secret";
+  if (isSecret) context.secrets?.learn(section, new Set([""]));
+  return { section, place: `${title}, key ${key}`, isSecret };
+}
+
+/** Documents by their bytes: an unchanged one is parsed once. */
+const documents = new WeakMap<Uint8Array, JsonObject>();
+
+/** The YAML map in the bytes of a source; an empty document is an empty map. */
+function documentOf(
+  bytes: Uint8Array,
+  text: string,
+  refuse: (message: string, remedy: string) => ProblemError,
+): JsonObject {
+  const known = documents.get(bytes);
+  if (known !== undefined) return known;
+  const value = parseWithoutQuoting(text, refuse);
+  if (value !== null && !isJsonObject(value)) throw refuse("is no YAML map", REMEDY);
+  const section = value ?? {};
+  documents.set(bytes, section);
+  return section;
+}
+
+const REMEDY = "write `key: value` pairs, or set path in valuesFrom for a single value";
+
+/** Parses YAML. The error names only line and column, because the message of the parser may quote a secret. */
+function parseWithoutQuoting(text: string, refuse: (message: string, remedy: string) => ProblemError): Json {
+  try {
+    return parseYaml(text, "").value;
+  } catch (error) {
+    if (!(error instanceof YamlError)) throw error;
+    throw refuse(`is no valid YAML at line ${error.line}, column ${error.column}`, REMEDY);
+  }
+}
+
+/** Nests `text` in maps so that it is at the JSON pointer `path`. */
+function nestAtPointer(text: string, path: string): JsonObject {
+  return segmentsOf(path).reduceRight<Json>((value, segment) => {
+    const map: JsonObject = {};
+    setMember(map, segment, value);
+    return map;
+  }, text) as JsonObject;
+}
+
+/** JSON pointers of all values of a section. */
+function secretPathsOf(section: JsonObject): string[] {
+  const paths: string[] = [];
+  collectLeaves(section, "", paths);
+  return paths.length > MAX_SECRET_PATHS ? Object.keys(section).map((key) => pointerOf([key])) : paths;
+}
+
+function collectLeaves(value: Json, path: string, found: string[]): void {
+  if (found.length > MAX_SECRET_PATHS) return;
+  if (!isJsonObject(value)) found.push(path);
+  else
+    for (const [key, below] of Object.entries(value))
+      collectLeaves(below ?? null, `${path}${pointerOf([key])}`, found);
+}

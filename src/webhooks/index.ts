@@ -1,0 +1,6 @@
+export { mountedCertificate, secretCertificate } from "./certificate/certificate.ts";
+export type { CertificateSource } from "./certificate/certificate.ts";
+export { OwnCertificate } from "./certificate/own-certificate.ts";
+export type { AdmissionWebhook, WebhookTarget } from "./registration/wanted.ts";
+export type { AdmissionRequest, AdmissionResponse, ConversionRequest, ConversionResponse } from "./review.ts";
+export { Webhooks, hostOf } from "./webhooks.ts";

@@ -1,0 +1,159 @@
+/** Reviews: what the API server sends to webhooks, and the form of the answers (docs/reference/hooks.md, "Webhooks"). */
+
+import { parseJson } from "../lib/index.ts";
+import { isJsonObject, type Json, type JsonObject } from "../model/index.ts";
+
+/** An admission request: its known fields only, in the form that hooks get. `object`, `oldObject` and `options` may be null. */
+export interface AdmissionRequest extends JsonObject {
+  readonly uid: string;
+  readonly operation: string;
+  readonly kind: JsonObject;
+  readonly resource: JsonObject;
+  readonly userInfo: JsonObject;
+  readonly object: JsonObject | null;
+  readonly oldObject: JsonObject | null;
+  readonly options: JsonObject | null;
+  readonly name?: string;
+  readonly namespace?: string;
+  readonly subResource?: string;
+  readonly dryRun?: boolean;
+}
+
+/** What becomes of an admission request. */
+export interface AdmissionResponse {
+  readonly allowed: boolean;
+  /** HTTP status of a denial; default 403. */
+  readonly code?: number;
+  /** Why it is denied. */
+  readonly message?: string | undefined;
+  readonly warnings?: readonly string[];
+  /** A JSON Patch in base64. */
+  readonly patch?: string | undefined;
+}
+
+/** A request to convert objects of one custom resource. */
+export interface ConversionRequest extends JsonObject {
+  readonly uid: string;
+  readonly desiredAPIVersion: string;
+  readonly objects: JsonObject[];
+}
+
+export type ConversionResponse =
+  | { readonly convertedObjects: readonly JsonObject[] }
+  | { readonly failedMessage: string };
+
+/** Answers reviews of one kind at one path. `signal` is aborted when the API server waits no longer. */
+export type AdmissionHandler = (request: AdmissionRequest, signal: AbortSignal) => Promise<AdmissionResponse>;
+export type ConversionHandler = (
+  request: ConversionRequest,
+  signal: AbortSignal,
+) => Promise<ConversionResponse>;
+
+/** A handler of reviews of any kind: takes the `request` of a review and returns the `response` for it. */
+export type ReviewHandler = (request: JsonObject, signal: AbortSignal) => Promise<JsonObject>;
+
+const FORBIDDEN = 403;
+/** Characters of a message: users must be able to read it. */
+const LONGEST_MESSAGE = 8192;
+
+function bounded(message: string): string {
+  return message.length > LONGEST_MESSAGE ? `${message.slice(0, LONGEST_MESSAGE - 1)}…` : message;
+}
+
+/** As a handler of reviews. A request that lacks what each one has is an error. */
+export function admission(handler: AdmissionHandler): ReviewHandler {
+  return async (raw, signal) => {
+    const request = admissionRequest(raw);
+    const { allowed, code = FORBIDDEN, message, warnings, patch } = await handler(request, signal);
+    return {
+      uid: request.uid,
+      allowed,
+      ...(allowed
+        ? {}
+        : { status: { code, ...(message === undefined ? {} : { message: bounded(message) }) } }),
+      ...(warnings === undefined || warnings.length === 0 ? {} : { warnings: [...warnings] }),
+      ...(patch === undefined ? {} : { patch, patchType: "JSONPatch" }),
+    };
+  };
+}
+
+/** As a handler of reviews. */
+export function conversion(handler: ConversionHandler): ReviewHandler {
+  return async ({ uid, desiredAPIVersion, objects }, signal) => {
+    if (typeof uid !== "string" || typeof desiredAPIVersion !== "string")
+      throw new ReviewError("the request has no uid or no desiredAPIVersion");
+    if (!Array.isArray(objects) || !objects.every((each) => isJsonObject(each)))
+      throw new ReviewError("the objects of the request are no list of objects");
+    const response = await handler({ uid, desiredAPIVersion, objects }, signal);
+    if ("failedMessage" in response) {
+      const message = bounded(response.failedMessage);
+      return { uid, convertedObjects: [], result: { status: "Failure", message } };
+    }
+    return { uid, convertedObjects: [...response.convertedObjects], result: { status: "Success" } };
+  };
+}
+
+/** A review that cannot be answered, and the HTTP status that says why. */
+export class ReviewError extends Error {
+  readonly status: number;
+
+  constructor(message: string, status = 400) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** A review of any kind. */
+export interface Review {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly request: JsonObject;
+}
+
+/** Reads the body of a request. Throws ReviewError. */
+export function reviewIn(text: string): Review {
+  let value: unknown;
+  try {
+    value = parseJson(text);
+  } catch {
+    // The parser's own message quotes the text, which may contain secrets.
+    throw new ReviewError("the request is malformed JSON", 400);
+  }
+  const { apiVersion, kind, request } = isJsonObject(value) ? value : {};
+  if (typeof apiVersion !== "string" || typeof kind !== "string" || !isJsonObject(request))
+    throw new ReviewError("the request is no review: it needs apiVersion, kind and request", 400);
+  return { apiVersion, kind, request };
+}
+
+const OBJECTS = ["kind", "resource", "userInfo"] as const;
+const NULLABLE = ["object", "oldObject", "options"] as const;
+const OPTIONAL: Readonly<Record<string, "string" | "boolean" | "object">> = {
+  name: "string",
+  namespace: "string",
+  subResource: "string",
+  requestKind: "object",
+  requestResource: "object",
+  requestSubResource: "string",
+  dryRun: "boolean",
+};
+
+function admissionRequest(raw: JsonObject): AdmissionRequest {
+  const { uid, operation } = raw;
+  if (typeof uid !== "string" || typeof operation !== "string")
+    throw new ReviewError("the request has no uid or no operation");
+  const orElse = <T extends Json>(key: string, none: T): JsonObject | T => {
+    const value = raw[key];
+    return isJsonObject(value) ? value : none;
+  };
+  const optional = Object.entries(OPTIONAL).flatMap(([key, type]) => {
+    const value = raw[key];
+    return typeof value === type && value !== null ? [[key, value] as const] : [];
+  });
+  return {
+    uid,
+    operation,
+    ...Object.fromEntries(OBJECTS.map((key) => [key, orElse(key, {})])),
+    ...Object.fromEntries(NULLABLE.map((key) => [key, orElse(key, null)])),
+    ...Object.fromEntries(optional),
+  } as unknown as AdmissionRequest;
+}

@@ -1,0 +1,222 @@
+/** The TLS server that the API server calls: HTTP/2 and HTTP/1.1, with limits on connections, sizes and times. */
+
+import { createSecureServer } from "node:http2";
+import type {
+  Http2SecureServer,
+  Http2ServerRequest,
+  Http2ServerResponse,
+  ServerHttp2Session,
+} from "node:http2";
+
+import { oneLine, orAborted, parseDuration, type Clock } from "../lib/index.ts";
+import { Bodies, type BodyLimits } from "./body.ts";
+import type { Certificate } from "./certificate/certificate.ts";
+import { Connections, addressOf } from "./connections.ts";
+import { FOLLOWER_HEADER } from "./follower.ts";
+import { ReviewError, reviewIn, type ReviewHandler } from "./review.ts";
+import { Shares, type ShareLimit } from "./shares.ts";
+
+/** Limits of the server; times in ms. */
+export interface WebhookLimits extends BodyLimits {
+  readonly connections: ShareLimit;
+  /** Requests at one time; one more is refused at once. */
+  readonly requests: ShareLimit;
+  /** Time for a request if the API server names none. */
+  readonly answerMs: number;
+  readonly idleMs: number;
+}
+
+const MIB = 1024 * 1024;
+const LIMITS: WebhookLimits = {
+  connections: { all: 256, each: 64 },
+  // An API server sends all its requests from one address.
+  requests: { all: 256, each: 128 },
+  // Objects in etcd have at most 1.5 MiB; an update has the old one and the new one.
+  admission: { bytes: 6 * MIB, values: 1_000_000 },
+  // Lists are converted as a whole.
+  conversion: { bytes: 64 * MIB, values: 6_000_000 },
+  bytes: { all: 96 * MIB, each: 64 * MIB },
+  values: { all: 8_000_000, each: 6_000_000 },
+  arriveMs: 5000,
+  answerMs: 10_000,
+  idleMs: 120_000,
+};
+/** Memory of one HTTP/2 connection, in MB: enough for its streams and one body of the largest size. */
+const SESSION_MB = 96;
+/** The longest time that Kubernetes lets webhooks have. */
+const LONGEST_MS = 30_000;
+
+/** One finished request; `status` is the HTTP status. */
+export interface WebhookReport {
+  readonly path: string;
+  readonly status: number;
+  readonly seconds: number;
+}
+
+interface ServerOptions {
+  readonly clock: Clock;
+  readonly address: string;
+  readonly port: number;
+  /** CAs of clients, as PEM; without them, any client may connect. */
+  readonly clientCa?: string | undefined;
+  readonly limits?: Partial<WebhookLimits> | undefined;
+  /** The handler at a path; undefined = there is none. `isForwarded`: another replica sends the request. */
+  readonly find: (path: string, isForwarded: boolean) => ReviewHandler | undefined;
+  readonly onRequest: (report: WebhookReport) => void;
+  /** Called with errors that no client learns of; the server goes on. */
+  readonly failed: (error: unknown) => void;
+}
+
+/**
+ * Answers reviews until it is closed. What it cannot answer gets an HTTP error, so that the `failurePolicy` of the webhook
+ * decides: 404 at unknown paths, 413 and 429 above its limits, 503 while `find` throws, 500 if a handler fails.
+ */
+export class WebhookServer {
+  readonly #options: ServerOptions;
+  readonly #limits: WebhookLimits;
+  readonly #server: Http2SecureServer;
+  readonly #connections: Connections;
+  readonly #requests: Shares;
+  readonly #bodies: Bodies;
+
+  private constructor(options: ServerOptions, certificate: Certificate) {
+    this.#options = options;
+    this.#limits = { ...LIMITS, ...options.limits };
+    const { arriveMs, idleMs, connections: limit, requests } = this.#limits;
+    const { clock } = options;
+    this.#connections = new Connections({ clock, limit, arriveMs });
+    this.#requests = new Shares(requests);
+    this.#bodies = new Bodies(clock, this.#limits);
+    this.#server = createSecureServer({
+      ...this.#contextOf(certificate),
+      allowHTTP1: true,
+      minVersion: "TLSv1.2",
+      // Node cuts off a connection that exceeds its limits; calls above the limit of requests must get their refusal instead.
+      settings: { maxConcurrentStreams: 2 * requests.each },
+      maxSessionMemory: SESSION_MB,
+      handshakeTimeout: arriveMs,
+      ...(options.clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: true }),
+    });
+    this.#server.setTimeout(idleMs);
+    // A session says that it ends, so that the client sends its next request elsewhere.
+    this.#server.on("timeout", (idle: Partial<ServerHttp2Session> & { destroy(): void }) =>
+      idle.close === undefined ? idle.destroy() : idle.close(),
+    );
+    this.#server.on("connection", (socket) => this.#connections.add(socket));
+    this.#server.on("session", (session) => session.on("error", () => session.destroy()));
+    this.#server.on("request", (request, response) => void this.#answer(request, response));
+    // Clients that do not speak TLS, or not our versions.
+    this.#server.on("tlsClientError", () => {});
+  }
+
+  /** Starts to listen. Throws if the address cannot be used or the certificate is invalid. */
+  static async listen(options: ServerOptions, certificate: Certificate): Promise<WebhookServer> {
+    const server = new WebhookServer(options, certificate);
+    const own = server.#server;
+    await new Promise<void>((resolve, reject) => {
+      own.once("error", reject);
+      own.listen({ host: options.address, port: options.port }, resolve);
+    });
+    own.on("error", (error) => options.failed(error));
+    return server;
+  }
+
+  get port(): number {
+    const bound = this.#server.address();
+    return typeof bound === "object" && bound !== null ? bound.port : 0;
+  }
+
+  /** Presents another certificate to new connections. Requests on open ones go on. */
+  use(certificate: Certificate): void {
+    this.#server.setSecureContext(this.#contextOf(certificate));
+  }
+
+  #contextOf({ cert, key, peerCa = "" }: Certificate): { cert: string; key: string; ca?: string } {
+    const { clientCa } = this.#options;
+    return { cert, key, ...(clientCa === undefined ? {} : { ca: `${clientCa}\n${peerCa}` }) };
+  }
+
+  /** Accepts nothing more and ends what is under way. */
+  async close(): Promise<void> {
+    const closed = new Promise<void>((resolve) => {
+      this.#server.close(() => resolve());
+    });
+    this.#connections.destroy();
+    await closed;
+  }
+
+  async #answer(request: Http2ServerRequest, response: Http2ServerResponse): Promise<void> {
+    const { clock, onRequest, failed } = this.#options;
+    const startedAt = clock.monotonic();
+    const url = URL.parse(request.url, "https://operator");
+    const path = url?.pathname ?? "/";
+    const ended = new AbortController();
+    response.once("close", () => ended.abort(new Error("the client waits no longer")));
+    for (const stream of [request, response]) stream.on("error", () => ended.abort());
+    let status = 200;
+    try {
+      const body = await this.#response(request, { url, path, ended });
+      send(response, { status: 200, type: "application/json", body });
+    } catch (error) {
+      status = statusOf(error);
+      if (status === 500 && !ended.signal.aborted) failed(error);
+      send(response, { status, type: "text/plain; charset=utf-8", body: `${oneLine(error)}\n` });
+    }
+    onRequest({ path, status, seconds: (clock.monotonic() - startedAt) / 1000 });
+  }
+
+  /** The body of the answer. Throws ReviewError, or what the handler throws. */
+  async #response(request: Http2ServerRequest, { url, path, ended }: Call): Promise<string> {
+    if (path === "/healthz" && request.method === "GET") return '"ok"\n';
+    if (request.method !== "POST") throw new ReviewError("use POST", 405);
+    if (!/^application\/json *(?:;|$)/i.test(request.headers["content-type"] ?? ""))
+      throw new ReviewError("the content type is not application/json", 415);
+    const { socket } = request;
+    const address = addressOf(socket);
+    const place = this.#requests.open(address);
+    const body = this.#bodies.open(address);
+    const limit = this.#options.clock.setTimer(this.#timeOf(url), () =>
+      ended.abort(new ReviewError("no answer in time", 504)),
+    );
+    try {
+      if (!place.add(1)) throw new ReviewError("too many requests at one time", 429);
+      const handler = this.#options.find(path, request.headers[FOLLOWER_HEADER] !== undefined);
+      if (handler === undefined) throw new ReviewError(`no webhook is served at ${path}`, 404);
+      const review = reviewIn(await body.read(request, path, ended.signal));
+      this.#connections.arrived(socket);
+      const { apiVersion, kind } = review;
+      const response = await orAborted(handler(review.request, ended.signal), ended.signal);
+      return JSON.stringify({ apiVersion, kind, response });
+    } finally {
+      limit.cancel();
+      body.close();
+      place.close();
+    }
+  }
+
+  /** The API server names its time limit; the answer needs some of it. */
+  #timeOf(url: URL | null): number {
+    const ms = parseDuration(url?.searchParams.get("timeout") ?? "") ?? 0;
+    return ms > 0 && ms <= LONGEST_MS ? ms : this.#limits.answerMs;
+  }
+}
+
+interface Call {
+  readonly url: URL | null;
+  readonly path: string;
+  /** Aborted at the end of the time, or when the client has gone. */
+  readonly ended: AbortController;
+}
+
+function statusOf(error: unknown): number {
+  return error instanceof ReviewError ? error.status : 500;
+}
+
+function send(
+  response: Http2ServerResponse,
+  { status, type, body }: { readonly status: number; readonly type: string; readonly body: string },
+): void {
+  if (response.destroyed || response.writableEnded) return;
+  response.writeHead(status, { "content-type": type });
+  response.end(body);
+}

@@ -1,0 +1,118 @@
+/** As whom the hooks of modules run: user ids where the container may, and kubeconfigs of their ServiceAccounts. */
+
+import { statSync } from "node:fs";
+import { delimiter } from "node:path";
+
+import { AccountTokens, mustList, openAccess } from "../kube/index.ts";
+import type { Accounts, KubeClient, Resource } from "../kube/index.ts";
+import { oneLine, type Clock, type Logger } from "../lib/index.ts";
+import { userOf, type Account, type Hook, type KubernetesBinding } from "../model/index.ts";
+import { type Children, userIdFault, UserIds } from "../process/index.ts";
+import type { ModuleActor } from "../tasks/index.ts";
+
+const POD_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+interface ActorsOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly accounts: Pick<Accounts, "known" | "namespaceOf">;
+  /** The environment of hooks. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly children: Children;
+  readonly settings: { readonly tmpDir: string };
+  /** Path of the operator's kubeconfig for hooks, which `env` names. */
+  readonly hooksKubeconfig: string;
+}
+
+/** The identities of hooks. */
+export class Actors {
+  readonly #options: ActorsOptions;
+  readonly #tokens: AccountTokens;
+  readonly #ids = new UserIds();
+  /** Why hooks share the operator's user id; undefined = they do not. */
+  #sharedIdReason: string | undefined = "not checked yet";
+
+  constructor(options: ActorsOptions) {
+    this.#options = options;
+    this.#tokens = new AccountTokens(options);
+  }
+
+  /** Finds out whether hooks can have user ids of their own. Call it before the first hook is started. Never throws. */
+  async check(): Promise<void> {
+    const { settings, client } = this.#options;
+    this.#sharedIdReason = await userIdFault(settings.tmpDir, secretFiles(client), this.#options);
+  }
+
+  /** As whom a module acts; undefined = as the operator. */
+  readonly of = (module: string): ModuleActor | undefined => {
+    const account = this.#options.accounts.known(module);
+    if (account === undefined) return undefined;
+    return {
+      user: userOf(account),
+      uid: this.#sharedIdReason === undefined ? this.#ids.of(module) : undefined,
+      offline: this.#variablesNaming("/dev/null"),
+      open: async (scratch) => {
+        const { path, close } = await openAccess(
+          { ...this.#options, tokens: this.#tokens },
+          this.#requestOf(module, account),
+          scratch,
+        );
+        return {
+          variables: this.#variablesNaming(path),
+          close: (failed) => {
+            close();
+            // The account may have been deleted, and created again.
+            if (failed) this.#tokens.forget(account);
+          },
+        };
+      },
+    };
+  };
+
+  /** As whom a module acts, for its status; undefined = as the operator. */
+  describe(module: string): { serviceAccount: string; hooksIsolated: boolean; message?: string } | undefined {
+    const account = this.#options.accounts.known(module);
+    if (account === undefined) return undefined;
+    const serviceAccount = `${account.namespace}/${account.name}`;
+    if (this.#sharedIdReason === undefined) return { serviceAccount, hooksIsolated: true };
+    return {
+      serviceAccount,
+      hooksIsolated: false,
+      message: `hooks share the operator's user id: ${this.#sharedIdReason}`,
+    };
+  }
+
+  /** Checks that the account of the hook's module may list what the binding selects; undefined = it acts as the operator. */
+  listCheck(
+    { module }: Hook,
+    { namespaces = [] }: KubernetesBinding,
+    resource: Resource,
+  ): (() => Promise<void>) | undefined {
+    const account = module === undefined ? undefined : this.#options.accounts.known(module);
+    return account && (() => mustList(this.#options.client, account, { resource, namespaces }));
+  }
+
+  /** What a hook run needs to act as its account: the account, its namespace, and where errors are logged. */
+  #requestOf(module: string, account: Account) {
+    const { logger, accounts } = this.#options;
+    const onError = (error: unknown): void =>
+      logger.warn("The token of a running hook was not renewed", { module, error: oneLine(error) });
+    return { account, namespace: accounts.namespaceOf(module), onError };
+  }
+
+  /** The variables that name the kubeconfig of hooks, with this path instead. */
+  #variablesNaming(path: string): Record<string, string> {
+    const { env, hooksKubeconfig } = this.#options;
+    const names = Object.keys(env).filter((name) => env[name] === hooksKubeconfig);
+    return Object.fromEntries(names.map((name) => [name, path]));
+  }
+}
+
+/** The files of the operator's credentials: kubeconfigs, what they name, and the token of its Pod. */
+function secretFiles(client: KubeClient): string[] {
+  const namedFiles = client.kubeconfig().matchAll(/"(?:tokenFile|client-key)":"([^"]+)"/g);
+  const kubeconfigs = client.origin.file.split(delimiter);
+  const files = [...kubeconfigs, ...[...namedFiles].map(([, file = ""]) => file), POD_TOKEN];
+  return [...new Set(files)].filter((file) => statSync(file, { throwIfNoEntry: false })?.isFile() === true);
+}

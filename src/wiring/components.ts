@@ -1,0 +1,300 @@
+/** Builds the packages' objects of an operator and connects them. */
+
+import { KubeBindings, makeSources, type Source } from "../bindings/index.ts";
+import type { Releases } from "../helm/index.ts";
+import { HookLoader, applyObjects, runEnabledScript, runHook } from "../hooks/index.ts";
+import { Leadership, serverVersion } from "../kube/index.ts";
+import { idleMemory, type Quiet, type Scope } from "../lib/index.ts";
+import {
+  HookMetrics,
+  Metrics,
+  bindingTimes,
+  configReporter,
+  countDroppedTick,
+  driftReporter,
+  hangReporter,
+  hasHook,
+  healthReporter,
+  blockerReporter,
+  makeHelmRecorder,
+  makeRecorder,
+} from "../metrics/index.ts";
+import type { RecorderParts } from "../metrics/index.ts";
+import { moduleOf, type Task } from "../model/index.ts";
+import { isSurelyMissing, moduleContent, placesOf } from "../modules/index.ts";
+import { releaseFreeMemory } from "../process/index.ts";
+import { Engine, keepsObjects } from "../plan/index.ts";
+import { RateLimits, type Queues } from "../queue/index.ts";
+import { State } from "../state/index.ts";
+import type { OperatorEvent } from "../status/index.ts";
+import { hookRate, taskQueues, type Ports } from "../tasks/index.ts";
+import {
+  AcceptedConfig,
+  FollowedConfig,
+  FollowedReleases,
+  Requests,
+  RequiredObjects,
+  ValuesSources,
+  WatchedFiles,
+} from "../triggers/index.ts";
+import { learnSecrets } from "../values/index.ts";
+import { countDrops, makeReleases, timeZoneOf, type Base } from "./base.ts";
+import { Adapters } from "./adapters.ts";
+import { WebhookWiring } from "./webhooks.ts";
+
+interface ComponentsOptions {
+  readonly scope: Scope;
+  readonly expireMs: number;
+  readonly onLost: (reason: string) => void;
+}
+
+/** The objects of an operator, built and connected by hand (composition root). */
+export class Components {
+  readonly state: State;
+  readonly queues: Queues<Task>;
+  readonly engine: Engine;
+  readonly metrics: Metrics;
+  readonly leadership: Leadership;
+  readonly config: FollowedConfig;
+  readonly releases: Releases;
+  readonly ports: Ports;
+  readonly adapters: Adapters;
+  readonly webhooks: WebhookWiring;
+  readonly #limits: RateLimits<Task>;
+  readonly #base: Base;
+  readonly #scope: Scope;
+  readonly #hookMetrics: HookMetrics;
+  readonly #idleCollector: Quiet;
+  readonly #bindings: KubeBindings;
+  /** Queues whose current run takes long. */
+  readonly #longQueues = new Set<string>();
+  #followed: FollowedReleases | undefined;
+
+  /** `scope` releases everything that is acquired. */
+  constructor(base: Base, { scope, expireMs, onLost }: ComponentsOptions) {
+    this.#base = base;
+    this.#scope = scope;
+    const { clock, failures, secrets, settings } = base;
+    const prefix = settings.metricsPrefix;
+    this.metrics = new Metrics(prefix);
+    countDrops(base.spanExport, this.metrics);
+    failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
+    this.#hookMetrics = new HookMetrics(prefix, (owner) => hasHook(this.state, owner));
+    const operator = { name: settings.configMap, namespace: base.namespace };
+    this.state = new State({ ...settings, operator, clock, secrets });
+    const learnOwn = secrets.relearn;
+    secrets.relearn = () => {
+      learnOwn?.();
+      learnSecrets(this.state.values, secrets);
+    };
+    this.#idleCollector = idleMemory(clock, releaseFreeMemory);
+    scope.own(new RequiredObjects({ ...base, state: this.state }));
+    scope.own(new ValuesSources({ ...base, state: this.state }));
+    this.leadership = new Leadership({ ...base, expireMs, onLost });
+    this.#limits = new RateLimits(clock, hookRate);
+    this.queues = this.#makeQueues();
+    this.engine = new Engine(this.state, this.queues);
+    this.config = this.#makeConfig();
+    this.#bindings = this.#makeBindings();
+    this.releases = this.#makeReleases();
+    this.webhooks = new WebhookWiring(base, this, { limits: this.#limits, scope });
+    this.ports = this.#makePorts();
+    this.adapters = new Adapters(base, {
+      state: this.state,
+      queues: this.queues,
+      metrics: this.metrics,
+      releases: this.releases,
+      config: this.config,
+      requests: new Requests({ state: this.state, config: this.config, logger: base.logger }),
+      followed: () => this.#followed,
+      hookMetrics: this.#hookMetrics,
+      bindings: this.#bindings,
+      mirrored: () => this.leadership.mirrored(),
+      leader: () => this.leadership.leader,
+      queryLeader: (path, port) => this.leadership.query(path, port),
+      idleMemory: this.#idleCollector,
+      scope,
+    });
+    this.state.onChange(() => this.#idleCollector.touch());
+    this.state.onChange(blockerReporter(this.#recorderParts));
+  }
+
+  /** Starts to watch the objects of releases. */
+  follow(): void {
+    const reportHealth = healthReporter(this.#recorderParts);
+    this.#followed = new FollowedReleases({
+      ...this.#base,
+      state: this.state,
+      releases: this.releases,
+      scope: this.#scope,
+      healthTimeoutMs: this.#base.settings.healthTimeoutMs,
+      drift: this.#base.settings.drift,
+      onDrift: driftReporter(this.#recorderParts),
+      onHealth: (module, health) => {
+        reportHealth(module, health);
+        const record = this.state.module(module);
+        if (record !== undefined) this.releases.noteHealth(record.module, record.health);
+      },
+      onAbsent: (module, object) => this.metrics.add("absent", { module, resource: object }),
+    });
+  }
+
+  /** Starts to watch the directories (`--watch-dirs`). */
+  async watchFiles(): Promise<void> {
+    const { settings } = this.#base;
+    if (!settings.watchDirs) return;
+    const files = new WatchedFiles({
+      ...this.#base,
+      state: this.state,
+      places: placesOf(settings),
+      onScan: ({ watched, polls }) => {
+        this.metrics.set("watchedDirs", {}, watched);
+        this.metrics.set("polledDirs", {}, polls ? 1 : 0);
+      },
+    });
+    await this.#scope.own(files).start();
+  }
+
+  /** The queues of tasks, connected to metrics, statuses and the plan. */
+  #makeQueues(): Queues<Task> {
+    const { clock, settings } = this.#base;
+    return taskQueues(() => this.ports, {
+      clock,
+      bounds: { minMs: settings.retryMinMs, maxMs: settings.retryMaxMs },
+      random: Math.random,
+      slots: settings.parallelModules,
+      limits: this.#limits,
+      onChange: () => {
+        this.#idleCollector.touch();
+        this.adapters.queuesChanged();
+      },
+      onEnd: (batch, outcome, { failures, queue }) => {
+        const wasLong = this.#longQueues.delete(queue);
+        this.#onRunEnded(batch, wasLong || failures > 0 || outcome.kind === "retry");
+      },
+      onLong: (queue, task) => {
+        this.#longQueues.add(queue);
+        hangReporter(this.#recorderParts)(queue, task);
+        this.adapters.refresh();
+        this.engine.check();
+      },
+      onDrop: (queue, task) => countDroppedTick(this.metrics, queue, task),
+      onAction: (queue, action, ms) =>
+        this.metrics.observe("queueAction", { queue_name: queue, queue_action: action }, ms / 1000),
+    });
+  }
+
+  /** Follows the ConfigMap. Stores accepted content only with `--invalid-config=last-good`. */
+  #makeConfig(): FollowedConfig {
+    const { configMap: name, invalidConfig } = this.#base.settings;
+    const accepted = invalidConfig === "last-good" ? new AcceptedConfig({ ...this.#base, name }) : undefined;
+    return this.#scope.own(
+      new FollowedConfig({
+        ...this.#base,
+        state: this.state,
+        name,
+        accepted: accepted && this.#scope.own(accepted),
+        onIssue: configReporter(this.#recorderParts),
+      }),
+    );
+  }
+
+  /** Watches the objects that kubernetes bindings of hooks select, with the rights of the hook's module. */
+  #makeBindings(): KubeBindings {
+    return this.#scope.own(
+      new KubeBindings({
+        ...this.#base,
+        checkOf: (hook, binding, resource) => this.#base.actors.listCheck(hook, binding, resource),
+        keepManagedFields: this.#base.settings.keepManagedFields,
+        queues: this.queues,
+        onIssue: (hook, binding, message) => {
+          if (message !== undefined) this.metrics.add("bindingMissing", { binding: binding.name });
+          this.#recordBindingIssues(hook.module);
+        },
+        times: (hook, binding) => bindingTimes(this.metrics, hook, binding),
+      }),
+    );
+  }
+
+  #makeSources(): Source {
+    const { clock, env } = this.#base;
+    const sources = makeSources({ clock, zone: timeZoneOf(env), queues: this.queues });
+    return this.#scope.own(this.webhooks.beside(sources));
+  }
+
+  /** The releases. They ask the state whether a release has a module, and which objects must stay. */
+  #makeReleases(): Releases {
+    return this.#scope.own(
+      makeReleases(this.#base, {
+        recorder: makeHelmRecorder(this.#recorderParts),
+        ownRelease: () => this.config.release,
+        onCrds: () => this.#bindings.kindsChanged(),
+        hasModule: (name) =>
+          this.state.view.tree.modules.some(
+            (module) => module.name === name && !isSurelyMissing(module, this.#base.clock),
+          ),
+        keepsObjects: (release) => keepsObjects(this.state.view, this.state.values.config, release),
+      }),
+    );
+  }
+
+  /** Connects the ports of tasks. */
+  #makePorts(): Ports {
+    const { clock, logger, tracer, settings, runs, filters, client, patchClient, discovery } = this.#base;
+    const { retryMinMs, deleteBrake, moduleQueues } = settings;
+    const { of: actorOf } = this.#base.actors;
+    const checkFilter = (filter: string): Promise<unknown> => filters.compile(filter);
+    return {
+      state: this.state,
+      queues: this.queues,
+      clock,
+      logger,
+      tracer,
+      retryMinMs,
+      deleteBrake,
+      watches: this.#bindings,
+      sources: this.#makeSources(),
+      webhooksSettled: () => this.webhooks.hooks.flush(),
+      releases: this.releases,
+      config: this.config,
+      recorder: makeRecorder(this.#recorderParts),
+      hookMetrics: this.#hookMetrics,
+      runs,
+      restoreChart: this.#base.restoreChart,
+      runHook,
+      runScript: runEnabledScript,
+      actorOf,
+      loader: new HookLoader({ ...runs, actorOf, moduleQueues, checkFilter, clock, logger }),
+      applyObjects,
+      patcher: { client: patchClient, discovery, filters, clock },
+      serverVersion: (signal) => serverVersion(client, signal),
+      readTree: this.#base.readTree,
+      rereadModule: this.#base.rereadModule,
+      contentOf: moduleContent,
+    };
+  }
+
+  /** Evaluated late, because the adapters are built last. */
+  get #recorderParts(): RecorderParts {
+    const announce = (event: OperatorEvent): void => this.adapters.announce(event);
+    return { metrics: this.metrics, state: this.state, announce, logger: this.#base.logger };
+  }
+
+  /** Records why bindings of the module's hooks (undefined: of global hooks) cannot work. */
+  #recordBindingIssues(module: string | undefined): void {
+    const own = this.#bindings.issues().filter((each) => each.module === module);
+    const issues = own.map((each) => `hook ${each.hook}, binding ${each.binding}: ${each.message}`);
+    if (module === undefined) this.state.record("observed", { issues });
+    else this.state.recordModule(module, "observed", { issues });
+  }
+
+  /** A run has ended: watches the current objects of the release, updates statuses if they display the run, and plans again. */
+  #onRunEnded(batch: readonly Task[], mustRefresh: boolean): void {
+    const [task] = batch;
+    const module = task === undefined || task.kind === "hook" ? undefined : moduleOf(task);
+    if (module !== undefined) this.#followed?.check(module);
+    // Next retry and blocked tasks change without a change of the state.
+    if (mustRefresh) this.adapters.refresh();
+    this.engine.check();
+  }
+}

@@ -1,0 +1,180 @@
+/** Webhooks: loads and starts the server when something needs it, and connects it to hooks. */
+
+import { readFile } from "node:fs/promises";
+
+import type { Source } from "../bindings/index.ts";
+import type { Releases } from "../helm/index.ts";
+import type { Leadership } from "../kube/index.ts";
+import { oneLine, type Scope } from "../lib/index.ts";
+import type { Metrics } from "../metrics/index.ts";
+import { ProblemError, type Task } from "../model/index.ts";
+import type { RateLimits } from "../queue/index.ts";
+import type { State, View } from "../state/index.ts";
+import { HookWebhooks, ReviewRuns, type Ports } from "../tasks/index.ts";
+import type * as webhooksModule from "../webhooks/index.ts";
+import type { CertificateSource, WebhookTarget, Webhooks } from "../webhooks/index.ts";
+import type { Base } from "./base.ts";
+import { admitEdits } from "./edits.ts";
+
+/** The objects of the operator that webhooks use. `ports` are built later. */
+interface WebhookParts {
+  readonly state: State;
+  readonly metrics: Metrics;
+  readonly leadership: Leadership;
+  readonly releases: Releases;
+  readonly ports: Ports;
+}
+
+/** The webhooks of an operator. Their code is loaded with the first one, or at the start with `--webhooks`. */
+export class WebhookWiring {
+  readonly hooks: HookWebhooks;
+  readonly #base: Base;
+  readonly #parts: WebhookParts;
+  readonly #scope: Scope;
+  #opened: Promise<Webhooks> | undefined;
+
+  constructor(
+    base: Base,
+    parts: WebhookParts,
+    { limits, scope }: { readonly limits: RateLimits<Task>; readonly scope: Scope },
+  ) {
+    this.#base = base;
+    this.#parts = parts;
+    this.#scope = scope;
+    const { clock, settings } = base;
+    const { state } = parts;
+    const runs = new ReviewRuns({
+      ports: () => parts.ports,
+      clock,
+      limits,
+      concurrency: settings.webhookConcurrency,
+    });
+    this.hooks = new HookWebhooks({
+      runs,
+      open: () => this.#lead(),
+      failurePolicy: settings.webhookFailurePolicy,
+    });
+    state.onChange(() => {
+      if (!this.hooks.isComplete && areAllModulesReady(state.view)) this.hooks.complete();
+    });
+  }
+
+  /** With `--webhooks`: serves from now on, as a follower before this process leads. Throws if that is impossible. */
+  async start(): Promise<void> {
+    if (this.#base.settings.webhooks) await this.#open();
+  }
+
+  /** With `--webhooks`: this process leads now. */
+  async lead(): Promise<void> {
+    if (!this.#base.settings.webhooks) return;
+    const webhooks = await this.#lead();
+    this.hooks.use(webhooks);
+    admitEdits(webhooks, this.#base, this.#parts);
+  }
+
+  /** A source that triggers hooks as `other` does, and serves their webhooks. */
+  beside(other: Source): Source {
+    return {
+      enable: (hook) => [other, this.hooks].forEach((each) => each.enable(hook)),
+      disable: (hook) => [other, this.hooks].forEach((each) => each.disable(hook)),
+      close: () => other.close(),
+    };
+  }
+
+  /** Answers nothing more: the `failurePolicy` of each webhook decides while no operator runs. */
+  async stop(): Promise<void> {
+    const webhooks = await this.#opened?.catch(() => undefined);
+    await webhooks?.close();
+  }
+
+  /** Opens the server for the lease holder. A failure is reported as an issue of the operator, too. */
+  async #lead(): Promise<Webhooks> {
+    try {
+      const webhooks = await this.#open();
+      await webhooks.lead();
+      return webhooks;
+    } catch (error) {
+      this.#opened = undefined;
+      this.#base.logger.error("Webhooks cannot be served", { error: oneLine(error) });
+      this.#report([`they cannot be served: ${oneLine(error)}`]);
+      throw error;
+    }
+  }
+
+  #open(): Promise<Webhooks> {
+    this.#opened ??= this.#make();
+    return this.#opened;
+  }
+
+  async #make(): Promise<Webhooks> {
+    const { metrics, leadership } = this.#parts;
+    const { settings, namespace, failures } = this.#base;
+    const loaded = await import("../webhooks/index.ts");
+    const target = targetOf(this.#base);
+    const webhooks = new loaded.Webhooks({
+      ...this.#base,
+      listen: { address: settings.webhookAddress, port: settings.webhookPort },
+      clientCa: await clientCa(settings.webhookClientCa),
+      source: sourceOf(loaded, this.#base, { target, leads: () => leadership.leads }),
+      name: settings.webhookName ?? `addon-operator-${namespace}-${settings.configMap}`,
+      target,
+      leader: async () => {
+        const address = await leadership.address();
+        return address && { ...address, port: settings.webhookPort };
+      },
+      onRequest: ({ status, seconds }) =>
+        metrics.observe("webhookRequest", { code: String(status) }, seconds),
+      onIssues: (issues) => this.#report(issues),
+      failed: (error) => failures.report("webhook", error),
+    });
+    this.#scope.add(() => webhooks.close());
+    await webhooks.open();
+    this.#report([]);
+    return webhooks;
+  }
+
+  #report(webhookIssues: readonly string[]): void {
+    const { metrics, state } = this.#parts;
+    metrics.set("webhookIssues", {}, webhookIssues.length);
+    state.record("observed", { webhookIssues });
+  }
+}
+
+/** Whether all modules that are on have run, so that their hooks are active. */
+function areAllModulesReady({ boot, modules }: View): boolean {
+  return (
+    boot === "running" && [...modules.values()].every(({ enabled, phase }) => !enabled || phase === "ready")
+  );
+}
+
+/** Throws ProblemError if the URL is not usable for Kubernetes. */
+function targetOf({ settings, namespace }: Base): WebhookTarget {
+  const { webhookUrl: url, webhookService: name } = settings;
+  if (url === undefined) return { service: { namespace, name } };
+  const { protocol, search, hash, username } = new URL(url);
+  if (protocol === "https:" && search + hash + username === "") return { url };
+  const message = "Kubernetes calls webhooks only at a plain https URL";
+  throw new ProblemError([
+    { file: "--webhook-url", message, remedy: "write it as https://HOST:PORT or https://HOST:PORT/PATH" },
+  ]);
+}
+
+function sourceOf(
+  loaded: Pick<
+    typeof webhooksModule,
+    "OwnCertificate" | "hostOf" | "mountedCertificate" | "secretCertificate"
+  >,
+  base: Base,
+  { target, leads }: { readonly target: WebhookTarget; readonly leads: () => boolean },
+): CertificateSource {
+  const { webhookCertDir: dir, webhookCertSecret: given, configMap } = base.settings;
+  if (dir !== undefined) return loaded.mountedCertificate(dir);
+  if (given !== undefined) return loaded.secretCertificate(base, given);
+  const secret = `addon-operator-${configMap}-webhooks`;
+  return new loaded.OwnCertificate({ ...base, secret, hosts: [loaded.hostOf(target)], mayWrite: leads });
+}
+
+async function clientCa(files: string | undefined): Promise<string | undefined> {
+  if (files === undefined) return undefined;
+  return (await Promise.all(files.split(",").map((file) => readFile(file, "utf8")))).join("\n");
+}

@@ -1,0 +1,114 @@
+import { expect, it, onTestFinished } from "vitest";
+
+import { Admission, editWebhooks } from "../../src/admit/index.ts";
+import { parseLimit } from "../../src/lib/index.ts";
+import type { Limit } from "../../src/lib/index.ts";
+import type { Json, JsonObject } from "../../src/model/index.ts";
+import type { AdmissionRequest } from "../../src/webhooks/index.ts";
+import { EngineLab } from "../support/engine-lab.ts";
+
+const OWN = "system:serviceaccount:ops:addon-operator";
+const MANAGER = "addon-operator";
+
+async function admission() {
+  const lab = new EngineLab({ modules: [{ name: "a" }], config: { aEnabled: "true" } });
+  await lab.start();
+  onTestFinished(() => lab.engine.stop());
+  let asked = 0;
+  const admit = new Admission({
+    state: lab.state,
+    observed: lab.observed,
+    clock: lab.clock,
+    deleteBrake: parseLimit("3,50%") as Limit,
+    name: "addon-operator",
+    namespace: "ops",
+    ownUser: () => Promise.resolve((asked++, OWN)),
+    redactDeep: <T extends Json>(value: T) =>
+      JSON.parse(JSON.stringify(value).replaceAll("hunter2", "***")) as T,
+  });
+  const answer = (change: Partial<AdmissionRequest> = {}) =>
+    admit.answer({ ...requestOf(), ...change } as AdmissionRequest, new AbortController().signal);
+  return { answer, asked: () => asked };
+}
+
+const configMap = (data: JsonObject): JsonObject => ({ metadata: { name: "addon-operator" }, data });
+const as = (username: string, fieldManager: string): Partial<AdmissionRequest> => ({
+  userInfo: { username },
+  options: { fieldManager },
+});
+
+/** An edit that is refused. */
+function requestOf(): AdmissionRequest {
+  return {
+    uid: "1",
+    operation: "UPDATE",
+    kind: { group: "", version: "v1", kind: "ConfigMap" },
+    resource: {},
+    ...as("kubernetes-admin", "kubectl-edit"),
+    name: "addon-operator",
+    namespace: "ops",
+    object: configMap({ aEnabled: "hunter2" }),
+    oldObject: configMap({ aEnabled: "true" }),
+  } as AdmissionRequest;
+}
+
+const addonModule = {
+  kind: { group: "addon-operator.io", version: "v1alpha1", kind: "AddonModule" },
+  name: "a",
+};
+const annotated = (annotations: JsonObject): JsonObject => ({ metadata: { annotations } });
+
+it.each<readonly [string, Partial<AdmissionRequest>, boolean]>([
+  ["a wrong edit of the ConfigMap", {}, false],
+  ["its creation with wrong content", { oldObject: null, operation: "CREATE" }, false],
+  ["another ConfigMap", { name: "other" }, true],
+  ["a ConfigMap of this name elsewhere", { namespace: "other" }, true],
+  ["another kind", { kind: { kind: "Secret" } }, true],
+  ["the operator's own write", as(OWN, MANAGER), true],
+  ["a write of a hook as the operator's user", as(OWN, "kubectl-patch"), false],
+  ["a write of another user as our field manager", as("mallory", MANAGER), false],
+  ["a user without a name", { userInfo: {}, options: { fieldManager: MANAGER } }, false],
+  [
+    "a malformed request for a run",
+    {
+      ...addonModule,
+      object: annotated({ "reconcile.addon-operator.io/requestedAt": "ä" }),
+      oldObject: null,
+    },
+    false,
+  ],
+  ["an AddonModule without annotations", { ...addonModule, object: {}, oldObject: {} }, true],
+  ["data that is no map", { object: { data: ["x"] } }, true],
+  ["data that is no text", { object: { data: { aEnabled: { deep: 1 } } } }, true],
+  ["no object at all", { object: null, oldObject: null }, true],
+])("%s: allowed or not", async (_, change, isAllowed) => {
+  const { answer } = await admission();
+  expect((await answer(change)).allowed).toBe(isAllowed);
+});
+
+it("asks for its own user only if a write may be its own", async () => {
+  const { answer, asked } = await admission();
+  await answer();
+  expect(asked()).toBe(0);
+  await answer(as("other", MANAGER));
+  expect(asked()).toBe(1);
+});
+
+it("quotes no secrets", async () => {
+  const { answer } = await admission();
+  const { warnings } = await answer({ object: configMap({ hunter2: "x", aEnabled: "true" }) });
+  expect(warnings).toEqual(["***: this key matches no module and has no effect"]);
+});
+
+it("asks the API server about nothing but the ConfigMap and changed annotations, and blocks nothing while it is down", () => {
+  const webhooks = editWebhooks({ name: "addon-operator", namespace: "ops" });
+  for (const each of webhooks)
+    expect(each).toMatchObject({
+      type: "validating",
+      failurePolicy: "Ignore",
+      timeoutSeconds: 2,
+      sideEffects: "None",
+      coversOwn: true,
+      namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "ops" } },
+    });
+});

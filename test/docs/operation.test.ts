@@ -1,0 +1,43 @@
+import { readFileSync } from "node:fs";
+import { expect, onTestFinished, test } from "vitest";
+
+import { servePublic } from "../../src/debug/index.ts";
+import { LIMITS, REQUESTS_PER_CONNECTION } from "../../src/debug/web.ts";
+import { KnownSecrets } from "../../src/lib/index.ts";
+import { viewOf } from "../status/views.ts";
+import { ManualClock } from "../support/clock.ts";
+
+const text = readFileSync(new URL("../../docs/reference/operation.md", import.meta.url), "utf8");
+
+test("docs/reference/operation.md names every page of the HTTP port", async () => {
+  const nothing = () => Promise.resolve("");
+  const server = await servePublic(
+    { address: "127.0.0.1", port: 0 },
+    {
+      clock: new ManualClock(),
+      secrets: new KnownSecrets(),
+      view: () => viewOf([]),
+      queues: () => [],
+      metrics: nothing,
+      hookMetrics: nothing,
+      failed: () => {},
+    },
+  );
+  onTestFinished(() => server.close());
+  const page = await (await fetch(`http://127.0.0.1:${server.port}/`)).text();
+  const links = [...page.matchAll(/href="(\/[^"]+)"/g)].map(([, path = ""]) => path);
+
+  const [, reported = ""] = /and has these pages: ([^]*?)\. None/.exec(text) ?? [];
+  expect([...reported.matchAll(/`(.+?)`/g)].map(([, path = ""]) => path).toSorted()).toEqual(
+    links.toSorted(),
+  );
+});
+
+test("the limits of the port and the socket are those that docs/reference/operation.md says", () => {
+  const { connections, headerBytes, bodyBytes, headMs, requestMs } = LIMITS;
+  expect(text.replaceAll(/\s+/g, " ")).toContain(
+    `A request may have ${headerBytes / 1024} KiB of headers and ${bodyBytes / 1024} KiB of body, and take ${headMs / 1000} s ` +
+      `for its headers and ${requestMs / 1000} s in all. A connection serves ${REQUESTS_PER_CONNECTION} requests. Of more than ` +
+      `${connections} connections, the oldest is closed.`,
+  );
+});

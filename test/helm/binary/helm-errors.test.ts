@@ -1,0 +1,23 @@
+import { expect, it } from "vitest";
+
+import { reasonOf } from "../../../src/helm/binary/helm-errors.ts";
+import type { HelmError } from "../../../src/helm/index.ts";
+import { oneLine } from "../../../src/lib/index.ts";
+
+const reason = (stderr: string): string => {
+  const result = { outcome: "failed", message: "exit code 1", stdout: "", stderr };
+  return reasonOf(result as HelmError["result"], (said) => said);
+};
+
+it("a long error of nested templates keeps where it was, and what is wrong", () => {
+  const step = (depth: number): string =>
+    `web/templates/_helpers.tpl:${depth}:33\n  executing "web.store" at <include "web.store${depth}" (list $ "default")>:\n    error calling include:\n`;
+  const chain = Array.from({ length: 9 }, (_, depth) => step(depth)).join("");
+  const message = reason(`Error: web/templates/secret.yaml:1:25\n${chain}  set web.password\n`);
+  // As the status and the log cut it.
+  expect(oneLine(message)).toMatch(/^web\/templates\/secret\.yaml:1:25 .* … .* set web\.password$/);
+});
+
+it("a short one is reported as it is", () => {
+  expect(reason("WARNING: x\nError: set web.password\n")).toBe("set web.password");
+});

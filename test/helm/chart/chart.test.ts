@@ -1,0 +1,254 @@
+import { execFileSync } from "node:child_process";
+import { mkdir, mkdtemp, readFile, readdir, rm, symlink, truncate, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+
+import type { Module } from "../../../src/model/index.ts";
+import { Scratch } from "../../../src/process/index.ts";
+import { ChartReader, inputsDigest } from "../../../src/helm/chart/chart.ts";
+import { parseHelmIgnore } from "../../../src/modules/chart/helm-ignore.ts";
+import { ChartMovedError, stageChart } from "../../../src/helm/rendering.ts";
+import { ManualClock } from "../../support/clock.ts";
+
+describe(".helmignore as helm reads it", () => {
+  type Case = [rule: string, path: string, isDirectory: boolean, ignored: boolean];
+  test.each<Case>([
+    ["*.md", "README.md", false, true],
+    ["*.md", "docs/a.md", false, true],
+    ["/*.md", "docs/a.md", false, false],
+    ["docs/*.md", "docs/a.md", false, true],
+    ["docs/*.md", "x/docs/a.md", false, false],
+    ["docs/", "docs", true, true],
+    ["docs/", "docs", false, false],
+    ["a?c", "abc", false, true],
+    ["[ab].txt", "b.txt", false, true],
+    ["[^ab].txt", "b.txt", false, false],
+    [String.raw`\*.x`, "*.x", false, true],
+    [String.raw`\*.x`, "a.x", false, false],
+    ["# comment", "# comment", false, false],
+    ["", "templates/.hidden", false, true],
+    ["", ".hidden", false, false],
+    ["!keep.txt", "other.txt", false, true],
+    ["!keep.txt", "keep.txt", false, false],
+    ["a.b", "axb", false, false],
+  ])("rule %j, path %s (directory: %s): %s", (...[rule, path, isDirectory, ignored]: Case) => {
+    expect(parseHelmIgnore(rule)(path, isDirectory)).toBe(ignored);
+  });
+});
+
+let root: string;
+let scratches: string;
+const clock = new ManualClock(Date.now() + 86_400_000);
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), "chart-test-"));
+  scratches = await mkdtemp(join(tmpdir(), "chart-test-"));
+  await put("Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\n");
+  await put("templates/a.yaml", "{{ .Values.global.used.deep }}{{ .Values.m.a }}");
+});
+afterEach(async () => {
+  for (const dir of [root, scratches]) await rm(dir, { recursive: true, force: true });
+});
+
+async function put(rel: string, text: string | Buffer): Promise<void> {
+  await mkdir(dirname(join(root, rel)), { recursive: true });
+  await writeFile(join(root, rel), text);
+}
+
+describe("a link in a chart", () => {
+  const read = () => new ChartReader(clock).read({ name: "m", chartDir: root, chart: "own" });
+
+  test("that leads to nothing is refused, as helm refuses it, unless .helmignore leaves it out", async () => {
+    await symlink("nowhere", join(root, "templates/lost.yaml"));
+    expect(read).toThrow(`${root}/templates/lost.yaml: is a link to nothing`);
+    await put(".helmignore", "templates/lost.yaml\n");
+    expect(read).not.toThrow();
+  });
+
+  test("that leads to a directory is followed, not in a circle", async () => {
+    const before = read().digest;
+    await mkdir(join(root, "charts"));
+    await symlink("../templates", join(root, "charts/linked"));
+    expect(read().digest).not.toBe(before);
+    await symlink("..", join(root, "templates/up"));
+    expect(read).toThrow(/\/up: is a link to a directory that it lies in/);
+  });
+
+  test("to itself is refused", async () => {
+    await symlink("self", join(root, "templates/self"));
+    expect(read).toThrow("templates/self: cannot be read: ELOOP");
+  });
+
+  test("is followed so often, and no more", async () => {
+    for (let n = 0; n < 20; n += 1) {
+      await mkdir(join(root, `d${n}`));
+      for (const name of ["a", "b"]) await symlink(`../d${n + 1}`, join(root, `d${n}/${name}`));
+    }
+    await put("d20/x", "");
+    expect(read).toThrow("contains more than 30000 files and directories");
+    await put(".helmignore", "d0\n");
+    expect(read).toThrow("contains more than 30000 files and directories");
+    await put(".helmignore", "d[0-9]*\n");
+    expect(read).not.toThrow();
+  });
+
+  test("to more bytes than a chart can hold is refused before anything is read", async () => {
+    await put("large", "");
+    await truncate(join(root, "large"), 101 * 1024 * 1024);
+    expect(read).toThrow(
+      `${root}: contains more than 100 MiB (remove what leads to them from the chart, or name it in .helmignore)`,
+    );
+  });
+});
+
+test("a module's chart in another place is read anew", async () => {
+  await put("next/Chart.yaml", "apiVersion: v2\nname: x\nversion: 2.0.0\n");
+  const reader = new ChartReader(clock);
+  const read = (chartDir: string) => reader.read({ name: "m", chartDir, chart: "own" });
+  const [before, after] = [read(root), read(join(root, "next"))];
+  expect(after.digest).not.toBe(before.digest);
+  expect(read(join(root, "next"))).toBe(after);
+  expect(read(root)).not.toBe(before);
+});
+
+test("a chart that is missing is a state that a converge ends", () => {
+  const read = () => new ChartReader(clock).read({ name: "m", chartDir: join(root, "old"), chart: "root" });
+  expect(read).toThrow(
+    `${root}/old: the chart in force is missing: the files of its module have changed since they were read (converge with kubectl annotate`,
+  );
+});
+
+describe("the inputs digest", () => {
+  const reader = new ChartReader(clock);
+  async function digest(change: Partial<Parameters<typeof inputsDigest>[0]> = {}): Promise<string> {
+    const values = { global: { used: { deep: 1 }, other: 1 }, m: { a: 1 } };
+    return inputsDigest({
+      module: { name: "m", valuesKey: "m" },
+      namespace: "ns",
+      chart: reader.read({ name: "m", chartDir: root, chart: "own" }),
+      values,
+      helm: "helm",
+      capabilities: async () => "server",
+      ...change,
+    });
+  }
+
+  test.each<[string, Partial<Parameters<typeof inputsDigest>[0]>]>([
+    ["module values", { values: { global: { used: { deep: 1 }, other: 1 }, m: { a: 2 } } }],
+    ["a global it names", { values: { global: { used: { deep: 2 }, other: 1 }, m: { a: 1 } } }],
+    ["the release name", { module: { name: "n", valuesKey: "m" } }],
+    ["the namespace", { namespace: "other" }],
+    ["the helm binary", { helm: "other" }],
+  ])("covers %s", async (_, change) => {
+    expect(await digest(change)).not.toBe(await digest());
+  });
+
+  test.each<[string, Partial<Parameters<typeof inputsDigest>[0]>]>([
+    ["other globals", { values: { global: { used: { deep: 1 }, other: 2 }, m: { a: 1 } } }],
+    ["the order of keys", { values: { m: { a: 1 }, global: { other: 1, used: { deep: 1 } } } }],
+    ["the server, unless asked", { capabilities: async () => "other" }],
+  ])("leaves out %s", async (_, change) => {
+    expect(await digest(change)).toBe(await digest());
+  });
+
+  test("covers all globals and the server where templates use them", async () => {
+    await put("templates/b.yaml", "{{ toYaml .Values.global }}{{ .Capabilities.KubeVersion }}");
+    const values = { global: { used: { deep: 1 }, other: 2 }, m: { a: 1 } };
+    expect(await digest({ values })).not.toBe(await digest());
+    expect(await digest({ capabilities: async () => "other" })).not.toBe(await digest());
+  });
+
+  test("covers every file that helm loads", async () => {
+    const before = await digest();
+    await put("files/x.txt", "1");
+    const added = await digest();
+    await put("files/x.txt", "2");
+    const changed = await digest();
+    await put(".helmignore", "files/\n");
+    const ignored = await digest();
+    await put("files/x.txt", "3");
+    expect(new Set([before, added, changed, ignored]).size).toBe(4);
+    expect(await digest()).toBe(ignored);
+  });
+});
+
+describe("what else reads values", () => {
+  const read = () => new ChartReader(clock).read({ name: "m", chartDir: root, chart: "own" }).reach;
+  test("conditions of sub-charts", async () => {
+    await put("Chart.yaml", "name: x\ndependencies:\n- name: y\n  condition: y.on,global.y.on\n");
+    expect([...read().globals]).toContain("y.on");
+  });
+  test("a schema that speaks of globals", async () => {
+    await put("values.schema.json", `{"properties": {"global": {}}}`);
+    expect(read().dynamic).toBe(true);
+  });
+  test("templates of sub-charts, packed ones too", async () => {
+    await put("charts/y/templates/_h.tpl", "{{ .Values.global.fromSub }}");
+    await put("pack/z/templates/a.yaml", "{{ .Values.global.fromPacked }}");
+    execFileSync("tar", ["-czf", join(root, "charts/z-1.0.0.tgz"), "-C", join(root, "pack"), "z"]);
+    await rm(join(root, "pack"), { recursive: true });
+    expect([...read().globals].sort()).toEqual(["fromPacked", "fromSub", "used.deep"]);
+  });
+  test("with tpl any file", async () => {
+    await put("templates/b.yaml", "{{ tpl (.Files.Get `x`) . }}");
+    expect(read()).toMatchObject({ dynamic: true, lookup: false });
+    await put("x", "{{ lookup `v1` `Secret` `a` `b` }}");
+    expect(read()).toMatchObject({ lookup: true });
+  });
+});
+
+test.each<[string, boolean]>([
+  ["name: x\nversion: 1.0.0\n", false],
+  ["version: 1.0.0\n", true],
+  ["name: ''\n", true],
+  ["name: a/b\n", true],
+  ["name: [1]\n", true],
+])("Chart.yaml %j needs a stage: %s", async (text, needed) => {
+  await put("Chart.yaml", text);
+  expect(new ChartReader(clock).read({ name: "m", chartDir: root, chart: "own" }).needsStage).toBe(needed);
+});
+
+async function staged(
+  chart: Module["chart"],
+  meanwhile: () => Promise<void> = async () => {},
+  crds?: readonly string[],
+): Promise<string> {
+  const crdFiles = crds?.map((rel) => join(root, rel));
+  const module = { name: "m", chartDir: root, chart, ...(crdFiles && { crdFiles }) };
+  const read = new ChartReader(clock).read(module);
+  await meanwhile();
+  return stageChart({ module, chart: read }, await Scratch.open(scratches, "stage"));
+}
+
+test("a made chart has the module's name and leaves out what is none of helm's", async () => {
+  await rm(join(root, "Chart.yaml"));
+  for (const dir of ["hooks", "lib", "crds", "docs", "images"]) await put(`${dir}/x`, "");
+  await symlink(join(root, "templates"), join(root, "linked"));
+  const dir = await staged("synthetic");
+  expect((await readdir(dir)).sort()).toEqual(["Chart.yaml", "linked", "templates"]);
+  expect(await readFile(join(dir, "Chart.yaml"), "utf8")).toContain("name: m");
+});
+
+test("helm gets a copy of what was decided on, and nothing of what was written since", async () => {
+  const file = join("templates", "a.yaml");
+  await put(file, "first");
+  const dir = await staged("own");
+  await put(file, "second");
+  expect(await readFile(join(dir, file), "utf8")).toBe("first");
+  expect(await readFile(join(dir, "Chart.yaml"))).toEqual(await readFile(join(root, "Chart.yaml")));
+  await expect(staged("own", () => put(file, "third"))).rejects.toThrow(ChartMovedError);
+  await expect(staged("own", () => put("templates/b.yaml", ""))).rejects.toThrow(ChartMovedError);
+  await expect(staged("own", () => rm(root, { recursive: true }))).rejects.toThrow(ChartMovedError);
+});
+
+test("files in crds/ that --crd-filters names are left out: helm would take them for CRDs", async () => {
+  for (const path of ["crds/a.yaml", "crds/doc-ru-a.yaml", "crds/deep/_notes.yml", "charts/s/crds/_b.yaml"])
+    await put(path, "");
+  const dir = await staged("own", undefined, ["crds/a.yaml"]);
+  const files = await readdir(dir, { recursive: true });
+  expect(files.filter((path) => /\.ya?ml$/.test(path) && path.includes("crds/")).sort()).toEqual([
+    "charts/s/crds/_b.yaml",
+    "crds/a.yaml",
+  ]);
+});

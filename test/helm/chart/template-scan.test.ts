@@ -1,0 +1,94 @@
+import { describe, expect, test } from "vitest";
+
+import { scanTemplates } from "../../../src/helm/chart/template-scan.ts";
+
+function reach(...templates: string[]): { globals: string[]; dynamic: boolean } {
+  const { globals, dynamic } = scanTemplates(templates);
+  return { globals: [...globals].sort(), dynamic };
+}
+
+describe("literal paths are followed", () => {
+  test.each<[string, string[]]>([
+    ["plain text .Values.global.a", []],
+    ["{{ .Values.m.a }}", []],
+    ["{{ .Values.global.a.b }} {{- $.Values.global.c -}}", ["a.b", "c"]],
+    ["{{/* .Values.global.a and toYaml .Values */}}", []],
+    ["{{- /* toYaml .Values */ -}}", []],
+    ["{{ if and .Values.global.a (not .Values.m.b) }}x{{ end }}", ["a"]],
+    ["{{ range .Values.global.list }}{{ . }}{{ toYaml . }}{{ end }}", ["list"]],
+    ["{{ with .Values.global.a }}{{ .b }}{{ toYaml . | nindent 4 }}{{ end }}", ["a"]],
+    ["{{ with .Values.m.a }}{{ toYaml . }}{{ else }}{{ .Values.global.x }}{{ end }}", ["x"]],
+    ["{{ $root := . }}{{ range .Values.m.list }}{{ $root.Values.global.a }}{{ end }}", ["a"]],
+    ["{{ range $i, $x := .Values.m.list }}{{ $x }}{{ include `h` $ }}{{ end }}", []],
+    [`{{ toYaml .Values.m | indent 2 }}{{ .Values.global.a | default "x" | quote }}`, ["a"]],
+    [`{{ include "x" (dict "root" $ "value" .Values.m.a) }}`, []],
+    [`{{ $r := dict "root" . }}`, []],
+    [`{{ printf "%s}}" .Values.global.a }}`, ["a"]],
+    [`{{ "{{ .Values.global.zzz }}" }}`, []],
+    ["{{ .Values.m.global }}{{ .Values.globally.a }}", []],
+    ["{{- if .Values.global.a }}{{- else if .Values.global.b }}{{- end }}", ["a", "b"]],
+    ["{{ .Subcharts.x.Values.global.a }}", ["a"]],
+    ["{{ not . }}{{ if . }}x{{ end }}{{ with $ }}{{ .Values.global.a }}{{ end }}", ["a"]],
+  ])("%s", (template, globals) => {
+    expect(reach(template)).toEqual({ globals, dynamic: false });
+  });
+
+  test("an included template is scanned for itself, whoever includes it", () => {
+    const helper = `{{ define "x" }}{{ .Values.global.a }}{{ .root.Values.global.b }}{{ end }}`;
+    expect(reach(`{{ include "x" . }}{{ template "x" $ }}`, helper)).toEqual({
+      globals: ["a", "b"],
+      dynamic: false,
+    });
+  });
+});
+
+describe("what cannot be followed counts as everything", () => {
+  test.each([
+    "{{ toYaml .Values }}",
+    "{{ .Values | toJson }}",
+    "{{ toYaml .Values.global }}",
+    "{{ range $k, $v := .Values.global }}{{ end }}",
+    "{{ with .Values }}{{ .global.a }}{{ end }}",
+    "{{ with $.Values.global }}{{ .a }}{{ end }}",
+    `{{ index .Values "global" "a" }}`,
+    `{{ index . "Values" }}`,
+    `{{ get $ "Values" }}`,
+    "{{ $v := .Values }}{{ $v.global.a }}",
+    "{{ $g := .Values.global }}",
+    "{{ $root := . }}{{ toYaml $root }}",
+    "{{ (.Values).global.a }}",
+    "{{ tpl .Values.m.text . }}",
+    "{{ toYaml . }}",
+    "{{ . | toYaml }}",
+    "{{ . }}",
+    "{{ range $ }}{{ toYaml . }}{{ end }}",
+    "{{ range $k, $v := . }}{{ end }}",
+    "{{ with . }}{{ toYaml . }}{{ end }}",
+    "{{ with .Values.m }}{{ toYaml $ }}{{ end }}",
+    `{{ include "x" (list . 1) }}`,
+    `{{ include "x" .Values }}`,
+    `{{ $x := dict "root" $ }}{{ toYaml $x.root }}`,
+    `{{ include "x" (dict "root" $) }}{{ define "x" }}{{ toYaml .root }}{{ end }}`,
+    `{{ include "x" (dict "root" $) }}{{ define "x" }}{{ $r := .root }}{{ toJson $r }}{{ end }}`,
+    `{{ include "x" (dict "root" $) }}{{ define "x" }}{{ with .root }}{{ toYaml . }}{{ end }}{{ end }}`,
+    `{{ include "x" (dict "v" .Values) }}`,
+    "{{ .Values.AsMap }}",
+    `{{ merge .Values.m .Values.global }}`,
+    `{{ hasKey .Values "global" }}`,
+    `{{ dig "global" "a" 1 (.Values | mustToJson | fromJson) }}`,
+    "{{ if true }}{{ toYaml . }}{{ end }}",
+    "{{ with .Values.m.x }}a{{ else }}{{ toYaml . }}{{ end }}",
+  ])("%s", (template) => {
+    expect(reach(template).dynamic).toBe(true);
+  });
+});
+
+test.each<[string, object]>([
+  ["{{ .Capabilities.KubeVersion }}", { capabilities: true, lookup: false }],
+  [`{{ $.Capabilities.APIVersions.Has "x" }}`, { capabilities: true }],
+  [`{{ (lookup "v1" "Secret" "a" "b").data }}`, { capabilities: false, lookup: true }],
+  ["lookup in a text, Capabilities too", { capabilities: false, lookup: false }],
+  [`{{ "lookup" }}`, { lookup: false }],
+])("%s looks at the cluster: %o", (template, wanted) => {
+  expect(scanTemplates([template])).toMatchObject(wanted);
+});

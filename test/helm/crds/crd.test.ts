@@ -1,0 +1,109 @@
+import { describe, expect, test } from "vitest";
+
+import { lossesOf, type StoredCrd } from "../../../src/helm/crds/crd.ts";
+import type { JsonObject } from "../../../src/model/index.ts";
+
+// docs/reference/modules.md, "CRDs that change": what a new definition takes away.
+
+interface Version {
+  readonly name: string;
+  readonly served?: boolean;
+  readonly storage?: boolean;
+  readonly spec?: JsonObject;
+}
+
+function crd(versions: readonly Version[], storedVersions = ["v1"]): StoredCrd & JsonObject {
+  const made = versions.map(({ name, served = true, storage = name === "v1", spec = {} }) => ({
+    name,
+    served,
+    storage,
+    schema: { openAPIV3Schema: { type: "object", properties: { spec: { type: "object", ...spec } } } },
+  }));
+  const names = { plural: "things", kind: "Thing" };
+  return {
+    metadata: { name: "things.example.org" },
+    spec: { group: "example.org", scope: "Namespaced", names, versions: made },
+    status: { storedVersions },
+  } as unknown as StoredCrd & JsonObject;
+}
+
+const thing = (spec: JsonObject | null, apiVersion = "example.org/v1"): JsonObject => ({
+  apiVersion,
+  kind: "Thing",
+  metadata: { name: "a", managedFields: [{ manager: "kubectl", apiVersion }] },
+  spec,
+});
+
+const reported = (live: StoredCrd, next: JsonObject): string[] =>
+  lossesOf(live, next).map(({ what }) => what);
+
+describe("versions", () => {
+  test("that stay cost nothing, nor does a new one", () => {
+    expect(reported(crd([{ name: "v1" }]), crd([{ name: "v1" }, { name: "v2" }]))).toEqual([]);
+  });
+
+  test("a stored one that goes hits every object, and counts without any", () => {
+    const live = crd([{ name: "v1" }, { name: "v2", storage: true }], ["v1", "v2"]);
+    const [stored] = lossesOf(live, crd([{ name: "v2", storage: true }]));
+    expect(stored).toMatchObject({ what: "drops version v1, in which objects are stored", always: true });
+    expect(stored?.hits(thing({}))).toBe("");
+  });
+
+  test.each([
+    ["is dropped", [{ name: "v1" }]],
+    ["is served no more", [{ name: "v1" }, { name: "v2", served: false }]],
+  ])("one that %s hits who writes in it", (_what, versions) => {
+    const [loss, ...more] = lossesOf(crd([{ name: "v1" }, { name: "v2" }]), crd(versions));
+    expect(more).toEqual([]);
+    expect(loss).toMatchObject({ what: "no longer serves version v2", version: "v2", always: false });
+    expect(loss?.hits(thing({}, "example.org/v2"))).toBe("written in it by kubectl");
+    expect(loss?.hits(thing({}, "example.org/v1"))).toBeUndefined();
+    expect(loss?.hits({ metadata: { managedFields: "none" } })).toBeUndefined();
+  });
+});
+
+describe("schemas", () => {
+  const sized = { properties: { size: { type: "string" } } };
+  const hits = (before: JsonObject, after: JsonObject, spec: JsonObject | null): string | undefined =>
+    lossesOf(crd([{ name: "v1", spec: before }]), crd([{ name: "v1", spec: after }]))[0]?.hits(thing(spec));
+
+  interface Row {
+    readonly what: string;
+    readonly after: JsonObject;
+    readonly spec: JsonObject | null;
+    readonly reported: string | undefined;
+  }
+  const size = (schema: JsonObject): JsonObject => ({ properties: { size: schema } });
+  const intOrText = { anyOf: [{ type: "integer" }, { type: "string" }], "x-kubernetes-int-or-string": true };
+
+  // oxfmt-ignore
+  const ROWS: readonly Row[] = [
+    { what: "a field that is required now", after: { ...sized, required: ["size"] }, spec: {}, reported: "/spec/size is required" },
+    { what: "another type", after: size({ type: "integer" }), spec: { size: "1" }, reported: "/spec/size must be integer" },
+    { what: "a limit", after: size({ type: "string", maxLength: 2 }), spec: { size: "abc" }, reported: "/spec/size must" },
+    { what: "no null any more", after: { ...sized, nullable: false }, spec: null, reported: "/spec must be object" },
+    { what: "a field that is required and has a default", after: { ...size({ type: "string", default: "1" }), required: ["size"] }, spec: {}, reported: undefined },
+    { what: "a field that is no longer there: it is dropped", after: { properties: {} }, spec: { size: "1" }, reported: undefined },
+    { what: "what still fits", after: size({ type: "string", maxLength: 9 }), spec: { size: "abc" }, reported: undefined },
+    { what: "integer or text", after: size(intOrText), spec: { size: "1" }, reported: undefined },
+  ];
+  test.each(ROWS)("$what", ({ after, spec, reported }) => {
+    expect(hits({ ...sized, nullable: true }, after, spec)?.slice(0, reported?.length)).toBe(reported);
+  });
+
+  test("what did not fit before is nobody's loss", () => {
+    const needs = { ...sized, required: ["size"] };
+    expect(
+      hits(needs, { ...needs, properties: { size: { type: "string", maxLength: 3 } } }, {}),
+    ).toBeUndefined();
+  });
+
+  test("the same, in another order, is no change", () => {
+    const [one, other] = [
+      { type: "object", properties: {} },
+      { properties: {}, type: "object" },
+    ];
+    expect(hits(one, other, {})).toBeUndefined();
+    expect(reported(crd([{ name: "v1", spec: one }]), crd([{ name: "v1", spec: other }]))).toEqual([]);
+  });
+});

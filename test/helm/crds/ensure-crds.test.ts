@@ -1,0 +1,208 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+
+import { ensureCrds } from "../../../src/helm/index.ts";
+import type { CrdTools } from "../../../src/helm/crds/crd.ts";
+import { ApiError, connect } from "../../../src/kube/index.ts";
+import { silentLogger } from "../../../src/lib/index.ts";
+import type { Clock } from "../../../src/lib/index.ts";
+import { ProblemError } from "../../../src/model/index.ts";
+import { FakeApi, status } from "../../support/fake-api.ts";
+
+// docs/reference/modules.md, "The chart": when the kinds of a CRD count as there.
+
+/** Time passes where it is waited for, and nowhere else. */
+class WaitingClock implements Clock {
+  #now = 0;
+  now = (): number => this.#now;
+  monotonic = (): number => this.#now;
+  setTimer(ms: number, fn: () => void): { cancel: () => void } {
+    const immediate = setImmediate(() => {
+      this.#now += ms;
+      fn();
+    });
+    return { cancel: () => clearImmediate(immediate) };
+  }
+}
+
+const NAME = "things.example.org";
+const CRD = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${NAME}`;
+const THINGS = "/apis/example.org/v1/things";
+const definition = {
+  apiVersion: "apiextensions.k8s.io/v1",
+  kind: "CustomResourceDefinition",
+  metadata: { name: NAME },
+  spec: { group: "example.org", names: { plural: "things" }, versions: [{ name: "v1", served: true }] },
+};
+const withCondition = (type: string, value: string, message = ""): { json: unknown } => ({
+  json: { ...definition, status: { conditions: [{ type, status: value, message }] } },
+});
+
+let api: FakeApi;
+let clock: WaitingClock;
+let file: string;
+let dropped: ReadonlyMap<string, readonly string[]>[];
+let ensure: (more?: Pick<CrdTools, "labels">) => Promise<string[]>;
+beforeEach(async () => {
+  api = await FakeApi.start();
+  clock = new WaitingClock();
+  const dir = mkdtempSync(join(tmpdir(), "crds-"));
+  file = join(dir, "crd.yaml");
+  writeFileSync(file, JSON.stringify(definition));
+  const client = connect({ kubeConfig: api.kubeconfig(), userAgent: "test", logger: silentLogger });
+  dropped = [];
+  ensure = (more) =>
+    ensureCrds([file], { client, clock, onDropped: (found) => void dropped.push(found), ...more });
+  onTestFinished(async () => {
+    await client.close();
+    await api.close();
+    rmSync(dir, { recursive: true });
+  });
+  api.on(`PATCH ${CRD}`, { json: definition });
+});
+
+/** Established and served after so much time. */
+function slowServer(ms: number): void {
+  const late = (): boolean => clock.monotonic() < ms;
+  api.on(`GET ${CRD}`, () => withCondition("Established", late() ? "False" : "True"));
+  api.on(`GET ${THINGS}`, () => (late() ? status(404, "NotFound") : { json: { items: [] } }));
+}
+
+describe("CRDs", () => {
+  test("get the labels of the settings over their own", async () => {
+    slowServer(0);
+    writeFileSync(
+      file,
+      JSON.stringify({ ...definition, metadata: { name: NAME, labels: { a: "b", c: "d" } } }),
+    );
+    await ensure({ labels: { c: "e", team: "core" } });
+    const body = api.requests.find(({ method }) => method === "PATCH")?.body ?? "";
+    const labels = { a: "b", c: "e", team: "core" };
+    expect(JSON.parse(body)).toMatchObject({ metadata: { name: NAME, labels } });
+  });
+
+  test("of a busy API server are waited for, without reading large definitions all the time", async () => {
+    slowServer(45_000);
+    expect(await ensure()).toEqual([NAME]);
+    expect(clock.monotonic()).toBeGreaterThanOrEqual(45_000);
+    expect(api.count(`GET ${CRD}`)).toBeLessThan(60);
+  });
+
+  test("that are served soon are noticed soon", async () => {
+    slowServer(200);
+    await ensure();
+    expect(clock.monotonic()).toBeLessThan(400);
+  });
+
+  test("that are not served within a minute fail, to be tried again", async () => {
+    slowServer(Infinity);
+    await expect(ensure()).rejects.toThrow(`CRD ${NAME} is not served after 60s`);
+  });
+
+  test("whose names are taken fail at once, with what the server says", async () => {
+    api.on(`GET ${CRD}`, withCondition("NamesAccepted", "False", '"Thing" is already in use'));
+    await expect(ensure()).rejects.toThrow(
+      `CRD ${NAME}: its names are not accepted: "Thing" is already in use`,
+    );
+    expect(clock.monotonic()).toBeLessThan(100);
+  });
+
+  describe("that are refused", () => {
+    const other = { ...definition, metadata: { name: "others.example.org" } };
+    const OTHER = CRD.replace("things", "others");
+    const settings = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings" } };
+    const put = (...documents: readonly unknown[]): void =>
+      writeFileSync(file, documents.map((each) => JSON.stringify(each)).join("\n---\n"));
+    beforeEach(() => {
+      slowServer(0);
+      api.on(`PATCH ${OTHER}`, { json: other });
+      api.on(`GET ${OTHER}`, {
+        json: { ...other, status: { conditions: [{ type: "Established", status: "True" }] } },
+      });
+    });
+
+    test("are named one by one; other documents of the file are applied, empty ones are skipped", async () => {
+      put(settings, definition, null, other);
+      writeFileSync(file, `# only a comment\n---\n${readFileSync(file, "utf8")}\n---\n# end\n---\n`);
+      api.on(`PATCH ${CRD}`, status(422, "Invalid", { message: "spec.versions[1].schema: Required value" }));
+      const problems = await ensure().then(
+        () => [],
+        (error: unknown) => (error instanceof ProblemError ? error.problems : []),
+      );
+      expect(problems).toMatchObject([
+        {
+          file,
+          key: "v1 ConfigMap settings",
+          message: expect.stringMatching(/is no CustomResource/) as string,
+        },
+        {
+          file,
+          message: `the API server refuses CRD ${NAME}: spec.versions[1].schema: Required value`,
+          remedy: "correct the definition, then request a converge",
+        },
+      ]);
+      expect(api.count(`PATCH ${OTHER}`)).toBe(1);
+      expect(api.count(`GET ${OTHER}`)).toBeGreaterThan(0);
+    });
+
+    const untyped = `failed to create typed patch object (/${NAME}): .spec.versions: duplicate entries for key`;
+    const right = `customresourcedefinitions.apiextensions.k8s.io "${NAME}" is forbidden: User "op" cannot patch resource "customresourcedefinitions" in API group "apiextensions.k8s.io" at the cluster scope`;
+    test.each([
+      ["400", status(400, "BadRequest"), true],
+      ["413", status(413, "RequestEntityTooLarge"), true],
+      ["422", status(422, "Invalid"), true],
+      ["500 for an object that does not fit its type", status(500, "Internal", { message: untyped }), true],
+      [
+        "403 by admission",
+        status(403, "Forbidden", { message: "admission webhook denied the request" }),
+        true,
+      ],
+      ["403 for a missing right", status(403, "Forbidden", { message: right }), false],
+      ["409", status(409, "Conflict"), false],
+      ["500", status(500, "InternalError", { message: "etcdserver: request timed out" }), false],
+    ])("by status %s: are they a matter for a person?", async (_, answer, isForPerson) => {
+      api.on(`PATCH ${CRD}`, answer);
+      const error: unknown = await ensure().catch((failure: unknown) => failure);
+      expect(error).toBeInstanceOf(isForPerson ? ProblemError : ApiError);
+    });
+  });
+
+  test("of which no version is served are not waited for", async () => {
+    const spec = { ...definition.spec, versions: [{ name: "v1", served: false }] };
+    api.on(`PATCH ${CRD}`, {
+      json: { ...definition, spec, status: { conditions: [{ type: "Established", status: "True" }] } },
+    });
+    expect(await ensure()).toEqual([NAME]);
+  });
+
+  test("are applied without unknown fields and without what the server writes, and the fields are named once", async () => {
+    slowServer(0);
+    const metadata = { name: NAME, uid: "u", resourceVersion: "7", managedFields: [{}], labels: { a: "b" } };
+    const recorded = {
+      ...definition,
+      metadata,
+      "x-a": 1,
+      status: {},
+      spec: { ...definition.spec, "x-b": 1, "x-a": 2 },
+    };
+    writeFileSync(file, JSON.stringify(recorded));
+    await ensure();
+    const body = api.requests.find(({ method }) => method === "PATCH")?.body ?? "";
+    expect(JSON.parse(body)).toEqual({ ...definition, metadata: { name: NAME, labels: { a: "b" } } });
+    expect(dropped).toEqual([new Map([[file, ["x-a", "x-b"]]])]);
+  });
+});
+
+test.each(["addonmodules", "addonoperators"])(
+  "a module cannot replace the operator's own %s",
+  async (plural) => {
+    const own = { ...definition, metadata: { name: `${plural}.addon-operator.io` } };
+    writeFileSync(file, JSON.stringify(own));
+    await expect(ensure()).rejects.toThrow(
+      `${file}: CustomResourceDefinition ${plural}.addon-operator.io: is a definition of the operator itself, which no module may replace (remove it`,
+    );
+    expect(api.requests).toEqual([]);
+  },
+);

@@ -1,0 +1,41 @@
+import { expect, test } from "vitest";
+
+import { ReleaseStore } from "../../../src/helm/index.ts";
+import type { KubeClient, WatchConsumer, WatchedObject } from "../../../src/kube/index.ts";
+import { silentLogger } from "../../../src/lib/index.ts";
+
+const secret = (revision: number, resourceVersion: string, status: string): WatchedObject => ({
+  apiVersion: "v1",
+  kind: "Secret",
+  metadata: {
+    name: `sh.helm.release.v1.app.v${revision}`,
+    namespace: "ops",
+    uid: `u${revision}`,
+    resourceVersion,
+    labels: { owner: "helm", name: "app", version: `${revision}`, status },
+  },
+});
+
+test("the records of releases are believed as a server has them that was put back to an earlier state", () => {
+  let watch: WatchConsumer | undefined;
+  const store = new ReleaseStore({
+    client: {} as KubeClient,
+    hub: {
+      subscribe: (_, consumer) => {
+        watch = consumer;
+        return { synced: Promise.resolve(), close: () => {} };
+      },
+    },
+    namespace: "ops",
+    logger: silentLogger,
+  });
+  const known = (): string[] => store.revisions("app").map((meta) => `${meta.revision} ${meta.status}`);
+  void watch?.object(secret(1, "60", "superseded"));
+  void watch?.object(secret(2, "61", "deployed"));
+  void watch?.applied(secret(1, "50", "deployed"));
+  expect(known()).toEqual(["2 deployed", "1 superseded"]);
+  watch?.putBack?.();
+  void watch?.applied(secret(1, "50", "deployed"));
+  void watch?.deleted({ ...secret(2, "55", "") }, false);
+  expect(known()).toEqual(["1 deployed"]);
+});

@@ -1,0 +1,57 @@
+import { expect, test } from "vitest";
+
+import { documentsOf, keyIn, objectsOf } from "../../src/helm/manifest/manifest.ts";
+import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
+import type { Reconciler } from "../../src/helm/types.ts";
+import { retainInUpgrade } from "../../src/helm/upgrade.ts";
+import { CONFIG_MAPS } from "../../src/kube/index.ts";
+import { keepLog, type LoggedLine } from "../support/logged.ts";
+import { fake } from "../kube/fixture.ts";
+
+// docs/guides/running.md, "What outlives a release".
+
+const MANIFEST = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shared, namespace: platform}\n";
+const PATH = "/api/v1/namespaces/platform/configmaps/shared";
+const USER = "system:serviceaccount:team:deployer";
+
+test.each([
+  { may: true, account: USER, stays: true },
+  { may: false, account: USER, stays: false },
+  { may: false, account: undefined, stays: true },
+])(
+  "an object that another module's chart has stays only if its account may change it: %j",
+  async ({ may, account, stays }) => {
+    const { api, client } = await fake();
+    const logged: LoggedLine[] = [];
+    const review = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    api.on(review, { json: { status: { allowed: may } } });
+    for (const method of ["GET", "PATCH"])
+      api.on(`${method} ${PATH}`, { json: { metadata: { name: "shared", uid: "u" } } });
+    const objects = objectsOf(documentsOf(MANIFEST));
+    const meta = { name: "old", revision: 1, status: "deployed", labels: {} } as unknown as ReleaseMeta;
+    const manifests: string[] = [];
+    const tools = {
+      client,
+      namespace: "ops",
+      discovery: { resolve: () => Promise.resolve(CONFIG_MAPS) },
+      logger: keepLog(logged),
+      store: {
+        revisions: () => [meta],
+        summary: () => Promise.resolve({ objects }),
+        manifests: () => Promise.resolve([MANIFEST]),
+        replaceManifest: (_: ReleaseMeta, text: string) => Promise.resolve(void manifests.push(text)),
+      },
+      pendingOwners: () => Promise.resolve(new Map(objects.map((each) => [keyIn("ops", each), "new"]))),
+      actorOf: () => ({
+        client: account === undefined ? client : client.as(account),
+        isAccount: account !== undefined,
+      }),
+    } as unknown as Reconciler;
+
+    await retainInUpgrade(tools, "old", { made: [], signal: new AbortController().signal });
+    const writes = api.requests.filter(({ method }) => method === "PATCH");
+    expect(writes.map(({ headers }) => headers["impersonate-user"])).toEqual(stays ? [account] : []);
+    expect(manifests.map((text) => text.includes("shared"))).toEqual(stays ? [false] : []);
+    expect(JSON.stringify(logged).includes("its account may not change")).toBe(!stays);
+  },
+);

@@ -1,0 +1,119 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+
+import type { IModuleSource } from "../../src/status/index.ts";
+import { moduleDir, registryLab } from "../registry/artifact/lab.ts";
+import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
+import { installCrds } from "../support/crds.ts";
+import { startOperator } from "../support/operator.ts";
+
+// docs/guides/module-updates.md: ranges, channels, approval; a module never goes back by itself.
+
+const PATIENCE = { timeoutMs: 40_000 };
+
+test("a range, an approval, and a channel that moves back", { timeout: 180_000 }, async () => {
+  await installCrds();
+  const { kubectl, json, apply } = cluster();
+  const lab = await registryLab({ hasReferrers: true });
+  const namespace = await freshNamespace("source-updates");
+  const dir = mkdtempSync(join(tmpdir(), "source-updates-"));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  const data = { "ci.pub": lab.key.publicPem };
+  await apply({
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: { name: "addon-operator-keys", namespace },
+    data,
+  });
+  const push = (version: string): Promise<string> => {
+    const chart = `apiVersion: v2\nname: web\nversion: ${version}\n`;
+    const map = `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {version: "{{ .Chart.Version }}"}\n`;
+    return lab.push(version, { dir: moduleDir({ "Chart.yaml": chart, "templates/map.yaml": map }) });
+  };
+  let requests = 0;
+  const source = (web: object, update: object): Promise<unknown> =>
+    apply({
+      apiVersion: "addon-operator.io/v1alpha1",
+      kind: "ModuleSource",
+      metadata: {
+        name: "platform",
+        namespace,
+        annotations: { "reconcile.addon-operator.io/requestedAt": `${(requests += 1)}` },
+      },
+      spec: {
+        registry: `oci://${lab.registry.host}/modules`,
+        plainHttp: true,
+        modules: { web: { ...web, enabled: true } },
+        update,
+      },
+    });
+  const status = async () =>
+    (await json<IModuleSource>(["get", "modulesource", "platform", "-n", namespace])).status ?? {};
+  const operator = await startOperator({
+    namespace,
+    modulesDir: mkdtempSync(join(dir, "modules-")),
+    args: ["--sources", `--sources-dir=${join(dir, "sources")}`],
+  });
+  const runs = (version: string): Promise<unknown> =>
+    eventually(
+      async () =>
+        expect(await kubectl(["get", "cm", "web", "-n", namespace, "-o", "jsonpath={.data.version}"])).toBe(
+          version,
+        ),
+      `version ${version} runs`,
+      { ...PATIENCE, context: () => operator.log().slice(-4000) },
+    );
+  const waits = (version: string, why: string): Promise<unknown> =>
+    eventually(
+      async () => {
+        const { modules = [], waiting } = await status();
+        expect([waiting, modules[0]?.next?.version, modules[0]?.next?.held]).toEqual([
+          1,
+          version,
+          expect.stringContaining(why),
+        ]);
+      },
+      `version ${version} waits`,
+      { ...PATIENCE, context: () => operator.log().slice(-4000) },
+    );
+
+  await operator.waitReady();
+  await push("1.4.2");
+  await push("2.0.0");
+  await source({ version: "^1" }, { approval: "patch" });
+  await runs("1.4.2");
+
+  await push("1.4.3");
+  await source({ version: "^1" }, { approval: "patch" });
+  await runs("1.4.3");
+
+  const digest = await push("1.5.0");
+  await source({ version: "^1" }, { approval: "patch" });
+  await waits("1.5.0", "1.5.0 is no patch of 1.4.3: it waits for approval");
+  await kubectl([
+    "annotate",
+    "-n",
+    namespace,
+    "addonmodule/web",
+    `addon-operator.io/approve=1.5.0@${digest}`,
+  ]);
+  await runs("1.5.0");
+  await eventually(
+    async () => {
+      const path = "jsonpath={.metadata.annotations.addon-operator\\.io/approve}";
+      expect(await kubectl(["get", "-n", namespace, "addonmodule/web", "-o", path])).toBe("");
+    },
+    "the approval is used once",
+    PATIENCE,
+  );
+
+  // A channel that moves back.
+  await lab.tag("web:1.4.2", "stable");
+  await source({ tag: "stable" }, {});
+  await waits("1.4.2", "1.4.2 is older than 1.5.0");
+  await lab.tag("web:2.0.0", "stable");
+  await source({ tag: "stable" }, {});
+  await runs("2.0.0");
+});

@@ -1,0 +1,186 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+
+import type { IModuleSource } from "../../src/status/index.ts";
+import { keyPair, moduleDir, registryLab, type Lab } from "../registry/artifact/lab.ts";
+import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
+import { installCrds } from "../support/crds.ts";
+import { startOperator, type OperatorProcess } from "../support/operator.ts";
+
+// docs/guides/module-sources.md: what a key signed is fetched, locked, staged and run; nothing that a registry does removes it.
+
+interface World {
+  readonly lab: Lab;
+  readonly namespace: string;
+  /** A file of its delete hook. */
+  readonly bye: string;
+  start(): Promise<OperatorProcess>;
+  source(modules: Record<string, object>): Promise<void>;
+  /** The version in the ConfigMap that the chart makes. */
+  installed(): Promise<string>;
+  status(): Promise<NonNullable<IModuleSource["status"]>>;
+  lock(): Promise<Record<string, unknown>>;
+  kubectl(args: readonly string[]): Promise<string>;
+}
+
+const PATIENCE = { timeoutMs: 40_000 };
+
+async function world(name: string): Promise<World> {
+  await installCrds();
+  const { kubectl, json, apply } = cluster();
+  const lab = await registryLab({ hasReferrers: true });
+  const namespace = await freshNamespace(name);
+  const dir = mkdtempSync(join(tmpdir(), `${name}-`));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  const bye = join(dir, "bye");
+  await apply({
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: { name: "addon-operator-keys", namespace },
+    data: { "ci.pub": lab.key.publicPem },
+  });
+  const modulesDir = mkdtempSync(join(dir, "modules-"));
+  return {
+    lab,
+    namespace,
+    bye,
+    start: () =>
+      startOperator({ namespace, modulesDir, args: ["--sources", `--sources-dir=${join(dir, "sources")}`] }),
+    source: (modules) =>
+      apply({
+        apiVersion: "addon-operator.io/v1alpha1",
+        kind: "ModuleSource",
+        metadata: { name: "platform", namespace },
+        spec: { registry: `oci://${lab.registry.host}/modules`, plainHttp: true, modules },
+      }),
+    installed: () => kubectl(["get", "cm", "web", "-n", namespace, "-o", "jsonpath={.data.version}"]),
+    status: async () =>
+      (await json<IModuleSource>(["get", "modulesource", "platform", "-n", namespace])).status ?? {},
+    lock: async () => {
+      const lock = await json<{ data?: Record<string, string> }>([
+        "get",
+        "cm",
+        "addon-operator-modules",
+        "-n",
+        namespace,
+      ]);
+      return JSON.parse(lock.data?.["web"] ?? "{}") as Record<string, unknown>;
+    },
+    kubectl: (args) => kubectl([...args, "-n", namespace]),
+  };
+}
+
+/** Pushes the module with this version, and a delete hook that leaves a file. */
+function push({ lab, bye }: World, version: string, key = lab.key): Promise<string> {
+  const hook = `#!/bin/sh\nif [ "$1" = --config ]; then echo '{"configVersion":"v1","afterDeleteHelm":1}'; else echo ${version} >${bye}; fi\n`;
+  const dir = moduleDir({
+    "Chart.yaml": `apiVersion: v2\nname: web\nversion: ${version}\n`,
+    "hooks/bye.sh": hook,
+    "templates/map.yaml": `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {version: "{{ .Chart.Version }}"}\n`,
+  });
+  return lab.push(version, { dir, key });
+}
+
+const conditionOf = (status: NonNullable<IModuleSource["status"]>, type: string) =>
+  status.conditions?.find((each) => each.type === type);
+
+async function untilInstalled(it: World, operator: OperatorProcess, version: string): Promise<void> {
+  await eventually(async () => expect(await it.installed()).toBe(version), `version ${version} runs`, {
+    ...PATIENCE,
+    context: () => operator.log().slice(-4000),
+  });
+}
+
+test(
+  "fetched, switched, refused, kept without a registry, removed by its user",
+  { timeout: 180_000 },
+  async () => {
+    const it = await world("sources");
+    const first = await push(it, "1.4.2");
+    let operator = await it.start();
+    await operator.waitReady();
+    await it.source({ web: { version: "1.4.2", order: 10, enabled: true } });
+    await untilInstalled(it, operator, "1.4.2");
+    await eventually(
+      async () => expect(conditionOf(await it.status(), "Ready")?.status).toBe("True"),
+      "Ready",
+      PATIENCE,
+    );
+    expect(await it.status()).toMatchObject({
+      summary: "1/1",
+      modules: [{ name: "web", version: "1.4.2", digest: first, verifiedBy: "ci.pub" }],
+    });
+    await eventually(async () => {
+      const text = await it.kubectl(["get", "addonmodule", "web", "-o", "jsonpath={.status.source.digest}"]);
+      expect(text).toBe(first);
+    }, "the source in the status of the module");
+
+    const second = await push(it, "1.5.0");
+    await it.source({ web: { digest: second, order: 10, enabled: true } });
+    await untilInstalled(it, operator, "1.5.0");
+    expect(await it.lock()).toMatchObject({ version: "1.5.0", digest: second, previous: { digest: first } });
+
+    // Signed by someone else.
+    await push(it, "1.6.0", keyPair());
+    await it.source({ web: { version: "1.6.0", order: 10, enabled: true } });
+    await eventually(
+      async () => expect(conditionOf(await it.status(), "Stalled")).toMatchObject({ reason: "NotVerified" }),
+      "it is refused",
+      PATIENCE,
+    );
+    expect(await it.lock()).toMatchObject({ version: "1.5.0" });
+    expect(await it.installed()).toBe("1.5.0");
+
+    // Registry away, and a restart: the same content, without a request.
+    await it.source({ web: { version: "1.5.0", order: 10, enabled: true } });
+    await eventually(
+      async () => expect(conditionOf(await it.status(), "Ready")?.status).toBe("True"),
+      "Ready",
+      PATIENCE,
+    );
+    await operator.stop();
+    it.lab.registry.failures = { status: 503, left: Infinity };
+    const calls = it.lab.registry.calls.length;
+    operator = await it.start();
+    await operator.waitReady();
+    expect(await it.installed()).toBe("1.5.0");
+    expect(it.lab.registry.calls.length).toBe(calls);
+    expect(existsSync(it.bye)).toBe(false);
+
+    // Deleted by its user: off, with its delete hook, and then forgotten.
+    await it.kubectl(["delete", "modulesource", "platform"]);
+    await eventually(() => existsSync(it.bye), "the delete hook ran", {
+      ...PATIENCE,
+      context: () => operator.log().slice(-4000),
+    });
+    expect(readFileSync(it.bye, "utf8")).toBe("1.5.0\n");
+    await eventually(async () => expect(await it.lock()).toEqual({}), "the lock forgets it", PATIENCE);
+    await eventually(
+      async () => expect(await it.kubectl(["get", "addonmodules", "-o", "name"])).toBe(""),
+      "no module",
+      PATIENCE,
+    );
+  },
+);
+
+test("an end between lock and switch is completed by the next start", { timeout: 120_000 }, async () => {
+  const it = await world("sources-kill");
+  await push(it, "1.4.2");
+  await push(it, "1.5.0");
+  let operator = await it.start();
+  await it.source({ web: { version: "1.5.0", enabled: true } });
+  await untilInstalled(it, operator, "1.5.0");
+  const locked = await it.lock();
+  await it.source({ web: { version: "1.4.2", enabled: true } });
+  await untilInstalled(it, operator, "1.4.2");
+  await operator.kill9();
+  // The lock names the next content, and the links do not yet.
+  await it.source({ web: { version: "1.5.0", enabled: true } });
+  const patch = JSON.stringify({ data: { web: JSON.stringify(locked) } });
+  await it.kubectl(["patch", "cm/addon-operator-modules", "--type=merge", "-p", patch]);
+  it.lab.registry.failures = { status: 503, left: Infinity };
+  operator = await it.start();
+  await untilInstalled(it, operator, "1.5.0");
+});

@@ -1,0 +1,162 @@
+import { expect, test } from "vitest";
+
+import { valueAt, type Json, type JsonObject } from "../../src/model/index.ts";
+import { objectsOf, render } from "../charts/matrix.ts";
+import { cluster, eventually, freshNamespace, helmUnderTest } from "../support/cluster.ts";
+import { installCrds } from "../support/crds.ts";
+import { hookLab } from "../support/hook-files.ts";
+import { startOperator } from "../support/operator.ts";
+import { startWithTeams, statusOf, teamModule, messageOf } from "../support/tenants.ts";
+
+// docs/guides/tenancy.md, "Give a module an account", and docs/guides/tenancy.md, "Who may do what".
+
+const { kubectl, apply } = cluster();
+const GROUP = "rbac.authorization.k8s.io";
+
+test(
+  "the roles of lint --rbac --role are enough for the module, and none is too many",
+  { timeout: 120_000 },
+  async () => {
+    await installCrds();
+    const [namespace, team] = [await freshNamespace("tenancy"), await freshNamespace("team-a")];
+    const lab = hookLab("tenancy");
+    const account = { name: "deployer", namespace: team };
+    teamModule(lab, "web", { namespace: team, account, id: `${team}/deployer` });
+    const names = { nameSelector: { matchNames: [team] } };
+    const binding = { name: "own", kind: "Service", namespace: names };
+    lab.hook("modules/010-web/hooks/look.sh", { configVersion: "v1", kubernetes: [binding] });
+    const printer = await startOperator({ namespace, modulesDir: hookLab("empty").modulesDir });
+    const lint = ["lint", "--rbac", "--role", `--helm-bin=${helmUnderTest()}`, `--namespace=${namespace}`];
+    const { code, stdout } = await printer.cli([...lint, lab.modulesDir]);
+    await printer.kill9();
+    expect(code).toBe(0);
+    await kubectl(["apply", "-f", "-"], stdout);
+
+    const operator = await startWithTeams(namespace, lab);
+    const context = operator.log;
+    await eventually(async () => (await statusOf(namespace, "web")).state === "Ready", "web is Ready", {
+      context,
+    });
+    expect(lab.contexts("look")).toHaveLength(1);
+    const mayDo = async (verb: string, resource: string, where: string): Promise<boolean> => {
+      const args = [
+        "auth",
+        "can-i",
+        verb,
+        resource,
+        "-n",
+        where,
+        `--as=system:serviceaccount:${team}:deployer`,
+      ];
+      return (await kubectl(args).catch(() => "no")).trim() === "yes";
+    };
+    expect(await mayDo("create", "configmaps", team)).toBe(true);
+    for (const [verb, resource, where] of [
+      ["create", "configmaps", namespace],
+      ["create", "pods", team],
+      ["create", "services", team],
+      ["get", "secrets", team],
+      ["get", "addonmodules.addon-operator.io", namespace],
+    ] as const)
+      expect([verb, resource, await mayDo(verb, resource, where)]).toEqual([verb, resource, false]);
+    // Without the role in its namespace, the next change is refused.
+    await kubectl(["delete", "rolebinding", "web-deployer", "-n", team]);
+    await kubectl(["delete", "configmap", "web", "-n", team]);
+    await eventually(async () => (await messageOf(namespace, "web")).includes("forbidden"), "it is refused", {
+      context,
+    });
+  },
+);
+
+test("view, edit and admin may do what the guide says, and no more", { timeout: 60_000 }, async () => {
+  await installCrds();
+  const namespace = await freshNamespace("tenancy");
+  const roles = objectsOf(render("helm", {})).filter(
+    ({ kind, metadata }) =>
+      kind === "ClusterRole" &&
+      metadata["labels"] !== undefined &&
+      /-(?:view|edit|admin)$/.test(metadata.name),
+  );
+  expect(roles).toHaveLength(3);
+  // Their names are free for other tests on this control plane.
+  await apply(
+    ...roles.map((role) => ({
+      ...role,
+      metadata: { ...role.metadata, name: `${role.metadata.name}-${namespace}` },
+    })),
+  );
+  const subject = (name: string) => ({ kind: "User", name: `${name}-${namespace}`, apiGroup: GROUP });
+  await apply(
+    ...["view", "edit", "admin"].map((name) => ({
+      apiVersion: `${GROUP}/v1`,
+      kind: "RoleBinding",
+      metadata: { name, namespace },
+      roleRef: { apiGroup: GROUP, kind: "ClusterRole", name },
+      subjects: [subject(name)],
+    })),
+  );
+  const mayDo = async (user: string, verb: string, resource: string): Promise<boolean> => {
+    const args = ["auth", "can-i", verb, resource, "-n", namespace, `--as=${subject(user).name}`];
+    return (await kubectl(args).catch(() => "no")).trim() === "yes";
+  };
+  const table = async () =>
+    Object.fromEntries(
+      await Promise.all(
+        ["view", "edit", "admin"].map(async (user) => [
+          user,
+          [
+            await mayDo(user, "get", "addonmodules.addon-operator.io/web"),
+            await mayDo(user, "patch", "configmaps/addon-operator"),
+            await mayDo(user, "patch", "addonmodules.addon-operator.io/web"),
+            await mayDo(user, "create", "addonmodules.addon-operator.io"),
+          ],
+        ]),
+      ),
+    );
+  // The controller adds them to the ClusterRoles of the cluster.
+  await eventually(async () => (await table())["admin"]?.[2] === true, "they are aggregated");
+  expect(await table()).toEqual({
+    view: [true, false, false, false],
+    edit: [true, true, false, false],
+    admin: [true, true, true, false],
+  });
+});
+
+test(
+  "the Pod fits the Pod Security level restricted, with user ids of hooks baseline",
+  { timeout: 60_000 },
+  async () => {
+    const namespace = await freshNamespace("tenancy");
+    await apply({
+      apiVersion: "v1",
+      kind: "ServiceAccount",
+      metadata: { name: "addon-operator", namespace },
+    });
+    const isAccepted = async (level: string, hookUserIds: boolean): Promise<boolean> => {
+      const labels = { "pod-security.kubernetes.io/enforce": level };
+      await kubectl([
+        "label",
+        "namespace",
+        namespace,
+        "--overwrite",
+        ...Object.entries(labels).map((each) => each.join("=")),
+      ]);
+      const deployment = objectsOf(render("helm", { tenancy: { hookUserIds } })).find(
+        ({ kind }) => kind === "Deployment",
+      );
+      const { spec } = valueAt(deployment as unknown as Json, ["spec", "template"]) as { spec: JsonObject };
+      const pod = { apiVersion: "v1", kind: "Pod", metadata: { name: "addon-operator", namespace }, spec };
+      const create = kubectl(["create", "--dry-run=server", "-f", "-"], JSON.stringify(pod));
+      return create.then(
+        () => true,
+        (error: unknown) => {
+          expect(String(error)).toContain("violates PodSecurity");
+          return false;
+        },
+      );
+    };
+    expect(await isAccepted("restricted", false)).toBe(true);
+    expect(await isAccepted("restricted", true)).toBe(false);
+    expect(await isAccepted("baseline", true)).toBe(true);
+  },
+);

@@ -1,0 +1,67 @@
+import { expect, test } from "vitest";
+
+import { Accounts } from "../../../src/kube/index.ts";
+import { status } from "../../support/fake-api.ts";
+import { fake } from "../fixture.ts";
+
+async function accounts(...allowed: string[]) {
+  const { api, client } = await fake();
+  return {
+    api,
+    client,
+    accounts: new Accounts({ client, allowed, namespaceOf: ({ namespace }) => namespace ?? "ops" }),
+  };
+}
+
+test("a module acts as the account of its release's namespace, or as the operator", async () => {
+  const { accounts: rules } = await accounts();
+  expect(rules.of({ name: "web", serviceAccountName: "deployer" })).toEqual({
+    namespace: "ops",
+    name: "deployer",
+  });
+  const own = { name: "db", namespace: "team-a", serviceAccountName: "team-a/deployer" };
+  expect(rules.of(own)).toEqual({ namespace: "team-a", name: "deployer" });
+  expect(rules.of({ name: "plain" })).toBeUndefined();
+  expect(rules.known("web")).toEqual({ namespace: "ops", name: "deployer" });
+});
+
+test.each([
+  [[], "team-b", false],
+  [["team-b"], "team-b", true],
+  [["team-*"], "team-b", true],
+  [["team-*"], "ateam-b", false],
+  [["*-b-*"], "team-b", false],
+  [["t*-b*x"], "t-b-x", true],
+  [["a*a"], "a", false],
+  [["*"], "kube-system", true],
+])("with %j allowed, an account of %s: %s", async (allowed, namespace, isAllowed) => {
+  const { accounts: rules } = await accounts(...allowed);
+  const module = { name: "web", serviceAccountName: `${namespace}/admin` };
+  const fault = rules.faultOf(module, "/modules/web/addon.yaml");
+  expect(fault?.remedy?.includes("--service-account-namespaces") ?? "allowed").toBe(
+    isAllowed ? "allowed" : true,
+  );
+  expect(fault?.file).toBe(isAllowed ? undefined : "/modules/web/addon.yaml");
+});
+
+test("requests of a client act as a user", async () => {
+  const { api, client } = await accounts();
+  api.on("GET /api/v1/namespaces/ops/configmaps/a", { json: {} });
+  await client.as("system:serviceaccount:ops:web").json({ path: "/api/v1/namespaces/ops/configmaps/a" });
+  await client.json({ path: "/api/v1/namespaces/ops/configmaps/a" });
+  const users = api.requests.map(({ headers }) => headers["impersonate-user"]);
+  expect(users).toEqual(["system:serviceaccount:ops:web", undefined]);
+});
+
+test("a deleted account is an error that names it, although impersonation would work", async () => {
+  const { api, accounts: rules } = await accounts();
+  const path = "GET /api/v1/namespaces/ops/serviceaccounts/web";
+  api.on(path, { json: { metadata: { name: "web" } } });
+  api.on("GET /version", { json: {} });
+  const account = { namespace: "ops", name: "web" };
+  await rules.mustExist(account);
+  api.on("GET /version", status(403, "Forbidden"));
+  await expect(rules.mustExist(account)).rejects.toThrow("impersonate serviceaccounts in namespace ops");
+  api.on(path, status(404, "NotFound"));
+  await expect(rules.mustExist(account)).rejects.toThrow("ServiceAccount ops/web does not exist");
+});

@@ -1,0 +1,86 @@
+import { expect, test } from "vitest";
+
+import * as kube from "../../../src/kube/index.ts";
+import { fake } from "../fixture.ts";
+
+const AT = { resource: kube.CONFIG_MAPS, namespace: "ops", name: "a" };
+const PATH = "/api/v1/namespaces/ops/configmaps";
+const MANAGER = { fieldManager: "addon-operator" };
+
+interface Want {
+  readonly method: string;
+  readonly path?: string;
+  readonly query: object;
+  readonly type?: string;
+  readonly body?: unknown;
+}
+
+test.each<[string, (client: kube.KubeClient) => Promise<unknown>, Want]>([
+  ["get", (client) => kube.get(client, AT), { method: "GET", query: {} }],
+  [
+    "create",
+    (client) =>
+      kube.create(client, { resource: kube.CONFIG_MAPS, namespace: "ops" }, { body: {}, dryRun: true }),
+    { method: "POST", path: PATH, query: { ...MANAGER, dryRun: "All" }, type: "application/json" },
+  ],
+  [
+    "replace of a subresource",
+    (client) =>
+      kube.replace(client, { ...AT, subresource: "status" }, { body: {}, fieldValidation: "Strict" }),
+    { method: "PUT", path: `${PATH}/a/status`, query: { ...MANAGER, fieldValidation: "Strict" } },
+  ],
+  [
+    "mergePatch",
+    (client) => kube.mergePatch(client, AT, { body: { data: null } }),
+    { method: "PATCH", query: MANAGER, type: "application/merge-patch+json", body: { data: null } },
+  ],
+  [
+    "jsonPatch",
+    (client) => kube.jsonPatch(client, AT, { body: [] }),
+    { method: "PATCH", query: MANAGER, type: "application/json-patch+json", body: [] },
+  ],
+  [
+    "applyPatch",
+    (client) => kube.applyRequest(client, AT, { body: {} }),
+    { method: "PATCH", query: { ...MANAGER, force: "false" }, type: "application/apply-patch+yaml" },
+  ],
+  [
+    "applyPatch by force",
+    (client) => kube.applyRequest(client, AT, { body: {}, force: true }),
+    { method: "PATCH", query: { ...MANAGER, force: "true" }, type: "application/apply-patch+yaml" },
+  ],
+  [
+    "remove",
+    (client) => kube.remove(client, AT, { propagationPolicy: "Foreground", preconditions: { uid: "u" } }),
+    {
+      method: "DELETE",
+      query: {},
+      body: {
+        apiVersion: "v1",
+        kind: "DeleteOptions",
+        propagationPolicy: "Foreground",
+        preconditions: { uid: "u" },
+      },
+    },
+  ],
+])("%s", async (_, call, want) => {
+  const { api, client } = await fake();
+  api.on(`${want.method} ${want.path ?? `${PATH}/a`}`, { json: { kind: "ConfigMap" } });
+  expect(await call(client)).toEqual({ kind: "ConfigMap" });
+  const [seen] = api.requests;
+  const type = seen?.headers["content-type"];
+  const body: unknown = seen?.body ? JSON.parse(seen.body) : undefined;
+  expect(seen?.query).toEqual(want.query);
+  expect({ method: seen?.method, query: seen?.query, type, body }).toMatchObject(
+    Object.fromEntries(Object.entries(want).filter(([name]) => name !== "path")),
+  );
+});
+
+test("a list of metadata is asked for by the Accept header; null items are none", async () => {
+  const { api, client } = await fake();
+  api.on(`GET ${PATH}`, { json: { items: null, metadata: { resourceVersion: "7" } } });
+  const listed = await kube.listMetadata(client, AT, { labelSelector: "x=y" });
+  expect(listed).toEqual({ items: [], resourceVersion: "7" });
+  expect(api.requests[0]).toMatchObject({ path: PATH, query: { labelSelector: "x=y" } });
+  expect(api.requests[0]?.headers.accept).toContain("as=PartialObjectMetadataList");
+});

@@ -1,0 +1,337 @@
+import { describe, expect, test } from "vitest";
+
+import { formatIdentity, Lease, ownIdentity } from "../../../src/kube/index.ts";
+import type { Identity } from "../../../src/kube/index.ts";
+import type { ManualClock } from "../../support/clock.ts";
+import type { Answer, FakeApi, SeenRequest } from "../../support/fake-api.ts";
+import { status } from "../../support/fake-api.ts";
+import { keepLog, type LoggedLine } from "../../support/logged.ts";
+import { until } from "../../support/until.ts";
+import { fake } from "../fixture.ts";
+
+const COLLECTION = "/apis/coordination.k8s.io/v1/namespaces/ops/leases";
+const PATH = `${COLLECTION}/guard`;
+
+interface Stored {
+  metadata: { name: string; resourceVersion: string };
+  spec: {
+    holderIdentity: string;
+    renewTime: string;
+    leaseDurationSeconds: number;
+    leaseTransitions?: number;
+  };
+}
+
+/** Leases as the API server keeps them: one object, with resourceVersions and conflicts. */
+class LeaseServer {
+  object: Stored | undefined;
+  /** Instead of the next answers, when set. */
+  broken: Answer | undefined;
+
+  constructor(api: FakeApi) {
+    const guarded = (answer: (request: SeenRequest) => Answer) => (request: SeenRequest) =>
+      this.broken ?? answer(request);
+    api.on(
+      `GET ${PATH}`,
+      guarded(() => (this.object ? { json: this.object } : status(404, "NotFound"))),
+    );
+    api.on(
+      `POST ${COLLECTION}`,
+      guarded((request) => (this.object ? status(409, "AlreadyExists") : this.#store(request))),
+    );
+    api.on(
+      `PUT ${PATH}`,
+      guarded((request) => this.#replace(request)),
+    );
+  }
+
+  /** Somebody else writes. */
+  hold(holder: string, renewTime = "2020-01-01T00:00:00.000000Z", leaseDurationSeconds = 35): void {
+    this.#keep({
+      metadata: { name: "guard", resourceVersion: "0" },
+      spec: { holderIdentity: holder, renewTime, leaseDurationSeconds },
+    });
+  }
+
+  #replace(request: SeenRequest): Answer {
+    const { metadata } = JSON.parse(request.body) as Stored;
+    if (this.object === undefined) return status(404, "NotFound");
+    const current = metadata.resourceVersion === this.object.metadata.resourceVersion;
+    return current ? this.#store(request) : status(409, "Conflict");
+  }
+
+  #store(request: SeenRequest): Answer {
+    this.#keep(JSON.parse(request.body) as Stored);
+    return { json: this.object };
+  }
+
+  #keep(object: Stored): void {
+    const version = String(Number(this.object?.metadata.resourceVersion ?? 0) + 1);
+    this.object = { ...object, metadata: { ...object.metadata, resourceVersion: version } };
+  }
+}
+
+const me: Identity = { ...ownIdentity("me"), start: "1" };
+const other: Identity = { ...me, name: "other", bootId: "another-machine" };
+const OTHER = formatIdentity(other);
+
+async function lab(): Promise<{
+  server: LeaseServer;
+  clock: ManualClock;
+  events: string[];
+  /** For how long each time it was held. */
+  held: number[];
+  lines: LoggedLine[];
+  api: FakeApi;
+  lease: Lease;
+  contend: (identity: Identity) => Lease;
+}> {
+  const { api, client, clock } = await fake();
+  const events: string[] = [];
+  const held: number[] = [];
+  const lines: LoggedLine[] = [];
+  const contend = (identity: Identity): Lease => {
+    let isHolder = false;
+    return new Lease({
+      client,
+      clock,
+      identity,
+      logger: keepLog(lines),
+      namespace: "ops",
+      name: "guard",
+      times: { durationMs: 35_000, renewDeadlineMs: 30_000, retryMs: 10_000 },
+      events: {
+        onHeld: (ms) => {
+          if (!isHolder) events.push(`${identity.name} acquired`);
+          isHolder = true;
+          held.push(ms);
+        },
+        onLost: (reason) => {
+          isHolder = false;
+          events.push(`${identity.name} lost: ${reason}`);
+        },
+        onWaiting: (holder) => events.push(`${identity.name} waits for ${holder.split("/")[0] ?? ""}`),
+      },
+    });
+  };
+  return { server: new LeaseServer(api), clock, events, held, lines, api, lease: contend(me), contend };
+}
+
+/** Turns the clock in steps, letting real requests end in between, until `condition` holds. */
+async function turn(clock: ManualClock, ms: number, idle: () => boolean): Promise<void> {
+  const step = 500;
+  for (let missing = 0; missing < ms; missing += step) {
+    await clock.advance(step);
+    await until(idle);
+  }
+}
+
+/** True when no request is under way: every one that came was answered and its caller sleeps. */
+function quiet(api: FakeApi): () => boolean {
+  let turns = 0;
+  let seen = -1;
+  return () => {
+    turns = api.requests.length === seen ? turns + 1 : 0;
+    seen = api.requests.length;
+    return turns > 200;
+  };
+}
+
+describe("acquiring", () => {
+  test("a namespace that is not there is reported with what to do", async () => {
+    const { server, lease, clock, lines, api } = await lab();
+    server.broken = status(404, "NotFound");
+    const acquired = lease.acquire();
+    await until(quiet(api));
+    const remedy = expect.stringMatching(/--namespace/);
+    expect(lines).toEqual([["warn", "The lease cannot be acquired", expect.objectContaining({ remedy })]]);
+    server.broken = undefined;
+    await turn(clock, 10_000, quiet(api));
+    await acquired;
+  });
+
+  test("a lease that is not there is made", async () => {
+    const { server, lease, events } = await lab();
+    await lease.acquire();
+    expect(lease.held).toBe(true);
+    expect(events).toEqual(["me acquired"]);
+    expect(server.object?.spec).toMatchObject({
+      holderIdentity: formatIdentity(me),
+      leaseDurationSeconds: 35,
+      leaseTransitions: 0,
+      acquireTime: "2026-01-01T00:00:00.000000Z",
+      renewTime: "2026-01-01T00:00:00.000000Z",
+    });
+  });
+
+  test("one that was given back is taken at once, and counted", async () => {
+    const { server, lease } = await lab();
+    server.hold("");
+    await lease.acquire();
+    expect(server.object?.spec).toMatchObject({ holderIdentity: formatIdentity(me), leaseTransitions: 1 });
+  });
+
+  test.runIf(me.bootId !== "")(
+    "a dead process on this machine is succeeded at once (needs /proc)",
+    async () => {
+      const { server, lease, events } = await lab();
+      // Our own pid with another start time: the process of that name is gone.
+      server.hold(formatIdentity({ ...me, name: "before", start: "2" }));
+      await lease.acquire();
+      expect(events).toEqual(["me acquired"]);
+    },
+  );
+
+  test("another machine's is waited for until it was not renewed for its duration, by our own clock", async () => {
+    const { server, clock, events, api, lease } = await lab();
+    server.hold(OTHER, "2099-01-01T00:00:00.000000Z");
+    const acquired = lease.acquire();
+    const idle = quiet(api);
+    await until(idle);
+    await turn(clock, 30_000, idle);
+    expect(events).toEqual(["me waits for other"]);
+    // A renewal, by a clock that is far off: the wait begins anew.
+    server.hold(OTHER, "1999-01-01T00:00:00.000000Z");
+    await turn(clock, 34_000, idle);
+    expect(lease.held).toBe(false);
+    await turn(clock, 4000, idle);
+    await acquired;
+    expect(events).toEqual(["me waits for other", "me acquired"]);
+  });
+
+  test("given back while waiting: taken within two seconds", async () => {
+    const { server, clock, api, lease } = await lab();
+    server.hold(OTHER);
+    const acquired = lease.acquire();
+    const idle = quiet(api);
+    await until(idle);
+    server.hold("");
+    await turn(clock, 2000, idle);
+    await acquired;
+    expect(lease.held).toBe(true);
+  });
+
+  test("of two at once one gets it", async () => {
+    const { lease, contend, clock, api, events } = await lab();
+    const abort = new AbortController();
+    const second = contend(other);
+    const both = [lease.acquire(abort.signal), second.acquire(abort.signal)].map((one) =>
+      one.catch(() => {}),
+    );
+    await Promise.race(both);
+    await turn(clock, 3000, quiet(api));
+    expect([lease.held, second.held].filter(Boolean)).toHaveLength(1);
+    expect(events.filter((event) => event.endsWith("acquired"))).toHaveLength(1);
+    abort.abort();
+    await Promise.all(both);
+  });
+
+  test("an API server that fails is asked again", async () => {
+    const { server, clock, api, lease } = await lab();
+    server.broken = status(500, "InternalError");
+    const acquired = lease.acquire();
+    const idle = quiet(api);
+    await until(idle);
+    server.broken = undefined;
+    await turn(clock, 10_000, idle);
+    await acquired;
+    expect(lease.held).toBe(true);
+  });
+
+  test("an aborted signal rejects with its reason", async () => {
+    const { server, api, lease } = await lab();
+    server.hold(OTHER);
+    const abort = new AbortController();
+    const acquired = lease.acquire(abort.signal);
+    await until(quiet(api));
+    const reason = new Error("enough");
+    abort.abort(reason);
+    await expect(acquired).rejects.toBe(reason);
+  });
+});
+
+describe("holding", () => {
+  test("is renewed every ten seconds, for thirty each", async () => {
+    const { server, clock, api, held, lease } = await lab();
+    await lease.acquire();
+    await turn(clock, 60_000, quiet(api));
+    expect(api.count(`PUT ${PATH}`)).toBe(6);
+    expect(server.object?.spec.renewTime).toBe("2026-01-01T00:01:00.000000Z");
+    expect(held).toEqual(Array.from({ length: 7 }, () => 30_000));
+    expect(held).toEqual(Array.from({ length: 7 }, () => 30_000));
+    expect(lease.held).toBe(true);
+  });
+
+  test.each<[string, Answer]>([
+    ["cuts connections", { cut: true }],
+    ["does not answer", { hang: true }],
+    ["answers 500", status(500, "InternalError")],
+  ])("an API server that %s: lost at the renew deadline, once", async (_, broken) => {
+    const { server, clock, api, lease, events } = await lab();
+    await lease.acquire();
+    const idle = quiet(api);
+    await turn(clock, 10_000, idle);
+    server.broken = broken;
+    await turn(clock, 29_500, idle);
+    expect(lease.held).toBe(true);
+    await turn(clock, 500, idle);
+    expect(lease.held).toBe(false);
+    await turn(clock, 20_000, idle);
+    expect(events).toEqual(["me acquired", "me lost: it could not be renewed for 30 s"]);
+  });
+
+  test("an API server that comes back before the deadline: kept", async () => {
+    const { server, clock, api, lease, events } = await lab();
+    await lease.acquire();
+    const idle = quiet(api);
+    server.broken = { cut: true };
+    await turn(clock, 25_000, idle);
+    server.broken = undefined;
+    await turn(clock, 40_000, idle);
+    expect(lease.held).toBe(true);
+    expect(events).toEqual(["me acquired"]);
+  });
+
+  test("taken by another: lost at the next renewal", async () => {
+    const { server, clock, api, lease, events } = await lab();
+    await lease.acquire();
+    server.hold(OTHER);
+    await turn(clock, 10_000, quiet(api));
+    expect(events).toEqual(["me acquired", `me lost: ${OTHER} has acquired it`]);
+  });
+
+  test("changed by somebody but still ours, or deleted: kept", async () => {
+    const { server, clock, api, lease } = await lab();
+    await lease.acquire();
+    const idle = quiet(api);
+    server.hold(formatIdentity(me));
+    await turn(clock, 10_000, idle);
+    server.object = undefined;
+    await turn(clock, 10_000, idle);
+    expect(lease.held).toBe(true);
+    expect(server.object).toMatchObject({ spec: { holderIdentity: formatIdentity(me) } });
+  });
+});
+
+describe("giving back", () => {
+  test("frees it for anybody and stops renewing", async () => {
+    const { server, clock, api, lease, contend, events } = await lab();
+    await lease.acquire();
+    await lease.release();
+    expect(server.object?.spec).toMatchObject({ holderIdentity: "", leaseDurationSeconds: 1 });
+    expect(clock.nextTimerAt).toBeUndefined();
+    await contend(other).acquire();
+    expect(events).toEqual(["me acquired", "other acquired"]);
+    expect(api.count(`PUT ${PATH}`)).toBe(2);
+  });
+
+  test("never touches one that is another's by now, and never throws", async () => {
+    const { server, lease, events } = await lab();
+    await lease.acquire();
+    server.hold(OTHER);
+    await lease.release();
+    expect(server.object?.spec.holderIdentity).toBe(OTHER);
+    await lease.release();
+    expect(events).toEqual(["me acquired"]);
+  });
+});

@@ -1,0 +1,459 @@
+import { describe, expect, it } from "vitest";
+
+import type { WatchConsumer } from "../../../src/kube/index.ts";
+import { ApiError, CONFIG_MAPS, ConnectionError, WatchHub } from "../../../src/kube/index.ts";
+import { silentLogger } from "../../../src/lib/index.ts";
+import { ManualClock, settle } from "../../support/clock.ts";
+import type { Call } from "./watch-server.ts";
+import { WatchServer, added, bookmark, configMap, failure, list, modified, removed } from "./watch-server.ts";
+
+const SPEC = { resource: CONFIG_MAPS, namespace: "ns" };
+
+function lab() {
+  const server = new WatchServer();
+  const clock = new ManualClock();
+  const hub = new WatchHub({ client: server, clock, logger: silentLogger, random: () => 0 });
+  return { server, clock, hub };
+}
+
+/** Records what is reported to it: `+a@1` listed, `=`, `>a@2` applied, `-a` deleted, `~a@3` deleted as a list at 3 told, `!` issues. */
+function listener(rank = ""): { seen: string[]; take: () => string; consumer: WatchConsumer } {
+  const seen: string[] = [];
+  const at = (object: { metadata: { name: string; resourceVersion?: string } }): string =>
+    `${object.metadata.name}@${object.metadata.resourceVersion}`;
+  const consumer: WatchConsumer = {
+    rank,
+    begin: () => void seen.push("("),
+    object: (object) => void seen.push(`+${at(object)}`),
+    synced: () => void seen.push("="),
+    applied: (object) => void seen.push(`>${at(object)}`),
+    deleted: (object, complete) => void seen.push(complete ? `-${object.metadata.name}` : `~${at(object)}`),
+    issue: (error) => void seen.push(error === undefined ? "ok" : `!${error.message}`),
+  };
+  const take = (): string => seen.splice(0).join(" ");
+  return { seen, take, consumer };
+}
+
+async function started(objects = [configMap("a", 1), configMap("b", 2)]) {
+  const all = lab();
+  const one = listener();
+  const subscription = all.hub.subscribe(SPEC, one.consumer);
+  (await all.server.next()).send(list(10, objects)).end();
+  await subscription.synced;
+  const watch = await all.server.next();
+  one.take();
+  return { ...all, one, subscription, watch: watch.open() };
+}
+
+describe("a watch", () => {
+  it("lists in pages, then watches from the list's version with bookmarks", async () => {
+    const { server, hub } = lab();
+    const one = listener();
+    hub.subscribe(SPEC, one.consumer);
+    const first = await server.next();
+    expect(first.request.query).toMatchObject({ limit: 500 });
+    first.send(list(10, [configMap("a", 1)], "more")).end();
+    const second = await server.next();
+    expect(second.request.query).toMatchObject({ continue: "more" });
+    second.send(list(10, [configMap("b", 2)])).end();
+    const watch = await server.next();
+    expect(watch.request.query).toMatchObject({
+      watch: true,
+      allowWatchBookmarks: true,
+      resourceVersion: "10",
+      timeoutSeconds: 240,
+    });
+    expect(one.take()).toBe("( +a@1 +b@2 =");
+  });
+
+  it("fills in kind and apiVersion, and drops managedFields unless they are asked for", async () => {
+    const { server, hub } = lab();
+    const got: object[] = [];
+    const consumer: WatchConsumer = { ...listener().consumer, object: (object) => void got.push(object) };
+    const item = { metadata: { name: "a", managedFields: [{}] } };
+    for (const keepManagedFields of [false, true]) {
+      const { synced } = hub.subscribe({ ...SPEC, keepManagedFields }, consumer);
+      (await server.next()).send(list(1, [item])).end();
+      await synced;
+      (await server.next()).open();
+    }
+    expect(got).toEqual([
+      { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "a" } },
+      { apiVersion: "v1", kind: "ConfigMap", ...item },
+    ]);
+  });
+
+  it("reads numbers as doubles: integers above 2^53 are rounded", async () => {
+    const { server, hub } = lab();
+    const got: unknown[] = [];
+    const object = (each: object): void => void got.push((each as { size?: number }).size);
+    const { synced } = hub.subscribe(SPEC, { ...listener().consumer, object });
+    const sent = list(1, [{ ...configMap("a", 1), size: 0 }]).replace('"size":0', '"size":9007199254740993');
+    (await server.next()).send(sent).end();
+    await synced;
+    expect(got).toEqual([9_007_199_254_740_992]);
+  });
+
+  it("delivers events in order and goes on after a clean close from the last version, bookmarks included", async () => {
+    const { server, clock, one, watch } = await started();
+    watch.send(
+      added(configMap("c", 11)),
+      modified(configMap("a", 12)),
+      removed(configMap("b", 13)),
+      bookmark(20),
+    );
+    await settle();
+    expect(one.take()).toBe(">c@11 >a@12 -b");
+    await clock.advance(5000);
+    watch.end();
+    expect((await server.next()).request.query).toMatchObject({ resourceVersion: "20" });
+    expect(one.take()).toBe("");
+  });
+
+  it("drops half an event at a cut; its whole follows from the last version", async () => {
+    const { server, clock, one, watch } = await started();
+    const event = JSON.stringify(modified(configMap("b", 12)));
+    watch.send(modified(configMap("a", 11)), event.slice(0, 40));
+    await settle();
+    watch.fail(new ConnectionError("ECONNRESET", "cut"));
+    await clock.advance(200);
+    (await server.next()).send(list(11, [])).end();
+    const again = await server.next();
+    expect(again.request.query).toMatchObject({ resourceVersion: "11" });
+    again.send(`${event}\n`);
+    await settle();
+    expect(one.take()).toBe(">a@11 >b@12");
+  });
+
+  it("puts an event together that comes in many chunks", async () => {
+    const { one, watch } = await started();
+    const event = `${JSON.stringify(modified(configMap("a", 11, { data: { x: "é".repeat(100) } })))}\n`;
+    watch.send(...event.split(""));
+    await settle();
+    expect(one.take()).toBe(">a@11");
+  });
+
+  it.each([
+    ["as an HTTP answer", false],
+    ["as an ERROR frame", true],
+  ])("lists again after 410 %s and reports only the differences", async (_, frame) => {
+    const { server, one, watch } = await started([configMap("a", 1), configMap("b", 2), configMap("c", 3)]);
+    const expired = new ApiError({ status: 410, reason: "Expired", message: "too old" });
+    if (frame) watch.send(failure(410, "Expired"));
+    else watch.fail(expired);
+    const relist = await server.next();
+    expect(relist.watch).toBe(false);
+    const remade = {
+      ...configMap("b", 30),
+      metadata: { name: "b", namespace: "ns", uid: "other", resourceVersion: "30" },
+    };
+    relist.send(list(40, [configMap("a", 1), remade, configMap("d", 31)])).end();
+    expect((await server.next()).request.query).toMatchObject({ resourceVersion: "40" });
+    expect(one.take()).toBe("~b@30 >b@30 >d@31 ~c@40");
+  });
+
+  it("reports after a new list all that is there, for those who know of objects that the watch never saw", async () => {
+    const { server, hub, watch } = await started();
+    const lists: unknown[] = [];
+    const consumer = {
+      ...listener().consumer,
+      relisted: (keys: ReadonlySet<string>, version: string) => void lists.push([...keys, version]),
+    };
+    const late = hub.subscribe(SPEC, consumer);
+    const join = await server.next();
+    watch.send(failure(410, "Expired"));
+    (await server.next()).send(list(40, [configMap("a", 1)])).end();
+    await server.next();
+    expect(lists).toEqual([]);
+    join.send(list(30, [configMap("a", 1)])).end();
+    await late.synced;
+    await settle();
+    expect(lists).toEqual([["ns/a", "40"]]);
+  });
+
+  it("asks for the newest version after a failure, without labels, and for one object only", async () => {
+    const { server, hub, clock } = lab();
+    hub.subscribe({ ...SPEC, labelSelector: "a=b", fieldSelector: "metadata.name=c" }, listener().consumer);
+    (await server.next()).send(list(10, [])).end();
+    (await server.next()).fail(new ConnectionError("ECONNRESET", "cut"));
+    await clock.advance(200);
+    const { watch, request } = await server.next();
+    expect(watch).toBe(false);
+    expect(request.query).toEqual({ fieldSelector: "metadata.name=c", limit: 1 });
+  });
+
+  // What the operator knows is from versions up to 20. The server's newest is older, or has leapt.
+  it.each([
+    ["without a leap of its versions", 15],
+    ["with a leap of its versions", 1_000_000_015],
+  ])("believes a server that was put back to an earlier state %s", async (_, newest) => {
+    const { server, clock, hub, one, watch } = await started([configMap("a", 5), configMap("b", 6)]);
+    watch.send(modified(configMap("a", 11)), removed(configMap("b", 12)), added(configMap("c", 20)));
+    const late = listener();
+    const joined = hub.subscribe(SPEC, { ...late.consumer, putBack: () => void late.seen.push("<") });
+    (await server.next()).send(list(20, [configMap("a", 11), configMap("c", 20)])).end();
+    await joined.synced;
+    one.take();
+    late.take();
+    watch.fail(new ConnectionError("ECONNREFUSED", "gone"));
+    await clock.advance(200);
+    (await server.next()).send(list(newest, [])).end();
+    (await server.next()).send(list(newest, [configMap("a", 5), configMap("b", 6)])).end();
+    const again = await server.next();
+    expect(again.request.query).toMatchObject({ resourceVersion: String(newest) });
+    again.send(modified(configMap("a", newest + 1)));
+    await settle();
+    expect(one.take()).toBe(`>a@5 >b@6 ~c@${newest} >a@${newest + 1}`);
+    expect(late.take()).toBe(`< >a@5 >b@6 ~c@${newest} >a@${newest + 1}`);
+  });
+
+  it("believes a server that was put back to a state before what only an answer showed", async () => {
+    const { server, clock, hub } = lab();
+    const one = listener();
+    const { synced } = hub.subscribe(SPEC, { ...one.consumer, newest: () => "30" });
+    (await server.next()).send(list(10, [configMap("a", 5)])).end();
+    await synced;
+    (await server.next()).fail(new ConnectionError("ECONNREFUSED", "gone"));
+    one.take();
+    await clock.advance(200);
+    (await server.next()).send(list(20, [])).end();
+    (await server.next()).send(list(20, [configMap("a", 15)])).end();
+    (await server.next()).open();
+    expect(one.take()).toBe(">a@15");
+  });
+
+  it("starts the list over when the server forgot its second page, at last without pages", async () => {
+    const { server, clock, hub } = lab();
+    const one = listener();
+    const { synced } = hub.subscribe(SPEC, one.consumer);
+    for (const round of [1, 2]) {
+      (await server.next()).send(list(10, [configMap("a", 1)], "more")).end();
+      (await server.next()).fail(new ApiError({ status: 410, reason: "Expired", message: `round ${round}` }));
+      await clock.advance(1000);
+    }
+    const whole = await server.next();
+    expect(whole.request.query?.["limit"]).toBeUndefined();
+    whole.send(list(11, [configMap("b", 2)])).end();
+    await synced;
+    expect(one.take().endsWith("( +b@2 =")).toBe(true);
+  });
+
+  it("waits as long as 429 says", async () => {
+    const { server, clock, watch } = await started();
+    watch.fail(new ApiError({ status: 429, reason: "TooManyRequests", message: "busy", retryAfterMs: 7000 }));
+    await clock.advance(6900);
+    expect(server.pending).toBe(0);
+    await clock.advance(200);
+    expect(server.pending).toBe(1);
+  });
+
+  it("counts failures by class, and lists that had to be done again", async () => {
+    const { server, clock, hub } = lab();
+    const reported: string[] = [];
+    const next = async (): Promise<Call> => {
+      await clock.advance(10_000);
+      return server.next();
+    };
+    hub.onWatch({
+      failed: (type) => void reported.push(type),
+      relisted: ({ resource }) => void reported.push(`relisted ${resource.plural}`),
+    });
+    hub.subscribe(SPEC, listener().consumer);
+    (await next()).fail(new ApiError({ status: 500, reason: "InternalError", message: "no" }));
+    (await next()).send(list(1, [])).end();
+    (await next()).fail(new ConnectionError("ECONNRESET", "cut"));
+    (await next()).send(list(1, [])).end();
+    (await next()).send(failure(410, "Expired"));
+    (await next()).send(list(5, [])).end();
+    expect(reported).toEqual(["fail", "unexpected-eof", "expired", "relisted configmaps"]);
+    (await server.next()).end();
+    await next();
+    expect(reported.slice(4)).toEqual(["eof"]);
+  });
+
+  it("backs off from 0.2 s to 10 s under a storm of errors, and says so until it works", async () => {
+    const { server, clock, hub, one, watch } = await started();
+    expect(hub.count()).toEqual({ open: 1, broken: 0 });
+    const storm = new ApiError({ status: 500, reason: "InternalError", message: "storm" });
+    let call = watch;
+    for (const delay of [200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]) {
+      call.fail(storm);
+      await clock.advance(delay - 1);
+      expect(server.pending).toBe(0);
+      await clock.advance(1);
+      call = await server.next();
+    }
+    expect(one.take()).toContain("!storm");
+    expect(hub.count()).toEqual({ open: 0, broken: 1 });
+    call.send(list(10, [])).end();
+    call = await server.next();
+    call.send(modified(configMap("a", 11)));
+    await settle();
+    expect(one.take()).toBe("ok >a@11");
+    expect(hub.count()).toEqual({ open: 1, broken: 0 });
+  });
+
+  it("asks seldom while access is forbidden, and reports why", async () => {
+    const { server, clock, hub } = lab();
+    const one = listener();
+    hub.subscribe(SPEC, one.consumer);
+    for (const delay of [1000, 2000, 4000, 8000, 16_000, 30_000]) {
+      (await server.next()).fail(new ApiError({ status: 403, reason: "Forbidden", message: "no rights" }));
+      await clock.advance(delay - 1);
+      expect(server.pending).toBe(0);
+      await clock.advance(1);
+    }
+    (await server.next()).send(list(1, [])).end();
+    await settle();
+    expect(one.take()).toBe(`${"( !no rights ".repeat(6)}( = ok`);
+  });
+
+  it("gives up a connection that is silent for 150 s", async () => {
+    const { server, clock, one, watch } = await started();
+    await clock.advance(100_000);
+    watch.send(bookmark(15));
+    await clock.advance(149_000);
+    expect(server.pending).toBe(0);
+    await clock.advance(1500);
+    (await server.next()).send(list(15, [])).end();
+    expect((await server.next()).request.query).toMatchObject({ resourceVersion: "15" });
+    expect(one.take()).toBe("");
+  });
+
+  it("does not spin when the server closes watches at once", async () => {
+    const { server, clock, watch } = await started();
+    watch.end();
+    await settle();
+    expect(server.pending).toBe(0);
+    await clock.advance(200);
+    (await server.next()).end();
+    await clock.advance(399);
+    expect(server.pending).toBe(0);
+  });
+});
+
+describe("the hub", () => {
+  it("opens one watch for equal specs, serves by rank, and closes with the last consumer", async () => {
+    const { server, hub } = lab();
+    const order: string[] = [];
+    const spy = (rank: string): WatchConsumer => ({
+      ...listener(rank).consumer,
+      applied: () => void order.push(rank),
+    });
+    const [two, one] = [hub.subscribe(SPEC, spy("b")), hub.subscribe({ ...SPEC }, spy("a"))];
+    (await server.next()).send(list(10, [])).end();
+    await Promise.all([one.synced, two.synced]);
+    const watch = await server.next();
+    watch.send(added(configMap("a", 11)));
+    await settle();
+    expect(order).toEqual(["a", "b"]);
+    expect(server.pending).toBe(0);
+    two.close();
+    two.close();
+    expect(watch.request.signal?.aborted).toBe(false);
+    one.close();
+    expect(watch.request.signal?.aborted).toBe(true);
+  });
+
+  it("gives a late consumer its own list and then what changed after it, nothing twice", async () => {
+    const { server, hub, one, watch } = await started();
+    const late = listener();
+    const subscription = hub.subscribe(SPEC, late.consumer);
+    const joining = await server.next();
+    watch.send(modified(configMap("a", 11)), removed(configMap("b", 12)), added(configMap("d", 14)));
+    await settle();
+    joining.send(list(12, [configMap("a", 11), configMap("c", 12)])).end();
+    await subscription.synced;
+    watch.send(modified(configMap("a", 15)));
+    await settle();
+    expect(one.take()).toBe(">a@11 -b >d@14 >a@15");
+    expect(late.take()).toBe("( +a@11 +c@12 = >d@14 >a@15");
+  });
+
+  it("drops live events that lag behind a late consumer's list", async () => {
+    const { server, hub, one, watch } = await started();
+    const late = listener();
+    const { synced } = hub.subscribe(SPEC, late.consumer);
+    (await server.next()).send(list(20, [configMap("a", 19)])).end();
+    await synced;
+    watch.send(
+      modified(configMap("a", 11)),
+      modified(configMap("a", 19)),
+      removed(configMap("b", 20)),
+      added(configMap("c", 21)),
+    );
+    await settle();
+    expect(one.take()).toBe(">a@11 >a@19 -b >c@21");
+    expect(late.take()).toBe("( +a@19 = >c@21");
+  });
+
+  it("takes a consumer that comes during the first list in after it", async () => {
+    const { server, hub } = lab();
+    const [one, late] = [listener(), listener()];
+    hub.subscribe(SPEC, one.consumer);
+    const first = await server.next();
+    const { synced } = hub.subscribe(SPEC, late.consumer);
+    first.send(list(10, [configMap("a", 1)])).end();
+    const calls = [await server.next(), await server.next()];
+    calls.find((call) => call.watch)?.send(added(configMap("b", 12)));
+    calls
+      .find((call) => !call.watch)
+      ?.send(list(11, [configMap("a", 1)]))
+      .end();
+    await synced;
+    await settle();
+    expect(one.take()).toBe("( +a@1 = >b@12");
+    expect(late.take()).toBe("( +a@1 = >b@12");
+  });
+
+  it("keeps the others going when one consumer throws", async () => {
+    const { server, hub } = lab();
+    const good = listener("z");
+    const bad: WatchConsumer = {
+      ...listener().consumer,
+      object: () => {
+        throw new Error("bug");
+      },
+    };
+    hub.subscribe(SPEC, bad);
+    hub.subscribe(SPEC, good.consumer);
+    (await server.next()).send(list(10, [configMap("a", 1), configMap("b", 2)])).end();
+    await settle();
+    expect(good.take()).toBe("( +a@1 +b@2 =");
+  });
+
+  it("takes what a consumer answers for a promise only if it is one", async () => {
+    const server = new WatchServer();
+    const errors: string[] = [];
+    const logger = { ...silentLogger, error: (message: string) => void errors.push(message) };
+    const hub = new WatchHub({ client: server, clock: new ManualClock(), logger, random: () => 0 });
+    const one = listener();
+    const synced: () => void = () => one.seen.push("=") > 0;
+    hub.subscribe(SPEC, { ...one.consumer, synced });
+    (await server.next()).send(list(10, [])).end();
+    await settle();
+    expect(one.take()).toBe("( =");
+    expect(errors).toEqual([]);
+  });
+
+  it("waits with reading on when too many answers of a consumer are outstanding", async () => {
+    const { server, hub } = lab();
+    const gates: (() => void)[] = [];
+    let taken = 0;
+    const object = (): Promise<void> => {
+      taken += 1;
+      return new Promise((resolve) => gates.push(resolve));
+    };
+    const { synced } = hub.subscribe(SPEC, { ...listener().consumer, object });
+    const items = Array.from({ length: 200 }, (_, index) => configMap(`c${index}`, index + 1));
+    (await server.next()).send(list(300, items)).end();
+    await settle();
+    expect(taken).toBe(64);
+    for (let open = gates.shift(); open !== undefined; open = gates.shift()) {
+      open();
+      await settle();
+    }
+    await synced;
+    expect(taken).toBe(200);
+  });
+});

@@ -1,0 +1,241 @@
+import { globSync, readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { parseSync } from "oxc-parser";
+import { describe, expect, it } from "vitest";
+
+import { isNode, nodes, type Node } from "./support/syntax.ts";
+
+/** Packages from the lowest layer up: each imports only those before it (src/README.md). */
+const PACKAGES = (
+  "model lib trace values process kube webhooks cron health drift registry modules filter bindings hooks helm state queue plan triggers tasks " +
+  "status metrics supply ui debug preview admit offline wiring commands"
+).split(" ");
+
+/** Files beside the packages, and who may import them. */
+const ROOT_FILES: Readonly<Record<string, readonly string[]>> = {
+  "version.ts": ["wiring", "commands"],
+  "environment.ts": ["wiring", "main.ts", "config.ts", "child-environment.ts", "run-operator.ts"],
+  "child-environment.ts": ["config.ts"],
+  "settings.ts": ["wiring", "config.ts", "child-environment.ts", "commands"],
+  "setting-kinds.ts": ["settings.ts"],
+  "config.ts": ["offline", "wiring", "commands", "run-operator.ts"],
+  "stop-signals.ts": ["commands", "run-operator.ts"],
+  "run-operator.ts": ["commands"],
+  "main.ts": [],
+};
+
+/** Libraries and built-in modules that one package alone may use. */
+const RESERVED: readonly (readonly [RegExp, string])[] = [
+  [/^(node:child_process|child_process|execa|koffi)(\/|$)/, "process"],
+  [/^@kubernetes\/client-node(\/|$)/, "kube"],
+  [/^(node:)?timers(\/|$)/, "lib"],
+  [/^(ajv|ajv-formats)(\/|$)/, "values"],
+  [/^@opentelemetry\//, "trace"],
+  [/^prom-client(\/|$)/, "metrics"],
+];
+
+interface SourceFile {
+  /** Path below src/. */
+  readonly path: string;
+  readonly layer: string;
+  readonly imports: readonly string[];
+  readonly program: unknown;
+}
+
+const src = join(import.meta.dirname, "..", "src");
+const files = globSync("**/*.ts", { cwd: src })
+  .sort()
+  .map((path) => read(path, readFileSync(join(src, path), "utf8")));
+
+function read(path: string, text: string): SourceFile {
+  const { program, module, errors } = parseSync(path, text);
+  if (errors.length > 0) throw new Error(`${path}: ${errors[0]?.message ?? ""}`);
+  const reexports = module.staticExports.flatMap(({ entries }) =>
+    entries.flatMap(({ moduleRequest }) => (moduleRequest === null ? [] : [moduleRequest.value])),
+  );
+  const imports = module.staticImports.map(({ moduleRequest }) => moduleRequest.value);
+  const dynamic = module.dynamicImports.map(({ moduleRequest: { start, end } }) =>
+    text.slice(start + 1, end - 1),
+  );
+  return { path, layer: packageOf(path), imports: [...imports, ...reexports, ...dynamic], program };
+}
+
+/** The folder, or for files of the root the file itself. */
+function packageOf(path: string): string {
+  return path.split("/")[0] ?? "";
+}
+
+/** What a file breaks, in words. */
+function importViolations(file: SourceFile): string[] {
+  return file.imports.flatMap((specifier) => {
+    const broken = specifier.startsWith(".")
+      ? localViolation(file, specifier)
+      : packageViolation(file, specifier);
+    return broken === undefined ? [] : [`${file.path} imports ${specifier}: ${broken}`];
+  });
+}
+
+function packageViolation(file: SourceFile, specifier: string): string | undefined {
+  const owner = RESERVED.find(([pattern]) => pattern.test(specifier))?.[1];
+  return owner === undefined || owner === file.layer ? undefined : `only ${owner}/ may`;
+}
+
+function localViolation(file: SourceFile, specifier: string): string | undefined {
+  const target = relative(src, join(src, dirname(file.path), specifier));
+  const layer = packageOf(target);
+  if (layer === file.layer) {
+    return target === `${layer}/index.ts` ? "a package's files never import their own index.ts" : undefined;
+  }
+  const users = ROOT_FILES[target];
+  if (users !== undefined) return users.includes(file.layer) ? undefined : `only ${users.join(", ")} may`;
+  if (!PACKAGES.includes(layer)) return "there is no such package";
+  if (ROOT_FILES[file.layer] === undefined && PACKAGES.indexOf(layer) > PACKAGES.indexOf(file.layer))
+    return `${layer} stands above ${file.layer}`;
+  // The composition has no index.ts: main.ts and operator.ts import its files.
+  return target === `${layer}/index.ts` || layer === "wiring"
+    ? undefined
+    : "only its index.ts may be imported";
+}
+
+const nameOf = (value: unknown): string =>
+  isNode(value) && typeof value["name"] === "string" ? value["name"] : "";
+
+const TIMERS = new Set(["setTimeout", "setInterval"]);
+
+/** Uses of the environment and of time, which one file alone may have. */
+function useViolation(node: Node, path: string): string | undefined {
+  const { type } = node;
+  if (type === "MemberExpression") {
+    const member = `${nameOf(node["object"])}.${nameOf(node["property"])}`;
+    if (member === "process.env" && path !== "environment.ts")
+      return "process.env is read in environment.ts only";
+    if (member === "Date.now" && path !== "lib/time/clock.ts") return "Date.now belongs to lib/clock";
+  }
+  if (path === "lib/time/clock.ts") return undefined;
+  if (type === "CallExpression" && TIMERS.has(nameOf(node["callee"]))) return "timers belong to lib/clock";
+  const args = node["arguments"];
+  const isNow = type === "NewExpression" && Array.isArray(args) && args.length === 0;
+  return isNow && nameOf(node["callee"]) === "Date"
+    ? "new Date() is the time of day: use the clock"
+    : undefined;
+}
+
+function useViolations(file: SourceFile): string[] {
+  return [...nodes(file.program)].flatMap((node) => {
+    const broken = useViolation(node, file.path);
+    return broken === undefined ? [] : [`${file.path}: ${broken}`];
+  });
+}
+
+/** An index.ts only re-exports. */
+function indexViolations(file: SourceFile): string[] {
+  if (!file.path.endsWith("/index.ts")) return [];
+  const body = (file.program as { body: readonly Node[] }).body;
+  const own = body.filter(({ type, source }) => !String(type).startsWith("Export") || !isNode(source));
+  return own.map(() => `${file.path}: an index.ts only re-exports`);
+}
+
+/** By path: the files of src that each file imports or re-exports. */
+function importsBetween(all: readonly SourceFile[]): ReadonlyMap<string, readonly string[]> {
+  const targets = ({ path, imports }: SourceFile): string[] =>
+    imports.filter((each) => each.startsWith(".")).map((each) => join(dirname(path), each));
+  return new Map(all.map((file) => [file.path, targets(file)]));
+}
+
+/** Files that import themselves by way of others: without those that import, or are imported by, no file that is left. */
+function cycles(imports: ReadonlyMap<string, readonly string[]>): string[] {
+  let left = new Set(imports.keys());
+  for (let before = -1; before !== left.size;) {
+    before = left.size;
+    const targets = new Set([...left].flatMap((path) => imports.get(path) ?? []));
+    const isInside = (path: string): boolean =>
+      targets.has(path) && (imports.get(path) ?? []).some((target) => left.has(target));
+    left = new Set([...left].filter(isInside));
+  }
+  return [...left];
+}
+
+describe("the layers (src/README.md)", () => {
+  it("has the packages and root files of the list", () => {
+    const expected = [...PACKAGES, ...Object.keys(ROOT_FILES)].sort();
+    expect([...new Set(files.map((file) => file.layer))].sort()).toEqual(expected);
+  });
+
+  it("imports downwards, and other packages by their index.ts", () => {
+    expect(files.flatMap(importViolations)).toEqual([]);
+  });
+
+  it("reads the environment and the time in one place", () => {
+    expect(files.flatMap(useViolations)).toEqual([]);
+  });
+
+  it("has index files that only re-export", () => {
+    expect(files.flatMap(indexViolations)).toEqual([]);
+  });
+
+  it("has no file without a name of its own", () => {
+    const vague = files.filter(({ path }) => /(^|\/)(utils?|helpers?|common|manager|misc)\.ts$/.test(path));
+    expect(vague.map(({ path }) => path)).toEqual([]);
+  });
+
+  it("has no folder of more than twelve files beside its index.ts", () => {
+    const inside = files.map(({ path }) => path).filter((path) => !path.endsWith("index.ts"));
+    const folders = Map.groupBy(inside, (path) => dirname(path));
+    expect([...folders].filter(([, paths]) => paths.length > 12).map(([folder]) => folder)).toEqual([]);
+  });
+
+  it("has no cycles of imports, those of types included", () => {
+    expect(cycles(importsBetween(files))).toEqual([]);
+  });
+
+  it("lists every package in the map", () => {
+    const map = readFileSync(join(src, "README.md"), "utf8");
+    expect(PACKAGES.filter((layer) => !map.includes(`\`${layer}/\``))).toEqual([]);
+  });
+});
+
+describe("the rules themselves", () => {
+  const judge = (path: string, text: string): string[] => {
+    const file = read(path, text);
+    return [...importViolations(file), ...useViolations(file), ...indexViolations(file)];
+  };
+
+  it.each([
+    ["lib/x.ts", 'import { run } from "../process/index.ts";', /process stands above lib/],
+    ["tasks/x.ts", 'import { run } from "../process/run.ts";', /only its index/],
+    ["tasks/x.ts", 'export * from "../status/index.ts";', /status stands above tasks/],
+    ["tasks/x.ts", 'const x = await import("../wiring/base.ts");', /wiring stands above tasks/],
+    ["tasks/x.ts", 'import { y } from "./index.ts";', /own index/],
+    ["tasks/x.ts", 'import { spawn } from "node:child_process";', /only process\//],
+    ["tasks/x.ts", 'import type { KubeConfig } from "@kubernetes/client-node";', /only kube\//],
+    ["tasks/x.ts", 'import { environment } from "../environment.ts";', /only wiring/],
+    ["tasks/x.ts", "export const home = process.env.HOME;", /process\.env/],
+    ["tasks/x.ts", "export const now = Date.now();", /Date\.now/],
+    ["tasks/x.ts", "export const now = new Date();", /new Date\(\)/],
+    ["tasks/x.ts", "setTimeout(() => {}, 1);", /timers belong/],
+    ["tasks/index.ts", "export const x = 1;", /only re-exports/],
+  ])("%s: %s is refused", (path, text, reason) => {
+    expect(judge(path, text)).toEqual([expect.stringMatching(reason)]);
+  });
+
+  it("a cycle of types is found, and the files around it are not blamed", () => {
+    const sources = [
+      ["a/top.ts", 'import { x } from "./x.ts";'],
+      ["a/x.ts", 'import type { Y } from "./y.ts"; import { z } from "./z.ts";'],
+      ["a/y.ts", 'export * from "./x.ts";'],
+      ["a/z.ts", "export const z = 1;"],
+    ] as const;
+    expect(cycles(importsBetween(sources.map(([path, text]) => read(path, text))))).toEqual([
+      "a/x.ts",
+      "a/y.ts",
+    ]);
+  });
+
+  it.each([
+    ["tasks/x.ts", 'import { run } from "../queue/index.ts";'],
+    ["tasks/x.ts", "export const at = (ms: number) => new Date(ms).toISOString() + Date.UTC(2026);"],
+    ["commands/run.ts", 'const x = await import("../run-operator.ts");'],
+  ])("%s: %s is fine", (path, text) => {
+    expect(judge(path, text)).toEqual([]);
+  });
+});

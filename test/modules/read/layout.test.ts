@@ -1,0 +1,329 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+
+import { describeProblem } from "../../../src/model/index.ts";
+import type { Tree } from "../../../src/model/index.ts";
+import { layoutProblems } from "../../../src/modules/index.ts";
+import { directories } from "../directories.ts";
+import type { Directories } from "../directories.ts";
+
+/** What is reported of one entry of the modules directory, with `DIR` for the place of the modules. */
+function reported(texts: readonly string[], on: Directories): string[] {
+  return texts.map((text) => text.replaceAll(on.at("m"), "DIR"));
+}
+
+const hookNames = (tree: Tree): string[] =>
+  tree.modules.flatMap(({ hookFiles }) => hookFiles.map(({ name }) => name));
+
+describe("which files of a module count", () => {
+  it("runs hooks in the order of their paths, wherever they lie", async () => {
+    const on = await directories();
+    for (const hook of ["c", "a/z", "b/y", "a.sh", "a/b/x", "B"])
+      await on.put(`m/x/hooks/${hook}`, "", 0o755);
+    expect(hookNames(await on.read())).toEqual(
+      ["B", "a.sh", "a/b/x", "a/z", "b/y", "c"].map((rel) => `hooks/${rel}`),
+    );
+  });
+
+  it("follows links among hooks, but not in circles, nor to nothing", async () => {
+    const on = await directories();
+    await on.put("m/x/hooks/sub/a.sh", "", 0o755);
+    await on.put("elsewhere/b.sh", "", 0o755);
+    await on.link("m/x/hooks/sub/up", "..");
+    await on.link("m/x/hooks/other", on.at("elsewhere"));
+    await on.link("m/x/hooks/lost", on.at("nowhere"));
+    expect(hookNames(await on.read())).toEqual(["hooks/other/b.sh", "hooks/sub/a.sh"]);
+  });
+
+  it("takes CRDs from files with the ending of YAML, in the order of their names", async () => {
+    const on = await directories();
+    for (const name of ["c.yml", "b.yaml", "a.yaml", ".d.yaml", "e.yaml.orig", "f.txt"])
+      await on.put(`m/x/crds/${name}`);
+    await on.put("m/y/crds", "a file");
+    const [x, y] = (await on.read()).modules;
+    expect(x?.crdFiles).toEqual(["a.yaml", "b.yaml", "c.yml"].map((name) => on.at(`m/x/crds/${name}`)));
+    expect(y?.crdFiles).toEqual([]);
+  });
+
+  it("takes CRDs at any depth, but no files whose names begin with a prefix of --crd-filters", async () => {
+    const on = await directories();
+    const names = [
+      "a.yaml",
+      "doc-a.yaml",
+      "_b.yaml",
+      "sub/deep/c.yaml",
+      "sub/doc-ru-c.yaml",
+      "x_d.yaml",
+      ".g/e.yaml",
+    ];
+    for (const name of names) await on.put(`m/x/crds/${name}`);
+    await on.link("m/x/crds/doc-lost.yaml", "nowhere");
+    const files = async (crdFilters: string): Promise<unknown> => {
+      const [module] = (await on.read(undefined, { crdFilters })).modules;
+      return module?.crdFiles.map((file) => file.replace(on.at("m/x/crds/"), ""));
+    };
+    expect(await files("doc-,_")).toEqual(["a.yaml", "sub/deep/c.yaml", "x_d.yaml"]);
+    expect(await files("a, x_")).toEqual(["_b.yaml", "doc-a.yaml", "sub/deep/c.yaml", "sub/doc-ru-c.yaml"]);
+    expect((await on.read()).modules[0]?.problem).toBeUndefined();
+    await on.put("m/x/.helmignore", "crds/*\n");
+    expect(await files("doc-,_")).toEqual(["a.yaml", "sub/deep/c.yaml", "x_d.yaml"]);
+  });
+
+  it("takes no CRDs that .helmignore names, unless it names them all", async () => {
+    const on = await directories();
+    for (const name of ["kustomization.yaml", "a.yaml"]) await on.put(`m/x/crds/${name}`);
+    const files = async (): Promise<unknown> => (await on.read()).modules[0]?.crdFiles;
+    await on.put("m/x/.helmignore", "crds/kustomization.yaml\n");
+    expect(await files()).toEqual([on.at("m/x/crds/a.yaml")]);
+    for (const rule of ["/crds/", "crds/*"]) {
+      await on.put("m/x/.helmignore", `${rule}\n`);
+      expect(await files()).toHaveLength(2);
+    }
+  });
+
+  it("reports a CRD that is a link to nothing, until it leads somewhere", async () => {
+    const on = await directories();
+    await on.put("m/x/crds/a.yaml");
+    await on.link("m/x/crds/b.yaml", "../later.yaml");
+    const broken = await on.read();
+    expect(broken.modules[0]?.problem).toMatchObject({
+      file: on.at("m/x/crds/b.yaml"),
+      message: "is a link to nothing",
+    });
+    await on.put("m/x/later.yaml");
+    expect((await on.read(broken)).modules[0]?.problem).toBeUndefined();
+  });
+
+  it("refuses too many files in hooks/ and crds/, and reads the other modules", async () => {
+    const on = await directories();
+    mkdirSync(on.at("large"));
+    for (let n = 0; n <= 30_000; n += 1) writeFileSync(on.at(`large/${n}`), "");
+    await on.link("m/1-x/hooks", "../../large");
+    await on.link("m/2-y/crds", "../../large");
+    await on.put("m/3-z/values.yaml", "z: {}\n");
+    const { modules } = await on.read();
+    const refused = (part: string): unknown => ({
+      file: on.at(`m/${part}`),
+      message: "contains more than 30000 files and directories",
+      remedy: "remove the link that leads to them",
+    });
+    expect(modules.map(({ problem }) => problem)).toEqual([
+      refused("1-x/hooks"),
+      refused("2-y/crds"),
+      undefined,
+    ]);
+  });
+
+  it("reads both schemas of modules and of global hooks", async () => {
+    const on = await directories();
+    for (const place of ["m/x", "global"]) {
+      await on.put(`${place}/openapi/config-values.yaml`, "type: object\n");
+      await on.put(`${place}/openapi/values.yaml`, "type: array\n");
+    }
+    await on.put("m/y/openapi/config-values.yaml", "type: string\n");
+    const { modules, globalSchemas } = await on.read();
+    const both = { config: { text: "type: object\n" }, values: { text: "type: array\n" } };
+    expect(modules[0]?.schemas).toMatchObject(both);
+    expect(globalSchemas).toMatchObject(both);
+    expect(globalSchemas.config?.file).toBe(on.at("global/openapi/config-values.yaml"));
+    expect(Object.keys(modules[1]?.schemas ?? {})).toEqual(["config"]);
+  });
+
+  it.each([
+    ["a directory of templates", "templates/a.yaml", "synthetic"],
+    ["a file of that name", "templates", "none"],
+    ["neither", "README.md", "none"],
+  ])("makes a chart of %s", async (_, file, chart) => {
+    const on = await directories();
+    await on.put(`m/x/${file}`);
+    expect((await on.read()).modules[0]?.chart).toBe(chart);
+  });
+
+  it.each([
+    ["version: 1.2.3\n", "1.2.3"],
+    ["version: 7\n", "7"],
+    ["version: [1]\n", undefined],
+    ["name: x\n", undefined],
+  ])("reads the version of a chart: %j", async (text, version) => {
+    const on = await directories();
+    await on.put("m/x/Chart.yaml", text);
+    const [module] = (await on.read()).modules;
+    expect([module?.chartVersion, module?.problem]).toEqual([version, undefined]);
+  });
+
+  it("says where a module's values come from", async () => {
+    const on = await directories();
+    await on.put("m/x/README.md");
+    await on.put("m/y/README.md");
+    expect((await on.read()).modules[0]?.common.file).toBe("values.yaml");
+    await on.put("m/values.yaml", "x: {a: 1}\n");
+    const [x, y] = (await on.read()).modules;
+    expect([x?.common.file, x?.own.file]).toEqual([on.at("m/values.yaml"), on.at("m/x/values.yaml")]);
+    expect(y?.common).toMatchObject({ file: on.at("m/values.yaml"), section: undefined, enabled: undefined });
+  });
+
+  it("names the file that says something of a module, where the first says nothing", async () => {
+    const on = await directories();
+    await on.put("m/x/README.md");
+    await on.put("m/values.yaml", "y: {}\n");
+    await on.put("n/values.yaml", "x: {a: 1}\n");
+    await on.put("n/z/README.md");
+    const [x] = (await on.read(undefined, { dirs: ["m", "n"] })).modules;
+    expect(x?.common).toMatchObject({ file: on.at("n/values.yaml"), section: { a: 1 } });
+  });
+
+  it("takes the lower number of two directories for one module", async () => {
+    const on = await directories();
+    await on.put("m/10-x/README.md");
+    await on.put("m/2-x/README.md");
+    const tree = await on.read();
+    expect(tree.modules).toMatchObject([{ name: "x", order: 2 }]);
+    expect(reported(tree.warnings, on)).toEqual(['DIR/10-x: left out, module "x" is DIR/2-x']);
+  });
+
+  it("takes names of exactly 53 characters", async () => {
+    const on = await directories();
+    await on.put(`m/${"x".repeat(53)}/README.md`);
+    expect((await on.read()).modules).toHaveLength(1);
+  });
+});
+
+describe("what is reported of files that cannot count", () => {
+  it.each<readonly [string, (on: Directories) => Promise<void>, string]>([
+    [
+      "a stray file",
+      (on) => on.put("m/notes.sh"),
+      "DIR/notes.sh: is neither a module directory nor values.yaml",
+    ],
+    ["a link to nothing", (on) => on.link("m/1-y", "nowhere"), "DIR/1-y: is a link to nothing"],
+    [
+      "the name of globals",
+      (on) => on.put("m/global/a"),
+      'DIR/global: no module: "global" is the section of values that all modules share (rename the directory)',
+    ],
+    [
+      "no release name",
+      (on) => on.put("m/A/a"),
+      'DIR/A: no module: "A" is no release name: lower case letters, digits and dashes, beginning and ending with a letter or digit (rename the directory)',
+    ],
+    [
+      "a long name",
+      (on) => on.put(`m/${"y".repeat(54)}/a`),
+      `DIR/${"y".repeat(54)}: no module: "${"y".repeat(54)}" is longer than helm's 53 characters for a release name (rename the directory)`,
+    ],
+    [
+      "a name that its key does not give back",
+      (on) => on.put("m/y-1/a"),
+      'DIR/y-1: no module: "y-1" has the same values key as "y1": "y1" (rename the directory)',
+    ],
+    [
+      "the name of another's flag",
+      (on) => on.put("m/x-enabled/a"),
+      'DIR/x-enabled: no module: its values key xEnabled is a flag of module "x" (rename one of the two directories)',
+    ],
+  ])("%s", async (what, make, warning) => {
+    const on = await directories();
+    await on.put("m/x/README.md");
+    await make(on);
+    const tree = await on.read();
+    expect(tree.modules.map(({ name }) => name)).toEqual(["x"]);
+    expect(reported(tree.warnings, on)).toEqual([warning]);
+    // What may be a module with a wrong name must not be purged; a stray file is none.
+    expect(reported(tree.purgeHolds, on)).toEqual(what === "a stray file" ? [] : [warning]);
+  });
+
+  it("says nothing of files that people leave lying about", async () => {
+    const on = await directories();
+    await on.put("m/x/README.md");
+    for (const name of ["LICENSE", "OWNERS", "NOTES.md", "NOTES.txt", ".hidden", ".git/config"])
+      await on.put(`m/${name}`);
+    await on.put("m/lost+found/a");
+    const { warnings, purgeHolds, modules } = await on.read();
+    expect([warnings, purgeHolds, modules.length]).toEqual([[], [], 1]);
+  });
+
+  it("blocks purges where an entry cannot be looked at", async () => {
+    const on = await directories();
+    await on.put("m/x/README.md");
+    await on.link("m/1-y", "1-y");
+    const { purgeHolds } = await on.read();
+    expect(purgeHolds).toEqual([expect.stringMatching(/m\/1-y: cannot be read: ELOOP/)]);
+  });
+
+  it("reports doubts about the values of the directory", async () => {
+    const on = await directories();
+    await on.put("m/x/README.md");
+    await on.put("m/values.yaml", "x: false\nxEnabled: true\n");
+    expect(reported((await on.read()).warnings, on)).toEqual([
+      "DIR/values.yaml: x is false, but xEnabled is true; the flag counts",
+    ]);
+  });
+
+  it("reports that there are no global hooks", async () => {
+    const on = await directories();
+    await on.put("m/x/README.md");
+    await on.remove("global");
+    expect((await on.read()).warnings).toEqual([
+      `${on.at("global")}: there is no such directory, so there are no global hooks`,
+    ]);
+  });
+
+  it.each([
+    ["a: b: c\n", /^DIR\/x\/Chart.yaml: line 1, column \d+: not valid YAML: /],
+    ["[1]\n", /^DIR\/x\/Chart.yaml: must be a map \(write `key: value` pairs\)$/],
+  ])("a Chart.yaml that is %j", async (text, problem) => {
+    const on = await directories();
+    await on.put("m/x/Chart.yaml", text);
+    const [module] = (await on.read()).modules;
+    expect(reported(module?.problem === undefined ? [] : [describeProblem(module.problem)], on)[0]).toMatch(
+      problem,
+    );
+  });
+
+  it("reports what is missing where every values.yaml is asked for", async () => {
+    const on = await directories();
+    await on.put("m/x/README.md");
+    const { problems, modules } = await on.read(undefined, { strict: true });
+    const all = [...problems, ...modules.flatMap(({ problem }) => problem ?? [])];
+    expect(reported(all.map(describeProblem), on)).toEqual(
+      ["values.yaml", "x/values.yaml"].map(
+        (rel) => `DIR/${rel}: is missing (add it, or start without --strict-check-values-mode-enabled)`,
+      ),
+    );
+  });
+
+  it("a module whose files cannot be listed needs a person and says nothing else", async () => {
+    const on = await directories();
+    await on.put("m/5-x/values.yaml", "x: {a: 1}\n");
+    await on.link("m/5-x/enabled", "enabled");
+    const { modules, problems } = await on.read(undefined, { strict: true });
+    expect(modules).toMatchObject([
+      { name: "x", order: 5, chart: "none", hookFiles: [], own: { section: undefined }, warnings: [] },
+    ]);
+    expect(modules[0]?.problem).toMatchObject({
+      file: on.at("m/5-x"),
+      message: expect.stringMatching(/^cannot be read: ELOOP/),
+      remedy: "check that it exists and its rights",
+    });
+    expect(problems.map(({ file }) => file)).toEqual([on.at("m/values.yaml")]);
+  });
+});
+
+describe("lint of a modules directory", () => {
+  it("reports each thing once, by file", async () => {
+    const on = await directories();
+    await on.put("m/x/values.yaml", "x: {}\ny: a: b\n");
+    await on.put("m/x/hooks/a.sh");
+    await on.put("m/Foo/README.md");
+    await on.put("m/good/README.md");
+    await on.link("m/2-y", "nowhere");
+    await on.put("m/notes.sh");
+    const found = reported(layoutProblems(await on.read(), on.at("m")).map(describeProblem), on);
+    expect(found).toEqual([
+      expect.stringMatching(/^DIR\/Foo: no module: /),
+      expect.stringMatching(/^DIR\/x\/values.yaml: line 2, column \d+: not valid YAML/),
+      "DIR/notes.sh: is neither a module directory nor values.yaml",
+      "DIR/2-y: is a link to nothing",
+    ]);
+  });
+});

@@ -1,0 +1,151 @@
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { Header, Pax, type HeaderData } from "tar";
+import { expect, it } from "vitest";
+
+import { LIMITS, unpackLayer } from "../../../src/registry/artifact/unpack.ts";
+import { tempDir } from "./lab.ts";
+
+type Entry = HeaderData & { readonly content?: string };
+const BLOCK = 512;
+
+function block({ content = "", ...data }: Entry): Buffer {
+  const size = data.size ?? Buffer.byteLength(content);
+  const header = Buffer.alloc(BLOCK);
+  new Header({ type: "File", mode: 0o644, ...data, size } as HeaderData).encode(header);
+  const body = Buffer.alloc(Math.ceil(Buffer.byteLength(content) / BLOCK) * BLOCK);
+  body.write(content);
+  return Buffer.concat([header, body]);
+}
+
+const archive = (...parts: (Entry | Buffer)[]): Buffer =>
+  gzipSync(
+    Buffer.concat([
+      ...parts.map((each) => (Buffer.isBuffer(each) ? each : block(each))),
+      Buffer.alloc(2 * BLOCK),
+    ]),
+    { level: 1 },
+  );
+
+async function unpack(bytes: Buffer): Promise<string> {
+  const dir = tempDir();
+  const layer = join(dir, "layer");
+  writeFileSync(layer, bytes);
+  const target = join(dir, "module");
+  try {
+    await unpackLayer(layer, target);
+  } catch (error) {
+    const left = [target, `${target}.part`].filter((each) => existsSync(each));
+    throw new Error(left.length > 0 ? `${left.join()} is left` : String(error), { cause: error });
+  }
+  return target;
+}
+
+const GOOD: Entry = { path: "Chart.yaml", content: "name: web\n" };
+const deep = `${"a/".repeat(LIMITS.depth)}b`;
+const pax = (path: string): Buffer => new Pax({ path }).encode();
+
+const globalPax = (path: string): Buffer => new Pax({ path }, true).encode();
+
+/** A file whose header names a type by this letter. */
+function ofType(letter: string): Buffer {
+  const bytes = block({ path: "a", content: "x" });
+  bytes.write(letter, 156);
+  bytes.fill(" ", 148, 156);
+  const sum = bytes.subarray(0, BLOCK).reduce((total, byte) => total + byte, 0);
+  bytes.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148);
+  return bytes;
+}
+
+it("unpacks files and directories, and leaves owner and other modes out", async () => {
+  const dir = await unpack(
+    archive({ path: "hooks/", type: "Directory" }, { path: "hooks/a", mode: 0o4755 }, GOOD),
+  );
+  expect(readFileSync(join(dir, "Chart.yaml"), "utf8")).toBe("name: web\n");
+});
+
+it.each<[string, readonly (Entry | Buffer)[], string]>([
+  ["a symbolic link", [{ path: "a", type: "SymbolicLink", linkpath: "Chart.yaml" }], "is a SymbolicLink"],
+  ["a hard link", [{ path: "a", type: "Link", linkpath: "Chart.yaml" }], "is a Link"],
+  ["a device", [{ path: "a", type: "CharacterDevice" }], "is a CharacterDevice"],
+  ["a FIFO", [{ path: "a", type: "FIFO" }], "is a FIFO"],
+  ["a block device", [{ path: "a", type: "BlockDevice" }], "is a BlockDevice"],
+  ["a sparse file", [ofType("S")], "has a type or a header that is not allowed"],
+  ["a type that nobody knows", [ofType("Q")], "has a type or a header that is not allowed"],
+  ["a whiteout", [{ path: "a/.wh.b" }], "is a whiteout"],
+  ["an absolute path", [{ path: "/etc/passwd" }], "is no plain path"],
+  ["..", [{ path: "a/../../b" }], "is no plain path"],
+  ["a path of an extended header", [pax("../b"), { path: "c" }], "is no plain path"],
+  ["a backslash", [{ path: "a\\b" }], "has a character"],
+  ["an extended header of 1 MiB", [pax("n/".repeat(2 ** 19)), { path: "n" }], "has a type or a header"],
+  ["an empty name", [{ path: "a//b" }], "is no plain path"],
+  [".", [{ path: "./a" }], "is no plain path"],
+  ["a long name", [pax("n".repeat(300)), { path: "n" }], "has a name that is too long"],
+  ["a deep path", [pax(deep), { path: "n" }], "is too deep"],
+  ["a path twice", [GOOD, GOOD], "occurs twice"],
+  ["names that differ in letter case", [GOOD, { path: "chart.yaml" }], "occurs twice"],
+  ["names that differ in composition", [{ path: "\u00e9" }, { path: "e\u0301" }], "occurs twice"],
+  [
+    "directories that differ in letter case",
+    [{ path: "a/x" }, { path: "A/y" }],
+    "differs only in letter case",
+  ],
+  ["a file below a file", [{ path: "a" }, { path: "a/b" }], "is below a file"],
+  ["a file in place of a directory", [{ path: "a/b" }, { path: "a" }], "is also the directory"],
+  ["a file that is too large", [{ path: "a", size: LIMITS.file + 1 }], "is larger than 64 MiB"],
+])("refuses %s before anything is written", async (_, entries, message) => {
+  await expect(unpack(archive(GOOD, { path: "z" }, ...entries))).rejects.toThrow(message);
+});
+
+it("refuses an archive that ends in the middle, garbage, and a damaged gzip", async () => {
+  const good = archive({ path: "a", content: "x".repeat(5000) });
+  await expect(unpack(good.subarray(0, good.length - 20))).rejects.toThrow("unexpected end of file");
+  await expect(unpack(gzipSync(Buffer.alloc(4 * BLOCK, 7)))).rejects.toThrow("checksum failure");
+  await expect(unpack(Buffer.from("no gzip"))).rejects.toThrow(
+    "NotVerifiedError: its archive is refused: incorrect header check",
+  );
+});
+
+it("reads what follows the end mark of an archive, and refuses too much of it", async () => {
+  const padded = (size: number): Buffer => archive(GOOD, Buffer.alloc(2 * BLOCK), Buffer.alloc(size));
+  const dir = await unpack(padded(1 << 20));
+  expect(readFileSync(join(dir, "Chart.yaml"), "utf8")).toBe("name: web\n");
+  await expect(unpack(padded(LIMITS.unpacked))).rejects.toThrow("larger than 256 MiB when unpacked");
+});
+
+it("refuses what becomes too large, and too many entries", async () => {
+  const zeros = Buffer.alloc(LIMITS.file);
+  const parts = ["a", "b", "c", "d"].flatMap((path) => [block({ path, size: LIMITS.file }), zeros]);
+  await expect(unpack(archive(...parts))).rejects.toThrow("larger than 256 MiB when unpacked");
+  const many = Array.from({ length: LIMITS.entries + 1 }, (_, index) => ({ path: `f${index}` }));
+  await expect(unpack(archive(...many))).rejects.toThrow("more than 20000 entries");
+});
+
+it("reads no path in a global header", async () => {
+  expect(readdirSync(await unpack(archive(globalPax("../b"), { path: "c" })))).toEqual(["c"]);
+});
+
+it("refuses 10 GiB of zeros in 10 MiB, made of many members", async () => {
+  const member = gzipSync(Buffer.alloc(LIMITS.file), { level: 1 });
+  const bytes = Buffer.concat(Array.from({ length: 160 }, () => member));
+  await expect(unpack(bytes)).rejects.toThrow("larger than 256 MiB when unpacked");
+});
+
+it("refuses an archive that is compressed twice, however it begins", async () => {
+  const twice = gzipSync(archive(GOOD));
+  await expect(unpack(twice)).rejects.toThrow("it is compressed twice");
+  const [head, tail] = [archive(GOOD).subarray(0, 1), archive(GOOD).subarray(1)];
+  const inPieces = Buffer.concat([gzipSync(head), gzipSync(tail)]);
+  await expect(unpack(inPieces)).rejects.toThrow("it is compressed twice");
+});
+
+it("leaves alone what comes after the end of the archive", async () => {
+  const dir = await unpack(Buffer.concat([archive(GOOD), archive({ path: "evil" })]));
+  expect(readdirSync(dir)).toEqual(["Chart.yaml"]);
+});
+
+it("drops setuid, setgid and the sticky bit, and who may write", async () => {
+  const dir = await unpack(archive({ path: "a", mode: 0o7777 }, { path: "b", mode: 0o7066 }));
+  expect(["a", "b"].map((name) => statSync(join(dir, name)).mode & 0o7777)).toEqual([0o755, 0o644]);
+});

@@ -1,0 +1,251 @@
+import { readFileSync } from "node:fs";
+import { expect, it, onTestFinished } from "vitest";
+
+import { RegistryClient, Repository } from "../../../src/registry/index.ts";
+import type { ClientOptions } from "../../../src/registry/http/client.ts";
+import { certificate } from "../../support/release-server.ts";
+import { fakeRegistry, PASSWORD, sha256, USER, type FakeRegistry } from "../../support/registry.ts";
+import { hurried, tempDir } from "../artifact/lab.ts";
+
+const MANIFEST = "application/vnd.oci.image.manifest.v1+json";
+const DIGEST = sha256("x");
+
+function repositoryAt(host: string, options: Partial<ClientOptions> = {}): Repository {
+  const client = new RegistryClient({ host, plainHttp: true, clock: hurried, ...options });
+  onTestFinished(() => client.close());
+  return new Repository(client, { name: "a/b" });
+}
+
+/** A registry with one manifest, `{}`, under the tag `t`. */
+async function registryWith(switches: Partial<FakeRegistry> = {}): Promise<FakeRegistry> {
+  const registry = await fakeRegistry(switches);
+  registry.manifests.set("a/b@t", { bytes: Buffer.from("{}"), mediaType: MANIFEST });
+  return registry;
+}
+
+const login = (password = PASSWORD) => ({ username: USER, password });
+
+it("credentials that are wrong are an error with a remedy, and the password stays out of it", async () => {
+  const { host } = await registryWith({ auth: "basic" });
+  const read = repositoryAt(host, { login: () => login("swordfish") }).manifest("t");
+  await expect(read).rejects.toThrow(/^(?!.*swordfish).*401.*log in with `helm registry login HOST`/s);
+  const { host: other } = await registryWith({
+    auth: "bearer",
+    instead: (line) => (line.includes("token") ? { status: 403 } : undefined),
+  });
+  await expect(repositoryAt(other, { login: () => login() }).manifest("t")).rejects.toThrow(
+    "answers 403 for repository:a/b:pull: check user, password and rights",
+  );
+  await expect(repositoryAt(other).manifest("t")).rejects.toThrow("log in with `helm registry login`");
+});
+
+it("credentials that are rotated are in force at the next call", async () => {
+  const { host } = await registryWith({ auth: "basic" });
+  let password = "old";
+  const repository = repositoryAt(host, { login: () => login(password) });
+  await expect(repository.manifest("t")).rejects.toThrow("401");
+  password = PASSWORD;
+  expect(await repository.manifest("t")).toMatchObject({ digest: sha256("{}") });
+});
+
+it("a token that is revoked is got again, once for each call", async () => {
+  let isRevoked = false;
+  const registry = await registryWith({
+    auth: "bearer",
+    instead: (line) => {
+      if (!isRevoked || line.includes("token")) return undefined;
+      isRevoked = false;
+      return { status: 401, headers: { "www-authenticate": `Bearer realm="http://${registry.host}/token"` } };
+    },
+  });
+  const repository = repositoryAt(registry.host, { login: () => login() });
+  await repository.manifest("t");
+  isRevoked = true;
+  expect(await repository.manifest("t")).toBeDefined();
+  const always = {
+    status: 401,
+    headers: { "www-authenticate": `Bearer realm="http://${registry.host}/token"` },
+  };
+  registry.instead = (line) => (line.includes("token") ? undefined : always);
+  const before = registry.calls.length;
+  await expect(repository.manifest("t")).rejects.toThrow("401");
+  expect(registry.calls.length - before).toBe(3);
+});
+
+it.each<[string, object, string]>([
+  ["a page", { body: "<html>" }, "answers without a token"],
+  ["no token", { body: "{}" }, "answers without a token"],
+  ["a token with a line break", { body: '{"token":"a\\r\\nx: y"}' }, "answers without a token"],
+  ["64 KiB", { body: `{"token":"${"a".repeat(65_536)}"}` }, "cannot be reached"],
+  ["a redirect", { status: 302, headers: { location: "http://169.254.169.254/" } }, "answers 302"],
+])("a token server that answers %s", async (_, answer, message) => {
+  const { host } = await registryWith({
+    auth: "bearer",
+    instead: (line) => (line.includes("token") ? { status: 200, ...answer } : undefined),
+  });
+  await expect(repositoryAt(host).manifest("t")).rejects.toThrow(message);
+});
+
+it("a registry that is away is called three times, and named", async () => {
+  const registry = await registryWith({ failures: { status: 500, left: 99 } });
+  await expect(repositoryAt(registry.host).manifest("t")).rejects.toThrow("500");
+  expect(registry.calls).toHaveLength(3);
+  await expect(repositoryAt("127.0.0.1:1").manifest("t")).rejects.toThrow(
+    /registry 127\.0\.0\.1:1: GET \/v2\/a\/b\/manifests\/t: .*ECONNREFUSED/,
+  );
+});
+
+it("a pause that the registry asks for by a date counts as one in seconds", async () => {
+  const retryAfter = new Date(Date.now() + 3_600_000).toUTCString();
+  const registry = await registryWith({ failures: { status: 429, left: 1, retryAfter } });
+  await expect(repositoryAt(registry.host).manifest("t")).rejects.toThrow("429");
+  expect(registry.calls).toHaveLength(1);
+  registry.failures = { status: 429, left: 1, retryAfter: "Thu, 01 Jan 1970 00:00:00 GMT" };
+  expect(await repositoryAt(registry.host).manifest("t")).toBeDefined();
+});
+
+it("redirects in a circle end", async () => {
+  const registry = await registryWith({
+    instead: (line) => ({ status: 307, headers: { location: line.slice(4) } }),
+  });
+  await expect(repositoryAt(registry.host).manifest("t")).rejects.toThrow("redirects that lead nowhere");
+  expect(registry.calls).toHaveLength(6);
+});
+
+it("a manifest of more than 4 MiB is not read", async () => {
+  const registry = await registryWith({
+    instead: () => ({ status: 200, body: Buffer.alloc(4 * 1024 * 1024 + 1) }),
+  });
+  await expect(repositoryAt(registry.host).manifest("t")).rejects.toThrow("longer than 4194304 bytes");
+});
+
+it("words of a registry are one short line", async () => {
+  const body = JSON.stringify({ errors: [{ code: "DENIED", message: `no\u001b[31m\n${"x".repeat(5000)}` }] });
+  const registry = await registryWith({ instead: () => ({ status: 403, body }) });
+  const error: unknown = await repositoryAt(registry.host)
+    .manifest("t")
+    .catch((each: unknown) => each);
+  expect(String(error)).toMatch(/403 DENIED: no/);
+  expect(String(error).length).toBeLessThan(400);
+  // eslint-disable-next-line no-control-regex
+  expect(String(error)).not.toMatch(/[\u0000-\u001f]/);
+});
+
+const page = (count: number, link?: string): object => ({
+  status: 200,
+  headers: {
+    "content-type": "application/vnd.oci.image.index.v1+json",
+    ...(link === undefined ? {} : { link: `<${link}>; rel="next"` }),
+  },
+  body: JSON.stringify({
+    manifests: Array.from({ length: count }, () => ({ mediaType: MANIFEST, digest: DIGEST, size: 1 })),
+  }),
+});
+
+it("referrers are read page by page, at most as many as asked for and at most 20 pages", async () => {
+  const path = `/v2/a/b/referrers/${DIGEST}`;
+  let count = 30;
+  const registry = await registryWith({ instead: () => page(count, `${path}?last=1`) as { status: number } });
+  const repository = repositoryAt(registry.host);
+  expect(await repository.referrers(DIGEST, 50)).toHaveLength(50);
+  expect(registry.calls).toHaveLength(2);
+  count = 1;
+  expect(await repository.referrers(DIGEST, 50)).toHaveLength(20);
+  count = 0;
+  expect(await repository.referrers(DIGEST, 50)).toEqual([]);
+  expect(registry.calls).toHaveLength(2 + 20 + 20);
+});
+
+it.each<[string, { status: number; headers?: Record<string, string> }]>([
+  ["no such call", { status: 404 }],
+  ["a call that is not allowed", { status: 405 }],
+  ["a page", { status: 200, headers: { "content-type": "text/html" } }],
+])("a registry that answers %s has no referrers API", async (_, answer) => {
+  const registry = await registryWith({ instead: () => answer });
+  expect(await repositoryAt(registry.host).referrers(DIGEST, 50)).toBeUndefined();
+});
+
+it("the next page cannot be at a private address", async () => {
+  const registry = await registryWith({
+    instead: () => page(1, "http://169.254.169.254/") as { status: number },
+  });
+  await expect(repositoryAt(registry.host).referrers(DIGEST, 50)).rejects.toThrow("the address is private");
+});
+
+it("certificates are checked, and remedies named", async () => {
+  const { key, cert } = certificate(tempDir());
+  const tls = { key: readFileSync(key, "utf8"), cert: readFileSync(cert, "utf8") };
+  const { host } = await registryWith({ tls });
+  const secure = { plainHttp: false };
+  await expect(repositoryAt(host, secure).manifest("t")).rejects.toThrow(
+    "name the registry's CA with --ca-file",
+  );
+  expect(await repositoryAt(host, { ...secure, ca: tls.cert }).manifest("t")).toBeDefined();
+  const other = certificate(tempDir());
+  await expect(
+    repositoryAt(host, { ...secure, ca: readFileSync(other.cert, "utf8") }).manifest("t"),
+  ).rejects.toThrow("--ca-file");
+  const plain = await registryWith();
+  await expect(repositoryAt(plain.host, secure).manifest("t")).rejects.toThrow("set --plain-http");
+});
+
+const list = (
+  tags: unknown,
+  link?: string,
+): { status: number; headers: Record<string, string>; body: string } => ({
+  status: 200,
+  headers: link === undefined ? {} : { link: `<${link}>; rel="next"` },
+  body: JSON.stringify({ name: "a/b", tags }),
+});
+
+it("tags are read page by page, and what cannot be a tag is left out", async () => {
+  const registry = await registryWith({
+    instead: (line) => (line.includes("page2") ? list(["b", "a"]) : list(["a", "a b", 7, ""], "/v2/page2")),
+  });
+  expect(await repositoryAt(registry.host).tags()).toEqual({ tags: ["a", "b"], isAll: true });
+  registry.instead = () => list(null);
+  expect(await repositoryAt(registry.host).tags()).toEqual({ tags: [], isAll: true });
+  registry.instead = () => ({ status: 404 });
+  expect(await repositoryAt(registry.host).tags()).toBeUndefined();
+});
+
+it("at most 20 pages and 10,000 tags are read, and it is known that there are more", async () => {
+  let [number, perPage] = [0, 1];
+  const registry = await registryWith({
+    instead: () =>
+      list(
+        Array.from({ length: perPage }, () => `t${(number += 1)}`),
+        "/v2/a/b/tags/list?last=x",
+      ),
+  });
+  const repository = repositoryAt(registry.host);
+  expect(await repository.tags()).toMatchObject({ isAll: false, tags: { length: 20 } });
+  expect(registry.calls).toHaveLength(20);
+  perPage = 6000;
+  expect(await repository.tags()).toMatchObject({ isAll: false, tags: { length: 10_000 } });
+  expect(registry.calls).toHaveLength(22);
+});
+
+it.each(["<html>", "[]", '{"tags":{}}'])("a list of tags that is %s is an error", async (body) => {
+  const registry = await registryWith({ instead: () => ({ status: 200, body }) });
+  await expect(repositoryAt(registry.host).tags()).rejects.toThrow("the list of tags of a/b cannot be read");
+});
+
+it("the digest of a tag costs one HEAD, or a GET where the registry does not answer that", async () => {
+  const registry = await registryWith();
+  const repository = repositoryAt(registry.host);
+  const lines = (): string[] => registry.calls.splice(0).map(({ line }) => line.split(" ")[0] ?? "");
+  expect([await repository.digestOfTag("t"), lines()]).toEqual([sha256("{}"), ["HEAD"]]);
+  for (const answer of [
+    { status: 405 },
+    { status: 404 },
+    { status: 200 },
+    { status: 200, headers: { "docker-content-digest": "md5:1" } },
+  ]) {
+    registry.instead = (line) => (line.startsWith("HEAD") ? answer : undefined);
+    expect([await repository.digestOfTag("t"), lines()]).toEqual([sha256("{}"), ["HEAD", "GET"]]);
+  }
+  expect(await repository.digestOfTag("none")).toBeUndefined();
+  registry.instead = () => ({ status: 503 });
+  await expect(repository.digestOfTag("t")).rejects.toThrow("503");
+});

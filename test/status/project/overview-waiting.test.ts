@@ -1,0 +1,45 @@
+import { expect, test } from "vitest";
+
+import { explainDeferred } from "../../../src/plan/index.ts";
+import { overviewOf } from "../../../src/status/index.ts";
+import { EngineLab } from "../../support/engine-lab.ts";
+
+const after = (name: string, ...on: readonly string[]) => ({
+  name,
+  order: 2,
+  enabled: true,
+  ...(on.length > 0 && { requires: { modules: Object.fromEntries(on.map((each) => [each, "*"])) } }),
+});
+const modules = [
+  { name: "web", order: 1, enabled: true },
+  after("a"),
+  after("b", "web"),
+  after("c", "b"),
+  after("d"),
+];
+const held =
+  "web blocks all that runs after it in queue main; with --module-queues=own these would go on: a, d";
+
+async function reported(moduleQueues: "main" | "own"): Promise<string> {
+  const lab = new EngineLab({ modules, moduleQueues });
+  lab.helmFails = (name) => (name === "web" ? "no" : undefined);
+  await lab.start();
+  await lab.run(100);
+  return overviewOf({ view: lab.state.view, queues: lab.queues.views() }, lab.clock.now()).message;
+}
+
+test("a module that fails in main names those behind it that would go on in queues of their own", async () => {
+  expect(await reported("main")).toBe(`Module web failed and is retried: no; ${held}`);
+  expect(await reported("own")).not.toContain("--module-queues");
+});
+
+test("nothing is reported where all behind it require it, and requirements may run in circles", () => {
+  const of = (name: string, on: string) =>
+    [name, { module: { requires: { modules: { [on]: "*" } } } }] as const;
+  const view = {
+    moduleQueues: "main",
+    modules: new Map([of("x", "y"), of("y", "x"), of("z", "web")]),
+  } as never;
+  expect(explainDeferred("web", ["z"], view)).toBeUndefined();
+  expect(explainDeferred("web", ["z", "x"], view)).toMatch(/would go on: x$/);
+});

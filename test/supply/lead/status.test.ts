@@ -1,0 +1,124 @@
+import { describe, expect, it } from "vitest";
+
+import type { IModuleSource } from "../../../src/status/index.ts";
+import { statusOf, type Findings } from "../../../src/supply/lead/status.ts";
+import type { LockEntry, SourceSpec, Wish } from "../../../src/supply/types.ts";
+
+const NOW = Date.UTC(2026, 10, 24, 12);
+const digest = (digit: string): string => `sha256:${digit.repeat(64)}`;
+const LOCKED: LockEntry = { source: "s", version: "1.4.2", digest: digest("a"), verifiedBy: "ci.pub", at: 0 };
+const NEXT = { version: "1.5.0", digest: digest("b"), tag: undefined, since: NOW - 3_600_000 };
+
+interface Given {
+  readonly wish: Wish;
+  readonly locked?: LockEntry;
+  readonly findings?: Partial<Findings>;
+}
+
+/** The status of a source with one module, `web`. */
+function statusWith({ wish, locked, findings }: Given) {
+  const modules = new Map([["web", wish]]);
+  const spec: SourceSpec = {
+    registry: { host: "h", name: "modules" },
+    plainHttp: false,
+    secret: undefined,
+    ca: undefined,
+    intervalMs: 1,
+    suspend: false,
+    keys: undefined,
+    update: undefined,
+    modules,
+  };
+  const object = { metadata: { name: "s", generation: 3 }, spec: {} } as unknown as IModuleSource;
+  const stock = {
+    entries: new Map(locked === undefined ? [] : [["web", locked]]),
+    content: () => locked && { digest: locked.digest, dir: "/d", fault: undefined },
+  };
+  const nothing = {
+    errors: new Map(),
+    held: new Map(),
+    lastCheck: NOW,
+    nextCheck: NOW,
+    reachable: true,
+    token: undefined,
+  };
+  const source = { name: "s", object, spec, problem: undefined };
+  const status = statusOf({
+    source,
+    stock,
+    findings: { ...nothing, ...findings },
+    now: NOW,
+    namespace: "ops",
+  });
+  const conditions = Object.fromEntries((status.conditions ?? []).map(({ type, ...each }) => [type, each]));
+  return { ...status, conditions };
+}
+
+const held = (reason: string, until?: number): Partial<Findings> => ({
+  held: new Map([["web", { ...NEXT, reason, until }]]),
+});
+const failed = (reason: "CheckFailed" | "Withdrawn" | "NotVerified", message = "no"): Partial<Findings> => ({
+  errors: new Map([["web", { reason, message }]]),
+});
+
+describe("what waits", () => {
+  it("is named with the command that approves it, and the module is Ready", () => {
+    const status = statusWith({
+      wish: { version: "^1" },
+      locked: LOCKED,
+      findings: held("1.5.0 waits for the next window", NOW + 60_000),
+    });
+    expect(status).toMatchObject({ summary: "1/1", waiting: 1 });
+    expect(status.conditions["Ready"]).toMatchObject({ status: "True" });
+    expect(status.modules?.[0]?.next).toEqual({
+      version: "1.5.0",
+      digest: digest("b"),
+      since: "2026-11-24T11:00:00Z",
+      until: "2026-11-24T12:01:00Z",
+      held: `1.5.0 waits for the next window; to use it now: kubectl annotate --overwrite -n ops addonmodule/web addon-operator.io/approve=1.5.0@${digest("b")}`,
+    });
+  });
+
+  it("is why a first installation is not there", () => {
+    const status = statusWith({ wish: { version: "^1" }, findings: held("1.5.0 waits for approval") });
+    expect(status).toMatchObject({ summary: "0/1", waiting: 1 });
+    expect(status.conditions["Ready"]).toMatchObject({
+      status: "False",
+      message: expect.stringContaining("approve=1.5.0@") as string,
+    });
+    expect(status.conditions["Stalled"]).toBeUndefined();
+  });
+});
+
+describe("a registry that is away or has nothing", () => {
+  it.each<[string, Wish, "CheckFailed" | "Withdrawn", string]>([
+    ["a range that has what is locked", { version: "^1" }, "CheckFailed", "True"],
+    ["a channel", { tag: "stable" }, "Withdrawn", "True"],
+    ["a range that excludes what is locked", { version: "^2" }, "CheckFailed", "False"],
+    ["an exact version that is another one", { version: "1.5.0" }, "CheckFailed", "False"],
+  ])("leaves %s", (...[, wish, reason, ready]) => {
+    const status = statusWith({ wish, locked: LOCKED, findings: { ...failed(reason), reachable: false } });
+    expect(status.conditions["Ready"]?.status).toBe(ready);
+    expect(status.conditions["Reachable"]?.status).toBe("False");
+  });
+
+  it("is told by the condition Withdrawn", () => {
+    const findings = failed("Withdrawn", "the registry has no tag stable");
+    const { conditions } = statusWith({ wish: { tag: "stable" }, locked: LOCKED, findings });
+    expect(conditions["Withdrawn"]).toMatchObject({
+      status: "True",
+      message: "web: the registry has no tag stable",
+    });
+    expect(statusWith({ wish: { tag: "stable" }, locked: LOCKED }).conditions["Withdrawn"]).toBeUndefined();
+  });
+
+  it("does not hide content that is refused", () => {
+    const { conditions } = statusWith({
+      wish: { version: "^1" },
+      locked: LOCKED,
+      findings: failed("NotVerified", "has no valid signature"),
+    });
+    expect(conditions["Ready"]).toMatchObject({ status: "False", reason: "NotVerified" });
+    expect(conditions["Stalled"]).toMatchObject({ status: "True" });
+  });
+});

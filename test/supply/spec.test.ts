@@ -1,0 +1,83 @@
+import { expect, it } from "vitest";
+
+import type { IModuleSource } from "../../src/status/index.ts";
+import { readSpec } from "../../src/supply/spec.ts";
+
+const REGISTRY = "oci://registry.example.com/modules";
+const DIGEST = `sha256:${"a".repeat(64)}`;
+const read = (spec: object) =>
+  readSpec({
+    apiVersion: "addon-operator.io/v1alpha1",
+    kind: "ModuleSource",
+    metadata: { name: "s" },
+    spec: { registry: REGISTRY, ...spec } as NonNullable<IModuleSource["spec"]>,
+  } as IModuleSource);
+
+it("reads ranges, channels, digests and the policy of updates", () => {
+  const modules = {
+    a: { version: "~1.4" },
+    b: { tag: "stable" },
+    c: { version: "1.4.2", digest: DIGEST },
+    d: { version: "^2 || >=4 <5" },
+  };
+  const windows = [
+    { cron: "0 2 * * 1-5", for: "2h" },
+    { cron: "CRON_TZ=Europe/Berlin 0 3 * * *", for: "90m" },
+  ];
+  const spec = read({ modules, update: { approval: "patch", windows, after: "24h", parallel: 3 } });
+  expect(Object.fromEntries(spec.modules)).toEqual(modules);
+  expect(spec.update).toEqual({
+    approval: "patch",
+    parallel: 3,
+    afterMs: 86_400_000,
+    windows: [
+      { cron: "0 2 * * 1-5", forMs: 7_200_000 },
+      { cron: "CRON_TZ=Europe/Berlin 0 3 * * *", forMs: 5_400_000 },
+    ],
+  });
+  expect(read({}).update).toBeUndefined();
+  expect(read({ update: {} }).update).toEqual({ approval: "auto", windows: [], afterMs: 0, parallel: 1 });
+});
+
+it.each<[string, object, string]>([
+  ["neither", { modules: { a: {} } }, "spec.modules.a: has neither version nor digest nor tag"],
+  [
+    "tag and version",
+    { modules: { a: { tag: "x", version: "1.0.0" } } },
+    "has a tag, and also a version or a digest",
+  ],
+  [
+    "tag and digest",
+    { modules: { a: { tag: "x", digest: DIGEST } } },
+    "has a tag, and also a version or a digest",
+  ],
+  ["no tag", { modules: { a: { tag: "a/b" } } }, '"a/b" is no tag'],
+  ["no range", { modules: { a: { version: "newest" } } }, '"newest" is neither a version nor a range'],
+  [
+    "a range with a digest",
+    { modules: { a: { version: "~1.4", digest: DIGEST } } },
+    '"~1.4" is no exact version, which a digest needs',
+  ],
+  ["no digest", { modules: { a: { digest: "sha256:1" } } }, "is no sha256 digest"],
+  ["no crontab", { update: { windows: [{ cron: "x", for: "1h" }] } }, "spec.update.windows[0].cron: "],
+  [
+    "no time zone",
+    { update: { windows: [{ cron: "TZ=Mars 0 0 * * *", for: "1h" }] } },
+    "unknown time zone Mars",
+  ],
+  ["@every", { update: { windows: [{ cron: "@every 1h", for: "1h" }] } }, "not @every"],
+  [
+    "a window that is never open",
+    { update: { windows: [{ cron: "@daily", for: "0s" }] } },
+    "spec.update.windows[0].for: is never open",
+  ],
+  ["no duration", { update: { after: "a day" } }, 'spec.update.after: "a day" is no duration'],
+])("%s is one error with field and remedy", (_, spec, message) => {
+  expect(() => read(spec)).toThrow(message);
+  expect(() => read(spec)).toThrow(/ModuleSource s.*\(.+\)/s);
+});
+
+it("names all errors at once", () => {
+  const bad = { modules: { a: {}, b: { tag: "a/b" } }, update: { after: "x" }, interval: "1s" };
+  expect(() => read(bad)).toThrow(/modules\.a(.|\n)*modules\.b|interval/);
+});

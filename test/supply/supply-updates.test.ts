@@ -1,0 +1,169 @@
+import { describe, expect, it } from "vitest";
+
+import { supplyLab, type SupplyLab } from "./lab.ts";
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const APPROVE = "addon-operator.io/approve";
+
+type Update = Parameters<SupplyLab["source"]>[2];
+
+/** A process that leads, with version 1.4.2 of the channel `stable` in place. */
+async function running(
+  wish: { version?: string; tag?: string } = { version: "^1" },
+  update?: Update,
+): Promise<SupplyLab> {
+  const lab = await supplyLab();
+  await lab.push("1.4.2");
+  await lab.lab.tag("web:1.4.2", "stable");
+  lab.source({ web: wish }, "platform", update);
+  await lab.start();
+  await lab.pass(MINUTE, () => lab.content("web") === "1.4.2" && ready(lab) === "True");
+  return lab;
+}
+
+const condition = (lab: SupplyLab, type: string) =>
+  lab.status().conditions?.find((each) => each.type === type);
+const ready = (lab: SupplyLab): string | undefined => condition(lab, "Ready")?.status;
+const nextOf = (lab: SupplyLab, name = "web") =>
+  lab.status().modules?.find((each) => each.name === name)?.next;
+/** Lets time pass until checks have led to this. */
+const until = (lab: SupplyLab, done: () => boolean): Promise<void> => lab.pass(6 * MINUTE, done);
+const waiting =
+  (lab: SupplyLab, name = "web") =>
+  (): boolean =>
+    nextOf(lab, name) !== undefined;
+const has = (lab: SupplyLab, version: string) => (): boolean => lab.content("web") === version;
+
+/** Tells the process what the directories contain, as the operator does. */
+async function read(lab: SupplyLab): Promise<void> {
+  lab.state.recordTree(await lab.tree());
+}
+
+describe("a range", () => {
+  it("is followed to its highest version, without a request for what is in use", async () => {
+    const lab = await running();
+    await lab.push("1.5.0");
+    await lab.push("2.0.0");
+    await until(lab, has(lab, "1.5.0"));
+    expect(lab.content("web")).toBe("1.5.0");
+    await lab.pass(MINUTE);
+    const before = lab.lab.registry.calls.length;
+    await lab.pass(HOUR);
+    await until(lab, () => lab.lab.registry.calls.length > before);
+    const lines = lab.lab.registry.calls.slice(before).map(({ line }) => line);
+    expect(new Set(lines)).toEqual(new Set(["GET /v2/modules/web/tags/list"]));
+    expect(lines.length).toBeLessThanOrEqual(14);
+  });
+
+  it("keeps what is in use while the registry is away, and stays Ready", async () => {
+    const lab = await running();
+    lab.lab.registry.failures = { status: 503, left: Infinity };
+    await until(lab, () => condition(lab, "Reachable")?.status === "False");
+    expect([lab.content("web"), ready(lab), condition(lab, "Reachable")?.status]).toEqual([
+      "1.4.2",
+      "True",
+      "False",
+    ]);
+  });
+});
+
+describe("a channel", () => {
+  it("costs one HEAD a check, and is followed when it moves", async () => {
+    const lab = await running({ tag: "stable" });
+    const before = lab.lab.registry.calls.length;
+    await lab.pass(HOUR);
+    await until(lab, () => lab.lab.registry.calls.length > before);
+    const lines = lab.lab.registry.calls.slice(before).map(({ line }) => line);
+    expect(new Set(lines)).toEqual(new Set(["HEAD /v2/modules/web/manifests/stable"]));
+    expect(lines.length).toBeLessThanOrEqual(14);
+    await lab.push("1.5.0");
+    await lab.lab.tag("web:1.5.0", "stable");
+    await until(lab, has(lab, "1.5.0"));
+    expect(lab.content("web")).toBe("1.5.0");
+  });
+
+  it("that moves back is not followed, also after a restart", async () => {
+    const lab = await running({ tag: "stable" });
+    await lab.push("1.3.0");
+    await lab.lab.tag("web:1.3.0", "stable");
+    await until(lab, waiting(lab));
+    await lab.start();
+    const { lastCheck } = lab.status();
+    await until(lab, () => lab.status().lastCheck !== lastCheck);
+    expect([lab.content("web"), nextOf(lab)?.version]).toEqual(["1.4.2", "1.3.0"]);
+    expect(nextOf(lab)?.held).toContain("modules do not go back by themselves");
+  });
+
+  it("that is gone leaves what is in use, and is told", async () => {
+    const lab = await running({ tag: "stable" });
+    lab.lab.registry.manifests.delete("modules/web@stable");
+    await until(lab, () => condition(lab, "Withdrawn") !== undefined);
+    expect([lab.content("web"), ready(lab)]).toEqual(["1.4.2", "True"]);
+    expect(condition(lab, "Withdrawn")?.message).toBe("web: the registry has no tag stable");
+  });
+});
+
+describe("an approval", () => {
+  it("lets one content through, once", async () => {
+    const lab = await running({ version: "*" }, { approval: "patch" });
+    const digest = await lab.push("1.5.0");
+    await until(lab, waiting(lab));
+    expect([lab.content("web"), lab.status().waiting, nextOf(lab)?.version]).toEqual(["1.4.2", 1, "1.5.0"]);
+    expect(lab.locked("web")).toMatchObject({ version: "1.4.2", seen: { version: "1.5.0", digest } });
+    expect(lab.events.filter(({ reason }) => reason === "UpdateHeld")).toHaveLength(1);
+    await read(lab);
+    lab.state.recordModule("web", "annotated", { [APPROVE]: `1.5.0@${digest}` });
+    await lab.pass(MINUTE, () => lab.content("web") === "1.5.0" && lab.status().waiting === 0);
+    expect(lab.content("web")).toBe("1.5.0");
+    const { confirmedUpdate, endedConfirmations } = lab.state.module("web") ?? {};
+    expect([confirmedUpdate, endedConfirmations]).toEqual([undefined, { [APPROVE]: `1.5.0@${digest}` }]);
+  });
+
+  it("of a first installation is waited for", async () => {
+    const lab = await supplyLab();
+    await lab.push("1.4.2");
+    lab.source({ web: { version: "*" } }, "platform", { approval: "manual" });
+    await lab.start();
+    await until(lab, waiting(lab));
+    expect([lab.content("web"), ready(lab), nextOf(lab)?.version]).toEqual([undefined, "False", "1.4.2"]);
+  });
+});
+
+it("a window is waited for, and the check comes when it opens", async () => {
+  const lab = await running({ version: "*" }, { windows: [{ cron: "CRON_TZ=UTC 0 3 * * *", for: "1h" }] });
+  await lab.pass(HOUR);
+  await lab.push("1.5.0");
+  const at = (): number => new Date(lab.clock.now()).getUTCHours();
+  while (at() === 3) await lab.pass(HOUR);
+  await until(lab, waiting(lab));
+  const { until: opening = "" } = nextOf(lab) ?? {};
+  expect([lab.content("web"), new Date(opening).getUTCHours()]).toEqual(["1.4.2", 3]);
+  await lab.pass(Date.parse(opening) - lab.clock.now() - 60_000);
+  expect(lab.content("web")).toBe("1.4.2");
+  await lab.pass(70_000, has(lab, "1.5.0"));
+  expect(lab.content("web")).toBe("1.5.0");
+});
+
+describe("updates of one source", () => {
+  it("begin one after another, when the last one has proven itself", async () => {
+    const lab = await running();
+    await lab.push("1.0.0", { name: "db" });
+    lab.source({ web: { version: "^1" }, db: { version: "^1" } });
+    await lab.pass(MINUTE, () => lab.content("db") === "1.0.0");
+    await lab.push("1.5.0");
+    await lab.push("1.1.0", { name: "db" });
+    await until(lab, waiting(lab, "db"));
+    expect([lab.content("web"), lab.content("db")]).toEqual(["1.5.0", "1.0.0"]);
+    expect(nextOf(lab, "db")?.held).toContain(
+      "1.1.0 waits until the update of web to 1.5.0 has proven itself",
+    );
+    await read(lab);
+    await lab.pass(MINUTE);
+    expect(lab.content("db")).toBe("1.0.0");
+    lab.state.recordModule("web", "decided", { enabled: false, by: "none" });
+    await lab.pass(MINUTE, () => lab.content("db") === "1.1.0");
+    expect(lab.content("db")).toBe("1.1.0");
+    expect(lab.locked("web")).not.toHaveProperty("isNew");
+  });
+});

@@ -1,0 +1,70 @@
+import { X509Certificate } from "node:crypto";
+import { describe, expect, test } from "vitest";
+
+import { certificatesIn } from "../../../src/webhooks/certificate/certificate.ts";
+import { renewed, type Stored } from "../../../src/webhooks/certificate/own-certificate.ts";
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const start = Date.UTC(2026, 0, 1);
+const HOSTS = ["webhooks.ns.svc"];
+
+/** Whether an API server that trusts `ca` accepts the certificate at that time. */
+function accepts(ca: string, { cert }: Stored, now: number): boolean {
+  const leaf = new X509Certificate(cert);
+  const isValid = (each: X509Certificate): boolean =>
+    each.validFromDate.getTime() <= now && each.validToDate.getTime() > now;
+  return isValid(leaf) && certificatesIn(ca).some((each) => isValid(each) && leaf.verify(each.publicKey));
+}
+
+describe("over 25 years, checked each day", () => {
+  const seen: { now: number; stored: Stored; changed: boolean }[] = [];
+  let stored: Stored | undefined;
+  for (let day = 0; day < 25 * 365; day += 1) {
+    const now = start + day * DAY;
+    const next = renewed(stored, HOSTS, now);
+    seen.push({ now, stored: next, changed: next !== stored });
+    stored = next;
+  }
+
+  test("an API server that learned of the CAs a day ago accepts each certificate", () => {
+    const refused = seen.filter(
+      ({ now, stored: each }, index) => !accepts(seen[Math.max(0, index - 1)]?.stored.ca ?? "", each, now),
+    );
+    expect(refused.map(({ now }) => new Date(now).toISOString())).toEqual([]);
+  });
+
+  test("it is written only when something is due: each two months, and for a new CA", () => {
+    const cas = new Set(seen.map(({ stored: each }) => each.ca.slice(0, 200)));
+    expect(cas.size).toBe(3);
+    expect(seen.filter(({ changed }) => changed).length).toBeLessThan((25 * 365) / 60 + 2 * cas.size + 1);
+    expect(Math.max(...seen.map(({ stored: each }) => certificatesIn(each.ca).length))).toBe(2);
+  });
+});
+
+describe("what cannot be used is replaced at once", () => {
+  const good = renewed(undefined, HOSTS, start);
+
+  interface Case {
+    readonly stored?: Stored;
+    readonly hosts?: readonly string[];
+    readonly now?: number;
+  }
+  test.each<[string, Case]>([
+    ["expired", { now: start + 11 * 365 * DAY }],
+    ["of the future", { now: start - 10 * 365 * DAY }],
+    ["without the key of its CA", { stored: { ...good, caKey: "x" } }],
+    ["with another CA's key", { stored: { ...good, caKey: renewed(undefined, HOSTS, start).caKey } }],
+    ["signed by another CA", { stored: { ...good, cert: renewed(undefined, HOSTS, start).cert } }],
+    ["for another host", { hosts: ["other.ns.svc"] }],
+  ])("%s", (_, { stored = good, hosts = HOSTS, now = start }) => {
+    const next = renewed(stored, hosts, now);
+    expect(next.cert).not.toBe(stored.cert);
+    expect(accepts(next.ca, next, now)).toBe(true);
+    expect(new X509Certificate(next.cert).checkHost(hosts[0] ?? "")).toBeDefined();
+  });
+
+  test("a good one stays", () => {
+    expect(renewed(good, HOSTS, start + 59 * DAY)).toBe(good);
+  });
+});

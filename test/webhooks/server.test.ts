@@ -1,0 +1,352 @@
+import { once } from "node:events";
+import { connect } from "node:http2";
+import { connect as connectTcp } from "node:net";
+import { request, type RequestOptions } from "node:https";
+import { connect as connectTls } from "node:tls";
+import { describe, expect, onTestFinished, test } from "vitest";
+
+import { systemClock } from "../../src/lib/index.ts";
+import { issueCa, issueServer } from "../../src/webhooks/certificate/issue.ts";
+import { admission, conversion } from "../../src/webhooks/review.ts";
+import { WebhookServer, type WebhookLimits, type WebhookReport } from "../../src/webhooks/server.ts";
+import type { AdmissionHandler } from "../../src/webhooks/review.ts";
+
+const DAY = 86_400_000;
+const validity = { from: Date.now() - DAY, to: Date.now() + DAY };
+const ca = issueCa(validity);
+const certificate = () => ({ ...issueServer(ca, ["127.0.0.1"], validity), ca: ca.cert, peerCa: ca.cert });
+
+const ALLOW: AdmissionHandler = () => Promise.resolve({ allowed: true });
+
+async function listen(
+  handler: AdmissionHandler = ALLOW,
+  more: { limits?: Partial<WebhookLimits>; clientCa?: string } = {},
+) {
+  const reports: WebhookReport[] = [];
+  const failures: unknown[] = [];
+  const server = await WebhookServer.listen(
+    {
+      clock: systemClock,
+      address: "127.0.0.1",
+      port: 0,
+      find: (path) => {
+        if (path === "/conversion/x") return conversion(() => Promise.resolve({ convertedObjects: [] }));
+        return path === "/x" ? admission(handler) : undefined;
+      },
+      onRequest: (report) => reports.push(report),
+      failed: (error) => failures.push(error),
+      ...more,
+    },
+    certificate(),
+  );
+  onTestFinished(() => server.close());
+  return { server, reports, failures, port: server.port };
+}
+
+const REVIEW = JSON.stringify({
+  apiVersion: "admission.k8s.io/v1",
+  kind: "AdmissionReview",
+  request: { uid: "1", operation: "CREATE" },
+});
+
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+function post(port: number, body = REVIEW, options: RequestOptions = {}): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const headers = { "content-type": "application/json" };
+    const target = { host: "127.0.0.1", port, path: "/x", method: "POST", headers, ca: ca.cert };
+    const sent = request({ ...target, agent: false, ...options }, (answer) => {
+      let text = "";
+      answer.setEncoding("utf8").on("data", (part: string) => (text += part));
+      answer.on("end", () => resolve({ status: answer.statusCode ?? 0, body: text }));
+    });
+    sent.on("error", reject).end(body);
+  });
+}
+
+const statusOf = async (answer: Promise<Answer>): Promise<number> => (await answer).status;
+
+describe("what it answers", () => {
+  test("HTTP/1.1 and HTTP/2, and nothing older than TLS 1.2", async () => {
+    const { port } = await listen();
+    expect(JSON.parse((await post(port)).body)).toEqual({
+      apiVersion: "admission.k8s.io/v1",
+      kind: "AdmissionReview",
+      response: { uid: "1", allowed: true },
+    });
+    const session = connect(`https://127.0.0.1:${port}`, { ca: ca.cert });
+    onTestFinished(() => session.destroy());
+    const stream = session.request({
+      ":method": "POST",
+      ":path": "/x?timeout=5s",
+      "content-type": "application/json",
+    });
+    stream.end(REVIEW);
+    const [headers] = (await once(stream, "response")) as [Record<string, unknown>];
+    expect(headers[":status"]).toBe(200);
+    await expect(post(port, REVIEW, { maxVersion: "TLSv1.1", minVersion: "TLSv1" })).rejects.toThrow(
+      /version|protocol/i,
+    );
+  });
+
+  test.each<[string, string | undefined, RequestOptions, number]>([
+    ["an unknown path", undefined, { path: "/y" }, 404],
+    ["another method", "", { method: "GET" }, 405],
+    ["another type", undefined, { headers: { "content-type": "text/plain" } }, 415],
+    ["no JSON", "{", {}, 400],
+    ["no review", "{}", {}, 400],
+    ["deep JSON", "[".repeat(1000) + "]".repeat(1000), {}, 400],
+    ["a request without uid", '{"apiVersion":"a","kind":"b","request":{}}', {}, 400],
+    ["a probe", "", { method: "GET", path: "/healthz" }, 200],
+  ])("%s", async (...[, body, options, status]) => {
+    const { port } = await listen();
+    expect(await statusOf(post(port, body, options))).toBe(status);
+  });
+
+  test("a handler that fails is a failure of the server, and its clients get 500", async () => {
+    const { port, failures } = await listen(() => Promise.reject(new Error("boom")));
+    expect(await statusOf(post(port))).toBe(500);
+    expect(failures).toEqual([new Error("boom")]);
+  });
+
+  test("a client without a certificate is refused where one is required", async () => {
+    const { port } = await listen(ALLOW, { clientCa: issueCa(validity).cert });
+    await expect(post(port)).rejects.toThrow(/certificate|hang up|reset/);
+    expect(await statusOf(post(port, REVIEW, certificate() as RequestOptions))).toBe(200);
+  });
+});
+
+describe("limits", () => {
+  test("an HTTP/2 client learns how many calls one connection may have at one time", async () => {
+    const { port } = await listen(ALLOW, { limits: { requests: { all: 9, each: 4 } } });
+    const session = connect(`https://127.0.0.1:${port}`, { ca: ca.cert });
+    onTestFinished(() => session.destroy());
+    const [settings] = (await once(session, "remoteSettings")) as [{ maxConcurrentStreams: number }];
+    expect(settings.maxConcurrentStreams).toBe(8);
+  });
+
+  test("a body that is too large", async () => {
+    const { port } = await listen(ALLOW, { limits: { admission: { bytes: 1000, values: 1000 } } });
+    expect(await statusOf(post(port, REVIEW + " ".repeat(2000)))).toBe(413);
+    expect(await statusOf(post(port))).toBe(200);
+  });
+
+  test("all bodies together, which are forgotten with their requests", async () => {
+    const { port } = await listen(ALLOW, { limits: { bytes: { all: 1000, each: 1000 } } });
+    for (let index = 0; index < 20; index += 1) expect(await statusOf(post(port))).toBe(200);
+    expect(await statusOf(post(port, REVIEW + " ".repeat(2000)))).toBe(429);
+    expect(await statusOf(post(port))).toBe(200);
+  });
+
+  test("requests at one time: one more is refused at once", async () => {
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const { promise: running, resolve: runs } = Promise.withResolvers<void>();
+    const { port } = await listen(
+      async () => {
+        runs();
+        await released;
+        return { allowed: true };
+      },
+      { limits: { requests: { all: 2, each: 1 } } },
+    );
+    const first = post(port);
+    await running;
+    expect(await statusOf(post(port))).toBe(429);
+    release();
+    expect(await statusOf(first)).toBe(200);
+  });
+
+  test("the time that the API server names: the answer is 504, and the handler is told", async () => {
+    const { promise: told, resolve: tell } = Promise.withResolvers<void>();
+    const { port } = await listen((_, signal) => {
+      signal.addEventListener("abort", () => tell());
+      return new Promise(() => {});
+    });
+    expect(await statusOf(post(port, REVIEW, { path: "/x?timeout=50ms" }))).toBe(504);
+    await told;
+  });
+
+  test("a client that goes away: the handler is told", async () => {
+    const { promise: told, resolve: tell } = Promise.withResolvers<void>();
+    const { promise: running, resolve: runs } = Promise.withResolvers<void>();
+    const { port } = await listen((_, signal) => {
+      signal.addEventListener("abort", () => tell());
+      runs();
+      return new Promise(() => {});
+    });
+    const leaving = new AbortController();
+    const sent = post(port, REVIEW, { signal: leaving.signal });
+    await running;
+    leaving.abort();
+    await expect(sent).rejects.toThrow(/abort/);
+    await told;
+  });
+
+  test("a body that does not arrive, and a client that says nothing", async () => {
+    const { port, reports } = await listen(ALLOW, { limits: { arriveMs: 100 } });
+    const slow = request({ host: "127.0.0.1", port, path: "/x", method: "POST", ca: ca.cert, agent: false });
+    slow.setHeader("content-type", "application/json").setHeader("content-length", "100");
+    slow.write("{");
+    const ended = new Promise((resolve) => {
+      slow.on("error", resolve).on("response", resolve);
+    });
+    await ended;
+    await expect.poll(() => reports.length).toBe(1);
+    const silent = connectTls({ host: "127.0.0.1", port, ca: ca.cert });
+    silent.destroy();
+    expect(await statusOf(post(port))).toBe(200);
+  });
+});
+
+describe("one address has only a share", () => {
+  /** Connections with a request that does not arrive; whether each is still open. */
+  async function hold(port: number, localAddress: string, count: number): Promise<() => boolean[]> {
+    const held = Array.from({ length: count }, async () => {
+      const host = "127.0.0.1";
+      const socket = connectTls({ socket: connectTcp({ host, port, localAddress }), host, ca: ca.cert });
+      let isOpen = true;
+      onTestFinished(() => void socket.destroy());
+      socket.on("error", () => {});
+      await new Promise((resolve) => {
+        socket.once("secureConnect", resolve).once("close", () => resolve((isOpen = false)));
+      });
+      if (isOpen) socket.write(SLOW);
+      return () => isOpen;
+    });
+    const all = await Promise.all(held);
+    return () => all.map((isOpen) => isOpen());
+  }
+  const SLOW = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{";
+  const from = (port: number, localAddress: string) => post(port, REVIEW, { localAddress });
+
+  test("of the connections", async () => {
+    const { port } = await listen(ALLOW, { limits: { connections: { all: 8, each: 2 } } });
+    const states = await hold(port, "127.0.0.2", 3);
+    await expect.poll(() => states().filter(Boolean)).toHaveLength(2);
+    expect(await statusOf(from(port, "127.0.0.1"))).toBe(200);
+  });
+
+  test("and if all connections are taken, whoever has most loses one", async () => {
+    const { port } = await listen(ALLOW, { limits: { connections: { all: 5, each: 3 } } });
+    const [many, few] = [await hold(port, "127.0.0.2", 3), await hold(port, "127.0.0.3", 2)];
+    expect(await statusOf(from(port, "127.0.0.1"))).toBe(200);
+    expect([many().filter(Boolean).length, few()]).toEqual([2, [true, true]]);
+  });
+
+  test("where nobody has more than the others, nobody loses one", async () => {
+    const { port } = await listen(ALLOW, { limits: { connections: { all: 2, each: 2 } } });
+    const [one, other] = [await hold(port, "127.0.0.2", 1), await hold(port, "127.0.0.3", 1)];
+    await expect(from(port, "127.0.0.1")).rejects.toThrow(/hang up|reset|disconnected/);
+    expect([one(), other()]).toEqual([[true], [true]]);
+  });
+
+  test("of the requests", async () => {
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const { promise: running, resolve: runs } = Promise.withResolvers<void>();
+    const slow: AdmissionHandler = async () => {
+      runs();
+      await released;
+      return { allowed: true };
+    };
+    const { port } = await listen(slow, { limits: { requests: { all: 9, each: 1 } } });
+    const first = from(port, "127.0.0.2");
+    await running;
+    expect(await statusOf(from(port, "127.0.0.2"))).toBe(429);
+    const other = from(port, "127.0.0.1");
+    release();
+    expect([await statusOf(first), await statusOf(other)]).toEqual([200, 200]);
+  });
+
+  test("a connection ends without a request in time, and stays with one", async () => {
+    const { port } = await listen(ALLOW, { limits: { arriveMs: 300 } });
+    const session = connect(`https://127.0.0.1:${port}`, { ca: ca.cert });
+    onTestFinished(() => session.destroy());
+    const ask = async (): Promise<unknown> => {
+      const type = { "content-type": "application/json" };
+      const stream = session.request({ ":method": "POST", ":path": "/x", ...type });
+      stream.end(REVIEW);
+      const [headers] = (await once(stream.resume(), "response")) as [Record<string, unknown>];
+      return headers[":status"];
+    };
+    expect(await ask()).toBe(200);
+    const silent = connectTls({ host: "127.0.0.1", port, ca: ca.cert });
+    await once(
+      silent.resume().on("error", () => {}),
+      "close",
+    );
+    expect(await ask()).toBe(200);
+  });
+});
+
+describe("bodies", () => {
+  const listOf = (count: number): string => `[${Array.from({ length: count }, () => "[1]").join(",")}]`;
+
+  test("an admission review has few megabytes; lists that are converted have many", async () => {
+    const { port } = await listen();
+    const large = REVIEW + " ".repeat(7 << 20);
+    expect(await statusOf(post(port, large))).toBe(413);
+    expect(await statusOf(post(port, large, { path: "/conversion/x" }))).toBe(400);
+  });
+
+  test("values are counted before they are parsed", async () => {
+    const { port } = await listen(ALLOW, { limits: { admission: { bytes: 1e6, values: 100 } } });
+    expect(await post(port, listOf(100))).toEqual({ status: 413, body: expect.stringMatching(/100 values/) });
+    expect(await statusOf(post(port, listOf(10)))).toBe(400);
+  });
+
+  test("values of all bodies together, which are forgotten with their requests", async () => {
+    const { port } = await listen(ALLOW, { limits: { values: { all: 100, each: 100 } } });
+    for (let index = 0; index < 20; index += 1) expect(await statusOf(post(port))).toBe(200);
+    expect(await statusOf(post(port, listOf(100)))).toBe(429);
+    expect(await statusOf(post(port))).toBe(200);
+  });
+
+  test("what is nested too deep is refused while it arrives", async () => {
+    const { port } = await listen();
+    const { status, body } = await post(port, "[".repeat(201));
+    expect([status, body]).toEqual([400, expect.stringMatching(/nested deeper than 200/)]);
+  });
+});
+
+describe("the time for an answer", () => {
+  test.each(["0s", "-1s", "1h", "x", ""])("timeout=%s: the default", async (timeout) => {
+    const { port } = await listen(() => new Promise(() => {}), { limits: { answerMs: 50 } });
+    expect(await statusOf(post(port, REVIEW, { path: `/x?timeout=${timeout}` }))).toBe(504);
+  });
+});
+
+test("a message of any length is cut", async () => {
+  const { port } = await listen(() => Promise.resolve({ allowed: false, message: "x".repeat(100_000) }));
+  const { response } = JSON.parse((await post(port)).body) as { response: { status: { message: string } } };
+  expect(response.status.message).toHaveLength(8192);
+});
+
+test.each(["{}", '"x"', "[1]", "null"])(
+  "a conversion review with the objects %s is refused",
+  async (objects) => {
+    const { port } = await listen();
+    const request = `{"uid": "1", "desiredAPIVersion": "a/v1", "objects": ${objects}}`;
+    const review = `{"apiVersion": "a", "kind": "ConversionReview", "request": ${request}}`;
+    expect(await statusOf(post(port, review, { path: "/conversion/x" }))).toBe(400);
+  },
+);
+
+test("a certificate is replaced under load without a failed call", async () => {
+  const { server, port } = await listen();
+  const over = new AbortController();
+  const answers: number[] = [];
+  const load = Array.from({ length: 4 }, async () => {
+    while (!over.signal.aborted) answers.push(await statusOf(post(port)));
+  });
+  for (let index = 0; index < 5; index += 1) {
+    const before = answers.length;
+    server.use(certificate());
+    await expect.poll(() => answers.length, { timeout: 10_000 }).toBeGreaterThan(before + 8);
+  }
+  over.abort();
+  await Promise.all(load);
+  expect(new Set(answers)).toEqual(new Set([200]));
+});
