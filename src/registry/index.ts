@@ -1,3 +1,4 @@
+export { findChart, type FoundChart } from "./artifact/chart-artifact.ts";
 export {
   findModule,
   moveTag,
@@ -7,6 +8,9 @@ export {
   type Place,
 } from "./artifact/module-artifact.ts";
 export { packDirectory } from "./artifact/pack.ts";
+export { fetchIndex, type KnownIndex } from "./charts/chart-index.ts";
+export { ChartRepository } from "./charts/chart-repository.ts";
+export { chartsPlace, isAt, isRepository } from "./charts/place.ts";
 export { readPublicKeys, readSigningKey, type PublicKey } from "./cosign/keys.ts";
 export { CannotVerifyError, NotVerifiedError } from "./cosign/verify.ts";
 export { RegistryClient } from "./http/client.ts";

@@ -70,10 +70,17 @@ export function referenceText({ host, name, tag, digest }: Reference): string {
   return `oci://${host}/${name}${tag === undefined ? "" : `:${tag}`}${digest === undefined ? "" : `@${digest}`}`;
 }
 
-/** Docker Hub is called by another name than its images have. */
-function locate(host: string, name: string): Pick<Reference, "host" | "name"> {
-  if (host !== "docker.io" && host !== "index.docker.io") return { host: host.toLowerCase(), name };
-  return { host: "registry-1.docker.io", name: name.includes("/") ? name : `library/${name}` };
+/** The host as it is called: Docker Hub is called by another name than its images have. */
+export function hostOf(host: string): string {
+  const lower = host.toLowerCase();
+  return lower === "docker.io" || lower === "index.docker.io" ? HUB : lower;
+}
+
+const HUB = "registry-1.docker.io";
+
+function locate(text: string, name: string): Pick<Reference, "host" | "name"> {
+  const host = hostOf(text);
+  return { host, name: host === HUB && text !== HUB && !name.includes("/") ? `library/${name}` : name };
 }
 
 function invalid(text: string, why: string): ProblemError {

@@ -1,8 +1,5 @@
 /** One repository of a registry: its manifests, blobs, tags and referrers. Everything is checked against its digest. */
 
-import { createHash } from "node:crypto";
-import { open } from "node:fs/promises";
-
 import { oneLine, plainLine } from "../lib/index.ts";
 import type { Reference } from "./reference.ts";
 import { isDigest, isTag } from "./reference.ts";
@@ -17,6 +14,7 @@ import {
 } from "./manifest.ts";
 import { RegistryError } from "./http/errors.ts";
 import { headerOf, type Answer, type Call, type RegistryClient } from "./http/client.ts";
+import { saveBody } from "./http/save.ts";
 
 /** Bytes as the registry stores them, and what they say about themselves. */
 export interface StoredManifest {
@@ -99,17 +97,8 @@ export class Repository {
     const call = this.#read(`blobs/${digest}`);
     const answer = await this.#client.send(call);
     if (answer.status !== 200) throw await this.#client.failure(call, answer);
-    const hash = createHash("sha256");
-    let length = 0;
-    await using handle = await open(file, "wx", 0o600);
-    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
-      length += chunk.length;
-      this.#requireContent(digest, length <= size);
-      hash.update(chunk);
-      await handle.write(chunk);
-    }
-    await handle.sync();
-    this.#requireContent(digest, length === size && `sha256:${hash.digest("hex")}` === digest);
+    const saved = await saveBody(answer.body as AsyncIterable<Buffer>, file, size);
+    this.#requireContent(digest, saved?.size === size && saved.digest === digest);
   }
 
   /** Stores a blob unless the registry has it. Throws RegistryError. */

@@ -77,7 +77,7 @@ export interface Place {
 }
 
 /** The same for reading alone. */
-type ReadPlace = Omit<Place, "repository"> & { readonly repository: Artifacts };
+export type ReadPlace = Omit<Place, "repository"> & { readonly repository: Artifacts };
 
 /** Makes a tag name what another tag or digest names. Throws RegistryError. Returns the digest. */
 export async function moveTag({ repository, reference }: Place, tag: string): Promise<string> {
@@ -148,7 +148,7 @@ async function isVerified(repository: Repository, { digest }: Descriptor, key: S
 }
 
 /** The manifest that a reference names. Throws RegistryError if the registry has none. */
-async function findManifest({ repository, reference }: ReadPlace): Promise<StoredManifest> {
+export async function findManifest({ repository, reference }: ReadPlace): Promise<StoredManifest> {
   const { tag, digest } = reference;
   const stored = await repository.manifest(digest ?? tag ?? "latest");
   if (stored === undefined)
@@ -156,7 +156,8 @@ async function findManifest({ repository, reference }: ReadPlace): Promise<Store
   return stored;
 }
 
-function checkedManifest(stored: StoredManifest, reference: Reference): Manifest {
+/** The fields of a manifest. Throws NotVerifiedError. */
+export function checkedManifest(stored: StoredManifest, reference: Reference): Manifest {
   try {
     return parseManifest(stored.bytes);
   } catch (error) {

@@ -30,6 +30,8 @@ export interface ClientOptions {
   /** `HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`, also in lower case. */
   readonly proxies?: Readonly<Record<string, string | undefined>>;
   readonly login?: () => Login | undefined;
+  /** Sends user and password without being asked for them: some chart repositories hide what they have instead of asking. */
+  readonly isBasic?: boolean;
   readonly clock?: Clock;
   /** Called with the status of each answer, `error` without one. */
   readonly onAnswer?: ((code: string) => void) | undefined;
@@ -84,6 +86,7 @@ export class RegistryClient {
       registry: this.registry,
       dispatcher: this.#dispatcher,
       login,
+      isBasic: options.isBasic ?? false,
       clock: this.#clock,
     });
   }

@@ -26,6 +26,8 @@ export interface TokenOptions {
   readonly dispatcher: Dispatcher;
   /** Read at each use, so that rotated credentials are in force at once. */
   readonly login: () => Login | undefined;
+  /** User and password are sent before the registry asks for them. */
+  readonly isBasic?: boolean;
   readonly clock?: Clock;
 }
 
@@ -34,11 +36,12 @@ export class Tokens {
   readonly #options: TokenOptions;
   readonly #clock: Clock;
   readonly #tokens = new Map<string, Token>();
-  #isBasic = false;
+  #isBasic: boolean;
 
   constructor(options: TokenOptions) {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
+    this.#isBasic = options.isBasic ?? false;
   }
 
   /** The header for calls of this scope (`repository:NAME:pull`), as far as it is known without a challenge. */

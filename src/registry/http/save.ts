@@ -1,0 +1,33 @@
+/** Writes bodies of answers to files. */
+
+import { createHash } from "node:crypto";
+import { open } from "node:fs/promises";
+
+/** What a body was. */
+interface Saved {
+  readonly digest: string;
+  /** Bytes. */
+  readonly size: number;
+}
+
+/**
+ * Writes a body to a new file while it arrives, or reads it only. Returns undefined if it is longer than `limit`; the
+ * file is then incomplete. Throws errors of the connection and of the file.
+ */
+export async function saveBody(
+  body: AsyncIterable<Buffer>,
+  file: string | undefined,
+  limit: number,
+): Promise<Saved | undefined> {
+  const hash = createHash("sha256");
+  let size = 0;
+  await using handle = file === undefined ? undefined : await open(file, "wx", 0o600);
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size > limit) return undefined;
+    hash.update(chunk);
+    await handle?.write(chunk);
+  }
+  await handle?.sync();
+  return { digest: `sha256:${hash.digest("hex")}`, size };
+}

@@ -1,0 +1,155 @@
+import { expect, test } from "vitest";
+
+import { IndexScan } from "../../../src/registry/charts/index-scan.ts";
+import { toYaml } from "../../../src/lib/index.ts";
+
+const HEX = "0123456789abcdef".repeat(4);
+
+/** The versions of the chart `web`, of a text that arrives in pieces of this size. */
+function versionsIn(text: string, size = 7, charts = ["web"]): unknown {
+  const scan = new IndexScan(charts);
+  for (let at = 0; at < text.length; at += size) scan.add(text.slice(at, at + size));
+  return scan.end().get("web");
+}
+
+const version = (text: string, digest: string | undefined = `sha256:${HEX}`) => ({
+  version: text,
+  url: `web-${text}.tgz`,
+  digest,
+});
+
+const HELM = `apiVersion: v1
+entries:
+  other:
+  - apiVersion: v2
+    version: 9.9.9
+    urls:
+    - other.tgz
+  web:
+  - apiVersion: v2
+    created: "2026-01-01T00:00:00Z"
+    dependencies:
+    - name: part
+      version: 0.0.1
+      urls: [part.tgz]
+    description: |
+      version: 6.6.6
+      digest: none
+    digest: ${HEX}
+    name: web
+    urls:
+    - web-2.0.0.tgz
+    version: 2.0.0
+  - digest: ${HEX}
+    urls:
+    - web-1.0.0.tgz
+    version: 1.0.0
+  web-more:
+  - version: 8.8.8
+    urls: [more.tgz]
+generated: "2026-01-01T00:00:00Z"
+`;
+
+test.each([
+  ["helm", HELM],
+  ["with ends of lines of Windows", HELM.replaceAll("\n", "\r\n")],
+  ["with quoted names", HELM.replace("  web:", '  "web":').replace("entries:", "'entries':")],
+  [
+    "with a beginning of a document and comments",
+    `# index\n---\n${HELM.replace("  web:", "  # web\n  web: # w")}`,
+  ],
+  ["with a byte order mark", `\uFEFF${HELM}`],
+  [
+    "with indented lists",
+    toYaml({
+      apiVersion: "v1",
+      entries: {
+        web: ["2.0.0", "1.0.0"].map((each) => ({
+          name: "web",
+          version: each,
+          urls: [`web-${each}.tgz`],
+          digest: HEX,
+        })),
+      },
+    }),
+  ],
+  [
+    "with dashes on lines of their own",
+    `entries:\n    web:\n      -\n        version: 2.0.0\n        urls: [web-2.0.0.tgz]\n        digest: sha256:${HEX}\n      -\n        version: "1.0.0"\n        digest: ${HEX.toUpperCase()}\n        urls:\n            - "web-1.0.0.tgz"\n`,
+  ],
+  [
+    "JSON",
+    JSON.stringify({
+      apiVersion: "v1",
+      entries: {
+        web: ["2.0.0", "1.0.0"].map((each) => ({
+          version: each,
+          urls: [`web-${each}.tgz`],
+          digest: HEX,
+        })),
+      },
+    }),
+  ],
+])("the versions of a chart in an index: %s", (_, text) => {
+  for (const size of [1, 7, text.length])
+    expect(versionsIn(text, size)).toEqual([version("2.0.0"), version("1.0.0")]);
+});
+
+test("what is removed, has no archive or no version is left out; a digest may be missing", () => {
+  const text = `entries:
+  web:
+  - {version: 5.0.0, urls: [x], removed: true}
+  - version: 4.0.0
+    urls: [x]
+    removed: true
+  - version: 3.0.0
+  - urls: [x]
+  - version: 2.0
+    urls: [x]
+  - version: 1.0.0
+    urls: [web-1.0.0.tgz]
+    digest: ""
+`;
+  expect(versionsIn(text)).toEqual([{ ...version("1.0.0"), digest: undefined }]);
+});
+
+test.each([
+  ["entries: {}\n"],
+  ["entries:\n  web: []\n"],
+  ["entries:\n  constructor:\n  - version: 1.0.0\n"],
+  ['{"entries": {}}'],
+])("no version: %j", (text) => {
+  expect(versionsIn(text)).toBeUndefined();
+});
+
+test.each([
+  ["<html>not found</html>", "has no entries"],
+  ["", "has no entries"],
+  ["entries: {web: [{version: 1.0.0}]}\n", "entries is not in block style"],
+  ["entries:\n  web: [{version: 1.0.0}]\n", "web is not in block style"],
+  ["{", "JSON"],
+  [`entries:\n  web:\n  - version: 1.0.0\n    urls: [x]\n    digest: md5:1\n`, "a digest that is no SHA-256"],
+  [`entries:\n  web:\n  - version: 1.0.0\n    urls: [x]\n    digest: 12\n`, "a digest that is no SHA-256"],
+  [`entries:\n  web:\n  - version: "1.0.0\n    urls: [x]\n`, "the entry of web: the quote in line 1"],
+  [`entries:\n  web:\n  - urls: *other\n`, "the entry of web: unidentified alias"],
+  [`entries:\n  other: ${"x".repeat(2 << 20)}\n`, "one line of more than"],
+  [`entries:\n  web:\n  - urls: [${'"x",\n     '.repeat(20_000)}]\n`, "more than 65536 characters"],
+  [`entries:\n  web:\n${"  - {}\n".repeat(2)}  - urls: ${"[".repeat(300)}\n`, ""],
+  [`{"entries": ${"[".repeat(1000)}`, ""],
+])("refused: %.60j", (text, message) => {
+  expect(() => versionsIn(text, 1000)).toThrow(message);
+});
+
+test("too many versions", () => {
+  const text = `entries:\n  web:\n${"  - version: 1.0.0\n    urls: [x]\n".repeat(10_001)}`;
+  expect(() => versionsIn(text, 100_000)).toThrow("more than 10000 versions");
+});
+
+test("a large index of other charts is read without keeping it", () => {
+  const other = "  - version: 1.0.0\n    description: >-\n      text\n    urls: [x]\n".repeat(20_000);
+  const scan = new IndexScan(["web"]);
+  scan.add("entries:\n");
+  for (let chart = 0; chart < 20; chart += 1) scan.add(`  chart${chart}:\n${other}`);
+  scan.add(`  web:\n  - version: 1.0.0\n    urls: [web-1.0.0.tgz]\n    digest: ${HEX}\n`);
+  expect(scan.end()).toEqual(new Map([["web", [version("1.0.0")]]]));
+});
