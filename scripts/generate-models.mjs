@@ -82,7 +82,8 @@ function interfaceOf(properties, is) {
     .replaceAll(/^( *)"(\w+)"/gm, "$1readonly $2")
     .replaceAll("Array<string>", "readonly string[]")
     .replaceAll("Array<", "ReadonlyArray<")
-    .replaceAll(": any;", ": Json;");
+    .replaceAll(": any;", ": Json;")
+    .replaceAll(/: \{\s*\};/g, ": { readonly [key: string]: Json };");
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href)

@@ -50,6 +50,11 @@ export const DURATION = kind("duration", "a duration such as 90s or 1m30s", (tex
 export const URL_TEXT = kind("URL", "an http:// or https:// URL", (text) =>
   /^https?:$/.test(URL.parse(text)?.protocol ?? "") ? text : undefined,
 );
+const PLACE = /^(?:oci|https?):\/\/[^\s,/@?#%\\]+(?:\/[^\s,/@?#%\\]+)*\/?$/;
+export const PLACES = kind("list", "oci:// and https:// URLs, separated by commas", (text) => {
+  const places = text.split(",").map((each) => each.trim());
+  return places.every((each) => PLACE.test(each)) ? places : undefined;
+});
 export const SHARE = kind("share", "a number from 0 to 1", (text) =>
   /^(0(\.\d+)?|1(\.0+)?)$/.test(text) ? Number(text) : undefined,
 );

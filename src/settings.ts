@@ -2,7 +2,7 @@
 
 import { LOG_LEVELS, LOG_TYPES } from "./lib/index.ts";
 import { BOOLEAN, COUNT, DURATION, INTEGER, LABELS, LIMIT, NUMBER, OWN_DIR } from "./setting-kinds.ts";
-import { PATH, PROGRAM, SHARE, TEXT, URL_TEXT, choice, type Kind } from "./setting-kinds.ts";
+import { PATH, PLACES, PROGRAM, SHARE, TEXT, URL_TEXT, choice, type Kind } from "./setting-kinds.ts";
 
 interface Row<T, F extends string> {
   readonly kind: Kind<T>;
@@ -29,6 +29,11 @@ const ROWS = {
     TEXT,
     "source-keys=configmap/addon-operator-keys",
     "ConfigMap with the public keys (*.pub) that may sign modules of registries: configmap/NAME",
+  ),
+  unsignedCharts: row(
+    PLACES,
+    "unsigned-charts",
+    "registries and chart repositories whose charts need no signature, separated by commas: oci://HOST/PATH, https://HOST/PATH",
   ),
   sourcesMaxBytes: row(COUNT, "sources-max=2147483648", "most bytes of what is fetched, on disk"),
   watchDirs: row(BOOLEAN, "watch-dirs=false", "apply changes in these directories without a restart"),
@@ -375,6 +380,7 @@ const PREFIX_ONLY = new Set([
   "SOURCES",
   "SOURCES_DIR",
   "SOURCE_KEYS",
+  "UNSIGNED_CHARTS",
   "SOURCES_MAX",
 ]);
 

@@ -12,9 +12,9 @@ import {
   type KubeClient,
 } from "../kube/index.ts";
 import { parseJson } from "../lib/index.ts";
-import { isJsonObject, type Json } from "../model/index.ts";
+import { isJsonObject, objectOf, type Json } from "../model/index.ts";
 import { isDigest } from "../registry/index.ts";
-import type { Lock, LockEntry } from "./types.ts";
+import type { ChartContent, Lock, LockEntry, Wish } from "./types.ts";
 
 /** Name of the lock of the operator with this ConfigMap. */
 function lockName(configMap: string): string {
@@ -102,6 +102,32 @@ export class LockFile {
   }
 }
 
+/** What stands in `verifiedBy` for a chart that needs no signature. Names of keys end with `.pub`. */
+export const UNSIGNED = "unsigned";
+
+/** What the lock keeps of a wish besides its content. */
+export function termsOf(
+  { order, enabled }: Wish,
+  chart: ChartContent | undefined,
+): Pick<LockEntry, "order" | "enabled" | "chart"> {
+  return {
+    ...(order === undefined ? {} : { order }),
+    ...(enabled === undefined ? {} : { enabled }),
+    ...(chart && { chart }),
+  };
+}
+
+/** An entry without what a wish sets, and named by a source. */
+export function withoutTerms({
+  order: _order,
+  enabled: _enabled,
+  chart: _chart,
+  removed: _removed,
+  ...entry
+}: LockEntry): LockEntry {
+  return entry;
+}
+
 /** An entry; undefined for text that is none. */
 function parseEntry(text: string): LockEntry | undefined {
   const value = parsed(text);
@@ -110,8 +136,16 @@ function parseEntry(text: string): LockEntry | undefined {
   const isValid =
     [source, version, verifiedBy].every((each) => typeof each === "string") &&
     isDigest(digest) &&
+    isChart(value["chart"]) &&
     typeof at === "number";
   return isValid ? (value as unknown as LockEntry) : undefined;
+}
+
+/** Whether an entry has a chart as this program writes it, or none. */
+function isChart(value: Json | undefined): boolean {
+  if (value === undefined) return true;
+  const { from, name } = objectOf(value);
+  return typeof from === "string" && typeof name === "string";
 }
 
 function parsed(text: string): Json | undefined {

@@ -40,6 +40,8 @@ export interface SupplyOptions extends KubeAccess {
   /** Name of the ConfigMap with keys. */
   readonly keys: string;
   readonly mostBytes: number;
+  /** Registries and repositories whose charts may be unsigned. */
+  readonly unsignedCharts: readonly string[];
 }
 
 /** What leader and follower share. */

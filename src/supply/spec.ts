@@ -3,8 +3,9 @@
 import { isRange, isVersion, parseDuration } from "../lib/index.ts";
 import { ProblemError, type Problem } from "../model/index.ts";
 import { refuseName } from "../modules/index.ts";
-import { isDigest, isTag, parseReference } from "../registry/index.ts";
+import { isDigest, isTag } from "../registry/index.ts";
 import type { IModuleSource } from "../status/index.ts";
+import { checkTerms, readPlace } from "./fetch/place.ts";
 import { readPolicy, type Report } from "./policy.ts";
 import type { SourceSpec, Wish } from "./types.ts";
 
@@ -12,18 +13,21 @@ const DEFAULT_INTERVAL_MS = 300_000;
 const LEAST_INTERVAL_MS = 30_000;
 
 /** The spec of a ModuleSource. Throws ProblemError with everything that is wrong with it. */
-export function readSpec({ metadata, spec = { registry: "" } }: IModuleSource): SourceSpec {
+export function readSpec({ metadata, spec = {} }: IModuleSource): SourceSpec {
   const file = `ModuleSource ${metadata.name}`;
   const problems: Problem[] = [];
   const report: Report = (key, message, remedy) => problems.push({ file, key, message, remedy });
-  const registry = registryOf(spec.registry, report);
+  const place = readPlace(spec, report);
   const intervalMs = intervalOf(spec.interval, report);
   const modules = new Map<string, Wish>(Object.entries(spec.modules ?? {}));
-  for (const [name, wish] of modules) checkWish(name, wish, report);
+  for (const [name, wish] of modules) {
+    checkWish(name, wish, report);
+    checkTerms(place, [name, wish], report);
+  }
   const update = readPolicy(spec.update, report);
-  if (problems.length > 0 || registry === undefined) throw new ProblemError(problems);
+  if (problems.length > 0 || place === undefined) throw new ProblemError(problems);
   const { plainHttp = false, secret, ca, suspend = false, verify } = spec;
-  return { registry, plainHttp, secret, ca, intervalMs, suspend, update, keys: verify?.keys, modules };
+  return { ...place, plainHttp, secret, ca, intervalMs, suspend, update, keys: verify?.keys, modules };
 }
 
 function intervalOf(text: string | undefined, report: Report): number {
@@ -61,17 +65,4 @@ function pinFault(version: string | undefined, digest: string): string | undefin
   if (!isDigest(digest)) return "has a digest that is no sha256 digest";
   const isExact = version === undefined || isVersion(version);
   return isExact ? undefined : `"${version}" is no exact version, which a digest needs`;
-}
-
-function registryOf(text: string, report: Report): SourceSpec["registry"] | undefined {
-  const form = "write oci://HOST/PATH, without tag and digest";
-  try {
-    const { host, name, tag, digest } = parseReference(text);
-    if (tag === undefined && digest === undefined) return { host, name };
-    report("spec.registry", "has a tag or a digest", form);
-  } catch (error) {
-    const [problem] = error instanceof ProblemError ? error.problems : [];
-    report("spec.registry", problem?.message ?? "is no registry", form);
-  }
-  return undefined;
 }

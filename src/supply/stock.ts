@@ -7,7 +7,8 @@ import type { Json, ModuleOrigin, Problem } from "../model/index.ts";
 import type { SuppliedModules } from "../modules/index.ts";
 import { CannotVerifyError, NotVerifiedError, type PublicKey } from "../registry/index.ts";
 import { writeLinks, type Link } from "./disk/links.ts";
-import { NotStoredError, RefusedError, type BlobStore } from "./disk/store.ts";
+import { NotStoredError, RefusedError } from "./disk/content.ts";
+import type { BlobStore } from "./disk/store.ts";
 import type { LockContent, LockFile } from "./lock.ts";
 import type { Lock, LockEntry, Wish } from "./types.ts";
 
@@ -50,6 +51,8 @@ export class Stock {
 
   /** The list of modules and the holds that were published last, as text. */
   #published = "";
+  /** The directories that were published last: of a chart, another one may have the same digest. */
+  #dirs: ReadonlyMap<string, string | undefined> = new Map();
 
   constructor(options: StockOptions) {
     this.#options = options;
@@ -167,7 +170,11 @@ export class Stock {
     const published = JSON.stringify([rows, holds]);
     const isSameList = published === this.#published;
     this.#published = published;
-    const names = [...now].filter(([name, origin]) => before.get(name) !== origin).map(([name]) => name);
+    const dirs = this.#dirs;
+    this.#dirs = new Map(links.map(({ name, content }) => [name, content]));
+    const names = [...now]
+      .filter(([name, origin]) => before.get(name) !== origin || dirs.get(name) !== this.#dirs.get(name))
+      .map(([name]) => name);
     const switched = names.some((name) => before.get(name)?.removed !== now.get(name)?.removed);
     return isSameList && !switched ? new Set(names) : "all";
   }
@@ -213,7 +220,8 @@ export class Stock {
   }
 
   /** The content of a locked module, as far as the disk has it. */
-  async #stage(name: string, { version, digest }: LockEntry, keys: readonly PublicKey[]): Promise<Content> {
+  async #stage(name: string, entry: LockEntry, keys: readonly PublicKey[]): Promise<Content> {
+    const { version, digest } = entry;
     const { store } = this.#options;
     const without = (reason: NonNullable<Content["fault"]>["reason"], message: string): Content => ({
       digest,
@@ -221,7 +229,7 @@ export class Stock {
       fault: { reason, message },
     });
     try {
-      const found = await store.verify({ name, version, digest }, keys);
+      const found = await store.verify({ ...entry, name }, keys);
       return { digest, dir: await store.unpack(found), fault: undefined };
     } catch (error) {
       if (error instanceof NotStoredError || error instanceof CannotVerifyError)

@@ -11,6 +11,7 @@ import {
 import { oneLine } from "../lib/index.ts";
 import { describeProblem } from "../model/index.ts";
 import { MODULE_SOURCES } from "../status/index.ts";
+import { chartsPlace } from "../registry/index.ts";
 import { BlobStore } from "./disk/store.ts";
 import { readKeys, type Keys } from "./keys.ts";
 import { LockFile } from "./lock.ts";
@@ -41,8 +42,9 @@ export class Supply {
 
   constructor(options: SupplyOptions) {
     this.#options = options;
-    const { dir, supplied } = options;
-    this.#store = new BlobStore(dir);
+    const { dir, supplied, unsignedCharts } = options;
+    const places = unsignedCharts.flatMap((text) => chartsPlace(text) ?? []);
+    this.#store = new BlobStore(dir, places);
     this.#lock = new LockFile(options);
     this.#stock = new Stock({ dir, supplied, lock: this.#lock, store: this.#store });
     this.#shared = {
@@ -117,9 +119,12 @@ export class Supply {
   }
 
   async #readKeys(): Promise<void> {
-    const { client, namespace, keys: name, logger } = this.#options;
+    const { client, namespace, keys: name, logger, unsignedCharts } = this.#options;
     const target = { resource: CONFIG_MAPS, namespace, name };
-    this.#keys = readKeys(await get<ConfigMap>(client, target).catch(ignoreNotFound), name);
+    const object = await get<ConfigMap>(client, target).catch(ignoreNotFound);
+    // Who has unsigned charts alone needs no keys.
+    const isNeeded = object !== undefined || unsignedCharts.length === 0;
+    this.#keys = isNeeded ? readKeys(object, name) : { keys: [], problems: [] };
     for (const problem of this.#keys.problems)
       logger.error("A key of module sources cannot be used", { problem: describeProblem(problem) });
   }

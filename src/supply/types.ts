@@ -1,6 +1,7 @@
 /** What a ModuleSource asks for, what the lock records, and how the next content of a module is chosen. */
 
 import type { MaintenanceWindow } from "../cron/index.ts";
+import type { JsonObject } from "../model/index.ts";
 import type { Reference } from "../registry/index.ts";
 
 /** One module of a source: either `tag`, or `version` and `digest`, of which one is enough. With a digest the version is exact. */
@@ -14,6 +15,22 @@ export interface Wish {
   readonly order?: number;
   /** The module's flag in the generated `values.yaml`; undefined = no flag. */
   readonly enabled?: boolean;
+  /** Of a source of charts: the chart; default: the module's name. */
+  readonly chart?: string;
+  /** Of a source of charts: the keys of `addon.yaml`. */
+  readonly module?: JsonObject;
+}
+
+/** A public chart as the content of a module: the operator makes the module's directory. */
+export interface ChartContent {
+  /** Registry or repository, in one spelling (`chartsPlace`). */
+  readonly from: string;
+  /** The chart there. */
+  readonly name: string;
+  /** It needs no signature. */
+  readonly unsigned?: true;
+  /** The keys of `addon.yaml`. */
+  readonly terms?: JsonObject;
 }
 
 /** When an update is taken (`spec.update`). */
@@ -28,8 +45,12 @@ export interface UpdatePolicy {
 
 /** The spec of a ModuleSource, checked. */
 export interface SourceSpec {
-  /** `REGISTRY`: module NAME is the repository `REGISTRY/NAME`. */
+  /** `REGISTRY`: module NAME is the repository `REGISTRY/NAME`. Of a chart repository: its host and path. */
   readonly registry: Pick<Reference, "host" | "name">;
+  /** The modules are public charts of this place (`chartsPlace`); undefined = they are modules. */
+  readonly charts: string | undefined;
+  /** The charts need no signature. */
+  readonly unsigned: boolean;
   readonly plainHttp: boolean;
   /** Name of a Secret with a docker config. */
   readonly secret: string | undefined;
@@ -58,8 +79,10 @@ export interface LockEntry {
   readonly source: string;
   readonly version: string;
   readonly digest: string;
-  /** Name of the key that signed it. */
+  /** Name of the key that signed it, or `unsigned`. */
   readonly verifiedBy: string;
+  /** Set for a chart. */
+  readonly chart?: ChartContent;
   /** When it was locked, in milliseconds since the epoch. */
   readonly at: number;
   /** As the wish has them: they stay if the source cannot be read. */

@@ -18,7 +18,7 @@ export async function makeSupply(
   const { settings, supplied, client, namespace } = base;
   if (supplied === undefined) return undefined;
   const { Supply } = await import("../supply/index.ts");
-  const { configMap, tmpDir, sourcesDir, sourcesMaxBytes: mostBytes } = settings;
+  const { configMap, tmpDir, sourcesDir, sourcesMaxBytes: mostBytes, unsignedCharts = [] } = settings;
   return scope.own(
     new Supply({
       ...base,
@@ -27,6 +27,7 @@ export async function makeSupply(
       metrics,
       configMap,
       mostBytes,
+      unsignedCharts,
       zone: timeZoneOf(base.env),
       // Operators of one user share the directory for temporary files.
       dir: sourcesDir ?? join(tmpDir, "sources", `${namespace}-${configMap}`),

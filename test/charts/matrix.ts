@@ -26,6 +26,7 @@ export const MATRIX: Readonly<Record<string, JsonObject>> = {
     sources: {
       enabled: true,
       keys: { "ci.pub": "-----BEGIN PUBLIC KEY-----\n-----END PUBLIC KEY-----\n" },
+      unsignedCharts: ["https://charts.example.org", "oci://registry.example.com/charts"],
       maxBytes: 1000000000,
       volume: { persistentVolumeClaim: { claimName: "sources" } },
     },

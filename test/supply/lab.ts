@@ -43,6 +43,8 @@ export interface SupplyLab {
   crd: string | undefined;
   /** The ConfigMap that is in force. */
   config: Record<string, string>;
+  /** Places whose charts the installer lets go without a signature. */
+  unsignedCharts: string[];
   /** Names of modules with a release. */
   readonly releases: Set<string>;
   /** Begins a process, as the leader; ends the one before. */
@@ -53,6 +55,8 @@ export interface SupplyLab {
   /** Begins a follower with a disk of its own. */
   follow(): Promise<Follower>;
   source(modules: Wishes, name?: string, update?: Update): void;
+  /** Creates or changes a source of charts. */
+  charts(spec: NonNullable<IModuleSource["spec"]>, name?: string): void;
   removeSource(name?: string): void;
   /** Passes time, until `done` or for a number of rounds. */
   pass(ms: number, done?: () => boolean): Promise<void>;
@@ -105,6 +109,7 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
     supplied: { dir: undefined, origins: new Map(), holds: [] },
     crd: "crd-1",
     config: {},
+    unsignedCharts: [],
     releases: new Set(),
     state: new State({ clock }),
     async start() {
@@ -146,16 +151,17 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
     },
     source(modules, name = "platform", update) {
       const registry = `oci://${lab.registry.host}/modules`;
+      it.charts(
+        { registry, plainHttp: true, modules, ...(update === undefined ? {} : { update: update as never }) },
+        name,
+      );
+    },
+    charts(spec, name = "platform") {
       const before = api.get(`${SOURCES}/${name}`);
       const metadata = before?.metadata ?? { creationTimestamp: new Date(clock.now()).toISOString() };
       api.put(`${SOURCES}/${name}`, {
         metadata: { ...metadata, generation: Number(before?.metadata["generation"] ?? 0) + 1 },
-        spec: {
-          registry,
-          plainHttp: true,
-          modules,
-          ...(update === undefined ? {} : { update: update as never }),
-        },
+        spec: spec as never,
       });
     },
     removeSource: (name = "platform") => api.remove(`${SOURCES}/${name}`),
@@ -200,8 +206,8 @@ function versionIn(dir: string, module: string): string | undefined {
   const entry = readdirSync(modules).find((name) => name.replace(/^\d+-/, "") === module);
   if (entry === undefined || !lstatSync(join(modules, entry)).isSymbolicLink()) return undefined;
   const real = realpathSync(join(modules, entry));
-  if (!readdirSync(real).includes("Chart.yaml")) return undefined;
-  return /version: (.*)/.exec(readFileSync(join(real, "Chart.yaml"), "utf8"))?.[1];
+  const file = ["Chart.yaml", "addon.yaml"].find((name) => readdirSync(real).includes(name));
+  return file && /^ *version: (.*)/m.exec(readFileSync(join(real, file), "utf8"))?.[1];
 }
 
 function readAll({ supplied }: SupplyLab, clock: ManualClock): Promise<Tree> {
@@ -248,6 +254,7 @@ function supplyOf(it: SupplyLab): Supply {
     keys: "addon-operator-keys",
     zone: "UTC",
     mostBytes: 1_000_000,
+    unsignedCharts: it.unsignedCharts,
   });
 }
 

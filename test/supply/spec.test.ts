@@ -81,3 +81,60 @@ it("names all errors at once", () => {
   const bad = { modules: { a: {}, b: { tag: "a/b" } }, update: { after: "x" }, interval: "1s" };
   expect(() => read(bad)).toThrow(/modules\.a(.|\n)*modules\.b|interval/);
 });
+
+const CHARTS = { registry: undefined, charts: "https://charts.example.org/a/", unsigned: true };
+
+it("reads sources of charts", () => {
+  const spec = read({ ...CHARTS, modules: { a: { version: "^1", chart: "b", module: { retries: 2 } } } });
+  expect(spec).toMatchObject({
+    charts: "https://charts.example.org/a",
+    unsigned: true,
+    registry: { host: "charts.example.org", name: "a" },
+  });
+  expect(read({ registry: undefined, charts: "oci://r.example/charts" })).toMatchObject({
+    charts: "oci://r.example/charts",
+    unsigned: false,
+    registry: { host: "r.example", name: "charts" },
+  });
+});
+
+it.each<[string, object, string]>([
+  ["both places", { charts: "oci://r.example/charts" }, "spec: needs either registry or charts"],
+  ["no place", { registry: undefined }, "spec: needs either registry or charts"],
+  ["unsigned modules", { unsigned: true }, "spec.unsigned: is for charts alone"],
+  ["a repository without unsigned", { ...CHARTS, unsigned: false }, "spec.unsigned: is missing"],
+  ["a user in the URL", { ...CHARTS, charts: "https://u:p@charts.example.org" }, "is no place of charts"],
+  ["no TLS", { ...CHARTS, charts: "http://charts.example.org" }, "spec.charts: is called without TLS"],
+  [
+    "a chart of a registry of modules",
+    { modules: { a: { version: "1.0.0", chart: "b" } } },
+    "spec.modules.a: has chart or module",
+  ],
+  [
+    "a path as chart",
+    { ...CHARTS, modules: { a: { version: "1.0.0", chart: "../b" } } },
+    "spec.modules.a.chart",
+  ],
+  [
+    "a tag in a repository",
+    { ...CHARTS, modules: { a: { tag: "stable" } } },
+    "spec.modules.a.tag: is for registries",
+  ],
+  [
+    "an unknown key of addon.yaml",
+    { ...CHARTS, modules: { a: { version: "1.0.0", module: { onFailures: "retry" } } } },
+    "spec.modules.a.module.onFailures: is no key of",
+  ],
+  [
+    "a range that is none",
+    { ...CHARTS, modules: { a: { version: "1.0.0", module: { requires: { kubernetes: "new" } } } } },
+    "spec.modules.a.module.requires.kubernetes",
+  ],
+  [
+    "the place of the chart",
+    { ...CHARTS, modules: { a: { version: "1.0.0", module: { chart: { path: "x" } } } } },
+    "spec.modules.a.module.chart: is set by the operator",
+  ],
+])("refuses of charts: %s", (_, spec, problem) => {
+  expect(() => read(spec)).toThrow(problem);
+});

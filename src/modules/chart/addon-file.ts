@@ -109,17 +109,21 @@ function readSettings(file: string): AddonFile {
   if (statSync(file).size > MAX_BYTES) return { problem: { file, message: "is larger than 1 MiB" } };
   try {
     const { value } = parseMap(readText(file), file);
-    const [violation] = validate(value);
-    const problem =
-      violation === undefined
-        ? (rangeProblem(file, value) ?? timeoutProblem(file, value))
-        : problemOf(file, violation);
+    const problem = addonFault(value, file);
     return problem === undefined ? value : { problem, ...accountOf(value) };
   } catch (error) {
     const problem = error instanceof ProblemError ? error.problems[0] : undefined;
     if (problem === undefined) throw error;
     return { problem };
   }
+}
+
+/** The first problem of the content of an `addon.yaml`. */
+export function addonFault(value: JsonObject, file: string): Problem | undefined {
+  const [violation] = validate(value);
+  return violation === undefined
+    ? (rangeProblem(file, value) ?? timeoutProblem(file, value))
+    : problemOf(file, violation);
 }
 
 /** The account in an invalid file: without it, the module's release would be removed and repaired as the operator. */

@@ -1,6 +1,7 @@
 /** The type of ModuleSource, generated from crds/modulesources.yaml by scripts/generate-models.mjs. */
 
 import type { NamedMeta } from "../../kube/index.ts";
+import type { Json } from "../../model/index.ts";
 
 /** As data; its fields are explained in the CRD. */
 export interface IModuleSource {
@@ -8,7 +9,9 @@ export interface IModuleSource {
   readonly kind: "ModuleSource";
   readonly metadata: NamedMeta;
   readonly spec?: {
-    readonly registry: string;
+    readonly registry?: string;
+    readonly charts?: string;
+    readonly unsigned?: boolean;
     readonly secret?: string;
     readonly ca?: string;
     readonly plainHttp?: boolean;
@@ -22,6 +25,8 @@ export interface IModuleSource {
         readonly version?: string;
         readonly tag?: string;
         readonly digest?: string;
+        readonly chart?: string;
+        readonly module?: { readonly [key: string]: Json };
         readonly order?: number;
         readonly enabled?: boolean;
       };

@@ -10,31 +10,22 @@ import { objectOf, objectsIn, type Json } from "../../model/index.ts";
 import {
   digestOf,
   findModule,
+  isAt,
   isDigest,
-  RegistryError,
+  NotVerifiedError,
   unpackModule,
   type Artifacts,
   type Descriptor,
-  type Found,
   type PublicKey,
   type StoredManifest,
 } from "../../registry/index.ts";
+import type { ChartContent } from "../types.ts";
+import { findStoredChart, makeChartModule } from "./charts.ts";
+import { NotStoredError, RefusedError, type Stored, type Wanted } from "./content.ts";
 
 const MANIFEST = "application/vnd.oci.image.manifest.v1+json";
 /** Most bytes of a manifest, an index or a list of referrers. */
 const LARGEST_MANIFEST = 4 * 1024 * 1024;
-
-/** The content that a module has to have. */
-export interface Wanted {
-  readonly name: string;
-  readonly version: string | undefined;
-  readonly digest: string;
-}
-
-/** An artifact that is not complete on disk. */
-export class NotStoredError extends Error {
-  override readonly name = "NotStoredError";
-}
 
 /**
  * Copies of what registries answered. They are read as a registry is: nothing counts unless its hash and a signature say
@@ -42,9 +33,12 @@ export class NotStoredError extends Error {
  */
 export class BlobStore implements Artifacts {
   readonly #dir: string;
+  readonly #unsigned: readonly string[];
 
-  constructor(dir: string) {
+  /** `unsigned`: places whose charts the installer lets go without a signature. */
+  constructor(dir: string, unsigned: readonly string[]) {
     this.#dir = dir;
+    this.#unsigned = unsigned;
   }
 
   /** Makes the directories, and removes what an interrupted process left. */
@@ -132,21 +126,48 @@ export class BlobStore implements Artifacts {
   }
 
   /**
-   * Verifies that a module is complete on disk: hash, signature by one of `keys`, name and version. Throws NotStoredError,
-   * NotVerifiedError, CannotVerifyError.
+   * Verifies that a module is complete on disk: hash, signature by one of `keys`, name and version; of a chart, hash and
+   * signature. Throws NotStoredError, NotVerifiedError, CannotVerifyError.
    */
-  async verify({ name, version, digest }: Wanted, keys: readonly PublicKey[]): Promise<Found> {
+  async verify({ name, version, digest, chart }: Wanted, keys: readonly PublicKey[]): Promise<Stored> {
+    if (chart !== undefined) {
+      this.requireTrust(chart);
+      return { ...(await findStoredChart(this, { digest, chart }, keys)), version, chart };
+    }
     if ((await this.manifest(digest)) === undefined)
       throw new NotStoredError(`the content ${digest} is not on disk`);
     const found = await findModule({ repository: this, reference: { host: "disk", name, digest } }, keys);
     if (version !== undefined && found.version !== version)
       throw new RefusedError(`${digest} is version "${found.version}" of ${name}, not "${version}"`);
-    return found;
+    return { ...found, chart };
   }
 
-  /** Unpacks a verified module. Returns its directory. Throws NotStoredError, or Error for an archive that is refused. */
-  async unpack(found: Found): Promise<string> {
-    const dir = this.#unpacked(hexOf(found.digest));
+  /** Throws NotVerifiedError for a chart without signature from a place that the installer does not allow. */
+  requireTrust(chart: ChartContent | undefined): void {
+    if (chart?.unsigned === true && !isAt(chart.from, this.#unsigned))
+      throw new NotVerifiedError(
+        `the installer does not allow charts of ${chart.from} without a signature (--unsigned-charts)`,
+      );
+  }
+
+  /** A complete blob that nothing describes; undefined without one. */
+  async find(digest: string): Promise<Descriptor | undefined> {
+    const size = await stat(this.#file(digest)).then(
+      (found) => found.size,
+      () => undefined,
+    );
+    if (size === undefined || !(await this.has({ digest, size }))) return undefined;
+    return { mediaType: "application/octet-stream", digest, size };
+  }
+
+  /**
+   * Unpacks a verified module, or makes the directory of one from a chart. Returns its directory. Throws NotStoredError, or
+   * Error for an archive that is refused.
+   */
+  async unpack(found: Stored): Promise<string> {
+    const name = hexOf(found.digest);
+    if (found.chart !== undefined) return makeChartModule(this, found, this.#unpacked(name));
+    const dir = this.#unpacked(name);
     const isThere = await stat(dir).then(
       () => true,
       () => false,
@@ -225,11 +246,6 @@ export class BlobStore implements Artifacts {
   }
 }
 
-/** A verified artifact that is not the content that was asked for. */
-export class RefusedError extends Error {
-  override readonly name = "RefusedError";
-}
-
 const OPENING_BRACE = "{".charCodeAt(0);
 /** What is needed counts as touched this much later than what `collect` deletes. */
 const KEEP_S = 3600;
@@ -253,47 +269,4 @@ function namedIn(bytes: Buffer): (Json | undefined)[] {
   } catch {
     return [];
   }
-}
-
-/** A registry whose answers are copied to disk, so that the next start can verify without it. */
-export function recording(registry: Artifacts, store: BlobStore): Artifacts {
-  const isSignatureTag = (reference: string): boolean => /^sha256-[0-9a-f]{64}(?:\.sig)?$/.test(reference);
-  return {
-    async manifest(reference, limit) {
-      const stored = await registry.manifest(reference, limit);
-      if (stored !== undefined) await store.keep(stored.bytes);
-      if (stored !== undefined && isSignatureTag(reference)) await store.keepTag(reference, stored.digest);
-      return stored;
-    },
-    async blob(descriptor, limit) {
-      const bytes = await registry.blob(descriptor, limit);
-      await store.keep(bytes);
-      return bytes;
-    },
-    async saveBlob(descriptor, file) {
-      if (!(await store.has(descriptor)))
-        await store.keepFile(descriptor.digest, (part) => registry.saveBlob(descriptor, part));
-      await store.saveBlob(descriptor, file);
-    },
-    async referrers(digest, limit) {
-      const list = await registry.referrers(digest, limit);
-      if (list !== undefined) await store.keepReferrers(digest, list);
-      return list;
-    },
-  };
-}
-
-/** Fetches what is missing of a layer. Throws RegistryError if the store would be larger than `mostBytes`. */
-export async function fetchLayer(
-  registry: Artifacts,
-  store: BlobStore,
-  { layer, mostBytes }: { readonly layer: Descriptor; readonly mostBytes: number },
-): Promise<void> {
-  if (await store.has(layer)) return;
-  const size = await store.size();
-  if (size + layer.size > mostBytes)
-    throw new RegistryError(
-      `it does not fit on disk: ${size} bytes are stored, ${layer.size} are to be fetched, ${mostBytes} are allowed (--sources-max)`,
-    );
-  await store.keepFile(layer.digest, (part) => registry.saveBlob(layer, part));
 }

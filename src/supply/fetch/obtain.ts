@@ -1,21 +1,20 @@
 /** Brings a verified content onto the disk. */
 
+import { stat } from "node:fs/promises";
+
 import { oneLine, type Memo } from "../../lib/index.ts";
 import {
   CannotVerifyError,
+  findChart,
   findModule,
+  isRepository,
   NotVerifiedError,
-  type Found,
   type PublicKey,
 } from "../../registry/index.ts";
-import {
-  fetchLayer,
-  NotStoredError,
-  recording,
-  RefusedError,
-  type BlobStore,
-  type Wanted,
-} from "../disk/store.ts";
+import { versionOf } from "../disk/charts.ts";
+import { NotStoredError, RefusedError, type Stored, type Wanted } from "../disk/content.ts";
+import { fetchLayer, recording, requireRoom } from "../disk/recording.ts";
+import type { BlobStore } from "../disk/store.ts";
 import type { Access } from "./access.ts";
 
 /** Digests that were refused, with the keys at that time, and why. */
@@ -33,16 +32,23 @@ interface Fetching {
   readonly notVerified?: (message: string) => void;
 }
 
+/** A verified content whose version is known. */
+export interface Obtained extends Stored {
+  readonly version: string;
+}
+
 /**
  * A verified content whose layer is on disk. Asks the registry only for what the disk does not have, and not at all for a
  * digest that was refused with these keys.
  */
-export async function obtain(fetching: Fetching, wanted: Wanted, refused: Refused): Promise<Found> {
+export async function obtain(fetching: Fetching, wanted: Wanted, refused: Refused): Promise<Obtained> {
   const hints = fetching.keys.map(({ hint }) => hint).join();
-  const memory = refused.get(`${wanted.name} ${wanted.digest} ${hints}`, () => ({ why: undefined }));
+  const key = `${wanted.name} ${wanted.digest} ${hints} ${JSON.stringify(wanted.chart)}`;
+  const memory = refused.get(key, () => ({ why: undefined }));
   if (memory.why !== undefined) throw new NotVerifiedError(memory.why);
   try {
-    return await fetchVerified(fetching, wanted);
+    const stored = await fetchVerified(fetching, wanted);
+    return { ...stored, version: await versionOf(fetching.store, stored, wanted) };
   } catch (error) {
     if (error instanceof NotVerifiedError || error instanceof RefusedError) {
       memory.why = oneLine(error, 1000);
@@ -52,10 +58,9 @@ export async function obtain(fetching: Fetching, wanted: Wanted, refused: Refuse
   }
 }
 
-async function fetchVerified(
-  { store, registry, keys, mostBytes, fetched }: Fetching,
-  wanted: Wanted,
-): Promise<Found> {
+async function fetchVerified(fetching: Fetching, wanted: Wanted): Promise<Stored> {
+  const { store, keys, fetched } = fetching;
+  store.requireTrust(wanted.chart);
   const known = await store.verify(wanted, keys).catch((error: unknown) => {
     const isIncomplete = [NotStoredError, CannotVerifyError, NotVerifiedError].some(
       (type) => error instanceof type,
@@ -64,10 +69,35 @@ async function fetchVerified(
     throw error;
   });
   if (known !== undefined && (await store.has(known.layer))) return known;
-  const repository = await registry.repository(wanted.name);
-  const reference = { host: "registry", name: repository.name, digest: wanted.digest };
-  const found = await findModule({ repository: recording(repository, store), reference }, keys);
-  await fetchLayer(repository, store, { layer: found.layer, mostBytes });
-  fetched?.(found.layer.size);
-  return store.verify(wanted, keys);
+  const isArchive = wanted.chart !== undefined && isRepository(wanted.chart.from);
+  await (isArchive ? fetchArchive(fetching, wanted) : fetchArtifact(fetching, wanted));
+  const stored = await store.verify(wanted, keys);
+  fetched?.(stored.layer.size);
+  return stored;
+}
+
+/** Fetches an artifact of a registry. Its signature is verified before its layer is fetched. */
+async function fetchArtifact(
+  { store, registry, keys, mostBytes }: Fetching,
+  { name, digest, chart }: Wanted,
+): Promise<void> {
+  const repository = await registry.repository(chart?.name ?? name);
+  const place = {
+    repository: recording(repository, store),
+    reference: { host: "registry", name: repository.name, digest },
+  };
+  const { layer } = await (chart === undefined
+    ? findModule(place, keys)
+    : findChart(place, chart.unsigned === true ? undefined : keys));
+  await fetchLayer(repository, store, { layer, mostBytes });
+}
+
+/** Fetches the archive of a chart repository. Its digest is the one that is wanted, or nothing is stored. */
+async function fetchArchive({ store, registry, mostBytes }: Fetching, wanted: Wanted): Promise<void> {
+  const { digest, chart } = wanted;
+  const repository = await registry.chart(chart?.name ?? "");
+  await store.keepFile(digest, async (part) => {
+    await repository.saveArchive(wanted, part);
+    await requireRoom(store, (await stat(part)).size, mostBytes);
+  });
 }

@@ -1,15 +1,18 @@
 /** Checks one ModuleSource: fetches, verifies and tries what its modules ask for, and locks what passes. */
 
 import { oneLine } from "../../lib/index.ts";
-import { NotVerifiedError, type Found, type PublicKey } from "../../registry/index.ts";
+import { NotVerifiedError, type PublicKey } from "../../registry/index.ts";
 import { Access, type AccessOptions } from "../fetch/access.ts";
-import { obtain, type Refused } from "../fetch/obtain.ts";
+import { obtain, type Obtained, type Refused } from "../fetch/obtain.ts";
 import { entryOf } from "../disk/links.ts";
-import { RefusedError, type BlobStore, type Wanted } from "../disk/store.ts";
+import { termsOf, UNSIGNED, withoutTerms } from "../lock.ts";
+import { RefusedError, type Wanted } from "../disk/content.ts";
+import type { BlobStore } from "../disk/store.ts";
 import { approvalOf } from "../choose.ts";
+import { chartOf, isSameChart, isSamePlace } from "../fetch/place.ts";
 import { keysFor, type Source } from "../sources.ts";
 import type { Stock } from "../stock.ts";
-import type { Choice, Complete, LockEntry, Wish } from "../types.ts";
+import type { ChartContent, Choice, Complete, LockEntry, Wish } from "../types.ts";
 import { chooseNext } from "./offers.ts";
 import { updatesBefore } from "./updates.ts";
 
@@ -95,7 +98,14 @@ export async function checkSource(
       const wish = spec.modules.get(name);
       if (wish === undefined || !tools.isCurrent(source, name)) continue;
       try {
-        const waiting = await checkModule({ ...tools, source, name, wish, registry: access });
+        const waiting = await checkModule({
+          ...tools,
+          source,
+          name,
+          wish,
+          chart: chartOf(spec, name, wish),
+          registry: access,
+        });
         if (waiting !== undefined) held.set(name, waiting);
       } catch (error) {
         errors.set(name, errorOf(error));
@@ -126,22 +136,22 @@ interface Check extends CheckTools {
   readonly source: Source;
   readonly name: string;
   readonly wish: Wish;
+  /** The chart that the wish names, if it names one. */
+  readonly chart: ChartContent | undefined;
   readonly registry: Access;
 }
 
 /** Returns what waits. */
 async function checkModule(check: Check): Promise<Held | undefined> {
-  if (keysOf(check).length === 0)
+  check.store.requireTrust(check.chart);
+  if (check.chart?.unsigned !== true && keysOf(check).length === 0)
     throw new NotVerifiedError(
       "the installer names no key for this source, so no module is accepted (--source-keys)",
     );
   await completeLocked(check);
   const choice = gated(check, await nextOf(check));
-  if (choice.kind === "take") {
-    await take(check, choice.candidate);
-    return undefined;
-  }
-  await takeTerms(check);
+  if (choice.kind === "take") await take(check, choice.candidate);
+  else await takeTerms(check);
   if (choice.kind === "hold") return hold(check, choice);
   if (choice.kind === "keep" && choice.reason !== undefined) throw new WithdrawnError(choice.reason);
   return undefined;
@@ -161,8 +171,8 @@ function gated(check: Check, choice: Choice): Choice {
 }
 
 function nextOf(check: Check): Promise<Choice> {
-  const { name, source, wish, registry, stock, zone, heldOf, approvedOf } = check;
-  const locked = stock.entries.get(name);
+  const { name, source, wish, registry, zone, heldOf, approvedOf } = check;
+  const locked = lockedOf(check);
   return chooseNext({
     name,
     wish,
@@ -173,8 +183,14 @@ function nextOf(check: Check): Promise<Choice> {
     update: source.spec?.update,
     approved: approvedOf(name),
     known: [locked ?? [], locked?.seen ?? [], heldOf(source.name, name) ?? []].flat(),
-    verify: async (content) => (await obtainFor(check, content)).version,
+    verify: async (content) => (await obtainFor(check, content, check.chart)).version,
   });
+}
+
+/** What is locked, unless it is another chart than the wish names: the versions of both say nothing of each other. */
+function lockedOf({ stock, name, chart }: Check): LockEntry | undefined {
+  const locked = stock.entries.get(name);
+  return isSamePlace(locked?.chart, chart) ? locked : undefined;
 }
 
 /** Records when newer content was first seen. */
@@ -191,44 +207,44 @@ async function hold(check: Check, { candidate, reason, until }: Choice & { kind:
   return held;
 }
 
-/** Takes over order and flag of a module whose content stays. */
+/** Takes over order, flag and settings of a module whose content stays. */
 async function takeTerms(check: Check): Promise<void> {
-  const { stock, source, name, wish } = check;
-  const locked = stock.entries.get(name);
+  const { stock, source, name, wish, chart } = check;
+  const locked = lockedOf(check);
   if (locked === undefined || stock.content(name)?.dir === undefined) return;
-  const next = { ...withoutTerms(locked), source: source.name, ...termsOf(wish) };
-  if (JSON.stringify(next) !== JSON.stringify(locked)) await commitEntry(check, next);
+  const next: LockEntry = { ...withoutTerms(locked), source: source.name, ...termsOf(wish, chart) };
+  if (isSameChart(next.chart, locked.chart)) {
+    if (JSON.stringify(next) !== JSON.stringify(locked)) await commitEntry(check, next);
+    return;
+  }
+  const { found, dir } = await tried(check, locked);
+  await commitEntry(check, { ...next, verifiedBy: signerOf(found) }, dir);
 }
 
 /** Fetches the content that is locked and not on disk. */
 async function completeLocked(check: Check): Promise<void> {
   const { stock, name } = check;
-  const locked = stock.entries.get(name);
+  const locked = lockedOf(check);
   if (locked === undefined || stock.content(name)?.dir !== undefined) return;
-  await obtainFor(check, locked);
+  await obtainFor(check, locked, locked.chart);
   await check.commit(() => stock.stage(name, keysOf(check)));
   if (stock.content(name)?.dir !== undefined) check.report.recovered(name);
 }
 
 /** Brings new content into force: verified, fetched, tried, locked, and only then used. */
 async function take(check: Check, candidate: Complete): Promise<void> {
-  const { name, stock, store, now } = check;
-  const { version, digest } = candidate;
-  const found = await obtainFor(check, { version, digest });
-  const dir = await store.unpack(found);
+  const { name, stock, now } = check;
+  const { digest } = candidate;
+  const { found, dir } = await tried(check, candidate);
   const locked = stock.entries.get(name);
-  const entry = entryOf({ name, order: check.wish.order });
-  const fault = await check.faultOf({ name, entry, dir, isUpdate: locked !== undefined });
-  if (fault !== undefined) throw new BlockedError(`version ${found.version} is not used: ${fault}`);
-  const { verified } = found;
   const previous = locked && { version: locked.version, digest: locked.digest };
   const next: LockEntry = {
     source: check.source.name,
     version: found.version,
     digest,
-    verifiedBy: verified?.signer.source ?? "",
+    verifiedBy: signerOf(found),
     at: now(),
-    ...termsOf(check.wish),
+    ...termsOf(check.wish, check.chart),
     ...(previous === undefined ? {} : { previous, isNew: true }),
     ...(locked?.rejected === undefined ? {} : { rejected: locked.rejected }),
   };
@@ -237,13 +253,36 @@ async function take(check: Check, candidate: Complete): Promise<void> {
   check.approvalUsed(name, approvalOf(candidate));
 }
 
+/** Who vouches for a content, for the lock. */
+function signerOf({ verified }: Obtained): string {
+  return verified?.signer.source ?? UNSIGNED;
+}
+
+/** Content that has passed verification and the check with the values in force. */
+async function tried(
+  check: Check,
+  { version, digest }: Complete | LockEntry,
+): Promise<{ readonly found: Obtained; readonly dir: string }> {
+  const { name, stock, store, wish } = check;
+  const found = await obtainFor(check, { version, digest }, check.chart);
+  const dir = await store.unpack(found);
+  const entry = entryOf({ name, order: wish.order });
+  const fault = await check.faultOf({ name, entry, dir, isUpdate: stock.entries.has(name) });
+  if (fault !== undefined) throw new BlockedError(`version ${found.version} is not used: ${fault}`);
+  return { found, dir };
+}
+
 async function commitEntry(check: Check, entry: LockEntry, dir?: string): Promise<void> {
   await check.commit(async () => {
     if (check.isCurrent(check.source, check.name)) await check.stock.lock(check.name, entry, dir);
   });
 }
 
-function obtainFor(check: Check, { version, digest }: Pick<Wanted, "version" | "digest">): Promise<Found> {
+function obtainFor(
+  check: Check,
+  { version, digest }: Pick<Wanted, "version" | "digest">,
+  chart: ChartContent | undefined,
+): Promise<Obtained> {
   const { name, source, report } = check;
   const fetching = {
     ...check,
@@ -251,24 +290,9 @@ function obtainFor(check: Check, { version, digest }: Pick<Wanted, "version" | "
     fetched: (bytes: number) => report.fetched(bytes),
     notVerified: (message: string) => report.notVerified(source.name, name, message),
   };
-  return obtain(fetching, { name, version, digest }, check.refused);
+  return obtain(fetching, { name, version, digest, ...(chart && { chart }) }, check.refused);
 }
 
 function keysOf({ keys, source }: Check): readonly PublicKey[] {
   return keysFor(keys(), source.spec);
-}
-
-/** What the lock keeps of a wish besides its content. */
-function termsOf({ order, enabled }: Wish): Pick<LockEntry, "order" | "enabled"> {
-  return { ...(order === undefined ? {} : { order }), ...(enabled === undefined ? {} : { enabled }) };
-}
-
-/** An entry without what a wish sets, and named by a source. */
-function withoutTerms({
-  order: _order,
-  enabled: _enabled,
-  removed: _removed,
-  ...entry
-}: LockEntry): LockEntry {
-  return entry;
 }

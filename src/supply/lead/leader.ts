@@ -18,6 +18,7 @@ import { faultOfContent } from "./trial.ts";
 /** Content that nothing names is deleted this much later. */
 const COLLECT_AFTER_MS = 3_600_000;
 const MOST_REFUSED = 1000;
+const MOST_INDEXES = 100;
 
 /** Checks all sources, each by a timer of its own. */
 export class Leader {
@@ -83,7 +84,7 @@ export class Leader {
     return {
       stock,
       store,
-      access: options,
+      access: { ...options, indexes: new Memo(MOST_INDEXES) },
       commit,
       mostBytes: options.mostBytes,
       keys: () => keys().keys,

@@ -8,7 +8,7 @@ import type { Candidate, Choice, ChoiceInput, Complete } from "../types.ts";
 /** What a choice depends on, without what the registry offers. */
 export interface Question extends Omit<ChoiceInput, "candidates"> {
   readonly name: string;
-  readonly registry: Pick<Access, "repository">;
+  readonly registry: Pick<Access, "offers">;
   /** Contents whose version is known because they were verified. */
   readonly known: readonly Pick<Complete, "version" | "digest">[];
   /** Fetches and verifies a content, and returns its version. */
@@ -43,7 +43,7 @@ async function offersFor(question: Question): Promise<readonly Candidate[]> {
   }
   if (version !== undefined && isExact(version))
     return [{ version, tag: tagOfVersion(version), digest: undefined }];
-  const repository = await question.registry.repository(question.name);
+  const repository = await question.registry.offers(question.name);
   const { tags, isAll } = (await repository.tags()) ?? { tags: [], isAll: true };
   if (isAll) return candidatesOf(tags);
   throw new RegistryError(
@@ -55,7 +55,7 @@ async function offersFor(question: Question): Promise<readonly Candidate[]> {
 async function resolve(question: Question, { version, tag, digest }: Candidate): Promise<Complete> {
   const named = digest ?? (await digestOf(question, tag ?? ""));
   if (named === undefined) {
-    const { name } = await question.registry.repository(question.name);
+    const { name } = await question.registry.offers(question.name);
     throw new RegistryError(
       `the registry does not show ${name}:${tag}: it is not there, or the credentials do not allow it`,
       404,
@@ -68,5 +68,5 @@ async function resolve(question: Question, { version, tag, digest }: Candidate):
 
 /** The digest that a tag names now; undefined if the registry shows none. */
 async function digestOf({ registry, name }: Question, tag: string): Promise<string | undefined> {
-  return (await registry.repository(name)).digestOfTag(tag);
+  return (await registry.offers(name)).digestOfTag(tag);
 }

@@ -25,7 +25,7 @@ function questionFor(lab: Lab, wish: Wish, change: Partial<Question> = {}): Ques
     now: 0,
     zone: "UTC",
     known: [],
-    registry: { repository: (name) => Promise.resolve(lab.place(name).repository) },
+    registry: { offers: (name) => Promise.resolve(lab.place(name).repository) },
     verify: async ({ version, digest }) => {
       const found = await lab.find(`web@${digest}`);
       if (version !== undefined && version !== found.version)

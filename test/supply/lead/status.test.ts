@@ -20,6 +20,8 @@ function statusWith({ wish, locked, findings }: Given) {
   const modules = new Map([["web", wish]]);
   const spec: SourceSpec = {
     registry: { host: "h", name: "modules" },
+    charts: undefined,
+    unsigned: false,
     plainHttp: false,
     secret: undefined,
     ca: undefined,

@@ -1,0 +1,30 @@
+/** Content of modules on disk: what is asked for, what is there, and what is wrong with it. */
+
+import type { Found } from "../../registry/index.ts";
+import type { ChartContent } from "../types.ts";
+
+/** The content that a module has to have. */
+export interface Wanted {
+  readonly name: string;
+  readonly version: string | undefined;
+  readonly digest: string;
+  /** Set if the content is a chart. */
+  readonly chart?: ChartContent;
+}
+
+/** Verified content on disk. */
+export interface Stored extends Pick<Found, "digest" | "layer" | "verified"> {
+  /** Undefined for a chart whose version was not asked for: it stands in the archive. */
+  readonly version: string | undefined;
+  readonly chart: ChartContent | undefined;
+}
+
+/** An artifact that is not complete on disk. */
+export class NotStoredError extends Error {
+  override readonly name = "NotStoredError";
+}
+
+/** A verified artifact that is not the content that was asked for. */
+export class RefusedError extends Error {
+  override readonly name = "RefusedError";
+}
