@@ -109,6 +109,15 @@ describe("settings", () => {
       );
   });
 
+  it("reads places of unsigned charts, and refuses what is none", () => {
+    const places = (...args: string[]) => parseSettings(args, {}).settings.unsignedCharts;
+    const right = ["https://charts.example.org/a/", "oci://registry.example.com:5000"];
+    expect(places(`--unsigned-charts=${right.join(", ")}`)).toEqual(right);
+    expect(places()).toBeUndefined();
+    for (const wrong of ["charts.example.org", "*", "https://u:p@a/b", "https://a/b?c", "oci://", "oci://a,"])
+      expect(() => places(`--unsigned-charts=${wrong}`)).toThrow(/is not accepted; use oci:\/\//);
+  });
+
   it("knows which files below crds/ are no CRDs by the names of the Go operator", () => {
     const filters = (env: Record<string, string>, ...args: string[]): string =>
       parseSettings(args, env).settings.crdFilters;

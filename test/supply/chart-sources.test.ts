@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
 import { parseReference, readSigningKey, RegistryClient, Repository } from "../../src/registry/index.ts";
 import { signArtifact } from "../../src/registry/cosign/sign.ts";
@@ -22,6 +22,7 @@ function conditions(lab: SupplyLab): Record<string, string> {
 
 const errorOf = (lab: SupplyLab): string => lab.status().modules?.[0]?.error ?? "";
 
+const base64 = (text: string): string => Buffer.from(text).toString("base64");
 const isArchive = ({ path }: { readonly path: string }): boolean => path.endsWith(".tgz");
 
 /** A chart repository, and a process that leads; the installer allows its charts unless `allowed` says otherwise. */
@@ -109,6 +110,28 @@ describe("a chart of a chart repository", () => {
     expect(conditions(lab)).toMatchObject({ Ready: "True", Reachable: "False" });
   });
 
+  it.each([
+    ["kubernetes.io/basic-auth", { username: base64(USER), password: base64(PASSWORD) }],
+    [
+      "kubernetes.io/dockerconfigjson",
+      (host: string) => ({
+        ".dockerconfigjson": base64(
+          JSON.stringify({ auths: { [host]: { username: USER, password: PASSWORD } } }),
+        ),
+      }),
+    ],
+  ])("is fetched with a Secret of type %s", async (_, data) => {
+    const lab = await withRepository();
+    lab.server.isHidden = true;
+    lab.server.publish(chartOf("web", "1.0.0"));
+    const secret = { data: typeof data === "function" ? data(lab.server.host) : data };
+    lab.api.put("/api/v1/namespaces/ops/secrets/login", secret);
+    const modules = { web: { version: "1.0.0" } };
+    lab.charts({ charts: lab.server.url, unsigned: true, plainHttp: true, secret: "login", modules });
+    await lab.pass(MINUTE, () => lab.content("web") === "1.0.0");
+    expect(lab.server.calls.map(({ status }) => status)).toEqual([200, 200]);
+  });
+
   it("is fetched by a follower, which can take over without the repository", async () => {
     const lab = await running();
     const follower = await lab.follow();
@@ -143,9 +166,12 @@ describe("settings of a chart's module", () => {
     await lab.pass(MINUTE, () => lab.content("web") === "1.0.0");
     expect(addon(lab)).toContain("onFailure: rollback");
     const calls = lab.server.calls.length;
+    const record = vi.spyOn(lab.state, "record");
     name(lab, lab.server, { web: { chart: "public-web", version: "1.0.0", module: { retries: 7 } } });
     await lab.pass(MINUTE, () => addon(lab).includes("retries: 7"));
     expect(addon(lab)).not.toContain("onFailure");
+    await lab.pass(MINUTE, () => record.mock.calls.some(([event]) => event === "filesMoved"));
+    expect(record).toHaveBeenCalledWith("filesMoved", new Set(["web"]));
     expect(lab.locked("web")).toMatchObject({ digest, chart: { terms: { retries: 7 } } });
     expect(lab.locked("web")?.["isNew"]).toBeUndefined();
     expect(lab.server.calls.length).toBe(calls);
