@@ -163,14 +163,14 @@ describe("settings of a chart's module", () => {
     name(lab, lab.server, {
       web: { chart: "public-web", version: "1.0.0", module: { onFailure: "rollback" } },
     });
-    await lab.pass(MINUTE, () => lab.content("web") === "1.0.0");
+    await lab.pass(MINUTE, () => conditions(lab)["Ready"] === "True");
     expect(addon(lab)).toContain("onFailure: rollback");
     const calls = lab.server.calls.length;
     const record = vi.spyOn(lab.state, "record");
     name(lab, lab.server, { web: { chart: "public-web", version: "1.0.0", module: { retries: 7 } } });
     await lab.pass(MINUTE, () => addon(lab).includes("retries: 7"));
     expect(addon(lab)).not.toContain("onFailure");
-    await lab.pass(MINUTE, () => record.mock.calls.some(([event]) => event === "filesMoved"));
+    await lab.pass(MINUTE, () => record.mock.calls.some(([, moved]) => moved instanceof Set));
     expect(record).toHaveBeenCalledWith("filesMoved", new Set(["web"]));
     expect(lab.locked("web")).toMatchObject({ digest, chart: { terms: { retries: 7 } } });
     expect(lab.locked("web")?.["isNew"]).toBeUndefined();
