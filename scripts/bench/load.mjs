@@ -71,6 +71,7 @@ async function call({ session, path }, { body, timeoutMs, outcome, failed }) {
   }
 }
 
+/** The status of the answer, once it is there as a whole: a server that refuses a request does not wait for its body. */
 function post(session, path, body) {
   return new Promise((resolve, reject) => {
     const stream = session.request({
@@ -81,7 +82,8 @@ function post(session, path, body) {
     let status = 0;
     stream.once("response", (headers) => (status = headers[":status"]));
     stream.once("error", reject);
-    stream.once("close", () => (status === 0 ? reject(new Error("no answer")) : resolve(status)));
+    const settle = () => (status === 0 ? reject(new Error("no answer")) : resolve(status));
+    stream.once("end", settle).once("close", settle);
     stream.resume().end(body);
   });
 }
