@@ -98,8 +98,12 @@ function addBindings(needs: RuleSet, hook: Hook): void {
   }
   const { validating, mutating, conversion } = hook.config.bindings;
   const registration = "admissionregistration.k8s.io/v1";
-  if (validating.length > 0) needs.add(registration, "ValidatingWebhookConfiguration", WEBHOOK_VERBS);
-  if (mutating.length > 0) needs.add(registration, "MutatingWebhookConfiguration", WEBHOOK_VERBS);
+  // The operator looks after both kinds, and for its Service, whichever of them a hook needs.
+  if (validating.length + mutating.length + conversion.length > 0) {
+    for (const kind of ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"])
+      needs.add(registration, kind, WEBHOOK_VERBS);
+    needs.add("v1", "Service", ["get"]);
+  }
   for (const { crdName } of conversion) {
     const [apiGroups, resources] = [["apiextensions.k8s.io"], ["customresourcedefinitions"]];
     needs.grant({ apiGroups, resources, resourceNames: [crdName], verbs: [...READ_VERBS, "update"] });

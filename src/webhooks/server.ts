@@ -1,11 +1,12 @@
 /** The TLS server that the API server calls: HTTP/2 and HTTP/1.1, with limits on connections, sizes and times. */
 
-import { createSecureServer } from "node:http2";
+import { constants, createSecureServer } from "node:http2";
 import type {
   Http2SecureServer,
   Http2ServerRequest,
   Http2ServerResponse,
   ServerHttp2Session,
+  ServerHttp2Stream,
 } from "node:http2";
 
 import { oneLine, orAborted, parseDuration, type Clock } from "../lib/index.ts";
@@ -162,7 +163,26 @@ export class WebhookServer {
       if (status === 500 && !ended.signal.aborted) failed(error);
       send(response, { status, type: "text/plain; charset=utf-8", body: `${oneLine(error)}\n` });
     }
+    this.#discard(request);
     onRequest({ path, status, seconds: (clock.monotonic() - startedAt) / 1000 });
+  }
+
+  /**
+   * After the answer: what the client goes on to send is discarded, and if it neither stops sending nor reads the answer in
+   * time, its connection ends (HTTP/1.1) or its stream.
+   */
+  #discard(request: Http2ServerRequest): void {
+    const { clock } = this.#options;
+    const stream = request.httpVersionMajor > 1 ? request.stream : undefined;
+    if (stream === undefined ? request.complete : stream.destroyed) return;
+    if (stream === undefined) request.resume();
+    // Frees the stream at once: a reset without an error, as RFC 9113 has it.
+    else if (!stream.readableEnded && !stream.endAfterHeaders)
+      afterAnswer(stream, () => stream.close(constants.NGHTTP2_NO_ERROR));
+    const late = clock.setTimer(this.#limits.arriveMs, () =>
+      stream === undefined ? void request.socket.destroy() : stream.close(constants.NGHTTP2_CANCEL),
+    );
+    request.once("close", () => late.cancel());
   }
 
   /** The body of the answer. Throws ReviewError, or what the handler throws. */
@@ -212,11 +232,26 @@ function statusOf(error: unknown): number {
   return error instanceof ReviewError ? error.status : 500;
 }
 
-function send(
-  response: Http2ServerResponse,
-  { status, type, body }: { readonly status: number; readonly type: string; readonly body: string },
-): void {
+/** Calls `fn` when all of the answer is sent. */
+function afterAnswer(stream: ServerHttp2Stream, fn: () => void): void {
+  if (stream.writableFinished) fn();
+  else stream.once("finish", fn);
+}
+
+interface Content {
+  readonly status: number;
+  readonly type: string;
+  readonly body: string;
+}
+
+function send(response: Http2ServerResponse, { status, type, body }: Content): void {
   if (response.destroyed || response.writableEnded) return;
-  response.writeHead(status, { "content-type": type });
-  response.end(body);
+  const headers = { "content-type": type };
+  if (response.req.httpVersionMajor === 1) return void response.writeHead(status, headers).end(body);
+  const { stream } = response;
+  if (stream.closed || stream.headersSent) return;
+  // Without trailers, which would come after the end of a stream that is reset.
+  stream.respond({ ":status": status, ...headers });
+  // Node has ended the answer to HEAD.
+  if (!stream.writableEnded) stream.end(body);
 }

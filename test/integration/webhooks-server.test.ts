@@ -53,6 +53,7 @@ async function start(
   });
   const webhooks = new Webhooks({
     ...own,
+    hasReplicas: false,
     name,
     source,
     listen: { address: "127.0.0.1", port },

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { connect } from "node:http2";
+import { connect, type ClientHttp2Session } from "node:http2";
 import { connect as connectTcp } from "node:net";
 import { request, type RequestOptions } from "node:https";
 import { connect as connectTls } from "node:tls";
@@ -101,6 +101,7 @@ describe("what it answers", () => {
     ["deep JSON", "[".repeat(1000) + "]".repeat(1000), {}, 400],
     ["a request without uid", '{"apiVersion":"a","kind":"b","request":{}}', {}, 400],
     ["a probe", "", { method: "GET", path: "/healthz" }, 200],
+    ["a question without a body", "", { method: "HEAD", path: "/healthz" }, 405],
   ])("%s", async (...[, body, options, status]) => {
     const { port } = await listen();
     expect(await statusOf(post(port, body, options))).toBe(status);
@@ -198,6 +199,94 @@ describe("limits", () => {
     const silent = connectTls({ host: "127.0.0.1", port, ca: ca.cert });
     silent.destroy();
     expect(await statusOf(post(port))).toBe(200);
+  });
+});
+
+describe("an answer that comes before the end of the request", () => {
+  const limits: Partial<WebhookLimits> = {
+    admission: { bytes: 1000, values: 1000 },
+    requests: { all: 8, each: 2 },
+    arriveMs: 5000,
+  };
+
+  /** Sends part of a body over a stream of its own. Resolves to the status once the server has closed the stream. */
+  async function sendPart(session: ClientHttp2Session, path: string, part: string): Promise<unknown> {
+    const type = { "content-type": "application/json" };
+    const stream = session.request({ ":method": "POST", ":path": path, ...type });
+    const closed = once(stream, "close");
+    stream.write(part);
+    const [headers] = (await once(stream.resume(), "response")) as [Record<string, unknown>];
+    await closed;
+    return headers[":status"];
+  }
+
+  test.each<[string, string, string, number]>([
+    ["that is too large", "/x", " ".repeat(2000), 413],
+    ["that is nested too deep", "/x", "[".repeat(300), 400],
+    ["at an unknown path", "/y", " ".repeat(2000), 404],
+  ])("closes the stream of a request %s, so that others find a place", async (...[, path, part, status]) => {
+    const { port } = await listen(ALLOW, { limits });
+    const session = connect(`https://127.0.0.1:${port}`, { ca: ca.cert });
+    onTestFinished(() => session.destroy());
+    // Twice as many as one connection may have at one time.
+    for (let index = 0; index < 8; index += 1) expect(await sendPart(session, path, part)).toBe(status);
+  });
+
+  test("is given to requests that come too slowly, and then others find their places", async () => {
+    const { port } = await listen(ALLOW, {
+      limits: { ...limits, requests: { all: 8, each: 4 }, arriveMs: 2000 },
+    });
+    const session = connect(`https://127.0.0.1:${port}`, { ca: ca.cert });
+    onTestFinished(() => session.destroy());
+    // The connection stays after a first request.
+    expect(await sendPart(session, "/y", " ")).toBe(404);
+    const complete = async (): Promise<unknown> => {
+      const stream = session.request({
+        ":method": "POST",
+        ":path": "/x",
+        "content-type": "application/json",
+      });
+      stream.end(REVIEW);
+      const [headers] = (await once(stream.resume(), "response")) as [Record<string, unknown>];
+      return headers[":status"];
+    };
+    expect(await complete()).toBe(200);
+    const slow = Array.from({ length: 4 }, () => sendPart(session, "/x", "{"));
+    expect(await Promise.all(slow)).toEqual([408, 408, 408, 408]);
+    expect(await complete()).toBe(200);
+  });
+
+  test("over HTTP/1.1 the connection ends if the rest does not come in time", async () => {
+    const { port } = await listen(ALLOW, { limits: { ...limits, arriveMs: 1000 } });
+    const socket = connectTls({ host: "127.0.0.1", port, ca: ca.cert });
+    onTestFinished(() => void socket.destroy());
+    const head = (path: string, length: number): string =>
+      `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
+    // The connection stays after a first request.
+    socket.on("error", () => {}).write(`${head("/x", REVIEW.length)}${REVIEW}${head("/y", 9000)}{`);
+    let answers = "";
+    socket.on("data", (part: Buffer) => (answers += part.toString()));
+    await expect.poll(() => answers).toMatch(/^HTTP\/1\.1 200 [^]*HTTP\/1\.1 404 /);
+    await once(socket, "close");
+  });
+
+  test("a client that does not read answers loses their streams", async () => {
+    const { server, port } = await listen(
+      () => Promise.resolve({ allowed: false, message: "x".repeat(8000) }),
+      { limits: { arriveMs: 300 } },
+    );
+    const settings = { initialWindowSize: 10 };
+    const session = connect(`https://127.0.0.1:${port}`, { ca: ca.cert, settings });
+    onTestFinished(() => session.destroy());
+    await once(session, "localSettings");
+    const stream = session.request({
+      ":method": "POST",
+      ":path": "/x",
+      "content-type": "application/json",
+    });
+    stream.on("error", () => {}).end(REVIEW);
+    await once(stream, "close");
+    expect(server.port).toBe(port);
   });
 });
 

@@ -23,6 +23,7 @@ import type { View } from "../../state/index.ts";
 import { validatePatches, valuesFiles, type ValidatedPatches } from "../../values/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import type { ModuleActor, Ports } from "../ports.ts";
+import { forbiddenEffect } from "../reviews/answer-faults.ts";
 
 export interface HookRunRequest {
   readonly hook: Hook;
@@ -129,20 +130,11 @@ async function applyEffects(
   const { state, config, logger } = ports;
   const { name, module } = hook;
   const { binding } = triggers[0];
-  const isReview = isReviewBinding(binding);
-  if (isReview && (patches.config.length > 0 || patches.values.length > 0))
-    throw new HookFailure(
-      hook,
-      "a hook that answers a review must not patch values: nothing of this run takes effect",
-    );
-  if (binding.type === "validating" && output.answers.admission?.patch !== undefined)
-    throw new HookFailure(
-      hook,
-      "a hook of kubernetesValidating must not answer with a patch, only one of kubernetesMutating may: nothing of this run takes effect",
-    );
+  const forbidden = forbiddenEffect(binding, patches, output.answers);
+  if (forbidden !== undefined) throw new HookFailure(hook, forbidden);
   await ports.applyObjects(patcherOf(ports, hook), output.objects);
   ports.hookMetrics.apply(output.metrics, { hook: name, module });
-  if (isReview) return;
+  if (isReviewBinding(binding)) return;
   const key = sectionKey(hook);
   const before = state.values.digests.patchable(key);
   // The server first: values in memory must not be newer than what was saved.
