@@ -26,8 +26,8 @@ const rows = computed(() => {
   return found.sort(COMPARE[order.value]);
 });
 
-const searchText = ({ name, state, message }: ModuleRow): string =>
-  `${name} ${state} ${message}`.toLowerCase();
+const searchText = ({ name, state, message, source }: ModuleRow): string =>
+  `${name} ${state} ${message} ${source?.next?.message ?? ""}`.toLowerCase();
 const urgency = ({ state, healthy, drifted }: ModuleRow): number =>
   2 * TONES_BY_URGENCY.indexOf(toneOf(state)) - (healthy === "False" || drifted > 0 ? 1 : 0);
 const startedAt = ({ lastRun }: ModuleRow): string => lastRun?.startedAt ?? "";
@@ -208,9 +208,20 @@ function Row({ row, index }: { readonly row: ModuleRow; readonly index: number }
         )}
       </td>
       <LastRun row={row} />
-      <td class="faint">{row.chartVersion ?? "–"}</td>
+      <Version row={row} />
       <td class="faint number">{row.order}</td>
     </tr>
+  );
+}
+
+/** The version of the chart, and the newer one that waits. */
+function Version({ row: { chartVersion = "–", source } }: { readonly row: ModuleRow }) {
+  const { version, message } = source?.next ?? {};
+  return (
+    <td class="faint" title={message}>
+      {chartVersion}
+      {version !== undefined && <State name="Waits" text={`${version} waits`} />}
+    </td>
   );
 }
 

@@ -3,6 +3,7 @@
 import { formatDuration, nameSome, progressText, type Progress } from "../../lib/index.ts";
 import { isOfOperator, runbook, type ModuleRow, type Overview } from "../../status/index.ts";
 import type { Colour } from "./query.ts";
+import { updateLines } from "./updates.ts";
 
 /** The rendering of a table. */
 export interface Style {
@@ -114,6 +115,7 @@ export function statusText(overview: Overview, style: Style): string {
     ...convergeLine(overview),
     ...groups.slice(0, MAX_GROUPS).map((rows) => groupText(rows, style)),
     ...(more > 0 ? [`\nand ${more} more: addon-operator module list`] : []),
+    ...updateLines(modules),
     ...(overview.ready === "False" || isOfOperator(overview.reason) || groups.length > 0
       ? [`\nWhat to do: ${runbookOf(groups[0], overview)}`]
       : []),
