@@ -190,9 +190,7 @@ function Row({ row, index }: { readonly row: ModuleRow; readonly index: number }
       <th scope="row">
         <a href={hrefOf("module", row.name)}>{row.name}</a>
       </th>
-      <td class="message" title={row.message}>
-        {row.message}
-      </td>
+      <Message row={row} />
       <td>
         {row.healthy === "Unknown" ? (
           <span class="faint">–</span>
@@ -208,19 +206,24 @@ function Row({ row, index }: { readonly row: ModuleRow; readonly index: number }
         )}
       </td>
       <LastRun row={row} />
-      <Version row={row} />
+      <td class="faint">{row.chartVersion ?? "–"}</td>
       <td class="faint number">{row.order}</td>
     </tr>
   );
 }
 
-/** The version of the chart, and the newer one that waits. */
-function Version({ row: { chartVersion = "–", source } }: { readonly row: ModuleRow }) {
-  const { version, message } = source?.next ?? {};
+/** The version that waits, if any, and the message of the state. */
+function Message({ row: { message, source } }: { readonly row: ModuleRow }) {
+  const { version, message: why } = source?.next ?? {};
+  if (version === undefined)
+    return (
+      <td class="message" title={message}>
+        {message}
+      </td>
+    );
   return (
-    <td class="faint" title={message}>
-      {chartVersion}
-      {version !== undefined && <State name="Waits" text={`${version} waits`} />}
+    <td class="message" title={`${message}; ${why}`}>
+      <State name="Waits" text={`${version} waits`} /> {message}
     </td>
   );
 }

@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eventually } from "../eventually.mjs";
 import { startRegistry } from "./registry.mjs";
-import { elapsed, expect, inNamespace, table } from "./steps.mjs";
+import { elapsed, expect, inNamespace, settled, table } from "./steps.mjs";
 
 const MODULE = "greeting";
 
@@ -91,8 +91,10 @@ async function nameIt(demo) {
   for (const object of [keys, source]) await inNamespace(demo, ["create", "-f", "-"], JSON.stringify(object));
   await runs(demo, "1.0.0");
   demo.say(`1.0.0 ran ${elapsed(from)} later`);
-  await settled(demo, "True");
-  await tables(demo);
+  await inNamespace(demo, ["wait", "modulesource/platform", "--for=condition=Ready", "--timeout=60s"]);
+  await settled(demo, [MODULE], { state: "Ready" });
+  demo.say((await inNamespace(demo, ["get", "modulesources"])).trimEnd());
+  await table(demo);
 }
 
 async function moveChannel(demo) {
@@ -103,6 +105,7 @@ async function moveChannel(demo) {
   await run(demo, ["source", "sync", "platform"]);
   await runs(demo, "1.1.0");
   demo.say(`1.1.0 ran ${elapsed(from)} after the request to check`);
+  await settled(demo, [MODULE], { "release.revision": "2", state: "Ready" });
   await table(demo);
 }
 
@@ -138,7 +141,8 @@ async function restartAlone(demo) {
       "not reachable",
     );
   }, "the ModuleSource says that the registry is away");
-  await run(demo, ["source", "list"], 1);
+  await run(demo, ["source", "list"]);
+  await run(demo, ["status"]);
   await demo.registry.open();
 }
 
@@ -156,12 +160,4 @@ async function runs(demo, version) {
     `version ${version} of ${MODULE} runs`,
     { timeoutMs: 60_000 },
   );
-}
-
-const settled = (demo, ready) =>
-  inNamespace(demo, ["wait", "modulesource/platform", `--for=condition=Ready=${ready}`, "--timeout=60s"]);
-
-async function tables(demo) {
-  demo.say((await inNamespace(demo, ["get", "modulesources"])).trimEnd());
-  await table(demo);
 }
