@@ -142,7 +142,7 @@ function blockedStep({ modules, converge: { phase = "idle" } }: Overview): strin
 const HELM_STEPS: ReadonlySet<string> = new Set(["helm", "rollback", "uninstall"]);
 
 /** Failures with a section of their own in the runbook. */
-const OWN_SECTIONS: ReadonlySet<string> = new Set(["HookFailed", "ObjectsExist"]);
+const OWN_SECTIONS: ReadonlySet<string> = new Set(["HookFailed", "ObjectsExist", "SourceUnavailable"]);
 
 /** The runbook section for a module. */
 function symptomOf(row: ModuleRow): string {
@@ -154,8 +154,8 @@ function symptomOf(row: ModuleRow): string {
 }
 
 function failureOf({ state, reason, enabled }: ModuleRow): string {
-  if (!enabled) return "Deleting";
-  return OWN_SECTIONS.has(reason) ? reason : state;
+  if (OWN_SECTIONS.has(reason)) return reason;
+  return enabled ? state : "Deleting";
 }
 
 /** The severity of a module; 0 is the worst. */

@@ -233,7 +233,8 @@ function reasonsOf(module: ModuleView, at: Moment): string[] {
   const { problem, retry } = module;
   return describeReasons({
     blockers: [
-      problem && `needs a person: ${describeProblem(problem)}`,
+      problem &&
+        `${problem.retriedAs === undefined ? "needs a person" : "is tried again"}: ${describeProblem(problem)}`,
       module.crdWork,
       explainBlockers(module, at),
       ...otherBlockers(module, at.view),
