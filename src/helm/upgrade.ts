@@ -2,6 +2,8 @@
 
 import { inParallel } from "../lib/index.ts";
 import type { Module } from "../model/index.ts";
+import { UnusableChartError } from "./chart/chart.ts";
+import { ownCrdIn } from "./crds/read-crds.ts";
 import { BrokenRecordError, HelmError } from "./binary/helm-errors.ts";
 import type { UpgradeCall } from "./binary/helm.ts";
 import { otherOwner } from "./objects/live-objects.ts";
@@ -39,7 +41,9 @@ export async function install(
 ): Promise<void> {
   const { tools, request } = reconciliation;
   const made = rendered ?? (await previousRendering(reconciliation));
-  const hooks = await hooksOf(reconciliation, call, made);
+  const { objects, hooks } = made ?? (await contentNow(reconciliation, call));
+  const fault = ownCrdIn([...objects, ...hooks.map(({ ref }) => ref)], request.module.chartDir);
+  if (fault !== undefined) throw new UnusableChartError([fault]);
   await retainInUpgrade(tools, call.release, { made: made?.objects, signal: request.signal });
   try {
     await upgrade();
@@ -55,15 +59,15 @@ export async function install(
   }
 }
 
-/** The hooks of the chart. Renders the chart only if there is no rendering yet and the chart may have hooks. */
-async function hooksOf(
+/** Objects and hooks of the chart. Renders it only if it may have hooks or definitions of kinds, else nothing is listed. */
+async function contentNow(
   reconciliation: Reconciliation,
   call: UpgradeCall,
-  made: Rendered | undefined,
-): Promise<HookRun["hooks"]> {
-  if (made !== undefined) return made.hooks;
-  if (!reconciliation.chart.reach.hooks) return [];
-  return hookObjects((await manifestsOf(reconciliation, call)).flatMap(documentsOf));
+): Promise<Pick<Rendered, "objects" | "hooks">> {
+  const { hooks, crds } = reconciliation.chart.reach;
+  if (!hooks && !crds) return { objects: [], hooks: [] };
+  const documents = (await manifestsOf(reconciliation, call)).flatMap(documentsOf);
+  return { objects: objectsOf(documents), hooks: hookObjects(documents) };
 }
 
 /** `install` or `upgrade`, decided by the newest revision as helm does. */

@@ -173,6 +173,35 @@ export interface ModuleOrigin {
   readonly problem: Problem | undefined;
 }
 
+/** What newer content of a module waits for; `registry`: newer content cannot be looked up. */
+export type UpdateWait =
+  | "approval"
+  | "window"
+  | "age"
+  | "turn"
+  | "older"
+  | "rejected"
+  | "refused"
+  | "blocked"
+  | "withdrawn"
+  | "registry";
+
+/** Newer content of a module that is not used yet, or why none is found. */
+export interface WaitingUpdate {
+  /** Name of the ModuleSource. */
+  readonly source: string;
+  readonly waitsFor: UpdateWait;
+  /** Undefined where the content is not known. */
+  readonly version: string | undefined;
+  readonly digest: string | undefined;
+  /** When it was first seen, or since when nothing is found, in milliseconds since the epoch. */
+  readonly since: number;
+  /** When it is used; undefined = when someone acts. */
+  readonly until: number | undefined;
+  /** Why it waits, and the remedy, in one line. */
+  readonly message: string;
+}
+
 /** One module directory as read from disk. */
 export interface Module extends ModuleTerms {
   readonly name: string;

@@ -14,6 +14,7 @@ import { lintDirs } from "./lint.ts";
 import { readTextFile, type CommandResult } from "./surroundings.ts";
 
 const LONGEST_ERROR = 2000;
+const TWICE = "TARGET ends with the name of the module, which is appended to it";
 
 /** How a registry is reached. */
 interface RegistryAccess {
@@ -72,8 +73,9 @@ export async function pushSource(
         ? "pushed without a signature"
         : "pushed and signed"
       : "already there";
+    const twice = base.name.split("/").at(-1) === identity.name ? `note: ${TWICE}\n` : "";
     return {
-      text: `${linted.text}${shown}\n${digest} (${packed.files} files, ${packed.layer.length} bytes): ${note}\n`,
+      text: `${linted.text}${twice}${shown}\n${digest} (${packed.files} files, ${packed.layer.length} bytes): ${note}\n`,
       code: 0,
     };
   });
@@ -89,7 +91,7 @@ export async function tagSource(
   { reference: text, tag, ...access }: TagRequest,
   env: Environment,
 ): Promise<CommandResult> {
-  const reference = registry.parseReference(text);
+  const reference = namedVersion(text);
   return inRepository(reference, { access, env }, async (place) => {
     const digest = await registry.moveTag(place, checkedTag(tag));
     return { text: `${tag} names ${digest}\n`, code: 0 };
@@ -108,7 +110,7 @@ export async function pullSource(
   { reference: text, dir, key, ...access }: PullRequest,
   env: Environment,
 ): Promise<CommandResult> {
-  const reference = registry.parseReference(text);
+  const reference = namedVersion(text);
   const target = resolve(dir);
   if (existsSync(target) && readdirSync(target).length > 0)
     throw new ProblemError([{ file: target, message: "is not empty", remedy: "name a new directory" }]);
@@ -197,6 +199,19 @@ function loginIn(
   }
 }
 
+/** A reference with a tag or a digest. Throws ProblemError. */
+function namedVersion(text: string): registry.Reference {
+  const reference = registry.parseReference(text);
+  if (reference.tag !== undefined || reference.digest !== undefined) return reference;
+  throw new ProblemError([
+    {
+      file: text,
+      message: "names no version",
+      remedy: "add a version, a channel or a digest, such as :1.4.2",
+    },
+  ]);
+}
+
 /** Checks a tag. Throws ProblemError if it is invalid. */
 function checkedTag(text: string): string {
   if (registry.isTag(text)) return text;
@@ -211,7 +226,13 @@ async function versionOf(dir: string): Promise<string> {
   const text = existsSync(file) ? await readTextFile(file) : "";
   const version = asString(objectOf(parseYaml(text, file).value)["version"]);
   if (version !== undefined) return version;
-  throw new ProblemError([{ file: dir, message: "has no version in Chart.yaml", remedy: "set --version" }]);
+  const [message, remedy] = existsSync(file)
+    ? ["has no version in Chart.yaml", "set --version"]
+    : [
+        "has no Chart.yaml",
+        "name the directory of one module, or set --version for a module without a chart",
+      ];
+  throw new ProblemError([{ file: dir, message, remedy }]);
 }
 
 /** Checks a version: ranges only find semantic versions. Throws ProblemError. */

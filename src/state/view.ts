@@ -101,7 +101,8 @@ type Displayed =
   | "issues"
   | "files"
   | "requestedToken"
-  | "leaves";
+  | "leaves"
+  | "update";
 
 /** A removal that exceeds the deletion limit and needs a confirmation (docs/guides/running.md, "The deletion limit"). */
 export interface DeletionLimitView {

@@ -9,7 +9,7 @@ import {
   type WatchedObject,
 } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { describeProblem } from "../model/index.ts";
+import { describeProblem, type Json } from "../model/index.ts";
 import { MODULE_SOURCES } from "../status/index.ts";
 import { BlobStore } from "./disk/store.ts";
 import { readKeys, type Keys } from "./keys.ts";
@@ -42,6 +42,7 @@ export class Supply {
   constructor(options: SupplyOptions) {
     this.#options = options;
     const { dir, supplied } = options;
+    supplied.report = () => this.#report();
     this.#store = new BlobStore(dir);
     this.#lock = new LockFile(options);
     this.#stock = new Stock({ dir, supplied, lock: this.#lock, store: this.#store });
@@ -103,6 +104,28 @@ export class Supply {
     const spec = { resource: MODULE_SOURCES, namespace };
     await listObjects(spec, { client, clock, signal, unpaged: false }, (object) => void objects.push(object));
     return objects;
+  }
+
+  /** Everything that explains which content is in force; credentials are in Secrets, which it only names. */
+  #report(): Json {
+    const sources = [...this.#sources.all()].map(({ name, object: { spec, status }, problem }) => ({
+      name,
+      problem,
+      spec,
+      status,
+    }));
+    const { entries } = this.#stock;
+    const contents = [...entries.keys()].map((name) => [name, this.#stock.content(name)] as const);
+    return JSON.parse(
+      JSON.stringify({
+        unreadable: this.#unreadable,
+        keys: this.#keys.keys.map(({ source, hint }) => `${source} ${hint}`),
+        problems: this.#keys.problems.map(describeProblem),
+        sources,
+        lock: { name: this.#lock.name, entries: Object.fromEntries(entries) },
+        contents: Object.fromEntries(contents),
+      }),
+    ) as Json;
   }
 
   async #readSources(): Promise<void> {

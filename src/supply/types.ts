@@ -1,6 +1,7 @@
 /** What a ModuleSource asks for, what the lock records, and how the next content of a module is chosen. */
 
 import type { MaintenanceWindow } from "../cron/index.ts";
+import type { UpdateWait } from "../model/index.ts";
 import type { Reference } from "../registry/index.ts";
 
 /** One module of a source: either `tag`, or `version` and `digest`, of which one is enough. With a digest the version is exact. */
@@ -120,6 +121,7 @@ export type Choice =
   | {
       readonly kind: "hold";
       readonly candidate: Complete;
+      readonly waitsFor: UpdateWait;
       /** Why it waits, for people. */
       readonly reason: string;
       /** When it may be taken, in milliseconds since the epoch; undefined = when a user approves it (`approvalOf`). */

@@ -78,6 +78,26 @@ it("a module is pushed, its channel moved, and pulled by both", async () => {
   }
 });
 
+it("says what is wrong with a line that names too much, too little, or the other key", async () => {
+  const { source, target, key, pub, calls } = await bench();
+  const dir = webDir();
+  const wrong: readonly (readonly [words: readonly string[], said: string])[] = [
+    [["pull", `${target}/web`, join(tempDir(), "web"), "--key", pub], "names no version (add a version"],
+    [["tag", `${target}/web`, "stable"], "names no version"],
+    [["push", dir, target, "--key", pub], "contains a public key (use the private key"],
+    [["push", join(dir, ".."), target, "--key", key], "has no Chart.yaml (name the directory of one module"],
+  ];
+  for (const [words, said] of wrong)
+    expect(await source(...words)).toMatchObject({
+      code: 1,
+      text: expect.stringContaining(said) as string,
+    });
+  expect(calls()).toBe(0);
+  const { text } = await source("push", dir, `${target}/web`, "--key", key);
+  expect(text).toContain("note: TARGET ends with the name of the module");
+  expect(text).toContain("modules/web/web:1.4.2");
+});
+
 it("nothing is unpacked that the key did not sign", async () => {
   const { source, target, key } = await bench();
   await source("push", webDir(), target, "--key", key);

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 
 import { bundlePage } from "../../scripts/build.mjs";
 import { chromiumFile, startChromium } from "../support/chromium.ts";
-import { crowd, openPage, platform, displayed, type PageLab } from "../support/page-lab.ts";
+import { crowd, openPage, platform, displayed, withUpdate, type PageLab } from "../support/page-lab.ts";
 import { compared, difference } from "../support/pictures.ts";
 import { T0 } from "../status/views.ts";
 
@@ -192,6 +192,21 @@ describe.skipIf(program === undefined)(
         await status.getByText("Maintenance", { exact: true }).waitFor();
         expect(await page.title()).toBe("Maintenance · Retrying · addons/addon-operator");
         await status.getByText("Remove the key to resume").waitFor();
+      });
+
+      it("shows the version that waits in the list, and why in the module, also on a phone", async () => {
+        lab.show(withUpdate());
+        await visit("modules");
+        await page.getByRole("row", { name: "cert-manager" }).getByText("1.17.0 waits").waitFor();
+        await page.getByRole("searchbox").fill("waits for approval");
+        expect(await names()).toEqual(["cert-manager"]);
+        await visit("module/cert-manager");
+        const sentence = page.getByText(/update: 1\.17\.0 is no patch of 1\.16\.2: it waits for approval/);
+        await sentence.waitFor();
+        await page.getByText(/^platform: version 1\.16\.2 .*signed by ci\.pub$/).waitFor();
+        expect(await findings()).toEqual([]);
+        await page.setViewportSize({ width: 380, height: 700 });
+        expect(await page.locator("main").evaluate((main) => main.scrollWidth)).toBeLessThanOrEqual(380);
       });
 
       it("shows the error of a module once", async () => {

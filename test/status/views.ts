@@ -40,6 +40,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     withoutWayBack: undefined,
     crdWork: undefined,
     endedConfirmations: {},
+    update: undefined,
     unread: undefined,
     leaves: false,
     issues: [],

@@ -6,6 +6,7 @@ import { systemClock, type Clock } from "../../lib/index.ts";
 import type {
   AddonCheck,
   HookFile,
+  Json,
   Module,
   ModuleOrigin,
   Problem,
@@ -90,6 +91,8 @@ export interface SuppliedModules {
   origins: ReadonlyMap<string, ModuleOrigin>;
   /** Reasons not to purge releases. */
   holds: readonly string[];
+  /** ModuleSources, lock and keys, for a support archive. */
+  report?: () => Json;
 }
 
 /** The directories to read, and how. */

@@ -7,7 +7,7 @@ import { createGunzip } from "node:zlib";
 
 import { Parser, Unpack, type ReadEntry } from "tar";
 
-import { oneLine } from "../../lib/index.ts";
+import { isObeyed, oneLine } from "../../lib/index.ts";
 import { NotVerifiedError } from "../cosign/verify.ts";
 
 /** Most bytes and entries of a module. Sizes are in bytes. */
@@ -119,12 +119,19 @@ function entryFault({ type, size }: ReadEntry, path: string): string | undefined
   const names = path.split("/");
   if (type !== "Directory" && !FILES.has(type)) return `is a ${type}`;
   if (size > LIMITS.file) return `is larger than ${LIMITS.file >> 20} MiB`;
-  if (path.includes("\\") || path.includes("\0")) return "has a character that is not allowed";
+  if (path.includes("\\") || isObeyed(path)) return "has a character that is not allowed";
   if (names.some((name) => name === "" || name === "." || name === ".."))
     return "is no plain path below the module";
-  if (names.some((name) => name.startsWith(".wh."))) return "is a whiteout";
-  if (names.some((name) => Buffer.byteLength(name) > LIMITS.name)) return "has a name that is too long";
-  return names.length > LIMITS.depth ? "is too deep" : undefined;
+  return names.length > LIMITS.depth
+    ? "is too deep"
+    : names.map(nameFault).find((fault) => fault !== undefined);
+}
+
+/** Why the name of a file or directory is refused. */
+function nameFault(name: string): string | undefined {
+  if (name.startsWith(".wh.")) return "is a whiteout";
+  if (name.toLowerCase() === ".git") return "is of a git repository: push the module without .git";
+  return Buffer.byteLength(name) > LIMITS.name ? "has a name that is too long" : undefined;
 }
 
 /** The paths of an archive. Names that some file systems do not tell apart count as one. */

@@ -233,9 +233,10 @@ function codeOf(error: unknown): string {
   return typeof code === "string" ? code : "";
 }
 
+const NO_TLS = /WRONG_VERSION|EPROTO/;
 const TLS_REMEDIES = [
-  [/WRONG_VERSION|EPROTO/, "; set --plain-http for a registry without TLS"],
-  [/CERT|SELF_SIGNED|SIGNATURE/, "; name the registry's CA with --ca-file"],
+  [NO_TLS, "; set --plain-http (plainHttp of a ModuleSource) for a registry without TLS"],
+  [/CERT|SELF_SIGNED|SIGNATURE/, "; name the registry's CA with --ca-file (ca of a ModuleSource)"],
 ] as const;
 
 /** An error of the connection as a RegistryError, with a remedy for problems with TLS. */
@@ -243,7 +244,9 @@ function toRegistryError(error: unknown, name: string): RegistryError {
   if (error instanceof RegistryError) return error;
   const code = codeOf(error);
   const remedy = TLS_REMEDIES.find(([pattern]) => pattern.test(code))?.[1] ?? "";
-  return new RegistryError(`${name}: ${oneLine(error)}${remedy}`, undefined, { cause: error });
+  // The words of OpenSSL name its own files.
+  const what = NO_TLS.test(code) ? "it answers without TLS" : oneLine(error);
+  return new RegistryError(`${name}: ${what}${remedy}`, undefined, { cause: error });
 }
 
 /** The least pause in milliseconds before a call is sent again; undefined if it is not. */

@@ -7,6 +7,7 @@ const PAGE = `${GUIDES}on-call.md`;
 const SECTIONS: Readonly<Record<string, string>> = {
   Retrying: "one-module-fails-and-others-wait",
   HookFailed: "a-hook-fails",
+  SourceUnavailable: "a-module-source-is-not-ready",
   ObjectsExist: "running.md#taking-over",
   Discovery: "discovery-fails",
   Start: "start-here",

@@ -113,9 +113,13 @@ function convergeProgress({ boot, converge, missingGlobals }: View): OperatorVer
   };
 }
 
-/** `going`: an edit switched the module off, but it stays enabled until the next converge removes it. */
-function switchStateOf(name: string, { modules }: View): "on" | "off" | "going" {
-  const { enabled, flag } = modules.get(name) ?? {};
+/**
+ * `going`: an edit switched the module off, but it stays enabled until the next converge removes it. `unused`: its files
+ * cannot be read, and nothing switches it on.
+ */
+function switchStateOf(name: string, { modules }: View): "on" | "off" | "going" | "unused" {
+  const { enabled, flag, problem } = modules.get(name) ?? {};
+  if (enabled !== true && problem !== undefined) return flag === true ? "on" : "unused";
   if (enabled !== true) return "off";
   return flag === true ? "on" : "going";
 }

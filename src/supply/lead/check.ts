@@ -1,6 +1,7 @@
 /** Checks one ModuleSource: fetches, verifies and tries what its modules ask for, and locks what passes. */
 
 import { oneLine } from "../../lib/index.ts";
+import type { UpdateWait } from "../../model/index.ts";
 import { NotVerifiedError, type Found, type PublicKey } from "../../registry/index.ts";
 import { Access, type AccessOptions } from "../fetch/access.ts";
 import { obtain, type Refused } from "../fetch/obtain.ts";
@@ -26,6 +27,7 @@ export interface Held extends Complete {
   readonly since: number;
   /** When it may be taken; undefined = when a user approves it. */
   readonly until: number | undefined;
+  readonly waitsFor: UpdateWait;
   readonly reason: string;
 }
 
@@ -157,7 +159,7 @@ function gated(check: Check, choice: Choice): Choice {
   const before = updatesBefore(stock.entries, { module: name, source: source.name, parallel });
   return before === undefined
     ? choice
-    : { kind: "hold", candidate, reason: `${candidate.version} waits ${before}` };
+    : { kind: "hold", candidate, waitsFor: "turn", reason: `${candidate.version} waits ${before}` };
 }
 
 function nextOf(check: Check): Promise<Choice> {
@@ -178,13 +180,16 @@ function nextOf(check: Check): Promise<Choice> {
 }
 
 /** Records when newer content was first seen. */
-async function hold(check: Check, { candidate, reason, until }: Choice & { kind: "hold" }): Promise<Held> {
+async function hold(
+  check: Check,
+  { candidate, waitsFor, reason, until }: Choice & { kind: "hold" },
+): Promise<Held> {
   const { name, source, stock, heldOf, now } = check;
   const { version, digest } = candidate;
   const locked = stock.entries.get(name);
   const before = locked === undefined ? heldOf(source.name, name) : locked.seen;
   const since = before?.digest === digest ? before.since : now();
-  const held: Held = { ...candidate, since, until, reason };
+  const held: Held = { ...candidate, since, until, waitsFor, reason };
   if (before?.digest === digest) return held;
   if (locked !== undefined) await commitEntry(check, { ...locked, seen: { version, digest, since } });
   check.report.held(name, held);

@@ -9,12 +9,12 @@ import {
   type IModuleSource,
   type UntimedCondition,
 } from "../../status/index.ts";
-import { APPROVE_UPDATE } from "../../state/index.ts";
-import { approvalOf, fits } from "../choose.ts";
+import { fits } from "../choose.ts";
 import type { LockEntry, Wish } from "../types.ts";
 import { FINAL, type Checked, type Held, type ModuleError } from "./check.ts";
 import type { Source } from "../sources.ts";
 import type { Stock } from "../stock.ts";
+import { describeHeld } from "../waiting.ts";
 
 type Status = NonNullable<IModuleSource["status"]>;
 
@@ -90,7 +90,7 @@ function rowOf(name: string, facts: Facts): Row {
   const entry = stock.entries.get(name);
   const own = entry?.source === source.name ? entry : undefined;
   const held = findings.held.get(name);
-  const next = held && nextOf(held, `${namespace} addonmodule/${name}`);
+  const next = held && nextOf(held, describeHeld(held, namespace, name));
   const error = errorOf(name, facts, own) ?? (own === undefined ? notYet(next) : undefined);
   return {
     name,
@@ -122,15 +122,13 @@ function onlyDelays({ reason }: ModuleError, own: LockEntry | undefined, wish: W
   return isDelay && own !== undefined && wish !== undefined && fits(wish, own.version);
 }
 
-/** What waits, with the command that approves it. `object` is the namespace and the AddonModule. */
-function nextOf(held: Held, object: string): NonNullable<Row["next"]> {
-  const { version, digest, since, until, reason } = held;
-  const command = `kubectl annotate --overwrite -n ${object} ${APPROVE_UPDATE}=${approvalOf(held)}`;
+/** What waits. */
+function nextOf({ version, digest, since, until }: Held, held: string): NonNullable<Row["next"]> {
   return {
     version,
     digest,
     since: formatUtc(since),
-    held: line(`${reason}; to use it now: ${command}`),
+    held,
     ...(until === undefined ? {} : { until: formatUtc(until) }),
   };
 }

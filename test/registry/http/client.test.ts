@@ -186,7 +186,9 @@ it("certificates are checked, and remedies named", async () => {
     repositoryAt(host, { ...secure, ca: readFileSync(other.cert, "utf8") }).manifest("t"),
   ).rejects.toThrow("--ca-file");
   const plain = await registryWith();
-  await expect(repositoryAt(plain.host, secure).manifest("t")).rejects.toThrow("set --plain-http");
+  await expect(repositoryAt(plain.host, secure).manifest("t")).rejects.toThrow(
+    "it answers without TLS; set --plain-http",
+  );
 });
 
 const list = (

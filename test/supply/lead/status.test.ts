@@ -55,7 +55,7 @@ function statusWith({ wish, locked, findings }: Given) {
 }
 
 const held = (reason: string, until?: number): Partial<Findings> => ({
-  held: new Map([["web", { ...NEXT, reason, until }]]),
+  held: new Map([["web", { ...NEXT, waitsFor: until === undefined ? "approval" : "window", reason, until }]]),
 });
 const failed = (reason: "CheckFailed" | "Withdrawn" | "NotVerified", message = "no"): Partial<Findings> => ({
   errors: new Map([["web", { reason, message }]]),
