@@ -101,10 +101,9 @@ export async function runHookFile(request: FileRun): Promise<HookRunResult> {
   const name = `hook-${request.hook.id.toLowerCase()}`;
   const end = await inScratch(request.settings, name, async (scratch) => {
     const variables = await writeFiles(scratch, request);
-    result = await withAccess(request.settings.actor, scratch, async (more) => {
-      const ended = await execute(request, { ...variables, ...more });
-      return { result: ended, failed: ended.outcome !== "succeeded" };
-    });
+    result = await withAccess(request.settings.actor, scratch, (more) =>
+      execute(request, { ...variables, ...more }),
+    );
     await recordHookSpans(scratch.path(OUTPUT_FILES.SPANS_PATH), request.logger.child(request.fields));
     if (result.outcome !== "succeeded") return { failure: failureOf(request.hook, result) };
     return { output: await readOutputs(scratch) };

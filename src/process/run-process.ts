@@ -8,6 +8,7 @@ import type { Child, ChildHost, Exit, LaunchSpec } from "./child.ts";
 import { Ending, pidsLeftInGroup, type EndReason } from "./group.ts";
 import { FirstBytes, LastBytes, SlicedLines } from "./output.ts";
 import type { Usage } from "./libc.ts";
+import { obstacleTo } from "./user-ids/reach.ts";
 
 /** A child process to run. */
 export interface RunRequest extends Omit<LaunchSpec, "stdin"> {
@@ -182,6 +183,7 @@ interface RunEnd extends Pick<RunResult, "left" | "stdout" | "stdoutTruncated" |
 /** What was started, as far as messages need it. */
 interface StartedCommand {
   readonly file: string;
+  readonly uid?: number | undefined;
   readonly cwd: string;
   readonly timeoutMs?: number | undefined;
 }
@@ -207,6 +209,9 @@ async function toResult({ exit, reason, ...kept }: RunEnd, started: StartedComma
 /** One line for people: why it was never started, or its exit code and the last line of stderr. */
 export async function describeEnd(exit: Exit, stderr: string, started: StartedCommand): Promise<string> {
   if (exit.kind === "notStarted") return explainStart(started, exit.error);
+  // setpriv and shells report this in different ways.
+  const obstacle = started.uid === undefined ? undefined : obstacleTo(started.file);
+  if (obstacle !== undefined) return `cannot start ${started.file} under user id ${started.uid}: ${obstacle}`;
   const how = exit.code === undefined ? `ended by ${exit.signal}` : `exit code ${exit.code}`;
   const last = oneLine(stderr.trimEnd().split("\n").at(-1), MESSAGE_LIMIT);
   return last === "" ? how : `${how}: ${last}`;

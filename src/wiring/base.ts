@@ -88,7 +88,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     client,
     patchClient: makePatchClient(settings, client),
     accounts,
-    actors: new Actors({ ...access, children, client, clock, logger, accounts, settings }),
+    actors: new Actors({ ...access, children, client, clock, logger, accounts, settings, namespace }),
     ...makeFinders(client, hub, clock),
     hub,
     filters,
