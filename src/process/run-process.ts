@@ -18,6 +18,8 @@ export interface RunRequest extends Omit<LaunchSpec, "stdin"> {
   readonly graceMs?: number | undefined;
   /** Called for each line as it comes; long lines are cut, blank ones dropped (`SlicedLines`). */
   readonly onLine?: ((stream: Stream, line: string) => void) | undefined;
+  /** Hides secrets that the child knows, in stderr and the message. Lines are as they come: most may never be read. */
+  readonly hide?: ((text: string) => string) | undefined;
   /** Bytes kept of stdout (its beginning); default 1 MiB. */
   readonly stdoutLimit?: number | undefined;
   readonly clock?: Clock | undefined;
@@ -33,7 +35,7 @@ const MAX_DRAIN_MS = 1000;
 
 /** Runs one child from start to end, as `Children.run` describes. Never rejects: a failure is a result. */
 export async function runChild(request: RunRequest, host: ChildHost): Promise<RunResult> {
-  const clock = request.clock ?? systemClock;
+  const { clock = systemClock, hide = asIs } = request;
   const startedAt = clock.monotonic();
   const child = host.launch(request);
   const output = collectOutput(child, request, host);
@@ -45,11 +47,13 @@ export async function runChild(request: RunRequest, host: ChildHost): Promise<Ru
     ...(left.length === 0 ? {} : { left }),
     stdout: output.stdout.text(),
     stdoutTruncated: output.stdout.truncated,
-    stderr: output.stderr.text(),
+    stderr: hide(output.stderr.text()),
     durationMs: clock.monotonic() - startedAt,
   };
   return toResult({ exit, reason: ending?.reason, ...kept }, request);
 }
+
+const asIs = (text: string): string => text;
 
 interface Output {
   readonly stdout: FirstBytes;

@@ -208,7 +208,10 @@ function namespaceOf(settings: Settings, client: KubeClient): string {
 /** The releases of this operator; reads nothing yet. */
 export function makeReleases(
   base: Base,
-  around: Pick<ReleasesOptions, "recorder" | "ownRelease" | "onCrds" | "hasModule" | "keepsObjects"> = {},
+  around: Pick<
+    ReleasesOptions,
+    "recorder" | "ownRelease" | "onCrds" | "hasModule" | "keepsObjects" | "hideOf"
+  > = {},
 ): Releases {
   const { settings, namespace, env } = base;
   const ignored = (settings.helmIgnoreRelease ?? "").split(",").map((name) => name.trim());
