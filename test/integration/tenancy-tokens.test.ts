@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { expect, test } from "vitest";
@@ -99,6 +99,10 @@ test(
     await first.stop();
 
     lab.file("modules/010-broken/addon.yaml", `serviceAccountName: ${team.id}\n  : [\n`);
+    // Its hooks are not even asked for their configuration.
+    const config = JSON.stringify({ configVersion: "v1", onStartup: 1 });
+    const ask = `#!/bin/sh\ntouch ${lab.dir}/records/asked\necho '${config}'\n`;
+    lab.file("modules/010-broken/hooks/ask.sh", ask);
     for (const name of ["broken", "other"])
       await kubectl(["delete", "configmap", name, "-n", team.namespace]);
     await apply({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "addon-operator", namespace } });
@@ -119,6 +123,7 @@ test(
     const names = maps.items.map(({ metadata }) => metadata.name);
     expect(names).toContain("other");
     expect(names).not.toContain("broken");
+    expect(existsSync(join(lab.dir, "records", "asked"))).toBe(false);
 
     lab.file("modules/010-broken/addon.yaml", `serviceAccountName: ${team.id}\n`);
     await operator.cli(["module", "run", "broken"]);

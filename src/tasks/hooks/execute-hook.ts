@@ -78,7 +78,7 @@ async function runAndApply(ports: Ports, request: HookRunRequest, open: OpenSpan
     return output.answers;
   } catch (error) {
     recordRun(ports, request, { ...cost, result: allowsFailure(request.triggers) ? "allowed" : "failed" });
-    throw new HookFailure(hook, hide(oneLine(error)));
+    throw new HookFailure(hook, hide(error instanceof HookFailure ? error.message : oneLine(error)));
   }
 }
 
