@@ -12,6 +12,8 @@ import { type Children, obstacleTo, userIdFault, UserIds } from "../process/inde
 import type { Settings } from "../settings.ts";
 import type { ModuleActor } from "../tasks/index.ts";
 
+/** Of `status.identity.message` (`crds/addonmodules.yaml`). */
+const LONGEST_MESSAGE = 1024;
 const POD_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
 interface ActorsOptions {
@@ -103,7 +105,7 @@ export class Actors {
     return {
       serviceAccount: `${account.namespace}/${account.name}`,
       hooksIsolated: this.#sharedIdReason === undefined,
-      ...(faults.length === 0 ? {} : { message: faults.join("; ") }),
+      ...(faults.length === 0 ? {} : { message: oneLine(faults.join("; "), LONGEST_MESSAGE) }),
     };
   }
 
