@@ -1,5 +1,5 @@
 // What a scenario works with.
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { countingHelm, startOperator } from "../operator.mjs";
@@ -18,6 +18,8 @@ export function bench(cluster, program) {
   const cleanups = [];
   const dir = () => {
     const path = mkdtempSync(join(tmpdir(), "bench-"));
+    // Hooks under user ids of their own must reach it.
+    chmodSync(path, 0o755);
     cleanups.push(() => rmSync(path, { recursive: true, force: true }));
     return path;
   };

@@ -20,6 +20,7 @@ export * from "./redact/known-secrets.ts";
 export { displayDigest, placeholderOf, useRedactionKey } from "./redact/placeholder.ts";
 export { HIDDEN, hideQuoted } from "./redact/quoted.ts";
 export { redactText } from "./redact/redact-text.ts";
+export { SecretWords } from "./redact/secret-words.ts";
 export { redactValues } from "./redact/values.ts";
 export * from "./time/progress.ts";
 export { Quiet, Timers } from "./time/timers.ts";

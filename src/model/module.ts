@@ -72,9 +72,15 @@ export interface ModuleTerms {
   readonly serviceAccountName?: string | undefined;
 }
 
+/** What is known about the account of a module whose `addon.yaml` may be broken. */
+export interface AccountDoubt {
+  /** True if the file may name an account that cannot be read: nothing is done as the operator in its place. */
+  readonly accountIsUnknown?: boolean | undefined;
+}
+
 /** Why the operator's settings do not allow what `addon.yaml` of a module says; `file` is its path. */
 export type AddonCheck = (
-  module: ModuleTerms & { readonly name: string },
+  module: ModuleTerms & AccountDoubt & { readonly name: string },
   file: string,
 ) => Problem | undefined;
 
@@ -203,7 +209,7 @@ export interface WaitingUpdate {
 }
 
 /** One module directory as read from disk. */
-export interface Module extends ModuleTerms {
+export interface Module extends ModuleTerms, AccountDoubt {
   readonly name: string;
   /** Key of its section in every values source: the name in camelCase. */
   readonly valuesKey: string;

@@ -72,6 +72,8 @@ export interface Recorder {
 export interface ModuleActor extends HookActor {
   /** User name of its ServiceAccount. */
   readonly user: string;
+  /** Calls `work`, during which hooks of the module share one token, which is then revoked. Throws as `work`. */
+  readonly duringRun: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
 /** Everything that a task may use. `wiring/` builds it. */

@@ -88,7 +88,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     client,
     patchClient: makePatchClient(settings, client),
     accounts,
-    actors: new Actors({ ...access, children, client, clock, logger, accounts, settings }),
+    actors: new Actors({ ...access, children, client, clock, logger, accounts, settings, namespace }),
     ...makeFinders(client, hub, clock),
     hub,
     filters,
@@ -208,7 +208,10 @@ function namespaceOf(settings: Settings, client: KubeClient): string {
 /** The releases of this operator; reads nothing yet. */
 export function makeReleases(
   base: Base,
-  around: Pick<ReleasesOptions, "recorder" | "ownRelease" | "onCrds" | "hasModule" | "keepsObjects"> = {},
+  around: Pick<
+    ReleasesOptions,
+    "recorder" | "ownRelease" | "onCrds" | "hasModule" | "keepsObjects" | "hideOf"
+  > = {},
 ): Releases {
   const { settings, namespace, env } = base;
   const ignored = (settings.helmIgnoreRelease ?? "").split(",").map((name) => name.trim());

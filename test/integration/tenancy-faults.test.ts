@@ -49,12 +49,16 @@ async function webInForce(hook?: object) {
 const TOKEN = `kubectl auth whoami -o jsonpath={.status.userInfo.username} >>"$RECORDS/account-$me"; echo >>"$RECORDS/account-$me"`;
 
 test(
-  "an account that is deleted, and created again, is reported, and the module recovers",
+  "an account that is deleted in the middle of a run, and created again, is reported, and the module recovers",
   { timeout: 120_000 },
   async () => {
-    const { team, isReady, says, setText } = await webInForce({ configVersion: "v1", beforeHelm: 1 });
-    await kubectl(["delete", "serviceaccount", "deployer", "-n", team.namespace]);
+    const hook = { configVersion: "v1", beforeHelm: 1 };
+    const { team, lab, isReady, says, setText } = await webInForce(hook);
+    lab.hook("modules/010-web/hooks/token.sh", hook, `wait_for second; ${TOKEN}`);
     await setText("second");
+    await eventually(() => lab.runs("token").length > 1, "the run has begun");
+    await kubectl(["delete", "serviceaccount", "deployer", "-n", team.namespace]);
+    lab.release("second");
     await says(`ServiceAccount ${team.id} does not exist; create it, or correct serviceAccountName`);
     await apply({ apiVersion: "v1", kind: "ServiceAccount", metadata: team.account });
     await isReady();
@@ -123,8 +127,11 @@ test(
     teamModule(lab, "asking", team);
     lab.hook("modules/010-asking/hooks/token.sh", { configVersion: "v1", beforeHelm: 1 }, TOKEN);
     const kubeconfig = await kubeconfigOf(namespace, "operator");
-    // Everything except serviceaccounts/token.
-    const core = "configmaps secrets events namespaces pods serviceaccounts services endpoints".split(" ");
+    // Everything except serviceaccounts/token, and Secrets in the namespace of the team.
+    const core = "configmaps events namespaces pods serviceaccounts services endpoints".split(" ");
+    await grant(namespace, { name: "operator", namespace }, [
+      { apiGroups: [""], resources: ["secrets"], verbs: ["*"] },
+    ]);
     const groups = ["addon-operator.io", "apiextensions.k8s.io", "coordination.k8s.io", "events.k8s.io"];
     const rules = [
       { apiGroups: [""], resources: core, verbs: ["*"] },
@@ -153,6 +160,12 @@ test(
     await eventually(async () => (await statusOf(namespace, "asking")).state === "Ready", "asking is Ready", {
       context,
     });
+    // Its token cannot be bound to a Secret.
+    const unbound = `tokens of its hooks stay valid after the run, for up to ten minutes: `;
+    const missing = `create secrets in namespace ${team.namespace})`;
+    const { message } = (await statusOf(namespace, "asking")).identity ?? {};
+    expect(message).toMatch(new RegExp(`${unbound}.*${missing.replace(")", "\\)")}`));
+    expect(context()).toContain("Tokens of hooks stay valid after the run");
   },
 );
 

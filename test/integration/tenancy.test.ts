@@ -1,6 +1,3 @@
-import { chmodSync } from "node:fs";
-import { dirname } from "node:path";
-
 import { expect, test } from "vitest";
 
 import type { JsonObject } from "../../src/model/index.ts";
@@ -8,11 +5,11 @@ import { cluster, eventually, freshNamespace, kubeconfigOf } from "../support/cl
 import { installCrds } from "../support/crds.ts";
 import { hookLab, type Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
-import { makeTeam } from "../support/tenants.ts";
+import { makeTeam, openToHooks } from "../support/tenants.ts";
 
 // docs/guides/tenancy.md, "Which boundaries hold": two accounts, each of which may do only its own.
 
-const { kubectl, apply, json, bin } = cluster();
+const { kubectl, apply, json } = cluster();
 const GROUP = "rbac.authorization.k8s.io";
 
 interface ModuleFiles {
@@ -42,15 +39,14 @@ const status = (namespace: string, module: string): Promise<{ status?: JsonObjec
 
 /** Starts an operator with these modules, which may name accounts of all namespaces. */
 async function start(namespace: string, lab: Lab, kubeconfig?: string) {
-  // Hooks under user ids of their own must reach their files.
-  chmodSync(lab.dir, 0o755);
+  const path = openToHooks(lab);
   return startOperator({
     namespace,
     ...(kubeconfig === undefined ? {} : { kubeconfig }),
     modulesDir: lab.modulesDir,
     args: ["--service-account-namespaces=*", "--module-queues=own", `--tmp-dir=${lab.dir}/tmp`],
     // Hooks of the test call kubectl.
-    env: { TMPDIR: "/tmp", PATH: `${dirname(bin.kubectl)}:${process.env["PATH"]}` },
+    env: { TMPDIR: "/tmp", PATH: path },
   });
 }
 

@@ -237,3 +237,16 @@ test("a child is started only while that is allowed", async () => {
     children.startOnlyWhile(() => true);
   }
 });
+
+test("what the caller hides is neither in stderr nor in the message, however long that is", async () => {
+  const result = await children.run({
+    file: "/bin/sh",
+    args: ["-c", `echo "a secret"; echo "${"x".repeat(290)} secret" >&2; exit 1`],
+    cwd: "/",
+    env,
+    hide: (text) => text.replaceAll("secret", "(hidden)"),
+  });
+  expect(JSON.stringify([result.stderr, result.message])).not.toMatch(/secre/);
+  // A caller that reads the output gets it as it is.
+  expect(result.stdout).toBe("a secret\n");
+});

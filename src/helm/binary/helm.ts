@@ -47,6 +47,8 @@ export interface HelmOptions {
   readonly kubeconfig?: Pick<PrivateKubeconfig, "path" | "refresh"> | undefined;
   /** The user as whom helm acts by impersonation; undefined = the user of the kubeconfig. */
   readonly user?: string | undefined;
+  /** Hides secrets of the values of a release in what helm says. */
+  readonly hideOf?: ((release: string) => (text: string) => string) | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
   readonly recorder?: HelmRecorder;
@@ -243,6 +245,7 @@ export class Helm {
       signal: call.signal,
       graceMs: GRACE_MS,
       stdoutLimit: MANIFEST_LIMIT,
+      hide: this.#options.hideOf?.(call.release),
       clock,
     });
     const message = reasonOf(ended, (stderr) => reportedError(stderr, { ...call, namespace }));

@@ -8,7 +8,8 @@ import { isForbidden, isNotFound } from "../api-errors.ts";
 import { SERVICE_ACCOUNTS } from "../resources.ts";
 
 /** What determines the account of a module. */
-export type AccountTerms = Pick<Module, "name"> & Partial<Pick<Module, "serviceAccountName" | "namespace">>;
+export type AccountTerms = Pick<Module, "name"> &
+  Partial<Pick<Module, "serviceAccountName" | "namespace" | "accountIsUnknown">>;
 
 interface AccountsOptions {
   readonly client: KubeClient;
@@ -18,19 +19,34 @@ interface AccountsOptions {
   readonly allowed: readonly string[];
 }
 
+/** The file that names the account could not be read since the start. */
+const UNKNOWN = "unknown";
+
+interface KnownAccount {
+  /** Undefined = the module acts as the operator. */
+  readonly account: Account | typeof UNKNOWN | undefined;
+  readonly namespace: string;
+}
+
 /** The accounts of modules. */
 export class Accounts {
   readonly #options: AccountsOptions;
   /** By module. A module whose directory is deleted keeps its account for its removal. */
-  readonly #known = new Map<string, { readonly account: Account | undefined; readonly namespace: string }>();
+  readonly #known = new Map<string, KnownAccount>();
 
   constructor(options: AccountsOptions) {
     this.#options = options;
   }
 
-  /** The account of a module that was read before, also if its directory is deleted now. */
+  /**
+   * The account of a module that was read before, also if its directory is deleted now; undefined = it acts as the operator.
+   * Throws ProblemError if the file that names it could not be read since the start.
+   */
   known(module: string): Account | undefined {
-    return this.#known.get(module)?.account;
+    const account = this.#known.get(module)?.account;
+    if (account !== UNKNOWN) return account;
+    const message = "its addon.yaml cannot be read, so it is not known as whom the module acts";
+    throw new ProblemError([{ file: module, message, remedy: "correct the file" }]);
   }
 
   /** The namespace of the release of a module that was read before. */
@@ -38,16 +54,24 @@ export class Accounts {
     return this.#known.get(module)?.namespace ?? "";
   }
 
-  /** The account of a module; undefined = it acts as the operator. Throws ProblemError if the account is not allowed. */
+  /**
+   * The account of a module; undefined = it acts as the operator. Throws ProblemError if the account is not allowed, or not
+   * known because its file is broken.
+   */
   of(module: AccountTerms): Account | undefined {
     const { name, serviceAccountName } = module;
+    if (module.accountIsUnknown === true) {
+      this.#noteUnknown(module);
+      return this.known(name);
+    }
     const account = serviceAccountName === undefined ? undefined : this.#allowed(module, serviceAccountName);
     this.#known.set(name, { account, namespace: this.#options.namespaceOf(module) });
     return account;
   }
 
-  /** Why the account of a module is not allowed. `file` is its `addon.yaml`. */
+  /** Why the account of a module is not allowed. `file` is its `addon.yaml`, whose own problem is reported elsewhere. */
   faultOf(module: AccountTerms, file: string): Problem | undefined {
+    if (module.accountIsUnknown === true) return this.#noteUnknown(module);
     try {
       this.of(module);
       return undefined;
@@ -56,6 +80,12 @@ export class Accounts {
       if (problem === undefined) throw error;
       return { ...problem, file };
     }
+  }
+
+  /** A file that breaks later does not change as whom the module acts. */
+  #noteUnknown(module: AccountTerms): undefined {
+    const namespace = this.#options.namespaceOf(module);
+    if (!this.#known.has(module.name)) this.#known.set(module.name, { account: UNKNOWN, namespace });
   }
 
   /**

@@ -1,11 +1,11 @@
 /** Reads `addon.yaml` (docs/reference/addon-yaml.md), or the deprecated `module.yaml`. */
 
-import { statSync } from "node:fs";
+import { lstatSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 
 import { canonicalJson, isRange, parseDuration } from "../../lib/index.ts";
 import { describeProblem, isJsonObject, objectOf, ProblemError } from "../../model/index.ts";
-import type { Json, JsonObject, ModuleTerms, Problem } from "../../model/index.ts";
+import type { AccountDoubt, Json, JsonObject, ModuleTerms, Problem } from "../../model/index.ts";
 import { parseMap, validatorOf, type Violation } from "../../values/index.ts";
 import schema from "../addon.schema.json" with { type: "json" };
 import { readText } from "../read/files.ts";
@@ -27,7 +27,7 @@ export interface ChartSource {
 }
 
 /** The settings of a module beside its files. */
-export interface AddonFile extends ModuleTerms {
+export interface AddonFile extends ModuleTerms, AccountDoubt {
   readonly chart?: ChartPlace;
   /** The problem of an invalid file; its settings, except the account, are then ignored. */
   readonly problem?: Problem;
@@ -59,6 +59,7 @@ export function readAddonFile(dir: string): AddonFile {
   const file = join(dir, ADDON_FILE);
   const oldFile = join(dir, MODULE_FILE);
   const settings = deprecatedSettings(dir);
+  if (isUnusable(file)) return { problem: unusable(file), accountIsUnknown: true };
   if (!isFile(file))
     return settings === undefined
       ? {}
@@ -100,13 +101,23 @@ function deprecatedSettings(dir: string): JsonObject | undefined {
   }
 }
 
+/** Whether there is something of that name that is no file: a link to nothing, or a directory. */
+function isUnusable(file: string): boolean {
+  return !isFile(file) && lstatSync(file, { throwIfNoEntry: false }) !== undefined;
+}
+
+function unusable(file: string): Problem {
+  return { file, message: "is no file, or a link to nothing", remedy: "remove or correct it" };
+}
+
 function isFile(file: string): boolean {
   return statSync(file, { throwIfNoEntry: false })?.isFile() === true;
 }
 
 /** Reads and checks an `addon.yaml`. An invalid file yields only its first problem, and the account if that is valid. */
 function readSettings(file: string): AddonFile {
-  if (statSync(file).size > MAX_BYTES) return { problem: { file, message: "is larger than 1 MiB" } };
+  if (statSync(file).size > MAX_BYTES)
+    return { problem: { file, message: "is larger than 1 MiB" }, accountIsUnknown: true };
   try {
     const { value } = parseMap(readText(file), file);
     const [violation] = validate(value);
@@ -118,14 +129,17 @@ function readSettings(file: string): AddonFile {
   } catch (error) {
     const problem = error instanceof ProblemError ? error.problems[0] : undefined;
     if (problem === undefined) throw error;
-    return { problem };
+    return { problem, accountIsUnknown: true };
   }
 }
 
-/** The account in an invalid file: without it, the module's release would be removed and repaired as the operator. */
-function accountOf({ serviceAccountName }: JsonObject): Pick<ModuleTerms, "serviceAccountName"> {
+/** The account in an invalid file: without it, the operator would act as itself for the module. */
+function accountOf({
+  serviceAccountName,
+}: JsonObject): Pick<AddonFile, "serviceAccountName" | "accountIsUnknown"> {
+  if (serviceAccountName === undefined) return {};
   const isValid = typeof serviceAccountName === "string" && validate({ serviceAccountName }).length === 0;
-  return isValid ? { serviceAccountName } : {};
+  return isValid ? { serviceAccountName } : { accountIsUnknown: true };
 }
 
 const MAX_TIMEOUT_MS = 24 * 3_600_000;

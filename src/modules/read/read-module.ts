@@ -108,7 +108,7 @@ const NO_FILES: Pick<Listing, "files" | "hooks" | "chart"> = {
 function withoutOuterLinks(listing: Listing): Listing {
   const { dir, addonFile, files, hooks, chart } = listing;
   const all = [...files.values(), ...hooks.values(), ...chart.values()];
-  if (addonFile.serviceAccountName !== undefined)
+  if (addonFile.serviceAccountName !== undefined || addonFile.accountIsUnknown === true)
     refuseOuterLinks(
       dir,
       all.map(({ path }) => path),
@@ -126,7 +126,7 @@ export async function unreadableModule(
   const empty: Listing = {
     dir: source.dir,
     ...NO_FILES,
-    addonFile: {},
+    addonFile: { accountIsUnknown: true },
     fingerprint: "",
     changedAt: 0,
   };
@@ -182,9 +182,7 @@ async function addonFileProblems(
 ): Promise<Problem[]> {
   const { name, dir } = source;
   const { addonFile } = listing;
-  // An unreadable file does not change as whom the module acts.
-  const isKnown = addonFile.problem === undefined || addonFile.serviceAccountName !== undefined;
-  const refusal = isKnown ? reading.options.refusalOf?.({ ...addonFile, name }, addonFileIn(dir)) : undefined;
+  const refusal = reading.options.refusalOf?.({ ...addonFile, name }, addonFileIn(dir));
   return [...(await celProblems(source, listing)), ...(refusal === undefined ? [] : [refusal])];
 }
 

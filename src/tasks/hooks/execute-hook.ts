@@ -20,7 +20,7 @@ import type {
 import { span, type OpenSpan } from "../../trace/index.ts";
 import type { Usage } from "../../process/index.ts";
 import type { View } from "../../state/index.ts";
-import { validatePatches, valuesFiles, type ValidatedPatches } from "../../values/index.ts";
+import { secretHider, validatePatches, valuesFiles, type ValidatedPatches } from "../../values/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import type { ModuleActor, Ports } from "../ports.ts";
 import { forbiddenEffect } from "../reviews/answer-faults.ts";
@@ -66,7 +66,8 @@ async function runAndApply(ports: Ports, request: HookRunRequest, open: OpenSpan
   const startedAt = ports.clock.monotonic();
   const { logger } = ports;
   const settings = { ...ports.runs, actor: actorOf(ports, hook) };
-  const run = { ...request, ...inputsOf(ports, hook), settings, logger };
+  const hide = secretHider(ports.state.values, sectionKey(hook));
+  const run = { ...request, ...inputsOf(ports, hook), settings, logger, hide };
   const { result, failure, output } = await ports.runHook(run);
   open.set({ exitCode: result?.exitCode });
   const cost: RunCost = { seconds: (ports.clock.monotonic() - startedAt) / 1000, usage: result?.usage };
@@ -78,7 +79,7 @@ async function runAndApply(ports: Ports, request: HookRunRequest, open: OpenSpan
     return output.answers;
   } catch (error) {
     recordRun(ports, request, { ...cost, result: allowsFailure(request.triggers) ? "allowed" : "failed" });
-    throw error instanceof HookFailure ? error : new HookFailure(hook, oneLine(error));
+    throw new HookFailure(hook, hide(error instanceof HookFailure ? error.message : oneLine(error)));
   }
 }
 

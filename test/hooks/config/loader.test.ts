@@ -205,3 +205,17 @@ EOF`);
     ["line 10", "schedule[0].crontab is required"],
   ]);
 });
+
+test("a hook is not called while it is not known as whom", async () => {
+  const file = await hookFile(`touch "$0.seen"; ${V1}`);
+  let isKnown = false;
+  const actorOf = (): undefined => {
+    if (!isKnown) throw new Error("its account is not known");
+  };
+  const hooks = loader({ actorOf } as Partial<HookQueryOptions>);
+  const answer = await hooks.load(file, "web");
+  expect("problem" in answer && answer.problem.message).toBe("the hook failed: its account is not known");
+  await expect(readFile(`${file.path}.seen`)).rejects.toThrow("ENOENT");
+  isKnown = true;
+  expect(await hooks.load(file, "web")).toMatchObject({ hooks: [{ module: "web" }] });
+});

@@ -25,6 +25,23 @@ test("a module acts as the account of its release's namespace, or as the operato
   expect(rules.known("web")).toEqual({ namespace: "ops", name: "deployer" });
 });
 
+test("an account that a broken file may name is not the operator, unless the file was read before", async () => {
+  const { accounts: rules } = await accounts();
+  const file = "/modules/web/addon.yaml";
+  const broken = { name: "web", accountIsUnknown: true };
+  const refusal =
+    "web: its addon.yaml cannot be read, so it is not known as whom the module acts (correct the file)";
+  expect(rules.faultOf(broken, file)).toBeUndefined();
+  expect(() => rules.known("web")).toThrow(refusal);
+  expect(() => rules.of(broken)).toThrow(refusal);
+  const deployer = { namespace: "ops", name: "deployer" };
+  expect(rules.of({ name: "web", serviceAccountName: "deployer" })).toEqual(deployer);
+  expect(rules.faultOf(broken, file)).toBeUndefined();
+  expect([rules.of(broken), rules.known("web")]).toEqual([deployer, deployer]);
+  rules.of({ name: "db" });
+  expect(rules.of({ name: "db", accountIsUnknown: true })).toBeUndefined();
+});
+
 test.each([
   [[], "team-b", false],
   [["team-b"], "team-b", true],
