@@ -84,6 +84,14 @@ export function webhookRights(namespace: string, { service }: { readonly service
   return service ? [{ verb: "get", group: "", resource: "services", namespace }, ...rights] : rights;
 }
 
+/** The rights to create namespaces of modules. Those within a namespace are checked when a release comes there. */
+export const NAMESPACE_RIGHTS: readonly Right[] = ["get", "create"].map((verb) => ({
+  verb,
+  group: "",
+  resource: "namespaces",
+  namespace: "",
+}));
+
 interface RightsOptions extends KubeAccess {
   readonly overlay: Overlay | undefined;
   readonly settings: { readonly sources: boolean };

@@ -3,7 +3,7 @@
 import { LEASE_GRACE_MS, type Environment } from "../config.ts";
 import { applyOwnCrds } from "../helm/index.ts";
 import { RedactionKey, firstContact, redactionSecretName } from "../kube/index.ts";
-import { watchRights, webhookRights } from "../kube/index.ts";
+import { NAMESPACE_RIGHTS, watchRights, webhookRights } from "../kube/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
 import { Scratch, startsAsMeant, useTempDir } from "../process/index.ts";
 import type { Settings } from "../settings.ts";
@@ -114,7 +114,10 @@ export class Operator {
     const { settings, stop } = this.#options;
     // Before the lease: the permission on leases may be missing.
     const service = settings.webhookUrl === undefined;
-    const further = settings.webhooks ? webhookRights(this.#base.namespace, { service }) : [];
+    const further = [
+      ...(settings.webhooks ? webhookRights(this.#base.namespace, { service }) : []),
+      ...(settings.moduleNamespaceTemplate === undefined ? [] : NAMESPACE_RIGHTS),
+    ];
     void watchRights({ ...this.#base, further }, (missing) => {
       metrics.set("missingRights", {}, missing.length);
       state.record("observed", { missingRights: missing });

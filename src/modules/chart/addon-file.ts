@@ -29,7 +29,7 @@ export interface ChartSource {
 /** The settings of a module beside its files. */
 export interface AddonFile extends ModuleTerms {
   readonly chart?: ChartPlace;
-  /** The problem of an invalid file; its settings, except the account, are then ignored. */
+  /** The problem of an invalid file; its settings, except account and namespace, are then ignored. */
   readonly problem?: Problem;
   readonly warnings?: readonly string[];
   /** Deprecated content, with the remedy. */
@@ -104,7 +104,7 @@ function isFile(file: string): boolean {
   return statSync(file, { throwIfNoEntry: false })?.isFile() === true;
 }
 
-/** Reads and checks an `addon.yaml`. An invalid file yields only its first problem, and the account if that is valid. */
+/** Reads and checks an `addon.yaml`. An invalid file yields only its first problem, and account and namespace if valid. */
 function readSettings(file: string): AddonFile {
   if (statSync(file).size > MAX_BYTES) return { problem: { file, message: "is larger than 1 MiB" } };
   try {
@@ -114,7 +114,7 @@ function readSettings(file: string): AddonFile {
       violation === undefined
         ? (rangeProblem(file, value) ?? timeoutProblem(file, value))
         : problemOf(file, violation);
-    return problem === undefined ? value : { problem, ...accountOf(value) };
+    return problem === undefined ? value : { problem, ...identityIn(value) };
   } catch (error) {
     const problem = error instanceof ProblemError ? error.problems[0] : undefined;
     if (problem === undefined) throw error;
@@ -122,10 +122,15 @@ function readSettings(file: string): AddonFile {
   }
 }
 
-/** The account in an invalid file: without it, the module's release would be removed and repaired as the operator. */
-function accountOf({ serviceAccountName }: JsonObject): Pick<ModuleTerms, "serviceAccountName"> {
-  const isValid = typeof serviceAccountName === "string" && validate({ serviceAccountName }).length === 0;
-  return isValid ? { serviceAccountName } : {};
+/**
+ * Account and namespace in an invalid file: without them, the module's release would be removed and repaired as the
+ * operator.
+ */
+function identityIn(value: JsonObject): Pick<ModuleTerms, "serviceAccountName" | "namespace"> {
+  const valid = (["serviceAccountName", "namespace"] as const).filter(
+    (key) => value[key] !== undefined && validate({ [key]: value[key] }).length === 0,
+  );
+  return Object.fromEntries(valid.map((key) => [key, value[key]]));
 }
 
 const MAX_TIMEOUT_MS = 24 * 3_600_000;
