@@ -14,7 +14,6 @@ import {
   resourceKey,
   resourceName,
   objectsOf,
-  withoutObjects,
   type ObjectRef,
   type Rendered,
 } from "./manifest/manifest.ts";
@@ -28,8 +27,9 @@ import {
   mayHave,
   RESOURCE_POLICY,
 } from "./objects/ownership.ts";
+import { withoutObjects } from "./manifest/edit-manifest.ts";
 import { claimHookLeftovers, guardHookObjects, type HookRun } from "./objects/hook-objects.ts";
-import { isUnfinished, LABELS, secretOf, type ReleaseMeta } from "./release/revisions.ts";
+import { comparedRevisions, isUnfinished, LABELS, secretOf, type ReleaseMeta } from "./release/revisions.ts";
 import { manifestsOf } from "./rendering.ts";
 import type { Reconciler, Reconciliation } from "./types.ts";
 
@@ -185,14 +185,6 @@ export async function retainInUpgrade(
   }
 }
 
-/** The revisions with which helm may compare a chart: the newest, and the last deployed one. */
-function comparedRevisions(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
-  const [newest] = revisions;
-  if (newest === undefined || newest.status === "uninstalled") return [];
-  const deployed = revisions.find(({ status }) => status === "deployed");
-  return [...new Set([newest, deployed ?? newest])];
-}
-
 /**
  * Removes objects that must stay from the record of a revision. An object stays if another module is about to apply it,
  * another release has adopted it, or it has the policy `keep`. If another module is about to apply an object, and its account
@@ -222,9 +214,8 @@ async function retain(
     const owner = live && otherOwner(live.annotations, { release: meta.name, namespace: tools.namespace });
     const maker = pendingOwners.get(keyIn(tools.namespace, object));
     if (maker !== undefined && (await mayHave(tools, maker, live))) {
-      const client = tools.actorOf(maker).client;
       if (live !== undefined && owner === undefined)
-        await claim({ ...tools, client }, live, { release: maker, signal: check.signal });
+        await claim({ ...tools, ...tools.actorOf(maker) }, live, { release: maker, signal: check.signal });
       return `the chart of module ${maker} has it now`;
     }
     if (live === undefined) return undefined;

@@ -100,6 +100,14 @@ export function webhookRights(namespace: string, { service, crds }: WebhookNeeds
   ];
 }
 
+/** The rights to create namespaces of modules. Those within a namespace are checked when a release comes there. */
+export const NAMESPACE_RIGHTS: readonly Right[] = ["get", "create"].map((verb) => ({
+  verb,
+  group: "",
+  resource: "namespaces",
+  namespace: "",
+}));
+
 interface RightsOptions extends KubeAccess {
   readonly overlay: Overlay | undefined;
   readonly settings: { readonly sources: boolean };

@@ -66,7 +66,7 @@ export interface ModuleTerms {
   readonly retries?: number | undefined;
   /** Values from Secrets and ConfigMaps, the last one strongest. */
   readonly valuesFrom?: readonly ValuesSource[] | undefined;
-  /** Namespace of the release; undefined = the operator's. `addon.yaml` cannot set it yet. */
+  /** Namespace of the release, and of objects without one; undefined = the operator's. */
   readonly namespace?: string | undefined;
   /** ServiceAccount as which helm and hooks of the module act: `NAME` or `NAMESPACE/NAME`. */
   readonly serviceAccountName?: string | undefined;

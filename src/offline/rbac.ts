@@ -111,10 +111,16 @@ function addBindings(needs: RuleSet, hook: Hook): void {
 }
 
 /**
- * Adds the rights to read the ConfigMaps and Secrets with values of a module, and the objects that it requires. With
- * `helm --wait`, helm also reads Pods and ReplicaSets.
+ * Adds the rights to read the ConfigMaps and Secrets with values of a module, and the objects that it requires; of a module
+ * with a namespace of its own, to create that and to have its release there. With `helm --wait`, helm also reads Pods and
+ * ReplicaSets.
  */
-function addRequirements(needs: RuleSet, { requires, helm, valuesFrom = [] }: Module): void {
+function addRequirements(needs: RuleSet, { requires, helm, namespace, valuesFrom = [] }: Module): void {
+  if (namespace !== undefined) {
+    needs.add("v1", "Namespace", ["create", "get"]);
+    // The records of its release.
+    needs.add("v1", "Secret", WRITE_VERBS);
+  }
   for (const { kind, name } of valuesFrom) {
     const { group, plural } = needs.mapper.resolve(kind, "v1");
     needs.grant({ apiGroups: [group], resources: [plural], resourceNames: [name], verbs: READ_VERBS });

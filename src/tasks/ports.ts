@@ -28,7 +28,14 @@ type WatchesPort = Pick<
 
 type ReleasesPort = Pick<
   Releases,
-  "reconcile" | "rollBack" | "restore" | "announce" | "uninstall" | "forget" | "ensureCrds"
+  | "prepareNamespace"
+  | "reconcile"
+  | "rollBack"
+  | "restore"
+  | "announce"
+  | "uninstall"
+  | "forget"
+  | "ensureCrds"
 > & {
   readonly observed: Pick<
     Releases["observed"],

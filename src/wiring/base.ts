@@ -1,7 +1,7 @@
 /** What all packages share: settings, log, clock, API client, releases. Also makes `plan` without a running operator. */
 
 import { childEnvironment, overlayOf, ownSecrets, type Environment, type Settings } from "../config.ts";
-import { Releases, managedByDigest, type ReleasesOptions } from "../helm/index.ts";
+import { Releases, managedByDigest, placesSecretName, type ReleasesOptions } from "../helm/index.ts";
 import { FilterEngine } from "../filter/index.ts";
 import { hookEnvironment } from "../hooks/index.ts";
 import {
@@ -108,11 +108,12 @@ function makeReaders(
   settings: Settings,
   from: { readonly accounts: Accounts; readonly archives: ChartArchives; readonly clock: Clock },
 ) {
-  const { unnumberedOrder, strictValues: strict, crdFilters } = settings;
+  const { unnumberedOrder, strictValues: strict, crdFilters, moduleNamespaceTemplate } = settings;
   const { accounts, archives, clock } = from;
   const schemaDirs = settings.schemaDirs?.split(":") ?? [];
   const refusalOf: Accounts["faultOf"] = (module, file) => accounts.faultOf(module, file);
-  const terms = { unnumberedOrder, strict, crdFilters, schemaDirs, refusalOf };
+  const namespaceTemplate = moduleNamespaceTemplate;
+  const terms = { unnumberedOrder, strict, crdFilters, schemaDirs, refusalOf, namespaceTemplate };
   const supplied: SuppliedModules | undefined = settings.sources
     ? { dir: undefined, origins: new Map(), holds: [NOT_STAGED] }
     : undefined;
@@ -134,7 +135,13 @@ function makeReaders(
 /** The ServiceAccounts as which modules act. */
 function makeAccounts(settings: Settings, client: KubeClient, namespace: string): Accounts {
   const allowed = (settings.serviceAccountNamespaces ?? "").split(",").flatMap((each) => each.trim() || []);
-  return new Accounts({ client, allowed, namespaceOf: (module) => module.namespace ?? namespace });
+  const { moduleNamespaceTemplate: template } = settings;
+  return new Accounts({
+    client,
+    allowed,
+    namespaceOf: (module) => module.namespace ?? namespace,
+    configuredNamespaceOf: (module) => template?.replaceAll("{name}", module) ?? namespace,
+  });
 }
 
 /** What finds the resource of a kind on the server. */
@@ -227,6 +234,7 @@ export function makeReleases(
     historyMax: settings.helmHistoryMax,
     validate: settings.helmValidate,
     reserved,
+    placesSecret: placesSecretName(settings.configMap),
   });
 }
 

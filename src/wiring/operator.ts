@@ -2,8 +2,14 @@
 
 import { LEASE_GRACE_MS, type Environment } from "../config.ts";
 import { applyOwnCrds } from "../helm/index.ts";
-import { RedactionKey, firstContact, redactionSecretName } from "../kube/index.ts";
-import { watchRights, type Right } from "../kube/index.ts";
+import {
+  NAMESPACE_RIGHTS,
+  RedactionKey,
+  firstContact,
+  redactionSecretName,
+  watchRights,
+  type Right,
+} from "../kube/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
 import { Scratch, startsAsMeant, useTempDir } from "../process/index.ts";
 import type { Settings } from "../settings.ts";
@@ -113,7 +119,10 @@ export class Operator {
     const { state, metrics, ports, releases, leadership, adapters } = components;
     const { settings, stop } = this.#options;
     // Before the lease: the permission on leases may be missing.
-    const further = (): Right[] => components.webhooks.rights();
+    const further = (): Right[] => [
+      ...components.webhooks.rights(),
+      ...(settings.moduleNamespaceTemplate === undefined ? [] : NAMESPACE_RIGHTS),
+    ];
     const checkRights = watchRights({ ...this.#base, further }, (missing) => {
       metrics.set("missingRights", {}, missing.length);
       state.record("observed", { missingRights: missing });

@@ -100,6 +100,7 @@ export function underWay(startedAt: number, change: Partial<LastRun> = {}): Last
 export function release(name: string, change: Partial<Release> = {}): Release {
   return {
     name,
+    namespace: "addon-operator",
     revision: 3,
     status: "deployed",
     chartVersion: "1.2.0",

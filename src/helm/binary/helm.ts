@@ -110,9 +110,9 @@ export class Helm {
     this.#binary = binary ?? new HelmBinary(options.bin, options.env["PATH"], this.#home);
   }
 
-  /** The same helm, acting as this user by impersonation. */
-  as(user: string): Helm {
-    return new Helm({ ...this.#options, user }, this.#binary);
+  /** The same helm for releases of a namespace, acting as `user` by impersonation if there is one. */
+  in(namespace: string, user?: string): Helm {
+    return new Helm({ ...this.#options, namespace, user }, this.#binary);
   }
 
   /** Path, size and time of the binary, without a process. */

@@ -1,4 +1,4 @@
-/** The releases of a namespace, and which of them this operator owns. */
+/** The releases of the operator's modules, and which of them this operator owns. */
 
 import { oneLine, type Logger } from "../../lib/index.ts";
 import type { Tree } from "../../model/index.ts";
@@ -22,7 +22,7 @@ export interface ObservedOptions extends ReleaseStoreOptions {
   readonly logger: Logger;
 }
 
-/** The releases of a namespace as helm's Secrets show them. */
+/** The releases as helm's Secrets show them. */
 export class ObservedReleases {
   readonly store: ReleaseStore;
   readonly #options: ObservedOptions;
@@ -36,7 +36,7 @@ export class ObservedReleases {
 
   /** Resolves when all releases are known, those of an older Go operator included. */
   async ready(): Promise<void> {
-    await this.store.synced;
+    await this.store.ready();
     const unmarked = this.store.all().filter((meta) => this.#origin(meta) === "hand");
     for (const meta of unmarked) await this.#checkForGoMark(meta);
   }
@@ -48,6 +48,7 @@ export class ObservedReleases {
     const summary = this.store.knownSummary(meta);
     return {
       name,
+      namespace: meta.namespace,
       revision: meta.revision,
       status: meta.status,
       chartVersion: summary?.chartVersion,

@@ -42,6 +42,7 @@ export function isCurrentScheme(label: string | undefined): label is string {
 /** One revision of a release, from the labels of its Secret alone. */
 export interface ReleaseMeta {
   readonly name: string;
+  readonly namespace: string;
   readonly revision: number;
   readonly status: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -54,17 +55,25 @@ export interface ReleaseMeta {
 
 /** The revision that a Secret's labels describe; undefined where it does not belong to a release. */
 export function metaOf(object: WatchedObject): ReleaseMeta | undefined {
-  const { name: secret, uid = "", resourceVersion = "", labels: found } = object.metadata;
+  const { name: secret, namespace = "", uid = "", resourceVersion = "", labels: found } = object.metadata;
   const labels = objectOf(found) as Record<string, string>;
   const { name, version, status } = labels;
   if (name === undefined || version === undefined || !/^\d+$/.test(version)) return undefined;
   const revision = Number(version);
-  return { name, revision, status: status ?? "unknown", labels, secret, uid, resourceVersion };
+  return { name, namespace, revision, status: status ?? "unknown", labels, secret, uid, resourceVersion };
 }
 
 /** Whether a release with this status is pending: helm works on it, or was killed. */
 export function isUnfinished(status: string): boolean {
   return status.startsWith("pending-") || status === "uninstalling";
+}
+
+/** The revisions with which helm may compare a chart: the newest, and the last deployed one. */
+export function comparedRevisions(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
+  const [newest] = revisions;
+  if (newest === undefined || newest.status === "uninstalled") return [];
+  const deployed = revisions.find(({ status }) => status === "deployed");
+  return [...new Set([newest, deployed ?? newest])];
 }
 
 /** The name of helm's Secret for a revision. */

@@ -15,7 +15,9 @@ interface AccountsOptions {
   readonly client: KubeClient;
   /** Namespace of a module's release. */
   readonly namespaceOf: (module: AccountTerms) => string;
-  /** Namespaces of accounts besides that of the release; `*` stands for any characters. */
+  /** The namespace that the operator's configuration gives a module; that of `addon.yaml` gives it no other accounts. */
+  readonly configuredNamespaceOf: (module: string) => string;
+  /** Further namespaces of accounts; `*` stands for any characters. */
   readonly allowed: readonly string[];
 }
 
@@ -109,11 +111,11 @@ export class Accounts {
   }
 
   #allowed(module: AccountTerms, serviceAccountName: string): Account {
-    const { namespaceOf, allowed } = this.#options;
-    const own = namespaceOf(module);
-    const account = accountIn(serviceAccountName, own);
+    const { namespaceOf, configuredNamespaceOf, allowed } = this.#options;
+    const own = configuredNamespaceOf(module.name);
+    const account = accountIn(serviceAccountName, namespaceOf(module));
     if (account.namespace === own || allowed.some((each) => fits(each, account.namespace))) return account;
-    const message = `names ${describeAccount(account)}, but its release is in namespace ${own}`;
+    const message = `names ${describeAccount(account)}, but the operator's configuration gives it namespace ${own}`;
     const remedy = `name an account of ${own}, or allow the namespace with --service-account-namespaces`;
     throw new ProblemError([{ file: module.name, key: "serviceAccountName", message, remedy }]);
   }

@@ -29,7 +29,7 @@ export interface ChartSource {
 /** The settings of a module beside its files. */
 export interface AddonFile extends ModuleTerms, AccountDoubt {
   readonly chart?: ChartPlace;
-  /** The problem of an invalid file; its settings, except the account, are then ignored. */
+  /** The problem of an invalid file; its settings, except account and namespace, are then ignored. */
   readonly problem?: Problem;
   readonly warnings?: readonly string[];
   /** Deprecated content, with the remedy. */
@@ -114,7 +114,7 @@ function isFile(file: string): boolean {
   return statSync(file, { throwIfNoEntry: false })?.isFile() === true;
 }
 
-/** Reads and checks an `addon.yaml`. An invalid file yields only its first problem, and the account if that is valid. */
+/** Reads and checks an `addon.yaml`. An invalid file yields only its first problem, and account and namespace if valid. */
 function readSettings(file: string): AddonFile {
   if (statSync(file).size > MAX_BYTES)
     return { problem: { file, message: "is larger than 1 MiB" }, accountIsUnknown: true };
@@ -125,7 +125,7 @@ function readSettings(file: string): AddonFile {
       violation === undefined
         ? (rangeProblem(file, value) ?? timeoutProblem(file, value))
         : problemOf(file, violation);
-    return problem === undefined ? value : { problem, ...accountOf(value) };
+    return problem === undefined ? value : { problem, ...identityIn(value) };
   } catch (error) {
     const problem = error instanceof ProblemError ? error.problems[0] : undefined;
     if (problem === undefined) throw error;
@@ -133,13 +133,21 @@ function readSettings(file: string): AddonFile {
   }
 }
 
-/** The account in an invalid file: without it, the operator would act as itself for the module. */
-function accountOf({
-  serviceAccountName,
-}: JsonObject): Pick<AddonFile, "serviceAccountName" | "accountIsUnknown"> {
-  if (serviceAccountName === undefined) return {};
-  const isValid = typeof serviceAccountName === "string" && validate({ serviceAccountName }).length === 0;
-  return isValid ? { serviceAccountName } : { accountIsUnknown: true };
+/**
+ * Account and namespace in an invalid file: without them, the module's release would be removed and repaired as the
+ * operator.
+ */
+function identityIn(
+  value: JsonObject,
+): Pick<AddonFile, "serviceAccountName" | "namespace" | "accountIsUnknown"> {
+  const valid = (["serviceAccountName", "namespace"] as const).filter(
+    (key) => value[key] !== undefined && validate({ [key]: value[key] }).length === 0,
+  );
+  const accountIsUnknown = value["serviceAccountName"] !== undefined && !valid.includes("serviceAccountName");
+  return {
+    ...Object.fromEntries(valid.map((key) => [key, value[key]])),
+    ...(accountIsUnknown ? { accountIsUnknown } : {}),
+  };
 }
 
 const MAX_TIMEOUT_MS = 24 * 3_600_000;

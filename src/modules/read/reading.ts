@@ -110,6 +110,8 @@ export interface ReadTreeOptions {
   readonly previous?: Tree | undefined;
   /** Unpacks charts that are archives. */
   readonly archives: ChartArchives;
+  /** Namespace of modules whose `addon.yaml` names none, with `{name}` for the name of the module. */
+  readonly namespaceTemplate?: string | undefined;
   /** Why the operator's settings do not allow what `addon.yaml` says; without it, everything is allowed. */
   readonly refusalOf?: AddonCheck | undefined;
   /** Modules from registries; their directory comes last. */

@@ -48,6 +48,7 @@ export interface IAddonModule {
     readonly runSeconds?: ReadonlyArray<number>;
     readonly release?: {
       readonly name?: string;
+      readonly namespace?: string;
       readonly revision?: number;
       readonly status?: string;
       readonly chartVersion?: string;

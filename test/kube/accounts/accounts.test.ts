@@ -9,18 +9,28 @@ async function accounts(...allowed: string[]) {
   return {
     api,
     client,
-    accounts: new Accounts({ client, allowed, namespaceOf: ({ namespace }) => namespace ?? "ops" }),
+    accounts: new Accounts({
+      client,
+      allowed,
+      namespaceOf: ({ namespace }) => namespace ?? "ops",
+      configuredNamespaceOf: () => "ops",
+    }),
   };
 }
 
-test("a module acts as the account of its release's namespace, or as the operator", async () => {
+test("a module acts as an account of the namespace that the operator gives it, or as the operator", async () => {
   const { accounts: rules } = await accounts();
   expect(rules.of({ name: "web", serviceAccountName: "deployer" })).toEqual({
     namespace: "ops",
     name: "deployer",
   });
   const own = { name: "db", namespace: "team-a", serviceAccountName: "team-a/deployer" };
-  expect(rules.of(own)).toEqual({ namespace: "team-a", name: "deployer" });
+  expect(rules.faultOf(own, "")?.message).toContain("gives it namespace ops");
+  const { accounts: ofTeams } = await accounts("team-*");
+  expect(ofTeams.of({ ...own, serviceAccountName: "deployer" })).toEqual({
+    namespace: "team-a",
+    name: "deployer",
+  });
   expect(rules.of({ name: "plain" })).toBeUndefined();
   expect(rules.known("web")).toEqual({ namespace: "ops", name: "deployer" });
 });
