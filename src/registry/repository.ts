@@ -25,8 +25,11 @@ export interface StoredManifest {
   readonly bytes: Buffer;
 }
 
-/** What verification and unpacking read of a repository: a registry has it, or a copy of its answers. */
-export type Artifacts = Pick<Repository, "manifest" | "blob" | "saveBlob" | "referrers">;
+/** What verification reads of a repository: a registry has it, or a copy of its answers. */
+export type Artifacts = Pick<Repository, "manifest" | "blob" | "referrers">;
+
+/** What unpacking reads of a repository. */
+export type Blobs = Pick<Repository, "saveBlob">;
 
 /** Tags of a repository. */
 export interface Tags {
@@ -96,13 +99,13 @@ export class Repository {
 
   /** Writes a blob to a new file while it arrives. Throws as `blob`; the file is then incomplete. */
   async saveBlob({ digest, size }: Descriptor, file: string): Promise<void> {
-    const call = this.#read(`blobs/${digest}`);
+    const call = { ...this.#read(`blobs/${digest}`), size };
     const answer = await this.#client.send(call);
     if (answer.status !== 200) throw await this.#client.failure(call, answer);
     const hash = createHash("sha256");
     let length = 0;
     await using handle = await open(file, "wx", 0o600);
-    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+    for await (const chunk of this.#chunks(call, answer)) {
       length += chunk.length;
       this.#requireContent(digest, length <= size);
       hash.update(chunk);
@@ -110,6 +113,15 @@ export class Repository {
     }
     await handle.sync();
     this.#requireContent(digest, length === size && `sha256:${hash.digest("hex")}` === digest);
+  }
+
+  /** The body of an answer. Throws RegistryError if it ends too early. */
+  async *#chunks(call: Call, { body }: Answer): AsyncGenerator<Buffer> {
+    try {
+      for await (const chunk of body) yield chunk as Buffer;
+    } catch (error) {
+      throw this.#client.cutOff(call, error);
+    }
   }
 
   /** Stores a blob unless the registry has it. Throws RegistryError. */

@@ -33,6 +33,8 @@ export interface ClientOptions {
   readonly clock?: Clock;
   /** Called with the status of each answer, `error` without one. */
   readonly onAnswer?: ((code: string) => void) | undefined;
+  /** Longest time of a request with a short body, the answer included. */
+  readonly timeoutMs?: number;
 }
 
 /** One call. A body that is a function is made again for each try. */
@@ -44,6 +46,8 @@ export interface Call {
   readonly scope: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Buffer;
+  /** Bytes of the answer where they are many: it may take longer in proportion. */
+  readonly size?: number;
 }
 
 /** An answer whose body is not read yet. */
@@ -63,6 +67,8 @@ const TRANSIENT: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 52
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 const MOST_REDIRECTS = 5;
 const TIMEOUT_MS = 30_000;
+/** Bytes in a millisecond of a long body; a registry that is slower than this could hold a check up for days. */
+const SLOWEST = 64;
 const CONNECTIONS = 4;
 const LARGEST_ERROR = 64 * 1024;
 
@@ -73,9 +79,11 @@ export class RegistryClient {
   readonly #tokens: Tokens;
   readonly #clock: Clock;
   readonly #onAnswer: (code: string) => void;
+  readonly #timeoutMs: number;
 
   constructor(options: ClientOptions) {
     const { host, plainHttp = false, ca, proxies = {}, login = () => undefined, clock } = options;
+    this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#onAnswer = options.onAnswer ?? (() => {});
     this.registry = new URL(`${plainHttp ? "http" : "https"}://${host}/`);
     this.#clock = clock ?? systemClock;
@@ -85,6 +93,7 @@ export class RegistryClient {
       dispatcher: this.#dispatcher,
       login,
       clock: this.#clock,
+      timeoutMs: this.#timeoutMs,
     });
   }
 
@@ -117,8 +126,13 @@ export class RegistryClient {
       if (bytes === undefined) throw new Error(`the answer is longer than ${limit} bytes`);
       return { ...answer, bytes };
     } catch (error) {
-      throw new RegistryError(`${this.#name(call)}: ${oneLine(error)}`, undefined, { cause: error });
+      throw this.cutOff(call, error);
     }
+  }
+
+  /** The error for an answer whose body ended too early. */
+  cutOff(call: Call, error: unknown): RegistryError {
+    return new RegistryError(`${this.#name(call)}: ${oneLine(error)}`, undefined, { cause: error });
   }
 
   /** The error for an answer that the caller cannot use; reads its body. */
@@ -177,7 +191,7 @@ export class RegistryClient {
   }
 
   /** Sends one request. Only the registry itself gets credentials. Throws RegistryError for a refused address. */
-  async #request({ method, headers, scope, body }: Call, url: URL): Promise<Answer> {
+  async #request({ method, headers, scope, body, size = 0 }: Call, url: URL): Promise<Answer> {
     const refused = refusedAddress(url, this.registry);
     if (refused !== undefined)
       throw new RegistryError(`registry ${this.registry.host} leads to ${url.host}: ${refused}`);
@@ -188,6 +202,7 @@ export class RegistryClient {
       method,
       headers: { ...headers, ...(authorization === undefined ? {} : { authorization }) },
       body: body ?? null,
+      signal: AbortSignal.timeout(this.#timeoutMs + Math.ceil((size + (body?.length ?? 0)) / SLOWEST)),
     });
     return { status: response.statusCode, headers: response.headers, body: response.body, url };
   }

@@ -27,6 +27,8 @@ export interface TokenOptions {
   /** Read at each use, so that rotated credentials are in force at once. */
   readonly login: () => Login | undefined;
   readonly clock?: Clock;
+  /** Longest time of a request. */
+  readonly timeoutMs: number;
 }
 
 /** Answers the challenges of one registry. */
@@ -112,7 +114,9 @@ export class Tokens {
   ): Promise<Answer> {
     try {
       const where = { origin: url.origin, path: url.pathname + url.search };
-      const { statusCode, body } = await this.#options.dispatcher.request({ ...where, ...options });
+      const { dispatcher, timeoutMs } = this.#options;
+      const signal = AbortSignal.timeout(timeoutMs);
+      const { statusCode, body } = await dispatcher.request({ ...where, ...options, signal });
       const bytes = await readAtMost(body, LARGEST_ANSWER);
       if (bytes === undefined) throw new Error(`the answer is longer than ${LARGEST_ANSWER} bytes`);
       return { status: statusCode, body: bytes };
