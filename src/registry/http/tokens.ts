@@ -2,7 +2,7 @@
 
 import type { Dispatcher } from "undici";
 
-import { readAtMost, systemClock, type Clock } from "../../lib/index.ts";
+import { oneLine, readAtMost, systemClock, type Clock } from "../../lib/index.ts";
 import { jsonObject } from "../manifest.ts";
 import type { Challenge } from "./challenge.ts";
 import type { Login } from "./docker-config.ts";
@@ -121,7 +121,8 @@ export class Tokens {
       if (bytes === undefined) throw new Error(`the answer is longer than ${LARGEST_ANSWER} bytes`);
       return { status: statusCode, body: bytes };
     } catch (error) {
-      throw new RegistryError(`the token server ${url.host} cannot be reached`, undefined, { cause: error });
+      const text = `the token server ${url.host} cannot be reached: ${oneLine(error)}`;
+      throw new RegistryError(text, undefined, { cause: error });
     }
   }
 
