@@ -22,6 +22,7 @@ export { HIDDEN, hideQuoted } from "./redact/quoted.ts";
 export { redactText } from "./redact/redact-text.ts";
 export { redactValues } from "./redact/values.ts";
 export * from "./time/progress.ts";
+export { isTooLong, SlowWork, timed, workedMs } from "./time/timed.ts";
 export { Quiet, Timers } from "./time/timers.ts";
 export * from "./scope.ts";
 export * from "./expressions/versions.ts";

@@ -9,7 +9,7 @@ export {
 export { packDirectory } from "./artifact/pack.ts";
 export { readIdentity, readTrustedRoot, type Signer } from "./cosign/identity.ts";
 export { readPublicKeys, readSigningKey } from "./cosign/keys.ts";
-export { CannotVerifyError, NotVerifiedError } from "./cosign/verify.ts";
+export { CannotVerifyError, NotVerifiedError } from "./cosign/errors.ts";
 export { RegistryClient } from "./http/client.ts";
 export { findLogin, type Login } from "./http/docker-config.ts";
 export { RegistryError } from "./http/errors.ts";

@@ -4,7 +4,8 @@ import { mkdtemp, readdir, rename, rm, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
 import { oneLine, plainLine } from "../../lib/index.ts";
-import { NotVerifiedError, verifySignature, type Verified } from "../cosign/verify.ts";
+import { NotVerifiedError } from "../cosign/errors.ts";
+import { verifySignature, type Verified } from "../cosign/verify.ts";
 import type { Signer } from "../cosign/identity.ts";
 import type { SigningKey } from "../cosign/keys.ts";
 import { signArtifact } from "../cosign/sign.ts";

@@ -162,8 +162,8 @@ function simpleEntry({ SignedEntryTimestamp: promise, Payload: entry }: JsonObje
   const { body = null, integratedTime = null, logIndex = null, logID } = objectOf(entry);
   const { kind = null, apiVersion: version = null } = jsonObject(fromBase64(asString(body) ?? ""));
   return {
-    logIndex: String(logIndex),
-    integratedTime: String(integratedTime),
+    logIndex: JSON.stringify(logIndex),
+    integratedTime: JSON.stringify(integratedTime),
     logId: { keyId: Buffer.from(asString(logID) ?? "", "hex").toString("base64") },
     kindVersion: { kind, version },
     inclusionPromise: { signedEntryTimestamp: promise ?? "" },

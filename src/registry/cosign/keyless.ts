@@ -5,13 +5,14 @@
 
 import { X509Certificate } from "node:crypto";
 
-import { bundleFromJSON } from "@sigstore/bundle";
+import { bundleFromJSON, type Bundle } from "@sigstore/bundle";
 import { TrustedRoot as RootMessage } from "@sigstore/protobuf-specs";
 import { toSignedEntity, toTrustMaterial, Verifier, type TrustMaterial } from "@sigstore/verify";
 
-import { attempt, oneLine, plainLine } from "../../lib/index.ts";
+import { attempt, isTooLong, oneLine, plainLine, SlowWork, timed, workedMs } from "../../lib/index.ts";
 import { asString, objectOf, objectsIn, type JsonObject } from "../../model/index.ts";
 import { jsonObject } from "../manifest.ts";
+import { CannotVerifyError } from "./errors.ts";
 import type { Identity, TrustedRoot } from "./identity.ts";
 
 /** A signature with what proves who made it and when. */
@@ -26,19 +27,20 @@ export interface Evidence {
 const MOST_PROOFS = 4;
 const CODE_SIGNING = "1.3.6.1.5.5.7.3.3";
 
-/** The identity that made a signature. Throws Error that says what is wrong. */
+/** The identity that made a signature. Throws Error that says what is wrong, and CannotVerifyError. */
 export function identityOf(identities: readonly Identity[], evidence: Evidence): Identity {
   const roots = new Set(identities.map(({ root }) => root));
   let fault = new Error("it is by no identity");
   for (const root of roots) {
     try {
-      const [issuer, subject] = certified(root, evidence);
+      const [issuer, subject] = bounded(() => certified(root, evidence));
       const found = identities.find((each) => each.root === root && each.matches(issuer, subject));
       if (found !== undefined) return found;
       throw new Error(
         `it is by ${shown(subject)}, for which ${shown(issuer)} vouches, and no identity allows that`,
       );
     } catch (error) {
+      if (error instanceof CannotVerifyError) throw error;
       fault = new Error(oneLine(error), { cause: error });
     }
   }
@@ -55,20 +57,41 @@ function certified(root: TrustedRoot, { bundle, artifact }: Evidence): readonly 
     throw new Error("it has too many log entries or timestamps");
   if (entries.length === 0 && material.tlogs.length > 0) throw new Error("it is in no transparency log");
   const signature = bundleFromJSON(bundle);
-  const { content } = signature.verificationMaterial;
-  const [der] =
-    content.$case === "certificate"
-      ? [content.certificate.rawBytes]
-      : content.$case === "x509CertificateChain"
-        ? content.x509CertificateChain.certificates.map(({ rawBytes }) => rawBytes)
-        : [];
-  if (der === undefined) throw new Error("it has no certificate");
-  const certificate = new X509Certificate(der);
-  if (certificate.keyUsage?.includes(CODE_SIGNING) !== true)
-    throw new Error("its certificate is not for signing code");
+  const certificate = certificateOf(signature);
+  const isForCode = certificate.keyUsage?.includes(CODE_SIGNING) ?? false;
+  if (!isForCode) throw new Error("its certificate is not for signing code");
   for (const { canonicalizedBody } of signature.verificationMaterial.tlogEntries)
     if (!isLogged(canonicalizedBody, certificate)) throw new Error("its log entry is of another certificate");
   return signerOf(material, toSignedEntity(signature, artifact));
+}
+
+function certificateOf({ verificationMaterial: { content } }: Bundle): X509Certificate {
+  if (content.$case === "certificate") return new X509Certificate(content.certificate.rawBytes);
+  const [first] = content.$case === "x509CertificateChain" ? content.x509CertificateChain.certificates : [];
+  if (first === undefined) throw new Error("it has no certificate");
+  return new X509Certificate(first.rawBytes);
+}
+
+/** Of one signature, which takes 20 ms; on a busy machine also of the time that it waits for a processor. */
+const LIMIT = { workMs: 500, waitMs: 4000 };
+const SLOW_MS = 200;
+const budget = new SlowWork();
+
+/**
+ * Runs the verification of one signature. A small certificate can make the library read its parts over and over. Throws
+ * CannotVerifyError if that takes too long, and what `work` throws.
+ */
+function bounded<T>(work: () => T): T {
+  if (!budget.allows()) throw new CannotVerifyError("signatures like it have taken too long");
+  const from = workedMs();
+  try {
+    return timed(work, LIMIT);
+  } catch (error) {
+    throw isTooLong(error) ? new CannotVerifyError("it takes too long to verify") : error;
+  } finally {
+    const ms = workedMs() - from;
+    if (ms > SLOW_MS) budget.spend(ms);
+  }
 }
 
 const WHAT_FAILED = [

@@ -1,7 +1,8 @@
 /** Decides whether a digest is signed by one of the keys or identities, by what the registry stores beside it. */
 
-import { oneLine } from "../../lib/index.ts";
+import { oneLine, systemClock } from "../../lib/index.ts";
 import { parseIndex, parseManifest, type Descriptor } from "../manifest.ts";
+import { CannotVerifyError, NotVerifiedError } from "./errors.ts";
 import type { Artifacts, StoredManifest } from "../repository.ts";
 import { BUNDLE_PREFIX, bundleSigner, hintOf, SIMPLE_SIGNING, simpleSigner } from "./formats.ts";
 import type { Signer } from "./identity.ts";
@@ -12,19 +13,12 @@ export interface Verified {
   readonly form: "bundle" | "simple signing";
 }
 
-/** The digest has no valid signature: asking again does not help, as long as digest and keys are the same. */
-export class NotVerifiedError extends Error {
-  override readonly name = "NotVerifiedError";
-}
-
-/** The signatures could not be read: asking again may help. */
-export class CannotVerifyError extends Error {
-  override readonly name = "CannotVerifyError";
-}
-
+const LONGEST_SEARCH_MS = 120_000;
 const MOST_REFERRERS = 50;
 const MOST_LAYERS = 100;
 const LARGEST_MANIFEST = 64 * 1024;
+/** JSON can take forty times its bytes. */
+const LARGEST_INDEX = 2 * 1024 * 1024;
 const LARGEST_BUNDLE = 1024 * 1024;
 const LARGEST_PAYLOAD = 64 * 1024;
 
@@ -47,6 +41,8 @@ interface Search {
   readonly notes: string[];
   /** A place could not be read. */
   isIncomplete: boolean;
+  /** When the search is given up: a slow registry with many signatures could hold it up for an hour. */
+  readonly endsAt: number;
 }
 
 /**
@@ -58,7 +54,8 @@ export async function verifySignature(
   digest: string,
   signers: readonly Signer[],
 ): Promise<Verified> {
-  const search: Search = { repository, digest, signers, notes: [], isIncomplete: false };
+  const endsAt = systemClock.monotonic() + LONGEST_SEARCH_MS;
+  const search: Search = { repository, digest, signers, notes: [], isIncomplete: false, endsAt };
   const verified =
     (await attempt(search, "referrers", () => searchBundles(search))) ??
     (await attempt(search, `tag ${simpleTag(digest)}`, () => searchSimple(search)));
@@ -77,6 +74,7 @@ async function attempt(
   work: () => Promise<Verified | undefined>,
 ): Promise<Verified | undefined> {
   try {
+    if (systemClock.monotonic() > search.endsAt) throw new Error("not read, since the search takes too long");
     return await work();
   } catch (error) {
     search.isIncomplete = true;
@@ -99,7 +97,7 @@ async function searchBundles(search: Search): Promise<Verified | undefined> {
 
 /** The referrers in the index that a registry without a referrers API has under a tag. */
 async function fallbackReferrers({ repository, digest }: Search): Promise<readonly Descriptor[]> {
-  const index = await repository.manifest(fallbackTag(digest));
+  const index = await repository.manifest(fallbackTag(digest), LARGEST_INDEX);
   return index === undefined ? [] : parseIndex(index.bytes).slice(0, MOST_REFERRERS);
 }
 
@@ -173,7 +171,7 @@ function simpleLayers({ bytes }: StoredManifest): readonly Descriptor[] | string
   }
 }
 
-/** The result of a verification. An error becomes a note, and the result is undefined. */
+/** The result of a verification. An error becomes a note, and the result is undefined. Throws CannotVerifyError. */
 async function judged(
   notes: string[],
   place: string,
@@ -182,6 +180,7 @@ async function judged(
   try {
     return await judge();
   } catch (error) {
+    if (error instanceof CannotVerifyError) throw error;
     notes.push(`${place}: ${oneLine(error)}`);
     return undefined;
   }

@@ -71,6 +71,7 @@ const TIMEOUT_MS = 30_000;
 const SLOWEST = 64;
 const CONNECTIONS = 4;
 const LARGEST_ERROR = 64 * 1024;
+const DISCARD_MS = 1000;
 
 /** The client of one registry. */
 export class RegistryClient {
@@ -108,7 +109,7 @@ export class RegistryClient {
       if (pause === undefined) return answerOrThrow(answer);
       if (attempt === TRIES || pause > LONGEST_PAUSE_MS)
         throw answer instanceof RegistryError ? answer : await this.failure(call, answer);
-      if (!(answer instanceof RegistryError)) await answer.body.dump();
+      if (!(answer instanceof RegistryError)) await discard(answer.body);
       await sleep(this.#clock, Math.max(pause, growingDelay(attempt, DELAY)));
     }
   }
@@ -158,7 +159,7 @@ export class RegistryClient {
     if (first.status !== 401 || first.url.host !== this.registry.host) return first;
     const challenge = findChallenge([first.headers["www-authenticate"] ?? []].flat());
     if (challenge === undefined) return first;
-    await first.body.dump();
+    await discard(first.body);
     await this.#tokens.answer(challenge, call.scope);
     return this.#follow(call);
   }
@@ -182,7 +183,7 @@ export class RegistryClient {
       const location = headerOf(answer.headers, "location");
       const isRead = call.method === "GET" || call.method === "HEAD";
       if (!isRead || !REDIRECTS.has(answer.status) || location === undefined) return answer;
-      await answer.body.dump();
+      await discard(answer.body);
       const next = URL.parse(location, answer.url.href);
       if (next === null || redirects === MOST_REDIRECTS)
         throw new RegistryError(`${this.#name(call)}: redirects that lead nowhere`);
@@ -206,6 +207,11 @@ export class RegistryClient {
     });
     return { status: response.statusCode, headers: response.headers, body: response.body, url };
   }
+}
+
+/** Reads a body that nobody needs, so that its connection can be used again; ends the connection if that takes long. */
+export async function discard(body: Answer["body"]): Promise<void> {
+  await body.dump({ limit: LARGEST_ERROR, signal: AbortSignal.timeout(DISCARD_MS) }).catch(() => undefined);
 }
 
 /** The first header of this name, which is in lower case. */

@@ -146,3 +146,25 @@ describe.each(FORMS)("%s with a certificate", (form) => {
     expect(error).toMatch(/NotVerifiedError: .* has no valid signature by ci\.identity/);
   });
 });
+
+it("a bundle that takes too long to read is given up, and is no proof that there is no signature", async () => {
+  // Each element is read again and again as part of those that claim to contain it.
+  const stamp = Buffer.concat([
+    Buffer.from([0x30, 0x82, 0x10, 0x00]),
+    Buffer.alloc(4096, Buffer.from([4, 6])),
+  ]);
+  const slow = Buffer.from(stamp);
+  for (let at = 4; at + 4 < slow.length; at += 6) slow.set([4, 4, 4, 0x82, 0x02, 0x00], at);
+  const found = find("bundle", {
+    changes: {
+      bundle: ({ verificationMaterial, ...value }) => ({
+        ...value,
+        verificationMaterial: {
+          ...(verificationMaterial as object),
+          timestampVerificationData: { rfc3161Timestamps: [{ signedTimestamp: slow.toString("base64") }] },
+        },
+      }),
+    },
+  });
+  await expect(found).rejects.toThrow(/cannot be verified now: .*it takes too long to verify/);
+});

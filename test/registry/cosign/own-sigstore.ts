@@ -69,7 +69,7 @@ function certificate({ subject, pair, by, serial, from, to, extensions }: Certif
   return { content, der: sequence(content, ECDSA_SHA256, bitString(signature)) };
 }
 
-export const pemOf = (der: Buffer): string =>
+const pemOf = (der: Buffer): string =>
   `-----BEGIN CERTIFICATE-----\n${base64(der).replace(/.{1,64}/g, "$&\n")}-----END CERTIFICATE-----\n`;
 
 /** What is said of one signature, where it is not the usual. */
