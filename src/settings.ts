@@ -28,7 +28,7 @@ const ROWS = {
   sourceKeys: row(
     TEXT,
     "source-keys=configmap/addon-operator-keys",
-    "ConfigMap with the public keys (*.pub) that may sign modules of registries: configmap/NAME",
+    "ConfigMap with the public keys (*.pub) and identities (*.identity) that may sign modules of registries: configmap/NAME",
   ),
   sourcesMaxBytes: row(COUNT, "sources-max=2147483648", "most bytes of what is fetched, on disk"),
   watchDirs: row(BOOLEAN, "watch-dirs=false", "apply changes in these directories without a restart"),

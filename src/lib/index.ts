@@ -23,6 +23,7 @@ export { redactText } from "./redact/redact-text.ts";
 export { SecretWords } from "./redact/secret-words.ts";
 export { redactValues } from "./redact/values.ts";
 export * from "./time/progress.ts";
+export { isTooLong, SlowWork, timed, workedMs } from "./time/timed.ts";
 export { Quiet, Timers } from "./time/timers.ts";
 export * from "./scope.ts";
 export * from "./expressions/versions.ts";

@@ -101,29 +101,48 @@ export async function tagSource(
 export interface PullRequest extends RegistryAccess {
   readonly reference: string;
   readonly dir: string;
-  /** A file with public keys in PEM; undefined where the user does without verification. */
+  /** A file with public keys in PEM. Without it and `identity`, the user does without verification. */
   readonly key: string | undefined;
+  /** A file with an identity, for whose certificates `trustedRoot` counts. */
+  readonly identity: string | undefined;
+  readonly trustedRoot: string | undefined;
 }
 
 /** Verifies a module and unpacks it into a new or empty directory. Throws ProblemError, NotVerifiedError, RegistryError. */
 export async function pullSource(
-  { reference: text, dir, key, ...access }: PullRequest,
+  { reference: text, dir, ...request }: PullRequest,
   env: Environment,
 ): Promise<CommandResult> {
   const reference = namedVersion(text);
   const target = resolve(dir);
   if (existsSync(target) && readdirSync(target).length > 0)
     throw new ProblemError([{ file: target, message: "is not empty", remedy: "name a new directory" }]);
-  const keys = key === undefined ? undefined : registry.readPublicKeys(await readTextFile(key), key);
+  const signers = await signersOf(request);
   await mkdir(dirname(target), { recursive: true });
-  return inRepository(reference, { access, env }, async (place) => {
-    const found = await registry.findModule(place, keys);
+  return inRepository(reference, { access: request, env }, async (place) => {
+    const found = await registry.findModule(place, signers);
     await registry.unpackModule(place.repository, found, target);
     const { name, version, digest, verified } = found;
     const signed =
       verified === undefined ? "not verified" : `signed by ${verified.signer.source} (${verified.form})`;
     return { text: `${name} ${version}: ${target}\n${digest}: ${signed}\n`, code: 0 };
   });
+}
+
+/** Who may have signed; undefined where the user does without verification. Throws ProblemError. */
+async function signersOf({
+  key,
+  identity,
+  trustedRoot,
+}: Omit<PullRequest, "reference" | "dir">): Promise<registry.Signer[] | undefined> {
+  if (key === undefined && identity === undefined) return undefined;
+  const root = trustedRoot && registry.readTrustedRoot(await readTextFile(trustedRoot), trustedRoot);
+  return [
+    ...(key === undefined ? [] : registry.readPublicKeys(await readTextFile(key), key)),
+    ...(identity === undefined
+      ? []
+      : [registry.readIdentity(await readTextFile(identity), identity, root || undefined)]),
+  ];
 }
 
 /** Calls `work` with a client of the repository. Errors of the registry become ProblemErrors that name the module. */

@@ -7,12 +7,13 @@ export {
   type Place,
 } from "./artifact/module-artifact.ts";
 export { packDirectory } from "./artifact/pack.ts";
-export { readPublicKeys, readSigningKey, type PublicKey } from "./cosign/keys.ts";
-export { CannotVerifyError, NotVerifiedError } from "./cosign/verify.ts";
+export { readIdentity, readTrustedRoot, type Signer } from "./cosign/identity.ts";
+export { readPublicKeys, readSigningKey } from "./cosign/keys.ts";
+export { CannotVerifyError, NotVerifiedError } from "./cosign/errors.ts";
 export { RegistryClient } from "./http/client.ts";
 export { findLogin, type Login } from "./http/docker-config.ts";
 export { RegistryError } from "./http/errors.ts";
 export type { Descriptor } from "./manifest.ts";
 export { digestOf } from "./manifest.ts";
 export { isDigest, isTag, parseReference, referenceText, tagOfVersion, type Reference } from "./reference.ts";
-export { Repository, type Artifacts, type StoredManifest } from "./repository.ts";
+export { Repository, type Artifacts, type Blobs, type StoredManifest } from "./repository.ts";

@@ -12,7 +12,7 @@ import { oneLine, type Failures } from "../lib/index.ts";
 import type { Metrics } from "../metrics/index.ts";
 import type { Tree } from "../model/index.ts";
 import type { SuppliedModules } from "../modules/index.ts";
-import type { PublicKey } from "../registry/index.ts";
+import type { Signer } from "../registry/index.ts";
 import type { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
 import type { BlobStore } from "./disk/store.ts";
@@ -57,7 +57,7 @@ export interface Shared {
   readonly exclusively: <T>(work: () => Promise<T>) => Promise<T>;
   readonly publish: () => Promise<Moved>;
   /** The keys that count for a module. */
-  readonly keysOf: (module: string) => readonly PublicKey[];
+  readonly keysOf: (module: string) => readonly Signer[];
   /** Reads the keys again, and verifies everything with them. */
   readonly rereadKeys: () => Promise<void>;
 }

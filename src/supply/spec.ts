@@ -16,14 +16,18 @@ export function readSpec({ metadata, spec = { registry: "" } }: IModuleSource): 
   const file = `ModuleSource ${metadata.name}`;
   const problems: Problem[] = [];
   const report: Report = (key, message, remedy) => problems.push({ file, key, message, remedy });
-  const registry = registryOf(spec.registry, report);
+  const registry = registryOf("spec.registry", spec.registry, report);
+  const mirrors = (spec.mirrors ?? []).flatMap(
+    (text, index) => registryOf(`spec.mirrors[${index}]`, text, report) ?? [],
+  );
   const intervalMs = intervalOf(spec.interval, report);
   const modules = new Map<string, Wish>(Object.entries(spec.modules ?? {}));
   for (const [name, wish] of modules) checkWish(name, wish, report);
   const update = readPolicy(spec.update, report);
   if (problems.length > 0 || registry === undefined) throw new ProblemError(problems);
   const { plainHttp = false, secret, ca, suspend = false, verify } = spec;
-  return { registry, plainHttp, secret, ca, intervalMs, suspend, update, keys: verify?.keys, modules };
+  const keys = verify?.keys;
+  return { registry, mirrors, plainHttp, secret, ca, intervalMs, suspend, update, keys, modules };
 }
 
 function intervalOf(text: string | undefined, report: Report): number {
@@ -63,15 +67,15 @@ function pinFault(version: string | undefined, digest: string): string | undefin
   return isExact ? undefined : `"${version}" is no exact version, which a digest needs`;
 }
 
-function registryOf(text: string, report: Report): SourceSpec["registry"] | undefined {
+function registryOf(key: string, text: string, report: Report): SourceSpec["registry"] | undefined {
   const form = "write oci://HOST/PATH, without tag and digest";
   try {
     const { host, name, tag, digest } = parseReference(text);
     if (tag === undefined && digest === undefined) return { host, name };
-    report("spec.registry", "has a tag or a digest", form);
+    report(key, "has a tag or a digest", form);
   } catch (error) {
     const [problem] = error instanceof ProblemError ? error.problems : [];
-    report("spec.registry", problem?.message ?? "is no registry", form);
+    report(key, problem?.message ?? "is no registry", form);
   }
   return undefined;
 }

@@ -31,6 +31,8 @@ export interface UpdatePolicy {
 export interface SourceSpec {
   /** `REGISTRY`: module NAME is the repository `REGISTRY/NAME`. */
   readonly registry: Pick<Reference, "host" | "name">;
+  /** Asked before the registry, in this order. */
+  readonly mirrors: readonly Pick<Reference, "host" | "name">[];
   readonly plainHttp: boolean;
   /** Name of a Secret with a docker config. */
   readonly secret: string | undefined;

@@ -8,7 +8,7 @@ import { createGunzip } from "node:zlib";
 import { Parser, Unpack, type ReadEntry } from "tar";
 
 import { isObeyed, oneLine } from "../../lib/index.ts";
-import { NotVerifiedError } from "../cosign/verify.ts";
+import { NotVerifiedError } from "../cosign/errors.ts";
 
 /** Most bytes and entries of a module. Sizes are in bytes. */
 export const LIMITS = {

@@ -9,6 +9,7 @@ export interface IModuleSource {
   readonly metadata: NamedMeta;
   readonly spec?: {
     readonly registry: string;
+    readonly mirrors?: readonly string[];
     readonly secret?: string;
     readonly ca?: string;
     readonly plainHttp?: boolean;

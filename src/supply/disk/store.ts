@@ -14,9 +14,10 @@ import {
   RegistryError,
   unpackModule,
   type Artifacts,
+  type Blobs,
   type Descriptor,
   type Found,
-  type PublicKey,
+  type Signer,
   type StoredManifest,
 } from "../../registry/index.ts";
 
@@ -40,7 +41,7 @@ export class NotStoredError extends Error {
  * Copies of what registries answered. They are read as a registry is: nothing counts unless its hash and a signature say
  * so. A damaged blob counts as missing, and is deleted.
  */
-export class BlobStore implements Artifacts {
+export class BlobStore implements Artifacts, Blobs {
   readonly #dir: string;
 
   constructor(dir: string) {
@@ -135,7 +136,7 @@ export class BlobStore implements Artifacts {
    * Verifies that a module is complete on disk: hash, signature by one of `keys`, name and version. Throws NotStoredError,
    * NotVerifiedError, CannotVerifyError.
    */
-  async verify({ name, version, digest }: Wanted, keys: readonly PublicKey[]): Promise<Found> {
+  async verify({ name, version, digest }: Wanted, keys: readonly Signer[]): Promise<Found> {
     if ((await this.manifest(digest)) === undefined)
       throw new NotStoredError(`the content ${digest} is not on disk`);
     const found = await findModule({ repository: this, reference: { host: "disk", name, digest } }, keys);
@@ -255,37 +256,9 @@ function namedIn(bytes: Buffer): (Json | undefined)[] {
   }
 }
 
-/** A registry whose answers are copied to disk, so that the next start can verify without it. */
-export function recording(registry: Artifacts, store: BlobStore): Artifacts {
-  const isSignatureTag = (reference: string): boolean => /^sha256-[0-9a-f]{64}(?:\.sig)?$/.test(reference);
-  return {
-    async manifest(reference, limit) {
-      const stored = await registry.manifest(reference, limit);
-      if (stored !== undefined) await store.keep(stored.bytes);
-      if (stored !== undefined && isSignatureTag(reference)) await store.keepTag(reference, stored.digest);
-      return stored;
-    },
-    async blob(descriptor, limit) {
-      const bytes = await registry.blob(descriptor, limit);
-      await store.keep(bytes);
-      return bytes;
-    },
-    async saveBlob(descriptor, file) {
-      if (!(await store.has(descriptor)))
-        await store.keepFile(descriptor.digest, (part) => registry.saveBlob(descriptor, part));
-      await store.saveBlob(descriptor, file);
-    },
-    async referrers(digest, limit) {
-      const list = await registry.referrers(digest, limit);
-      if (list !== undefined) await store.keepReferrers(digest, list);
-      return list;
-    },
-  };
-}
-
 /** Fetches what is missing of a layer. Throws RegistryError if the store would be larger than `mostBytes`. */
 export async function fetchLayer(
-  registry: Artifacts,
+  registry: Blobs,
   store: BlobStore,
   { layer, mostBytes }: { readonly layer: Descriptor; readonly mostBytes: number },
 ): Promise<void> {

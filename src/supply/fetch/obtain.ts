@@ -6,16 +6,10 @@ import {
   findModule,
   NotVerifiedError,
   type Found,
-  type PublicKey,
+  type Signer,
 } from "../../registry/index.ts";
-import {
-  fetchLayer,
-  NotStoredError,
-  recording,
-  RefusedError,
-  type BlobStore,
-  type Wanted,
-} from "../disk/store.ts";
+import { fetchLayer, NotStoredError, RefusedError, type BlobStore, type Wanted } from "../disk/store.ts";
+import { Recording } from "../disk/recording.ts";
 import type { Access } from "./access.ts";
 
 /** Digests that were refused, with the keys at that time, and why. */
@@ -28,7 +22,7 @@ interface Fetching {
   readonly mostBytes: number;
   readonly registry: Access;
   /** The keys that count. */
-  readonly keys: readonly PublicKey[];
+  readonly keys: readonly Signer[];
   readonly fetched?: (bytes: number) => void;
   readonly notVerified?: (message: string) => void;
 }
@@ -53,7 +47,7 @@ export async function obtain(fetching: Fetching, wanted: Wanted, refused: Refuse
 }
 
 async function fetchVerified(
-  { store, registry, keys, mostBytes, fetched }: Fetching,
+  { store, registry, keys, mostBytes, fetched: counted }: Fetching,
   wanted: Wanted,
 ): Promise<Found> {
   const known = await store.verify(wanted, keys).catch((error: unknown) => {
@@ -64,10 +58,15 @@ async function fetchVerified(
     throw error;
   });
   if (known !== undefined && (await store.has(known.layer))) return known;
-  const repository = await registry.repository(wanted.name);
-  const reference = { host: "registry", name: repository.name, digest: wanted.digest };
-  const found = await findModule({ repository: recording(repository, store), reference }, keys);
-  await fetchLayer(repository, store, { layer: found.layer, mostBytes });
-  fetched?.(found.layer.size);
-  return store.verify(wanted, keys);
+  const fetched = await registry.inTurn(wanted.name, async (repository) => {
+    const reference = { host: "registry", name: repository.name, digest: wanted.digest };
+    const recording = new Recording(repository);
+    const { layer } = await findModule({ repository: recording, reference }, keys);
+    await recording.keep(store);
+    await fetchLayer(repository, store, { layer, mostBytes });
+    counted?.(layer.size);
+    return store.verify(wanted, keys);
+  });
+  if (fetched === undefined) throw new NotStoredError(`the content ${wanted.digest} is not fetched`);
+  return fetched;
 }

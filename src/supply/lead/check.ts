@@ -2,7 +2,7 @@
 
 import { oneLine } from "../../lib/index.ts";
 import type { UpdateWait } from "../../model/index.ts";
-import { NotVerifiedError, type Found, type PublicKey } from "../../registry/index.ts";
+import { NotVerifiedError, type Found, type Signer } from "../../registry/index.ts";
 import { Access, type AccessOptions } from "../fetch/access.ts";
 import { obtain, type Refused } from "../fetch/obtain.ts";
 import { entryOf } from "../disk/links.ts";
@@ -46,7 +46,7 @@ export interface CheckTools {
   readonly store: BlobStore;
   readonly access: AccessOptions;
   /** All keys of the installer. */
-  readonly keys: () => readonly PublicKey[];
+  readonly keys: () => readonly Signer[];
   /** Most bytes of blobs on disk. */
   readonly mostBytes: number;
   /** Why content must not come into force, in one line. */
@@ -135,7 +135,7 @@ interface Check extends CheckTools {
 async function checkModule(check: Check): Promise<Held | undefined> {
   if (keysOf(check).length === 0)
     throw new NotVerifiedError(
-      "the installer names no key for this source, so no module is accepted (--source-keys)",
+      "the installer names no key or identity for this source, so no module is accepted (--source-keys)",
     );
   await completeLocked(check);
   const choice = gated(check, await nextOf(check));
@@ -259,7 +259,7 @@ function obtainFor(check: Check, { version, digest }: Pick<Wanted, "version" | "
   return obtain(fetching, { name, version, digest }, check.refused);
 }
 
-function keysOf({ keys, source }: Check): readonly PublicKey[] {
+function keysOf({ keys, source }: Check): readonly Signer[] {
   return keysFor(keys(), source.spec);
 }
 

@@ -20,6 +20,7 @@ function statusWith({ wish, locked, findings }: Given) {
   const modules = new Map([["web", wish]]);
   const spec: SourceSpec = {
     registry: { host: "h", name: "modules" },
+    mirrors: [],
     plainHttp: false,
     secret: undefined,
     ca: undefined,
