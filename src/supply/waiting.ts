@@ -23,6 +23,7 @@ interface Found {
   readonly namespace: string;
   readonly held: Held | undefined;
   readonly error: ModuleError | undefined;
+  /** What is in force. */
   readonly locked: LockEntry | undefined;
   readonly now: number;
 }
@@ -36,7 +37,7 @@ const WAIT_OF_ERROR: Readonly<Record<ModuleError["reason"], UpdateWait | undefin
   Overridden: undefined,
 };
 
-/** What waits; undefined = nothing. An error of a module that has no content yet is a problem of the module instead. */
+/** What waits; undefined = nothing. An error of a module without content in force is a problem of the module instead. */
 export function waitingOf({
   source,
   module,
@@ -89,7 +90,8 @@ export class Waiting {
       if (before === source && !names.has(module)) this.#set(module, undefined);
     for (const module of names) {
       const own = stock.entries.get(module);
-      const locked = own?.source === source ? own : undefined;
+      const isInForce = own?.source === source && stock.content(module)?.fault === undefined;
+      const locked = isInForce ? own : undefined;
       const [waits, error] = [held.get(module), errors?.get(module)];
       this.#set(
         module,
