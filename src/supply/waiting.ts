@@ -83,22 +83,23 @@ export class Waiting {
     held: ReadonlyMap<string, Held>,
     errors: ReadonlyMap<string, ModuleError> | undefined,
   ): void {
-    const { options, stock } = this.#shared;
-    const { namespace, clock } = options;
+    const { namespace, clock } = this.#shared.options;
     const names = new Set([...held.keys(), ...(errors?.keys() ?? [])]);
     for (const [module, { source: before }] of this.#updates)
       if (before === source && !names.has(module)) this.#set(module, undefined);
     for (const module of names) {
-      const own = stock.entries.get(module);
-      const isInForce = own?.source === source && stock.content(module)?.fault === undefined;
-      const locked = isInForce ? own : undefined;
       const [waits, error] = [held.get(module), errors?.get(module)];
-      this.#set(
-        module,
-        waitingOf({ source, module, namespace, held: waits, error, locked, now: clock.now() }),
-      );
+      const about = { source, module, namespace, now: clock.now(), locked: this.#inForce(source, module) };
+      this.#set(module, waitingOf({ ...about, held: waits, error }));
     }
     this.#record();
+  }
+
+  /** The entry of a module of this source whose content can be used. */
+  #inForce(source: string, module: string): LockEntry | undefined {
+    const { stock } = this.#shared;
+    const own = stock.entries.get(module);
+    return own?.source === source && stock.content(module)?.fault === undefined ? own : undefined;
   }
 
   #set(module: string, found: WaitingUpdate | undefined): void {
