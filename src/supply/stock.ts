@@ -220,6 +220,11 @@ export class Stock {
       dir: undefined,
       fault: { reason, message },
     });
+    if (keys.length === 0)
+      return without(
+        "NotTrusted",
+        `version ${version} is locked, but no key of the installer counts for its source (--source-keys)`,
+      );
     try {
       const found = await store.verify({ name, version, digest }, keys);
       return { digest, dir: await store.unpack(found), fault: undefined };

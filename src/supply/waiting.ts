@@ -23,6 +23,7 @@ interface Found {
   readonly namespace: string;
   readonly held: Held | undefined;
   readonly error: ModuleError | undefined;
+  /** What is in force. */
   readonly locked: LockEntry | undefined;
   readonly now: number;
 }
@@ -36,7 +37,7 @@ const WAIT_OF_ERROR: Readonly<Record<ModuleError["reason"], UpdateWait | undefin
   Overridden: undefined,
 };
 
-/** What waits; undefined = nothing. An error of a module that has no content yet is a problem of the module instead. */
+/** What waits; undefined = nothing. An error of a module without content in force is a problem of the module instead. */
 export function waitingOf({
   source,
   module,
@@ -82,21 +83,23 @@ export class Waiting {
     held: ReadonlyMap<string, Held>,
     errors: ReadonlyMap<string, ModuleError> | undefined,
   ): void {
-    const { options, stock } = this.#shared;
-    const { namespace, clock } = options;
+    const { namespace, clock } = this.#shared.options;
     const names = new Set([...held.keys(), ...(errors?.keys() ?? [])]);
     for (const [module, { source: before }] of this.#updates)
       if (before === source && !names.has(module)) this.#set(module, undefined);
     for (const module of names) {
-      const own = stock.entries.get(module);
-      const locked = own?.source === source ? own : undefined;
       const [waits, error] = [held.get(module), errors?.get(module)];
-      this.#set(
-        module,
-        waitingOf({ source, module, namespace, held: waits, error, locked, now: clock.now() }),
-      );
+      const about = { source, module, namespace, now: clock.now(), locked: this.#inForce(source, module) };
+      this.#set(module, waitingOf({ ...about, held: waits, error }));
     }
     this.#record();
+  }
+
+  /** The entry of a module of this source whose content can be used. */
+  #inForce(source: string, module: string): LockEntry | undefined {
+    const { stock } = this.#shared;
+    const own = stock.entries.get(module);
+    return own?.source === source && stock.content(module)?.fault === undefined ? own : undefined;
   }
 
   #set(module: string, found: WaitingUpdate | undefined): void {

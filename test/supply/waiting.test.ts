@@ -73,10 +73,13 @@ describe("the state and the series", () => {
     const state = new State({ clock });
     const metrics = new Metrics("test_");
     const options = { state, metrics, clock, namespace: "ops" } as unknown as Shared["options"];
-    const stock = { entries: new Map([["web", LOCKED]]) } as unknown as Shared["stock"];
+    let fault: object | undefined;
+    const content = () => ({ fault });
+    const stock = { entries: new Map([["web", LOCKED]]), content } as unknown as Shared["stock"];
+    const breaks = (): void => void (fault = {});
     const series = async (): Promise<string[]> =>
       (await metrics.text()).split("\n").filter((each) => each.startsWith("test_source_update_waiting"));
-    return { clock, state, series, waiting: new Waiting({ options, stock }) };
+    return { clock, state, series, breaks, waiting: new Waiting({ options, stock }) };
   }
 
   const held = new Map([["web", HELD]]);
@@ -95,6 +98,13 @@ describe("the state and the series", () => {
     expect(await series()).toEqual(['test_source_update_waiting{module="web",reason="registry"} 1']);
     waiting.update("s", nothing, undefined);
     expect(state.view.modules.get("web")?.update).toBeUndefined();
+    expect(await series()).toEqual([]);
+  });
+
+  it("have nothing where no content is in force: that is a problem of the module", async () => {
+    const { breaks, series, waiting } = lab();
+    breaks();
+    waiting.update("s", nothing, new Map([["web", failed("NotVerified")]]));
     expect(await series()).toEqual([]);
   });
 

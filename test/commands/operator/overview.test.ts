@@ -124,6 +124,7 @@ it.each([
   ["discovery-fails", { reason: "ReloadHeldUp", converge: { phase: "discovery", progress: "8/8" } }, broken],
   ["a-hook-fails", { reason: "ReloadHeldUp", converge: { phase: "beforeAll", progress: "8/8" } }, broken],
   ["a-module-cannot-be-removed", { reason: "ReloadHeldUp" }, { enabled: false }],
+  ["a-module-source-is-not-ready", {}, { enabled: false, reason: "SourceUnavailable" }],
   ["a-hook-fails", {}, { reason: "HookFailed" }],
   ["a-hook-fails", {}, { state: "Running", lastRun: { ...run, step: "afterHelm" } }],
   ["helm-hangs", {}, { state: "Running", lastRun: run }],

@@ -88,6 +88,14 @@ describe("a module of a ModuleSource", () => {
     ]);
   });
 
+  it("needs nobody while its content is fetched again", () => {
+    const problem = { file: "ModuleSource platform", message: "no answer" };
+    const why = (retriedAs?: "SourceUnavailable") =>
+      explain({ web: { module, problem: { ...problem, ...(retriedAs && { retriedAs }) } } }).why.join("\n");
+    expect(why("SourceUnavailable")).toContain("is tried again: ModuleSource platform: no answer");
+    expect(why()).toContain("needs a person: ModuleSource platform: no answer");
+  });
+
   it("waits for nothing once no source names it", () => {
     const removed = { ...module, origin: { ...module.origin, removed: true } } as typeof module;
     expect(explain({ web: { module: removed, update } }).why.join()).not.toContain("update:");
