@@ -17,7 +17,7 @@ import type { OperatorProcess } from "../support/operator.ts";
 type Budget = keyof typeof budgets;
 
 const MIB = 1024 * 1024;
-const REST = { timeoutMs: 30_000, intervalMs: 500 };
+const REST = { intervalMs: 500 };
 
 /** All figures of one test at once, so that a change of several is seen in one run. */
 function compare(figures: Partial<Record<Budget, number>>): void {

@@ -518,7 +518,7 @@ spec:
 `;
 }
 
-test("a module whose directory is renamed keeps its objects", { timeout: 120_000 }, async () => {
+test("a module whose directory is renamed keeps its objects", { timeout: 240_000 }, async () => {
   const namespace = await freshNamespace("renamed");
   const lab = hookLab("renamed");
   lab.file("modules/010-a/Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\n");

@@ -11,8 +11,6 @@ import { startOperator } from "../support/operator.ts";
 
 // docs/guides/module-updates.md: ranges, channels, approval; a module never goes back by itself.
 
-const PATIENCE = { timeoutMs: 40_000 };
-
 test("a range, an approval, and a channel that moves back", { timeout: 180_000 }, async () => {
   await installCrds();
   const { kubectl, json, apply } = cluster();
@@ -63,7 +61,7 @@ test("a range, an approval, and a channel that moves back", { timeout: 180_000 }
           version,
         ),
       `version ${version} runs`,
-      { ...PATIENCE, context: () => operator.log().slice(-4000) },
+      { context: () => operator.log().slice(-4000) },
     );
   const waits = (version: string, why: string): Promise<unknown> =>
     eventually(
@@ -76,7 +74,7 @@ test("a range, an approval, and a channel that moves back", { timeout: 180_000 }
         ]);
       },
       `version ${version} waits`,
-      { ...PATIENCE, context: () => operator.log().slice(-4000) },
+      { context: () => operator.log().slice(-4000) },
     );
 
   await operator.waitReady();
@@ -100,14 +98,10 @@ test("a range, an approval, and a channel that moves back", { timeout: 180_000 }
     `addon-operator.io/approve=1.5.0@${digest}`,
   ]);
   await runs("1.5.0");
-  await eventually(
-    async () => {
-      const path = "jsonpath={.metadata.annotations.addon-operator\\.io/approve}";
-      expect(await kubectl(["get", "-n", namespace, "addonmodule/web", "-o", path])).toBe("");
-    },
-    "the approval is used once",
-    PATIENCE,
-  );
+  await eventually(async () => {
+    const path = "jsonpath={.metadata.annotations.addon-operator\\.io/approve}";
+    expect(await kubectl(["get", "-n", namespace, "addonmodule/web", "-o", path])).toBe("");
+  }, "the approval is used once");
 
   // A channel that moves back.
   await lab.tag("web:1.4.2", "stable");

@@ -50,7 +50,7 @@ const TOKEN = `kubectl auth whoami -o jsonpath={.status.userInfo.username} >>"$R
 
 test(
   "an account that is deleted in the middle of a run, and created again, is reported, and the module recovers",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const hook = { configVersion: "v1", beforeHelm: 1 };
     const { team, lab, isReady, says, setText } = await webInForce(hook);
@@ -69,7 +69,7 @@ test(
 
 test(
   "an account that loses a right in the middle of a run is reported with the rule, and the module recovers",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const hook = { configVersion: "v1", beforeHelm: 1 };
     const { namespace, team, lab, operator, isReady, says, setText } = await webInForce(hook);
@@ -92,7 +92,7 @@ test(
 
 test(
   "a namespace that terminates is reported, and the module recovers when it is there again",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const { namespace, team, isReady, says, setText } = await webInForce();
     const held = {
@@ -106,7 +106,7 @@ test(
     await says(`ServiceAccount ${team.id} does not exist`);
     const patch = JSON.stringify({ metadata: { finalizers: null } });
     await kubectl(["patch", "configmap", "held", "-n", team.namespace, "--type=merge", "-p", patch]);
-    await kubectl(["wait", "--for=delete", `namespace/${team.namespace}`, "--timeout=40s"]);
+    await kubectl(["wait", "--for=delete", `namespace/${team.namespace}`, "--timeout=120s"]);
     await apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: team.namespace } });
     await apply({ apiVersion: "v1", kind: "ServiceAccount", metadata: team.account });
     await grant(team.namespace, team.account, [OBJECTS]);
@@ -117,7 +117,7 @@ test(
 
 test(
   "a TokenRequest that is refused fails modules with hooks alone, and names the rule",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     await installCrds();
     const namespace = await freshNamespace("tenancy");
@@ -169,7 +169,7 @@ test(
   },
 );
 
-test("each of two teams acts as its own account only", { timeout: 120_000 }, async () => {
+test("each of two teams acts as its own account only", { timeout: 240_000 }, async () => {
   await installCrds();
   const namespace = await freshNamespace("tenancy");
   const [a, b] = [await makeTeam(namespace, "team-a"), await makeTeam(namespace, "team-b")];
@@ -204,7 +204,7 @@ test("each of two teams acts as its own account only", { timeout: 120_000 }, asy
 
 test(
   "an account of a namespace that is not allowed makes its module alone Invalid",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     await installCrds();
     const namespace = await freshNamespace("tenancy");
@@ -229,7 +229,7 @@ test(
 
 test(
   "CRDs of a module are applied as its account, and those that it may not apply hold up no other module",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     await installCrds();
     const namespace = await freshNamespace("tenancy");

@@ -152,7 +152,7 @@ test("a hostile hook is stopped at each step that the guide names", { timeout: 1
 
 test(
   "who may write Secrets in the operator's namespace gets a token of each of its accounts",
-  { timeout: 60_000 },
+  { timeout: 240_000 },
   async () => {
     const namespace = await freshNamespace("tenancy");
     const team = await makeTeam(namespace, "team-a");

@@ -15,7 +15,7 @@ const GROUP = "rbac.authorization.k8s.io";
 
 test(
   "the roles of lint --rbac --role are enough for the module, and none is too many",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     await installCrds();
     const [namespace, team] = [await freshNamespace("tenancy"), await freshNamespace("team-a")];
@@ -68,7 +68,7 @@ test(
   },
 );
 
-test("view, edit and admin may do what the guide says, and no more", { timeout: 60_000 }, async () => {
+test("view, edit and admin may do what the guide says, and no more", { timeout: 240_000 }, async () => {
   await installCrds();
   const namespace = await freshNamespace("tenancy");
   const roles = objectsOf(render("helm", {})).filter(
@@ -142,7 +142,7 @@ test("view, edit and admin may do what the guide says, and no more", { timeout: 
 
 test(
   "the Pod fits the Pod Security level restricted, with user ids of hooks baseline",
-  { timeout: 60_000 },
+  { timeout: 240_000 },
   async () => {
     const namespace = await freshNamespace("tenancy");
     await apply({

@@ -50,7 +50,7 @@ async function start(namespace: string, lab: Lab, kubeconfig?: string) {
   });
 }
 
-test("a chart writes only what the account of its module may write", { timeout: 90_000 }, async () => {
+test("a chart writes only what the account of its module may write", { timeout: 240_000 }, async () => {
   await installCrds();
   const namespace = await freshNamespace("tenancy");
   const [a, b] = [await makeTeam(namespace, "team-a"), await makeTeam(namespace, "team-b")];
@@ -60,7 +60,7 @@ test("a chart writes only what the account of its module may write", { timeout: 
   addModule(lab, { name: "lost", account: `${b.namespace}/nobody`, target: b.namespace });
   const operator = await start(namespace, lab);
 
-  const ready = ["wait", "-n", namespace, "addonmodule/good", "--for=condition=Ready", "--timeout=40s"];
+  const ready = ["wait", "-n", namespace, "addonmodule/good", "--for=condition=Ready", "--timeout=120s"];
   await eventually(() => kubectl(ready), "good is Ready", { context: operator.log });
   expect(await kubectl(["get", "configmap", "good", "-n", a.namespace, "-o", "name"])).toContain("good");
   expect((await status(namespace, "good")).status?.["identity"]).toMatchObject({
@@ -88,7 +88,7 @@ test("a chart writes only what the account of its module may write", { timeout: 
   });
 });
 
-test("a chart keeps no object that its account may not have", { timeout: 90_000 }, async () => {
+test("a chart keeps no object that its account may not have", { timeout: 240_000 }, async () => {
   await installCrds();
   const namespace = await freshNamespace("tenancy");
   const b = await makeTeam(namespace, "team-b");
@@ -133,7 +133,7 @@ exit 0
 
 test(
   "a hook does only what its account may, and is isolated where the operator says so",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     await installCrds();
     const namespace = await freshNamespace("tenancy");
@@ -154,7 +154,7 @@ test(
         namespace,
         `addonmodule/${module}`,
         "--for=condition=Ready",
-        "--timeout=40s",
+        "--timeout=120s",
       ];
       await eventually(() => kubectl(ready), `${module} is Ready`, { context: operator.log });
     }
@@ -188,7 +188,7 @@ test(
 
 test(
   "an operator that may not impersonate the account says which rule is missing",
-  { timeout: 90_000 },
+  { timeout: 240_000 },
   async () => {
     await installCrds();
     const namespace = await freshNamespace("tenancy");

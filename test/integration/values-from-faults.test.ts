@@ -30,7 +30,7 @@ function withSchema(lab: Lab, dir: string, addonYaml: string): void {
 
 test(
   "content that cannot be used makes its module Invalid, with Secret, key and remedy, until it is corrected",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     await installCrds();
     const namespace = await freshNamespace("values-from");
@@ -87,7 +87,7 @@ test(
 
 test(
   "a value from a Secret is not in status, Events, page, bundle, runs, plan, log, or errors of hooks",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     await installCrds();
     const namespace = await freshNamespace("values-from");
