@@ -3,7 +3,7 @@
 import { LEASE_GRACE_MS, type Environment } from "../config.ts";
 import { applyOwnCrds } from "../helm/index.ts";
 import { RedactionKey, firstContact, redactionSecretName } from "../kube/index.ts";
-import { NAMESPACE_RIGHTS, watchRights, webhookRights } from "../kube/index.ts";
+import { NAMESPACE_RIGHTS, watchRights, webhookRights, type Right } from "../kube/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
 import { Scratch, startsAsMeant, useTempDir } from "../process/index.ts";
 import type { Settings } from "../settings.ts";
@@ -113,12 +113,7 @@ export class Operator {
     const { state, metrics, ports, releases, leadership, adapters } = components;
     const { settings, stop } = this.#options;
     // Before the lease: the permission on leases may be missing.
-    const service = settings.webhookUrl === undefined;
-    const further = [
-      ...(settings.webhooks ? webhookRights(this.#base.namespace, { service }) : []),
-      ...(settings.moduleNamespaceTemplate === undefined ? [] : NAMESPACE_RIGHTS),
-    ];
-    void watchRights({ ...this.#base, further }, (missing) => {
+    void watchRights({ ...this.#base, further: furtherRights(this.#base) }, (missing) => {
       metrics.set("missingRights", {}, missing.length);
       state.record("observed", { missingRights: missing });
     });
@@ -182,6 +177,15 @@ export class Operator {
     const graceMs = CHILDREN_GRACE_MS;
     await Promise.all([children.end(graceMs), Scratch.endOwn(settings.tmpDir, { clock, graceMs })]);
   }
+}
+
+/** The rights that settings require. */
+function furtherRights({ settings, namespace }: Base): Right[] {
+  const service = settings.webhookUrl === undefined;
+  return [
+    ...(settings.webhooks ? webhookRights(namespace, { service }) : []),
+    ...(settings.moduleNamespaceTemplate === undefined ? [] : NAMESPACE_RIGHTS),
+  ];
 }
 
 /** Resolves when the signal is aborted; at once if it is. */
