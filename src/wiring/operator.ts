@@ -119,10 +119,7 @@ export class Operator {
     const { state, metrics, ports, releases, leadership, adapters } = components;
     const { settings, stop } = this.#options;
     // Before the lease: the permission on leases may be missing.
-    const further = (): Right[] => [
-      ...components.webhooks.rights(),
-      ...(settings.moduleNamespaceTemplate === undefined ? [] : NAMESPACE_RIGHTS),
-    ];
+    const further = (): Right[] => [...components.webhooks.rights(), ...namespaceRights(settings)];
     const checkRights = watchRights({ ...this.#base, further }, (missing) => {
       metrics.set("missingRights", {}, missing.length);
       state.record("observed", { missingRights: missing });
@@ -189,6 +186,11 @@ export class Operator {
     const graceMs = CHILDREN_GRACE_MS;
     await Promise.all([children.end(graceMs), Scratch.endOwn(settings.tmpDir, { clock, graceMs })]);
   }
+}
+
+/** What the operator needs if it places releases by a template, besides the rights of every operator. */
+function namespaceRights({ moduleNamespaceTemplate }: Settings): readonly Right[] {
+  return moduleNamespaceTemplate === undefined ? [] : NAMESPACE_RIGHTS;
 }
 
 /** Resolves when the signal is aborted; at once if it is. */

@@ -29,23 +29,25 @@ class OccupiedNamespaceError extends ForeignReleaseError {
 export async function settle(tools: Reconciler, placing: Placing): Promise<void> {
   const { store, namespace: to, operator } = tools;
   const { release, account, signal } = placing;
-  const place = store.place(release);
-  const now = place ?? { namespace: operator.namespace };
-  if (now.from !== undefined || now.namespace !== to) await ensureNamespace(tools, to, signal);
+  const { namespace, from }: Place = store.place(release) ?? { namespace: operator.namespace };
+  const isMoving = from !== undefined;
+  if (isMoving || namespace !== to) await ensureNamespace(tools, to, signal);
   await store.known(to);
-  if (now.from === undefined && now.namespace === to) return keep(tools, placing, { namespace: to });
-  if (now.from !== undefined && now.namespace !== to && now.from !== to) {
-    await finishMove(tools, placing, now);
-    return settle(tools, placing);
-  }
-  if (now.from !== undefined) {
-    const from = now.from === to ? now.namespace : now.from;
-    return finishMove(tools, placing, { namespace: to, from, account });
-  }
-  const from = now.namespace;
-  const isThere =
-    store.revisionsIn(from, release).length > 0 && (place !== undefined || tools.isOurs(release));
-  if (!isThere) return keep(tools, placing, { namespace: to });
+  if (!isMoving && namespace === to) return keep(tools, placing, to);
+  if (!isMoving) return move(tools, placing, namespace);
+  if (namespace === to) return finishMove(tools, placing, { namespace, from, account });
+  if (from === to) return finishMove(tools, placing, { namespace: to, from: namespace, account });
+  await finishMove(tools, placing, { namespace, from, account });
+  return settle(tools, placing);
+}
+
+/** Begins to move a release, if there is one. */
+async function move(tools: Reconciler, placing: Placing, from: string): Promise<void> {
+  const { store, namespace: to } = tools;
+  const { release, account } = placing;
+  // In the operator's namespace, a release of this name may be somebody else's.
+  const isOwn = store.place(release) !== undefined || tools.isOurs(release);
+  if (!isOwn || store.revisionsIn(from, release).length === 0) return keep(tools, placing, to);
   if (store.revisionsIn(to, release).length > 0) throw new OccupiedNamespaceError(release, { from, to });
   return finishMove(tools, placing, { namespace: to, from, account });
 }
@@ -61,14 +63,14 @@ export async function finishMove(
   if (from === undefined) return;
   await tools.store.setPlace(release, place, signal);
   await moveRelease(tools, { release, from, to, signal });
-  await keep(tools, { release, account, signal }, { namespace: to });
+  await keep(tools, { release, account, signal }, to);
 }
 
 /** Records that a release is in a namespace. */
 function keep(
   { store, operator }: Pick<Reconciler, "store" | "operator">,
   { release, account, signal }: Placing,
-  { namespace }: Pick<Place, "namespace">,
+  namespace: string,
 ): Promise<void> {
   const place = namespace === operator.namespace ? undefined : { namespace, account };
   return store.setPlace(release, place, signal);
