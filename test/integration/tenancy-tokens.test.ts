@@ -17,7 +17,7 @@ const { kubectl, apply, json } = cluster();
 /** Leaves its token, and says who it is with it. */
 const LEAK = `cp "$(dirname "$KUBECONFIG")/token" "$RECORDS/$me.token"
 kubectl auth whoami -o jsonpath={.status.userInfo.username} >"$RECORDS/$me.user"
-kubectl get secrets -n "$(cat "$RECORDS/team")" -o name --field-selector type=addon-operator.io/run >"$RECORDS/$me.secrets"`;
+kubectl get secrets -n "$(cat "$RECORDS/team")" -o name -l app.kubernetes.io/managed-by=addon-operator >"$RECORDS/$me.secrets"`;
 
 /** Whether the API server accepts a token. */
 async function isAccepted(token: string): Promise<boolean> {
@@ -74,7 +74,7 @@ test(
       team.namespace,
       "-o",
       "name",
-      "--field-selector=type=addon-operator.io/run",
+      "-l=app.kubernetes.io/managed-by=addon-operator",
     ];
     expect(await kubectl(left)).toBe("");
     expect((await statusOf(namespace, "web")).identity?.message ?? "").not.toContain("token");

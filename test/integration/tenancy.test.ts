@@ -99,8 +99,9 @@ test("a chart keeps no object that its account may not have", { timeout: 240_000
   const operator = await start(namespace, lab);
   const state = async (module: string) => (await status(namespace, module)).status?.["state"];
   const isSo = (module: string, wanted: string) => async () => (await state(module)) === wanted;
-  await eventually(isSo("platform", "Ready"), "platform is Ready", { context: operator.log });
-  await eventually(isSo("greedy", "Retrying"), "greedy is refused", { context: operator.log });
+  const patience = { context: operator.log, timeoutMs: 60_000 };
+  await eventually(isSo("platform", "Ready"), "platform is Ready", patience);
+  await eventually(isSo("greedy", "Retrying"), "greedy is refused", patience);
 
   const data = { platformEnabled: "false" };
   await kubectl(["patch", "cm", "addon-operator", "-n", namespace, "-p", JSON.stringify({ data })]);

@@ -173,7 +173,7 @@ class RunToken {
     const name = `addon-operator-run-${module}-${digest}`;
     const target = { resource: SECRETS, namespace };
     const metadata = { name, namespace, labels: MADE_HERE };
-    const body = { apiVersion: "v1", kind: "Secret", metadata, type: TYPE, immutable: true };
+    const body = { apiVersion: "v1", kind: "Secret", metadata, immutable: true };
     const make = (): Promise<Secret> => create<Secret>(client, target, { body });
     try {
       return await make();
@@ -206,5 +206,3 @@ function isRefusal(error: unknown): boolean {
 }
 
 const TOO_MANY_REQUESTS = 429;
-/** Type of the empty Secrets, to which tokens are bound. */
-const TYPE = "addon-operator.io/run";

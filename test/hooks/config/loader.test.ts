@@ -207,7 +207,7 @@ EOF`);
 });
 
 test("a hook is not called while it is not known as whom", async () => {
-  const file = await hookFile(`touch "$0.seen"; ${V1}`);
+  const file = await hookFile(`touch "$0.seen"; ${V1} 'onStartup: 1'`);
   let isKnown = false;
   const actorOf = (): undefined => {
     if (!isKnown) throw new Error("its account is not known");
