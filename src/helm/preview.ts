@@ -65,8 +65,12 @@ export async function liveDiff(tools: Reconciler, request: DiffRequest): Promise
   const { release } = reconciliation;
   const rendered = await manifestsNow(reconciliation);
   const stored = release === undefined ? "" : await storedManifest(tools, release, request.signal);
+  const all = pairsOf(tools.namespace, [stored], rendered);
+  const moves = release !== undefined && release.namespace !== tools.namespace;
+  // The objects of a release that moves get another annotation, which is no drift.
+  const pairs = moves ? all.map((pair) => ({ ...pair, stored: undefined })) : all;
   const found = new Map<string, string>();
-  await inParallel(AT_ONCE, pairsOf(tools.namespace, [stored], rendered), async (pair) => {
+  await inParallel(AT_ONCE, pairs, async (pair) => {
     const { apiVersion, kind, name, namespace = tools.namespace } = pair.ref;
     const text = await differenceOf(tools, pair, request).catch((error: unknown) => {
       request.signal.throwIfAborted();

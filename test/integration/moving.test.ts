@@ -115,11 +115,30 @@ rules: []
     namespace,
   });
 
-  async function run(namespace: string, text = ""): Promise<void> {
-    const signal = AbortSignal.timeout(100_000);
+  function requestOf(namespace: string, text: string): ReconcileRequest {
     const values = JSON.stringify({ global: {}, m: { text } });
-    await releases.reconcile({ module: moduleIn(namespace), values, signal });
+    return { module: moduleIn(namespace), values, signal: AbortSignal.timeout(100_000) };
+  }
+
+  async function run(namespace: string, text = ""): Promise<void> {
+    await releases.reconcile(requestOf(namespace, text));
     await releases.flushLabels();
+  }
+
+  /** Checks what is said of a move before it happens. */
+  async function expectPreview(from: string, to: string): Promise<void> {
+    const request = requestOf(to, "1");
+    const why = `the release moves from namespace ${from} to ${to}`;
+    expect(await releases.preview(request)).toEqual({ action: "upgrade", why });
+    const diff = await releases.diff({ ...request, crds: { files: [] }, displayed: (object) => object });
+    expect(diff.split("\n").filter((line) => line.startsWith("# "))).toEqual(
+      [
+        `# rbac.authorization.k8s.io/v1 ClusterRole ${to} ${home}: changes`,
+        `# v1 ConfigMap ${home} fixed: changes`,
+        `# v1 ConfigMap ${from} loose: is removed`,
+        `# v1 ConfigMap ${to} loose: is created`,
+      ].toSorted(),
+    );
   }
 
   async function restart(): Promise<void> {
@@ -184,6 +203,7 @@ rules: []
     await run(home, "1");
     const uids = new Set((await objects()).map(({ metadata }) => metadata.uid));
     for (const target of [team, home]) {
+      await expectPreview(target === team ? home : team, target);
       await run(target, "1");
       await expectIn(target, uids);
     }
