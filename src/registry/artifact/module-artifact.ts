@@ -114,10 +114,10 @@ export async function findModule(place: ReadPlace, keys: readonly PublicKey[] | 
   return { ...identity, digest: stored.digest, layer, verified };
 }
 
-/** Fetches and unpacks a verified artifact into `dir`, which must not exist or must be empty. Throws Error. */
+/** Fetches and unpacks a verified artifact into `dir`, which must not exist or must be empty; `isReadOnly`: nobody may write to its files. Throws Error. */
 export async function unpackModule(
   repository: Artifacts,
-  { layer }: Pick<Found, "layer">,
+  { layer, isReadOnly }: Pick<Found, "layer"> & { readonly isReadOnly?: boolean },
   dir: string,
 ): Promise<void> {
   const scratch = await mkdtemp(join(dirname(dir), ".pull-"));
@@ -125,7 +125,7 @@ export async function unpackModule(
     const file = join(scratch, "layer.tgz");
     await repository.saveBlob(layer, file);
     const content = join(scratch, "content");
-    await unpackLayer(file, content);
+    await unpackLayer(file, content, isReadOnly);
     await replaceEmpty(content, dir);
   } finally {
     await rm(scratch, { recursive: true, force: true });
