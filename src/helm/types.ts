@@ -43,7 +43,7 @@ export interface HelmInput {
     Module,
     "name" | "valuesKey" | "chartDir" | "chart" | "helm" | "onFailure" | "retries"
   > &
-    Partial<Pick<Module, "crdFiles" | "serviceAccountName">>;
+    Partial<Pick<Module, "crdFiles" | "serviceAccountName" | "origin">>;
   /** JSON with `global` and the module's section. */
   readonly values: string;
   /** Digest of the values without changes by hooks. */

@@ -52,6 +52,12 @@ export async function obtain(fetching: Fetching, wanted: Wanted, refused: Refuse
   }
 }
 
+/** An error of the disk, with the bytes that it has no room for; others as they are. */
+function withSize(error: unknown, size: number): unknown {
+  const isOfDisk = ["ENOSPC", "EDQUOT", "EROFS"].includes((error as NodeJS.ErrnoException).code ?? "");
+  return isOfDisk ? new Error(`its ${size} bytes cannot be stored: ${oneLine(error)}`) : error;
+}
+
 async function fetchVerified(
   { store, registry, keys, mostBytes, fetched }: Fetching,
   wanted: Wanted,
@@ -67,7 +73,10 @@ async function fetchVerified(
   const repository = await registry.repository(wanted.name);
   const reference = { host: "registry", name: repository.name, digest: wanted.digest };
   const found = await findModule({ repository: recording(repository, store), reference }, keys);
-  await fetchLayer(repository, store, { layer: found.layer, mostBytes });
+  const { layer } = found;
+  await fetchLayer(repository, store, { layer, mostBytes }).catch((error: unknown) => {
+    throw withSize(error, layer.size);
+  });
   fetched?.(found.layer.size);
   return store.verify(wanted, keys);
 }
