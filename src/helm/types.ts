@@ -44,7 +44,7 @@ export interface HelmInput {
     Module,
     "name" | "valuesKey" | "chartDir" | "chart" | "helm" | "onFailure" | "retries"
   > &
-    Partial<Pick<Module, "crdFiles" | "serviceAccountName" | "namespace">>;
+    Partial<Pick<Module, "crdFiles" | "serviceAccountName" | "namespace" | "origin">>;
   /** JSON with `global` and the module's section. */
   readonly values: string;
   /** Digest of the values without changes by hooks. */

@@ -111,7 +111,8 @@ export class Repository {
       length += chunk.length;
       this.#requireContent(digest, length <= size);
       hash.update(chunk);
-      await handle.write(chunk);
+      // A single write may be a short one, which a full disk makes without an error.
+      await handle.writeFile(chunk);
     }
     await handle.sync();
     this.#requireContent(digest, length === size && `sha256:${hash.digest("hex")}` === digest);

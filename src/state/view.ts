@@ -186,6 +186,8 @@ export interface View {
   readonly hidesWords: boolean;
   /** Why some kubernetes bindings of global hooks cannot work. */
   readonly issues: readonly string[];
+  /** Why the ModuleSources cannot be read, or say nothing: what is locked stays, and nothing is removed. */
+  readonly sourcesFault: string | undefined;
   /** Why webhooks are not served or registered as wanted. */
   readonly webhookIssues: readonly string[];
   readonly requestedToken: string | undefined;
@@ -244,6 +246,7 @@ export const BLANK: OperatorState = {
   missingRights: [],
   issues: [],
   webhookIssues: [],
+  sourcesFault: undefined,
   requestedToken: undefined,
   handledToken: undefined,
   synchronized: new Set(),

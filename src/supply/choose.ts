@@ -9,6 +9,16 @@ export function approvalOf({ version, digest }: Complete): string {
   return `${version}@${digest}`;
 }
 
+/** What a wish asks for, as text: what was rejected for one wish is tried again for another one. */
+export function wishText({ version, tag, digest }: Wish): string {
+  return JSON.stringify([version, tag, digest]);
+}
+
+/** Whether a content has failed and is not tried again for this wish. */
+export function isRejected(locked: LockEntry | undefined, wish: Wish, digest: string): boolean {
+  return locked?.rejected?.includes(digest) === true && locked.rejectedFor === wishText(wish);
+}
+
 /** Candidates of the tags of a repository: those that are versions. `_` stands for `+`, which tags cannot contain. */
 export function candidatesOf(tags: readonly string[]): Candidate[] {
   return tags.flatMap((tag) => {
@@ -106,8 +116,7 @@ function isNamed({ version, digest }: Wish): boolean {
 /** Why a candidate waits until a user approves it; undefined if it need not. */
 function refusal(candidate: Complete, input: ChoiceInput): Choice | undefined {
   const { version, digest } = candidate;
-  const isRejected = input.locked?.rejected?.includes(digest) === true;
-  if (isRejected) {
+  if (isRejected(input.locked, input.wish, digest)) {
     const reason = `${version} is not tried again: it failed, and was rolled back`;
     return { kind: "hold", candidate, waitsFor: "rejected", reason };
   }

@@ -14,6 +14,7 @@ import {
 import { parseJson } from "../lib/index.ts";
 import { isJsonObject, type Json } from "../model/index.ts";
 import { isDigest } from "../registry/index.ts";
+import { refuseLink } from "./disk/links.ts";
 import type { Lock, LockEntry } from "./types.ts";
 
 /** Name of the lock of the operator with this ConfigMap. */
@@ -63,7 +64,7 @@ export class LockFile {
     const entries = new Map<string, LockEntry>();
     const damaged: string[] = [];
     for (const [name, text] of Object.entries(object?.data ?? {})) {
-      const entry = parseEntry(text);
+      const entry = refuseLink(name) === undefined ? parseEntry(text) : undefined;
       if (entry === undefined) damaged.push(name);
       else entries.set(name, entry);
     }
@@ -102,16 +103,46 @@ export class LockFile {
   }
 }
 
-/** An entry; undefined for text that is none. */
+/** As the CRD has it. */
+const LARGEST_ORDER = 999_999;
+
+const isText = (value: Json | undefined): boolean => typeof value === "string";
+const isNumber = (value: Json | undefined): boolean => typeof value === "number" && Number.isFinite(value);
+const isSet = (value: Json | undefined): boolean => value === true;
+
+function isContent(value: Json | undefined): boolean {
+  return isJsonObject(value) && isText(value["version"]) && isDigest(value["digest"]);
+}
+
+/** What an entry has in any case. */
+const NEEDED: Readonly<Partial<Record<keyof LockEntry, (value: Json | undefined) => boolean>>> = {
+  source: isText,
+  version: isText,
+  digest: isDigest,
+  verifiedBy: isText,
+  at: isNumber,
+};
+
+/** What an entry may have. */
+const OPTIONAL: typeof NEEDED = {
+  order: (value) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= LARGEST_ORDER,
+  enabled: (value) => typeof value === "boolean",
+  isNew: isSet,
+  isBack: isSet,
+  removed: isSet,
+  previous: isContent,
+  rejected: (value) => Array.isArray(value) && value.every(isDigest),
+  rejectedFor: isText,
+  seen: (value) => isContent(value) && isJsonObject(value) && isNumber(value["since"]),
+};
+
+/** An entry, without fields that nobody can have written here; undefined for text that is none. */
 function parseEntry(text: string): LockEntry | undefined {
   const value = parsed(text);
   if (!isJsonObject(value)) return undefined;
-  const { source, version, digest, verifiedBy, at } = value;
-  const isValid =
-    [source, version, verifiedBy].every((each) => typeof each === "string") &&
-    isDigest(digest) &&
-    typeof at === "number";
-  return isValid ? (value as unknown as LockEntry) : undefined;
+  for (const [key, isValid] of Object.entries(NEEDED)) if (!isValid(value[key])) return undefined;
+  const valid = Object.entries({ ...NEEDED, ...OPTIONAL }).filter(([key, isValid]) => isValid(value[key]));
+  return Object.fromEntries(valid.map(([key]) => [key, value[key]])) as unknown as LockEntry;
 }
 
 function parsed(text: string): Json | undefined {

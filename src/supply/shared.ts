@@ -35,6 +35,8 @@ export interface SupplyOptions extends KubeAccess {
   readonly readApart: (modulesDir: string) => Promise<Tree>;
   readonly serverVersion: () => Promise<string>;
   readonly hasRelease: (module: string) => boolean;
+  /** The digest of the content from which the installed revision of a module was made; undefined if it does not say so. */
+  readonly contentOf: (module: string) => string | undefined;
   readonly configMap: string;
   readonly dir: string;
   /** Name of the ConfigMap with keys. */
@@ -53,6 +55,8 @@ export interface Shared {
   readonly sources: () => Sources;
   readonly setSources: (objects: readonly WatchedObject[]) => void;
   readonly list: () => Promise<readonly WatchedObject[]>;
+  /** Records why the ModuleSources cannot be read, or why what was read says nothing. */
+  readonly setFault: (of: "watch" | "removal", why: string | undefined) => void;
   /** Runs work while no other work of this kind runs. */
   readonly exclusively: <T>(work: () => Promise<T>) => Promise<T>;
   readonly publish: () => Promise<Moved>;

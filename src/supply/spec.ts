@@ -2,9 +2,9 @@
 
 import { isRange, isVersion, parseDuration } from "../lib/index.ts";
 import { ProblemError, type Problem } from "../model/index.ts";
-import { refuseName } from "../modules/index.ts";
 import { isDigest, isTag, parseReference } from "../registry/index.ts";
 import type { IModuleSource } from "../status/index.ts";
+import { refuseLink } from "./disk/links.ts";
 import { readPolicy, type Report } from "./policy.ts";
 import type { SourceSpec, Wish } from "./types.ts";
 
@@ -42,7 +42,7 @@ const WISH_FORM = "name a version or a range, a digest, or a tag: 1.4.2, ~1.4, s
 
 function checkWish(name: string, wish: Wish, report: Report): void {
   const key = `spec.modules.${name}`;
-  const refused = refuseName(name);
+  const refused = refuseLink(name);
   if (refused !== undefined) report(key, refused, "name a module by its directory");
   const fault = wishFault(wish);
   if (fault !== undefined) report(key, fault, WISH_FORM);

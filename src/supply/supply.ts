@@ -32,8 +32,8 @@ export class Supply {
   readonly #lock: LockFile;
   #keys: Keys = { keys: [], problems: [] };
   #sources = new Sources();
-  /** Why the ModuleSources could not be read at the start. */
-  #unreadable: string | undefined;
+  /** Why the ModuleSources cannot be read, or why what was read says nothing. */
+  readonly #faults = new Map<"start" | "watch" | "removal", string>();
   #working: Promise<unknown> = Promise.resolve();
   #isOpen = false;
   #leader: Leader | undefined;
@@ -55,8 +55,9 @@ export class Supply {
       sources: () => this.#sources,
       setSources: (objects) => {
         this.#sources = this.#sources.next(objects);
-        this.#unreadable = undefined;
+        this.#setFault("start", undefined);
       },
+      setFault: (of, why) => this.#setFault(of, why),
       list: () => this.#list(),
       exclusively: (work) => this.#exclusively(work),
       publish: () => this.#publish(),
@@ -118,7 +119,7 @@ export class Supply {
     const contents = [...entries.keys()].map((name) => [name, this.#stock.content(name)] as const);
     return JSON.parse(
       JSON.stringify({
-        unreadable: this.#unreadable,
+        faults: Object.fromEntries(this.#faults),
         keys: this.#keys.keys.map(({ source, hint }) => `${source} ${hint}`),
         problems: this.#keys.problems.map(describeProblem),
         sources,
@@ -132,11 +133,20 @@ export class Supply {
     try {
       this.#shared.setSources(await this.#list());
     } catch (error) {
-      this.#unreadable = oneLine(error);
+      const why = oneLine(error);
+      this.#setFault("start", `The ModuleSources cannot be read: ${why}`);
       this.#options.logger.warn("ModuleSources cannot be read; what is locked stays in force", {
-        error: this.#unreadable,
+        error: why,
       });
     }
+  }
+
+  #setFault(of: "start" | "watch" | "removal", why: string | undefined): void {
+    if (why === undefined) this.#faults.delete(of);
+    else this.#faults.set(of, why);
+    const [sourcesFault] = this.#faults.values();
+    const { state } = this.#options;
+    if (state.view.sourcesFault !== sourcesFault) state.record("observed", { sourcesFault });
   }
 
   async #readKeys(): Promise<void> {
@@ -168,9 +178,8 @@ export class Supply {
   }
 
   #publish(): Promise<Moved> {
-    const holds =
-      this.#unreadable === undefined ? [] : [`the ModuleSources cannot be read: ${this.#unreadable}`];
-    return this.#stock.publish(this.#sources.wished, holds);
+    const unread = this.#faults.get("start");
+    return this.#stock.publish(this.#sources.wished, unread === undefined ? [] : [unread]);
   }
 }
 

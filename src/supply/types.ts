@@ -70,12 +70,16 @@ export interface LockEntry {
   readonly enabled?: boolean;
   /** An update that has not proven itself yet: the module has not run with it, or is not Ready. */
   readonly isNew?: true;
-  /** The content before it. */
+  /** The last content before it that has proven itself. */
   readonly previous?: { readonly version: string; readonly digest: string };
+  /** Set when the update after it failed, and was rolled back, until another update begins or the wish changes. */
+  readonly isBack?: true;
   /** Set when no source names the module any more: it is switched off, and forgotten once it is deleted. */
   readonly removed?: true;
-  /** Digests that are not tried again. */
+  /** Digests that are not tried again, the last one first, as long as the wish is `rejectedFor`. */
   readonly rejected?: readonly string[];
+  /** The wish as text (`wishText`) for which they were rejected. */
+  readonly rejectedFor?: string;
   /** The newest content that waits. */
   readonly seen?: Seen;
 }

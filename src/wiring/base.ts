@@ -32,7 +32,6 @@ import { DROP_REASONS, RunRing, Tracer, exportTo, note, type SpanExport } from "
 import { Children, LastingDir } from "../process/index.ts";
 import { ChartArchives, placesOf, readTree, rereadModule, type SuppliedModules } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
-import { withScope } from "../offline/index.ts";
 import { Actors } from "./actors.ts";
 import { previewStart } from "../preview/index.ts";
 import type { Metrics } from "../metrics/index.ts";
@@ -280,7 +279,9 @@ export function countDrops(spanExport: SpanExport | undefined, metrics: Metrics)
  * `addon-operator plan` where no operator runs: connects, reads, and returns the plan as YAML or JSON. Throws
  * ProblemError when it cannot connect.
  */
-export function planAlone(settings: Settings, env: Environment, format: string): Promise<string> {
+export async function planAlone(settings: Settings, env: Environment, format: string): Promise<string> {
+  // The sub-commands bring what fetches modules, of which an operator loads nothing.
+  const { withScope } = await import("../offline/index.ts");
   return withScope(async (scope) => {
     // Log lines would be mixed with the plan.
     const base = makeBase({ ...settings, logLevel: "error" }, env, scope);

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -16,7 +16,10 @@ interface World {
   readonly namespace: string;
   /** A file of its delete hook. */
   readonly bye: string;
-  start(): Promise<OperatorProcess>;
+  /** With `--ha`, each replica has a disk of its own. */
+  start(replica?: string): Promise<OperatorProcess>;
+  /** Modules whose content is unpacked on the disk of a replica. */
+  unpacked(replica: string): number;
   source(modules: Record<string, object>): Promise<void>;
   /** The version in the ConfigMap that the chart makes. */
   installed(): Promise<string>;
@@ -24,6 +27,9 @@ interface World {
   lock(): Promise<Record<string, unknown>>;
   kubectl(args: readonly string[]): Promise<string>;
 }
+
+/** A lease that two busy processors can keep, and whose end a test can wait for. */
+const QUICK = ["--lease-duration=10s", "--lease-renew-deadline=5s", "--lease-retry-period=1s"];
 
 async function world(name: string): Promise<World> {
   await installCrds();
@@ -44,8 +50,15 @@ async function world(name: string): Promise<World> {
     lab,
     namespace,
     bye,
-    start: () =>
-      startOperator({ namespace, modulesDir, args: ["--sources", `--sources-dir=${join(dir, "sources")}`] }),
+    start: (replica) => {
+      const args = ["--sources", `--sources-dir=${join(dir, replica ?? "sources")}`];
+      const ha = replica === undefined ? [] : ["--ha", ...QUICK];
+      return startOperator({ namespace, modulesDir, args: [...args, ...ha] });
+    },
+    unpacked: (replica) => {
+      const all = join(dir, replica, "unpacked");
+      return existsSync(all) ? readdirSync(all).filter((name) => !name.startsWith(".")).length : 0;
+    },
     source: (modules) =>
       apply({
         apiVersion: "addon-operator.io/v1alpha1",
@@ -176,3 +189,28 @@ test("an end between lock and switch is completed by the next start", { timeout:
   operator = await it.start();
   await untilInstalled(it, operator, "1.5.0");
 });
+
+test(
+  "a second replica has the content on its own disk, and takes over without the registry",
+  { timeout: 180_000 },
+  async () => {
+    const it = await world("sources-ha");
+    const digest = await push(it, "1.4.2");
+    const first = await it.start("a");
+    await first.waitReady();
+    const second = await it.start("b");
+    await it.source({ web: { version: "1.4.2", enabled: true } });
+    await untilInstalled(it, first, "1.4.2");
+    await second.until(() => it.unpacked("b") === 1, "the second replica has the content");
+
+    it.lab.registry.failures = { status: 503, left: Infinity };
+    const calls = it.lab.registry.calls.length;
+    await first.kill9();
+    await it.kubectl(["delete", "configmap", "web"]);
+    await eventually(async () => expect(await it.installed()).toBe("1.4.2"), "the second replica heals it", {
+      context: () => second.log().slice(-4000),
+    });
+    expect(await it.lock()).toMatchObject({ version: "1.4.2", digest });
+    expect(it.lab.registry.calls.length).toBe(calls);
+  },
+);

@@ -13,7 +13,7 @@ import { LEASE, type LeaseSpec } from "../support/replicas.ts";
 const { kubectl, json } = cluster();
 
 /** A lease that two busy processors can keep, and whose end a test can wait for. */
-const QUICK = ["--lease-duration=8s", "--lease-renew-deadline=3s", "--lease-retry-period=1s"];
+const QUICK = ["--lease-duration=10s", "--lease-renew-deadline=5s", "--lease-retry-period=1s"];
 /** Replicas have the same port, as Pods have, and addresses of their own. */
 const ADDRESS = { a: "127.0.0.2", b: "127.0.0.3" } as const;
 type Name = keyof typeof ADDRESS;

@@ -71,6 +71,13 @@ it.each<[string, object, string]>([
     { update: { windows: [{ cron: "@daily", for: "0s" }] } },
     "spec.update.windows[0].for: is never open",
   ],
+  [
+    "a name that is read as another one",
+    { modules: { "10-web": { tag: "x" } } },
+    'spec.modules.10-web: "10-web" begins with a number, which is the order in the name of a directory',
+  ],
+  ["a name of a file", { modules: { "values.yaml": { tag: "x" } } }, "is a file of each modules directory"],
+  ["a name of all", { modules: { global: { tag: "x" } } }, "is the section of values that all modules share"],
   ["no duration", { update: { after: "a day" } }, 'spec.update.after: "a day" is no duration'],
 ])("%s is one error with field and remedy", (_, spec, message) => {
   expect(() => read(spec)).toThrow(message);

@@ -6,7 +6,7 @@ import { mayAdopt, originOf, type AdoptPolicy, type Origin } from "../adoption.t
 import type { ObjectRef } from "../manifest/manifest.ts";
 import type { Release } from "../types.ts";
 import { ReleaseStore, type ReleaseStoreOptions } from "./release-store.ts";
-import { LABELS, type ReleaseMeta } from "./revisions.ts";
+import { artifactOf, LABELS, type ReleaseMeta } from "./revisions.ts";
 
 export type Ownership = "ours" | "foreign" | "none";
 
@@ -60,6 +60,12 @@ export class ObservedReleases {
   /** Identifies an installation by its newest revision; a reinstallation under the same name has another identity. */
   identity(name: string): string | undefined {
     return this.store.get(name)?.uid;
+  }
+
+  /** Digest of the artifact of a registry that has the module's chart, as the installed revision names it. */
+  artifact(name: string): string | undefined {
+    const meta = this.store.get(name);
+    return meta?.status === "deployed" ? artifactOf(meta) : undefined;
   }
 
   /** Manifest and helm hooks as the release's newest record has them; empty when there is none. */

@@ -15,6 +15,8 @@ export const LABELS = {
   given: "addon-operator.io/given",
   /** Digest of the inputs without the helm binary, so that another binary does not cause a retry of rejected inputs. */
   content: "addon-operator.io/content",
+  /** Artifact of a registry that the chart and the hooks of the module come from (`artifactLabel`). */
+  artifact: "addon-operator.io/artifact",
   /** How many upgrades in a row have failed with equal `given`. */
   tries: "addon-operator.io/tries",
   /** On a revision that a user has rolled back: the number of the revision that is installed instead. */
@@ -61,6 +63,20 @@ export function metaOf(object: WatchedObject): ReleaseMeta | undefined {
   if (name === undefined || version === undefined || !/^\d+$/.test(version)) return undefined;
   const revision = Number(version);
   return { name, namespace, revision, status: status ?? "unknown", labels, secret, uid, resourceVersion };
+}
+
+const SHA256 = "sha256.";
+
+/** A digest `sha256:HEX` as a label, which has room for it in base64url only. */
+export function artifactLabel(digest: string): string {
+  return SHA256 + Buffer.from(digest.slice(SHA256.length), "hex").toString("base64url");
+}
+
+/** The digest that `artifactLabel` has made a label of; undefined without one. */
+export function artifactOf({ labels }: Pick<ReleaseMeta, "labels">): string | undefined {
+  const label = labels[LABELS.artifact];
+  if (label?.startsWith(SHA256) !== true) return undefined;
+  return `sha256:${Buffer.from(label.slice(SHA256.length), "base64url").toString("hex")}`;
 }
 
 /** Whether a release with this status is pending: helm works on it, or was killed. */

@@ -26,10 +26,10 @@ const FILES: ReadonlySet<string> = new Set(["File", "OldFile", "ContiguousFile"]
 
 /**
  * Unpacks the file `layer` into `dir`, which must not exist: first into a directory beside it, which is then renamed.
- * Files get the modes 0644 or 0755. Throws NotVerifiedError that names the entry that is refused, and Error if the
- * file system fails.
+ * Files get the modes 0644 or 0755, or else 0444 or 0555; directories get 0755, so that whoever owns them can remove them.
+ * Throws NotVerifiedError that names the entry that is refused, and Error if the file system fails.
  */
-export async function unpackLayer(layer: string, dir: string): Promise<void> {
+export async function unpackLayer(layer: string, dir: string, isReadOnly = false): Promise<void> {
   const options = { strict: true, zstd: false, maxMetaEntrySize: LIMITS.header, onReadEntry: checker() };
   await readArchive(layer, new Parser(options)).catch((error: unknown) => {
     throw new NotVerifiedError(`its archive is refused: ${oneLine(error)}`);
@@ -47,7 +47,7 @@ export async function unpackLayer(layer: string, dir: string): Promise<void> {
         noMtime: true,
         preserveOwner: false,
         umask: 0,
-        onReadEntry: normalize,
+        onReadEntry: (entry) => normalize(entry, isReadOnly),
       }),
     );
     await rename(part, dir);
@@ -165,8 +165,11 @@ function fold(path: string): string {
   return path.normalize("NFC").toLowerCase();
 }
 
-/** Sets the mode of an entry to 0755 for directories and executable files, otherwise to 0644. */
-function normalize(entry: ReadEntry): void {
-  const isOpen = entry.type === "Directory" || ((entry.mode ?? 0) & 0o100) !== 0;
-  entry.mode = isOpen ? 0o755 : 0o644;
+const WRITE = 0o222;
+
+/** Sets the mode of an entry to 0755 for directories and executable files, otherwise to 0644; of files without the right to write, if `isReadOnly`. */
+function normalize(entry: ReadEntry, isReadOnly: boolean): void {
+  const isDirectory = entry.type === "Directory";
+  const mode = isDirectory || ((entry.mode ?? 0) & 0o100) !== 0 ? 0o755 : 0o644;
+  entry.mode = isReadOnly && !isDirectory ? mode & ~WRITE : mode;
 }

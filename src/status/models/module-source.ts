@@ -50,6 +50,7 @@ export interface IModuleSource {
       readonly digest?: string;
       readonly verifiedBy?: string;
       readonly error?: string;
+      readonly rejected?: readonly string[];
       readonly next?: {
         readonly version: string;
         readonly digest: string;

@@ -22,6 +22,7 @@ const SECTIONS: Readonly<Record<string, string>> = {
   Drifted: "an-object-was-changed-by-hand",
   ConfigMapInvalid: "the-configmap-is-invalid",
   ConfigMapMissing: "the-configmap-is-missing",
+  SourcesUnreadable: "module-sources.md#when-something-is-missing",
   RemovalHeld: "a-removal-is-blocked",
   ModulesInvalid: "a-module-is-invalid",
   HooksFailing: "a-hook-fails",
@@ -32,6 +33,7 @@ const SECTIONS: Readonly<Record<string, string>> = {
 const OF_OPERATOR: ReadonlySet<string> = new Set([
   "ConfigMapInvalid",
   "ConfigMapMissing",
+  "SourcesUnreadable",
   "RemovalHeld",
   "HooksFailing",
   "NotRunning",

@@ -18,8 +18,8 @@ export interface OperatorBlockers {
 }
 
 /**
- * Ready only if every enabled module is Ready. Stalled if the ConfigMap is invalid or missing, or if nothing is in progress
- * and a module needs a user.
+ * Ready only if every enabled module is Ready. Stalled if the ConfigMap is invalid or missing, if the ModuleSources cannot be
+ * read, or if nothing is in progress and a module needs a user.
  */
 export function operatorVerdict(
   view: View,
@@ -28,6 +28,7 @@ export function operatorVerdict(
 ): OperatorVerdict {
   const besidesHooks =
     configVerdict(view) ??
+    sourcesVerdict(view) ??
     convergeVerdict(view, hold) ??
     busyVerdict(view, verdicts) ??
     idleVerdict(view, verdicts);
@@ -67,6 +68,13 @@ function configVerdict(view: View): OperatorVerdict | undefined {
     return { state: "Invalid", reason: "ConfigMapMissing", message: reported.join("; ") };
   const message = [...reported, explainInvalid(view)].join("; ");
   return { state: "Invalid", reason: "ConfigMapInvalid", message };
+}
+
+/** The verdict if the ModuleSources cannot be read; undefined if they can, or if there are none. */
+function sourcesVerdict({ sourcesFault }: View): OperatorVerdict | undefined {
+  if (sourcesFault === undefined) return undefined;
+  const message = `${sourcesFault}; modules of ModuleSources stay as they are, and none is removed`;
+  return { state: "Invalid", reason: "SourcesUnreadable", message };
 }
 
 const BOOT_MESSAGE: Readonly<Record<View["boot"], string>> = {

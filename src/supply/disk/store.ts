@@ -145,15 +145,15 @@ export class BlobStore implements Artifacts, Blobs {
     return found;
   }
 
-  /** Unpacks a verified module. Returns its directory. Throws NotStoredError, or Error for an archive that is refused. */
+  /**
+   * Unpacks a verified module. Nobody may write to its files, and everybody may read them: hooks of a module may run under
+   * a user id of its own. Returns its directory. Throws NotStoredError, or Error for an archive that is refused.
+   */
   async unpack(found: Found): Promise<string> {
     const dir = this.#unpacked(hexOf(found.digest));
-    const isThere = await stat(dir).then(
-      () => true,
-      () => false,
-    );
     // Only this process unpacks here, and a directory gets its name when it is complete.
-    if (!isThere) await unpackModule(this, found, dir);
+    if ((await stat(dir).catch(() => undefined)) !== undefined) return dir;
+    await unpackModule(this, { ...found, isReadOnly: true }, dir);
     return dir;
   }
 

@@ -46,6 +46,12 @@ export async function obtain(fetching: Fetching, wanted: Wanted, refused: Refuse
   }
 }
 
+/** An error of the disk, with the bytes that it has no room for; others as they are. */
+function withSize(error: unknown, size: number): unknown {
+  const isOfDisk = ["ENOSPC", "EDQUOT", "EROFS"].includes((error as NodeJS.ErrnoException).code ?? "");
+  return isOfDisk ? new Error(`its ${size} bytes cannot be stored: ${oneLine(error)}`) : error;
+}
+
 async function fetchVerified(
   { store, registry, keys, mostBytes, fetched: counted }: Fetching,
   wanted: Wanted,
@@ -63,7 +69,9 @@ async function fetchVerified(
     const recording = new Recording(repository);
     const { layer } = await findModule({ repository: recording, reference }, keys);
     await recording.keep(store);
-    await fetchLayer(repository, store, { layer, mostBytes });
+    await fetchLayer(repository, store, { layer, mostBytes }).catch((error: unknown) => {
+      throw withSize(error, layer.size);
+    });
     counted?.(layer.size);
     return store.verify(wanted, keys);
   });

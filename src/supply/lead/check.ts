@@ -1,5 +1,7 @@
 /** Checks one ModuleSource: fetches, verifies and tries what its modules ask for, and locks what passes. */
 
+import { isDeepStrictEqual } from "node:util";
+
 import { oneLine } from "../../lib/index.ts";
 import type { UpdateWait } from "../../model/index.ts";
 import { NotVerifiedError, type Found, type Signer } from "../../registry/index.ts";
@@ -10,6 +12,8 @@ import { RefusedError, type BlobStore, type Wanted } from "../disk/store.ts";
 import { approvalOf } from "../choose.ts";
 import { keysFor, type Source } from "../sources.ts";
 import type { Stock } from "../stock.ts";
+import { contentOf, stayed, taken, unwishedBack } from "./entry/next-entry.ts";
+import { BlockedError, goBack, relock, type Returning, type Trial } from "./entry/return.ts";
 import type { Choice, Complete, LockEntry, Wish } from "../types.ts";
 import { chooseNext } from "./offers.ts";
 import { updatesBefore } from "./updates.ts";
@@ -50,12 +54,7 @@ export interface CheckTools {
   /** Most bytes of blobs on disk. */
   readonly mostBytes: number;
   /** Why content must not come into force, in one line. */
-  readonly faultOf: (content: {
-    readonly name: string;
-    readonly entry: string;
-    readonly dir: string;
-    readonly isUpdate: boolean;
-  }) => Promise<string | undefined>;
+  readonly faultOf: (content: Trial) => Promise<string | undefined>;
   /** Whether the source still names the module in this way: it may have changed during the check. */
   readonly isCurrent: (source: Source, name: string) => boolean;
   /** Changes lock and content, while nothing else does, and then publishes both. */
@@ -69,7 +68,19 @@ export interface CheckTools {
     locked(module: string, entry: LockEntry, before: LockEntry | undefined): void;
     recovered(module: string): void;
     held(module: string, held: Held): void;
+    approved(module: string, version: string): void;
+    rejected(
+      module: string,
+      now: LockEntry,
+      failed: { readonly version: string; readonly why: string },
+    ): void;
+    /** `isWithout`: the locked content cannot be used, because it is not on disk. */
+    checked(module: string, error: ModuleError | undefined, isWithout: boolean): void;
   };
+  /** The digest from which the installed release was made, if that is known. */
+  readonly installedOf: (module: string) => string | undefined;
+  /** Why the update that is in use has failed; undefined if it has not. */
+  readonly failureOf: (module: string) => string | undefined;
   /** What a user has approved: `VERSION@DIGEST`. */
   readonly approvedOf: (module: string) => string | undefined;
   /** Ends an approval whose content is in force. */
@@ -87,33 +98,43 @@ export async function checkSource(
   source: Source,
   names: readonly string[],
 ): Promise<Checked> {
-  const errors = new Map<string, ModuleError>();
-  const held = new Map<string, Held>();
+  const found = { errors: new Map<string, ModuleError>(), held: new Map<string, Held>() };
   const { spec } = source;
-  if (spec === undefined) return { errors, held };
+  if (spec === undefined) return found;
   const access = new Access(tools.access, spec, (code) => tools.report.answered(source.name, code));
   try {
     for (const name of names) {
       const wish = spec.modules.get(name);
-      if (wish === undefined || !tools.isCurrent(source, name)) continue;
-      try {
-        const waiting = await checkModule({ ...tools, source, name, wish, registry: access });
-        if (waiting !== undefined) held.set(name, waiting);
-      } catch (error) {
-        errors.set(name, errorOf(error));
-      }
+      if (wish !== undefined && tools.isCurrent(source, name))
+        await noteModule({ ...tools, source, name, wish, registry: access }, found);
     }
   } finally {
     await access.close();
   }
-  return { errors, held };
+  return found;
+}
+
+/** Checks one module, and notes what was found. Never throws. */
+async function noteModule(
+  check: Check,
+  { errors, held }: { readonly errors: Map<string, ModuleError>; readonly held: Map<string, Held> },
+): Promise<void> {
+  const { name, wish, stock, report } = check;
+  try {
+    const waiting = await checkModule(check);
+    if (waiting !== undefined) held.set(name, waiting);
+    const back = unwishedBack(stock.entries.get(name), wish);
+    if (waiting !== undefined && back !== undefined)
+      errors.set(name, { reason: "Blocked", message: `${waiting.reason}; ${back} is in use again` });
+  } catch (error) {
+    errors.set(name, errorOf(error));
+  }
+  const isWithout = stock.content(name)?.fault?.reason === "SourceUnavailable";
+  report.checked(name, errors.get(name), isWithout);
 }
 
 /** The registry does not have what is wished; what is locked stays. */
 class WithdrawnError extends Error {}
-
-/** Content that passes verification, but not the check with the values in force. */
-class BlockedError extends Error {}
 
 function errorOf(error: unknown): ModuleError {
   const message = oneLine(error, 1000);
@@ -137,13 +158,22 @@ async function checkModule(check: Check): Promise<Held | undefined> {
     throw new NotVerifiedError(
       "the installer names no key or identity for this source, so no module is accepted (--source-keys)",
     );
-  await completeLocked(check);
+  const returning: Returning = {
+    ...check,
+    obtain: (wanted) => obtainFor(check, wanted),
+    commit: (entry, dir) => commitEntry(check, entry, dir),
+  };
+  await relock(returning);
+  // What is locked may be gone for good: other content may come into force nevertheless.
+  const incomplete = await completeLocked(check).catch((error: unknown) => ({ error }));
+  if (incomplete === undefined) await goBack(returning);
   const choice = gated(check, await nextOf(check));
   if (choice.kind === "take") {
     await take(check, choice.candidate);
     return undefined;
   }
-  await takeTerms(check);
+  if (incomplete !== undefined) throw incomplete.error as Error;
+  await takeTerms(check, choice);
   if (choice.kind === "hold") return hold(check, choice);
   if (choice.kind === "keep" && choice.reason !== undefined) throw new WithdrawnError(choice.reason);
   return undefined;
@@ -197,12 +227,13 @@ async function hold(
 }
 
 /** Takes over order and flag of a module whose content stays. */
-async function takeTerms(check: Check): Promise<void> {
+async function takeTerms(check: Check, choice: Choice): Promise<void> {
   const { stock, source, name, wish } = check;
   const locked = stock.entries.get(name);
   if (locked === undefined || stock.content(name)?.dir === undefined) return;
-  const next = { ...withoutTerms(locked), source: source.name, ...termsOf(wish) };
-  if (JSON.stringify(next) !== JSON.stringify(locked)) await commitEntry(check, next);
+  const isWished = choice.kind === "keep" && choice.reason === undefined;
+  const next = stayed(locked, { source: source.name, wish, isWished });
+  if (!isDeepStrictEqual(next, locked)) await commitEntry(check, next);
 }
 
 /** Fetches the content that is locked and not on disk. */
@@ -217,29 +248,19 @@ async function completeLocked(check: Check): Promise<void> {
 
 /** Brings new content into force: verified, fetched, tried, locked, and only then used. */
 async function take(check: Check, candidate: Complete): Promise<void> {
-  const { name, stock, store, now } = check;
-  const { version, digest } = candidate;
-  const found = await obtainFor(check, { version, digest });
+  const { name, stock, store, approvedOf, report } = check;
+  const found = await obtainFor(check, candidate);
   const dir = await store.unpack(found);
   const locked = stock.entries.get(name);
   const entry = entryOf({ name, order: check.wish.order });
   const fault = await check.faultOf({ name, entry, dir, isUpdate: locked !== undefined });
   if (fault !== undefined) throw new BlockedError(`version ${found.version} is not used: ${fault}`);
-  const { verified } = found;
-  const previous = locked && { version: locked.version, digest: locked.digest };
-  const next: LockEntry = {
-    source: check.source.name,
-    version: found.version,
-    digest,
-    verifiedBy: verified?.signer.source ?? "",
-    at: now(),
-    ...termsOf(check.wish),
-    ...(previous === undefined ? {} : { previous, isNew: true }),
-    ...(locked?.rejected === undefined ? {} : { rejected: locked.rejected }),
-  };
+  const next = taken(contentOf(found, { source: check.source.name, at: check.now() }), check.wish, locked);
   await commitEntry(check, next, dir);
-  check.report.locked(name, next, locked);
-  check.approvalUsed(name, approvalOf(candidate));
+  const approval = approvalOf(candidate);
+  if (approvedOf(name) === approval) report.approved(name, next.version);
+  report.locked(name, next, locked);
+  check.approvalUsed(name, approval);
 }
 
 async function commitEntry(check: Check, entry: LockEntry, dir?: string): Promise<void> {
@@ -261,19 +282,4 @@ function obtainFor(check: Check, { version, digest }: Pick<Wanted, "version" | "
 
 function keysOf({ keys, source }: Check): readonly Signer[] {
   return keysFor(keys(), source.spec);
-}
-
-/** What the lock keeps of a wish besides its content. */
-function termsOf({ order, enabled }: Wish): Pick<LockEntry, "order" | "enabled"> {
-  return { ...(order === undefined ? {} : { order }), ...(enabled === undefined ? {} : { enabled }) };
-}
-
-/** An entry without what a wish sets, and named by a source. */
-function withoutTerms({
-  order: _order,
-  enabled: _enabled,
-  removed: _removed,
-  ...entry
-}: LockEntry): LockEntry {
-  return entry;
 }

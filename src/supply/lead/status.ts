@@ -64,7 +64,7 @@ export function statusOf(facts: Facts): Status {
   const inPlace = rows.filter(({ error }) => error === undefined).length;
   const { generation = 0 } = object.metadata;
   const before = transitionsOf(object.status?.conditions ?? []);
-  const conditions = withTimes(conditionsOf(source, rows, findings), before, now);
+  const conditions = withTimes(conditionsOf(facts, rows), before, now);
   const { lastCheck, nextCheck, token } = findings;
   return {
     observedGeneration: generation,
@@ -94,10 +94,14 @@ function rowOf(name: string, facts: Facts): Row {
   const error = errorOf(name, facts, own) ?? (own === undefined ? notYet(next) : undefined);
   return {
     name,
-    ...(own && { version: own.version, digest: own.digest, verifiedBy: own.verifiedBy }),
+    ...(own && contentOf(own)),
     ...(error === undefined ? {} : { error: line(error).slice(0, LONGEST_ERROR) }),
     ...(next && { next }),
   };
+}
+
+function contentOf({ version, digest, verifiedBy, rejected }: LockEntry): Partial<Row> {
+  return { version, digest, verifiedBy, ...(rejected && { rejected }) };
 }
 
 function notYet(next: Row["next"]): string {
@@ -133,9 +137,22 @@ function nextOf({ version, digest, since, until }: Held, held: string): NonNulla
   };
 }
 
-function conditionsOf(source: Source, rows: readonly Row[], findings: Findings): UntimedCondition[] {
+function conditionsOf(facts: Facts, rows: readonly Row[]): UntimedCondition[] {
+  const { source, findings } = facts;
   const ready = { type: "Ready", ...readyOf(source, rows, findings) } as const;
-  return [ready, ...progressOf(source, ready, findings), ...withdrawnOf(findings), reachableOf(findings)];
+  const special = [...withdrawnOf(findings), ...rejectedOf(rows, facts)];
+  return [ready, ...progressOf(source, ready, findings), ...special, reachableOf(findings)];
+}
+
+/** Modules that are back on the content before an update, because that failed. */
+function rejectedOf(rows: readonly Row[], { stock, findings }: Facts): UntimedCondition[] {
+  const back = rows.filter(({ name, version }) => version && stock.entries.get(name)?.isBack === true);
+  if (back.length === 0) return [];
+  const texts = back.map(({ name, version }) => {
+    const why = findings.held.get(name)?.reason ?? "the update failed, and was rolled back";
+    return { name, error: `${version} is in use again: ${why}` };
+  });
+  return [{ type: "Rejected", status: "True", reason: "RolledBack", message: line(listed(texts)) }];
 }
 
 /** What the registry does not have any more. */
@@ -192,7 +209,7 @@ function readyOf(
 }
 
 /** The first modules with their errors, in one line. */
-function listed(bad: readonly Row[]): string {
+function listed(bad: readonly Pick<Row, "name" | "error">[]): string {
   const more = bad.length > MOST_NAMED ? `; and ${bad.length - MOST_NAMED} more` : "";
   const texts = bad.slice(0, MOST_NAMED).map(({ name, error }) => `${name}: ${error}`);
   return `${texts.join("; ")}${more}`;

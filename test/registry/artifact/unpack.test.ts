@@ -28,13 +28,13 @@ const archive = (...parts: (Entry | Buffer)[]): Buffer =>
     { level: 1 },
   );
 
-async function unpack(bytes: Buffer): Promise<string> {
+async function unpack(bytes: Buffer, isReadOnly = false): Promise<string> {
   const dir = tempDir();
   const layer = join(dir, "layer");
   writeFileSync(layer, bytes);
   const target = join(dir, "module");
   try {
-    await unpackLayer(layer, target);
+    await unpackLayer(layer, target, isReadOnly);
   } catch (error) {
     const left = [target, `${target}.part`].filter((each) => existsSync(each));
     throw new Error(left.length > 0 ? `${left.join()} is left` : String(error), { cause: error });
@@ -148,6 +148,15 @@ it("refuses an archive that is compressed twice, however it begins", async () =>
 it("leaves alone what comes after the end of the archive", async () => {
   const dir = await unpack(Buffer.concat([archive(GOOD), archive({ path: "evil" })]));
   expect(readdirSync(dir)).toEqual(["Chart.yaml"]);
+});
+
+it("takes the right to write from files alone, where nobody may change them", async () => {
+  const dir = await unpack(
+    archive({ path: "d/", type: "Directory" }, { path: "d/a", mode: 0o755 }, { path: "d/b", mode: 0o644 }),
+    true,
+  );
+  const modes = ["d", "d/a", "d/b"].map((name) => statSync(join(dir, name)).mode & 0o777);
+  expect(modes).toEqual([0o755, 0o555, 0o444]);
 });
 
 it("drops setuid, setgid and the sticky bit, and who may write", async () => {

@@ -142,6 +142,13 @@ const rows: readonly Row[] = [
     ...bad,
     reason: "ConfigMapInvalid",
   },
+  {
+    name: "ModuleSources that cannot be read",
+    modules: [failing],
+    view: (view) => ({ ...view, sourcesFault: "The ModuleSources cannot be read: no right" }),
+    ...bad,
+    reason: "SourcesUnreadable",
+  },
   { name: "ConfigMap missing", view: config("missing"), ...bad, reason: "ConfigMapMissing" },
 ];
 
