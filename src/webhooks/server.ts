@@ -36,7 +36,7 @@ const LIMITS: WebhookLimits = {
   // An API server sends all its requests from one address.
   requests: { all: 256, each: 128 },
   // A refused request takes about 0.2 ms, a handshake some milliseconds.
-  rates: { connections: 32, requests: 2500 },
+  rates: { connections: 32, requests: 4000 },
   // Objects in etcd have at most 1.5 MiB; an update has the old one and the new one.
   admission: { bytes: 6 * MIB, values: 1_000_000 },
   // Lists are converted as a whole.
@@ -49,6 +49,8 @@ const LIMITS: WebhookLimits = {
 };
 /** Memory of one HTTP/2 connection, in MB: enough for its streams and one body of the largest size. */
 const SESSION_MB = 96;
+/** Counts of Node over the life of a connection; what one client may begin in a second has its own limit. */
+const UNLIMITED = 2 ** 31;
 /** The longest time that Kubernetes lets webhooks have. */
 const LONGEST_MS = 30_000;
 
@@ -99,8 +101,14 @@ export class WebhookServer {
       ...this.#contextOf(certificate),
       allowHTTP1: true,
       minVersion: "TLSv1.2",
-      // Node cuts off a connection that exceeds its limits; calls above the limit of requests must get their refusal instead.
-      settings: { maxConcurrentStreams: 2 * requests.each },
+      // Calls above the limit of requests must get their refusal. For Node, streams go on for some time after their end: those
+      // above its limit are reset. Neither this nor what arrives for refused streams must end the connection.
+      settings: { maxConcurrentStreams: 4 * requests.each },
+      maxSessionRejectedStreams: UNLIMITED,
+      maxSessionInvalidFrames: UNLIMITED,
+      // Resets that a refusal causes count, too: by default, 1000 refusals that come before the bodies end a connection.
+      streamResetBurst: UNLIMITED,
+      streamResetRate: UNLIMITED,
       maxSessionMemory: SESSION_MB,
       handshakeTimeout: arriveMs,
       ...(options.clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: true }),

@@ -127,7 +127,7 @@ describe("limits", () => {
     const session = connect(`https://127.0.0.1:${port}`, { ca: ca.cert });
     onTestFinished(() => session.destroy());
     const [settings] = (await once(session, "remoteSettings")) as [{ maxConcurrentStreams: number }];
-    expect(settings.maxConcurrentStreams).toBe(8);
+    expect(settings.maxConcurrentStreams).toBe(16);
   });
 
   test("a body that is too large", async () => {
