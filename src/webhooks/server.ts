@@ -95,6 +95,7 @@ export class WebhookServer {
     const { clock } = options;
     this.#connections = new Connections({ clock, limit, rate: rates.connections, arriveMs });
     this.#rates = new Rates(clock, rates.requests);
+    const resets = Math.min(rates.requests, UNLIMITED);
     this.#requests = new Shares(requests);
     this.#bodies = new Bodies(clock, this.#limits);
     this.#server = createSecureServer({
@@ -107,8 +108,8 @@ export class WebhookServer {
       maxSessionRejectedStreams: UNLIMITED,
       maxSessionInvalidFrames: UNLIMITED,
       // Resets that a refusal causes count, too: by default, 1000 refusals that come before the bodies end a connection.
-      streamResetBurst: UNLIMITED,
-      streamResetRate: UNLIMITED,
+      streamResetBurst: resets,
+      streamResetRate: resets,
       maxSessionMemory: SESSION_MB,
       handshakeTimeout: arriveMs,
       ...(options.clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: true }),
