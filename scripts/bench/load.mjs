@@ -68,7 +68,9 @@ async function call({ session, path }, { body, timeoutMs, outcome, failed }) {
     else if (status === 200) outcome.answered += 1;
     else outcome.refused += 1;
   } catch (error) {
-    failed(error);
+    // A refusal by HTTP/2 itself.
+    if (error.message.includes("ENHANCE_YOUR_CALM")) outcome.refused += 1;
+    else failed(error);
   }
 }
 

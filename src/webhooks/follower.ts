@@ -35,8 +35,8 @@ export const FOLLOWER_HEADER = "x-addon-operator-follower";
 const LARGEST = 64 * 1024 * 1024;
 /** A leader is taken to lead for this long, unless it does not answer: the API server is not asked for each review. */
 const KNOWN_MS = 5000;
-/** Fewer than the leader accepts of one address, and no more than it answers at one time. */
-const MOST_CONNECTIONS = 32;
+/** Fewer than the leader accepts of one address. */
+const MOST_CONNECTIONS = 16;
 const UNAVAILABLE = 503;
 
 /** Calls the leader over connections that stay open. */

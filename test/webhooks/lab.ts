@@ -34,6 +34,7 @@ export function webhooks(more: Partial<WebhooksOptions> = {}): Webhooks {
     onIssues: () => {},
     failed: () => {},
     ...more,
+    limits: { rates: { connections: Infinity, requests: Infinity }, ...more.limits },
   });
   onTestFinished(() => made.close());
   return made;

@@ -38,6 +38,7 @@ async function listen(
       onRequest: (report) => reports.push(report),
       failed: (error) => failures.push(error),
       ...more,
+      limits: { rates: { connections: Infinity, requests: Infinity }, ...more.limits },
     },
     certificate(),
   );
@@ -128,7 +129,7 @@ describe("limits", () => {
     const session = connect(`https://127.0.0.1:${port}`, { ca: ca.cert });
     onTestFinished(() => session.destroy());
     const [settings] = (await once(session, "remoteSettings")) as [{ maxConcurrentStreams: number }];
-    expect(settings.maxConcurrentStreams).toBe(8);
+    expect(settings.maxConcurrentStreams).toBe(16);
   });
 
   test("a body that is too large", async () => {
@@ -372,6 +373,43 @@ describe("one address has only a share", () => {
     await clock.advance(60_000);
     await closed;
     expect(await ask()).toBe(200);
+  });
+});
+
+describe("what one address may begin in a second", () => {
+  const rates = { connections: 4, requests: 4 };
+
+  test("connections: one more ends at once, and others are served", async () => {
+    const { port } = await listen(ALLOW, { limits: { rates: { ...rates, requests: 1000 } } });
+    const ask = () =>
+      post(port, REVIEW, { localAddress: "127.0.0.2" }).then(
+        ({ status }) => status,
+        () => 0,
+      );
+    // A second may end while they are opened: then it is the next one that has too many.
+    const statuses = await Promise.all(Array.from({ length: 20 }, ask));
+    expect(statuses).toContain(200);
+    expect(statuses).toContain(0);
+    expect(await statusOf(post(port))).toBe(200);
+  });
+
+  test("requests: one more ends the connection, and others are served", async () => {
+    const { port } = await listen(ALLOW, { limits: { rates } });
+    const createConnection = () => {
+      const socket = connectTcp({ host: "127.0.0.1", port, localAddress: "127.0.0.2" });
+      return connectTls({ socket, host: "127.0.0.1", ca: ca.cert, ALPNProtocols: ["h2"] });
+    };
+    const session = connect(`https://127.0.0.1:${port}`, { createConnection });
+    session.on("error", () => {});
+    onTestFinished(() => session.destroy());
+    const headers = { ":method": "POST", ":path": "/x", "content-type": "application/json" };
+    for (let index = 0; index < 20; index += 1)
+      session
+        .request(headers)
+        .on("error", () => {})
+        .end(REVIEW);
+    await once(session, "close");
+    expect(await statusOf(post(port))).toBe(200);
   });
 });
 
