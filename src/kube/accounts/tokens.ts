@@ -31,7 +31,7 @@ interface AccountToken {
 }
 
 /** Whose hooks run, as which account. */
-export interface TokenOwner {
+interface TokenOwner {
   readonly module: string;
   readonly account: Account;
 }
