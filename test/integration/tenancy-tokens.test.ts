@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { expect, test } from "vitest";
@@ -15,9 +15,9 @@ import { makeTeam, messageOf, startWithTeams, statusOf, teamModule } from "../su
 const { kubectl, apply, json } = cluster();
 
 /** Leaves its token, and says who it is with it. */
-const LEAK = `cp "$(dirname "$KUBECONFIG")/token" "$RECORDS/$me.token"
+const leak = (team: string): string => `cp "$(dirname "$KUBECONFIG")/token" "$RECORDS/$me.token"
 kubectl auth whoami -o jsonpath={.status.userInfo.username} >"$RECORDS/$me.user"
-kubectl get secrets -n "$(cat "$RECORDS/team")" -o name -l app.kubernetes.io/managed-by=addon-operator >"$RECORDS/$me.secrets"`;
+kubectl get secrets -n ${team} -o name -l app.kubernetes.io/managed-by=addon-operator >"$RECORDS/$me.secrets"`;
 
 /** Whether the API server accepts a token. */
 async function isAccepted(token: string): Promise<boolean> {
@@ -41,9 +41,8 @@ test(
     const lab = hookLab("tenancy");
     teamModule(lab, "web", team);
     const config = { configVersion: "v1", beforeHelm: 1 };
-    lab.hook("modules/010-web/hooks/leak.sh", config, LEAK);
+    lab.hook("modules/010-web/hooks/leak.sh", config, leak(team.namespace));
     lab.hook("modules/010-web/hooks/wait.sh", config, `wait_for end; [ -e "$RECORDS/go-good" ]`);
-    writeFileSync(join(lab.dir, "records", "team"), team.namespace);
     const operator = await startWithTeams(namespace, lab);
     const context = operator.log;
     const record = (name: string): string => readFileSync(join(lab.dir, "records", name), "utf8");

@@ -24,14 +24,14 @@ interface TokenRequest {
 }
 
 /** A token, and for how long it is fresh. */
-export interface AccountToken {
+interface AccountToken {
   readonly token: string;
   /** On the monotonic clock, in ms: from then on, another one is requested. */
   readonly freshUntil: number;
 }
 
 /** Whose hooks run, as which account. */
-export interface TokenOwner {
+interface TokenOwner {
   readonly module: string;
   readonly account: Account;
 }
