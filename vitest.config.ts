@@ -3,6 +3,12 @@ import { defineConfig } from "vitest/config";
 /** For helm and kubectl: programs in Go collect no garbage in a life of a tenth of a second. */
 const env = { GOGC: "off", GOMEMLIMIT: "512MiB" };
 
+/** A machine may be slow, and busy with other things: only what never comes is to fail. */
+const patience = { testTimeout: 120_000, hookTimeout: 120_000, expect: { poll: { timeout: 60_000 } } };
+
+/** As many as processors of a small machine. All projects that run together have the same number, however many there are. */
+const maxWorkers = 2;
+
 /** These measure processor time or memory: each runs in a process of its own. */
 const measuring = [
   "test/patterns.test.ts",
@@ -20,17 +26,18 @@ export default defineConfig({
           env,
           include: ["test/**/*.test.ts"],
           exclude: ["test/integration/**", "test/e2e/**", ...measuring, "test/page/browser.test.ts"],
-          testTimeout: 20_000,
+          ...patience,
           // Pure code for the most part: loading it anew for each file would take as long as the tests.
           isolate: false,
-          maxWorkers: 2,
+          maxWorkers,
         },
       },
       {
         test: {
           name: "measuring",
           include: measuring,
-          testTimeout: 20_000,
+          ...patience,
+          maxWorkers,
         },
       },
       {
@@ -38,7 +45,8 @@ export default defineConfig({
           // Starts a Chromium.
           name: "browser",
           include: ["test/page/browser.test.ts"],
-          testTimeout: 20_000,
+          ...patience,
+          maxWorkers,
         },
       },
       {
@@ -49,10 +57,10 @@ export default defineConfig({
           globalSetup: ["test/support/global-setup.ts"],
           // No file leaves anything behind in its process; to load it all anew for each was a sixth of their time.
           isolate: false,
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
+          ...patience,
           // Tests often wait for leases, timers and the API server: one worker more than two processors.
           maxWorkers: 3,
+          sequence: { groupOrder: 1 },
         },
       },
     ],

@@ -26,8 +26,8 @@ const rows = computed(() => {
   return found.sort(COMPARE[order.value]);
 });
 
-const searchText = ({ name, state, message }: ModuleRow): string =>
-  `${name} ${state} ${message}`.toLowerCase();
+const searchText = ({ name, state, message, source }: ModuleRow): string =>
+  `${name} ${state} ${message} ${source?.next?.message ?? ""}`.toLowerCase();
 const urgency = ({ state, healthy, drifted }: ModuleRow): number =>
   2 * TONES_BY_URGENCY.indexOf(toneOf(state)) - (healthy === "False" || drifted > 0 ? 1 : 0);
 const startedAt = ({ lastRun }: ModuleRow): string => lastRun?.startedAt ?? "";
@@ -190,9 +190,7 @@ function Row({ row, index }: { readonly row: ModuleRow; readonly index: number }
       <th scope="row">
         <a href={hrefOf("module", row.name)}>{row.name}</a>
       </th>
-      <td class="message" title={row.message}>
-        {row.message}
-      </td>
+      <Message row={row} />
       <td>
         {row.healthy === "Unknown" ? (
           <span class="faint">–</span>
@@ -211,6 +209,22 @@ function Row({ row, index }: { readonly row: ModuleRow; readonly index: number }
       <td class="faint">{row.chartVersion ?? "–"}</td>
       <td class="faint number">{row.order}</td>
     </tr>
+  );
+}
+
+/** The version that waits, if any, and the message of the state. */
+function Message({ row: { message, source } }: { readonly row: ModuleRow }) {
+  const { version, message: why } = source?.next ?? {};
+  if (version === undefined)
+    return (
+      <td class="message" title={message}>
+        {message}
+      </td>
+    );
+  return (
+    <td class="message" title={`${message}; ${why}`}>
+      <State name="Waits" text={`${version} waits`} /> {message}
+    </td>
   );
 }
 

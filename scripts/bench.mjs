@@ -14,6 +14,8 @@ import { startCluster } from "./control-plane.mjs";
 import { root, versions } from "./setup/versions.mjs";
 
 const dir = new URL("bench/scenarios/", import.meta.url);
+// Hooks under user ids of their own must reach the modules.
+process.umask(0o022);
 
 async function scenarios({ only, long, list }) {
   const files = readdirSync(dir)

@@ -3,9 +3,10 @@
 //   npm run demo -- --once                  checks each step, stops everything and exits 0 or 1
 //   npm run demo -- --kubeconfig FILE       on the cluster of that file; asks before it writes, and cleans up
 //   … --yes                                 does not ask
-//   … --sources                             runs src/ and writes no bundle; so also where the checkout cannot be written
+//   … --from-source                         runs src/ and writes no bundle; so also where the checkout cannot be written
 //   … --requirements                        shows another tour: each module in a queue of its own, one of them broken
 //   … --tenants                             shows another tour: modules of two teams, each with an account of its own
+//   … --sources                             shows another tour: a signed module from a registry, whose channel moves
 //   … --verbose                             shows the operator's log as well
 import { offered, parseOptions } from "./demo/ask.mjs";
 import { runScript } from "./run.mjs";

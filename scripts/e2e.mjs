@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The chart and the image on a cluster with nodes: installs, rolls out and heals a module, upgrades, uninstalls.
-//   KUBECONFIG=… node scripts/e2e.mjs [--image REPOSITORY:TAG] [--host-network] [--api HOST:PORT] [--port PORT] [--helm3] [--ha] [--keep]
+//   KUBECONFIG=… npm run e2e -- [--image REPOSITORY:TAG] [--host-network] [--api HOST:PORT] [--port PORT] [--helm3] [--ha] [--keep]
 // The image must be known to the nodes. --host-network and --api are for nodes without Pod network or kube-proxy.
 // --ha runs two replicas and takes the leader away; with --host-network the second is a release of its own, on another port.
 import { randomBytes } from "node:crypto";

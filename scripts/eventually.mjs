@@ -3,10 +3,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 /**
  * Calls `check` every 25 ms until it neither throws nor returns false, and resolves to what it returned.
- * After the deadline (30 s) it rejects, naming `what` and the last failure.
+ * After the deadline (60 s) it rejects, naming `what` and the last failure.
  */
 export async function eventually(check, what, options = {}) {
-  const { timeoutMs = 30_000, intervalMs = 25, context } = options;
+  const { timeoutMs = 60_000, intervalMs = 25, context } = options;
   const deadline = performance.now() + timeoutMs;
   for (;;) {
     let last;

@@ -61,6 +61,13 @@ export const SHARE = kind("share", "a number from 0 to 1", (text) =>
 const LIMITS = "a number such as 3, a share such as 50%, both as 3,50%, or off";
 export const LIMIT = kind("limit", LIMITS, parseLimit);
 
+const DNS_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+export const NAMESPACE_TEMPLATE = kind(
+  "template",
+  "the name of a namespace, with {name} for that of the module, such as addon-{name}",
+  (text) => (DNS_LABEL.test(text.replaceAll("{name}", "x")) ? text : undefined),
+);
+
 const LABEL_NAME = "[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?";
 const LABEL = new RegExp(
   `^((?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?${LABEL_NAME})=((?:${LABEL_NAME})?)$`,

@@ -1,8 +1,9 @@
 /** The table of settings: flags, environment variables, types, defaults and help. */
 
 import { LOG_LEVELS, LOG_TYPES } from "./lib/index.ts";
-import { BOOLEAN, COUNT, DURATION, INTEGER, LABELS, LIMIT, NUMBER, OWN_DIR } from "./setting-kinds.ts";
-import { PATH, PLACES, PROGRAM, SHARE, TEXT, URL_TEXT, choice, type Kind } from "./setting-kinds.ts";
+import { BOOLEAN, COUNT, DURATION, INTEGER, LABELS, LIMIT, NAMESPACE_TEMPLATE } from "./setting-kinds.ts";
+import { NUMBER, OWN_DIR, PATH, PLACES, PROGRAM, SHARE, TEXT, URL_TEXT } from "./setting-kinds.ts";
+import { choice, type Kind } from "./setting-kinds.ts";
 
 interface Row<T, F extends string> {
   readonly kind: Kind<T>;
@@ -28,7 +29,7 @@ const ROWS = {
   sourceKeys: row(
     TEXT,
     "source-keys=configmap/addon-operator-keys",
-    "ConfigMap with the public keys (*.pub) that may sign modules of registries: configmap/NAME",
+    "ConfigMap with the public keys (*.pub) and identities (*.identity) that may sign modules of registries: configmap/NAME",
   ),
   unsignedCharts: row(
     PLACES,
@@ -48,11 +49,21 @@ const ROWS = {
     "tmp-dir=/tmp/addon-operator-$UID",
     "directory for temporary files; no other user may write to it",
   ),
-  namespace: row(TEXT, "namespace", "namespace of the ConfigMap and the releases"),
+  namespace: row(TEXT, "namespace", "namespace of the ConfigMap, and of releases of modules that name none"),
+  moduleNamespaceTemplate: row(
+    NAMESPACE_TEMPLATE,
+    "module-namespace-template",
+    "namespace of the releases of modules whose addon.yaml names none, such as addon-{name}; default: the operator's namespace",
+  ),
+  moduleNamespaceLabels: row(
+    LABELS,
+    "module-namespace-labels",
+    "labels of the namespaces that the operator creates for modules: key=value, separated by commas",
+  ),
   serviceAccountNamespaces: row(
     TEXT,
     "service-account-namespaces",
-    "namespaces in which modules may name ServiceAccounts besides that of their release: names or patterns such as team-*, separated by commas",
+    "namespaces in which modules may name ServiceAccounts besides their own by --module-namespace-template or, without it, the operator's: names or patterns such as team-*, separated by commas",
   ),
   configMap: row(TEXT, "config-map=addon-operator", "name of the ConfigMap"),
   configOverlay: row(

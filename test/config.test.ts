@@ -118,6 +118,16 @@ describe("settings", () => {
       expect(() => places(`--unsigned-charts=${wrong}`)).toThrow(/is not accepted; use oci:\/\//);
   });
 
+  it("reads the template of namespaces, and refuses what makes none", () => {
+    const template = (text: string) =>
+      parseSettings([`--module-namespace-template=${text}`], {}).settings.moduleNamespaceTemplate;
+    for (const right of ["addon-{name}", "{name}", "{name}-x", "addons"]) expect(template(right)).toBe(right);
+    for (const wrong of ["Addon-{name}", "addon-{name", "{namespace}", "-{name}", "a.{name}", "a_b"])
+      expect(() => template(wrong)).toThrow(
+        /use the name of a namespace, with \{name\} for that of the module/,
+      );
+  });
+
   it("knows which files below crds/ are no CRDs by the names of the Go operator", () => {
     const filters = (env: Record<string, string>, ...args: string[]): string =>
       parseSettings(args, env).settings.crdFilters;

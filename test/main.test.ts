@@ -395,4 +395,17 @@ describe("lint", () => {
     expect(more).toContainEqual({ apiGroups: [""], resources: ["namespaces", "pods"], verbs });
     expect(more).toContainEqual({ apiGroups: ["apps"], resources: ["replicasets"], verbs });
   });
+
+  it("says what a module's namespace needs", async () => {
+    put("modules/010-web/addon.yaml", "namespace: team-a\nserviceAccountName: deployer\n");
+    put("modules/010-web/templates/map.yaml", "");
+    const { text } = await lint("--rbac", join(root, "modules"));
+    const { rules } = parseYaml(text, "stdout").value as { rules: unknown[] };
+    expect(rules).toContainEqual({ apiGroups: [""], resources: ["namespaces"], verbs: ["create", "get"] });
+    const roles = await lint("--rbac", "--role", join(root, "modules"));
+    expect(roles.text).toMatch(/kind: Role\nmetadata:\n {2}name: web-deployer\n {2}namespace: team-a\n/);
+    expect(roles.text).toMatch(
+      /subjects:\n {2}- kind: ServiceAccount\n {4}name: deployer\n {4}namespace: team-a/,
+    );
+  });
 });

@@ -75,13 +75,13 @@ const loaded: Found[][] = [];
 for (const { path } of builders) loaded.push(await builtBy(path));
 const all = [...found.flatMap(({ patterns }) => patterns), ...loaded.flat()];
 
-const LENGTH = 200_000;
+const LENGTH = process.env["LONG"] === undefined ? 100_000 : 200_000;
 /** The part of the length that is tried first. */
 const PART = 10;
 /** What takes longer for the part never ends. */
 const PART_LIMIT_MS = 500;
 /** What is linear needs a tenth of it for the whole length; what is not, much more. */
-const SUSPICIOUS_MS = 200;
+const SUSPICIOUS_MS = LENGTH / 1000;
 /** Who needs less for that part stays below it with quadratic growth, too. */
 const HARMLESS_MS = SUSPICIOUS_MS / PART ** 2;
 /** Who needs more shows its growth in a text of fewer parts. */

@@ -1,7 +1,8 @@
 // What a scenario works with.
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { eventually } from "../eventually.mjs";
 import { countingHelm, startOperator } from "../operator.mjs";
 import { apiOf } from "./api.mjs";
 
@@ -18,6 +19,8 @@ export function bench(cluster, program) {
   const cleanups = [];
   const dir = () => {
     const path = mkdtempSync(join(tmpdir(), "bench-"));
+    // Hooks under user ids of their own must reach it.
+    chmodSync(path, 0o755);
     cleanups.push(() => rmSync(path, { recursive: true, force: true }));
     return path;
   };
@@ -25,6 +28,11 @@ export function bench(cluster, program) {
     cluster,
     api,
     dir,
+    program,
+    /** Ends something with the scenario. */
+    cleanup: (end) => void cleanups.push(end),
+    /** Resolves when `check` returns true. */
+    until: (check, what) => eventually(check, what, { timeoutMs: PATIENCE_MS }),
     async namespace() {
       const name = `bench-${(namespaces += 1)}`;
       await api.send("POST", "/api/v1/namespaces", { metadata: { name } });

@@ -47,12 +47,13 @@ export async function load({ rate, timeoutMs, body, target, ends }) {
   return { ...outcome, sent: calls.length, seconds, certificates };
 }
 
+/** Resolves when it is known how many streams the server takes at one time: one more ends the connection. */
 function connected({ url, ca }) {
   return new Promise((resolve, reject) => {
     const { origin, pathname } = new URL(url);
     const session = connect(origin, { ca });
-    session.once("connect", () => resolve({ session, path: pathname }));
-    session.on("error", reject);
+    session.once("remoteSettings", () => resolve({ session, path: pathname }));
+    session.on("error", reject).once("close", () => reject(new Error("the connection ended")));
   });
 }
 
@@ -67,10 +68,16 @@ async function call({ session, path }, { body, timeoutMs, outcome, failed }) {
     else if (status === 200) outcome.answered += 1;
     else outcome.refused += 1;
   } catch (error) {
-    failed(error);
+    // A refusal by HTTP/2 itself.
+    if (error.message.includes("ENHANCE_YOUR_CALM")) outcome.refused += 1;
+    else failed(error);
   }
 }
 
+/**
+ * The status of the answer, once it is there as a whole. A server that refuses a request does not wait for its body, and
+ * then Node's client never closes the stream if it could not send the body before.
+ */
 function post(session, path, body) {
   return new Promise((resolve, reject) => {
     const stream = session.request({
@@ -81,7 +88,8 @@ function post(session, path, body) {
     let status = 0;
     stream.once("response", (headers) => (status = headers[":status"]));
     stream.once("error", reject);
-    stream.once("close", () => (status === 0 ? reject(new Error("no answer")) : resolve(status)));
+    const settle = () => (status === 0 ? reject(new Error("no answer")) : resolve(status));
+    stream.once("end", settle).once("close", settle);
     stream.resume().end(body);
   });
 }

@@ -15,10 +15,11 @@ export function parseOptions(args = process.argv.slice(2)) {
     once: flag,
     kubeconfig: { type: "string" },
     yes: flag,
-    sources: flag,
+    "from-source": flag,
     verbose: flag,
     requirements: flag,
     tenants: flag,
+    sources: flag,
   };
   return parseArgs({ args, options }).values;
 }

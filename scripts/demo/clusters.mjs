@@ -10,7 +10,7 @@ import { agreed } from "./ask.mjs";
 
 /** On all that the demo itself makes in a cluster; what its releases make goes with them. */
 const label = "addon-operator-demo";
-const crds = ["addonmodules", "addonoperators"];
+const crds = ["addonmodules", "addonoperators", "modulesources"];
 
 /**
  * Resolves to what the tour works on: `{ dir, server, bin, kubeconfig, kubectl, createNamespace, stop }`;
@@ -91,7 +91,7 @@ async function mustAgree(where) {
   if (!process.stdin.isTTY)
     throw new Error("the demo writes to that cluster and cannot ask without a terminal: allow it with --yes");
   const what =
-    "namespaces addon-operator and shop, two CRDs, PriorityClasses, and an annotation on namespaces made meanwhile";
+    "namespaces addon-operator and shop, CRDs, PriorityClasses, and an annotation on namespaces made meanwhile";
   if (!(await agreed(`The demo writes to ${where}: ${what}. At the end it removes all of it. Go on?`)))
     throw new Error("nothing was changed");
 }

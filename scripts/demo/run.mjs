@@ -8,6 +8,7 @@ import { root } from "../setup/versions.mjs";
 import { parseOptions } from "./ask.mjs";
 import { openCluster } from "./clusters.mjs";
 import { requirements } from "./requirements.mjs";
+import { prepareSources, sources } from "./sources.mjs";
 import { prepareTenants, tenants, tenantsModules } from "./tenants.mjs";
 import { tour } from "./tour.mjs";
 
@@ -16,17 +17,42 @@ const running = {};
 const started = performance.now();
 const { once, kubeconfig, yes, verbose, ...options } = parseOptions();
 /** A checkout that cannot be written takes no bundle. */
-const sources = options.sources || !isWritable(root);
+const fromSource = options["from-source"] || !isWritable(root);
 /** Tests that run the bundle have made it before. */
-const program = sources ? programFile() : join(root, "dist", "main.js");
+const program = fromSource ? programFile() : join(root, "dist", "main.js");
 
 const say = (text) => console.log(text);
 const inMiB = (bytes) => `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 const at = () => `${((performance.now() - started) / 1000).toFixed(1)} s`.padStart(7);
 const step = (text) => say(`\n\u001b[1m[${at()}] ${text}\u001b[0m`);
 
+/** What differs between the tours: the directories, the flags, what is there before, and the steps. */
+function tourOf(cluster) {
+  const modulesDir = join(root, "examples", "modules");
+  const globalHooksDir = join(root, "examples", "global-hooks");
+  if (options.tenants)
+    return {
+      shows: "examples/tenants/",
+      modulesDir: tenantsModules,
+      args: ["--module-queues=own", "--service-account-namespaces=team-*"],
+      prepare: () => prepareTenants({ cluster, say }),
+      steps: tenants,
+    };
+  if (options.sources)
+    return { shows: "no directory of modules", ...prepareSources(cluster), steps: sources };
+  if (options.requirements)
+    return {
+      shows: "examples/",
+      modulesDir,
+      globalHooksDir,
+      args: ["--module-queues=own"],
+      steps: requirements,
+    };
+  return { shows: "examples/", modulesDir, globalHooksDir, args: [], steps: tour };
+}
+
 async function demo() {
-  const bundled = sources ? undefined : bundle();
+  const bundled = fromSource ? undefined : bundle();
   // Thrown again below, when there is a cluster that can be stopped.
   bundled?.catch(() => {});
   step(kubeconfig ? `Look at the cluster of ${kubeconfig}` : "Start etcd and kube-apiserver");
@@ -34,23 +60,38 @@ async function demo() {
   if (bundled) say(`the operator, bundled: dist/main.js, ${inMiB((await bundled).bytes)}`);
   const { cluster } = running;
   say(`${cluster.server}, everything below ${cluster.dir}`);
-  const examples = options.tenants ? "examples/tenants/" : "examples/";
-  step(`Create the namespace and the ConfigMap ${namespace}, start the operator on ${examples}`);
+  const chosen = tourOf(cluster);
+  step(`Create the namespace and the ConfigMap ${namespace}, start the operator on ${chosen.shows}`);
   const configMap = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: namespace, namespace } };
   await cluster.createNamespace(namespace, [configMap]);
-  if (options.tenants) await prepareTenants({ cluster, say });
+  await chosen.prepare?.();
+  const start = () => startFor(cluster, chosen);
+  await start();
+  const restart = async () => {
+    await running.operator.stop();
+    await start();
+  };
+  await chosen.steps({
+    cluster,
+    get operator() {
+      return running.operator;
+    },
+    restart,
+    namespace,
+    step,
+    say,
+  });
+}
+
+async function startFor(cluster, { modulesDir, globalHooksDir, args }) {
   const log = join(cluster.dir, "operator.log");
   running.operator = await startOperator({
     kubeconfig: cluster.kubeconfig,
     namespace,
-    modulesDir: options.tenants ? tenantsModules : join(root, "examples", "modules"),
-    globalHooksDir: options.tenants ? undefined : join(root, "examples", "global-hooks"),
+    modulesDir,
+    globalHooksDir,
     bundle: program,
-    args: [
-      "--watch-dirs",
-      ...(options.requirements || options.tenants ? ["--module-queues=own"] : []),
-      ...(options.tenants ? ["--service-account-namespaces=team-*"] : []),
-    ],
+    args: ["--watch-dirs", ...args],
     // Hooks of teams call kubectl.
     env: { LOG_TYPE: "text", PATH: `${join(cluster.bin.kubectl, "..")}:${process.env.PATH}` },
     onLine: (line) => {
@@ -59,14 +100,14 @@ async function demo() {
     },
   });
   await running.operator.waitReady();
-  const show = options.requirements ? requirements : tour;
-  await (options.tenants ? tenants : show)({ cluster, operator: running.operator, namespace, step, say });
 }
 
 function hints() {
   const { cluster, operator } = running;
-  const path = [...(sources ? [] : [join(root, "dist")]), join(cluster.bin.kubectl, ".."), "$PATH"].join(":");
-  const command = sources ? `${process.execPath} ${program}` : "addon-operator";
+  const path = [...(fromSource ? [] : [join(root, "dist")]), join(cluster.bin.kubectl, ".."), "$PATH"].join(
+    ":",
+  );
+  const command = fromSource ? `${process.execPath} ${program}` : "addon-operator";
   step("It stays up until Ctrl-C. In another terminal:");
   say(`
   export KUBECONFIG=${cluster.kubeconfig}

@@ -36,7 +36,8 @@ export async function setKeys(demo, data, displayed = data) {
 const tableOf = async (demo) => (await inNamespace(demo, ["get", "addonmodules"])).trimEnd();
 export const table = async (demo) => demo.say(await tableOf(demo));
 
-export const inNamespace = ({ cluster, namespace }, args) => cluster.kubectl([...args, "-n", namespace]);
+export const inNamespace = ({ cluster, namespace }, args, input) =>
+  cluster.kubectl([...args, "-n", namespace], input);
 export const configMapOf = async (demo, name) =>
   JSON.parse(await inNamespace(demo, ["get", "configmap", name, "-o", "json"]));
 export const elapsed = (from) => `${Math.round(performance.now() - from)} ms`;

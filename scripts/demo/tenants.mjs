@@ -15,12 +15,15 @@ export async function prepareTenants({ cluster, say }) {
     await cluster.createNamespace(`team-${team}`);
     await cluster.kubectl(["create", "--validate=false", "-f", "-"], readFileSync(file, "utf8"));
   }
-  say("team-orders and team-billing each have an account, which may write ConfigMaps there, and a Secret");
+  say(
+    "team-orders and team-billing each have an account, which may write ConfigMaps and Secrets there, and a Secret",
+  );
 }
 
 /** `demo` is as the tour's. */
 export async function tenants(demo) {
   await eachActsAsItsAccount(demo);
+  await releasesAreApart(demo);
   await hooksReadTheirOwn(demo);
   await chartsStayAtHome(demo);
 }
@@ -34,6 +37,26 @@ async function eachActsAsItsAccount(demo) {
   const identities = await inNamespace(demo, ["get", "addonmodules", "-o", path]);
   for (const team of TEAMS) expect(identities.includes(`team-${team}/deployer`), `${team} has an account`);
   demo.say(identities.trimEnd());
+}
+
+async function releasesAreApart(demo) {
+  demo.step("Each release is in the namespace of its team, where the other team cannot read it");
+  for (const team of TEAMS) {
+    const other = TEAMS.find((each) => each !== team);
+    const get = ["get", "secrets", "-l", "owner=helm", "-o", "name", "-n", `team-${team}`];
+    const as = (who) => demo.cluster.kubectl([...get, `--as=system:serviceaccount:team-${who}:deployer`]);
+    const own = await as(team);
+    expect(own.includes(`sh.helm.release.v1.${team}.`), `the release of ${team} is in team-${team}`);
+    demo.say(`the account of ${team} sees in team-${team}: ${own.trimEnd()}`);
+    const refusal = await as(other).then(
+      () => "",
+      (error) => /Error from server.*/.exec(String(error))?.[0] ?? "",
+    );
+    expect(refusal.includes("forbidden"), `${other} may not read the release of ${team}`);
+    demo.say(`the account of ${other}: ${refusal}`);
+  }
+  const left = await inNamespace(demo, ["get", "secrets", "-l", "owner=helm", "-o", "name"]);
+  expect(left === "", "the operator's namespace has no release");
 }
 
 async function hooksReadTheirOwn(demo) {

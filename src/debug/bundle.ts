@@ -31,6 +31,7 @@ const FILES: Readonly<Record<string, FileContent>> = {
     refused: tree.refused,
     purgeHolds: tree.purgeHolds,
   }),
+  "sources.json": ({ supply }) => supply() ?? {},
   "runs.json": ({ runs }) => runs.views({ lines: true }),
   "metrics.txt": ({ metrics }) => metrics(),
 };

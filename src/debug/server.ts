@@ -82,7 +82,7 @@ async function handle(
     });
     return { status: response.status, body: render(response, format) };
   } catch (error) {
-    return { status: 500, body: `${oneLine(error)}\n` };
+    return { status: 500, body: `${context.secrets.redact(oneLine(error))}\n` };
   }
 }
 

@@ -25,6 +25,8 @@ export interface Sources extends LeaderSources {
   readonly rollbackTarget: (module: string, revision: number | undefined) => number;
   readonly plan: () => Promise<Json>;
   readonly runs: Pick<RunRing, "view" | "views">;
+  /** ModuleSources, lock and keys; undefined while `--sources` is off. */
+  readonly supply: () => Json | undefined;
   /** Settings and platform. */
   readonly about: () => JsonObject;
   /** The operator's own series. */

@@ -2,8 +2,9 @@
 
 import { isForbidden, type Accounts, type AccountTerms } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { describeAccount, ProblemError, userOf, type Account } from "../model/index.ts";
+import { accountIn, describeAccount, ProblemError, userOf, type Account } from "../model/index.ts";
 import type { CrdRequest } from "./crds/crd.ts";
+import { settle } from "./release/placing.ts";
 import type { Actor, Reconciler, ReconcileRequest } from "./types.ts";
 
 /** The ServiceAccounts of modules. */
@@ -13,6 +14,8 @@ export type ModuleAccounts = Pick<Accounts, "of" | "known" | "mustExist">;
 export class ActingTools {
   readonly #reconciler: Reconciler;
   readonly #accounts: ModuleAccounts | undefined;
+  /** The namespaces of modules that were read before. */
+  readonly #namespaces = new Map<string, string>();
 
   /** Without `accounts`, all modules act as the operator. */
   constructor(reconciler: Reconciler, accounts?: ModuleAccounts) {
@@ -20,41 +23,62 @@ export class ActingTools {
     this.#accounts = accounts;
   }
 
-  /** The tools for a run, whose account must exist. Throws MissingAccountError, ProblemError. */
+  /**
+   * The tools for a run: the account of the module exists, and its release is in the module's namespace. Throws
+   * MissingAccountError, ProblemError, and as `settle`.
+   */
   async forRun({ module, signal }: ReconcileRequest): Promise<Reconciler> {
     const account = this.#accounts?.of(module);
     if (account !== undefined) await this.#accounts?.mustExist(account, signal);
-    return this.#as(account);
+    const tools = this.of(module);
+    await settle(tools, { release: module.name, account: account && idOf(account), signal });
+    return tools;
   }
 
-  /** The tools of a module. Throws ProblemError if its account is not allowed. */
-  readonly of = (module: AccountTerms): Reconciler => this.#as(this.#accounts?.of(module));
+  /** The tools of a module, in its namespace. Throws ProblemError if its account is not allowed. */
+  readonly of = (module: AccountTerms): Reconciler => {
+    const namespace = module.namespace ?? this.#reconciler.operator.namespace;
+    this.#namespaces.set(module.name, namespace);
+    return this.#as(this.#accounts?.of(module), namespace);
+  };
 
-  /** The tools of a module that was read before. */
-  known(module: string): Reconciler {
-    return this.#as(this.#accounts?.known(module));
+  /** The tools of a release, where it is now, with the account of its module, also if the directory of that is gone. */
+  known(release: string): Reconciler {
+    const { store } = this.#reconciler;
+    return this.#as(this.#accountOf(release), store.namespaceOf(release));
   }
 
   /** Who a module that was read before acts as. */
   readonly actorOf = (module: string): Actor => {
-    const { client } = this.known(module);
-    return { client, isAccount: this.#accounts?.known(module) !== undefined };
+    const { client, namespace } = this.known(module);
+    const isAccount = this.#accountOf(module) !== undefined;
+    return { client, namespace: this.#namespaces.get(module) ?? namespace, isAccount };
   };
 
   /** Makes missing rights on CRDs a problem of the module, so that other modules do not wait for them. */
   crdFailure({ release = "", files: [file = ""] }: CrdRequest, error: unknown): unknown {
-    const account = this.#accounts?.known(release);
+    const account = this.#accountOf(release);
     if (account === undefined || !isForbidden(error)) return error;
     const message = `${describeAccount(account)} may not apply CRDs: ${oneLine(error)}`;
     const remedy = "grant it the right, or let a module of the platform install the CRDs";
     return new ProblemError([{ file, message, remedy }]);
   }
 
-  /** The tools that act as an account; those of the operator without an account. */
-  #as(account: Account | undefined): Reconciler {
-    const tools = this.#reconciler;
-    if (account === undefined) return tools;
-    const user = userOf(account);
-    return { ...tools, client: tools.client.as(user), helm: tools.helm.as(user) };
+  #accountOf(release: string): Account | undefined {
+    const last = this.#reconciler.store.place(release)?.account;
+    return this.#accounts?.known(release) ?? (last === undefined ? undefined : accountIn(last, ""));
   }
+
+  /** The tools that act as an account, or as the operator, on a release of that namespace. */
+  #as(account: Account | undefined, namespace: string): Reconciler {
+    const tools = this.#reconciler;
+    const user = account && userOf(account);
+    if (user === undefined && namespace === tools.namespace) return tools;
+    const client = user === undefined ? tools.client : tools.client.as(user);
+    return { ...tools, client, helm: tools.helm.in(namespace, user), namespace };
+  }
+}
+
+function idOf({ namespace, name }: Account): string {
+  return `${namespace}/${name}`;
 }

@@ -4,7 +4,7 @@ import { availableParallelism } from "node:os";
 
 import { inParallel } from "../lib/index.ts";
 import { decisionOn, examine, planRelease } from "./decide.ts";
-import { keyIn, type ObjectRef, type Rendered } from "./manifest/manifest.ts";
+import { keyIn, type Rendered } from "./manifest/manifest.ts";
 import { renderNow } from "./rendering.ts";
 import type { HelmInput, Reconciler, Reconciliation } from "./types.ts";
 
@@ -23,7 +23,7 @@ const CHECKED_AT_ONCE = 2;
 const RENDERED_AT_ONCE = Math.min(4, availableParallelism());
 
 /** Tools for all modules, and those of one module, which may act as an account of its own. */
-interface AheadTools extends Pick<Reconciler, "store" | "namespace"> {
+interface AheadTools extends Pick<Reconciler, "store"> {
   readonly toolsOf: (module: HelmInput["module"]) => Reconciler;
 }
 
@@ -38,9 +38,9 @@ interface Made extends Rendered {
  */
 export class Ahead {
   readonly #tools: AheadTools;
-  /** Modules of the converge that have not run yet, with their objects where these are known. */
+  /** Modules of the converge that have not run yet, with the keys of their objects where these are known. */
   readonly #upcoming: Map<string, UpcomingModule>;
-  readonly #objects = new Map<string, readonly ObjectRef[]>();
+  readonly #objects = new Map<string, readonly string[]>();
   #unrendered: readonly UpcomingModule[];
   readonly #rendered = new Map<string, Promise<Made | undefined>>();
   readonly #stop = new AbortController();
@@ -96,7 +96,7 @@ export class Ahead {
       const { name } = upcoming;
       const objects = this.#objects.get(name) ?? (await this.#objectsOf(upcoming, signal));
       this.#objects.set(name, objects);
-      for (const object of objects) pendingOwners.set(keyIn(this.#tools.namespace, object), name);
+      for (const key of objects) pendingOwners.set(key, name);
     });
     return pendingOwners;
   }
@@ -126,20 +126,23 @@ export class Ahead {
     signal.throwIfAborted();
     const request = { ...input(), signal };
     const reconciliation = await examine(this.#tools.toolsOf(request.module), request);
-    // The result of `lookup` may differ when the module runs.
-    if (decisionOn(reconciliation).act !== "compare" || reconciliation.chart.reach.lookup) return undefined;
+    const { tools, release, chart } = reconciliation;
+    // The result of `lookup`, or of a release that is not in its namespace yet, may differ when the module runs.
+    const mayDiffer = chart.reach.lookup || release?.namespace !== tools.namespace;
+    if (decisionOn(reconciliation).act !== "compare" || mayDiffer) return undefined;
     return { inputs: reconciliation.inputs, ...(await renderNow(reconciliation)) };
   }
 
-  /** The objects that a module is going to apply. Empty if it leaves its release as it is, or its chart cannot be rendered. */
-  async #objectsOf({ input }: UpcomingModule, signal: AbortSignal): Promise<readonly ObjectRef[]> {
+  /** The keys of the objects that a module is going to apply. Empty if it leaves its release as it is, or its chart cannot be rendered. */
+  async #objectsOf({ input }: UpcomingModule, signal: AbortSignal): Promise<readonly string[]> {
     try {
       const request = { ...input(), signal };
       const tools = this.#tools.toolsOf(request.module);
       const { reconciliation, decision } = await planRelease(tools, request);
       if (decision.act === "nothing" || decision.act === "label") return [];
       const known = "rendered" in decision ? decision.rendered : undefined;
-      return (known ?? (await renderNow(reconciliation))).objects;
+      const { objects } = known ?? (await renderNow(reconciliation));
+      return objects.map((object) => keyIn(tools.namespace, object));
     } catch {
       signal.throwIfAborted();
       return [];

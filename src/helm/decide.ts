@@ -6,7 +6,7 @@ import { objectOf } from "../model/index.ts";
 import { checkedOrigin } from "./adoption.ts";
 import { inputsDigest, withValueTemplates } from "./chart/chart.ts";
 import type { Rendered } from "./manifest/manifest.ts";
-import { isUnfinished, LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { artifactLabel, isUnfinished, LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { isSameRendering, renderNow } from "./rendering.ts";
 import { policyOf, rollbackRefusal, unhealthyRefusal } from "./rollback.ts";
 import { refusalByHand } from "./rollback-by-hand.ts";
@@ -134,6 +134,12 @@ export function decide(input: DecisionInput): ReleaseDecision {
   return input.lookup ? { act: "compare", why: "templates use lookup" } : { act: "nothing" };
 }
 
+/** The label that names the artifact of a registry from which the module comes; none for other modules. */
+export function artifactLabels({ request }: Pick<Reconciliation, "request">): Record<string, string> {
+  const digest = request.module.origin?.digest;
+  return digest === undefined ? {} : { [LABELS.artifact]: artifactLabel(digest) };
+}
+
 /** Labels of the next revision. `null` removes the manifest label, which helm copies from the last revision. */
 export function labelsOf(
   reconciliation: Reconciliation,
@@ -144,5 +150,11 @@ export function labelsOf(
   const labelValue = manifest ?? (isFirst ? undefined : "null");
   const manifestLabel = labelValue === undefined ? {} : { [LABELS.manifest]: labelValue };
   const policyLabels = policy && { [LABELS.given]: policy.given, [LABELS.content]: policy.content };
-  return { [LABELS.managedBy]: tools.managedBy, [LABELS.inputs]: inputs, ...manifestLabel, ...policyLabels };
+  return {
+    [LABELS.managedBy]: tools.managedBy,
+    [LABELS.inputs]: inputs,
+    ...artifactLabels(reconciliation),
+    ...manifestLabel,
+    ...policyLabels,
+  };
 }

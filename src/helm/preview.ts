@@ -7,6 +7,9 @@ import { previewCrds } from "./crds/ensure-crds.ts";
 import { examine, planRelease } from "./decide.ts";
 import { withHelmMarks, ServedObject } from "./objects/live-objects.ts";
 import { diffOf, documentsOf, lastingByKey, plain, type ObjectRef } from "./manifest/manifest.ts";
+import { withNamespaces } from "./manifest/edit-manifest.ts";
+import { namespacedKinds } from "./objects/namespaced-kinds.ts";
+import type { ReleaseMeta } from "./release/revisions.ts";
 import { manifestsNow, renderNow } from "./rendering.ts";
 import type { DiffRequest, ReconcileRequest, Reconciler } from "./types.ts";
 
@@ -23,7 +26,13 @@ export interface Preview {
 export async function previewRelease(tools: Reconciler, request: ReconcileRequest): Promise<Preview> {
   const { reconciliation, decision } = await planRelease(tools, request);
   if (decision.act === "nothing") return { action: "unchanged", why: "inputs are the same" };
+  const { release } = reconciliation;
   const { act, why } = decision;
+  if (release !== undefined && release.namespace !== tools.namespace) {
+    if (!("rendered" in decision)) await renderNow(reconciliation);
+    const move = `the release moves from namespace ${release.namespace} to ${tools.namespace}`;
+    return { action: "upgrade", why: move };
+  }
   if (act === "stay" || act === "label") return { action: "unchanged", why };
   if (act === "rollback") return { action: "upgrade", why: `${why}; the release is rolled back` };
   if (!("rendered" in decision)) await renderNow(reconciliation);
@@ -55,9 +64,13 @@ export async function liveDiff(tools: Reconciler, request: DiffRequest): Promise
   const reconciliation = await examine(tools, request);
   const { release } = reconciliation;
   const rendered = await manifestsNow(reconciliation);
-  const [stored = ""] = release === undefined ? [] : await tools.store.manifests(release, request.signal);
+  const stored = release === undefined ? "" : await storedManifest(tools, release, request.signal);
+  const all = pairsOf(tools.namespace, [stored], rendered);
+  const moves = release !== undefined && release.namespace !== tools.namespace;
+  // The objects of a release that moves get another annotation, which is no drift.
+  const pairs = moves ? all.map((pair) => ({ ...pair, stored: undefined })) : all;
   const found = new Map<string, string>();
-  await inParallel(AT_ONCE, pairsOf(tools.namespace, [stored], rendered), async (pair) => {
+  await inParallel(AT_ONCE, pairs, async (pair) => {
     const { apiVersion, kind, name, namespace = tools.namespace } = pair.ref;
     const text = await differenceOf(tools, pair, request).catch((error: unknown) => {
       request.signal.throwIfAborted();
@@ -67,6 +80,17 @@ export async function liveDiff(tools: Reconciler, request: DiffRequest): Promise
   });
   const names = [...found.keys()].sort();
   return names.map((name) => `# ${name}: ${found.get(name) ?? ""}`).join("");
+}
+
+/** The manifest of a release. Objects of a release that is going to move name their namespace. */
+async function storedManifest(
+  { store, discovery, namespace }: Reconciler,
+  release: ReleaseMeta,
+  signal: AbortSignal,
+): Promise<string> {
+  const [manifest = ""] = await store.manifests(release, signal);
+  if (release.namespace === namespace) return manifest;
+  return withNamespaces(manifest, release.namespace, await namespacedKinds(discovery, [manifest]));
 }
 
 /** What a run would change in the definitions of `crds/`, which are applied first. Never throws. */

@@ -2,7 +2,7 @@
 
 import { provesBroken } from "../health/index.ts";
 import { sleep } from "../lib/index.ts";
-import { decisionOn, labelsOf, planRelease, type ReleasePlan } from "./decide.ts";
+import { artifactLabels, decisionOn, labelsOf, planRelease, type ReleasePlan } from "./decide.ts";
 import { withHookWatch } from "./hook-watch.ts";
 import { restoreObjects } from "./objects/live-objects.ts";
 import type { Rendered } from "./manifest/manifest.ts";
@@ -62,6 +62,7 @@ function withWayBack({ tools, request, policy }: Reconciliation, result: Result)
 async function act({ reconciliation, decision }: ReleasePlan): Promise<Done> {
   switch (decision.act) {
     case "nothing":
+      noteArtifact(reconciliation);
       return { action: "unchanged" };
     case "label":
       return { action: await relabel(reconciliation, decision.release, decision.rendered.checksum) };
@@ -108,6 +109,15 @@ async function relabel(
     lateLabels.owe(release.name);
   }
   return "labelled";
+}
+
+/** Notes that the release is made from another artifact now, whose chart is the same: its hooks may differ. */
+function noteArtifact({ tools, request, release }: Reconciliation): void {
+  const labels = artifactLabels({ request });
+  if (release === undefined || Object.entries(labels).every(([key, value]) => release.labels[key] === value))
+    return;
+  tools.store.assume(release, { ...release.assumed, ...labels });
+  tools.lateLabels.owe(release.name);
 }
 
 /** Upgrades a release; `rendered` is the chart's rendering, if there is one already. */

@@ -113,6 +113,7 @@ export function nextLabels(newest: ReleaseMeta | undefined, tries: number): Reco
     LABELS.tries,
     LABELS.given,
     LABELS.content,
+    LABELS.artifact,
     ...GO_LABELS,
   ];
   const stale = copiedByHelm.filter((name) => newest?.labels[name] !== undefined);

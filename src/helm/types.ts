@@ -17,6 +17,7 @@ import type { ReleaseMeta } from "./release/revisions.ts";
 /** A release as statuses report it. `lastDeployed` in ms since the epoch. */
 export interface Release {
   readonly name: string;
+  readonly namespace: string;
   readonly revision: number;
   readonly status: string;
   readonly chartVersion: string | undefined;
@@ -43,7 +44,7 @@ export interface HelmInput {
     Module,
     "name" | "valuesKey" | "chartDir" | "chart" | "helm" | "onFailure" | "retries"
   > &
-    Partial<Pick<Module, "crdFiles" | "serviceAccountName">>;
+    Partial<Pick<Module, "crdFiles" | "serviceAccountName" | "namespace" | "origin">>;
   /** JSON with `global` and the module's section. */
   readonly values: string;
   /** Digest of the values without changes by hooks. */
@@ -75,19 +76,30 @@ export interface DiffRequest extends ReconcileRequest {
 export interface CheckTools {
   readonly client: KubeClient;
   readonly discovery: Pick<Discovery, "resolve">;
-  /** Namespace of the releases, and of objects without one. */
+  /** Namespace of the release, and of its objects without one. */
   readonly namespace: string;
 }
 
-/** Who sends the requests of a module. */
+/** Who sends the requests of a module, and the namespace of its release. */
 export interface Actor {
   readonly client: KubeClient;
+  readonly namespace: string;
   /** A ServiceAccount; otherwise the operator. */
   readonly isAccount: boolean;
 }
 
+/** What belongs to the operator itself, whoever acts for a module. */
+interface OperatorTools {
+  readonly client: KubeClient;
+  /** Namespace of AddonModules, and of releases of modules that name none. */
+  readonly namespace: string;
+  /** Labels of namespaces that are created for modules (`--module-namespace-labels`). */
+  readonly namespaceLabels: Readonly<Record<string, string>> | undefined;
+}
+
 /** Tools to work on a release. */
 export interface Reconciler extends CheckTools {
+  readonly operator: OperatorTools;
   readonly store: ReleaseStore;
   readonly helm: Helm;
   readonly charts: ChartReader;

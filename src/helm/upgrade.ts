@@ -2,6 +2,8 @@
 
 import { inParallel } from "../lib/index.ts";
 import type { Module } from "../model/index.ts";
+import { UnusableChartError } from "./chart/chart.ts";
+import { ownCrdIn } from "./crds/read-crds.ts";
 import { BrokenRecordError, HelmError } from "./binary/helm-errors.ts";
 import type { UpgradeCall } from "./binary/helm.ts";
 import { otherOwner } from "./objects/live-objects.ts";
@@ -12,7 +14,6 @@ import {
   resourceKey,
   resourceName,
   objectsOf,
-  withoutObjects,
   type ObjectRef,
   type Rendered,
 } from "./manifest/manifest.ts";
@@ -26,8 +27,9 @@ import {
   mayHave,
   RESOURCE_POLICY,
 } from "./objects/ownership.ts";
+import { withoutObjects } from "./manifest/edit-manifest.ts";
 import { claimHookLeftovers, guardHookObjects, type HookRun } from "./objects/hook-objects.ts";
-import { isUnfinished, LABELS, secretOf, type ReleaseMeta } from "./release/revisions.ts";
+import { comparedRevisions, isUnfinished, LABELS, secretOf, type ReleaseMeta } from "./release/revisions.ts";
 import { manifestsOf } from "./rendering.ts";
 import type { Reconciler, Reconciliation } from "./types.ts";
 
@@ -39,7 +41,9 @@ export async function install(
 ): Promise<void> {
   const { tools, request } = reconciliation;
   const made = rendered ?? (await previousRendering(reconciliation));
-  const hooks = await hooksOf(reconciliation, call, made);
+  const { objects, hooks } = made ?? (await contentNow(reconciliation, call));
+  const fault = ownCrdIn([...objects, ...hooks.map(({ ref }) => ref)], request.module.chartDir);
+  if (fault !== undefined) throw new UnusableChartError([fault]);
   await retainInUpgrade(tools, call.release, { made: made?.objects, signal: request.signal });
   try {
     await upgrade();
@@ -55,15 +59,15 @@ export async function install(
   }
 }
 
-/** The hooks of the chart. Renders the chart only if there is no rendering yet and the chart may have hooks. */
-async function hooksOf(
+/** Objects and hooks of the chart. Renders it only if it may have hooks or definitions of kinds, else nothing is listed. */
+async function contentNow(
   reconciliation: Reconciliation,
   call: UpgradeCall,
-  made: Rendered | undefined,
-): Promise<HookRun["hooks"]> {
-  if (made !== undefined) return made.hooks;
-  if (!reconciliation.chart.reach.hooks) return [];
-  return hookObjects((await manifestsOf(reconciliation, call)).flatMap(documentsOf));
+): Promise<Pick<Rendered, "objects" | "hooks">> {
+  const { hooks, crds } = reconciliation.chart.reach;
+  if (!hooks && !crds) return { objects: [], hooks: [] };
+  const documents = (await manifestsOf(reconciliation, call)).flatMap(documentsOf);
+  return { objects: objectsOf(documents), hooks: hookObjects(documents) };
 }
 
 /** `install` or `upgrade`, decided by the newest revision as helm does. */
@@ -181,14 +185,6 @@ export async function retainInUpgrade(
   }
 }
 
-/** The revisions with which helm may compare a chart: the newest, and the last deployed one. */
-function comparedRevisions(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
-  const [newest] = revisions;
-  if (newest === undefined || newest.status === "uninstalled") return [];
-  const deployed = revisions.find(({ status }) => status === "deployed");
-  return [...new Set([newest, deployed ?? newest])];
-}
-
 /**
  * Removes objects that must stay from the record of a revision. An object stays if another module is about to apply it,
  * another release has adopted it, or it has the policy `keep`. If another module is about to apply an object, and its account
@@ -218,9 +214,8 @@ async function retain(
     const owner = live && otherOwner(live.annotations, { release: meta.name, namespace: tools.namespace });
     const maker = pendingOwners.get(keyIn(tools.namespace, object));
     if (maker !== undefined && (await mayHave(tools, maker, live))) {
-      const client = tools.actorOf(maker).client;
       if (live !== undefined && owner === undefined)
-        await claim({ ...tools, client }, live, { release: maker, signal: check.signal });
+        await claim({ ...tools, ...tools.actorOf(maker) }, live, { release: maker, signal: check.signal });
       return `the chart of module ${maker} has it now`;
     }
     if (live === undefined) return undefined;

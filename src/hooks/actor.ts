@@ -8,36 +8,24 @@ export interface HookActor {
   readonly uid: number | undefined;
   /** Variables of files that get no access: `enabled` scripts, and hooks that are queried for their configuration. */
   readonly offline: Readonly<Record<string, string>>;
-  /** Gives a run access; `scratch` is the run's directory. Throws if the account gets no token. */
-  readonly open: (scratch: Scratch) => Promise<HookAccess>;
+  /**
+   * Calls `work` with the variables that name a kubeconfig of its account; `scratch` is the directory of the hook's run. Throws
+   * if the account gets no token, and as `work`.
+   */
+  readonly withAccess: <T>(
+    scratch: Scratch,
+    work: (variables: Readonly<Record<string, string>>) => Promise<T>,
+  ) => Promise<T>;
 }
 
-/** Access of one run. */
-interface HookAccess {
-  /** Variables that name its kubeconfig. */
-  readonly variables: Readonly<Record<string, string>>;
-  /** Call it when the run has ended; `failed`: its token may be unusable. */
-  readonly close: (failed: boolean) => void;
-}
-
-/** Calls `work` with the variables of a run's access; none without an actor. Throws as `open`, and as `work`. */
+/** Calls `work` with the variables of a run's access; none without an actor. Throws as `withAccess` of the actor. */
 export async function withAccess<T>(
   actor: HookActor | undefined,
   scratch: Scratch,
-  work: (
-    variables: Readonly<Record<string, string>>,
-  ) => Promise<{ readonly result: T; readonly failed: boolean }>,
+  work: (variables: Readonly<Record<string, string>>) => Promise<T>,
 ): Promise<T> {
-  if (actor === undefined) return (await work({})).result;
-  const access = await actor.open(scratch);
-  let failed = true;
-  try {
-    const end = await work({ ...access.variables, ...homeOf(actor, scratch) });
-    failed = end.failed;
-    return end.result;
-  } finally {
-    access.close(failed);
-  }
+  if (actor === undefined) return work({});
+  return actor.withAccess(scratch, (variables) => work({ ...variables, ...homeOf(actor, scratch) }));
 }
 
 /** A home and temp directory of its own for a process under another user id. */

@@ -21,6 +21,8 @@ export interface EnabledScriptRun {
   readonly settings: RunSettings;
   readonly logger: Logger;
   readonly signal?: AbortSignal | undefined;
+  /** Hides secrets of the values in everything that the script says. */
+  readonly hide?: ((text: string) => string) | undefined;
 }
 
 export type EnabledAnswer =
@@ -44,10 +46,13 @@ export function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnsw
 }
 
 async function ask(scratch: Scratch, request: EnabledScriptRun): Promise<EnabledAnswer> {
-  const { settings, logger, module, path } = request;
+  const { settings, logger, module, path, hide = (text) => text } = request;
   const { actor } = settings;
   const variables = await writeFiles(scratch, request);
-  const log = new OutputLog(logger.child({ module, script: "enabled" }), settings.logProxyHookJson);
+  const log = new OutputLog(logger.child({ module, script: "enabled" }), {
+    proxyJson: settings.logProxyHookJson,
+    hide,
+  });
   const { cwd, env } = startOf(path, dirname(dirname(path)), settings);
   let lastLine = "";
   const result = await settings.children.run({
@@ -58,6 +63,7 @@ async function ask(scratch: Scratch, request: EnabledScriptRun): Promise<Enabled
     uid: actor?.uid,
     timeoutMs: settings.hookTimeoutMs,
     signal: request.signal,
+    hide,
     onLine: (stream, line) => {
       if (stream === "stdout") lastLine = line;
       log.line(stream, line);
@@ -67,7 +73,8 @@ async function ask(scratch: Scratch, request: EnabledScriptRun): Promise<Enabled
   if (result.outcome !== "succeeded") return { failure: result.message };
   const written = (await readOutput(variables.MODULE_ENABLED_RESULT, ANSWER_LIMIT)).trim();
   const reason = (await readOutput(variables.MODULE_ENABLED_REASON, ANSWER_LIMIT)).trim();
-  return answer(written === "" ? lastLine.trim() : written, oneLine(reason, REASON_LENGTH));
+  const text = written === "" ? lastLine.trim() : written;
+  return answer({ text, reason: oneLine(hide(reason), REASON_LENGTH) }, hide);
 }
 
 async function writeFiles(scratch: Scratch, { values, configValues }: EnabledScriptRun) {
@@ -80,10 +87,13 @@ async function writeFiles(scratch: Scratch, { values, configValues }: EnabledScr
   return { CONFIG_VALUES_PATH, VALUES_PATH, MODULE_ENABLED_RESULT, MODULE_ENABLED_REASON };
 }
 
-function answer(text: string, reason: string): EnabledAnswer {
+function answer(
+  { text, reason }: { readonly text: string; readonly reason: string },
+  hide: (text: string) => string,
+): EnabledAnswer {
   if (text === "true" || text === "false") {
     return { enabled: text === "true", reason: reason === "" ? undefined : reason };
   }
-  const said = text === "" ? "nothing" : JSON.stringify(oneLine(text, 100));
+  const said = text === "" ? "nothing" : JSON.stringify(oneLine(hide(text), 100));
   return { failure: `it answered ${said}; write true or false to the file at MODULE_ENABLED_RESULT` };
 }

@@ -32,6 +32,8 @@ export interface HookRunInput {
   readonly configValues: ScratchData;
   readonly queue: string;
   readonly signal?: AbortSignal | undefined;
+  /** Hides secrets of the values in everything that the hook says. */
+  readonly hide?: ((text: string) => string) | undefined;
 }
 
 interface Surroundings {
@@ -88,7 +90,8 @@ export async function runHook(request: HookRunInput & Surroundings): Promise<Hoo
 }
 
 /** A run of a hook file with a given binding context. */
-export interface FileRun extends Surroundings, Pick<HookRunInput, "values" | "configValues" | "signal"> {
+export interface FileRun
+  extends Surroundings, Pick<HookRunInput, "values" | "configValues" | "signal" | "hide"> {
   readonly hook: HookFile & Pick<Hook, "id" | "module" | "item">;
   readonly context: ScratchData;
   /** Fields of each log line of its output. */
@@ -101,11 +104,13 @@ export async function runHookFile(request: FileRun): Promise<HookRunResult> {
   const name = `hook-${request.hook.id.toLowerCase()}`;
   const end = await inScratch(request.settings, name, async (scratch) => {
     const variables = await writeFiles(scratch, request);
-    result = await withAccess(request.settings.actor, scratch, async (more) => {
-      const ended = await execute(request, { ...variables, ...more });
-      return { result: ended, failed: ended.outcome !== "succeeded" };
+    result = await withAccess(request.settings.actor, scratch, (more) =>
+      execute(request, { ...variables, ...more }),
+    );
+    await recordHookSpans(scratch.path(OUTPUT_FILES.SPANS_PATH), {
+      logger: request.logger.child(request.fields),
+      hide: request.hide,
     });
-    await recordHookSpans(scratch.path(OUTPUT_FILES.SPANS_PATH), request.logger.child(request.fields));
     if (result.outcome !== "succeeded") return { failure: failureOf(request.hook, result) };
     return { output: await readOutputs(scratch) };
   });
@@ -147,8 +152,8 @@ async function writeFiles(scratch: Scratch, request: FileRun): Promise<Record<st
 }
 
 async function execute(request: FileRun, variables: Record<string, string>): Promise<RunResult> {
-  const { hook, settings, logger, signal } = request;
-  const log = new OutputLog(logger.child(request.fields), settings.logProxyHookJson);
+  const { hook, settings, logger, signal, hide } = request;
+  const log = new OutputLog(logger.child(request.fields), { proxyJson: settings.logProxyHookJson, hide });
   const parent = traceParent();
   const command = await commandOf(hook, argumentsOf(hook), settings);
   const own = hook.item === undefined ? {} : batchEnvironment(hook.module);
@@ -160,6 +165,7 @@ async function execute(request: FileRun, variables: Record<string, string>): Pro
     signal,
     // The log receives every line; nothing else needs stdout.
     stdoutLimit: 0,
+    hide,
     onLine: (stream, line) => log.line(stream, line),
   });
   log.flush();

@@ -3,7 +3,7 @@ export { Accounts, type AccountTerms } from "./accounts/accounts.ts";
 export { missingRule } from "./accounts/missing-rule.ts";
 export { MissingRightsError, mustList } from "./accounts/review.ts";
 export { ownUserName } from "./accounts/own-user.ts";
-export { AccountTokens } from "./accounts/tokens.ts";
+export { RunTokens } from "./accounts/tokens.ts";
 export { annotateCommand } from "./annotate-command.ts";
 export * from "./client/client.ts";
 export * from "./client/kubeconfig.ts";

@@ -81,6 +81,17 @@ export const CUSTOM_RESOURCE_DEFINITIONS: Resource = {
   kind: "CustomResourceDefinition",
   namespaced: false,
 };
+const webhooks = { ...v1, group: "admissionregistration.k8s.io", namespaced: false };
+export const VALIDATING_WEBHOOKS: Resource = {
+  ...webhooks,
+  plural: "validatingwebhookconfigurations",
+  kind: "ValidatingWebhookConfiguration",
+};
+export const MUTATING_WEBHOOKS: Resource = {
+  ...webhooks,
+  plural: "mutatingwebhookconfigurations",
+  kind: "MutatingWebhookConfiguration",
+};
 
 /** The JSON form of an API type: times are strings, everything is readonly. */
 type Wire<T> = T extends Date

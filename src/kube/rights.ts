@@ -1,8 +1,9 @@
 /** Queries the API server for the operator's rights and reports the ones that it lacks. */
 
 import type { KubeAccess, KubeClient } from "./client/client.ts";
-import { inParallel, oneLine } from "../lib/index.ts";
+import { inParallel, oneLine, type Timer } from "../lib/index.ts";
 import type { Overlay } from "../model/index.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "./resources.ts";
 import type { AccessReview } from "./resources.ts";
 
 /** One verb on one resource in one namespace. */
@@ -28,9 +29,10 @@ export async function missingRights(client: KubeClient, wanted: readonly Right[]
 }
 
 /** A right as text: `create configmaps in namespace ops`. */
-export function describeRight({ verb, group, resource, subresource, namespace }: Right): string {
+export function describeRight({ verb, group, resource, subresource, namespace, name }: Right): string {
   const what = [[resource, group].filter(Boolean).join("."), subresource].filter(Boolean).join("/");
-  return `${verb} ${what} ${namespace === "" ? "in all namespaces" : `in namespace ${namespace}`}`;
+  const named = name === undefined ? "" : ` ${name}`;
+  return `${verb} ${what}${named} ${namespace === "" ? "in all namespaces" : `in namespace ${namespace}`}`;
 }
 
 async function isAllowed(client: KubeClient, right: Right): Promise<boolean> {
@@ -73,47 +75,74 @@ export function ownRights(namespace: string, overlay: Overlay["kind"] | undefine
   });
 }
 
-/** The rights that registering webhooks needs. `service`: the API server calls them through a Service. */
-export function webhookRights(namespace: string, { service }: { readonly service: boolean }): Right[] {
-  const group = "admissionregistration.k8s.io";
-  const resources = ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"];
-  const verbs = [...READ, "create", "update", "delete"];
-  const rights = resources.flatMap((resource) =>
-    verbs.map((verb) => ({ verb, group, resource, namespace: "" })),
-  );
-  return service ? [{ verb: "get", group: "", resource: "services", namespace }, ...rights] : rights;
+/** What of webhooks is registered. */
+interface WebhookNeeds {
+  /** The API server calls them through a Service. */
+  readonly service: boolean;
+  /** CRDs whose objects hooks convert. */
+  readonly crds: readonly string[];
 }
+
+/** The rights that registering webhooks needs. */
+export function webhookRights(namespace: string, { service, crds }: WebhookNeeds): Right[] {
+  const verbs = [...READ, "create", "update", "delete"];
+  return [
+    ...(service ? [{ verb: "get", group: "", resource: "services", namespace }] : []),
+    ...[VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS].flatMap(({ group, plural: resource }) =>
+      verbs.map((verb) => ({ verb, group, resource, namespace: "" })),
+    ),
+    ...crds.flatMap((name) =>
+      [...READ, "update"].map((verb) => {
+        const { group, plural: resource } = CUSTOM_RESOURCE_DEFINITIONS;
+        return { verb, group, resource, namespace: "", name };
+      }),
+    ),
+  ];
+}
+
+/** The rights to create namespaces of modules. Those within a namespace are checked when a release comes there. */
+export const NAMESPACE_RIGHTS: readonly Right[] = ["get", "create"].map((verb) => ({
+  verb,
+  group: "",
+  resource: "namespaces",
+  namespace: "",
+}));
 
 interface RightsOptions extends KubeAccess {
   readonly overlay: Overlay | undefined;
   readonly settings: { readonly sources: boolean };
-  /** What else is needed, by settings. */
-  readonly further: readonly Right[];
+  /** What else is needed at the moment. */
+  readonly further: () => readonly Right[];
 }
 
 /** Interval of the check while rights are missing. */
 const AGAIN_MS = 60_000;
 
 /**
- * Checks which of its own rights the operator lacks, and again each minute while any is missing. Calls `onFound` with
- * the first result and every change, as sentences. Never throws.
+ * Returns a function that checks which of its own rights the operator lacks, and does so again each minute while any is
+ * missing: call it at the start, and when more is needed. Calls `onFound` with the first result and every change, as
+ * sentences. Never throws.
  */
-export async function watchRights(
+export function watchRights(
   options: RightsOptions,
   onFound: (missing: readonly string[]) => void,
-): Promise<void> {
+): () => Promise<void> {
   const { clock, logger } = options;
   let known: readonly string[] | undefined;
+  let again: Timer | undefined;
   const check = async (): Promise<void> => {
+    again?.cancel();
     const found = await findMissingRights(options);
     if (found !== undefined && found.join() !== known?.join()) {
       known = found;
       if (found.length > 0) logger.warn("Rights are missing; what needs them will fail", { rights: found });
       onFound(found);
     }
-    if (found === undefined || found.length > 0) clock.setTimer(AGAIN_MS, check);
+    if (found === undefined || found.length > 0) again = clock.setTimer(AGAIN_MS, next);
   };
-  await check();
+  let last = Promise.resolve();
+  const next = (): Promise<void> => (last = last.then(check));
+  return next;
 }
 
 /** The missing rights as sentences; undefined if the check fails. */
@@ -121,7 +150,7 @@ async function findMissingRights(options: RightsOptions): Promise<string[] | und
   const { client, namespace, overlay, further, logger, settings } = options;
   try {
     const own = ownRights(namespace, overlay?.kind, settings.sources);
-    const missing = await missingRights(client, [...own, ...further]);
+    const missing = await missingRights(client, [...own, ...further()]);
     return missing.map(describeRight);
   } catch (error) {
     logger.debug("Own rights could not be checked", { error: oneLine(error) });

@@ -66,15 +66,21 @@ export interface ModuleTerms {
   readonly retries?: number | undefined;
   /** Values from Secrets and ConfigMaps, the last one strongest. */
   readonly valuesFrom?: readonly ValuesSource[] | undefined;
-  /** Namespace of the release; undefined = the operator's. `addon.yaml` cannot set it yet. */
+  /** Namespace of the release, and of objects without one; undefined = the operator's. */
   readonly namespace?: string | undefined;
   /** ServiceAccount as which helm and hooks of the module act: `NAME` or `NAMESPACE/NAME`. */
   readonly serviceAccountName?: string | undefined;
 }
 
+/** What is known about the account of a module whose `addon.yaml` may be broken. */
+export interface AccountDoubt {
+  /** True if the file may name an account that cannot be read: nothing is done as the operator in its place. */
+  readonly accountIsUnknown?: boolean | undefined;
+}
+
 /** Why the operator's settings do not allow what `addon.yaml` of a module says; `file` is its path. */
 export type AddonCheck = (
-  module: ModuleTerms & { readonly name: string },
+  module: ModuleTerms & AccountDoubt & { readonly name: string },
   file: string,
 ) => Problem | undefined;
 
@@ -173,8 +179,37 @@ export interface ModuleOrigin {
   readonly problem: Problem | undefined;
 }
 
+/** What newer content of a module waits for; `registry`: newer content cannot be looked up. */
+export type UpdateWait =
+  | "approval"
+  | "window"
+  | "age"
+  | "turn"
+  | "older"
+  | "rejected"
+  | "refused"
+  | "blocked"
+  | "withdrawn"
+  | "registry";
+
+/** Newer content of a module that is not used yet, or why none is found. */
+export interface WaitingUpdate {
+  /** Name of the ModuleSource. */
+  readonly source: string;
+  readonly waitsFor: UpdateWait;
+  /** Undefined where the content is not known. */
+  readonly version: string | undefined;
+  readonly digest: string | undefined;
+  /** When it was first seen, or since when nothing is found, in milliseconds since the epoch. */
+  readonly since: number;
+  /** When it is used; undefined = when someone acts. */
+  readonly until: number | undefined;
+  /** Why it waits, and the remedy, in one line. */
+  readonly message: string;
+}
+
 /** One module directory as read from disk. */
-export interface Module extends ModuleTerms {
+export interface Module extends ModuleTerms, AccountDoubt {
   readonly name: string;
   /** Key of its section in every values source: the name in camelCase. */
   readonly valuesKey: string;

@@ -28,8 +28,11 @@ function reportModule(logger: Logger, module: Module, before: Module | undefined
   const was = before?.problem;
   if (problem === undefined) {
     if (was !== undefined) logger.info("The files of a module are in order again", { module: name });
-  } else if (was === undefined || describeProblem(was) !== describeProblem(problem))
-    logger.error("The files of a module are broken", { module: name, ...problem });
+  } else if (was === undefined || describeProblem(was) !== describeProblem(problem)) {
+    if (problem.retriedAs === undefined)
+      logger.error("The files of a module are broken", { module: name, ...problem });
+    else logger.warn("A module has no content", { module: name, ...problem });
+  }
 }
 
 function warningsOf({ warnings, deprecations = [], idleFiles = [] }: Module): readonly string[] {

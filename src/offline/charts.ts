@@ -78,7 +78,8 @@ export class OfflineCharts {
    * chart's test hooks. Throws HelmError, ProblemError.
    */
   render(module: Module, tree: Tree, { includeCrds = false, skipTests = false } = {}): Promise<string> {
-    const tools = { helm: this.#helm, tmpDir: this.#tmpDir, clock: systemClock };
+    const helm = module.namespace === undefined ? this.#helm : this.#helm.in(module.namespace);
+    const tools = { helm, tmpDir: this.#tmpDir, clock: systemClock };
     const values = this.valuesOf(module, tree);
     const terms = { includeCrds, skipTests, kubeVersion: this.#kubeVersion };
     return renderOffline(tools, { module, values, signal: new AbortController().signal, ...terms });

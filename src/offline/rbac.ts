@@ -98,8 +98,12 @@ function addBindings(needs: RuleSet, hook: Hook): void {
   }
   const { validating, mutating, conversion } = hook.config.bindings;
   const registration = "admissionregistration.k8s.io/v1";
-  if (validating.length > 0) needs.add(registration, "ValidatingWebhookConfiguration", WEBHOOK_VERBS);
-  if (mutating.length > 0) needs.add(registration, "MutatingWebhookConfiguration", WEBHOOK_VERBS);
+  // The operator looks after both kinds, and for its Service, whichever of them a hook needs.
+  if (validating.length + mutating.length + conversion.length > 0) {
+    for (const kind of ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"])
+      needs.add(registration, kind, WEBHOOK_VERBS);
+    needs.add("v1", "Service", ["get"]);
+  }
   for (const { crdName } of conversion) {
     const [apiGroups, resources] = [["apiextensions.k8s.io"], ["customresourcedefinitions"]];
     needs.grant({ apiGroups, resources, resourceNames: [crdName], verbs: [...READ_VERBS, "update"] });
@@ -107,10 +111,16 @@ function addBindings(needs: RuleSet, hook: Hook): void {
 }
 
 /**
- * Adds the rights to read the ConfigMaps and Secrets with values of a module, and the objects that it requires. With
- * `helm --wait`, helm also reads Pods and ReplicaSets.
+ * Adds the rights to read the ConfigMaps and Secrets with values of a module, and the objects that it requires; of a module
+ * with a namespace of its own, to create that and to have its release there. With `helm --wait`, helm also reads Pods and
+ * ReplicaSets.
  */
-function addRequirements(needs: RuleSet, { requires, helm, valuesFrom = [] }: Module): void {
+function addRequirements(needs: RuleSet, { requires, helm, namespace, valuesFrom = [] }: Module): void {
+  if (namespace !== undefined) {
+    needs.add("v1", "Namespace", ["create", "get"]);
+    // The records of its release.
+    needs.add("v1", "Secret", WRITE_VERBS);
+  }
   for (const { kind, name } of valuesFrom) {
     const { group, plural } = needs.mapper.resolve(kind, "v1");
     needs.grant({ apiGroups: [group], resources: [plural], resourceNames: [name], verbs: READ_VERBS });

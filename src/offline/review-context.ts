@@ -6,12 +6,19 @@ import { asString, isJsonObject, objectsIn, ProblemError } from "../model/index.
 import type { Hook, JsonObject, ReviewTrigger } from "../model/index.ts";
 import { conversionPath } from "../tasks/index.ts";
 
-/** The context with which one of the hook's webhook bindings would get the review. Throws ProblemError. */
+/** A review for one of the bindings of a hook. */
+export interface OfflineReview {
+  readonly trigger: ReviewTrigger;
+  /** The text of the binding context. */
+  readonly context: string;
+}
+
+/** With which context one of the hook's webhook bindings would get the review. Throws ProblemError. */
 export function reviewContext(
   hooks: readonly Hook[],
   review: JsonObject,
   { file, binding: name }: { readonly file: string; readonly binding: string | undefined },
-): string {
+): OfflineReview {
   const { request } = review;
   if (!isJsonObject(request))
     throw problem(file, "is no AdmissionReview or ConversionReview", "it needs `request`");
@@ -30,13 +37,11 @@ export function reviewContext(
     throw problem(file, "several bindings of the hook could get it", `choose one with --binding: ${names}`);
   }
   const { hook, binding } = first;
-  const trigger =
-    binding.type === "conversion"
-      ? { type: binding.type, binding, request, rule: ruleFor(first.hook, request) ?? binding.conversions[0] }
-      : { type: binding.type, binding, request };
+  const rule = binding.type === "conversion" ? (ruleFor(hook, request) ?? binding.conversions[0]) : undefined;
+  const trigger = { type: binding.type, binding, request, rule } as ReviewTrigger;
   const snapshots = { get: () => [], objects: () => [] };
-  const triggers = [trigger as ReviewTrigger];
-  return [...renderContext({ config: hook.config, triggers, snapshots })].join("");
+  const context = [...renderContext({ config: hook.config, triggers: [trigger], snapshots })].join("");
+  return { trigger, context };
 }
 
 /** The first step of the conversion, if the hook can do all of it. */

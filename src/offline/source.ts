@@ -14,6 +14,7 @@ import { lintDirs } from "./lint.ts";
 import { readTextFile, type CommandResult } from "./surroundings.ts";
 
 const LONGEST_ERROR = 2000;
+const TWICE = "TARGET ends with the name of the module, which is appended to it";
 
 /** How a registry is reached. */
 interface RegistryAccess {
@@ -72,8 +73,9 @@ export async function pushSource(
         ? "pushed without a signature"
         : "pushed and signed"
       : "already there";
+    const twice = base.name.split("/").at(-1) === identity.name ? `note: ${TWICE}\n` : "";
     return {
-      text: `${linted.text}${shown}\n${digest} (${packed.files} files, ${packed.layer.length} bytes): ${note}\n`,
+      text: `${linted.text}${twice}${shown}\n${digest} (${packed.files} files, ${packed.layer.length} bytes): ${note}\n`,
       code: 0,
     };
   });
@@ -89,7 +91,7 @@ export async function tagSource(
   { reference: text, tag, ...access }: TagRequest,
   env: Environment,
 ): Promise<CommandResult> {
-  const reference = registry.parseReference(text);
+  const reference = namedVersion(text);
   return inRepository(reference, { access, env }, async (place) => {
     const digest = await registry.moveTag(place, checkedTag(tag));
     return { text: `${tag} names ${digest}\n`, code: 0 };
@@ -99,29 +101,48 @@ export async function tagSource(
 export interface PullRequest extends RegistryAccess {
   readonly reference: string;
   readonly dir: string;
-  /** A file with public keys in PEM; undefined where the user does without verification. */
+  /** A file with public keys in PEM. Without it and `identity`, the user does without verification. */
   readonly key: string | undefined;
+  /** A file with an identity, for whose certificates `trustedRoot` counts. */
+  readonly identity: string | undefined;
+  readonly trustedRoot: string | undefined;
 }
 
 /** Verifies a module and unpacks it into a new or empty directory. Throws ProblemError, NotVerifiedError, RegistryError. */
 export async function pullSource(
-  { reference: text, dir, key, ...access }: PullRequest,
+  { reference: text, dir, ...request }: PullRequest,
   env: Environment,
 ): Promise<CommandResult> {
-  const reference = registry.parseReference(text);
+  const reference = namedVersion(text);
   const target = resolve(dir);
   if (existsSync(target) && readdirSync(target).length > 0)
     throw new ProblemError([{ file: target, message: "is not empty", remedy: "name a new directory" }]);
-  const keys = key === undefined ? undefined : registry.readPublicKeys(await readTextFile(key), key);
+  const signers = await signersOf(request);
   await mkdir(dirname(target), { recursive: true });
-  return inRepository(reference, { access, env }, async (place) => {
-    const found = await registry.findModule(place, keys);
+  return inRepository(reference, { access: request, env }, async (place) => {
+    const found = await registry.findModule(place, signers);
     await registry.unpackModule(place.repository, found, target);
     const { name, version, digest, verified } = found;
     const signed =
       verified === undefined ? "not verified" : `signed by ${verified.signer.source} (${verified.form})`;
     return { text: `${name} ${version}: ${target}\n${digest}: ${signed}\n`, code: 0 };
   });
+}
+
+/** Who may have signed; undefined where the user does without verification. Throws ProblemError. */
+async function signersOf({
+  key,
+  identity,
+  trustedRoot,
+}: Omit<PullRequest, "reference" | "dir">): Promise<registry.Signer[] | undefined> {
+  if (key === undefined && identity === undefined) return undefined;
+  const root = trustedRoot && registry.readTrustedRoot(await readTextFile(trustedRoot), trustedRoot);
+  return [
+    ...(key === undefined ? [] : registry.readPublicKeys(await readTextFile(key), key)),
+    ...(identity === undefined
+      ? []
+      : [registry.readIdentity(await readTextFile(identity), identity, root || undefined)]),
+  ];
 }
 
 /** Calls `work` with a client of the repository. Errors of the registry become ProblemErrors that name the module. */
@@ -197,6 +218,19 @@ function loginIn(
   }
 }
 
+/** A reference with a tag or a digest. Throws ProblemError. */
+function namedVersion(text: string): registry.Reference {
+  const reference = registry.parseReference(text);
+  if (reference.tag !== undefined || reference.digest !== undefined) return reference;
+  throw new ProblemError([
+    {
+      file: text,
+      message: "names no version",
+      remedy: "add a version, a channel or a digest, such as :1.4.2",
+    },
+  ]);
+}
+
 /** Checks a tag. Throws ProblemError if it is invalid. */
 function checkedTag(text: string): string {
   if (registry.isTag(text)) return text;
@@ -211,7 +245,13 @@ async function versionOf(dir: string): Promise<string> {
   const text = existsSync(file) ? await readTextFile(file) : "";
   const version = asString(objectOf(parseYaml(text, file).value)["version"]);
   if (version !== undefined) return version;
-  throw new ProblemError([{ file: dir, message: "has no version in Chart.yaml", remedy: "set --version" }]);
+  const [message, remedy] = existsSync(file)
+    ? ["has no version in Chart.yaml", "set --version"]
+    : [
+        "has no Chart.yaml",
+        "name the directory of one module, or set --version for a module without a chart",
+      ];
+  throw new ProblemError([{ file: dir, message, remedy }]);
 }
 
 /** Checks a version: ranges only find semantic versions. Throws ProblemError. */

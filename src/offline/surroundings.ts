@@ -214,12 +214,14 @@ interface ReadOptions {
   readonly archives: ChartArchives;
   readonly crdFilters: string;
   readonly schemaDirs: readonly string[];
+  readonly namespaceTemplate: string | undefined;
 }
 
 export function readOptions(settings: Settings, scope: Scope): ReadOptions {
   const { crdFilters } = settings;
   const schemaDirs = settings.schemaDirs?.split(":") ?? [];
-  return { archives: archivesIn(settings, scope), crdFilters, schemaDirs };
+  const { moduleNamespaceTemplate: namespaceTemplate } = settings;
+  return { archives: archivesIn(settings, scope), crdFilters, schemaDirs, namespaceTemplate };
 }
 
 function readTreeOf(

@@ -7,12 +7,14 @@ import { hookEnvironment, hookFileAt, hookOffline, lintHook } from "../hooks/ind
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
 import { oneLine, pointerOf, toYaml } from "../lib/index.ts";
 import { camelCase, describeProblem, GLOBAL, member, ProblemError } from "../model/index.ts";
-import type { BatchItem, Hook, Json, JsonObject, Module, Section, Tree } from "../model/index.ts";
+import type { BatchItem, Hook, Json, JsonObject, Module } from "../model/index.ts";
+import type { ReviewTrigger, Section, Tree } from "../model/index.ts";
+import { answerFault, forbiddenEffect } from "../tasks/index.ts";
 import { describeViolations, invalidValues, merge, parseMap } from "../values/index.ts";
 import { parsePatches, validatePatches, valuesFiles } from "../values/index.ts";
 import type { PatchRules, ValuesStore } from "../values/index.ts";
 import { valuesFrom } from "./charts.ts";
-import { reviewContext } from "./review-context.ts";
+import { reviewContext, type OfflineReview } from "./review-context.ts";
 import {
   hookLoadOptions,
   readTextFile,
@@ -62,23 +64,29 @@ export async function runHookOffline(
       hookLoadOptions(settings, env, { scope, children }),
     );
     if (problems.length > 0) return failureResult(problems.map(describeProblem).join("\n"));
-    const context = contextIn(files, hooks, input);
+    const review = reviewIn(files, hooks, input);
     const request = {
       path,
       module: owner.module,
       item,
-      context,
+      context: review?.context ?? input,
       ...valuesFiles(values, module, undefined),
       settings: { ...settings, children, env: hookEnvironment(childEnvironment(env, settings)) },
       logger: stderrLogger(settings),
     };
-    return runAndReport(request, values, files.review !== undefined);
+    return runAndReport(request, values, review?.trigger);
   });
 }
 
-/** The text of the context: the file itself, or what is made of the review in it. Throws ProblemError. */
-function contextIn({ review: file, binding }: HookFiles, hooks: readonly Hook[], input: string): string {
-  return file === undefined ? input : reviewContext(hooks, parseMap(input, file).value, { file, binding });
+/** The review in the file, if it is one. Throws ProblemError. */
+function reviewIn(
+  { review: file, binding }: HookFiles,
+  hooks: readonly Hook[],
+  input: string,
+): OfflineReview | undefined {
+  return file === undefined
+    ? undefined
+    : reviewContext(hooks, parseMap(input, file).value, { file, binding });
 }
 
 /** A hook below `<number>-<module>/hooks` belongs to the module; any other hook is global. */
@@ -138,14 +146,13 @@ function parseItem(text: string | undefined): BatchItem | undefined {
 async function runAndReport(
   request: OfflineRun,
   values: ValuesStore,
-  isReview: boolean,
+  review: ReviewTrigger | undefined,
 ): Promise<CommandResult> {
   try {
     const { failure, output } = await hookOffline(request);
     if (output === undefined) return failureResult(failure ?? "the hook produced no output");
-    if (isReview && `${output.configPatchText}${output.valuesPatchText}`.trim() !== "")
-      return failureResult("a hook that answers a review must not patch values");
-    return { text: toYaml(changesOf(output, patchRules(request), values)), code: 0 };
+    const changes = changesOf(output, { request, known: values, review });
+    return { text: toYaml(changes), code: 0 };
   } catch (error) {
     return failureResult(oneLine(error));
   }
@@ -155,10 +162,27 @@ function failureResult(failure: string): CommandResult {
   return { text: toYaml({ failure }), code: 1 };
 }
 
-/** The changes of a hook. Throws for patches that the operator would refuse. */
-function changesOf(output: HookOutput, rules: PatchRules, known: ValuesStore): Json {
+/** What the operator judges the output of a hook by. */
+interface Judged {
+  readonly request: OfflineRun;
+  readonly known: ValuesStore;
+  /** What the hook answers. */
+  readonly review: ReviewTrigger | undefined;
+}
+
+/** The changes of a hook. Throws for patches and answers that the operator would refuse. */
+function changesOf(output: HookOutput, { request, known, review }: Judged): Json {
   const texts = { config: output.configPatchText, values: output.valuesPatchText };
-  validatePatches(known.patchTarget(rules.kind === "global" ? GLOBAL : rules.valuesKey), texts);
+  const rules = patchRules(request);
+  const patches = validatePatches(
+    known.patchTarget(rules.kind === "global" ? GLOBAL : rules.valuesKey),
+    texts,
+  );
+  const refused =
+    review &&
+    (forbiddenEffect(review.binding, patches, output.answers) ??
+      answerFault({ name: hookFileAt(request.path).name }, review, output.answers));
+  if (refused !== undefined) throw new Error(refused);
   const { config, values } = parsePatches(texts, rules);
   const warnings = [...config.warnings, ...values.warnings];
   const flags = Object.fromEntries([...config.flags, ...values.flags].map(([key, on]) => [key, on ?? null]));

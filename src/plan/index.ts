@@ -25,6 +25,7 @@ export {
 } from "./explain/explain-wait.ts";
 export { HOW_TO_END, droppedTicks, failingOf } from "./explain/failing-hooks.ts";
 export { describeReasons, describeHealth, type Reasons } from "./explain/reasons.ts";
+export { describeContent, describeOrigin, originOf, type DisplayedOrigin } from "./explain/origin.ts";
 export { describeAwaitedTask } from "./explain/task-words.ts";
 export { drawGraph, graphData, graphOf } from "./explain/graph-text.ts";
 export { cycleProblem, preceding, requirementCycle } from "./graph.ts";

@@ -34,6 +34,7 @@ import {
   type ModuleOutcome,
   type Outcome,
 } from "./outcomes.ts";
+import { moduleOrigins } from "./module-origins.ts";
 import { copyRunTimes, loadRunTimes, waveSeconds, type Concurrency } from "./run-times.ts";
 
 /** What a start reads and uses. */
@@ -102,6 +103,7 @@ export async function previewStart(base: Sources, releases: Releases, running?: 
     ...groups,
     ...(Object.keys(crds).length > 0 && { crds }),
     ...runOrder(inputs),
+    ...moduleOrigins(state, running),
     notes: [...blocked, ...notesOf(inputs, running), ...explainWaiting(inputs, outcomes, running)],
   });
 }

@@ -8,6 +8,7 @@ import type { Child, ChildHost, Exit, LaunchSpec } from "./child.ts";
 import { Ending, pidsLeftInGroup, type EndReason } from "./group.ts";
 import { FirstBytes, LastBytes, SlicedLines } from "./output.ts";
 import type { Usage } from "./libc.ts";
+import { obstacleTo } from "./user-ids/reach.ts";
 
 /** A child process to run. */
 export interface RunRequest extends Omit<LaunchSpec, "stdin"> {
@@ -17,6 +18,8 @@ export interface RunRequest extends Omit<LaunchSpec, "stdin"> {
   readonly graceMs?: number | undefined;
   /** Called for each line as it comes; long lines are cut, blank ones dropped (`SlicedLines`). */
   readonly onLine?: ((stream: Stream, line: string) => void) | undefined;
+  /** Hides secrets that the child knows, in stderr and the message. Lines are as they come: most may never be read. */
+  readonly hide?: ((text: string) => string) | undefined;
   /** Bytes kept of stdout (its beginning); default 1 MiB. */
   readonly stdoutLimit?: number | undefined;
   readonly clock?: Clock | undefined;
@@ -32,7 +35,7 @@ const MAX_DRAIN_MS = 1000;
 
 /** Runs one child from start to end, as `Children.run` describes. Never rejects: a failure is a result. */
 export async function runChild(request: RunRequest, host: ChildHost): Promise<RunResult> {
-  const clock = request.clock ?? systemClock;
+  const { clock = systemClock, hide = asIs } = request;
   const startedAt = clock.monotonic();
   const child = host.launch(request);
   const output = collectOutput(child, request, host);
@@ -44,11 +47,13 @@ export async function runChild(request: RunRequest, host: ChildHost): Promise<Ru
     ...(left.length === 0 ? {} : { left }),
     stdout: output.stdout.text(),
     stdoutTruncated: output.stdout.truncated,
-    stderr: output.stderr.text(),
+    stderr: hide(output.stderr.text()),
     durationMs: clock.monotonic() - startedAt,
   };
   return toResult({ exit, reason: ending?.reason, ...kept }, request);
 }
+
+const asIs = (text: string): string => text;
 
 interface Output {
   readonly stdout: FirstBytes;
@@ -182,6 +187,7 @@ interface RunEnd extends Pick<RunResult, "left" | "stdout" | "stdoutTruncated" |
 /** What was started, as far as messages need it. */
 interface StartedCommand {
   readonly file: string;
+  readonly uid?: number | undefined;
   readonly cwd: string;
   readonly timeoutMs?: number | undefined;
 }
@@ -207,6 +213,9 @@ async function toResult({ exit, reason, ...kept }: RunEnd, started: StartedComma
 /** One line for people: why it was never started, or its exit code and the last line of stderr. */
 export async function describeEnd(exit: Exit, stderr: string, started: StartedCommand): Promise<string> {
   if (exit.kind === "notStarted") return explainStart(started, exit.error);
+  // setpriv and shells report this in different ways.
+  const obstacle = started.uid === undefined ? undefined : obstacleTo(started.file);
+  if (obstacle !== undefined) return `cannot start ${started.file} under user id ${started.uid}: ${obstacle}`;
   const how = exit.code === undefined ? `ended by ${exit.signal}` : `exit code ${exit.code}`;
   const last = oneLine(stderr.trimEnd().split("\n").at(-1), MESSAGE_LIMIT);
   return last === "" ? how : `${how}: ${last}`;

@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 
-import { parseJson } from "../lib/index.ts";
+import { attempt, parseJson } from "../lib/index.ts";
 import { isJsonObject, type Json, type JsonObject } from "../model/index.ts";
 import { isDigest } from "./reference.ts";
 
@@ -56,6 +56,8 @@ export function parseManifest(bytes: Uint8Array): Manifest {
   if (mediaType !== IMAGE_MANIFEST)
     throw new Error(`it is not an image manifest but ${JSON.stringify(mediaType)}`);
   if (!Array.isArray(layers)) throw new Error("its manifest has no layers");
+  // Other readers could take it for an index.
+  if (value["manifests"] !== undefined) throw new Error("its manifest is an index, too");
   return {
     artifactType: typeof value["artifactType"] === "string" ? value["artifactType"] : undefined,
     config: descriptor(value["config"]),
@@ -65,11 +67,11 @@ export function parseManifest(bytes: Uint8Array): Manifest {
   };
 }
 
-/** Reads the descriptors of an index. Throws Error for anything else. */
+/** Reads the descriptors of an index; those that this program cannot use are left out. Throws Error for anything else. */
 export function parseIndex(bytes: Uint8Array): Descriptor[] {
   const { manifests = null } = jsonObject(bytes);
   if (manifests !== null && !Array.isArray(manifests)) throw new Error("its manifests are not a list");
-  return (manifests ?? []).map(descriptor);
+  return (manifests ?? []).flatMap((each) => attempt(() => descriptor(each)) ?? []);
 }
 
 /** Parses untrusted bytes as a JSON object. Throws Error. */

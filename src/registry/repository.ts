@@ -13,7 +13,7 @@ import {
   type Descriptor,
 } from "./manifest.ts";
 import { RegistryError } from "./http/errors.ts";
-import { headerOf, type Answer, type Call, type RegistryClient } from "./http/client.ts";
+import { discard, headerOf, type Answer, type Call, type RegistryClient } from "./http/client.ts";
 import { saveBody } from "./http/save.ts";
 
 /** Bytes as the registry stores them, and what they say about themselves. */
@@ -23,8 +23,11 @@ export interface StoredManifest {
   readonly bytes: Buffer;
 }
 
-/** What verification and unpacking read of a repository: a registry has it, or a copy of its answers. */
-export type Artifacts = Pick<Repository, "manifest" | "blob" | "saveBlob" | "referrers">;
+/** What verification reads of a repository: a registry has it, or a copy of its answers. */
+export type Artifacts = Pick<Repository, "manifest" | "blob" | "referrers">;
+
+/** What unpacking reads of a repository. */
+export type Blobs = Pick<Repository, "saveBlob">;
 
 /** Tags of a repository. */
 export interface Tags {
@@ -40,6 +43,8 @@ interface Page extends Answer {
 }
 
 const LARGEST_MANIFEST = 4 * 1024 * 1024;
+/** Of one page of a list: JSON can take forty times its bytes. */
+const LARGEST_PAGE = 2 * 1024 * 1024;
 const MOST_PAGES = 20;
 /** Tags of a page, and of all pages. Some registries refuse larger pages. */
 const PAGE = 1000;
@@ -77,7 +82,7 @@ export class Repository {
   async digestOfTag(tag: string): Promise<string | undefined> {
     const call = { ...this.#read(`manifests/${tag}`, { accept: ACCEPT }), method: "HEAD" } as const;
     const { status, headers, body } = await this.#client.send(call);
-    await body.dump();
+    await discard(body);
     const digest = headerOf(headers, "docker-content-digest");
     // Old registries do not know HEAD, or name no digest.
     return status === 200 && isDigest(digest) ? digest : (await this.manifest(tag))?.digest;
@@ -94,18 +99,27 @@ export class Repository {
 
   /** Writes a blob to a new file while it arrives. Throws as `blob`; the file is then incomplete. */
   async saveBlob({ digest, size }: Descriptor, file: string): Promise<void> {
-    const call = this.#read(`blobs/${digest}`);
+    const call = { ...this.#read(`blobs/${digest}`), size };
     const answer = await this.#client.send(call);
     if (answer.status !== 200) throw await this.#client.failure(call, answer);
-    const saved = await saveBody(answer.body as AsyncIterable<Buffer>, file, size);
+    const saved = await saveBody(this.#chunks(call, answer), file, size);
     this.#requireContent(digest, saved?.size === size && saved.digest === digest);
+  }
+
+  /** The body of an answer. Throws RegistryError if it ends too early. */
+  async *#chunks(call: Call, { body }: Answer): AsyncGenerator<Buffer> {
+    try {
+      for await (const chunk of body) yield chunk as Buffer;
+    } catch (error) {
+      throw this.#client.cutOff(call, error);
+    }
   }
 
   /** Stores a blob unless the registry has it. Throws RegistryError. */
   async pushBlob(bytes: Buffer): Promise<void> {
     const digest = digestOf(bytes);
     const { status, body } = await this.#client.send(this.#write("HEAD", `blobs/${digest}`));
-    await body.dump();
+    await discard(body);
     if (status === 200) return;
     const begun = await this.#client.read(this.#write("POST", "blobs/uploads/"), [202], LARGEST_UPLOAD_START);
     const location = URL.parse(headerOf(begun.headers, "location") ?? "", begun.url.href);
@@ -177,7 +191,7 @@ export class Repository {
   async *#pages(first: Call, statuses: readonly number[]): AsyncGenerator<Page> {
     let call: Call | undefined = first;
     for (let page = 0; page < MOST_PAGES && call !== undefined; page += 1) {
-      const answer: Page = { ...(await this.#client.read(call, statuses, LARGEST_MANIFEST)), isLast: false };
+      const answer: Page = { ...(await this.#client.read(call, statuses, LARGEST_PAGE)), isLast: false };
       const next = nextPage(answer);
       yield { ...answer, isLast: next === undefined };
       call = next === undefined ? undefined : { ...call, path: next };

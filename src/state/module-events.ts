@@ -22,6 +22,7 @@ type Observed = Partial<
     | "crdWork"
     | "probe"
     | "confirmedCrds"
+    | "update"
   >
 >;
 

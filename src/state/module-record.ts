@@ -3,7 +3,7 @@
 import { NO_DRIFT, type Drift } from "../drift/index.ts";
 import type { Health } from "../health/index.ts";
 import { crdsInForce, type CrdRequest, type Release } from "../helm/index.ts";
-import type { EnabledBy, Hook, Module, Problem } from "../model/index.ts";
+import type { EnabledBy, Hook, Module, Problem, WaitingUpdate } from "../model/index.ts";
 import { helmInput, type ValuesView } from "../values/index.ts";
 import { NEVER_RAN, type RunBasis, type RunRecord } from "./run-record.ts";
 
@@ -66,6 +66,8 @@ export interface ModuleRecord {
   readonly confirmedTakeover: string | undefined;
   /** The content of a registry, as `VERSION@DIGEST`, that a user has approved. */
   readonly confirmedUpdate: string | undefined;
+  /** Newer content of a registry that is not used yet; undefined = none is known. */
+  readonly update: WaitingUpdate | undefined;
   /** Confirmations without an open question, as token by annotation: the annotation is removed from the AddonModule. */
   readonly endedConfirmations: Readonly<Record<string, string>>;
   /**
@@ -110,6 +112,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     confirmedCrds: undefined,
     confirmedTakeover: undefined,
     confirmedUpdate: undefined,
+    update: undefined,
     endedConfirmations: {},
     synchronized: new Set(),
     active: new Set(),

@@ -118,9 +118,9 @@ export function moduleView(record: ModuleRecord, values: ValuesView, terms: Term
 /** Fields that are recorded or follow from the readiness probe alone. */
 function recordedFields(
   record: ModuleRecord,
-): Pick<ModuleView, "awaitsScript" | "endedConfirmations" | "unready"> {
-  const { awaitsScript, endedConfirmations } = record;
-  return { awaitsScript, endedConfirmations, unready: unreadyProbe(record) };
+): Pick<ModuleView, "awaitsScript" | "endedConfirmations" | "unready" | "update"> {
+  const { awaitsScript, endedConfirmations, update } = record;
+  return { awaitsScript, endedConfirmations, update, unready: unreadyProbe(record) };
 }
 
 /** Whether health keeps the module from Ready, and whether the next run rolls back because of it. */

@@ -101,7 +101,8 @@ type Displayed =
   | "issues"
   | "files"
   | "requestedToken"
-  | "leaves";
+  | "leaves"
+  | "update";
 
 /** A removal that exceeds the deletion limit and needs a confirmation (docs/guides/running.md, "The deletion limit"). */
 export interface DeletionLimitView {
@@ -185,6 +186,8 @@ export interface View {
   readonly hidesWords: boolean;
   /** Why some kubernetes bindings of global hooks cannot work. */
   readonly issues: readonly string[];
+  /** Why the ModuleSources cannot be read, or say nothing: what is locked stays, and nothing is removed. */
+  readonly sourcesFault: string | undefined;
   /** Why webhooks are not served or registered as wanted. */
   readonly webhookIssues: readonly string[];
   readonly requestedToken: string | undefined;
@@ -243,6 +246,7 @@ export const BLANK: OperatorState = {
   missingRights: [],
   issues: [],
   webhookIssues: [],
+  sourcesFault: undefined,
   requestedToken: undefined,
   handledToken: undefined,
   synchronized: new Set(),

@@ -9,6 +9,16 @@ export function approvalOf({ version, digest }: Complete): string {
   return `${version}@${digest}`;
 }
 
+/** What a wish asks for, as text: what was rejected for one wish is tried again for another one. */
+export function wishText({ version, tag, digest }: Wish): string {
+  return JSON.stringify([version, tag, digest]);
+}
+
+/** Whether a content has failed and is not tried again for this wish. */
+export function isRejected(locked: LockEntry | undefined, wish: Wish, digest: string): boolean {
+  return locked?.rejected?.includes(digest) === true && locked.rejectedFor === wishText(wish);
+}
+
 /** Candidates of the tags of a repository: those that are versions. `_` stands for `+`, which tags cannot contain. */
 export function candidatesOf(tags: readonly string[]): Candidate[] {
   return tags.flatMap((tag) => {
@@ -106,13 +116,16 @@ function isNamed({ version, digest }: Wish): boolean {
 /** Why a candidate waits until a user approves it; undefined if it need not. */
 function refusal(candidate: Complete, input: ChoiceInput): Choice | undefined {
   const { version, digest } = candidate;
-  const isRejected = input.locked?.rejected?.includes(digest) === true;
-  const reason = isRejected
-    ? `${version} is not tried again: it failed, and was rolled back`
-    : isNamed(input.wish)
-      ? undefined
-      : (backFault(version, input) ?? approvalFault(version, input));
-  return reason === undefined ? undefined : { kind: "hold", candidate, reason };
+  if (isRejected(input.locked, input.wish, digest)) {
+    const reason = `${version} is not tried again: it failed, and was rolled back`;
+    return { kind: "hold", candidate, waitsFor: "rejected", reason };
+  }
+  if (isNamed(input.wish)) return undefined;
+  const back = backFault(version, input);
+  const reason = back ?? approvalFault(version, input);
+  if (reason === undefined) return undefined;
+  const waitsFor = back === undefined || !isVersion(version) ? "approval" : "older";
+  return { kind: "hold", candidate, waitsFor, reason };
 }
 
 /** Why a version that the operator picks would lead back, or cannot be compared. */
@@ -152,13 +165,18 @@ function delay(candidate: Complete, { wish, locked, update, now, zone }: ChoiceI
   const until = windows.length === 0 ? ripe : nextOpening(windows, ripe, zone);
   if (until === now) return undefined;
   const { version } = candidate;
-  if (until === undefined)
-    return { kind: "hold", candidate, reason: `${version} waits for a window, and none ever opens` };
-  const reason =
-    until === ripe
-      ? `${version} waits until it has been known for ${formatDuration(afterMs)}`
-      : `${version} waits for the next window`;
-  return { kind: "hold", candidate, reason, until };
+  if (until !== ripe) return waitsForWindow(candidate, until);
+  const reason = `${version} waits until it has been known for ${formatDuration(afterMs)}`;
+  return { kind: "hold", candidate, waitsFor: "age", reason, until };
+}
+
+/** `until`: when the next window opens; undefined = never. */
+function waitsForWindow(candidate: Complete, until: number | undefined): Choice {
+  const hold = { kind: "hold", candidate, waitsFor: "window" } as const;
+  const { version } = candidate;
+  return until === undefined
+    ? { ...hold, reason: `${version} waits for a window, and none ever opens` }
+    : { ...hold, reason: `${version} waits for the next window`, until };
 }
 
 /** What the registry does not have. */

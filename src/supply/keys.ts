@@ -1,18 +1,22 @@
-/** The installer's keys: whoever may create ModuleSources does not choose what is trusted. */
+/** The installer's keys and identities: whoever may create ModuleSources does not choose what is trusted. */
 
 import type { ConfigMap } from "../kube/index.ts";
 import { collect, type Problem } from "../model/index.ts";
-import { readPublicKeys, type PublicKey } from "../registry/index.ts";
+import { readIdentity, readPublicKeys, readTrustedRoot, type Signer } from "../registry/index.ts";
 
-/** All keys, and what is wrong with those that cannot be used. */
+/** All signers, and what is wrong with those that cannot be used. */
 export interface Keys {
-  readonly keys: readonly PublicKey[];
+  readonly keys: readonly Signer[];
   readonly problems: readonly Problem[];
 }
 
 const MOST_KEYS = 20;
+const TRUSTED_ROOT = "trusted_root.json";
 
-/** The keys in the `*.pub` entries of a ConfigMap. Without it there are none, so that no module is accepted. */
+/**
+ * The keys in the `*.pub` entries of a ConfigMap, and the identities in its `*.identity` entries, for whose certificates
+ * its `trusted_root.json` counts. Without the ConfigMap there are none, so that no module is accepted.
+ */
 export function readKeys(object: Pick<ConfigMap, "data"> | undefined, name: string): Keys {
   const problems: Problem[] = [];
   const file = `ConfigMap ${name}`;
@@ -20,11 +24,22 @@ export function readKeys(object: Pick<ConfigMap, "data"> | undefined, name: stri
     const remedy = "create it with the public keys of whoever signs modules";
     return { keys: [], problems: [{ file, message: "does not exist, so no module is accepted", remedy }] };
   }
-  const texts = Object.entries(object.data ?? {}).filter(([key]) => key.endsWith(".pub"));
+  const { [TRUSTED_ROOT]: rootText, ...entries } = object.data ?? {};
+  const root =
+    rootText === undefined ? undefined : collect(problems, () => readTrustedRoot(rootText, TRUSTED_ROOT));
+  const texts = Object.entries(entries).filter(([key]) => /\.(?:pub|identity)$/.test(key));
   const keys = texts
     .slice(0, MOST_KEYS)
-    .flatMap(([key, text]) => collect(problems, () => readPublicKeys(text, key)) ?? []);
+    .flatMap(
+      ([key, text]) =>
+        collect<Signer[]>(problems, () =>
+          key.endsWith(".pub") ? readPublicKeys(text, key) : [readIdentity(text, key, root)],
+        ) ?? [],
+    );
   if (texts.length > MOST_KEYS)
-    problems.push({ file, message: `has more than ${MOST_KEYS} keys; the others do not count` });
+    problems.push({
+      file,
+      message: `has more than ${MOST_KEYS} keys and identities; the others do not count`,
+    });
   return { keys, problems };
 }

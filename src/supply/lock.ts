@@ -14,7 +14,8 @@ import {
 import { parseJson } from "../lib/index.ts";
 import { isJsonObject, objectOf, type Json } from "../model/index.ts";
 import { isDigest } from "../registry/index.ts";
-import type { ChartContent, Lock, LockEntry, Wish } from "./types.ts";
+import { refuseLink } from "./disk/links.ts";
+import type { Lock, LockEntry } from "./types.ts";
 
 /** Name of the lock of the operator with this ConfigMap. */
 function lockName(configMap: string): string {
@@ -63,7 +64,7 @@ export class LockFile {
     const entries = new Map<string, LockEntry>();
     const damaged: string[] = [];
     for (const [name, text] of Object.entries(object?.data ?? {})) {
-      const entry = parseEntry(text);
+      const entry = refuseLink(name) === undefined ? parseEntry(text) : undefined;
       if (entry === undefined) damaged.push(name);
       else entries.set(name, entry);
     }
@@ -102,50 +103,60 @@ export class LockFile {
   }
 }
 
-/** What stands in `verifiedBy` for a chart that needs no signature. Names of keys end with `.pub`. */
-export const UNSIGNED = "unsigned";
+/** As the CRD has it. */
+const LARGEST_ORDER = 999_999;
 
-/** What the lock keeps of a wish besides its content. */
-export function termsOf(
-  { order, enabled }: Wish,
-  chart: ChartContent | undefined,
-): Pick<LockEntry, "order" | "enabled" | "chart"> {
-  return {
-    ...(order === undefined ? {} : { order }),
-    ...(enabled === undefined ? {} : { enabled }),
-    ...(chart && { chart }),
-  };
+const isText = (value: Json | undefined): boolean => typeof value === "string";
+const isNumber = (value: Json | undefined): boolean => typeof value === "number" && Number.isFinite(value);
+const isSet = (value: Json | undefined): boolean => value === true;
+
+function isContent(value: Json | undefined): boolean {
+  return isJsonObject(value) && isText(value["version"]) && isDigest(value["digest"]);
 }
 
-/** An entry without what a wish sets, and named by a source. */
-export function withoutTerms({
-  order: _order,
-  enabled: _enabled,
-  chart: _chart,
-  removed: _removed,
-  ...entry
-}: LockEntry): LockEntry {
-  return entry;
-}
+/** What an entry has in any case. */
+const NEEDED: Readonly<Partial<Record<keyof LockEntry, (value: Json | undefined) => boolean>>> = {
+  source: isText,
+  version: isText,
+  digest: isDigest,
+  verifiedBy: isText,
+  at: isNumber,
+};
 
-/** An entry; undefined for text that is none. */
+/** What an entry may have. */
+const OPTIONAL: typeof NEEDED = {
+  order: (value) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= LARGEST_ORDER,
+  enabled: (value) => typeof value === "boolean",
+  chart: isChart,
+  isNew: isSet,
+  isBack: isSet,
+  removed: isSet,
+  previous: isContent,
+  rejected: (value) => Array.isArray(value) && value.every(isDigest),
+  rejectedFor: isText,
+  seen: (value) => isContent(value) && isJsonObject(value) && isNumber(value["since"]),
+};
+
+/**
+ * An entry, without fields that nobody can have written here; undefined for text that is none. A chart that cannot be read
+ * counts, too: without it, the entry would be one of a module.
+ */
 function parseEntry(text: string): LockEntry | undefined {
   const value = parsed(text);
   if (!isJsonObject(value)) return undefined;
-  const { source, version, digest, verifiedBy, at } = value;
-  const isValid =
-    [source, version, verifiedBy].every((each) => typeof each === "string") &&
-    isDigest(digest) &&
-    isChart(value["chart"]) &&
-    typeof at === "number";
-  return isValid ? (value as unknown as LockEntry) : undefined;
+  for (const [key, isValid] of Object.entries(NEEDED)) if (!isValid(value[key])) return undefined;
+  if (value["chart"] !== undefined && !isChart(value["chart"])) return undefined;
+  const valid = Object.entries({ ...NEEDED, ...OPTIONAL }).filter(([key, isValid]) => isValid(value[key]));
+  return Object.fromEntries(valid.map(([key]) => [key, value[key]])) as unknown as LockEntry;
 }
 
-/** Whether an entry has a chart as this program writes it, or none. */
+/** Whether a value is a chart as this program writes it. */
 function isChart(value: Json | undefined): boolean {
-  if (value === undefined) return true;
-  const { from, name } = objectOf(value);
-  return typeof from === "string" && typeof name === "string";
+  const { from, name, unsigned, terms } = objectOf(value);
+  const isPlaced = isText(from) && isText(name);
+  return (
+    isPlaced && (unsigned === undefined || unsigned === true) && (terms === undefined || isJsonObject(terms))
+  );
 }
 
 function parsed(text: string): Json | undefined {

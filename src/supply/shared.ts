@@ -12,7 +12,7 @@ import { oneLine, type Failures } from "../lib/index.ts";
 import type { Metrics } from "../metrics/index.ts";
 import type { Tree } from "../model/index.ts";
 import type { SuppliedModules } from "../modules/index.ts";
-import type { PublicKey } from "../registry/index.ts";
+import type { Signer } from "../registry/index.ts";
 import type { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
 import type { BlobStore } from "./disk/store.ts";
@@ -35,6 +35,8 @@ export interface SupplyOptions extends KubeAccess {
   readonly readApart: (modulesDir: string) => Promise<Tree>;
   readonly serverVersion: () => Promise<string>;
   readonly hasRelease: (module: string) => boolean;
+  /** The digest of the content from which the installed revision of a module was made; undefined if it does not say so. */
+  readonly contentOf: (module: string) => string | undefined;
   readonly configMap: string;
   readonly dir: string;
   /** Name of the ConfigMap with keys. */
@@ -55,11 +57,13 @@ export interface Shared {
   readonly sources: () => Sources;
   readonly setSources: (objects: readonly WatchedObject[]) => void;
   readonly list: () => Promise<readonly WatchedObject[]>;
+  /** Records why the ModuleSources cannot be read, or why what was read says nothing. */
+  readonly setFault: (of: "watch" | "removal", why: string | undefined) => void;
   /** Runs work while no other work of this kind runs. */
   readonly exclusively: <T>(work: () => Promise<T>) => Promise<T>;
   readonly publish: () => Promise<Moved>;
   /** The keys that count for a module. */
-  readonly keysOf: (module: string) => readonly PublicKey[];
+  readonly keysOf: (module: string) => readonly Signer[];
   /** Reads the keys again, and verifies everything with them. */
   readonly rereadKeys: () => Promise<void>;
 }

@@ -2,7 +2,7 @@
 
 import type { WatchedObject } from "../kube/index.ts";
 import { describeProblem, ProblemError } from "../model/index.ts";
-import type { PublicKey } from "../registry/index.ts";
+import type { Signer } from "../registry/index.ts";
 import type { IModuleSource } from "../status/index.ts";
 import { readSpec } from "./spec.ts";
 import type { Wished } from "./stock.ts";
@@ -60,7 +60,7 @@ export class Sources {
 }
 
 /** The keys of `all` that count for a source. */
-export function keysFor(all: readonly PublicKey[], spec: SourceSpec | undefined): readonly PublicKey[] {
+export function keysFor(all: readonly Signer[], spec: SourceSpec | undefined): readonly Signer[] {
   return spec?.keys === undefined ? all : all.filter(({ source }) => spec.keys?.includes(source));
 }
 

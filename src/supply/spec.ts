@@ -2,10 +2,10 @@
 
 import { isRange, isVersion, parseDuration } from "../lib/index.ts";
 import { ProblemError, type Problem } from "../model/index.ts";
-import { refuseName } from "../modules/index.ts";
 import { isDigest, isTag } from "../registry/index.ts";
 import type { IModuleSource } from "../status/index.ts";
-import { checkTerms, readPlace } from "./fetch/place.ts";
+import { refuseLink } from "./disk/links.ts";
+import { checkTerms, readMirrors, readPlace } from "./fetch/place.ts";
 import { readPolicy, type Report } from "./policy.ts";
 import type { SourceSpec, Wish } from "./types.ts";
 
@@ -18,6 +18,7 @@ export function readSpec({ metadata, spec = {} }: IModuleSource): SourceSpec {
   const problems: Problem[] = [];
   const report: Report = (key, message, remedy) => problems.push({ file, key, message, remedy });
   const place = readPlace(spec, report);
+  const mirrors = readMirrors(spec, place, report);
   const intervalMs = intervalOf(spec.interval, report);
   const modules = new Map<string, Wish>(Object.entries(spec.modules ?? {}));
   for (const [name, wish] of modules) {
@@ -27,7 +28,8 @@ export function readSpec({ metadata, spec = {} }: IModuleSource): SourceSpec {
   const update = readPolicy(spec.update, report);
   if (problems.length > 0 || place === undefined) throw new ProblemError(problems);
   const { plainHttp = false, secret, ca, suspend = false, verify } = spec;
-  return { ...place, plainHttp, secret, ca, intervalMs, suspend, update, keys: verify?.keys, modules };
+  const keys = verify?.keys;
+  return { ...place, mirrors, plainHttp, secret, ca, intervalMs, suspend, update, keys, modules };
 }
 
 function intervalOf(text: string | undefined, report: Report): number {
@@ -42,7 +44,7 @@ const WISH_FORM = "name a version or a range, a digest, or a tag: 1.4.2, ~1.4, s
 
 function checkWish(name: string, wish: Wish, report: Report): void {
   const key = `spec.modules.${name}`;
-  const refused = refuseName(name);
+  const refused = refuseLink(name);
   if (refused !== undefined) report(key, refused, "name a module by its directory");
   const fault = wishFault(wish);
   if (fault !== undefined) report(key, fault, WISH_FORM);

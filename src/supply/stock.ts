@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { inParallel, oneLine, sameJson } from "../lib/index.ts";
 import type { Json, ModuleOrigin, Problem } from "../model/index.ts";
 import type { SuppliedModules } from "../modules/index.ts";
-import { CannotVerifyError, NotVerifiedError, type PublicKey } from "../registry/index.ts";
+import { CannotVerifyError, NotVerifiedError, type Signer } from "../registry/index.ts";
 import { writeLinks, type Link } from "./disk/links.ts";
 import { NotStoredError, RefusedError } from "./disk/content.ts";
 import type { BlobStore } from "./disk/store.ts";
@@ -78,21 +78,21 @@ export class Stock {
   }
 
   /** Takes over what the ConfigMap contains, and stages it from disk. `keysOf` gives the keys that count for a module. */
-  async load(content: LockContent, keysOf: (name: string) => readonly PublicKey[]): Promise<void> {
+  async load(content: LockContent, keysOf: (name: string) => readonly Signer[]): Promise<void> {
     this.#lock = content;
     for (const name of this.#contents.keys()) if (!this.entries.has(name)) this.#contents.delete(name);
     await this.stageAll(keysOf);
   }
 
   /** Verifies all locked modules with these keys, and unpacks what is not unpacked yet. */
-  async stageAll(keysOf: (name: string) => readonly PublicKey[]): Promise<void> {
+  async stageAll(keysOf: (name: string) => readonly Signer[]): Promise<void> {
     await inParallel(PARALLEL, [...this.entries], async ([name, entry]) => {
       this.#contents.set(name, await this.#stage(name, entry, keysOf(name)));
     });
   }
 
   /** Stages one locked module again, after what it lacks was fetched. */
-  async stage(name: string, keys: readonly PublicKey[]): Promise<void> {
+  async stage(name: string, keys: readonly Signer[]): Promise<void> {
     const entry = this.entries.get(name);
     if (entry !== undefined) this.#contents.set(name, await this.#stage(name, entry, keys));
   }
@@ -220,14 +220,19 @@ export class Stock {
   }
 
   /** The content of a locked module, as far as the disk has it. */
-  async #stage(name: string, entry: LockEntry, keys: readonly PublicKey[]): Promise<Content> {
-    const { version, digest } = entry;
+  async #stage(name: string, entry: LockEntry, keys: readonly Signer[]): Promise<Content> {
+    const { version, digest, chart } = entry;
     const { store } = this.#options;
     const without = (reason: NonNullable<Content["fault"]>["reason"], message: string): Content => ({
       digest,
       dir: undefined,
       fault: { reason, message },
     });
+    if (keys.length === 0 && chart?.unsigned !== true)
+      return without(
+        "NotTrusted",
+        `version ${version} is locked, but no key of the installer counts for its source (--source-keys)`,
+      );
     try {
       const found = await store.verify({ ...entry, name }, keys);
       return { digest, dir: await store.unpack(found), fault: undefined };

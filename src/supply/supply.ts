@@ -9,7 +9,7 @@ import {
   type WatchedObject,
 } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { describeProblem } from "../model/index.ts";
+import { describeProblem, type Json } from "../model/index.ts";
 import { MODULE_SOURCES } from "../status/index.ts";
 import { chartsPlace } from "../registry/index.ts";
 import { BlobStore } from "./disk/store.ts";
@@ -33,8 +33,8 @@ export class Supply {
   readonly #lock: LockFile;
   #keys: Keys = { keys: [], problems: [] };
   #sources = new Sources();
-  /** Why the ModuleSources could not be read at the start. */
-  #unreadable: string | undefined;
+  /** Why the ModuleSources cannot be read, or why what was read says nothing. */
+  readonly #faults = new Map<"start" | "watch" | "removal", string>();
   #working: Promise<unknown> = Promise.resolve();
   #isOpen = false;
   #leader: Leader | undefined;
@@ -43,6 +43,7 @@ export class Supply {
   constructor(options: SupplyOptions) {
     this.#options = options;
     const { dir, supplied, unsignedCharts } = options;
+    supplied.report = () => this.#report();
     const places = unsignedCharts.flatMap((text) => chartsPlace(text) ?? []);
     this.#store = new BlobStore(dir, places);
     this.#lock = new LockFile(options);
@@ -56,8 +57,9 @@ export class Supply {
       sources: () => this.#sources,
       setSources: (objects) => {
         this.#sources = this.#sources.next(objects);
-        this.#unreadable = undefined;
+        this.#setFault("start", undefined);
       },
+      setFault: (of, why) => this.#setFault(of, why),
       list: () => this.#list(),
       exclusively: (work) => this.#exclusively(work),
       publish: () => this.#publish(),
@@ -107,15 +109,46 @@ export class Supply {
     return objects;
   }
 
+  /** Everything that explains which content is in force; credentials are in Secrets, which it only names. */
+  #report(): Json {
+    const sources = [...this.#sources.all()].map(({ name, object: { spec, status }, problem }) => ({
+      name,
+      problem,
+      spec,
+      status,
+    }));
+    const { entries } = this.#stock;
+    const contents = [...entries.keys()].map((name) => [name, this.#stock.content(name)] as const);
+    return JSON.parse(
+      JSON.stringify({
+        faults: Object.fromEntries(this.#faults),
+        keys: this.#keys.keys.map(({ source, hint }) => `${source} ${hint}`),
+        problems: this.#keys.problems.map(describeProblem),
+        sources,
+        lock: { name: this.#lock.name, entries: Object.fromEntries(entries) },
+        contents: Object.fromEntries(contents),
+      }),
+    ) as Json;
+  }
+
   async #readSources(): Promise<void> {
     try {
       this.#shared.setSources(await this.#list());
     } catch (error) {
-      this.#unreadable = oneLine(error);
+      const why = oneLine(error);
+      this.#setFault("start", `The ModuleSources cannot be read: ${why}`);
       this.#options.logger.warn("ModuleSources cannot be read; what is locked stays in force", {
-        error: this.#unreadable,
+        error: why,
       });
     }
+  }
+
+  #setFault(of: "start" | "watch" | "removal", why: string | undefined): void {
+    if (why === undefined) this.#faults.delete(of);
+    else this.#faults.set(of, why);
+    const [sourcesFault] = this.#faults.values();
+    const { state } = this.#options;
+    if (state.view.sourcesFault !== sourcesFault) state.record("observed", { sourcesFault });
   }
 
   async #readKeys(): Promise<void> {
@@ -150,9 +183,8 @@ export class Supply {
   }
 
   #publish(): Promise<Moved> {
-    const holds =
-      this.#unreadable === undefined ? [] : [`the ModuleSources cannot be read: ${this.#unreadable}`];
-    return this.#stock.publish(this.#sources.wished, holds);
+    const unread = this.#faults.get("start");
+    return this.#stock.publish(this.#sources.wished, unread === undefined ? [] : [unread]);
   }
 }
 

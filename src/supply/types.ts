@@ -2,6 +2,7 @@
 
 import type { MaintenanceWindow } from "../cron/index.ts";
 import type { JsonObject } from "../model/index.ts";
+import type { UpdateWait } from "../model/index.ts";
 import type { Reference } from "../registry/index.ts";
 
 /** One module of a source: either `tag`, or `version` and `digest`, of which one is enough. With a digest the version is exact. */
@@ -51,6 +52,8 @@ export interface SourceSpec {
   readonly charts: string | undefined;
   /** The charts need no signature. */
   readonly unsigned: boolean;
+  /** Asked before the registry, in this order. */
+  readonly mirrors: readonly Pick<Reference, "host" | "name">[];
   readonly plainHttp: boolean;
   /** Name of a Secret with a docker config. */
   readonly secret: string | undefined;
@@ -90,12 +93,16 @@ export interface LockEntry {
   readonly enabled?: boolean;
   /** An update that has not proven itself yet: the module has not run with it, or is not Ready. */
   readonly isNew?: true;
-  /** The content before it. */
+  /** The last content before it that has proven itself. */
   readonly previous?: { readonly version: string; readonly digest: string };
+  /** Set when the update after it failed, and was rolled back, until another update begins or the wish changes. */
+  readonly isBack?: true;
   /** Set when no source names the module any more: it is switched off, and forgotten once it is deleted. */
   readonly removed?: true;
-  /** Digests that are not tried again. */
+  /** Digests that are not tried again, the last one first, as long as the wish is `rejectedFor`. */
   readonly rejected?: readonly string[];
+  /** The wish as text (`wishText`) for which they were rejected. */
+  readonly rejectedFor?: string;
   /** The newest content that waits. */
   readonly seen?: Seen;
 }
@@ -143,6 +150,7 @@ export type Choice =
   | {
       readonly kind: "hold";
       readonly candidate: Complete;
+      readonly waitsFor: UpdateWait;
       /** Why it waits, for people. */
       readonly reason: string;
       /** When it may be taken, in milliseconds since the epoch; undefined = when a user approves it (`approvalOf`). */

@@ -28,7 +28,14 @@ type WatchesPort = Pick<
 
 type ReleasesPort = Pick<
   Releases,
-  "reconcile" | "rollBack" | "restore" | "announce" | "uninstall" | "forget" | "ensureCrds"
+  | "prepareNamespace"
+  | "reconcile"
+  | "rollBack"
+  | "restore"
+  | "announce"
+  | "uninstall"
+  | "forget"
+  | "ensureCrds"
 > & {
   readonly observed: Pick<
     Releases["observed"],
@@ -72,6 +79,8 @@ export interface Recorder {
 export interface ModuleActor extends HookActor {
   /** User name of its ServiceAccount. */
   readonly user: string;
+  /** Calls `work`, during which hooks of the module share one token, which is then revoked. Throws as `work`. */
+  readonly duringRun: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
 /** Everything that a task may use. `wiring/` builds it. */

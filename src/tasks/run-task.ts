@@ -54,7 +54,8 @@ export async function runTask(
     attempt: failures + 1,
   };
   return ports.tracer.task({ name: taskName(task), attributes, module, from, waitingSince }, async (span) => {
-    const outcome = await trackStuck(ports, { task, queue }, () => runKind(ports, { task, batch }, context));
+    const run = (): Promise<Outcome<Task>> => runKind(ports, { task, batch }, context);
+    const outcome = await trackStuck(ports, { task, queue }, () => withOneToken(ports, module, run));
     if (task.kind === "run-module") recordProgress(ports, task, outcome);
     else if (task.kind === "converge" || task.group === "converge") recordConvergeStep(ports, outcome);
     if (outcome.kind !== "retry") recordRemovalEnd(ports, task);
@@ -91,6 +92,12 @@ function runKind(
     case "ensure-crds":
       return ensureModuleCrds(ports, task);
   }
+}
+
+/** Runs a task of a module, whose hooks share one token. */
+function withOneToken<T>({ actorOf }: Ports, module: string | undefined, run: () => Promise<T>): Promise<T> {
+  const actor = module === undefined ? undefined : actorOf?.(module);
+  return actor === undefined ? run() : actor.duringRun(run);
 }
 
 /**

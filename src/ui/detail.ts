@@ -1,6 +1,6 @@
 /** Details for the page: one module, its values, and the last runs. The caller redacts secrets. */
 
-import { explainModule, type Moment } from "../plan/index.ts";
+import { describeContent, explainModule, originOf, type Moment } from "../plan/index.ts";
 import type { ModuleView } from "../state/index.ts";
 import type { ModuleStatus, DisplayedValues } from "../status/index.ts";
 import { logMessage, pointerOf } from "../lib/index.ts";
@@ -53,12 +53,20 @@ function moduleFacts(module: ModuleView, status: ModuleStatus | undefined): [str
   const facts: readonly (readonly [string, string | undefined])[] = [
     ["Directory", module.module.dir],
     ["Chart version", module.module.chartVersion],
+    ["Source", describeSource(module)],
     ["Release", release && `${release.name ?? ""}.v${release.revision ?? ""}, ${release.status ?? ""}`],
     ["Last applied", release?.lastDeployed],
     ["Last run", lastRun && describeRun(lastRun)],
     ["Next try", nextRetryAt],
   ];
   return facts.flatMap(([name, text]): [string, string][] => (text === undefined ? [] : [[name, text]]));
+}
+
+/** The ModuleSource of a module, with the content in force. */
+function describeSource(module: ModuleView): string | undefined {
+  const origin = originOf(module);
+  if (origin === undefined) return undefined;
+  return [origin.name, describeContent(origin)].filter(Boolean).join(": ");
 }
 
 /** Result of a run with the failed step, its cause and its message. */

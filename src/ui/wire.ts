@@ -29,6 +29,15 @@ export interface ModuleRow {
   /** The usual duration of a run. */
   readonly usualSeconds?: number;
   readonly chartVersion?: string;
+  readonly source?: SourceRow;
+}
+
+/** The ModuleSource of a module. */
+interface SourceRow {
+  readonly name: string;
+  readonly version?: string;
+  /** Newer content that waits; without a version if it is not known. */
+  readonly next?: { readonly version?: string; readonly waitsFor: string; readonly message: string };
 }
 
 /** A task in a queue; times in ms since the epoch. */

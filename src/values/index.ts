@@ -23,10 +23,10 @@ export {
 } from "./config/module-settings.ts";
 export { basisIn, type ConfigBasis } from "./digests.ts";
 export { effective, withOverlay } from "./layers.ts";
-export { learnSecrets } from "./learn-secrets.ts";
+export { learnSecrets, secretHider } from "./learn-secrets.ts";
 export type { Effective, SectionInput } from "./layers.ts";
 export { merge, mergeLayers } from "./merge.ts";
-export { PatchAuthors, describeViolations, explain, valueOrigin } from "./origin.ts";
+export { PatchAuthors, describeViolations, explain, originsIn } from "./origin.ts";
 export { PatchError, applyJsonPatch, forStorage, replay, type PatchOperation } from "./patch/apply-patch.ts";
 export { checkPatched, compact, parsePatch, parsePatches, validatePatches } from "./patch/hook-patches.ts";
 export type { ValidatedPatches, PatchRules } from "./patch/hook-patches.ts";

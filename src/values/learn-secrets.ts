@@ -1,4 +1,4 @@
-/** Learns the secrets of all values in force again. */
+/** The secrets of values in force: learned again for redaction everywhere, and hidden in texts of programs that get them. */
 
 import type { KnownSecrets } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
@@ -11,4 +11,13 @@ export function learnSecrets(values: ValuesView, secrets: KnownSecrets): void {
     const { layers, merged } = values.patchTarget(key);
     secrets.learn(merged.values, secretPathsIn(layers));
   }
+}
+
+/**
+ * Returns what hides the values that a section and `global` have from Secrets now, in texts of hooks, scripts and helm: they may
+ * quote them, and a value may be a plain word.
+ */
+export function secretHider({ sources }: Pick<ValuesView, "sources">, key: string): (text: string) => string {
+  const layers = [GLOBAL, key].flatMap((each) => sources.of(each).layer ?? []);
+  return (text) => layers.reduce((shown, layer) => layer.words().hide(shown), text);
 }

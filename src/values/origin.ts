@@ -49,27 +49,27 @@ interface Origin {
 }
 
 /**
- * The layer that set the value at `path` or the list that contains it; for a missing value, the ConfigMap that removed
- * it. Undefined = not set.
+ * Finds the layer that set the value at a path or the list that contains it; for a missing value, the ConfigMap that
+ * removed it; undefined = not set. The layers are merged once for all paths.
  */
-export function valueOrigin(input: SectionInput, path: string): Origin | undefined {
+export function originsIn(input: SectionInput): (path: string) => Origin | undefined {
   const withoutPatches = effective({ ...input, patches: [] }).values;
   const { values } = effective(input);
-  const leaf = nearestLeafPath(values, path);
-  if (leaf === undefined) {
-    const sections = [["overlay", input.overlay] as const, ["ConfigMap", input.config] as const];
-    // A null in the ConfigMap removes the values of weaker layers.
-    const removedBy = sections.find(
-      ([, section]) => section !== undefined && valueAtPath(section, path) === null,
-    );
-    return removedBy && { layer: removedBy[0], path };
-  }
-  // A map that several layers fill has no single origin.
-  if (isJsonObject(valueAtPath(values, leaf)) && layersWith(input, leaf).length > 1) return undefined;
-  return {
-    layer: layerOf(input, leaf, !sameJson(valueAtPath(withoutPatches, leaf), valueAtPath(values, leaf))),
-    path: leaf,
+  return (path) => {
+    const leaf = nearestLeafPath(values, path);
+    if (leaf === undefined) return removerOf(input, path);
+    // A map that several layers fill has no single origin.
+    if (isJsonObject(valueAtPath(values, leaf)) && layersWith(input, leaf).length > 1) return undefined;
+    const isChanged = !sameJson(valueAtPath(withoutPatches, leaf), valueAtPath(values, leaf));
+    return { layer: layerOf(input, leaf, isChanged), path: leaf };
   };
+}
+
+/** A null in the ConfigMap removes the values of weaker layers. */
+function removerOf(input: SectionInput, path: string): Origin | undefined {
+  const sections = [["overlay", input.overlay] as const, ["ConfigMap", input.config] as const];
+  const found = sections.find(([, section]) => section !== undefined && valueAtPath(section, path) === null);
+  return found && { layer: found[0], path };
 }
 
 /** The part of `path` up to the first value that is no map; undefined if there is no value at `path`. */
@@ -173,9 +173,11 @@ export function placesIn({ key, module, schemas, hookOf, input }: Written): Plac
 
 /** Adds the origin of the wrong value to each violation. */
 export function locate(written: Written, violations: readonly Violation[]): Located[] {
+  if (violations.length === 0) return [];
   const places = placesIn(written);
+  const originOf = originsIn(written.input);
   return violations.map((violation) => {
-    const origin = valueOrigin(written.input, violation.path);
+    const origin = originOf(violation.path);
     const place = origin === undefined ? undefined : placeOf(written, places, origin);
     const missing = violation.rule === "required" ? describeMissing(written, violation.path) : {};
     return { ...violation, ...missing, layer: origin?.layer, place };

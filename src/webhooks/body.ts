@@ -68,27 +68,37 @@ export class Bodies {
         const { admission, conversion } = this.#limits;
         const limit = path.startsWith(CONVERSION_PATHS) ? conversion : admission;
         const chunks: Buffer[] = [];
-        for await (const chunk of this.#chunks(request, signal)) {
+        await this.#take(request, signal, (chunk) => {
           admit(chunk, limit);
           chunks.push(chunk);
-        }
-        if (!request.complete) throw new ReviewError("the request did not arrive in time", 408);
+        });
         return Buffer.concat(chunks).toString("utf8");
       },
       close: () => [bytes, values].forEach((each) => each.close()),
     };
   }
 
-  /** What arrives until the time is over. */
-  async *#chunks(request: Http2ServerRequest, signal: AbortSignal): AsyncGenerator<Buffer> {
-    const stop = (): void => void request.destroy();
+  /**
+   * Hands each part of a request to `take`. Resolves when it has arrived as a whole; rejects if `take` throws, or if the
+   * time is over. Listens to events: iterating over an HTTP/2 request does not end when the request is destroyed.
+   */
+  #take(request: Http2ServerRequest, signal: AbortSignal, take: (chunk: Buffer) => void): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const stop = (): void => reject(new ReviewError("the request did not arrive in time", 408));
+    const taking = (chunk: Buffer): void => {
+      try {
+        take(chunk);
+      } catch (error) {
+        reject(error);
+      }
+    };
     const late = this.#clock.setTimer(this.#limits.arriveMs, stop);
     signal.addEventListener("abort", stop, { once: true });
-    try {
-      yield* request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>;
-    } finally {
+    request.on("data", taking).once("end", resolve).once("close", stop);
+    return promise.finally(() => {
       late.cancel();
       signal.removeEventListener("abort", stop);
-    }
+      request.off("data", taking).off("end", resolve).off("close", stop);
+    });
   }
 }

@@ -3,11 +3,14 @@
 import type { Socket } from "node:net";
 
 import type { Clock, Timer } from "../lib/index.ts";
+import { Rates } from "./rates.ts";
 import type { ShareLimit } from "./shares.ts";
 
 interface ConnectionOptions {
   readonly clock: Clock;
   readonly limit: ShareLimit;
+  /** New ones of an address a second: each costs a handshake. */
+  readonly rate: number;
   /** Time in ms until the first request must have arrived as a whole. */
   readonly arriveMs: number;
 }
@@ -24,17 +27,23 @@ export class Connections {
   readonly #sockets = new Map<string, Set<Socket>>();
   /** Of connections without a request, by address and port. */
   readonly #timers = new Map<string, Timer>();
+  readonly #rates: Rates;
   #count = 0;
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
+    this.#rates = new Rates(options.clock, options.rate);
   }
 
   add(socket: Socket): void {
     const { clock, limit, arriveMs } = this.#options;
     const [address, name] = [addressOf(socket), nameOf(socket)];
     const own = this.#sockets.get(address) ?? new Set();
-    if (own.size >= limit.each || (this.#count >= limit.all && !this.#displace(own.size)))
+    if (
+      !this.#rates.add(address) ||
+      own.size >= limit.each ||
+      (this.#count >= limit.all && !this.#displace(own.size))
+    )
       return void socket.destroy();
     this.#sockets.set(address, own.add(socket));
     this.#count += 1;

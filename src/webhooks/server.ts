@@ -1,11 +1,12 @@
 /** The TLS server that the API server calls: HTTP/2 and HTTP/1.1, with limits on connections, sizes and times. */
 
-import { createSecureServer } from "node:http2";
+import { constants, createSecureServer } from "node:http2";
 import type {
   Http2SecureServer,
   Http2ServerRequest,
   Http2ServerResponse,
   ServerHttp2Session,
+  ServerHttp2Stream,
 } from "node:http2";
 
 import { oneLine, orAborted, parseDuration, type Clock } from "../lib/index.ts";
@@ -13,6 +14,7 @@ import { Bodies, type BodyLimits } from "./body.ts";
 import type { Certificate } from "./certificate/certificate.ts";
 import { Connections, addressOf } from "./connections.ts";
 import { FOLLOWER_HEADER } from "./follower.ts";
+import { Rates } from "./rates.ts";
 import { ReviewError, reviewIn, type ReviewHandler } from "./review.ts";
 import { Shares, type ShareLimit } from "./shares.ts";
 
@@ -21,6 +23,8 @@ export interface WebhookLimits extends BodyLimits {
   readonly connections: ShareLimit;
   /** Requests at one time; one more is refused at once. */
   readonly requests: ShareLimit;
+  /** What one address may begin in a second; at one more, the connection ends. */
+  readonly rates: { readonly connections: number; readonly requests: number };
   /** Time for a request if the API server names none. */
   readonly answerMs: number;
   readonly idleMs: number;
@@ -28,9 +32,11 @@ export interface WebhookLimits extends BodyLimits {
 
 const MIB = 1024 * 1024;
 const LIMITS: WebhookLimits = {
-  connections: { all: 256, each: 64 },
+  connections: { all: 256, each: 32 },
   // An API server sends all its requests from one address.
   requests: { all: 256, each: 128 },
+  // A refused request takes about 0.2 ms, a handshake some milliseconds.
+  rates: { connections: 32, requests: 4000 },
   // Objects in etcd have at most 1.5 MiB; an update has the old one and the new one.
   admission: { bytes: 6 * MIB, values: 1_000_000 },
   // Lists are converted as a whole.
@@ -43,6 +49,8 @@ const LIMITS: WebhookLimits = {
 };
 /** Memory of one HTTP/2 connection, in MB: enough for its streams and one body of the largest size. */
 const SESSION_MB = 96;
+/** Counts of Node over the life of a connection; what one client may begin in a second has its own limit. */
+const UNLIMITED = 2 ** 31;
 /** The longest time that Kubernetes lets webhooks have. */
 const LONGEST_MS = 30_000;
 
@@ -78,21 +86,30 @@ export class WebhookServer {
   readonly #connections: Connections;
   readonly #requests: Shares;
   readonly #bodies: Bodies;
+  readonly #rates: Rates;
 
   private constructor(options: ServerOptions, certificate: Certificate) {
     this.#options = options;
     this.#limits = { ...LIMITS, ...options.limits };
-    const { arriveMs, idleMs, connections: limit, requests } = this.#limits;
+    const { arriveMs, idleMs, connections: limit, requests, rates } = this.#limits;
     const { clock } = options;
-    this.#connections = new Connections({ clock, limit, arriveMs });
+    this.#connections = new Connections({ clock, limit, rate: rates.connections, arriveMs });
+    this.#rates = new Rates(clock, rates.requests);
+    const resets = Math.min(rates.requests, UNLIMITED);
     this.#requests = new Shares(requests);
     this.#bodies = new Bodies(clock, this.#limits);
     this.#server = createSecureServer({
       ...this.#contextOf(certificate),
       allowHTTP1: true,
       minVersion: "TLSv1.2",
-      // Node cuts off a connection that exceeds its limits; calls above the limit of requests must get their refusal instead.
-      settings: { maxConcurrentStreams: 2 * requests.each },
+      // Calls above the limit of requests must get their refusal. For Node, streams go on for some time after their end: those
+      // above its limit are reset. Neither this nor what arrives for refused streams must end the connection.
+      settings: { maxConcurrentStreams: 4 * requests.each },
+      maxSessionRejectedStreams: UNLIMITED,
+      maxSessionInvalidFrames: UNLIMITED,
+      // Resets that a refusal causes count, too: by default, 1000 refusals that come before the bodies end a connection.
+      streamResetBurst: resets,
+      streamResetRate: resets,
       maxSessionMemory: SESSION_MB,
       handshakeTimeout: arriveMs,
       ...(options.clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: true }),
@@ -104,7 +121,10 @@ export class WebhookServer {
     );
     this.#server.on("connection", (socket) => this.#connections.add(socket));
     this.#server.on("session", (session) => session.on("error", () => session.destroy()));
-    this.#server.on("request", (request, response) => void this.#answer(request, response));
+    this.#server.on("request", (request, response) => {
+      if (this.#rates.add(addressOf(request.socket))) void this.#answer(request, response);
+      else end(request);
+    });
     // Clients that do not speak TLS, or not our versions.
     this.#server.on("tlsClientError", () => {});
   }
@@ -162,7 +182,26 @@ export class WebhookServer {
       if (status === 500 && !ended.signal.aborted) failed(error);
       send(response, { status, type: "text/plain; charset=utf-8", body: `${oneLine(error)}\n` });
     }
+    this.#discard(request);
     onRequest({ path, status, seconds: (clock.monotonic() - startedAt) / 1000 });
+  }
+
+  /**
+   * After the answer: what the client goes on to send is discarded, and if it neither stops sending nor reads the answer in
+   * time, its connection ends (HTTP/1.1) or its stream.
+   */
+  #discard(request: Http2ServerRequest): void {
+    const { clock } = this.#options;
+    const stream = request.httpVersionMajor > 1 ? request.stream : undefined;
+    if (stream === undefined ? request.complete : stream.destroyed) return;
+    if (stream === undefined) request.resume();
+    // Frees the stream at once: a reset without an error, as RFC 9113 has it.
+    else if (!stream.readableEnded && !stream.endAfterHeaders)
+      afterAnswer(stream, () => stream.close(constants.NGHTTP2_NO_ERROR));
+    const late = clock.setTimer(this.#limits.arriveMs, () =>
+      stream === undefined ? void request.socket.destroy() : stream.close(constants.NGHTTP2_CANCEL),
+    );
+    request.once("close", () => late.cancel());
   }
 
   /** The body of the answer. Throws ReviewError, or what the handler throws. */
@@ -212,11 +251,32 @@ function statusOf(error: unknown): number {
   return error instanceof ReviewError ? error.status : 500;
 }
 
-function send(
-  response: Http2ServerResponse,
-  { status, type, body }: { readonly status: number; readonly type: string; readonly body: string },
-): void {
+/** Ends the connection of a request. */
+function end(request: Http2ServerRequest): void {
+  if (request.httpVersionMajor === 1) request.socket.destroy();
+  else request.stream.session?.destroy();
+}
+
+/** Calls `fn` when all of the answer is sent. */
+function afterAnswer(stream: ServerHttp2Stream, fn: () => void): void {
+  if (stream.writableFinished) fn();
+  else stream.once("finish", fn);
+}
+
+interface Content {
+  readonly status: number;
+  readonly type: string;
+  readonly body: string;
+}
+
+function send(response: Http2ServerResponse, { status, type, body }: Content): void {
   if (response.destroyed || response.writableEnded) return;
-  response.writeHead(status, { "content-type": type });
-  response.end(body);
+  const headers = { "content-type": type };
+  if (response.req.httpVersionMajor === 1) return void response.writeHead(status, headers).end(body);
+  const { stream } = response;
+  if (stream.closed || stream.headersSent) return;
+  // Without trailers, which would come after the end of a stream that is reset.
+  stream.respond({ ":status": status, ...headers });
+  // Node has ended the answer to HEAD.
+  if (!stream.writableEnded) stream.end(body);
 }

@@ -3,7 +3,8 @@
 import type { KubeAccess, WatchHub } from "../kube/index.ts";
 import { Timers, oneLine } from "../lib/index.ts";
 import type { Certificate, CertificateSource } from "./certificate/certificate.ts";
-import { askLeader, type LeaderPlace } from "./follower.ts";
+import { Turnover } from "./certificate/turnover.ts";
+import { LeaderCalls, type LeaderPlace } from "./follower.ts";
 import { Registrar } from "./registration/registrar.ts";
 import type { WebhookTarget } from "./registration/wanted.ts";
 import { ReviewError, admission, conversion } from "./review.ts";
@@ -16,6 +17,8 @@ export interface WebhooksOptions extends KubeAccess {
   readonly clientCa?: string | undefined;
   readonly limits?: Partial<WebhookLimits>;
   readonly source: CertificateSource;
+  /** Other replicas read the same certificate, and present it too. */
+  readonly hasReplicas: boolean;
   /** Begin of the names of what is registered. */
   readonly name: string;
   readonly target: WebhookTarget;
@@ -37,7 +40,10 @@ export class Webhooks {
   readonly #options: WebhooksOptions;
   readonly #routes = new Map<string, ReviewHandler>();
   readonly #timers: Timers<"check">;
+  readonly #leader: LeaderCalls;
+  readonly #turnover: Turnover;
   #server: WebhookServer | undefined;
+  /** The one that is presented, with all CAs that are trusted. */
   #certificate: Certificate | undefined;
   #checked: Promise<void> = Promise.resolve();
   #isLeader = false;
@@ -48,6 +54,12 @@ export class Webhooks {
     this.#options = options;
     this.#timers = new Timers(options.clock);
     this.registrar = new Registrar(options);
+    const { clock, leader: find, source, target } = options;
+    const [delayMs, keepMs] = options.hasReplicas
+      ? [2 * source.checkMs, 5 * source.checkMs]
+      : [0, source.checkMs];
+    this.#turnover = new Turnover({ clock, delayMs, keepMs });
+    this.#leader = new LeaderCalls({ clock, find, host: hostOf(target) });
   }
 
   /** The port of the server; 0 before it listens. */
@@ -80,6 +92,7 @@ export class Webhooks {
     this.#isClosed = true;
     this.#timers.close();
     this.registrar.close();
+    this.#leader.close();
     await this.#server?.close();
   }
 
@@ -99,10 +112,8 @@ export class Webhooks {
   async #forward(path: string, ...[request, signal]: Parameters<ReviewHandler>): ReturnType<ReviewHandler> {
     const certificate = this.#certificate;
     try {
-      const leader = await this.#options.leader();
-      if (leader === undefined || certificate === undefined) throw new Error("no leader is elected");
-      const options = { certificate, host: hostOf(this.#options.target) };
-      return await askLeader(leader, { path, request, signal }, options);
+      if (certificate === undefined) throw new Error("there is no certificate yet");
+      return await this.#leader.ask({ path, request, signal }, certificate);
     } catch (error) {
       throw new ReviewError(
         `this operator is a follower, and its leader does not answer: ${oneLine(error)}`,
@@ -138,23 +149,22 @@ export class Webhooks {
       this.#timers.set("check", delay, () => void this.#check().catch(this.#options.failed));
   }
 
-  async #apply(next: Certificate): Promise<void> {
+  async #apply(found: Certificate): Promise<void> {
     const { listen, logger } = this.#options;
-    const before = this.#certificate;
+    const { trusted, presented } = this.#turnover.take(found);
+    const isOther = this.#certificate !== undefined && this.#certificate.cert !== presented.cert;
     if (this.#isLeader) {
-      // Old connections and other replicas present the old certificate for a while.
-      const both = before === undefined || before.ca === next.ca ? next.ca : `${next.ca}\n${before.ca}`;
-      this.registrar.start(both);
-      if (before !== undefined && before.cert !== next.cert) await this.registrar.flush();
+      this.registrar.start(trusted);
+      if (isOther) await this.registrar.flush();
     }
-    this.#certificate = next;
+    this.#certificate = { ...presented, ca: trusted };
     if (this.#server !== undefined) {
-      if (before?.cert !== next.cert) this.#server.use(next);
+      if (isOther) this.#server.use(presented);
       return;
     }
     this.#server = await WebhookServer.listen(
       { ...this.#options, ...listen, find: (path, isForwarded) => this.#find(path, isForwarded) },
-      next,
+      presented,
     );
     logger.info("Webhooks are served", { address: listen.address, port: this.#server.port });
   }

@@ -3,13 +3,17 @@
 import { statSync } from "node:fs";
 import { delimiter } from "node:path";
 
-import { AccountTokens, mustList, openAccess } from "../kube/index.ts";
+import { mustList, openAccess, RunTokens } from "../kube/index.ts";
 import type { Accounts, KubeClient, Resource } from "../kube/index.ts";
-import { oneLine, type Clock, type Logger } from "../lib/index.ts";
+import { attempt, oneLine, type Clock, type Logger } from "../lib/index.ts";
 import { userOf, type Account, type Hook, type KubernetesBinding } from "../model/index.ts";
-import { type Children, userIdFault, UserIds } from "../process/index.ts";
+import { placesOf } from "../modules/index.ts";
+import { type Children, obstacleTo, userIdFault, UserIds } from "../process/index.ts";
+import type { Settings } from "../settings.ts";
 import type { ModuleActor } from "../tasks/index.ts";
 
+/** Of `status.identity.message` (`crds/addonmodules.yaml`). */
+const LONGEST_MESSAGE = 1024;
 const POD_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
 interface ActorsOptions {
@@ -20,7 +24,9 @@ interface ActorsOptions {
   /** The environment of hooks. */
   readonly env: Readonly<Record<string, string>>;
   readonly children: Children;
-  readonly settings: { readonly tmpDir: string };
+  readonly settings: Pick<Settings, "tmpDir" | "configMap" | "workingDir" | "modulesDir">;
+  /** The operator's. */
+  readonly namespace: string;
   /** Path of the operator's kubeconfig for hooks, which `env` names. */
   readonly hooksKubeconfig: string;
 }
@@ -28,58 +34,78 @@ interface ActorsOptions {
 /** The identities of hooks. */
 export class Actors {
   readonly #options: ActorsOptions;
-  readonly #tokens: AccountTokens;
+  readonly #tokens: RunTokens;
   readonly #ids = new UserIds();
   /** Why hooks share the operator's user id; undefined = they do not. */
   #sharedIdReason: string | undefined = "not checked yet";
+  #isReported = false;
 
   constructor(options: ActorsOptions) {
     this.#options = options;
-    this.#tokens = new AccountTokens(options);
+    const { namespace, settings } = options;
+    this.#tokens = new RunTokens({ ...options, operator: `${namespace}/${settings.configMap}` });
   }
 
   /** Finds out whether hooks can have user ids of their own. Call it before the first hook is started. Never throws. */
   async check(): Promise<void> {
     const { settings, client } = this.#options;
-    this.#sharedIdReason = await userIdFault(settings.tmpDir, secretFiles(client), this.#options);
+    const fault = await userIdFault(settings.tmpDir, secretFiles(client), this.#options);
+    this.#sharedIdReason = fault ?? this.#unreachable();
+  }
+
+  /** Why processes under other user ids cannot start hooks of modules. */
+  #unreachable(): string | undefined {
+    const [obstacle] = placesOf(this.#options.settings).modulesDirs.flatMap((dir) => obstacleTo(dir) ?? []);
+    return (
+      obstacle && `other users cannot reach the modules directory: ${obstacle}, and restart the operator`
+    );
+  }
+
+  /** Logs once why modules with an account are not isolated. */
+  #reportSharedId(): void {
+    if (this.#isReported || this.#sharedIdReason === undefined) return;
+    this.#isReported = true;
+    const reason = this.#sharedIdReason;
+    this.#options.logger.warn("Hooks of modules with an account share the operator's user id", { reason });
   }
 
   /** As whom a module acts; undefined = as the operator. */
   readonly of = (module: string): ModuleActor | undefined => {
     const account = this.#options.accounts.known(module);
     if (account === undefined) return undefined;
+    this.#reportSharedId();
     return {
       user: userOf(account),
       uid: this.#sharedIdReason === undefined ? this.#ids.of(module) : undefined,
       offline: this.#variablesNaming("/dev/null"),
-      open: async (scratch) => {
-        const { path, close } = await openAccess(
-          { ...this.#options, tokens: this.#tokens },
-          this.#requestOf(module, account),
-          scratch,
-        );
-        return {
-          variables: this.#variablesNaming(path),
-          close: (failed) => {
+      duringRun: (work) => this.#tokens.during({ module, account }, work),
+      withAccess: (scratch, work) =>
+        this.#tokens.during({ module, account }, async (token) => {
+          const request = this.#requestOf(module, account);
+          const { path, close } = await openAccess({ ...this.#options, token }, request, scratch);
+          try {
+            return await work(this.#variablesNaming(path));
+          } finally {
             close();
-            // The account may have been deleted, and created again.
-            if (failed) this.#tokens.forget(account);
-          },
-        };
-      },
+          }
+        }),
     };
   };
 
   /** As whom a module acts, for its status; undefined = as the operator. */
   describe(module: string): { serviceAccount: string; hooksIsolated: boolean; message?: string } | undefined {
-    const account = this.#options.accounts.known(module);
+    // Of a broken module, no account may be known; its state says why.
+    const account = attempt(() => this.#options.accounts.known(module));
     if (account === undefined) return undefined;
-    const serviceAccount = `${account.namespace}/${account.name}`;
-    if (this.#sharedIdReason === undefined) return { serviceAccount, hooksIsolated: true };
+    const tokenFault = this.#tokens.faultOf(module);
+    const faults = [
+      this.#sharedIdReason && `hooks share the operator's user id: ${this.#sharedIdReason}`,
+      tokenFault && `tokens of its hooks stay valid after the run, for up to ten minutes: ${tokenFault}`,
+    ].filter((fault) => fault !== undefined);
     return {
-      serviceAccount,
-      hooksIsolated: false,
-      message: `hooks share the operator's user id: ${this.#sharedIdReason}`,
+      serviceAccount: `${account.namespace}/${account.name}`,
+      hooksIsolated: this.#sharedIdReason === undefined,
+      ...(faults.length === 0 ? {} : { message: oneLine(faults.join("; "), LONGEST_MESSAGE) }),
     };
   }
 

@@ -238,6 +238,7 @@ export class Adapters {
       rollbackTarget: (module, revision) => releases.wayBack(module, revision),
       plan: () => previewStart(this.#base, releases, state),
       runs: runRing,
+      supply: () => this.#base.supplied?.report?.(),
       about: () => ({
         settings: settings as unknown as Json,
         node: process.version,

@@ -1,7 +1,7 @@
 /** What all packages share: settings, log, clock, API client, releases. Also makes `plan` without a running operator. */
 
 import { childEnvironment, overlayOf, ownSecrets, type Environment, type Settings } from "../config.ts";
-import { Releases, managedByDigest, type ReleasesOptions } from "../helm/index.ts";
+import { Releases, managedByDigest, placesSecretName, type ReleasesOptions } from "../helm/index.ts";
 import { FilterEngine } from "../filter/index.ts";
 import { hookEnvironment } from "../hooks/index.ts";
 import {
@@ -32,7 +32,6 @@ import { DROP_REASONS, RunRing, Tracer, exportTo, note, type SpanExport } from "
 import { Children, LastingDir } from "../process/index.ts";
 import { ChartArchives, placesOf, readTree, rereadModule, type SuppliedModules } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
-import { withScope } from "../offline/index.ts";
 import { Actors } from "./actors.ts";
 import { previewStart } from "../preview/index.ts";
 import type { Metrics } from "../metrics/index.ts";
@@ -88,7 +87,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     client,
     patchClient: makePatchClient(settings, client),
     accounts,
-    actors: new Actors({ ...access, children, client, clock, logger, accounts, settings }),
+    actors: new Actors({ ...access, children, client, clock, logger, accounts, settings, namespace }),
     ...makeFinders(client, hub, clock),
     hub,
     filters,
@@ -108,11 +107,12 @@ function makeReaders(
   settings: Settings,
   from: { readonly accounts: Accounts; readonly archives: ChartArchives; readonly clock: Clock },
 ) {
-  const { unnumberedOrder, strictValues: strict, crdFilters } = settings;
+  const { unnumberedOrder, strictValues: strict, crdFilters, moduleNamespaceTemplate } = settings;
   const { accounts, archives, clock } = from;
   const schemaDirs = settings.schemaDirs?.split(":") ?? [];
   const refusalOf: Accounts["faultOf"] = (module, file) => accounts.faultOf(module, file);
-  const terms = { unnumberedOrder, strict, crdFilters, schemaDirs, refusalOf };
+  const namespaceTemplate = moduleNamespaceTemplate;
+  const terms = { unnumberedOrder, strict, crdFilters, schemaDirs, refusalOf, namespaceTemplate };
   const supplied: SuppliedModules | undefined = settings.sources
     ? { dir: undefined, origins: new Map(), holds: [NOT_STAGED] }
     : undefined;
@@ -134,7 +134,13 @@ function makeReaders(
 /** The ServiceAccounts as which modules act. */
 function makeAccounts(settings: Settings, client: KubeClient, namespace: string): Accounts {
   const allowed = (settings.serviceAccountNamespaces ?? "").split(",").flatMap((each) => each.trim() || []);
-  return new Accounts({ client, allowed, namespaceOf: (module) => module.namespace ?? namespace });
+  const { moduleNamespaceTemplate: template } = settings;
+  return new Accounts({
+    client,
+    allowed,
+    namespaceOf: (module) => module.namespace ?? namespace,
+    configuredNamespaceOf: (module) => template?.replaceAll("{name}", module) ?? namespace,
+  });
 }
 
 /** What finds the resource of a kind on the server. */
@@ -208,7 +214,10 @@ function namespaceOf(settings: Settings, client: KubeClient): string {
 /** The releases of this operator; reads nothing yet. */
 export function makeReleases(
   base: Base,
-  around: Pick<ReleasesOptions, "recorder" | "ownRelease" | "onCrds" | "hasModule" | "keepsObjects"> = {},
+  around: Pick<
+    ReleasesOptions,
+    "recorder" | "ownRelease" | "onCrds" | "hasModule" | "keepsObjects" | "hideOf"
+  > = {},
 ): Releases {
   const { settings, namespace, env } = base;
   const ignored = (settings.helmIgnoreRelease ?? "").split(",").map((name) => name.trim());
@@ -224,6 +233,7 @@ export function makeReleases(
     historyMax: settings.helmHistoryMax,
     validate: settings.helmValidate,
     reserved,
+    placesSecret: placesSecretName(settings.configMap),
   });
 }
 
@@ -269,7 +279,9 @@ export function countDrops(spanExport: SpanExport | undefined, metrics: Metrics)
  * `addon-operator plan` where no operator runs: connects, reads, and returns the plan as YAML or JSON. Throws
  * ProblemError when it cannot connect.
  */
-export function planAlone(settings: Settings, env: Environment, format: string): Promise<string> {
+export async function planAlone(settings: Settings, env: Environment, format: string): Promise<string> {
+  // The sub-commands bring what fetches modules, of which an operator loads nothing.
+  const { withScope } = await import("../offline/index.ts");
   return withScope(async (scope) => {
     // Log lines would be mixed with the plan.
     const base = makeBase({ ...settings, logLevel: "error" }, env, scope);

@@ -20,7 +20,7 @@ import {
   makeRecorder,
 } from "../metrics/index.ts";
 import type { RecorderParts } from "../metrics/index.ts";
-import { moduleOf, type Task } from "../model/index.ts";
+import { camelCase, moduleOf, type Task } from "../model/index.ts";
 import { isSurelyMissing, moduleContent, placesOf } from "../modules/index.ts";
 import { releaseFreeMemory } from "../process/index.ts";
 import { Engine, keepsObjects } from "../plan/index.ts";
@@ -37,7 +37,7 @@ import {
   ValuesSources,
   WatchedFiles,
 } from "../triggers/index.ts";
-import { learnSecrets } from "../values/index.ts";
+import { learnSecrets, secretHider } from "../values/index.ts";
 import { countDrops, makeReleases, timeZoneOf, type Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
 import { WebhookWiring } from "./webhooks.ts";
@@ -75,11 +75,10 @@ export class Components {
     this.#base = base;
     this.#scope = scope;
     const { clock, failures, secrets, settings } = base;
-    const prefix = settings.metricsPrefix;
-    this.metrics = new Metrics(prefix);
+    this.metrics = new Metrics(settings.metricsPrefix);
     countDrops(base.spanExport, this.metrics);
     failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
-    this.#hookMetrics = new HookMetrics(prefix, (owner) => hasHook(this.state, owner));
+    this.#hookMetrics = new HookMetrics(settings.metricsPrefix, (owner) => hasHook(this.state, owner));
     const operator = { name: settings.configMap, namespace: base.namespace };
     this.state = new State({ ...settings, operator, clock, secrets });
     const learnOwn = secrets.relearn;
@@ -233,6 +232,7 @@ export class Components {
           this.state.view.tree.modules.some(
             (module) => module.name === name && !isSurelyMissing(module, this.#base.clock),
           ),
+        hideOf: (release) => secretHider(this.state.values, camelCase(release)),
         keepsObjects: (release) => keepsObjects(this.state.view, this.state.values.config, release),
       }),
     );

@@ -2,8 +2,14 @@
 
 import { LEASE_GRACE_MS, type Environment } from "../config.ts";
 import { applyOwnCrds } from "../helm/index.ts";
-import { RedactionKey, firstContact, redactionSecretName } from "../kube/index.ts";
-import { watchRights, webhookRights } from "../kube/index.ts";
+import {
+  NAMESPACE_RIGHTS,
+  RedactionKey,
+  firstContact,
+  redactionSecretName,
+  watchRights,
+  type Right,
+} from "../kube/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
 import { Scratch, startsAsMeant, useTempDir } from "../process/index.ts";
 import type { Settings } from "../settings.ts";
@@ -113,12 +119,13 @@ export class Operator {
     const { state, metrics, ports, releases, leadership, adapters } = components;
     const { settings, stop } = this.#options;
     // Before the lease: the permission on leases may be missing.
-    const service = settings.webhookUrl === undefined;
-    const further = settings.webhooks ? webhookRights(this.#base.namespace, { service }) : [];
-    void watchRights({ ...this.#base, further }, (missing) => {
+    const further = (): Right[] => [...components.webhooks.rights(), ...namespaceRights(settings)];
+    const checkRights = watchRights({ ...this.#base, further }, (missing) => {
       metrics.set("missingRights", {}, missing.length);
       state.record("observed", { missingRights: missing });
     });
+    components.webhooks.followRights(() => void checkRights());
+    void checkRights();
     // A warm follower reads now what it needs when it takes over.
     const key = new RedactionKey({ ...this.#base, secret: redactionSecretName(settings.configMap) });
     const supply = await makeSupply(this.#base, components, this.#options.scope);
@@ -179,6 +186,11 @@ export class Operator {
     const graceMs = CHILDREN_GRACE_MS;
     await Promise.all([children.end(graceMs), Scratch.endOwn(settings.tmpDir, { clock, graceMs })]);
   }
+}
+
+/** What the operator needs if it places releases by a template, besides the rights of every operator. */
+function namespaceRights({ moduleNamespaceTemplate }: Settings): readonly Right[] {
+  return moduleNamespaceTemplate === undefined ? [] : NAMESPACE_RIGHTS;
 }
 
 /** Resolves when the signal is aborted; at once if it is. */

@@ -4,13 +4,13 @@ import { readFile } from "node:fs/promises";
 
 import type { Source } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
-import type { Leadership } from "../kube/index.ts";
+import { webhookRights, type Leadership, type Right } from "../kube/index.ts";
 import { oneLine, type Scope } from "../lib/index.ts";
 import type { Metrics } from "../metrics/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
 import type { RateLimits } from "../queue/index.ts";
 import type { State, View } from "../state/index.ts";
-import { HookWebhooks, ReviewRuns, type Ports } from "../tasks/index.ts";
+import { HookWebhooks, ReviewRuns, removeLeftOver, type Ports } from "../tasks/index.ts";
 import type * as webhooksModule from "../webhooks/index.ts";
 import type { CertificateSource, WebhookTarget, Webhooks } from "../webhooks/index.ts";
 import type { Base } from "./base.ts";
@@ -32,6 +32,8 @@ export class WebhookWiring {
   readonly #parts: WebhookParts;
   readonly #scope: Scope;
   #opened: Promise<Webhooks> | undefined;
+  /** Called when more rights are needed. */
+  #onNeeds: () => void = () => {};
 
   constructor(
     base: Base,
@@ -53,10 +55,26 @@ export class WebhookWiring {
       runs,
       open: () => this.#lead(),
       failurePolicy: settings.webhookFailurePolicy,
+      onAdded: () => this.#onNeeds(),
     });
     state.onChange(() => {
-      if (!this.hooks.isComplete && areAllModulesReady(state.view)) this.hooks.complete();
+      if (!this.hooks.isComplete && areAllModulesReady(state.view)) this.#complete();
     });
+  }
+
+  /** The rights that webhooks need at the moment. */
+  rights(): Right[] {
+    const { namespace, settings } = this.#base;
+    if (!settings.webhooks && this.hooks.isEmpty) return [];
+    return webhookRights(namespace, {
+      service: settings.webhookUrl === undefined,
+      crds: this.hooks.convertedCrds,
+    });
+  }
+
+  /** Calls `changed` when more rights are needed than before. */
+  followRights(changed: () => void): void {
+    this.#onNeeds = changed;
   }
 
   /** With `--webhooks`: serves from now on, as a follower before this process leads. Throws if that is impossible. */
@@ -87,6 +105,14 @@ export class WebhookWiring {
     await webhooks?.close();
   }
 
+  /** All hooks that are on are known: removes webhooks that nobody answers. */
+  #complete(): void {
+    this.hooks.complete();
+    if (this.#base.settings.webhooks || !this.hooks.isEmpty) return;
+    const name = configurationName(this.#base);
+    void removeLeftOver(this.#base, [`${name}-hooks`, `${name}-operator`]);
+  }
+
   /** Opens the server for the lease holder. A failure is reported as an issue of the operator, too. */
   async #lead(): Promise<Webhooks> {
     try {
@@ -108,7 +134,7 @@ export class WebhookWiring {
 
   async #make(): Promise<Webhooks> {
     const { metrics, leadership } = this.#parts;
-    const { settings, namespace, failures } = this.#base;
+    const { settings, failures } = this.#base;
     const loaded = await import("../webhooks/index.ts");
     const target = targetOf(this.#base);
     const webhooks = new loaded.Webhooks({
@@ -116,7 +142,8 @@ export class WebhookWiring {
       listen: { address: settings.webhookAddress, port: settings.webhookPort },
       clientCa: await clientCa(settings.webhookClientCa),
       source: sourceOf(loaded, this.#base, { target, leads: () => leadership.leads }),
-      name: settings.webhookName ?? `addon-operator-${namespace}-${settings.configMap}`,
+      hasReplicas: settings.ha,
+      name: configurationName(this.#base),
       target,
       leader: async () => {
         const address = await leadership.address();
@@ -145,6 +172,11 @@ function areAllModulesReady({ boot, modules }: View): boolean {
   return (
     boot === "running" && [...modules.values()].every(({ enabled, phase }) => !enabled || phase === "ready")
   );
+}
+
+/** Begin of the names of what is registered. */
+function configurationName({ settings: { webhookName, configMap }, namespace }: Base): string {
+  return webhookName ?? `addon-operator-${namespace}-${configMap}`;
 }
 
 /** Throws ProblemError if the URL is not usable for Kubernetes. */

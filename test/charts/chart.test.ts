@@ -130,7 +130,7 @@ describe.skipIf(without)("rendering (needs helm 3 and 4 from `npm run setup`)", 
   test("with webhooks, the roles contain what the operator asks for at start to register them", () => {
     const values = { ...MATRIX["own rights"], webhooks: { enabled: true } };
     const roles = objectsOf(render("helm", values)).filter(({ kind }) => /^(Cluster)?Role$/.test(kind));
-    const requested = webhookRights("addons", { service: true }).map(rightText);
+    const requested = webhookRights("addons", { service: true, crds: [] }).map(rightText);
     const all = roles.flatMap((role) => granted(role["rules"] as unknown as Rule[]));
     expect(all).toEqual(expect.arrayContaining(requested));
   });

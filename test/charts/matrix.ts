@@ -16,6 +16,8 @@ export const MATRIX: Readonly<Record<string, JsonObject>> = {
   tenancy: {
     rbac: { clusterAdmin: false },
     tenancy: {
+      namespaceTemplate: "team-{name}",
+      namespaceLabels: { team: "yes", tier: "addons" },
       namespaces: ["team-a", "team-b"],
       serviceAccountNamespaces: ["team-*"],
       hookUserIds: true,

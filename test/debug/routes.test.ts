@@ -100,6 +100,7 @@ function sources(): Sources {
     plan: () => Promise.resolve({ install: { "web-shop": "there is no release" } }),
     page: pageOf({ runs: ring, secrets }).page,
     about: () => ({ settings: { namespace: "ops", token: SECRET } }),
+    supply: () => ({ sources: [{ name: "platform", spec: { secret: "registry-login", note: SECRET } }] }),
     metrics: () => Promise.resolve("x 1\n"),
     log,
     failed: () => {},

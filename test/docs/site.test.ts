@@ -38,8 +38,10 @@ test("the on-call guide has each section that a status or an alert leads to", ()
   expect(links.filter((link) => !known.includes(link))).toEqual([]);
   expect(RUNBOOKS.map(runbook).filter((link) => !link.includes("on-call.md#"))).toEqual([
     "docs/guides/running.md#taking-over",
+    "docs/guides/module-sources.md#when-something-is-missing",
   ]);
   expect(read("docs/guides/running.md")).toContain("\n## Taking over\n");
+  expect(read("docs/guides/module-sources.md")).toContain("\n## When something is missing\n");
   expect(runbook("unknown")).toBe("docs/guides/on-call.md");
 });
 

@@ -133,13 +133,14 @@ describe.each(ENGINES.map((jq) => [jq.version, jq] as const))("%s", (_, jq) => {
   });
 
   test("differs from others as docs/reference/hooks.md says, no other way", async () => {
-    const engine = start(jq, 500);
+    // What is no error may take its time; jq 1.6 never ends where it replaces nothing by something.
+    const [patient, hasty] = [start(jq), start(jq, 500)];
     const rows = differences();
     expect(rows.length).toBeGreaterThan(10);
     for (const row of rows) {
       const text = row["filter"] ?? "";
       const want = row[familyOf(jq)] ?? "no column of its own";
-      const got = await answer(engine, text, {});
+      const got = await answer(want === "error" ? hasty : patient, text, {});
       const displayed = "failure" in got ? "error" : JSON.stringify(got.result);
       expect(`${text} = ${displayed}`).toBe(`${text} = ${want}`);
     }

@@ -132,7 +132,7 @@ const adapters: readonly Face[] = [
           clock: new ManualClock(),
           write: () => {},
         }),
-        true,
+        { proxyJson: true },
       );
       for (const line of input.toString().split("\n")) log.line("stdout", line.slice(0, 10_000));
     },

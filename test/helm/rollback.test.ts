@@ -30,7 +30,8 @@ function rev(at: string, inputs: string, ...words: Words[]): ReleaseMeta {
     else labels[LABELS.rejected] = word;
   }
   const secret = `m.v${revision}`;
-  return { name: "m", revision: Number(revision), status, labels, secret, uid: secret, resourceVersion: "1" };
+  const meta = { name: "m", namespace: "ops", revision: Number(revision), status, labels };
+  return { ...meta, secret, uid: secret, resourceVersion: "1" };
 }
 
 const good = rev("1 deployed", "G", "good");

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { HookLoader, hookOffline, lintHook, runHook } from "../../src/hooks/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import type { Hook, HookFile, HookTrigger } from "../../src/model/index.ts";
-import { Children } from "../../src/process/index.ts";
+import { Children, type RunRequest, type RunResult } from "../../src/process/index.ts";
 import { batchConfig, writeBatchFile, type BatchFile } from "../support/batch-file.ts";
 import { ManualClock } from "../support/clock.ts";
 import { kubernetes, lifecycle, schedule, sync } from "./build.ts";
@@ -245,10 +246,18 @@ describe("its configuration", () => {
     expect((await lintHook(file, "m", options)).problems).toMatchObject([{ file: file.path, ...problem }]);
   });
 
+  /** Has little time for lists of hooks that hang, and all the time for other answers. */
+  class Impatient extends Children {
+    override run(request: RunRequest): Promise<RunResult> {
+      const isHanging = request.args.includes("list") && readFileSync(request.file, "utf8").includes("sleep");
+      return super.run(isHanging ? { ...request, timeoutMs: 200 } : request);
+    }
+  }
+
   test("hook list that hangs and ignores SIGTERM is ended, named, and not asked again for ten minutes", async () => {
     const file = batchFile({ list: `trap "" TERM; sleep 60 & wait; sleep 60` });
     const clock = new ManualClock();
-    const loader = new HookLoader({ ...options, clock, timeoutMs: 200 });
+    const loader = new HookLoader({ ...options, children: new Impatient(), clock });
     const problem = { key: "hook list", message: "the hook failed: timed out after 200ms" };
     expect(await loader.load(file, "m")).toMatchObject({ problem });
     batchFile({});
@@ -260,7 +269,7 @@ describe("its configuration", () => {
   test("hook list that hung is asked again after ten minutes", async () => {
     const file = batchFile({ list: "sleep 60" });
     const clock = new ManualClock();
-    const loader = new HookLoader({ ...options, clock, timeoutMs: 200 });
+    const loader = new HookLoader({ ...options, children: new Impatient(), clock });
     expect(await loader.load(file, "m")).toMatchObject({ problem: {} });
     batchFile({});
     await clock.advance(10 * 60_000);

@@ -324,7 +324,7 @@ describe("runs that go wrong", () => {
 
 test("a flood of output is logged in part, with one line that names how many lines are dropped", async () => {
   const clock = new ManualClock();
-  const log = new OutputLog(logger(), false, clock);
+  const log = new OutputLog(logger(), { proxyJson: false, clock });
   for (let line = 0; line < 5000; line++) log.line("stdout", `line ${line}`);
   await clock.advance(1000);
   log.line("stdout", "the last");

@@ -50,7 +50,7 @@ function kubectlIn(dir: string): (line: string) => Promise<Ended> {
 
 test(
   "kubectl addon reports what AddonModules say, with kubectl's own rights",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const root = mkdtempSync(join(tmpdir(), "plugin-modules-"));
     onTestFinished(() => rmSync(root, { recursive: true, force: true }));
@@ -98,7 +98,7 @@ test(
 
 test.runIf(isBundle)(
   "the package that npm makes of the bundle has the program and the plugin of kubectl",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const [dir, path] = [freshDir(), freshDir()];
     const pack = ["pack", join(repository, "dist"), "--pack-destination", dir, "--offline"];

@@ -35,7 +35,7 @@ const CONFIG = {
   dbProtected: "true",
 };
 
-describe("edits that are refused before they are stored", { timeout: 60_000 }, () => {
+describe("edits that are refused before they are stored", { timeout: 240_000 }, () => {
   let lab: Lab;
   let ns = "";
   let operator: OperatorProcess;
@@ -68,7 +68,7 @@ describe("edits that are refused before they are stored", { timeout: 60_000 }, (
     (await json<{ data: Record<string, string> }>(["get", "configmap", "addon-operator", "-n", ns])).data;
   const mirror = (kind: string, name: string) => json<Mirror>(["get", kind, name, "-n", ns]);
   const until = (check: () => Promise<boolean>, what: string) =>
-    eventually(check, what, { timeoutMs: 20_000, context: () => operator.log().slice(-4000) });
+    eventually(check, what, { context: () => operator.log().slice(-4000) });
 
   beforeAll(async () => {
     lab = hookLab("admission");

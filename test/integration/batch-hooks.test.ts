@@ -82,7 +82,7 @@ test("a module with a batch file starts, follows objects, fails, recovers, and i
   });
   onTestFinished(async () => void (await operator.stop()));
   const is = (what: string, check: () => unknown) =>
-    eventually(check, what, { timeoutMs: 30_000, context: () => operator.log().slice(-3000) });
+    eventually(check, what, { context: () => operator.log().slice(-3000) });
   const condition = async (): Promise<object> => {
     const text = await kubectl(["get", "addonmodule", "my-mod", "-n", ns, "-o", "json"]);
     const { status } = JSON.parse(text) as { status?: { conditions?: { type: string }[] } };

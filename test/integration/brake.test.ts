@@ -84,6 +84,6 @@ test("an emptied ConfigMap removes nothing before a person says so", { timeout: 
     namespace,
     "addonoperator/addon-operator",
     "--for=condition=Ready",
-    "--timeout=30s",
+    "--timeout=120s",
   ]);
 });

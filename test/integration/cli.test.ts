@@ -31,7 +31,7 @@ const FILES: Readonly<Record<string, string>> = {
   "modules/020-off/Chart.yaml": "apiVersion: v2\nname: off\nversion: 1.0.0\n",
 };
 
-test("the command line asks a running operator", { timeout: 120_000 }, async () => {
+test("the command line asks a running operator", { timeout: 240_000 }, async () => {
   const root = fileTree("cli", FILES);
   const namespace = await freshNamespace("cli");
   const places = { namespace, modulesDir: join(root, "modules"), globalHooksDir: join(root, "hooks") };

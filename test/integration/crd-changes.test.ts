@@ -19,7 +19,7 @@ interface AddonModule {
 
 test(
   "a CRD that would break an object makes its module Invalid, until a person confirms it",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const namespace = await freshNamespace("crd-changes");
     const group = `${namespace}.example.org`;
@@ -127,7 +127,7 @@ test(
 
 test(
   "a CRD that the API server refuses stops its own module and those that require it, until it is fixed",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const namespace = await freshNamespace("crd-refused");
     const group = `${namespace}.example.org`;

@@ -16,7 +16,7 @@ afterAll(() => plane.stop());
 
 function demo(...args: string[]) {
   // The bundle is in use by other tests.
-  const command = [join(root, "scripts", "demo", "run.mjs"), "--once", "--sources", ...args];
+  const command = [join(root, "scripts", "demo", "run.mjs"), "--once", "--from-source", ...args];
   const child = spawn(process.execPath, command, { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
   let reported = "";
   const heard: (() => void)[] = [];
@@ -71,6 +71,15 @@ describe("the demo on a cluster that is there already", () => {
     const { code, reported } = await onIt("--yes", "--tenants").ended;
     expect(reported).toContain("All steps as expected, nothing left running.");
     expect(reported).toMatch(/missing rule: grant ServiceAccount team-orders\/deployer/);
+    expect(code).toBe(0);
+    expect(await everything()).toBe(before);
+  });
+
+  test("shows a signed module from a registry", { timeout: 180_000 }, async () => {
+    const before = await everything();
+    const { code, reported } = await onIt("--yes", "--sources").ended;
+    expect(reported).toContain("All steps as expected, nothing left running.");
+    expect(reported).toMatch(/update: .*no valid signature/);
     expect(code).toBe(0);
     expect(await everything()).toBe(before);
   });

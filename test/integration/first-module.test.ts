@@ -32,7 +32,7 @@ data: {replicas: "{{ .Values.controller.replicaCount }}"}
 
 test(
   "the page's lines take a public chart to Ready, and its values are in force",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const root = mkdtempSync(join(tmpdir(), "first-module-"));
     onTestFinished(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }));

@@ -53,7 +53,7 @@ test.for(HELMS)(
           await check({ ...status, ready });
         },
         what,
-        { timeoutMs: 40_000, context: () => operator.log().slice(-3000) },
+        { context: () => operator.log().slice(-3000) },
       );
     const fail = () =>
       own("patch", "job/web-migrate", "-p", JSON.stringify({ spec: { activeDeadlineSeconds: 1 } }));

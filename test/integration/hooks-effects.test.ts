@@ -23,7 +23,6 @@ describe("what hooks leave", () => {
   const data = async (name: string) => (await object("configmap", name)).data;
   const is = (check: () => unknown, what: string) =>
     eventually(check as () => Promise<void>, what, {
-      timeoutMs: 15_000,
       context: () => operator.log().slice(-4000),
     });
   const map = (name: string, content: Record<string, string>) => ({

@@ -15,7 +15,7 @@ const versionOf = ({ metadata }: Versioned): string => `${metadata.name}@${metad
 
 test(
   "over restarts of the API server a hook misses no change, gets none twice, and sees the truth at last",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const plane = await ownCluster({ controllerManager: false });
     const { kubectl, json } = clusterOf(plane);

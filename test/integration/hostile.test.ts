@@ -28,7 +28,7 @@ function isAlive(pid: number): boolean {
 
 test(
   "hostile requests do not end the operator; an uncaught error does, in order",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const lab = hookLab("hostile");
     lab.file("modules/one/Chart.yaml", "apiVersion: v2\nname: one\nversion: 1.0.0\n");

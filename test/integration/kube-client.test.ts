@@ -92,7 +92,7 @@ test("discovery knows what kubectl knows, and a CRD once it is there", async () 
   onTestFinished(async () => void (await cluster().kubectl(["delete", "crd", name, "--wait=false"])));
   await cluster().kubectl(["wait", "--for=condition=Established", `crd/${name}`]);
   discovery.invalidate();
-  await expect.poll(() => discovery.resolve("gdg"), { timeout: 20_000 }).toMatchObject({ kind: "Gadget" });
+  await expect.poll(() => discovery.resolve("gdg")).toMatchObject({ kind: "Gadget" });
 });
 
 test("a service account without rights: what is missing is named", async () => {
@@ -129,7 +129,7 @@ test("a Lease is held by one, given back, and shown by kubectl", async () => {
       namespace,
       name: "guard",
       identity,
-      times: { durationMs: 4000, renewDeadlineMs: 3000, retryMs: 500 },
+      times: { durationMs: 40_000, renewDeadlineMs: 30_000, retryMs: 500 },
       events: {
         onHeld: () => {},
         onLost: (reason) => events.push(reason),

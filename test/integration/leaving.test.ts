@@ -43,8 +43,8 @@ describe("the operator's CRDs and its end", () => {
   const kubectl = (...args: readonly string[]): Promise<string> => own.kubectl(["-n", NS, ...args]);
   const wait = async (object: string, what: string): Promise<void> => {
     // What is to go may be gone already.
-    if (what !== "delete") await kubectl("wait", object, "--for=create", "--timeout=30s");
-    await kubectl("wait", object, `--for=${what}`, "--timeout=30s");
+    if (what !== "delete") await kubectl("wait", object, "--for=create", "--timeout=120s");
+    await kubectl("wait", object, `--for=${what}`, "--timeout=120s");
   };
   const names = async (kind: string): Promise<string[]> => {
     const { items } = await own.json<{ items: { metadata: { name: string } }[] }>(["get", kind, "-n", NS]);
@@ -61,7 +61,7 @@ describe("the operator's CRDs and its end", () => {
 
   test(
     "a CRD that is deleted holds nothing up, and its objects come back with it",
-    { timeout: 90_000 },
+    { timeout: 240_000 },
     async () => {
       await install("config.values.oneEnabled=true");
       const operator = await operate();
@@ -83,7 +83,7 @@ describe("the operator's CRDs and its end", () => {
     },
   );
 
-  test("a start mends the operator's CRDs, unless --manage-crds=false", { timeout: 90_000 }, async () => {
+  test("a start mends the operator's CRDs, unless --manage-crds=false", { timeout: 240_000 }, async () => {
     const spoil = (text: string) =>
       own.kubectl([
         "patch",
@@ -116,7 +116,7 @@ describe("the operator's CRDs and its end", () => {
 
   test(
     "uninstalled: the modules' releases stay, and a new operator goes on with them",
-    { timeout: 90_000 },
+    { timeout: 240_000 },
     async () => {
       await install("config.values.oneEnabled=true");
       const operator = await operate();
@@ -145,7 +145,7 @@ describe("the operator's CRDs and its end", () => {
 
   test(
     "everything on purpose: modules off, more than the brake allows, then the operator, then the CRDs",
-    { timeout: 90_000 },
+    { timeout: 240_000 },
     async () => {
       await install(...switched("true"));
       const operator = await operate();
@@ -164,7 +164,7 @@ describe("the operator's CRDs and its end", () => {
         "addonmodules",
         "--all",
         "--for=jsonpath={.status.state}=Disabled",
-        "--timeout=30s",
+        "--timeout=120s",
       );
       await operator.stop();
       await helm("uninstall", "operator");

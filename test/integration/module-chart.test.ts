@@ -59,7 +59,7 @@ interface ConfigMap {
 
 test(
   "a public chart with a dash in its name runs as it is, packed or not",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const namespace = await freshNamespace("public-chart");
     const group = `${namespace}.test`;
@@ -91,7 +91,7 @@ test(
     const data = async (name: string): Promise<ConfigMap["data"]> =>
       (await json<ConfigMap>(["get", "configmap", name, "-n", namespace])).data;
     const ready = (name: string): Promise<string> =>
-      kubectl(["wait", "-n", namespace, `addonmodule/${name}`, "--for=condition=Ready", "--timeout=60s"]);
+      kubectl(["wait", "-n", namespace, `addonmodule/${name}`, "--for=condition=Ready", "--timeout=120s"]);
 
     await operator.waitReady();
     await ready("web-app");

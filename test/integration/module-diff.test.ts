@@ -23,7 +23,7 @@ spec:
 
 test(
   "diff reports what drifted and what a run would change, wait how long it takes",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const namespace = await freshNamespace("diff");
     const lab = hookLab("diff");

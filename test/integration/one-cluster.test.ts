@@ -117,7 +117,7 @@ done
   expect(kubeconfigsSeen.length).toBeGreaterThan(1);
   for (const each of kubeconfigsSeen)
     expect(JSON.parse(each)).toMatchObject({ "current-context": "dev", contexts: [{ name: "dev" }] });
-}, 120_000);
+}, 240_000);
 
 test("a helm that reports success and leaves no revision here has failed", async () => {
   const { kubectl } = cluster();

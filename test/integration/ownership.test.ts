@@ -185,6 +185,27 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
   });
 
   test.runIf(once)(
+    "a definition of the operator itself is refused, whatever a person allows, also from values",
+    async () => {
+      const own = "modulesources.addon-operator.io";
+      const definition = `apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: ${own}}\n`;
+      await chart("a", map("own"), definition);
+      const message = `CustomResourceDefinition ${own}: is a definition of the operator itself`;
+      await expect(bring("a", {}, { takeOwnership: true })).rejects.toThrow(message);
+      await chart("a", map("own"), "{{ with .Values.a.extra }}{{ . }}{{ end }}\n");
+      await expect(bring("a", { a: { extra: definition } }, { takeOwnership: true })).rejects.toThrow(
+        message,
+      );
+      expect(await uid("cm/own")).toBe("");
+      await bring("a", { a: {} });
+      await expect(bring("a", { a: { extra: definition } }, { takeOwnership: true })).rejects.toThrow(
+        message,
+      );
+      await bring("a", { a: {} });
+    },
+  );
+
+  test.runIf(once)(
     "namespaces and CRDs that were there before outlive the release, others go with it",
     async () => {
       const [mine, theirs] = [`${lab.namespace}-mine`, `${lab.namespace}-theirs`];
@@ -497,7 +518,7 @@ spec:
 `;
 }
 
-test("a module whose directory is renamed keeps its objects", { timeout: 120_000 }, async () => {
+test("a module whose directory is renamed keeps its objects", { timeout: 240_000 }, async () => {
   const namespace = await freshNamespace("renamed");
   const lab = hookLab("renamed");
   lab.file("modules/010-a/Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\n");

@@ -13,7 +13,7 @@ import { startOperator } from "../support/operator.ts";
 
 test(
   "plan without an operator reports what a start would do, and changes nothing",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const { kubectl, apply } = cluster();
     const namespace = await freshNamespace("plan");

@@ -62,10 +62,10 @@ async function maps(namespace: string): Promise<string[]> {
 }
 
 function wait(namespace: string, object: string, what: string): Promise<string> {
-  return kubectl(["wait", "-n", namespace, object, `--for=${what}`, "--timeout=30s"]);
+  return kubectl(["wait", "-n", namespace, object, `--for=${what}`, "--timeout=120s"]);
 }
 
-test("a protected module that is switched off stays, and says so", { timeout: 120_000 }, async () => {
+test("a protected module that is switched off stays, and says so", { timeout: 240_000 }, async () => {
   const namespace = await freshNamespace("protected");
   const lab = hookLab("protected");
   modules(lab, "app", "app-free");
@@ -90,7 +90,7 @@ test("a protected module that is switched off stays, and says so", { timeout: 12
 
 test(
   "a protected module whose directory is gone is not purged; the AddonOperator reports",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const namespace = await freshNamespace("protected");
     const lab = hookLab("protected");

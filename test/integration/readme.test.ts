@@ -27,7 +27,7 @@ test.each([
   ],
 ])(
   "the five minutes of README.md on %s, typed block by block as fast as can be",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async (_, place) => {
     const { kubeconfig: admin, kubectl } = await place();
     const namespace = await freshNamespace("readme");
@@ -48,7 +48,7 @@ test.each([
         "addonmodule/priority-classes",
         "-n",
         namespace,
-        "--timeout=30s",
+        "--timeout=120s",
       ]);
     const dir = mkdtempSync(join(tmpdir(), "readme-"));
     onTestFinished(() => rmSync(dir, { recursive: true, force: true }));

@@ -31,7 +31,7 @@ interface Operator {
 
 test(
   "modules that wait for a removal that hangs are not Disabled after a restart",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const namespace = await freshNamespace("removal-restart");
     const lab = hookLab("removal-restart");
@@ -52,9 +52,7 @@ test(
     const statusOf = async (name: string) =>
       (await json<Module>(["get", "addonmodule", name, "-n", namespace])).status;
     const until = (name: string, state: string) =>
-      eventually(async () => expect((await statusOf(name))?.state).toBe(state), `${name} is ${state}`, {
-        timeoutMs: 40_000,
-      });
+      eventually(async () => expect((await statusOf(name))?.state).toBe(state), `${name} is ${state}`);
     await until("nats", "Ready");
     const patch = JSON.stringify({ data: flags(false) });
     await kubectl(["patch", "configmap/addon-operator", "--type=merge", "-p", patch, "-n", namespace]);
@@ -69,7 +67,7 @@ test(
     await eventually(
       async () => expect(await converge()).toMatchObject({ phase: "modules", cause: "start-up" }),
       "the removals of the second one are under way",
-      { timeoutMs: 40_000, context: () => second.log().slice(-3000) },
+      { context: () => second.log().slice(-3000) },
     );
     // Statuses are written a second late: what the operator itself says is ahead of that.
     const reported = (await second.cli(["status"])).stdout;
@@ -77,7 +75,7 @@ test(
     await eventually(
       async () => expect((await statusOf("hangs"))?.conditions[0]?.message).toContain("Job/bye (pre-delete)"),
       "statuses were written since",
-      { timeoutMs: 40_000, context: () => second.log().slice(-3000) },
+      { context: () => second.log().slice(-3000) },
     );
     await statuses.end();
     const states = new Set(statuses.seen.map(({ status }) => status?.state));

@@ -32,7 +32,7 @@ async function grant(namespace: string, ...apiGroups: readonly string[]): Promis
 
 test(
   "an object that may not be read is reported with the right, and found once it may",
-  { timeout: 90_000 },
+  { timeout: 240_000 },
   async () => {
     const namespace = await freshNamespace("requires");
     const others = ["", "addon-operator.io", "coordination.k8s.io", "events.k8s.io", "apiextensions.k8s.io"];
@@ -71,7 +71,7 @@ test(
 
 test(
   "what comes while the API server is away lets those run that wait for it, once that is back",
-  { timeout: 90_000 },
+  { timeout: 240_000 },
   async () => {
     const namespace = await freshNamespace("requires");
     const proxy = await FaultProxy.open(cluster().kubeconfig);

@@ -23,7 +23,7 @@ async function maps(namespace: string): Promise<string[]> {
 
 test(
   "a module waits for the one that it requires, says so, runs when it is Ready, and what it requires goes after it",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const namespace = await freshNamespace("requires");
     const lab = hookLab("requires");
@@ -100,7 +100,7 @@ test(
 
 test(
   "a module waits for a version of Kubernetes that is not there, and not for one that is",
-  { timeout: 60_000 },
+  { timeout: 240_000 },
   async () => {
     const namespace = await freshNamespace("requires");
     const lab = hookLab("requires");
@@ -139,7 +139,7 @@ const crd = (group: string): object => ({
 
 test(
   "a module waits for objects, also of a kind that comes later, and runs when all are as it requires",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const namespace = await freshNamespace("requires");
     const group = `${namespace}.test`;
@@ -217,7 +217,7 @@ test(
 // docs/guides/migrating.md, "From numbers to requirements".
 test(
   "from numbers to requirements, step by step beneath a running operator, nothing is installed anew",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const namespace = await freshNamespace("requires");
     const lab = hookLab("requires");
@@ -236,7 +236,7 @@ test(
       const request = `reconcile.addon-operator.io/requestedAt=${token}`;
       await kubectl(["annotate", "--overwrite", "addonoperator/addon-operator", request, "-n", namespace]);
       const handled = `--for=jsonpath={.status.lastHandledReconcileAt}=${token}`;
-      await kubectl(["wait", handled, "--timeout=30s", "addonoperator/addon-operator", "-n", namespace]);
+      await kubectl(["wait", handled, "--timeout=120s", "addonoperator/addon-operator", "-n", namespace]);
     };
     const revisions = async (): Promise<unknown> => {
       const path = "jsonpath={.items[*].status.release.revision}";

@@ -61,7 +61,7 @@ function reported(operator: OperatorProcess, what: RegExp): Promise<unknown> {
   return eventually(() => what.test(operator.log()), String(what), { context: operator.log });
 }
 
-test("the rules of lint --rbac are enough, next to the chart's own role", { timeout: 90_000 }, async () => {
+test("the rules of lint --rbac are enough, next to the chart's own role", { timeout: 240_000 }, async () => {
   await installCrds();
   const namespace = await freshNamespace("rights");
   const { modulesDir } = lab();
@@ -90,7 +90,7 @@ test("the rules of lint --rbac are enough, next to the chart's own role", { time
     namespace,
     "addonoperator/addon-operator",
     "--for=condition=Ready",
-    "--timeout=30s",
+    "--timeout=120s",
   ]);
   const { status } = await json<{ status: JsonObject }>([
     "get",
@@ -116,7 +116,7 @@ test("the rules of lint --rbac are enough, next to the chart's own role", { time
 
 test(
   "read-only: what is missing is named, and nothing breaks; granted later, work begins",
-  { timeout: 90_000 },
+  { timeout: 240_000 },
   async () => {
     await installCrds();
     const namespace = await freshNamespace("rights");
@@ -142,7 +142,7 @@ test(
 
     await grant(namespace, "reader", [{ ...ALL, verbs: ["*"] }]);
     await operator.waitReady();
-    const wait = ["wait", "-n", namespace, "addonmodule/site", "--timeout=40s"];
+    const wait = ["wait", "-n", namespace, "addonmodule/site", "--timeout=120s"];
     await kubectl([...wait, "--for=create"]);
     await kubectl([...wait, "--for=condition=Ready"]);
   },

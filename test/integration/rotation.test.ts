@@ -66,7 +66,7 @@ async function arrives({ where, namespace }: Site, size: number, log: () => stri
   });
 }
 
-test("a ServiceAccount's token is replaced, the old one refused", { timeout: 120_000 }, async () => {
+test("a ServiceAccount's token is replaced, the old one refused", { timeout: 240_000 }, async () => {
   const { kubectl, apply, kubeconfig } = cluster();
   const namespace = await freshNamespace("rotation");
   const site: Site = { where: cluster(), namespace };
@@ -121,7 +121,7 @@ test("a ServiceAccount's token is replaced, the old one refused", { timeout: 120
 
   await resize(site, 3);
   await arrives(site, 3, operator.log);
-  await kubectl(["wait", "addonmodule/site", "-n", namespace, "--for=condition=Ready", "--timeout=30s"]);
+  await kubectl(["wait", "addonmodule/site", "-n", namespace, "--for=condition=Ready", "--timeout=120s"]);
   expect((await operator.http("/healthz")).status).toBe(200);
 });
 
@@ -134,7 +134,7 @@ describe.each([
     }),
   ],
 ])("the API server gets a certificate of another CA, known by %s", (_where, ca) => {
-  test("the operator goes on", { timeout: 120_000 }, async () => {
+  test("the operator goes on", { timeout: 240_000 }, async () => {
     const plane = await ownCluster({ controllerManager: false });
     const [dir, pki] = [folder(), join(plane.dir, "pki")];
     const file = join(dir, "config");

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -16,7 +16,10 @@ interface World {
   readonly namespace: string;
   /** A file of its delete hook. */
   readonly bye: string;
-  start(): Promise<OperatorProcess>;
+  /** With `--ha`, each replica has a disk of its own. */
+  start(replica?: string): Promise<OperatorProcess>;
+  /** Modules whose content is unpacked on the disk of a replica. */
+  unpacked(replica: string): number;
   source(modules: Record<string, object>): Promise<void>;
   /** The version in the ConfigMap that the chart makes. */
   installed(): Promise<string>;
@@ -25,7 +28,8 @@ interface World {
   kubectl(args: readonly string[]): Promise<string>;
 }
 
-const PATIENCE = { timeoutMs: 40_000 };
+/** A lease that two busy processors can keep, and whose end a test can wait for. */
+const QUICK = ["--lease-duration=10s", "--lease-renew-deadline=5s", "--lease-retry-period=1s"];
 
 async function world(name: string): Promise<World> {
   await installCrds();
@@ -46,8 +50,15 @@ async function world(name: string): Promise<World> {
     lab,
     namespace,
     bye,
-    start: () =>
-      startOperator({ namespace, modulesDir, args: ["--sources", `--sources-dir=${join(dir, "sources")}`] }),
+    start: (replica) => {
+      const args = ["--sources", `--sources-dir=${join(dir, replica ?? "sources")}`];
+      const ha = replica === undefined ? [] : ["--ha", ...QUICK];
+      return startOperator({ namespace, modulesDir, args: [...args, ...ha] });
+    },
+    unpacked: (replica) => {
+      const all = join(dir, replica, "unpacked");
+      return existsSync(all) ? readdirSync(all).filter((name) => !name.startsWith(".")).length : 0;
+    },
     source: (modules) =>
       apply({
         apiVersion: "addon-operator.io/v1alpha1",
@@ -88,7 +99,6 @@ const conditionOf = (status: NonNullable<IModuleSource["status"]>, type: string)
 
 async function untilInstalled(it: World, operator: OperatorProcess, version: string): Promise<void> {
   await eventually(async () => expect(await it.installed()).toBe(version), `version ${version} runs`, {
-    ...PATIENCE,
     context: () => operator.log().slice(-4000),
   });
 }
@@ -106,7 +116,6 @@ test(
     await eventually(
       async () => expect(conditionOf(await it.status(), "Ready")?.status).toBe("True"),
       "Ready",
-      PATIENCE,
     );
     expect(await it.status()).toMatchObject({
       summary: "1/1",
@@ -128,7 +137,6 @@ test(
     await eventually(
       async () => expect(conditionOf(await it.status(), "Stalled")).toMatchObject({ reason: "NotVerified" }),
       "it is refused",
-      PATIENCE,
     );
     expect(await it.lock()).toMatchObject({ version: "1.5.0" });
     expect(await it.installed()).toBe("1.5.0");
@@ -138,7 +146,6 @@ test(
     await eventually(
       async () => expect(conditionOf(await it.status(), "Ready")?.status).toBe("True"),
       "Ready",
-      PATIENCE,
     );
     await operator.stop();
     it.lab.registry.failures = { status: 503, left: Infinity };
@@ -152,20 +159,18 @@ test(
     // Deleted by its user: off, with its delete hook, and then forgotten.
     await it.kubectl(["delete", "modulesource", "platform"]);
     await eventually(() => existsSync(it.bye), "the delete hook ran", {
-      ...PATIENCE,
       context: () => operator.log().slice(-4000),
     });
     expect(readFileSync(it.bye, "utf8")).toBe("1.5.0\n");
-    await eventually(async () => expect(await it.lock()).toEqual({}), "the lock forgets it", PATIENCE);
+    await eventually(async () => expect(await it.lock()).toEqual({}), "the lock forgets it");
     await eventually(
       async () => expect(await it.kubectl(["get", "addonmodules", "-o", "name"])).toBe(""),
       "no module",
-      PATIENCE,
     );
   },
 );
 
-test("an end between lock and switch is completed by the next start", { timeout: 120_000 }, async () => {
+test("an end between lock and switch is completed by the next start", { timeout: 240_000 }, async () => {
   const it = await world("sources-kill");
   await push(it, "1.4.2");
   await push(it, "1.5.0");
@@ -184,3 +189,28 @@ test("an end between lock and switch is completed by the next start", { timeout:
   operator = await it.start();
   await untilInstalled(it, operator, "1.5.0");
 });
+
+test(
+  "a second replica has the content on its own disk, and takes over without the registry",
+  { timeout: 180_000 },
+  async () => {
+    const it = await world("sources-ha");
+    const digest = await push(it, "1.4.2");
+    const first = await it.start("a");
+    await first.waitReady();
+    const second = await it.start("b");
+    await it.source({ web: { version: "1.4.2", enabled: true } });
+    await untilInstalled(it, first, "1.4.2");
+    await second.until(() => it.unpacked("b") === 1, "the second replica has the content");
+
+    it.lab.registry.failures = { status: 503, left: Infinity };
+    const calls = it.lab.registry.calls.length;
+    await first.kill9();
+    await it.kubectl(["delete", "configmap", "web"]);
+    await eventually(async () => expect(await it.installed()).toBe("1.4.2"), "the second replica heals it", {
+      context: () => second.log().slice(-4000),
+    });
+    expect(await it.lock()).toMatchObject({ version: "1.4.2", digest });
+    expect(it.lab.registry.calls.length).toBe(calls);
+  },
+);

@@ -37,7 +37,7 @@ test(`a wait on the token never returns before the edit was worked on (${EDITS} 
     client.json({ method: "PATCH", path, body, contentType: "application/merge-patch+json" });
   const maps = `/api/v1/namespaces/${namespace}/configmaps`;
   const mirror = `/apis/addon-operator.io/v1alpha1/namespaces/${namespace}/addonmodules/one`;
-  await eventually(() => client.json<Mirrored>({ path: mirror }), "the AddonModule", {});
+  await eventually(() => client.json<Mirrored>({ path: mirror }), "the AddonModule");
   for (let edit = 1; edit <= EDITS; edit++) {
     await merge(`${maps}/addon-operator`, { data: { one: `text: edit-${edit}\n` } });
     const token = `token-${edit}`;
@@ -56,7 +56,7 @@ test(`a wait on the token never returns before the edit was worked on (${EDITS} 
   await client.close();
 }, 240_000);
 
-test("a token from before a restart comes back when the module has run", { timeout: 120_000 }, async () => {
+test("a token from before a restart comes back when the module has run", { timeout: 240_000 }, async () => {
   const namespace = await freshNamespace("handshake");
   const modulesDir = writeModule();
   const { kubectl } = cluster();
@@ -75,12 +75,12 @@ test("a token from before a restart comes back when the module has run", { timeo
       "addonmodule/one",
       "-n",
       namespace,
-      "--timeout=40s",
+      "--timeout=120s",
       `--for=jsonpath={.status.lastHandledReconcileAt}=${token}`,
     ]);
   const first = await startOperator({ namespace, modulesDir });
   await first.waitReady();
-  await kubectl(["wait", "addonmodule/one", "-n", namespace, "--for=create", "--timeout=30s"]);
+  await kubectl(["wait", "addonmodule/one", "-n", namespace, "--for=create", "--timeout=120s"]);
   await annotate("before");
   await comesBack("before");
   await first.stop();

@@ -36,8 +36,8 @@ test("stand-ins and digests stay over a restart and confirm no guess", async () 
       modulesDir: lab.modulesDir,
       globalHooksDir: lab.globalHooksDir,
     });
-    await kubectl(["wait", "--for=create", "amod/door", "-n", namespace, "--timeout=30s"]);
-    await kubectl(["wait", "--for=condition=Ready", "amod/door", "-n", namespace, "--timeout=60s"]);
+    await kubectl(["wait", "--for=create", "amod/door", "-n", namespace, "--timeout=120s"]);
+    await kubectl(["wait", "--for=condition=Ready", "amod/door", "-n", namespace, "--timeout=120s"]);
     await operator.stop();
     expect(operator.log()).not.toContain("4711-2026");
     return JSON.parse(await kubectl(["get", "amod", "door", "-n", namespace, "-o", "json"])) as Displayed;
@@ -64,4 +64,4 @@ test("stand-ins and digests stay over a restart and confirm no guess", async () 
   expect(second.metadata.generation).toBe(first.metadata.generation);
   for (const key of ["values", "valuesDigest"] as const)
     expect(second.status[key]).toEqual(first.status[key]);
-}, 120_000);
+}, 240_000);

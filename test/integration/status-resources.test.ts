@@ -77,7 +77,7 @@ async function world(change: Partial<MirrorOptions> = {}): Promise<World> {
   };
 }
 
-const wait = (...what: readonly string[]) => ["wait", "--timeout=20s", ...what];
+const wait = (...what: readonly string[]) => ["wait", "--timeout=120s", ...what];
 
 /** Created, then Ready: `--for=create` waits for one object only, and older kubectls take one `--for`. */
 async function ready(kubectl: World["kubectl"], ...objects: readonly string[]): Promise<void> {

@@ -126,8 +126,8 @@ test("none of 200 secrets is shown anywhere", async () => {
     env: { LOG_PROXY_HOOK_JSON: "true", LOG_LEVEL: "debug" },
   });
   const failing = ["wait", "--for=jsonpath={.status.state}=Retrying", "amod/chart", "-n", namespace];
-  await kubectl(["wait", "--for=create", "amod/chart", "-n", namespace, "--timeout=30s"]);
-  await kubectl([...failing, "--timeout=60s"]);
+  await kubectl(["wait", "--for=create", "amod/chart", "-n", namespace, "--timeout=120s"]);
+  await kubectl([...failing, "--timeout=120s"]);
   const displayed = await Promise.all(
     ["/metrics", "/metrics/hooks", "/queue", "/queue?output=json", "/status/converge"].map(operator.http),
   );
@@ -136,7 +136,14 @@ test("none of 200 secrets is shown anywhere", async () => {
       operator.cli(args),
     ),
   );
-  const stalled = ["wait", "--for=condition=Stalled", "aop/addon-operator", "-n", namespace, "--timeout=20s"];
+  const stalled = [
+    "wait",
+    "--for=condition=Stalled",
+    "aop/addon-operator",
+    "-n",
+    namespace,
+    "--timeout=120s",
+  ];
   const ok = ["wait", "--for=jsonpath={.status.observedConfig.condition}=ok", ...stalled.slice(2)];
   const invalid = [
     `password: ${secret(161)}\n  ${keyOf(1)}: "${secret(162)}\n\t- ${secret(163)}`,
@@ -182,7 +189,7 @@ test("none of 200 secrets is shown anywhere", async () => {
   expect(operator.log().match(/<redacted:/g)?.length).toBeGreaterThan(200);
   expect(events).toMatch(/RunFailed/);
   expect(JSON.stringify(statuses.seen)).toMatch(/ConfigMapInvalid/);
-}, 150_000);
+}, 240_000);
 
 // Secrets that no values show: of the cluster, made by templates, quoted by the API server and by jq.
 test("texts of Secrets in errors of helm, the API server and jq are shown nowhere", async () => {
@@ -218,8 +225,8 @@ test("texts of Secrets in errors of helm, the API server and jq are shown nowher
   });
   const modules = ["looked", "made", "typed", "jq"];
   for (const each of modules) {
-    const wait = ["wait", `amod/${each}`, "-n", namespace, "--timeout=60s"];
-    await kubectl([...wait.slice(0, 4), "--for=create", "--timeout=30s"]);
+    const wait = ["wait", `amod/${each}`, "-n", namespace, "--timeout=120s"];
+    await kubectl([...wait.slice(0, 4), "--for=create", "--timeout=120s"]);
     await kubectl([...wait, "--for=jsonpath={.status.state}=Retrying"]);
   }
   const requested = await Promise.all(modules.map((name) => operator.cli(["module", "why", name])));
@@ -242,4 +249,4 @@ test("texts of Secrets in errors of helm, the API server and jq are shown nowher
   for (const words of said) expect(places.statuses).toMatch(words);
   for (const [place, text] of Object.entries(places))
     expect([place, text.match(/.{0,60}s3cr3t-.{0,20}/g)]).toEqual([place, null]);
-}, 150_000);
+}, 240_000);

@@ -52,7 +52,7 @@ test("a ConfigMap that is missing at start while releases of ours exist is calle
   const { kubectl, json } = cluster();
   await kubectl(["delete", "configmap", "addon-operator", "-n", namespace]);
   const second = await startOperator({ namespace, modulesDir });
-  const wait = ["wait", "aop/addon-operator", "-n", namespace, "--timeout=20s"];
+  const wait = ["wait", "aop/addon-operator", "-n", namespace, "--timeout=120s"];
   await kubectl([...wait, "--for=condition=Stalled"]);
   expect((await second.http("/readyz")).status).not.toBe(200);
   expect(second.log()).toMatch(/addon-operator: does not exist; releases of this operator exist/);
@@ -90,7 +90,7 @@ test("a start that finds everything as it was leaves specs alone, and creates no
   for (const start of ["first", "second"]) {
     const operator = await startOperator({ namespace, modulesDir });
     await operator.waitReady();
-    const ready = ["wait", "--for=condition=Ready", "aop/addon-operator", "-n", namespace, "--timeout=20s"];
+    const ready = ["wait", "--for=condition=Ready", "aop/addon-operator", "-n", namespace, "--timeout=120s"];
     await cluster().kubectl(ready);
     expect([start, (await operator.stop()).code]).toEqual([start, 0]);
   }

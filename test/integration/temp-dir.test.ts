@@ -31,7 +31,6 @@ test.each(["main", "own"])(
     await kubectl(edit);
     const read = ["get", "configmap", "site", "-n", namespace, "-o", "jsonpath={.data.size}"];
     await eventually(async () => expect(await kubectl(read)).toBe("2"), "the edit arrives", {
-      timeoutMs: 20_000,
       context: () => operator.log().slice(-2000),
     });
     expect(lab.runs("before").length).toBeGreaterThan(runs);

@@ -49,12 +49,16 @@ async function webInForce(hook?: object) {
 const TOKEN = `kubectl auth whoami -o jsonpath={.status.userInfo.username} >>"$RECORDS/account-$me"; echo >>"$RECORDS/account-$me"`;
 
 test(
-  "an account that is deleted, and created again, is reported, and the module recovers",
-  { timeout: 120_000 },
+  "an account that is deleted in the middle of a run, and created again, is reported, and the module recovers",
+  { timeout: 240_000 },
   async () => {
-    const { team, isReady, says, setText } = await webInForce({ configVersion: "v1", beforeHelm: 1 });
-    await kubectl(["delete", "serviceaccount", "deployer", "-n", team.namespace]);
+    const hook = { configVersion: "v1", beforeHelm: 1 };
+    const { team, lab, isReady, says, setText } = await webInForce(hook);
+    lab.hook("modules/010-web/hooks/token.sh", hook, `wait_for second; ${TOKEN}`);
     await setText("second");
+    await eventually(() => lab.runs("token").length > 1, "the run has begun");
+    await kubectl(["delete", "serviceaccount", "deployer", "-n", team.namespace]);
+    lab.release("second");
     await says(`ServiceAccount ${team.id} does not exist; create it, or correct serviceAccountName`);
     await apply({ apiVersion: "v1", kind: "ServiceAccount", metadata: team.account });
     await isReady();
@@ -65,7 +69,7 @@ test(
 
 test(
   "an account that loses a right in the middle of a run is reported with the rule, and the module recovers",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const hook = { configVersion: "v1", beforeHelm: 1 };
     const { namespace, team, lab, operator, isReady, says, setText } = await webInForce(hook);
@@ -88,7 +92,7 @@ test(
 
 test(
   "a namespace that terminates is reported, and the module recovers when it is there again",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const { namespace, team, isReady, says, setText } = await webInForce();
     const held = {
@@ -102,7 +106,7 @@ test(
     await says(`ServiceAccount ${team.id} does not exist`);
     const patch = JSON.stringify({ metadata: { finalizers: null } });
     await kubectl(["patch", "configmap", "held", "-n", team.namespace, "--type=merge", "-p", patch]);
-    await kubectl(["wait", "--for=delete", `namespace/${team.namespace}`, "--timeout=40s"]);
+    await kubectl(["wait", "--for=delete", `namespace/${team.namespace}`, "--timeout=120s"]);
     await apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: team.namespace } });
     await apply({ apiVersion: "v1", kind: "ServiceAccount", metadata: team.account });
     await grant(team.namespace, team.account, [OBJECTS]);
@@ -113,7 +117,7 @@ test(
 
 test(
   "a TokenRequest that is refused fails modules with hooks alone, and names the rule",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     await installCrds();
     const namespace = await freshNamespace("tenancy");
@@ -123,8 +127,11 @@ test(
     teamModule(lab, "asking", team);
     lab.hook("modules/010-asking/hooks/token.sh", { configVersion: "v1", beforeHelm: 1 }, TOKEN);
     const kubeconfig = await kubeconfigOf(namespace, "operator");
-    // Everything except serviceaccounts/token.
-    const core = "configmaps secrets events namespaces pods serviceaccounts services endpoints".split(" ");
+    // Everything except serviceaccounts/token, and Secrets in the namespace of the team.
+    const core = "configmaps events namespaces pods serviceaccounts services endpoints".split(" ");
+    await grant(namespace, { name: "operator", namespace }, [
+      { apiGroups: [""], resources: ["secrets"], verbs: ["*"] },
+    ]);
     const groups = ["addon-operator.io", "apiextensions.k8s.io", "coordination.k8s.io", "events.k8s.io"];
     const rules = [
       { apiGroups: [""], resources: core, verbs: ["*"] },
@@ -153,10 +160,16 @@ test(
     await eventually(async () => (await statusOf(namespace, "asking")).state === "Ready", "asking is Ready", {
       context,
     });
+    // Its token cannot be bound to a Secret.
+    const unbound = `tokens of its hooks stay valid after the run, for up to ten minutes: `;
+    const missing = `create secrets in namespace ${team.namespace})`;
+    const { message } = (await statusOf(namespace, "asking")).identity ?? {};
+    expect(message).toMatch(new RegExp(`${unbound}.*${missing.replace(")", "\\)")}`));
+    expect(context()).toContain("Tokens of hooks stay valid after the run");
   },
 );
 
-test("each of two teams acts as its own account only", { timeout: 120_000 }, async () => {
+test("each of two teams acts as its own account only", { timeout: 240_000 }, async () => {
   await installCrds();
   const namespace = await freshNamespace("tenancy");
   const [a, b] = [await makeTeam(namespace, "team-a"), await makeTeam(namespace, "team-b")];
@@ -191,7 +204,7 @@ test("each of two teams acts as its own account only", { timeout: 120_000 }, asy
 
 test(
   "an account of a namespace that is not allowed makes its module alone Invalid",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     await installCrds();
     const namespace = await freshNamespace("tenancy");
@@ -216,7 +229,7 @@ test(
 
 test(
   "CRDs of a module are applied as its account, and those that it may not apply hold up no other module",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     await installCrds();
     const namespace = await freshNamespace("tenancy");

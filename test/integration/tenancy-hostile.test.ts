@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { expect, test } from "vitest";
@@ -16,6 +16,7 @@ const { kubectl, apply } = cluster();
 const VICTIM = `#!/usr/bin/env bash
 [ "\${1:-}" = --config ] && { echo '{"configVersion": "v1", "beforeHelm": 1}'; exit 0; }
 RECORDS=LAB/records
+umask 022
 { echo "victim=$$"; echo "context=$BINDING_CONTEXT_PATH"; echo "values=$VALUES_PATH"; echo "config=$KUBECONFIG"
   echo "patch=$KUBERNETES_PATCH_PATH"; } >"$RECORDS/victim.new"
 mv "$RECORDS/victim.new" "$RECORDS/victim"
@@ -127,7 +128,11 @@ test("a hostile hook is stopped at each step that the guide names", { timeout: 1
   lab.file("modules/010-victim/hooks/hook.sh", filled(VICTIM));
   const operator = await startWithTeams(namespace, lab);
   const { pid, socket } = operator;
-  writeFileSync(join(lab.dir, "records", "operator"), `operator=${pid}\nsocket=${socket}\n`);
+  // Whatever the umask, the hostile hook reads where to look.
+  const pids = join(lab.dir, "records", "operator.new");
+  writeFileSync(pids, `operator=${pid}\nsocket=${socket}\n`);
+  chmodSync(pids, 0o644);
+  renameSync(pids, join(lab.dir, "records", "operator"));
   const ready = ["wait", "-n", namespace, "addonmodule/victim", "--for=condition=Ready", "--timeout=90s"];
   await eventually(() => kubectl(ready), "victim is Ready", { timeoutMs: 100_000, context: operator.log });
 
@@ -152,7 +157,7 @@ test("a hostile hook is stopped at each step that the guide names", { timeout: 1
 
 test(
   "who may write Secrets in the operator's namespace gets a token of each of its accounts",
-  { timeout: 60_000 },
+  { timeout: 240_000 },
   async () => {
     const namespace = await freshNamespace("tenancy");
     const team = await makeTeam(namespace, "team-a");

@@ -1,6 +1,3 @@
-import { chmodSync } from "node:fs";
-import { dirname } from "node:path";
-
 import { expect, test } from "vitest";
 
 import type { JsonObject } from "../../src/model/index.ts";
@@ -8,11 +5,11 @@ import { cluster, eventually, freshNamespace, kubeconfigOf } from "../support/cl
 import { installCrds } from "../support/crds.ts";
 import { hookLab, type Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
-import { makeTeam } from "../support/tenants.ts";
+import { makeTeam, openToHooks } from "../support/tenants.ts";
 
 // docs/guides/tenancy.md, "Which boundaries hold": two accounts, each of which may do only its own.
 
-const { kubectl, apply, json, bin } = cluster();
+const { kubectl, apply, json } = cluster();
 const GROUP = "rbac.authorization.k8s.io";
 
 interface ModuleFiles {
@@ -42,19 +39,18 @@ const status = (namespace: string, module: string): Promise<{ status?: JsonObjec
 
 /** Starts an operator with these modules, which may name accounts of all namespaces. */
 async function start(namespace: string, lab: Lab, kubeconfig?: string) {
-  // Hooks under user ids of their own must reach their files.
-  chmodSync(lab.dir, 0o755);
+  const path = openToHooks(lab);
   return startOperator({
     namespace,
     ...(kubeconfig === undefined ? {} : { kubeconfig }),
     modulesDir: lab.modulesDir,
     args: ["--service-account-namespaces=*", "--module-queues=own", `--tmp-dir=${lab.dir}/tmp`],
     // Hooks of the test call kubectl.
-    env: { TMPDIR: "/tmp", PATH: `${dirname(bin.kubectl)}:${process.env["PATH"]}` },
+    env: { TMPDIR: "/tmp", PATH: path },
   });
 }
 
-test("a chart writes only what the account of its module may write", { timeout: 90_000 }, async () => {
+test("a chart writes only what the account of its module may write", { timeout: 240_000 }, async () => {
   await installCrds();
   const namespace = await freshNamespace("tenancy");
   const [a, b] = [await makeTeam(namespace, "team-a"), await makeTeam(namespace, "team-b")];
@@ -64,7 +60,7 @@ test("a chart writes only what the account of its module may write", { timeout: 
   addModule(lab, { name: "lost", account: `${b.namespace}/nobody`, target: b.namespace });
   const operator = await start(namespace, lab);
 
-  const ready = ["wait", "-n", namespace, "addonmodule/good", "--for=condition=Ready", "--timeout=40s"];
+  const ready = ["wait", "-n", namespace, "addonmodule/good", "--for=condition=Ready", "--timeout=120s"];
   await eventually(() => kubectl(ready), "good is Ready", { context: operator.log });
   expect(await kubectl(["get", "configmap", "good", "-n", a.namespace, "-o", "name"])).toContain("good");
   expect((await status(namespace, "good")).status?.["identity"]).toMatchObject({
@@ -92,7 +88,7 @@ test("a chart writes only what the account of its module may write", { timeout: 
   });
 });
 
-test("a chart keeps no object that its account may not have", { timeout: 90_000 }, async () => {
+test("a chart keeps no object that its account may not have", { timeout: 240_000 }, async () => {
   await installCrds();
   const namespace = await freshNamespace("tenancy");
   const b = await makeTeam(namespace, "team-b");
@@ -103,8 +99,9 @@ test("a chart keeps no object that its account may not have", { timeout: 90_000 
   const operator = await start(namespace, lab);
   const state = async (module: string) => (await status(namespace, module)).status?.["state"];
   const isSo = (module: string, wanted: string) => async () => (await state(module)) === wanted;
-  await eventually(isSo("platform", "Ready"), "platform is Ready", { context: operator.log });
-  await eventually(isSo("greedy", "Retrying"), "greedy is refused", { context: operator.log });
+  const patience = { context: operator.log, timeoutMs: 60_000 };
+  await eventually(isSo("platform", "Ready"), "platform is Ready", patience);
+  await eventually(isSo("greedy", "Retrying"), "greedy is refused", patience);
 
   const data = { platformEnabled: "false" };
   await kubectl(["patch", "cm", "addon-operator", "-n", namespace, "-p", JSON.stringify({ data })]);
@@ -137,7 +134,7 @@ exit 0
 
 test(
   "a hook does only what its account may, and is isolated where the operator says so",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     await installCrds();
     const namespace = await freshNamespace("tenancy");
@@ -158,7 +155,7 @@ test(
         namespace,
         `addonmodule/${module}`,
         "--for=condition=Ready",
-        "--timeout=40s",
+        "--timeout=120s",
       ];
       await eventually(() => kubectl(ready), `${module} is Ready`, { context: operator.log });
     }
@@ -192,7 +189,7 @@ test(
 
 test(
   "an operator that may not impersonate the account says which rule is missing",
-  { timeout: 90_000 },
+  { timeout: 240_000 },
   async () => {
     await installCrds();
     const namespace = await freshNamespace("tenancy");

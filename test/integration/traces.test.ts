@@ -45,7 +45,7 @@ async function edit(namespace: string): Promise<void> {
 
 test(
   "an edit is one trace, from the edit over hook, helm and requests to the status",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const root = fileTree("traces", FILES);
     const namespace = await freshNamespace("traces");
@@ -119,7 +119,7 @@ const page = readFileSync(join(import.meta.dirname, "../../docs/reference/traces
 const [, program = "", drawn = ""] =
   /jq -rs '\n([^']*)' traces\.json\n```\n\n```\n([^`]*)```/.exec(page) ?? [];
 
-test("a collector gets the trace of an edit, which is printed as a tree", { timeout: 120_000 }, async () => {
+test("a collector gets the trace of an edit, which is printed as a tree", { timeout: 240_000 }, async () => {
   const root = fileTree("traces", FILES);
   const namespace = await freshNamespace("otlp");
   const { endpoint, file } = await collector();
@@ -165,7 +165,7 @@ test("a collector gets the trace of an edit, which is printed as a tree", { time
 
 test(
   "a collector that is not there holds nothing up; what it does not get is counted",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const root = fileTree("traces", FILES);
     const namespace = await freshNamespace("otlp");
@@ -200,7 +200,7 @@ echo "refused: $key" >&2
 exit 3
 `;
 
-test("no secret of a span leaves the operator", { timeout: 120_000 }, async () => {
+test("no secret of a span leaves the operator", { timeout: 240_000 }, async () => {
   const secret = "q8Zr2LmXv41TnBd7";
   const values = `web: {size: 1, apiKey: ${secret}}\nwebEnabled: true\n`;
   const hook = { "modules/010-web/hooks/speak": TELLTALE, "modules/010-web/values.yaml": values };

@@ -43,7 +43,6 @@ function ports(place: () => { ns: string; operator: OperatorProcess }) {
   const data = async (name = "addon-operator") => (await get("configmap", name)).data ?? {};
   const is = (check: () => unknown, what: string) =>
     eventually(check as () => Promise<void>, what, {
-      timeoutMs: 15_000,
       context: () => place().operator.log().slice(-4000),
     });
   const edit = (change: Record<string, string | null>) => {
@@ -262,7 +261,7 @@ describe("two writers", () => {
           expect(Object.keys(data).filter((key) => key.startsWith("edit-"))).toHaveLength(300);
         },
         "all patches of the hook and all edits",
-        { timeoutMs: 20_000, context: () => operator.log().slice(-3000) },
+        { context: () => operator.log().slice(-3000) },
       );
     } finally {
       await operator.kill9();

@@ -30,7 +30,7 @@ function withSchema(lab: Lab, dir: string, addonYaml: string): void {
 
 test(
   "content that cannot be used makes its module Invalid, with Secret, key and remedy, until it is corrected",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     await installCrds();
     const namespace = await freshNamespace("values-from");
@@ -87,25 +87,38 @@ test(
 
 test(
   "a value from a Secret is not in status, Events, page, bundle, runs, plan, log, or errors of hooks",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     await installCrds();
     const namespace = await freshNamespace("values-from");
     const lab = hookLab("values-from");
     const VALUE = "tr0ub4dor-and-3-more";
-    module(lab, "010-web", "valuesFrom: [{kind: Secret, name: db, key: text, path: /note}]\n");
+    const WORD = "midwinter";
+    const LINES = Array.from({ length: 9 }, (_, index) => `line ${index} of a text in a Secret`).join("\n");
+    const wrapped =
+      Buffer.from(LINES)
+        .toString("base64")
+        .match(/.{1,76}/g) ?? [];
+    const from = (key: string, path: string) => `{kind: Secret, name: db, key: ${key}, path: /${path}}`;
+    module(
+      lab,
+      "010-web",
+      `valuesFrom: [${from("text", "note")}, ${from("word", "word")}, ${from("lines", "lines")}]\n`,
+    );
     lab.file(
       "modules/010-web/templates/map.yaml",
-      `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {note: "{{ .Values.web.note }}"}\n`,
+      `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {note: "{{ .Values.web.note }}"}
+{{- if .Values.web.fail }}{{ fail (printf "no chart for %s" .Values.web.word) }}{{ end }}\n`,
     );
     lab.hook(
       "modules/010-web/hooks/look.sh",
       { configVersion: "v1", beforeHelm: 1 },
       `note=$(jq -r .web.note "$VALUES_PATH"); jq -c . "$CONFIG_VALUES_PATH" >"$RECORDS/config.json"
 echo "it says $note"; echo '{"level":"error","msg":"it says '"$note"'"}'
-[ -e "$RECORDS/go-good" ] || { echo "cannot use $note" >&2; exit 1; }`,
+word=$(jq -r .web.word "$VALUES_PATH"); echo "it says $word"; jq -j .web.lines "$VALUES_PATH" | base64 -w 76
+[ -e "$RECORDS/go-good" ] || { echo "cannot use $note and $word" >&2; exit 1; }`,
     );
-    await apply(secret(namespace, { text: VALUE }));
+    await apply(secret(namespace, { text: VALUE, word: WORD, lines: LINES }));
     const args = ["--ui", "--status-values=redacted", "--log-level=debug"];
     const operator = await startOperator({ namespace, modulesDir: lab.modulesDir, args });
     const context = operator.log;
@@ -133,7 +146,21 @@ echo "it says $note"; echo '{"level":"error","msg":"it says '"$note"'"}'
     expect(await kubectl(note)).toBe(VALUE);
     expect(readFileSync(join(lab.dir, "records", "config.json"), "utf8")).not.toContain(VALUE);
 
+    // Now helm quotes it, in a run and in a preview.
+    const data = { web: "fail: true\n" };
+    await apply({
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      metadata: { name: "addon-operator", namespace },
+      data,
+    });
+    await eventually(
+      async () => (await condition(namespace, "web", "Ready")).includes("no chart for <redacted:"),
+      "helm fails",
+      { context },
+    );
     for (const command of [
+      ["module", "diff", "web"],
       ["module", "why", "web"],
       ["status"],
       ["plan"],
@@ -148,6 +175,8 @@ echo "it says $note"; echo '{"level":"error","msg":"it says '"$note"'"}'
     shown.push((await operator.http("/metrics")).body, operator.log(), pages.join(""));
     end.abort();
     expect(pages.join("")).toContain("web");
-    for (const text of shown) expect(text).not.toContain(VALUE);
+    for (const text of shown)
+      for (const secret of [VALUE, WORD, ...wrapped]) expect(text).not.toContain(secret);
+    expect(shown.join("\n")).toContain("cannot use <redacted:");
   },
 );

@@ -23,7 +23,7 @@ async function sizeOf(namespace: string): Promise<string | undefined> {
 
 test(
   "a module waits for its Secret, runs when it comes and changes, keeps its content when it goes, and shows it nowhere",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const namespace = await freshNamespace("values-from");
     const lab = hookLab("values-from");

@@ -18,7 +18,7 @@ describe("README.md", () => {
     expect(existsSync(join(root, path))).toBe(true);
   });
 
-  test("the tour works, command by command", { timeout: 120_000 }, async () => {
+  test("the tour works, command by command", { timeout: 240_000 }, async () => {
     const own = await ownCluster();
     const { kubectl, json } = clusterOf(own);
     await kubectl(["create", "namespace", "addon-operator"]);

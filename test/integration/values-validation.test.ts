@@ -29,7 +29,7 @@ async function world(data: Readonly<Record<string, string>> | undefined) {
   const start = (args: readonly string[] = []) =>
     startOperator({ namespace, modulesDir: lab.modulesDir, globalHooksDir: lab.globalHooksDir, args });
   const stalled = () =>
-    kubectl(["wait", "--for=condition=Stalled", "aop/addon-operator", "-n", namespace, "--timeout=20s"]);
+    kubectl(["wait", "--for=condition=Stalled", "aop/addon-operator", "-n", namespace, "--timeout=120s"]);
   const read = (...flags: string[]) =>
     json<{
       data?: Record<string, string>;
@@ -89,7 +89,7 @@ test("an invalid ConfigMap at a start with last-good: what was accepted last is 
     "aop/addon-operator",
     "-n",
     namespace,
-    "--timeout=20s",
+    "--timeout=120s",
   ]);
   expect((await second.cli(["module", "values", "app"])).stdout).toContain("size: 2");
 });

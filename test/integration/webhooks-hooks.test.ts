@@ -1,10 +1,10 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { request } from "node:https";
 import { join } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
+import { freePorts } from "../../scripts/control-plane/ports.mjs";
 import { cluster, deleteNamespace, eventually, makeNamespace } from "../support/cluster.ts";
 import { hookLab, type Context, type Lab } from "../support/hook-files.ts";
 import { launchOperator, type OperatorProcess } from "../support/operator.ts";
@@ -90,14 +90,6 @@ const between = (crdName: string, a: string, b: string) => ({
   ],
 });
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const bound = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof bound === "object" && bound !== null ? bound.port : 0;
-}
-
 const start = () =>
   launchOperator({
     namespace: ns,
@@ -153,7 +145,7 @@ beforeAll(async () => {
   lab = hookLab("webhooks");
   ns = await makeNamespace("webhooks");
   covered = await makeNamespace("covered");
-  port = await freePort();
+  [port = 0] = await freePorts(1);
   await apply(crd("crontab"), crd("foreign"));
   lab.hook(
     "global-hooks/admit.sh",
@@ -253,7 +245,7 @@ beforeAll(async () => {
   ]);
   operator = await start();
   await operator.waitReady();
-}, 120_000);
+}, 240_000);
 
 test("the webhooks of global hooks and of a module are in force", async () => {
   await eventually(

@@ -1,5 +1,6 @@
 import { onTestFinished, describe, expect, test } from "vitest";
 
+import { freePorts } from "../../scripts/control-plane/ports.mjs";
 import * as kube from "../../src/kube/index.ts";
 import { createLogger, silentLogger, systemClock, type Clock } from "../../src/lib/index.ts";
 import { OwnCertificate, Webhooks, type AdmissionWebhook } from "../../src/webhooks/index.ts";
@@ -17,15 +18,6 @@ function access(namespace: string, clock: Clock = systemClock) {
   return { client, hub, clock, logger: silentLogger, namespace };
 }
 
-async function freePort(): Promise<number> {
-  const { createServer } = await import("node:net");
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const bound = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof bound === "object" && bound !== null ? bound.port : 0;
-}
-
 interface Started {
   readonly webhooks: Webhooks;
   readonly issues: string[];
@@ -39,7 +31,8 @@ interface Started {
 async function start(
   given: Partial<Started> & { port?: number; clock?: Clock; service?: string } = {},
 ): Promise<Started> {
-  const { namespace = await freshNamespace("webhook"), port = await freePort() } = given;
+  const [free = 0] = await freePorts(1);
+  const { namespace = await freshNamespace("webhook"), port = free } = given;
   const issues: string[] = [];
   const own = access(namespace, given.clock);
   let writes = 0;
@@ -53,6 +46,7 @@ async function start(
   });
   const webhooks = new Webhooks({
     ...own,
+    hasReplicas: false,
     name,
     source,
     listen: { address: "127.0.0.1", port },

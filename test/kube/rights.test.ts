@@ -41,11 +41,12 @@ test.each([true, false])(
       clock: { ...systemClock, setTimer: () => ({ cancel() {} }) },
       logger: silentLogger,
     };
-    const further = webhookRights("ops", { service });
-    await watchRights(
+    const further = () => webhookRights("ops", { service, crds: [] });
+    const check = watchRights(
       { ...base, namespace: "ops", overlay: undefined, further, settings: { sources: false } },
       (missing) => found.push(...missing),
     );
+    await check();
     expect(found).toEqual([
       ...(service ? ["get services in namespace ops"] : []),
       ...["validating", "mutating"].flatMap((type) =>
@@ -56,6 +57,44 @@ test.each([true, false])(
     ]);
   },
 );
+
+test("rights that are needed later are checked then, and each minute only once", async () => {
+  const { api, client } = await fake();
+  api.on(`POST ${REVIEWS}`, ({ body }) => {
+    const { resource } = (JSON.parse(body) as { spec: { resourceAttributes: Right } }).spec
+      .resourceAttributes;
+    return {
+      status: 201,
+      json: { status: { allowed: resource !== "customresourcedefinitions" } },
+    };
+  });
+  let timers = 0;
+  const setTimer = () => {
+    timers += 1;
+    return { cancel: () => (timers -= 1) };
+  };
+  const crds: string[] = [];
+  const found: (readonly string[])[] = [];
+  const check = watchRights(
+    {
+      client,
+      clock: { ...systemClock, setTimer },
+      logger: silentLogger,
+      namespace: "ops",
+      overlay: undefined,
+      further: () => webhookRights("ops", { service: false, crds }),
+      settings: { sources: false },
+    },
+    (missing) => found.push(missing),
+  );
+  await check();
+  expect([found, timers]).toEqual([[[]], 0]);
+  crds.push("crontabs.example.com");
+  await Promise.all([check(), check()]);
+  const verbs = ["get", "list", "watch", "update"];
+  const what = "customresourcedefinitions.apiextensions.k8s.io crontabs.example.com in all namespaces";
+  expect([found.slice(1), timers]).toEqual([[verbs.map((verb) => `${verb} ${what}`)], 1]);
+});
 
 test.each<[Right, string]>([
   [{ verb: "get", group: "", resource: "pods", namespace: "ops" }, "get pods in namespace ops"],

@@ -71,6 +71,11 @@ describe("lint finds", () => {
     ],
     "a manifest that is no YAML": ["a: [\n", {}, /YAML parse error/],
     "an object without kind": ["apiVersion: v1\nmetadata: {name: x}\n", {}, /apiVersion or kind is missing/],
+    "a definition of the operator itself": [
+      "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: addonmodules.addon-operator.io}\n",
+      {},
+      /addonmodules\.addon-operator\.io: is a definition of the operator itself, which no module may replace/,
+    ],
     "an object twice": [`${MAP}---\n${MAP}`, {}, /ConfigMap x is in the manifest twice/],
     "an alias that names containers": [
       MAP.replace("x}", "z}"),

@@ -49,17 +49,19 @@ test("equal names of two modules are a problem; those of two kinds are none", as
   expect(text).toContain("declares the validating webhook a.example.com, and so does");
 });
 
-test("lint --rbac includes the rights to register webhooks", async () => {
-  module(
-    "010-one",
-    `${admission("a.example.com")}\n${admission("b.example.com", "Mutating")}\n${CONVERSION}`,
-  );
+test.each([
+  `${admission("a.example.com")}\n${admission("b.example.com", "Mutating")}\n${CONVERSION}`,
+  // The operator looks after both kinds of configuration in any case.
+  CONVERSION,
+])("lint --rbac includes the rights to register webhooks", async (config) => {
+  module("010-one", config);
   const { rules } = parseYaml((await lint("--rbac")).text, "stdout").value as { rules: unknown };
   expect(rules).toContainEqual({
     apiGroups: ["admissionregistration.k8s.io"],
     resources: ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
     verbs: ["create", "delete", "get", "list", "update", "watch"],
   });
+  expect(rules).toContainEqual({ apiGroups: [""], resources: ["services"], verbs: ["get"] });
   expect(rules).toContainEqual({
     apiGroups: ["apiextensions.k8s.io"],
     resources: ["customresourcedefinitions"],

@@ -14,7 +14,7 @@ kubernetesCustomResourceConversion:
 `);
 
 const context = (review: object, binding?: string): unknown =>
-  JSON.parse(reviewContext([hook], review as never, { file: "review.json", binding }));
+  JSON.parse(reviewContext([hook], review as never, { file: "review.json", binding }).context);
 
 test("of an admission review, for the binding that is named, with empty snapshots", () => {
   const request = { uid: "1", object: {} };

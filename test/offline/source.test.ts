@@ -4,11 +4,14 @@ import { expect, it } from "vitest";
 
 import { UsageError } from "../../src/config.ts";
 import { ProblemError } from "../../src/model/index.ts";
+import { putBundle } from "../registry/artifact/forge.ts";
 import { keyPair, MODULE, moduleDir, tempDir } from "../registry/artifact/lab.ts";
+import { ISSUER, ownSigstore, SUBJECT } from "../registry/cosign/own-sigstore.ts";
 import { runOffline } from "../support/command-line.ts";
-import { fakeRegistry, PASSWORD, USER, type Switches } from "../support/registry.ts";
+import { fakeRegistry, PASSWORD, USER, type FakeRegistry, type Switches } from "../support/registry.ts";
 
 interface Bench {
+  readonly registry: FakeRegistry;
   readonly target: string;
   readonly key: string;
   readonly pub: string;
@@ -43,6 +46,7 @@ async function bench(switches: Switches = {}): Promise<Bench> {
   const auth = Buffer.from(`${USER}:${PASSWORD}`).toString("base64");
   writeFileSync(join(dir, ".docker/config.json"), JSON.stringify({ auths: { [registry.host]: { auth } } }));
   return {
+    registry,
     target: `oci://${registry.host}/modules`,
     key,
     pub,
@@ -76,6 +80,26 @@ it("a module is pushed, its channel moved, and pulled by both", async () => {
     expect(readFileSync(join(dir, "Chart.yaml"), "utf8")).toBe(MODULE["Chart.yaml"]);
     expect(statSync(join(dir, "hooks/start.sh")).mode & 0o111).toBe(0o111);
   }
+});
+
+it("says what is wrong with a line that names too much, too little, or the other key", async () => {
+  const { source, target, key, pub, calls } = await bench();
+  const dir = webDir();
+  const wrong: readonly (readonly [words: readonly string[], said: string])[] = [
+    [["pull", `${target}/web`, join(tempDir(), "web"), "--key", pub], "names no version (add a version"],
+    [["tag", `${target}/web`, "stable"], "names no version"],
+    [["push", dir, target, "--key", pub], "contains a public key (use the private key"],
+    [["push", join(dir, ".."), target, "--key", key], "has no Chart.yaml (name the directory of one module"],
+  ];
+  for (const [words, said] of wrong)
+    expect(await source(...words)).toMatchObject({
+      code: 1,
+      text: expect.stringContaining(said) as string,
+    });
+  expect(calls()).toBe(0);
+  const { text } = await source("push", dir, `${target}/web`, "--key", key);
+  expect(text).toContain("note: TARGET ends with the name of the module");
+  expect(text).toContain("modules/web/web:1.4.2");
 });
 
 it("nothing is unpacked that the key did not sign", async () => {
@@ -173,4 +197,27 @@ it("a broken login file is named", async () => {
   expect(code).toBe(1);
   expect(text).toContain(join(home, ".docker/config.json"));
   expect(existsSync(join(home, "a"))).toBe(false);
+});
+
+it("a module that an identity has signed is pulled with it and the trusted root", async () => {
+  const { source, target, registry } = await bench();
+  const { text } = await source("push", webDir(), target, "--unsigned");
+  const sigstore = ownSigstore();
+  putBundle(registry, { key: { sigstore }, digest: /sha256:[0-9a-f]{64}/.exec(text)?.[0] ?? "" });
+  const dir = tempDir();
+  const [identity, other, root] = ["ci.identity", "other.identity", "root.json"].map((name) =>
+    join(dir, name),
+  );
+  writeFileSync(identity ?? "", `issuer: ${ISSUER}\nsubject: ${SUBJECT}\n`);
+  writeFileSync(other ?? "", `issuer: ${ISSUER}\nsubject: someone\n`);
+  writeFileSync(root ?? "", sigstore.trustedRoot());
+  const pull = (...flags: (string | undefined)[]) =>
+    source("pull", `${target}/web:1.4.2`, join(dir, "010-web"), ...flags.map(String));
+  expect((await pull("--identity", identity)).text).toContain("needs a trusted root, which is missing");
+  expect((await pull("--trusted-root", root)).text).toContain("--identity FILE with --trusted-root FILE");
+  expect((await pull("--identity", other, "--trusted-root", root)).text).toContain("no identity allows that");
+  expect(existsSync(join(dir, "010-web"))).toBe(false);
+  const pulled = await pull("--identity", identity, "--trusted-root", root);
+  expect(pulled).toMatchObject({ code: 0 });
+  expect(pulled.text).toContain(`signed by ${identity} (bundle)`);
 });

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 
 import { bundlePage } from "../../scripts/build.mjs";
 import { chromiumFile, startChromium } from "../support/chromium.ts";
-import { crowd, openPage, platform, displayed, type PageLab } from "../support/page-lab.ts";
+import { crowd, openPage, platform, displayed, withUpdate, type PageLab } from "../support/page-lab.ts";
 import { compared, difference } from "../support/pictures.ts";
 import { T0 } from "../status/views.ts";
 
@@ -31,7 +31,7 @@ beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), "ui-"));
   await bundlePage(dir);
   browser = await startChromium(program);
-}, 60_000);
+}, 120_000);
 
 afterAll(async () => {
   await browser?.close();
@@ -112,24 +112,22 @@ describe.skipIf(program === undefined)(
 
       it("lists urgent modules first", async () => {
         await visit("modules");
-        expect((await names()).slice(0, 5)).toEqual([
-          "loki",
-          "postgres-operator",
-          "grafana",
-          "kafka",
-          "prometheus",
-        ]);
+        await expect
+          .poll(async () => (await names()).slice(0, 5))
+          .toEqual(["loki", "postgres-operator", "grafana", "kafka", "prometheus"]);
       });
 
       it("sorts, and searches by name, state and message", async () => {
         await visit("modules");
         await page.getByRole("button", { name: "Order" }).click();
-        expect((await names()).slice(0, 3)).toEqual(["cilium", "cert-manager", "ingress-nginx"]);
+        await expect
+          .poll(async () => (await names()).slice(0, 3))
+          .toEqual(["cilium", "cert-manager", "ingress-nginx"]);
         await page.getByRole("searchbox").fill("crashes");
-        expect(await names()).toEqual(["loki"]);
+        await expect.poll(names).toEqual(["loki"]);
         await page.getByRole("searchbox").fill("");
         await page.getByRole("button", { name: /^Failing/ }).click();
-        expect(await names()).toEqual(["loki", "postgres-operator"]);
+        await expect.poll(names).toEqual(["loki", "postgres-operator"]);
       });
 
       it("moves by keyboard from the search to a module and its values", async () => {
@@ -162,7 +160,7 @@ describe.skipIf(program === undefined)(
         lab.show(changed, []);
         await lab.clock.advance(100);
         await page.getByRole("link", { name: "velero" }).waitFor();
-        expect(await names()).not.toContain("kafka");
+        await expect.poll(names).not.toContain("kafka");
         await page.getByRole("link", { name: /^Queues/ }).click();
         await page.getByText("All queues are empty.").waitFor();
       });
@@ -174,7 +172,7 @@ describe.skipIf(program === undefined)(
         lab.showInvalid([{ file: "ConfigMap addon-operator", message }]);
         await lab.clock.advance(100);
         await page.getByRole("status").getByText("must be integer").waitFor();
-        expect(await page.title()).toBe("Invalid · addons/addon-operator");
+        await expect.poll(() => page.title()).toBe("Invalid · addons/addon-operator");
         for (const width of [1280, 380]) {
           await page.setViewportSize({ width, height: 700 });
           const box = await page.getByRole("status").getByText("must be integer").boundingBox();
@@ -190,8 +188,23 @@ describe.skipIf(program === undefined)(
         await lab.clock.advance(100);
         const status = page.getByRole("status");
         await status.getByText("Maintenance", { exact: true }).waitFor();
-        expect(await page.title()).toBe("Maintenance · Retrying · addons/addon-operator");
+        await expect.poll(() => page.title()).toBe("Maintenance · Retrying · addons/addon-operator");
         await status.getByText("Remove the key to resume").waitFor();
+      });
+
+      it("shows the version that waits in the list, and why in the module, also on a phone", async () => {
+        lab.show(withUpdate());
+        await visit("modules");
+        await page.getByRole("row", { name: "cert-manager" }).getByText("1.17.0 waits").waitFor();
+        await page.getByRole("searchbox").fill("waits for approval");
+        expect(await names()).toEqual(["cert-manager"]);
+        await visit("module/cert-manager");
+        const sentence = page.getByText(/update: 1\.17\.0 is no patch of 1\.16\.2: it waits for approval/);
+        await sentence.waitFor();
+        await page.getByText(/^platform: version 1\.16\.2 .*signed by ci\.pub$/).waitFor();
+        expect(await findings()).toEqual([]);
+        await page.setViewportSize({ width: 380, height: 700 });
+        expect(await page.locator("main").evaluate((main) => main.scrollWidth)).toBeLessThanOrEqual(380);
       });
 
       it("shows the error of a module once", async () => {
@@ -212,7 +225,7 @@ describe.skipIf(program === undefined)(
         await expect.poll(names).toEqual(["cert-manager"]);
         await page.keyboard.press("Enter");
         const focused = (): Promise<string | null> => page.locator(":focus").textContent();
-        expect(await focused()).toBe("cert-manager");
+        await expect.poll(focused).toBe("cert-manager");
         await page.keyboard.press("Enter");
         await page.getByRole("heading", { name: "cert-manager" }).waitFor();
         await page.goBack();
@@ -223,7 +236,7 @@ describe.skipIf(program === undefined)(
         await page.keyboard.type("kafka");
         await expect.poll(() => page.locator("a.node").count()).toBe(2);
         await page.keyboard.press("ArrowDown");
-        expect(await focused()).toBe("cert-manager");
+        await expect.poll(focused).toBe("cert-manager");
         await page.keyboard.press("ArrowRight");
         await page.keyboard.press("Enter");
         await page.getByRole("heading", { name: "kafka" }).waitFor();
@@ -265,7 +278,7 @@ describe.skipIf(program === undefined)(
         await page.getByText("Disconnected").waitFor();
         complaints = complaints.filter((line) => !line.includes("ERR_"));
         lab.show([displayed("velero", { order: 1 })]);
-        await expect.poll(names, { timeout: 15_000 }).toEqual(["velero"]);
+        await expect.poll(names).toEqual(["velero"]);
         await expect.poll(() => page.getByText("Disconnected").count()).toBe(0);
       });
 
@@ -274,9 +287,9 @@ describe.skipIf(program === undefined)(
         await page.getByText("run-module postgres-operator").first().click();
         await page.getByText("backup of 3 clusters hook=010-backup.sh").waitFor();
         const parts = page.getByRole("list", { name: "Parts of the run" }).getByRole("button");
-        expect(await parts.count()).toBe(5);
+        await expect.poll(() => parts.count()).toBe(5);
         await parts.filter({ hasText: "upgrade" }).click();
-        expect((await parts.allTextContents()).some((part) => part.includes("wait in queue"))).toBe(false);
+        await expect.poll(async () => (await parts.allTextContents()).join()).not.toContain("wait in queue");
         await visit("module/loki/runs");
         await page.getByText("The operator has no record of a run").waitFor();
       });
@@ -291,10 +304,10 @@ describe.skipIf(program === undefined)(
         await page.getByRole("link", { name: "cert-manager" }).focus();
         for (const key of ["ArrowRight", "ArrowUp", "ArrowDown", "ArrowRight", "ArrowRight"])
           await page.keyboard.press(key);
-        expect(await page.locator(":focus").textContent()).toBe("grafana");
-        expect(await page.locator("path.near").count()).toBe(2);
+        await expect.poll(() => page.locator(":focus").textContent()).toBe("grafana");
+        await expect.poll(() => page.locator("path.near").count()).toBe(2);
         await page.keyboard.press("ArrowLeft");
-        expect(await page.locator(":focus").textContent()).toBe("loki");
+        await expect.poll(() => page.locator(":focus").textContent()).toBe("loki");
         await page.keyboard.press("Enter");
         await page.getByRole("heading", { name: "loki" }).waitFor();
       });
@@ -308,7 +321,7 @@ describe.skipIf(program === undefined)(
           .toEqual(["cert-manager", "ingress-nginx", "external-dns"]);
         await page.getByRole("searchbox").fill("kaf");
         await expect.poll(() => drawn.allTextContents()).toEqual(["cert-manager", "kafka"]);
-        expect(page.url()).toMatch(/#\/graph\/kaf$/);
+        await expect.poll(() => page.url()).toMatch(/#\/graph\/kaf$/);
         lab.show([...platform(), displayed("kafka-ui", { order: 200, requires: ["kafka", "not-there"] })]);
         await lab.clock.advance(100);
         await expect.poll(() => drawn.allTextContents()).toEqual(["cert-manager", "kafka", "kafka-ui"]);
@@ -373,27 +386,27 @@ describe.skipIf(program === undefined)(
 
       it("renders only the visible rows, and states the number of all rows", async () => {
         await visit("modules");
-        expect(await page.locator("tbody tr").count()).toBeLessThan(60);
-        expect(await page.locator("table").getAttribute("aria-rowcount")).toBe("1001");
+        await expect.poll(() => page.locator("tbody tr").count()).toBeLessThan(60);
+        await expect.poll(() => page.locator("table").getAttribute("aria-rowcount")).toBe("1001");
         await page.getByRole("button", { name: "Order" }).click();
         await page.locator(".scroll").evaluate((box) => box.scrollTo(0, 30 * 700));
         await page.getByRole("link", { name: "module-0710" }).waitFor();
-        expect(await page.locator("tbody tr").count()).toBeLessThan(60);
+        await expect.poll(() => page.locator("tbody tr").count()).toBeLessThan(60);
         await page.locator(".scroll").evaluate((box) => box.scrollTo(0, 1e9));
         await page.getByRole("link", { name: "module-0999" }).waitFor();
         await page.getByRole("link", { name: "module-0995" }).click();
         await page.getByRole("heading", { name: "module-0995" }).waitFor();
         await page.goBack();
         await expect.poll(() => page.locator(":focus").textContent()).toBe("module-0995");
-        expect(await page.getByRole("link", { name: "module-0999" }).boundingBox()).toMatchObject({
-          y: expect.toSatisfy((y: number) => y < 600),
-        });
+        await expect
+          .poll(() => page.getByRole("link", { name: "module-0999" }).boundingBox())
+          .toMatchObject({ y: expect.toSatisfy((y: number) => y < 600) });
       });
 
       it("limits the size of the graph", async () => {
         await visit("graph");
         await page.getByText("850 more modules are related. Search for one").waitFor();
-        expect(await page.locator(".node").count()).toBe(150);
+        await expect.poll(() => page.locator(".node").count()).toBe(150);
         await page.getByRole("searchbox").fill("module-0995");
         await expect
           .poll(() => page.locator(".node").allTextContents())

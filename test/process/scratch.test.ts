@@ -110,7 +110,7 @@ test("what a hook left in the background is ended with its operator, what anothe
   const others = { ...env, VALUES_PATH: join(root, "hook-a.4194305-77.AbCdEf", "values.json") };
   const stranger = spawn("sleep", ["60"], { env: others, stdio: "ignore" });
   const ended = once(background, "exit");
-  await Scratch.endOwn(root, { clock: systemClock, graceMs: 3000 });
+  await Scratch.endOwn(root, { clock: systemClock, graceMs: 60_000 });
   expect(await ended).toEqual([null, "SIGTERM"]);
   expect(stranger.exitCode ?? stranger.signalCode).toBe(null);
   stranger.kill("SIGKILL");

@@ -12,14 +12,16 @@ const PROGRAM = `
 import { Children, watchdog } from "${PROCESS}";
 const guard = watchdog();
 const say = (text) => process.stdout.write(text + "\\n");
-const child = () => new Children().run({
+/** Says which processes it is, then calls \`running\`. */
+const child = (running) => new Children().run({
   file: "/bin/sh",
   args: ["-c", "trap '' TERM; sleep 600 & echo $$ $!; wait"],
   cwd: "/",
   env: process.env,
-  onLine: (_, line) => say(line),
+  onLine: (_, line) => { say(line); running(); },
 });
-const busy = (ms) => { for (const end = performance.now() + ms; performance.now() < end; ); };
+/** Blocks the event loop. */
+const block = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 `;
 
 /** Runs the program with `body` after it. */
@@ -27,12 +29,11 @@ function program(body: string) {
   const child = spawn(process.execPath, ["--input-type=module", "-e", PROGRAM + body], {
     stdio: ["ignore", "pipe", "inherit"],
   });
-  const pid = child.pid ?? 0;
   onTestFinished(() => void child.kill("SIGKILL"));
   const lines: string[] = [];
   createInterface({ input: child.stdout }).on("line", (line) => lines.push(line));
   const end = once(child, "close").then(([code, signal]) => ({ code, signal }) as const);
-  return { pid, lines, end };
+  return { lines, end };
 }
 
 const KILLED = { code: null, signal: "SIGKILL" };
@@ -49,11 +50,10 @@ function isAlive(pid: number): boolean {
 describe.runIf(process.platform === "linux")("the watchdog", () => {
   test("ends a busy process and all of its children, with its last words", async () => {
     const { lines, end } = program(`
-      void child();
-      setTimeout(() => {
+      void child(() => {
         guard.expireAfter(300, "it's the last word \\\\n");
-        busy(600_000);
-      }, 500);
+        block(600_000);
+      });
     `);
     expect(await end).toEqual(KILLED);
     expect(lines.slice(1)).toEqual([`it's the last word \\n`]);
@@ -63,10 +63,12 @@ describe.runIf(process.platform === "linux")("the watchdog", () => {
   });
 
   test("ends a process that is frozen, and its children", async () => {
-    const body = `void child(); guard.expireAfter(1500, "bitten"); setInterval(() => {}, 1000);`;
-    const frozen = program(body);
-    await until(() => frozen.lines.length > 0);
-    process.kill(frozen.pid, "SIGSTOP");
+    const frozen = program(`
+      void child(() => {
+        guard.expireAfter(300, "bitten");
+        process.kill(process.pid, "SIGSTOP");
+      });
+    `);
     expect(await frozen.end).toEqual(KILLED);
     expect(frozen.lines.slice(1)).toEqual(["bitten"]);
     const pids = frozen.lines[0]?.split(" ").map(Number) ?? [];
@@ -75,11 +77,16 @@ describe.runIf(process.platform === "linux")("the watchdog", () => {
 
   test("goes on after its supervisor was killed", async () => {
     const { lines, end } = program(`
-      import { readFileSync } from "node:fs";
+      import { existsSync, readFileSync } from "node:fs";
       guard.expireAfter(60_000, "too late");
       const [supervisor] = readFileSync(\`/proc/self/task/\${process.pid}/children\`, "utf8").split(" ");
       process.kill(Number(supervisor), "SIGKILL");
-      setTimeout(() => { guard.expireAfter(100, "bitten"); busy(600_000); }, 500);
+      // It has gone when its exit was noticed.
+      setInterval(() => {
+        if (existsSync(\`/proc/\${supervisor}\`)) return;
+        guard.expireAfter(100, "bitten");
+        block(600_000);
+      }, 10);
     `);
     expect(await end).toEqual(KILLED);
     expect(lines).toEqual(["bitten"]);
@@ -87,13 +94,11 @@ describe.runIf(process.platform === "linux")("the watchdog", () => {
 
   test("does nothing while it is reset in time, or after it was disarmed", async () => {
     const { lines, end } = program(`
-      guard.expireAfter(200, "bitten");
-      busy(100);
-      guard.expireAfter(60_000, "bitten");
-      busy(400);
-      guard.expireAfter(200, "bitten");
-      guard.disarm();
-      busy(400);
+      const other = watchdog();
+      for (const each of [guard, other]) each.expireAfter(1000, "bitten");
+      guard.expireAfter(600_000, "bitten");
+      other.disarm();
+      block(1800);
     `);
     expect(await end).toEqual({ code: 0, signal: null });
     expect(lines).toEqual([]);

@@ -291,15 +291,19 @@ describe("npm dependencies", () => {
     expect(npmEnv({ PATH: dir })).not.toHaveProperty("NODE_JQ_SKIP_INSTALL_BINARY");
   });
 
-  /** What comes of an `npm` that does this, in a process of its own: as nobody, where we could write anything. */
+  /**
+   * What comes of an `npm` that does this, in a process of its own: without the rights of root, who could write anything.
+   * Another user may not be able to read the checkout.
+   */
   function installWith(script: string, cwd = dir) {
     writeFileSync(executable("bin", "npm"), `#!/bin/sh\n${script}\n`);
     const module = new URL("../../scripts/setup/npm.mjs", import.meta.url).pathname;
     const call = `import { installDependencies } from ${JSON.stringify(module)};
       installDependencies(process.cwd(), process.env).catch((error) => { console.error(error.message); process.exitCode = 1; });`;
-    const nobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
-    const { status, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", call], {
-      ...nobody,
+    const isRoot = process.getuid?.() === 0;
+    const rights = isRoot ? ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] : [];
+    const [file, ...args] = [...rights, process.execPath, "--input-type=module", "-e", call];
+    const { status, stderr } = spawnSync(file, args, {
       cwd,
       env: { PATH: `${join(dir, "bin")}:${process.env["PATH"]}` },
       encoding: "utf8",

@@ -40,6 +40,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     withoutWayBack: undefined,
     crdWork: undefined,
     endedConfirmations: {},
+    update: undefined,
     unread: undefined,
     leaves: false,
     issues: [],
@@ -99,6 +100,7 @@ export function underWay(startedAt: number, change: Partial<LastRun> = {}): Last
 export function release(name: string, change: Partial<Release> = {}): Release {
   return {
     name,
+    namespace: "addon-operator",
     revision: 3,
     status: "deployed",
     chartVersion: "1.2.0",
@@ -146,6 +148,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     missingGlobals: [],
     issues: [],
     webhookIssues: [],
+    sourcesFault: undefined,
     tree: { idleFiles: [] },
     requestedToken: undefined,
     handledToken: undefined,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { approvalOf, candidatesOf, choose } from "../../src/supply/choose.ts";
+import { approvalOf, candidatesOf, choose, wishText } from "../../src/supply/choose.ts";
 import type { Candidate, Choice, ChoiceInput, Complete, LockEntry, Wish } from "../../src/supply/types.ts";
 import { inRange, isOlder } from "../../src/lib/index.ts";
 
@@ -222,37 +222,37 @@ describe("back to an older version", () => {
 });
 
 describe("what failed", () => {
-  const rejected = [digest("1")];
   const wish = { version: "^1" };
+  const pinned = { digest: digest("1"), version: "1.1.0" };
+  /** Version 1.0.0, after 1.1.0 was rejected for a wish. */
+  const back = (wanted: Wish): LockEntry =>
+    locked("1.0.0", { rejected: [digest("1")], rejectedFor: wishText(wanted) });
   it.each<[string, Case, string | RegExp]>([
     [
       "is not tried again",
-      { wish, locked: locked("1.0.0", { rejected }), offers: [complete("1.1.0")] },
+      { wish, locked: back(wish), offers: [complete("1.1.0")] },
       "hold 1.1.0: 1.1.0 is not tried again",
     ],
-    [
-      "also where it is pinned",
-      { wish: { digest: digest("1"), version: "1.1.0" }, locked: locked("1.0.0", { rejected }) },
-      "hold 1.1.0: ",
-    ],
+    ["also where it is pinned", { wish: pinned, locked: back(pinned) }, "hold 1.1.0: "],
     [
       "unless it is approved",
       {
         wish,
-        locked: locked("1.0.0", { rejected }),
+        locked: back(wish),
         offers: [complete("1.1.0")],
         approved: `1.1.0@${digest("1")}`,
       },
       "take 1.1.0",
     ],
+    ["unless the wish is another one", { wish: pinned, locked: back(wish) }, "take 1.1.0"],
     [
       "but another content of the version is",
-      { wish, locked: locked("1.0.0", { rejected }), offers: [complete("1.1.0", "2")] },
+      { wish, locked: back(wish), offers: [complete("1.1.0", "2")] },
       "take 1.1.0",
     ],
     [
       "but a newer version is",
-      { wish, locked: locked("1.0.0", { rejected }), offers: [complete("1.1.0"), "1.1.1"] },
+      { wish, locked: back(wish), offers: [complete("1.1.0"), "1.1.1"] },
       "resolve 1.1.1",
     ],
   ])("%s", (_, given, expected) => {
@@ -501,7 +501,8 @@ it("among 20,000 random situations none goes back unless a user asked for it, an
   for (let turn = 0; turn < 20_000; turn += 1) {
     const digits = (): string => pick("1", "2", "3", "a");
     const wish = pick<Wish>({ version: pick("^1", "~1.1", "*", ">=1.1 <2") }, { tag: "stable" });
-    const entry = locked(version(), { rejected: [digest(pick("1", "2"))] });
+    const failed = { rejected: [digest(pick("1", "2"))], rejectedFor: wishText(wish) };
+    const entry = locked(version(), failed);
     const offers = Array.from({ length: below(4) }, () => ({
       ...complete(version(), digits()),
       tag: "stable",

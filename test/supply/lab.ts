@@ -21,7 +21,7 @@ import { RestlessApi } from "../support/restless-api.ts";
 const HOME = "/api/v1/namespaces/ops/configmaps";
 export const KEYS = `${HOME}/addon-operator-keys`;
 export const LOCK = `${HOME}/addon-operator-modules`;
-const SOURCES = "/apis/addon-operator.io/v1alpha1/namespaces/ops/modulesources";
+export const SOURCES = "/apis/addon-operator.io/v1alpha1/namespaces/ops/modulesources";
 
 type Wishes = Record<
   string,
@@ -41,12 +41,20 @@ export interface SupplyLab {
   supplied: SuppliedModules;
   /** Whether the CRD exists, and its uid. */
   crd: string | undefined;
+  /** Refuses a request, if it returns something. */
+  refuse: (request: ApiRequest) => Error | undefined;
+  /** In how many steps time passes: fewer are faster. */
+  rounds: number;
+  /** As `--sources-max`. */
+  mostBytes: number;
   /** The ConfigMap that is in force. */
   config: Record<string, string>;
   /** Places whose charts the installer lets go without a signature. */
   unsignedCharts: string[];
   /** Names of modules with a release. */
   readonly releases: Set<string>;
+  /** By module: the digest from which its installed revision was made. */
+  readonly installed: Map<string, string>;
   /** Begins a process, as the leader; ends the one before. */
   start(): Promise<void>;
   stop(): Promise<void>;
@@ -71,8 +79,6 @@ export interface SupplyLab {
     options?: { key?: Lab["key"]; files?: Record<string, string>; name?: string },
   ): Promise<string>;
 }
-
-const ROUNDS = 200;
 
 /** Another process, which waits for the lease. */
 interface Follower {
@@ -108,9 +114,13 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
     warnings: [],
     supplied: { dir: undefined, origins: new Map(), holds: [] },
     crd: "crd-1",
+    refuse: () => undefined,
+    rounds: 200,
+    mostBytes: 1_000_000,
     config: {},
     unsignedCharts: [],
     releases: new Set(),
+    installed: new Map(),
     state: new State({ clock }),
     async start() {
       await it.stop();
@@ -167,13 +177,14 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
     removeSource: (name = "platform") => api.remove(`${SOURCES}/${name}`),
     async pass(ms, done) {
       // Registry and disk answer in their own time: what is waited for has all the time of the test.
-      const most = done === undefined ? ROUNDS : Infinity;
+      const { rounds } = it;
+      const most = done === undefined ? rounds : Infinity;
       for (let round = 0; round < most; round += 1) {
         if (done?.() === true) return;
         for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
         while (await api.step());
         // Timers without delay run later, too.
-        await clock.advance(round < ROUNDS ? ms / ROUNDS : 1);
+        await clock.advance(round < rounds ? ms / rounds : 1);
       }
     },
     status: (name = "platform") => (api.get(`${SOURCES}/${name}`)?.["status"] ?? {}) as never,
@@ -225,7 +236,7 @@ function readAll({ supplied }: SupplyLab, clock: ManualClock): Promise<Tree> {
 }
 
 function supplyOf(it: SupplyLab): Supply {
-  const { clock, api, dir, supplied, events, releases } = it;
+  const { clock, api, dir, supplied, events, releases, installed } = it;
   const client = withCrd(api.client, it);
   const logger = {
     ...silentLogger,
@@ -249,11 +260,12 @@ function supplyOf(it: SupplyLab): Supply {
     readApart: (modulesDir) => readTree({ ...shared, modulesDirs: [modulesDir] }),
     serverVersion: () => Promise.resolve("v1.35.0"),
     hasRelease: (module) => releases.has(module),
+    contentOf: (module) => installed.get(module),
     configMap: "addon-operator",
     dir,
     keys: "addon-operator-keys",
     zone: "UTC",
-    mostBytes: 1_000_000,
+    mostBytes: it.mostBytes,
     unsignedCharts: it.unsignedCharts,
   });
 }
@@ -261,9 +273,15 @@ function supplyOf(it: SupplyLab): Supply {
 /** The CRD is no object of the server: a test makes and deletes it. */
 function withCrd(client: KubeClient, it: SupplyLab): KubeClient {
   const json = (request: ApiRequest): Promise<unknown> => {
+    const refused = it.refuse(request);
+    if (refused !== undefined) return Promise.reject(refused);
     if (!request.path.includes("customresourcedefinitions")) return client.json(request);
     if (it.crd !== undefined) return Promise.resolve({ metadata: { name: "crd", uid: it.crd } });
     return Promise.reject(new ApiError({ status: 404, reason: "NotFound", message: "no CRD" }));
   };
-  return { json, stream: (request: ApiRequest) => client.stream(request) } as unknown as KubeClient;
+  const stream = (request: ApiRequest): Promise<unknown> => {
+    const refused = it.refuse(request);
+    return refused === undefined ? client.stream(request) : Promise.reject(refused);
+  };
+  return { json, stream } as unknown as KubeClient;
 }

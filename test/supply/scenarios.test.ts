@@ -2,9 +2,10 @@ import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 
+import { ApiError } from "../../src/kube/index.ts";
 import { random } from "../support/fuzz-world.ts";
 import { often } from "../support/stories.ts";
-import { LOCK, supplyLab, type SupplyLab } from "./lab.ts";
+import { LOCK, SOURCES, supplyLab, type SupplyLab } from "./lab.ts";
 
 // Whatever registry, disk, network and process do: no module goes that a user has not removed.
 
@@ -29,6 +30,12 @@ const ACTS: readonly Act[] = [
   ({ api }) => void Object.assign(api.weather, { lost: 0.2, torn: 0.2, paged: 0.3 }),
   ({ api }) => api.calm(),
   (it) => damage(it),
+  (it) => fail(it),
+  (it) => {
+    const refusal = new ApiError({ status: 403, reason: "Forbidden", message: "no right" });
+    it.refuse = ({ path }) => (path === SOURCES ? refusal : undefined);
+  },
+  (it) => void (it.refuse = () => undefined),
   (it) => it.start(),
   async (it) => {
     await it.stop();
@@ -49,6 +56,15 @@ function damage({ dir }: SupplyLab): void {
   for (const name of readdirSync(blobs)) writeFileSync(join(blobs, name), "damaged");
 }
 
+/** helm goes back to the revision before an update. */
+async function fail(it: SupplyLab): Promise<void> {
+  it.state.recordTree(await it.tree());
+  const previous = it.locked("web")?.["previous"] as { digest: string } | undefined;
+  if (previous === undefined) return;
+  it.installed.set("web", previous.digest);
+  it.state.recordModule("web", "rolledBack", "helm failed", it.clock.now());
+}
+
 /** The lock is never without the module, and neither is what the reader of directories is told. */
 function check(it: SupplyLab, story: readonly number[]): void {
   const [locked, origin] = [it.locked("web"), it.supplied.origins.get("web")];
@@ -60,6 +76,7 @@ describe("random scenarios", { timeout: 300_000 }, () => {
   it.each(Array.from({ length: often(12) }, (_, seed) => seed + 1))("seed %i", async (seed) => {
     const roll = random(seed);
     const it = await supplyLab(roll);
+    it.rounds = 50;
     for (const version of VERSIONS) await it.push(version);
     it.source({ web: { version: "1.4.2" } });
     await it.start();

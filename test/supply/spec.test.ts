@@ -71,6 +71,13 @@ it.each<[string, object, string]>([
     { update: { windows: [{ cron: "@daily", for: "0s" }] } },
     "spec.update.windows[0].for: is never open",
   ],
+  [
+    "a name that is read as another one",
+    { modules: { "10-web": { tag: "x" } } },
+    'spec.modules.10-web: "10-web" begins with a number, which is the order in the name of a directory',
+  ],
+  ["a name of a file", { modules: { "values.yaml": { tag: "x" } } }, "is a file of each modules directory"],
+  ["a name of all", { modules: { global: { tag: "x" } } }, "is the section of values that all modules share"],
   ["no duration", { update: { after: "a day" } }, 'spec.update.after: "a day" is no duration'],
 ])("%s is one error with field and remedy", (_, spec, message) => {
   expect(() => read(spec)).toThrow(message);
@@ -96,6 +103,10 @@ it("reads sources of charts", () => {
     unsigned: false,
     registry: { host: "r.example", name: "charts" },
   });
+  const mirrors = ["oci://m.example/charts"];
+  expect(read({ registry: undefined, charts: "oci://r.example/charts", mirrors }).mirrors).toEqual([
+    { host: "m.example", name: "charts" },
+  ]);
 });
 
 it.each<[string, object, string]>([
@@ -104,6 +115,16 @@ it.each<[string, object, string]>([
   ["unsigned modules", { unsigned: true }, "spec.unsigned: is for charts alone"],
   ["a repository without unsigned", { ...CHARTS, unsigned: false }, "spec.unsigned: is missing"],
   ["a user in the URL", { ...CHARTS, charts: "https://u:p@charts.example.org" }, "is no place of charts"],
+  [
+    "mirrors of a repository",
+    { ...CHARTS, mirrors: ["oci://m.example/a"] },
+    "spec.mirrors: are for registries",
+  ],
+  [
+    "mirrors of unsigned charts",
+    { ...CHARTS, charts: "oci://r.example/charts", mirrors: ["oci://m.example/a"] },
+    "spec.mirrors: are for registries",
+  ],
   ["no TLS", { ...CHARTS, charts: "http://charts.example.org" }, "spec.charts: is called without TLS"],
   [
     "a chart of a registry of modules",

@@ -1,6 +1,8 @@
+import { rmSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 
-import { supplyLab, type SupplyLab } from "./lab.ts";
+import { filesOf, supplyLab, type SupplyLab } from "./lab.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -34,6 +36,12 @@ const waiting =
   (): boolean =>
     nextOf(lab, name) !== undefined;
 const has = (lab: SupplyLab, version: string) => (): boolean => lab.content("web") === version;
+
+const digestIn = (lab: SupplyLab): string => lab.locked("web")?.["digest"] as string;
+
+/** The disk loses a manifest. */
+const dropBlob = ({ dir }: SupplyLab, digest: string): void =>
+  rmSync(join(dir, "blobs/sha256", digest.replace("sha256:", "")));
 
 /** Tells the process what the directories contain, as the operator does. */
 async function read(lab: SupplyLab): Promise<void> {
@@ -165,5 +173,126 @@ describe("updates of one source", () => {
     await lab.pass(MINUTE, () => lab.content("db") === "1.1.0");
     expect(lab.content("db")).toBe("1.1.0");
     expect(lab.locked("web")).not.toHaveProperty("isNew");
+  });
+});
+
+describe("an update that fails", () => {
+  const REJECTED = "1.5.0 is not tried again: it failed, and was rolled back";
+
+  /** Version 1.5.0 is in use, and helm goes back to the revision of 1.4.2. */
+  async function failing(wish?: Parameters<typeof running>[0]): Promise<{ lab: SupplyLab; digest: string }> {
+    const lab = await running(wish);
+    const before = digestIn(lab);
+    const digest = await lab.push("1.5.0");
+    if (wish?.tag !== undefined) await lab.lab.tag("web:1.5.0", wish.tag);
+    if (wish?.version === "1.4.2") lab.source({ web: { version: "1.5.0" } });
+    await until(lab, () => lab.status().modules?.[0]?.version === "1.5.0");
+    await read(lab);
+    lab.installed.set("web", before);
+    lab.state.recordModule("web", "rolledBack", "helm failed", lab.clock.now());
+    await until(lab, () => lab.content("web") === "1.4.2" && condition(lab, "Rejected") !== undefined);
+    return { lab, digest };
+  }
+
+  it.each([{ version: "^1" }, { tag: "stable" }])("is left, and not tried again: %j", async (wish) => {
+    const { lab, digest } = await failing(wish);
+    expect(lab.content("web")).toBe("1.4.2");
+    expect(lab.locked("web")).toMatchObject({ version: "1.4.2", rejected: [digest], isBack: true });
+    expect(lab.status().modules).toMatchObject([{ rejected: [digest], next: { version: "1.5.0" } }]);
+    expect(condition(lab, "Rejected")?.message).toBe(`web: 1.4.2 is in use again: ${REJECTED}`);
+    expect([ready(lab), nextOf(lab)?.held]).toEqual(["True", expect.stringContaining(REJECTED)]);
+    const rejections = lab.events.filter(({ reason }) => reason === "UpdateRejected");
+    expect(rejections.map(({ note }) => note)).toEqual([
+      "version 1.5.0 of ModuleSource platform failed, and 1.4.2 is in use again: helm failed",
+    ]);
+    await read(lab);
+    await lab.start();
+    await lab.pass(HOUR);
+    expect(lab.content("web")).toBe("1.4.2");
+  });
+
+  it("is left for the next version", async () => {
+    const { lab, digest } = await failing();
+    await lab.push("1.5.1");
+    await until(lab, has(lab, "1.5.1"));
+    await until(lab, () => condition(lab, "Rejected") === undefined);
+    expect(lab.locked("web")).toMatchObject({ version: "1.5.1", rejected: [digest] });
+    expect(condition(lab, "Rejected")).toBeUndefined();
+  });
+
+  it("is tried again when the source names it in another way", async () => {
+    const { lab } = await failing();
+    lab.source({ web: { version: "1.5.0" } });
+    await until(lab, has(lab, "1.5.0"));
+    expect(lab.content("web")).toBe("1.5.0");
+  });
+
+  it("is tried again when a user approves it, which is announced", async () => {
+    const { lab, digest } = await failing();
+    await read(lab);
+    lab.state.recordModule("web", "annotated", { [APPROVE]: `1.5.0@${digest}` });
+    const approved = (): number => lab.events.filter(({ reason }) => reason === "UpdateApproved").length;
+    await until(lab, () => approved() > 0);
+    expect([lab.content("web"), approved()]).toEqual(["1.5.0", 1]);
+    expect(lab.locked("web")).not.toHaveProperty("rejected");
+  });
+
+  it("stalls a source that names this very version", async () => {
+    const { lab } = await failing({ version: "1.4.2" });
+    await until(lab, () => condition(lab, "Stalled") !== undefined);
+    expect(condition(lab, "Stalled")).toMatchObject({
+      reason: "Blocked",
+      message: `web: ${REJECTED}; 1.4.2 is in use again`,
+    });
+  });
+
+  it("keeps the other updates of its source", async () => {
+    const { lab } = await failing();
+    await lab.push("1.0.0", { name: "db" });
+    lab.source({ web: { version: "^1" }, db: { version: "^1" } });
+    await until(lab, () => lab.content("db") === "1.0.0");
+    await lab.push("1.1.0", { name: "db" });
+    await until(lab, waiting(lab, "db"));
+    expect(nextOf(lab, "db")?.held).toContain(
+      "1.1.0 waits because an update of web has failed, and 1.4.2 is in use again",
+    );
+  });
+
+  it("stays if the content before cannot be used any more", async () => {
+    const lab = await supplyLab();
+    // A first installation would wait for the other module.
+    const files = { ...filesOf("1.4.2"), "addon.yaml": "requires: {modules: {db: '>=1'}}\n" };
+    const before = await lab.push("1.4.2", { files });
+    lab.source({ web: { version: "^1" } });
+    await lab.start();
+    await until(lab, () => lab.status().modules?.[0]?.version === "1.4.2");
+    await lab.push("1.5.0");
+    await until(lab, () => lab.status().modules?.[0]?.version === "1.5.0");
+    await read(lab);
+    lab.installed.set("web", before);
+    lab.state.recordModule("web", "rolledBack", "helm failed", lab.clock.now());
+    await until(lab, () => condition(lab, "Stalled") !== undefined);
+    expect(condition(lab, "Stalled")).toMatchObject({
+      reason: "Blocked",
+      message: expect.stringContaining("web: 1.5.0 failed, and 1.4.2 cannot be used again: "),
+    });
+    expect(lab.content("web")).toBe("1.5.0");
+  });
+
+  it("is left when the registry is there again, if the disk has lost the content before", async () => {
+    const lab = await running();
+    const before = digestIn(lab);
+    await lab.push("1.5.0");
+    await until(lab, () => lab.status().modules?.[0]?.version === "1.5.0");
+    await read(lab);
+    dropBlob(lab, before);
+    lab.lab.registry.failures = { status: 503, left: Infinity };
+    lab.installed.set("web", before);
+    lab.state.recordModule("web", "rolledBack", "helm failed", lab.clock.now());
+    await until(lab, () => condition(lab, "Reachable")?.status === "False");
+    expect(lab.content("web")).toBe("1.5.0");
+    lab.lab.registry.failures = { status: 503, left: 0 };
+    await until(lab, has(lab, "1.4.2"));
+    expect(lab.content("web")).toBe("1.4.2");
   });
 });

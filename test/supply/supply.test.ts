@@ -2,7 +2,9 @@ import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 
+import { putBundle } from "../registry/artifact/forge.ts";
 import { keyPair } from "../registry/artifact/lab.ts";
+import { ISSUER, ownSigstore, SUBJECT } from "../registry/cosign/own-sigstore.ts";
 import { filesOf, KEYS, supplyLab, type SupplyLab } from "./lab.ts";
 
 const MINUTE = 60_000;
@@ -215,5 +217,27 @@ describe("a module that no source names", () => {
     await lab.pass(5 * MINUTE);
     expect(lab.locked("web")).not.toHaveProperty("removed");
     expect((await lab.tree()).modules).toMatchObject([{ name: "web", origin: { removed: false } }]);
+  });
+});
+
+describe("a module that an identity has signed", () => {
+  it("is used, and not any more when the trusted root is gone", async () => {
+    const lab = await supplyLab();
+    const sigstore = ownSigstore();
+    const identity = { "ci.identity": `issuer: ${ISSUER}\nsubject: ${SUBJECT}\n` };
+    lab.api.put(KEYS, { data: { ...identity, "trusted_root.json": sigstore.trustedRoot() } });
+    const digest = await lab.lab.push("1.4.2", { key: "none" });
+    putBundle(lab.lab.registry, { key: { sigstore }, digest });
+    lab.source({ web: { version: "1.4.2" } });
+    await lab.start();
+    await lab.pass(MINUTE, () => lab.content("web") === "1.4.2");
+    expect(lab.locked("web")).toMatchObject({ verifiedBy: "ci.identity" });
+    await lab.start();
+    expect(lab.content("web")).toBe("1.4.2");
+    lab.api.put(KEYS, { data: identity });
+    const problem = (): string | undefined => lab.supplied.origins.get("web")?.problem?.message;
+    await lab.pass(MINUTE, () => problem() !== undefined);
+    expect(problem()).toContain("no key of the installer vouches for it");
+    expect(lab.content("web")).toBeUndefined();
   });
 });

@@ -87,9 +87,14 @@ export async function ownCluster(options?: ClusterOptions): Promise<ControlPlane
 
 /** A kubeconfig that has only the rights of a ServiceAccount, which is created if need be. */
 export async function kubeconfigOf(namespace: string, serviceAccount: string): Promise<string> {
-  const { kubectl, kubeconfig, apply } = cluster();
+  const { kubectl, apply } = cluster();
   await apply({ apiVersion: "v1", kind: "ServiceAccount", metadata: { name: serviceAccount, namespace } });
-  const token = (await kubectl(["create", "token", serviceAccount, "-n", namespace])).trim();
+  return kubeconfigWith((await kubectl(["create", "token", serviceAccount, "-n", namespace])).trim());
+}
+
+/** A kubeconfig with a token. */
+export async function kubeconfigWith(token: string): Promise<string> {
+  const { kubectl, kubeconfig } = cluster();
   const file = join(mkdtempSync(join(tmpdir(), "kubeconfig-")), "config");
   writeFileSync(file, await kubectl(["config", "view", "--raw", "--minify", `--kubeconfig=${kubeconfig}`]));
   await runKubectl({ bin: cluster().bin, kubeconfig: file }, [

@@ -303,6 +303,7 @@ export class EngineLab {
   addRelease(name: string): void {
     this.releases.set(name, {
       name,
+      namespace: "default",
       revision: 3,
       status: "deployed",
       chartVersion: "1",
@@ -568,6 +569,7 @@ export class EngineLab {
         disable: (hook) => void this.schedules.delete(hook.id),
       },
       releases: {
+        prepareNamespace: () => Promise.resolve(),
         reconcile: async ({ module, values, absent = [], isRequested, unhealthy, signal, onWait }) => {
           const failure = this.helmFails?.(module.name);
           this.#note(`helm ${module.name}${failure === undefined ? "" : " fails"}`);
@@ -786,6 +788,7 @@ export class EngineLab {
     const revision = (before?.revision ?? 0) + 1;
     const release = {
       name,
+      namespace: "default",
       revision,
       status: "deployed",
       chartVersion: this.#modules.find((module) => module.name === name)?.version ?? "1",

@@ -71,6 +71,7 @@ async function openSocket({ limits, slow, failed }: Parts): Promise<Omit<OpenFac
     rollbackTarget: (_, revision) => revision ?? 3,
     plan: () => slow(),
     about: () => ({}),
+    supply: () => undefined,
     metrics: () => Promise.resolve(""),
     log: { level: "info" },
     failed,

@@ -2,10 +2,11 @@ import { readFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { createServer } from "node:http";
 import { request } from "node:https";
-import type { AddressInfo, Socket } from "node:net";
+import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { freePorts } from "../../scripts/control-plane/ports.mjs";
 import { parseYaml } from "../../src/lib/index.ts";
 
 /** A request as rules see it. */
@@ -71,11 +72,12 @@ export class FaultProxy {
   readonly #open = new Set<Open>();
   readonly #holds = new Set<Blocker>();
   #rules: Rule[] = [];
-  #port = 0;
+  readonly #port: number;
   #delayMs = 0;
 
-  private constructor(upstream: Upstream) {
+  private constructor(upstream: Upstream, port: number) {
     this.#upstream = upstream;
+    this.#port = port;
     this.#server = createServer((incoming, response) => this.#handle(incoming, response));
     this.#server.on("connection", (socket) => {
       this.#sockets.add(socket);
@@ -84,7 +86,8 @@ export class FaultProxy {
   }
 
   static async open(kubeconfig: string): Promise<FaultProxy> {
-    const proxy = new FaultProxy(upstreamOf(kubeconfig));
+    const [port = 0] = await freePorts(1);
+    const proxy = new FaultProxy(upstreamOf(kubeconfig), port);
     await proxy.accept();
     const cluster = { server: proxy.url, "insecure-skip-tls-verify": true };
     const config = {
@@ -161,7 +164,6 @@ export class FaultProxy {
   /** Accepts connections (again). */
   async accept(): Promise<void> {
     await new Promise<void>((resolve) => this.#server.listen(this.#port, "127.0.0.1", resolve));
-    this.#port = (this.#server.address() as AddressInfo).port;
   }
 
   async close(): Promise<void> {

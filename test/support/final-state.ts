@@ -101,7 +101,7 @@ export async function atRest(operator: OperatorProcess): Promise<void> {
       expect(JSON.parse(queue.body)).toMatchObject({ summary: { totalTasks: 0 } });
     },
     "the operator is at rest",
-    { timeoutMs: 40_000, context: () => operator.log().slice(-6000) },
+    { context: () => operator.log().slice(-6000) },
   );
 }
 
@@ -117,7 +117,7 @@ export async function expectPicture(
       expect(await pictureOf(pageState)).toEqual(expected);
     },
     "the state of an undisturbed run",
-    { timeoutMs: 15_000, intervalMs: 200, context: () => operator.log().slice(-6000) },
+    { intervalMs: 200, context: () => operator.log().slice(-6000) },
   );
 }
 

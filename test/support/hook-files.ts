@@ -66,16 +66,24 @@ export function fileTree(prefix: string, files: Readonly<Record<string, string>>
   return root;
 }
 
+/** Makes a directory, and missing ones above it, that hooks under user ids of their own may pass, whatever the umask. */
+function makeDir(dir: string): void {
+  if (existsSync(dir)) return;
+  makeDir(dirname(dir));
+  mkdirSync(dir);
+  chmodSync(dir, 0o755);
+}
+
 /** Directories in a fresh temp dir. */
 export function hookLab(prefix: string): Lab {
   const dir = mkdtempSync(join(tmpdir(), `${prefix}-`));
   const records = join(dir, "records");
-  for (const name of ["records", "modules", "global-hooks"]) mkdirSync(join(dir, name));
+  for (const name of ["records", "modules", "global-hooks"]) makeDir(join(dir, name));
   const file = (path: string, text: string): void => {
     const target = join(dir, path);
-    mkdirSync(dirname(target), { recursive: true });
-    const mode = path.endsWith(".sh") || path.endsWith("/enabled") ? 0o755 : 0o644;
-    writeFileSync(target, text, { mode });
+    makeDir(dirname(target));
+    writeFileSync(target, text);
+    chmodSync(target, path.endsWith(".sh") || path.endsWith("/enabled") ? 0o755 : 0o644);
   };
   const hook: Lab["hook"] = (path, config, body = "") => {
     const text = typeof config === "string" ? config : JSON.stringify(config);

@@ -170,6 +170,33 @@ export function platform(): ModuleView[] {
   ];
 }
 
+/** The platform with a module of a registry, of which a newer version waits for approval. */
+export function withUpdate(): ModuleView[] {
+  const [first, ...others] = platform();
+  if (first === undefined) return others;
+  const digest = `sha256:${"a".repeat(64)}`;
+  const origin = {
+    source: "platform",
+    version: "1.16.2",
+    digest,
+    verifiedBy: "ci.pub",
+    removed: false,
+    problem: undefined,
+  };
+  const target = "-n addons addonmodule/cert-manager";
+  const command = `kubectl annotate --overwrite ${target} addon-operator.io/approve=1.17.0@${digest}`;
+  const update = {
+    source: "platform",
+    waitsFor: "approval",
+    version: "1.17.0",
+    digest,
+    since: T0 - 7_200_000,
+    until: undefined,
+    message: `1.17.0 is no patch of 1.16.2: it waits for approval; to use it now: ${command}`,
+  } as const;
+  return [{ ...first, module: { ...first.module, origin }, update }, ...others];
+}
+
 /** So many modules, one in forty in issues. */
 export function crowd(count: number): ModuleView[] {
   return Array.from({ length: count }, (_, index) => {

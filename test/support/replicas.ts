@@ -124,6 +124,6 @@ mark end "$me"
       if (found === undefined) throw new Error(JSON.stringify(this.marks().slice(-5)));
       return found;
     };
-    return eventually(check, `${what} of ${who} by ${replica}`, { timeoutMs: 40_000 });
+    return eventually(check, `${what} of ${who} by ${replica}`, { timeoutMs: 60_000 });
   }
 }

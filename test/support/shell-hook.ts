@@ -82,7 +82,6 @@ async function makeBin(bin: string, busybox: boolean): Promise<void> {
     args: ["--list"],
     cwd: bin,
     env: {},
-    timeoutMs: 15_000,
   });
   const there = new Set(await readdir(bin));
   const names = applets.stdout.split("\n").filter((name) => name !== "" && !there.has(name));

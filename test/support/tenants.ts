@@ -1,7 +1,8 @@
 /** Teams with an account each, for tests of docs/guides/tenancy.md. */
 
-import { chmodSync, writeFileSync } from "node:fs";
-import { dirname } from "node:path";
+import { chmodSync, copyFileSync, mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
 import { cluster, freshNamespace } from "./cluster.ts";
 import type { Lab } from "./hook-files.ts";
@@ -64,14 +65,31 @@ data: {text: {{ .Values.${name}.text | default "" | quote }}}
   );
 }
 
+/** Lets hooks under user ids of their own reach the files of a lab. Returns a PATH with a kubectl that they may run. */
+export function openToHooks(lab: Lab): string {
+  chmodSync(lab.dir, 0o755);
+  sharedBin ??= makeSharedBin();
+  return `${sharedBin}:${process.env["PATH"]}`;
+}
+
+let sharedBin: string | undefined;
+
+/** A directory with kubectl for all users: the cache of tools may be in the home of this one. */
+function makeSharedBin(): string {
+  const dir = mkdtempSync(join(tmpdir(), "bin-"));
+  const kubectl = join(dir, "kubectl");
+  copyFileSync(cluster().bin.kubectl, kubectl);
+  for (const path of [dir, kubectl]) chmodSync(path, 0o755);
+  return dir;
+}
+
 /** Starts an operator whose modules may name accounts of all namespaces, and whose hooks may call kubectl. */
 export async function startWithTeams(
   namespace: string,
   lab: Lab,
   options: Partial<TestOptions> = {},
 ): Promise<OperatorProcess> {
-  // Hooks under user ids of their own must reach their files, and leave records.
-  chmodSync(lab.dir, 0o755);
+  const path = openToHooks(lab);
   chmodSync(`${lab.dir}/records`, 0o777);
   writeFileSync(`${lab.dir}/records/order`, "");
   chmodSync(`${lab.dir}/records/order`, 0o666);
@@ -79,14 +97,18 @@ export async function startWithTeams(
     namespace,
     modulesDir: lab.modulesDir,
     args: ["--service-account-namespaces=*", "--module-queues=own", `--tmp-dir=${lab.dir}/tmp`],
-    env: { TMPDIR: "/tmp", PATH: `${dirname(cluster().bin.kubectl)}:${process.env["PATH"]}` },
+    env: { TMPDIR: "/tmp", PATH: path },
     ...options,
   });
 }
 
 interface AddonModuleStatus {
   readonly state?: string;
-  readonly identity?: { readonly serviceAccount: string; readonly hooksIsolated: boolean };
+  readonly identity?: {
+    readonly serviceAccount: string;
+    readonly hooksIsolated: boolean;
+    readonly message?: string;
+  };
   readonly conditions?: readonly { readonly type: string; readonly message: string }[];
 }
 

@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import type { Resource, WatchConsumer, WatchedObject, WatchHub, WatchSpec } from "../../src/kube/index.ts";
 import { KindFinder } from "../../src/kube/index.ts";
@@ -97,7 +97,7 @@ describe("objects that modules require", () => {
     const { turn, open, reported, clock } = lab(wanted);
     await compileCel(wanted.cel);
     await turn("a", true);
-    await vi.waitFor(() => expect(open).toHaveLength(1));
+    await expect.poll(() => open).toHaveLength(1);
     const { consumer } = open[0] as Open;
     void consumer.synced("1");
     const conditions = [{ type: "Ready", status: "True" }];
@@ -139,7 +139,7 @@ describe("objects that modules require", () => {
     const wanted = { ...CA, cel: "object.data.t.matches('^(x+)+$')" };
     const { turn, open, reported, clock } = lab(wanted);
     await turn("a", true);
-    await vi.waitFor(() => expect(open).toHaveLength(1));
+    await expect.poll(() => open).toHaveLength(1);
     let text = `${"x".repeat(60)}y`;
     const data = {
       get t() {

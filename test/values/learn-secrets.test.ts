@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 
 import { KnownSecrets } from "../../src/lib/index.ts";
 import type { Module, Tree } from "../../src/model/index.ts";
-import { learnSecrets, parseConfigMap, ValuesStore } from "../../src/values/index.ts";
+import { learnSecrets, parseConfigMap, secretHider, ValuesStore } from "../../src/values/index.ts";
 
 it("learns secrets of files, ConfigMap and globals by key and by schema, also again", () => {
   const web = {
@@ -22,4 +22,30 @@ it("learns secrets of files, ConfigMap and globals by key and by schema, also ag
     learnSecrets(store, secrets);
     expect(secrets.redact("of-f1les of-c0nfig of-gl0bals")).toMatch(/^(?:<redacted:\w+> ?){3}$/);
   }
+});
+
+it("hides plain words of Secrets in texts of the module that has them, and of all if they are global", () => {
+  const source = (name: string) => [{ kind: "Secret", name }] as const;
+  const module = (name: string) =>
+    ({
+      name,
+      valuesKey: name,
+      common: { file: "values.yaml" },
+      own: { file: "values.yaml", enabled: true },
+      schemas: {},
+      valuesFrom: source(name),
+    }) as unknown as Module;
+  const store = new ValuesStore();
+  store.setTree({ modules: [module("web"), module("db")], globalSchemas: {} } as unknown as Tree);
+  store.setConfig(
+    parseConfigMap("ConfigMap x", { globalValuesFrom: "[{kind: Secret, name: all}]" }, store.modules()),
+    undefined,
+  );
+  const words = { web: "winter", db: "summer", all: "autumn" };
+  for (const [name, word] of Object.entries(words))
+    store.setSource(`Secret default/${name}`, { data: { "values.yaml": Buffer.from(`word: ${word}`) } });
+  const text = "winter, summer, autumn";
+  expect(secretHider(store, "web")(text)).toMatch(/^<redacted:\w+>, summer, <redacted:\w+>$/);
+  expect(secretHider(store, "db")(text)).toMatch(/^winter, <redacted:\w+>, <redacted:\w+>$/);
+  expect(secretHider(store, "other")(text)).toMatch(/^winter, summer, <redacted:\w+>$/);
 });

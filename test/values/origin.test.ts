@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { PatchAuthors, compileSchemas, valueOrigin } from "../../src/values/index.ts";
+import { PatchAuthors, compileSchemas, originsIn } from "../../src/values/index.ts";
 import type { SectionInput } from "../../src/values/index.ts";
 
 const input: SectionInput = {
@@ -37,17 +37,17 @@ describe("originOf", () => {
     ["/removed", "ConfigMap", "/removed"],
     ["/away", "overlay", "/away"],
   ])("%s is of %s", (path, layer, at) => {
-    expect(valueOrigin(input, path)).toEqual({ layer, path: at });
+    expect(originsIn(input)(path)).toEqual({ layer, path: at });
   });
 
   it.each(["/m", "/", "/nothing", "/removed/below"])("%s is of nobody", (path) => {
-    expect(valueOrigin(input, path)).toBeUndefined();
+    expect(originsIn(input)(path)).toBeUndefined();
   });
 
   it("reports the one layer that is", () => {
     const { schemas } = input;
-    expect(valueOrigin({ schemas, config: { a: 1 } }, "/")).toEqual({ layer: "ConfigMap", path: "" });
-    expect(valueOrigin({ schemas, own: [1] }, "/")).toEqual({ layer: "module values.yaml", path: "" });
+    expect(originsIn({ schemas, config: { a: 1 } })("/")).toEqual({ layer: "ConfigMap", path: "" });
+    expect(originsIn({ schemas, own: [1] })("/")).toEqual({ layer: "module values.yaml", path: "" });
   });
 });
 

@@ -1,64 +1,13 @@
-import { request } from "node:https";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 
-import type { KubeClient, WatchHub } from "../../src/kube/index.ts";
-import { silentLogger, systemClock } from "../../src/lib/index.ts";
-import { issueCa, issueServer } from "../../src/webhooks/certificate/issue.ts";
+import { systemClock } from "../../src/lib/index.ts";
+import { issueCa } from "../../src/webhooks/certificate/issue.ts";
 import type { Certificate } from "../../src/webhooks/certificate/certificate.ts";
-import { Webhooks, type WebhooksOptions } from "../../src/webhooks/webhooks.ts";
+import { certificate, post, validity, webhooks } from "./lab.ts";
 
 // A leader and a follower, without an API server: what is registered is tested with a real one.
 
 const DAY = 86_400_000;
-const validity = { from: Date.now() - DAY, to: Date.now() + DAY };
-const ca = issueCa(validity);
-const certificate: Certificate = {
-  ...issueServer(ca, ["hooks.ns.svc"], validity),
-  ca: ca.cert,
-  peerCa: ca.cert,
-};
-
-function webhooks(more: Partial<WebhooksOptions> = {}): Webhooks {
-  const made = new Webhooks({
-    client: { json: () => Promise.reject(new Error("no API server")) } as unknown as KubeClient,
-    hub: { subscribe: () => ({ close: () => {} }) } as unknown as WatchHub,
-    clock: systemClock,
-    logger: silentLogger,
-    namespace: "ns",
-    name: "test",
-    listen: { address: "127.0.0.1", port: 0 },
-    source: { checkMs: DAY, read: () => Promise.resolve(certificate) },
-    target: { service: { namespace: "ns", name: "hooks" } },
-    leader: () => Promise.resolve(undefined),
-    onRequest: () => {},
-    onIssues: () => {},
-    failed: () => {},
-    ...more,
-  });
-  onTestFinished(() => made.close());
-  return made;
-}
-
-function post(port: number, path: string): Promise<{ status: number; body: string }> {
-  return new Promise((resolve, reject) => {
-    const headers = { "content-type": "application/json" };
-    const trust = { ca: ca.cert, servername: "hooks.ns.svc", cert: certificate.cert, key: certificate.key };
-    const sent = request({ host: "127.0.0.1", port, path, method: "POST", headers, agent: false, ...trust });
-    sent.on("error", reject).on("response", (answer) => {
-      let body = "";
-      answer.setEncoding("utf8").on("data", (part: string) => (body += part));
-      answer.on("end", () => resolve({ status: answer.statusCode ?? 0, body }));
-    });
-    sent.end(
-      JSON.stringify({
-        apiVersion: "admission.k8s.io/v1beta1",
-        kind: "AdmissionReview",
-        request: { uid: "7", operation: "CREATE" },
-      }),
-    );
-  });
-}
-
 const clientCa = issueCa(validity).cert;
 
 test("a follower passes reviews on to the leader, also where clients need certificates", async () => {
@@ -79,6 +28,34 @@ test("a follower passes reviews on to the leader, also where clients need certif
     },
   ]);
   expect((await post(follower.port, "/unknown")).status).toBe(503);
+});
+
+test("a follower finds a new leader once the one before does not answer, and asks for it only then", async () => {
+  const [one, two] = [webhooks(), webhooks()];
+  for (const each of [one, two]) {
+    await each.open();
+    await each.lead();
+    each.route("/x", () => Promise.resolve({ allowed: true }));
+  }
+  let [leader, asked] = [one, 0];
+  const follower = webhooks({
+    leader: () => {
+      asked += 1;
+      return Promise.resolve({ ip: "127.0.0.1", port: leader.port });
+    },
+  });
+  await follower.open();
+  const statuses = async (count: number): Promise<number[]> => {
+    const answers = await Promise.all(Array.from({ length: count }, () => post(follower.port, "/x")));
+    return answers.map(({ status }) => status);
+  };
+  expect(new Set(await statuses(20))).toEqual(new Set([200]));
+  expect(asked).toBe(1);
+  leader = two;
+  await one.close();
+  expect(await statuses(1)).toEqual([503]);
+  expect(new Set(await statuses(20))).toEqual(new Set([200]));
+  expect(asked).toBe(2);
 });
 
 test("without a leader, or with one that is a follower itself, the answer is an HTTP error", async () => {

@@ -22,6 +22,7 @@ export default {
         unit: "",
         target: 1,
       },
+      { what: "modules whose hooks have a user id of their own", value: withAccounts.isolated, unit: "" },
     ];
   },
 };
@@ -36,13 +37,17 @@ async function converge(bench, hasAccounts) {
     ...(hasAccounts ? { "addon.yaml": `serviceAccountName: ${name}\n` } : {}),
   });
   const modulesDir = writeModules(bench.dir(), COUNT, { files });
-  const { operator, readyMs } = await bench.start({ namespace, modulesDir });
+  const args = [`--tmp-dir=${bench.dir()}/tmp`];
+  const { operator, readyMs } = await bench.start({ namespace, modulesDir, args });
   const ms = await readyMs();
   const { status, body } = await operator.http("/metrics");
   if (status !== 200) throw new Error(`/metrics answered ${status}`);
   const counts = [...body.matchAll(/_count\{[^\n]*serviceaccounts\/\{name\}\/token"[^\n]*\} (\d+)/g)];
+  const path = `/apis/addon-operator.io/v1alpha1/namespaces/${namespace}/addonmodules`;
+  const { items } = await bench.api.get(path);
+  const isolated = items.filter(({ status }) => status?.identity?.hooksIsolated === true).length;
   await operator.stop();
-  return { ms, tokens: counts.reduce((sum, [, count]) => sum + Number(count), 0) };
+  return { ms, tokens: counts.reduce((sum, [, count]) => sum + Number(count), 0), isolated };
 }
 
 /** One account for each module, all of which may change everything in the namespace. */

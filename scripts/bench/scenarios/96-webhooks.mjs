@@ -74,9 +74,16 @@ export default {
     });
     const editsUnder = await editing;
     const { peak } = bench.memory(operator);
+    const lost = operator.lines.filter((line) => line.includes("The lease is lost")).length;
     await operator.stop();
     for (const error of result.errors) process.stderr.write(`webhooks: ${error}\n`);
-    return [...above, ...rowsOf(result), ...delayed(editsBefore, editsUnder), ...memoryRows(before, peak)];
+    return [
+      ...above,
+      ...rowsOf(result),
+      ...delayed(editsBefore, editsUnder),
+      ...memoryRows(before, peak),
+      leaseRow(lost),
+    ];
   },
 };
 
@@ -200,6 +207,8 @@ function delayed(before, under) {
     { what: "edit of a module: delay by the load", value: Math.round(delay), unit: "%", target: 20 },
   ];
 }
+
+const leaseRow = (lost) => ({ what: "leases that were lost", value: lost, unit: "", target: 0 });
 
 function memoryRows(before, peak) {
   return [

@@ -5,7 +5,7 @@ import { readyExitCode, displayOverview, type DisplayOptions } from "../operator
 import { modulesTable, statusText } from "../operator/tables.ts";
 import { awaitModule } from "../operator/wait.ts";
 import type { Line, Terminal } from "../table/row.ts";
-import { configFault, currentRow, explanationFrom, overviewFrom, stoppedText } from "./from-resources.ts";
+import { configFault, currentRow, explanationFrom, overviewFrom, staleText } from "./from-resources.ts";
 import { withReader, type Reader } from "./read-resources.ts";
 
 export type AddonCommand = "status" | "list" | "why" | "wait";
@@ -40,8 +40,8 @@ function show(how: Pick<DisplayOptions, "draw" | "code">): Command {
 const why: Command = async (reader, { args: [name = ""] }, { print, printError }) => {
   const found = await reader.module(name);
   const lease = await reader.lease();
-  const stopped = lease && stoppedText(lease, systemClock.now());
-  if (stopped !== undefined) printError(`${visible(stopped.trim())}\n`);
+  const stale = lease && staleText(lease, systemClock.now());
+  if (stale !== undefined) printError(`${visible(stale.trim())}\n`);
   const fault = configFault(await reader.operator());
   if (fault !== undefined) printError(`${visible(fault)}\n`);
   if (found === undefined) printError(NOT_FOUND(name));

@@ -2,7 +2,7 @@
 
 import type { LeaseSpec } from "../../kube/index.ts";
 import { usual } from "../../lib/index.ts";
-import { describeHealth, describeReasons, type Reasons } from "../../plan/index.ts";
+import { describeHealth, describeOrigin, describeReasons, type Reasons } from "../../plan/index.ts";
 import type { IAddonModule, IAddonOperator, ModuleRow, Overview } from "../../status/index.ts";
 
 type Conditions = readonly {
@@ -25,7 +25,7 @@ export interface Resources {
 const CLOCK_SKEW_MS = 30_000;
 
 /** A message if no operator renews its Lease, to be followed by the last status; undefined while one does. */
-export function stoppedText(
+function stoppedText(
   { holderIdentity = "", renewTime, leaseDurationSeconds = 0 }: LeaseSpec,
   now: number,
 ): string | undefined {
@@ -36,6 +36,23 @@ export function stoppedText(
   const why =
     holder === "" ? `its Lease has no holder${since}` : `${holder} has not renewed its Lease${since}`;
   return `The operator is not running: ${why}. Its last status: `;
+}
+
+/** A lease is renewed several times in its duration: after this share of it, a renewal is missing. */
+const LATE = 0.5;
+
+/**
+ * A message if the Lease shows no operator, or its renewal is late, to be followed by the last status; undefined while it
+ * is renewed in time.
+ */
+export function staleText(lease: LeaseSpec, now: number): string | undefined {
+  const stopped = stoppedText(lease, now);
+  if (stopped !== undefined) return stopped;
+  const { renewTime = "", leaseDurationSeconds = 0 } = lease;
+  const ageMs = now - Date.parse(renewTime);
+  if (ageMs <= leaseDurationSeconds * 1000 * LATE) return undefined;
+  const seconds = Math.floor(ageMs / 1000);
+  return `The operator last renewed its Lease ${seconds} s ago, at ${renewTime.slice(0, 19)}Z: this status may be outdated. `;
 }
 
 const NO_OPERATOR = {
@@ -54,11 +71,14 @@ export function overviewFrom({ operator, modules, lease }: Resources, now: numbe
   const { status, message, reason } = readyOf(operator);
   const rows = modules.map((module) => rowFrom(module, now));
   const stopped = lease && stoppedText(lease, now);
+  const stale = operator && lease && staleText(lease, now);
+  const verdict =
+    stopped === undefined
+      ? { state, ready: status, reason }
+      : { state: "Invalid" as const, ready: "False" as const, reason: "NotRunning" };
   return {
-    state: stopped === undefined ? state : "Invalid",
-    ready: stopped === undefined ? status : "False",
-    reason: stopped === undefined ? reason : "NotRunning",
-    message: operator === undefined ? message : [stopped, message].filter(Boolean).join(""),
+    ...verdict,
+    message: `${stale ?? ""}${message}`,
     converge,
     modules: rows.toSorted((a, b) => a.order - b.order || a.name.localeCompare(b.name)),
   };
@@ -98,6 +118,7 @@ function rowFrom({ metadata, spec, status = {} }: IAddonModule, now: number): Mo
     ...(waitsFor !== undefined && { waitsFor }),
     ...lastRunAndVersion(status, now),
     ...usualTime(status),
+    ...(status.source !== undefined && { source: status.source }),
   };
 }
 
@@ -145,7 +166,12 @@ export function explanationFrom({ metadata, status = {} }: IAddonModule): string
   const { state = "Pending", conditions } = status;
   const head = `${metadata?.name ?? ""}: ${state}: ${conditionOf(conditions, "Ready").message}`;
   const decision = conditionOf(conditions, "Enabled").message;
-  const facts = [decision, ...describeReasons(reasonsFrom(status)), ...objectLines(status)];
+  const facts = [
+    decision,
+    ...describeReasons(reasonsFrom(status)),
+    ...objectLines(status),
+    ...describeOrigin(status.source),
+  ];
   return [head, ...new Set(facts.filter((fact) => fact !== "" && !head.includes(fact)))];
 }
 

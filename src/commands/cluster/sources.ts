@@ -105,7 +105,7 @@ function stateOf(status: Status): string {
 }
 
 function isNews({ type, status }: { readonly type: string; readonly status: string }): boolean {
-  return type === "Withdrawn" || (type === "Reachable" && status === "False");
+  return type === "Withdrawn" || type === "Rejected" || (type === "Reachable" && status === "False");
 }
 
 function rowOf({ name, version = "none", verifiedBy, error, next }: Listed): string {

@@ -3,6 +3,7 @@
 import { formatDuration, nameSome, progressText, type Progress } from "../../lib/index.ts";
 import { isOfOperator, runbook, type ModuleRow, type Overview } from "../../status/index.ts";
 import type { Colour } from "./query.ts";
+import { updateLines } from "./updates.ts";
 
 /** The rendering of a table. */
 export interface Style {
@@ -114,6 +115,7 @@ export function statusText(overview: Overview, style: Style): string {
     ...convergeLine(overview),
     ...groups.slice(0, MAX_GROUPS).map((rows) => groupText(rows, style)),
     ...(more > 0 ? [`\nand ${more} more: addon-operator module list`] : []),
+    ...updateLines(modules),
     ...(overview.ready === "False" || isOfOperator(overview.reason) || groups.length > 0
       ? [`\nWhat to do: ${runbookOf(groups[0], overview)}`]
       : []),
@@ -140,7 +142,7 @@ function blockedStep({ modules, converge: { phase = "idle" } }: Overview): strin
 const HELM_STEPS: ReadonlySet<string> = new Set(["helm", "rollback", "uninstall"]);
 
 /** Failures with a section of their own in the runbook. */
-const OWN_SECTIONS: ReadonlySet<string> = new Set(["HookFailed", "ObjectsExist"]);
+const OWN_SECTIONS: ReadonlySet<string> = new Set(["HookFailed", "ObjectsExist", "SourceUnavailable"]);
 
 /** The runbook section for a module. */
 function symptomOf(row: ModuleRow): string {
@@ -152,8 +154,8 @@ function symptomOf(row: ModuleRow): string {
 }
 
 function failureOf({ state, reason, enabled }: ModuleRow): string {
-  if (!enabled) return "Deleting";
-  return OWN_SECTIONS.has(reason) ? reason : state;
+  if (OWN_SECTIONS.has(reason)) return reason;
+  return enabled ? state : "Deleting";
 }
 
 /** The severity of a module; 0 is the worst. */

@@ -4,23 +4,23 @@ import { UsageError } from "../../config.ts";
 import { flagText, offline, REGISTRY, registryAccess, type Command } from "./offline.ts";
 import type { Flag, Line, Row } from "./row.ts";
 
-const UNSIGNED = "set --key FILE, or --unsigned to do without a signature";
+const UNSIGNED =
+  "set --key FILE, or --identity FILE with --trusted-root FILE, or --unsigned to do without a signature";
 const NOT_SIGNED = "set --key FILE, or --unsigned to store the module without a signature";
 
-/** The file of --key; undefined only where the line says that there is none. */
-function keyOf(line: Line, remedy: string): string | undefined {
-  const key = flagText(line, "key");
-  if ((key === undefined) !== (line.flags["unsigned"] === true)) throw new UsageError([remedy]);
-  return key;
+/** Throws UsageError unless the line names a signer, or says that there is none. */
+function requireSigner(line: Line, names: readonly string[], remedy: string): void {
+  const isNamed = names.some((name) => flagText(line, name) !== undefined);
+  if (isNamed === (line.flags["unsigned"] === true)) throw new UsageError([remedy]);
 }
 
 const push: Command = (commands, line, { env }) => {
   const [dir = "", target = ""] = line.args;
-  const key = keyOf(line, NOT_SIGNED);
+  requireSigner(line, ["key"], NOT_SIGNED);
   const request = {
     dir,
     target,
-    key,
+    key: flagText(line, "key"),
     version: flagText(line, "version"),
     tag: flagText(line, "tag"),
     ...registryAccess(line),
@@ -35,7 +35,9 @@ const tag: Command = (commands, line, { env }) => {
 
 const pull: Command = (commands, line, { env }) => {
   const [reference = "", dir = ""] = line.args;
-  return commands.pullSource({ reference, dir, key: keyOf(line, UNSIGNED), ...registryAccess(line) }, env);
+  requireSigner(line, ["key", "identity"], UNSIGNED);
+  const [key, identity, trustedRoot] = ["key", "identity", "trustedRoot"].map((name) => flagText(line, name));
+  return commands.pullSource({ reference, dir, key, identity, trustedRoot, ...registryAccess(line) }, env);
 };
 
 const KEY: Flag = { flags: "--key <FILE>", help: "a private key in PEM: ECDSA P-256, or RSA" };
@@ -78,6 +80,14 @@ export const SOURCE_COMMANDS: readonly Row[] = [
         "source pull oci://registry.example.com/modules/cert-manager:1.4.2 modules/010-cert-manager --key ci.pub",
       flags: [
         { flags: "--key <FILE>", help: "public keys in PEM; one signature by any of them is enough" },
+        {
+          flags: "--identity <FILE>",
+          help: "issuer and subject whose certificates count, for signatures without a key",
+        },
+        {
+          flags: "--trusted-root <FILE>",
+          help: "authorities and logs for --identity, as Sigstore writes them",
+        },
         { flags: "--unsigned", help: "do without a signature" },
         ...REGISTRY,
       ],

@@ -47,6 +47,8 @@ export interface HelmOptions {
   readonly kubeconfig?: Pick<PrivateKubeconfig, "path" | "refresh"> | undefined;
   /** The user as whom helm acts by impersonation; undefined = the user of the kubeconfig. */
   readonly user?: string | undefined;
+  /** Hides secrets of the values of a release in what helm says. */
+  readonly hideOf?: ((release: string) => (text: string) => string) | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
   readonly recorder?: HelmRecorder;
@@ -108,9 +110,9 @@ export class Helm {
     this.#binary = binary ?? new HelmBinary(options.bin, options.env["PATH"], this.#home);
   }
 
-  /** The same helm, acting as this user by impersonation. */
-  as(user: string): Helm {
-    return new Helm({ ...this.#options, user }, this.#binary);
+  /** The same helm for releases of a namespace, acting as `user` by impersonation if there is one. */
+  in(namespace: string, user?: string): Helm {
+    return new Helm({ ...this.#options, namespace, user }, this.#binary);
   }
 
   /** Path, size and time of the binary, without a process. */
@@ -243,6 +245,7 @@ export class Helm {
       signal: call.signal,
       graceMs: GRACE_MS,
       stdoutLimit: MANIFEST_LIMIT,
+      hide: this.#options.hideOf?.(call.release),
       clock,
     });
     const message = reasonOf(ended, (stderr) => reportedError(stderr, { ...call, namespace }));

@@ -12,7 +12,7 @@ import type { Clock } from "../../lib/index.ts";
 import { objectOf, ProblemError, REQUESTED_AT, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Module, Problem } from "../../model/index.ts";
 import { isSettled, listChartFiles, refuseOuterLinks, stat, type ChartFile } from "../../modules/index.ts";
-import { mentionsHooks, scanTemplates, type Reach } from "./template-scan.ts";
+import { mentionsCrds, mentionsHooks, scanTemplates, type Reach } from "./template-scan.ts";
 
 /** Facts about a module's chart, found without running helm. */
 export interface Chart {
@@ -132,6 +132,7 @@ function withReachOfFiles(reach: Reach, contents: readonly (readonly [string, Bu
     capabilities: reach.capabilities || rendered.some((text) => text.includes("Capabilities")),
     lookup: reach.lookup || rendered.some(mentionsLookup),
     hooks: reach.hooks || [...values, ...rendered].some(mentionsHooks),
+    crds: reach.crds || [...values, ...rendered].some(mentionsCrds),
   };
 }
 
@@ -199,10 +200,12 @@ function reachedGlobals(chart: Pick<Chart, "reach">, global: Json | undefined): 
   return reached;
 }
 
-/** Adds what templates in values reach: with `tpl`, values may read `.Capabilities` or use `lookup`, or contain hooks. */
+/** Adds what templates in values reach: with `tpl`, values may read `.Capabilities` or use `lookup`, or contain hooks or CRDs. */
 export function withValueTemplates(given: Chart, valuesText: string): Chart {
   const hooks = given.reach.hooks || mentionsHooks(valuesText);
-  const chart = hooks === given.reach.hooks ? given : { ...given, reach: { ...given.reach, hooks } };
+  const crds = given.reach.crds || mentionsCrds(valuesText);
+  const isMore = hooks !== given.reach.hooks || crds !== given.reach.crds;
+  const chart = isMore ? { ...given, reach: { ...given.reach, hooks, crds } } : given;
   if (!chart.reach.tpl || !valuesText.includes("{{")) return chart;
   const { reach } = chart;
   const capabilities = reach.capabilities || valuesText.includes("Capabilities");

@@ -16,6 +16,8 @@ export interface Reach {
   readonly tpl: boolean;
   /** Templates may render hooks of helm. */
   readonly hooks: boolean;
+  /** Templates may render CustomResourceDefinitions. */
+  readonly crds: boolean;
 }
 
 /** What a template does with a value: nothing that reaches more values, something that the scan cannot follow, or a known store. */
@@ -69,19 +71,25 @@ export function scanTemplates(templates: Iterable<string>): Reach {
     rootKeys: new Set(),
     looseFields: new Set(),
   };
-  let hooks = false;
+  let [hooks, crds] = [false, false];
   for (const text of templates) {
     scanFile(scan, text);
     hooks ||= mentionsHooks(text);
+    crds ||= mentionsCrds(text);
   }
   const escaped = [...scan.rootKeys].some((key) => scan.looseFields.has(key));
   const { keys, globals, capabilities, lookup, tpl } = scan;
-  return { keys, globals, dynamic: scan.dynamic || tpl || escaped, capabilities, lookup, tpl, hooks };
+  return { keys, globals, dynamic: scan.dynamic || tpl || escaped, capabilities, lookup, tpl, hooks, crds };
 }
 
 /** True when a text names an annotation of helm's hooks, also one that is put together from parts. */
 export function mentionsHooks(text: string): boolean {
   return /\bhelm\.sh\/(?!chart\b|resource-policy\b|release-name)/.test(text);
+}
+
+/** True when a text may be, or become, a CustomResourceDefinition. */
+export function mentionsCrds(text: string): boolean {
+  return text.includes("CustomResourceDefinition");
 }
 
 function scanFile(scan: Scan, text: string): void {

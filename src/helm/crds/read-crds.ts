@@ -2,7 +2,7 @@
 
 import { readPlain } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
-import { documentsOf } from "../manifest/manifest.ts";
+import { documentsOf, type ObjectRef } from "../manifest/manifest.ts";
 import { crdName, type CrdFile } from "./crd.ts";
 import { withKnownFields } from "./known-fields.ts";
 
@@ -19,7 +19,22 @@ export interface CrdContent {
 const OWN_CRDS: ReadonlySet<string> = new Set([
   "addonmodules.addon-operator.io",
   "addonoperators.addon-operator.io",
+  "modulesources.addon-operator.io",
 ]);
+
+const OWN_FAULT = {
+  message: "is a definition of the operator itself, which no module may replace",
+  remedy: "remove it from the module: the operator applies its own definitions when it starts",
+};
+
+/** The first definition of the operator's own kinds among the objects of a chart, as a problem of this file. */
+export function ownCrdIn(
+  objects: readonly Pick<ObjectRef, "kind" | "name">[],
+  file: string,
+): Problem | undefined {
+  const own = objects.find(({ kind, name }) => kind === "CustomResourceDefinition" && OWN_CRDS.has(name));
+  return own && { file, key: `CustomResourceDefinition ${own.name}`, ...OWN_FAULT };
+}
 
 /** The definitions of a module. Those of the operator's own kinds are problems. Throws the file system's error. */
 export function readModuleCrds(files: readonly string[]): CrdContent {
@@ -28,8 +43,7 @@ export function readModuleCrds(files: readonly string[]): CrdContent {
   const refused = own.map(({ file, crd }): Problem => ({
     file,
     key: `CustomResourceDefinition ${crdName(crd)}`,
-    message: "is a definition of the operator itself, which no module may replace",
-    remedy: "remove it from the module: the operator applies its own definitions when it starts",
+    ...OWN_FAULT,
   }));
   const crds = content.crds.filter((each) => !own.includes(each));
   return { ...content, crds, problems: [...content.problems, ...refused] };

@@ -6,6 +6,7 @@ import { readPlain } from "../../lib/index.ts";
 import { isJsonObject, objectOf, objectsIn, asString } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
 import { chartFilesOf } from "../chart/chart.ts";
+import { ownCrdIn } from "../crds/read-crds.ts";
 import { documentsOf, expand } from "./manifest.ts";
 
 const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
@@ -61,7 +62,9 @@ function text(value: Json | undefined): string {
 /** All faults of one object: its name, namespace, labels and containers. */
 function objectFaults(object: JsonObject): string[] {
   const { name, namespace, labels } = objectOf(object["metadata"]);
+  const own = ownCrdIn([{ kind: text(object["kind"]), name: text(name) }], "");
   return [
+    ...(own === undefined ? [] : [`${own.message}: ${own.remedy ?? ""}`]),
     ...nameFaults(object, name),
     ...(namespace === undefined || namespace === null || isLabel(namespace)
       ? []

@@ -13,7 +13,8 @@ export interface ObjectRef {
   readonly name: string;
 }
 
-const SEPARATOR = /^---(?:[ \t].*)?$/m;
+/** The separator of documents. */
+export const SEPARATOR = /^---(?:[ \t].*)?$/m;
 
 /** The documents of a rendered manifest; texts that are not YAML stay texts, empty ones are left out. */
 export function documentsOf(manifest: string): Json[] {
@@ -23,7 +24,8 @@ export function documentsOf(manifest: string): Json[] {
     .filter((document) => document !== null);
 }
 
-function parseDocument(text: string): Json {
+/** One document; a text that is not YAML stays a text. */
+export function parseDocument(text: string): Json {
   try {
     return parseYaml(text, "manifest").value;
   } catch {
@@ -113,17 +115,6 @@ export function resourceName({ namespace, kind, name }: Omit<ObjectRef, "apiVers
   return [...(namespace === undefined ? [] : [namespace]), kind, name].join("/");
 }
 
-/** A manifest without some of its objects; the other documents are not changed at all. */
-export function withoutObjects(manifest: string, objects: readonly ObjectRef[]): string {
-  const unwanted = new Set(objects.map(resourceKey));
-  const isWanted = (object: JsonObject): boolean =>
-    refOf(object).every((ref) => !unwanted.has(resourceKey(ref)));
-  return manifest
-    .split(SEPARATOR)
-    .map((text) => withoutUnwanted(text, isWanted))
-    .join("---");
-}
-
 /** Identifies objects of a manifest. */
 export function resourceKey({ apiVersion, kind, namespace, name }: ObjectRef): string {
   return canonicalJson([apiVersion, kind, namespace ?? null, name]);
@@ -134,22 +125,15 @@ export function keyIn(namespace: string, object: ObjectRef): string {
   return resourceKey({ ...object, namespace: object.namespace ?? namespace });
 }
 
-/** A document without unwanted objects. A document without such objects is returned as it is. */
-function withoutUnwanted(text: string, isWanted: (object: JsonObject) => boolean): string {
-  const document = parseDocument(text);
-  if (!isJsonObject(document)) return text;
-  const objects = expand(document).filter(isJsonObject);
-  const wanted = objects.filter(isWanted);
-  if (wanted.length === objects.length) return text;
-  // Only a list is more than one object.
-  return wanted.length === 0 ? "\n" : `\n${JSON.stringify({ ...document, items: wanted })}\n`;
-}
-
 /** The items of a list, recursively; any other document itself. */
 export function expand(document: Json): Json[] {
-  const { apiVersion, kind, items } = objectOf(document);
+  return listItems(objectOf(document))?.flatMap(expand) ?? [document];
+}
+
+/** The items of a list; undefined if the document is none. */
+export function listItems({ apiVersion, kind, items }: JsonObject): readonly Json[] | undefined {
   const isList = typeof apiVersion === "string" && typeof kind === "string" && kind.endsWith("List");
-  return isList && Array.isArray(items) ? items.flatMap(expand) : [document];
+  return isList && Array.isArray(items) ? items : undefined;
 }
 
 const HOOK = "helm.sh/hook";

@@ -17,6 +17,7 @@ type Tools = Pick<
   | "client"
   | "discovery"
   | "namespace"
+  | "operator"
   | "store"
   | "isOurs"
   | "hasModule"
@@ -101,7 +102,9 @@ async function notCreatedBy(
   const isFormer = (name: string): boolean =>
     tools.isOurs(name) && !tools.hasModule(name) && !tools.keepsObjects(name);
   const isOwn = (owner: Owner): boolean =>
-    owner.namespace === tools.namespace && (owner.release === release || isFormer(owner.release));
+    owner.release === release
+      ? owner.namespace === tools.namespace
+      : owner.namespace === tools.store.namespaceOf(owner.release) && isFormer(owner.release);
   let unmarked = existing.filter(({ owner }) => owner === undefined);
   const former = tools.store.all().map(({ name }) => name);
   for (const name of [release, ...former.filter((each) => each !== release && isFormer(each))]) {
@@ -121,7 +124,7 @@ async function createdBy(
   let unknown = existing;
   for (const meta of tools.store.revisions(release)) {
     if (unknown.length === 0) break;
-    const ran = ranIn(await tools.store.record(meta, signal), { meta, namespace: tools.namespace });
+    const ran = ranIn(await tools.store.record(meta, signal), meta);
     created.push(...unknown.filter(({ ref }) => ran.get(keyOf(ref, tools.namespace)) === "left"));
     unknown = unknown.filter(({ ref }) => !ran.has(keyOf(ref, tools.namespace)));
   }
@@ -129,15 +132,12 @@ async function createdBy(
 }
 
 /** For each hook that ran in a revision, whether its object still exists. */
-function ranIn(
-  { hooks }: ReleaseRecord,
-  { meta, namespace }: { readonly meta: ReleaseMeta; readonly namespace: string },
-): Map<string, "left" | "deleted"> {
+function ranIn({ hooks }: ReleaseRecord, meta: ReleaseMeta): Map<string, "left" | "deleted"> {
   const ran = hooks.filter(({ startedAt }) => startedAt !== undefined);
   return new Map(
     ran.flatMap((hook) =>
       hookObjects(documentsOf(hook.manifest)).map(
-        ({ ref }) => [keyOf(ref, namespace), isDeleted(hook, meta) ? "deleted" : "left"] as const,
+        ({ ref }) => [keyOf(ref, meta.namespace), isDeleted(hook, meta) ? "deleted" : "left"] as const,
       ),
     ),
   );

@@ -165,11 +165,10 @@ export async function claimExisting(
 ): Promise<void> {
   const { tools, request } = reconciliation;
   const { module, signal } = request;
-  const { namespace } = tools;
   const existing = await existingObjects(reconciliation, call, recorded);
   if (existing.length === 0) throw taken;
   const isOwn = ({ owner }: LiveObject): boolean =>
-    owner?.namespace === namespace && (owner.release === module.name || yieldsObjects(tools, owner.release));
+    owner !== undefined && isOwnOwner(tools, module.name, owner);
   const others = existing.filter((each) => !isOwn(each));
   refuseUnlessAllowed(tools, request, { what: "the chart contains", objects: others });
   for (const object of existing)
@@ -177,9 +176,14 @@ export async function claimExisting(
   reportTakeover(reconciliation, existing, others);
 }
 
-/** Whether another release of this operator yields its objects, because a template moved or a module was renamed. */
-function yieldsObjects({ isOurs, keepsObjects }: Reconciler, release: string): boolean {
-  return isOurs(release) && !keepsObjects(release);
+/**
+ * Whether an owner is this release, or another one of this operator that yields its objects, because a template moved or a
+ * module was renamed.
+ */
+function isOwnOwner(tools: Reconciler, own: string, { release, namespace }: Owner): boolean {
+  if (release === own) return namespace === tools.namespace;
+  const { isOurs, keepsObjects, store } = tools;
+  return namespace === store.namespaceOf(release) && isOurs(release) && !keepsObjects(release);
 }
 
 /** The objects of the chart that helm refuses: they exist, the release does not record them, and they lack its marks. */
@@ -222,7 +226,7 @@ interface Refused {
 
 /** Throws ExistingObjectsError, unless the list is empty or a user has confirmed exactly these objects. */
 export function refuseUnlessAllowed(
-  { logger, namespace }: Pick<Reconciler, "logger" | "namespace">,
+  { logger, operator }: Pick<Reconciler, "logger" | "operator">,
   { module, confirmedTakeover: confirmed = "" }: TakeoverRequest,
   { what, objects }: Refused,
 ): void {
@@ -234,7 +238,9 @@ export function refuseUnlessAllowed(
     objects: named.slice(0, MOST_LOGGED),
   });
   const stale = confirmed === "" ? "" : `; ${oneLine(confirmed, 20)} does not confirm this`;
-  const command = annotateCommand(`addonmodule/${module.name}`, namespace, { [CONFIRM_TAKEOVER]: token });
+  const command = annotateCommand(`addonmodule/${module.name}`, operator.namespace, {
+    [CONFIRM_TAKEOVER]: token,
+  });
   const remedy = `remove them from chart or cluster, or take them over: helm.takeOwnership in addon.yaml, or once: ${command}${stale}`;
   const question = { annotation: CONFIRM_TAKEOVER, token, command };
   throw new ExistingObjectsError(what, named, { remedy, question });

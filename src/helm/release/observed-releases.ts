@@ -1,4 +1,4 @@
-/** The releases of a namespace, and which of them this operator owns. */
+/** The releases of the operator's modules, and which of them this operator owns. */
 
 import { oneLine, type Logger } from "../../lib/index.ts";
 import type { Tree } from "../../model/index.ts";
@@ -6,7 +6,7 @@ import { mayAdopt, originOf, type AdoptPolicy, type Origin } from "../adoption.t
 import type { ObjectRef } from "../manifest/manifest.ts";
 import type { Release } from "../types.ts";
 import { ReleaseStore, type ReleaseStoreOptions } from "./release-store.ts";
-import { LABELS, type ReleaseMeta } from "./revisions.ts";
+import { artifactOf, LABELS, type ReleaseMeta } from "./revisions.ts";
 
 export type Ownership = "ours" | "foreign" | "none";
 
@@ -22,7 +22,7 @@ export interface ObservedOptions extends ReleaseStoreOptions {
   readonly logger: Logger;
 }
 
-/** The releases of a namespace as helm's Secrets show them. */
+/** The releases as helm's Secrets show them. */
 export class ObservedReleases {
   readonly store: ReleaseStore;
   readonly #options: ObservedOptions;
@@ -36,7 +36,7 @@ export class ObservedReleases {
 
   /** Resolves when all releases are known, those of an older Go operator included. */
   async ready(): Promise<void> {
-    await this.store.synced;
+    await this.store.ready();
     const unmarked = this.store.all().filter((meta) => this.#origin(meta) === "hand");
     for (const meta of unmarked) await this.#checkForGoMark(meta);
   }
@@ -48,6 +48,7 @@ export class ObservedReleases {
     const summary = this.store.knownSummary(meta);
     return {
       name,
+      namespace: meta.namespace,
       revision: meta.revision,
       status: meta.status,
       chartVersion: summary?.chartVersion,
@@ -59,6 +60,12 @@ export class ObservedReleases {
   /** Identifies an installation by its newest revision; a reinstallation under the same name has another identity. */
   identity(name: string): string | undefined {
     return this.store.get(name)?.uid;
+  }
+
+  /** Digest of the artifact of a registry that has the module's chart, as the installed revision names it. */
+  artifact(name: string): string | undefined {
+    const meta = this.store.get(name);
+    return meta?.status === "deployed" ? artifactOf(meta) : undefined;
   }
 
   /** Manifest and helm hooks as the release's newest record has them; empty when there is none. */

@@ -80,16 +80,31 @@ function textsIn(value: Json | undefined): string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === "string") : [];
 }
 
-/** A change of a record: its status and description, or its manifest. */
+/** A change of a record: its status and description, its manifest, or its namespace. */
 export interface RecordChange {
   readonly info?: JsonObject;
   readonly manifest?: string;
+  readonly namespace?: string;
+  /** Changes manifest and hooks. */
+  readonly mapManifests?: (manifest: string) => string;
 }
 
 /** The same record with a change, as helm itself would write it. */
-export async function encodeChanged(data: string, { info, ...change }: RecordChange): Promise<string> {
+export async function encodeChanged(data: string, change: RecordChange): Promise<string> {
   const json = await decodeJson(data);
-  return encode({ ...json, ...change, ...(info && { info: { ...objectOf(json["info"]), ...info } }) });
+  const { info, mapManifests, ...members } = change;
+  const changedInfo = info && { info: { ...objectOf(json["info"]), ...info } };
+  return encode({ ...json, ...members, ...changedInfo, ...(mapManifests && mapped(json, mapManifests)) });
+}
+
+/** Manifest and hooks of a record after a change. */
+function mapped(json: JsonObject, change: (manifest: string) => string): JsonObject {
+  const hooks = objectsIn(json["hooks"]).map((hook) => ({
+    ...hook,
+    manifest: change(asString(hook["manifest"]) ?? ""),
+  }));
+  const isGiven = Array.isArray(json["hooks"]);
+  return { manifest: change(asString(json["manifest"]) ?? ""), ...(isGiven && { hooks }) };
 }
 
 /** Encodes a record as helm does. Throws DepthError. */

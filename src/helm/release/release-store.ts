@@ -10,23 +10,19 @@ import {
   remove,
   SECRETS,
 } from "../../kube/index.ts";
-import type { KubeClient, Subscription, WatchedObject, WatchHub, WatchSpec } from "../../kube/index.ts";
-import { oneLine, type Logger } from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
-import { BrokenRecordError, UnseenError } from "../binary/helm-errors.ts";
+import type { WatchedObject } from "../../kube/index.ts";
+import { UnseenError } from "../binary/helm-errors.ts";
+import { Places, type Place } from "./places.ts";
 import { decodeRelease, encodeChanged, summarize } from "./record.ts";
 import type { RecordChange, ReleaseRecord, ReleaseSummary } from "./record.ts";
+import { encodedIn, keyOf, orBrokenRecord, targetOf, type SecretTarget } from "./record-secret.ts";
+import { ReleaseWatches, releaseSecrets, type WatchOptions } from "./release-watches.ts";
 import { LABELS, metaOf, secretOf, type ReleaseMeta } from "./revisions.ts";
 
-export interface ReleaseStoreOptions {
-  readonly client: KubeClient;
-  readonly hub: Pick<WatchHub, "subscribe">;
-  readonly namespace: string;
-  readonly logger: Logger;
+export interface ReleaseStoreOptions extends WatchOptions {
+  /** Name of the Secret that lists the releases in other namespaces; without it, they are forgotten with this process. */
+  readonly placesSecret?: string;
 }
-
-/** Type of the Secrets of helm. */
-const TYPE_FIELD = "type=helm.sh/release.v1";
 
 /** The summary of a revision; concurrent callers share one read. */
 interface Summary {
@@ -36,34 +32,57 @@ interface Summary {
 }
 
 /**
- * The releases of one namespace. Revisions come from one metadata-only list and watch of helm's Secrets, and from answers of
+ * The releases of the operator. Revisions come from metadata-only lists and watches of helm's Secrets, and from answers of
  * the server. The content of a Secret is read only on demand, and written only where helm cannot do it.
  */
 export class ReleaseStore {
   readonly #options: ReleaseStoreOptions;
-  readonly #store = new ObjectStore<ReleaseMeta>({ keep: metaOf, groupOf: ({ name }) => name });
-  readonly #subscription: Subscription;
+  readonly #watches: ReleaseWatches;
+  readonly #places: Places;
   readonly #summaries = new Map<string, Summary>();
   readonly #listeners = new Set<(release: string) => void>();
 
   constructor(options: ReleaseStoreOptions) {
     this.#options = options;
-    this.#subscription = this.#store.follow(
-      options.hub,
-      { ...this.#selection(), metadataOnly: true },
-      {
-        changed: (now, before) => {
-          const meta = now ?? before;
-          if (meta !== undefined) this.#report(meta.name);
-        },
-        issue: (error) => this.#issue(error),
-      },
-    );
+    this.#places = new Places({ ...options, secret: options.placesSecret });
+    this.#watches = new ReleaseWatches(options, ({ name, namespace }) => {
+      const place = this.#places.get(name);
+      const isOther = place !== undefined && namespace !== place.namespace && namespace !== place.from;
+      if (!isOther) this.#report(name);
+    });
   }
 
-  /** Resolves when the first list is in. */
-  get synced(): Promise<void> {
-    return this.#subscription.synced;
+  /** Reads which releases are elsewhere. Resolves when the releases are known, or cannot be. Throws ApiError, ConnectionError. */
+  async ready(): Promise<void> {
+    await Promise.all([this.#watches.synced, this.#places.read()]);
+    // A namespace that cannot be read must not stop the others: the run of its module fails and says why.
+    await Promise.allSettled(this.#places.namespaces().map((namespace) => this.#watches.known(namespace)));
+  }
+
+  /** Where a release is, if that is not simply the operator's namespace. */
+  place(name: string): Place | undefined {
+    return this.#places.get(name);
+  }
+
+  /** The namespace in which a release is now. While it is being moved, this is the old one until its records are gone. */
+  namespaceOf(name: string): string {
+    const { namespace, from }: Place = this.#places.get(name) ?? { namespace: this.#options.namespace };
+    return from !== undefined && this.revisionsIn(from, name).length > 0 ? from : namespace;
+  }
+
+  /** Records where a release is from now on; undefined = in the operator's namespace. Throws ApiError, ConnectionError. */
+  async setPlace(name: string, place: Place | undefined, signal?: AbortSignal): Promise<void> {
+    const { namespace, from } = this.#places.get(name) ?? {};
+    if (!(await this.#places.set(name, place, signal))) return;
+    const inUse = new Set([...this.#places.namespaces(), this.#options.namespace]);
+    for (const left of [namespace, from]) if (left !== undefined && !inUse.has(left)) this.#watches.end(left);
+    if (place !== undefined) await this.#watches.known(place.namespace);
+    this.#report(name);
+  }
+
+  /** Resolves when the releases of a namespace are known. Throws why it cannot be watched. */
+  known(namespace: string): Promise<void> {
+    return this.#watches.known(namespace);
   }
 
   /** The newest revision of a release. */
@@ -73,12 +92,19 @@ export class ReleaseStore {
 
   /** All revisions of a release, newest first. */
   revisions(name: string): ReleaseMeta[] {
-    return this.#store.group(name).sort((a, b) => b.revision - a.revision);
+    return this.revisionsIn(this.namespaceOf(name), name);
+  }
+
+  /** The revisions of a release of this name in one namespace, newest first. */
+  revisionsIn(namespace: string, name: string): ReleaseMeta[] {
+    return (this.#watches.in(namespace)?.group(name) ?? []).sort((a, b) => b.revision - a.revision);
   }
 
   /** The newest revision of every release, by name. */
   all(): ReleaseMeta[] {
-    return [...this.#store.groups()].sort().flatMap((name) => this.get(name) ?? []);
+    const own = this.#watches.in(this.#options.namespace)?.groups() ?? [];
+    const names = new Set([...own, ...this.#places.releases()]);
+    return [...names].sort().flatMap((name) => this.get(name) ?? []);
   }
 
   /** Calls `listener` with a release's name after each change; returns a function that ends this. */
@@ -88,19 +114,22 @@ export class ReleaseStore {
   }
 
   close(): void {
-    this.#subscription.close();
+    this.#watches.close();
     this.#listeners.clear();
   }
 
   /** Reads a release from the server now, to know the result of helm before the watch reports it. */
   async refresh(name: string, signal?: AbortSignal): Promise<ReleaseMeta | undefined> {
-    const selection = this.#selection(`,name=${name}`);
-    await this.#store.list(
-      () => listMetadata(this.#options.client, selection, { ...selection, signal }),
-      name,
-    );
-    this.#report(name);
+    await this.refreshIn(this.namespaceOf(name), name, signal);
     return this.get(name);
+  }
+
+  /** As `refresh`, for the records in one namespace. */
+  async refreshIn(namespace: string, name: string, signal?: AbortSignal): Promise<void> {
+    const selection = releaseSecrets(namespace, `,name=${name}`);
+    const list = () => listMetadata(this.#options.client, selection, { ...selection, signal });
+    await this.#watches.in(namespace)?.list(list, name);
+    this.#report(name);
   }
 
   /**
@@ -108,11 +137,11 @@ export class ReleaseStore {
    * cache. If it is not that revision in status `deployed`, calls `refresh`.
    */
   async learn(name: string, revision: number): Promise<ReleaseMeta | undefined> {
-    const { client, namespace } = this.#options;
-    const target = { resource: SECRETS, namespace, name: secretOf(name, revision) };
+    const { client } = this.#options;
+    const target = { resource: SECRETS, namespace: this.namespaceOf(name), name: secretOf(name, revision) };
     const read = (): Promise<WatchedObject | undefined> =>
       getMetadata<WatchedObject>(client, target).catch(ignoreNotFound);
-    const found = await this.#answered(target.name, read);
+    const found = await this.#answered(target, read);
     if (found?.status !== "deployed") return this.refresh(name);
     this.#report(name);
     return this.get(name);
@@ -129,11 +158,13 @@ export class ReleaseStore {
   }
 
   /** Treats labels as written, although they are written later. Ignores a revision that was deleted or replaced meanwhile. */
-  assume({ name, secret, uid }: ReleaseMeta, assumed: Readonly<Record<string, string>>): void {
-    const known = this.#store.get(this.#keyOf(secret));
-    if (known?.uid !== uid) return;
-    this.#store.assume(this.#keyOf(secret), { labels: { ...known.labels, ...assumed }, assumed });
-    this.#report(name);
+  assume(meta: ReleaseMeta, assumed: Readonly<Record<string, string>>): void {
+    const store = this.#watches.in(meta.namespace);
+    const key = keyOf(targetOf(meta));
+    const known = store?.get(key);
+    if (known?.uid !== meta.uid) return;
+    store?.assume(key, { labels: { ...known.labels, ...assumed }, assumed });
+    this.#report(meta.name);
   }
 
   /** The summary of a revision's record; the last one of each release is cached. Throws ApiError, or BrokenRecordError. */
@@ -222,31 +253,26 @@ export class ReleaseStore {
 
   /** Patches the Secret of a revision, and records the answer. */
   async #patch(meta: ReleaseMeta, body: object, signal: AbortSignal | undefined): Promise<void> {
-    const { client, namespace } = this.#options;
-    const target = { resource: SECRETS, namespace, name: meta.secret };
-    await this.#answered(meta.secret, () => mergePatch<WatchedObject>(client, target, { body, signal }));
+    const target = targetOf(meta);
+    const patch = () => mergePatch<WatchedObject>(this.#options.client, target, { body, signal });
+    await this.#answered(target, patch);
   }
 
-  /** Deletes all records of a release, never its objects. */
-  async forget(name: string, signal?: AbortSignal): Promise<void> {
-    const { client, namespace } = this.#options;
-    await this.refresh(name, signal);
+  /** Deletes all records of a release in one namespace, never its objects. */
+  async forget(name: string, signal?: AbortSignal, namespace = this.namespaceOf(name)): Promise<void> {
+    await this.refreshIn(namespace, name, signal);
     // Oldest first, so that the newest shows the state of the release until the end.
-    for (const meta of this.revisions(name).reverse()) {
-      const target = { resource: SECRETS, namespace, name: meta.secret };
-      await remove(client, target, { signal, preconditions: { uid: meta.uid } }).catch(ignoreNotFound);
+    for (const meta of this.revisionsIn(namespace, name).reverse()) {
+      const call = { signal, preconditions: { uid: meta.uid } };
+      await remove(this.#options.client, targetOf(meta), call).catch(ignoreNotFound);
     }
     this.#summaries.delete(name);
-    await this.refresh(name, signal);
+    await this.refreshIn(namespace, name, signal);
   }
 
   /** The encoded record in the Secret of a revision. Throws BrokenRecordError if there is none. */
   async #data(meta: ReleaseMeta, signal?: AbortSignal): Promise<string> {
-    const { client, namespace } = this.#options;
-    const secret = await get(client, { resource: SECRETS, namespace, name: meta.secret }, { signal });
-    const data = isJsonObject(secret["data"]) ? secret["data"]["release"] : undefined;
-    if (typeof data !== "string") throw new BrokenRecordError(meta.secret, "it contains no release");
-    return data;
+    return encodedIn(meta, await get(this.#options.client, targetOf(meta), { signal }));
   }
 
   /** Reports that something about a release has changed. */
@@ -256,36 +282,14 @@ export class ReleaseStore {
 
   /** Records the server's answer about a Secret, without notifying listeners. */
   #answered(
-    secret: string,
+    target: SecretTarget,
     request: () => Promise<WatchedObject | undefined>,
   ): Promise<ReleaseMeta | undefined> {
-    return this.#store.ask(this.#keyOf(secret), async () => {
+    // Without a watch of the namespace, nothing keeps the answer.
+    const store = this.#watches.in(target.namespace) ?? new ObjectStore<ReleaseMeta>({ keep: metaOf });
+    return store.ask(keyOf(target), async () => {
       const answer = await request();
       return answer && metaOf(answer);
     });
-  }
-
-  #keyOf(secret: string): string {
-    return `${this.#options.namespace}/${secret}`;
-  }
-
-  #selection(more = ""): WatchSpec {
-    const { namespace } = this.#options;
-    return { resource: SECRETS, namespace, labelSelector: `owner=helm${more}`, fieldSelector: TYPE_FIELD };
-  }
-
-  #issue(error: Error | undefined): void {
-    const { logger } = this.#options;
-    if (error === undefined) logger.info("Helm releases are watched again");
-    else logger.warn("Helm releases cannot be watched", { error: oneLine(error) });
-  }
-}
-
-/** The result of decoding a record. An invalid record becomes a BrokenRecordError that names the Secret. */
-async function orBrokenRecord<T>(meta: ReleaseMeta, read: Promise<T>): Promise<T> {
-  try {
-    return await read;
-  } catch (error) {
-    throw error instanceof SyntaxError ? new BrokenRecordError(meta.secret, error.message) : error;
   }
 }

@@ -30,6 +30,8 @@ import type {
 import { claimHookLeftovers } from "../objects/hook-objects.ts";
 import { retainInRemoval } from "../upgrade.ts";
 import { LateLabels } from "./late-labels.ts";
+import { ensureNamespace } from "./namespace.ts";
+import { finishMove } from "./placing.ts";
 import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
 import type { ReleaseStore } from "./release-store.ts";
 
@@ -45,6 +47,8 @@ export interface ReleasesOptions extends Omit<HelmOptions, "server">, ObservedOp
   /** Unpacks a chart again where its directory was emptied from outside. */
   readonly restoreChart?: (chartDir: string) => Promise<void>;
   readonly crdExtraLabels?: Readonly<Record<string, string>> | undefined;
+  /** `--module-namespace-labels`. */
+  readonly moduleNamespaceLabels?: Readonly<Record<string, string>> | undefined;
   /** Called when CRDs were applied. */
   readonly onCrds?: () => void;
 }
@@ -78,6 +82,7 @@ export class Releases {
     this.#lateLabels = new LateLabels({ ...options, store: this.store });
     this.#reconciler = {
       ...options,
+      operator: { client, namespace: options.namespace, namespaceLabels: options.moduleNamespaceLabels },
       onFailure: options.onFailure ?? "retry",
       store: this.store,
       helm: this.helm,
@@ -222,6 +227,8 @@ export class Releases {
     if (meta === undefined || meta.status === "uninstalled") return;
     if (!this.observed.mayUninstall(meta)) throw new ForeignReleaseError(name, "another owner");
     await this.helm.endLeftOver(signal, name);
+    const place = this.store.place(name);
+    if (place !== undefined) await finishMove(this.#acting.known(name), { release: name, signal }, place);
     const tools = this.#acting.known(name);
     await retainInRemoval(tools, { name, helm }, signal);
     try {
@@ -240,6 +247,14 @@ export class Releases {
   async forget(name: string): Promise<void> {
     await claimHookLeftovers(this.#acting.known(name), name);
     await this.store.forget(name);
+    await this.store.setPlace(name, undefined);
+  }
+
+  /** Creates the namespace of a module if it has one of its own and that is missing. Throws as `ensureNamespace`. */
+  async prepareNamespace({ name, namespace }: HelmInput["module"], signal: AbortSignal): Promise<void> {
+    if (namespace === undefined || namespace === this.#options.namespace) return;
+    if (this.store.revisionsIn(namespace, name).length > 0) return;
+    await ensureNamespace(this.#reconciler, namespace, signal);
   }
 
   /** What `ensureCrds` would do; changes nothing. Throws ApiError, ConnectionError. */

@@ -15,6 +15,8 @@ export const LABELS = {
   given: "addon-operator.io/given",
   /** Digest of the inputs without the helm binary, so that another binary does not cause a retry of rejected inputs. */
   content: "addon-operator.io/content",
+  /** Artifact of a registry that the chart and the hooks of the module come from (`artifactLabel`). */
+  artifact: "addon-operator.io/artifact",
   /** How many upgrades in a row have failed with equal `given`. */
   tries: "addon-operator.io/tries",
   /** On a revision that a user has rolled back: the number of the revision that is installed instead. */
@@ -42,6 +44,7 @@ export function isCurrentScheme(label: string | undefined): label is string {
 /** One revision of a release, from the labels of its Secret alone. */
 export interface ReleaseMeta {
   readonly name: string;
+  readonly namespace: string;
   readonly revision: number;
   readonly status: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -54,17 +57,39 @@ export interface ReleaseMeta {
 
 /** The revision that a Secret's labels describe; undefined where it does not belong to a release. */
 export function metaOf(object: WatchedObject): ReleaseMeta | undefined {
-  const { name: secret, uid = "", resourceVersion = "", labels: found } = object.metadata;
+  const { name: secret, namespace = "", uid = "", resourceVersion = "", labels: found } = object.metadata;
   const labels = objectOf(found) as Record<string, string>;
   const { name, version, status } = labels;
   if (name === undefined || version === undefined || !/^\d+$/.test(version)) return undefined;
   const revision = Number(version);
-  return { name, revision, status: status ?? "unknown", labels, secret, uid, resourceVersion };
+  return { name, namespace, revision, status: status ?? "unknown", labels, secret, uid, resourceVersion };
+}
+
+const SHA256 = "sha256.";
+
+/** A digest `sha256:HEX` as a label, which has room for it in base64url only. */
+export function artifactLabel(digest: string): string {
+  return SHA256 + Buffer.from(digest.slice(SHA256.length), "hex").toString("base64url");
+}
+
+/** The digest that `artifactLabel` has made a label of; undefined without one. */
+export function artifactOf({ labels }: Pick<ReleaseMeta, "labels">): string | undefined {
+  const label = labels[LABELS.artifact];
+  if (label?.startsWith(SHA256) !== true) return undefined;
+  return `sha256:${Buffer.from(label.slice(SHA256.length), "base64url").toString("hex")}`;
 }
 
 /** Whether a release with this status is pending: helm works on it, or was killed. */
 export function isUnfinished(status: string): boolean {
   return status.startsWith("pending-") || status === "uninstalling";
+}
+
+/** The revisions with which helm may compare a chart: the newest, and the last deployed one. */
+export function comparedRevisions(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
+  const [newest] = revisions;
+  if (newest === undefined || newest.status === "uninstalled") return [];
+  const deployed = revisions.find(({ status }) => status === "deployed");
+  return [...new Set([newest, deployed ?? newest])];
 }
 
 /** The name of helm's Secret for a revision. */

@@ -4,7 +4,7 @@ import { statSync } from "node:fs";
 
 import PQueue from "p-queue";
 
-import { attempt, hashFiles, readPlain, sleep, systemClock, type Clock } from "../../lib/index.ts";
+import { attempt, hashFiles, oneLine, readPlain, sleep, systemClock, type Clock } from "../../lib/index.ts";
 import { queueOf } from "../../model/index.ts";
 import type { Hook, HookFile, ModuleQueues, Problem } from "../../model/index.ts";
 import type { HookActor } from "../actor.ts";
@@ -19,7 +19,7 @@ import type { Configured, ConfiguredHook } from "./batch-config.ts";
 
 export interface LoaderOptions extends HookQueryOptions {
   readonly moduleQueues?: ModuleQueues;
-  /** As whom the hooks of a module run. */
+  /** As whom the hooks of a module run. May throw: then they are not called. */
   readonly actorOf?: ((module: string) => HookActor | undefined) | undefined;
 }
 
@@ -103,11 +103,16 @@ export class HookLoader {
     return kept === undefined || clock.monotonic() >= kept.until ? undefined : kept;
   }
 
-  #query(file: HookFile, module: string | undefined): Promise<ConfigAnswer> {
+  async #query(file: HookFile, module: string | undefined): Promise<ConfigAnswer> {
     const kind = module === undefined ? "global" : "module";
     const queue = queueOf(this.#options.moduleQueues ?? "main", module);
-    const actor = module === undefined ? undefined : this.#options.actorOf?.(module);
-    return queryConfig(file, { kind, queue, module }, { ...this.#options, actor });
+    try {
+      const actor = module === undefined ? undefined : this.#options.actorOf?.(module);
+      return await queryConfig(file, { kind, queue, module }, { ...this.#options, actor });
+    } catch (error) {
+      // It is not known as whom to call it.
+      return { key: "--config", failure: oneLine(error) };
+    }
   }
 }
 

@@ -10,23 +10,34 @@ const MOST_BYTES = 64 * 1024;
 const MOST_ATTRIBUTES = 20;
 const LONGEST = 200;
 
+interface SpanOptions {
+  readonly logger: Logger;
+  /** Hides secrets of the values in texts. */
+  readonly hide?: Hide | undefined;
+}
+
+type Hide = (text: string) => string;
+
+const asIs: Hide = (text) => text;
+
 /** Records the spans of a hook within the span of its run. Skips and logs invalid spans; never fails the run. */
-export async function recordHookSpans(path: string, logger: Logger): Promise<void> {
+export async function recordHookSpans(path: string, { logger, hide = asIs }: SpanOptions): Promise<void> {
   try {
     const items = parseJsonStream(await readOutput(path, MOST_BYTES));
     if (items.length > MOST_SPANS) throw new Error(`there are ${items.length}, more than ${MOST_SPANS}`);
-    for (const { value, place } of items) noteSpan(value, place);
+    for (const { value, place } of items) noteSpan(value, place, hide);
   } catch (error) {
     logger.warn("Spans of the hook are left out", { variable: "SPANS_PATH", error: oneLine(error) });
   }
 }
 
-function noteSpan({ name, start, end, error, attributes = {} }: JsonObject, place: string): void {
+function noteSpan({ name, start, end, error, attributes = {} }: JsonObject, place: string, hide: Hide): void {
   if (typeof name !== "string" || name === "") throw new Error(`${place}: "name" must be text`);
   if (!isTime(start) || !isTime(end) || end < start)
     throw new Error(`${place}: "start" and "end" must be seconds since 1970, one after the other`);
-  const failed = typeof error === "string" ? { error: oneLine(error) } : {};
-  const about = { kind: "hook", name: oneLine(name, LONGEST), attributes: flat(attributes) } as const;
+  const failed = typeof error === "string" ? { error: oneLine(hide(error)) } : {};
+  const shown = oneLine(hide(name), LONGEST);
+  const about = { kind: "hook", name: shown, attributes: flat(attributes, hide) } as const;
   note(about, { ms: (end - start) * 1000, endMs: end * 1000, ...failed });
 }
 
@@ -38,11 +49,11 @@ function isTime(value: Json | undefined): value is number {
 }
 
 /** Attributes that are strings, numbers or booleans; drops the others. Redacts secrets by value and by key. */
-function flat(attributes: Json): Record<string, string | number | boolean> {
+function flat(attributes: Json, hide: Hide): Record<string, string | number | boolean> {
   const all = isJsonObject(attributes) ? Object.entries(attributes).slice(0, MOST_ATTRIBUTES) : [];
   const displayed = Object.fromEntries(
     all.flatMap(([key, value]): [string, string | number | boolean][] => {
-      if (typeof value === "string") return [[oneLine(key, LONGEST), oneLine(value, LONGEST)]];
+      if (typeof value === "string") return [[oneLine(key, LONGEST), oneLine(hide(value), LONGEST)]];
       if (typeof value === "number") return [[oneLine(key, LONGEST), numberOf(value)]];
       return typeof value === "boolean" ? [[oneLine(key, LONGEST), value]] : [];
     }),

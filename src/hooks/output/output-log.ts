@@ -22,28 +22,33 @@ const MAX_PEM_LINES = 200;
 const MOST_LINES = 1000;
 const SECOND_MS = 1000;
 
+interface OutputLogOptions {
+  readonly proxyJson: boolean;
+  /** Hides secrets of the values in what is logged. */
+  readonly hide?: ((text: string) => string) | undefined;
+  readonly clock?: Clock;
+}
+
 /**
  * Writes the output lines of one hook run to the log, at most {@link MOST_LINES} in a second. With `proxyJson`, JSON objects, on one line or several,
  * become records of their own: level, message and fields as the hook gave them.
  */
 export class OutputLog {
   readonly #logger: Logger;
-  readonly #proxyJson: boolean;
+  readonly #options: OutputLogOptions;
   /** How many more lines may belong to a PEM block that has begun. */
   readonly #pemLines: Record<Stream, number> = { stdout: 0, stderr: 0 };
   readonly #pending: Record<Stream, string[]> = { stdout: [], stderr: [] };
-  readonly #clock: Clock;
   #second = { from: -Infinity, lines: 0 };
 
-  constructor(logger: Logger, proxyJson: boolean, clock: Clock = systemClock) {
+  constructor(logger: Logger, options: OutputLogOptions) {
     this.#logger = logger;
-    this.#proxyJson = proxyJson;
-    this.#clock = clock;
+    this.#options = options;
   }
 
   line(stream: Stream, line: string): void {
     const pending = this.#pending[stream];
-    if (!this.#proxyJson || (pending.length === 0 && !line.trimStart().startsWith("{"))) {
+    if (!this.#options.proxyJson || (pending.length === 0 && !line.trimStart().startsWith("{"))) {
       return this.#plain(stream, line);
     }
     pending.push(line);
@@ -65,7 +70,8 @@ export class OutputLog {
 
   /** Whether one more line may be logged within this second. */
   #mayLog(): boolean {
-    const now = this.#clock.monotonic();
+    const { clock = systemClock } = this.#options;
+    const now = clock.monotonic();
     if (now >= this.#second.from + SECOND_MS) {
       this.#reportDropped();
       this.#second = { from: now, lines: 0 };
@@ -89,7 +95,7 @@ export class OutputLog {
 
   #plain(stream: Stream, line: string): void {
     if (this.#isKeyMaterial(stream, line) || !this.#mayLog()) return;
-    this.#logger.info(line, { output: stream });
+    this.#logger.info(this.#hide(line), { output: stream });
   }
 
   /** Lines inside a PEM block are left out: a single line does not show that it belongs to a key. */
@@ -101,9 +107,25 @@ export class OutputLog {
     return left > 0;
   }
 
+  #hide(text: string): string {
+    return this.#options.hide?.(text) ?? text;
+  }
+
+  /** Numbers may be secrets, too. */
+  #hideDeep(value: JsonObject): JsonObject {
+    const shown = (_: string, each: unknown): unknown => {
+      if (typeof each !== "string" && typeof each !== "number") return each;
+      const text = this.#hide(String(each));
+      return text === String(each) ? each : text;
+    };
+    return this.#options.hide === undefined
+      ? value
+      : (JSON.parse(JSON.stringify(value), shown) as JsonObject);
+  }
+
   #record(stream: Stream, value: JsonObject): void {
     if (!this.#mayLog()) return;
-    const { level, msg, time: _, ...rest } = value;
+    const { level, msg, time: _, ...rest } = this.#hideDeep(value);
     const fields: LogFields = Object.fromEntries(
       Object.entries(rest).map(([key, member]) => [RESERVED.has(key) ? `hook_${key}` : key, member]),
     );

@@ -6,12 +6,12 @@ import type { Clock, Timer } from "../../lib/index.ts";
 import { objectOf, objectsIn, userOf, type Account, type JsonObject } from "../../model/index.ts";
 import type { Scratch } from "../../process/index.ts";
 import type { KubeClient } from "../client/client.ts";
-import type { AccountTokens } from "./tokens.ts";
+import type { RunTokenSource } from "./tokens.ts";
 
 interface AccessOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
-  readonly tokens: AccountTokens;
+  readonly token: RunTokenSource;
 }
 
 /** What a run with access needs: the account, and the namespace of requests that name none. */
@@ -32,7 +32,7 @@ const RETRY_MS = 15_000;
 
 /** Writes kubeconfig and token into the directory of a run. Throws MissingAccountError, ApiError, ConnectionError, ScratchError. */
 export async function openAccess(
-  { client, clock, tokens }: AccessOptions,
+  { client, clock, token }: AccessOptions,
   { account, namespace, onError }: AccessRequest,
   scratch: Scratch,
 ): Promise<AccountAccess> {
@@ -42,9 +42,9 @@ export async function openAccess(
     if (!isClosed) timer = clock.setTimer(Math.max(ms, RETRY_MS), renew);
   };
   const writeToken = async (): Promise<void> => {
-    const { token, freshUntil } = await tokens.of(account);
+    const { token: text, freshUntil } = await token();
     if (isClosed) return;
-    await scratch.replace("token", token);
+    await scratch.replace("token", text);
     renewIn(freshUntil - clock.monotonic());
   };
   const renew = (): void =>

@@ -8,29 +8,47 @@ import { isForbidden, isNotFound } from "../api-errors.ts";
 import { SERVICE_ACCOUNTS } from "../resources.ts";
 
 /** What determines the account of a module. */
-export type AccountTerms = Pick<Module, "name"> & Partial<Pick<Module, "serviceAccountName" | "namespace">>;
+export type AccountTerms = Pick<Module, "name"> &
+  Partial<Pick<Module, "serviceAccountName" | "namespace" | "accountIsUnknown">>;
 
 interface AccountsOptions {
   readonly client: KubeClient;
   /** Namespace of a module's release. */
   readonly namespaceOf: (module: AccountTerms) => string;
-  /** Namespaces of accounts besides that of the release; `*` stands for any characters. */
+  /** The namespace that the operator's configuration gives a module; that of `addon.yaml` gives it no other accounts. */
+  readonly configuredNamespaceOf: (module: string) => string;
+  /** Further namespaces of accounts; `*` stands for any characters. */
   readonly allowed: readonly string[];
+}
+
+/** The file that names the account could not be read since the start. */
+const UNKNOWN = "unknown";
+
+interface KnownAccount {
+  /** Undefined = the module acts as the operator. */
+  readonly account: Account | typeof UNKNOWN | undefined;
+  readonly namespace: string;
 }
 
 /** The accounts of modules. */
 export class Accounts {
   readonly #options: AccountsOptions;
   /** By module. A module whose directory is deleted keeps its account for its removal. */
-  readonly #known = new Map<string, { readonly account: Account | undefined; readonly namespace: string }>();
+  readonly #known = new Map<string, KnownAccount>();
 
   constructor(options: AccountsOptions) {
     this.#options = options;
   }
 
-  /** The account of a module that was read before, also if its directory is deleted now. */
+  /**
+   * The account of a module that was read before, also if its directory is deleted now; undefined = it acts as the operator.
+   * Throws ProblemError if the file that names it could not be read since the start.
+   */
   known(module: string): Account | undefined {
-    return this.#known.get(module)?.account;
+    const account = this.#known.get(module)?.account;
+    if (account !== UNKNOWN) return account;
+    const message = "its addon.yaml cannot be read, so it is not known as whom the module acts";
+    throw new ProblemError([{ file: module, message, remedy: "correct the file" }]);
   }
 
   /** The namespace of the release of a module that was read before. */
@@ -38,16 +56,24 @@ export class Accounts {
     return this.#known.get(module)?.namespace ?? "";
   }
 
-  /** The account of a module; undefined = it acts as the operator. Throws ProblemError if the account is not allowed. */
+  /**
+   * The account of a module; undefined = it acts as the operator. Throws ProblemError if the account is not allowed, or not
+   * known because its file is broken.
+   */
   of(module: AccountTerms): Account | undefined {
     const { name, serviceAccountName } = module;
+    if (module.accountIsUnknown === true) {
+      this.#noteUnknown(module);
+      return this.known(name);
+    }
     const account = serviceAccountName === undefined ? undefined : this.#allowed(module, serviceAccountName);
     this.#known.set(name, { account, namespace: this.#options.namespaceOf(module) });
     return account;
   }
 
-  /** Why the account of a module is not allowed. `file` is its `addon.yaml`. */
+  /** Why the account of a module is not allowed. `file` is its `addon.yaml`, whose own problem is reported elsewhere. */
   faultOf(module: AccountTerms, file: string): Problem | undefined {
+    if (module.accountIsUnknown === true) return this.#noteUnknown(module);
     try {
       this.of(module);
       return undefined;
@@ -56,6 +82,12 @@ export class Accounts {
       if (problem === undefined) throw error;
       return { ...problem, file };
     }
+  }
+
+  /** A file that breaks later does not change as whom the module acts. */
+  #noteUnknown(module: AccountTerms): undefined {
+    const namespace = this.#options.namespaceOf(module);
+    if (!this.#known.has(module.name)) this.#known.set(module.name, { account: UNKNOWN, namespace });
   }
 
   /**
@@ -79,11 +111,11 @@ export class Accounts {
   }
 
   #allowed(module: AccountTerms, serviceAccountName: string): Account {
-    const { namespaceOf, allowed } = this.#options;
-    const own = namespaceOf(module);
-    const account = accountIn(serviceAccountName, own);
+    const { namespaceOf, configuredNamespaceOf, allowed } = this.#options;
+    const own = configuredNamespaceOf(module.name);
+    const account = accountIn(serviceAccountName, namespaceOf(module));
     if (account.namespace === own || allowed.some((each) => fits(each, account.namespace))) return account;
-    const message = `names ${describeAccount(account)}, but its release is in namespace ${own}`;
+    const message = `names ${describeAccount(account)}, but the operator's configuration gives it namespace ${own}`;
     const remedy = `name an account of ${own}, or allow the namespace with --service-account-namespaces`;
     throw new ProblemError([{ file: module.name, key: "serviceAccountName", message, remedy }]);
   }

@@ -1,17 +1,22 @@
-/** Short-lived tokens of ServiceAccounts for hooks (TokenRequest). */
+/** Short-lived tokens of ServiceAccounts for hooks (TokenRequest), which end with the run. */
 
-import type { Clock } from "../../lib/index.ts";
+import { createHash } from "node:crypto";
+
+import { oneLine, type Clock, type Logger } from "../../lib/index.ts";
 import { describeAccount, userOf, type Account } from "../../model/index.ts";
-import { isNotFound } from "../api-errors.ts";
+import { ApiError, ignoreNotFound, isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
-import { create } from "../client/verbs.ts";
-import { SERVICE_ACCOUNTS } from "../resources.ts";
+import { create, remove } from "../client/verbs.ts";
+import { MADE_HERE, SECRETS, SERVICE_ACCOUNTS, type Secret } from "../resources.ts";
 import { MissingAccountError } from "./accounts.ts";
+import { missingRule } from "./missing-rule.ts";
 
 /** The shortest lifetime that the API server accepts. */
 const LIFETIME_S = 600;
-/** A run begins with a token that is valid for at least this part of its lifetime. */
+/** A hook begins with a token that is valid for at least this part of its lifetime. */
 const FRESH_PART = 0.5;
+/** A run does not end before its token is revoked, or this time has passed. */
+const REVOCATION_MS = 10_000;
 
 interface TokenRequest {
   readonly spec?: { readonly expirationSeconds?: number };
@@ -19,59 +24,185 @@ interface TokenRequest {
 }
 
 /** A token, and for how long it is fresh. */
-export interface AccountToken {
+interface AccountToken {
   readonly token: string;
   /** On the monotonic clock, in ms: from then on, another one is requested. */
   readonly freshUntil: number;
 }
 
+/** Whose hooks run, as which account. */
+interface TokenOwner {
+  readonly module: string;
+  readonly account: Account;
+}
+
+/** The fresh token of a run. Throws MissingAccountError, ApiError, ConnectionError. */
+export type RunTokenSource = () => Promise<AccountToken>;
+
+interface RunTokensOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Identifies the operator: two of them may have modules of one name, whose accounts are in one namespace. */
+  readonly operator: string;
+}
+
 /**
- * Tokens of accounts, one request for all runs within half of a token's lifetime. Nothing revokes a token at the end of a run:
- * it expires within ten minutes, and at once if its account is deleted.
+ * The tokens of runs: one for all hooks of a run, and none for a run without hooks. A token is bound to an empty Secret in the
+ * account's namespace, which is deleted at the end of the run; then the API server refuses the token.
  */
-export class AccountTokens {
-  readonly #client: KubeClient;
-  readonly #clock: Clock;
-  /** By user name. */
-  readonly #tokens = new Map<string, Promise<AccountToken>>();
+export class RunTokens {
+  readonly #options: RunTokensOptions;
+  /** By module and account. */
+  readonly #runs = new Map<string, RunToken>();
+  /** Why tokens outlive runs, by module. */
+  readonly #faults = new Map<string, string>();
 
-  constructor({ client, clock }: { readonly client: KubeClient; readonly clock: Clock }) {
-    this.#client = client;
-    this.#clock = clock;
+  constructor(options: RunTokensOptions) {
+    this.#options = options;
   }
 
-  /** A fresh token. Throws MissingAccountError, ApiError, ConnectionError. */
-  async of(account: Account): Promise<AccountToken> {
-    const key = userOf(account);
-    const known = await this.#tokens.get(key)?.catch(() => undefined);
-    if (known !== undefined && known.freshUntil > this.#clock.monotonic()) return known;
-    const requested = this.#request(account);
-    this.#tokens.set(key, requested);
-    requested.catch(() => this.forget(account));
-    return requested;
+  /**
+   * Calls `work` with the token of the module's run, which is requested when it is needed. Runs of one module that overlap or
+   * contain each other share it. The last one to end revokes it.
+   */
+  async during<T>(owner: TokenOwner, work: (token: RunTokenSource) => Promise<T>): Promise<T> {
+    const key = `${owner.module} ${userOf(owner.account)}`;
+    const run = this.#runs.get(key) ?? new RunToken(this.#options, owner, this.#faults);
+    this.#runs.set(key, run);
+    run.users += 1;
+    try {
+      return await work(() => run.fresh());
+    } finally {
+      run.users -= 1;
+      if (run.users === 0) {
+        this.#runs.delete(key);
+        await run.revoke();
+      }
+    }
   }
 
-  /** Requests another token for the next run: the account may have been deleted and created again. */
-  forget(account: Account): void {
-    this.#tokens.delete(userOf(account));
+  /** Why the last token of the module outlived its run; undefined = it did not. */
+  faultOf(module: string): string | undefined {
+    return this.#faults.get(module);
+  }
+}
+
+/** The token of one run, and the Secret to which it is bound. */
+class RunToken {
+  /** Runs that use it. */
+  users = 0;
+  readonly #options: RunTokensOptions;
+  readonly #owner: TokenOwner;
+  readonly #faults: Map<string, string>;
+  #secret: Promise<Secret> | undefined;
+  #token: Promise<AccountToken> | undefined;
+
+  constructor(options: RunTokensOptions, owner: TokenOwner, faults: Map<string, string>) {
+    this.#options = options;
+    this.#owner = owner;
+    this.#faults = faults;
   }
 
-  async #request(account: Account): Promise<AccountToken> {
-    const at = this.#clock.monotonic();
+  /** One call at a time: hooks that run at once share the answer. */
+  fresh(): Promise<AccountToken> {
+    this.#token = this.#next(this.#token);
+    return this.#token;
+  }
+
+  /** Deletes the Secret, which revokes the token. Never throws. */
+  async revoke(): Promise<void> {
+    const secret = await this.#secret?.catch(() => undefined);
+    if (secret === undefined) return;
+    const { name, uid } = secret.metadata;
+    const target = { resource: SECRETS, namespace: this.#owner.account.namespace, name };
+    const options = { preconditions: { uid }, timeoutMs: REVOCATION_MS };
+    await remove(this.#options.client, target, options).catch((error: unknown) => {
+      // It is deleted already, or another one has its name.
+      if (!isNotFound(error) && !isConflict(error)) this.#report(error);
+    });
+  }
+
+  async #next(last: Promise<AccountToken> | undefined): Promise<AccountToken> {
+    const known = await last?.catch(() => undefined);
+    const isFresh = known !== undefined && known.freshUntil > this.#options.clock.monotonic();
+    return isFresh ? known : this.#request();
+  }
+
+  async #request(): Promise<AccountToken> {
+    const { client, clock } = this.#options;
+    const { account } = this.#owner;
+    const at = clock.monotonic();
+    const boundObjectRef = await this.#binding();
     const body = {
       apiVersion: "authentication.k8s.io/v1",
       kind: "TokenRequest",
-      spec: { expirationSeconds: LIFETIME_S },
+      spec: { expirationSeconds: LIFETIME_S, boundObjectRef },
     };
     const target = { resource: SERVICE_ACCOUNTS, ...account, subresource: "token" };
-    const { spec, status } = await create<TokenRequest>(this.#client, target, { body }).catch(
-      (error: unknown) => {
-        throw isNotFound(error) ? new MissingAccountError(account) : error;
-      },
-    );
+    const { spec, status } = await create<TokenRequest>(client, target, { body }).catch((error: unknown) => {
+      throw isNotFound(error) ? new MissingAccountError(account) : error;
+    });
     if (status?.token === undefined)
       throw new Error(`the API server returned no token of ${describeAccount(account)}`);
     const lifetimeMs = (spec?.expirationSeconds ?? LIFETIME_S) * 1000;
     return { token: status.token, freshUntil: at + lifetimeMs * FRESH_PART };
   }
+
+  /** What the token is bound to: the run's Secret; undefined if the operator may not create it. */
+  async #binding(): Promise<object | undefined> {
+    this.#secret ??= this.#createSecret();
+    try {
+      const { name, uid } = (await this.#secret).metadata;
+      this.#faults.delete(this.#owner.module);
+      return { apiVersion: "v1", kind: "Secret", name, uid };
+    } catch (error) {
+      this.#secret = undefined;
+      if (!isRefusal(error)) throw error;
+      this.#report(error);
+      return undefined;
+    }
+  }
+
+  /** Creates the Secret of the run, instead of one that a killed operator has left. */
+  async #createSecret(): Promise<Secret> {
+    const { client, operator } = this.#options;
+    const { module, account } = this.#owner;
+    const { namespace } = account;
+    const digest = createHash("sha256").update(operator).digest("hex").slice(0, 10);
+    const name = `addon-operator-run-${module}-${digest}`;
+    const target = { resource: SECRETS, namespace };
+    const metadata = { name, namespace, labels: MADE_HERE };
+    const body = { apiVersion: "v1", kind: "Secret", metadata, immutable: true };
+    const make = (): Promise<Secret> => create<Secret>(client, target, { body });
+    try {
+      return await make();
+    } catch (error) {
+      if (isNotFound(error)) throw new MissingAccountError(account);
+      if (!isAlreadyExists(error)) throw error;
+      await remove(client, { ...target, name }).catch(ignoreNotFound);
+      return make();
+    }
+  }
+
+  /** Records that the token outlives the run, and logs a new reason. */
+  #report(error: unknown): void {
+    const { module } = this.#owner;
+    const text = oneLine(error);
+    const rule = missingRule(text);
+    const reason = rule === undefined ? text : `${text} (missing rule: ${rule})`;
+    if (this.#faults.get(module) === reason) return;
+    this.#faults.set(module, reason);
+    this.#options.logger.warn("Tokens of hooks stay valid after the run, for up to ten minutes", {
+      module,
+      error: reason,
+    });
+  }
 }
+
+/** The API server understood the request and does not allow it. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof ApiError && error.status < 500 && error.status !== TOO_MANY_REQUESTS;
+}
+
+const TOO_MANY_REQUESTS = 429;

@@ -120,10 +120,11 @@ export class Leadership {
     );
   }
 
-  /** The response of a follower to `/readyz`; undefined for the leader. */
+  /** The response of a follower to `/readyz`; undefined for the leader. Before it knows the leader, it is not ready. */
   async mirrored(): Promise<Readiness | undefined> {
     if (this.#hasLed || !this.#options.settings.ha) return undefined;
-    return this.#isWarm ? this.#leader() : { status: 500, text: "Modules are being read\n" };
+    if (!this.#isWarm) return { status: 500, text: "Modules are being read\n" };
+    return this.#holder === undefined ? { status: 500, text: "Waiting for the lease\n" } : this.#leader();
   }
 
   /**

@@ -1,9 +1,7 @@
 /** Expressions in CEL over one object: from files that are trusted, for objects that are not. */
 
-import { createContext, Script, type Context } from "node:vm";
-
 import { oneLine } from "../errors.ts";
-import { systemClock } from "../time/clock.ts";
+import { isTooLong, SlowWork, timed, workedMs } from "../time/timed.ts";
 
 /** Whether an object meets an expression; if not, the reason, which contains no data of the object. */
 export type CelTest = (object: unknown) => { readonly isMet: boolean; readonly why?: string };
@@ -11,15 +9,10 @@ export type CelTest = (object: unknown) => { readonly isMet: boolean; readonly w
 /** Result for an expression that exceeds its time limit or the shared budget; may be evaluated again later. */
 export const TOO_LONG = { isMet: false, why: "takes too long" } as const;
 
-/** Limit of the processor time of one evaluation. */
-const LONGEST_MS = 100;
-/** Limit of its time, on a machine that is so busy that an evaluation waits for a processor. */
-const LONGEST_WAIT_MS = 1600;
+/** Limit of one evaluation, on a busy machine also of the time that it waits for a processor. */
+const LIMIT = { workMs: 100, waitMs: 1600 };
 const LIMITS = { maxAstNodes: 1000, maxDepth: 50, maxListElements: 100, maxMapEntries: 100 };
 
-/** Share of the time for all slow expressions together, and the burst in milliseconds. */
-const SHARE = 0.1;
-const RESERVE_MS = 1000;
 /** Evaluations below this time are not slow. */
 const SLOW_MS = 5;
 
@@ -48,27 +41,8 @@ export async function compileCel(text: string): Promise<CelTest> {
   };
 }
 
-/** CPU time of this thread in milliseconds, so that waiting for a busy machine does not count. */
-function workedMs(): number {
-  const { user, system } = process.threadCpuUsage();
-  return (user + system) / 1000;
-}
-
-/** A token bucket of CPU time for slow expressions, so that they do not block the operator: one, as the thread is. */
-const budget = {
-  left: RESERVE_MS,
-  at: 0,
-  allows(): boolean {
-    const now = systemClock.monotonic();
-    this.left = Math.min(RESERVE_MS, this.left + (now - this.at) * SHARE);
-    this.at = now;
-    return this.left > 0;
-  },
-  spend(ms: number): void {
-    this.allows();
-    this.left -= ms;
-  },
-};
+/** Of all slow expressions, so that they do not block the operator. */
+const budget = new SlowWork();
 
 function compiled<T>(parse: () => T): T {
   try {
@@ -84,12 +58,12 @@ function firstLine(error: unknown): string {
 
 function judge(evaluate: () => unknown, text: string): ReturnType<CelTest> {
   try {
-    const answer = timed(evaluate);
+    const answer = timed(evaluate, LIMIT);
     if (typeof answer === "boolean") return { isMet: answer };
     return { isMet: false, why: "gives neither true nor false" };
   } catch (error) {
-    const { code, message = "" } = error as { code?: unknown; message?: string };
-    if (code === "ERR_SCRIPT_EXECUTION_TIMEOUT") return TOO_LONG;
+    if (isTooLong(error)) return TOO_LONG;
+    const { message = "" } = error as { message?: string };
     return { isMet: false, why: `fails: ${reported(message, text)}` };
   }
 }
@@ -103,27 +77,4 @@ function reported(message: string, text: string): string {
 
 function namesIn(text: string): ReadonlySet<string> {
   return new Set(text.match(/[\w.-]+/g)?.flatMap((word) => [word, ...word.split(".")]));
-}
-
-const CALL = new Script("evaluate()");
-/** Made once, when it is first needed: a context of V8 takes a millisecond and some memory. */
-let context: (Context & { evaluate?: () => unknown }) | undefined;
-
-/**
- * Runs `evaluate` as a script with a timeout: only V8's watchdog can interrupt code in this thread. The watchdog counts
- * the time that passes, so an evaluation that mostly waited for a processor is run again with twice the timeout.
- */
-function timed(evaluate: () => unknown, timeout = LONGEST_MS): unknown {
-  context ??= createContext({});
-  context.evaluate = evaluate;
-  const from = workedMs();
-  try {
-    return CALL.runInContext(context, { timeout });
-  } catch (error) {
-    const isTimeout = (error as { code?: unknown }).code === "ERR_SCRIPT_EXECUTION_TIMEOUT";
-    if (!isTimeout || timeout >= LONGEST_WAIT_MS || workedMs() - from > LONGEST_MS / 2) throw error;
-    return timed(evaluate, 2 * timeout);
-  } finally {
-    delete context.evaluate;
-  }
 }

@@ -1,11 +1,11 @@
 /** Reads `addon.yaml` (docs/reference/addon-yaml.md), or the deprecated `module.yaml`. */
 
-import { statSync } from "node:fs";
+import { lstatSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 
 import { canonicalJson, isRange, parseDuration } from "../../lib/index.ts";
 import { describeProblem, isJsonObject, objectOf, ProblemError } from "../../model/index.ts";
-import type { Json, JsonObject, ModuleTerms, Problem } from "../../model/index.ts";
+import type { AccountDoubt, Json, JsonObject, ModuleTerms, Problem } from "../../model/index.ts";
 import { parseMap, validatorOf, type Violation } from "../../values/index.ts";
 import schema from "../addon.schema.json" with { type: "json" };
 import { readText } from "../read/files.ts";
@@ -27,9 +27,9 @@ export interface ChartSource {
 }
 
 /** The settings of a module beside its files. */
-export interface AddonFile extends ModuleTerms {
+export interface AddonFile extends ModuleTerms, AccountDoubt {
   readonly chart?: ChartPlace;
-  /** The problem of an invalid file; its settings, except the account, are then ignored. */
+  /** The problem of an invalid file; its settings, except account and namespace, are then ignored. */
   readonly problem?: Problem;
   readonly warnings?: readonly string[];
   /** Deprecated content, with the remedy. */
@@ -59,6 +59,7 @@ export function readAddonFile(dir: string): AddonFile {
   const file = join(dir, ADDON_FILE);
   const oldFile = join(dir, MODULE_FILE);
   const settings = deprecatedSettings(dir);
+  if (isUnusable(file)) return { problem: unusable(file), accountIsUnknown: true };
   if (!isFile(file))
     return settings === undefined
       ? {}
@@ -100,21 +101,31 @@ function deprecatedSettings(dir: string): JsonObject | undefined {
   }
 }
 
+/** Whether there is something of that name that is no file: a link to nothing, or a directory. */
+function isUnusable(file: string): boolean {
+  return !isFile(file) && lstatSync(file, { throwIfNoEntry: false }) !== undefined;
+}
+
+function unusable(file: string): Problem {
+  return { file, message: "is no file, or a link to nothing", remedy: "remove or correct it" };
+}
+
 function isFile(file: string): boolean {
   return statSync(file, { throwIfNoEntry: false })?.isFile() === true;
 }
 
-/** Reads and checks an `addon.yaml`. An invalid file yields only its first problem, and the account if that is valid. */
+/** Reads and checks an `addon.yaml`. An invalid file yields only its first problem, and account and namespace if valid. */
 function readSettings(file: string): AddonFile {
-  if (statSync(file).size > MAX_BYTES) return { problem: { file, message: "is larger than 1 MiB" } };
+  if (statSync(file).size > MAX_BYTES)
+    return { problem: { file, message: "is larger than 1 MiB" }, accountIsUnknown: true };
   try {
     const { value } = parseMap(readText(file), file);
     const problem = addonFault(value, file);
-    return problem === undefined ? value : { problem, ...accountOf(value) };
+    return problem === undefined ? value : { problem, ...identityIn(value) };
   } catch (error) {
     const problem = error instanceof ProblemError ? error.problems[0] : undefined;
     if (problem === undefined) throw error;
-    return { problem };
+    return { problem, accountIsUnknown: true };
   }
 }
 
@@ -126,10 +137,21 @@ export function addonFault(value: JsonObject, file: string): Problem | undefined
     : problemOf(file, violation);
 }
 
-/** The account in an invalid file: without it, the module's release would be removed and repaired as the operator. */
-function accountOf({ serviceAccountName }: JsonObject): Pick<ModuleTerms, "serviceAccountName"> {
-  const isValid = typeof serviceAccountName === "string" && validate({ serviceAccountName }).length === 0;
-  return isValid ? { serviceAccountName } : {};
+/**
+ * Account and namespace in an invalid file: without them, the module's release would be removed and repaired as the
+ * operator.
+ */
+function identityIn(
+  value: JsonObject,
+): Pick<AddonFile, "serviceAccountName" | "namespace" | "accountIsUnknown"> {
+  const valid = (["serviceAccountName", "namespace"] as const).filter(
+    (key) => value[key] !== undefined && validate({ [key]: value[key] }).length === 0,
+  );
+  const accountIsUnknown = value["serviceAccountName"] !== undefined && !valid.includes("serviceAccountName");
+  return {
+    ...Object.fromEntries(valid.map((key) => [key, value[key]])),
+    ...(accountIsUnknown ? { accountIsUnknown } : {}),
+  };
 }
 
 const MAX_TIMEOUT_MS = 24 * 3_600_000;

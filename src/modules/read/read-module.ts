@@ -20,6 +20,7 @@ import { refuseOuterLinks } from "../chart/outer-links.ts";
 import { fileProblem, missingValues, readText, stat, type Found } from "./files.ts";
 import { hookFilesOf, idleHooks } from "./listing.ts";
 import { ownCrds, SCHEMA_FILES, type Listing } from "./listing.ts";
+import { namespaceOf, namespaceProblems } from "./module-namespace.ts";
 import type { Reading } from "./reading.ts";
 import { readReferences } from "./references.ts";
 import type { Candidate } from "./scan-dir.ts";
@@ -40,6 +41,8 @@ export async function readModule(reading: Reading, source: ModuleSource, listed:
   const { name, order, dir, common } = source;
   const listing = readOrReport({ ...listed, ...NO_FILES }, () => withoutOuterLinks(listed));
   const { chart: _chart, problem: _problem, warnings = [], deprecations = [], ...terms } = listing.addonFile;
+  const namespace = namespaceOf(reading.options, name, listing.addonFile);
+  problems.push(...namespaceProblems(namespace, addonFileIn(dir)));
   const script = listing.files.get("enabled");
   const own = readOrReport(EMPTY_VALUES, () => readOwnValues(reading, source, listing));
   const { section, enabled, placeOf } = own;
@@ -63,6 +66,7 @@ export async function readModule(reading: Reading, source: ModuleSource, listed:
     hookFiles: hookFilesOf(join(dir, "hooks"), listing.hooks),
     crdFiles: [...crdsOf(listing), ...chart.crdFiles].filter(isCrd),
     ...terms,
+    namespace,
     origin,
     problem: problems[0],
     deprecations,
@@ -108,7 +112,7 @@ const NO_FILES: Pick<Listing, "files" | "hooks" | "chart"> = {
 function withoutOuterLinks(listing: Listing): Listing {
   const { dir, addonFile, files, hooks, chart } = listing;
   const all = [...files.values(), ...hooks.values(), ...chart.values()];
-  if (addonFile.serviceAccountName !== undefined)
+  if (addonFile.serviceAccountName !== undefined || addonFile.accountIsUnknown === true)
     refuseOuterLinks(
       dir,
       all.map(({ path }) => path),
@@ -126,7 +130,7 @@ export async function unreadableModule(
   const empty: Listing = {
     dir: source.dir,
     ...NO_FILES,
-    addonFile: {},
+    addonFile: { accountIsUnknown: true },
     fingerprint: "",
     changedAt: 0,
   };
@@ -182,9 +186,8 @@ async function addonFileProblems(
 ): Promise<Problem[]> {
   const { name, dir } = source;
   const { addonFile } = listing;
-  // An unreadable file does not change as whom the module acts.
-  const isKnown = addonFile.problem === undefined || addonFile.serviceAccountName !== undefined;
-  const refusal = isKnown ? reading.options.refusalOf?.({ ...addonFile, name }, addonFileIn(dir)) : undefined;
+  const namespace = namespaceOf(reading.options, name, addonFile);
+  const refusal = reading.options.refusalOf?.({ ...addonFile, name, namespace }, addonFileIn(dir));
   return [...(await celProblems(source, listing)), ...(refusal === undefined ? [] : [refusal])];
 }
 

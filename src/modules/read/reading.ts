@@ -6,6 +6,7 @@ import { systemClock, type Clock } from "../../lib/index.ts";
 import type {
   AddonCheck,
   HookFile,
+  Json,
   Module,
   ModuleOrigin,
   Problem,
@@ -90,6 +91,8 @@ export interface SuppliedModules {
   origins: ReadonlyMap<string, ModuleOrigin>;
   /** Reasons not to purge releases. */
   holds: readonly string[];
+  /** ModuleSources, lock and keys, for a support archive. */
+  report?: () => Json;
 }
 
 /** The directories to read, and how. */
@@ -107,6 +110,8 @@ export interface ReadTreeOptions {
   readonly previous?: Tree | undefined;
   /** Unpacks charts that are archives. */
   readonly archives: ChartArchives;
+  /** Namespace of modules whose `addon.yaml` names none, with `{name}` for the name of the module. */
+  readonly namespaceTemplate?: string | undefined;
   /** Why the operator's settings do not allow what `addon.yaml` says; without it, everything is allowed. */
   readonly refusalOf?: AddonCheck | undefined;
   /** Modules from registries; their directory comes last. */

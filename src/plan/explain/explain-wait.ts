@@ -14,6 +14,7 @@ import {
 } from "../../state/index.ts";
 import { HOW_TO_END, describeFailingHook, droppedTicks, failingHooks, failingOf } from "./failing-hooks.ts";
 import { describeUsers } from "../removals.ts";
+import { describeOrigin, originOf } from "./origin.ts";
 import { describeReasons, describeHealth } from "./reasons.ts";
 import { describeAwaitedTask, times } from "./task-words.ts";
 import { blockedBy, lostRequirement, otherBlockers, reportedRequirements, runsBefore } from "../turns.ts";
@@ -201,7 +202,7 @@ export function explainModule(module: ModuleView, at: Moment): string[] {
   const reported = [...reasonsOf(module, at), ...describeChain(module, at)];
   const isIdle = reported.length === 0 && module.enabled;
   const rest = isIdle ? ["nothing is due: the last run used the current state"] : reported;
-  return [decisionOf(module), ...rest];
+  return [decisionOf(module), ...rest, ...describeOrigin(originOf(module))];
 }
 
 /** Whether and why a module is on. While its `enabled` script fails, the previous decision remains in force. */
@@ -232,7 +233,8 @@ function reasonsOf(module: ModuleView, at: Moment): string[] {
   const { problem, retry } = module;
   return describeReasons({
     blockers: [
-      problem && `needs a person: ${describeProblem(problem)}`,
+      problem &&
+        `${problem.retriedAs === undefined ? "needs a person" : "is tried again"}: ${describeProblem(problem)}`,
       module.crdWork,
       explainBlockers(module, at),
       ...otherBlockers(module, at.view),

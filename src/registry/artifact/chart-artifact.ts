@@ -2,8 +2,9 @@
 
 import { plainLine } from "../../lib/index.ts";
 import { LARGEST_ARCHIVE } from "../charts/chart-repository.ts";
-import { NotVerifiedError, verifySignature } from "../cosign/verify.ts";
-import type { PublicKey } from "../cosign/keys.ts";
+import { NotVerifiedError } from "../cosign/errors.ts";
+import type { Signer } from "../cosign/identity.ts";
+import { verifySignature } from "../cosign/verify.ts";
 import type { Descriptor, Manifest } from "../manifest.ts";
 import { referenceText } from "../reference.ts";
 import { checkedManifest, findManifest, type Found, type ReadPlace } from "./module-artifact.ts";
@@ -19,16 +20,17 @@ const ARCHIVES: ReadonlySet<string> = new Set([
 export type FoundChart = Pick<Found, "digest" | "layer" | "verified">;
 
 /**
- * Finds a chart and verifies it: a signature by one of `keys`, and one layer with the archive. `keys` is undefined for
+ * Finds a chart and verifies it: a signature by one of `signers`, and one layer with the archive. `signers` is undefined for
  * charts that need no signature. Throws RegistryError, NotVerifiedError, CannotVerifyError.
  */
 export async function findChart(
   place: ReadPlace,
-  keys: readonly PublicKey[] | undefined,
+  signers: readonly Signer[] | undefined,
 ): Promise<FoundChart> {
   const { repository, reference } = place;
   const stored = await findManifest(place);
-  const verified = keys === undefined ? undefined : await verifySignature(repository, stored.digest, keys);
+  const verified =
+    signers === undefined ? undefined : await verifySignature(repository, stored.digest, signers);
   const layer = archiveOf(checkedManifest(stored, reference));
   if (typeof layer !== "string") return { digest: stored.digest, layer, verified };
   const text = referenceText({ ...reference, digest: stored.digest });

@@ -4,8 +4,10 @@ import { mkdtemp, readdir, rename, rm, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
 import { oneLine, plainLine } from "../../lib/index.ts";
-import { NotVerifiedError, verifySignature, type Verified } from "../cosign/verify.ts";
-import type { PublicKey, SigningKey } from "../cosign/keys.ts";
+import { NotVerifiedError } from "../cosign/errors.ts";
+import { verifySignature, type Verified } from "../cosign/verify.ts";
+import type { Signer } from "../cosign/identity.ts";
+import type { SigningKey } from "../cosign/keys.ts";
 import { signArtifact } from "../cosign/sign.ts";
 import {
   describeBytes,
@@ -18,7 +20,7 @@ import {
 } from "../manifest.ts";
 import { RegistryError } from "../http/errors.ts";
 import { referenceText, tagOfVersion, type Reference } from "../reference.ts";
-import type { Artifacts, Repository, StoredManifest } from "../repository.ts";
+import type { Artifacts, Blobs, Repository, StoredManifest } from "../repository.ts";
 import { LIMITS, unpackLayer } from "./unpack.ts";
 import type { Packed } from "./pack.ts";
 
@@ -95,14 +97,15 @@ export interface Found extends Identity {
 }
 
 /**
- * Finds an artifact and verifies it: a signature by one of `keys`, one layer, and the name and version that were asked
- * for. `keys` is undefined where the user does without a signature. Throws RegistryError, NotVerifiedError,
+ * Finds an artifact and verifies it: a signature by one of `signers`, one layer, and the name and version that were asked
+ * for. `signers` is undefined where the user does without a signature. Throws RegistryError, NotVerifiedError,
  * CannotVerifyError.
  */
-export async function findModule(place: ReadPlace, keys: readonly PublicKey[] | undefined): Promise<Found> {
+export async function findModule(place: ReadPlace, signers: readonly Signer[] | undefined): Promise<Found> {
   const { repository, reference } = place;
   const stored = await findManifest(place);
-  const verified = keys === undefined ? undefined : await verifySignature(repository, stored.digest, keys);
+  const verified =
+    signers === undefined ? undefined : await verifySignature(repository, stored.digest, signers);
   const manifest = checkedManifest(stored, reference);
   const identity = identityOf(manifest);
   const layer = layerOf(manifest);
@@ -114,10 +117,10 @@ export async function findModule(place: ReadPlace, keys: readonly PublicKey[] | 
   return { ...identity, digest: stored.digest, layer, verified };
 }
 
-/** Fetches and unpacks a verified artifact into `dir`, which must not exist or must be empty. Throws Error. */
+/** Fetches and unpacks a verified artifact into `dir`, which must not exist or must be empty; `isReadOnly`: nobody may write to its files. Throws Error. */
 export async function unpackModule(
-  repository: Artifacts,
-  { layer }: Pick<Found, "layer">,
+  repository: Blobs,
+  { layer, isReadOnly }: Pick<Found, "layer"> & { readonly isReadOnly?: boolean },
   dir: string,
 ): Promise<void> {
   const scratch = await mkdtemp(join(dirname(dir), ".pull-"));
@@ -125,7 +128,7 @@ export async function unpackModule(
     const file = join(scratch, "layer.tgz");
     await repository.saveBlob(layer, file);
     const content = join(scratch, "content");
-    await unpackLayer(file, content);
+    await unpackLayer(file, content, isReadOnly);
     await replaceEmpty(content, dir);
   } finally {
     await rm(scratch, { recursive: true, force: true });

@@ -6,6 +6,7 @@ import { gzipSync } from "node:zlib";
 
 import { create } from "tar";
 
+import { isObeyed, visible } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import { digestOf } from "../manifest.ts";
 import { LIMITS } from "./unpack.ts";
@@ -19,8 +20,8 @@ export interface Packed {
   readonly files: number;
 }
 
-/** Names of files that no artifact contains. */
-const IGNORED_NAMES: ReadonlySet<string> = new Set([".git", ".DS_Store"]);
+/** Names of files that no artifact contains, in lower case. */
+const IGNORED_NAMES: ReadonlySet<string> = new Set([".git", ".ds_store"]);
 
 /**
  * Packs all files below `dir`, links to files inside it as copies. Owner, times and all of the mode but the executable
@@ -63,11 +64,12 @@ function normalize(entry: Entry): void {
 
 /** Directories before their files, in the order of bytes. */
 function pathsBelow(root: string, rel: string): string[] {
-  const names = readdirSync(join(root, rel)).filter((name) => !IGNORED_NAMES.has(name));
+  const names = readdirSync(join(root, rel)).filter((name) => !IGNORED_NAMES.has(name.toLowerCase()));
   return names
     .sort((a, b) => (a < b ? -1 : 1))
     .flatMap((name) => {
       const path = rel === "" ? name : `${rel}/${name}`;
+      if (isObeyed(name)) throw problem(join(root, path), "has a control character in its name");
       return statOf(root, path).isDirectory() ? [path, ...pathsBelow(root, path)] : [path];
     });
 }
@@ -94,5 +96,7 @@ function checkedSize(root: string, path: string): number {
 }
 
 function problem(file: string, message: string): ProblemError {
-  return new ProblemError([{ file, message, remedy: "remove it from the module, or replace it by a copy" }]);
+  return new ProblemError([
+    { file: visible(file), message, remedy: "remove it from the module, or replace it by a copy" },
+  ]);
 }

@@ -7,8 +7,8 @@ import { createGunzip } from "node:zlib";
 
 import { Parser, Unpack, type ReadEntry } from "tar";
 
-import { oneLine } from "../../lib/index.ts";
-import { NotVerifiedError } from "../cosign/verify.ts";
+import { isObeyed, oneLine } from "../../lib/index.ts";
+import { NotVerifiedError } from "../cosign/errors.ts";
 
 /** Most bytes and entries of a module. Sizes are in bytes. */
 export const LIMITS = {
@@ -26,10 +26,10 @@ const FILES: ReadonlySet<string> = new Set(["File", "OldFile", "ContiguousFile"]
 
 /**
  * Unpacks the file `layer` into `dir`, which must not exist: first into a directory beside it, which is then renamed.
- * Files get the modes 0644 or 0755. Throws NotVerifiedError that names the entry that is refused, and Error if the
- * file system fails.
+ * Files get the modes 0644 or 0755, or else 0444 or 0555; directories get 0755, so that whoever owns them can remove them.
+ * Throws NotVerifiedError that names the entry that is refused, and Error if the file system fails.
  */
-export async function unpackLayer(layer: string, dir: string): Promise<void> {
+export async function unpackLayer(layer: string, dir: string, isReadOnly = false): Promise<void> {
   const options = { strict: true, zstd: false, maxMetaEntrySize: LIMITS.header, onReadEntry: checker() };
   await readArchive(layer, new Parser(options)).catch((error: unknown) => {
     throw new NotVerifiedError(`its archive is refused: ${oneLine(error)}`);
@@ -47,7 +47,7 @@ export async function unpackLayer(layer: string, dir: string): Promise<void> {
         noMtime: true,
         preserveOwner: false,
         umask: 0,
-        onReadEntry: normalize,
+        onReadEntry: (entry) => normalize(entry, isReadOnly),
       }),
     );
     await rename(part, dir);
@@ -119,12 +119,19 @@ function entryFault({ type, size }: ReadEntry, path: string): string | undefined
   const names = path.split("/");
   if (type !== "Directory" && !FILES.has(type)) return `is a ${type}`;
   if (size > LIMITS.file) return `is larger than ${LIMITS.file >> 20} MiB`;
-  if (path.includes("\\") || path.includes("\0")) return "has a character that is not allowed";
+  if (path.includes("\\") || isObeyed(path)) return "has a character that is not allowed";
   if (names.some((name) => name === "" || name === "." || name === ".."))
     return "is no plain path below the module";
-  if (names.some((name) => name.startsWith(".wh."))) return "is a whiteout";
-  if (names.some((name) => Buffer.byteLength(name) > LIMITS.name)) return "has a name that is too long";
-  return names.length > LIMITS.depth ? "is too deep" : undefined;
+  return names.length > LIMITS.depth
+    ? "is too deep"
+    : names.map(nameFault).find((fault) => fault !== undefined);
+}
+
+/** Why the name of a file or directory is refused. */
+function nameFault(name: string): string | undefined {
+  if (name.startsWith(".wh.")) return "is a whiteout";
+  if (name.toLowerCase() === ".git") return "is of a git repository: push the module without .git";
+  return Buffer.byteLength(name) > LIMITS.name ? "has a name that is too long" : undefined;
 }
 
 /** The paths of an archive. Names that some file systems do not tell apart count as one. */
@@ -158,8 +165,11 @@ function fold(path: string): string {
   return path.normalize("NFC").toLowerCase();
 }
 
-/** Sets the mode of an entry to 0755 for directories and executable files, otherwise to 0644. */
-function normalize(entry: ReadEntry): void {
-  const isOpen = entry.type === "Directory" || ((entry.mode ?? 0) & 0o100) !== 0;
-  entry.mode = isOpen ? 0o755 : 0o644;
+const WRITE = 0o222;
+
+/** Sets the mode of an entry to 0755 for directories and executable files, otherwise to 0644; of files without the right to write, if `isReadOnly`. */
+function normalize(entry: ReadEntry, isReadOnly: boolean): void {
+  const isDirectory = entry.type === "Directory";
+  const mode = isDirectory || ((entry.mode ?? 0) & 0o100) !== 0 ? 0o755 : 0o644;
+  entry.mode = isReadOnly && !isDirectory ? mode & ~WRITE : mode;
 }

@@ -45,6 +45,8 @@ export function readSigningKey(text: string, source: string, passphrase: string 
       "is in cosign's own format, which only cosign reads",
       "make one with `openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256`; `cosign import-key-pair` reads it, too",
     );
+  if (text.includes("BEGIN PUBLIC KEY"))
+    throw problem(source, "contains a public key", "use the private key, with which modules are signed");
   const key = { key: text, ...(passphrase === undefined ? {} : { passphrase }) };
   const privateKey = parsed(source, () => createPrivateKey(key));
   return { ...publicKey(createPublicKey(privateKey), source), privateKey };

@@ -1,12 +1,13 @@
 /** Stores signatures beside an artifact, in both forms, so that old and new readers find one. */
 
+import { objectsIn } from "../../model/index.ts";
 import {
   describeBytes,
   EMPTY,
   IMAGE_CONFIG,
   IMAGE_INDEX,
   IMAGE_MANIFEST,
-  parseIndex,
+  jsonObject,
   parseManifest,
   type Descriptor,
 } from "../manifest.ts";
@@ -60,9 +61,9 @@ async function storeBundle(repository: Repository, subject: Descriptor, bundle: 
 async function listAtTag(repository: Repository, subject: Descriptor, added: Descriptor): Promise<void> {
   const tag = fallbackTag(subject.digest);
   const index = await repository.manifest(tag);
-  const others =
-    index === undefined ? [] : parseIndex(index.bytes).filter(({ digest }) => digest !== added.digest);
-  const manifests = [...others, added];
+  // As they are: also what this program cannot use.
+  const others = index === undefined ? [] : objectsIn(jsonObject(index.bytes)["manifests"]);
+  const manifests = [...others.filter(({ digest }) => digest !== added.digest), added];
   await repository.pushManifest(
     toBytes({ schemaVersion: 2, mediaType: IMAGE_INDEX, manifests }),
     IMAGE_INDEX,

@@ -1,37 +1,24 @@
-/** Decides whether a digest is signed by one of the keys, by what the registry stores beside it. */
+/** Decides whether a digest is signed by one of the keys or identities, by what the registry stores beside it. */
 
-import { oneLine } from "../../lib/index.ts";
+import { oneLine, systemClock } from "../../lib/index.ts";
 import { parseIndex, parseManifest, type Descriptor } from "../manifest.ts";
+import { CannotVerifyError, NotVerifiedError } from "./errors.ts";
 import type { Artifacts, StoredManifest } from "../repository.ts";
-import {
-  BUNDLE_PREFIX,
-  bundleSigner,
-  hintOf,
-  SIGNATURE_ANNOTATION,
-  SIMPLE_SIGNING,
-  simpleSigner,
-} from "./formats.ts";
-import type { PublicKey } from "./keys.ts";
+import { BUNDLE_PREFIX, bundleSigner, hintOf, SIMPLE_SIGNING, simpleSigner } from "./formats.ts";
+import type { Signer } from "./identity.ts";
 
 /** Who signed, and in which form. */
 export interface Verified {
-  readonly signer: PublicKey;
+  readonly signer: Signer;
   readonly form: "bundle" | "simple signing";
 }
 
-/** The digest has no valid signature: asking again does not help, as long as digest and keys are the same. */
-export class NotVerifiedError extends Error {
-  override readonly name = "NotVerifiedError";
-}
-
-/** The signatures could not be read: asking again may help. */
-export class CannotVerifyError extends Error {
-  override readonly name = "CannotVerifyError";
-}
-
+const LONGEST_SEARCH_MS = 120_000;
 const MOST_REFERRERS = 50;
 const MOST_LAYERS = 100;
 const LARGEST_MANIFEST = 64 * 1024;
+/** JSON can take forty times its bytes. */
+const LARGEST_INDEX = 2 * 1024 * 1024;
 const LARGEST_BUNDLE = 1024 * 1024;
 const LARGEST_PAYLOAD = 64 * 1024;
 
@@ -49,23 +36,26 @@ export function simpleTag(digest: string): string {
 interface Search {
   readonly repository: Artifacts;
   readonly digest: string;
-  readonly keys: readonly PublicKey[];
+  readonly signers: readonly Signer[];
   /** A line for each place and each signature that does not count. */
   readonly notes: string[];
   /** A place could not be read. */
   isIncomplete: boolean;
+  /** When the search is given up: a slow registry with many signatures could hold it up for an hour. */
+  readonly endsAt: number;
 }
 
 /**
- * Finds a valid signature of `digest` in both of cosign's forms. One by any of the keys is enough, and an error in one
+ * Finds a valid signature of `digest` in both of cosign's forms. One by any of the signers is enough, and an error in one
  * form does not keep the other from counting. Throws NotVerifiedError or CannotVerifyError.
  */
 export async function verifySignature(
   repository: Artifacts,
   digest: string,
-  keys: readonly PublicKey[],
+  signers: readonly Signer[],
 ): Promise<Verified> {
-  const search: Search = { repository, digest, keys, notes: [], isIncomplete: false };
+  const endsAt = systemClock.monotonic() + LONGEST_SEARCH_MS;
+  const search: Search = { repository, digest, signers, notes: [], isIncomplete: false, endsAt };
   const verified =
     (await attempt(search, "referrers", () => searchBundles(search))) ??
     (await attempt(search, `tag ${simpleTag(digest)}`, () => searchSimple(search)));
@@ -73,7 +63,7 @@ export async function verifySignature(
   const notes = search.notes.join("; ");
   if (search.isIncomplete) throw new CannotVerifyError(`${digest} cannot be verified now: ${notes}`);
   throw new NotVerifiedError(
-    `${digest} has no valid signature by ${keys.map(({ source }) => source).join(", ")}: ${notes}`,
+    `${digest} has no valid signature by ${signers.map(({ source }) => source).join(", ")}: ${notes}`,
   );
 }
 
@@ -84,6 +74,7 @@ async function attempt(
   work: () => Promise<Verified | undefined>,
 ): Promise<Verified | undefined> {
   try {
+    if (systemClock.monotonic() > search.endsAt) throw new Error("not read, since the search takes too long");
     return await work();
   } catch (error) {
     search.isIncomplete = true;
@@ -106,13 +97,13 @@ async function searchBundles(search: Search): Promise<Verified | undefined> {
 
 /** The referrers in the index that a registry without a referrers API has under a tag. */
 async function fallbackReferrers({ repository, digest }: Search): Promise<readonly Descriptor[]> {
-  const index = await repository.manifest(fallbackTag(digest));
+  const index = await repository.manifest(fallbackTag(digest), LARGEST_INDEX);
   return index === undefined ? [] : parseIndex(index.bytes).slice(0, MOST_REFERRERS);
 }
 
 /** Verifies the bundle of one referrer. Adds a note and returns undefined if it does not count. */
 async function bundleAt(search: Search, { digest: place, size }: Descriptor): Promise<Verified | undefined> {
-  const { repository, digest, keys, notes } = search;
+  const { repository, digest, signers, notes } = search;
   if (size > LARGEST_MANIFEST) return void notes.push(`referrer ${place}: its manifest is too large`);
   const stored = await repository.manifest(place, LARGEST_MANIFEST);
   if (stored === undefined) return void notes.push(`referrer ${place}: missing`);
@@ -120,8 +111,8 @@ async function bundleAt(search: Search, { digest: place, size }: Descriptor): Pr
   if (typeof layer === "string") return void notes.push(`referrer ${place}: ${layer}`);
   if (layer.size > LARGEST_BUNDLE) return void notes.push(`referrer ${place}: its bundle is too large`);
   const bytes = await repository.blob(layer, LARGEST_BUNDLE);
-  return judged(notes, `referrer ${place}${keyNote(bytes)}`, () => ({
-    signer: bundleSigner(keys, digest, bytes),
+  return judged(notes, `referrer ${place}${keyNote(bytes)}`, async () => ({
+    signer: await bundleSigner(signers, digest, bytes),
     form: "bundle",
   }));
 }
@@ -157,15 +148,15 @@ async function searchSimple(search: Search): Promise<Verified | undefined> {
 
 /** Verifies one signature of simple signing. Adds a note and returns undefined if it does not count. */
 async function simpleAt(
-  { repository, digest, keys, notes }: Search,
+  { repository, digest, signers, notes }: Search,
   layer: Descriptor,
 ): Promise<Verified | undefined> {
   const place = `tag ${simpleTag(digest)}`;
   if (layer.size > LARGEST_PAYLOAD) return void notes.push(`${place}: its payload is too large`);
   const payload = await repository.blob(layer, LARGEST_PAYLOAD);
-  const signature = layer.annotations?.[SIGNATURE_ANNOTATION];
-  return judged(notes, place, () => ({
-    signer: simpleSigner(keys, digest, { payload, signature }),
+  const { annotations } = layer;
+  return judged(notes, place, async () => ({
+    signer: await simpleSigner(signers, digest, { payload, annotations }),
     form: "simple signing",
   }));
 }
@@ -180,11 +171,16 @@ function simpleLayers({ bytes }: StoredManifest): readonly Descriptor[] | string
   }
 }
 
-/** The result of a verification. An error becomes a note, and the result is undefined. */
-function judged(notes: string[], place: string, judge: () => Verified): Verified | undefined {
+/** The result of a verification. An error becomes a note, and the result is undefined. Throws CannotVerifyError. */
+async function judged(
+  notes: string[],
+  place: string,
+  judge: () => Promise<Verified>,
+): Promise<Verified | undefined> {
   try {
-    return judge();
+    return await judge();
   } catch (error) {
+    if (error instanceof CannotVerifyError) throw error;
     notes.push(`${place}: ${oneLine(error)}`);
     return undefined;
   }

@@ -35,6 +35,8 @@ export interface ClientOptions {
   readonly clock?: Clock;
   /** Called with the status of each answer, `error` without one. */
   readonly onAnswer?: ((code: string) => void) | undefined;
+  /** Longest time of a request with a short body, the answer included. */
+  readonly timeoutMs?: number;
 }
 
 /** One call. A body that is a function is made again for each try. */
@@ -46,6 +48,8 @@ export interface Call {
   readonly scope: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Buffer;
+  /** Bytes of the answer where they are many: it may take longer in proportion. */
+  readonly size?: number;
 }
 
 /** An answer whose body is not read yet. */
@@ -65,8 +69,11 @@ const TRANSIENT: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 52
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 const MOST_REDIRECTS = 5;
 const TIMEOUT_MS = 30_000;
+/** Bytes in a millisecond of a long body; a registry that is slower than this could hold a check up for days. */
+const SLOWEST = 64;
 const CONNECTIONS = 4;
 const LARGEST_ERROR = 64 * 1024;
+const DISCARD_MS = 1000;
 
 /** The client of one registry. */
 export class RegistryClient {
@@ -75,9 +82,11 @@ export class RegistryClient {
   readonly #tokens: Tokens;
   readonly #clock: Clock;
   readonly #onAnswer: (code: string) => void;
+  readonly #timeoutMs: number;
 
   constructor(options: ClientOptions) {
     const { host, plainHttp = false, ca, proxies = {}, login = () => undefined, clock } = options;
+    this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#onAnswer = options.onAnswer ?? (() => {});
     this.registry = new URL(`${plainHttp ? "http" : "https"}://${host}/`);
     this.#clock = clock ?? systemClock;
@@ -88,6 +97,7 @@ export class RegistryClient {
       login,
       isBasic: options.isBasic ?? false,
       clock: this.#clock,
+      timeoutMs: this.#timeoutMs,
     });
   }
 
@@ -102,7 +112,7 @@ export class RegistryClient {
       if (pause === undefined) return answerOrThrow(answer);
       if (attempt === TRIES || pause > LONGEST_PAUSE_MS)
         throw answer instanceof RegistryError ? answer : await this.failure(call, answer);
-      if (!(answer instanceof RegistryError)) await answer.body.dump();
+      if (!(answer instanceof RegistryError)) await discard(answer.body);
       await sleep(this.#clock, Math.max(pause, growingDelay(attempt, DELAY)));
     }
   }
@@ -120,8 +130,13 @@ export class RegistryClient {
       if (bytes === undefined) throw new Error(`the answer is longer than ${limit} bytes`);
       return { ...answer, bytes };
     } catch (error) {
-      throw new RegistryError(`${this.#name(call)}: ${oneLine(error)}`, undefined, { cause: error });
+      throw this.cutOff(call, error);
     }
+  }
+
+  /** The error for an answer whose body ended too early. */
+  cutOff(call: Call, error: unknown): RegistryError {
+    return new RegistryError(`${this.#name(call)}: ${oneLine(error)}`, undefined, { cause: error });
   }
 
   /** The error for an answer that the caller cannot use; reads its body. */
@@ -147,7 +162,7 @@ export class RegistryClient {
     if (first.status !== 401 || first.url.host !== this.registry.host) return first;
     const challenge = findChallenge([first.headers["www-authenticate"] ?? []].flat());
     if (challenge === undefined) return first;
-    await first.body.dump();
+    await discard(first.body);
     await this.#tokens.answer(challenge, call.scope);
     return this.#follow(call);
   }
@@ -171,7 +186,7 @@ export class RegistryClient {
       const location = headerOf(answer.headers, "location");
       const isRead = call.method === "GET" || call.method === "HEAD";
       if (!isRead || !REDIRECTS.has(answer.status) || location === undefined) return answer;
-      await answer.body.dump();
+      await discard(answer.body);
       const next = URL.parse(location, answer.url.href);
       if (next === null || redirects === MOST_REDIRECTS)
         throw new RegistryError(`${this.#name(call)}: redirects that lead nowhere`);
@@ -180,7 +195,7 @@ export class RegistryClient {
   }
 
   /** Sends one request. Only the registry itself gets credentials. Throws RegistryError for a refused address. */
-  async #request({ method, headers, scope, body }: Call, url: URL): Promise<Answer> {
+  async #request({ method, headers, scope, body, size = 0 }: Call, url: URL): Promise<Answer> {
     const refused = refusedAddress(url, this.registry);
     if (refused !== undefined)
       throw new RegistryError(`registry ${this.registry.host} leads to ${url.host}: ${refused}`);
@@ -191,9 +206,15 @@ export class RegistryClient {
       method,
       headers: { ...headers, ...(authorization === undefined ? {} : { authorization }) },
       body: body ?? null,
+      signal: AbortSignal.timeout(this.#timeoutMs + Math.ceil((size + (body?.length ?? 0)) / SLOWEST)),
     });
     return { status: response.statusCode, headers: response.headers, body: response.body, url };
   }
+}
+
+/** Reads a body that nobody needs, so that its connection can be used again; ends the connection if that takes long. */
+export async function discard(body: Answer["body"]): Promise<void> {
+  await body.dump({ limit: LARGEST_ERROR, signal: AbortSignal.timeout(DISCARD_MS) }).catch(() => undefined);
 }
 
 /** The first header of this name, which is in lower case. */
@@ -236,9 +257,10 @@ function codeOf(error: unknown): string {
   return typeof code === "string" ? code : "";
 }
 
+const NO_TLS = /WRONG_VERSION|EPROTO/;
 const TLS_REMEDIES = [
-  [/WRONG_VERSION|EPROTO/, "; set --plain-http for a registry without TLS"],
-  [/CERT|SELF_SIGNED|SIGNATURE/, "; name the registry's CA with --ca-file"],
+  [NO_TLS, "; set --plain-http (plainHttp of a ModuleSource) for a registry without TLS"],
+  [/CERT|SELF_SIGNED|SIGNATURE/, "; name the registry's CA with --ca-file (ca of a ModuleSource)"],
 ] as const;
 
 /** An error of the connection as a RegistryError, with a remedy for problems with TLS. */
@@ -246,7 +268,9 @@ function toRegistryError(error: unknown, name: string): RegistryError {
   if (error instanceof RegistryError) return error;
   const code = codeOf(error);
   const remedy = TLS_REMEDIES.find(([pattern]) => pattern.test(code))?.[1] ?? "";
-  return new RegistryError(`${name}: ${oneLine(error)}${remedy}`, undefined, { cause: error });
+  // The words of OpenSSL name its own files.
+  const what = NO_TLS.test(code) ? "it answers without TLS" : oneLine(error);
+  return new RegistryError(`${name}: ${what}${remedy}`, undefined, { cause: error });
 }
 
 /** The least pause in milliseconds before a call is sent again; undefined if it is not. */

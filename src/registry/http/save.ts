@@ -26,7 +26,8 @@ export async function saveBody(
     size += chunk.length;
     if (size > limit) return undefined;
     hash.update(chunk);
-    await handle?.write(chunk);
+    // A single write may be a short one, which a full disk makes without an error.
+    await handle?.writeFile(chunk);
   }
   await handle?.sync();
   return { digest: `sha256:${hash.digest("hex")}`, size };

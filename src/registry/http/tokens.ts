@@ -2,7 +2,7 @@
 
 import type { Dispatcher } from "undici";
 
-import { readAtMost, systemClock, type Clock } from "../../lib/index.ts";
+import { oneLine, readAtMost, systemClock, type Clock } from "../../lib/index.ts";
 import { jsonObject } from "../manifest.ts";
 import type { Challenge } from "./challenge.ts";
 import type { Login } from "./docker-config.ts";
@@ -29,6 +29,8 @@ export interface TokenOptions {
   /** User and password are sent before the registry asks for them. */
   readonly isBasic?: boolean;
   readonly clock?: Clock;
+  /** Longest time of a request. */
+  readonly timeoutMs: number;
 }
 
 /** Answers the challenges of one registry. */
@@ -115,12 +117,15 @@ export class Tokens {
   ): Promise<Answer> {
     try {
       const where = { origin: url.origin, path: url.pathname + url.search };
-      const { statusCode, body } = await this.#options.dispatcher.request({ ...where, ...options });
+      const { dispatcher, timeoutMs } = this.#options;
+      const signal = AbortSignal.timeout(timeoutMs);
+      const { statusCode, body } = await dispatcher.request({ ...where, ...options, signal });
       const bytes = await readAtMost(body, LARGEST_ANSWER);
       if (bytes === undefined) throw new Error(`the answer is longer than ${LARGEST_ANSWER} bytes`);
       return { status: statusCode, body: bytes };
     } catch (error) {
-      throw new RegistryError(`the token server ${url.host} cannot be reached`, undefined, { cause: error });
+      const text = `the token server ${url.host} cannot be reached: ${oneLine(error)}`;
+      throw new RegistryError(text, undefined, { cause: error });
     }
   }
 

@@ -8,13 +8,21 @@ for (const [net, bits] of [
   ["10.0.0.0", 8],
   ["100.64.0.0", 10],
   ["127.0.0.0", 8],
+  // Services of a cloud for its own machines, outside of the private networks.
+  ["168.63.129.16", 32],
   ["169.254.0.0", 16],
   ["172.16.0.0", 12],
+  ["192.0.0.0", 24],
   ["192.168.0.0", 16],
+  ["198.18.0.0", 15],
+  // Multicast, and what is not assigned.
+  ["224.0.0.0", 3],
 ] as const)
   PRIVATE.addSubnet(net, bits, "ipv4");
 for (const [net, bits] of [
   ["::", 127],
+  // Any of the networks above, translated.
+  ["64:ff9b::", 96],
   ["fc00::", 7],
   ["fe80::", 10],
 ] as const)

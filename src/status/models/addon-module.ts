@@ -48,6 +48,7 @@ export interface IAddonModule {
     readonly runSeconds?: ReadonlyArray<number>;
     readonly release?: {
       readonly name?: string;
+      readonly namespace?: string;
       readonly revision?: number;
       readonly status?: string;
       readonly chartVersion?: string;
@@ -85,6 +86,24 @@ export interface IAddonModule {
       readonly version?: string;
       readonly digest?: string;
       readonly verifiedBy?: string;
+      readonly next?: {
+        readonly waitsFor:
+          | "approval"
+          | "window"
+          | "age"
+          | "turn"
+          | "older"
+          | "rejected"
+          | "refused"
+          | "blocked"
+          | "withdrawn"
+          | "registry";
+        readonly version?: string;
+        readonly digest?: string;
+        readonly since: string;
+        readonly until?: string;
+        readonly message: string;
+      };
     };
     readonly requires?: ReadonlyArray<{
       readonly of: "kubernetes" | "module" | "object";

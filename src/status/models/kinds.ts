@@ -38,7 +38,8 @@ type ConditionType =
   | "Healthy"
   | "Drifted"
   | "Reachable"
-  | "Withdrawn";
+  | "Withdrawn"
+  | "Rejected";
 export type ConditionStatus = Condition["status"];
 /** As the server has it. */
 export type StoredCondition = NonNullable<ModuleFields["conditions"]>[number];

@@ -12,6 +12,7 @@ export interface IModuleSource {
     readonly registry?: string;
     readonly charts?: string;
     readonly unsigned?: boolean;
+    readonly mirrors?: readonly string[];
     readonly secret?: string;
     readonly ca?: string;
     readonly plainHttp?: boolean;
@@ -54,6 +55,7 @@ export interface IModuleSource {
       readonly digest?: string;
       readonly verifiedBy?: string;
       readonly error?: string;
+      readonly rejected?: readonly string[];
       readonly next?: {
         readonly version: string;
         readonly digest: string;

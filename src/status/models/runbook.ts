@@ -7,6 +7,7 @@ const PAGE = `${GUIDES}on-call.md`;
 const SECTIONS: Readonly<Record<string, string>> = {
   Retrying: "one-module-fails-and-others-wait",
   HookFailed: "a-hook-fails",
+  SourceUnavailable: "a-module-source-is-not-ready",
   ObjectsExist: "running.md#taking-over",
   Discovery: "discovery-fails",
   Start: "start-here",
@@ -21,6 +22,7 @@ const SECTIONS: Readonly<Record<string, string>> = {
   Drifted: "an-object-was-changed-by-hand",
   ConfigMapInvalid: "the-configmap-is-invalid",
   ConfigMapMissing: "the-configmap-is-missing",
+  SourcesUnreadable: "module-sources.md#when-something-is-missing",
   RemovalHeld: "a-removal-is-blocked",
   ModulesInvalid: "a-module-is-invalid",
   HooksFailing: "a-hook-fails",
@@ -31,6 +33,7 @@ const SECTIONS: Readonly<Record<string, string>> = {
 const OF_OPERATOR: ReadonlySet<string> = new Set([
   "ConfigMapInvalid",
   "ConfigMapMissing",
+  "SourcesUnreadable",
   "RemovalHeld",
   "HooksFailing",
   "NotRunning",

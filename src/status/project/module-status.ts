@@ -5,8 +5,8 @@ import { describeDrift } from "../../drift/index.ts";
 import type { Drift } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
 import type { Release } from "../../helm/index.ts";
-import { type Json, type ModuleOrigin, describeCause, isJsonObject } from "../../model/index.ts";
-import { enabledText, type Requirement } from "../../plan/index.ts";
+import { type Json, describeCause, isJsonObject } from "../../model/index.ts";
+import { enabledText, originOf, type Requirement } from "../../plan/index.ts";
 import { annotationToken, missingObjects } from "../../state/index.ts";
 import type { LastRun, ModuleView } from "../../state/index.ts";
 import { defined, line } from "../models/kinds.ts";
@@ -67,7 +67,7 @@ export function projectModule(view: ModuleView, facts: ModuleContext): ModulePro
       ...mapOptional(view.health, projectHealth),
       drift: projectDrift(view.drift),
       identity: facts.identity,
-      source: mapOptional(view.module.origin, projectOrigin),
+      source: originOf(view),
       failures: view.retry?.failures ?? 0,
       nextRetryAt: mapOptional(facts.nextTryAt, formatUtc),
       lastHandledReconcileAt: annotationToken(view.handled.token),
@@ -122,10 +122,6 @@ const ENABLED_REASON: Readonly<Record<ModuleView["enabledBy"], string>> = {
   source: "ModuleSource",
   none: "NotSwitchedOn",
 };
-
-function projectOrigin({ source: name, version, digest, verifiedBy }: ModuleOrigin) {
-  return defined({ name, version, digest, verifiedBy });
-}
 
 function projectRun(run: LastRun): LastRunStatus {
   const { finishedAt, startedAt } = run;

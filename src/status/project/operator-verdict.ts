@@ -18,8 +18,8 @@ export interface OperatorBlockers {
 }
 
 /**
- * Ready only if every enabled module is Ready. Stalled if the ConfigMap is invalid or missing, or if nothing is in progress
- * and a module needs a user.
+ * Ready only if every enabled module is Ready. Stalled if the ConfigMap is invalid or missing, if the ModuleSources cannot be
+ * read, or if nothing is in progress and a module needs a user.
  */
 export function operatorVerdict(
   view: View,
@@ -28,6 +28,7 @@ export function operatorVerdict(
 ): OperatorVerdict {
   const besidesHooks =
     configVerdict(view) ??
+    sourcesVerdict(view) ??
     convergeVerdict(view, hold) ??
     busyVerdict(view, verdicts) ??
     idleVerdict(view, verdicts);
@@ -67,6 +68,13 @@ function configVerdict(view: View): OperatorVerdict | undefined {
     return { state: "Invalid", reason: "ConfigMapMissing", message: reported.join("; ") };
   const message = [...reported, explainInvalid(view)].join("; ");
   return { state: "Invalid", reason: "ConfigMapInvalid", message };
+}
+
+/** The verdict if the ModuleSources cannot be read; undefined if they can, or if there are none. */
+function sourcesVerdict({ sourcesFault }: View): OperatorVerdict | undefined {
+  if (sourcesFault === undefined) return undefined;
+  const message = `${sourcesFault}; modules of ModuleSources stay as they are, and none is removed`;
+  return { state: "Invalid", reason: "SourcesUnreadable", message };
 }
 
 const BOOT_MESSAGE: Readonly<Record<View["boot"], string>> = {
@@ -113,9 +121,13 @@ function convergeProgress({ boot, converge, missingGlobals }: View): OperatorVer
   };
 }
 
-/** `going`: an edit switched the module off, but it stays enabled until the next converge removes it. */
-function switchStateOf(name: string, { modules }: View): "on" | "off" | "going" {
-  const { enabled, flag } = modules.get(name) ?? {};
+/**
+ * `going`: an edit switched the module off, but it stays enabled until the next converge removes it. `unused`: its files
+ * cannot be read, and nothing switches it on.
+ */
+function switchStateOf(name: string, { modules }: View): "on" | "off" | "going" | "unused" {
+  const { enabled, flag, problem } = modules.get(name) ?? {};
+  if (enabled !== true && problem !== undefined) return flag === true ? "on" : "unused";
   if (enabled !== true) return "off";
   return flag === true ? "on" : "going";
 }

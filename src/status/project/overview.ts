@@ -7,7 +7,9 @@ import {
   blockedBy,
   convergeBlocker,
   droppedTicks,
+  originOf,
   waitsOf,
+  type DisplayedOrigin,
   type Moment,
 } from "../../plan/index.ts";
 import { warningsOf, type LastRun, type ModuleView } from "../../state/index.ts";
@@ -53,6 +55,8 @@ export interface ModuleRow extends StateSummary {
   /** Of a module that fails: when the first of its failures in a row was. */
   readonly failingSince?: string;
   readonly chartVersion?: string;
+  /** The ModuleSource that it comes from, and newer content that waits. */
+  readonly source?: DisplayedOrigin;
 }
 
 /** The operator, and all modules in the order of their numbers. */
@@ -109,6 +113,7 @@ function rowOf(module: ModuleView, at: Moment, now: number): ModuleRow {
     lastRun: lastRun && runOf(lastRun, now),
     failingSince: retry && formatUtc(retry.since),
     chartVersion: release?.chartVersion ?? module.module.chartVersion,
+    source: originOf(module),
   });
 }
 

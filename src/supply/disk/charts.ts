@@ -7,24 +7,24 @@ import { join } from "node:path";
 import { toYaml } from "../../lib/index.ts";
 import { ProblemError, type Json } from "../../model/index.ts";
 import { ADDON_FILE, ChartArchives, readChartYaml, wordIn } from "../../modules/index.ts";
-import { findChart, isRepository, type PublicKey } from "../../registry/index.ts";
-import type { Artifacts, Descriptor, FoundChart } from "../../registry/index.ts";
+import { findChart, isRepository, type Signer } from "../../registry/index.ts";
+import type { Artifacts, Blobs, Descriptor, FoundChart } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
 import { NotStoredError, RefusedError, type Stored, type Wanted } from "./content.ts";
 
 const ARCHIVE = "chart.tgz";
 
 /** What is on disk. */
-interface Blobs extends Artifacts {
+interface ChartStore extends Artifacts, Blobs {
   find(digest: string): Promise<Descriptor | undefined>;
   readonly trials: string;
 }
 
 /** A chart that is complete on disk, verified. Throws NotStoredError, NotVerifiedError, CannotVerifyError. */
 export async function findStoredChart(
-  store: Blobs,
+  store: ChartStore,
   { digest, chart }: { readonly digest: string; readonly chart: ChartContent },
-  keys: readonly PublicKey[],
+  keys: readonly Signer[],
 ): Promise<FoundChart> {
   const missing = new NotStoredError(`the content ${digest} is not on disk`);
   if (isRepository(chart.from)) {
@@ -42,7 +42,7 @@ export async function findStoredChart(
  * chart or version.
  */
 export async function versionOf(
-  store: Blobs,
+  store: ChartStore,
   { layer, version: known = "" }: Stored,
   { chart, version, digest }: Wanted,
 ): Promise<string> {
@@ -71,7 +71,7 @@ export async function versionOf(
 
 /** Makes a module of a chart: its archive, and `addon.yaml`. Returns the directory, whose name begins with `prefix`. */
 export async function makeChartModule(
-  store: Blobs,
+  store: ChartStore,
   { layer, version = "", chart }: Stored,
   prefix: string,
 ): Promise<string> {

@@ -4,6 +4,7 @@ import { mkdir, readdir, readFile, readlink, rename, rm, symlink, writeFile } fr
 import { join } from "node:path";
 
 import { camelCase } from "../../model/index.ts";
+import { refuseName, splitEntryName } from "../../modules/index.ts";
 
 /** One module in the directory. */
 export interface Link {
@@ -18,6 +19,14 @@ export interface Link {
 /** The name of a module's link: with its order, which the directory decides. */
 export function entryOf({ name, order }: Pick<Link, "name" | "order">): string {
   return order === undefined ? name : `${String(order).padStart(3, "0")}-${name}`;
+}
+
+/** Why no module can have this name: its link would be read as another module, or as no module. */
+export function refuseLink(name: string): string | undefined {
+  if (name === VALUES) return `"${name}" is a file of each modules directory`;
+  if (splitEntryName(name, 0).name !== name)
+    return `"${name}" begins with a number, which is the order in the name of a directory`;
+  return refuseName(name);
 }
 
 /**

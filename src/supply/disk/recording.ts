@@ -1,39 +1,57 @@
-/** Copies what a registry answers into the store. */
+/** What a registry answers while an artifact is verified, and its layer: copied to disk once it has proved something. */
 
-import { RegistryError, type Artifacts, type Descriptor } from "../../registry/index.ts";
+import { RegistryError } from "../../registry/index.ts";
+import type { Artifacts, Blobs, Descriptor, StoredManifest } from "../../registry/index.ts";
 import type { BlobStore } from "./store.ts";
 
-/** A registry whose answers are copied to disk, so that the next start can verify without it. */
-export function recording(registry: Artifacts, store: BlobStore): Artifacts {
-  const isSignatureTag = (reference: string): boolean => /^sha256-[0-9a-f]{64}(?:\.sig)?$/.test(reference);
-  return {
-    async manifest(reference, limit) {
-      const stored = await registry.manifest(reference, limit);
-      if (stored !== undefined) await store.keep(stored.bytes);
-      if (stored !== undefined && isSignatureTag(reference)) await store.keepTag(reference, stored.digest);
-      return stored;
-    },
-    async blob(descriptor, limit) {
-      const bytes = await registry.blob(descriptor, limit);
+const SIGNATURE_TAG = /^sha256-[0-9a-f]{64}(?:\.sig)?$/;
+
+/**
+ * A registry whose answers are remembered, so that the next start can verify without it. Without a valid signature nothing
+ * is stored: a registry could fill the disk with signatures that do not count.
+ */
+export class Recording implements Artifacts {
+  readonly #registry: Artifacts;
+  readonly #manifests = new Map<string, StoredManifest>();
+  readonly #lists = new Map<string, readonly Descriptor[]>();
+  /** The last signature that was read: the search ends with the one that counts. */
+  #signature: Buffer | undefined;
+
+  constructor(registry: Artifacts) {
+    this.#registry = registry;
+  }
+
+  async manifest(reference: string, limit?: number): Promise<StoredManifest | undefined> {
+    const stored = await this.#registry.manifest(reference, limit);
+    if (stored !== undefined) this.#manifests.set(reference, stored);
+    return stored;
+  }
+
+  async blob(descriptor: Descriptor, limit: number): Promise<Buffer> {
+    this.#signature = await this.#registry.blob(descriptor, limit);
+    return this.#signature;
+  }
+
+  async referrers(digest: string, limit: number): Promise<readonly Descriptor[] | undefined> {
+    const list = await this.#registry.referrers(digest, limit);
+    if (list !== undefined) this.#lists.set(digest, list);
+    return list;
+  }
+
+  /** Stores what was answered. */
+  async keep(store: BlobStore): Promise<void> {
+    for (const [reference, { bytes, digest }] of this.#manifests) {
       await store.keep(bytes);
-      return bytes;
-    },
-    async saveBlob(descriptor, file) {
-      if (!(await store.has(descriptor)))
-        await store.keepFile(descriptor.digest, (part) => registry.saveBlob(descriptor, part));
-      await store.saveBlob(descriptor, file);
-    },
-    async referrers(digest, limit) {
-      const list = await registry.referrers(digest, limit);
-      if (list !== undefined) await store.keepReferrers(digest, list);
-      return list;
-    },
-  };
+      if (SIGNATURE_TAG.test(reference)) await store.keepTag(reference, digest);
+    }
+    for (const [digest, list] of this.#lists) await store.keepReferrers(digest, list);
+    if (this.#signature !== undefined) await store.keep(this.#signature);
+  }
 }
 
 /** Fetches what is missing of a layer. Throws RegistryError if the store would be larger than `mostBytes`. */
 export async function fetchLayer(
-  registry: Artifacts,
+  registry: Blobs,
   store: BlobStore,
   { layer, mostBytes }: { readonly layer: Descriptor; readonly mostBytes: number },
 ): Promise<void> {

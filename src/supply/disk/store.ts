@@ -15,8 +15,9 @@ import {
   NotVerifiedError,
   unpackModule,
   type Artifacts,
+  type Blobs,
   type Descriptor,
-  type PublicKey,
+  type Signer,
   type StoredManifest,
 } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
@@ -31,7 +32,7 @@ const LARGEST_MANIFEST = 4 * 1024 * 1024;
  * Copies of what registries answered. They are read as a registry is: nothing counts unless its hash and a signature say
  * so. A damaged blob counts as missing, and is deleted.
  */
-export class BlobStore implements Artifacts {
+export class BlobStore implements Artifacts, Blobs {
   readonly #dir: string;
   readonly #unsigned: readonly string[];
 
@@ -129,7 +130,7 @@ export class BlobStore implements Artifacts {
    * Verifies that a module is complete on disk: hash, signature by one of `keys`, name and version; of a chart, hash and
    * signature. Throws NotStoredError, NotVerifiedError, CannotVerifyError.
    */
-  async verify({ name, version, digest, chart }: Wanted, keys: readonly PublicKey[]): Promise<Stored> {
+  async verify({ name, version, digest, chart }: Wanted, keys: readonly Signer[]): Promise<Stored> {
     if (chart !== undefined) {
       this.requireTrust(chart);
       return { ...(await findStoredChart(this, { digest, chart }, keys)), version, chart };
@@ -161,19 +162,16 @@ export class BlobStore implements Artifacts {
   }
 
   /**
-   * Unpacks a verified module, or makes the directory of one from a chart. Returns its directory. Throws NotStoredError, or
+   * Unpacks a verified module, or makes the directory of one from a chart. Nobody may write to the files of a module, and
+   * everybody may read them: hooks may run under a user id of their own. Returns the directory. Throws NotStoredError, or
    * Error for an archive that is refused.
    */
   async unpack(found: Stored): Promise<string> {
-    const name = hexOf(found.digest);
-    if (found.chart !== undefined) return makeChartModule(this, found, this.#unpacked(name));
-    const dir = this.#unpacked(name);
-    const isThere = await stat(dir).then(
-      () => true,
-      () => false,
-    );
+    const dir = this.#unpacked(hexOf(found.digest));
+    if (found.chart !== undefined) return makeChartModule(this, found, dir);
     // Only this process unpacks here, and a directory gets its name when it is complete.
-    if (!isThere) await unpackModule(this, found, dir);
+    if ((await stat(dir).catch(() => undefined)) !== undefined) return dir;
+    await unpackModule(this, { ...found, isReadOnly: true }, dir);
     return dir;
   }
 

@@ -1,18 +1,22 @@
-/** Reaches the registry of a source, with credentials that are read when they are used. */
+/** Reaches the registry of a source and its mirrors, with credentials that are read when they are used. */
 
 import { get, ignoreNotFound, SECRETS, type KubeClient, type Secret } from "../../kube/index.ts";
-import type { Clock, Memo } from "../../lib/index.ts";
+import { oneLine, type Clock, type Memo } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import {
+  CannotVerifyError,
   ChartRepository,
   fetchIndex,
   findLogin,
   isRepository,
+  NotVerifiedError,
   RegistryClient,
+  RegistryError,
   Repository,
   type KnownIndex,
   type Login,
 } from "../../registry/index.ts";
+import { NotStoredError, RefusedError } from "../disk/content.ts";
 import type { SourceSpec } from "../types.ts";
 
 export interface AccessOptions {
@@ -25,12 +29,29 @@ export interface AccessOptions {
   readonly indexes?: Memo<{ known: KnownIndex | undefined }>;
 }
 
-/** One source's registry or chart repository during one check: opened with the first request. */
+type Registry = SourceSpec["registry"];
+
+/** A registry or a chart repository that is open. */
+interface Opened {
+  readonly client: RegistryClient;
+  /** Path before the names of modules. */
+  readonly path: string;
+}
+
+/** The mirrors of a source in their order, and the place that they are mirrors of. */
+interface Places {
+  readonly mirrors: readonly Opened[];
+  readonly own: Opened;
+}
+
+/** One source's registries, mirrors first, or its chart repository, during one check: opened with the first request. */
 export class Access {
   readonly #options: AccessOptions;
   readonly #spec: SourceSpec;
   readonly #onAnswer: (code: string) => void;
-  #registry: Promise<RegistryClient> | undefined;
+  #places: Promise<Places> | undefined;
+  /** Registries that failed during this check. */
+  readonly #failed = new Set<Opened>();
   #index: Promise<KnownIndex> | undefined;
 
   constructor(options: AccessOptions, spec: SourceSpec, onAnswer: (code: string) => void) {
@@ -39,89 +60,145 @@ export class Access {
     this.#onAnswer = onAnswer;
   }
 
-  /** The repository of a module or a chart. Throws ProblemError for a Secret that cannot be used, and errors of the API. */
-  async repository(name: string): Promise<Repository> {
-    const { registry } = this.#spec;
-    return new Repository(await this.#client(), { name: `${registry.name}/${name}` });
+  /**
+   * Asks for a module or a chart in the mirrors and then in the registry, until one has an answer. What fails is not asked
+   * again as long as there is another one. Throws what all of them answer, ProblemError for a Secret that cannot be used,
+   * and errors of the API.
+   */
+  async inTurn<T>(
+    name: string,
+    ask: (repository: Repository) => Promise<T | undefined>,
+  ): Promise<T | undefined> {
+    const { mirrors, own } = await this.#opened();
+    const all = [...mirrors, own];
+    const working = all.filter((each) => !this.#failed.has(each));
+    const errors: Error[] = [];
+    for (const each of working.length === 0 ? all : working) {
+      try {
+        const answer = await ask(new Repository(each.client, { name: `${each.path}/${name}` }));
+        if (answer !== undefined) return answer;
+      } catch (error) {
+        if (!isAnswer(error)) throw error;
+        if (error instanceof RegistryError && error.status !== 404) this.#failed.add(each);
+        errors.push(error);
+      }
+    }
+    if (errors.length > 0) throw errorOf(errors);
+    return undefined;
   }
 
-  /** A chart of the source's chart repository. Throws as `repository`. */
+  /** A chart of the source's chart repository, which has no mirrors. Throws as `inTurn`. */
   async chart(name: string): Promise<ChartRepository> {
     const base = new URL(`${this.#spec.charts}/`);
     const versions = async (): Promise<KnownIndex["versions"]> =>
       (await (this.#index ??= this.#readIndex(base))).versions;
-    return new ChartRepository(await this.#client(), name, { base, versions });
+    const { own } = await this.#opened();
+    return new ChartRepository(own.client, name, { base, versions });
   }
 
-  /** What has the versions of a module: its repository, or the source's chart repository. Throws as `repository`. */
-  offers(name: string): Promise<Pick<Repository, "name" | "tags" | "digestOfTag">> {
+  /** Asks for the versions of a module: in turn, or in the source's chart repository. Throws as `inTurn`. */
+  async offers<T>(
+    module: string,
+    ask: (offers: Pick<Repository, "tags" | "digestOfTag">) => Promise<T | undefined>,
+  ): Promise<T | undefined> {
     const { charts, modules } = this.#spec;
-    const chart = modules.get(name)?.chart ?? name;
-    return charts !== undefined && isRepository(charts) ? this.chart(chart) : this.repository(chart);
+    const name = charts === undefined ? module : (modules.get(module)?.chart ?? module);
+    return charts !== undefined && isRepository(charts)
+      ? ask(await this.chart(name))
+      : this.inTurn(name, ask);
   }
 
   async close(): Promise<void> {
-    // An error was thrown to whoever asked for the repository.
-    await this.#registry?.then(
-      (registry) => registry.close(),
-      () => undefined,
-    );
+    // An error was thrown to whoever asked.
+    const places = await this.#places?.catch(() => undefined);
+    if (places !== undefined) for (const { client } of [...places.mirrors, places.own]) await client.close();
   }
 
-  #client(): Promise<RegistryClient> {
-    return (this.#registry ??= this.#open());
+  #opened(): Promise<Places> {
+    return (this.#places ??= this.#open());
   }
 
   /** Reads the index once for all charts of the source, and not at all if it is as it was at the last check. */
   async #readIndex(base: URL): Promise<KnownIndex> {
     const charts = [...this.#spec.modules].map(([name, { chart = name }]) => chart).sort();
     const memory = this.#options.indexes?.get(`${base.href} ${charts.join()}`, () => ({ known: undefined }));
-    const index = await fetchIndex(await this.#client(), { base, charts }, memory?.known);
+    const { own } = await this.#opened();
+    const index = await fetchIndex(own.client, { base, charts }, memory?.known);
     if (memory !== undefined) memory.known = index;
     return index;
   }
 
-  async #open(): Promise<RegistryClient> {
-    const { registry, plainHttp: isPlain, ca, charts = "oci:" } = this.#spec;
+  async #open(): Promise<Places> {
+    const { registry, mirrors, plainHttp: isPlain, ca, charts = "oci:" } = this.#spec;
     const { clock, env } = this.#options;
-    const login = await this.#login();
-    return new RegistryClient({
-      host: registry.host,
-      plainHttp: isRepository(charts) ? charts.startsWith("http:") : isPlain,
-      isBasic: isRepository(charts),
-      ca,
-      proxies: env,
-      clock,
-      onAnswer: this.#onAnswer,
-      login: () => login,
-    });
+    const secret = await this.#secretData();
+    const isBasic = isRepository(charts);
+    const plainHttp = isBasic ? charts.startsWith("http:") : isPlain;
+    const open = (each: Registry): Opened => {
+      // Each client has the credentials of its own host, and no others.
+      const login = this.#loginOf(secret, each);
+      const options = { plainHttp, isBasic, ca, proxies: env, clock, onAnswer: this.#onAnswer };
+      const client = new RegistryClient({ host: each.host, ...options, login: () => login });
+      return { client, path: each.name };
+    };
+    return { mirrors: mirrors.map(open), own: open(registry) };
   }
 
-  /** The credentials in the source's Secret; undefined if it names none, or if the Secret has none for this registry. */
-  async #login(): Promise<Login | undefined> {
-    const { secret: name, registry } = this.#spec;
+  /** The content of the source's Secret; undefined if it names none. */
+  async #secretData(): Promise<Secret["data"]> {
+    const { secret: name } = this.#spec;
     if (name === undefined) return undefined;
     const { client, namespace } = this.#options;
     const secret = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
-    const found = secret === undefined ? "does not exist" : loginIn(secret, registry);
-    if (typeof found !== "string") return found;
-    const remedy = `create it with kubectl create secret docker-registry ${name} -n ${namespace}`;
-    throw new ProblemError([{ file: `Secret ${name}`, message: found, remedy }]);
+    if (secret === undefined) throw this.#secretProblem("does not exist");
+    return secret.data ?? {};
+  }
+
+  /** The credentials for a registry; undefined if there are none. */
+  #loginOf(data: Secret["data"], registry: Registry): Login | undefined {
+    if (data === undefined) return undefined;
+    const { username, password = "" } = data;
+    // A user without a host is one of the source's own place, not of its mirrors.
+    if (username !== undefined)
+      return registry === this.#spec.registry
+        ? { username: decoded(username), password: decoded(password) }
+        : undefined;
+    const text = data[".dockerconfigjson"] ?? data[".dockercfg"];
+    if (text === undefined) throw this.#secretProblem("has neither .dockerconfigjson nor username");
+    try {
+      return findLogin(decoded(text), registry);
+    } catch {
+      // The cause could quote the content.
+      throw this.#secretProblem("has a .dockerconfigjson that cannot be read");
+    }
+  }
+
+  #secretProblem(message: string): ProblemError {
+    const { namespace } = this.#options;
+    const { secret = "" } = this.#spec;
+    const remedy = `create it with kubectl create secret docker-registry ${secret} -n ${namespace}`;
+    return new ProblemError([{ file: `Secret ${secret}`, message, remedy }]);
   }
 }
 
-/** The credentials in a Secret, or what is wrong with it. */
-function loginIn({ data = {} }: Secret, registry: SourceSpec["registry"]): Login | string | undefined {
-  const { username, password = "" } = data;
-  if (username !== undefined) return { username: decoded(username), password: decoded(password) };
-  const text = data[".dockerconfigjson"] ?? data[".dockercfg"];
-  if (text === undefined) return "has neither .dockerconfigjson nor username";
-  try {
-    return findLogin(decoded(text), registry);
-  } catch {
-    // The cause could quote the content.
-    return "has a .dockerconfigjson that cannot be read";
-  }
+/** Answers after which another registry may know better. */
+function isAnswer(error: unknown): error is Error {
+  return (
+    isFinal(error) || [RegistryError, CannotVerifyError, NotStoredError].some((type) => error instanceof type)
+  );
+}
+
+/** Answers that the same content has always. */
+function isFinal(error: unknown): boolean {
+  return error instanceof NotVerifiedError || error instanceof RefusedError;
+}
+
+/** One error for those of all registries: it is final only if each of them is. */
+function errorOf(errors: readonly Error[]): Error {
+  const [first] = errors;
+  if (first !== undefined && errors.length === 1) return first;
+  const text = errors.map((error) => oneLine(error, 1000)).join("; ");
+  return errors.every(isFinal) ? new NotVerifiedError(text) : new RegistryError(text);
 }
 
 function decoded(text: string): string {

@@ -9,11 +9,11 @@ import {
   findModule,
   isRepository,
   NotVerifiedError,
-  type PublicKey,
+  type Signer,
 } from "../../registry/index.ts";
 import { versionOf } from "../disk/charts.ts";
 import { NotStoredError, RefusedError, type Stored, type Wanted } from "../disk/content.ts";
-import { fetchLayer, recording, requireRoom } from "../disk/recording.ts";
+import { fetchLayer, Recording, requireRoom } from "../disk/recording.ts";
 import type { BlobStore } from "../disk/store.ts";
 import type { Access } from "./access.ts";
 
@@ -27,7 +27,7 @@ interface Fetching {
   readonly mostBytes: number;
   readonly registry: Access;
   /** The keys that count. */
-  readonly keys: readonly PublicKey[];
+  readonly keys: readonly Signer[];
   readonly fetched?: (bytes: number) => void;
   readonly notVerified?: (message: string) => void;
 }
@@ -58,8 +58,14 @@ export async function obtain(fetching: Fetching, wanted: Wanted, refused: Refuse
   }
 }
 
+/** An error of the disk, with the bytes that it has no room for; others as they are. */
+function withSize(error: unknown, size: number): unknown {
+  const isOfDisk = ["ENOSPC", "EDQUOT", "EROFS"].includes((error as NodeJS.ErrnoException).code ?? "");
+  return isOfDisk ? new Error(`its ${size} bytes cannot be stored: ${oneLine(error)}`) : error;
+}
+
 async function fetchVerified(fetching: Fetching, wanted: Wanted): Promise<Stored> {
-  const { store, keys, fetched } = fetching;
+  const { store, keys } = fetching;
   store.requireTrust(wanted.chart);
   const known = await store.verify(wanted, keys).catch((error: unknown) => {
     const isIncomplete = [NotStoredError, CannotVerifyError, NotVerifiedError].some(
@@ -70,34 +76,47 @@ async function fetchVerified(fetching: Fetching, wanted: Wanted): Promise<Stored
   });
   if (known !== undefined && (await store.has(known.layer))) return known;
   const isArchive = wanted.chart !== undefined && isRepository(wanted.chart.from);
-  await (isArchive ? fetchArchive(fetching, wanted) : fetchArtifact(fetching, wanted));
-  const stored = await store.verify(wanted, keys);
-  fetched?.(stored.layer.size);
-  return stored;
+  return isArchive ? fetchArchive(fetching, wanted) : fetchArtifact(fetching, wanted);
 }
 
 /** Fetches an artifact of a registry. Its signature is verified before its layer is fetched. */
 async function fetchArtifact(
-  { store, registry, keys, mostBytes }: Fetching,
-  { name, digest, chart }: Wanted,
-): Promise<void> {
-  const repository = await registry.repository(chart?.name ?? name);
-  const place = {
-    repository: recording(repository, store),
-    reference: { host: "registry", name: repository.name, digest },
-  };
-  const { layer } = await (chart === undefined
-    ? findModule(place, keys)
-    : findChart(place, chart.unsigned === true ? undefined : keys));
-  await fetchLayer(repository, store, { layer, mostBytes });
+  { store, registry, keys, mostBytes, fetched: counted }: Fetching,
+  wanted: Wanted,
+): Promise<Stored> {
+  const { name, digest, chart } = wanted;
+  const fetched = await registry.inTurn(chart?.name ?? name, async (repository) => {
+    const recording = new Recording(repository);
+    const place = {
+      repository: recording,
+      reference: { host: "registry", name: repository.name, digest },
+    };
+    const { layer } = await (chart === undefined
+      ? findModule(place, keys)
+      : findChart(place, chart.unsigned === true ? undefined : keys));
+    await recording.keep(store);
+    await fetchLayer(repository, store, { layer, mostBytes }).catch((error: unknown) => {
+      throw withSize(error, layer.size);
+    });
+    counted?.(layer.size);
+    return store.verify(wanted, keys);
+  });
+  if (fetched === undefined) throw new NotStoredError(`the content ${digest} is not fetched`);
+  return fetched;
 }
 
 /** Fetches the archive of a chart repository. Its digest is the one that is wanted, or nothing is stored. */
-async function fetchArchive({ store, registry, mostBytes }: Fetching, wanted: Wanted): Promise<void> {
+async function fetchArchive(
+  { store, registry, keys, mostBytes, fetched: counted }: Fetching,
+  wanted: Wanted,
+): Promise<Stored> {
   const { digest, chart } = wanted;
   const repository = await registry.chart(chart?.name ?? "");
   await store.keepFile(digest, async (part) => {
     await repository.saveArchive(wanted, part);
     await requireRoom(store, (await stat(part)).size, mostBytes);
   });
+  const stored = await store.verify(wanted, keys);
+  counted?.(stored.layer.size);
+  return stored;
 }

@@ -45,6 +45,18 @@ function placeOfCharts(spec: Spec, report: Report): Place | undefined {
   return { registry: { host, name: pathname.slice(1) }, charts, unsigned };
 }
 
+/** The mirrors of a registry. Content without a signature comes from its own place alone. */
+export function readMirrors(
+  { mirrors = [] }: Spec,
+  place: Place | undefined,
+  report: Report,
+): SourceSpec["mirrors"] {
+  const isAllowed = place?.charts === undefined || (!place.unsigned && !isRepository(place.charts));
+  if (mirrors.length > 0 && !isAllowed)
+    report("spec.mirrors", "are for registries whose content is signed", "remove them");
+  return mirrors.flatMap((text, index) => registryOf(text, `spec.mirrors[${index}]`, report) ?? []);
+}
+
 function registryOf(text: string, key: string, report: Report): SourceSpec["registry"] | undefined {
   const form = "write oci://HOST/PATH, without tag and digest";
   try {

@@ -1,45 +1,24 @@
 /** Checks one ModuleSource: fetches, verifies and tries what its modules ask for, and locks what passes. */
 
+import { isDeepStrictEqual } from "node:util";
+
 import { oneLine } from "../../lib/index.ts";
-import { NotVerifiedError, type PublicKey } from "../../registry/index.ts";
+import { NotVerifiedError, type Signer } from "../../registry/index.ts";
 import { Access, type AccessOptions } from "../fetch/access.ts";
 import { obtain, type Obtained, type Refused } from "../fetch/obtain.ts";
 import { entryOf } from "../disk/links.ts";
-import { termsOf, UNSIGNED, withoutTerms } from "../lock.ts";
 import { RefusedError, type Wanted } from "../disk/content.ts";
 import type { BlobStore } from "../disk/store.ts";
 import { approvalOf } from "../choose.ts";
 import { chartOf, isSameChart, isSamePlace } from "../fetch/place.ts";
 import { keysFor, type Source } from "../sources.ts";
 import type { Stock } from "../stock.ts";
+import type { Checked, Held, ModuleError } from "./entry/findings.ts";
+import { contentOf, stayed, taken, unwishedBack } from "./entry/next-entry.ts";
+import { BlockedError, goBack, relock, type Returning, type Trial } from "./entry/return.ts";
 import type { ChartContent, Choice, Complete, LockEntry, Wish } from "../types.ts";
 import { chooseNext } from "./offers.ts";
 import { updatesBefore } from "./updates.ts";
-
-/** Why a module does not have the content that its source asks for. */
-export interface ModuleError {
-  readonly reason: "NotVerified" | "Blocked" | "Overridden" | "CheckFailed" | "Withdrawn";
-  /** One line, without credentials. */
-  readonly message: string;
-}
-
-/** Newer content that waits. */
-export interface Held extends Complete {
-  /** When it was first seen, in milliseconds since the epoch. */
-  readonly since: number;
-  /** When it may be taken; undefined = when a user approves it. */
-  readonly until: number | undefined;
-  readonly reason: string;
-}
-
-/** What a check of a source has found, by module. */
-export interface Checked {
-  readonly errors: ReadonlyMap<string, ModuleError>;
-  readonly held: ReadonlyMap<string, Held>;
-}
-
-/** Reasons for which a user has to act: trying again does not help. */
-export const FINAL: ReadonlySet<ModuleError["reason"]> = new Set(["NotVerified", "Blocked"]);
 
 /** What a check needs. */
 export interface CheckTools {
@@ -47,16 +26,11 @@ export interface CheckTools {
   readonly store: BlobStore;
   readonly access: AccessOptions;
   /** All keys of the installer. */
-  readonly keys: () => readonly PublicKey[];
+  readonly keys: () => readonly Signer[];
   /** Most bytes of blobs on disk. */
   readonly mostBytes: number;
   /** Why content must not come into force, in one line. */
-  readonly faultOf: (content: {
-    readonly name: string;
-    readonly entry: string;
-    readonly dir: string;
-    readonly isUpdate: boolean;
-  }) => Promise<string | undefined>;
+  readonly faultOf: (content: Trial) => Promise<string | undefined>;
   /** Whether the source still names the module in this way: it may have changed during the check. */
   readonly isCurrent: (source: Source, name: string) => boolean;
   /** Changes lock and content, while nothing else does, and then publishes both. */
@@ -70,7 +44,19 @@ export interface CheckTools {
     locked(module: string, entry: LockEntry, before: LockEntry | undefined): void;
     recovered(module: string): void;
     held(module: string, held: Held): void;
+    approved(module: string, version: string): void;
+    rejected(
+      module: string,
+      now: LockEntry,
+      failed: { readonly version: string; readonly why: string },
+    ): void;
+    /** `isWithout`: the locked content cannot be used, because it is not on disk. */
+    checked(module: string, error: ModuleError | undefined, isWithout: boolean): void;
   };
+  /** The digest from which the installed release was made, if that is known. */
+  readonly installedOf: (module: string) => string | undefined;
+  /** Why the update that is in use has failed; undefined if it has not. */
+  readonly failureOf: (module: string) => string | undefined;
   /** What a user has approved: `VERSION@DIGEST`. */
   readonly approvedOf: (module: string) => string | undefined;
   /** Ends an approval whose content is in force. */
@@ -88,40 +74,44 @@ export async function checkSource(
   source: Source,
   names: readonly string[],
 ): Promise<Checked> {
-  const errors = new Map<string, ModuleError>();
-  const held = new Map<string, Held>();
+  const found = { errors: new Map<string, ModuleError>(), held: new Map<string, Held>() };
   const { spec } = source;
-  if (spec === undefined) return { errors, held };
+  if (spec === undefined) return found;
   const access = new Access(tools.access, spec, (code) => tools.report.answered(source.name, code));
   try {
     for (const name of names) {
       const wish = spec.modules.get(name);
       if (wish === undefined || !tools.isCurrent(source, name)) continue;
-      try {
-        const waiting = await checkModule({
-          ...tools,
-          source,
-          name,
-          wish,
-          chart: chartOf(spec, name, wish),
-          registry: access,
-        });
-        if (waiting !== undefined) held.set(name, waiting);
-      } catch (error) {
-        errors.set(name, errorOf(error));
-      }
+      const check = { ...tools, source, name, wish, chart: chartOf(spec, name, wish), registry: access };
+      await noteModule(check, found);
     }
   } finally {
     await access.close();
   }
-  return { errors, held };
+  return found;
+}
+
+/** Checks one module, and notes what was found. Never throws. */
+async function noteModule(
+  check: Check,
+  { errors, held }: { readonly errors: Map<string, ModuleError>; readonly held: Map<string, Held> },
+): Promise<void> {
+  const { name, wish, stock, report } = check;
+  try {
+    const waiting = await checkModule(check);
+    if (waiting !== undefined) held.set(name, waiting);
+    const back = unwishedBack(stock.entries.get(name), wish);
+    if (waiting !== undefined && back !== undefined)
+      errors.set(name, { reason: "Blocked", message: `${waiting.reason}; ${back} is in use again` });
+  } catch (error) {
+    errors.set(name, errorOf(error));
+  }
+  const isWithout = stock.content(name)?.fault?.reason === "SourceUnavailable";
+  report.checked(name, errors.get(name), isWithout);
 }
 
 /** The registry does not have what is wished; what is locked stays. */
 class WithdrawnError extends Error {}
-
-/** Content that passes verification, but not the check with the values in force. */
-class BlockedError extends Error {}
 
 function errorOf(error: unknown): ModuleError {
   const message = oneLine(error, 1000);
@@ -146,12 +136,24 @@ async function checkModule(check: Check): Promise<Held | undefined> {
   check.store.requireTrust(check.chart);
   if (check.chart?.unsigned !== true && keysOf(check).length === 0)
     throw new NotVerifiedError(
-      "the installer names no key for this source, so no module is accepted (--source-keys)",
+      "the installer names no key or identity for this source, so no module is accepted (--source-keys)",
     );
-  await completeLocked(check);
+  const returning: Returning = {
+    ...check,
+    obtain: (wanted, chart) => obtainFor(check, wanted, chart),
+    commit: (entry, dir) => commitEntry(check, entry, dir),
+  };
+  await relock(returning);
+  // What is locked may be gone for good: other content may come into force nevertheless.
+  const incomplete = await completeLocked(check).catch((error: unknown) => ({ error }));
+  if (incomplete === undefined && lockedOf(check) !== undefined) await goBack(returning);
   const choice = gated(check, await nextOf(check));
-  if (choice.kind === "take") await take(check, choice.candidate);
-  else await takeTerms(check);
+  if (choice.kind === "take") {
+    await take(check, choice.candidate);
+    return undefined;
+  }
+  if (incomplete !== undefined) throw incomplete.error as Error;
+  await takeTerms(check, choice);
   if (choice.kind === "hold") return hold(check, choice);
   if (choice.kind === "keep" && choice.reason !== undefined) throw new WithdrawnError(choice.reason);
   return undefined;
@@ -167,7 +169,7 @@ function gated(check: Check, choice: Choice): Choice {
   const before = updatesBefore(stock.entries, { module: name, source: source.name, parallel });
   return before === undefined
     ? choice
-    : { kind: "hold", candidate, reason: `${candidate.version} waits ${before}` };
+    : { kind: "hold", candidate, waitsFor: "turn", reason: `${candidate.version} waits ${before}` };
 }
 
 function nextOf(check: Check): Promise<Choice> {
@@ -194,13 +196,16 @@ function lockedOf({ stock, name, chart }: Check): LockEntry | undefined {
 }
 
 /** Records when newer content was first seen. */
-async function hold(check: Check, { candidate, reason, until }: Choice & { kind: "hold" }): Promise<Held> {
+async function hold(
+  check: Check,
+  { candidate, waitsFor, reason, until }: Choice & { kind: "hold" },
+): Promise<Held> {
   const { name, source, stock, heldOf, now } = check;
   const { version, digest } = candidate;
   const locked = stock.entries.get(name);
   const before = locked === undefined ? heldOf(source.name, name) : locked.seen;
   const since = before?.digest === digest ? before.since : now();
-  const held: Held = { ...candidate, since, until, reason };
+  const held: Held = { ...candidate, since, until, waitsFor, reason };
   if (before?.digest === digest) return held;
   if (locked !== undefined) await commitEntry(check, { ...locked, seen: { version, digest, since } });
   check.report.held(name, held);
@@ -208,17 +213,17 @@ async function hold(check: Check, { candidate, reason, until }: Choice & { kind:
 }
 
 /** Takes over order, flag and settings of a module whose content stays. */
-async function takeTerms(check: Check): Promise<void> {
+async function takeTerms(check: Check, choice: Choice): Promise<void> {
   const { stock, source, name, wish, chart } = check;
   const locked = lockedOf(check);
   if (locked === undefined || stock.content(name)?.dir === undefined) return;
-  const next: LockEntry = { ...withoutTerms(locked), source: source.name, ...termsOf(wish, chart) };
-  if (isSameChart(next.chart, locked.chart)) {
-    if (JSON.stringify(next) !== JSON.stringify(locked)) await commitEntry(check, next);
-    return;
-  }
+  const isWished = choice.kind === "keep" && choice.reason === undefined;
+  const next = stayed(locked, { source: source.name, wish, chart, isWished });
+  if (isDeepStrictEqual(next, locked)) return;
+  if (isSameChart(next.chart, locked.chart)) return commitEntry(check, next);
   const { found, dir } = await tried(check, locked);
-  await commitEntry(check, { ...next, verifiedBy: signerOf(found) }, dir);
+  const { verifiedBy } = contentOf(found, { source: source.name, at: locked.at });
+  await commitEntry(check, { ...next, verifiedBy }, dir);
 }
 
 /** Fetches the content that is locked and not on disk. */
@@ -233,29 +238,15 @@ async function completeLocked(check: Check): Promise<void> {
 
 /** Brings new content into force: verified, fetched, tried, locked, and only then used. */
 async function take(check: Check, candidate: Complete): Promise<void> {
-  const { name, stock, now } = check;
-  const { digest } = candidate;
+  const { name, stock, approvedOf, report } = check;
   const { found, dir } = await tried(check, candidate);
   const locked = stock.entries.get(name);
-  const previous = locked && { version: locked.version, digest: locked.digest };
-  const next: LockEntry = {
-    source: check.source.name,
-    version: found.version,
-    digest,
-    verifiedBy: signerOf(found),
-    at: now(),
-    ...termsOf(check.wish, check.chart),
-    ...(previous === undefined ? {} : { previous, isNew: true }),
-    ...(locked?.rejected === undefined ? {} : { rejected: locked.rejected }),
-  };
+  const next = taken(contentOf(found, { source: check.source.name, at: check.now() }), check.wish, locked);
   await commitEntry(check, next, dir);
-  check.report.locked(name, next, locked);
-  check.approvalUsed(name, approvalOf(candidate));
-}
-
-/** Who vouches for a content, for the lock. */
-function signerOf({ verified }: Obtained): string {
-  return verified?.signer.source ?? UNSIGNED;
+  const approval = approvalOf(candidate);
+  if (approvedOf(name) === approval) report.approved(name, next.version);
+  report.locked(name, next, locked);
+  check.approvalUsed(name, approval);
 }
 
 /** Content that has passed verification and the check with the values in force. */
@@ -293,6 +284,6 @@ function obtainFor(
   return obtain(fetching, { name, version, digest, ...(chart && { chart }) }, check.refused);
 }
 
-function keysOf({ keys, source }: Check): readonly PublicKey[] {
+function keysOf({ keys, source }: Check): readonly Signer[] {
   return keysFor(keys(), source.spec);
 }

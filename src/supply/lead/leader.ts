@@ -14,6 +14,7 @@ import { Approvals, Updates } from "./updates.ts";
 import { StatusWriter } from "./status-writer.ts";
 import { makeReport } from "./report.ts";
 import { faultOfContent } from "./trial.ts";
+import { failureOf } from "./entry/failed-update.ts";
 
 /** Content that nothing names is deleted this much later. */
 const COLLECT_AFTER_MS = 3_600_000;
@@ -39,24 +40,22 @@ export class Leader {
       guard,
       findingsOf: (name) => this.#followed.get(name)?.findings,
     });
-    const { options, stock, sources, list } = shared;
-    const { client, clock, logger, state, hub, namespace } = options;
+    const { options, stock, sources, list, setFault } = shared;
+    const { clock, logger, state, hub, namespace } = options;
     const commit = (work: () => Promise<void>): Promise<void> => this.#commit(work);
     this.#removals = new Removals({
-      client,
-      clock,
-      logger,
+      ...options,
       stock,
       sources,
       list,
       commit,
       recordOf: (module) => state.module(module),
-      hasRelease: options.hasRelease,
+      held: (why) => setFault("removal", why),
     });
     this.#tools = this.#makeTools(commit);
     const approvals = new Approvals();
-    const proven = (source: string): void => this.#checkIn(source, 0);
-    const updates = new Updates({ state, stock, clock, commit, proven, guard });
+    const decided = (source: string): void => this.#checkIn(source, 0);
+    const updates = new Updates({ ...this.#tools, state, clock, decided, guard });
     state.onChange(() => {
       guard(() => this.#removals.forgetDeleted());
       updates.review();
@@ -64,14 +63,14 @@ export class Leader {
       for (const source of approvals.news(wished, this.#tools.approvedOf)) this.#checkIn(source, 0);
     });
     const issue = (error: Error | undefined): void => {
-      if (error !== undefined)
-        logger.warn("ModuleSources cannot be watched; what is locked stays in force", {
-          error: oneLine(error),
-        });
+      const why = error && oneLine(error);
+      setFault("watch", why && `The ModuleSources cannot be read: ${why}`);
+      if (why) logger.warn("ModuleSources cannot be watched; what is locked stays in force", { error: why });
     };
     const changed = (): void => this.#reconcileSoon();
+    const listener = { changed, synced: changed, issue };
     this.#subscriptions.push(
-      this.#objects.follow(hub, { resource: MODULE_SOURCES, namespace }, { changed, synced: changed, issue }),
+      this.#objects.follow(hub, { resource: MODULE_SOURCES, namespace }, listener),
       followConfigMap(options, options.keys, () => this.#keysChanged()),
     );
     this.#guard(() => this.#publish());
@@ -93,6 +92,11 @@ export class Leader {
       approvedOf: (module) => state.module(module)?.confirmedUpdate,
       approvalUsed: (module, approval) =>
         state.recordModule(module, "confirmationEnded", "confirmedUpdate", approval),
+      installedOf: options.contentOf,
+      failureOf: (module) => {
+        const entry = stock.entries.get(module);
+        return entry && failureOf(entry, state.view.modules.get(module), options.contentOf(module));
+      },
       heldOf: (source, module) => this.#followed.get(source)?.findings.held.get(module),
       zone: options.zone,
       refused: new Memo(MOST_REFUSED),

@@ -43,30 +43,31 @@ async function offersFor(question: Question): Promise<readonly Candidate[]> {
   }
   if (version !== undefined && isExact(version))
     return [{ version, tag: tagOfVersion(version), digest: undefined }];
-  const repository = await question.registry.offers(question.name);
-  const { tags, isAll } = (await repository.tags()) ?? { tags: [], isAll: true };
+  const { name, registry } = question;
+  const { tags, isAll } = (await registry.offers(name, (offers) => offers.tags())) ?? {
+    tags: [],
+    isAll: true,
+  };
   if (isAll) return candidatesOf(tags);
   throw new RegistryError(
-    `${repository.name} has more than ${tags.length} tags, too many for a range: name a version or a channel`,
+    `the registry has more than ${tags.length} tags of ${name}, too many for a range: name a version or a channel`,
   );
 }
 
 /** Version and digest of a candidate. */
 async function resolve(question: Question, { version, tag, digest }: Candidate): Promise<Complete> {
   const named = digest ?? (await digestOf(question, tag ?? ""));
-  if (named === undefined) {
-    const { name } = await question.registry.offers(question.name);
+  if (named === undefined)
     throw new RegistryError(
-      `the registry does not show ${name}:${tag}: it is not there, or the credentials do not allow it`,
+      `the registry does not show ${question.name}:${tag}: it is not there, or the credentials do not allow it`,
       404,
     );
-  }
   const known = question.known.find((each) => each.digest === named)?.version;
   const isKnown = known !== undefined && (version === undefined || version === known);
   return { version: isKnown ? known : await question.verify({ version, digest: named }), tag, digest: named };
 }
 
 /** The digest that a tag names now; undefined if the registry shows none. */
-async function digestOf({ registry, name }: Question, tag: string): Promise<string | undefined> {
-  return (await registry.offers(name)).digestOfTag(tag);
+function digestOf({ registry, name }: Question, tag: string): Promise<string | undefined> {
+  return registry.offers(name, (offers) => offers.digestOfTag(tag));
 }

@@ -2,7 +2,7 @@
 
 import type { Shared } from "../shared.ts";
 import type { Source } from "../sources.ts";
-import type { ModuleError } from "./check.ts";
+import type { ModuleError } from "./entry/findings.ts";
 
 /** Says of each such module where it comes from. */
 export function overridden({ sources, options }: Shared, { name, spec }: Source): [string, ModuleError][] {

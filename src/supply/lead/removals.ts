@@ -28,6 +28,8 @@ interface RemovalOptions {
   readonly recordOf: (module: string) => ModuleRecord | undefined;
   /** Whether this operator has a release of this name. */
   readonly hasRelease: (module: string) => boolean;
+  /** Called with the reason why nothing is removed, and with undefined when it is over. */
+  readonly held: (why: string | undefined) => void;
 }
 
 const CRD = "modulesources.addon-operator.io";
@@ -46,11 +48,6 @@ export class Removals {
 
   constructor(options: RemovalOptions) {
     this.#options = options;
-  }
-
-  /** Why modules that no source names stay; undefined if nothing keeps them. */
-  get heldBecause(): string | undefined {
-    return this.#heldBecause;
   }
 
   /** Looks for modules that no source names, and looks again later before anything happens to them. */
@@ -107,7 +104,7 @@ export class Removals {
       const sources = this.#options.sources().next(await this.#options.list());
       const held = await this.#holdOf();
       if (held !== undefined) return this.#hold(held);
-      this.#heldBecause = undefined;
+      this.#release();
       await commit(async () => {
         for (const [name, entry] of this.#unnamed(sources)) {
           // Seen by this second look alone, or named again meanwhile.
@@ -132,6 +129,12 @@ export class Removals {
     if (this.#heldBecause !== why)
       this.#options.logger.warn("Modules that no ModuleSource names stay as they are", { reason: why });
     this.#heldBecause = why;
+    this.#options.held(`Modules that no ModuleSource names are not removed: ${why}`);
+  }
+
+  #release(): void {
+    this.#heldBecause = undefined;
+    this.#options.held(undefined);
   }
 
   /** Why an empty list says nothing: the objects were lost together with their CRD. */

@@ -1,10 +1,13 @@
 /** What module sources report besides statuses: Events, log lines and series. */
 
 import type { CheckTools } from "./check.ts";
+import type { ModuleError } from "./entry/findings.ts";
+import type { OperatorEvent } from "../../status/index.ts";
 import type { SupplyOptions } from "../shared.ts";
 
 /** Reports what checks of sources have found. */
 export function makeReport({ metrics, announce, logger }: SupplyOptions): CheckTools["report"] {
+  const outcomes = new Map<string, string>();
   return {
     answered: (source, code) => metrics.add("sourceRequests", { source, code }),
     fetched: (bytes) => metrics.add("sourceFetched", {}, bytes),
@@ -28,7 +31,38 @@ export function makeReport({ metrics, announce, logger }: SupplyOptions): CheckT
       announce({ module, reason: "UpdateHeld", note: reason });
       logger.info("An update of a module waits", { module, version, digest, reason });
     },
+    approved: (module, version) =>
+      announce({ module, reason: "UpdateApproved", note: `version ${version} is used now: it was approved` }),
+    rejected(module, { version, source }, { version: failed, why }) {
+      announce({
+        module,
+        reason: "UpdateRejected",
+        note: `version ${failed} of ModuleSource ${source} failed, and ${version} is in use again: ${why}`,
+      });
+      logger.warn("An update of a module failed, and the content before it is in use again", {
+        module,
+        source,
+        failed,
+        version,
+      });
+    },
+    checked(module, error, isWithout) {
+      const found = noteOf(error, isWithout);
+      // Each check of a module that has no content says the same.
+      if (found !== undefined && outcomes.get(module) !== found.reason) announce({ module, ...found });
+      outcomes.set(module, found?.reason ?? "");
+    },
     recovered: (module) =>
       announce({ module, reason: "SourceRecovered", note: "the locked content is in place again" }),
   };
+}
+
+/** What is announced of a check that did not end well. Content that is refused is announced when it is refused. */
+function noteOf(
+  { reason, message: note }: Partial<ModuleError> = { message: "the locked content is not on disk" },
+  isWithout: boolean,
+): Pick<OperatorEvent, "reason" | "note"> | undefined {
+  if (note === undefined) return undefined;
+  if (isWithout) return { reason: "SourceUnavailable", note };
+  return reason === "Withdrawn" ? { reason, note } : undefined;
 }

@@ -5,6 +5,7 @@ import { oneLine, type Timer } from "../../lib/index.ts";
 import { MODULE_SOURCES, type IModuleSource } from "../../status/index.ts";
 import type { Shared } from "../shared.ts";
 import type { Source } from "../sources.ts";
+import { Waiting } from "../waiting.ts";
 import { sameStatus, statusOf, type Findings } from "./status.ts";
 
 const RETRY_MS = 10_000;
@@ -20,20 +21,30 @@ export class StatusWriter {
   readonly #shared: Shared;
   readonly #ports: Ports;
   readonly #retries = new Map<string, Timer>();
+  readonly #waiting: Waiting;
+  /** Sources that have a series for their last check. */
+  readonly #known = new Set<string>();
   #closed = false;
 
   constructor(shared: Shared, ports: Ports) {
     this.#shared = shared;
     this.#ports = ports;
+    this.#waiting = new Waiting(shared);
   }
 
   close(): void {
     this.#closed = true;
-    for (const name of this.#retries.keys()) this.forget(name);
+    for (const name of this.#retries.keys()) this.#cancelRetry(name);
   }
 
   /** Ends what is still to be done for a source that is gone. */
   forget(name: string): void {
+    this.#cancelRetry(name);
+    this.#known.delete(name);
+    this.#waiting.update(name, new Map(), undefined);
+  }
+
+  #cancelRetry(name: string): void {
     this.#retries.get(name)?.cancel();
     this.#retries.delete(name);
   }
@@ -47,8 +58,19 @@ export class StatusWriter {
     const status = statusOf({ source, stock, findings, now: clock.now(), namespace });
     const ready = status.conditions?.find(({ type }) => type === "Ready")?.status;
     metrics.set("sourceReady", { source: name }, ready === "True" ? 1 : 0);
+    this.#noteFirst(name, findings);
+    this.#waiting.update(name, findings.held, findings.errors);
     if (sameStatus(source.object.status, status)) return;
     this.#ports.guard(() => this.#patch(source, status));
+  }
+
+  /** Without a check that succeeded, the time counts from the first one: after a restart the registry may be away. */
+  #noteFirst(name: string, { errors = new Map() }: Findings): void {
+    const { clock, metrics } = this.#shared.options;
+    const isFailed = [...errors.values()].some(({ reason }) => reason === "CheckFailed");
+    if (!this.#known.has(name) && isFailed)
+      metrics.set("sourceLastSuccess", { source: name }, clock.now() / 1000);
+    this.#known.add(name);
   }
 
   async #patch({ name, object }: Source, status: IModuleSource["status"]): Promise<void> {
@@ -61,7 +83,7 @@ export class StatusWriter {
       await jsonPatch(client, { resource: MODULE_SOURCES, namespace, name, subresource: "status" }, { body });
     } catch (error) {
       logger.debug("The status of a ModuleSource cannot be written", { source: name, error: oneLine(error) });
-      this.forget(name);
+      this.#cancelRetry(name);
       if (!this.#closed)
         this.#retries.set(
           name,

@@ -9,12 +9,12 @@ import {
   type IModuleSource,
   type UntimedCondition,
 } from "../../status/index.ts";
-import { APPROVE_UPDATE } from "../../state/index.ts";
-import { approvalOf, fits } from "../choose.ts";
+import { fits } from "../choose.ts";
 import type { LockEntry, Wish } from "../types.ts";
-import { FINAL, type Checked, type Held, type ModuleError } from "./check.ts";
+import { FINAL, type Checked, type Held, type ModuleError } from "./entry/findings.ts";
 import type { Source } from "../sources.ts";
 import type { Stock } from "../stock.ts";
+import { describeHeld } from "../waiting.ts";
 
 type Status = NonNullable<IModuleSource["status"]>;
 
@@ -64,7 +64,7 @@ export function statusOf(facts: Facts): Status {
   const inPlace = rows.filter(({ error }) => error === undefined).length;
   const { generation = 0 } = object.metadata;
   const before = transitionsOf(object.status?.conditions ?? []);
-  const conditions = withTimes(conditionsOf(source, rows, findings), before, now);
+  const conditions = withTimes(conditionsOf(facts, rows), before, now);
   const { lastCheck, nextCheck, token } = findings;
   return {
     observedGeneration: generation,
@@ -90,14 +90,18 @@ function rowOf(name: string, facts: Facts): Row {
   const entry = stock.entries.get(name);
   const own = entry?.source === source.name ? entry : undefined;
   const held = findings.held.get(name);
-  const next = held && nextOf(held, `${namespace} addonmodule/${name}`);
+  const next = held && nextOf(held, describeHeld(held, namespace, name));
   const error = errorOf(name, facts, own) ?? (own === undefined ? notYet(next) : undefined);
   return {
     name,
-    ...(own && { version: own.version, digest: own.digest, verifiedBy: own.verifiedBy }),
+    ...(own && contentOf(own)),
     ...(error === undefined ? {} : { error: line(error).slice(0, LONGEST_ERROR) }),
     ...(next && { next }),
   };
+}
+
+function contentOf({ version, digest, verifiedBy, rejected }: LockEntry): Partial<Row> {
+  return { version, digest, verifiedBy, ...(rejected && { rejected }) };
 }
 
 function notYet(next: Row["next"]): string {
@@ -122,22 +126,33 @@ function onlyDelays({ reason }: ModuleError, own: LockEntry | undefined, wish: W
   return isDelay && own !== undefined && wish !== undefined && fits(wish, own.version);
 }
 
-/** What waits, with the command that approves it. `object` is the namespace and the AddonModule. */
-function nextOf(held: Held, object: string): NonNullable<Row["next"]> {
-  const { version, digest, since, until, reason } = held;
-  const command = `kubectl annotate --overwrite -n ${object} ${APPROVE_UPDATE}=${approvalOf(held)}`;
+/** What waits. */
+function nextOf({ version, digest, since, until }: Held, held: string): NonNullable<Row["next"]> {
   return {
     version,
     digest,
     since: formatUtc(since),
-    held: line(`${reason}; to use it now: ${command}`),
+    held,
     ...(until === undefined ? {} : { until: formatUtc(until) }),
   };
 }
 
-function conditionsOf(source: Source, rows: readonly Row[], findings: Findings): UntimedCondition[] {
+function conditionsOf(facts: Facts, rows: readonly Row[]): UntimedCondition[] {
+  const { source, findings } = facts;
   const ready = { type: "Ready", ...readyOf(source, rows, findings) } as const;
-  return [ready, ...progressOf(source, ready, findings), ...withdrawnOf(findings), reachableOf(findings)];
+  const special = [...withdrawnOf(findings), ...rejectedOf(rows, facts)];
+  return [ready, ...progressOf(source, ready, findings), ...special, reachableOf(findings)];
+}
+
+/** Modules that are back on the content before an update, because that failed. */
+function rejectedOf(rows: readonly Row[], { stock, findings }: Facts): UntimedCondition[] {
+  const back = rows.filter(({ name, version }) => version && stock.entries.get(name)?.isBack === true);
+  if (back.length === 0) return [];
+  const texts = back.map(({ name, version }) => {
+    const why = findings.held.get(name)?.reason ?? "the update failed, and was rolled back";
+    return { name, error: `${version} is in use again: ${why}` };
+  });
+  return [{ type: "Rejected", status: "True", reason: "RolledBack", message: line(listed(texts)) }];
 }
 
 /** What the registry does not have any more. */
@@ -194,7 +209,7 @@ function readyOf(
 }
 
 /** The first modules with their errors, in one line. */
-function listed(bad: readonly Row[]): string {
+function listed(bad: readonly Pick<Row, "name" | "error">[]): string {
   const more = bad.length > MOST_NAMED ? `; and ${bad.length - MOST_NAMED} more` : "";
   const texts = bad.slice(0, MOST_NAMED).map(({ name, error }) => `${name}: ${error}`);
   return `${texts.join("; ")}${more}`;

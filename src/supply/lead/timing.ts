@@ -1,7 +1,7 @@
 /** When a source is checked next. */
 
 import { growingDelay } from "../../lib/index.ts";
-import type { Held } from "./check.ts";
+import type { Held } from "./entry/findings.ts";
 
 const RETRY = { firstMs: 5000, mostMs: 600_000 };
 /** An interval varies by this share, so that operators do not ask a registry at the same moment. */

@@ -21,7 +21,10 @@ function hasRunSince(at: number, { lastRun }: ModuleView): boolean {
   return lastRun !== undefined && lastRun.startedAt >= at && lastRun.finishedAt !== undefined;
 }
 
-/** What an update of `module` has to wait for; undefined if it may begin. At most `parallel` updates of a source are under way. */
+/**
+ * What an update of `module` has to wait for; undefined if it may begin. At most `parallel` updates of a source are under
+ * way, or have failed and wait for other content.
+ */
 export function updatesBefore(
   lock: Lock,
   {
@@ -32,12 +35,17 @@ export function updatesBefore(
 ): string | undefined {
   const open = [...lock].filter(
     ([name, each]) =>
-      name !== module && each.source === source && each.isNew === true && each.removed !== true,
+      name !== module &&
+      each.source === source &&
+      (each.isNew === true || each.isBack === true) &&
+      each.removed !== true,
   );
   const [first] = open;
   if (first === undefined || open.length < parallel) return undefined;
-  const [name, { version }] = first;
-  return `until the update of ${name} to ${version} has proven itself`;
+  const [name, { version, isBack }] = first;
+  return isBack === true
+    ? `because an update of ${name} has failed, and ${version} is in use again`
+    : `until the update of ${name} to ${version} has proven itself`;
 }
 
 interface UpdatesOptions {
@@ -47,14 +55,18 @@ interface UpdatesOptions {
   /** Does work in the background, and reports its errors. */
   readonly guard: (work: () => Promise<void>) => void;
   readonly commit: (work: () => Promise<void>) => Promise<void>;
-  /** Called when an update of this source has proven itself. */
-  readonly proven: (source: string) => void;
+  /** Why the update of a module has failed; undefined if it has not. */
+  readonly failureOf: (module: string) => string | undefined;
+  /** Called when an update of this source has proven itself, or has failed. */
+  readonly decided: (source: string) => void;
 }
 
-/** Notices when updates have proven themselves, and records that in the lock. */
+/** Notices when updates have proven themselves, and records that in the lock. Those that have failed are left to a check. */
 export class Updates {
   readonly #options: UpdatesOptions;
   readonly #recording = new Set<string>();
+  /** Updates that have failed, as module and digest. */
+  readonly #failed = new Set<string>();
 
   constructor(options: UpdatesOptions) {
     this.#options = options;
@@ -64,6 +76,7 @@ export class Updates {
   review(): void {
     const { state, stock, clock, guard } = this.#options;
     for (const [name, entry] of stock.entries) {
+      this.#noticeFailure(name, entry);
       if (entry.isNew !== true || this.#recording.has(name)) continue;
       if (!isProven(entry, state.view.modules.get(name), clock.now())) continue;
       this.#recording.add(name);
@@ -71,8 +84,17 @@ export class Updates {
     }
   }
 
+  #noticeFailure(name: string, { source, digest }: LockEntry): void {
+    const { failureOf, decided } = this.#options;
+    const key = `${name} ${digest}`;
+    if (failureOf(name) === undefined) return void this.#failed.delete(key);
+    if (this.#failed.has(key)) return;
+    this.#failed.add(key);
+    decided(source);
+  }
+
   async #record(name: string, { digest }: LockEntry): Promise<void> {
-    const { stock, commit, proven } = this.#options;
+    const { stock, commit, decided } = this.#options;
     try {
       await commit(async () => {
         const entry = stock.entries.get(name);
@@ -84,7 +106,7 @@ export class Updates {
       this.#recording.delete(name);
     }
     const source = stock.entries.get(name)?.source;
-    if (source !== undefined) proven(source);
+    if (source !== undefined) decided(source);
   }
 }
 

@@ -14,6 +14,7 @@ import type { DiscoveryInput, Removals, ScriptAnswer } from "../../plan/index.ts
 import type { Enablement, ModuleRecord } from "../../state/index.ts";
 import {
   helmInput,
+  secretHider,
   valuesFiles,
   type ValuesFiles,
   type ValuesView,
@@ -90,8 +91,14 @@ export function scriptCall(
   values: ValuesView,
   module: Module,
   enabled: readonly string[],
-): ValuesFiles & { readonly module: string; readonly path: string } {
-  return { module: module.name, path: module.enabledScript ?? "", ...valuesFiles(values, module, enabled) };
+): ValuesFiles & {
+  readonly module: string;
+  readonly path: string;
+  readonly hide: (text: string) => string;
+} {
+  const hide = secretHider(values, module.valuesKey);
+  const files = valuesFiles(values, module, enabled);
+  return { module: module.name, path: module.enabledScript ?? "", hide, ...files };
 }
 
 /** Records the failure with the module; returns the error that ends discovery. */

@@ -20,9 +20,10 @@ import type {
 import { span, type OpenSpan } from "../../trace/index.ts";
 import type { Usage } from "../../process/index.ts";
 import type { View } from "../../state/index.ts";
-import { validatePatches, valuesFiles, type ValidatedPatches } from "../../values/index.ts";
+import { secretHider, validatePatches, valuesFiles, type ValidatedPatches } from "../../values/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import type { ModuleActor, Ports } from "../ports.ts";
+import { forbiddenEffect } from "../reviews/answer-faults.ts";
 
 export interface HookRunRequest {
   readonly hook: Hook;
@@ -65,7 +66,8 @@ async function runAndApply(ports: Ports, request: HookRunRequest, open: OpenSpan
   const startedAt = ports.clock.monotonic();
   const { logger } = ports;
   const settings = { ...ports.runs, actor: actorOf(ports, hook) };
-  const run = { ...request, ...inputsOf(ports, hook), settings, logger };
+  const hide = secretHider(ports.state.values, sectionKey(hook));
+  const run = { ...request, ...inputsOf(ports, hook), settings, logger, hide };
   const { result, failure, output } = await ports.runHook(run);
   open.set({ exitCode: result?.exitCode });
   const cost: RunCost = { seconds: (ports.clock.monotonic() - startedAt) / 1000, usage: result?.usage };
@@ -77,7 +79,7 @@ async function runAndApply(ports: Ports, request: HookRunRequest, open: OpenSpan
     return output.answers;
   } catch (error) {
     recordRun(ports, request, { ...cost, result: allowsFailure(request.triggers) ? "allowed" : "failed" });
-    throw error instanceof HookFailure ? error : new HookFailure(hook, oneLine(error));
+    throw new HookFailure(hook, hide(error instanceof HookFailure ? error.message : oneLine(error)));
   }
 }
 
@@ -129,20 +131,11 @@ async function applyEffects(
   const { state, config, logger } = ports;
   const { name, module } = hook;
   const { binding } = triggers[0];
-  const isReview = isReviewBinding(binding);
-  if (isReview && (patches.config.length > 0 || patches.values.length > 0))
-    throw new HookFailure(
-      hook,
-      "a hook that answers a review must not patch values: nothing of this run takes effect",
-    );
-  if (binding.type === "validating" && output.answers.admission?.patch !== undefined)
-    throw new HookFailure(
-      hook,
-      "a hook of kubernetesValidating must not answer with a patch, only one of kubernetesMutating may: nothing of this run takes effect",
-    );
+  const forbidden = forbiddenEffect(binding, patches, output.answers);
+  if (forbidden !== undefined) throw new HookFailure(hook, forbidden);
   await ports.applyObjects(patcherOf(ports, hook), output.objects);
   ports.hookMetrics.apply(output.metrics, { hook: name, module });
-  if (isReview) return;
+  if (isReviewBinding(binding)) return;
   const key = sectionKey(hook);
   const before = state.values.digests.patchable(key);
   // The server first: values in memory must not be newer than what was saved.

@@ -80,6 +80,7 @@ function deferIfBlocked({ state, clock, logger }: Ports, module: ModuleView): bo
 /** Runs all steps. Returns why the release was rolled back, if it was. */
 async function runSteps(run: ModuleRun): Promise<string | undefined> {
   const { ports, name } = run;
+  await prepareNamespace(run);
   await rollBackIfRequested(run);
   if (run.record.run.phase !== "ready") await firstRun(run);
   await activateHooks(run);
@@ -97,6 +98,15 @@ async function runSteps(run: ModuleRun): Promise<string | undefined> {
     throw new Unstable(`${what} at every run`);
   }
   return undefined;
+}
+
+/** Creates the module's namespace if it is missing: its hooks may already use it. */
+async function prepareNamespace(run: ModuleRun): Promise<void> {
+  const { ports, record, context } = run;
+  const { module } = record;
+  if (module.namespace === undefined || ports.state.values.settings(module).suspended) return;
+  run.step("namespace");
+  await ports.releases.prepareNamespace(module, context.signal);
 }
 
 /** Carries out a user's request to roll back, once, before any other step can fail; a suspended module keeps it. */

@@ -23,6 +23,7 @@ import type {
 } from "../../webhooks/index.ts";
 import { executeHook } from "../hooks/execute-hook.ts";
 import type { Ports } from "../ports.ts";
+import { answerFault } from "./answer-faults.ts";
 import { conversionPath, type ConversionStep } from "./conversion-path.ts";
 
 interface AnswerOptions {
@@ -58,8 +59,7 @@ export class ReviewRuns {
     if (answers === undefined) return { allowed: false, code: FAILED, message: "Hook failed" };
     const { admission } = answers;
     if (admission !== undefined) return admission;
-    const message = `hook ${hook.name} wrote no response: the file at ADMISSION_RESPONSE_PATH is empty`;
-    return { allowed: false, code: NO_ANSWER, message };
+    return { allowed: false, code: NO_ANSWER, message: answerFault(hook, trigger, answers) };
   }
 
   /** Converts objects step by step. Each step must return as many objects as it gets. */
@@ -92,20 +92,13 @@ export class ReviewRuns {
     request: ConversionRequest,
     signal: AbortSignal,
   ): Promise<ConversionResponse> {
-    const answers = await this.#run(hook, { type: "conversion", binding, request, rule }, signal);
+    const trigger = { type: "conversion", binding, request, rule } as const;
+    const answers = await this.#run(hook, trigger, signal);
     if (answers === undefined)
       return { failedMessage: `Hook failed to convert to ${request.desiredAPIVersion}` };
-    const { conversion } = answers;
-    if (conversion === undefined)
-      return {
-        failedMessage: `hook ${hook.name} wrote no response: the file at CONVERSION_RESPONSE_PATH is empty`,
-      };
-    const { convertedObjects, failedMessage } = conversion;
-    if (failedMessage !== undefined) return { failedMessage };
-    const [given, wanted] = [convertedObjects.length, request.objects.length];
-    if (given !== wanted)
-      return { failedMessage: `hook ${hook.name} returned ${given} objects instead of ${wanted}` };
-    return { convertedObjects };
+    const fault = answerFault(hook, trigger, answers);
+    const { convertedObjects = [], failedMessage = fault } = answers.conversion ?? {};
+    return failedMessage === undefined ? { convertedObjects } : { failedMessage };
   }
 
   /** Undefined if the hook fails, which is logged. Rejects if the time is over. */

@@ -13,6 +13,8 @@ interface HookWebhooksOptions {
   readonly open: () => Promise<Webhooks>;
   /** Of bindings that name none. */
   readonly failurePolicy: "Fail" | "Ignore";
+  /** Called when there is a hook with webhooks that was not there before. */
+  readonly onAdded: () => void;
 }
 
 const GROUP = "hooks";
@@ -36,6 +38,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     const before = this.#hooks.get(hook.id);
     if (before === hook) return;
     this.#hooks.set(hook.id, hook);
+    this.#options.onAdded();
     if (this.#webhooks === undefined) this.#open();
     else this.#serve(this.#webhooks, hook, before);
   }
@@ -53,6 +56,16 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
 
   get isComplete(): boolean {
     return this.#isComplete;
+  }
+
+  /** Whether no active hook has webhooks. */
+  get isEmpty(): boolean {
+    return this.#hooks.size === 0;
+  }
+
+  /** The CRDs whose objects active hooks convert. */
+  get convertedCrds(): string[] {
+    return [...new Set([...this.#hooks.values()].flatMap(crdsOf))].sort();
   }
 
   /** All hooks of modules that are on are active: other webhooks of earlier hooks are removed. */

@@ -34,7 +34,6 @@ interface FollowedReleasesOptions {
   readonly hub: WatchHub;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly namespace: string;
   readonly state: State;
   readonly releases: Releases;
   readonly scope: Scope;
@@ -118,12 +117,13 @@ export class FollowedReleases {
 
   /** Reads a module's release record and follows its objects. Never fails: a failed read is repeated later. */
   async #watchObjects(module: string): Promise<void> {
-    const { namespace, releases, state } = this.#options;
-    const revision = releases.observed.get(module)?.revision;
+    const { releases, state } = this.#options;
+    const observed = releases.observed.get(module);
+    const revision = observed?.revision;
     try {
       const refs = (await releases.observed.objects(module)) ?? [];
       const checks = state.module(module)?.module.health?.checks;
-      const objects = await releaseObjectsOf(refs, namespace, checks);
+      const objects = await releaseObjectsOf(refs, observed?.namespace ?? "", checks);
       this.#unreadable.delete(module);
       this.#recordUnread(module, undefined);
       const release = releases.observed.get(module);

@@ -2,7 +2,14 @@
 
 import { isUtf8 } from "node:buffer";
 
-import { parseYaml, pointerOf, segmentsOf, YamlError, type KnownSecrets } from "../../lib/index.ts";
+import {
+  parseYaml,
+  pointerOf,
+  segmentsOf,
+  SecretWords,
+  YamlError,
+  type KnownSecrets,
+} from "../../lib/index.ts";
 import { collect, isJsonObject, ProblemError, setMember, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, ValuesSource } from "../../model/index.ts";
 import { mergeLayers } from "../merge.ts";
@@ -23,6 +30,8 @@ export interface SourceLayer {
   readonly section: JsonObject | undefined;
   /** JSON pointers in the section of what comes from Secrets. */
   readonly secretPaths: readonly string[];
+  /** What comes from Secrets, to be hidden in texts of programs that get it. */
+  readonly words: () => SecretWords;
   /** Sources that are needed and not there: `Secret a/b, which does not exist`. */
   readonly missing: readonly string[];
   /** The same for content that was there before: with key and remedy. */
@@ -63,9 +72,12 @@ export function sourceLayerOf(sources: readonly ValuesSource[], context: SourceC
     lost.push(lostSource(source, found, context));
     return [];
   });
+  const secret = parts.filter(({ isSecret }) => isSecret);
+  let words: SecretWords | undefined;
   return {
     section: mergeLayers(parts.map(({ section }) => section)) as JsonObject | undefined,
-    secretPaths: parts.filter(({ isSecret }) => isSecret).flatMap(({ section }) => secretPathsOf(section)),
+    secretPaths: secret.flatMap(({ section }) => secretPathsOf(section)),
+    words: () => (words ??= new SecretWords(secret.flatMap(({ section }) => textsIn(section)))),
     missing,
     lost,
     problems,
@@ -149,6 +161,12 @@ function nestAtPointer(text: string, path: string): JsonObject {
     setMember(map, segment, value);
     return map;
   }, text) as JsonObject;
+}
+
+/** All texts and numbers in a value. */
+function textsIn(value: Json | undefined): string[] {
+  if (typeof value === "string" || typeof value === "number") return [String(value)];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }
 
 /** JSON pointers of all values of a section. */

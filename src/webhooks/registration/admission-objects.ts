@@ -1,20 +1,15 @@
 /** Keeps the ValidatingWebhookConfigurations and MutatingWebhookConfigurations as wanted. */
 
-import { ApiError, MADE_HERE, create, get, ignoreNotFound, remove, replace } from "../../kube/index.ts";
+import { ApiError, MADE_HERE, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "../../kube/index.ts";
+import { create, get, ignoreNotFound, remove, replace } from "../../kube/index.ts";
 import type { KubeAccess, Resource, WatchHub, WatchedObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
 import { asString, objectOf, objectsIn, type JsonObject } from "../../model/index.ts";
 import { clientConfig, webhookItem, type AdmissionWebhook, type WebhookTarget } from "./wanted.ts";
 
-const verbs = ["create", "delete", "get", "list", "update", "watch"];
-const cluster = { group: "admissionregistration.k8s.io", version: "v1", namespaced: false, verbs };
 const RESOURCES: Readonly<Record<AdmissionWebhook["type"], Resource>> = {
-  validating: {
-    ...cluster,
-    plural: "validatingwebhookconfigurations",
-    kind: "ValidatingWebhookConfiguration",
-  },
-  mutating: { ...cluster, plural: "mutatingwebhookconfigurations", kind: "MutatingWebhookConfiguration" },
+  validating: VALIDATING_WEBHOOKS,
+  mutating: MUTATING_WEBHOOKS,
 };
 const TYPES = ["validating", "mutating"] as const;
 

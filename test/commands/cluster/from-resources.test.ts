@@ -48,7 +48,7 @@ it("returns the same overview from AddonModules as the operator", () => {
 });
 
 it.each([
-  ["is renewed", { holderIdentity: "pod-1/7", renewTime: T0 - 60_000 }, undefined],
+  ["is renewed", { holderIdentity: "pod-1/7", renewTime: T0 - 17_000 }, undefined],
   [
     "is not renewed",
     { holderIdentity: "pod-1/7", renewTime: T0 - 66_000 },
@@ -74,6 +74,18 @@ it.each([
     expect(overview.message).toMatch(new RegExp(message));
   },
 );
+
+it("says since when the status was not renewed as soon as the Lease is late", () => {
+  const { operator } = resources();
+  const lease = { holderIdentity: "pod-1/7", leaseDurationSeconds: 35, renewTime: microTime(T0 - 18_000) };
+  const late = { operator: { ...operator, status: READY } as unknown as IAddonOperator, modules: [], lease };
+  const { message, ready } = overviewFrom(late, T0);
+  const at = new Date(T0 - 18_000).toISOString().slice(0, 19);
+  expect(message).toBe(
+    `The operator last renewed its Lease 18 s ago, at ${at}Z: this status may be outdated. all well`,
+  );
+  expect(ready).toBe("True");
+});
 
 it("a run under way has lasted since its start, and a cluster without an operator says so", () => {
   const lastRun = { startedAt: "2026-01-01T00:00:00Z", step: "helm" };

@@ -102,6 +102,7 @@ beforeEach(async () => {
     about: () => ({
       settings: { namespace: "ops", password: SECRETS.byKey, otlpHeaders: `x-team=${SECRETS.header}` },
     }),
+    supply: () => ({ sources: [{ name: "platform", status: { message: `no ${SECRETS.known}` } }] }),
     metrics: () => Promise.resolve("live_ticks 1\n"),
     log: { level: "info" },
     failed: () => {},
@@ -147,7 +148,7 @@ describe("bundle", () => {
     const list = execFileSync("tar", ["-tzf", join(dir, "b.tgz")], { encoding: "utf8" })
       .trim()
       .split("\n");
-    const files = ["about", "overview", "queues", "global", "modules", "directories", "runs"];
+    const files = ["about", "overview", "queues", "global", "modules", "directories", "sources", "runs"];
     expect(list).toEqual([...files.map((name) => `${NAME}/${name}.json`), `${NAME}/metrics.txt`]);
     expect(unpacked("metrics.txt")).toBe("live_ticks 1\n");
     expect(json("about.json")).toMatchObject({
@@ -163,11 +164,12 @@ describe("bundle", () => {
     expect(json("overview.json")).toMatchObject({ modules: [{ name: "web" }] });
     expect(json("runs.json")).toMatchObject({ runs: [{ lines: [{ level: "info" }] }] });
     expect(json("directories.json")).toMatchObject({ problems: [{ file: "x" }] });
+    expect(json("sources.json")).toMatchObject({ sources: [{ name: "platform" }] });
   });
 
   it("no secret is in it, wherever it stands", async () => {
     await run();
-    const text = ["about", "overview", "queues", "global", "modules", "directories", "runs"]
+    const text = ["about", "overview", "queues", "global", "modules", "directories", "sources", "runs"]
       .map((name) => unpacked(`${name}.json`))
       .join("");
     for (const secret of Object.values(SECRETS)) expect(text).not.toContain(secret);

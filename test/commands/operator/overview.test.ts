@@ -45,6 +45,28 @@ it("status ends with 0 where all enabled modules are Ready, and names nothing", 
   expect([code, out.printed]).toEqual([0, "\u001b[32mReady\u001b[0m: All enabled modules are ready (2)\n"]);
 });
 
+it("status groups updates that wait by what they wait for, and still ends with 0", async () => {
+  const { modules, ...rest } = calmOverview();
+  const update = (waitsFor: "approval" | "registry", version?: string) => ({
+    name: "platform",
+    next: { waitsFor, since: "2026-01-01T00:00:00Z", message: "m", ...(version && { version }) },
+  });
+  const [db, shop] = modules;
+  const named = [
+    { ...db, name: "cert", source: update("registry") },
+    { ...db, source: update("approval", "1.5.0") },
+    { ...shop, source: update("approval", "2.0.0") },
+  ] as typeof modules;
+  const { code, out } = await ask("status", { overview: { ...rest, modules: named } });
+  expect(code).toBe(0);
+  expect(out.printed.split("\n").slice(1, -1)).toEqual([
+    "",
+    "Updates that wait (addon-operator source list):",
+    "  for approval: db 1.5.0, shop 2.0.0",
+    "  unknown: the registry cannot be asked: cert",
+  ]);
+});
+
 it("status exits with 1, and lists failures before modules that wait for them", async () => {
   const { code, out } = await ask("status", {
     overview: ailingOverview(),
@@ -102,6 +124,7 @@ it.each([
   ["discovery-fails", { reason: "ReloadHeldUp", converge: { phase: "discovery", progress: "8/8" } }, broken],
   ["a-hook-fails", { reason: "ReloadHeldUp", converge: { phase: "beforeAll", progress: "8/8" } }, broken],
   ["a-module-cannot-be-removed", { reason: "ReloadHeldUp" }, { enabled: false }],
+  ["a-module-source-is-not-ready", {}, { enabled: false, reason: "SourceUnavailable" }],
   ["a-hook-fails", {}, { reason: "HookFailed" }],
   ["a-hook-fails", {}, { state: "Running", lastRun: { ...run, step: "afterHelm" } }],
   ["helm-hangs", {}, { state: "Running", lastRun: run }],

@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
 import { printPlan } from "../../../src/commands/operator/query.ts";
 import { NoOperatorError } from "../../../src/commands/table/row.ts";
@@ -160,7 +160,7 @@ describe("which call a sub-command makes", () => {
     await new Promise<void>((done) => void server.listen(join(dir, "socket"), done));
     const over = new AbortController();
     const requested = callSocket(join(dir, "socket"), { method: "GET", path: "/a b\r\nX: 1" }, over.signal);
-    await vi.waitFor(() => expect(seen).toHaveLength(1));
+    await expect.poll(() => seen).toHaveLength(1);
     over.abort();
     await expect(requested).rejects.toThrow(/the operator did not respond in time/);
     server.close();

@@ -89,6 +89,8 @@ test.each<[string, object]>([
   [`{{ (lookup "v1" "Secret" "a" "b").data }}`, { capabilities: false, lookup: true }],
   ["lookup in a text, Capabilities too", { capabilities: false, lookup: false }],
   [`{{ "lookup" }}`, { lookup: false }],
+  ["kind: CustomResourceDefinition", { crds: true, hooks: false }],
+  ["kind: ConfigMap", { crds: false }],
 ])("%s looks at the cluster: %o", (template, wanted) => {
   expect(scanTemplates([template])).toMatchObject(wanted);
 });

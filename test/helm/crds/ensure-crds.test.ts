@@ -5,6 +5,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
 import { ensureCrds } from "../../../src/helm/index.ts";
 import type { CrdTools } from "../../../src/helm/crds/crd.ts";
+import { ownCrdIn } from "../../../src/helm/crds/read-crds.ts";
 import { ApiError, connect } from "../../../src/kube/index.ts";
 import { silentLogger } from "../../../src/lib/index.ts";
 import type { Clock } from "../../../src/lib/index.ts";
@@ -195,7 +196,26 @@ describe("CRDs", () => {
   });
 });
 
-test.each(["addonmodules", "addonoperators"])(
+test("a definition of the operator is found among the objects of a chart, other definitions and kinds are not", () => {
+  const kind = "CustomResourceDefinition";
+  const name = "modulesources.addon-operator.io";
+  expect(
+    ownCrdIn(
+      [
+        { kind, name: "things.example.org" },
+        { kind: "ConfigMap", name },
+      ],
+      "chart",
+    ),
+  ).toBeUndefined();
+  expect(ownCrdIn([{ kind, name }], "chart")).toMatchObject({
+    file: "chart",
+    key: `CustomResourceDefinition ${name}`,
+    message: "is a definition of the operator itself, which no module may replace",
+  });
+});
+
+test.each(["addonmodules", "addonoperators", "modulesources"])(
   "a module cannot replace the operator's own %s",
   async (plural) => {
     const own = { ...definition, metadata: { name: `${plural}.addon-operator.io` } };

@@ -2,7 +2,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 
 import { documentsOf, lastingObjects, manifestChecksum } from "../../../src/helm/index.ts";
-import { adoptionChecksum, objectsOf, withoutObjects } from "../../../src/helm/manifest/manifest.ts";
+import { adoptionChecksum } from "../../../src/helm/manifest/manifest.ts";
 import { decodeRelease, encodeChanged } from "../../../src/helm/release/record.ts";
 
 const A = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
@@ -47,28 +47,6 @@ test("objects to be healed: no hooks, no delete policies, no Jobs with a TTL", (
     { apiVersion: "batch/v1", kind: "Job", name: "j", namespace: "ns" },
     { apiVersion: "v1", kind: "Service", name: "s", namespace: undefined },
   ]);
-});
-
-describe("a manifest without some of its objects", () => {
-  const a = { apiVersion: "v1", kind: "ConfigMap", name: "a", namespace: undefined };
-  const b = { apiVersion: "v1", kind: "Secret", name: "b", namespace: undefined };
-  const items = [A, B].map((text) => text.replaceAll("\n", "\n  ").replace(/^/, "- "));
-  const list = `apiVersion: v1\nkind: List\nitems:\n${items.map((text) => `${text.trimEnd()}\n`).join("")}`;
-
-  test("the rest stays to the letter", () => {
-    const source = "# Source: m/templates/b.yaml\n";
-    const manifest = `---\n# Source: m/templates/a.yaml\n${A}---\n${source}${B}`;
-    expect(objectsOf(documentsOf(manifest))).toEqual([a, b]);
-    expect(withoutObjects(manifest, [a])).toBe(`---\n---\n${source}${B}`);
-    expect(withoutObjects(manifest, [a, b]).trim()).toBe("---\n---");
-    expect(withoutObjects(manifest, [{ ...a, namespace: "other" }])).toBe(manifest);
-  });
-
-  test("of a list only the objects go", () => {
-    expect(objectsOf(documentsOf(list))).toEqual([a, b]);
-    expect(objectsOf(documentsOf(withoutObjects(`---\n${list}`, [a])))).toEqual([b]);
-    expect(objectsOf(documentsOf(withoutObjects(list, [a, b])))).toEqual([]);
-  });
 });
 
 describe("release records", () => {

@@ -48,6 +48,8 @@ describe("existing objects of a chart", () => {
     const { takeOwnership, confirmed: confirmedTakeover, recorded = [] } = terms;
     const tools = {
       namespace: "home",
+      operator: { namespace: "home" },
+      store: { namespaceOf: () => "home" },
       isOurs: (release: string) => release === "m" || release === "ours",
       keepsObjects: () => false,
       logger: keepLog(logged),

@@ -32,7 +32,7 @@ async function isMissed({ cluster, namespace }: PageState): Promise<void> {
     "-n",
     namespace,
     "--for=jsonpath={.status.conditions[?(@.type=='Ready')].reason}=ConfigMapMissing",
-    "--timeout=20s",
+    "--timeout=120s",
   ]);
 }
 

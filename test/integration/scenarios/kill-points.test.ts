@@ -8,7 +8,7 @@ const LONG = process.env["LONG"] !== undefined;
 
 const REPORTED = ["delete", ...(LONG ? (["upgrade", "purge"] as const) : [])] as const;
 
-test.each(REPORTED)("undisturbed %s", { timeout: 90_000 }, async (act) => {
+test.each(REPORTED)("undisturbed %s", { timeout: 240_000 }, async (act) => {
   const pageState = await prepare("calm");
   const operator = await pageState.start();
   await expectPicture(pageState, operator, PICTURES.install);
@@ -22,7 +22,7 @@ test.each(REPORTED)("undisturbed %s", { timeout: 90_000 }, async (act) => {
 
 test.each(KILL_POINTS.filter((point) => LONG || point.always === true))(
   "$act: killed $name",
-  { timeout: 90_000 },
+  { timeout: 240_000 },
   async ({ act, stop, revisions, withHelm }) => {
     const pageState = await prepare("kill");
     const install = act === "install" ? stop(pageState) : undefined;
@@ -42,7 +42,7 @@ test.each(KILL_POINTS.filter((point) => LONG || point.always === true))(
 
 test.runIf(LONG)(
   "killed in the middle of helm, and again while that is mended (needs LONG=1)",
-  { timeout: 90_000 },
+  { timeout: 240_000 },
   async () => {
     const pageState = await prepare("twice");
     const reached = midUpgrade(pageState);

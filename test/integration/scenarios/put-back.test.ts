@@ -15,7 +15,7 @@ import { hookLab } from "../../support/hook-files.ts";
 
 const NS = "put-back";
 let operator: OperatorProcess | undefined;
-const PATIENT = { timeoutMs: 30_000, context: () => operator?.log().slice(-6000) ?? "" };
+const PATIENT = { context: () => operator?.log().slice(-6000) ?? "" };
 /** Versions of the lost part of history: far more than a control plane uses up when it starts. */
 const LOST_WRITES = 400;
 
@@ -88,7 +88,7 @@ async function deleteAndWaitFor(object: string): Promise<void> {
   await eventually(isBack, `${object} is made again`, PATIENT);
 }
 
-test("an etcd that was put back to an earlier state is believed", { timeout: 90_000 }, async () => {
+test("an etcd that was put back to an earlier state is believed", { timeout: 240_000 }, async () => {
   const lab = hookLab("put-back");
   for (const [path, text] of Object.entries(MODULE)) lab.file(`modules/one/${path}`, text);
   lab.hook("modules/one/hooks/mine.sh", BINDING);

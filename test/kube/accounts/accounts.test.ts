@@ -9,20 +9,47 @@ async function accounts(...allowed: string[]) {
   return {
     api,
     client,
-    accounts: new Accounts({ client, allowed, namespaceOf: ({ namespace }) => namespace ?? "ops" }),
+    accounts: new Accounts({
+      client,
+      allowed,
+      namespaceOf: ({ namespace }) => namespace ?? "ops",
+      configuredNamespaceOf: () => "ops",
+    }),
   };
 }
 
-test("a module acts as the account of its release's namespace, or as the operator", async () => {
+test("a module acts as an account of the namespace that the operator gives it, or as the operator", async () => {
   const { accounts: rules } = await accounts();
   expect(rules.of({ name: "web", serviceAccountName: "deployer" })).toEqual({
     namespace: "ops",
     name: "deployer",
   });
   const own = { name: "db", namespace: "team-a", serviceAccountName: "team-a/deployer" };
-  expect(rules.of(own)).toEqual({ namespace: "team-a", name: "deployer" });
+  expect(rules.faultOf(own, "")?.message).toContain("gives it namespace ops");
+  const { accounts: ofTeams } = await accounts("team-*");
+  expect(ofTeams.of({ ...own, serviceAccountName: "deployer" })).toEqual({
+    namespace: "team-a",
+    name: "deployer",
+  });
   expect(rules.of({ name: "plain" })).toBeUndefined();
   expect(rules.known("web")).toEqual({ namespace: "ops", name: "deployer" });
+});
+
+test("an account that a broken file may name is not the operator, unless the file was read before", async () => {
+  const { accounts: rules } = await accounts();
+  const file = "/modules/web/addon.yaml";
+  const broken = { name: "web", accountIsUnknown: true };
+  const refusal =
+    "web: its addon.yaml cannot be read, so it is not known as whom the module acts (correct the file)";
+  expect(rules.faultOf(broken, file)).toBeUndefined();
+  expect(() => rules.known("web")).toThrow(refusal);
+  expect(() => rules.of(broken)).toThrow(refusal);
+  const deployer = { namespace: "ops", name: "deployer" };
+  expect(rules.of({ name: "web", serviceAccountName: "deployer" })).toEqual(deployer);
+  expect(rules.faultOf(broken, file)).toBeUndefined();
+  expect([rules.of(broken), rules.known("web")]).toEqual([deployer, deployer]);
+  rules.of({ name: "db" });
+  expect(rules.of({ name: "db", accountIsUnknown: true })).toBeUndefined();
 });
 
 test.each([

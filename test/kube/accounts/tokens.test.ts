@@ -5,73 +5,161 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 
 import { kubeconfigOf } from "../../../src/kube/accounts/access.ts";
-import { AccountTokens, missingRule, openAccess } from "../../../src/kube/index.ts";
+import { missingRule, openAccess, RunTokens } from "../../../src/kube/index.ts";
+import { silentLogger } from "../../../src/lib/index.ts";
 import { Scratch } from "../../../src/process/index.ts";
-import { status } from "../../support/fake-api.ts";
+import { status, type FakeApi } from "../../support/fake-api.ts";
 import { until } from "../../support/until.ts";
 import { fake } from "../fixture.ts";
 
 const account = { namespace: "team-a", name: "deployer" };
 const PATH = "POST /api/v1/namespaces/team-a/serviceaccounts/deployer/token";
 
+const SECRETS = "/api/v1/namespaces/team-a/secrets";
+const owner = { module: "web", account };
+
+/** Answers to requests for Secrets and tokens, whose numbers go up. */
 async function tokens() {
   const { api, client, clock } = await fake();
-  let count = 0;
+  let [secrets, count] = [0, 0];
+  api.on(`POST ${SECRETS}`, ({ body }) => {
+    const { metadata } = JSON.parse(body) as { metadata: { name: string } };
+    api.on(`DELETE ${SECRETS}/${metadata.name}`, { json: {} });
+    return { json: { metadata: { ...metadata, uid: `secret-${++secrets}` } } };
+  });
   api.on(PATH, () => ({ json: { spec: { expirationSeconds: 600 }, status: { token: `token-${++count}` } } }));
-  return { api, client, clock, tokens: new AccountTokens({ client, clock }) };
+  const warnings: (readonly [string, unknown])[] = [];
+  const warn = (message: string, fields: unknown): void => void warnings.push([message, fields]);
+  const logger = { ...silentLogger, warn };
+  const runs = new RunTokens({ client, clock, logger, operator: "ops/addon-operator" });
+  return { api, client, clock, runs, warnings };
 }
 
-test("runs share a token for half of its lifetime", async () => {
-  const { api, clock, tokens: all } = await tokens();
-  expect((await all.of(account)).token).toBe("token-1");
-  await clock.advance(299_000);
-  expect((await all.of(account)).token).toBe("token-1");
-  await clock.advance(2000);
-  expect((await all.of(account)).token).toBe("token-2");
-  expect(api.requests.map(({ body }) => (JSON.parse(body) as { spec: unknown }).spec)).toEqual([
-    { expirationSeconds: 600 },
-    { expirationSeconds: 600 },
+const calls = (api: FakeApi): string[] =>
+  api.requests.map(
+    ({ method, path }) =>
+      `${method} ${path
+        .split("/")
+        .at(-1)
+        ?.replace(/-[0-9a-f]{10}$/, "")}`,
+  );
+
+const bodyOf = (api: FakeApi, path: string): unknown[] =>
+  api.requests.filter((each) => `${each.method} ${each.path}` === path).map(({ body }) => JSON.parse(body));
+
+test("the hooks of a run share one token, which is bound to a Secret that is deleted at the end", async () => {
+  const { api, runs } = await tokens();
+  await runs.during(owner, async () => {
+    const hook = () => runs.during(owner, async (token) => (await token()).token);
+    expect(await Promise.all([hook(), hook()])).toEqual(["token-1", "token-1"]);
+    expect(await hook()).toBe("token-1");
+    expect(calls(api)).toEqual(["POST secrets", "POST token"]);
+  });
+  expect(calls(api).slice(2)).toEqual(["DELETE addon-operator-run-web"]);
+  const [request] = bodyOf(api, PATH) as { spec: { expirationSeconds: number; boundObjectRef: object } }[];
+  expect(request?.spec).toMatchObject({
+    expirationSeconds: 600,
+    boundObjectRef: { apiVersion: "v1", kind: "Secret", uid: "secret-1" },
+  });
+  // Another Secret of this name stays.
+  const [deletion] = api.requests.slice(2);
+  expect(JSON.parse(deletion?.body ?? "")).toMatchObject({ preconditions: { uid: "secret-1" } });
+  expect(await runs.during(owner, async (token) => (await token()).token)).toBe("token-2");
+});
+
+test("a run without hooks requests nothing, and each module has a token of its own", async () => {
+  const { api, runs } = await tokens();
+  await runs.during(owner, async () => {});
+  expect(calls(api)).toEqual([]);
+  const other = { module: "db", account };
+  const both = [owner, other].map((each) => runs.during(each, async (token) => (await token()).token));
+  expect(new Set(await Promise.all(both))).toEqual(new Set(["token-1", "token-2"]));
+});
+
+test("a run that fails revokes its token, too", async () => {
+  const { api, runs } = await tokens();
+  const failing = runs.during(owner, async (token) => {
+    await token();
+    throw new Error("the hook failed");
+  });
+  await expect(failing).rejects.toThrow("the hook failed");
+  expect(calls(api).at(-1)).toBe("DELETE addon-operator-run-web");
+});
+
+test("a Secret that a killed operator has left is replaced, which revokes its token", async () => {
+  const { api, runs } = await tokens();
+  const made = { json: { metadata: { name: "addon-operator-run-web-x", uid: "new" } } };
+  api.on(`POST ${SECRETS}`, status(409, "AlreadyExists"), made);
+  expect(await runs.during(owner, async (token) => (await token()).token)).toBe("token-1");
+  expect(calls(api).slice(0, 4)).toEqual([
+    "POST secrets",
+    "DELETE addon-operator-run-web",
+    "POST secrets",
+    "POST token",
   ]);
 });
 
-test("a refused or forgotten token is requested again, and a deleted account is named", async () => {
-  const { api, tokens: all } = await tokens();
-  await all.of(account);
-  all.forget(account);
-  expect((await all.of(account)).token).toBe("token-2");
-  all.forget(account);
+test("without rights on Secrets, the token expires by itself, which is reported once", async () => {
+  const { api, runs, warnings } = await tokens();
+  const message =
+    'secrets is forbidden: User "system:serviceaccount:ops:op" cannot create resource "secrets" in API group "" in the namespace "team-a"';
+  api.on(`POST ${SECRETS}`, status(403, "Forbidden", { message }));
+  const run = () => runs.during(owner, async (token) => (await token()).token);
+  expect([await run(), await run()]).toEqual(["token-1", "token-2"]);
+  const [request] = bodyOf(api, PATH) as { spec: object }[];
+  expect(request?.spec).toEqual({ expirationSeconds: 600 });
+  const rule = "missing rule: grant ServiceAccount ops/op: create secrets in namespace team-a";
+  expect(runs.faultOf("web")).toContain(rule);
+  expect(warnings).toHaveLength(1);
+  expect(JSON.stringify(warnings)).toContain(rule);
+});
+
+test("a refused token is requested again by the next hook, and a deleted account is named", async () => {
+  const { api, runs } = await tokens();
+  const run = () => runs.during(owner, async (token) => (await token()).token);
+  api.on(PATH, status(403, "Forbidden", { message: "no tokens here" }), {
+    json: { status: { token: "good" } },
+  });
+  await runs.during(owner, async (token) => {
+    await expect(token()).rejects.toThrow("no tokens here");
+    expect((await token()).token).toBe("good");
+  });
   api.on(PATH, status(404, "NotFound"));
-  await expect(all.of(account)).rejects.toThrow("ServiceAccount team-a/deployer does not exist");
-  api.on(PATH, status(403, "Forbidden", { message: "no tokens here" }));
-  await expect(all.of(account)).rejects.toThrow("no tokens here");
+  await expect(run()).rejects.toThrow("ServiceAccount team-a/deployer does not exist");
+  // The namespace is deleted.
+  api.on(`POST ${SECRETS}`, status(404, "NotFound"));
+  await expect(run()).rejects.toThrow("ServiceAccount team-a/deployer does not exist");
 });
 
 test("the token of a long run is renewed until the run ends", async () => {
-  const { api, client, clock, tokens: all } = await tokens();
+  const { api, client, clock, runs } = await tokens();
   const root = mkdtempSync(join(tmpdir(), "access-"));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   const scratch = await Scratch.open(root, "hook");
   const errors: unknown[] = [];
   const request = { account, namespace: "team-a", onError: (error: unknown) => void errors.push(error) };
-  const { path, close } = await openAccess({ client, clock, tokens: all }, request, scratch);
-  const { users, contexts } = JSON.parse(readFileSync(path, "utf8")) as Record<
-    string,
-    { user?: { tokenFile: string } }[]
-  >;
-  const file = users?.[0]?.user?.tokenFile ?? "";
-  expect(contexts).toMatchObject([{ context: { namespace: "team-a" } }]);
-  expect(readFileSync(file, "utf8")).toBe("token-1");
-  await clock.advance(301_000);
-  await until(() => readFileSync(file, "utf8") === "token-2");
-  // The next renewal is planned once the file is written.
-  await until(() => (clock.nextTimerAt ?? 0) - clock.monotonic() > 200_000);
-  api.on(PATH, status(403, "Forbidden"));
-  await clock.advance(301_000);
-  await until(() => errors.length === 1);
-  close();
-  await clock.advance(3_600_000);
-  expect(api.requests).toHaveLength(3);
-  expect(readFileSync(file, "utf8")).toBe("token-2");
+  await runs.during(owner, async (token) => {
+    const { path, close } = await openAccess({ client, clock, token }, request, scratch);
+    const { users, contexts } = JSON.parse(readFileSync(path, "utf8")) as Record<
+      string,
+      { user?: { tokenFile: string } }[]
+    >;
+    const file = users?.[0]?.user?.tokenFile ?? "";
+    expect(contexts).toMatchObject([{ context: { namespace: "team-a" } }]);
+    expect(readFileSync(file, "utf8")).toBe("token-1");
+    await clock.advance(301_000);
+    await until(() => readFileSync(file, "utf8") === "token-2");
+    // The next renewal is planned once the file is written.
+    await until(() => (clock.nextTimerAt ?? 0) - clock.monotonic() > 200_000);
+    api.on(PATH, status(403, "Forbidden"));
+    await clock.advance(301_000);
+    await until(() => errors.length === 1);
+    close();
+    await clock.advance(3_600_000);
+    expect(bodyOf(api, PATH)).toHaveLength(3);
+    expect(bodyOf(api, `POST ${SECRETS}`)).toHaveLength(1);
+    expect(readFileSync(file, "utf8")).toBe("token-2");
+  });
 });
 
 test("the kubeconfig of an account has nothing of the operator's credentials", () => {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 
 import { formatIdentity, Lease, ownIdentity } from "../../../src/kube/index.ts";
-import type { Identity } from "../../../src/kube/index.ts";
-import type { ManualClock } from "../../support/clock.ts";
+import type { ApiRequest, Identity, KubeClient } from "../../../src/kube/index.ts";
+import { settle, type ManualClock } from "../../support/clock.ts";
 import type { Answer, FakeApi, SeenRequest } from "../../support/fake-api.ts";
 import { status } from "../../support/fake-api.ts";
 import { keepLog, type LoggedLine } from "../../support/logged.ts";
@@ -85,15 +85,27 @@ async function lab(): Promise<{
   api: FakeApi;
   lease: Lease;
   contend: (identity: Identity) => Lease;
+  /** Until every request has its answer, or hangs, and whoever sent it waits for time to pass. */
+  rest: () => Promise<void>;
+  /** Turns the clock in steps, with a rest after each. */
+  turn: (ms: number) => Promise<void>;
 }> {
   const { api, client, clock } = await fake();
+  const requests = { begun: 0, open: 0 };
+  const counting = {
+    json: async (request: ApiRequest) => {
+      requests.begun += 1;
+      requests.open += 1;
+      return client.json(request).finally(() => (requests.open -= 1));
+    },
+  } as unknown as KubeClient;
   const events: string[] = [];
   const held: number[] = [];
   const lines: LoggedLine[] = [];
   const contend = (identity: Identity): Lease => {
     let isHolder = false;
     return new Lease({
-      client,
+      client: counting,
       clock,
       identity,
       logger: keepLog(lines),
@@ -114,39 +126,36 @@ async function lab(): Promise<{
       },
     });
   };
-  return { server: new LeaseServer(api), clock, events, held, lines, api, lease: contend(me), contend };
-}
-
-/** Turns the clock in steps, letting real requests end in between, until `condition` holds. */
-async function turn(clock: ManualClock, ms: number, idle: () => boolean): Promise<void> {
-  const step = 500;
-  for (let missing = 0; missing < ms; missing += step) {
-    await clock.advance(step);
-    await until(idle);
-  }
-}
-
-/** True when no request is under way: every one that came was answered and its caller sleeps. */
-function quiet(api: FakeApi): () => boolean {
-  let turns = 0;
-  let seen = -1;
-  return () => {
-    turns = api.requests.length === seen ? turns + 1 : 0;
-    seen = api.requests.length;
-    return turns > 200;
+  const server = new LeaseServer(api);
+  const isIdle = (): boolean =>
+    server.broken !== undefined && "hang" in server.broken
+      ? api.requests.length >= requests.begun
+      : requests.open === 0;
+  const rest = async (): Promise<void> => {
+    await settle();
+    await until(isIdle);
+    await settle();
   };
+  const turn = async (ms: number): Promise<void> => {
+    const step = 500;
+    for (let missing = 0; missing < ms; missing += step) {
+      await clock.advance(step);
+      await rest();
+    }
+  };
+  return { server, clock, events, held, lines, api, lease: contend(me), contend, rest, turn };
 }
 
 describe("acquiring", () => {
   test("a namespace that is not there is reported with what to do", async () => {
-    const { server, lease, clock, lines, api } = await lab();
+    const { server, lease, lines, turn, rest } = await lab();
     server.broken = status(404, "NotFound");
     const acquired = lease.acquire();
-    await until(quiet(api));
+    await rest();
     const remedy = expect.stringMatching(/--namespace/);
     expect(lines).toEqual([["warn", "The lease cannot be acquired", expect.objectContaining({ remedy })]]);
     server.broken = undefined;
-    await turn(clock, 10_000, quiet(api));
+    await turn(10_000);
     await acquired;
   });
 
@@ -183,43 +192,41 @@ describe("acquiring", () => {
   );
 
   test("another machine's is waited for until it was not renewed for its duration, by our own clock", async () => {
-    const { server, clock, events, api, lease } = await lab();
+    const { server, events, lease, turn, rest } = await lab();
     server.hold(OTHER, "2099-01-01T00:00:00.000000Z");
     const acquired = lease.acquire();
-    const idle = quiet(api);
-    await until(idle);
-    await turn(clock, 30_000, idle);
+    await rest();
+    await turn(30_000);
     expect(events).toEqual(["me waits for other"]);
     // A renewal, by a clock that is far off: the wait begins anew.
     server.hold(OTHER, "1999-01-01T00:00:00.000000Z");
-    await turn(clock, 34_000, idle);
+    await turn(34_000);
     expect(lease.held).toBe(false);
-    await turn(clock, 4000, idle);
+    await turn(4000);
     await acquired;
     expect(events).toEqual(["me waits for other", "me acquired"]);
   });
 
   test("given back while waiting: taken within two seconds", async () => {
-    const { server, clock, api, lease } = await lab();
+    const { server, lease, turn, rest } = await lab();
     server.hold(OTHER);
     const acquired = lease.acquire();
-    const idle = quiet(api);
-    await until(idle);
+    await rest();
     server.hold("");
-    await turn(clock, 2000, idle);
+    await turn(2000);
     await acquired;
     expect(lease.held).toBe(true);
   });
 
   test("of two at once one gets it", async () => {
-    const { lease, contend, clock, api, events } = await lab();
+    const { lease, contend, events, turn } = await lab();
     const abort = new AbortController();
     const second = contend(other);
     const both = [lease.acquire(abort.signal), second.acquire(abort.signal)].map((one) =>
       one.catch(() => {}),
     );
     await Promise.race(both);
-    await turn(clock, 3000, quiet(api));
+    await turn(3000);
     expect([lease.held, second.held].filter(Boolean)).toHaveLength(1);
     expect(events.filter((event) => event.endsWith("acquired"))).toHaveLength(1);
     abort.abort();
@@ -227,23 +234,22 @@ describe("acquiring", () => {
   });
 
   test("an API server that fails is asked again", async () => {
-    const { server, clock, api, lease } = await lab();
+    const { server, lease, turn, rest } = await lab();
     server.broken = status(500, "InternalError");
     const acquired = lease.acquire();
-    const idle = quiet(api);
-    await until(idle);
+    await rest();
     server.broken = undefined;
-    await turn(clock, 10_000, idle);
+    await turn(10_000);
     await acquired;
     expect(lease.held).toBe(true);
   });
 
   test("an aborted signal rejects with its reason", async () => {
-    const { server, api, lease } = await lab();
+    const { server, lease, rest } = await lab();
     server.hold(OTHER);
     const abort = new AbortController();
     const acquired = lease.acquire(abort.signal);
-    await until(quiet(api));
+    await rest();
     const reason = new Error("enough");
     abort.abort(reason);
     await expect(acquired).rejects.toBe(reason);
@@ -252,9 +258,9 @@ describe("acquiring", () => {
 
 describe("holding", () => {
   test("is renewed every ten seconds, for thirty each", async () => {
-    const { server, clock, api, held, lease } = await lab();
+    const { server, api, held, lease, turn } = await lab();
     await lease.acquire();
-    await turn(clock, 60_000, quiet(api));
+    await turn(60_000);
     expect(api.count(`PUT ${PATH}`)).toBe(6);
     expect(server.object?.spec.renewTime).toBe("2026-01-01T00:01:00.000000Z");
     expect(held).toEqual(Array.from({ length: 7 }, () => 30_000));
@@ -267,47 +273,44 @@ describe("holding", () => {
     ["does not answer", { hang: true }],
     ["answers 500", status(500, "InternalError")],
   ])("an API server that %s: lost at the renew deadline, once", async (_, broken) => {
-    const { server, clock, api, lease, events } = await lab();
+    const { server, lease, events, turn } = await lab();
     await lease.acquire();
-    const idle = quiet(api);
-    await turn(clock, 10_000, idle);
+    await turn(10_000);
     server.broken = broken;
-    await turn(clock, 29_500, idle);
+    await turn(29_500);
     expect(lease.held).toBe(true);
-    await turn(clock, 500, idle);
+    await turn(500);
     expect(lease.held).toBe(false);
-    await turn(clock, 20_000, idle);
+    await turn(20_000);
     expect(events).toEqual(["me acquired", "me lost: it could not be renewed for 30 s"]);
   });
 
   test("an API server that comes back before the deadline: kept", async () => {
-    const { server, clock, api, lease, events } = await lab();
+    const { server, lease, events, turn } = await lab();
     await lease.acquire();
-    const idle = quiet(api);
     server.broken = { cut: true };
-    await turn(clock, 25_000, idle);
+    await turn(25_000);
     server.broken = undefined;
-    await turn(clock, 40_000, idle);
+    await turn(40_000);
     expect(lease.held).toBe(true);
     expect(events).toEqual(["me acquired"]);
   });
 
   test("taken by another: lost at the next renewal", async () => {
-    const { server, clock, api, lease, events } = await lab();
+    const { server, lease, events, turn } = await lab();
     await lease.acquire();
     server.hold(OTHER);
-    await turn(clock, 10_000, quiet(api));
+    await turn(10_000);
     expect(events).toEqual(["me acquired", `me lost: ${OTHER} has acquired it`]);
   });
 
   test("changed by somebody but still ours, or deleted: kept", async () => {
-    const { server, clock, api, lease } = await lab();
+    const { server, lease, turn } = await lab();
     await lease.acquire();
-    const idle = quiet(api);
     server.hold(formatIdentity(me));
-    await turn(clock, 10_000, idle);
+    await turn(10_000);
     server.object = undefined;
-    await turn(clock, 10_000, idle);
+    await turn(10_000);
     expect(lease.held).toBe(true);
     expect(server.object).toMatchObject({ spec: { holderIdentity: formatIdentity(me) } });
   });

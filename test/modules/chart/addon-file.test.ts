@@ -231,7 +231,7 @@ describe("addon.yaml is refused with", () => {
     [
       "an unknown key",
       "charts: {path: chart}\n",
-      `charts: is no key of addon.yaml (${known} chart, requires, helm, health, drift, onFailure, retries, valuesFrom, serviceAccountName, after)`,
+      `charts: is no key of addon.yaml (${known} chart, requires, helm, health, drift, onFailure, retries, valuesFrom, namespace, serviceAccountName, after)`,
     ],
     [
       "an unknown key below",

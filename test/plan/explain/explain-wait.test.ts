@@ -57,6 +57,51 @@ function explain({ main, side = [], web = {}, view = {} }: Case): {
 
 const reloading: Partial<View> = { converge: { ...viewOf([]).converge, phase: "modules" } };
 
+describe("a module of a ModuleSource", () => {
+  const module = {
+    name: "web",
+    valuesKey: "web",
+    order: 10,
+    origin: {
+      source: "platform",
+      version: "1.4.2",
+      digest: "sha256:a",
+      verifiedBy: "ci.pub",
+      removed: false,
+    },
+  } as unknown as ModuleView["module"];
+  const update = {
+    source: "platform",
+    waitsFor: "window",
+    version: "1.5.0",
+    digest: "sha256:b",
+    since: Date.UTC(2026, 0, 1, 9),
+    until: Date.UTC(2026, 0, 2, 2),
+    message: "1.5.0 waits for the next window; to use it now: kubectl …",
+  } as const;
+
+  it("says what is in force, and which newer content waits for what", () => {
+    expect(explain({ web: { module, update } }).why.slice(1)).toEqual([
+      "nothing is due: the last run used the current state",
+      "from ModuleSource platform: version 1.4.2 (sha256:a), signed by ci.pub",
+      "update: 1.5.0 waits for the next window; to use it now: kubectl … (since 2026-01-01T09:00:00Z, until 2026-01-02T02:00:00Z)",
+    ]);
+  });
+
+  it("needs nobody while its content is fetched again", () => {
+    const problem = { file: "ModuleSource platform", message: "no answer" };
+    const why = (retriedAs?: "SourceUnavailable") =>
+      explain({ web: { module, problem: { ...problem, ...(retriedAs && { retriedAs }) } } }).why.join("\n");
+    expect(why("SourceUnavailable")).toContain("is tried again: ModuleSource platform: no answer");
+    expect(why()).toContain("needs a person: ModuleSource platform: no answer");
+  });
+
+  it("waits for nothing once no source names it", () => {
+    const removed = { ...module, origin: { ...module.origin, removed: true } } as typeof module;
+    expect(explain({ web: { module: removed, update } }).why.join()).not.toContain("update:");
+  });
+});
+
 describe("an enabled script that fails", () => {
   const retry = {
     reason: "ScriptFailed",

@@ -56,7 +56,8 @@ describe.runIf(fault === undefined)("a process under a user id of its own", () =
   test("a secret that every user may read is reported", async () => {
     const dir = root();
     const file = join(dir, "token");
-    writeFileSync(file, "secret", { mode: 0o644 });
+    writeFileSync(file, "secret");
+    chmodSync(file, 0o644);
     expect(await probe([file])).toBe(`every user may read ${file}`);
     chmodSync(file, 0o600);
     expect(await probe([file])).toBeUndefined();
@@ -150,7 +151,8 @@ describe.runIf(fault === undefined)("a process under a user id of its own", () =
 
   test("a script without a first line runs, too", async () => {
     const file = join(root(), "plain");
-    writeFileSync(file, "id -u", { mode: 0o755 });
+    writeFileSync(file, "id -u");
+    chmodSync(file, 0o755);
     expect(await children.run({ file, args: [], cwd: "/", env, uid: 30_002 })).toMatchObject({
       stdout: "30002\n",
     });

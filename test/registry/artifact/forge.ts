@@ -5,6 +5,7 @@ import { sign } from "node:crypto";
 import { fallbackTag, simpleTag } from "../../../src/registry/cosign/verify.ts";
 import { digestOf } from "../../../src/registry/manifest.ts";
 import { putManifest, type FakeRegistry } from "../../support/registry.ts";
+import type { Ask, OwnSigstore } from "../cosign/own-sigstore.ts";
 
 export const REPOSITORY = "modules/web";
 export const BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json";
@@ -18,10 +19,12 @@ type Members = Record<string, unknown>;
 type Change = (value: Members) => unknown;
 const unchanged: Change = (value) => value;
 
+/** A private key in PEM, or an identity that gets a certificate. */
+export type By = string | { readonly sigstore: OwnSigstore; readonly ask?: Ask };
+
 /** Who signs what. */
 interface Signing {
-  /** Private key in PEM. */
-  readonly key: string;
+  readonly key: By;
   readonly digest: string;
 }
 
@@ -68,13 +71,17 @@ export function putBundle(
       predicate: {},
     }),
   );
-  const sig = sign("sha256", signed(payload), key).toString("base64");
+  const certified =
+    typeof key === "string" ? undefined : key.sigstore.bundle(payload, signed(payload), key.ask);
+  const sig = (certified?.signature ?? sign("sha256", signed(payload), key as string)).toString("base64");
   const dsseEnvelope = envelope({
     payload: payload.toString("base64"),
     payloadType: IN_TOTO,
     signatures: [{ sig }],
   });
-  const blob = json(bundle({ mediaType: BUNDLE, verificationMaterial: {}, dsseEnvelope }));
+  const blob = json(
+    bundle({ mediaType: BUNDLE, verificationMaterial: certified?.material ?? {}, dsseEnvelope }),
+  );
   const bytes = json(
     manifest({
       schemaVersion: 2,
@@ -109,9 +116,10 @@ export function putSimple(
     type: "cosign container image signature",
   };
   const payload = json(change({ critical, optional: null }));
-  const annotations = {
-    "dev.cosignproject.cosign/signature": sign("sha256", payload, key).toString("base64"),
-  };
+  const annotations =
+    typeof key === "string"
+      ? { "dev.cosignproject.cosign/signature": sign("sha256", payload, key).toString("base64") }
+      : key.sigstore.annotations(payload, key.ask);
   const bytes = json(
     manifest({
       schemaVersion: 2,

@@ -19,6 +19,7 @@ import {
   unpackModule,
   type Found,
   type Place,
+  type Signer,
 } from "../../../src/registry/index.ts";
 import { fakeRegistry, PASSWORD, USER, type FakeRegistry, type Switches } from "../../support/registry.ts";
 import type { Clock } from "../../../src/lib/index.ts";
@@ -61,6 +62,8 @@ export function moduleDir(files = MODULE): string {
 export interface Lab {
   readonly registry: FakeRegistry;
   readonly key: KeyPair;
+  /** Whose signatures count where nothing else is said: those of the key, as key0.pub. */
+  signers: readonly Signer[];
   place(reference: string): Place;
   /** Pushes the module as `version`, signed by the lab's key or another, or by none; returns its digest. */
   push(
@@ -102,6 +105,7 @@ export async function registryLab(switches: Switches = {}): Promise<Lab> {
   const lab: Lab = {
     registry,
     key,
+    signers: readPublicKeys(key.publicPem, "key0.pub"),
     place(text) {
       const reference = parseReference(`oci://${registry.host}/modules/${text}`);
       return { reference, repository: new Repository(client, reference) };
@@ -119,10 +123,10 @@ export async function registryLab(switches: Switches = {}): Promise<Lab> {
       });
       return pushed.digest;
     },
-    find: (reference = "web:1.4.2", keys = [key]) =>
+    find: (reference = "web:1.4.2", keys) =>
       findModule(
         lab.place(reference),
-        keys.flatMap(({ publicPem }, index) => readPublicKeys(publicPem, `key${index}.pub`)),
+        keys?.flatMap(({ publicPem }, index) => readPublicKeys(publicPem, `key${index}.pub`)) ?? lab.signers,
       ),
     async pull(reference = "web:1.4.2") {
       const found = await lab.find(reference);

@@ -200,6 +200,14 @@ describe("push", () => {
     expect(one.diffId).toBe("sha256:437d123d8e340b879f57635b3d637307a4ea422ff0ab74c6ea2cfcf33ba0175f");
   });
 
+  it("leaves .git out, and refuses names with control characters", async () => {
+    const same = await packDirectory(moduleDir({ ...MODULE, ".git/config": "", "hooks/.GIT": "" }));
+    expect(same.diffId).toBe((await packDirectory(moduleDir())).diffId);
+    await expect(packDirectory(moduleDir({ ...MODULE, "templates/a\u001b[2J.yaml": "" }))).rejects.toThrow(
+      "a\\u001b[2J.yaml: has a control character in its name",
+    );
+  });
+
   it("repeats nothing, and replaces no version", async () => {
     const lab = await registryLab({ hasReferrers: true });
     const dir = moduleDir();

@@ -7,7 +7,7 @@ import { Unpack } from "tar";
 import { afterEach, beforeEach, describe, expect, it, vi, type MockInstance } from "vitest";
 
 import { fallbackTag, simpleTag } from "../../../src/registry/cosign/verify.ts";
-import { unpackModule } from "../../../src/registry/index.ts";
+import { readIdentity, readTrustedRoot, unpackModule } from "../../../src/registry/index.ts";
 import { putManifest, sha256, type FakeRegistry } from "../../support/registry.ts";
 import {
   BUNDLE,
@@ -17,8 +17,10 @@ import {
   REPOSITORY,
   SIMPLE,
   type BundleChanges,
+  type By,
   type SimpleChanges,
 } from "./forge.ts";
+import { ISSUER, ownSigstore, SUBJECT } from "../cosign/own-sigstore.ts";
 import { keyPair, MODULE, moduleDir, registryLab, tempDir, type Lab } from "./lab.ts";
 
 /** Calls that unpack something. */
@@ -37,21 +39,33 @@ interface Scene {
   readonly form: Form;
   readonly digest: string;
   readonly layer: string;
+  /** Who has signed. */
+  readonly by: By;
   /** Signs a digest in the form of this scene. */
-  readonly sign: (digest: string, key?: string) => void;
+  readonly sign: (digest: string, key?: By) => void;
 }
 
-async function scene(form: Form, hasReferrers: boolean): Promise<Scene> {
+/** Makes certificates of one identity count, and no key. */
+function trustIdentity(lab: Lab): By {
+  const sigstore = ownSigstore();
+  const root = readTrustedRoot(sigstore.trustedRoot(), "trusted_root.json");
+  const text = `issuer: ${ISSUER}\nsubject: ${SUBJECT}\n`;
+  lab.signers = [readIdentity(text, "ci.identity", root)];
+  return { sigstore };
+}
+
+async function scene(form: Form, hasReferrers: boolean, signer: "key" | "identity" = "key"): Promise<Scene> {
   const lab = await registryLab({ hasReferrers });
+  const by = signer === "key" ? lab.key.privatePem : trustIdentity(lab);
   const digest = await lab.push("1.4.2", { key: "none" });
   const { registry } = lab;
   const manifest = JSON.parse(
     registry.manifests.get(`${REPOSITORY}@1.4.2`)?.bytes.toString() ?? "",
   ) as Manifest;
   const put = form === "bundle" ? putBundle : putSimple;
-  const signed = (by: string, key = lab.key.privatePem): void => put(registry, { key, digest: by });
+  const signed = (which: string, key = by): void => put(registry, { key, digest: which });
   signed(digest);
-  return { lab, registry, form, digest, layer: String(manifest.layers[0]?.["digest"]), sign: signed };
+  return { lab, registry, form, by, digest, layer: String(manifest.layers[0]?.["digest"]), sign: signed };
 }
 
 /** Pulls, and shows that a refusal leaves nothing behind and comes before anything is unpacked. */
@@ -119,242 +133,258 @@ const OTHER_CONTENT = "other content or another length";
 const UNSIGNED = "has no valid signature";
 const FOREIGN = "not by one of the keys";
 const FORMS = ["bundle", "simple signing"] as const;
-const EVERYWHERE = FORMS.flatMap((form) =>
-  [true, false].map((hasReferrers) => [form, hasReferrers] as const),
+const EVERYWHERE = FORMS.flatMap((form) => [
+  ["key", form, true] as const,
+  ["key", form, false] as const,
+  ["identity", form, true] as const,
+]);
+
+describe.each(EVERYWHERE)(
+  "signed by a(n) %s as %s, with the referrers API: %s",
+  (signer, form, hasReferrers) => {
+    it("without tampering it is unpacked", async () => {
+      const { lab } = await scene(form, hasReferrers, signer);
+      expect((await lab.find()).verified?.form).toBe(form);
+      await lab.pull();
+      expect(unpacked).toHaveBeenCalled();
+    });
+
+    it.each<[string, (here: Scene) => void | Promise<void>, string | RegExp]>([
+      [
+        "the first bit of the layer",
+        ({ registry, layer }) => changeBlob(registry, layer, flip(0)),
+        OTHER_CONTENT,
+      ],
+      ["a bit of the layer", ({ registry, layer }) => changeBlob(registry, layer, flip(0.5)), OTHER_CONTENT],
+      [
+        "the last bit of the layer",
+        ({ registry, layer }) => changeBlob(registry, layer, flip(1)),
+        OTHER_CONTENT,
+      ],
+      [
+        "a layer that is cut",
+        ({ registry, layer }) => changeBlob(registry, layer, (bytes) => bytes.subarray(0, -1)),
+        OTHER_CONTENT,
+      ],
+      [
+        "an empty layer",
+        ({ registry, layer }) => changeBlob(registry, layer, () => Buffer.alloc(0)),
+        OTHER_CONTENT,
+      ],
+      [
+        "a layer that goes on",
+        ({ registry, layer }) => changeBlob(registry, layer, (bytes) => Buffer.concat([bytes, bytes])),
+        OTHER_CONTENT,
+      ],
+      ["no layer", ({ registry, layer }) => void registry.blobs.delete(layer), "404"],
+      [
+        "the layer of another module",
+        async ({ lab, registry, layer }) => {
+          const dir = moduleDir({ ...MODULE, "hooks/evil.sh": "#!/bin/sh\n" });
+          const other = await lab.push("6.6.6", { dir, key: "none" });
+          const manifest = registry.manifests.get(`${REPOSITORY}@${other}`)?.bytes.toString() ?? "";
+          const bytes = registry.blobs.get(
+            (JSON.parse(manifest) as Manifest).layers[0]?.["digest"] as string,
+          );
+          registry.blobs.set(layer, bytes ?? Buffer.alloc(0));
+        },
+        OTHER_CONTENT,
+      ],
+      [
+        "another layer in the manifest",
+        ({ registry }) =>
+          void registry.replace(REPOSITORY, "1.4.2", (manifest) =>
+            Object.assign((manifest as Manifest).layers[0] ?? {}, { digest: sha256("x") }),
+          ),
+        UNSIGNED,
+      ],
+      [
+        "another size in the manifest",
+        ({ registry }) =>
+          void registry.replace(REPOSITORY, "1.4.2", (manifest) =>
+            Object.assign((manifest as Manifest).layers[0] ?? {}, { size: 1 }),
+          ),
+        UNSIGNED,
+      ],
+      [
+        "another version in the manifest",
+        ({ registry }) =>
+          void registry.replace(REPOSITORY, "1.4.2", (manifest) =>
+            Object.assign((manifest as Manifest).annotations, {
+              "org.opencontainers.image.version": "1.4.3",
+            }),
+          ),
+        UNSIGNED,
+      ],
+      [
+        "one more space in the manifest",
+        ({ registry }) => {
+          const { bytes, mediaType } = registry.manifests.get(`${REPOSITORY}@1.4.2`) ?? {};
+          const spaced = Buffer.from(`${bytes?.toString()} `);
+          putManifest(registry, `${REPOSITORY}@1.4.2`, { bytes: spaced, mediaType: mediaType ?? "" });
+        },
+        UNSIGNED,
+      ],
+      [
+        "a header that names the signed digest, with another manifest",
+        ({ registry, digest }) => {
+          registry.digestHeader = digest;
+          registry.replace(REPOSITORY, "1.4.2", (manifest) => Object.assign(manifest, { extra: 1 }));
+        },
+        UNSIGNED,
+      ],
+      [
+        "no signature",
+        removeSignatures,
+        `${UNSIGNED} by (?:key0.pub|ci.identity): referrers: none; tag sha256-.*sig: none`,
+      ],
+      [
+        "a signature by another key",
+        (here) => {
+          removeSignatures(here);
+          here.sign(here.digest, keyPair().privatePem);
+        },
+        FOREIGN,
+      ],
+      [
+        "a signature by a key of another type",
+        (here) => {
+          removeSignatures(here);
+          const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+          here.sign(here.digest, privateKey.export({ type: "pkcs8", format: "pem" }).toString());
+        },
+        FOREIGN,
+      ],
+      [
+        "a signature with one other bit",
+        (here) => {
+          removeSignatures(here);
+          const { registry, digest } = here;
+          const wrong = (value: unknown): string => {
+            const bytes = Buffer.from(String(value), "base64");
+            flip(0.7)(bytes);
+            return bytes.toString("base64");
+          };
+          const by = { key: here.by, digest };
+          putBundle(registry, by, {
+            envelope: (value) => ({
+              ...value,
+              signatures: (value["signatures"] as { sig: string }[]).map(({ sig }) => ({ sig: wrong(sig) })),
+            }),
+          });
+          putSimple(registry, by, {
+            layer: (value) => ({
+              ...value,
+              annotations: Object.fromEntries(
+                Object.entries(value["annotations"] ?? {}).map(([name, each]) => [
+                  name,
+                  name.endsWith("/signature") ? wrong(each) : each,
+                ]),
+              ),
+            }),
+          });
+        },
+        /not by one of the keys|signature mismatch/,
+      ],
+      [
+        "a bit of what is signed",
+        (here) => changeBlob(here.registry, signatureBlob(here), flip(0.5)),
+        /cannot be verified now: .*other content/,
+      ],
+      [
+        "a signature that is missing",
+        (here) => void here.registry.blobs.delete(signatureBlob(here)),
+        "cannot be verified now",
+      ],
+      [
+        "a signature of another digest",
+        (here) => {
+          removeSignatures(here);
+          const { registry, digest } = here;
+          const other = { key: here.by, digest: sha256("another") };
+          putSimple(registry, other);
+          const simple = registry.manifests.get(`${REPOSITORY}@${simpleTag(other.digest)}`);
+          if (simple !== undefined) registry.manifests.set(`${REPOSITORY}@${simpleTag(digest)}`, simple);
+          const hex = other.digest.slice("sha256:".length);
+          const by = { key: here.by, digest };
+          putBundle(registry, by, {
+            statement: (value) => ({ ...value, subject: [{ digest: { sha256: hex } }] }),
+          });
+        },
+        "it signs another digest",
+      ],
+      [
+        "an empty list of signatures",
+        (here) => replaceList(here, Buffer.from('{"manifests":[],"layers":[]}')),
+        /it has|none/,
+      ],
+      [
+        "a list of signatures that is a page",
+        (here) => replaceList(here, Buffer.from("<html>")),
+        /Unexpected token|none/,
+      ],
+      [
+        "a list of signatures that is a list",
+        (here) => replaceList(here, Buffer.from("[]")),
+        /not a JSON object|none/,
+      ],
+      [
+        "a list of signatures that is nested too deeply",
+        (here) =>
+          replaceList(here, Buffer.from(`{"manifests":${"[".repeat(9999)}${"]".repeat(9999)},"layers":[]}`)),
+        /nested|deep|none/,
+      ],
+      [
+        "a list of 10,000 signatures",
+        (here) => {
+          const each = { mediaType: SIMPLE, digest: sha256("none"), size: 4 };
+          const many = Array.from({ length: 10_000 }, () => each);
+          replaceList(here, Buffer.from(JSON.stringify({ manifests: many, layers: many })));
+        },
+        /missing|longer than|none/,
+      ],
+      [
+        "an older signed version under the tag of this one",
+        async ({ lab, registry, sign: signed }) => {
+          const old = await lab.push("1.0.0", { key: "none" });
+          signed(old);
+          const stored = registry.manifests.get(`${REPOSITORY}@${old}`);
+          if (stored !== undefined) registry.manifests.set(`${REPOSITORY}@1.4.2`, stored);
+        },
+        'its version is "1.0.0", not "1.4.2"',
+      ],
+      [
+        "another signed module under this name",
+        async ({ lab, registry, sign: signed }) => {
+          registry.manifests.delete(`${REPOSITORY}@1.4.2`);
+          signed(await lab.push("1.4.2", { key: "none", name: "db" }));
+        },
+        'it is the module "db", not "web"',
+      ],
+      [
+        "a page in place of the manifest",
+        ({ registry }) =>
+          void putManifest(registry, `${REPOSITORY}@1.4.2`, {
+            bytes: Buffer.from("<html>"),
+            mediaType: "text/html",
+          }),
+        UNSIGNED,
+      ],
+    ])("refuses %s", async (_, tamper, message) => {
+      const here = await scene(form, hasReferrers, signer);
+      await tamper(here);
+      await expectRefused(here.lab, typeof message === "string" ? new RegExp(message) : message);
+    });
+
+    it("refuses a manifest that has another digest than the one it is asked for by", async () => {
+      const { lab, registry, digest } = await scene(form, hasReferrers, signer);
+      const key = `${REPOSITORY}@${digest}`;
+      const { bytes = Buffer.alloc(0), mediaType = "" } = registry.manifests.get(key) ?? {};
+      registry.manifests.set(key, { bytes: Buffer.from(`${bytes.toString()} `), mediaType });
+      await expectRefused(lab, "has other content", `web@${digest}`);
+    });
+  },
 );
-
-describe.each(EVERYWHERE)("signed by %s, with the referrers API: %s", (form, hasReferrers) => {
-  it("without tampering it is unpacked", async () => {
-    const { lab } = await scene(form, hasReferrers);
-    expect((await lab.find()).verified?.form).toBe(form);
-    await lab.pull();
-    expect(unpacked).toHaveBeenCalled();
-  });
-
-  it.each<[string, (here: Scene) => void | Promise<void>, string | RegExp]>([
-    [
-      "the first bit of the layer",
-      ({ registry, layer }) => changeBlob(registry, layer, flip(0)),
-      OTHER_CONTENT,
-    ],
-    ["a bit of the layer", ({ registry, layer }) => changeBlob(registry, layer, flip(0.5)), OTHER_CONTENT],
-    [
-      "the last bit of the layer",
-      ({ registry, layer }) => changeBlob(registry, layer, flip(1)),
-      OTHER_CONTENT,
-    ],
-    [
-      "a layer that is cut",
-      ({ registry, layer }) => changeBlob(registry, layer, (bytes) => bytes.subarray(0, -1)),
-      OTHER_CONTENT,
-    ],
-    [
-      "an empty layer",
-      ({ registry, layer }) => changeBlob(registry, layer, () => Buffer.alloc(0)),
-      OTHER_CONTENT,
-    ],
-    [
-      "a layer that goes on",
-      ({ registry, layer }) => changeBlob(registry, layer, (bytes) => Buffer.concat([bytes, bytes])),
-      OTHER_CONTENT,
-    ],
-    ["no layer", ({ registry, layer }) => void registry.blobs.delete(layer), "404"],
-    [
-      "the layer of another module",
-      async ({ lab, registry, layer }) => {
-        const dir = moduleDir({ ...MODULE, "hooks/evil.sh": "#!/bin/sh\n" });
-        const other = await lab.push("6.6.6", { dir, key: "none" });
-        const manifest = registry.manifests.get(`${REPOSITORY}@${other}`)?.bytes.toString() ?? "";
-        const bytes = registry.blobs.get((JSON.parse(manifest) as Manifest).layers[0]?.["digest"] as string);
-        registry.blobs.set(layer, bytes ?? Buffer.alloc(0));
-      },
-      OTHER_CONTENT,
-    ],
-    [
-      "another layer in the manifest",
-      ({ registry }) =>
-        void registry.replace(REPOSITORY, "1.4.2", (manifest) =>
-          Object.assign((manifest as Manifest).layers[0] ?? {}, { digest: sha256("x") }),
-        ),
-      UNSIGNED,
-    ],
-    [
-      "another size in the manifest",
-      ({ registry }) =>
-        void registry.replace(REPOSITORY, "1.4.2", (manifest) =>
-          Object.assign((manifest as Manifest).layers[0] ?? {}, { size: 1 }),
-        ),
-      UNSIGNED,
-    ],
-    [
-      "another version in the manifest",
-      ({ registry }) =>
-        void registry.replace(REPOSITORY, "1.4.2", (manifest) =>
-          Object.assign((manifest as Manifest).annotations, { "org.opencontainers.image.version": "1.4.3" }),
-        ),
-      UNSIGNED,
-    ],
-    [
-      "one more space in the manifest",
-      ({ registry }) => {
-        const { bytes, mediaType } = registry.manifests.get(`${REPOSITORY}@1.4.2`) ?? {};
-        const spaced = Buffer.from(`${bytes?.toString()} `);
-        putManifest(registry, `${REPOSITORY}@1.4.2`, { bytes: spaced, mediaType: mediaType ?? "" });
-      },
-      UNSIGNED,
-    ],
-    [
-      "a header that names the signed digest, with another manifest",
-      ({ registry, digest }) => {
-        registry.digestHeader = digest;
-        registry.replace(REPOSITORY, "1.4.2", (manifest) => Object.assign(manifest, { extra: 1 }));
-      },
-      UNSIGNED,
-    ],
-    ["no signature", removeSignatures, `${UNSIGNED} by key0.pub: referrers: none; tag sha256-.*sig: none`],
-    [
-      "a signature by another key",
-      (here) => {
-        removeSignatures(here);
-        here.sign(here.digest, keyPair().privatePem);
-      },
-      FOREIGN,
-    ],
-    [
-      "a signature by a key of another type",
-      (here) => {
-        removeSignatures(here);
-        const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
-        here.sign(here.digest, privateKey.export({ type: "pkcs8", format: "pem" }).toString());
-      },
-      FOREIGN,
-    ],
-    [
-      "a signature with one other bit",
-      (here) => {
-        removeSignatures(here);
-        const { registry, lab, digest } = here;
-        const wrong = (value: unknown): string => {
-          const bytes = Buffer.from(String(value), "base64");
-          flip(0.7)(bytes);
-          return bytes.toString("base64");
-        };
-        const by = { key: lab.key.privatePem, digest };
-        putBundle(registry, by, {
-          envelope: (value) => ({
-            ...value,
-            signatures: (value["signatures"] as { sig: string }[]).map(({ sig }) => ({ sig: wrong(sig) })),
-          }),
-        });
-        putSimple(registry, by, {
-          layer: (value) => ({
-            ...value,
-            annotations: Object.fromEntries(
-              Object.entries(value["annotations"] ?? {}).map(([name, each]) => [name, wrong(each)]),
-            ),
-          }),
-        });
-      },
-      FOREIGN,
-    ],
-    [
-      "a bit of what is signed",
-      (here) => changeBlob(here.registry, signatureBlob(here), flip(0.5)),
-      /cannot be verified now: .*other content/,
-    ],
-    [
-      "a signature that is missing",
-      (here) => void here.registry.blobs.delete(signatureBlob(here)),
-      "cannot be verified now",
-    ],
-    [
-      "a signature of another digest",
-      (here) => {
-        removeSignatures(here);
-        const { lab, registry, digest } = here;
-        const other = { key: lab.key.privatePem, digest: sha256("another") };
-        putSimple(registry, other);
-        const simple = registry.manifests.get(`${REPOSITORY}@${simpleTag(other.digest)}`);
-        if (simple !== undefined) registry.manifests.set(`${REPOSITORY}@${simpleTag(digest)}`, simple);
-        const hex = other.digest.slice("sha256:".length);
-        const by = { key: lab.key.privatePem, digest };
-        putBundle(registry, by, {
-          statement: (value) => ({ ...value, subject: [{ digest: { sha256: hex } }] }),
-        });
-      },
-      "it signs another digest",
-    ],
-    [
-      "an empty list of signatures",
-      (here) => replaceList(here, Buffer.from('{"manifests":[],"layers":[]}')),
-      /it has|none/,
-    ],
-    [
-      "a list of signatures that is a page",
-      (here) => replaceList(here, Buffer.from("<html>")),
-      /Unexpected token|none/,
-    ],
-    [
-      "a list of signatures that is a list",
-      (here) => replaceList(here, Buffer.from("[]")),
-      /not a JSON object|none/,
-    ],
-    [
-      "a list of signatures that is nested too deeply",
-      (here) =>
-        replaceList(here, Buffer.from(`{"manifests":${"[".repeat(9999)}${"]".repeat(9999)},"layers":[]}`)),
-      /nested|deep|none/,
-    ],
-    [
-      "a list of 10,000 signatures",
-      (here) => {
-        const each = { mediaType: SIMPLE, digest: sha256("none"), size: 4 };
-        const many = Array.from({ length: 10_000 }, () => each);
-        replaceList(here, Buffer.from(JSON.stringify({ manifests: many, layers: many })));
-      },
-      /missing|longer than|none/,
-    ],
-    [
-      "an older signed version under the tag of this one",
-      async ({ lab, registry, sign: signed }) => {
-        const old = await lab.push("1.0.0", { key: "none" });
-        signed(old);
-        const stored = registry.manifests.get(`${REPOSITORY}@${old}`);
-        if (stored !== undefined) registry.manifests.set(`${REPOSITORY}@1.4.2`, stored);
-      },
-      'its version is "1.0.0", not "1.4.2"',
-    ],
-    [
-      "another signed module under this name",
-      async ({ lab, registry, sign: signed }) => {
-        registry.manifests.delete(`${REPOSITORY}@1.4.2`);
-        signed(await lab.push("1.4.2", { key: "none", name: "db" }));
-      },
-      'it is the module "db", not "web"',
-    ],
-    [
-      "a page in place of the manifest",
-      ({ registry }) =>
-        void putManifest(registry, `${REPOSITORY}@1.4.2`, {
-          bytes: Buffer.from("<html>"),
-          mediaType: "text/html",
-        }),
-      UNSIGNED,
-    ],
-  ])("refuses %s", async (_, tamper, message) => {
-    const here = await scene(form, hasReferrers);
-    await tamper(here);
-    await expectRefused(here.lab, typeof message === "string" ? new RegExp(message) : message);
-  });
-
-  it("refuses a manifest that has another digest than the one it is asked for by", async () => {
-    const { lab, registry, digest } = await scene(form, hasReferrers);
-    const key = `${REPOSITORY}@${digest}`;
-    const { bytes = Buffer.alloc(0), mediaType = "" } = registry.manifests.get(key) ?? {};
-    registry.manifests.set(key, { bytes: Buffer.from(`${bytes.toString()} `), mediaType });
-    await expectRefused(lab, "has other content", `web@${digest}`);
-  });
-});
 
 describe.each(FORMS)("signed by %s, though it must not be accepted", (form) => {
   it.each<[string, (manifest: Manifest) => void, string]>([

@@ -28,13 +28,13 @@ const archive = (...parts: (Entry | Buffer)[]): Buffer =>
     { level: 1 },
   );
 
-async function unpack(bytes: Buffer): Promise<string> {
+async function unpack(bytes: Buffer, isReadOnly = false): Promise<string> {
   const dir = tempDir();
   const layer = join(dir, "layer");
   writeFileSync(layer, bytes);
   const target = join(dir, "module");
   try {
-    await unpackLayer(layer, target);
+    await unpackLayer(layer, target, isReadOnly);
   } catch (error) {
     const left = [target, `${target}.part`].filter((each) => existsSync(each));
     throw new Error(left.length > 0 ? `${left.join()} is left` : String(error), { cause: error });
@@ -78,6 +78,11 @@ it.each<[string, readonly (Entry | Buffer)[], string]>([
   ["..", [{ path: "a/../../b" }], "is no plain path"],
   ["a path of an extended header", [pax("../b"), { path: "c" }], "is no plain path"],
   ["a backslash", [{ path: "a\\b" }], "has a character"],
+  ["an escape sequence", [{ path: "a\u001b[2Jb" }], "has a character"],
+  ["a line end", [{ path: "a\nb" }], "has a character"],
+  ["a change of the text direction", [pax("a\u202eb"), { path: "c" }], "has a character"],
+  ["a git repository", [{ path: ".git/config" }], "is of a git repository: push the module without .git"],
+  ["a git repository in capitals", [{ path: "a/.GIT" }], "is of a git repository"],
   ["an extended header of 1 MiB", [pax("n/".repeat(2 ** 19)), { path: "n" }], "has a type or a header"],
   ["an empty name", [{ path: "a//b" }], "is no plain path"],
   [".", [{ path: "./a" }], "is no plain path"],
@@ -143,6 +148,15 @@ it("refuses an archive that is compressed twice, however it begins", async () =>
 it("leaves alone what comes after the end of the archive", async () => {
   const dir = await unpack(Buffer.concat([archive(GOOD), archive({ path: "evil" })]));
   expect(readdirSync(dir)).toEqual(["Chart.yaml"]);
+});
+
+it("takes the right to write from files alone, where nobody may change them", async () => {
+  const dir = await unpack(
+    archive({ path: "d/", type: "Directory" }, { path: "d/a", mode: 0o755 }, { path: "d/b", mode: 0o644 }),
+    true,
+  );
+  const modes = ["d", "d/a", "d/b"].map((name) => statSync(join(dir, name)).mode & 0o777);
+  expect(modes).toEqual([0o755, 0o555, 0o444]);
 });
 
 it("drops setuid, setgid and the sticky bit, and who may write", async () => {

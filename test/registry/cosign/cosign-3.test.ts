@@ -18,16 +18,19 @@ const stored = JSON.parse(readFileSync(new URL("cosign-3.json", import.meta.url)
 };
 const keys = readPublicKeys(stored.publicKey, "cosign.pub");
 
-it("accepts both forms of cosign's signatures, for their own digests only", () => {
+it("accepts both forms of cosign's signatures, for their own digests only", async () => {
   const { bundle, simple } = stored;
-  const signature = { payload: Buffer.from(simple.payload), signature: simple.signature };
-  expect(bundleSigner(keys, bundle.digest, Buffer.from(bundle.text)).source).toBe("cosign.pub");
-  expect(simpleSigner(keys, simple.digest, signature).source).toBe("cosign.pub");
-  expect(() => bundleSigner(keys, simple.digest, Buffer.from(bundle.text))).toThrow("another digest");
-  expect(() => simpleSigner(keys, bundle.digest, signature)).toThrow("another digest");
+  const annotations = { "dev.cosignproject.cosign/signature": simple.signature };
+  const signature = { payload: Buffer.from(simple.payload), annotations };
+  const text = Buffer.from(bundle.text);
+  const signer = { source: "cosign.pub" };
+  expect(await bundleSigner(keys, bundle.digest, text)).toMatchObject(signer);
+  expect(await simpleSigner(keys, simple.digest, signature)).toMatchObject(signer);
+  await expect(bundleSigner(keys, simple.digest, text)).rejects.toThrow("another digest");
+  await expect(simpleSigner(keys, bundle.digest, signature)).rejects.toThrow("another digest");
 });
 
-it("takes no attestation by cosign for a signature", () => {
+it("takes no attestation by cosign for a signature", async () => {
   const { digest, text } = stored.attestation;
-  expect(() => bundleSigner(keys, digest, Buffer.from(text))).toThrow("it is an attestation");
+  await expect(bundleSigner(keys, digest, Buffer.from(text))).rejects.toThrow("it is an attestation");
 });

@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
+import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 
-import { RegistryClient, Repository } from "../../../src/registry/index.ts";
+import { RegistryClient, RegistryError, Repository } from "../../../src/registry/index.ts";
 import type { ClientOptions } from "../../../src/registry/http/client.ts";
 import { certificate } from "../../support/release-server.ts";
 import { fakeRegistry, PASSWORD, sha256, USER, type FakeRegistry } from "../../support/registry.ts";
@@ -186,7 +188,9 @@ it("certificates are checked, and remedies named", async () => {
     repositoryAt(host, { ...secure, ca: readFileSync(other.cert, "utf8") }).manifest("t"),
   ).rejects.toThrow("--ca-file");
   const plain = await registryWith();
-  await expect(repositoryAt(plain.host, secure).manifest("t")).rejects.toThrow("set --plain-http");
+  await expect(repositoryAt(plain.host, secure).manifest("t")).rejects.toThrow(
+    "it answers without TLS; set --plain-http",
+  );
 });
 
 const list = (
@@ -248,4 +252,78 @@ it("the digest of a tag costs one HEAD, or a GET where the registry does not ans
   expect(await repository.digestOfTag("none")).toBeUndefined();
   registry.instead = () => ({ status: 503 });
   await expect(repository.digestOfTag("t")).rejects.toThrow("503");
+});
+
+/** A server that begins an answer and then sends a byte now and then. */
+async function drippingServer(head: (host: string) => string): Promise<string> {
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", () => socket.write(head(host)));
+    const timer = setInterval(() => socket.write(" "), 20);
+    socket.on("close", () => clearInterval(timer));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return host;
+}
+
+const ENDLESS = "content-length: 1000000\r\n\r\n";
+
+it.each<[string, (host: string) => string, (repository: Repository) => Promise<unknown>]>([
+  ["a manifest", () => `HTTP/1.1 200 OK\r\n${ENDLESS}`, (repository) => repository.manifest("t")],
+  [
+    "a blob",
+    () => `HTTP/1.1 200 OK\r\n${ENDLESS}`,
+    (repository) =>
+      repository.saveBlob({ digest: DIGEST, size: 1000, mediaType: "" }, join(tempDir(), "blob")),
+  ],
+  ["headers", () => "HTTP/1.1 200 OK\r\nx: ", (repository) => repository.manifest("t")],
+  ["an error", () => `HTTP/1.1 403 Forbidden\r\n${ENDLESS}`, (repository) => repository.manifest("t")],
+  [
+    "a redirect",
+    (host) => `HTTP/1.1 307 Elsewhere\r\nlocation: http://${host}/x\r\ncontent-length: 1000\r\n\r\n`,
+    (repository) => repository.manifest("t"),
+  ],
+  [
+    "a challenge",
+    (host) =>
+      `HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer realm="http://${host}/token"\r\ncontent-length: 1000\r\n\r\n`,
+    (repository) => repository.manifest("t"),
+  ],
+])("%s that never ends is not waited for", async (_, head, call) => {
+  const repository = repositoryAt(await drippingServer(head), { timeoutMs: 200 });
+  await expect(call(repository)).rejects.toThrow(RegistryError);
+});
+
+it("a blob that ends too early is an error of the registry", async () => {
+  const registry = await registryWith({ cutAfter: 1 });
+  registry.blobs.set(DIGEST, Buffer.from("x".repeat(1000)));
+  const save = repositoryAt(registry.host).saveBlob(
+    { digest: DIGEST, size: 1000, mediaType: "" },
+    join(tempDir(), "blob"),
+  );
+  await expect(save).rejects.toThrow(RegistryError);
+  await expect(save).rejects.toThrow(
+    `registry ${registry.host}: GET /v2/a/b/blobs/${DIGEST}: other side closed`,
+  );
+});
+
+it("a descriptor that cannot be used hides no others", async () => {
+  const good = { mediaType: MANIFEST, digest: DIGEST, size: 1 };
+  const manifests = [
+    { ...good, digest: `sha512:${"0".repeat(128)}` },
+    "x",
+    null,
+    { ...good, size: -1 },
+    good,
+  ];
+  const registry = await registryWith({
+    instead: () => ({
+      status: 200,
+      headers: { "content-type": "application/vnd.oci.image.index.v1+json" },
+      body: JSON.stringify({ manifests }),
+    }),
+  });
+  expect(await repositoryAt(registry.host).referrers(DIGEST, 50)).toMatchObject([good]);
 });

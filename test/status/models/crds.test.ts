@@ -61,6 +61,11 @@ describe("what is written", () => {
     expect(propertiesOf("addonmodules", "status", "objects")).toEqual(keys(status.objects));
     expect(propertiesOf("addonmodules", "status", "identity")).toEqual(keys(status.identity));
     expect(propertiesOf("addonmodules", "status", "source")).toEqual(keys(status.source));
+    const next = at(
+      schemaOf("addonmodules"),
+      ...["status", "source", "next"].flatMap((each) => ["properties", each]),
+    );
+    expect(keys(at(next, "properties"))).toEqual(keys(status.source?.next));
     const item = (list: string): string[] =>
       keys(at(schemaOf("addonmodules"), "properties", "status", "properties", list, "items", "properties"));
     expect(item("requires")).toEqual(keys(status.requires?.[0]));
@@ -110,6 +115,15 @@ function project() {
     handled: basis({ token: "t" }),
     requestedToken: "t",
     suspended: true,
+    update: {
+      source: "s",
+      waitsFor: "window",
+      version: "1.1.0",
+      digest: "sha256:2",
+      since: 0,
+      until: 1,
+      message: "m",
+    },
     module: {
       ...moduleView("m").module,
       origin: {

@@ -22,6 +22,13 @@ const failing = moduleView("c", {
   retry: { reason: "HookFailed", message: "boom", failures: 1, since: 0 },
 });
 const broken = moduleView("d", { problem: { file: "d/values.yaml", message: "bad" } });
+const away = (flag: boolean) =>
+  moduleView("s", {
+    enabled: false,
+    release: undefined,
+    flag,
+    problem: { file: "ModuleSource p", message: "no answer", retriedAs: "SourceUnavailable" },
+  });
 const unhealthy = (status: "Unknown" | "False") =>
   moduleView("i", {
     unhealthy: { status, reason: "Progressing", message: "Deployment n/web: is not there" },
@@ -87,6 +94,8 @@ const rows: readonly Row[] = [
     view: phase,
     ...down,
   },
+  { name: "a module that is switched on has no content yet", modules: [good, away(true)], ...down },
+  { name: "a module that nothing switches on has no content", modules: [good, away(false)], ...up },
   { name: "only a person can help", modules: [good, broken], ...bad, reason: "ModulesInvalid" },
   { name: "a module is not healthy yet", modules: [good, unhealthy("Unknown")], ...busy },
   {
@@ -132,6 +141,13 @@ const rows: readonly Row[] = [
     view: config("invalid"),
     ...bad,
     reason: "ConfigMapInvalid",
+  },
+  {
+    name: "ModuleSources that cannot be read",
+    modules: [failing],
+    view: (view) => ({ ...view, sourcesFault: "The ModuleSources cannot be read: no right" }),
+    ...bad,
+    reason: "SourcesUnreadable",
   },
   { name: "ConfigMap missing", view: config("missing"), ...bad, reason: "ConfigMapMissing" },
 ];

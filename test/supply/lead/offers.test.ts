@@ -25,7 +25,7 @@ function questionFor(lab: Lab, wish: Wish, change: Partial<Question> = {}): Ques
     now: 0,
     zone: "UTC",
     known: [],
-    registry: { offers: (name) => Promise.resolve(lab.place(name).repository) },
+    registry: { offers: (name, ask) => ask(lab.place(name).repository) },
     verify: async ({ version, digest }) => {
       const found = await lab.find(`web@${digest}`);
       if (version !== undefined && version !== found.version)
@@ -145,7 +145,7 @@ describe("what the registry does not have", () => {
     lab.registry.instead = () => ({ status: 404 });
     expect(await kept({ version: "^1" })).toMatchObject({ kind: "keep" });
     expect(await kept({ version: "1.4.2" })).toEqual({ kind: "keep" });
-    await expect(kept({ version: "1.5.0" })).rejects.toThrow("the registry does not show modules/web:1.5.0");
+    await expect(kept({ version: "1.5.0" })).rejects.toThrow("the registry does not show web:1.5.0");
   });
 
   it("too many tags for a range are an error, not a choice among some of them", async () => {
@@ -158,7 +158,9 @@ describe("what the registry does not have", () => {
             body: '{"tags":["1.0.0"]}',
           }
         : undefined;
-    await expect(ask(lab, { version: "^1" })).rejects.toThrow("more than 1 tags, too many for a range");
+    await expect(ask(lab, { version: "^1" })).rejects.toThrow(
+      "more than 1 tags of web, too many for a range",
+    );
   });
 
   it("tags that move with each call end in an error", async () => {

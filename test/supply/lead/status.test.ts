@@ -22,6 +22,7 @@ function statusWith({ wish, locked, findings }: Given) {
     registry: { host: "h", name: "modules" },
     charts: undefined,
     unsigned: false,
+    mirrors: [],
     plainHttp: false,
     secret: undefined,
     ca: undefined,
@@ -57,7 +58,7 @@ function statusWith({ wish, locked, findings }: Given) {
 }
 
 const held = (reason: string, until?: number): Partial<Findings> => ({
-  held: new Map([["web", { ...NEXT, reason, until }]]),
+  held: new Map([["web", { ...NEXT, waitsFor: until === undefined ? "approval" : "window", reason, until }]]),
 });
 const failed = (reason: "CheckFailed" | "Withdrawn" | "NotVerified", message = "no"): Partial<Findings> => ({
   errors: new Map([["web", { reason, message }]]),

@@ -16,7 +16,7 @@ const hook = (name: string, text: string): Hook => hookWith(`configVersion: v1\n
 function lab() {
   const routes = new Set<string>();
   const wanted = new Map<string, unknown>();
-  const world = { routes, wanted, opened: 0, isComplete: false };
+  const world = { routes, wanted, opened: 0, added: 0, isComplete: false };
   const route = (path: string): (() => void) => {
     routes.add(path);
     return () => routes.delete(path);
@@ -34,6 +34,7 @@ function lab() {
   const hooks = new HookWebhooks({
     runs: undefined as never,
     failurePolicy: "Ignore",
+    onAdded: () => (world.added += 1),
     open: () => {
       world.opened += 1;
       return Promise.resolve(webhooks);
@@ -79,6 +80,17 @@ test("hooks of one CRD share a path, which ends with the last of them", async ()
   expect([routes.size, wanted.size]).toEqual([1, 1]);
   hooks.disable(two);
   expect([routes.size, wanted.size]).toEqual([0, 0]);
+});
+
+test("tells of each hook that is new, and which CRDs hooks convert", () => {
+  const { hooks, world } = lab();
+  hooks.enable(hook("a.sh", "onStartup: 1"));
+  expect([world.added, hooks.isEmpty]).toEqual([0, true]);
+  const one = hook("a.sh", conversions("v1", "v2"));
+  hooks.enable(one);
+  hooks.enable(one);
+  hooks.enable(hook("b.sh", conversions("v2", "v1")));
+  expect([world.added, hooks.isEmpty, hooks.convertedCrds]).toEqual([2, false, ["c.example.com"]]);
 });
 
 test("a changed hook is served as it is now", async () => {

@@ -1,5 +1,5 @@
 import { gzipSync } from "node:zlib";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { ApiError } from "../../../src/kube/index.ts";
 import type { ApiRequest, KubeClient } from "../../../src/kube/index.ts";
@@ -40,10 +40,10 @@ describe("content that was accepted", () => {
     const content = { data: { app: `password: ${SECRET}` }, overlay: { app: "a: 1" } };
     expect(await accepted.read()).toBeUndefined();
     accepted.save(content);
-    await vi.waitFor(async () => expect(await accepted.read()).toEqual(content));
+    await expect.poll(() => accepted.read()).toEqual(content);
     accepted.save(content);
     accepted.save({ data: {}, overlay: undefined });
-    await vi.waitFor(async () => expect(await accepted.read()).toEqual({ data: {} }));
+    await expect.poll(() => accepted.read()).toEqual({ data: {} });
     expect(lab.requests.map(({ method }) => method)).toEqual(["POST", "PATCH"]);
   });
 
@@ -51,11 +51,11 @@ describe("content that was accepted", () => {
     const { lab, clock, accepted } = world();
     lab.fails = true;
     accepted.save({ data: { app: SECRET }, overlay: undefined });
-    await vi.waitFor(() => expect(lab.logged).toHaveLength(1));
+    await expect.poll(() => lab.logged).toHaveLength(1);
     accepted.save({ data: { app: "b" }, overlay: undefined });
     lab.fails = false;
     await clock.advance(10_000);
-    await vi.waitFor(async () => expect(await accepted.read()).toEqual({ data: { app: "b" } }));
+    await expect.poll(() => accepted.read()).toEqual({ data: { app: "b" } });
     expect(lab.requests).toHaveLength(1);
     expect(JSON.stringify(lab.logged)).not.toContain(SECRET);
   });

@@ -66,6 +66,7 @@ async function lab(status = "deployed") {
   } as unknown as KubeParts;
   const release = (): Release => ({
     name: "one",
+    namespace: "home",
     revision: made.revision,
     status: made.status,
     chartVersion: "1.0.0",
@@ -329,7 +330,7 @@ test("a release that cannot be read keeps its watches, is reported once and read
   const releases = {
     store: { onChange: () => {} },
     observed: {
-      get: () => ({ name: "one", revision: 1, status: "deployed" }),
+      get: () => ({ name: "one", namespace: "ops", revision: 1, status: "deployed" }),
       objects: () => answer(),
     },
   } as unknown as Releases;

@@ -1,0 +1,37 @@
+/** The Secret of one revision of a release. */
+
+import { SECRETS } from "../../kube/index.ts";
+import { isJsonObject, type JsonObject } from "../../model/index.ts";
+import { BrokenRecordError } from "../binary/helm-errors.ts";
+import type { ReleaseMeta } from "./revisions.ts";
+
+export interface SecretTarget {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** The Secret of a revision. */
+export function targetOf({ namespace, secret }: ReleaseMeta) {
+  return { resource: SECRETS, namespace, name: secret };
+}
+
+/** The key of a Secret among those of all namespaces. */
+export function keyOf({ namespace, name }: SecretTarget): string {
+  return `${namespace}/${name}`;
+}
+
+/** The encoded record in the Secret of a revision. Throws BrokenRecordError if there is none. */
+export function encodedIn(meta: ReleaseMeta, secret: JsonObject): string {
+  const data = isJsonObject(secret["data"]) ? secret["data"]["release"] : undefined;
+  if (typeof data !== "string") throw new BrokenRecordError(meta.secret, "it contains no release");
+  return data;
+}
+
+/** The result of decoding a record. An invalid record becomes a BrokenRecordError that names the Secret. */
+export async function orBrokenRecord<T>(meta: ReleaseMeta, read: Promise<T>): Promise<T> {
+  try {
+    return await read;
+  } catch (error) {
+    throw error instanceof SyntaxError ? new BrokenRecordError(meta.secret, error.message) : error;
+  }
+}

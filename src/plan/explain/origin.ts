@@ -1,0 +1,82 @@
+/** Where a module comes from, and which newer content of it waits. */
+
+import { formatUtc } from "../../lib/index.ts";
+import type { UpdateWait } from "../../model/index.ts";
+import type { ModuleView } from "../../state/index.ts";
+
+/** Newer content that waits. Times are in UTC. */
+interface DisplayedUpdate {
+  readonly waitsFor: UpdateWait;
+  readonly version?: string;
+  readonly digest?: string;
+  readonly since: string;
+  readonly until?: string;
+  readonly message: string;
+}
+
+/** The ModuleSource of a module and its content, as the AddonModule has it. */
+export interface DisplayedOrigin {
+  readonly name: string;
+  readonly version?: string;
+  readonly digest?: string;
+  readonly verifiedBy?: string;
+  readonly next?: DisplayedUpdate;
+}
+
+/** The origin of a module; undefined for one of a directory. */
+export function originOf({
+  module,
+  update,
+}: Pick<ModuleView, "module" | "update">): DisplayedOrigin | undefined {
+  const { origin } = module;
+  if (origin === undefined) return undefined;
+  const { source: name, version, digest, verifiedBy } = origin;
+  return {
+    name,
+    ...(version !== undefined && { version }),
+    ...(digest !== undefined && { digest }),
+    ...(verifiedBy !== undefined && { verifiedBy }),
+    ...(update !== undefined && !origin.removed && { next: displayed(update) }),
+  };
+}
+
+function displayed({
+  waitsFor,
+  version,
+  digest,
+  since,
+  until,
+  message,
+}: NonNullable<ModuleView["update"]>): DisplayedUpdate {
+  return {
+    waitsFor,
+    ...(version !== undefined && { version }),
+    ...(digest !== undefined && { digest }),
+    since: formatUtc(since),
+    ...(until !== undefined && { until: formatUtc(until) }),
+    message,
+  };
+}
+
+/** The origin in sentences: what is in force, and what waits. */
+export function describeOrigin(origin: DisplayedOrigin | undefined): string[] {
+  if (origin === undefined) return [];
+  const { name, next } = origin;
+  const content = describeContent(origin);
+  return [
+    ...(content === undefined ? [] : [`from ModuleSource ${name}: ${content}`]),
+    ...(next === undefined ? [] : [describeUpdate(next)]),
+  ];
+}
+
+/** The content in force: version, digest and key; undefined where there is none. */
+export function describeContent({ version, digest, verifiedBy }: DisplayedOrigin): string | undefined {
+  if (version === undefined) return undefined;
+  const signed = verifiedBy === undefined || verifiedBy === "" ? "" : `, signed by ${verifiedBy}`;
+  return `version ${version} (${digest ?? ""})${signed}`;
+}
+
+function describeUpdate({ message, since, until }: DisplayedUpdate): string {
+  const times = [`since ${since}`, until === undefined ? undefined : `until ${until}`];
+  return `update: ${message} (${times.filter(Boolean).join(", ")})`;
+}

@@ -1,0 +1,89 @@
+/** Returns to content that a module had before: after an update that failed, and after the lock was lost. */
+
+import { NotVerifiedError, RegistryError } from "../../../registry/index.ts";
+import { entryOf } from "../../disk/links.ts";
+import { RefusedError } from "../../disk/content.ts";
+import type { BlobStore } from "../../disk/store.ts";
+import type { Obtained } from "../../fetch/obtain.ts";
+import type { Stock } from "../../stock.ts";
+import type { ChartContent, LockEntry, Wish } from "../../types.ts";
+import { contentOf, taken, wentBack } from "./next-entry.ts";
+
+/** Content that passes verification, but not the check with the values in force. */
+export class BlockedError extends Error {}
+
+/** Content that is tried before it is used. */
+export interface Trial {
+  readonly name: string;
+  /** Entry in a modules directory. */
+  readonly entry: string;
+  readonly dir: string;
+  readonly isUpdate: boolean;
+}
+
+/** A module of a check, and what brings its content into force. */
+export interface Returning {
+  readonly name: string;
+  readonly wish: Wish;
+  /** The chart that the wish names, if it names one. */
+  readonly chart: ChartContent | undefined;
+  readonly source: { readonly name: string };
+  readonly stock: Pick<Stock, "entries">;
+  readonly store: Pick<BlobStore, "unpack">;
+  readonly now: () => number;
+  /** Verifies and fetches content. */
+  readonly obtain: (
+    content: { readonly version: string | undefined; readonly digest: string },
+    chart: ChartContent | undefined,
+  ) => Promise<Obtained>;
+  readonly commit: (entry: LockEntry, dir: string) => Promise<void>;
+  /** Why content must not come into force, in one line. */
+  readonly faultOf: (content: Trial) => Promise<string | undefined>;
+  /** The digest from which the installed release was made, if that is known. */
+  readonly installedOf: (module: string) => string | undefined;
+  /** Why the update that is in use has failed; undefined if it has not. */
+  readonly failureOf: (module: string) => string | undefined;
+  readonly report: {
+    rejected(
+      module: string,
+      now: LockEntry,
+      failed: { readonly version: string; readonly why: string },
+    ): void;
+  };
+}
+
+/** Leaves an update that has failed, for the content before it. Throws BlockedError, and what `obtain` throws. */
+export async function goBack(module: Returning): Promise<void> {
+  const { name, stock, wish, failureOf, report } = module;
+  const [failed, why] = [stock.entries.get(name), failureOf(name)];
+  if (failed?.previous === undefined || why === undefined) return;
+  const found = await module.obtain(failed.previous, failed.chart);
+  const dir = await module.store.unpack(found);
+  const entry = entryOf({ name, order: wish.order });
+  const fault = await module.faultOf({ name, entry, dir, isUpdate: true });
+  if (fault !== undefined)
+    throw new BlockedError(`${failed.version} failed, and ${found.version} cannot be used again: ${fault}`);
+  const next = wentBack(contentOf(found, { source: module.source.name, at: module.now() }), wish, failed);
+  await module.commit(next, dir);
+  report.rejected(name, next, { version: failed.version, why });
+}
+
+/**
+ * Locks the content again from which the installed release was made, if the lock was lost: versions are not chosen anew.
+ * Does nothing if that content is gone for good. Throws what `obtain` throws.
+ */
+export async function relock(module: Returning): Promise<void> {
+  const { name, stock, wish, installedOf } = module;
+  const digest = installedOf(name);
+  if (digest === undefined || stock.entries.has(name)) return;
+  const found = await module.obtain({ version: undefined, digest }, module.chart).catch(ifGone);
+  if (found === undefined) return;
+  const content = contentOf(found, { source: module.source.name, at: module.now() });
+  await module.commit(taken(content, wish, undefined), await module.store.unpack(found));
+}
+
+function ifGone(error: unknown): undefined {
+  const isRefused = error instanceof NotVerifiedError || error instanceof RefusedError;
+  const isMissing = error instanceof RegistryError && error.status === 404;
+  if (!isRefused && !isMissing) throw error;
+}

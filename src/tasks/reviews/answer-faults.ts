@@ -1,0 +1,37 @@
+/** What a hook must not do while it answers a review, and which answers are none (docs/reference/hooks.md, "Webhooks"). */
+
+import { isReviewBinding } from "../../bindings/index.ts";
+import type { HookAnswers } from "../../hooks/index.ts";
+import { objectsIn } from "../../model/index.ts";
+import type { Binding, Hook, ReviewTrigger } from "../../model/index.ts";
+import type { ValidatedPatches } from "../../values/index.ts";
+
+/** Why nothing of a run for this binding takes effect although its files are valid; undefined = it takes effect. */
+export function forbiddenEffect(
+  binding: Binding,
+  { config, values, flags }: ValidatedPatches,
+  { admission }: HookAnswers,
+): string | undefined {
+  if (!isReviewBinding(binding)) return undefined;
+  if (config.length + values.length + flags.size > 0)
+    return "a hook that answers a review must not patch values: nothing of this run takes effect";
+  if (binding.type === "validating" && admission?.patch !== undefined)
+    return "a hook of kubernetesValidating must not answer with a patch, only one of kubernetesMutating may: nothing of this run takes effect";
+  return undefined;
+}
+
+/** Why what a hook has written does not answer the review; undefined = it does. A refusal in the hook's own words is an answer. */
+export function answerFault(
+  { name }: Pick<Hook, "name">,
+  { type, request }: Pick<ReviewTrigger, "type" | "request">,
+  answers: HookAnswers,
+): string | undefined {
+  const [answer, path] =
+    type === "conversion"
+      ? [answers.conversion, "CONVERSION_RESPONSE_PATH"]
+      : [answers.admission, "ADMISSION_RESPONSE_PATH"];
+  if (answer === undefined) return `hook ${name} wrote no response: the file at ${path} is empty`;
+  if (!("convertedObjects" in answer) || answer.failedMessage !== undefined) return undefined;
+  const [given, wanted] = [answer.convertedObjects.length, objectsIn(request["objects"]).length];
+  return given === wanted ? undefined : `hook ${name} returned ${given} objects instead of ${wanted}`;
+}

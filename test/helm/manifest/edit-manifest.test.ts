@@ -1,0 +1,62 @@
+import { describe, expect, test } from "vitest";
+
+import { documentsOf } from "../../../src/helm/index.ts";
+import { withNamespaces, withoutObjects } from "../../../src/helm/manifest/edit-manifest.ts";
+import { objectsOf } from "../../../src/helm/manifest/manifest.ts";
+
+const A = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
+const B = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: b\n";
+
+describe("a manifest without some of its objects", () => {
+  const a = { apiVersion: "v1", kind: "ConfigMap", name: "a", namespace: undefined };
+  const b = { apiVersion: "v1", kind: "Secret", name: "b", namespace: undefined };
+  const items = [A, B].map((text) => text.replaceAll("\n", "\n  ").replace(/^/, "- "));
+  const list = `apiVersion: v1\nkind: List\nitems:\n${items.map((text) => `${text.trimEnd()}\n`).join("")}`;
+
+  test("the rest stays to the letter", () => {
+    const source = "# Source: m/templates/b.yaml\n";
+    const manifest = `---\n# Source: m/templates/a.yaml\n${A}---\n${source}${B}`;
+    expect(objectsOf(documentsOf(manifest))).toEqual([a, b]);
+    expect(withoutObjects(manifest, [a])).toBe(`---\n---\n${source}${B}`);
+    expect(withoutObjects(manifest, [a, b]).trim()).toBe("---\n---");
+    expect(withoutObjects(manifest, [{ ...a, namespace: "other" }])).toBe(manifest);
+  });
+
+  test("of a list only the objects go", () => {
+    expect(objectsOf(documentsOf(list))).toEqual([a, b]);
+    expect(objectsOf(documentsOf(withoutObjects(`---\n${list}`, [a])))).toEqual([b]);
+    expect(objectsOf(documentsOf(withoutObjects(list, [a, b])))).toEqual([]);
+  });
+});
+
+describe("a manifest whose objects name their namespace", () => {
+  const isNamespaced = ({ kind }: { kind?: unknown }): boolean => kind !== "ClusterRole";
+  const role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: r}\n";
+  const placed = (manifest: string): string[] =>
+    objectsOf(documentsOf(withNamespaces(manifest, "old", isNamespaced))).map(
+      ({ kind, namespace = "" }) => `${kind} ${namespace}`,
+    );
+
+  test("is changed only where it lacks them", () => {
+    const elsewhere = A.replace("  name: a", "  name: a\n  namespace: other");
+    expect(placed(`---\n${A}---\n${elsewhere}---\n${role}`)).toEqual([
+      "ConfigMap old",
+      "ConfigMap other",
+      "ClusterRole ",
+    ]);
+    const complete = `---\n# Source: a.yaml\n${elsewhere}---\n${role}`;
+    expect(withNamespaces(complete, "old", isNamespaced)).toBe(complete);
+  });
+
+  test("lists and texts that are no objects are kept", () => {
+    const list = JSON.stringify({
+      apiVersion: "v1",
+      kind: "List",
+      items: [
+        { apiVersion: "v1", kind: "Secret", metadata: { name: "s" } },
+        { apiVersion: "v1", kind: "ClusterRole", metadata: { name: "r" } },
+      ],
+    });
+    expect(placed(`---\n${list}\n---\n# nothing\n`)).toEqual(["Secret old", "ClusterRole "]);
+  });
+});

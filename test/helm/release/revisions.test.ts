@@ -1,0 +1,24 @@
+import { createHash } from "node:crypto";
+import { expect, it } from "vitest";
+
+import { artifactLabel, artifactOf, LABELS } from "../../../src/helm/release/revisions.ts";
+
+// The label that names the artifact of a registry (docs/reference/contract.md, "Labels and annotations").
+
+const digests = Array.from(
+  { length: 1000 },
+  (_, seed) => `sha256:${createHash("sha256").update(`${seed}`).digest("hex")}`,
+);
+
+it("a digest is a valid label, and can be read again", () => {
+  for (const digest of digests) {
+    const label = artifactLabel(digest);
+    expect(label).toMatch(/^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/);
+    expect(artifactOf({ labels: { [LABELS.artifact]: label } })).toBe(digest);
+  }
+});
+
+it("without the label, or with one of another kind, nothing is known", () => {
+  expect(artifactOf({ labels: {} })).toBeUndefined();
+  expect(artifactOf({ labels: { [LABELS.artifact]: "sha512.x" } })).toBeUndefined();
+});
