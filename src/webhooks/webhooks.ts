@@ -30,6 +30,8 @@ export interface WebhooksOptions extends KubeAccess {
 }
 
 const RETRY_MS = 5000;
+/** API servers learn of a new CA within this time, before a certificate of it is presented. */
+const ANNOUNCE_MS = 10_000;
 
 /**
  * Serves webhooks and registers them. A follower passes reviews on to the leader. The certificate is read again from time
@@ -57,7 +59,7 @@ export class Webhooks {
     const { clock, leader: find, source, target } = options;
     const [delayMs, keepMs] = options.hasReplicas
       ? [2 * source.checkMs, 5 * source.checkMs]
-      : [0, source.checkMs];
+      : [ANNOUNCE_MS, source.checkMs];
     this.#turnover = new Turnover({ clock, delayMs, keepMs });
     this.#leader = new LeaderCalls({ clock, find, host: hostOf(target) });
   }
@@ -135,7 +137,7 @@ export class Webhooks {
     try {
       const found = await source.read();
       if (found === undefined) delay = RETRY_MS;
-      else await this.#apply(found);
+      else if (!(await this.#apply(found))) delay = Math.min(delay, ANNOUNCE_MS);
       this.#lastError = undefined;
     } catch (error) {
       if (isListenError(error)) throw error;
@@ -149,7 +151,8 @@ export class Webhooks {
       this.#timers.set("check", delay, () => void this.#check().catch(this.#options.failed));
   }
 
-  async #apply(found: Certificate): Promise<void> {
+  /** False while a new certificate waits until its CA is known. */
+  async #apply(found: Certificate): Promise<boolean> {
     const { listen, logger } = this.#options;
     const { trusted, presented } = this.#turnover.take(found);
     const isOther = this.#certificate !== undefined && this.#certificate.cert !== presented.cert;
@@ -158,15 +161,17 @@ export class Webhooks {
       if (isOther) await this.registrar.flush();
     }
     this.#certificate = { ...presented, ca: trusted };
+    const isPresented = presented.cert === found.cert;
     if (this.#server !== undefined) {
       if (isOther) this.#server.use(presented);
-      return;
+      return isPresented;
     }
     this.#server = await WebhookServer.listen(
       { ...this.#options, ...listen, find: (path, isForwarded) => this.#find(path, isForwarded) },
       presented,
     );
     logger.info("Webhooks are served", { address: listen.address, port: this.#server.port });
+    return isPresented;
   }
 }
 

@@ -117,6 +117,7 @@ describe("kubectl", () => {
       "ENABLED-BY",
       "VERSION",
       "SOURCE",
+      "NEXT",
     ]);
     expect(rows[0]).toEqual(
       expect.arrayContaining(["a", "true", "True", "Ready", "3", "configmap", "1.2.0"]),

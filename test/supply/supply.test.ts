@@ -237,7 +237,7 @@ describe("a module that an identity has signed", () => {
     lab.api.put(KEYS, { data: identity });
     const problem = (): string | undefined => lab.supplied.origins.get("web")?.problem?.message;
     await lab.pass(MINUTE, () => problem() !== undefined);
-    expect(problem()).toContain("no key of the installer vouches for it");
+    expect(problem()).toContain("no key of the installer counts for its source");
     expect(lab.content("web")).toBeUndefined();
   });
 });

@@ -36,9 +36,9 @@ function mount(): { dir: string; put: (certificate: Certificate) => void } {
   return { dir, put };
 }
 
-/** The serial number of the certificate that new connections get. */
-async function presented(port: number): Promise<string> {
-  const socket = connect({ host: "127.0.0.1", port, ca: ca.cert, servername: "hooks.ns.svc" });
+/** The serial number of the certificate that new connections get; `trusted` are the CAs of the client. */
+async function presented(port: number, trusted = ca.cert): Promise<string> {
+  const socket = connect({ host: "127.0.0.1", port, ca: trusted, servername: "hooks.ns.svc" });
   await once(socket, "secureConnect");
   const { serialNumber } = socket.getPeerCertificate();
   socket.destroy();
@@ -98,4 +98,28 @@ test("a mounted certificate is replaced without a failed call, and what does not
   over.abort();
   await Promise.all(calls);
   expect(new Set(statuses)).toEqual(new Set([200]));
+});
+
+test("a certificate of a new CA is presented ten seconds after it was found, when API servers know the CA", async () => {
+  const other = issueCa(validity);
+  const one = issue();
+  const two = { ...issueServer(other, ["hooks.ns.svc"], validity), ca: other.cert };
+  let found: Certificate = one;
+  let now = 0;
+  const due = new Map<number, () => unknown>();
+  const setTimer = (ms: number, fn: () => unknown) => {
+    due.set(ms, fn);
+    return { cancel: () => {} };
+  };
+  const source = { checkMs: DAY, read: () => Promise.resolve(found) };
+  const made = webhooks({ source, clock: { ...systemClock, monotonic: () => now, setTimer } });
+  await made.open();
+  found = two;
+  due.get(DAY)?.();
+  await expect.poll(() => due.has(10_000)).toBe(true);
+  expect(await presented(made.port)).toBe(serialOf(one));
+  now += 10_000;
+  due.get(10_000)?.();
+  const trusted = `${ca.cert}\n${other.cert}`;
+  await expect.poll(() => presented(made.port, trusted)).toBe(serialOf(two));
 });

@@ -20,8 +20,8 @@ const RATE = 1000;
 const LOAD_MS = 10_000;
 /** The default of the API server. */
 const TIMEOUT_MS = 10_000;
-/** A Secret of others is read again after a minute; the load begins before. */
-const BEFORE_RENEWAL_MS = 54_000;
+/** A Secret of others is read again after a minute, and its certificate presented ten seconds later; the load begins before. */
+const BEFORE_RENEWAL_MS = 64_000;
 /** The load ends then even if the certificate is not renewed. */
 const LONGEST_MS = 20_000;
 const EDITS = 5;

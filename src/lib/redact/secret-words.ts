@@ -116,5 +116,5 @@ function piecesOf(bytes: Buffer, size: number): Buffer[] {
 }
 
 function unpadded(bytes: Buffer): string {
-  return bytes.toString("base64").replace(/=+$/, "");
+  return bytes.toString("base64").replace(/={1,2}$/, "");
 }
