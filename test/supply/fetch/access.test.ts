@@ -15,13 +15,15 @@ import { hurried, keyPair, registryLab, tempDir, type Lab } from "../../registry
 interface Given {
   /** By host, as the Secret has them. */
   readonly auths?: Readonly<Record<string, { username: string; password: string }>>;
+  /** The content of a Secret of type kubernetes.io/basic-auth. */
+  readonly basic?: Readonly<Record<string, string>>;
 }
 
 /** A source whose registry is the first one, and the others are its mirrors. */
-function accessTo(hosts: readonly [string, ...string[]], { auths }: Given = {}): Access {
+function accessTo(hosts: readonly [string, ...string[]], { auths, basic }: Given = {}): Access {
   const [registry, ...mirrors] = hosts.map((host) => ({ host, name: "modules" }));
-  const spec = { registry, mirrors, plainHttp: true, secret: auths && "login", ca: undefined };
-  const data = { ".dockerconfigjson": Buffer.from(JSON.stringify({ auths })).toString("base64") };
+  const spec = { registry, mirrors, plainHttp: true, secret: (auths ?? basic) && "login", ca: undefined };
+  const data = basic ?? { ".dockerconfigjson": Buffer.from(JSON.stringify({ auths })).toString("base64") };
   const client = { json: () => Promise.resolve({ data }) } as unknown as KubeClient;
   const access = new Access(
     { client, namespace: "ops", clock: hurried, env: {} },
@@ -140,6 +142,20 @@ it("each host gets its own credentials, and no other", async () => {
   expect(sent(registry)).toEqual([undefined, header("for-registry")]);
   expect(sent(mirror)).toEqual([undefined, header("for-mirror")]);
   expect(sent(other)).toEqual([undefined]);
+});
+
+it("a user without a host is one of the registry, not of its mirrors", async () => {
+  const { labs, fetch } = await registries(2);
+  const [registry, mirror] = labs as [Lab, Lab];
+  for (const lab of labs) lab.registry.auth = "basic";
+  const [username, password] = ["user", "x"].map((text) => Buffer.from(text).toString("base64"));
+  const basic = { username: username ?? "", password: password ?? "" };
+  await expect(fetch(accessTo([hostOf(registry), hostOf(mirror)], { basic }))).rejects.toThrow("401");
+  const sent = (lab: Lab): unknown[] => [
+    ...new Set(lab.registry.calls.map(({ authorization }) => authorization)),
+  ];
+  expect(sent(registry)).toEqual([undefined, `Basic ${Buffer.from("user:x").toString("base64")}`]);
+  expect(sent(mirror)).toEqual([undefined]);
 });
 
 it("signatures that do not count are not stored", async () => {
