@@ -52,6 +52,7 @@ test(
       "ENABLED-BY",
       "VERSION",
       "SOURCE",
+      "NEXT",
     ]);
   },
 );

@@ -131,13 +131,18 @@ interface Check extends CheckTools {
   readonly registry: Access;
 }
 
-/** Returns what waits. */
-async function checkModule(check: Check): Promise<Held | undefined> {
+/** Throws NotVerifiedError if the installer trusts nothing that this source could bring. */
+function requireTrust(check: Check): void {
   check.store.requireTrust(check.chart);
   if (check.chart?.unsigned !== true && keysOf(check).length === 0)
     throw new NotVerifiedError(
       "the installer names no key or identity for this source, so no module is accepted (--source-keys)",
     );
+}
+
+/** Returns what waits. */
+async function checkModule(check: Check): Promise<Held | undefined> {
+  requireTrust(check);
   const returning: Returning = {
     ...check,
     obtain: (wanted, chart) => obtainFor(check, wanted, chart),
