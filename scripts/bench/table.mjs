@@ -49,5 +49,7 @@ function verdict(value, target) {
 function displayed(value, unit) {
   if (value === undefined) return "?";
   if (unit === "ms" && value >= 1000) return `${(value / 1000).toFixed(2)} s`;
-  return `${unit === "ms" || unit === "MB" ? value.toFixed(unit === "ms" && value < 100 ? 1 : 0) : value}${unit ? ` ${unit}` : ""}`;
+  if (unit === "ms") return `${value.toFixed(value < 100 ? 1 : 0)} ms`;
+  if (unit === "MB") return `${value.toFixed(0)} MB`;
+  return `${Number(value.toFixed(2))}${unit ? ` ${unit}` : ""}`;
 }
