@@ -16,7 +16,7 @@ import { isJsonObject, objectsIn } from "../../model/index.ts";
 import { jsonObject } from "../manifest.ts";
 import { findChallenge } from "./challenge.ts";
 import type { Login } from "./docker-config.ts";
-import { RegistryError } from "./errors.ts";
+import { RegistryError, isTransient, toRegistryError } from "./errors.ts";
 import { Tokens } from "./tokens.ts";
 import { refusedAddress } from "./trust.ts";
 
@@ -248,35 +248,9 @@ function openDispatcher(ca: string | undefined, proxies: NonNullable<ClientOptio
   });
 }
 
-/** Codes of connection errors that may pass. */
-const TRANSIENT_CODES =
-  /^(?:UND_ERR_|ECONNRESET|ECONNREFUSED|EPIPE|ETIMEDOUT|EAI_AGAIN|ENETUNREACH|EHOSTUNREACH)/;
-
-function codeOf(error: unknown): string {
-  const { code } = (error ?? {}) as { readonly code?: unknown };
-  return typeof code === "string" ? code : "";
-}
-
-const NO_TLS = /WRONG_VERSION|EPROTO/;
-const TLS_REMEDIES = [
-  [NO_TLS, "; set --plain-http (plainHttp of a ModuleSource) for a registry without TLS"],
-  [/CERT|SELF_SIGNED|SIGNATURE/, "; name the registry's CA with --ca-file (ca of a ModuleSource)"],
-] as const;
-
-/** An error of the connection as a RegistryError, with a remedy for problems with TLS. */
-function toRegistryError(error: unknown, name: string): RegistryError {
-  if (error instanceof RegistryError) return error;
-  const code = codeOf(error);
-  const remedy = TLS_REMEDIES.find(([pattern]) => pattern.test(code))?.[1] ?? "";
-  // The words of OpenSSL name its own files.
-  const what = NO_TLS.test(code) ? "it answers without TLS" : oneLine(error);
-  return new RegistryError(`${name}: ${what}${remedy}`, undefined, { cause: error });
-}
-
 /** The least pause in milliseconds before a call is sent again; undefined if it is not. */
 function pauseBefore(answer: Answer | RegistryError, clock: Clock): number | undefined {
-  if (answer instanceof RegistryError)
-    return answer.status === undefined && TRANSIENT_CODES.test(codeOf(answer.cause)) ? 0 : undefined;
+  if (answer instanceof RegistryError) return isTransient(answer) ? 0 : undefined;
   return TRANSIENT.has(answer.status) ? pauseOf(answer, clock) : undefined;
 }
 
