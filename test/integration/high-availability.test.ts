@@ -8,12 +8,10 @@ import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { FaultProxy } from "../support/fault-proxy.ts";
 import { hookLab } from "../support/hook-files.ts";
 import type { OperatorProcess } from "../support/operator.ts";
-import { LEASE, Stage } from "../support/replicas.ts";
+import { LEASE, QUICK_LEASE, Stage } from "../support/replicas.ts";
 
 // docs/guides/running.md, "Two replicas": one of two replicas works, the other is warm; they never work at once.
 
-/** A lease that two busy processors can keep, and whose end a test can wait for. */
-const QUICK = ["--lease-duration=10s", "--lease-renew-deadline=5s", "--lease-retry-period=1s"];
 /** One that does not run out within a test. */
 const LONG = ["--lease-duration=10m", "--lease-renew-deadline=9m", "--lease-retry-period=1s"];
 
@@ -121,9 +119,9 @@ describe.each(["refused", "silent"])("a leader cut off from the API server, its 
     const pageState = await stage();
     const proxy = await FaultProxy.open(cluster().kubeconfig);
     onTestFinished(() => proxy.close());
-    const a = await pageState.replica("a", QUICK, { KUBECONFIG: proxy.kubeconfig });
+    const a = await pageState.replica("a", QUICK_LEASE, { KUBECONFIG: proxy.kubeconfig });
     await a.waitReady();
-    const b = await pageState.replica("b", QUICK);
+    const b = await pageState.replica("b", QUICK_LEASE);
     await b.waitReady();
     const stuck = await getStuck(pageState);
 
@@ -146,9 +144,9 @@ describe.each(["refused", "silent"])("a leader cut off from the API server, its 
 
 test("a leader that was frozen starts nothing when it goes on", { timeout: 180_000 }, async () => {
   const pageState = await stage();
-  const a = await pageState.replica("a", QUICK);
+  const a = await pageState.replica("a", QUICK_LEASE);
   await a.waitReady();
-  const b = await pageState.replica("b", QUICK);
+  const b = await pageState.replica("b", QUICK_LEASE);
   await b.waitReady();
   await pageState.sees("a", "end", "tick");
   freeze(a);
@@ -183,9 +181,9 @@ test("a leader that was frozen as a hook ended writes nothing of it", { timeout:
     `echo '${patch}' >"$CONFIG_VALUES_JSON_PATCH_PATH"
 if [ "$REPLICA" = a ]; then ${signalBoth("STOP", "$PPID")}; fi`,
   );
-  const a = await pageState.replica("a", QUICK, { KUBECONFIG: proxy.kubeconfig });
+  const a = await pageState.replica("a", QUICK_LEASE, { KUBECONFIG: proxy.kubeconfig });
   await a.waitReady();
-  const b = await pageState.replica("b", QUICK);
+  const b = await pageState.replica("b", QUICK_LEASE);
   await b.waitReady();
   await cluster().kubectl(["create", "configmap", "write", "-n", pageState.namespace]);
   await pageState.sees("a", "end", "write");
@@ -204,9 +202,9 @@ if [ "$REPLICA" = a ]; then ${signalBoth("STOP", "$PPID")}; fi`,
 
 test("a leader that was frozen leaves no child behind", { timeout: 180_000 }, async () => {
   const pageState = await stage();
-  const a = await pageState.replica("a", QUICK);
+  const a = await pageState.replica("a", QUICK_LEASE);
   await a.waitReady();
-  const b = await pageState.replica("b", QUICK);
+  const b = await pageState.replica("b", QUICK_LEASE);
   await b.waitReady();
   const stuck = await getStuck(pageState);
 
@@ -226,10 +224,10 @@ test(
     // Judged where it counts: as the other begins.
     const check = `[ "$REPLICA" = a ] || ! runs "$(cat '${pageState.lab.dir}/leader')" || mark overlap leader`;
     pageState.hook("global-hooks/first.sh", { onStartup: 1 }, check);
-    const a = await pageState.replica("a", QUICK, { NODE_OPTIONS: "--inspect-port=0" });
+    const a = await pageState.replica("a", QUICK_LEASE, { NODE_OPTIONS: "--inspect-port=0" });
     await a.waitReady();
     pageState.lab.file("leader", String(a.pid));
-    const b = await pageState.replica("b", QUICK);
+    const b = await pageState.replica("b", QUICK_LEASE);
     await b.waitReady();
     const stuck = await getStuck(pageState);
 

@@ -7,6 +7,7 @@ import type { IModuleSource } from "../../src/status/index.ts";
 import { keyPair, moduleDir, registryLab, type Lab } from "../registry/artifact/lab.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";
+import { QUICK_LEASE } from "../support/replicas.ts";
 import { startOperator, type OperatorProcess } from "../support/operator.ts";
 
 // docs/guides/module-sources.md: what a key signed is fetched, locked, staged and run; nothing that a registry does removes it.
@@ -27,9 +28,6 @@ interface World {
   lock(): Promise<Record<string, unknown>>;
   kubectl(args: readonly string[]): Promise<string>;
 }
-
-/** A lease that two busy processors can keep, and whose end a test can wait for. */
-const QUICK = ["--lease-duration=10s", "--lease-renew-deadline=5s", "--lease-retry-period=1s"];
 
 async function world(name: string): Promise<World> {
   await installCrds();
@@ -52,7 +50,7 @@ async function world(name: string): Promise<World> {
     bye,
     start: (replica) => {
       const args = ["--sources", `--sources-dir=${join(dir, replica ?? "sources")}`];
-      const ha = replica === undefined ? [] : ["--ha", ...QUICK];
+      const ha = replica === undefined ? [] : ["--ha", ...QUICK_LEASE];
       return startOperator({ namespace, modulesDir, args: [...args, ...ha] });
     },
     unpacked: (replica) => {

@@ -6,14 +6,12 @@ import { freePorts } from "../../scripts/control-plane/ports.mjs";
 import { cluster, deleteNamespace, eventually, freshNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator, type OperatorProcess } from "../support/operator.ts";
-import { LEASE, type LeaseSpec } from "../support/replicas.ts";
+import { LEASE, QUICK_LEASE, type LeaseSpec } from "../support/replicas.ts";
 
 // docs/guides/webhooks.md, "Set up the server": two replicas, both behind the address that the API server calls.
 
 const { kubectl, json } = cluster();
 
-/** A lease that two busy processors can keep, and whose end a test can wait for. */
-const QUICK = ["--lease-duration=10s", "--lease-renew-deadline=5s", "--lease-retry-period=1s"];
 /** Replicas have the same port, as Pods have, and addresses of their own. */
 const ADDRESS = { a: "127.0.0.2", b: "127.0.0.3" } as const;
 type Name = keyof typeof ADDRESS;
@@ -96,7 +94,7 @@ esac > "$ADMISSION_RESPONSE_PATH"`,
         `--webhook-listen-address=${ADDRESS[name]}`,
         `--webhook-port=${port}`,
         `--webhook-url=https://127.0.0.1:${service.port}`,
-        ...QUICK,
+        ...QUICK_LEASE,
       ],
       env: { REPLICA: name, ADDON_OPERATOR_POD: name },
     });

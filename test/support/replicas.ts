@@ -9,6 +9,9 @@ import type { OperatorProcess } from "./operator.ts";
 /** The Lease of an operator with the default ConfigMap. */
 export const LEASE = "addon-operator-addon-operator";
 
+/** Flags for a lease that two busy processors can keep, and whose end a test can wait for. */
+export const QUICK_LEASE = ["--lease-duration=10s", "--lease-renew-deadline=5s", "--lease-retry-period=1s"];
+
 export interface LeaseSpec {
   readonly holderIdentity: string;
   readonly acquireTime?: string;
