@@ -34,7 +34,9 @@ const TYPED: readonly (readonly [start: string, by: string])[] = [
   ["helm install addon-operator charts/addon-operator ", "scripts/e2e.mjs"],
   ["kubectl apply -k deploy/manifests", "test/integration/chart.test.ts"],
   ["helm test", "scripts/e2e.mjs"],
+  ["helm upgrade addon-operator ", "test/integration/leaving.test.ts"],
   ["helm uninstall addon-operator ", "test/integration/leaving.test.ts"],
+  ["kubectl delete validatingwebhookconfigurations,", "test/integration/webhooks-server.test.ts"],
   ["kubectl delete crd ", "test/integration/leaving.test.ts"],
   ["kubectl delete namespace ", "test/support/cluster.ts"],
   [

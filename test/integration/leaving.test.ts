@@ -10,7 +10,7 @@ import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 import type { OperatorProcess } from "../support/operator.ts";
 
-// docs/get-started/install.md, "Leaving": a control plane of its own, since CRDs are everybody's.
+// docs/get-started/install.md, "Uninstall": a control plane of its own, since CRDs are everybody's.
 
 const NS = "addons";
 const MODULES = ["one", "two", "three", "four"];

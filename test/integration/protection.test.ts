@@ -7,7 +7,7 @@ import { hookLab } from "../support/hook-files.ts";
 import type { Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/guides/running.md, "Protection": a protected module is never deleted or purged. docs/get-started/install.md, "Leaving": what goes and what stays.
+// docs/guides/running.md, "Protection": a protected module is never deleted or purged. docs/get-started/install.md, "Uninstall": what goes and what stays.
 
 interface Condition {
   readonly type: string;
