@@ -8,7 +8,7 @@ import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 import { startWithTeams, statusOf, teamModule, messageOf } from "../support/tenants.ts";
 
-// docs/guides/tenancy.md, "Give a module an account", and docs/guides/tenancy.md, "Who may do what".
+// docs/guides/tenancy.md, "Give a module a ServiceAccount", and docs/guides/tenancy.md, "Who can do what".
 
 const { kubectl, apply } = cluster();
 const GROUP = "rbac.authorization.k8s.io";

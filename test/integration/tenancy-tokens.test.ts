@@ -10,7 +10,7 @@ import { hookLab } from "../support/hook-files.ts";
 
 import { makeTeam, messageOf, startWithTeams, statusOf, teamModule } from "../support/tenants.ts";
 
-// docs/guides/tenancy.md, "Give a module an account": tokens of hooks, and an account that is not known.
+// docs/guides/tenancy.md, "Give a module a ServiceAccount": tokens of hooks, and an account that is not known.
 
 const { kubectl, apply, json } = cluster();
 
