@@ -42,7 +42,7 @@ export class ActingTools {
     return this.#as(this.#accounts?.of(module), namespace);
   };
 
-  /** The tools of a release, where it is now, with the account of its module, also if the directory of that is gone. */
+  /** Tools for the current namespace of a release, with the account of its module, also if the module's directory is missing. */
   known(release: string): Reconciler {
     const { store } = this.#reconciler;
     return this.#as(this.#accountOf(release), store.namespaceOf(release));

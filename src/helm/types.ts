@@ -88,7 +88,7 @@ export interface Actor {
   readonly isAccount: boolean;
 }
 
-/** What belongs to the operator itself, whoever acts for a module. */
+/** What belongs to the operator itself, whichever account acts for a module. */
 interface OperatorTools {
   readonly client: KubeClient;
   /** Namespace of AddonModules, and of releases of modules that name none. */

@@ -67,7 +67,7 @@ export async function pushSource(
     const { digest, isNew } = await registry.pushModule(place, { identity, packed, key });
     if (request.tag !== undefined)
       await registry.moveTag({ ...place, reference: { ...reference, digest } }, checkedTag(request.tag));
-    const shown = registry.referenceText({ ...reference, tag: registry.tagOfVersion(identity.version) });
+    const address = registry.referenceText({ ...reference, tag: registry.tagOfVersion(identity.version) });
     const note = isNew
       ? key === undefined
         ? "pushed without a signature"
@@ -75,7 +75,7 @@ export async function pushSource(
       : "already there";
     const twice = base.name.split("/").at(-1) === identity.name ? `note: ${TWICE}\n` : "";
     return {
-      text: `${linted.text}${twice}${shown}\n${digest} (${packed.files} files, ${packed.layer.length} bytes): ${note}\n`,
+      text: `${linted.text}${twice}${address}\n${digest} (${packed.files} files, ${packed.layer.length} bytes): ${note}\n`,
       code: 0,
     };
   });

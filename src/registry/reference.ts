@@ -84,10 +84,10 @@ function locate(text: string, name: string): Pick<Reference, "host" | "name"> {
 }
 
 function invalid(text: string, why: string): ProblemError {
-  const shown = text.replace(/\/\/[^/@]*@/, "//");
+  const address = text.replace(/\/\/[^/@]*@/, "//");
   return new ProblemError([
     {
-      file: shown,
+      file: address,
       message: why,
       remedy: "write oci://HOST/NAME, with :TAG or @sha256:… where a version is meant",
     },

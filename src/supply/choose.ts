@@ -9,7 +9,7 @@ export function approvalOf({ version, digest }: Complete): string {
   return `${version}@${digest}`;
 }
 
-/** What a wish asks for, as text: what was rejected for one wish is tried again for another one. */
+/** A wish as text: what was rejected for one wish is tried again for another one. */
 export function wishText({ version, tag, digest }: Wish): string {
   return JSON.stringify([version, tag, digest]);
 }
@@ -87,7 +87,7 @@ function isPreferred(other: Candidate, best: Candidate | undefined, locked: Lock
   return other.version === locked?.version || (other.tag ?? "") > (best?.tag ?? "");
 }
 
-/** Whether a candidate is what is locked. A version that is locked is not asked for again: versions do not change. */
+/** Whether a candidate is what is locked. A version that is locked is not requested again: versions do not change. */
 function isLocked({ version, digest }: Candidate, { wish, locked }: ChoiceInput): boolean {
   if (locked === undefined) return false;
   if (digest !== undefined) return digest === locked.digest;
@@ -137,7 +137,7 @@ function backFault(version: string, { wish, locked }: ChoiceInput): string | und
     : undefined;
 }
 
-/** Why the policy asks a user before this version. */
+/** Why the policy requires an approval before this version. */
 function approvalFault(version: string, { locked, update }: ChoiceInput): string | undefined {
   const approval = update?.approval ?? "auto";
   if (approval === "manual") return `${version} waits for approval`;

@@ -123,7 +123,7 @@ export class Stock {
     this.#firstErrors.set(name, message);
   }
 
-  /** Writes the modules directory, and tells what has changed since the last time. */
+  /** Writes the modules directory, and returns what has changed since the last time. */
   async publish(wished: ReadonlyMap<string, Wished>, holds: readonly string[]): Promise<Moved> {
     const { dir, supplied } = this.#options;
     const modulesDir = join(dir, "modules");
@@ -179,7 +179,7 @@ export class Stock {
     return isSameList && !switched ? new Set(names) : "all";
   }
 
-  /** Reasons not to purge: what is locked is not gone, even if it cannot be read now. */
+  /** Reasons not to purge: what is locked still exists, even if it cannot be read now. */
   #ownHolds(modulesDir: string): string[] {
     const faulty = [...this.#contents].filter(([, { fault }]) => fault !== undefined).map(([name]) => name);
     return [...faulty, ...this.#lock.damaged].map(

@@ -70,7 +70,7 @@ export class Supply {
 
   /**
    * Reads ModuleSources, lock and keys, and stages what is locked from disk. Sends nothing to a registry. Throws errors of
-   * the API if lock or keys cannot be read: without them, a release could look as if its module were gone.
+   * the API if lock or keys cannot be read: without them, a release could look as if its module were missing.
    */
   async prepare(): Promise<void> {
     this.#follower?.close();

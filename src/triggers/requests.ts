@@ -16,7 +16,7 @@ export function isRequestToken(token: string): boolean {
   return TOKEN.test(token);
 }
 
-/** What a request with another token is told. */
+/** The answer to a request with another token. */
 export const BAD_TOKEN = "The token of a request is invalid; use at most 256 printable ASCII characters";
 
 export interface RequestParts {

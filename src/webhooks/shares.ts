@@ -18,7 +18,7 @@ export class Shares {
     this.#limit = limit;
   }
 
-  /** A share without anything yet. Whoever opens it closes it. */
+  /** A share without anything yet. The caller closes it. */
   open(address: string): Share {
     let own = 0;
     const use = (amount: number): void => {

@@ -64,7 +64,7 @@ export class ReleaseStore {
     return this.#places.get(name);
   }
 
-  /** The namespace in which a release is now. While it is being moved, this is the old one until its records are gone. */
+  /** The namespace in which a release is now. While it is being moved, this is the old one until its records are deleted. */
   namespaceOf(name: string): string {
     const { namespace, from }: Place = this.#places.get(name) ?? { namespace: this.#options.namespace };
     return from !== undefined && this.revisionsIn(from, name).length > 0 ? from : namespace;

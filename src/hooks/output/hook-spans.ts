@@ -36,8 +36,8 @@ function noteSpan({ name, start, end, error, attributes = {} }: JsonObject, plac
   if (!isTime(start) || !isTime(end) || end < start)
     throw new Error(`${place}: "start" and "end" must be seconds since 1970, one after the other`);
   const failed = typeof error === "string" ? { error: oneLine(hide(error)) } : {};
-  const shown = oneLine(hide(name), LONGEST);
-  const about = { kind: "hook", name: shown, attributes: flat(attributes, hide) } as const;
+  const text = oneLine(hide(name), LONGEST);
+  const about = { kind: "hook", name: text, attributes: flat(attributes, hide) } as const;
   note(about, { ms: (end - start) * 1000, endMs: end * 1000, ...failed });
 }
 

@@ -47,7 +47,7 @@ export interface ChartUpgrade {
   readonly values: string | undefined;
 }
 
-/** Prints the changes and asks the user to confirm them. */
+/** Prints the changes and has the user confirm them. */
 export type Confirm = (displayed: string) => Promise<boolean>;
 
 /**

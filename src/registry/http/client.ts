@@ -30,7 +30,7 @@ export interface ClientOptions {
   /** `HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`, also in lower case. */
   readonly proxies?: Readonly<Record<string, string | undefined>>;
   readonly login?: () => Login | undefined;
-  /** Sends user and password without being asked for them: some chart repositories hide what they have instead of asking. */
+  /** Sends user and password without a challenge: some chart repositories send no challenge and hide what they have. */
   readonly isBasic?: boolean;
   readonly clock?: Clock;
   /** Called with the status of each answer, `error` without one. */
@@ -254,7 +254,7 @@ function pauseBefore(answer: Answer | RegistryError, clock: Clock): number | und
   return TRANSIENT.has(answer.status) ? pauseOf(answer, clock) : undefined;
 }
 
-/** The pause that the registry asks for, in milliseconds: seconds or a date. */
+/** The pause that the registry requires, in milliseconds: seconds or a date. */
 function pauseOf({ headers }: Answer, clock: Clock): number {
   const text = headerOf(headers, "retry-after") ?? "";
   const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1000 : Date.parse(text) - clock.now();

@@ -38,7 +38,7 @@ export interface Obtained extends Stored {
 }
 
 /**
- * A verified content whose layer is on disk. Asks the registry only for what the disk does not have, and not at all for a
+ * A verified content whose layer is on disk. Requests only what the disk does not have, and nothing for a
  * digest that was refused with these keys.
  */
 export async function obtain(fetching: Fetching, wanted: Wanted, refused: Refused): Promise<Obtained> {

@@ -149,7 +149,7 @@ async function checkModule(check: Check): Promise<Held | undefined> {
     commit: (entry, dir) => commitEntry(check, entry, dir),
   };
   await relock(returning);
-  // What is locked may be gone for good: other content may come into force nevertheless.
+  // Locked content may be lost for good: other content may come into force nevertheless.
   const incomplete = await completeLocked(check).catch((error: unknown) => ({ error }));
   if (incomplete === undefined && lockedOf(check) !== undefined) await goBack(returning);
   const choice = gated(check, await nextOf(check));

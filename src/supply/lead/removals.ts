@@ -62,12 +62,12 @@ export class Removals {
     this.#timer?.cancel();
   }
 
-  /** Forgets modules that were removed and are deleted: their release is gone, and their delete hooks have run. */
+  /** Forgets modules that were removed and are deleted: their release is removed, and their delete hooks have run. */
   async forgetDeleted(): Promise<void> {
-    const gone = [...this.#options.stock.entries].filter(([name, entry]) => this.#isGone(name, entry));
-    if (gone.length === 0) return;
+    const deleted = [...this.#options.stock.entries].filter(([name, entry]) => this.#isDeleted(name, entry));
+    if (deleted.length === 0) return;
     await this.#options.commit(async () => {
-      for (const [name, entry] of gone)
+      for (const [name, entry] of deleted)
         if (this.#options.stock.entries.get(name) === entry) await this.#options.stock.forget(name);
     });
   }
@@ -153,7 +153,7 @@ export class Removals {
     return metadata.deletionTimestamp === undefined ? metadata.uid : undefined;
   }
 
-  #isGone(name: string, { removed }: LockEntry): boolean {
+  #isDeleted(name: string, { removed }: LockEntry): boolean {
     const { recordOf, hasRelease } = this.#options;
     if (removed !== true || this.#options.sources().wished.has(name)) return false;
     const record = recordOf(name);

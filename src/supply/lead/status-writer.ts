@@ -37,7 +37,7 @@ export class StatusWriter {
     for (const name of this.#retries.keys()) this.#cancelRetry(name);
   }
 
-  /** Ends what is still to be done for a source that is gone. */
+  /** Ends what is still to be done for a source that was deleted. */
   forget(name: string): void {
     this.#cancelRetry(name);
     this.#known.delete(name);

@@ -148,7 +148,7 @@ export class ConversionObjects {
   }
 }
 
-/** Whether the CRD has a conversion webhook, whoever configured it. */
+/** Whether the CRD has a conversion webhook, of any owner. */
 function hasWebhook(crd: WatchedObject): boolean {
   const conversion = objectOf(crd["spec"])["conversion"];
   return isJsonObject(conversion) && conversion["strategy"] === "Webhook";

@@ -85,7 +85,7 @@ export class Registrar {
     this.#repeated.touch();
   }
 
-  /** What the owner wants from now on, instead of what it wanted before. */
+  /** Replaces the webhooks of an owner. */
   set(owner: string, webhooks: OwnedWebhooks): void {
     this.#forget(owner);
     this.#wanted.set(owner, webhooks);
@@ -93,7 +93,7 @@ export class Registrar {
     this.#repeated.touch();
   }
 
-  /** The owner wants none any more. */
+  /** Removes the webhooks of an owner. */
   remove(owner: string): void {
     if (!this.#wanted.has(owner)) return;
     this.#forget(owner);

@@ -3,7 +3,7 @@
 import type { UpdateWait } from "../../../model/index.ts";
 import type { Complete } from "../../types.ts";
 
-/** Why a module does not have the content that its source asks for. */
+/** Why a module does not have the content that its source requires. */
 export interface ModuleError {
   readonly reason: "NotVerified" | "Blocked" | "Overridden" | "CheckFailed" | "Withdrawn";
   /** One line, without credentials. */

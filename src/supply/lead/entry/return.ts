@@ -69,20 +69,20 @@ export async function goBack(module: Returning): Promise<void> {
 }
 
 /**
- * Locks the content again from which the installed release was made, if the lock was lost: versions are not chosen anew.
- * Does nothing if that content is gone for good. Throws what `obtain` throws.
+ * Locks the content again from which the installed release was made, if the lock was lost: versions are not chosen again.
+ * Does nothing if that content no longer exists. Throws what `obtain` throws.
  */
 export async function relock(module: Returning): Promise<void> {
   const { name, stock, wish, installedOf } = module;
   const digest = installedOf(name);
   if (digest === undefined || stock.entries.has(name)) return;
-  const found = await module.obtain({ version: undefined, digest }, module.chart).catch(ifGone);
+  const found = await module.obtain({ version: undefined, digest }, module.chart).catch(ifMissing);
   if (found === undefined) return;
   const content = contentOf(found, { source: module.source.name, at: module.now() });
   await module.commit(taken(content, wish, undefined), await module.store.unpack(found));
 }
 
-function ifGone(error: unknown): undefined {
+function ifMissing(error: unknown): undefined {
   const isRefused = error instanceof NotVerifiedError || error instanceof RefusedError;
   const isMissing = error instanceof RegistryError && error.status === 404;
   if (!isRefused && !isMissing) throw error;
