@@ -1,4 +1,4 @@
-/** Chooses the next content of a module: of what the registry offers, what the wish allows and the policy lets through. */
+/** Chooses the next content of a module: of the versions in the registry, those that the wish and the update policy allow. */
 
 import { nextOpening } from "../cron/index.ts";
 import { formatDuration, inRange, isOlder, isVersion, numbersOf } from "../lib/index.ts";
@@ -28,7 +28,7 @@ export function candidatesOf(tags: readonly string[]): Candidate[] {
 }
 
 /**
- * Chooses the next content of a module. Never goes back by itself: an older version is taken only if the wish excludes
+ * Chooses the next content of a module. Never downgrades by itself: an older version is chosen only if the wish excludes
  * what is locked, names that version or digest, or a user has approved it. Pure; throws CrontabError for a window whose
  * line is invalid.
  */
@@ -128,7 +128,7 @@ function refusal(candidate: Complete, input: ChoiceInput): Choice | undefined {
   return { kind: "hold", candidate, waitsFor, reason };
 }
 
-/** Why a version that the operator picks would lead back, or cannot be compared. */
+/** Why a version is no update: it is older, or cannot be compared. */
 function backFault(version: string, { wish, locked }: ChoiceInput): string | undefined {
   if (!isVersion(version)) return `"${version}" is no semantic version: it waits for approval`;
   const isBack = locked !== undefined && isOlder(version, locked.version) && !excludes(wish, locked.version);

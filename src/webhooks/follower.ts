@@ -101,7 +101,7 @@ export class LeaderCalls {
     sent.on("response", (answer) => {
       readAtMost(answer as AsyncIterable<Buffer>, LARGEST)
         .then((body) => {
-          // It leads no more.
+          // It is no longer the leader.
           if (answer.statusCode === UNAVAILABLE) this.#found = undefined;
           if (answer.statusCode !== 200 || body === undefined)
             throw new Error(`the leader answered ${answer.statusCode}`);

@@ -106,7 +106,7 @@ export class Webhooks {
   }
 
   #find(path: string, isForwarded: boolean): ReviewHandler | undefined {
-    // A replica that believes this one to lead must not get its own request back.
+    // A replica that takes this one for the leader must not get its own request back.
     if (this.#isLeader || isForwarded) return this.#routes.get(path);
     return (request, signal) => this.#forward(path, request, signal);
   }

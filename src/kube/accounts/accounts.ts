@@ -84,7 +84,7 @@ export class Accounts {
     }
   }
 
-  /** A file that breaks later does not change as whom the module acts. */
+  /** A file that becomes invalid later does not change the account of the module. */
   #noteUnknown(module: AccountTerms): undefined {
     const namespace = this.#options.namespaceOf(module);
     if (!this.#known.has(module.name)) this.#known.set(module.name, { account: UNKNOWN, namespace });

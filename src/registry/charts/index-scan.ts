@@ -1,4 +1,4 @@
-/** Reads the versions of some charts out of an `index.yaml` while it arrives: of all others nothing is kept. */
+/** Reads the versions of some charts out of an `index.yaml` while it arrives: other charts are skipped. */
 
 import { oneLine, parseJson, parseYaml, plainLine } from "../../lib/index.ts";
 import { objectOf, objectsIn, type Json, type JsonObject } from "../../model/index.ts";

@@ -17,7 +17,7 @@ export interface TrustedRoot {
   readonly digest: string;
 }
 
-/** Someone, or a workflow, whose certificates count. */
+/** A person or a workflow whose certificates count. */
 export interface Identity {
   /** File or name for messages. */
   readonly source: string;
@@ -57,7 +57,7 @@ export function readTrustedRoot(text: string, source: string): TrustedRoot {
 
 const AUTHORITIES = ["certificateAuthorities", "timestampAuthorities", "tlogs", "ctlogs"];
 
-/** Whether it is said since when an authority or a log counts. */
+/** Whether the validity of an authority or a log has a start. */
 function hasStart({ validFor, publicKey }: JsonObject): boolean {
   return typeof objectOf(validFor ?? objectOf(publicKey)["validFor"])["start"] === "string";
 }

@@ -24,7 +24,7 @@ const CLIENT_ID = "addon-operator";
 export interface TokenOptions {
   readonly registry: URL;
   readonly dispatcher: Dispatcher;
-  /** Read at each use, so that rotated credentials are in force at once. */
+  /** Read at each use, so that rotated credentials take effect at once. */
   readonly login: () => Login | undefined;
   /** User and password are sent before the registry requires them. */
   readonly isBasic?: boolean;

@@ -181,7 +181,7 @@ export class Access {
   }
 }
 
-/** Answers after which another registry may know better. */
+/** Answers after which the next registry is tried. */
 function isAnswer(error: unknown): error is Error {
   return (
     isFinal(error) || [RegistryError, CannotVerifyError, NotStoredError].some((type) => error instanceof type)

@@ -133,7 +133,7 @@ export class Leader {
     });
   }
 
-  /** Takes over the ModuleSources as they are now: plans checks, and looks for modules that none names. */
+  /** Takes over the ModuleSources as they are now: plans checks, and finds modules that none names. */
   async #reconcile(): Promise<void> {
     const { sources, setSources } = this.#shared;
     setSources([...this.#objects.values()].map(({ object }) => object));

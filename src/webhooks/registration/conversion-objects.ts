@@ -97,7 +97,7 @@ export class ConversionObjects {
     logger.info("A conversion webhook is registered", { crd: crdName });
   }
 
-  /** Whether nothing of ours is left. */
+  /** Whether no conversion of this operator is left. */
   async #withdraw(crdName: string): Promise<boolean> {
     const crd = await this.#find(crdName);
     if (crd === undefined || !this.#isOwn(crd)) return true;

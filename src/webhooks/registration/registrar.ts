@@ -49,7 +49,7 @@ export class Registrar {
   readonly #refused = new Map<string, string>();
   #ca: string | undefined;
   #isComplete = false;
-  /** Why there is nothing that could be called. */
+  /** Why the API server could not reach the webhooks. */
   #missing: string | undefined;
   readonly #timers: Timers<"target">;
   #issues = "";
@@ -100,7 +100,7 @@ export class Registrar {
     this.#repeated.touch();
   }
 
-  /** Everything that is wanted is known: what else is registered of ours is removed. */
+  /** All wanted webhooks are known: other webhooks of this operator are removed. */
   complete(): void {
     if (this.#isComplete) return;
     this.#isComplete = true;
@@ -142,7 +142,7 @@ export class Registrar {
     }
   }
 
-  /** Whether the Service exists; checks again soon if not. Webhooks that nobody answers would block the cluster. */
+  /** Whether the Service exists; checks again soon if not. Webhooks without a server would block the cluster. */
   async #hasTarget(): Promise<boolean> {
     const { client, target } = this.#options;
     this.#missing = undefined;

@@ -26,5 +26,5 @@ export interface Checked {
   readonly held: ReadonlyMap<string, Held>;
 }
 
-/** Reasons for which a user has to act: trying again does not help. */
+/** Reasons that need a user's action: a retry does not help. */
 export const FINAL: ReadonlySet<ModuleError["reason"]> = new Set(["NotVerified", "Blocked"]);
