@@ -61,7 +61,7 @@ export class ActingTools {
     if (account === undefined || !isForbidden(error)) return error;
     const message = `${describeAccount(account)} may not apply CRDs: ${oneLine(error)}`;
     const remedy = "grant it the right, or let a module of the platform install the CRDs";
-    return new ProblemError([{ file, message, remedy }]);
+    return new ProblemError({ file, message, remedy });
   }
 
   #accountOf(release: string): Account | undefined {

@@ -85,11 +85,9 @@ function locate(text: string, name: string): Pick<Reference, "host" | "name"> {
 
 function invalid(text: string, why: string): ProblemError {
   const address = text.replace(/\/\/[^/@]*@/, "//");
-  return new ProblemError([
-    {
-      file: address,
-      message: why,
-      remedy: "write oci://HOST/NAME, with :TAG or @sha256:… where a version is meant",
-    },
-  ]);
+  return new ProblemError({
+    file: address,
+    message: why,
+    remedy: "write oci://HOST/NAME, with :TAG or @sha256:… where a version is meant",
+  });
 }

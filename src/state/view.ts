@@ -152,7 +152,7 @@ export interface View {
   readonly converge: ConvergeRecord;
   readonly tree: Tree;
   readonly modules: ReadonlyMap<string, ModuleView>;
-  /** Secrets and ConfigMaps with values were looked at, and the global values are complete. */
+  /** Secrets and ConfigMaps with values were read, and the global values are complete. */
   readonly areSourcesRead: boolean;
   /** Secrets and ConfigMaps with global values that are not there. */
   readonly missingGlobals: readonly string[];

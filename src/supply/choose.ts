@@ -161,11 +161,11 @@ function delay(candidate: Complete, { wish, locked, update, now, zone }: ChoiceI
   if (locked === undefined || update === undefined) return undefined;
   const { windows, afterMs } = update;
   const since = locked.seen?.digest === candidate.digest ? locked.seen.since : now;
-  const ripe = isNamed(wish) ? now : Math.max(now, since + afterMs);
-  const until = windows.length === 0 ? ripe : nextOpening(windows, ripe, zone);
+  const oldEnoughAt = isNamed(wish) ? now : Math.max(now, since + afterMs);
+  const until = windows.length === 0 ? oldEnoughAt : nextOpening(windows, oldEnoughAt, zone);
   if (until === now) return undefined;
   const { version } = candidate;
-  if (until !== ripe) return waitsForWindow(candidate, until);
+  if (until !== oldEnoughAt) return waitsForWindow(candidate, until);
   const reason = `${version} waits until it has been known for ${formatDuration(afterMs)}`;
   return { kind: "hold", candidate, waitsFor: "age", reason, until };
 }

@@ -119,7 +119,7 @@ export class Stock {
   }
 
   /** Records why a module that is not locked yet has no content. */
-  noteError(name: string, message: string): void {
+  recordError(name: string, message: string): void {
     this.#firstErrors.set(name, message);
   }
 

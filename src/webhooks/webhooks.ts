@@ -61,7 +61,7 @@ export class Webhooks {
       ? [2 * source.checkMs, 5 * source.checkMs]
       : [ANNOUNCE_MS, source.checkMs];
     this.#turnover = new Turnover({ clock, delayMs, keepMs });
-    this.#leader = new LeaderCalls({ clock, find, host: hostOf(target) });
+    this.#leader = new LeaderCalls({ clock, find, host: serverName(target) });
   }
 
   /** The port of the server; 0 before it listens. */
@@ -176,7 +176,7 @@ export class Webhooks {
 }
 
 /** The name of the server in its certificate. */
-export function hostOf(target: WebhookTarget): string {
+export function serverName(target: WebhookTarget): string {
   if ("url" in target) return new URL(target.url).hostname.replace(/^\[|\]$/g, "");
   return `${target.service.name}.${target.service.namespace}.svc`;
 }

@@ -25,13 +25,17 @@ export async function recordHookSpans(path: string, { logger, hide = asIs }: Spa
   try {
     const items = parseJsonStream(await readOutput(path, MOST_BYTES));
     if (items.length > MOST_SPANS) throw new Error(`there are ${items.length}, more than ${MOST_SPANS}`);
-    for (const { value, place } of items) noteSpan(value, place, hide);
+    for (const { value, place } of items) recordSpan(value, place, hide);
   } catch (error) {
     logger.warn("Spans of the hook are left out", { variable: "SPANS_PATH", error: oneLine(error) });
   }
 }
 
-function noteSpan({ name, start, end, error, attributes = {} }: JsonObject, place: string, hide: Hide): void {
+function recordSpan(
+  { name, start, end, error, attributes = {} }: JsonObject,
+  place: string,
+  hide: Hide,
+): void {
   if (typeof name !== "string" || name === "") throw new Error(`${place}: "name" must be text`);
   if (!isTime(start) || !isTime(end) || end < start)
     throw new Error(`${place}: "start" and "end" must be seconds since 1970, one after the other`);

@@ -7,7 +7,7 @@ import { createGunzip } from "node:zlib";
 
 import { Parser, Unpack, type ReadEntry } from "tar";
 
-import { isObeyed, oneLine } from "../../lib/index.ts";
+import { hasControlCharacter, oneLine } from "../../lib/index.ts";
 import { NotVerifiedError } from "../cosign/errors.ts";
 
 /** Most bytes and entries of a module. Sizes are in bytes. */
@@ -119,7 +119,7 @@ function entryFault({ type, size }: ReadEntry, path: string): string | undefined
   const names = path.split("/");
   if (type !== "Directory" && !FILES.has(type)) return `is a ${type}`;
   if (size > LIMITS.file) return `is larger than ${LIMITS.file >> 20} MiB`;
-  if (path.includes("\\") || isObeyed(path)) return "has a character that is not allowed";
+  if (path.includes("\\") || hasControlCharacter(path)) return "has a character that is not allowed";
   if (names.some((name) => name === "" || name === "." || name === ".."))
     return "is no plain path below the module";
   return names.length > LIMITS.depth

@@ -41,7 +41,7 @@ const ROOT_REMEDY = "use a trusted_root.json of Sigstore, such as `cosign truste
 /** Reads a trusted root. Its certificates and keys are read when a signature is verified. Throws ProblemError. */
 export function readTrustedRoot(text: string, source: string): TrustedRoot {
   const fault = (message: string): ProblemError =>
-    new ProblemError([{ file: source, message, remedy: ROOT_REMEDY }]);
+    new ProblemError({ file: source, message, remedy: ROOT_REMEDY });
   const json = parsed(text, (error) => fault(`cannot be read: ${oneLine(error)}`));
   const isList = (key: string): boolean => Array.isArray(json[key]) && json[key].length > 0;
   if (!(asString(json["mediaType"]) ?? "").startsWith(ROOT_TYPE)) throw fault("is not a trusted root");
@@ -78,7 +78,7 @@ const FORM =
 export function readIdentity(text: string, source: string, root: TrustedRoot | undefined): Identity {
   const { value } = parseMap(text, source);
   const fault = (key: string, message: string, remedy = FORM): ProblemError =>
-    new ProblemError([{ file: source, key, message, remedy }]);
+    new ProblemError({ file: source, key, message, remedy });
   const unknown = Object.keys(value).find((key) => !KEYS.some((known) => known === key));
   if (unknown !== undefined) throw fault(unknown, "is no key of an identity");
   const [issuer, subject] = (["issuer", "subject"] as const).map((key) => matcherOf(value, key, fault));

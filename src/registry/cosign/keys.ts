@@ -93,5 +93,5 @@ function parsed(source: string, read: () => KeyObject): KeyObject {
 }
 
 function problem(file: string, message: string, remedy: string): ProblemError {
-  return new ProblemError([{ file, message, remedy }]);
+  return new ProblemError({ file, message, remedy });
 }

@@ -177,7 +177,7 @@ export class Access {
     const { namespace } = this.#options;
     const { secret = "" } = this.#spec;
     const remedy = `create it with kubectl create secret docker-registry ${secret} -n ${namespace}`;
-    return new ProblemError([{ file: `Secret ${secret}`, message, remedy }]);
+    return new ProblemError({ file: `Secret ${secret}`, message, remedy });
   }
 }
 

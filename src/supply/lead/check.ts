@@ -83,7 +83,7 @@ export async function checkSource(
       const wish = spec.modules.get(name);
       if (wish === undefined || !tools.isCurrent(source, name)) continue;
       const check = { ...tools, source, name, wish, chart: chartOf(spec, name, wish), registry: access };
-      await noteModule(check, found);
+      await recordModule(check, found);
     }
   } finally {
     await access.close();
@@ -92,7 +92,7 @@ export async function checkSource(
 }
 
 /** Checks one module, and records the result. Never throws. */
-async function noteModule(
+async function recordModule(
   check: Check,
   { errors, held }: { readonly errors: Map<string, ModuleError>; readonly held: Map<string, Held> },
 ): Promise<void> {
@@ -152,7 +152,7 @@ async function checkModule(check: Check): Promise<Held | undefined> {
   // Locked content may be lost for good: other content may come into force nevertheless.
   const incomplete = await completeLocked(check).catch((error: unknown) => ({ error }));
   if (incomplete === undefined && lockedOf(check) !== undefined) await goBack(returning);
-  const choice = gated(check, await nextOf(check));
+  const choice = withParallelLimit(check, await nextOf(check));
   if (choice.kind === "take") {
     await take(check, choice.candidate);
     return undefined;
@@ -165,7 +165,7 @@ async function checkModule(check: Check): Promise<Held | undefined> {
 }
 
 /** Defers an update while another one of the source is under way, unless it is approved. */
-function gated(check: Check, choice: Choice): Choice {
+function withParallelLimit(check: Check, choice: Choice): Choice {
   const { name, stock, source, approvedOf } = check;
   if (choice.kind !== "take" || !stock.entries.has(name)) return choice;
   const { candidate } = choice;

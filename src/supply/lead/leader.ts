@@ -230,8 +230,8 @@ export class Leader {
     followed.failures = isFailed ? followed.failures + 1 : 0;
     const now = options.clock.now();
     if (!isFailed) options.metrics.set("sourceLastSuccess", { source: name }, now / 1000);
-    for (const [module, { reason }] of held) stock.noteError(module, reason);
-    for (const [module, { message }] of errors) stock.noteError(module, message);
+    for (const [module, { reason }] of held) stock.recordError(module, reason);
+    for (const [module, { message }] of errors) stock.recordError(module, message);
     const checked = { intervalMs: spec?.intervalMs, failures: followed.failures };
     followed.findings = {
       errors: new Map([...overridden(this.#shared, source), ...errors]),
