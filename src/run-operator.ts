@@ -94,7 +94,7 @@ function watchUncaught(
   };
   process.on("uncaughtException", handle);
   process.on("unhandledRejection", handle);
-  // The reader of the log has gone away (EPIPE): continue without it.
+  // The reader of the log has closed its end (EPIPE): continue without it.
   process.stdout.on("error", () => {});
   return {
     code: () => (force === undefined ? 0 : REFUSED),

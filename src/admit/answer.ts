@@ -1,6 +1,6 @@
 /** Answers to requests for admission. */
 
-/** Whether an edit is stored, why not, and what the user is told besides. */
+/** Whether an edit is stored, why not, and warnings for the user. */
 export interface Answer {
   readonly allowed: boolean;
   readonly message?: string;

@@ -1,4 +1,4 @@
-/** What the API server is told to ask the operator about. */
+/** The webhooks that the operator registers for edits of the ConfigMap and of annotations. */
 
 import { ADDON_MODULES, ADDON_OPERATORS } from "../status/index.ts";
 import type { AdmissionWebhook } from "../webhooks/index.ts";

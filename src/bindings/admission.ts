@@ -1,4 +1,4 @@
-/** Webhooks that admit: they run when the API server asks whether a request is allowed (docs/reference/hooks.md, "Webhooks"). */
+/** Webhooks that admit: they run when the API server requests a review (docs/reference/hooks.md, "Webhooks"). */
 
 import type { AdmissionBinding, JsonObject, MutatingBinding, ValidatingBinding } from "../model/index.ts";
 import { ITEM_FIELDS, itemBinding, listShape } from "./kind.ts";

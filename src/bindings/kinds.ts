@@ -130,7 +130,7 @@ function triggerText(trigger: HookTrigger): string {
 }
 
 /**
- * Drops triggers of a merged run that tell the hook nothing new. Of neighbours in the same group, keeps the last one. If there
+ * Drops triggers of a merged run that contain nothing new for the hook. Of neighbours in the same group, keeps the last one. If there
  * are more than FLOOD triggers, keeps only the last one of each group. Triggers without a group all remain.
  */
 export function collapseGroups(triggers: readonly HookTrigger[]): HookTrigger[] {

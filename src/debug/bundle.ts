@@ -1,6 +1,6 @@
 /** The files of a support archive, without secrets (docs/guides/debug.md, "For a bug report"). */
 
-import { breathe, oneLine } from "../lib/index.ts";
+import { yieldToEventLoop, oneLine } from "../lib/index.ts";
 import { GLOBAL, type Json, type JsonObject } from "../model/index.ts";
 import { explainModule } from "../plan/index.ts";
 import { missingObjects } from "../state/index.ts";
@@ -37,7 +37,7 @@ const FILES: Readonly<Record<string, FileContent>> = {
 };
 
 /** The content of each file by its name; the error of one that fails. */
-export async function bundleOf(sources: Sources): Promise<Record<string, Json>> {
+export async function bundleFiles(sources: Sources): Promise<Record<string, Json>> {
   const files: Record<string, Json> = {};
   for (const [name, part] of Object.entries(FILES)) files[name] = await contentOf(sources, part);
   return files;
@@ -86,7 +86,7 @@ async function modulesFile(sources: Sources): Promise<unknown> {
       values: redactedValues(sources, valuesKey),
       layers: state.values.explain(valuesKey),
     });
-    await breathe();
+    await yieldToEventLoop();
   }
   return all;
 }

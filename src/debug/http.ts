@@ -102,13 +102,11 @@ function listen(
 /** An error that names the address and says how to choose another one. */
 function listenError({ address, port }: Address, error: unknown): ProblemError {
   const isInUse = error instanceof Error && "code" in error && error.code === "EADDRINUSE";
-  return new ProblemError([
-    {
-      file: "the HTTP server",
-      message: isInUse ? `port ${port} of ${address} is in use by another program` : oneLine(error),
-      remedy: "stop that program, or set --listen-address and --listen-port",
-    },
-  ]);
+  return new ProblemError({
+    file: "the HTTP server",
+    message: isInUse ? `port ${port} of ${address} is in use by another program` : oneLine(error),
+    remedy: "stop that program, or set --listen-address and --listen-port",
+  });
 }
 
 /** 200 after the start-up converge, 500 before it. A follower repeats the answer of the leader. */

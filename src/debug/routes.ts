@@ -1,6 +1,6 @@
 /** The routes of the debug socket. */
 
-import { LOG_LEVELS, oneLine, parseDuration, withMeant, type LogLevel } from "../lib/index.ts";
+import { LOG_LEVELS, oneLine, parseDuration, withSuggestion, type LogLevel } from "../lib/index.ts";
 import { describeProblem, GLOBAL, MAIN_QUEUE } from "../model/index.ts";
 import type { Hook, Json, Module } from "../model/index.ts";
 import { drawGraph, explainModule, graphData, graphOf, blockedBy } from "../plan/index.ts";
@@ -8,7 +8,7 @@ import type { State } from "../state/index.ts";
 import { verdictOf, overviewOf, stateSummaryOf } from "../status/index.ts";
 import { happened } from "../trace/index.ts";
 import { suspendingKey } from "../values/index.ts";
-import { bundleOf } from "./bundle.ts";
+import { bundleFiles } from "./bundle.ts";
 import { followerResponse } from "./leader-proxy.ts";
 import { dumpQueues, type QueueDump } from "./queue-dump.ts";
 import type { Sources } from "./sources.ts";
@@ -61,7 +61,7 @@ const ROUTES: Readonly<Record<string, Handler>> = {
   version: (sources) => data({ version: sources.version }),
   discovery: () => data(Object.keys(ROUTES).map((route) => `/${route}`)),
   overview,
-  bundle: async (sources) => data(await bundleOf(sources)),
+  bundle: async (sources) => data(await bundleFiles(sources)),
   runs,
   queue,
   config,
@@ -154,7 +154,7 @@ function module(sources: Sources, request: RouteRequest): RouteResponse | Promis
 }
 
 function notFound(name: string, { view }: State): RouteResponse {
-  return failure(500, `module not found: ${withMeant(name, [...view.modules.keys()])}`);
+  return failure(500, `module not found: ${withSuggestion(name, [...view.modules.keys()])}`);
 }
 
 /** The graph of requirements between modules, as data or drawn. */

@@ -90,7 +90,7 @@ export function fieldManagersOf(object: JsonObject): FieldManagers {
   };
 }
 
-/** A shortDigest digest. JSON text suffices for it, because the API server always writes members in the same order. */
+/** A short digest. JSON text suffices for it, because the API server always writes members in the same order. */
 function shortDigest(value: Json): string {
   return createHash("sha256").update(JSON.stringify(value)).digest("base64").slice(0, 16);
 }

@@ -103,7 +103,7 @@ export class FilterEngine {
     }
   }
 
-  /** Finds jq once. After a failure, the next call looks again. */
+  /** Finds jq once. After a failure, the next call tries again. */
   async #findJq(): Promise<Jq> {
     const { jqBin, env, children, logger } = this.#options;
     this.#jq ??= findJq(jqBin, env, children).then((jq) => {

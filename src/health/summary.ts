@@ -95,7 +95,7 @@ function levelOf({ finding, pod }: AssessedObject, { now, timeoutMs }: Timing): 
   if (finding === undefined || finding.status === "Unknown") return "unknown";
   if (finding.status === "Current") return "healthy";
   // A Pod of another revision does not matter.
-  if ((pod?.isHopeless === true && pod.isWanted) || now - finding.since >= timeoutMs) return "unhealthy";
+  if ((pod?.isPermanent === true && pod.isWanted) || now - finding.since >= timeoutMs) return "unhealthy";
   if (finding.isLost) return "lost";
   return finding.status === "Failed" ? "unhealthy" : "inProgress";
 }
@@ -158,13 +158,13 @@ function messageOf({ finding, pod }: AssessedObject, isUnhealthy: boolean): stri
   const message = finding?.message ?? UNSEEN.message;
   if (pod === undefined) return message;
   const text = `${message}; Pod ${pod.name}: ${pod.text}`;
-  return isInTheWay(finding, pod, isUnhealthy)
+  return blocksRollout(finding, pod, isUnhealthy)
     ? `${text}; delete Pod ${pod.name}: its StatefulSet waits for it before it makes another one`
     : text;
 }
 
 /** Whether a Pod of an old revision blocks an ordered StatefulSet: it will not become ready, and the controller does not replace it. */
-function isInTheWay(finding: Finding | undefined, pod: NamedIssue, isUnhealthy: boolean): boolean {
+function blocksRollout(finding: Finding | undefined, pod: NamedIssue, isUnhealthy: boolean): boolean {
   return finding?.isOrdered === true && !pod.isWanted && (isUnhealthy || isBroken(pod));
 }
 
@@ -193,7 +193,7 @@ interface PodIssue {
   /** More informative issues have higher ranks. */
   readonly rank: number;
   /** It was retried so often that it will not recover by itself. */
-  readonly isHopeless: boolean;
+  readonly isPermanent: boolean;
 }
 
 export interface NamedIssue extends PodIssue {
@@ -231,8 +231,8 @@ function containerIssue(container: JsonObject): PodIssue[] {
   const reason = asString(waiting["reason"]) ?? "";
   if (reason === "CrashLoopBackOff") {
     const end = endOf(objectOf(objectOf(container["lastState"])["terminated"]));
-    const isHopeless = intAt(container, "restartCount", 0) > MOST_RESTARTS;
-    return [{ text: [reason, ...end].join(": "), rank: RANK.crashes, isHopeless }];
+    const isPermanent = intAt(container, "restartCount", 0) > MOST_RESTARTS;
+    return [{ text: [reason, ...end].join(": "), rank: RANK.crashes, isPermanent }];
   }
   if (/Err|BackOff|Invalid|Never/.test(reason)) return [issue(reason, waiting["message"], RANK.refused)];
   const [end] = endOf(objectOf(state["terminated"]));
@@ -266,5 +266,5 @@ function podItself(pod: JsonObject, status: JsonObject): PodIssue[] {
 
 function issue(reason: string, message: unknown, rank: number): PodIssue {
   const why = asString(message) ?? "";
-  return { text: why === "" ? reason : `${reason}: ${why}`, rank, isHopeless: false };
+  return { text: why === "" ? reason : `${reason}: ${why}`, rank, isPermanent: false };
 }

@@ -90,7 +90,7 @@ export const replicaSet: Rule = ({ object, conditions }) => {
 /** No partition is set. The API server's default is 0. */
 const NO_PARTITION = -1;
 
-/** In progress until all replicas are ready and of the new revision. With a partition, only the replicas above it describeCount. */
+/** In progress until all replicas are ready and of the new revision. With a partition, only the replicas above it count. */
 export const statefulSet: Rule = ({ object }) => {
   if (textAt(object, "spec.updateStrategy.type") === "OnDelete") return CURRENT;
   const spec = intAt(object, "spec.replicas", 1);

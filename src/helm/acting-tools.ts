@@ -42,7 +42,7 @@ export class ActingTools {
     return this.#as(this.#accounts?.of(module), namespace);
   };
 
-  /** The tools of a release, where it is now, with the account of its module, also if the directory of that is gone. */
+  /** Tools for the current namespace of a release, with the account of its module, also if the module's directory is missing. */
   known(release: string): Reconciler {
     const { store } = this.#reconciler;
     return this.#as(this.#accountOf(release), store.namespaceOf(release));
@@ -61,7 +61,7 @@ export class ActingTools {
     if (account === undefined || !isForbidden(error)) return error;
     const message = `${describeAccount(account)} may not apply CRDs: ${oneLine(error)}`;
     const remedy = "grant it the right, or let a module of the platform install the CRDs";
-    return new ProblemError([{ file, message, remedy }]);
+    return new ProblemError({ file, message, remedy });
   }
 
   #accountOf(release: string): Account | undefined {

@@ -9,14 +9,14 @@ import { GO_LABELS, isCurrentScheme, LABELS, type ReleaseMeta } from "./release/
 export type AdoptPolicy = "all" | "go" | "none";
 
 /** Who made a release: this operator, another one of its kind, the Go operator, or someone with helm. */
-export type Origin = "ours" | "other" | "go" | "hand";
+export type ReleaseOwner = "ours" | "other" | "go" | "hand";
 
 /** The origin by a release's labels; `goMark` = an older Go operator has marked its values. */
-export function originOf(
+export function releaseOwnerOf(
   { labels }: Pick<ReleaseMeta, "labels">,
   managedBy: string,
   goMark: boolean,
-): Origin {
+): ReleaseOwner {
   const label = labels[LABELS.managedBy];
   if (label === managedBy) return "ours";
   if (isCurrentScheme(label)) return "other";
@@ -26,7 +26,7 @@ export function originOf(
 }
 
 /** Whether a module may take over a release of this origin. */
-export function mayAdopt(policy: AdoptPolicy, origin: Origin): boolean {
+export function mayAdopt(policy: AdoptPolicy, origin: ReleaseOwner): boolean {
   if (origin === "ours") return true;
   if (origin === "other" || policy === "none") return false;
   return origin === "go" || policy === "all";
@@ -36,9 +36,9 @@ export function mayAdopt(policy: AdoptPolicy, origin: Origin): boolean {
 export async function checkedOrigin(
   tools: { readonly store: ReleaseStore; readonly managedBy: string; readonly adopt: AdoptPolicy },
   release: ReleaseMeta,
-): Promise<Origin> {
+): Promise<ReleaseOwner> {
   const { store, managedBy, adopt } = tools;
-  let origin = originOf(release, managedBy, false);
+  let origin = releaseOwnerOf(release, managedBy, false);
   if (origin === "hand" && (await hasGoMark(store, release))) origin = "go";
   if (mayAdopt(adopt, origin)) return origin;
   throw new ForeignReleaseError(
@@ -47,7 +47,7 @@ export async function checkedOrigin(
   );
 }
 
-const OWNERS: Readonly<Record<Origin, string>> = {
+const OWNERS: Readonly<Record<ReleaseOwner, string>> = {
   ours: "this addon-operator",
   other: "another addon-operator",
   go: "the Go operator",

@@ -18,7 +18,7 @@ export { placesSecretName } from "./release/places.ts";
 export { readsEnabledModules } from "./chart/enabled-modules.ts";
 export { unreadKeys } from "./chart/unread-values.ts";
 export { Releases, type ReleasesOptions } from "./release/releases.ts";
-export { mayAdopt, originOf, type AdoptPolicy, type Origin } from "./adoption.ts";
+export { mayAdopt, releaseOwnerOf, type AdoptPolicy, type ReleaseOwner } from "./adoption.ts";
 export type { CrdRequest } from "./crds/crd.ts";
 export { decide, type DecisionInput } from "./decide.ts";
 export type { HelmInput, ReconcileRequest, Release, ReleaseOutcome } from "./types.ts";

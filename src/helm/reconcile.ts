@@ -62,7 +62,7 @@ function withWayBack({ tools, request, policy }: Reconciliation, result: Result)
 async function act({ reconciliation, decision }: ReleasePlan): Promise<Done> {
   switch (decision.act) {
     case "nothing":
-      noteArtifact(reconciliation);
+      recordArtifact(reconciliation);
       return { action: "unchanged" };
     case "label":
       return { action: await relabel(reconciliation, decision.release, decision.rendered.checksum) };
@@ -106,18 +106,18 @@ async function relabel(
   if (isDue(LABELS.managedBy)) await store.label(release, labels, reconciliation.request.signal);
   else {
     store.assume(release, labels);
-    lateLabels.owe(release.name);
+    lateLabels.schedule(release.name);
   }
   return "labelled";
 }
 
 /** Notes that the release is made from another artifact now, whose chart is the same: its hooks may differ. */
-function noteArtifact({ tools, request, release }: Reconciliation): void {
+function recordArtifact({ tools, request, release }: Reconciliation): void {
   const labels = artifactLabels({ request });
   if (release === undefined || Object.entries(labels).every(([key, value]) => release.labels[key] === value))
     return;
   tools.store.assume(release, { ...release.assumed, ...labels });
-  tools.lateLabels.owe(release.name);
+  tools.lateLabels.schedule(release.name);
 }
 
 /** Upgrades a release; `rendered` is the chart's rendering, if there is one already. */
@@ -139,7 +139,7 @@ function upgrade(reconciliation: Reconciliation, rendered?: Rendered): Promise<D
     const { name } = reconciliation.request.module;
     await store.learn(name, (release?.revision ?? 0) + 1);
     store.confirm(name, "upgrade", release);
-    if (rendered === undefined) lateLabels.owe(name);
+    if (rendered === undefined) lateLabels.schedule(name);
     return { action: release === undefined || release.status === "uninstalled" ? "installed" : "upgraded" };
   });
 }

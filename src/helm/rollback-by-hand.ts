@@ -1,7 +1,7 @@
 /** Rollbacks that a user requests (docs/guides/on-call.md): `module rollback NAME [REVISION]`. */
 
 import { isUnfinished, LABELS, type ReleaseMeta } from "./release/revisions.ts";
-import { BY_HAND, GOOD, isRejected, rejectedIn, rollBackTo } from "./rollback.ts";
+import { BY_HAND, GOOD, isRejectedRevision, rejectedIn, rollBackTo } from "./rollback.ts";
 import type { Reconciliation, Refusal } from "./types.ts";
 import { recover } from "./upgrade.ts";
 
@@ -19,7 +19,7 @@ export function wayBackOf(revisions: readonly ReleaseMeta[], wanted: number | un
   const usable = older.filter(({ status }) => WAS_IN_FORCE.includes(status));
   const found =
     wanted === undefined
-      ? usable.find((meta) => !isRejected(meta))
+      ? usable.find((meta) => !isRejectedRevision(meta))
       : usable.find(({ revision }) => revision === wanted);
   if (newest !== undefined && found !== undefined) return found;
   const what = wanted === undefined ? "no earlier revision" : `no revision ${wanted}`;

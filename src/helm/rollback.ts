@@ -10,7 +10,7 @@ import { summarize, type ReleaseRecord } from "./release/record.ts";
 import { type ReleaseStore } from "./release/release-store.ts";
 import { guardHookObjects } from "./objects/hook-objects.ts";
 import { GO_LABELS, LABELS, type ReleaseMeta } from "./release/revisions.ts";
-import { retainInUpgrade } from "./upgrade.ts";
+import { retainInUpgrade } from "./objects/retain.ts";
 
 /** The rollback policy of a module; undefined where failed upgrades are only retried. */
 export function policyOf(
@@ -35,7 +35,7 @@ export function lastGood(revisions: readonly ReleaseMeta[]): ReleaseMeta | undef
 
 /** The newest revision, if it may be marked good; undefined where it is marked already, or was rejected. */
 export function markable([newest]: readonly ReleaseMeta[]): ReleaseMeta | undefined {
-  if (newest?.status !== "deployed" || isGood(newest) || isRejected(newest)) return undefined;
+  if (newest?.status !== "deployed" || isGood(newest) || isRejectedRevision(newest)) return undefined;
   return newest;
 }
 
@@ -70,9 +70,9 @@ export function rollbackRefusal(
 export function rejectedIn(revisions: readonly ReleaseMeta[]): ReleaseMeta | undefined {
   const restoredInputs = revisions[0]?.labels[LABELS.inputs];
   const isAttempt = (meta: ReleaseMeta): boolean =>
-    isRejected(meta) || !isGood(meta) || meta.labels[LABELS.inputs] !== restoredInputs;
+    isRejectedRevision(meta) || !isGood(meta) || meta.labels[LABELS.inputs] !== restoredInputs;
   const last = revisions.find(isAttempt);
-  return last !== undefined && isRejected(last) ? last : undefined;
+  return last !== undefined && isRejectedRevision(last) ? last : undefined;
 }
 
 /** Value of the label `rejected` on a revision that a user has rolled back. */
@@ -135,7 +135,7 @@ function isGood({ labels }: ReleaseMeta): boolean {
 }
 
 /** Whether a revision was rejected. */
-export function isRejected({ labels }: ReleaseMeta): boolean {
+export function isRejectedRevision({ labels }: ReleaseMeta): boolean {
   return labels[LABELS.rejected] !== undefined;
 }
 
@@ -223,7 +223,7 @@ export async function rollBack(
 ): Promise<void> {
   const { store } = tools;
   const { signal } = request;
-  if (!isRejected(rejected)) {
+  if (!isRejectedRevision(rejected)) {
     const tries = Math.max(Number(rejected.labels[LABELS.tries] ?? 0) + 1, policy?.retries ?? 0);
     const why = request.unhealthy?.message ?? "";
     await store.reject(rejected, { labels: failureLabels(tries, "unhealthy"), why }, signal);

@@ -4,7 +4,7 @@ import type { HealthVerdict } from "../health/index.ts";
 import type { Discovery, KubeClient } from "../kube/index.ts";
 import type { Clock, Logger } from "../lib/index.ts";
 import type { Json, JsonObject, Module, OnFailure } from "../model/index.ts";
-import type { AdoptPolicy, Origin } from "./adoption.ts";
+import type { AdoptPolicy, ReleaseOwner } from "./adoption.ts";
 import type { Helm, HelmRecorder } from "./binary/helm.ts";
 import type { Capabilities, Chart, ChartReader } from "./chart/chart.ts";
 import type { CrdRequest } from "./crds/crd.ts";
@@ -88,7 +88,7 @@ export interface Actor {
   readonly isAccount: boolean;
 }
 
-/** What belongs to the operator itself, whoever acts for a module. */
+/** What belongs to the operator itself, whichever account acts for a module. */
 interface OperatorTools {
   readonly client: KubeClient;
   /** Namespace of AddonModules, and of releases of modules that name none. */
@@ -141,7 +141,7 @@ export interface Reconciliation {
   /** Undefined where failed upgrades are only retried. */
   readonly policy: RollbackPolicy | undefined;
   /** The owner of the existing release. */
-  readonly origin: Origin | undefined;
+  readonly origin: ReleaseOwner | undefined;
 }
 
 /** When the upgrades of a module are rolled back. */

@@ -34,7 +34,7 @@ export function timeLimit({ item }: Pick<Hook, "item">, hookTimeoutMs?: number):
 }
 
 /** The failure in one line, with the message of the JSON error that a batch file printed, if it did. */
-export function failureOf({ item }: Pick<Hook, "item">, result: RunResult): string {
+export function describeFailure({ item }: Pick<Hook, "item">, result: RunResult): string {
   const message = item === undefined ? undefined : reportedError(result.stderr);
   return message === undefined || result.exitCode === undefined
     ? result.message

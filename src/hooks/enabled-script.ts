@@ -94,6 +94,6 @@ function answer(
   if (text === "true" || text === "false") {
     return { enabled: text === "true", reason: reason === "" ? undefined : reason };
   }
-  const said = text === "" ? "nothing" : JSON.stringify(oneLine(hide(text), 100));
-  return { failure: `it answered ${said}; write true or false to the file at MODULE_ENABLED_RESULT` };
+  const answer = text === "" ? "nothing" : JSON.stringify(oneLine(hide(text), 100));
+  return { failure: `it answered ${answer}; write true or false to the file at MODULE_ENABLED_RESULT` };
 }

@@ -6,7 +6,7 @@ import type { Hook, HookFile, HookTrigger } from "../model/index.ts";
 import { Scratch, type RunResult, type ScratchData } from "../process/index.ts";
 import { withAccess } from "./actor.ts";
 import { traceParent } from "../trace/index.ts";
-import { argumentsOf, batchEnvironment, failureOf, timeLimit } from "./batch.ts";
+import { argumentsOf, batchEnvironment, describeFailure, timeLimit } from "./batch.ts";
 import { commandOf, type StartSettings } from "./command.ts";
 import { recordHookSpans } from "./output/hook-spans.ts";
 import { parseMetrics, type MetricOperation } from "./output/metrics-file.ts";
@@ -111,7 +111,7 @@ export async function runHookFile(request: FileRun): Promise<HookRunResult> {
       logger: request.logger.child(request.fields),
       hide: request.hide,
     });
-    if (result.outcome !== "succeeded") return { failure: failureOf(request.hook, result) };
+    if (result.outcome !== "succeeded") return { failure: describeFailure(request.hook, result) };
     return { output: await readOutputs(scratch) };
   });
   return { result, ...end };

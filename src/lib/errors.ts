@@ -32,16 +32,16 @@ export function plainLine(text: string, limit = 500): string {
 }
 
 /** Control characters, and characters that change the text direction. */
-const OBEYED = /[\p{Cc}\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/gu;
+const CONTROL_CHARACTERS = /[\p{Cc}\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/gu;
 
 /** Whether a text has characters that a terminal obeys or that change the text direction. */
-export function isObeyed(text: string): boolean {
-  return text.search(OBEYED) !== -1;
+export function hasControlCharacter(text: string): boolean {
+  return text.search(CONTROL_CHARACTERS) !== -1;
 }
 
 /** Untrusted text for a terminal: escapes control characters except line ends and tabs. */
 export function visible(text: string): string {
-  return text.replaceAll(OBEYED, (each) =>
+  return text.replaceAll(CONTROL_CHARACTERS, (each) =>
     each === "\n" || each === "\t" ? each : `\\u${(each.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`,
   );
 }

@@ -1,7 +1,7 @@
 /** Suggests the name that a misspelt name may mean. */
 
 /** `name` with the nearest of `names` as a suggestion: `webb (did you mean web?)`. */
-export function withMeant(name: string, names: readonly string[]): string {
+export function withSuggestion(name: string, names: readonly string[]): string {
   const meant = nearest(name, names);
   return meant === undefined ? name : `${name} (did you mean ${meant}?)`;
 }

@@ -73,14 +73,14 @@ export interface ModuleTerms {
 }
 
 /** What is known about the account of a module whose `addon.yaml` may be broken. */
-export interface AccountDoubt {
+export interface AccountStatus {
   /** True if the file may name an account that cannot be read: nothing is done as the operator in its place. */
   readonly accountIsUnknown?: boolean | undefined;
 }
 
 /** Why the operator's settings do not allow what `addon.yaml` of a module says; `file` is its path. */
 export type AddonCheck = (
-  module: ModuleTerms & AccountDoubt & { readonly name: string },
+  module: ModuleTerms & AccountStatus & { readonly name: string },
   file: string,
 ) => Problem | undefined;
 
@@ -209,7 +209,7 @@ export interface WaitingUpdate {
 }
 
 /** One module directory as read from disk. */
-export interface Module extends ModuleTerms, AccountDoubt {
+export interface Module extends ModuleTerms, AccountStatus {
   readonly name: string;
   /** Key of its section in every values source: the name in camelCase. */
   readonly valuesKey: string;

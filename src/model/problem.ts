@@ -27,7 +27,7 @@ export function describeProblem(problem: Problem): string {
 export class ProblemError extends Error {
   readonly problems: readonly Problem[];
 
-  constructor(problems: readonly Problem[]) {
+  constructor(...problems: readonly Problem[]) {
     super(problems.map(describeProblem).join("\n"));
     this.name = "ProblemError";
     this.problems = problems;

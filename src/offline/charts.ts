@@ -101,7 +101,7 @@ export class OfflineCharts {
     const given = { file: "--values", config: this.#config };
     const values = valuesFrom(tree, given, this.passesModules ? names : undefined);
     const problem = invalidValues(values, module);
-    if (problem !== undefined) throw new ProblemError([problem]);
+    if (problem !== undefined) throw new ProblemError(problem);
     return values;
   }
 }
@@ -125,7 +125,7 @@ export function valuesFrom(
   values.setTree(tree);
   const texts = Object.entries(config).map(([key, value]) => [key, JSON.stringify(value)]);
   const content = parseConfigMap(file, Object.fromEntries(texts), tree.modules);
-  if (content.problems.length > 0) throw new ProblemError(content.problems);
+  if (content.problems.length > 0) throw new ProblemError(...content.problems);
   values.setConfig(content, undefined);
   return values;
 }

@@ -55,5 +55,5 @@ function ruleFor(hook: Hook, { objects, desiredAPIVersion }: JsonObject) {
 }
 
 function problem(file: string, message: string, remedy: string): ProblemError {
-  return new ProblemError([{ file, message, remedy }]);
+  return new ProblemError({ file, message, remedy });
 }

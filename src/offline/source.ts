@@ -54,20 +54,18 @@ export async function pushSource(
       : registry.readSigningKey(await readTextFile(file), file, env["COSIGN_PASSWORD"]);
   const base = registry.parseReference(request.target);
   if (base.tag !== undefined || base.digest !== undefined)
-    throw new ProblemError([
-      {
-        file: request.target,
-        message: "has a tag or digest",
-        remedy: "remove it: the version of the module becomes the tag",
-      },
-    ]);
+    throw new ProblemError({
+      file: request.target,
+      message: "has a tag or digest",
+      remedy: "remove it: the version of the module becomes the tag",
+    });
   const reference = { ...base, name: `${base.name}/${identity.name}` };
   const packed = await registry.packDirectory(dir);
   return inRepository(reference, { access: request, env }, async (place) => {
     const { digest, isNew } = await registry.pushModule(place, { identity, packed, key });
     if (request.tag !== undefined)
       await registry.moveTag({ ...place, reference: { ...reference, digest } }, checkedTag(request.tag));
-    const shown = registry.referenceText({ ...reference, tag: registry.tagOfVersion(identity.version) });
+    const address = registry.referenceText({ ...reference, tag: registry.tagOfVersion(identity.version) });
     const note = isNew
       ? key === undefined
         ? "pushed without a signature"
@@ -75,7 +73,7 @@ export async function pushSource(
       : "already there";
     const twice = base.name.split("/").at(-1) === identity.name ? `note: ${TWICE}\n` : "";
     return {
-      text: `${linted.text}${twice}${shown}\n${digest} (${packed.files} files, ${packed.layer.length} bytes): ${note}\n`,
+      text: `${linted.text}${twice}${address}\n${digest} (${packed.files} files, ${packed.layer.length} bytes): ${note}\n`,
       code: 0,
     };
   });
@@ -116,7 +114,7 @@ export async function pullSource(
   const reference = namedVersion(text);
   const target = resolve(dir);
   if (existsSync(target) && readdirSync(target).length > 0)
-    throw new ProblemError([{ file: target, message: "is not empty", remedy: "name a new directory" }]);
+    throw new ProblemError({ file: target, message: "is not empty", remedy: "name a new directory" });
   const signers = await signersOf(request);
   await mkdir(dirname(target), { recursive: true });
   return inRepository(reference, { access: request, env }, async (place) => {
@@ -168,12 +166,10 @@ async function inRepository<T>(
       (type) => error instanceof type,
     );
     if (!isExpected) throw error;
-    throw new ProblemError([
-      {
-        file: registry.referenceText(reference),
-        message: plainLine(oneLine(error, LONGEST_ERROR), LONGEST_ERROR),
-      },
-    ]);
+    throw new ProblemError({
+      file: registry.referenceText(reference),
+      message: plainLine(oneLine(error, LONGEST_ERROR), LONGEST_ERROR),
+    });
   } finally {
     await client.close();
   }
@@ -212,9 +208,11 @@ function loginIn(
   try {
     return registry.findLogin(text, reference);
   } catch (error) {
-    throw new ProblemError([
-      { file, message: oneLine(error), remedy: "log in again with `helm registry login`" },
-    ]);
+    throw new ProblemError({
+      file,
+      message: oneLine(error),
+      remedy: "log in again with `helm registry login`",
+    });
   }
 }
 
@@ -222,21 +220,21 @@ function loginIn(
 function namedVersion(text: string): registry.Reference {
   const reference = registry.parseReference(text);
   if (reference.tag !== undefined || reference.digest !== undefined) return reference;
-  throw new ProblemError([
-    {
-      file: text,
-      message: "names no version",
-      remedy: "add a version, a channel or a digest, such as :1.4.2",
-    },
-  ]);
+  throw new ProblemError({
+    file: text,
+    message: "names no version",
+    remedy: "add a version, a channel or a digest, such as :1.4.2",
+  });
 }
 
 /** Checks a tag. Throws ProblemError if it is invalid. */
 function checkedTag(text: string): string {
   if (registry.isTag(text)) return text;
-  throw new ProblemError([
-    { file: text, message: "is no tag", remedy: 'use letters, digits, ".", "_" and "-"' },
-  ]);
+  throw new ProblemError({
+    file: text,
+    message: "is no tag",
+    remedy: 'use letters, digits, ".", "_" and "-"',
+  });
 }
 
 /** The version of the module's chart. Throws ProblemError if there is none. */
@@ -251,14 +249,16 @@ async function versionOf(dir: string): Promise<string> {
         "has no Chart.yaml",
         "name the directory of one module, or set --version for a module without a chart",
       ];
-  throw new ProblemError([{ file: dir, message, remedy }]);
+  throw new ProblemError({ file: dir, message, remedy });
 }
 
 /** Checks a version: ranges only find semantic versions. Throws ProblemError. */
 function checkedVersion(dir: string, version: string): string {
   if (isVersion(version) && registry.isTag(registry.tagOfVersion(version))) return version;
   const message = `"${version}" is no semantic version`;
-  throw new ProblemError([
-    { file: dir, message, remedy: "use one such as 1.4.2, in Chart.yaml or with --version" },
-  ]);
+  throw new ProblemError({
+    file: dir,
+    message,
+    remedy: "use one such as 1.4.2, in Chart.yaml or with --version",
+  });
 }

@@ -74,7 +74,7 @@ export async function readTextFile(file: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (error) {
-    throw new ProblemError([{ file, message: `cannot be read: ${oneLine(error)}` }]);
+    throw new ProblemError({ file, message: `cannot be read: ${oneLine(error)}` });
   }
 }
 
@@ -126,7 +126,7 @@ export function modulesDirsOf({ modulesDir = "modules" }: Settings): readonly [s
 }
 
 /** Finds a module by its name or directory name, in the first modules directory that contains it. Throws ProblemError. */
-export function findModule(settings: Settings, wanted: string): { dir: string; name: string } {
+export function moduleNamed(settings: Settings, wanted: string): { dir: string; name: string } {
   const dirs = modulesDirsOf(settings);
   for (const dir of dirs.filter((each) => existsSync(each)))
     for (const entry of readdirSync(dir)) {
@@ -134,9 +134,11 @@ export function findModule(settings: Settings, wanted: string): { dir: string; n
       if (entry === wanted || name === wanted) return { dir: join(dir, entry), name };
     }
   const message = `module ${wanted} does not exist`;
-  throw new ProblemError([
-    { file: dirs.join(", "), message, remedy: "correct the name, or set --modules-dir" },
-  ]);
+  throw new ProblemError({
+    file: dirs.join(", "),
+    message,
+    remedy: "correct the name, or set --modules-dir",
+  });
 }
 
 /** A directory for `lint`. */
@@ -159,7 +161,7 @@ const MODULE_PARTS = ["hooks", "values.yaml", "enabled", "crds"];
 export async function readLintDir(given: string, terms: ReadOptions): Promise<LintDir> {
   const dir = resolve(given);
   if (statSync(dir, { throwIfNoEntry: false })?.isDirectory() !== true)
-    throw new ProblemError([{ file: dir, message: "is not a directory" }]);
+    throw new ProblemError({ file: dir, message: "is not a directory" });
   if (isModule(dir)) {
     const tree = await readTreeOf(terms, { modulesDirs: [dirname(dir)], only: dir });
     return { dir, modulesDir: dirname(dir), only: dir, tree };
@@ -187,7 +189,7 @@ export async function readHookOwner(dir: string, isOfModule: boolean, terms: Rea
   const tree = await readTreeOf(terms, { modulesDirs: [dirname(dir)], only: dir });
   const [module] = tree.modules;
   const problems = module === undefined ? tree.refused : module.problem && [module.problem];
-  if (problems !== undefined && problems.length > 0) throw new ProblemError(problems);
+  if (problems !== undefined && problems.length > 0) throw new ProblemError(...problems);
   return tree;
 }
 

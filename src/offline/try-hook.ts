@@ -122,24 +122,23 @@ async function readHookValues(files: HookFiles, tree: Tree): Promise<ValuesStore
 function checkValues(values: ValuesStore, module: Module | undefined): void {
   const violations = values.schemas(GLOBAL).validateConfig(values.merged(GLOBAL).config);
   if (violations.length > 0)
-    throw new ProblemError([
-      { file: "global values", message: describeViolations(values.written(GLOBAL), violations) },
-    ]);
+    throw new ProblemError({
+      file: "global values",
+      message: describeViolations(values.written(GLOBAL), violations),
+    });
   const problem = module && invalidValues(values, module);
-  if (problem !== undefined) throw new ProblemError([problem]);
+  if (problem !== undefined) throw new ProblemError(problem);
 }
 
 /** Parses `--item`. Throws ProblemError. */
 function parseItem(text: string | undefined): BatchItem | undefined {
   if (text === undefined || text === "ready") return text;
   if (/^\d+$/.test(text)) return Number(text);
-  throw new ProblemError([
-    {
-      file: "--item",
-      message: `"${text}" is neither a number nor ready`,
-      remedy: "use a number that `hook list` prints",
-    },
-  ]);
+  throw new ProblemError({
+    file: "--item",
+    message: `"${text}" is neither a number nor ready`,
+    remedy: "use a number that `hook list` prints",
+  });
 }
 
 /** Runs the hook and reports its changes. A failure of the hook is a result with exit code 1. */

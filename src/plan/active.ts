@@ -9,7 +9,7 @@ const FILES: Cause = { kind: "files" };
 /** `new`: only its first run is due, which begins in a converge, or when none is under way. */
 type Rest = "resting" | "new" | "active";
 
-/** Views do not change, so each is judged once. */
+/** Caches: views are immutable. */
 const knownRest = new WeakMap<ModuleView, Rest>();
 const knownActive = new WeakMap<View["modules"], Record<"idle" | "converging", readonly ModuleView[]>>();
 

@@ -55,7 +55,7 @@ export function moduleFacts(
 }
 
 /** Identifies one installation under a name, so that a later one differs: by its release, else by its last run. */
-export function identityOf(
+export function installationId(
   state: Pick<State, "module">,
   releases: Pick<ReleaseFacts, "identity">,
   name: string,
@@ -64,7 +64,7 @@ export function identityOf(
 }
 
 /** Whether hooks and schemas of a module are needed: it may run, or has something to be deleted. */
-export function isWanted({ record, owner, flag }: ModuleFacts): boolean {
+export function needsLoading({ record, owner, flag }: ModuleFacts): boolean {
   return record.ranHere || owner === "ours" || flag.enabled;
 }
 

@@ -4,7 +4,7 @@ import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey, type Cause, type Task } fr
 import type { Coverage, ModuleView, View } from "../state/index.ts";
 import { activeModules, editDue, isRequested, repairDue } from "./active.ts";
 import { isConfirmedNow } from "./deletion-limit.ts";
-import { secondLook } from "./missing-values.ts";
+import { secondCheckCause } from "./missing-values.ts";
 import { restoresDue } from "./restores.ts";
 import { waitOf, mayBegin, turnsAreAhead, turnsDue, turnsLeft } from "./turns.ts";
 
@@ -169,7 +169,7 @@ export function convergeDue(view: View): Cause | undefined {
     config ??
     filesCause(view) ??
     globalsCause(view, covered) ??
-    secondLook(view)
+    secondCheckCause(view)
   );
 }
 

@@ -2,8 +2,8 @@ export { CONFIRM_DELETE, confirmCommand, explainDeletionLimit } from "./deletion
 export {
   decideEnabled,
   decideAll,
-  identityOf,
-  isWanted,
+  installationId,
+  needsLoading,
   moduleFacts,
   runProblem,
   type DiscoveryInput,

@@ -24,7 +24,7 @@ export function missingValues({
 }
 
 /** A converge for what was missing: values of a module whose `enabled` script was not run, files, modules, the ConfigMap. */
-export function secondLook({ modules, secondCheck }: View): Cause | undefined {
+export function secondCheckCause({ modules, secondCheck }: View): Cause | undefined {
   const isComplete = [...modules.values()].some(
     (each) => each.awaitsScript && each.missingValues.length === 0,
   );

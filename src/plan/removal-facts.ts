@@ -2,7 +2,7 @@
 
 import type { Limit } from "../lib/index.ts";
 import type { State, View } from "../state/index.ts";
-import { identityOf, moduleFacts, type ReleaseFacts } from "./discovery.ts";
+import { installationId, moduleFacts, type ReleaseFacts } from "./discovery.ts";
 import type { RemovalInput } from "./removals.ts";
 
 /** The facts about releases that removals need. */
@@ -24,7 +24,7 @@ export function removalInput(
     orphans: observed.withoutModule(state.tree),
     present: [...observed.installed(), ...enabled],
     config: state.values.config,
-    identityOf: (name) => identityOf(state, observed, name),
+    identityOf: (name) => installationId(state, observed, name),
     view,
     limit,
     at,

@@ -15,9 +15,9 @@ import { describeProblem, GLOBAL, type Json, type Module, type Overlay, type Tre
 import {
   decideAll,
   explainDeletionLimit,
-  identityOf,
+  installationId,
   explainDeferred,
-  isWanted,
+  needsLoading,
   mayRun,
   moduleFacts,
   removalsOf,
@@ -143,7 +143,7 @@ function previewRemovals(
       orphans: new Map(orphans.map((name) => [name, -Infinity])),
     },
     at: base.clock.monotonic(),
-    identityOf: (name: string) => identityOf(running ?? state, releases.observed, name),
+    identityOf: (name: string) => installationId(running ?? state, releases.observed, name),
   };
   const { deletionLimit: found } = removalsOf({ ...input, limit: base.settings.deleteBrake });
   const blocked = found === undefined || found.confirmed ? [] : [explainDeletionLimit(found, input.view)];
@@ -241,7 +241,7 @@ async function discover(inputs: Inputs): Promise<void> {
   const { releases, state, tree } = inputs;
   const factsOf = (module: Module): ModuleFacts => moduleFacts(state, releases.observed, module);
   for (const module of tree.modules) {
-    const problem = isWanted(factsOf(module))
+    const problem = needsLoading(factsOf(module))
       ? checkSchemas({ logger: silentLogger }, module.schemas)
       : undefined;
     state.recordModule(module.name, "loaded", { module, hooks: undefined, problem });

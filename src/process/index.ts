@@ -2,7 +2,7 @@ export { findProgram } from "./child.ts";
 export { Children } from "./children.ts";
 export type { Coprocess, CoprocessExit } from "./coprocess.ts";
 export { endStrays, strays } from "./strays.ts";
-export { releaseFreeMemory, startsAsMeant, type Usage } from "./libc.ts";
+export { releaseFreeMemory, lacksLibc, type Usage } from "./libc.ts";
 export { MAX_LINE, TRUNCATED } from "./output.ts";
 export type { RunOutcome, RunRequest, RunResult, Stream } from "./run-process.ts";
 export { statNow } from "./proc.ts";

@@ -95,9 +95,9 @@ export function releaseFreeMemory(): void {
   libc()?.malloc_trim?.(0);
 }
 
-/** False on Linux where the C library cannot be called: then children start slower, and their output goes through sockets. */
-export function startsAsMeant(): boolean {
-  return process.platform !== "linux" || libc() !== undefined;
+/** Whether the C library cannot be called on Linux: then children start slower, and their output goes through sockets. */
+export function lacksLibc(): boolean {
+  return process.platform === "linux" && libc() === undefined;
 }
 
 /** Loads the C library through koffi; undefined if that fails. */

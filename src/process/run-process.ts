@@ -1,9 +1,8 @@
 /** Runs a child process from start to end: time limit, output, and the result in one form. */
 
 import type { Readable } from "node:stream";
-import { stat } from "node:fs/promises";
 
-import { formatDuration, oneLine, systemClock, type Clock, type Timer } from "../lib/index.ts";
+import { exists, formatDuration, oneLine, systemClock, type Clock, type Timer } from "../lib/index.ts";
 import type { Child, ChildHost, Exit, LaunchSpec } from "./child.ts";
 import { Ending, pidsLeftInGroup, type EndReason } from "./group.ts";
 import { FirstBytes, LastBytes, SlicedLines } from "./output.ts";
@@ -243,11 +242,4 @@ async function startErrorText(file: string, error: NodeJS.ErrnoException): Promi
   if (error.code !== "ENOENT") return REASONS[error.code ?? ""] ?? error.message;
   if (!file.includes("/")) return "not found on PATH";
   return (await exists(file)) ? 'the interpreter in its "#!" line does not exist' : "no such file";
-}
-
-async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
 }

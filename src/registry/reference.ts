@@ -84,12 +84,10 @@ function locate(text: string, name: string): Pick<Reference, "host" | "name"> {
 }
 
 function invalid(text: string, why: string): ProblemError {
-  const shown = text.replace(/\/\/[^/@]*@/, "//");
-  return new ProblemError([
-    {
-      file: shown,
-      message: why,
-      remedy: "write oci://HOST/NAME, with :TAG or @sha256:… where a version is meant",
-    },
-  ]);
+  const address = text.replace(/\/\/[^/@]*@/, "//");
+  return new ProblemError({
+    file: address,
+    message: why,
+    remedy: "write oci://HOST/NAME, with :TAG or @sha256:… where a version is meant",
+  });
 }

@@ -152,7 +152,7 @@ export interface View {
   readonly converge: ConvergeRecord;
   readonly tree: Tree;
   readonly modules: ReadonlyMap<string, ModuleView>;
-  /** Secrets and ConfigMaps with values were looked at, and the global values are complete. */
+  /** Secrets and ConfigMaps with values were read, and the global values are complete. */
   readonly areSourcesRead: boolean;
   /** Secrets and ConfigMaps with global values that are not there. */
   readonly missingGlobals: readonly string[];
@@ -186,7 +186,7 @@ export interface View {
   readonly hidesWords: boolean;
   /** Why some kubernetes bindings of global hooks cannot work. */
   readonly issues: readonly string[];
-  /** Why the ModuleSources cannot be read, or say nothing: what is locked stays, and nothing is removed. */
+  /** Why the ModuleSources cannot be read, or why a missing one does not count as deleted: nothing is removed. */
   readonly sourcesFault: string | undefined;
   /** Why webhooks are not served or registered as wanted. */
   readonly webhookIssues: readonly string[];

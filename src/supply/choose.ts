@@ -1,4 +1,4 @@
-/** Chooses the next content of a module: of what the registry offers, what the wish allows and the policy lets through. */
+/** Chooses the next content of a module: of the versions in the registry, those that the wish and the update policy allow. */
 
 import { nextOpening } from "../cron/index.ts";
 import { formatDuration, inRange, isOlder, isVersion, numbersOf } from "../lib/index.ts";
@@ -9,7 +9,7 @@ export function approvalOf({ version, digest }: Complete): string {
   return `${version}@${digest}`;
 }
 
-/** What a wish asks for, as text: what was rejected for one wish is tried again for another one. */
+/** A wish as text: what was rejected for one wish is tried again for another one. */
 export function wishText({ version, tag, digest }: Wish): string {
   return JSON.stringify([version, tag, digest]);
 }
@@ -28,7 +28,7 @@ export function candidatesOf(tags: readonly string[]): Candidate[] {
 }
 
 /**
- * Chooses the next content of a module. Never goes back by itself: an older version is taken only if the wish excludes
+ * Chooses the next content of a module. Never downgrades by itself: an older version is chosen only if the wish excludes
  * what is locked, names that version or digest, or a user has approved it. Pure; throws CrontabError for a window whose
  * line is invalid.
  */
@@ -87,7 +87,7 @@ function isPreferred(other: Candidate, best: Candidate | undefined, locked: Lock
   return other.version === locked?.version || (other.tag ?? "") > (best?.tag ?? "");
 }
 
-/** Whether a candidate is what is locked. A version that is locked is not asked for again: versions do not change. */
+/** Whether a candidate is what is locked. A version that is locked is not requested again: versions do not change. */
 function isLocked({ version, digest }: Candidate, { wish, locked }: ChoiceInput): boolean {
   if (locked === undefined) return false;
   if (digest !== undefined) return digest === locked.digest;
@@ -128,7 +128,7 @@ function refusal(candidate: Complete, input: ChoiceInput): Choice | undefined {
   return { kind: "hold", candidate, waitsFor, reason };
 }
 
-/** Why a version that the operator picks would lead back, or cannot be compared. */
+/** Why a version is no update: it is older, or cannot be compared. */
 function backFault(version: string, { wish, locked }: ChoiceInput): string | undefined {
   if (!isVersion(version)) return `"${version}" is no semantic version: it waits for approval`;
   const isBack = locked !== undefined && isOlder(version, locked.version) && !excludes(wish, locked.version);
@@ -137,7 +137,7 @@ function backFault(version: string, { wish, locked }: ChoiceInput): string | und
     : undefined;
 }
 
-/** Why the policy asks a user before this version. */
+/** Why the policy requires an approval before this version. */
 function approvalFault(version: string, { locked, update }: ChoiceInput): string | undefined {
   const approval = update?.approval ?? "auto";
   if (approval === "manual") return `${version} waits for approval`;
@@ -161,11 +161,11 @@ function delay(candidate: Complete, { wish, locked, update, now, zone }: ChoiceI
   if (locked === undefined || update === undefined) return undefined;
   const { windows, afterMs } = update;
   const since = locked.seen?.digest === candidate.digest ? locked.seen.since : now;
-  const ripe = isNamed(wish) ? now : Math.max(now, since + afterMs);
-  const until = windows.length === 0 ? ripe : nextOpening(windows, ripe, zone);
+  const oldEnoughAt = isNamed(wish) ? now : Math.max(now, since + afterMs);
+  const until = windows.length === 0 ? oldEnoughAt : nextOpening(windows, oldEnoughAt, zone);
   if (until === now) return undefined;
   const { version } = candidate;
-  if (until !== ripe) return waitsForWindow(candidate, until);
+  if (until !== oldEnoughAt) return waitsForWindow(candidate, until);
   const reason = `${version} waits until it has been known for ${formatDuration(afterMs)}`;
   return { kind: "hold", candidate, waitsFor: "age", reason, until };
 }

@@ -1,4 +1,4 @@
-/** The installer's keys and identities: whoever may create ModuleSources does not choose what is trusted. */
+/** The installer's keys and identities: a user who may create ModuleSources does not choose what is trusted. */
 
 import type { ConfigMap } from "../kube/index.ts";
 import { collect, type Problem } from "../model/index.ts";
@@ -21,7 +21,7 @@ export function readKeys(object: Pick<ConfigMap, "data"> | undefined, name: stri
   const problems: Problem[] = [];
   const file = `ConfigMap ${name}`;
   if (object === undefined) {
-    const remedy = "create it with the public keys of whoever signs modules";
+    const remedy = "create it with the public keys of those who sign modules";
     return { keys: [], problems: [{ file, message: "does not exist, so no module is accepted", remedy }] };
   }
   const { [TRUSTED_ROOT]: rootText, ...entries } = object.data ?? {};

@@ -1,4 +1,4 @@
-/** Reads when updates of a source are taken: approval, windows, least age. */
+/** Reads the update policy of a source: approval, windows, minimum age. */
 
 import { CrontabError, parseCrontab } from "../cron/index.ts";
 import { parseDuration } from "../lib/index.ts";

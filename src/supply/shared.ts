@@ -57,7 +57,7 @@ export interface Shared {
   readonly sources: () => Sources;
   readonly setSources: (objects: readonly WatchedObject[]) => void;
   readonly list: () => Promise<readonly WatchedObject[]>;
-  /** Records why the ModuleSources cannot be read, or why what was read says nothing. */
+  /** Records why the ModuleSources cannot be read, or why a missing one does not count as deleted. */
   readonly setFault: (of: "watch" | "removal", why: string | undefined) => void;
   /** Runs work while no other work of this kind runs. */
   readonly exclusively: <T>(work: () => Promise<T>) => Promise<T>;

@@ -26,7 +26,7 @@ export function readSpec({ metadata, spec = {} }: IModuleSource): SourceSpec {
     checkTerms(place, [name, wish], report);
   }
   const update = readPolicy(spec.update, report);
-  if (problems.length > 0 || place === undefined) throw new ProblemError(problems);
+  if (problems.length > 0 || place === undefined) throw new ProblemError(...problems);
   const { plainHttp = false, secret, ca, suspend = false, verify } = spec;
   const keys = verify?.keys;
   return { ...place, mirrors, plainHttp, secret, ca, intervalMs, suspend, update, keys, modules };

@@ -41,7 +41,7 @@ interface StockOptions {
   readonly store: BlobStore;
 }
 
-/** Holds the lock and the content of each locked module, and writes the modules directory. */
+/** Keeps the lock and the content of each locked module, and writes the modules directory. */
 export class Stock {
   readonly #options: StockOptions;
   #lock: LockContent = { entries: new Map(), crdUid: undefined, damaged: [] };
@@ -97,7 +97,7 @@ export class Stock {
     if (entry !== undefined) this.#contents.set(name, await this.#stage(name, entry, keys));
   }
 
-  /** Locks a module: the ConfigMap first, so that a process that ends here goes on with the new content. Throws errors of the API. */
+  /** Locks a module: the ConfigMap first, so that after a crash the next process uses the new content. Throws errors of the API. */
   async lock(name: string, entry: LockEntry, dir?: string): Promise<void> {
     await this.#options.lock.write(name, entry);
     this.#setEntry(name, entry);
@@ -118,12 +118,12 @@ export class Stock {
     this.#lock = { ...this.#lock, crdUid: uid };
   }
 
-  /** Notes why a module that is not locked yet has no content. */
-  noteError(name: string, message: string): void {
+  /** Records why a module that is not locked yet has no content. */
+  recordError(name: string, message: string): void {
     this.#firstErrors.set(name, message);
   }
 
-  /** Writes the modules directory, and tells what has changed since the last time. */
+  /** Writes the modules directory, and returns what has changed since the last time. */
   async publish(wished: ReadonlyMap<string, Wished>, holds: readonly string[]): Promise<Moved> {
     const { dir, supplied } = this.#options;
     const modulesDir = join(dir, "modules");
@@ -179,7 +179,7 @@ export class Stock {
     return isSameList && !switched ? new Set(names) : "all";
   }
 
-  /** Reasons not to purge: what is locked is not gone, even if it cannot be read now. */
+  /** Reasons not to purge: what is locked still exists, even if it cannot be read now. */
   #ownHolds(modulesDir: string): string[] {
     const faulty = [...this.#contents].filter(([, { fault }]) => fault !== undefined).map(([name]) => name);
     return [...faulty, ...this.#lock.damaged].map(

@@ -1,4 +1,4 @@
-/** Modules from registries: what ModuleSources ask for becomes a modules directory (docs/guides/module-sources.md). */
+/** Modules from registries: content that ModuleSources name becomes a modules directory (docs/guides/module-sources.md). */
 
 import {
   CONFIG_MAPS,
@@ -33,7 +33,7 @@ export class Supply {
   readonly #lock: LockFile;
   #keys: Keys = { keys: [], problems: [] };
   #sources = new Sources();
-  /** Why the ModuleSources cannot be read, or why what was read says nothing. */
+  /** Why the ModuleSources cannot be read, or why a missing one does not count as deleted. */
   readonly #faults = new Map<"start" | "watch" | "removal", string>();
   #working: Promise<unknown> = Promise.resolve();
   #isOpen = false;
@@ -70,7 +70,7 @@ export class Supply {
 
   /**
    * Reads ModuleSources, lock and keys, and stages what is locked from disk. Sends nothing to a registry. Throws errors of
-   * the API if lock or keys cannot be read: without them, a release could look as if its module were gone.
+   * the API if lock or keys cannot be read: without them, a release could look as if its module were missing.
    */
   async prepare(): Promise<void> {
     this.#follower?.close();
@@ -155,7 +155,7 @@ export class Supply {
     const { client, namespace, keys: name, logger, unsignedCharts } = this.#options;
     const target = { resource: CONFIG_MAPS, namespace, name };
     const object = await get<ConfigMap>(client, target).catch(ignoreNotFound);
-    // Who has unsigned charts alone needs no keys.
+    // Unsigned charts need no keys.
     const isNeeded = object !== undefined || unsignedCharts.length === 0;
     this.#keys = isNeeded ? readKeys(object, name) : { keys: [], problems: [] };
     for (const problem of this.#keys.problems)

@@ -1,4 +1,4 @@
-/** What a ModuleSource asks for, what the lock records, and how the next content of a module is chosen. */
+/** What a ModuleSource requires, what the lock records, and how the next content of a module is chosen. */
 
 import type { MaintenanceWindow } from "../cron/index.ts";
 import type { JsonObject } from "../model/index.ts";
@@ -52,7 +52,7 @@ export interface SourceSpec {
   readonly charts: string | undefined;
   /** The charts need no signature. */
   readonly unsigned: boolean;
-  /** Asked before the registry, in this order. */
+  /** Tried before the registry, in this order. */
   readonly mirrors: readonly Pick<Reference, "host" | "name">[];
   readonly plainHttp: boolean;
   /** Name of a Secret with a docker config. */
@@ -115,7 +115,7 @@ export interface Candidate {
   readonly version: string | undefined;
   /** Names it in the registry. */
   readonly tag: string | undefined;
-  /** Undefined where the registry has to be asked for it. */
+  /** Undefined where the registry has to resolve it. */
   readonly digest: string | undefined;
 }
 
@@ -144,7 +144,7 @@ export interface ChoiceInput {
 export type Choice =
   /** What is locked; with a reason if the registry has nothing for the wish. */
   | { readonly kind: "keep"; readonly reason?: string }
-  /** The registry has to be asked for version and digest of this candidate; then choose again among them. */
+  /** The registry has to resolve version and digest of this candidate; then choose again among them. */
   | { readonly kind: "resolve"; readonly candidate: Candidate }
   | { readonly kind: "take"; readonly candidate: Complete }
   | {

@@ -66,7 +66,7 @@ export function waitingOf({
   return { source, waitsFor, version: undefined, digest: undefined, since: now, until: undefined, message };
 }
 
-/** Keeps what waits in the state, and in the series. */
+/** Records waiting content in the state and in the series. */
 export class Waiting {
   readonly #shared: Pick<Shared, "options" | "stock">;
   readonly #updates = new Map<string, WaitingUpdate>();

@@ -5,7 +5,7 @@ import type { HookTask, RunModuleTask, Task } from "../model/index.ts";
 import { turnsLeft } from "../plan/index.ts";
 import { LONG_RUN_MS, Queues } from "../queue/index.ts";
 import type { Outcome, QueuesOptions, RateLimit, RunContext } from "../queue/index.ts";
-import { breathe, oneLine, type Timer } from "../lib/index.ts";
+import { yieldToEventLoop, oneLine, type Timer } from "../lib/index.ts";
 import { boot, converge } from "./converge/converge.ts";
 import { deleteModule, purgeRelease } from "./module/delete-module.ts";
 import { readModules } from "./files/read-modules.ts";
@@ -22,7 +22,7 @@ export function taskQueues(ports: () => Ports, options: Omit<QueuesOptions<Task>
     run: async (batch, context) => {
       ports().recorder.waited(batch[0], context);
       // Yields, so that a thousand synchronous tasks do not starve the renewal of the lease.
-      await breathe();
+      await yieldToEventLoop();
       return runTask(ports(), batch, context);
     },
   });

@@ -2,7 +2,7 @@
 
 import { AsyncLocalStorage } from "node:async_hooks";
 
-import { breathe, oneLine, systemClock, type Clock } from "../lib/index.ts";
+import { yieldToEventLoop, oneLine, systemClock, type Clock } from "../lib/index.ts";
 
 /** `cause` is an external event; it leads to tasks, which contain the other kinds. */
 type SpanKind = "cause" | "task" | "wait" | "hook" | "helm" | "api" | "status";
@@ -148,7 +148,7 @@ export function happened(name: string, attributes: Attributes, takeIn: () => voi
   const span = causeOf(name, attributes);
   const inner: Surroundings = { span, recorder: undefined, outer: undefined, isOver: false };
   // Tasks are queued in the same turn of the event loop; timers that are set meanwhile do not belong to the cause.
-  void breathe().then(() => (inner.isOver = true));
+  void yieldToEventLoop().then(() => (inner.isOver = true));
   store.run(inner, takeIn);
 }
 

@@ -3,7 +3,7 @@ export { FollowedConfig } from "./config/followed-config.ts";
 export { FollowedReleases } from "./releases/followed-releases.ts";
 export { WatchedFiles, type WatchHealth } from "./files/watched-files.ts";
 export type { ScanLimits } from "./files/scan.ts";
-export { BAD_TOKEN, isRequestToken, Requests } from "./requests.ts";
+export { BAD_TOKEN, isRequestToken, Annotations } from "./annotations.ts";
 export { overlayInForce } from "./config/overlay.ts";
 export { KindWatches } from "./releases/kind-watches.ts";
 export type { ReleaseObject } from "./releases/release-object.ts";

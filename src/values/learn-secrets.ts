@@ -19,5 +19,5 @@ export function learnSecrets(values: ValuesView, secrets: KnownSecrets): void {
  */
 export function secretHider({ sources }: Pick<ValuesView, "sources">, key: string): (text: string) => string {
   const layers = [GLOBAL, key].flatMap((each) => sources.of(each).layer ?? []);
-  return (text) => layers.reduce((shown, layer) => layer.words().hide(shown), text);
+  return (text) => layers.reduce((redacted, layer) => layer.words().hide(redacted), text);
 }

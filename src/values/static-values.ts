@@ -42,7 +42,7 @@ export function parseMap(text: string, file: string): { value: JsonObject; warni
 /** The error of a file, or a key in it, that is not a map. */
 export function mustBeMap(file: string, key?: string): ProblemError {
   const remedy = "write `key: value` pairs";
-  return new ProblemError([{ file, ...(key !== undefined && { key }), message: "must be a map", remedy }]);
+  return new ProblemError({ file, ...(key !== undefined && { key }), message: "must be a map", remedy });
 }
 
 /**
@@ -56,7 +56,7 @@ export function parseDocument(text: string, file: string, key?: string): ParsedY
     if (!(error instanceof YamlError)) throw error;
     const where = `line ${error.line}, column ${error.column}`;
     const message = `not valid YAML: ${error.message}`;
-    throw new ProblemError([{ file, key: key === undefined ? where : `${key}, ${where}`, message }]);
+    throw new ProblemError({ file, key: key === undefined ? where : `${key}, ${where}`, message });
   }
 }
 
@@ -86,7 +86,7 @@ export function parseCommonValues(text: string, file: string): CommonValues {
   for (const key of moduleKeysIn(value))
     collect(problems, () => byKey.set(key, sectionAndFlag(value, key, file)));
   const global = readGlobal(value["global"], file, problems);
-  if (problems.length > 0) throw new ProblemError(problems);
+  if (problems.length > 0) throw new ProblemError(...problems);
   const contradictions = [...byKey.keys()].flatMap((key) => contradictionWarning(value, key, file));
   return { global, byKey, placeOf: placesIn(text, file), warnings: [...warnings, ...contradictions] };
 }
@@ -114,9 +114,12 @@ export function readSection(value: Json | undefined, file: string, key: string):
     return { section: undefined, enabled: undefined };
   if (typeof value === "object") return { section: value, enabled: undefined };
   if (booleanOf(value) === false) return { section: undefined, enabled: false };
-  throw new ProblemError([
-    { file, key, message: "a section must be a map or a list", remedy: `only "false" may stand alone` },
-  ]);
+  throw new ProblemError({
+    file,
+    key,
+    message: "a section must be a map or a list",
+    remedy: `only "false" may stand alone`,
+  });
 }
 
 /** True or false, as a boolean or as text; undefined for other values. */
@@ -129,7 +132,7 @@ export function booleanOf(value: Json | undefined): boolean | undefined {
 export function readFlag(value: Json, file: string, key: string): boolean {
   const flag = booleanOf(value);
   if (flag !== undefined) return flag;
-  throw new ProblemError([{ file, key, message: "must be true or false", remedy: FLAG_REMEDY }]);
+  throw new ProblemError({ file, key, message: "must be true or false", remedy: FLAG_REMEDY });
 }
 
 /** Values keys of the modules that a file sets: from sections, and from flags without their suffix. */

@@ -44,7 +44,7 @@ export class Bodies {
     this.#values = new Shares(limits.values);
   }
 
-  /** A body from a client at this address. Whoever opens it closes it. */
+  /** A body from a client at this address. The caller closes it. */
   open(address: string): Body {
     const [bytes, values] = [this.#bytes.open(address), this.#values.open(address)];
     const meter = new JsonMeter();
@@ -79,7 +79,7 @@ export class Bodies {
   }
 
   /**
-   * Hands each part of a request to `take`. Resolves when it has arrived as a whole; rejects if `take` throws, or if the
+   * Calls `take` with each part of a request. Resolves when it has arrived as a whole; rejects if `take` throws, or if the
    * time is over. Listens to events: iterating over an HTTP/2 request does not end when the request is destroyed.
    */
   #take(request: Http2ServerRequest, signal: AbortSignal, take: (chunk: Buffer) => void): Promise<void> {

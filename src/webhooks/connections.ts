@@ -91,7 +91,7 @@ export class Connections {
   }
 }
 
-/** The address of a client; empty if it has gone. */
+/** The address of a client; empty if it has disconnected. */
 export function addressOf({ remoteAddress = "" }: Peer): string {
   return remoteAddress;
 }

@@ -23,7 +23,7 @@ interface Call {
 
 interface LeaderOptions {
   readonly clock: Clock;
-  /** Asks the API server for the leader. */
+  /** Reads the leader from the API server. */
   readonly find: () => Promise<LeaderPlace | undefined>;
   /** The name in the leader's certificate. */
   readonly host: string;
@@ -33,7 +33,7 @@ interface LeaderOptions {
 export const FOLLOWER_HEADER = "x-addon-operator-follower";
 
 const LARGEST = 64 * 1024 * 1024;
-/** A leader is taken to lead for this long, unless it does not answer: the API server is not asked for each review. */
+/** A leader is taken to lead for this long, unless it does not answer: the API server is not queried for each review. */
 const KNOWN_MS = 5000;
 /** Fewer than the leader accepts of one address. */
 const MOST_CONNECTIONS = 16;
@@ -88,7 +88,7 @@ export class LeaderCalls {
       signal: call.signal,
       // An address must not be a server name (RFC 6066).
       servername: isIP(host) === 0 ? host : "",
-      checkServerIdentity: (_, shown) => checkServerIdentity(host, shown),
+      checkServerIdentity: (_, certificate) => checkServerIdentity(host, certificate),
       ca,
       cert,
       key,
@@ -101,7 +101,7 @@ export class LeaderCalls {
     sent.on("response", (answer) => {
       readAtMost(answer as AsyncIterable<Buffer>, LARGEST)
         .then((body) => {
-          // It leads no more.
+          // It is no longer the leader.
           if (answer.statusCode === UNAVAILABLE) this.#found = undefined;
           if (answer.statusCode !== 200 || body === undefined)
             throw new Error(`the leader answered ${answer.statusCode}`);

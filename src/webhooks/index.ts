@@ -3,4 +3,4 @@ export type { CertificateSource } from "./certificate/certificate.ts";
 export { OwnCertificate } from "./certificate/own-certificate.ts";
 export type { AdmissionWebhook, WebhookTarget } from "./registration/wanted.ts";
 export type { AdmissionRequest, AdmissionResponse, ConversionRequest, ConversionResponse } from "./review.ts";
-export { Webhooks, hostOf } from "./webhooks.ts";
+export { Webhooks, serverName } from "./webhooks.ts";

@@ -1,10 +1,10 @@
-/** How often the clients of an address do something, so that none of them keeps the server busy. */
+/** Limits how often the clients of an address do something. */
 
 import type { Clock } from "../lib/index.ts";
 
 const WINDOW_MS = 1000;
 
-/** Counts events of each address within a second. What it remembers is bounded by what happens in a second. */
+/** Counts events of each address within a second. Its memory is bounded by the events of a second. */
 export class Rates {
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #most: number;

@@ -19,7 +19,7 @@ export interface AdmissionRequest extends JsonObject {
   readonly dryRun?: boolean;
 }
 
-/** What becomes of an admission request. */
+/** The result of an admission request. */
 export interface AdmissionResponse {
   readonly allowed: boolean;
   /** HTTP status of a denial; default 403. */

@@ -243,7 +243,7 @@ export class WebhookServer {
 interface Call {
   readonly url: URL | null;
   readonly path: string;
-  /** Aborted at the end of the time, or when the client has gone. */
+  /** Aborted at the end of the time, or when the client has disconnected. */
   readonly ended: AbortController;
 }
 

@@ -1,6 +1,6 @@
-/** Shares of what all clients use together, so that one of them cannot use up everything. */
+/** Shares of a resource that all clients use, so that none of them can exhaust it. */
 
-/** The most of something. */
+/** Limits of a resource. */
 export interface ShareLimit {
   /** For all clients together. */
   readonly all: number;
@@ -8,7 +8,7 @@ export interface ShareLimit {
   readonly each: number;
 }
 
-/** What the clients of an address have at the moment, of something that is limited. */
+/** What the clients of an address use of a limited resource. */
 export class Shares {
   readonly #limit: ShareLimit;
   readonly #used = new Map<string, number>();
@@ -18,7 +18,7 @@ export class Shares {
     this.#limit = limit;
   }
 
-  /** A share without anything yet. Whoever opens it closes it. */
+  /** A share without anything yet. The caller closes it. */
   open(address: string): Share {
     let own = 0;
     const use = (amount: number): void => {

@@ -61,7 +61,7 @@ export class Webhooks {
       ? [2 * source.checkMs, 5 * source.checkMs]
       : [ANNOUNCE_MS, source.checkMs];
     this.#turnover = new Turnover({ clock, delayMs, keepMs });
-    this.#leader = new LeaderCalls({ clock, find, host: hostOf(target) });
+    this.#leader = new LeaderCalls({ clock, find, host: serverName(target) });
   }
 
   /** The port of the server; 0 before it listens. */
@@ -106,7 +106,7 @@ export class Webhooks {
   }
 
   #find(path: string, isForwarded: boolean): ReviewHandler | undefined {
-    // A replica that believes this one to lead must not get its own request back.
+    // A replica that takes this one for the leader must not get its own request back.
     if (this.#isLeader || isForwarded) return this.#routes.get(path);
     return (request, signal) => this.#forward(path, request, signal);
   }
@@ -176,7 +176,7 @@ export class Webhooks {
 }
 
 /** The name of the server in its certificate. */
-export function hostOf(target: WebhookTarget): string {
+export function serverName(target: WebhookTarget): string {
   if ("url" in target) return new URL(target.url).hostname.replace(/^\[|\]$/g, "");
   return `${target.service.name}.${target.service.namespace}.svc`;
 }

@@ -19,7 +19,7 @@ import type { Json, JsonObject, Module, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
 import { crdRequest, type State } from "../state/index.ts";
 import { EventWriter, StatusMirror, type OperatorEvent } from "../status/index.ts";
-import type { FollowedConfig, FollowedReleases, Requests } from "../triggers/index.ts";
+import type { FollowedConfig, FollowedReleases, Annotations } from "../triggers/index.ts";
 import { Page } from "../ui/index.ts";
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
@@ -33,7 +33,7 @@ export interface AdapterParts {
   readonly hookMetrics: HookMetrics;
   readonly releases: Releases;
   readonly config: FollowedConfig;
-  readonly requests: Requests;
+  readonly annotations: Annotations;
   readonly bindings: KubeBindings;
   /** Undefined before this operator leads. */
   readonly followed: () => FollowedReleases | undefined;
@@ -76,7 +76,7 @@ export class Adapters {
       statusValues: settings.statusValues,
       identityOf: (module) => base.actors.describe(module),
       helmRelease: helmReleaseOf(env, namespace),
-      onAnnotations: (module, ...seen) => parts.requests.check(module, ...seen),
+      onAnnotations: (module, ...seen) => parts.annotations.check(module, ...seen),
       onRunSeconds: (module, seconds) => parts.state.recordModule(module, "secondsRestored", seconds),
       onWrite: (kind, result) => {
         parts.idleMemory.touch();

@@ -208,7 +208,7 @@ function namespaceOf(settings: Settings, client: KubeClient): string {
   const namespace = settings.namespace ?? client.namespaceFromContext;
   if (namespace !== undefined) return namespace;
   const remedy = "set --namespace or ADDON_OPERATOR_NAMESPACE";
-  throw new ProblemError([{ file: client.origin.file, message: "the context names no namespace", remedy }]);
+  throw new ProblemError({ file: client.origin.file, message: "the context names no namespace", remedy });
 }
 
 /** The releases of this operator; reads nothing yet. */

@@ -21,7 +21,7 @@ import {
 } from "../metrics/index.ts";
 import type { RecorderParts } from "../metrics/index.ts";
 import { camelCase, moduleOf, type Task } from "../model/index.ts";
-import { isSurelyMissing, moduleContent, placesOf } from "../modules/index.ts";
+import { isConfirmedMissing, moduleContent, placesOf } from "../modules/index.ts";
 import { releaseFreeMemory } from "../process/index.ts";
 import { Engine, keepsObjects } from "../plan/index.ts";
 import { RateLimits, type Queues } from "../queue/index.ts";
@@ -32,7 +32,7 @@ import {
   AcceptedConfig,
   FollowedConfig,
   FollowedReleases,
-  Requests,
+  Annotations,
   RequiredObjects,
   ValuesSources,
   WatchedFiles,
@@ -104,7 +104,7 @@ export class Components {
       metrics: this.metrics,
       releases: this.releases,
       config: this.config,
-      requests: new Requests({ state: this.state, config: this.config, logger: base.logger }),
+      annotations: new Annotations({ state: this.state, config: this.config, logger: base.logger }),
       followed: () => this.#followed,
       hookMetrics: this.#hookMetrics,
       bindings: this.#bindings,
@@ -132,7 +132,7 @@ export class Components {
       onHealth: (module, health) => {
         reportHealth(module, health);
         const record = this.state.module(module);
-        if (record !== undefined) this.releases.noteHealth(record.module, record.health);
+        if (record !== undefined) this.releases.recordHealth(record.module, record.health);
       },
       onAbsent: (module, object) => this.metrics.add("absent", { module, resource: object }),
     });
@@ -230,7 +230,7 @@ export class Components {
         onCrds: () => this.#bindings.kindsChanged(),
         hasModule: (name) =>
           this.state.view.tree.modules.some(
-            (module) => module.name === name && !isSurelyMissing(module, this.#base.clock),
+            (module) => module.name === name && !isConfirmedMissing(module, this.#base.clock),
           ),
         hideOf: (release) => secretHider(this.state.values, camelCase(release)),
         keepsObjects: (release) => keepsObjects(this.state.view, this.state.values.config, release),

@@ -11,7 +11,7 @@ import {
   type Right,
 } from "../kube/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
-import { Scratch, startsAsMeant, useTempDir } from "../process/index.ts";
+import { Scratch, lacksLibc, useTempDir } from "../process/index.ts";
 import type { Settings } from "../settings.ts";
 import { ProblemError, type Problem } from "../model/index.ts";
 import { reportTree } from "../modules/index.ts";
@@ -206,7 +206,7 @@ function whenAborted(signal: AbortSignal): Promise<void> {
  * ProblemError with every problem found.
  */
 async function loadEverything(base: Base, state: State, ports: Ports): Promise<void> {
-  if (!startsAsMeant())
+  if (lacksLibc())
     base.logger.warn("koffi cannot be loaded: hooks start slower and cannot open /dev/stdout or /dev/stderr");
   const tree = await base.readTree();
   reportTree(base.logger, tree);
@@ -242,5 +242,5 @@ async function loadConfig(state: State, config: FollowedConfig, ports: Ports): P
 }
 
 function throwProblems(problems: readonly Problem[]): void {
-  if (problems.length > 0) throw new ProblemError(problems);
+  if (problems.length > 0) throw new ProblemError(...problems);
 }

@@ -186,15 +186,17 @@ function targetOf({ settings, namespace }: Base): WebhookTarget {
   const { protocol, search, hash, username } = new URL(url);
   if (protocol === "https:" && search + hash + username === "") return { url };
   const message = "Kubernetes calls webhooks only at a plain https URL";
-  throw new ProblemError([
-    { file: "--webhook-url", message, remedy: "write it as https://HOST:PORT or https://HOST:PORT/PATH" },
-  ]);
+  throw new ProblemError({
+    file: "--webhook-url",
+    message,
+    remedy: "write it as https://HOST:PORT or https://HOST:PORT/PATH",
+  });
 }
 
 function sourceOf(
   loaded: Pick<
     typeof webhooksModule,
-    "OwnCertificate" | "hostOf" | "mountedCertificate" | "secretCertificate"
+    "OwnCertificate" | "serverName" | "mountedCertificate" | "secretCertificate"
   >,
   base: Base,
   { target, leads }: { readonly target: WebhookTarget; readonly leads: () => boolean },
@@ -203,7 +205,7 @@ function sourceOf(
   if (dir !== undefined) return loaded.mountedCertificate(dir);
   if (given !== undefined) return loaded.secretCertificate(base, given);
   const secret = `addon-operator-${configMap}-webhooks`;
-  return new loaded.OwnCertificate({ ...base, secret, hosts: [loaded.hostOf(target)], mayWrite: leads });
+  return new loaded.OwnCertificate({ ...base, secret, hosts: [loaded.serverName(target)], mayWrite: leads });
 }
 
 async function clientCa(files: string | undefined): Promise<string | undefined> {

@@ -69,13 +69,11 @@ it("reports a port in use in one line with a remedy", async () => {
   const listen = { address: "127.0.0.1", port: server.port };
   const started = servePublic(listen, {} as Parameters<typeof servePublic>[1]);
   await expect(started).rejects.toEqual(
-    new ProblemError([
-      {
-        file: "the HTTP server",
-        message: `port ${server.port} of 127.0.0.1 is in use by another program`,
-        remedy: "stop that program, or set --listen-address and --listen-port",
-      },
-    ]),
+    new ProblemError({
+      file: "the HTTP server",
+      message: `port ${server.port} of 127.0.0.1 is in use by another program`,
+      remedy: "stop that program, or set --listen-address and --listen-port",
+    }),
   );
 });
 

@@ -59,6 +59,6 @@ test.each<[string | undefined, JsonObject]>([
 
 test("a container that crashed more than three times is not going to start", () => {
   const hopeless = (restarts: number) =>
-    podIssue({ status: running(crashing({ exitCode: 1 }, restarts)) })?.isHopeless;
+    podIssue({ status: running(crashing({ exitCode: 1 }, restarts)) })?.isPermanent;
   expect([hopeless(1), hopeless(3), hopeless(4)]).toEqual([false, false, true]);
 });

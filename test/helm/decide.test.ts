@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 
-import { decide, mayAdopt, originOf } from "../../src/helm/index.ts";
+import { decide, mayAdopt, releaseOwnerOf } from "../../src/helm/index.ts";
 import { LABELS, purgeList } from "../../src/helm/index.ts";
-import type { AdoptPolicy, DecisionInput, Origin, PurgeInput } from "../../src/helm/index.ts";
+import type { AdoptPolicy, DecisionInput, ReleaseOwner, PurgeInput } from "../../src/helm/index.ts";
 import type { Module } from "../../src/model/index.ts";
 
 const OURS = `v1-${"a".repeat(40)}`;
@@ -73,7 +73,7 @@ describe("decide", () => {
   });
 });
 
-type Case = [who: string, found: Record<string, string>, goMark: boolean, origin: Origin];
+type Case = [who: string, found: Record<string, string>, goMark: boolean, origin: ReleaseOwner];
 
 test.each<Case>([
   ["ours", labels(OURS), false, "ours"],
@@ -89,15 +89,15 @@ test.each<Case>([
   ["the Go operator's", { moduleChecksum: "x" }, false, "go"],
   ["an older Go operator's", {}, true, "go"],
 ])("origin of a release: %s", (...[, found, goMark, origin]: Case) => {
-  expect(originOf({ labels: found }, OURS, goMark)).toBe(origin);
+  expect(releaseOwnerOf({ labels: found }, OURS, goMark)).toBe(origin);
 });
 
-test.each<[AdoptPolicy, Origin[]]>([
+test.each<[AdoptPolicy, ReleaseOwner[]]>([
   ["all", ["ours", "go", "hand"]],
   ["go", ["ours", "go"]],
   ["none", ["ours"]],
 ])("--adopt=%s takes over what is %j", (policy, origins) => {
-  const all: Origin[] = ["ours", "other", "go", "hand"];
+  const all: ReleaseOwner[] = ["ours", "other", "go", "hand"];
   expect(all.filter((origin) => mayAdopt(policy, origin))).toEqual(origins);
 });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Module, Problem } from "../../src/model/index.ts";
-import { decideEnabled, decideAll, isWanted, modulesToRemove } from "../../src/plan/index.ts";
+import { decideEnabled, decideAll, needsLoading, modulesToRemove } from "../../src/plan/index.ts";
 import type { ModuleFacts, ScriptAnswer } from "../../src/plan/index.ts";
 import { newModuleRecord } from "../../src/state/index.ts";
 import type { Enablement, ModuleRecord } from "../../src/state/index.ts";
@@ -144,7 +144,7 @@ describe("whether a module is on", () => {
     ["off with somebody else's", { ...OFF, owner: "foreign" }, false],
     ["off, having run", { ...OFF, record: { ranHere: true } }, true],
   ])("hooks and schemas of a module that is %s matter: %j", (_what, change, expected) => {
-    expect(isWanted(facts(change))).toBe(expected);
+    expect(needsLoading(facts(change))).toBe(expected);
   });
 });
 

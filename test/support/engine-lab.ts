@@ -586,7 +586,7 @@ export class EngineLab {
           if (failure === undefined) onWait?.(undefined);
           signal.throwIfAborted();
           if (failure === "unusable chart")
-            throw new UnusableChartError([{ file: "chart", message: "contains more than 100 MiB" }]);
+            throw new UnusableChartError({ file: "chart", message: "contains more than 100 MiB" });
           if (failure === "foreign") throw new ForeignReleaseError(module.name, "somebody else");
           if (failure !== undefined) throw new Error(failure);
           if (absent.length > 0) this.restores?.(absent);
@@ -649,7 +649,7 @@ export class EngineLab {
         ensureCrds: ({ files }, listeners) => {
           const broken = files.find((file) => file.startsWith("broken"));
           if (broken !== undefined)
-            return Promise.reject(new ProblemError([{ file: broken, message: "no CRD" }]));
+            return Promise.reject(new ProblemError({ file: broken, message: "no CRD" }));
           if (files.includes("refused.yaml")) return Promise.reject(new Error("try later"));
           if (files.includes("rewritten.yaml")) {
             listeners?.report?.("Rewrites 4 of 9 objects");

@@ -126,7 +126,7 @@ export class KubeBindings {
     for (const id of this.#hooks.keys()) this.#closeHook(id);
   }
 
-  /** Call after CRDs were created: drops the cached discovery and looks for missing kinds at once. */
+  /** Call after CRDs were created: drops the cached discovery and searches for missing kinds at once. */
   kindsChanged(): void {
     this.#options.kinds.kindsChanged();
   }

@@ -200,7 +200,7 @@ function explainError(error: unknown, { origin }: KubeClient): unknown {
   if (error instanceof UsageError) return error;
   const { file, server } = origin;
   const problem = (message: string, remedy: string): Error =>
-    new ProblemError([{ file, key: `server ${server}`, message, remedy }]);
+    new ProblemError({ file, key: `server ${server}`, message, remedy });
   if (isNotFound(error))
     return problem(
       "the CRDs of addon-operator.io are not installed",

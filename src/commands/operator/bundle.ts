@@ -33,7 +33,7 @@ function write(file: string, archive: Buffer): void {
   } catch (error) {
     const { code = "" } = error as NodeJS.ErrnoException;
     const message = code === "EEXIST" ? "already exists" : `cannot be written (${code})`;
-    throw new ProblemError([{ file, message, remedy: "name another file, or - for standard output" }]);
+    throw new ProblemError({ file, message, remedy: "name another file, or - for standard output" });
   }
 }
 

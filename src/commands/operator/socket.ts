@@ -21,7 +21,7 @@ export function requestTimeout(): AbortSignal {
 export function parseObject(body: string): object {
   const value = attempt(() => JSON.parse(body) as Json);
   const [message, remedy] = [NOT_AN_OPERATOR, "check --debug-unix-socket"];
-  if (!isJsonObject(value)) throw new ProblemError([{ file: "the debug socket", message, remedy }]);
+  if (!isJsonObject(value)) throw new ProblemError({ file: "the debug socket", message, remedy });
   return value;
 }
 
@@ -68,17 +68,17 @@ const HEAD_END = "\r\n\r\n";
  * if no server listens, and ProblemError for an invalid or incomplete response.
  */
 export function callSocket(socketPath: string, call: Call, signal?: AbortSignal): Promise<SocketResponse> {
-  const fault = distrustReason(socketPath);
+  const fault = untrustedReason(socketPath);
   if (fault !== undefined) {
     const remedy = "run this command as the operator's user, or set --debug-unix-socket to its socket";
-    return Promise.reject(new ProblemError([{ file: socketPath, message: fault, remedy }]));
+    return Promise.reject(new ProblemError({ file: socketPath, message: fault, remedy }));
   }
   return new Promise((resolve, reject) => {
     const socket = connect(socketPath, () => socket.write(requestText(call)));
     const chunks: Buffer[] = [];
     let bytes = 0;
     const fail = (why: string): void => {
-      reject(new ProblemError([{ file: socketPath, message: why, remedy: REMEDY }]));
+      reject(new ProblemError({ file: socketPath, message: why, remedy: REMEDY }));
       socket.destroy();
     };
     const abort = (): void => fail("the operator did not respond in time");
@@ -102,7 +102,7 @@ export function callSocket(socketPath: string, call: Call, signal?: AbortSignal)
 }
 
 /** Why a socket is not trusted: another user may have created it. */
-function distrustReason(path: string): string | undefined {
+function untrustedReason(path: string): string | undefined {
   const uid = statSync(path, { throwIfNoEntry: false })?.uid;
   if (uid === undefined) return undefined;
   if (!isTrusted(uid)) return `this socket belongs to user ${uid} and is not trusted`;
@@ -116,7 +116,7 @@ const REMEDY = "check that this is the operator's socket and that the operator i
 function unreachableError(path: string, { message, code }: NodeJS.ErrnoException): Error {
   if (code === "EACCES") {
     const remedy = "run this command as the operator's user, or with kubectl exec in its Pod";
-    return new ProblemError([{ file: path, message: "you may not use this socket", remedy }]);
+    return new ProblemError({ file: path, message: "you may not use this socket", remedy });
   }
   return new NoOperatorError(noOperatorMessage(`${path} (${message})`));
 }

@@ -16,7 +16,7 @@ const GROUPS: readonly (readonly [Update["waitsFor"], string])[] = [
   ["window", "for the next window"],
   ["age", "until they have been known for long enough"],
   ["withdrawn", "for the registry: it does not have what the source names"],
-  ["registry", "unknown: the registry cannot be asked"],
+  ["registry", "unknown: the registry cannot be reached"],
 ];
 
 const MOST_NAMED = 10;

@@ -182,7 +182,7 @@ function source(
   };
 }
 
-/** Commands about ModuleSources, with the rights of whoever calls them. */
+/** Commands about ModuleSources, with the rights of the caller. */
 const CLUSTER_SOURCES: readonly Row[] = [
   source("list", {
     help: "ModuleSources of a cluster, their modules, and what waits and why",

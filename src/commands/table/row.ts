@@ -31,7 +31,7 @@ export interface Terminal {
   readonly print: (text: string) => void;
   /** Prints to stderr. */
   readonly printError: (text: string) => void;
-  /** Prints a text and asks the user to confirm it. Without a terminal the answer is no. */
+  /** Prints a text and has the user confirm it. Without a terminal the answer is no. */
   readonly confirm: (displayed: string) => Promise<boolean>;
   /** stdout is a terminal: output may be a table, in colours, and redrawn. */
   readonly isTerminal: boolean;

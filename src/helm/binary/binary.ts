@@ -32,7 +32,7 @@ export class HelmBinary {
     const path = findProgram(this.#bin, this.#searchPath);
     if (path === undefined) {
       const remedy = "install helm 3 or 4, or set --helm-bin";
-      throw new ProblemError([{ file: this.#bin, message: "there is no such helm binary", remedy }]);
+      throw new ProblemError({ file: this.#bin, message: "there is no such helm binary", remedy });
     }
     const { size, mtimeMs } = statSync(path);
     return { path, id: `${path}:${size}:${mtimeMs}` };

@@ -28,7 +28,7 @@ const LONGEST_REASON = 440;
  * helm's own error message: from its last `Error:` to the end, in one line. Of a long one, both ends are kept, because the
  * names of nested templates come before the fault. `hide` removes secrets.
  */
-export function reasonOf(result: RunResult, hide: (said: string) => string): string {
+export function reasonOf(result: RunResult, hide: (text: string) => string): string {
   const errorText = errorTextOf(result, hide);
   return isEndedByOthers(result) ? `${errorText}; a signal that is not this operator's ended it` : errorText;
 }

@@ -2,7 +2,7 @@
 
 import { HIDDEN, hideQuoted, readPlain } from "../../lib/index.ts";
 import { listChartFiles } from "../../modules/index.ts";
-import { contentOf } from "../chart/chart.ts";
+import { unpackedText } from "../chart/chart.ts";
 import { actionsOf } from "../chart/template-tokens.ts";
 
 /** An error is about a Secret: `Secret "db" is invalid`, `Kind=Secret`. */
@@ -63,7 +63,7 @@ function textsOf({ release, namespace, chartDir = "", valuesFile }: HelmWork): s
   try {
     const files = listChartFiles(chartDir, false).map(({ rel, path }) => [
       rel,
-      contentOf(rel, readPlain(path)),
+      unpackedText(rel, readPlain(path)),
     ]);
     const values = valuesFile === undefined ? "{}" : readPlain(valuesFile).toString("utf8");
     // JSON: the letters of escape sequences belong to no word.

@@ -35,7 +35,7 @@ type ChartFilesOf = Pick<Module, "chartDir" | "chart"> & Partial<Pick<Module, "d
  */
 export function chartFilesOf(module: ChartFilesOf): ChartFile[] {
   const { chartDir, chart, dir = chartDir, serviceAccountName } = module;
-  if (stat(chartDir) === undefined) throw new ProblemError([missingChart(chartDir)]);
+  if (stat(chartDir) === undefined) throw new ProblemError(missingChart(chartDir));
   const files = listChartFiles(chartDir, chart === "synthetic");
   // An unpacked archive, which lies elsewhere, contains no links.
   const isArchive = !chartDir.startsWith(dir);
@@ -94,7 +94,7 @@ function usableFilesOf(module: ChartFilesOf): ChartFile[] {
   try {
     return chartFilesOf(module);
   } catch (error) {
-    throw error instanceof ProblemError ? new UnusableChartError(error.problems) : error;
+    throw error instanceof ProblemError ? new UnusableChartError(...error.problems) : error;
   }
 }
 
@@ -102,7 +102,9 @@ function usableFilesOf(module: ChartFilesOf): ChartFile[] {
 function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
   const contents = files.map((file) => [file.rel, readPlain(file.path)] as const);
   const text = (rel: string): string => contents.find(([each]) => each === rel)?.[1].toString("utf8") ?? "";
-  const templates = contents.filter(([rel]) => isTemplate(rel)).map(([rel, bytes]) => contentOf(rel, bytes));
+  const templates = contents
+    .filter(([rel]) => isTemplate(rel))
+    .map(([rel, bytes]) => unpackedText(rel, bytes));
   const reach = scanTemplates(templates);
   return {
     digest: hashFiles(contents),
@@ -246,7 +248,7 @@ function fingerprintOf(files: readonly ChartFile[]): string {
 }
 
 /** The text of a file that may hold templates; packed sub-charts are unpacked. */
-export function contentOf(rel: string, bytes: Buffer): string {
+export function unpackedText(rel: string, bytes: Buffer): string {
   if (!/\.(tgz|tar\.gz)$/.test(rel)) return bytes.toString("utf8");
   try {
     return gunzipSync(bytes, { maxOutputLength: 64 * 1024 * 1024 }).toString("utf8");

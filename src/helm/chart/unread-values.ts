@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { readPlain } from "../../lib/index.ts";
 import { objectOf, objectsIn, asString, type Json, type JsonObject, type Module } from "../../model/index.ts";
-import { chartFilesOf, contentOf, isTemplate, readMap } from "./chart.ts";
+import { chartFilesOf, unpackedText, isTemplate, readMap } from "./chart.ts";
 import { scanTemplates } from "./template-scan.ts";
 import { actionsOf } from "./template-tokens.ts";
 
@@ -17,18 +17,18 @@ export function unreadKeys(module: Pick<Module, "dir" | "chart" | "chartDir" | "
   const given = Object.keys(readMap(join(module.dir, "values.yaml")));
   const own = [module.valuesKey, `${module.valuesKey}Enabled`];
   const ofChart = module.chartDir === module.dir ? ["global", "tags"] : [];
-  const doubtful = given.filter((key) => ![...own, ...ofChart].includes(key));
+  const candidates = given.filter((key) => ![...own, ...ofChart].includes(key));
   // A chart in its own directory has its own values.yaml.
-  if (module.chartDir !== module.dir) return doubtful;
-  const read = doubtful.length === 0 ? undefined : keysRead(module);
-  return read === undefined ? [] : doubtful.filter((key) => !read.has(key));
+  if (module.chartDir !== module.dir) return candidates;
+  const read = candidates.length === 0 ? undefined : keysRead(module);
+  return read === undefined ? [] : candidates.filter((key) => !read.has(key));
 }
 
 /** The top-level keys that the chart reads; undefined where it may read any. */
 function keysRead(module: Pick<Module, "chartDir" | "chart">): ReadonlySet<string> | undefined {
   const files = chartFilesOf(module).filter(({ rel }) => isTemplate(rel));
   const texts = (which: (rel: string) => boolean): string[] =>
-    files.filter(({ rel }) => which(rel)).map(({ rel, path }) => contentOf(rel, readPlain(path)));
+    files.filter(({ rel }) => which(rel)).map(({ rel, path }) => unpackedText(rel, readPlain(path)));
   const own = texts((rel) => rel.startsWith("templates/"));
   // If the chart includes a template of a sub-chart, that template reads the values of the chart too.
   const { keys, dynamic } = scanTemplates(includesOthers(own) ? texts(() => true) : own);

@@ -46,7 +46,7 @@ interface Change extends CrdFile {
 /** A change, what it breaks in words, and the objects that it breaks. */
 interface Breaking {
   readonly change: Change;
-  readonly hurt: readonly string[];
+  readonly breaks: readonly string[];
   readonly affected: readonly string[];
 }
 
@@ -66,7 +66,7 @@ interface Judgement {
  */
 export async function refuseBreaking(crds: readonly CrdFile[], tools: CrdTools): Promise<string[]> {
   const { problem, confirmed } = await judgeCrds(crds, tools);
-  if (problem !== undefined) throw new ProblemError([problem]);
+  if (problem !== undefined) throw new ProblemError(problem);
   for (const { live, crd } of confirmed) await markUnderWay(live.metadata.name, markOf(crd, tools), tools);
   for (const change of confirmed)
     if (unstored(change.live, change.crd).length > 0) await migrate(change, tools);
@@ -97,8 +97,8 @@ function isUnderWay({ live, crd }: Change, tools: CrdTools): boolean {
 /** Like `refuseBreaking`, but changes nothing and throws no ProblemError. Throws ApiError, ConnectionError. */
 export async function judgeCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<Judgement> {
   const changes = (await Promise.all(crds.map((each) => changeOf(each, tools)))).flat();
-  const found = await Promise.all(changes.map((change) => hurtBy(change, tools)));
-  const breaking = found.filter(({ hurt }) => hurt.length > 0);
+  const found = await Promise.all(changes.map((change) => breakageOf(change, tools)));
+  const breaking = found.filter(({ breaks }) => breaks.length > 0);
   const [first] = breaking;
   if (first === undefined) return { problem: undefined, confirmed: [] };
   const obstacles = await Promise.all(breaking.map(({ change }) => migrationObstacle(change, tools)));
@@ -107,8 +107,8 @@ export async function judgeCrds(crds: readonly CrdFile[], tools: CrdTools): Prom
   const isConfirmed = token === tools.confirmed || breaking.every(({ change }) => isUnderWay(change, tools));
   if (isConfirmed && obstacle === undefined)
     return { problem: undefined, confirmed: breaking.map(({ change }) => change) };
-  const hurts = breaking.map(({ change, hurt }) => `${crdName(change.crd)} ${hurt.join("; ")}`);
-  const message = [...hurts, ...(obstacle === undefined ? [] : [obstacle.message])].join("; ");
+  const texts = breaking.map(({ change, breaks }) => `${crdName(change.crd)} ${breaks.join("; ")}`);
+  const message = [...texts, ...(obstacle === undefined ? [] : [obstacle.message])].join("; ");
   const question = questionOf(token, tools);
   const confirm = `fix the objects or the definition, or confirm: ${question.command}${staleNote(tools.confirmed)}`;
   const problem = { file: first.change.file, message: oneLine(message, LONGEST_NAMED) };
@@ -154,12 +154,12 @@ async function changeOf({ file, crd }: CrdFile, { client, signal }: CrdTools): P
 }
 
 /** The objects that a change breaks, with a sentence for each kind of loss. */
-async function hurtBy(change: Change, tools: CrdTools): Promise<Breaking> {
+async function breakageOf(change: Change, tools: CrdTools): Promise<Breaking> {
   const affected: string[] = [];
   const reported = await Promise.all(
     change.losses.map((loss) => describe(change.live, { loss, affected }, tools)),
   );
-  return { change, hurt: reported.filter((each) => each !== undefined), affected };
+  return { change, breaks: reported.filter((each) => each !== undefined), affected };
 }
 
 /** Describes the objects that a loss affects, and adds their ids to `affected`. Undefined if no object is affected. */

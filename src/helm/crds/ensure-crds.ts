@@ -50,7 +50,7 @@ export async function ensureCrds(files: readonly string[], tools: CrdTools): Pro
     tools,
   );
   const all = [...problems, ...refused];
-  if (all.length > 0) throw new ProblemError(all);
+  if (all.length > 0) throw new ProblemError(...all);
   return applied;
 }
 
@@ -129,7 +129,7 @@ async function applyCrd(
   } catch (error) {
     if (!isRefusal(error)) throw error;
     const message = `the API server refuses CRD ${crdName(crd)}: ${bothEnds(error)}`;
-    throw new ProblemError([{ file, message, remedy: remedyFor(error) }]);
+    throw new ProblemError({ file, message, remedy: remedyFor(error) });
   }
 }
 
@@ -153,7 +153,7 @@ async function waitUntilServed(
     if (taken) {
       const message = `CRD ${crdName(crd)}: its names are not accepted: ${asString(taken["message"])}`;
       const remedy = "choose other names or remove the CRD that has them, then request a converge";
-      throw new ProblemError([{ file, message, remedy }]);
+      throw new ProblemError({ file, message, remedy });
     }
     if (clock.monotonic() > deadline)
       throw new Error(`CRD ${crdName(crd)} is not served after ${SERVED_WITHIN_MS / 1000}s`);
@@ -195,7 +195,7 @@ export async function applyOwnCrds({ client, clock, logger, settings }: OwnCrdTo
     // The chart contains the same definitions, and helm would refuse to change fields of another manager.
     const { crds } = readCrds([...OWN_FILES, ...(settings.sources ? [SOURCES_FILE] : [])].map(fileOf));
     const { refused } = await applyCrds(crds, { client, clock, fieldManager: "helm" });
-    if (refused.length > 0) throw new ProblemError(refused);
+    if (refused.length > 0) throw new ProblemError(...refused);
   } catch (error) {
     logger.warn("The CRDs of the operator could not be applied; statuses need them", {
       error: oneLine(error),

@@ -17,7 +17,7 @@ const GROUP = "storagemigration.k8s.io";
 const KIND = "StorageVersionMigration";
 /** After this time all API servers of a cluster know a new storage version; the API server waits as long for a new CRD. */
 const KNOWN_MS = 5000;
-const LOOK_MS = 1000;
+const CHECK_MS = 1000;
 const LONGEST_MS = 10 * 60_000;
 
 /** A definition that drops versions in which objects are stored. */
@@ -81,7 +81,7 @@ export async function migrate({ live, crd }: Migration, tools: CrdTools): Promis
       throw new Error(
         `${KIND} ${name} has not ended after ${LONGEST_MS / 60_000} minutes; does kube-controller-manager run with --feature-gates=StorageVersionMigrator=true?`,
       );
-    await sleep(clock, LOOK_MS, signal);
+    await sleep(clock, CHECK_MS, signal);
   }
   await remove(client, target, { signal }).catch(ignoreNotFound);
 }

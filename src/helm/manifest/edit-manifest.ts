@@ -4,7 +4,7 @@ import { isJsonObject, objectOf, type JsonObject } from "../../model/index.ts";
 import {
   expand,
   listItems,
-  parseDocument,
+  parseManifestDocument,
   refOf,
   resourceKey,
   SEPARATOR,
@@ -51,7 +51,7 @@ function mapDocuments(manifest: string, change: (document: JsonObject) => JsonOb
   return manifest
     .split(SEPARATOR)
     .map((text) => {
-      const document = parseDocument(text);
+      const document = parseManifestDocument(text);
       if (!isJsonObject(document)) return text;
       const changed = change(document);
       if (changed === document) return text;

@@ -20,12 +20,12 @@ export const SEPARATOR = /^---(?:[ \t].*)?$/m;
 export function documentsOf(manifest: string): Json[] {
   return manifest
     .split(SEPARATOR)
-    .map(parseDocument)
+    .map(parseManifestDocument)
     .filter((document) => document !== null);
 }
 
 /** One document; a text that is not YAML stays a text. */
-export function parseDocument(text: string): Json {
+export function parseManifestDocument(text: string): Json {
   try {
     return parseYaml(text, "manifest").value;
   } catch {

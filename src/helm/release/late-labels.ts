@@ -29,7 +29,7 @@ export class LateLabels {
   }
 
   /** Schedules the label of a release. */
-  owe(release: string): void {
+  schedule(release: string): void {
     this.#due.add(release);
     this.touch();
   }

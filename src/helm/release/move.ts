@@ -9,7 +9,7 @@ import { namespacedKinds } from "../objects/namespaced-kinds.ts";
 import { AT_ONCE, claim, liveObjects } from "../objects/ownership.ts";
 import type { Reconciler } from "../types.ts";
 import { encodeChanged } from "./record.ts";
-import { encodedIn, orBrokenRecord, targetOf } from "./record-secret.ts";
+import { encodedIn, orBrokenRecord, secretRef } from "./record-secret.ts";
 import { comparedRevisions, isUnfinished, LABELS, type ReleaseMeta } from "./revisions.ts";
 
 /** A release, and the namespaces between which it moves. */
@@ -58,14 +58,14 @@ async function copy(
   const isNamespaced = await namespacedKinds(discovery, manifests);
   const mapManifests = (manifest: string): string => withNamespaces(manifest, meta.namespace, isNamespaced);
   const { client } = operator;
-  const secret = await get<Secret>(client, targetOf(meta), { signal });
+  const secret = await get<Secret>(client, secretRef(meta), { signal });
   const encoded = encodedIn(meta, secret as unknown as JsonObject);
   const release = await orBrokenRecord(meta, encodeChanged(encoded, { namespace: to, mapManifests }));
   // They describe the old inputs and the old manifest.
   const { [LABELS.inputs]: _, [LABELS.manifest]: __, ...labels } = secret.metadata.labels ?? {};
   const metadata = { name: meta.secret, namespace: to, labels };
   const body = { apiVersion: "v1", kind: "Secret", type: secret.type, metadata, data: { release } };
-  const target = { ...targetOf(meta), namespace: to };
+  const target = { ...secretRef(meta), namespace: to };
   await create(client, { ...target, name: undefined }, { body, signal }).catch((error: unknown) => {
     if (!isAlreadyExists(error)) throw error;
     return replace(client, target, { body, signal });

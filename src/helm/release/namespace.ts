@@ -22,7 +22,7 @@ export async function ensureNamespace(
   const found = await getMetadata<WatchedObject>(client, target, { signal }).catch(ignoreNotFound);
   if (found?.metadata["deletionTimestamp"] !== undefined)
     throw new NamespaceError(
-      `namespace ${namespace} is being deleted; the module runs once it is gone, or with another namespace`,
+      `namespace ${namespace} is being deleted; the module runs once it is deleted, or with another namespace`,
     );
   if (found !== undefined) return;
   const metadata = { name: namespace, labels: { ...MADE_HERE, ...namespaceLabels } };

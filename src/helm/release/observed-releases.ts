@@ -2,7 +2,7 @@
 
 import { oneLine, type Logger } from "../../lib/index.ts";
 import type { Tree } from "../../model/index.ts";
-import { mayAdopt, originOf, type AdoptPolicy, type Origin } from "../adoption.ts";
+import { mayAdopt, releaseOwnerOf, type AdoptPolicy, type ReleaseOwner } from "../adoption.ts";
 import type { ObjectRef } from "../manifest/manifest.ts";
 import type { Release } from "../types.ts";
 import { ReleaseStore, type ReleaseStoreOptions } from "./release-store.ts";
@@ -131,8 +131,8 @@ export class ObservedReleases {
     return new Set(own === undefined || this.owner(own) === "ours" ? reserved : [...reserved, own]);
   }
 
-  #origin(meta: ReleaseMeta): Origin {
-    return originOf(meta, this.#options.managedBy, this.#goMarked.has(meta.name));
+  #origin(meta: ReleaseMeta): ReleaseOwner {
+    return releaseOwnerOf(meta, this.#options.managedBy, this.#goMarked.has(meta.name));
   }
 
   /** Whether a release is this operator's own, or may be taken over from the Go operator, which this one replaces. */
@@ -171,7 +171,7 @@ export function purgeList(input: PurgeInput): string[] {
   return input.releases
     .filter((release) =>
       policy === "all"
-        ? originOf(release, managedBy, false) !== "other"
+        ? releaseOwnerOf(release, managedBy, false) !== "other"
         : release.labels[LABELS.managedBy] === managedBy,
     )
     .map((release) => release.name)

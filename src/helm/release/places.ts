@@ -11,7 +11,7 @@ export interface Place {
   readonly namespace: string;
   /** It is being moved from this namespace. */
   readonly from?: string | undefined;
-  /** The ServiceAccount as which its module acts, also when the module's directory is gone: `NAMESPACE/NAME`. */
+  /** The ServiceAccount as which its module acts, also when the module's directory is missing: `NAMESPACE/NAME`. */
   readonly account?: string | undefined;
 }
 

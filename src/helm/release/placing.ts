@@ -17,7 +17,7 @@ interface Placing {
 /** The namespace of a module contains another release of its name, so its own cannot be moved there. */
 class OccupiedNamespaceError extends ForeignReleaseError {
   constructor(release: string, { from, to }: { readonly from: string; readonly to: string }) {
-    super(release, "somebody else");
+    super(release, "another owner");
     this.message = `release "${release}" cannot be moved from namespace ${from} to ${to}, which contains a release of this name`;
   }
 }
@@ -45,7 +45,7 @@ export async function settle(tools: Reconciler, placing: Placing): Promise<void>
 async function move(tools: Reconciler, placing: Placing, from: string): Promise<void> {
   const { store, namespace: to } = tools;
   const { release, account } = placing;
-  // In the operator's namespace, a release of this name may be somebody else's.
+  // In the operator's namespace, a release of this name may be another owner's.
   const isOwn = store.place(release) !== undefined || tools.isOurs(release);
   if (!isOwn || store.revisionsIn(from, release).length === 0) return keep(tools, placing, to);
   if (store.revisionsIn(to, release).length > 0) throw new OccupiedNamespaceError(release, { from, to });

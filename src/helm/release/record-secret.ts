@@ -11,7 +11,7 @@ export interface SecretTarget {
 }
 
 /** The Secret of a revision. */
-export function targetOf({ namespace, secret }: ReleaseMeta) {
+export function secretRef({ namespace, secret }: ReleaseMeta) {
   return { resource: SECRETS, namespace, name: secret };
 }
 

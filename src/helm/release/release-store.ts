@@ -15,7 +15,7 @@ import { UnseenError } from "../binary/helm-errors.ts";
 import { Places, type Place } from "./places.ts";
 import { decodeRelease, encodeChanged, summarize } from "./record.ts";
 import type { RecordChange, ReleaseRecord, ReleaseSummary } from "./record.ts";
-import { encodedIn, keyOf, orBrokenRecord, targetOf, type SecretTarget } from "./record-secret.ts";
+import { encodedIn, keyOf, orBrokenRecord, secretRef, type SecretTarget } from "./record-secret.ts";
 import { ReleaseWatches, releaseSecrets, type WatchOptions } from "./release-watches.ts";
 import { LABELS, metaOf, secretOf, type ReleaseMeta } from "./revisions.ts";
 
@@ -64,7 +64,7 @@ export class ReleaseStore {
     return this.#places.get(name);
   }
 
-  /** The namespace in which a release is now. While it is being moved, this is the old one until its records are gone. */
+  /** The namespace in which a release is now. While it is being moved, this is the old one until its records are deleted. */
   namespaceOf(name: string): string {
     const { namespace, from }: Place = this.#places.get(name) ?? { namespace: this.#options.namespace };
     return from !== undefined && this.revisionsIn(from, name).length > 0 ? from : namespace;
@@ -160,7 +160,7 @@ export class ReleaseStore {
   /** Treats labels as written, although they are written later. Ignores a revision that was deleted or replaced meanwhile. */
   assume(meta: ReleaseMeta, assumed: Readonly<Record<string, string>>): void {
     const store = this.#watches.in(meta.namespace);
-    const key = keyOf(targetOf(meta));
+    const key = keyOf(secretRef(meta));
     const known = store?.get(key);
     if (known?.uid !== meta.uid) return;
     store?.assume(key, { labels: { ...known.labels, ...assumed }, assumed });
@@ -253,7 +253,7 @@ export class ReleaseStore {
 
   /** Patches the Secret of a revision, and records the answer. */
   async #patch(meta: ReleaseMeta, body: object, signal: AbortSignal | undefined): Promise<void> {
-    const target = targetOf(meta);
+    const target = secretRef(meta);
     const patch = () => mergePatch<WatchedObject>(this.#options.client, target, { body, signal });
     await this.#answered(target, patch);
   }
@@ -264,7 +264,7 @@ export class ReleaseStore {
     // Oldest first, so that the newest shows the state of the release until the end.
     for (const meta of this.revisionsIn(namespace, name).reverse()) {
       const call = { signal, preconditions: { uid: meta.uid } };
-      await remove(this.#options.client, targetOf(meta), call).catch(ignoreNotFound);
+      await remove(this.#options.client, secretRef(meta), call).catch(ignoreNotFound);
     }
     this.#summaries.delete(name);
     await this.refreshIn(namespace, name, signal);
@@ -272,7 +272,7 @@ export class ReleaseStore {
 
   /** The encoded record in the Secret of a revision. Throws BrokenRecordError if there is none. */
   async #data(meta: ReleaseMeta, signal?: AbortSignal): Promise<string> {
-    return encodedIn(meta, await get(this.#options.client, targetOf(meta), { signal }));
+    return encodedIn(meta, await get(this.#options.client, secretRef(meta), { signal }));
   }
 
   /** Reports that something about a release has changed. */

@@ -28,7 +28,7 @@ import type {
   ReleaseOutcome,
 } from "../types.ts";
 import { claimHookLeftovers } from "../objects/hook-objects.ts";
-import { retainInRemoval } from "../upgrade.ts";
+import { retainInRemoval } from "../objects/retain.ts";
 import { LateLabels } from "./late-labels.ts";
 import { ensureNamespace } from "./namespace.ts";
 import { finishMove } from "./placing.ts";
@@ -169,7 +169,7 @@ export class Releases {
   }
 
   /** Records the health of a module: a revision that stays healthy for a minute becomes the target of rollbacks. */
-  noteHealth(module: HelmInput["module"], health: ReportedHealth | undefined): void {
+  recordHealth(module: HelmInput["module"], health: ReportedHealth | undefined): void {
     this.#proofs.check(module.name, health?.status === "True", () => void this.markHealthy(module, health));
   }
 

@@ -25,19 +25,23 @@ export async function recordHookSpans(path: string, { logger, hide = asIs }: Spa
   try {
     const items = parseJsonStream(await readOutput(path, MOST_BYTES));
     if (items.length > MOST_SPANS) throw new Error(`there are ${items.length}, more than ${MOST_SPANS}`);
-    for (const { value, place } of items) noteSpan(value, place, hide);
+    for (const { value, place } of items) recordSpan(value, place, hide);
   } catch (error) {
     logger.warn("Spans of the hook are left out", { variable: "SPANS_PATH", error: oneLine(error) });
   }
 }
 
-function noteSpan({ name, start, end, error, attributes = {} }: JsonObject, place: string, hide: Hide): void {
+function recordSpan(
+  { name, start, end, error, attributes = {} }: JsonObject,
+  place: string,
+  hide: Hide,
+): void {
   if (typeof name !== "string" || name === "") throw new Error(`${place}: "name" must be text`);
   if (!isTime(start) || !isTime(end) || end < start)
     throw new Error(`${place}: "start" and "end" must be seconds since 1970, one after the other`);
   const failed = typeof error === "string" ? { error: oneLine(hide(error)) } : {};
-  const shown = oneLine(hide(name), LONGEST);
-  const about = { kind: "hook", name: shown, attributes: flat(attributes, hide) } as const;
+  const text = oneLine(hide(name), LONGEST);
+  const about = { kind: "hook", name: text, attributes: flat(attributes, hide) } as const;
   note(about, { ms: (end - start) * 1000, endMs: end * 1000, ...failed });
 }
 

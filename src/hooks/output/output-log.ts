@@ -113,14 +113,14 @@ export class OutputLog {
 
   /** Numbers may be secrets, too. */
   #hideDeep(value: JsonObject): JsonObject {
-    const shown = (_: string, each: unknown): unknown => {
+    const replacer = (_: string, each: unknown): unknown => {
       if (typeof each !== "string" && typeof each !== "number") return each;
       const text = this.#hide(String(each));
       return text === String(each) ? each : text;
     };
     return this.#options.hide === undefined
       ? value
-      : (JSON.parse(JSON.stringify(value), shown) as JsonObject);
+      : (JSON.parse(JSON.stringify(value), replacer) as JsonObject);
   }
 
   #record(stream: Stream, value: JsonObject): void {

@@ -75,10 +75,10 @@ function parsed(text: string): Json {
   }
 }
 
-function textOf(answer: Answer, key: string, shown = key): string | undefined {
+function textOf(answer: Answer, key: string, name = key): string | undefined {
   const text = answer(key);
   if (text === undefined || text === "") return undefined;
-  return typeof text === "string" ? text : fail(`'${shown}' must be a string`);
+  return typeof text === "string" ? text : fail(`'${name}' must be a string`);
 }
 
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;

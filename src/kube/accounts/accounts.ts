@@ -48,7 +48,7 @@ export class Accounts {
     const account = this.#known.get(module)?.account;
     if (account !== UNKNOWN) return account;
     const message = "its addon.yaml cannot be read, so it is not known as whom the module acts";
-    throw new ProblemError([{ file: module, message, remedy: "correct the file" }]);
+    throw new ProblemError({ file: module, message, remedy: "correct the file" });
   }
 
   /** The namespace of the release of a module that was read before. */
@@ -63,7 +63,7 @@ export class Accounts {
   of(module: AccountTerms): Account | undefined {
     const { name, serviceAccountName } = module;
     if (module.accountIsUnknown === true) {
-      this.#noteUnknown(module);
+      this.#recordUnknown(module);
       return this.known(name);
     }
     const account = serviceAccountName === undefined ? undefined : this.#allowed(module, serviceAccountName);
@@ -73,7 +73,7 @@ export class Accounts {
 
   /** Why the account of a module is not allowed. `file` is its `addon.yaml`, whose own problem is reported elsewhere. */
   faultOf(module: AccountTerms, file: string): Problem | undefined {
-    if (module.accountIsUnknown === true) return this.#noteUnknown(module);
+    if (module.accountIsUnknown === true) return this.#recordUnknown(module);
     try {
       this.of(module);
       return undefined;
@@ -84,8 +84,8 @@ export class Accounts {
     }
   }
 
-  /** A file that breaks later does not change as whom the module acts. */
-  #noteUnknown(module: AccountTerms): undefined {
+  /** A file that becomes invalid later does not change the account of the module. */
+  #recordUnknown(module: AccountTerms): undefined {
     const namespace = this.#options.namespaceOf(module);
     if (!this.#known.has(module.name)) this.#known.set(module.name, { account: UNKNOWN, namespace });
   }
@@ -117,7 +117,7 @@ export class Accounts {
     if (account.namespace === own || allowed.some((each) => fits(each, account.namespace))) return account;
     const message = `names ${describeAccount(account)}, but the operator's configuration gives it namespace ${own}`;
     const remedy = `name an account of ${own}, or allow the namespace with --service-account-namespaces`;
-    throw new ProblemError([{ file: module.name, key: "serviceAccountName", message, remedy }]);
+    throw new ProblemError({ file: module.name, key: "serviceAccountName", message, remedy });
   }
 }
 

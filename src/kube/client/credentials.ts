@@ -123,7 +123,7 @@ export class Credentials {
   async #query(): Promise<Access> {
     const { config, file } = this.#loaded;
     const cluster = config.getCurrentCluster();
-    if (cluster === null) throw new ProblemError([{ file, message: "names no cluster" }]);
+    if (cluster === null) throw new ProblemError({ file, message: "names no cluster" });
     const options: RequestOptions = {};
     try {
       // The library refuses plain http without this flag, which means nothing there.
@@ -131,7 +131,7 @@ export class Credentials {
       await config.applyToHTTPSOptions(options);
     } catch (error) {
       const key = `user ${config.getCurrentUser()?.name ?? ""}`;
-      throw new ProblemError([{ file, key, message: `the credentials cannot be used: ${oneLine(error)}` }]);
+      throw new ProblemError({ file, key, message: `the credentials cannot be used: ${oneLine(error)}` });
     }
     return describe(cluster.server, cluster.proxyUrl, options);
   }
@@ -142,7 +142,7 @@ function refusalOf(before: LoadedConfig, next: LoadedConfig): ProblemError | und
   if (message === undefined) return undefined;
   const key = `context ${before.config.getCurrentContext()}`;
   const remedy = "restore the context, or restart the operator to have it work with the other one";
-  return new ProblemError([{ file: next.file, key, message, remedy }]);
+  return new ProblemError({ file: next.file, key, message, remedy });
 }
 
 function describe(server: string, proxy: string | undefined, options: RequestOptions): Access {

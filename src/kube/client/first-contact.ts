@@ -30,14 +30,14 @@ export function explainContact(error: unknown, { file, server }: KubeClient["ori
   const key = `server ${server}`;
   if (error instanceof ApiError && error.status === 401) {
     const remedy = "check token or certificate, and whether they have expired";
-    return new ProblemError([{ file, key, message: "the server does not accept the credentials", remedy }]);
+    return new ProblemError({ file, key, message: "the server does not accept the credentials", remedy });
   }
   if (error instanceof ApiError) {
-    return new ProblemError([{ file, key, message: `the server refuses: ${oneLine(error)}` }]);
+    return new ProblemError({ file, key, message: `the server refuses: ${oneLine(error)}` });
   }
   if (!(error instanceof ConnectionError)) return error;
   const cause = oneLine(error.cause ?? error);
-  return new ProblemError([{ file, key, message: `cannot be reached: ${cause}`, remedy: remedyOf(error) }]);
+  return new ProblemError({ file, key, message: `cannot be reached: ${cause}`, remedy: remedyOf(error) });
 }
 
 function remedyOf(error: ConnectionError): string {

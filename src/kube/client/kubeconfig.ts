@@ -8,7 +8,7 @@ import { delimiter, dirname, join, resolve } from "node:path";
 import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 
 import { oneLine, parseYaml } from "../../lib/index.ts";
-import { isJsonObject, ProblemError, type Json, type JsonObject, type Problem } from "../../model/index.ts";
+import { isJsonObject, ProblemError, type Json, type JsonObject } from "../../model/index.ts";
 
 /** Which credentials to use. Nothing given = in-cluster, then `~/.kube/config`. */
 export interface CredentialsOptions {
@@ -58,7 +58,11 @@ function chooseFile(options: CredentialsOptions): string | undefined {
   if (readable(`${options.root ?? ""}${ACCOUNT}/token`)) return undefined;
   const file = join(options.home ?? homedir(), ".kube", "config");
   if (readable(file)) return file;
-  throw problem({ file, message: "no credentials for the Kubernetes API were found", remedy: REMEDY });
+  throw new ProblemError({
+    file,
+    message: "no credentials for the Kubernetes API were found",
+    remedy: REMEDY,
+  });
 }
 
 function loadInCluster(root: string): KubeConfig {
@@ -68,7 +72,7 @@ function loadInCluster(root: string): KubeConfig {
   if (!server.includes("undefined")) return config;
   const message = "a service account is mounted, but KUBERNETES_SERVICE_HOST or _PORT is not set";
   const remedy = "set both to the address of the API server, or use --kube-config";
-  throw problem({ file: ACCOUNT, message, remedy });
+  throw new ProblemError({ file: ACCOUNT, message, remedy });
 }
 
 function loadFiles(list: string): KubeConfig {
@@ -77,7 +81,7 @@ function loadFiles(list: string): KubeConfig {
   // As in kubectl, a list may name files that do not exist.
   const found = files.length > 1 ? files.filter((file) => existsSync(file)) : files;
   if (found.length === 0)
-    throw problem({ file: list, message: "none of these files exists", remedy: REMEDY });
+    throw new ProblemError({ file: list, message: "none of these files exists", remedy: REMEDY });
   for (const file of found) {
     const one = loadFile(file);
     const skip = <T extends { name: string }>(have: T[], more: T[]): T[] => [
@@ -101,15 +105,15 @@ function loadFile(file: string): KubeConfig {
   try {
     text = readFileSync(file, "utf8");
   } catch (error) {
-    throw problem({ file, message: `cannot be read: ${oneLine(error)}`, remedy: REMEDY });
+    throw new ProblemError({ file, message: `cannot be read: ${oneLine(error)}`, remedy: REMEDY });
   }
-  if (text.trim() === "") throw problem({ file, message: "is empty", remedy: REMEDY });
+  if (text.trim() === "") throw new ProblemError({ file, message: "is empty", remedy: REMEDY });
   try {
     config.loadFromFile(file);
     config.users = completeUsers(config.users, text, file);
   } catch (error) {
     const message = `is not a kubeconfig: ${oneLine(error)}`;
-    throw problem({ file, message, remedy: "check it with `kubectl config view`" });
+    throw new ProblemError({ file, message, remedy: "check it with `kubectl config view`" });
   }
   return config;
 }
@@ -120,14 +124,14 @@ function useContext(config: KubeConfig, file: string, wanted: string | undefined
   const remedy = `use one of: ${names.join(", ") || "(the file has none)"}`;
   if (!name) {
     const message = "no context is chosen";
-    throw problem({ file, key: "current-context", message, remedy: `--kube-context: ${remedy}` });
+    throw new ProblemError({ file, key: "current-context", message, remedy: `--kube-context: ${remedy}` });
   }
   const key = `context ${name}`;
   const context = config.getContextObject(name);
-  if (context === null) throw problem({ file, key, message: "there is no such context", remedy });
+  if (context === null) throw new ProblemError({ file, key, message: "there is no such context", remedy });
   config.setCurrentContext(name);
   const lacks = (what: string): ProblemError =>
-    problem({ file, key, message: `names the ${what}, which is not in the file` });
+    new ProblemError({ file, key, message: `names the ${what}, which is not in the file` });
   if (config.getCurrentCluster() === null) throw lacks(`cluster ${context.cluster}`);
   if (context.user && config.getCurrentUser() === null) throw lacks(`user ${context.user}`);
   if (!context.user) addEmptyUser(config, name);
@@ -148,10 +152,6 @@ function readable(file: string): boolean {
   } catch {
     return false;
   }
-}
-
-function problem(what: Problem): ProblemError {
-  return new ProblemError([what]);
 }
 
 type User = KubeConfig["users"][number];

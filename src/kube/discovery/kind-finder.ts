@@ -77,7 +77,7 @@ export class KindFinder {
     }
   }
 
-  /** Call after CRDs were created: drops the cached discovery and looks for missing kinds at once. */
+  /** Call after CRDs were created: drops the cached discovery and searches for missing kinds at once. */
   kindsChanged(): void {
     this.#options.discovery.invalidate();
     this.#checkSoon(0);

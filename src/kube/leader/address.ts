@@ -41,7 +41,7 @@ function isIn(list: BlockList, ip: string): boolean {
 }
 
 /**
- * Reads what `formatAddress` wrote. Whoever may write the Lease must not send followers elsewhere (SSRF): only bare
+ * Reads what `formatAddress` wrote. An account that may write the Lease must not redirect followers to other hosts (SSRF): only bare
  * addresses are accepted, no names or paths, no link-local address, and a loopback address only if the address of this
  * process, `ownIp`, is one too, as in development.
  */

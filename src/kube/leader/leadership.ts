@@ -2,7 +2,14 @@
 
 import { lookup } from "node:dns/promises";
 
-import { createLogger, oneLine, shareAnswer, wakeful, type Clock, type LogSink } from "../../lib/index.ts";
+import {
+  createLogger,
+  oneLine,
+  shareAnswer,
+  bootTimeClock,
+  type Clock,
+  type LogSink,
+} from "../../lib/index.ts";
 import { watchdog, type Children } from "../../process/index.ts";
 import type { KubeAccess, KubeClient } from "../client/client.ts";
 import { get, mergePatch } from "../client/verbs.ts";
@@ -56,7 +63,7 @@ export class Leadership {
     this.#leader = leaderMirror({ ...this.#place, clock, pod: settings.pod }, this.#name);
     this.#lease = new Lease({
       client: this.#client,
-      clock: wakeful(clock),
+      clock: bootTimeClock(clock),
       logger,
       namespace,
       name: this.#name,

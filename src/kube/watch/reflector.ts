@@ -7,7 +7,7 @@ import type { KubeClient } from "../client/client.ts";
 import { acceptOf } from "../client/request.ts";
 import { pathOf } from "../resources.ts";
 import { FrameSplitter } from "./splitters.ts";
-import { Breather, listObjects, newestVersion, readStream } from "./stream.ts";
+import { TimeSlice, listObjects, newestVersion, readStream } from "./stream.ts";
 import {
   isPutBack,
   newestOf,
@@ -134,7 +134,7 @@ export class Reflector {
     const { clock, random } = this.#tools;
     const begun = clock.monotonic();
     const lines = new FrameSplitter();
-    const breather = new Breather(clock);
+    const slice = new TimeSlice(clock);
     const query = {
       ...selectorsOf(this.#spec),
       watch: true,
@@ -153,7 +153,7 @@ export class Reflector {
       await readStream(request, options, async (chunk) => {
         for (const line of lines.push(chunk)) {
           await this.#frame(line);
-          await breather.pause();
+          await slice.pause();
         }
       });
     } finally {

@@ -92,7 +92,7 @@ export class ObjectStore<T extends Versioned> {
     let listing = new Set<string>();
     let putBacks = this.#putBacks;
     const applied = (object: WatchedObject): void => this.#applied(object, listener);
-    const swept = (keys: ReadonlySet<string>, version: string): void => {
+    const completed = (keys: ReadonlySet<string>, version: string): void => {
       for (const [key, value] of this.#sweep(keys, version)) listener.changed?.(undefined, value, key);
     };
     return hub.subscribe(spec, {
@@ -105,7 +105,7 @@ export class ObjectStore<T extends Versioned> {
         applied(object);
       },
       synced: (version) => {
-        swept(listing, version);
+        completed(listing, version);
         if (putBacks !== this.#putBacks) this.#forgetVersions();
         listing = new Set();
         this.#isSynced = true;
@@ -113,7 +113,7 @@ export class ObjectStore<T extends Versioned> {
       },
       applied,
       deleted: (object, complete) => this.#deleted(object, !complete, listener),
-      relisted: swept,
+      relisted: completed,
       putBack: () => {
         this.#putBacks += 1;
         this.#forgetVersions();

@@ -1,6 +1,6 @@
 /** Lists objects, and reads the streams of lists and watches; detects dead ones. */
 
-import { breathe, orAborted, type Clock, type Timer } from "../../lib/index.ts";
+import { yieldToEventLoop, orAborted, type Clock, type Timer } from "../../lib/index.ts";
 import { asString, isJsonObject, type JsonObject } from "../../model/index.ts";
 import { ConnectionError, statusError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
@@ -26,7 +26,7 @@ export async function listObjects(
   { unpaged, ...options }: ListOptions,
   take: (object: WatchedObject) => Promise<void> | void,
 ): Promise<string> {
-  const breather = new Breather(options.clock);
+  const slice = new TimeSlice(options.clock);
   let page: JsonObject = {};
   do {
     const query = {
@@ -36,7 +36,7 @@ export async function listObjects(
     };
     page = await readPage(spec, { ...options, query }, async (bytes) => {
       await take(wholeObject(JSON.parse(bytes.toString("utf8")), spec));
-      await breather.pause();
+      await slice.pause();
     });
   } while (asString(page["continue"]));
   return asString(page["resourceVersion"]) ?? "";
@@ -115,7 +115,7 @@ export async function readStream(
     const reader = chunks[Symbol.asyncIterator]();
     try {
       for (;;) {
-        watchdog.fed();
+        watchdog.reset();
         const next = await orAborted(reader.next(), attempt.signal);
         if (next.done === true) return;
         watchdog.rest();
@@ -132,7 +132,7 @@ export async function readStream(
 }
 
 interface Watchdog {
-  fed(): void;
+  reset(): void;
   rest(): void;
   end(): void;
 }
@@ -151,7 +151,7 @@ function startWatchdog(options: ReadOptions, onExpire: () => void): Watchdog {
   };
   timer = clock.setTimer(silenceMs, check);
   return {
-    fed: () => {
+    reset: () => {
       last = clock.monotonic();
       working = false;
     },
@@ -165,7 +165,7 @@ function startWatchdog(options: ReadOptions, onExpire: () => void): Watchdog {
 const SLICE_MS = 15;
 
 /** Yields to the event loop whenever the current loop has run for 15 ms. */
-export class Breather {
+export class TimeSlice {
   readonly #clock: Clock;
   #since: number;
 
@@ -181,7 +181,7 @@ export class Breather {
   }
 
   async #rest(): Promise<void> {
-    await breathe();
+    await yieldToEventLoop();
     this.#since = this.#clock.monotonic();
   }
 }

@@ -1,6 +1,7 @@
 /** Reads untrusted files, and writes completely to pipes and terminals. */
 
 import { closeSync, constants, fstatSync, openSync, readFileSync, writeSync } from "node:fs";
+import { stat } from "node:fs/promises";
 
 /**
  * The content of a regular file. Throws for anything else: reading a FIFO would block the process, and a device never
@@ -15,6 +16,14 @@ export function readPlain(path: string): Buffer {
   } finally {
     closeSync(file);
   }
+}
+
+/** Whether a path exists and can be reached. */
+export function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
 }
 
 const FULL_MS = 5;

@@ -148,7 +148,7 @@ function pemBodyStart(text: string, least: number, end: number): number {
   return from;
 }
 
-/** How tokens of well-known services begin, and what follows. Facts that their makers publish. */
+/** How tokens of well-known services begin, and what follows. The services publish these formats. */
 const TOKENS: readonly (readonly [prefixes: string, rest: RegExp])[] = [
   // Code hosts and package registries
   ["ghp_ gho_ ghu_ ghs_ ghr_ github_pat_", /[A-Za-z0-9_]{20,255}/y],

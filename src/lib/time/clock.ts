@@ -30,7 +30,7 @@ export const systemClock: Clock = {
 };
 
 /** The same clock, but `monotonic` counts while the machine sleeps too, as the clocks of other machines do. */
-export function wakeful(clock: Clock): Clock {
+export function bootTimeClock(clock: Clock): Clock {
   return {
     now: () => clock.now(),
     monotonic: () => uptime() * 1000,
@@ -100,7 +100,7 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
 }
 
 /** Lets I/O callbacks run; for long loops that must not block the event loop. */
-export function breathe(): Promise<void> {
+export function yieldToEventLoop(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });

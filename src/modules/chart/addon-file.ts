@@ -5,7 +5,7 @@ import { basename, join } from "node:path";
 
 import { canonicalJson, isRange, parseDuration } from "../../lib/index.ts";
 import { describeProblem, isJsonObject, objectOf, ProblemError } from "../../model/index.ts";
-import type { AccountDoubt, Json, JsonObject, ModuleTerms, Problem } from "../../model/index.ts";
+import type { AccountStatus, Json, JsonObject, ModuleTerms, Problem } from "../../model/index.ts";
 import { parseMap, validatorOf, type Violation } from "../../values/index.ts";
 import schema from "../addon.schema.json" with { type: "json" };
 import { readText } from "../read/files.ts";
@@ -27,7 +27,7 @@ export interface ChartSource {
 }
 
 /** The settings of a module beside its files. */
-export interface AddonFile extends ModuleTerms, AccountDoubt {
+export interface AddonFile extends ModuleTerms, AccountStatus {
   readonly chart?: ChartPlace;
   /** The problem of an invalid file; its settings, except account and namespace, are then ignored. */
   readonly problem?: Problem;

@@ -163,5 +163,5 @@ function writeAndWait(writer: TarWriter, bytes: Buffer): Promise<void> {
 
 function unpackProblem(file: string, error: unknown): ProblemError {
   const remedy = "pack the chart with `helm package`, or get it again with `helm pull`";
-  return new ProblemError([{ file, message: `cannot be unpacked: ${oneLine(error)}`, remedy }]);
+  return new ProblemError({ file, message: `cannot be unpacked: ${oneLine(error)}`, remedy });
 }

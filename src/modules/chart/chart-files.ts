@@ -69,7 +69,7 @@ function statOf(path: string): Stats | undefined {
   try {
     return stat(path) ?? lstatSync(path, { throwIfNoEntry: false });
   } catch (error) {
-    throw new ProblemError([fileProblem(path, error)]);
+    throw new ProblemError(fileProblem(path, error));
   }
 }
 
@@ -84,7 +84,7 @@ function directoryId(path: string, { dev, ino }: Stats, above: readonly string[]
 const REMEDY = "remove it from the chart, or name it in .helmignore";
 
 function refuse(file: string, message: string): never {
-  throw new ProblemError([{ file, message, remedy: REMEDY }]);
+  throw new ProblemError({ file, message, remedy: REMEDY });
 }
 
 /** The rules of a chart's `.helmignore`; only the default rule if there is none. */

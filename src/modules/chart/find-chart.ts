@@ -28,7 +28,7 @@ export function listChart(dir: string, place: ChartPlace | undefined): ReadonlyM
   return new Map(rels.flatMap((rel) => fileEntry(join(path, rel), join(at, rel))));
 }
 
-/** Paths below a chart; none if `findChart` refuses the chart. */
+/** Paths below a chart; none if `locateChart` refuses the chart. */
 function listOrEmpty(list: () => string[]): string[] {
   try {
     return list();
@@ -47,7 +47,7 @@ function fileEntry(rel: string, path: string): [string, Found][] {
 /**
  * The chart at its path, unpacked if it is an archive. Throws ProblemError if it is missing or its digest differs.
  */
-export async function findChart(
+export async function locateChart(
   dir: string,
   place: ChartPlace,
   archives: ChartArchives,
@@ -82,12 +82,12 @@ const REMEDIES = {
 };
 
 function chartProblem(dir: string, key: keyof typeof REMEDIES, message: string): ProblemError {
-  return new ProblemError([{ file: addonFileIn(dir), key: `chart.${key}`, message, remedy: REMEDIES[key] }]);
+  return new ProblemError({ file: addonFileIn(dir), key: `chart.${key}`, message, remedy: REMEDIES[key] });
 }
 
 function noChart(archive: string): ProblemError {
   const message = "contains no Chart.yaml in its one directory: it is no chart";
-  return new ProblemError([{ file: archive, message, remedy: "pack the chart with `helm package`" }]);
+  return new ProblemError({ file: archive, message, remedy: "pack the chart with `helm package`" });
 }
 
 function checkDigest(dir: string, wanted: string, digest: string): void {

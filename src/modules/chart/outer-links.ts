@@ -15,6 +15,6 @@ export function refuseOuterLinks(moduleDir: string, files: Iterable<string>): vo
     const place = realpathSync(file);
     if (roots.some((root) => place.startsWith(root))) continue;
     const message = "is a link out of the modules directory, and the module has a serviceAccountName";
-    throw new ProblemError([{ file, message, remedy: "replace it by a copy of what it leads to" }]);
+    throw new ProblemError({ file, message, remedy: "replace it by a copy of what it leads to" });
   }
 }

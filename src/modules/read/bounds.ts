@@ -33,6 +33,6 @@ export class Bounds {
   }
 
   #refuse(message: string): never {
-    throw new ProblemError([{ file: this.#dir, message, remedy: this.#remedy }]);
+    throw new ProblemError({ file: this.#dir, message, remedy: this.#remedy });
   }
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { collect, type JsonObject, type Section, type StaticValues } from "../../model/index.ts";
 import { mergeLayers, parseCommonValues, type CommonValues } from "../../values/index.ts";
-import { isSettled, missingValues, readText } from "./files.ts";
+import { isSettled, missingValuesFile, readText } from "./files.ts";
 import { confirmMissing, type Reading, type RememberedValues } from "./reading.ts";
 import type { DirScan } from "./scan-dir.ts";
 
@@ -85,6 +85,6 @@ function keepUntilConfirmedMissing(
   before?: RememberedValues,
 ): RememberedValues | undefined {
   if (before !== undefined) return confirmMissing(reading, [file]) ? undefined : before;
-  if (reading.options.strict) reading.problems.push(missingValues(file));
+  if (reading.options.strict) reading.problems.push(missingValuesFile(file));
   return undefined;
 }

@@ -10,7 +10,7 @@ export function readText(path: string): string {
   try {
     return readPlain(path).toString("utf8");
   } catch (error) {
-    throw new ProblemError([fileProblem(path, error)]);
+    throw new ProblemError(fileProblem(path, error));
   }
 }
 
@@ -39,7 +39,7 @@ export function fileProblem(file: string, error: unknown): Problem {
 }
 
 /** The problem of a required values.yaml that is missing. */
-export function missingValues(file: string): Problem {
+export function missingValuesFile(file: string): Problem {
   const remedy = "add it, or start without --strict-check-values-mode-enabled";
   return { file, message: "is missing", remedy };
 }

@@ -14,10 +14,10 @@ import type {
   StaticValues,
 } from "../../model/index.ts";
 import { parseModuleValues, type ModuleValues } from "../../values/index.ts";
-import { findChart, readChartYaml, wordIn, type PlacedChart } from "../chart/find-chart.ts";
+import { locateChart, readChartYaml, wordIn, type PlacedChart } from "../chart/find-chart.ts";
 import { addonFileIn } from "../chart/addon-file.ts";
 import { refuseOuterLinks } from "../chart/outer-links.ts";
-import { fileProblem, missingValues, readText, stat, type Found } from "./files.ts";
+import { fileProblem, missingValuesFile, readText, stat, type Found } from "./files.ts";
 import { hookFilesOf, idleHooks } from "./listing.ts";
 import { ownCrds, SCHEMA_FILES, type Listing } from "./listing.ts";
 import { namespaceOf, namespaceProblems } from "./module-namespace.ts";
@@ -35,7 +35,7 @@ export interface ModuleSource extends Candidate {
  * possible.
  */
 export async function readModule(reading: Reading, source: ModuleSource, listed: Listing): Promise<Module> {
-  const origin = originOf(reading, source);
+  const origin = registryOrigin(reading, source);
   const problems: Problem[] = origin?.problem === undefined ? [] : [origin.problem];
   const readOrReport = reporter(problems, source.dir);
   const { name, order, dir, common } = source;
@@ -81,7 +81,7 @@ export async function readModule(reading: Reading, source: ModuleSource, listed:
 }
 
 /** Where a module from a registry comes from; undefined for a module of any other directory. */
-export function originOf(
+export function registryOrigin(
   { options: { supplied } }: Reading,
   { name, dir }: Pick<ModuleSource, "name" | "dir">,
 ): ModuleOrigin | undefined {
@@ -171,7 +171,7 @@ async function findChartOf(
   if (problem !== undefined) problems.push(problem);
   if (problem !== undefined || chart === undefined) return { ...none, chart: chartKind(files) };
   try {
-    return await findChart(dir, chart, archives);
+    return await locateChart(dir, chart, archives);
   } catch (error) {
     problems.push(...problemsOf(error, dir));
     return none;
@@ -262,7 +262,7 @@ function readOwnValues({ options }: Reading, source: ModuleSource, listing: List
     return parseModuleValues(readText(path), path, { valuesKey: camelCase(source.name) });
   }
   if (!options.strict) return EMPTY_VALUES;
-  throw new ProblemError([missingValues(join(source.dir, "values.yaml"))]);
+  throw new ProblemError(missingValuesFile(join(source.dir, "values.yaml")));
 }
 
 /** The version in Chart.yaml. The name is not used, and may be missing or invalid. */

@@ -3,7 +3,7 @@
 import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 
-import { attempt, breathe } from "../../lib/index.ts";
+import { attempt, yieldToEventLoop } from "../../lib/index.ts";
 import { camelCase, collect, describeProblem, ProblemError } from "../../model/index.ts";
 import type { Module, Problem, SchemaFiles, Tree } from "../../model/index.ts";
 import { compileSchemas } from "../../values/index.ts";
@@ -37,7 +37,7 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
       if (previous === undefined) return tree;
       return keepMemory({ ...previous, recheckAt: reading.monotonic + RECHECK_MS }, recall(previous));
     }
-    await breathe();
+    await yieldToEventLoop();
   }
 }
 
@@ -95,7 +95,7 @@ function scanAll(reading: Reading, dirs: readonly string[]): Scanned[] {
     if (scanned !== undefined) reading.after.scans.set(dir, scanned.scan);
     return scanned === undefined ? [] : [scanned];
   });
-  if (fatal.length > 0) throw new ProblemError(fatal);
+  if (fatal.length > 0) throw new ProblemError(...fatal);
   reading.holds.push(...(reading.options.supplied?.holds ?? []));
   return scans;
 }
@@ -131,7 +131,7 @@ async function readModules(
   for (const { scan, readable } of scans) {
     for (const candidate of scan.candidates) {
       if (only !== undefined && candidate.dir !== only) continue;
-      if (++candidateCount % MODULES_PER_SLICE === 0) await breathe();
+      if (++candidateCount % MODULES_PER_SLICE === 0) await yieldToEventLoop();
       const first = modules.get(candidate.name);
       if (first === undefined)
         modules.set(candidate.name, await readCandidate(reading, candidate, { files, readable }));

@@ -167,7 +167,7 @@ export function recheckAt(reading: Reading): number | undefined {
  * Whether a module's directory is missing, and still is `RECHECK_MS` after it was first missed. A helm hook of a
  * renamed module waits for this: the next converge, which confirms it for all else, may wait for that module.
  */
-export function isSurelyMissing(
+export function isConfirmedMissing(
   { dir, missing }: Pick<Module, "dir" | "missing">,
   clock: Pick<Clock, "monotonic">,
 ): boolean {

@@ -7,7 +7,13 @@ import { attempt } from "../../lib/index.ts";
 import type { Module } from "../../model/index.ts";
 import { isSettled } from "./files.ts";
 import { listedPaths, listModule, type Listing } from "./listing.ts";
-import { originOf, problemsOf, readModule, unreadableModule, type ModuleSource } from "./read-module.ts";
+import {
+  registryOrigin,
+  problemsOf,
+  readModule,
+  unreadableModule,
+  type ModuleSource,
+} from "./read-module.ts";
 import { confirmMissing, missedSince, type Reading, type RememberedModule } from "./reading.ts";
 import { areReferencesSame } from "./references.ts";
 
@@ -24,7 +30,7 @@ export async function refreshModule(reading: Reading, source: ModuleSource): Pro
     return keep(reading, await moduleAfterFailedListing(reading, source, error));
   }
   const paths = listedPaths(listing);
-  const origin = originOf(reading, source);
+  const origin = registryOrigin(reading, source);
   if (before !== undefined) {
     const missing = missingOf(before, paths, origin);
     const full = missing.map((path) => join(source.dir, path));

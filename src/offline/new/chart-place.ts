@@ -7,7 +7,7 @@ import { readMap } from "../../helm/index.ts";
 import { attempt, canonicalJson, DepthError, parseJson, parseYaml, toYaml } from "../../lib/index.ts";
 import { isJsonObject, objectOf, objectsIn, ProblemError, asString } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
-import { findChart, listChartFiles, openChart, readChartYaml, wordIn } from "../../modules/index.ts";
+import { locateChart, listChartFiles, openChart, readChartYaml, wordIn } from "../../modules/index.ts";
 import type { ChartArchives, PlacedChart } from "../../modules/index.ts";
 import { compileSchemas } from "../../values/index.ts";
 import { checkAgainstIndex, type PulledChart } from "./get-chart.ts";
@@ -37,7 +37,7 @@ export async function describePulledChart(
       const rest = file.startsWith(copy) ? file.slice(copy.length) : `: ${basename(file)}`;
       return { ...problem, file: got.index?.repo === file ? file : got.origin + rest };
     });
-    throw new ProblemError(reported);
+    throw new ProblemError(...reported);
   }
 }
 
@@ -47,7 +47,7 @@ async function describeChart(
   { path, origin, source, index }: PulledChart,
   archives: ChartArchives,
 ): Promise<DescribedChart> {
-  const found = await findChart(dir, { path }, archives);
+  const found = await locateChart(dir, { path }, archives);
   const opened = await openChart(join(dir, path), archives);
   const { name, version } = nameAndVersion(found.chartDir);
   for (const [key, word] of Object.entries({ name, version })) checkPlain(found.chartDir, key, word);
@@ -58,7 +58,7 @@ async function describeChart(
     const message = `has no ${missing.join(", ")} in charts/, although it depends on them`;
     const unpacked = found.chartDir === join(dir, path) ? origin : "DIR, where it is unpacked";
     const remedy = `run helm dependency build ${unpacked}, then repeat this command`;
-    throw new ProblemError([{ file: join(dir, path), message, remedy }]);
+    throw new ProblemError({ file: join(dir, path), message, remedy });
   }
   const from = source === undefined ? {} : { source: { ...source, version } };
   return { ...found, name, version, place: { path, values: "root", digest, ...from } };
@@ -71,7 +71,7 @@ function checkPlain(chartDir: string, key: string, word: string): void {
   if (word === "" || PLAIN.test(word)) return;
   const message = `${JSON.stringify(word.slice(0, 80))} is not a valid ${key} of a chart`;
   const remedy = "use letters, digits, dots, dashes, plus signs and underscores";
-  throw new ProblemError([{ file: join(chartDir, "Chart.yaml"), key, message, remedy }]);
+  throw new ProblemError({ file: join(chartDir, "Chart.yaml"), key, message, remedy });
 }
 
 const SUB_CHART = /^charts\/[^/_.][^/]*(?:\/Chart\.yaml|\.tgz)$/;
@@ -169,9 +169,11 @@ export function schemaOfChart(chartDir: string): string | undefined {
 /** Helm takes minutes to compile such a schema. */
 function tooDeep({ message }: DepthError): ProblemError {
   const remedy = "flatten the schema, or remove the file from the chart";
-  return new ProblemError([
-    { file: "values.schema.json", message: `the schema of the chart is ${message}`, remedy },
-  ]);
+  return new ProblemError({
+    file: "values.schema.json",
+    message: `the schema of the chart is ${message}`,
+    remedy,
+  });
 }
 
 /** A schema without the omitted keywords at any depth. Objects allow additional properties by default. */

@@ -222,7 +222,7 @@ function helm(args: readonly string[], { settings, env, children }: HelmCaller):
 }
 
 function problem(file: string, message: string, remedy: string): ProblemError {
-  return new ProblemError([{ file, message, remedy }]);
+  return new ProblemError({ file, message, remedy });
 }
 
 /** The index of a chart repository. Helm locates archives by it but does not verify their digests. */

@@ -8,7 +8,7 @@ import { parseHookConfig } from "../../hooks/index.ts";
 import { toYaml } from "../../lib/index.ts";
 import { ProblemError, type JsonObject } from "../../model/index.ts";
 import { lintDirs } from "../lint.ts";
-import { findModule, type CommandResult } from "../surroundings.ts";
+import { moduleNamed, type CommandResult } from "../surroundings.ts";
 
 /** The arguments of `new hook`. */
 export interface NewHook {
@@ -33,7 +33,7 @@ export async function writeHook(
   settings: Settings,
   env: Environment,
 ): Promise<CommandResult> {
-  const { dir, name: module } = findModule(settings, wanted.module);
+  const { dir, name: module } = moduleNamed(settings, wanted.module);
   const script = `${wanted.name}.${ENDINGS[wanted.language]}`;
   const hook = join(dir, "hooks", script);
   const test = join(dir, "tests", wanted.name);
@@ -66,7 +66,7 @@ export async function writeHook(
 function checkRequest(wanted: NewHook, paths: readonly string[]): void {
   const { name, onEvent, schedule } = wanted;
   const refuse = (file: string, message: string, remedy: string): never => {
-    throw new ProblemError([{ file, message, remedy }]);
+    throw new ProblemError({ file, message, remedy });
   };
   const [hook = name] = paths;
   if (!NAME_PATTERN.test(name))

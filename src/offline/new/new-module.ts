@@ -56,11 +56,11 @@ function newModuleDir(modulesDir: string, wanted: string): { dir: string; name: 
   const file = join(modulesDir, wanted);
   const refusal = refuseName(name);
   if (refusal !== undefined)
-    throw new ProblemError([{ file, message: `invalid name: ${refusal}`, remedy: "choose another name" }]);
+    throw new ProblemError({ file, message: `invalid name: ${refusal}`, remedy: "choose another name" });
   const existing = entries.find((entry) => entry.name === name);
   if (existing !== undefined) {
     const remedy = `choose another name, or remove ${join(modulesDir, existing.entry)} first`;
-    throw new ProblemError([{ file, message: "a module of this name already exists", remedy }]);
+    throw new ProblemError({ file, message: "a module of this name already exists", remedy });
   }
   const last = Math.max(0, ...entries.map((entry) => entry.order));
   const number = String(Math.floor(last / 10) * 10 + 10).padStart(3, "0");

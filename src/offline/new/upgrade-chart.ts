@@ -19,7 +19,7 @@ import { lintDirs } from "../lint.ts";
 import {
   archivesIn,
   draftIn,
-  findModule,
+  moduleNamed,
   readLintDir,
   readOptions,
   withScope,
@@ -47,7 +47,7 @@ export interface ChartUpgrade {
   readonly values: string | undefined;
 }
 
-/** Prints the changes and asks the user to confirm them. */
+/** Prints the changes and has the user confirm them. */
 export type Confirm = (displayed: string) => Promise<boolean>;
 
 /**
@@ -60,7 +60,7 @@ export function upgradeChart(
   { settings, env, confirm }: { settings: Settings; env: Environment; confirm: Confirm },
 ): Promise<CommandResult> {
   return withScope(async (scope, children) => {
-    const { dir } = findModule(settings, wanted.module);
+    const { dir } = moduleNamed(settings, wanted.module);
     const archives = archivesIn(settings, scope);
     const place = readChartPlace(dir);
     const { tree, module } = await readModule(dir, readOptions(settings, scope));
@@ -105,15 +105,13 @@ function nextCommands({ configMap, namespace = "default", modulesDir = "modules"
 /** The entry `chart` of `addon.yaml`. Throws ProblemError if there is none. */
 function readChartPlace(dir: string): ChartPlace {
   const { chart, problem } = readAddonFile(dir);
-  if (problem !== undefined) throw new ProblemError([problem]);
+  if (problem !== undefined) throw new ProblemError(problem);
   if (chart !== undefined) return chart;
-  throw new ProblemError([
-    {
-      file: dir,
-      message: "has no addon.yaml with a chart",
-      remedy: "the module contains its own chart: edit that",
-    },
-  ]);
+  throw new ProblemError({
+    file: dir,
+    message: "has no addon.yaml with a chart",
+    remedy: "the module contains its own chart: edit that",
+  });
 }
 
 /** Reads the one module of a directory. Throws ProblemError if it is invalid. */
@@ -123,8 +121,8 @@ async function readModule(
 ): Promise<{ tree: Tree; module: Module }> {
   const { tree } = await readLintDir(dir, terms);
   const [module] = tree.modules;
-  if (module === undefined) throw new ProblemError([{ file: dir, message: "is not a module" }]);
-  if (module.problem !== undefined) throw new ProblemError([module.problem]);
+  if (module === undefined) throw new ProblemError({ file: dir, message: "is not a module" });
+  if (module.problem !== undefined) throw new ProblemError(module.problem);
   return { tree, module };
 }
 
@@ -134,9 +132,12 @@ function sourceOf(dir: string, { source }: ChartPlace, { chart }: ChartUpgrade):
   const known = chart.ref === undefined ? source?.repo : undefined;
   if (ref !== undefined) return { ...chart, ref, repo: repo ?? known };
   const message = "does not contain the source of the chart";
-  throw new ProblemError([
-    { file: addonFileIn(dir), key: "chart.source", message, remedy: "set --chart, as for new module" },
-  ]);
+  throw new ProblemError({
+    file: addonFileIn(dir),
+    key: "chart.source",
+    message,
+    remedy: "set --chart, as for new module",
+  });
 }
 
 /** The first line of the displayed changes: old and new version. */
@@ -195,7 +196,7 @@ function unusedName(dir: string, { place, version }: DescribedChart): string {
   const free = names.find((name) => basename(name) === name && !existsSync(join(dir, name + ending)));
   if (free !== undefined) return `${free}${ending}`;
   const message = `${names.map((name) => name + ending).join(", ")} exist already`;
-  throw new ProblemError([{ file: dir, message, remedy: "remove those that addon.yaml does not reference" }]);
+  throw new ProblemError({ file: dir, message, remedy: "remove those that addon.yaml does not reference" });
 }
 
 interface SchemaChange {

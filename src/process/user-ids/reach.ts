@@ -1,4 +1,4 @@
-/** Finds what keeps other users of the machine from a file or directory, for messages with a remedy. */
+/** Finds the permission that other users of the machine lack for a file or directory, for messages with a remedy. */
 
 import { realpathSync, statSync } from "node:fs";
 import { dirname } from "node:path";

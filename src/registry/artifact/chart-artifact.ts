@@ -16,7 +16,7 @@ const ARCHIVES: ReadonlySet<string> = new Set([
   "application/tar+gzip",
 ]);
 
-/** An artifact whose signature is verified, if one was asked for. Name and version stand in its archive. */
+/** An artifact whose signature is verified, if one is required. Its archive contains name and version. */
 export type FoundChart = Pick<Found, "digest" | "layer" | "verified">;
 
 /**

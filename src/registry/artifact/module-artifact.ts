@@ -92,13 +92,13 @@ export async function moveTag({ repository, reference }: Place, tag: string): Pr
 export interface Found extends Identity {
   readonly digest: string;
   readonly layer: Descriptor;
-  /** Undefined where no signature was asked for. */
+  /** Undefined where no signature is required. */
   readonly verified: Verified | undefined;
 }
 
 /**
- * Finds an artifact and verifies it: a signature by one of `signers`, one layer, and the name and version that were asked
- * for. `signers` is undefined where the user does without a signature. Throws RegistryError, NotVerifiedError,
+ * Finds an artifact and verifies it: a signature by one of `signers`, one layer, and the name and version that were
+ * requested. `signers` is undefined where the user does without a signature. Throws RegistryError, NotVerifiedError,
  * CannotVerifyError.
  */
 export async function findModule(place: ReadPlace, signers: readonly Signer[] | undefined): Promise<Found> {

@@ -6,7 +6,7 @@ import { gzipSync } from "node:zlib";
 
 import { create } from "tar";
 
-import { isObeyed, visible } from "../../lib/index.ts";
+import { hasControlCharacter, visible } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import { digestOf } from "../manifest.ts";
 import { LIMITS } from "./unpack.ts";
@@ -69,7 +69,7 @@ function pathsBelow(root: string, rel: string): string[] {
     .sort((a, b) => (a < b ? -1 : 1))
     .flatMap((name) => {
       const path = rel === "" ? name : `${rel}/${name}`;
-      if (isObeyed(name)) throw problem(join(root, path), "has a control character in its name");
+      if (hasControlCharacter(name)) throw problem(join(root, path), "has a control character in its name");
       return statOf(root, path).isDirectory() ? [path, ...pathsBelow(root, path)] : [path];
     });
 }
@@ -96,7 +96,9 @@ function checkedSize(root: string, path: string): number {
 }
 
 function problem(file: string, message: string): ProblemError {
-  return new ProblemError([
-    { file: visible(file), message, remedy: "remove it from the module, or replace it by a copy" },
-  ]);
+  return new ProblemError({
+    file: visible(file),
+    message,
+    remedy: "remove it from the module, or replace it by a copy",
+  });
 }

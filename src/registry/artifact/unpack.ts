@@ -7,7 +7,7 @@ import { createGunzip } from "node:zlib";
 
 import { Parser, Unpack, type ReadEntry } from "tar";
 
-import { isObeyed, oneLine } from "../../lib/index.ts";
+import { hasControlCharacter, oneLine } from "../../lib/index.ts";
 import { NotVerifiedError } from "../cosign/errors.ts";
 
 /** Most bytes and entries of a module. Sizes are in bytes. */
@@ -26,7 +26,7 @@ const FILES: ReadonlySet<string> = new Set(["File", "OldFile", "ContiguousFile"]
 
 /**
  * Unpacks the file `layer` into `dir`, which must not exist: first into a directory beside it, which is then renamed.
- * Files get the modes 0644 or 0755, or else 0444 or 0555; directories get 0755, so that whoever owns them can remove them.
+ * Files get the modes 0644 or 0755, or else 0444 or 0555; directories get 0755, so that their owner can remove them.
  * Throws NotVerifiedError that names the entry that is refused, and Error if the file system fails.
  */
 export async function unpackLayer(layer: string, dir: string, isReadOnly = false): Promise<void> {
@@ -65,7 +65,7 @@ async function readArchive(layer: string, parser: Parser): Promise<void> {
   let size = 0;
   let start = Buffer.alloc(0);
   let isAtEnd = false;
-  // After the end mark of an archive the parser takes no more, and never asks for more.
+  // After the end mark of an archive the parser accepts no more input and does not emit "drain".
   const endMark = new Promise<void>((resolve) => parser.once("eof", resolve)).then(() => {
     isAtEnd = true;
   });
@@ -74,7 +74,7 @@ async function readArchive(layer: string, parser: Parser): Promise<void> {
     for (const event of ["end", "close"] as const) parser.on(event, () => resolve());
   });
   parser.on("ignoredEntry", ({ path }: ReadEntry) => {
-    throw new Error(`${shown(path)} has a type or a header that is not allowed`);
+    throw new Error(`${quoted(path)} has a type or a header that is not allowed`);
   });
   // An error of the parser ends the pipeline below; without this handler it would be reported twice.
   ended.catch(() => undefined);
@@ -105,12 +105,12 @@ function checker(): (entry: ReadEntry) => void {
     entry.resume();
     const path = entry.path.replace(/\/$/, "");
     const fault = entryFault(entry, path) ?? seen.add(path, entry.type === "Directory");
-    if (fault !== undefined) throw new Error(`${shown(entry.path)} ${fault}`);
+    if (fault !== undefined) throw new Error(`${quoted(entry.path)} ${fault}`);
   };
 }
 
 /** The path of an entry for messages. */
-function shown(path: string): string {
+function quoted(path: string): string {
   return JSON.stringify(path.slice(0, 200));
 }
 
@@ -119,7 +119,7 @@ function entryFault({ type, size }: ReadEntry, path: string): string | undefined
   const names = path.split("/");
   if (type !== "Directory" && !FILES.has(type)) return `is a ${type}`;
   if (size > LIMITS.file) return `is larger than ${LIMITS.file >> 20} MiB`;
-  if (path.includes("\\") || isObeyed(path)) return "has a character that is not allowed";
+  if (path.includes("\\") || hasControlCharacter(path)) return "has a character that is not allowed";
   if (names.some((name) => name === "" || name === "." || name === ".."))
     return "is no plain path below the module";
   return names.length > LIMITS.depth
@@ -134,7 +134,7 @@ function nameFault(name: string): string | undefined {
   return Buffer.byteLength(name) > LIMITS.name ? "has a name that is too long" : undefined;
 }
 
-/** The paths of an archive. Names that some file systems do not tell apart count as one. */
+/** The paths of an archive. Names that some file systems treat as equal count as one. */
 class SeenPaths {
   /** All entries, by folded path; true for files. */
   readonly #entries = new Map<string, boolean>();

@@ -10,7 +10,7 @@ import { IndexScan, type ChartVersions } from "./index-scan.ts";
 
 /** What was read of an index, so that it need not be sent again. */
 export interface KnownIndex {
-  /** Headers of a request that asks for changes only. */
+  /** Headers of a conditional request: it is answered in full only if the index changed. */
   readonly conditions: Readonly<Record<string, string>>;
   readonly versions: ChartVersions;
 }

@@ -1,4 +1,4 @@
-/** Reads the versions of some charts out of an `index.yaml` while it arrives: of all others nothing is kept. */
+/** Reads the versions of some charts out of an `index.yaml` while it arrives: other charts are skipped. */
 
 import { oneLine, parseJson, parseYaml, plainLine } from "../../lib/index.ts";
 import { objectOf, objectsIn, type Json, type JsonObject } from "../../model/index.ts";
@@ -12,7 +12,7 @@ export interface ChartVersion {
   readonly digest: string | undefined;
 }
 
-/** The versions of each chart that was asked for, in the order of the index. */
+/** The versions of each requested chart, in the order of the index. */
 export type ChartVersions = ReadonlyMap<string, readonly ChartVersion[]>;
 
 /** Sizes in characters. */
@@ -47,7 +47,7 @@ export class IndexScan {
   #hasEntries = false;
   /** Indentation of names of charts. */
   #nameIndent: number | undefined;
-  /** The chart of the lines that are read, if it was asked for. */
+  /** The chart of the lines that are read, if it was requested. */
   #chart: string | undefined;
   /** Indentation of the dashes before its versions, and of their keys. */
   #dashIndent: number | undefined;

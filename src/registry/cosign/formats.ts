@@ -57,7 +57,7 @@ export function bundleOf(key: SigningKey, digest: string): Buffer {
   );
 }
 
-/** Who signed `digest` with this payload and what stands beside it. Throws Error that says what is wrong. */
+/** Who signed `digest`, by this payload and the annotations beside it. Throws Error that says what is wrong. */
 export async function simpleSigner(
   signers: readonly Signer[],
   digest: string,
@@ -129,7 +129,7 @@ function bundleEvidence(bundle: JsonObject, { payload, signature }: Envelope): E
   };
 }
 
-/** What older versions of cosign store beside a signature, as a bundle; undefined without a certificate. Throws Error. */
+/** The annotations of older versions of cosign beside a signature, as a bundle; undefined without a certificate. Throws Error. */
 function simpleEvidence(
   payload: Buffer,
   signature: string,

@@ -17,7 +17,7 @@ export interface TrustedRoot {
   readonly digest: string;
 }
 
-/** Someone, or a workflow, whose certificates count. */
+/** A person or a workflow whose certificates count. */
 export interface Identity {
   /** File or name for messages. */
   readonly source: string;
@@ -41,7 +41,7 @@ const ROOT_REMEDY = "use a trusted_root.json of Sigstore, such as `cosign truste
 /** Reads a trusted root. Its certificates and keys are read when a signature is verified. Throws ProblemError. */
 export function readTrustedRoot(text: string, source: string): TrustedRoot {
   const fault = (message: string): ProblemError =>
-    new ProblemError([{ file: source, message, remedy: ROOT_REMEDY }]);
+    new ProblemError({ file: source, message, remedy: ROOT_REMEDY });
   const json = parsed(text, (error) => fault(`cannot be read: ${oneLine(error)}`));
   const isList = (key: string): boolean => Array.isArray(json[key]) && json[key].length > 0;
   if (!(asString(json["mediaType"]) ?? "").startsWith(ROOT_TYPE)) throw fault("is not a trusted root");
@@ -57,7 +57,7 @@ export function readTrustedRoot(text: string, source: string): TrustedRoot {
 
 const AUTHORITIES = ["certificateAuthorities", "timestampAuthorities", "tlogs", "ctlogs"];
 
-/** Whether it is said since when an authority or a log counts. */
+/** Whether the validity of an authority or a log has a start. */
 function hasStart({ validFor, publicKey }: JsonObject): boolean {
   return typeof objectOf(validFor ?? objectOf(publicKey)["validFor"])["start"] === "string";
 }
@@ -78,7 +78,7 @@ const FORM =
 export function readIdentity(text: string, source: string, root: TrustedRoot | undefined): Identity {
   const { value } = parseMap(text, source);
   const fault = (key: string, message: string, remedy = FORM): ProblemError =>
-    new ProblemError([{ file: source, key, message, remedy }]);
+    new ProblemError({ file: source, key, message, remedy });
   const unknown = Object.keys(value).find((key) => !KEYS.some((known) => known === key));
   if (unknown !== undefined) throw fault(unknown, "is no key of an identity");
   const [issuer, subject] = (["issuer", "subject"] as const).map((key) => matcherOf(value, key, fault));

@@ -37,7 +37,7 @@ export function identityOf(identities: readonly Identity[], evidence: Evidence):
       const found = identities.find((each) => each.root === root && each.matches(issuer, subject));
       if (found !== undefined) return found;
       throw new Error(
-        `it is by ${shown(subject)}, for which ${shown(issuer)} vouches, and no identity allows that`,
+        `it is by ${quoted(subject)}, for which ${quoted(issuer)} vouches, and no identity allows that`,
       );
     } catch (error) {
       if (error instanceof CannotVerifyError) throw error;
@@ -100,7 +100,7 @@ const WHAT_FAILED = [
   [/^TLOG_/, "its log entry does not count"],
 ] as const;
 
-/** What the root names is asked for: a log entry where it has logs, and always a time. */
+/** Requires what the trust root names: a log entry where it has logs, and always a time. */
 function signerOf(
   material: TrustMaterial,
   entity: ReturnType<typeof toSignedEntity>,
@@ -151,6 +151,6 @@ function isLogged(body: Buffer, certificate: X509Certificate): boolean {
   });
 }
 
-function shown(text: string): string {
+function quoted(text: string): string {
   return JSON.stringify(plainLine(text, 200));
 }

@@ -10,7 +10,7 @@ export interface PublicKey {
   /** File or name for messages. */
   readonly source: string;
   readonly key: KeyObject;
-  /** base64 of the SHA-256 of the key: what signatures may name, which proves nothing. */
+  /** base64 of the SHA-256 of the key: a hint that signatures may contain. It proves nothing. */
   readonly hint: string;
 }
 
@@ -93,5 +93,5 @@ function parsed(source: string, read: () => KeyObject): KeyObject {
 }
 
 function problem(file: string, message: string, remedy: string): ProblemError {
-  return new ProblemError([{ file, message, remedy }]);
+  return new ProblemError({ file, message, remedy });
 }

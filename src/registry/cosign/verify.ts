@@ -22,7 +22,7 @@ const LARGEST_INDEX = 2 * 1024 * 1024;
 const LARGEST_BUNDLE = 1024 * 1024;
 const LARGEST_PAYLOAD = 64 * 1024;
 
-/** The tag of the index that stands in for a missing referrers API. */
+/** The tag of the index that replaces a missing referrers API. */
 export function fallbackTag(digest: string): string {
   return digest.replace(":", "-");
 }
@@ -41,7 +41,7 @@ interface Search {
   readonly notes: string[];
   /** A place could not be read. */
   isIncomplete: boolean;
-  /** When the search is given up: a slow registry with many signatures could hold it up for an hour. */
+  /** When the search is given up: a slow registry with many signatures could block it for an hour. */
   readonly endsAt: number;
 }
 

@@ -1,6 +1,6 @@
 /** Reads `WWW-Authenticate` headers (RFC 9110, section 11.6.1). */
 
-/** What a registry asks for; the parameters have lower-case names. */
+/** What a registry requires; the parameters have lower-case names. */
 export interface Challenge {
   /** In lower case: `basic`, `bearer`. */
   readonly scheme: string;

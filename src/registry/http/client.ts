@@ -30,7 +30,7 @@ export interface ClientOptions {
   /** `HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`, also in lower case. */
   readonly proxies?: Readonly<Record<string, string | undefined>>;
   readonly login?: () => Login | undefined;
-  /** Sends user and password without being asked for them: some chart repositories hide what they have instead of asking. */
+  /** Sends user and password without a challenge: some chart repositories send no challenge and hide what they have. */
   readonly isBasic?: boolean;
   readonly clock?: Clock;
   /** Called with the status of each answer, `error` without one. */
@@ -63,13 +63,13 @@ export interface Answer {
 
 const TRIES = 3;
 const DELAY = { firstMs: 250, mostMs: 3000 };
-/** A registry may ask for a longer pause; more than this is an error for the caller to wait for. */
+/** A registry may ask for a longer pause; a longer pause than this is an error, and the caller retries. */
 const LONGEST_PAUSE_MS = 10_000;
 const TRANSIENT: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 522]);
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 const MOST_REDIRECTS = 5;
 const TIMEOUT_MS = 30_000;
-/** Bytes in a millisecond of a long body; a registry that is slower than this could hold a check up for days. */
+/** Bytes in a millisecond of a long body; a registry that is slower than this could block a check for days. */
 const SLOWEST = 64;
 const CONNECTIONS = 4;
 const LARGEST_ERROR = 64 * 1024;
@@ -212,7 +212,7 @@ export class RegistryClient {
   }
 }
 
-/** Reads a body that nobody needs, so that its connection can be used again; ends the connection if that takes long. */
+/** Discards a body, so that its connection can be used again; ends the connection if that takes long. */
 export async function discard(body: Answer["body"]): Promise<void> {
   await body.dump({ limit: LARGEST_ERROR, signal: AbortSignal.timeout(DISCARD_MS) }).catch(() => undefined);
 }
@@ -254,20 +254,20 @@ function pauseBefore(answer: Answer | RegistryError, clock: Clock): number | und
   return TRANSIENT.has(answer.status) ? pauseOf(answer, clock) : undefined;
 }
 
-/** The pause that the registry asks for, in milliseconds: seconds or a date. */
+/** The pause that the registry requires, in milliseconds: seconds or a date. */
 function pauseOf({ headers }: Answer, clock: Clock): number {
   const text = headerOf(headers, "retry-after") ?? "";
   const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1000 : Date.parse(text) - clock.now();
   return Number.isFinite(ms) ? Math.max(ms, 0) : 0;
 }
 
-/** Returns an answer, or throws the error that took its place. */
+/** Returns an answer, or throws the error. */
 function answerOrThrow(answer: Answer | RegistryError): Answer {
   if (answer instanceof RegistryError) throw answer;
   return answer;
 }
 
-/** The registry's own words for a failure, if it has some. */
+/** The registry's own message for a failure. */
 function reasonIn(bytes: Buffer): string {
   try {
     const [first] = objectsIn(jsonObject(bytes)["errors"]);

@@ -39,7 +39,7 @@ export function toRegistryError(error: unknown, name: string): RegistryError {
   if (error instanceof RegistryError) return error;
   const code = codeOf(error);
   const remedy = TLS_REMEDIES.find(([pattern]) => pattern.test(code))?.[1] ?? "";
-  // The words of OpenSSL name its own files.
+  // OpenSSL's message names its own source files.
   const what = NO_TLS.test(code) ? "it answers without TLS" : oneLine(error);
   return new RegistryError(`${name}: ${what}${remedy}`, undefined, { cause: error });
 }

@@ -24,9 +24,9 @@ const CLIENT_ID = "addon-operator";
 export interface TokenOptions {
   readonly registry: URL;
   readonly dispatcher: Dispatcher;
-  /** Read at each use, so that rotated credentials are in force at once. */
+  /** Read at each use, so that rotated credentials take effect at once. */
   readonly login: () => Login | undefined;
-  /** User and password are sent before the registry asks for them. */
+  /** User and password are sent before the registry requires them. */
   readonly isBasic?: boolean;
   readonly clock?: Clock;
   /** Longest time of a request. */
@@ -57,7 +57,7 @@ export class Tokens {
       : `Bearer ${token.text}`;
   }
 
-  /** Gets what a challenge asks for; the next `header` has it. Throws RegistryError. */
+  /** Gets the credentials that a challenge requires; the next `header` contains them. Throws RegistryError. */
   async answer(challenge: Challenge, scope: string): Promise<void> {
     this.#isBasic = challenge.scheme === "basic";
     if (this.#isBasic) return;
@@ -90,7 +90,7 @@ export class Tokens {
     return realm;
   }
 
-  /** Asks for a token with a refresh token. Undefined without a refresh token, or if the server does not support that. */
+  /** Requests a token with a refresh token. Undefined without a refresh token, or if the server does not support that. */
   async #refresh(realm: URL, form: URLSearchParams, token: string | undefined): Promise<Answer | undefined> {
     if (token === undefined) return undefined;
     const body = new URLSearchParams(form);
@@ -102,7 +102,7 @@ export class Tokens {
     return answer.status === 404 ? undefined : answer;
   }
 
-  /** Asks for a token with user and password, or anonymously. */
+  /** Requests a token with user and password, or anonymously. */
   #get(realm: URL, form: URLSearchParams, login: Login | undefined): Promise<Answer> {
     const url = new URL(realm);
     for (const [key, value] of form) url.searchParams.append(key, value);

@@ -1,10 +1,10 @@
 /** Charts on disk: verified as artifacts or by their hash, and made into the directory of a module. */
 
-import { mkdir, rename, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 
-import { toYaml } from "../../lib/index.ts";
+import { exists, toYaml } from "../../lib/index.ts";
 import { ProblemError, type Json } from "../../model/index.ts";
 import { ADDON_FILE, ChartArchives, readChartYaml, wordIn } from "../../modules/index.ts";
 import { findChart, isRepository, type Signer } from "../../registry/index.ts";
@@ -41,7 +41,7 @@ export async function findStoredChart(
  * The version of a content: of a chart, what the `Chart.yaml` in its archive says. Throws RefusedError if that is another
  * chart or version.
  */
-export async function versionOf(
+export async function contentVersion(
   store: ChartStore,
   { layer, version: known = "" }: Stored,
   { chart, version, digest }: Wanted,
@@ -80,7 +80,7 @@ export async function makeChartModule(
   const place = { path: ARCHIVE, digest: layer.digest, source: { ...source, version } };
   const text = `# Generated from a ModuleSource.\n${toYaml({ ...terms, chart: place } as Json)}`;
   const dir = `${prefix}-${createHash("sha256").update(text).digest("hex").slice(0, 16)}`;
-  if (await isThere(dir)) return dir;
+  if (await exists(dir)) return dir;
   // Two modules of the same chart and settings have one directory, and may be made at the same time.
   const part = `${dir}.${randomUUID()}`;
   try {
@@ -90,14 +90,7 @@ export async function makeChartModule(
     await rename(part, dir);
   } catch (error) {
     await rm(part, { recursive: true, force: true });
-    if (!(await isThere(dir))) throw error;
+    if (!(await exists(dir))) throw error;
   }
   return dir;
-}
-
-function isThere(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
 }

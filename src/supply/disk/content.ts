@@ -1,4 +1,4 @@
-/** Content of modules on disk: what is asked for, what is there, and what is wrong with it. */
+/** Content of modules on disk: what is required, what exists, and what is wrong with it. */
 
 import type { Found } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
@@ -14,7 +14,7 @@ export interface Wanted {
 
 /** Verified content on disk. */
 export interface Stored extends Pick<Found, "digest" | "layer" | "verified"> {
-  /** Undefined for a chart whose version was not asked for: it stands in the archive. */
+  /** Undefined for a chart whose version was not requested: its archive contains it. */
   readonly version: string | undefined;
   readonly chart: ChartContent | undefined;
 }
@@ -24,7 +24,7 @@ export class NotStoredError extends Error {
   override readonly name = "NotStoredError";
 }
 
-/** A verified artifact that is not the content that was asked for. */
+/** A verified artifact that is not the requested content. */
 export class RefusedError extends Error {
   override readonly name = "RefusedError";
 }

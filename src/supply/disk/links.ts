@@ -55,7 +55,7 @@ async function pointTo(path: string, target: string): Promise<void> {
   await replace(path, (part) => symlink(target, part));
 }
 
-/** Puts what `make` makes at a path into its place at once. */
+/** Creates a file or link with `make` under a temporary name, then renames it. */
 async function replace(path: string, make: (part: string) => Promise<void>): Promise<void> {
   // Names that begin with a dot are no modules.
   const part = join(path, "..", `.${crypto.randomUUID()}`);

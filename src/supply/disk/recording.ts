@@ -1,4 +1,4 @@
-/** What a registry answers while an artifact is verified, and its layer: copied to disk once it has proved something. */
+/** What a registry answers while an artifact is verified, and its layer: stored on disk once a valid signature was found. */
 
 import { RegistryError } from "../../registry/index.ts";
 import type { Artifacts, Blobs, Descriptor, StoredManifest } from "../../registry/index.ts";

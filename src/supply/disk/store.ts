@@ -1,4 +1,4 @@
-/** What was fetched from registries, on disk: blobs named by their hash, from which modules are verified and unpacked. */
+/** Fetched content on disk: blobs named by their hash, from which modules are verified and unpacked. */
 
 import { createReadStream } from "node:fs";
 import { copyFile, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
@@ -29,8 +29,8 @@ const MANIFEST = "application/vnd.oci.image.manifest.v1+json";
 const LARGEST_MANIFEST = 4 * 1024 * 1024;
 
 /**
- * Copies of what registries answered. They are read as a registry is: nothing counts unless its hash and a signature say
- * so. A damaged blob counts as missing, and is deleted.
+ * Copies of what registries answered. They are trusted no more than a registry: the hash and a signature of each
+ * are verified. A damaged blob counts as missing, and is deleted.
  */
 export class BlobStore implements Artifacts, Blobs {
   readonly #dir: string;
@@ -162,8 +162,8 @@ export class BlobStore implements Artifacts, Blobs {
   }
 
   /**
-   * Unpacks a verified module, or makes the directory of one from a chart. Nobody may write to the files of a module, and
-   * everybody may read them: hooks may run under a user id of their own. Returns the directory. Throws NotStoredError, or
+   * Unpacks a verified module, or makes the directory of one from a chart. The files of a module are read-only, and
+   * readable for all users: hooks may run under a user id of their own. Returns the directory. Throws NotStoredError, or
    * Error for an archive that is refused.
    */
   async unpack(found: Stored): Promise<string> {

@@ -61,7 +61,7 @@ export class Access {
   }
 
   /**
-   * Asks for a module or a chart in the mirrors and then in the registry, until one has an answer. What fails is not asked
+   * Requests a module or a chart from the mirrors and then from the registry, until one answers. One that fails is not used
    * again as long as there is another one. Throws what all of them answer, ProblemError for a Secret that cannot be used,
    * and errors of the API.
    */
@@ -96,7 +96,7 @@ export class Access {
     return new ChartRepository(own.client, name, { base, versions });
   }
 
-  /** Asks for the versions of a module: in turn, or in the source's chart repository. Throws as `inTurn`. */
+  /** Lists the versions of a module: in turn, or in the source's chart repository. Throws as `inTurn`. */
   async offers<T>(
     module: string,
     ask: (offers: Pick<Repository, "tags" | "digestOfTag">) => Promise<T | undefined>,
@@ -109,7 +109,7 @@ export class Access {
   }
 
   async close(): Promise<void> {
-    // An error was thrown to whoever asked.
+    // The caller of `inTurn` got the error.
     const places = await this.#places?.catch(() => undefined);
     if (places !== undefined) for (const { client } of [...places.mirrors, places.own]) await client.close();
   }
@@ -177,11 +177,11 @@ export class Access {
     const { namespace } = this.#options;
     const { secret = "" } = this.#spec;
     const remedy = `create it with kubectl create secret docker-registry ${secret} -n ${namespace}`;
-    return new ProblemError([{ file: `Secret ${secret}`, message, remedy }]);
+    return new ProblemError({ file: `Secret ${secret}`, message, remedy });
   }
 }
 
-/** Answers after which another registry may know better. */
+/** Answers after which the next registry is tried. */
 function isAnswer(error: unknown): error is Error {
   return (
     isFinal(error) || [RegistryError, CannotVerifyError, NotStoredError].some((type) => error instanceof type)

@@ -11,7 +11,7 @@ import {
   NotVerifiedError,
   type Signer,
 } from "../../registry/index.ts";
-import { versionOf } from "../disk/charts.ts";
+import { contentVersion } from "../disk/charts.ts";
 import { NotStoredError, RefusedError, type Stored, type Wanted } from "../disk/content.ts";
 import { fetchLayer, Recording, requireRoom } from "../disk/recording.ts";
 import type { BlobStore } from "../disk/store.ts";
@@ -38,7 +38,7 @@ export interface Obtained extends Stored {
 }
 
 /**
- * A verified content whose layer is on disk. Asks the registry only for what the disk does not have, and not at all for a
+ * A verified content whose layer is on disk. Requests only what the disk does not have, and nothing for a
  * digest that was refused with these keys.
  */
 export async function obtain(fetching: Fetching, wanted: Wanted, refused: Refused): Promise<Obtained> {
@@ -48,7 +48,7 @@ export async function obtain(fetching: Fetching, wanted: Wanted, refused: Refuse
   if (memory.why !== undefined) throw new NotVerifiedError(memory.why);
   try {
     const stored = await fetchVerified(fetching, wanted);
-    return { ...stored, version: await versionOf(fetching.store, stored, wanted) };
+    return { ...stored, version: await contentVersion(fetching.store, stored, wanted) };
   } catch (error) {
     if (error instanceof NotVerifiedError || error instanceof RefusedError) {
       memory.why = oneLine(error, 1000);

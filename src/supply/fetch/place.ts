@@ -1,4 +1,4 @@
-/** Where a ModuleSource gets its modules, and what it may say of each module there. */
+/** Where a ModuleSource gets its modules, and which fields of a module are allowed there. */
 
 import { sameJson } from "../../lib/index.ts";
 import { ProblemError, type Json } from "../../model/index.ts";

@@ -1,4 +1,4 @@
-/** Checks one ModuleSource: fetches, verifies and tries what its modules ask for, and locks what passes. */
+/** Checks one ModuleSource: fetches, verifies and tests the content of its modules, and locks content that passes. */
 
 import { isDeepStrictEqual } from "node:util";
 
@@ -29,7 +29,7 @@ export interface CheckTools {
   readonly keys: () => readonly Signer[];
   /** Most bytes of blobs on disk. */
   readonly mostBytes: number;
-  /** Why content must not come into force, in one line. */
+  /** Why the content must not be used, in one line. */
   readonly faultOf: (content: Trial) => Promise<string | undefined>;
   /** Whether the source still names the module in this way: it may have changed during the check. */
   readonly isCurrent: (source: Source, name: string) => boolean;
@@ -68,7 +68,7 @@ export interface CheckTools {
   readonly now: () => number;
 }
 
-/** Checks all modules that this source provides. One that fails does not keep the others. Never throws. */
+/** Checks all modules that this source provides. A failure of one does not affect the others. Never throws. */
 export async function checkSource(
   tools: CheckTools,
   source: Source,
@@ -83,7 +83,7 @@ export async function checkSource(
       const wish = spec.modules.get(name);
       if (wish === undefined || !tools.isCurrent(source, name)) continue;
       const check = { ...tools, source, name, wish, chart: chartOf(spec, name, wish), registry: access };
-      await noteModule(check, found);
+      await recordModule(check, found);
     }
   } finally {
     await access.close();
@@ -91,8 +91,8 @@ export async function checkSource(
   return found;
 }
 
-/** Checks one module, and notes what was found. Never throws. */
-async function noteModule(
+/** Checks one module, and records the result. Never throws. */
+async function recordModule(
   check: Check,
   { errors, held }: { readonly errors: Map<string, ModuleError>; readonly held: Map<string, Held> },
 ): Promise<void> {
@@ -131,7 +131,7 @@ interface Check extends CheckTools {
   readonly registry: Access;
 }
 
-/** Throws NotVerifiedError if the installer trusts nothing that this source could bring. */
+/** Throws NotVerifiedError if no key or identity of the installer counts for this source. */
 function requireTrust(check: Check): void {
   check.store.requireTrust(check.chart);
   if (check.chart?.unsigned !== true && keysOf(check).length === 0)
@@ -149,10 +149,10 @@ async function checkModule(check: Check): Promise<Held | undefined> {
     commit: (entry, dir) => commitEntry(check, entry, dir),
   };
   await relock(returning);
-  // What is locked may be gone for good: other content may come into force nevertheless.
+  // Locked content may be lost for good: other content may come into force nevertheless.
   const incomplete = await completeLocked(check).catch((error: unknown) => ({ error }));
   if (incomplete === undefined && lockedOf(check) !== undefined) await goBack(returning);
-  const choice = gated(check, await nextOf(check));
+  const choice = withParallelLimit(check, await nextOf(check));
   if (choice.kind === "take") {
     await take(check, choice.candidate);
     return undefined;
@@ -164,8 +164,8 @@ async function checkModule(check: Check): Promise<Held | undefined> {
   return undefined;
 }
 
-/** Holds an update while another one of the source is under way, unless it is approved. */
-function gated(check: Check, choice: Choice): Choice {
+/** Defers an update while another one of the source is under way, unless it is approved. */
+function withParallelLimit(check: Check, choice: Choice): Choice {
   const { name, stock, source, approvedOf } = check;
   if (choice.kind !== "take" || !stock.entries.has(name)) return choice;
   const { candidate } = choice;
@@ -194,7 +194,7 @@ function nextOf(check: Check): Promise<Choice> {
   });
 }
 
-/** What is locked, unless it is another chart than the wish names: the versions of both say nothing of each other. */
+/** What is locked, unless it is another chart than the wish names: versions of different charts cannot be compared. */
 function lockedOf({ stock, name, chart }: Check): LockEntry | undefined {
   const locked = stock.entries.get(name);
   return isSamePlace(locked?.chart, chart) ? locked : undefined;
@@ -241,7 +241,7 @@ async function completeLocked(check: Check): Promise<void> {
   if (stock.content(name)?.dir !== undefined) check.report.recovered(name);
 }
 
-/** Brings new content into force: verified, fetched, tried, locked, and only then used. */
+/** Puts new content into use, after it was verified, fetched, tested and locked. */
 async function take(check: Check, candidate: Complete): Promise<void> {
   const { name, stock, approvedOf, report } = check;
   const { found, dir } = await tried(check, candidate);

@@ -7,7 +7,6 @@ import { NOTHING_FOUND, type Findings } from "./status.ts";
 
 const LONGEST_TOKEN = 256;
 
-/** What is known of one source. */
 export interface Followed {
   findings: Findings;
   timer: Timer | undefined;
@@ -19,7 +18,7 @@ export interface Followed {
   failures: number;
 }
 
-/** Of a source that was not checked yet. */
+/** A source before its first check. */
 export function newFollowed(): Followed {
   return {
     findings: NOTHING_FOUND,

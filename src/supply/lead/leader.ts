@@ -133,7 +133,7 @@ export class Leader {
     });
   }
 
-  /** Takes over the ModuleSources as they are now: plans checks, and looks for modules that none names. */
+  /** Takes over the ModuleSources as they are now: plans checks, and finds modules that none names. */
   async #reconcile(): Promise<void> {
     const { sources, setSources } = this.#shared;
     setSources([...this.#objects.values()].map(({ object }) => object));
@@ -230,8 +230,8 @@ export class Leader {
     followed.failures = isFailed ? followed.failures + 1 : 0;
     const now = options.clock.now();
     if (!isFailed) options.metrics.set("sourceLastSuccess", { source: name }, now / 1000);
-    for (const [module, { reason }] of held) stock.noteError(module, reason);
-    for (const [module, { message }] of errors) stock.noteError(module, message);
+    for (const [module, { reason }] of held) stock.recordError(module, reason);
+    for (const [module, { message }] of errors) stock.recordError(module, message);
     const checked = { intervalMs: spec?.intervalMs, failures: followed.failures };
     followed.findings = {
       errors: new Map([...overridden(this.#shared, source), ...errors]),

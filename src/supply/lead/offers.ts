@@ -1,4 +1,4 @@
-/** Asks a registry what it offers for a module, as far as the choice depends on it. */
+/** Reads from a registry what it offers for a module, as far as the choice depends on it. */
 
 import { RegistryError, tagOfVersion } from "../../registry/index.ts";
 import { candidatesOf, choose, isExact } from "../choose.ts";

@@ -1,10 +1,10 @@
-/** Modules that a source names, and that come from elsewhere. */
+/** Modules that a source names, but another source or directory provides. */
 
 import type { Shared } from "../shared.ts";
 import type { Source } from "../sources.ts";
 import type { ModuleError } from "./entry/findings.ts";
 
-/** Says of each such module where it comes from. */
+/** Reports the origin of each such module. */
 export function overridden({ sources, options }: Shared, { name, spec }: Source): [string, ModuleError][] {
   return [...(spec?.modules.keys() ?? [])].flatMap((module): [string, ModuleError][] => {
     const other = sources().wished.get(module)?.source;

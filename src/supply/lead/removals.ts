@@ -1,4 +1,4 @@
-/** Modules that no ModuleSource names any more: switched off after a second look, forgotten once they are deleted. */
+/** Modules that no ModuleSource names any more: switched off after a second check, removed from the lock once they are deleted. */
 
 import {
   CUSTOM_RESOURCE_DEFINITIONS,
@@ -50,7 +50,7 @@ export class Removals {
     this.#options = options;
   }
 
-  /** Looks for modules that no source names, and looks again later before anything happens to them. */
+  /** Finds modules that no source names, and checks them again later before it switches them off. */
   review(): void {
     const missing = this.#unnamed(this.#options.sources());
     if (missing.length === 0 || this.#timer !== undefined) return;
@@ -62,12 +62,12 @@ export class Removals {
     this.#timer?.cancel();
   }
 
-  /** Forgets modules that were removed and are deleted: their release is gone, and their delete hooks have run. */
+  /** Removes deleted modules from the lock: their release is removed, and their delete hooks have run. */
   async forgetDeleted(): Promise<void> {
-    const gone = [...this.#options.stock.entries].filter(([name, entry]) => this.#isGone(name, entry));
-    if (gone.length === 0) return;
+    const deleted = [...this.#options.stock.entries].filter(([name, entry]) => this.#isDeleted(name, entry));
+    if (deleted.length === 0) return;
     await this.#options.commit(async () => {
-      for (const [name, entry] of gone)
+      for (const [name, entry] of deleted)
         if (this.#options.stock.entries.get(name) === entry) await this.#options.stock.forget(name);
     });
   }
@@ -95,7 +95,7 @@ export class Removals {
     );
   }
 
-  /** The second look, at the server itself. */
+  /** The second check, with a list from the server. */
   async #confirm(): Promise<void> {
     const { stock, commit, logger, clock } = this.#options;
     this.#timer = undefined;
@@ -107,7 +107,7 @@ export class Removals {
       this.#release();
       await commit(async () => {
         for (const [name, entry] of this.#unnamed(sources)) {
-          // Seen by this second look alone, or named again meanwhile.
+          // Only the second check found it, or a source names it again.
           if (!before.has(name) || this.#options.sources().wished.has(name)) continue;
           await stock.lock(name, { ...entry, removed: true });
           logger.info("No ModuleSource names the module any more; it is switched off", {
@@ -137,7 +137,7 @@ export class Removals {
     this.#options.held(undefined);
   }
 
-  /** Why an empty list says nothing: the objects were lost together with their CRD. */
+  /** Why an empty list does not mean that a user deleted the objects: they were lost together with their CRD. */
   async #holdOf(): Promise<string | undefined> {
     const { stock } = this.#options;
     const uid = await this.#crdUid();
@@ -153,7 +153,7 @@ export class Removals {
     return metadata.deletionTimestamp === undefined ? metadata.uid : undefined;
   }
 
-  #isGone(name: string, { removed }: LockEntry): boolean {
+  #isDeleted(name: string, { removed }: LockEntry): boolean {
     const { recordOf, hasRelease } = this.#options;
     if (removed !== true || this.#options.sources().wished.has(name)) return false;
     const record = recordOf(name);
@@ -169,5 +169,5 @@ function isDeleted({ enabled, decided, ranHere, leaves }: ModuleRecord): boolean
   return decided && !enabled && !ranHere && !leaves;
 }
 
-/** Time between two looks while removals are held. */
+/** Time between two checks while removals are blocked. */
 const HELD_MS = 60_000;

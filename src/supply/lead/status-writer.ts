@@ -37,7 +37,7 @@ export class StatusWriter {
     for (const name of this.#retries.keys()) this.#cancelRetry(name);
   }
 
-  /** Ends what is still to be done for a source that is gone. */
+  /** Ends what is still to be done for a source that was deleted. */
   forget(name: string): void {
     this.#cancelRetry(name);
     this.#known.delete(name);
@@ -58,14 +58,14 @@ export class StatusWriter {
     const status = statusOf({ source, stock, findings, now: clock.now(), namespace });
     const ready = status.conditions?.find(({ type }) => type === "Ready")?.status;
     metrics.set("sourceReady", { source: name }, ready === "True" ? 1 : 0);
-    this.#noteFirst(name, findings);
+    this.#recordFirst(name, findings);
     this.#waiting.update(name, findings.held, findings.errors);
     if (sameStatus(source.object.status, status)) return;
     this.#ports.guard(() => this.#patch(source, status));
   }
 
   /** Without a check that succeeded, the time counts from the first one: after a restart the registry may be away. */
-  #noteFirst(name: string, { errors = new Map() }: Findings): void {
+  #recordFirst(name: string, { errors = new Map() }: Findings): void {
     const { clock, metrics } = this.#shared.options;
     const isFailed = [...errors.values()].some(({ reason }) => reason === "CheckFailed");
     if (!this.#known.has(name) && isFailed)

@@ -27,7 +27,7 @@ export interface Findings {
   /** Times in milliseconds since the epoch. */
   readonly lastCheck: number | undefined;
   readonly nextCheck: number | undefined;
-  /** Whether the registry answered; undefined while it was not asked. */
+  /** Whether the registry answered; undefined before the first request. */
   readonly reachable: boolean | undefined;
   /** The token of the last request that was handled. */
   readonly token: string | undefined;
@@ -157,9 +157,9 @@ function rejectedOf(rows: readonly Row[], { stock, findings }: Facts): UntimedCo
 
 /** What the registry does not have any more. */
 function withdrawnOf({ errors }: Findings): UntimedCondition[] {
-  const gone = [...(errors ?? [])].filter(([, { reason }]) => reason === "Withdrawn");
-  if (gone.length === 0) return [];
-  const message = line(listed(gone.map(([name, { message: error }]) => ({ name, error }))));
+  const withdrawn = [...(errors ?? [])].filter(([, { reason }]) => reason === "Withdrawn");
+  if (withdrawn.length === 0) return [];
+  const message = line(listed(withdrawn.map(([name, { message: error }]) => ({ name, error }))));
   return [{ type: "Withdrawn", status: "True", reason: "Withdrawn", message }];
 }
 
@@ -177,7 +177,7 @@ function progressOf(
 }
 
 const REACHABLE = {
-  undefined: { status: "Unknown", reason: "NotAsked", message: "Nothing had to be asked" },
+  undefined: { status: "Unknown", reason: "NotAsked", message: "No request was necessary" },
   true: { status: "True", reason: "Answered", message: "The registry answered" },
   false: {
     status: "False",

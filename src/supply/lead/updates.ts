@@ -1,4 +1,4 @@
-/** What lets an update begin: the last one of its source has proven itself, or a user approves it. */
+/** Decides whether an update may begin: the last one of its source works, or a user has approved this one. */
 
 import type { Clock } from "../../lib/index.ts";
 import type { ModuleView, State } from "../../state/index.ts";
@@ -110,7 +110,7 @@ export class Updates {
   }
 }
 
-/** What users have approved, as far as it was looked at. */
+/** The approvals at the last call. */
 export class Approvals {
   readonly #seen = new Map<string, string>();
 

@@ -4,7 +4,7 @@ import { ProblemError } from "../../model/index.ts";
 import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree, Task } from "../../model/index.ts";
 import { sameJson } from "../../lib/index.ts";
 import { reportTree } from "../../modules/index.ts";
-import { configSuperseded, isWanted, moduleFacts, type ModuleFacts } from "../../plan/index.ts";
+import { configSuperseded, needsLoading, moduleFacts, type ModuleFacts } from "../../plan/index.ts";
 import type { Enablement, ModuleRecord } from "../../state/index.ts";
 import { compileSchemas, invalidValues } from "../../values/index.ts";
 import { isCurrent } from "../hooks/execute-hook.ts";
@@ -20,7 +20,7 @@ export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree>
   const read = await readOnCurrentTree(ports, (before) => ports.readTree(before));
   await recordRead(ports, read, signal);
   for (const module of read.tree.modules) {
-    if (isWanted(factsOf(ports, module))) await loadModule(ports, module);
+    if (needsLoading(factsOf(ports, module))) await loadModule(ports, module);
     else unload(ports, module);
   }
   return read.tree;
@@ -147,7 +147,7 @@ function unload({ state }: Ports, { name }: Module): void {
 
 /** Loads a module that a global hook enabled after the directories were read. */
 export async function loadLate(ports: Ports, module: Module): Promise<void> {
-  if (ports.state.module(module.name)?.loaded === module || !isWanted(factsOf(ports, module))) return;
+  if (ports.state.module(module.name)?.loaded === module || !needsLoading(factsOf(ports, module))) return;
   await loadModule(ports, module);
 }
 

@@ -2,7 +2,7 @@
 
 import type { Module, Task, Tree } from "../../model/index.ts";
 import { reportTree } from "../../modules/index.ts";
-import { isWanted } from "../../plan/index.ts";
+import { needsLoading } from "../../plan/index.ts";
 import type { Outcome } from "../../queue/index.ts";
 import { NO_FILES } from "../../state/index.ts";
 import { configure, factsOf, readOnCurrentTree, applyLoaded } from "./load.ts";
@@ -26,7 +26,7 @@ export async function readModules(ports: Ports): Promise<Outcome<Task>> {
     state.record("filesMoved", "all");
     return { kind: "done" };
   }
-  const wanted = modules.filter((module) => isWanted(factsOf(ports, module)));
+  const wanted = modules.filter((module) => needsLoading(factsOf(ports, module)));
   const loaded = await Promise.all(
     wanted.map(async (module) => [module, await configure(ports, module)] as const),
   );

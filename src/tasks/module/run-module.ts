@@ -184,8 +184,8 @@ async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
  * run. Other runs rely on the converge. Throws FilesUnusable.
  */
 async function repairCrds({ ports, name, record, isRequested, context }: ModuleRun): Promise<void> {
-  const isDoubtful = isRequested || record.absent.length > 0 || context.failures > 0;
-  if (!isDoubtful || record.module.crdFiles.length === 0) return;
+  const mayBeMissing = isRequested || record.absent.length > 0 || context.failures > 0;
+  if (!mayBeMissing || record.module.crdFiles.length === 0) return;
   const problem = await ensureCrdsOfModule(ports, name);
   // The module is recorded as Invalid already.
   if (problem !== undefined) throw new FilesUnusable(describeProblem(problem));

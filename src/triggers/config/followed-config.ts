@@ -55,7 +55,7 @@ export class FollowedConfig {
   }
 
   /**
-   * Reads both ConfigMaps again and records what they say; false when the ConfigMap is missing, which is recorded
+   * Reads both ConfigMaps again and records their content; false when the ConfigMap is missing, which is recorded
    * only when there was one before.
    */
   refresh(): Promise<boolean> {

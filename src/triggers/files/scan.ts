@@ -3,7 +3,7 @@
 import { lstatSync, readdirSync, readlinkSync, type Dirent, type Stats } from "node:fs";
 import { isAbsolute, join } from "node:path";
 
-import { attempt, breathe, digestAll, readPlain } from "../../lib/index.ts";
+import { attempt, yieldToEventLoop, digestAll, readPlain } from "../../lib/index.ts";
 import { ADDON_FILE, found, MODULE_FILE, stat } from "../../modules/index.ts";
 import { MOST_BYTES, MOST_ENTRIES, readIgnore } from "../../modules/index.ts";
 
@@ -86,7 +86,7 @@ export async function scan(options: ScanOptions): Promise<Fingerprints> {
     for (const name of entryNames(options, dir)) {
       const entry = join(dir, name);
       fingerprints.set(entry, await fingerprintOf(options, entry));
-      await breathe();
+      await yieldToEventLoop();
     }
   }
   if (globalHooksDir === undefined) return fingerprints;
@@ -139,7 +139,7 @@ async function contentDigest(files: readonly File[], bytes: number): Promise<str
     workDone += 1 + (isRead ? file.size / BYTES_PER_ENTRY : 0);
     if (workDone < SLICE) continue;
     workDone = 0;
-    await breathe();
+    await yieldToEventLoop();
   }
   return digestAll(parts);
 }
@@ -154,7 +154,7 @@ async function filesBelow(options: ScanOptions, entry: string): Promise<File[]> 
   const walk = new Walk(options, entry);
   let count = 0;
   for (const place of walk.queue) {
-    if (++count % SLICE === 0) await breathe();
+    if (++count % SLICE === 0) await yieldToEventLoop();
     walk.visit(place);
   }
   if (walk.isTooLarge) options.onTooLarge(entry);

@@ -12,7 +12,7 @@ export type Exists = (resource: Resource, object: ReleaseObject) => Promise<bool
 const SAMPLE_SIZE = 20;
 
 /** An object that may be missing. */
-export interface Suspect {
+export interface Candidate {
   readonly followed: FollowedObject;
   readonly resource: Resource;
   /** Its kind cannot be watched: only a read shows whether it exists. */
@@ -21,21 +21,21 @@ export interface Suspect {
 
 /** Objects in no list were not checked. */
 export interface ExistenceResult {
-  readonly absent: readonly Suspect[];
-  readonly present: readonly Suspect[];
+  readonly absent: readonly Candidate[];
+  readonly present: readonly Candidate[];
   /** Objects of kinds that the server gave no answer for. */
-  readonly unknown: readonly Suspect[];
+  readonly unknown: readonly Candidate[];
 }
 
 /** Checks whether objects of a release exist. Never fails. */
 export async function checkExistence(
-  suspects: readonly Suspect[],
+  candidates: readonly Candidate[],
   { exists, limit }: { readonly exists: Exists; readonly limit: RequestLimit },
 ): Promise<ExistenceResult> {
-  const sample = suspects.slice(0, SAMPLE_SIZE);
+  const sample = candidates.slice(0, SAMPLE_SIZE);
   // After one failure the other objects of the kind are not read.
   const failedKinds = new Set<Resource>();
-  const read = async ({ resource, followed }: Suspect): Promise<boolean | undefined> => {
+  const read = async ({ resource, followed }: Candidate): Promise<boolean | undefined> => {
     if (failedKinds.has(resource)) return undefined;
     try {
       return await exists(resource, followed.object);
@@ -44,15 +44,15 @@ export async function checkExistence(
       return undefined;
     }
   };
-  const answers = await Promise.all(sample.map((suspect) => limit.run(() => read(suspect))));
+  const answers = await Promise.all(sample.map((candidate) => limit.run(() => read(candidate))));
   const absent = sample.filter((_, index) => answers[index] === false);
   // One object that exists shows that the watch lags: then the others are not called absent.
-  const unsampled = absent.length === sample.length ? suspects.slice(SAMPLE_SIZE) : [];
+  const unsampled = absent.length === sample.length ? candidates.slice(SAMPLE_SIZE) : [];
   return {
-    absent: [...absent, ...unsampled.filter((suspect) => !suspect.unwatched)],
+    absent: [...absent, ...unsampled.filter((candidate) => !candidate.unwatched)],
     present: sample.filter((_, index) => answers[index] === true),
-    unknown: suspects.filter(
-      (suspect, index) => failedKinds.has(suspect.resource) && answers[index] === undefined,
+    unknown: candidates.filter(
+      (candidate, index) => failedKinds.has(candidate.resource) && answers[index] === undefined,
     ),
   };
 }

@@ -2,7 +2,7 @@
 
 import { resourceName } from "../../helm/index.ts";
 import { Backoff, type Clock } from "../../lib/index.ts";
-import { checkExistence, type ExistenceResult, type Exists, type Suspect } from "./existence-check.ts";
+import { checkExistence, type ExistenceResult, type Exists, type Candidate } from "./existence-check.ts";
 import type { Absence, Analyzer, FollowedObject, FollowedObjects } from "./followed-object.ts";
 import type { KindWatches } from "./kind-watches.ts";
 import type { RequestLimit } from "./request-limit.ts";
@@ -66,15 +66,15 @@ export class Healing implements Analyzer {
   check(objects: FollowedObjects): number | Promise<void> {
     if (!this.#options.mayReport()) return Infinity;
     const now = this.#options.clock.monotonic();
-    const suspects = this.#suspects(objects);
-    const due = suspects.filter(({ at }) => at <= now);
+    const candidates = this.#candidates(objects);
+    const due = candidates.filter(({ at }) => at <= now);
     if (due.length > 0) return this.#queryServer(objects, due);
     this.#reportDeferred(objects);
-    return suspects.reduce((earliest, { at }) => Math.min(earliest, at), Infinity);
+    return candidates.reduce((earliest, { at }) => Math.min(earliest, at), Infinity);
   }
 
   /** The objects that may be missing, and when to query the server for each. */
-  #suspects(objects: FollowedObjects): (Suspect & { readonly at: number })[] {
+  #candidates(objects: FollowedObjects): (Candidate & { readonly at: number })[] {
     return [...objects.values()].flatMap((followed) => {
       const found = this.#options.kinds.missing(followed.object);
       if (found === undefined) return [];
@@ -86,7 +86,7 @@ export class Healing implements Analyzer {
   }
 
   /** Queries the server whether the objects exist. The answers do not count if a run has begun meanwhile. */
-  async #queryServer(objects: FollowedObjects, due: readonly Suspect[]): Promise<void> {
+  async #queryServer(objects: FollowedObjects, due: readonly Candidate[]): Promise<void> {
     const result = await checkExistence(due, this.#options);
     if (this.#options.mayReport()) this.#handleResult(objects, result);
   }
@@ -95,8 +95,8 @@ export class Healing implements Analyzer {
   #handleResult(objects: FollowedObjects, { absent, present, unknown }: ExistenceResult): void {
     const now = this.#options.clock.monotonic();
     // An upgrade may have removed objects from the release meanwhile.
-    const stillFollowed = (suspects: readonly Suspect[]): FollowedObject[] =>
-      suspects.flatMap(({ followed }) => objects.get(followed.key) ?? []);
+    const stillFollowed = (candidates: readonly Candidate[]): FollowedObject[] =>
+      candidates.flatMap(({ followed }) => objects.get(followed.key) ?? []);
     for (const each of stillFollowed([...present, ...absent.filter(({ unwatched }) => unwatched)]))
       absenceOf(each).notBefore = now + POLL_MS;
     for (const each of stillFollowed(present))

@@ -26,7 +26,7 @@ export interface ObjectDrift {
   /** Time of the last repair. */
   repairedAt: number;
   /** Set while another field manager reverts each repair. */
-  fight: { readonly fields: readonly DriftedField[]; readonly endsAt: number } | undefined;
+  contest: { readonly fields: readonly DriftedField[]; readonly endsAt: number } | undefined;
 }
 
 /** Whether others wrote to an object since the last check in a way that may be drift. */
@@ -41,17 +41,17 @@ export function isChangedByOthers(known: ObjectDrift, now: FieldManagers): boole
   );
 }
 
-/** Records a repair. Repeated repairs are a fight, until a repair lasts twice as long as the one before. */
+/** Records a repair. Repeated repairs count as contested, until a repair lasts twice as long as the one before. */
 export function recordRepair(known: ObjectDrift, fields: readonly DriftedField[], now: number): void {
   const calmMs = Math.max(2 * (now - known.repairedAt), CHECK_EVERY_MS);
-  known.fight = known.repairs.isRepeated(now) ? { fields, endsAt: now + calmMs } : undefined;
+  known.contest = known.repairs.isRepeated(now) ? { fields, endsAt: now + calmMs } : undefined;
   known.repairs.note(now);
   known.repairedAt = now;
 }
 
 /** The fields that differ now, or that others change after each repair. */
-export function reportedFields({ fields, fight }: ObjectDrift): readonly DriftedField[] {
-  return fields.length > 0 ? fields : (fight?.fields ?? []);
+export function reportedFields({ fields, contest }: ObjectDrift): readonly DriftedField[] {
+  return fields.length > 0 ? fields : (contest?.fields ?? []);
 }
 
 /** When the object may be checked again. */
@@ -81,6 +81,6 @@ export function newObjectDrift(fieldManagers: FieldManagers): ObjectDrift {
     checks: new Backoff(CHECK_EVERY_MS, FREE_TRIES),
     repairs: new Backoff(REPAIR_EVERY_MS, FREE_TRIES),
     repairedAt: -Infinity,
-    fight: undefined,
+    contest: undefined,
   };
 }

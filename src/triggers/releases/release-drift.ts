@@ -131,12 +131,12 @@ export class ReleaseDrift implements Analyzer {
     const { clock, limit, mayCheck } = this.#options;
     if (!mayCheck()) return Infinity;
     const now = clock.monotonic();
-    const fightEndsAt = endFights(objects, now);
+    const contestsEndAt = endContests(objects, now);
     this.#report(objects);
     const next = earliestCheck(objects);
     if (next === undefined) this.#record = undefined;
     else if (next.at <= now) return limit.run((signal) => this.#inspectNext(next.followed, objects, signal));
-    return Math.min(next?.at ?? Infinity, fightEndsAt);
+    return Math.min(next?.at ?? Infinity, contestsEndAt);
   }
 
   /** Inspects one object and handles the result. Never fails: an error is recorded with the object. */
@@ -259,13 +259,13 @@ export class ReleaseDrift implements Analyzer {
   }
 }
 
-/** Ends the fights that are over; returns when the next one ends. */
-function endFights(objects: FollowedObjects, now: number): number {
+/** Ends the contests that are over; returns when the next one ends. */
+function endContests(objects: FollowedObjects, now: number): number {
   let next = Infinity;
   for (const { drift } of objects.values()) {
-    if (drift?.fight === undefined) continue;
-    if (drift.fight.endsAt <= now) drift.fight = undefined;
-    else next = Math.min(next, drift.fight.endsAt);
+    if (drift?.contest === undefined) continue;
+    if (drift.contest.endsAt <= now) drift.contest = undefined;
+    else next = Math.min(next, drift.contest.endsAt);
   }
   return next;
 }

@@ -118,8 +118,9 @@ function readersFor(known: readonly Keyed[]): Map<string, Reader> {
     for (const { name, ending, unset, read } of MODULE_SETTINGS)
       readers.set(`${valuesKey}${ending}`, (draft, key, value) => {
         if (value === null || value === "") return;
-        const said = read(value, draft.file, key);
-        if (said !== unset) draft.settings.set(valuesKey, { ...draft.settings.get(valuesKey), [name]: said });
+        const setting = read(value, draft.file, key);
+        if (setting !== unset)
+          draft.settings.set(valuesKey, { ...draft.settings.get(valuesKey), [name]: setting });
       });
   }
   return readers;
@@ -172,8 +173,8 @@ export function changedKeys(before: ParsedConfig, after: ParsedConfig): string[]
 /** The values of one setting of all modules, by values key. */
 function valuesOf({ settings }: ParsedConfig, name: keyof ModuleSettings): ReadonlyMap<string, Json> {
   return new Map(
-    [...settings].flatMap(([key, { [name]: said }]) =>
-      said === undefined ? [] : [[key, said as Json] as const],
+    [...settings].flatMap(([key, { [name]: setting }]) =>
+      setting === undefined ? [] : [[key, setting as Json] as const],
     ),
   );
 }

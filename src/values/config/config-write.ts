@@ -77,19 +77,19 @@ function currentSection(edit: ConfigEdit): Section | undefined {
   const { file } = edit;
   const { value } = parseDocument(text, file, edit.key);
   if (edit.key === GLOBAL && value !== null && !isJsonObject(value)) {
-    throw new ProblemError([{ file, key: edit.key, message: "must be a map" }]);
+    throw new ProblemError({ file, key: edit.key, message: "must be a map" });
   }
   const { section, enabled } = readSection(value, file, edit.key);
   if (enabled === undefined) return section ?? {};
   const remedy = `write ${edit.key}Enabled: "false" instead`;
   const message = "a section that is false cannot be patched";
-  throw new ProblemError([{ file, key: edit.key, message, remedy }]);
+  throw new ProblemError({ file, key: edit.key, message, remedy });
 }
 
 /** Throws ProblemError naming `key` and the sizes when `data` is larger than the API server accepts. */
 function checkDataSize(file: string, data: Readonly<Record<string, string>>, key: string): void {
   const problem = sizeProblem(file, data, key);
-  if (problem !== undefined) throw new ProblemError([problem]);
+  if (problem !== undefined) throw new ProblemError(problem);
 }
 
 /** The problem of data that is larger than the API server accepts; names this key, by default the largest. */

@@ -9,12 +9,12 @@ export function mergedFlag(
   config: ParsedConfig | undefined,
   byHook: boolean | undefined,
 ): { enabled: boolean; by: EnabledBy } {
-  const opinions: readonly (readonly [EnabledBy, boolean | undefined])[] = [
+  const flags: readonly (readonly [EnabledBy, boolean | undefined])[] = [
     ["configmap", config?.flags.get(valuesKey)],
     ["hook", byHook],
     ["module-values", own.enabled],
     ["values", common.enabled],
   ];
-  const [by, enabled = false] = opinions.find(([, opinion]) => opinion !== undefined) ?? ["none"];
+  const [by, enabled = false] = flags.find(([, flag]) => flag !== undefined) ?? ["none"];
   return { enabled, by };
 }

@@ -4,7 +4,7 @@
  * tasks read them from `ValuesView.settings`.
  */
 
-import { withMeant } from "../../lib/index.ts";
+import { withSuggestion } from "../../lib/index.ts";
 import { GLOBAL, ProblemError, type Json, type ValuesSource } from "../../model/index.ts";
 import { readSources } from "../sources/source-refs.ts";
 import { readFlag } from "../static-values.ts";
@@ -92,14 +92,14 @@ function readDrift(value: Json, file: string, key: string): DriftMode {
   const mode = value === false ? "off" : DRIFT_MODES.find((each) => each === value);
   if (mode !== undefined) return mode;
   const remedy = `write ${DRIFT_MODES.join(", ")}, or nothing`;
-  throw new ProblemError([{ file, key, message: "unknown mode of drift", remedy }]);
+  throw new ProblemError({ file, key, message: "unknown mode of drift", remedy });
 }
 
 /** Whether the value of a maintenance key suspends. Throws ProblemError. */
 export function readMaintenance(value: Json, file: string, key: string): boolean {
   if (isMaintenance(value)) return true;
   const remedy = `write ${NO_RECONCILIATION}, or nothing`;
-  throw new ProblemError([{ file, key, message: "unknown maintenance mode", remedy }]);
+  throw new ProblemError({ file, key, message: "unknown maintenance mode", remedy });
 }
 
 /** Suffixes of keys of a module. */
@@ -113,5 +113,5 @@ export interface Keyed {
 /** Keys that match no module, each with a suggestion: `webb (did you mean web?)`. */
 export function describeUnknownKeys(keys: readonly string[], known: readonly Keyed[]): string[] {
   const candidates = known.flatMap(({ valuesKey }) => ENDINGS.map((ending) => `${valuesKey}${ending}`));
-  return keys.map((key) => withMeant(key, [GLOBAL, GLOBAL_SOURCES, MAINTENANCE, ...candidates]));
+  return keys.map((key) => withSuggestion(key, [GLOBAL, GLOBAL_SOURCES, MAINTENANCE, ...candidates]));
 }

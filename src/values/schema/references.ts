@@ -112,7 +112,7 @@ class Bundle {
 
   #problem(pointer: string, message: string): ProblemError {
     const remedy = "refer to a file in the directory of the module";
-    return new ProblemError([{ file: this.#file, key: pointer === "" ? "/" : pointer, message, remedy }]);
+    return new ProblemError({ file: this.#file, key: pointer === "" ? "/" : pointer, message, remedy });
   }
 }
 

@@ -163,7 +163,7 @@ function compileSide(source: Source | undefined): Side {
   const { document, warnings } = tolerate(source.document, file);
   const schema = toJsonSchema(document);
   const problems = [...metaProblems(schema, file), ...checkSchema(schema, file)];
-  if (problems.length > 0) throw new ProblemError(problems);
+  if (problems.length > 0) throw new ProblemError(...problems);
   return {
     document,
     schema,
@@ -182,7 +182,7 @@ function checkedFiller(schema: JsonObject, file: string): Filler {
     } catch (error) {
       if (!(error instanceof EndlessDefaultsError)) throw error;
       const remedy = "give the recursive property no default";
-      throw new ProblemError([{ file, message: error.message, remedy }]);
+      throw new ProblemError({ file, message: error.message, remedy });
     }
   };
   // Infinite defaults already occur in an empty value.

@@ -39,7 +39,7 @@ interface ConfigSettings {
   readonly settings: ReadonlyMap<string, { readonly valuesFrom?: readonly ValuesSource[] | undefined }>;
 }
 
-/** What others may ask. */
+/** Read-only view of the sources. */
 export type SourcesView = Pick<AllSources, "of" | "with" | "contentOf" | "wanted" | "isRead" | "issues">;
 
 interface Owner {
@@ -87,7 +87,7 @@ export class AllSources {
     return [...this.#kept.values()].flatMap(({ issues }) => issues);
   }
 
-  /** Whether every wanted object was looked at, and the global values are complete. */
+  /** Whether every wanted object was read, and the global values are complete. */
   get isRead(): boolean {
     return (
       this.#wanted.every(({ title }) => this.#contents.has(title)) && this.of(GLOBAL).missing.length === 0

@@ -91,7 +91,7 @@ function findSource(source: ValuesSource, { namespace, contentOf }: SourceContex
   const { key = SOURCE_KEY, optional = false } = source;
   const { title } = objectOfSource(source, namespace);
   const content = contentOf(title);
-  if (content === undefined) return `${title}, which was not looked at yet`;
+  if (content === undefined) return `${title}, which was not read yet`;
   const bytes = "data" in content && Object.hasOwn(content.data, key) ? content.data[key] : undefined;
   if (bytes !== undefined || optional) return bytes;
   return `${title}, which ${"lack" in content ? content.lack : `has no key ${key}`}`;
@@ -111,9 +111,7 @@ function readPart(bytes: Uint8Array, source: ValuesSource, context: SourceContex
   const { key = SOURCE_KEY, path } = source;
   const { title } = objectOfSource(source, context.namespace);
   const refuse = (message: string, remedy: string): ProblemError =>
-    new ProblemError([
-      { file: title, key, message: `has values of ${context.owner} and ${message}`, remedy },
-    ]);
+    new ProblemError({ file: title, key, message: `has values of ${context.owner} and ${message}`, remedy });
   if (bytes.length > MAX_BYTES)
     throw refuse("is larger than 512 KiB", "let the chart mount large data instead");
   if (!isUtf8(bytes)) throw refuse("is no UTF-8 text", "encode binary data, e.g. with base64");

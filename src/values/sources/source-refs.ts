@@ -33,7 +33,7 @@ export function readSources(value: Json, file: string, key: string): readonly Va
   if (wrong === undefined) return value as unknown as readonly ValuesSource[];
   const message = wrong.path === "/" ? wrong.message : `${wrong.path}: ${wrong.message}`;
   const remedy = "write a list of {kind: Secret, name: …}; docs/reference/values.md has its keys";
-  throw new ProblemError([{ file, key, message, remedy }]);
+  throw new ProblemError({ file, key, message, remedy });
 }
 
 /** The object of a source, and how messages name it. */

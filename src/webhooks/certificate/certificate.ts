@@ -64,7 +64,7 @@ export function certificateFrom(texts: Omit<Certificate, "peerCa">, place: strin
       else if (certificatesIn(texts[part]).length === 0) throw new Error("it contains no certificate");
     } catch (error) {
       const remedy = `write tls.crt, tls.key and ca.crt as PEM`;
-      throw new ProblemError([{ file: place, key: FILES[part], message: oneLine(error), remedy }]);
+      throw new ProblemError({ file: place, key: FILES[part], message: oneLine(error), remedy });
     }
   }
   return texts;

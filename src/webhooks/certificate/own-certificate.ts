@@ -31,7 +31,7 @@ const RENEW_SERVER_MS = 30 * DAY_MS;
 const ANNOUNCED_MS = 3_600_000;
 /** Others may delete or change the Secret: so soon it is repaired, and not more often. */
 const CHECK_MS = 180_000;
-/** Two replicas conflict once; a third try is for a third one. */
+/** Two replicas conflict once; a third try serves a third replica. */
 const TRIES = 4;
 /** A clock that is off by more is reported. */
 const SKEW_MS = 300_000;

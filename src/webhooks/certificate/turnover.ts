@@ -1,4 +1,4 @@
-/** Replaces the certificate of the server in an order in which nobody refuses it. */
+/** Replaces the certificate of the server in an order in which no client refuses it. */
 
 import { X509Certificate } from "node:crypto";
 
@@ -48,7 +48,7 @@ export class Turnover {
     return { trusted: [...trusted].join("\n"), presented };
   }
 
-  /** Whether the new CA was announced long enough, or the certificate before is of no use any more. */
+  /** Whether the new CA was announced long enough, or the previous certificate is not valid any more. */
   #mayPresent({ ca }: Certificate, before: Certificate, now: number): boolean {
     const { clock, delayMs } = this.#options;
     if (this.#announced?.ca !== ca) this.#announced = { ca, since: now };

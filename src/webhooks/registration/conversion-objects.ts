@@ -97,7 +97,7 @@ export class ConversionObjects {
     logger.info("A conversion webhook is registered", { crd: crdName });
   }
 
-  /** Whether nothing of ours is left. */
+  /** Whether no conversion of this operator is left. */
   async #withdraw(crdName: string): Promise<boolean> {
     const crd = await this.#find(crdName);
     if (crd === undefined || !this.#isOwn(crd)) return true;
@@ -148,7 +148,7 @@ export class ConversionObjects {
   }
 }
 
-/** Whether the CRD has a conversion webhook, whoever configured it. */
+/** Whether the CRD has a conversion webhook, of any owner. */
 function hasWebhook(crd: WatchedObject): boolean {
   const conversion = objectOf(crd["spec"])["conversion"];
   return isJsonObject(conversion) && conversion["strategy"] === "Webhook";

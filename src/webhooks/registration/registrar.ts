@@ -49,7 +49,7 @@ export class Registrar {
   readonly #refused = new Map<string, string>();
   #ca: string | undefined;
   #isComplete = false;
-  /** Why there is nothing that could be called. */
+  /** Why the API server could not reach the webhooks. */
   #missing: string | undefined;
   readonly #timers: Timers<"target">;
   #issues = "";
@@ -85,7 +85,7 @@ export class Registrar {
     this.#repeated.touch();
   }
 
-  /** What the owner wants from now on, instead of what it wanted before. */
+  /** Replaces the webhooks of an owner. */
   set(owner: string, webhooks: OwnedWebhooks): void {
     this.#forget(owner);
     this.#wanted.set(owner, webhooks);
@@ -93,14 +93,14 @@ export class Registrar {
     this.#repeated.touch();
   }
 
-  /** The owner wants none any more. */
+  /** Removes the webhooks of an owner. */
   remove(owner: string): void {
     if (!this.#wanted.has(owner)) return;
     this.#forget(owner);
     this.#repeated.touch();
   }
 
-  /** Everything that is wanted is known: what else is registered of ours is removed. */
+  /** All wanted webhooks are known: other webhooks of this operator are removed. */
   complete(): void {
     if (this.#isComplete) return;
     this.#isComplete = true;
@@ -142,7 +142,7 @@ export class Registrar {
     }
   }
 
-  /** Whether the Service exists; checks again soon if not. Webhooks that nobody answers would block the cluster. */
+  /** Whether the Service exists; checks again soon if not. Webhooks without a server would block the cluster. */
   async #hasTarget(): Promise<boolean> {
     const { client, target } = this.#options;
     this.#missing = undefined;

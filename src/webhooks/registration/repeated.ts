@@ -4,7 +4,7 @@ import { Timers, growingDelay, oneLine, type Clock } from "../../lib/index.ts";
 
 interface RepeatedOptions {
   readonly clock: Clock;
-  /** Compares what is with what should be, and corrects it. Runs of it never overlap. */
+  /** Reconciles: compares actual and desired state, and corrects it. Runs never overlap. */
   readonly work: () => Promise<void>;
   /** Called after each run, with its error in one line if it failed. */
   readonly onEnd: (error: string | undefined) => void;

@@ -30,10 +30,10 @@ function lab() {
 describe("LateLabels", () => {
   it("writes each once, a second after the last release was worked on", async () => {
     const { clock, written, labels } = lab();
-    labels.owe("a");
+    labels.schedule("a");
     await clock.advance(900);
-    labels.owe("b");
-    labels.owe("a");
+    labels.schedule("b");
+    labels.schedule("a");
     await clock.advance(900);
     labels.touch();
     await clock.advance(900);
@@ -46,10 +46,10 @@ describe("LateLabels", () => {
 
   it("writes at once when asked to, and nothing once it is closed", async () => {
     const { clock, written, labels } = lab();
-    labels.owe("a");
+    labels.schedule("a");
     await labels.flush();
     expect(written).toEqual(["a"]);
-    labels.owe("b");
+    labels.schedule("b");
     labels.close();
     await clock.advance(10_000);
     expect(written).toEqual(["a"]);
@@ -57,7 +57,7 @@ describe("LateLabels", () => {
 
   it("writes what was assumed, else the checksum of the manifest, and goes on where that fails", async () => {
     const { written, made, labels } = lab();
-    for (const release of ["gone", "refused", "known", "new"]) labels.owe(release);
+    for (const release of ["gone", "refused", "known", "new"]) labels.schedule(release);
     await labels.flush();
     expect(written).toEqual(["refused", "known", "new"]);
     expect(made.slice(1)).toEqual([KNOWN, { [LABELS.manifest]: "sum" }]);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { endingClock, wakeful } from "../../../src/lib/index.ts";
+import { endingClock, bootTimeClock } from "../../../src/lib/index.ts";
 import { ManualClock } from "../../support/clock.ts";
 
 test("no timer outlives the end of its clock, and none is set after it", async () => {
@@ -20,9 +20,9 @@ test("no timer outlives the end of its clock, and none is set after it", async (
   expect(missing).toEqual(["due"]);
 });
 
-test("a wakeful clock never goes back, and has the timers of its own", async () => {
+test("a bootTimeClock clock never goes back, and has the timers of its own", async () => {
   const outer = new ManualClock();
-  const clock = wakeful(outer);
+  const clock = bootTimeClock(outer);
   const before = clock.monotonic();
   let rang = false;
   clock.setTimer(10, () => void (rang = true));

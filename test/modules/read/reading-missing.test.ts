@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { isSurelyMissing } from "../../../src/modules/index.ts";
+import { isConfirmedMissing } from "../../../src/modules/index.ts";
 import { ManualClock } from "../../support/clock.ts";
 import { directories } from "../directories.ts";
 
@@ -13,7 +13,7 @@ it.each([
   ["missed for two seconds", { dir: "/nowhere", missing: missedSince(8000) }, true],
   ["missed for two seconds, and back", { dir: "/", missing: missedSince(8000) }, false],
 ])("whether a directory that is %s is surely missing", (_, module, expected) => {
-  expect(isSurelyMissing(module, new ManualClock(10_000))).toBe(expected);
+  expect(isConfirmedMissing(module, new ManualClock(10_000))).toBe(expected);
 });
 
 describe.each([
@@ -29,8 +29,8 @@ describe.each([
     const missed = (await on.read(first)).modules[0] as { dir: string };
     on.clock.setWall(ms);
     await on.clock.advance(1999);
-    expect(isSurelyMissing(missed, on.clock)).toBe(false);
+    expect(isConfirmedMissing(missed, on.clock)).toBe(false);
     await on.clock.advance(1);
-    expect(isSurelyMissing(missed, on.clock)).toBe(true);
+    expect(isConfirmedMissing(missed, on.clock)).toBe(true);
   });
 });

@@ -69,7 +69,7 @@ describe("a layer of values from Secrets", () => {
   it("names what is missing, unless it is optional", () => {
     const missing = (change: Partial<ValuesSource>) => layerOf([source(change)], { a: "1" }).missing;
     expect(missing({})).toEqual(["Secret ops/s, which has no key values.yaml"]);
-    expect(missing({ namespace: "x" })).toEqual(["Secret x/s, which was not looked at yet"]);
+    expect(missing({ namespace: "x" })).toEqual(["Secret x/s, which was not read yet"]);
     expect(missing({ optional: true })).toEqual([]);
     expect(missing({ key: "toString" })).toEqual(["Secret ops/s, which has no key toString"]);
   });

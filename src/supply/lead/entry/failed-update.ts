@@ -1,4 +1,4 @@
-/** Notices that helm has gone back to the content before an update, so that hooks and chart go back together. */
+/** Detects that helm has rolled back to the content before an update, so that hooks and chart go back together. */
 
 import type { ModuleView } from "../../../state/index.ts";
 import type { LockEntry } from "../../types.ts";

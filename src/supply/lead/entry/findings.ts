@@ -3,7 +3,7 @@
 import type { UpdateWait } from "../../../model/index.ts";
 import type { Complete } from "../../types.ts";
 
-/** Why a module does not have the content that its source asks for. */
+/** Why a module does not have the content that its source requires. */
 export interface ModuleError {
   readonly reason: "NotVerified" | "Blocked" | "Overridden" | "CheckFailed" | "Withdrawn";
   /** One line, without credentials. */
@@ -26,5 +26,5 @@ export interface Checked {
   readonly held: ReadonlyMap<string, Held>;
 }
 
-/** Reasons for which a user has to act: trying again does not help. */
+/** Reasons that need a user's action: a retry does not help. */
 export const FINAL: ReadonlySet<ModuleError["reason"]> = new Set(["NotVerified", "Blocked"]);

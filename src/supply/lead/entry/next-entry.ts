@@ -49,7 +49,7 @@ export function wentBack(content: Content, wish: Wish, failed: LockEntry): LockE
 
 /**
  * The entry of content that stays, with `chart` as its chart. Nothing failed any more with another wish, and if
- * `isWished`: the wish asks for this content.
+ * `isWished`: the wish names this content.
  */
 export function stayed(
   locked: LockEntry,

@@ -21,7 +21,7 @@ export interface Trial {
   readonly isUpdate: boolean;
 }
 
-/** A module of a check, and what brings its content into force. */
+/** A module of a check, and the steps that put its content into use. */
 export interface Returning {
   readonly name: string;
   readonly wish: Wish;
@@ -37,7 +37,7 @@ export interface Returning {
     chart: ChartContent | undefined,
   ) => Promise<Obtained>;
   readonly commit: (entry: LockEntry, dir: string) => Promise<void>;
-  /** Why content must not come into force, in one line. */
+  /** Why the content must not be used, in one line. */
   readonly faultOf: (content: Trial) => Promise<string | undefined>;
   /** The digest from which the installed release was made, if that is known. */
   readonly installedOf: (module: string) => string | undefined;
@@ -52,7 +52,7 @@ export interface Returning {
   };
 }
 
-/** Leaves an update that has failed, for the content before it. Throws BlockedError, and what `obtain` throws. */
+/** Rolls a failed update back to the content before it. Throws BlockedError, and what `obtain` throws. */
 export async function goBack(module: Returning): Promise<void> {
   const { name, stock, wish, failureOf, report } = module;
   const [failed, why] = [stock.entries.get(name), failureOf(name)];
@@ -69,20 +69,20 @@ export async function goBack(module: Returning): Promise<void> {
 }
 
 /**
- * Locks the content again from which the installed release was made, if the lock was lost: versions are not chosen anew.
- * Does nothing if that content is gone for good. Throws what `obtain` throws.
+ * Locks the content again from which the installed release was made, if the lock was lost: versions are not chosen again.
+ * Does nothing if that content no longer exists. Throws what `obtain` throws.
  */
 export async function relock(module: Returning): Promise<void> {
   const { name, stock, wish, installedOf } = module;
   const digest = installedOf(name);
   if (digest === undefined || stock.entries.has(name)) return;
-  const found = await module.obtain({ version: undefined, digest }, module.chart).catch(ifGone);
+  const found = await module.obtain({ version: undefined, digest }, module.chart).catch(ifMissing);
   if (found === undefined) return;
   const content = contentOf(found, { source: module.source.name, at: module.now() });
   await module.commit(taken(content, wish, undefined), await module.store.unpack(found));
 }
 
-function ifGone(error: unknown): undefined {
+function ifMissing(error: unknown): undefined {
   const isRefused = error instanceof NotVerifiedError || error instanceof RefusedError;
   const isMissing = error instanceof RegistryError && error.status === 404;
   if (!isRefused && !isMissing) throw error;

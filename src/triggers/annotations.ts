@@ -16,22 +16,22 @@ export function isRequestToken(token: string): boolean {
   return TOKEN.test(token);
 }
 
-/** What a request with another token is told. */
+/** The answer to a request with another token. */
 export const BAD_TOKEN = "The token of a request is invalid; use at most 256 printable ASCII characters";
 
-export interface RequestParts {
+export interface AnnotationParts {
   readonly state: State;
   readonly config: Pick<FollowedConfig, "refresh">;
   readonly logger: Logger;
 }
 
 /** Records requests and confirmations in the state, each token once. */
-export class Requests {
-  readonly #parts: RequestParts;
+export class Annotations {
+  readonly #parts: AnnotationParts;
   /** The last token of each object. */
   readonly #tokens = new Memo<{ last: string | undefined }>(MOST_TOKENS);
 
-  constructor(parts: RequestParts) {
+  constructor(parts: AnnotationParts) {
     this.#parts = parts;
   }
 

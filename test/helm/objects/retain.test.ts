@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 
-import { documentsOf, keyIn, objectsOf } from "../../src/helm/manifest/manifest.ts";
-import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
-import type { Reconciler } from "../../src/helm/types.ts";
-import { retainInUpgrade } from "../../src/helm/upgrade.ts";
-import { CONFIG_MAPS } from "../../src/kube/index.ts";
-import { keepLog, type LoggedLine } from "../support/logged.ts";
-import { fake } from "../kube/fixture.ts";
+import { documentsOf, keyIn, objectsOf } from "../../../src/helm/manifest/manifest.ts";
+import type { ReleaseMeta } from "../../../src/helm/release/revisions.ts";
+import type { Reconciler } from "../../../src/helm/types.ts";
+import { retainInUpgrade } from "../../../src/helm/objects/retain.ts";
+import { CONFIG_MAPS } from "../../../src/kube/index.ts";
+import { keepLog, type LoggedLine } from "../../support/logged.ts";
+import { fake } from "../../kube/fixture.ts";
 
 // docs/guides/running.md, "What outlives a release".
 

@@ -4,7 +4,7 @@ import { silentLogger } from "../../src/lib/index.ts";
 import type { Module } from "../../src/model/index.ts";
 import { annotationToken, State } from "../../src/state/index.ts";
 import { REQUESTED_AT } from "../../src/model/index.ts";
-import { Requests } from "../../src/triggers/index.ts";
+import { Annotations } from "../../src/triggers/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 
 function world(refresh: () => Promise<boolean> = () => Promise.resolve(true)) {
@@ -22,24 +22,24 @@ function world(refresh: () => Promise<boolean> = () => Promise.resolve(true)) {
     recordModule(module, event, ...details);
   };
   const logger = { ...silentLogger, warn: (message: string) => void warnings.push(message) };
-  return { state, requested, warnings, requests: new Requests({ state, config: { refresh }, logger }) };
+  return { state, requested, warnings, annotations: new Annotations({ state, config: { refresh }, logger }) };
 }
 
 it("takes each token once", async () => {
-  const { requests, requested } = world();
-  requests.check("a", { [REQUESTED_AT]: "one" });
-  requests.check("a", { [REQUESTED_AT]: "one" });
-  requests.check("a", undefined);
-  requests.check("a", { [REQUESTED_AT]: "one" });
-  requests.check(undefined, { [REQUESTED_AT]: "two" });
+  const { annotations, requested } = world();
+  annotations.check("a", { [REQUESTED_AT]: "one" });
+  annotations.check("a", { [REQUESTED_AT]: "one" });
+  annotations.check("a", undefined);
+  annotations.check("a", { [REQUESTED_AT]: "one" });
+  annotations.check(undefined, { [REQUESTED_AT]: "two" });
   await settle();
   expect(requested).toEqual(["a: one", "undefined: two"]);
 });
 
 it("takes no token that is long, or no plain text", async () => {
-  const { requests, requested, warnings } = world();
+  const { annotations, requested, warnings } = world();
   for (const token of ["x".repeat(257), "a\nb", "\u00e9", "", "x".repeat(256)])
-    requests.check("a", { [REQUESTED_AT]: token });
+    annotations.check("a", { [REQUESTED_AT]: token });
   await settle();
   expect(requested).toEqual([`a: ${"x".repeat(256)}`]);
   expect(warnings).toHaveLength(4);
@@ -47,8 +47,8 @@ it("takes no token that is long, or no plain text", async () => {
 
 it("reads the ConfigMap before it takes a request, which counts even if that fails", async () => {
   const { promise, reject } = Promise.withResolvers<boolean>();
-  const { requests, requested, warnings } = world(() => promise);
-  requests.check("a", { [REQUESTED_AT]: "one" });
+  const { annotations, requested, warnings } = world(() => promise);
+  annotations.check("a", { [REQUESTED_AT]: "one" });
   await settle();
   expect(requested).toEqual([]);
   reject(new Error("no answer"));
@@ -57,35 +57,38 @@ it("reads the ConfigMap before it takes a request, which counts even if that fai
 });
 
 it("keeps what a person confirms of a module, and its end", () => {
-  const { state, requests } = world();
+  const { state, annotations } = world();
   state.recordTree({ ...state.tree, modules: [{ name: "a", valuesKey: "a" } as Module] });
   const reported = (): unknown[] => {
     const { confirmedCrds, confirmedTakeover } = state.module("a") ?? {};
     return [confirmedCrds, confirmedTakeover];
   };
-  requests.check("a", { "addon-operator.io/confirm-crds": "c", "addon-operator.io/confirm-takeover": "t" });
+  annotations.check("a", {
+    "addon-operator.io/confirm-crds": "c",
+    "addon-operator.io/confirm-takeover": "t",
+  });
   expect(reported()).toEqual(["c", "t"]);
-  requests.check("a", {});
+  annotations.check("a", {});
   expect(reported()).toEqual([undefined, undefined]);
 });
 
 it("ignores an ended confirmation until its annotation is removed, and accepts the same token after that", () => {
-  const { state, requests } = world();
+  const { state, annotations } = world();
   state.recordTree({ ...state.tree, modules: [{ name: "a", valuesKey: "a" } as Module] });
   const given = { "addon-operator.io/confirm-crds": "c", "addon-operator.io/confirm-takeover": "t" };
   const reported = (): unknown[] => {
     const { confirmedCrds, confirmedTakeover, endedConfirmations } = state.module("a") ?? {};
     return [confirmedCrds, confirmedTakeover, endedConfirmations];
   };
-  requests.check("a", given);
+  annotations.check("a", given);
   state.recordModule("a", "confirmationEnded", "confirmedCrds", "c");
   const ended = { "addon-operator.io/confirm-crds": "c" };
   expect(reported()).toEqual([undefined, "t", ended]);
-  requests.check("a", { ...given });
+  annotations.check("a", { ...given });
   expect(reported()).toEqual([undefined, "t", ended]);
-  requests.check("a", { "addon-operator.io/confirm-takeover": "t" });
+  annotations.check("a", { "addon-operator.io/confirm-takeover": "t" });
   expect(reported()).toEqual([undefined, "t", {}]);
-  requests.check("a", given);
+  annotations.check("a", given);
   expect(reported()).toEqual(["c", "t", {}]);
   // A token that a user gives while the run with the earlier one is in progress stays.
   state.recordModule("a", "confirmationEnded", "confirmedTakeover", "earlier");
@@ -93,13 +96,13 @@ it("ignores an ended confirmation until its annotation is removed, and accepts t
 });
 
 it("takes the confirmation of a removal from the AddonOperator alone, and its end", () => {
-  const { state, requests } = world();
+  const { state, annotations } = world();
   const confirmed = { "addon-operator.io/confirm-delete": "7" };
-  requests.check("a", confirmed);
+  annotations.check("a", confirmed);
   expect(state.view.confirmation).toBeUndefined();
-  requests.check(undefined, confirmed);
+  annotations.check(undefined, confirmed);
   expect(state.view.confirmation).toBe("7");
-  requests.check(undefined, undefined);
+  annotations.check(undefined, undefined);
   expect(state.view.confirmation).toBeUndefined();
 });
 
@@ -107,24 +110,24 @@ it("takes no token that a status names as answered, for modules and for a conver
   const state = new State({ clock: new ManualClock(0) });
   const modules = [{ name: "a", valuesKey: "a" }];
   const refresh = () => Promise.resolve(true);
-  const requests = new Requests({ state, config: { refresh }, logger: silentLogger });
-  requests.check(undefined, { [REQUESTED_AT]: "two" }, "two");
+  const annotations = new Annotations({ state, config: { refresh }, logger: silentLogger });
+  annotations.check(undefined, { [REQUESTED_AT]: "two" }, "two");
   await settle();
   expect(state.view).toMatchObject({ requestedToken: "two", handledToken: "two" });
-  requests.check(undefined, { [REQUESTED_AT]: "four" }, "not\nplain");
+  annotations.check(undefined, { [REQUESTED_AT]: "four" }, "not\nplain");
   await settle();
   expect(state.view).toMatchObject({ requestedToken: "four", handledToken: "two" });
 
   state.recordTree({ ...state.tree, modules } as unknown as typeof state.tree);
-  requests.check("a", { [REQUESTED_AT]: "one" }, "one");
+  annotations.check("a", { [REQUESTED_AT]: "one" }, "one");
   await settle();
   expect(state.module("a")).toMatchObject({ requestedToken: "one", run: { handled: { token: "one" } } });
-  requests.check("a", { [REQUESTED_AT]: "three" }, "one");
+  annotations.check("a", { [REQUESTED_AT]: "three" }, "one");
   await settle();
   expect(state.module("a")).toMatchObject({ requestedToken: "three", run: { handled: { token: "one" } } });
 });
 
-it("keeps the token of the annotation through requests that have none, each of which counts", () => {
+it("keeps the token of the annotation through annotations that have none, each of which counts", () => {
   const state = new State({ clock: new ManualClock(0) });
   state.record("requested", "one");
   const seen = [state.view.requestedToken];
