@@ -2,8 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { writeModules } from "../modules.mjs";
 
 const COUNT = 500;
-/** How long after the first converge, or the start, an operator with nothing to do counts as idle. */
-const SETTLE_MS = 10_000;
+/** How long after the first converge, or the start, an operator with nothing to do counts as idle: it still writes statuses before. */
+const SETTLE_MS = 30_000;
 
 export default {
   name: "five-hundred",
