@@ -12,10 +12,10 @@ import { startOperator } from "../support/operator.ts";
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
 
-/** The blocks of README.md, "Five minutes", as they are printed. */
+/** The blocks of README.md, "Try it", as they are printed. */
 function blocks(): string[] {
   const text = readFileSync(join(root, "README.md"), "utf8");
-  const [, section = ""] = /^## Five minutes\n([^]*?)^## /m.exec(text) ?? [];
+  const [, section = ""] = /^## Try it\n([^]*?)^## /m.exec(text) ?? [];
   return [...section.matchAll(/(?:^ {4}.+\n)+/gm)].map(([block]) => block);
 }
 
@@ -26,7 +26,7 @@ test.each([
     () => ownCluster({ controllerManager: false }),
   ],
 ])(
-  "the five minutes of README.md on %s, typed block by block as fast as can be",
+  "the tour of README.md on %s, typed block by block as fast as can be",
   { timeout: 240_000 },
   async (_, place) => {
     const { kubeconfig: admin, kubectl } = await place();

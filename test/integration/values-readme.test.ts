@@ -8,7 +8,7 @@ import { startOperator } from "../support/operator.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 const page = readFileSync(join(root, "README.md"), "utf8");
-const tour = page.slice(page.indexOf("## Five minutes"), page.indexOf("## On your own cluster"));
+const tour = page.slice(page.indexOf("## Try it"), page.indexOf("## Choose another demo"));
 const commands = [...tour.matchAll(/^ {4}(kubectl .+)$/gm)].map(([, command = ""]) => command);
 
 describe("README.md", () => {
