@@ -53,6 +53,11 @@ export class Actors {
     this.#sharedIdReason = fault ?? this.#unreachable();
   }
 
+  /** Resolves when no token of a run that has ended is being revoked. */
+  settled(): Promise<void> {
+    return this.#tokens.settled();
+  }
+
   /** Why processes under other user ids cannot start hooks of modules. */
   #unreachable(): string | undefined {
     const [obstacle] = placesOf(this.#options.settings).modulesDirs.flatMap((dir) => obstacleTo(dir) ?? []);

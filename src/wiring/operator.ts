@@ -98,6 +98,7 @@ export class Operator {
   async stop(): Promise<void> {
     this.#components?.engine.stop();
     await this.#components?.queues.stop(this.#graceMs);
+    await this.#base.actors.settled();
     await this.#components?.webhooks.stop();
     await this.#endChildren();
     await this.#components?.adapters.flush(this.#components.leadership.leads);

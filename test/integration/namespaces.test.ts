@@ -1,5 +1,6 @@
-import { rmSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 
+import { extract } from "tar";
 import { expect, onTestFinished, test } from "vitest";
 
 import type { JsonObject } from "../../src/model/index.ts";
@@ -17,12 +18,12 @@ const GROUP = "rbac.authorization.k8s.io";
 function addModule(lab: Lab, name: string, { addon = "", target = "" } = {}): void {
   const dir = `modules/010-${name}`;
   lab.file(`${dir}/Chart.yaml`, `apiVersion: v2\nname: ${name}\nversion: 1.0.0\n`);
-  lab.file(`${dir}/values.yaml`, `${name}Enabled: true\n`);
+  lab.file(`${dir}/values.yaml`, `${name}Enabled: true\n${name}: {text: first}\n`);
   if (addon !== "") lab.file(`${dir}/addon.yaml`, addon);
   const place = target === "" ? "" : `, namespace: ${target}`;
   lab.file(
     `${dir}/templates/map.yaml`,
-    `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ${name}${place}}\ndata: {at: "{{ .Release.Namespace }}"}\n`,
+    `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ${name}${place}}\ndata: {at: "{{ .Release.Namespace }}", text: "{{ .Values.${name}.text }}"}\n`,
   );
 }
 
@@ -45,7 +46,7 @@ async function isReady(namespace: string, module: string, context: () => string)
 
 test(
   "teams that may do nothing in each other's namespace have their releases",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     await installCrds();
     const namespace = await freshNamespace("namespaces");
@@ -79,6 +80,39 @@ test(
     await eventually(async () => (await kubectl(at)) === a, "it is restored", { context: operator.log });
     await kubectl(["patch", "configmap", "ours", "-n", a, "-p", '{"data":{"at":"elsewhere"}}']);
     await eventually(async () => (await kubectl(at)) === a, "it is repaired", { context: operator.log });
+
+    // So do the commands work there.
+    const text = ["get", "configmap", "ours", "-n", a, "-o", "jsonpath={.data.text}"];
+    const configure = (data: object): Promise<string> =>
+      kubectl(["patch", "cm", "addon-operator", "-n", namespace, "-p", JSON.stringify({ data })]);
+    await configure({ ours: "text: second\n" });
+    await eventually(async () => (await kubectl(text)) === "second", "its edit", { context: operator.log });
+    expect(await operator.cli(["module", "rollback", "ours"])).toMatchObject({ code: 0 });
+    await eventually(async () => (await kubectl(text)) === "first", "the rollback", {
+      context: operator.log,
+    });
+    expect(await records(a)).toContain("sh.helm.release.v1.ours.v3");
+    const saysWhy = (command: readonly string[], said: string): Promise<unknown> =>
+      eventually(async () => (await operator.cli(command)).stdout.includes(said), said, {
+        context: operator.log,
+      });
+    const why = ["module", "why", "ours"];
+    const addonWhy = ["addon", "why", "ours", "-n", namespace];
+    for (const command of [why, addonWhy])
+      await saysWhy(command, "was taken out of force by hand, for revision 1");
+    await configure({ oursMaintenance: "NoResourceReconciliation" });
+    await saysWhy(why, "suspended");
+    await kubectl(["delete", "configmap", "ours", "-n", a]);
+    for (const command of [why, addonWhy]) await saysWhy(command, `missing objects: ${a}/ConfigMap/ours`);
+    const file = `${lab.dir}/bundle.tgz`;
+    expect(await operator.cli(["bundle", file])).toMatchObject({ code: 0, stderr: "" });
+    await extract({ file, cwd: lab.dir, strip: 1 });
+    const modules = JSON.parse(readFileSync(`${lab.dir}/modules.json`, "utf8")) as JsonObject[];
+    expect(modules.find(({ name }) => name === "ours")).toMatchObject({
+      release: { namespace: a, revision: 3 },
+      absent: [`${a}/ConfigMap/ours`],
+    });
+    expect(await records(namespace)).toBe("");
   },
 );
 

@@ -9,20 +9,29 @@ export default {
   title: `first converge of ${COUNT} modules: a ServiceAccount for each, and without`,
   long: true,
   async run(bench) {
-    const without = await converge(bench, false);
-    const withAccounts = await converge(bench, true);
-    const share = Number(((100 * (withAccounts.ms - without.ms)) / without.ms).toFixed(1));
+    const rounds = [];
+    // In both orders, because what a converge leaves in the cluster slows down the next one.
+    for (const hasAccounts of [false, true, true, false]) rounds.push(await converge(bench, hasAccounts));
+    const meanOf = (key, hasAccounts) => {
+      const chosen = rounds.filter((each) => each.hasAccounts === hasAccounts);
+      return chosen.reduce((sum, each) => sum + each[key], 0) / chosen.length;
+    };
+    const more = (key) => {
+      const without = meanOf(key, false);
+      return Number(((100 * (meanOf(key, true) - without)) / without).toFixed(1));
+    };
     return [
-      { what: "without accounts", value: without.ms, unit: "ms" },
-      { what: "with accounts", value: withAccounts.ms, unit: "ms" },
-      { what: "more with accounts", value: share, unit: "%", target: 10 },
+      { what: "without accounts", value: meanOf("ms", false), unit: "ms" },
+      { what: "with accounts", value: meanOf("ms", true), unit: "ms" },
+      { what: "more with accounts", value: more("ms"), unit: "%", target: 10 },
+      { what: "more processor time of the operator", value: more("cpuMs"), unit: "%" },
       {
         what: "TokenRequests for each run with a hook",
-        value: withAccounts.tokens / (COUNT / 2),
+        value: meanOf("tokens", true) / (COUNT / 2),
         unit: "",
         target: 1,
       },
-      { what: "modules whose hooks have a user id of their own", value: withAccounts.isolated, unit: "" },
+      { what: "modules whose hooks have a user id of their own", value: meanOf("isolated", true), unit: "" },
     ];
   },
 };
@@ -40,6 +49,7 @@ async function converge(bench, hasAccounts) {
   const args = [`--tmp-dir=${bench.dir()}/tmp`];
   const { operator, readyMs } = await bench.start({ namespace, modulesDir, args });
   const ms = await readyMs();
+  const cpuMs = bench.cpuMs(operator);
   const { status, body } = await operator.http("/metrics");
   if (status !== 200) throw new Error(`/metrics answered ${status}`);
   const counts = [...body.matchAll(/_count\{[^\n]*serviceaccounts\/\{name\}\/token"[^\n]*\} (\d+)/g)];
@@ -47,7 +57,13 @@ async function converge(bench, hasAccounts) {
   const { items } = await bench.api.get(path);
   const isolated = items.filter(({ status }) => status?.identity?.hooksIsolated === true).length;
   await operator.stop();
-  return { ms, tokens: counts.reduce((sum, [, count]) => sum + Number(count), 0), isolated };
+  return {
+    hasAccounts,
+    ms,
+    cpuMs,
+    tokens: counts.reduce((sum, [, count]) => sum + Number(count), 0),
+    isolated,
+  };
 }
 
 /** One account for each module, all of which may change everything in the namespace. */

@@ -96,18 +96,20 @@ export class Accounts {
    */
   async mustExist(account: Account, signal?: AbortSignal): Promise<void> {
     const { client } = this.#options;
-    try {
-      await getMetadata(client, { resource: SERVICE_ACCOUNTS, ...account }, { signal });
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-      throw new MissingAccountError(account);
-    }
-    await client
-      .as(userOf(account))
-      .json({ path: "/version", signal })
-      .catch((error: unknown) => {
-        throw isForbidden(error) ? new ImpersonationError(account) : error;
-      });
+    const target = { resource: SERVICE_ACCOUNTS, ...account };
+    // Each run waits for both, so they are sent together.
+    const answers = await Promise.allSettled([
+      getMetadata(client, target, { signal }).catch((error: unknown) => {
+        throw isNotFound(error) ? new MissingAccountError(account) : error;
+      }),
+      client
+        .as(userOf(account))
+        .json({ path: "/version", signal })
+        .catch((error: unknown) => {
+          throw isForbidden(error) ? new ImpersonationError(account) : error;
+        }),
+    ]);
+    for (const answer of answers) if (answer.status === "rejected") throw answer.reason;
   }
 
   #allowed(module: AccountTerms, serviceAccountName: string): Account {

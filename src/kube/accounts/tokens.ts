@@ -15,8 +15,10 @@ import { missingRule } from "./missing-rule.ts";
 const LIFETIME_S = 600;
 /** A hook begins with a token that is valid for at least this part of its lifetime. */
 const FRESH_PART = 0.5;
-/** A run does not end before its token is revoked, or this time has passed. */
+/** A stop of the operator does not end before the tokens are revoked, or this time has passed. */
 const REVOCATION_MS = 10_000;
+/** A run that ends while so many tokens are being revoked waits for one of them. */
+const MOST_REVOKED_AT_ONCE = 8;
 
 interface TokenRequest {
   readonly spec?: { readonly expirationSeconds?: number };
@@ -55,6 +57,8 @@ export class RunTokens {
   readonly #options: RunTokensOptions;
   /** By module and account. */
   readonly #runs = new Map<string, RunToken>();
+  /** Revocations under way, by module and account. They never reject. */
+  readonly #revoking = new Map<string, Promise<unknown>>();
   /** Why tokens outlive runs, by module. */
   readonly #faults = new Map<string, string>();
 
@@ -64,11 +68,12 @@ export class RunTokens {
 
   /**
    * Calls `work` with the token of the module's run, which is requested when it is needed. Runs of one module that overlap or
-   * contain each other share it. The last one to end revokes it.
+   * contain each other share it. At the end of the last one its revocation begins, for which nothing waits: the next task may
+   * begin meanwhile.
    */
   async during<T>(owner: TokenOwner, work: (token: RunTokenSource) => Promise<T>): Promise<T> {
     const key = `${owner.module} ${userOf(owner.account)}`;
-    const run = this.#runs.get(key) ?? new RunToken(this.#options, owner, this.#faults);
+    const run = this.#runs.get(key) ?? this.#newRun(key, owner);
     this.#runs.set(key, run);
     run.users += 1;
     try {
@@ -77,9 +82,28 @@ export class RunTokens {
       run.users -= 1;
       if (run.users === 0) {
         this.#runs.delete(key);
-        await run.revoke();
+        await this.#revoke(key, run);
       }
     }
+  }
+
+  /** Resolves when all tokens of runs that have ended are revoked, or cannot be. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#revoking.values());
+  }
+
+  #newRun(key: string, owner: TokenOwner): RunToken {
+    return new RunToken({ ...this.#options, faults: this.#faults, before: this.#revoking.get(key) }, owner);
+  }
+
+  /** Begins to revoke the token of a run; waits only while too many are being revoked. */
+  async #revoke(key: string, run: RunToken): Promise<void> {
+    if (!run.hasSecret) return;
+    const revoking: Promise<unknown> = run.revoke().finally(() => {
+      if (this.#revoking.get(key) === revoking) this.#revoking.delete(key);
+    });
+    this.#revoking.set(key, revoking);
+    if (this.#revoking.size > MOST_REVOKED_AT_ONCE) await Promise.race(this.#revoking.values());
   }
 
   /** Why the last token of the module outlived its run; undefined = it did not. */
@@ -88,20 +112,30 @@ export class RunTokens {
   }
 }
 
+interface RunTokenOptions extends RunTokensOptions {
+  /** Why tokens outlive runs, by module. */
+  readonly faults: Map<string, string>;
+  /** The revocation of the module's last token, whose Secret has the same name. */
+  readonly before: Promise<unknown> | undefined;
+}
+
 /** The token of one run, and the Secret to which it is bound. */
 class RunToken {
   /** Runs that use it. */
   users = 0;
-  readonly #options: RunTokensOptions;
+  readonly #options: RunTokenOptions;
   readonly #owner: TokenOwner;
-  readonly #faults: Map<string, string>;
   #secret: Promise<Secret> | undefined;
   #token: Promise<AccountToken> | undefined;
 
-  constructor(options: RunTokensOptions, owner: TokenOwner, faults: Map<string, string>) {
+  constructor(options: RunTokenOptions, owner: TokenOwner) {
     this.#options = options;
     this.#owner = owner;
-    this.#faults = faults;
+  }
+
+  /** Whether there may be a Secret to delete. */
+  get hasSecret(): boolean {
+    return this.#secret !== undefined;
   }
 
   /** One call at a time: hooks that run at once share the answer. */
@@ -154,7 +188,7 @@ class RunToken {
     this.#secret ??= this.#createSecret();
     try {
       const { name, uid } = (await this.#secret).metadata;
-      this.#faults.delete(this.#owner.module);
+      this.#options.faults.delete(this.#owner.module);
       return { apiVersion: "v1", kind: "Secret", name, uid };
     } catch (error) {
       this.#secret = undefined;
@@ -166,7 +200,7 @@ class RunToken {
 
   /** Creates the Secret of the run, instead of one that a killed operator has left. */
   async #createSecret(): Promise<Secret> {
-    const { client, operator } = this.#options;
+    const { client, operator, before } = this.#options;
     const { module, account } = this.#owner;
     const { namespace } = account;
     const digest = createHash("sha256").update(operator).digest("hex").slice(0, 10);
@@ -175,6 +209,7 @@ class RunToken {
     const metadata = { name, namespace, labels: MADE_HERE };
     const body = { apiVersion: "v1", kind: "Secret", metadata, immutable: true };
     const make = (): Promise<Secret> => create<Secret>(client, target, { body });
+    await before;
     try {
       return await make();
     } catch (error) {
@@ -188,12 +223,13 @@ class RunToken {
   /** Records that the token outlives the run, and logs a new reason. */
   #report(error: unknown): void {
     const { module } = this.#owner;
+    const { faults, logger } = this.#options;
     const text = oneLine(error);
     const rule = missingRule(text);
     const reason = rule === undefined ? text : `${text} (missing rule: ${rule})`;
-    if (this.#faults.get(module) === reason) return;
-    this.#faults.set(module, reason);
-    this.#options.logger.warn("Tokens of hooks stay valid after the run, for up to ten minutes", {
+    if (faults.get(module) === reason) return;
+    faults.set(module, reason);
+    logger.warn("Tokens of hooks stay valid after the run, for up to ten minutes", {
       module,
       error: reason,
     });

@@ -15,7 +15,7 @@ const MAX_ALIKE = 16;
 interface Form {
   readonly text: string;
   readonly secret: string;
-  /** The form may be part of a longer base64 text. Then the whole base64 text is hidden. */
+  /** The form may be part of a longer base64 or hex text. Then that whole text is hidden. */
   readonly isPart: boolean;
 }
 
@@ -209,21 +209,26 @@ function runEnd(text: string, at: number, goesOn: RegExp): number {
   return to;
 }
 
-/** So many bytes identify a secret in base64. */
+/** So many bytes identify a secret in base64 and in hex. */
 const HEAD_BYTES = 48;
 
 /** Matches a secret whose text is the same in a URL, in JSON and as a number. */
 const IS_NEVER_ENCODED = /^(?!\d+$)[\w.~-]*$/;
 
-/** The forms of a secret that programs write: within base64 at each of its three places, in a URL, in JSON. */
+/** The forms of a secret that programs write: within base64 at each of its three places, in hex, in a URL, in JSON. */
 function encodedForms(secret: string): Form[] {
   const parts = base64Forms(secret);
   const urlSafe = parts.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"));
+  const bytes = Buffer.from(secret.slice(0, HEAD_BYTES)).subarray(0, HEAD_BYTES);
   const written = IS_NEVER_ENCODED.test(secret)
     ? []
     : [...urlForms(secret), ...jsonForms(secret), numberForm(secret)];
   return [
-    ...Array.from(new Set([...parts, ...urlSafe]), (text) => ({ text, secret, isPart: true })),
+    ...Array.from(new Set([...parts, ...urlSafe, ...hexForms(bytes)]), (text) => ({
+      text,
+      secret,
+      isPart: true,
+    })),
     ...writtenForms(secret, written),
   ];
 }
@@ -242,6 +247,12 @@ function base64Forms(secret: string): string[] {
     const text = bytes.toString("base64", 2 - place);
     return text.slice(Math.ceil((place * 8) / 6), Math.floor(((place + bytes.length - 2) * 8) / 6));
   });
+}
+
+/** Bytes in hex, in lower and in upper case. */
+export function hexForms(bytes: Buffer): string[] {
+  const text = bytes.toString("hex");
+  return [text, text.toUpperCase()];
 }
 
 /** The secret as languages write it in URLs: they escape different characters. Half a surrogate pair is replaced. */

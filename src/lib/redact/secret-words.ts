@@ -5,15 +5,18 @@
 
 import { placeholderOf } from "./placeholder.ts";
 import { HIDDEN } from "./quoted.ts";
+import { hexForms } from "./secret-search.ts";
 
 /** Shorter texts would hide parts of most lines. */
 const MIN_LENGTH = 3;
 /** A line of a longer text is hidden alone if it has so many characters. */
 const MIN_LINE = 8;
-/** Most characters of one text whose base64 lines are known. */
+/** Most characters of one text whose lines in base64 and in hex are known. */
 const MAX_WRAPPED = 64 << 10;
 /** Bytes in a line of base64 text, as `base64` and `openssl` wrap it: 76 and 64 characters. */
 const WRAPS = [57, 48];
+/** Bytes in a line of hex, as `xxd -p` wraps it. */
+const HEX_WRAP = 30;
 /** With more secrets, texts are hidden completely. */
 const MOST_SECRETS = 5000;
 /** If more forms begin alike, every word that begins so is hidden. */
@@ -21,10 +24,14 @@ const MOST_ALIKE = 64;
 /** Values that say nothing. */
 const COMMON = new Set(["true", "false", "null", "yes", "no"]);
 const WORD = /[\p{L}\p{N}_]/u;
+const NO_SPACE = /\S/;
+const HEX = /[0-9A-Fa-f]/;
 
 interface Form {
   readonly text: string;
   readonly secret: string;
+  /** The hex digits that follow belong to it. */
+  readonly isHex: boolean;
 }
 
 /** Secrets that are hidden wherever they are whole words. */
@@ -37,8 +44,7 @@ export class SecretWords {
     this.#isOverfull = secrets.length > MOST_SECRETS;
     if (this.#isOverfull) return;
     const forms = new Map<string, Form>();
-    for (const secret of secrets)
-      for (const text of formsOf(secret)) if (!forms.has(text)) forms.set(text, { text, secret });
+    for (const form of secrets.flatMap(formsOf)) if (!forms.has(form.text)) forms.set(form.text, form);
     for (const form of [...forms.values()].toSorted((a, b) => b.text.length - a.text.length)) {
       const start = form.text.slice(0, MIN_LENGTH);
       const alike = this.#forms.get(start);
@@ -69,16 +75,20 @@ export class SecretWords {
     if (alike === undefined || goesOn(text, at)) return undefined;
     const [first] = alike;
     if (alike.length > MOST_ALIKE && first !== undefined)
-      return { secret: first.secret, end: endOfWord(text, at + MIN_LENGTH) };
-    const form = alike.find((each) => text.startsWith(each.text, at) && !goesOn(text, at + each.text.length));
-    return form && { secret: form.secret, end: at + form.text.length };
+      return { secret: first.secret, end: endOf(NO_SPACE, text, at + MIN_LENGTH) };
+    const form = alike.find(
+      (each) => text.startsWith(each.text, at) && (each.isHex || !goesOn(text, at + each.text.length)),
+    );
+    if (form === undefined) return undefined;
+    const end = at + form.text.length;
+    return { secret: form.secret, end: form.isHex ? endOf(HEX, text, end) : end };
   }
 }
 
-/** Index at which the word around `at` ends. */
-function endOfWord(text: string, at: number): number {
+/** Index after the last of the characters from `at` that match. */
+function endOf(characters: RegExp, text: string, at: number): number {
   let end = at;
-  while (end < text.length && !/\s/.test(text[end] ?? "")) end++;
+  while (end < text.length && characters.test(text[end] ?? "")) end++;
   return end;
 }
 
@@ -87,18 +97,22 @@ function goesOn(text: string, at: number): boolean {
   return at > 0 && at < text.length && WORD.test(text[at - 1] ?? "") && WORD.test(text[at] ?? "");
 }
 
-/** What programs write: the text, its lines, and its base64 text in one line or several. */
-function formsOf(secret: string): string[] {
+/** What programs write: the text, its lines, and its text in base64 and in hex, in one line or several. */
+function formsOf(secret: string): Form[] {
   const trimmed = secret.trim();
   if (trimmed.length < MIN_LENGTH || COMMON.has(trimmed.toLowerCase())) return [];
   const lines = trimmed.split("\n").map((line) => line.trim());
   const ownLines = lines.length > 1 ? lines.filter((line) => line.length >= MIN_LINE) : [];
-  return [
+  const texts = [
     trimmed,
     JSON.stringify(trimmed).slice(1, -1),
     encodeURIComponent(trimmed.toWellFormed()),
     ...ownLines,
     ...base64Forms(secret),
+  ];
+  return [
+    ...texts.map((text) => ({ text, secret, isHex: false })),
+    ...hexLines(secret).map((text) => ({ text, secret, isHex: true })),
   ];
 }
 
@@ -108,6 +122,13 @@ function base64Forms(secret: string): string[] {
   const [first = Buffer.alloc(0)] = texts;
   const wrapped = WRAPS.flatMap((size) => piecesOf(first, size).map(unpadded));
   return [...whole, ...wrapped].filter((text) => text.length >= MIN_LINE);
+}
+
+/** The secret in hex, by lines: the first one is the start of a text without line breaks, too. */
+function hexLines(secret: string): string[] {
+  const bytes = Buffer.from(secret.slice(0, MAX_WRAPPED));
+  const lines = bytes.length > HEX_WRAP ? piecesOf(bytes, HEX_WRAP) : [bytes];
+  return lines.flatMap(hexForms).filter((text) => text.length >= MIN_LINE);
 }
 
 function piecesOf(bytes: Buffer, size: number): Buffer[] {

@@ -55,6 +55,7 @@ test("the hooks of a run share one token, which is bound to a Secret that is del
     expect(await hook()).toBe("token-1");
     expect(calls(api)).toEqual(["POST secrets", "POST token"]);
   });
+  await runs.settled();
   expect(calls(api).slice(2)).toEqual(["DELETE addon-operator-run-web"]);
   const [request] = bodyOf(api, PATH) as { spec: { expirationSeconds: number; boundObjectRef: object } }[];
   expect(request?.spec).toMatchObject({
@@ -83,7 +84,35 @@ test("a run that fails revokes its token, too", async () => {
     throw new Error("the hook failed");
   });
   await expect(failing).rejects.toThrow("the hook failed");
+  await runs.settled();
   expect(calls(api).at(-1)).toBe("DELETE addon-operator-run-web");
+});
+
+test("nothing waits for a revocation but the next token of the module, and runs that end while eight are under way", async () => {
+  const { api, runs } = await tokens();
+  const deleted = Promise.withResolvers<void>();
+  api.on(`POST ${SECRETS}`, ({ body }) => {
+    const { metadata } = JSON.parse(body) as { metadata: { name: string } };
+    api.on(`DELETE ${SECRETS}/${metadata.name}`, async () => {
+      await deleted.promise;
+      return { json: {} };
+    });
+    return { json: { metadata: { ...metadata, uid: "u" } } };
+  });
+  const run = (module: string) => runs.during({ module, account }, async (token) => (await token()).token);
+  const count = (call: string): number => calls(api).filter((each) => each.startsWith(call)).length;
+  await run("web");
+  const next = run("web");
+  for (let more = 1; more <= 7; more++) await run(`more-${more}`);
+  expect(count("POST secrets")).toBe(8);
+  let isOver = false;
+  const ninth = run("ninth").then(() => (isOver = true));
+  await until(() => count("DELETE") === 9);
+  expect([isOver, count("POST secrets")]).toEqual([false, 9]);
+  deleted.resolve();
+  await Promise.all([next, ninth]);
+  await runs.settled();
+  expect([count("POST secrets"), count("DELETE")]).toEqual([10, 10]);
 });
 
 test("a Secret that a killed operator has left is replaced, which revokes its token", async () => {

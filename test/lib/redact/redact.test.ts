@@ -259,6 +259,16 @@ describe("KnownSecrets", () => {
     expect(secrets.redact(`q=${encodeURIComponent(secret)}&x`)).toBe(`q=${secrets.redact(secret)}&x`);
   });
 
+  it("finds it in hex, also of a longer text or cut after 16 bytes, as a line of `xxd -p` is", () => {
+    const secret = `pa55>word?~~ü${"x1".repeat(40)}`;
+    const secrets = known({ password: secret });
+    const hex = Buffer.from(`user:${secret}\n`).toString("hex");
+    for (const text of [hex, hex.toUpperCase(), hex.slice(10, 70)])
+      expect(secrets.redact(`got ${text}, too`)).toBe(`got ${secrets.redact(secret)}, too`);
+    // The digits of another text of eight bytes.
+    expect(secrets.redact("7061353501020304")).toBe("7061353501020304");
+  });
+
   it("finds it in JSON", () => {
     const secret = String.raw`pa"55\word-1`;
     const said = JSON.stringify({ a: secret });

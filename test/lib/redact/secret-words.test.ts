@@ -48,6 +48,21 @@ test("each line of a text in base64 is hidden, however it is wrapped, and each l
   for (const line of KEY.trim().split("\n")) expect(words.hide(line)).toBe(placeholderOf(KEY));
 });
 
+test("each line of a text in hex is hidden, as xxd -p wraps it, and a text in one line", () => {
+  const words = new SecretWords([KEY]);
+  const bytes = Buffer.from(KEY);
+  for (const encoded of [bytes.toString("hex"), bytes.toString("hex").toUpperCase()]) {
+    expect(words.hide(`data: ${encoded};`)).toBe(`data: ${placeholderOf(KEY)};`);
+    for (const line of encoded.match(/.{1,60}/g) ?? [])
+      expect(words.hide(line)).toBe(line.length < 8 ? line : placeholderOf(KEY));
+  }
+  const word = new SecretWords(["winter"]);
+  const digits = Buffer.from("winter\n").toString("hex");
+  expect(word.hide(`${digits} ${digits.toUpperCase()}\n77696e746f72`)).toBe(
+    `${placeholderOf("winter")} ${placeholderOf("winter")}\n77696e746f72`,
+  );
+});
+
 test("of two secrets that begin alike, the longer one is hidden", () => {
   const words = new SecretWords(["winter", "winter is coming"]);
   expect(words.hide("winter is coming, winter")).toBe(
