@@ -12,6 +12,7 @@ it.each([
   ["a*b*c", "a-b-b-c", true],
   ["a*b*c", "a-c", false],
   ["a*a", "a", false],
+  ["a*b*b", "a-b", false],
   ["*", "", true],
 ])("%s describes %s: %s", (pattern, text, expected) => {
   expect(matchesGlob(pattern, text)).toBe(expected);
