@@ -6,6 +6,7 @@ export * from "./limit.ts";
 export * from "./time/duration.ts";
 export * from "./errors.ts";
 export * from "./failures.ts";
+export { matchesGlob } from "./glob.ts";
 export * from "./hash.ts";
 export { idleMemory } from "./idle-memory.ts";
 export * from "./log.ts";

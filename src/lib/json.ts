@@ -1,6 +1,6 @@
 /** External JSON: depth limit, streams of values, pointers (RFC 6901). */
 
-import type { Json } from "../model/index.ts";
+import { isJsonObject, type Json } from "../model/index.ts";
 
 /**
  * Most nested maps and lists in external data: API objects, ConfigMaps, output of hooks and jq, files. Far more than real
@@ -131,4 +131,13 @@ export function pointerOf(segments: readonly (string | number)[]): string {
 /** True when `pointer` is `at` or lies below it. */
 export function isAtOrBelow(pointer: string, at: string): boolean {
   return pointer === at || pointer.startsWith(`${at}/`);
+}
+
+/** All leaves of `value` with their JSON pointers. Lists and empty maps are leaves. */
+export function* leavesOf(value: Json, path = ""): Generator<readonly [string, Json]> {
+  const members = isJsonObject(value) ? Object.entries(value) : [];
+  if (members.length === 0) yield [path, value];
+  for (const [key, child] of members) {
+    if (child !== undefined) yield* leavesOf(child, `${path}${pointerOf([key])}`);
+  }
 }

@@ -11,7 +11,7 @@ import {
   type ConfigMap,
   type KubeClient,
 } from "../kube/index.ts";
-import { parseJson } from "../lib/index.ts";
+import { attempt, parseJson } from "../lib/index.ts";
 import { isJsonObject, objectOf, type Json } from "../model/index.ts";
 import { isDigest } from "../registry/index.ts";
 import { refuseLink } from "./disk/links.ts";
@@ -142,7 +142,7 @@ const OPTIONAL: typeof NEEDED = {
  * counts, too: without it, the entry would be one of a module.
  */
 function parseEntry(text: string): LockEntry | undefined {
-  const value = parsed(text);
+  const value = attempt(() => parseJson(text));
   if (!isJsonObject(value)) return undefined;
   for (const [key, isValid] of Object.entries(NEEDED)) if (!isValid(value[key])) return undefined;
   if (value["chart"] !== undefined && !isChart(value["chart"])) return undefined;
@@ -157,12 +157,4 @@ function isChart(value: Json | undefined): boolean {
   return (
     isPlaced && (unsigned === undefined || unsigned === true) && (terms === undefined || isJsonObject(terms))
   );
-}
-
-function parsed(text: string): Json | undefined {
-  try {
-    return parseJson(text);
-  } catch {
-    return undefined;
-  }
 }

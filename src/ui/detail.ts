@@ -3,10 +3,10 @@
 import { describeContent, explainModule, originOf, type Moment } from "../plan/index.ts";
 import type { ModuleView } from "../state/index.ts";
 import type { ModuleStatus, DisplayedValues } from "../status/index.ts";
-import { logMessage, pointerOf } from "../lib/index.ts";
+import { leavesOf, logMessage } from "../lib/index.ts";
 import { isJsonObject, asString, member, type Json, type JsonObject } from "../model/index.ts";
 import type { RunRing, RunView, Span } from "../trace/index.ts";
-import type { LeafRow, ModuleDetail, ObjectRow, RunDetail, RunRow, SpanRow, ValuesDetail } from "./wire.ts";
+import type { ModuleDetail, ObjectRow, RunDetail, RunRow, SpanRow, ValuesDetail } from "./wire.ts";
 
 /** The details of one module. `status` is undefined on a follower, which writes none. */
 export function detailOf(module: ModuleView, at: Moment, status: ModuleStatus | undefined): ModuleDetail {
@@ -98,7 +98,7 @@ export function sectionLeaves(
 ): ValuesDetail {
   if (values === undefined) return { leaves: [], note: "Values are hidden by --status-values=none." };
   const section = isJsonObject(values) ? member(values, key) : undefined;
-  const leaves = [...walkLeaves(section ?? {}, "")].map(([path, value]) => ({
+  const leaves = [...leavesOf(section ?? {})].map(([path, value]) => ({
     path: path === "" ? "/" : path,
     value: JSON.stringify(value),
     layer: asString(origins[path]) ?? "",
@@ -106,14 +106,6 @@ export function sectionLeaves(
   return valuesTruncated === true
     ? { leaves, note: "Some values are not displayed because they are too large." }
     : { leaves };
-}
-
-/** Yields each value that is no object with members, with its JSON pointer. */
-function* walkLeaves(value: Json, path: string): Generator<readonly [LeafRow["path"], Json]> {
-  const members = isJsonObject(value) ? Object.entries(value) : [];
-  if (members.length === 0) yield [path, value];
-  for (const [name, child] of members)
-    if (child !== undefined) yield* walkLeaves(child, `${path}${pointerOf([name])}`);
 }
 
 const MAX_RUNS = 100;

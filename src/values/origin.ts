@@ -1,6 +1,6 @@
 /** Finds the layer that set a value, and its file and line, ConfigMap key or hook (`module values --explain`). */
 
-import { isAtOrBelow, pointerOf, sameJson, segmentsOf } from "../lib/index.ts";
+import { isAtOrBelow, leavesOf, pointerOf, sameJson, segmentsOf } from "../lib/index.ts";
 import { isJsonObject, member, valueAt } from "../model/index.ts";
 import type { Json, Module, SchemaFiles, Section } from "../model/index.ts";
 import { effective, type SectionInput } from "./layers.ts";
@@ -120,15 +120,6 @@ function isPatched(path: string, patches: readonly PatchOperation[]): boolean {
 
 function valueAtPath(value: Json, path: string): Json | undefined {
   return valueAt(value, segmentsOf(path));
-}
-
-/** All leaves of `value` with their JSON pointers. Lists and empty maps are leaves. */
-function* leavesOf(value: Json, path = ""): Generator<readonly [string, Json]> {
-  const members = isJsonObject(value) ? Object.entries(value) : [];
-  if (members.length === 0) yield [path, value];
-  for (const [key, child] of members) {
-    if (child !== undefined) yield* leavesOf(child, `${path}${pointerOf([key])}`);
-  }
 }
 
 /** A violation and the origin of the wrong value; undefined if it is not set. */

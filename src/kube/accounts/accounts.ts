@@ -1,5 +1,6 @@
 /** Decides as which ServiceAccount a module acts, and checks that the account exists. */
 
+import { matchesGlob } from "../../lib/index.ts";
 import { accountIn, describeAccount, ProblemError, userOf } from "../../model/index.ts";
 import type { Account, Module, Problem } from "../../model/index.ts";
 import type { KubeClient } from "../client/client.ts";
@@ -116,7 +117,8 @@ export class Accounts {
     const { namespaceOf, configuredNamespaceOf, allowed } = this.#options;
     const own = configuredNamespaceOf(module.name);
     const account = accountIn(serviceAccountName, namespaceOf(module));
-    if (account.namespace === own || allowed.some((each) => fits(each, account.namespace))) return account;
+    if (account.namespace === own || allowed.some((each) => matchesGlob(each, account.namespace)))
+      return account;
     const message = `names ${describeAccount(account)}, but the operator's configuration gives it namespace ${own}`;
     const remedy = `name an account of ${own}, or allow the namespace with --service-account-namespaces`;
     throw new ProblemError({ file: module.name, key: "serviceAccountName", message, remedy });
@@ -142,19 +144,4 @@ class ImpersonationError extends Error {
     );
     this.name = "ImpersonationError";
   }
-}
-
-/** Whether a namespace fits a pattern, in which `*` stands for any characters. */
-function fits(pattern: string, namespace: string): boolean {
-  const [start = "", ...rest] = pattern.split("*");
-  if (rest.length === 0) return pattern === namespace;
-  const end = rest.pop() ?? "";
-  if (!namespace.startsWith(start) || !namespace.endsWith(end)) return false;
-  let at = start.length;
-  for (const part of rest) {
-    const found = namespace.indexOf(part, at);
-    if (found < 0) return false;
-    at = found + part.length;
-  }
-  return at <= namespace.length - end.length;
 }

@@ -1,6 +1,6 @@
 /** Credentials for registries from a docker `config.json`, found as the kubelet finds them. */
 
-import { parseJson } from "../../lib/index.ts";
+import { matchesGlob, parseJson } from "../../lib/index.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
 import type { Reference } from "../reference.ts";
 
@@ -44,23 +44,8 @@ function matches(key: string, target: string): boolean {
   const targetLabels = targetHost.split(".");
   return (
     labels.length === targetLabels.length &&
-    labels.every((label, index) => globMatches(label, targetLabels[index] ?? ""))
+    labels.every((label, index) => matchesGlob(label, targetLabels[index] ?? ""))
   );
-}
-
-/** `*` stands for any text within one label. */
-function globMatches(glob: string, label: string): boolean {
-  const [first = "", ...others] = glob.split("*");
-  const last = others.pop();
-  if (last === undefined) return glob === label;
-  if (!label.startsWith(first) || !label.slice(first.length).endsWith(last)) return false;
-  let at = first.length;
-  for (const part of others) {
-    const found = label.indexOf(part, at);
-    if (found === -1) return false;
-    at = found + part.length;
-  }
-  return at <= label.length - last.length;
 }
 
 /** The credentials in one entry; undefined if it has none. */
