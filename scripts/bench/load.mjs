@@ -55,7 +55,8 @@ async function run({ rate, timeoutMs, body, target, leastMs, mostMs, certificate
       next = now + CONNECTION_MS;
       calls.push(anew().catch(failed));
     }
-    while (calls.length < ((now - from) * rate) / 1000) calls.push(send(open));
+    const due = ((now - from) * rate) / 1000;
+    while (calls.length < due && open.waiting < open.most) calls.push(send(open));
     if (now - from > mostMs || (now - from >= leastMs && certificates.size >= most)) break;
   }
   const seconds = (performance.now() - from) / 1000;
@@ -75,19 +76,26 @@ function finder({ kubeconfig, path, ...fixed }) {
   };
 }
 
-/** Resolves when it is known how many streams the server takes at one time: one more ends the connection. */
+/**
+ * Resolves when it is known how many streams the server takes at one time: one more ends the connection. `most` is half as
+ * many, since streams go on for some time after their answer.
+ */
 function connected({ url, ca }) {
   return new Promise((resolve, reject) => {
     const { origin, pathname } = new URL(url);
     const session = connect(origin, { ca });
-    session.once("remoteSettings", () => resolve({ session, path: pathname }));
+    session.once("remoteSettings", ({ maxConcurrentStreams }) =>
+      resolve({ session, path: pathname, waiting: 0, most: maxConcurrentStreams / 2 }),
+    );
     session.on("error", reject).once("close", () => reject(new Error("the connection ended")));
   });
 }
 
 /** Sends one review and notes what becomes of it. */
-async function call({ session, path }, { body, timeoutMs, outcome, failed }) {
+async function call(connection, { body, timeoutMs, outcome, failed }) {
+  const { session, path } = connection;
   const from = performance.now();
+  connection.waiting += 1;
   try {
     const status = await post(session, `${path}?timeout=${timeoutMs}ms`, body);
     const took = performance.now() - from;
@@ -99,6 +107,8 @@ async function call({ session, path }, { body, timeoutMs, outcome, failed }) {
     // A refusal by HTTP/2 itself.
     if (error.message.includes("ENHANCE_YOUR_CALM")) outcome.refused += 1;
     else failed(error);
+  } finally {
+    connection.waiting -= 1;
   }
 }
 
