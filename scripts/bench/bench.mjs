@@ -97,10 +97,18 @@ export function memory(operator) {
 
 /** Processor time taken so far, in ms; undefined where there is no /proc. Linux counts it in steps of 10 ms. */
 export function cpuMs(operator) {
+  return processorMs(operator)?.own;
+}
+
+/** As `cpuMs`: `own`, and `children` that have ended. */
+export function processorMs(operator) {
   try {
     const stat = readFileSync(`/proc/${operator.pid}/stat`, "utf8");
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return (Number(fields[11]) + Number(fields[12])) * 10;
+    const [user, system, childrenUser, childrenSystem] = fields
+      .slice(11, 15)
+      .map((ticks) => Number(ticks) * 10);
+    return { own: user + system, children: childrenUser + childrenSystem };
   } catch {
     return undefined;
   }

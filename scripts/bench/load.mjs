@@ -1,6 +1,9 @@
-// Reviews at a fixed rate over HTTP/2, as the API server sends them, whatever becomes of the ones before.
+// A process that sends reviews at a fixed rate over HTTP/2, as the API server sends them, whatever becomes of the ones before.
+import { fork } from "node:child_process";
+import { once } from "node:events";
 import { connect } from "node:http2";
 import { setInterval } from "node:timers/promises";
+import { apiOf } from "./api.mjs";
 
 const STEP_MS = 5;
 /** So often a call comes over a new connection. */
@@ -9,12 +12,25 @@ const CONNECTION_MS = 250;
 const LATE_MS = 500;
 
 /**
- * Sends `body` `rate` times a second until `ends(certificates, ms)`: over one connection, and beside it over new ones, for
- * which `target()` gives `{ url, ca }`. Resolves to what became of the calls: `answered` (200), `refused` (another status),
- * `late`, `failed` (no answer), with `times` of all that were answered or refused, `errors` (each text once), and
- * `certificates`, the fingerprints that were presented.
+ * Sends `body` `rate` times a second for `leastMs`, and on until `certificates` were seen, `mostMs` at most: over one
+ * connection, and beside it over new ones. `target` is `{ url, ca }`, or `{ kubeconfig, path }` of the configuration that
+ * registers a webhook. Resolves to what became of the calls: `answered` (200), `refused` (another status), `late`, `failed`
+ * (no answer), with `times` of all that were answered or refused, `errors` (each text once), `certificates`, the
+ * fingerprints that were presented, and the processor time that sending took, in ms.
  */
-export async function load({ rate, timeoutMs, body, target, ends }) {
+export async function load(options) {
+  const child = fork(import.meta.filename, { serialization: "advanced" });
+  const ended = once(child, "exit").then(([code]) =>
+    Promise.reject(new Error(`the load ended with ${code}`)),
+  );
+  child.send(options);
+  const [outcome] = await Promise.race([once(child, "message"), ended]);
+  ended.catch(() => {});
+  child.disconnect();
+  return outcome;
+}
+
+async function run({ rate, timeoutMs, body, target, leastMs, mostMs, certificates: most }) {
   const outcome = { answered: 0, refused: 0, late: 0, failed: 0, times: [], errors: new Set() };
   const failed = (error) => {
     outcome.failed += 1;
@@ -22,15 +38,16 @@ export async function load({ rate, timeoutMs, body, target, ends }) {
   };
   const certificates = new Set();
   const send = (connection) => call(connection, { body, timeoutMs, outcome, failed });
+  const find = finder(target);
   const anew = async () => {
-    const connection = await connected(await target());
+    const connection = await connected(await find());
     certificates.add(connection.session.socket.getPeerCertificate().fingerprint256);
     await send(connection);
     connection.session.close();
   };
-  const open = await connected(await target());
+  const open = await connected(await find());
   const calls = [];
-  const from = performance.now();
+  const [from, cpu] = [performance.now(), process.cpuUsage()];
   let next = from;
   for await (const _ of setInterval(STEP_MS)) {
     const now = performance.now();
@@ -38,28 +55,47 @@ export async function load({ rate, timeoutMs, body, target, ends }) {
       next = now + CONNECTION_MS;
       calls.push(anew().catch(failed));
     }
-    while (calls.length < ((now - from) * rate) / 1000) calls.push(send(open));
-    if (ends(certificates, now - from)) break;
+    const due = ((now - from) * rate) / 1000;
+    while (calls.length < due && open.waiting < open.most) calls.push(send(open));
+    if (now - from > mostMs || (now - from >= leastMs && certificates.size >= most)) break;
   }
   const seconds = (performance.now() - from) / 1000;
+  const { user, system } = process.cpuUsage(cpu);
   await Promise.all(calls);
   open.session.close();
-  return { ...outcome, sent: calls.length, seconds, certificates };
+  return { ...outcome, sent: calls.length, seconds, certificates, cpuMs: (user + system) / 1000 };
 }
 
-/** Resolves when it is known how many streams the server takes at one time: one more ends the connection. */
+/** Returns a function that resolves to where, and with which CA, the API server calls the webhook at that moment. */
+function finder({ kubeconfig, path, ...fixed }) {
+  if (kubeconfig === undefined) return async () => fixed;
+  const api = apiOf(kubeconfig);
+  return async () => {
+    const [{ clientConfig }] = (await api.get(path)).webhooks;
+    return { url: clientConfig.url, ca: Buffer.from(clientConfig.caBundle, "base64") };
+  };
+}
+
+/**
+ * Resolves when it is known how many streams the server takes at one time: one more ends the connection. `most` is half as
+ * many, since streams go on for some time after their answer.
+ */
 function connected({ url, ca }) {
   return new Promise((resolve, reject) => {
     const { origin, pathname } = new URL(url);
     const session = connect(origin, { ca });
-    session.once("remoteSettings", () => resolve({ session, path: pathname }));
+    session.once("remoteSettings", ({ maxConcurrentStreams }) =>
+      resolve({ session, path: pathname, waiting: 0, most: maxConcurrentStreams / 2 }),
+    );
     session.on("error", reject).once("close", () => reject(new Error("the connection ended")));
   });
 }
 
 /** Sends one review and notes what becomes of it. */
-async function call({ session, path }, { body, timeoutMs, outcome, failed }) {
+async function call(connection, { body, timeoutMs, outcome, failed }) {
+  const { session, path } = connection;
   const from = performance.now();
+  connection.waiting += 1;
   try {
     const status = await post(session, `${path}?timeout=${timeoutMs}ms`, body);
     const took = performance.now() - from;
@@ -71,6 +107,8 @@ async function call({ session, path }, { body, timeoutMs, outcome, failed }) {
     // A refusal by HTTP/2 itself.
     if (error.message.includes("ENHANCE_YOUR_CALM")) outcome.refused += 1;
     else failed(error);
+  } finally {
+    connection.waiting -= 1;
   }
 }
 
@@ -92,4 +130,11 @@ function post(session, path, body) {
     stream.once("end", settle).once("close", settle);
     stream.resume().end(body);
   });
+}
+
+if (import.meta.main) {
+  const [options] = await once(process, "message");
+  process.send(await run(options));
+  await once(process, "disconnect");
+  process.exit();
 }

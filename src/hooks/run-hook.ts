@@ -1,6 +1,6 @@
 /** Runs a hook: writes its input files, starts it, reads its output files (docs/reference/hooks.md, "Running: what a hook is given"). */
 
-import type { Snapshots } from "../bindings/index.ts";
+import { isReviewBinding, type Snapshots } from "../bindings/index.ts";
 import { oneLine, type LogFields, type Logger } from "../lib/index.ts";
 import type { Hook, HookFile, HookTrigger } from "../model/index.ts";
 import { Scratch, type RunResult, type ScratchData } from "../process/index.ts";
@@ -86,7 +86,8 @@ export async function runHook(request: HookRunInput & Surroundings): Promise<Hoo
     ...(hook.module === undefined ? {} : { module: hook.module }),
   };
   const context = renderContext({ config: hook.config, triggers, snapshots });
-  return runHookFile({ ...request, context, fields });
+  const yields = first !== undefined && isReviewBinding(first.binding);
+  return runHookFile({ ...request, context, fields, yields });
 }
 
 /** A run of a hook file with a given binding context. */
@@ -96,6 +97,8 @@ export interface FileRun
   readonly context: ScratchData;
   /** Fields of each log line of its output. */
   readonly fields: LogFields;
+  /** Gives way to other work where processors are scarce: many reviews must not delay the queues. */
+  readonly yields?: boolean;
 }
 
 /** The part of `runHook` that needs only files. Never throws. */
@@ -152,7 +155,7 @@ async function writeFiles(scratch: Scratch, request: FileRun): Promise<Record<st
 }
 
 async function execute(request: FileRun, variables: Record<string, string>): Promise<RunResult> {
-  const { hook, settings, logger, signal, hide } = request;
+  const { hook, settings, logger, signal, hide, yields } = request;
   const log = new OutputLog(logger.child(request.fields), { proxyJson: settings.logProxyHookJson, hide });
   const parent = traceParent();
   const command = await commandOf(hook, argumentsOf(hook), settings);
@@ -161,6 +164,7 @@ async function execute(request: FileRun, variables: Record<string, string>): Pro
     ...command,
     env: { ...command.env, ...own, ...variables, ...(parent === undefined ? {} : { TRACEPARENT: parent }) },
     uid: settings.actor?.uid,
+    yields,
     timeoutMs: timeLimit(hook, settings.hookTimeoutMs),
     signal,
     // The log receives every line; nothing else needs stdout.

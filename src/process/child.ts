@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process";
 import { accessSync, constants, fchownSync, statSync } from "node:fs";
 import { Socket } from "node:net";
+import { setPriority } from "node:os";
 import { delimiter, resolve } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { getSystemErrorName } from "node:util";
@@ -21,6 +22,8 @@ export interface LaunchSpec {
   readonly stdin?: "pipe" | undefined;
   /** User id of the child (`user-ids/user-ids.ts`); undefined = the operator's. */
   readonly uid?: number | undefined;
+  /** Gives way to the operator and its other children where processors are scarce. */
+  readonly yields?: boolean | undefined;
 }
 
 /** How a child ended, or why it was not started. */
@@ -52,6 +55,9 @@ export interface ChildHost {
   callBack(fn: () => void): void;
 }
 
+/** The niceness of children that yield: a tenth of the weight of others, so that they still make progress. */
+const YIELDING = 10;
+
 /** Starts a child in a process group of its own. Never throws: a failed start is an `Exit` too. */
 export type Start = (spec: LaunchSpec) => Child;
 
@@ -62,7 +68,11 @@ export function bestStart(): Start {
   return (given) => {
     try {
       const spec = given.uid === undefined ? given : setprivSpec(given, given.uid);
-      return spawner?.start(spec) ?? startByNode(spec);
+      const child = spawner?.start(spec) ?? startByNode(spec);
+      const { pid } = child;
+      // It may have ended, or run as another user already.
+      if (spec.yields === true && pid !== undefined) attempt(() => setPriority(pid, YIELDING));
+      return child;
     } catch (error) {
       const exit = Promise.resolve<Exit>({ kind: "notStarted", error: toError(error) });
       return { pid: undefined, stdin: undefined, stdout: undefined, stderr: undefined, exit };
@@ -86,6 +96,7 @@ export function startByNode({ file, args, cwd, env, stdin }: LaunchSpec): Child 
 
 /** Linux values, which are equal in glibc and musl on the supported architectures. */
 const O_CLOEXEC = 0o2000000;
+const SETPGROUP = 0x02;
 const SETSIGDEF = 0x04;
 const SETSIGMASK = 0x08;
 const SETSID = 0x80;
@@ -103,14 +114,20 @@ type Fds = (number | undefined)[];
  */
 export class LibcSpawner {
   readonly #libc: Libc;
-  readonly #attributes: Buffer;
+  /** With and without a session of its own. */
+  readonly #apart: Buffer;
+  readonly #beside: Buffer;
 
   constructor(libc: Libc) {
     this.#libc = libc;
-    this.#attributes = newSession(libc);
+    this.#apart = attributesOf(libc, SETSID);
+    this.#beside = attributesOf(libc, SETPGROUP);
   }
 
-  /** Starts a child that leads a session of its own. Throws an ErrnoException when that fails. */
+  /**
+   * Starts a child that leads a session of its own, or, if it yields, a process group: Linux may share out processors by
+   * session, and then priorities count within one. Throws an ErrnoException when that fails.
+   */
   start(spec: LaunchSpec): Child {
     const childFds: Fds = [];
     const ownFds: Fds = [];
@@ -143,27 +160,27 @@ export class LibcSpawner {
   }
 
   /** Starts the file and returns its pid. Like execvp(3), gives a script without a "#!" line to the shell. */
-  #spawn({ file, args, cwd, env }: LaunchSpec, fds: Readonly<Fds>): number {
+  #spawn({ file, args, cwd, env, yields }: LaunchSpec, fds: Readonly<Fds>): number {
     const path = resolveProgram(file, env["PATH"]);
     const actions = this.#fileActions(cwd, fds);
+    const how = { env, actions, attributes: yields === true ? this.#beside : this.#apart };
     try {
-      return this.#posixSpawn([path, file, ...args], env, actions);
+      return this.#posixSpawn([path, file, ...args], how);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "ENOEXEC") throw error;
-      return this.#posixSpawn([SHELL, SHELL, path, ...args], env, actions);
+      return this.#posixSpawn([SHELL, SHELL, path, ...args], how);
     } finally {
       this.#libc.posix_spawn_file_actions_destroy(actions);
     }
   }
 
   /** Starts `path` with these arguments and returns the pid. Throws an ErrnoException. */
-  #posixSpawn([path, ...argv]: [string, ...string[]], env: LaunchSpec["env"], actions: Buffer): number {
+  #posixSpawn([path, ...argv]: [string, ...string[]], { env, actions, attributes }: How): number {
     const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
     // C strings end at a null character: the rest would be lost silently.
     if ([path, ...argv, ...variables].some((text) => text.includes("\0")))
       throw new TypeError("the arguments or the environment contain a null character");
     const pid: [number] = [0];
-    const attributes = this.#attributes;
     const error = this.#libc.posix_spawn(
       pid,
       path,
@@ -195,11 +212,18 @@ export class LibcSpawner {
   }
 }
 
-/** The attributes of a child: it leads a new session, and no signal is blocked or ignored. */
-function newSession(libc: Libc): Buffer {
+/** What posix_spawn gets besides the program and its arguments. */
+interface How {
+  readonly env: LaunchSpec["env"];
+  readonly actions: Buffer;
+  readonly attributes: Buffer;
+}
+
+/** The attributes of a child that leads a new session or group (`leads`); no signal is blocked or ignored. */
+function attributesOf(libc: Libc, leads: number): Buffer {
   const attributes = Buffer.alloc(STRUCT_BYTES);
   libc.posix_spawnattr_init(attributes);
-  libc.posix_spawnattr_setflags(attributes, SETSID | SETSIGMASK | SETSIGDEF);
+  libc.posix_spawnattr_setflags(attributes, leads | SETSIGMASK | SETSIGDEF);
   libc.posix_spawnattr_setsigmask(attributes, Buffer.alloc(STRUCT_BYTES));
   libc.posix_spawnattr_setsigdefault(attributes, Buffer.alloc(STRUCT_BYTES, 0xff));
   return attributes;

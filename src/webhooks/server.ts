@@ -56,7 +56,6 @@ const LONGEST_MS = 30_000;
 
 /** One finished request; `status` is the HTTP status. */
 export interface WebhookReport {
-  readonly path: string;
   readonly status: number;
   readonly seconds: number;
 }
@@ -121,10 +120,7 @@ export class WebhookServer {
     );
     this.#server.on("connection", (socket) => this.#connections.add(socket));
     this.#server.on("session", (session) => session.on("error", () => session.destroy()));
-    this.#server.on("request", (request, response) => {
-      if (this.#rates.add(addressOf(request.socket))) void this.#answer(request, response);
-      else end(request);
-    });
+    this.#server.on("request", (request, response) => this.#take(request, response));
     // Clients that do not speak TLS, or not our versions.
     this.#server.on("tlsClientError", () => {});
   }
@@ -165,25 +161,39 @@ export class WebhookServer {
     await closed;
   }
 
-  async #answer(request: Http2ServerRequest, response: Http2ServerResponse): Promise<void> {
-    const { clock, onRequest, failed } = this.#options;
+  /** A request above the limit is refused before anything else is done for it: that must cost little. */
+  #take(request: Http2ServerRequest, response: Http2ServerResponse): void {
+    const { clock, onRequest } = this.#options;
     const startedAt = clock.monotonic();
+    const address = addressOf(request.socket);
+    if (!this.#rates.add(address)) return end(request);
+    const place = this.#requests.open(address);
+    const finish = (content: Content): void => {
+      place.close();
+      send(response, content);
+      this.#discard(request);
+      onRequest({ status: content.status, seconds: (clock.monotonic() - startedAt) / 1000 });
+    };
+    for (const stream of [request, response]) stream.on("error", () => {});
+    if (place.add(1)) void this.#answer(request, response).then(finish);
+    else finish(TOO_MANY);
+  }
+
+  /** Never rejects. */
+  async #answer(request: Http2ServerRequest, response: Http2ServerResponse): Promise<Content> {
     const url = URL.parse(request.url, "https://operator");
     const path = url?.pathname ?? "/";
     const ended = new AbortController();
     response.once("close", () => ended.abort(new Error("the client waits no longer")));
     for (const stream of [request, response]) stream.on("error", () => ended.abort());
-    let status = 200;
     try {
       const body = await this.#response(request, { url, path, ended });
-      send(response, { status: 200, type: "application/json", body });
+      return { status: 200, type: "application/json", body };
     } catch (error) {
-      status = statusOf(error);
-      if (status === 500 && !ended.signal.aborted) failed(error);
-      send(response, { status, type: "text/plain; charset=utf-8", body: `${oneLine(error)}\n` });
+      const status = statusOf(error);
+      if (status === 500 && !ended.signal.aborted) this.#options.failed(error);
+      return { status, type: TEXT, body: `${oneLine(error)}\n` };
     }
-    this.#discard(request);
-    onRequest({ path, status, seconds: (clock.monotonic() - startedAt) / 1000 });
   }
 
   /**
@@ -211,14 +221,11 @@ export class WebhookServer {
     if (!/^application\/json *(?:;|$)/i.test(request.headers["content-type"] ?? ""))
       throw new ReviewError("the content type is not application/json", 415);
     const { socket } = request;
-    const address = addressOf(socket);
-    const place = this.#requests.open(address);
-    const body = this.#bodies.open(address);
+    const body = this.#bodies.open(addressOf(socket));
     const limit = this.#options.clock.setTimer(this.#timeOf(url), () =>
       ended.abort(new ReviewError("no answer in time", 504)),
     );
     try {
-      if (!place.add(1)) throw new ReviewError("too many requests at one time", 429);
       const handler = this.#options.find(path, request.headers[FOLLOWER_HEADER] !== undefined);
       if (handler === undefined) throw new ReviewError(`no webhook is served at ${path}`, 404);
       const review = reviewIn(await body.read(request, path, ended.signal));
@@ -229,7 +236,6 @@ export class WebhookServer {
     } finally {
       limit.cancel();
       body.close();
-      place.close();
     }
   }
 
@@ -268,6 +274,9 @@ interface Content {
   readonly type: string;
   readonly body: string;
 }
+
+const TEXT = "text/plain; charset=utf-8";
+const TOO_MANY: Content = { status: 429, type: TEXT, body: "too many requests at one time\n" };
 
 function send(response: Http2ServerResponse, { status, type, body }: Content): void {
   if (response.destroyed || response.writableEnded) return;

@@ -44,6 +44,14 @@ function hookAt(file: string, text = "configVersion: v1\nonStartup: 1", root = R
   return { ...hookWith(text, file), path: join(root, file), root };
 }
 
+const RULE = `{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}`;
+const REVIEWS = hookAt(
+  "obeys.sh",
+  `configVersion: v1\nkubernetesValidating: [{name: a.b.io, rules: [${RULE}]}]`,
+);
+const [VALIDATING] = REVIEWS.config.bindings.validating;
+const REVIEW = { type: "validating", binding: VALIDATING, request: { uid: "1" } } as unknown as HookTrigger;
+
 interface Given {
   readonly hook?: Hook;
   readonly env?: Record<string, string>;
@@ -116,6 +124,20 @@ describe("what a run gets", () => {
       },
     });
     expect(await readdir(tmpDir)).toEqual([]);
+  });
+
+  test.each<[string, HookTrigger, boolean]>([
+    ["hooks of reviews give way to others", REVIEW, true],
+    ["others do not", ON_STARTUP, false],
+  ])("%s", async (_what, trigger, yields) => {
+    const seen: unknown[] = [];
+    const children = new Children();
+    const run: Children["run"] = (request) => {
+      seen.push(request.yields);
+      return children.run(request);
+    };
+    await obey("true", { triggers: [trigger], settings: { children: { run } } });
+    expect(seen).toEqual([yields]);
   });
 
   test("its own directory where the settings say so", async () => {

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -5,7 +6,7 @@ import type { Readable } from "node:stream";
 
 import { afterAll, describe, expect, test } from "vitest";
 
-import { LibcSpawner, startByNode } from "../../src/process/child.ts";
+import { LibcSpawner, bestStart, startByNode } from "../../src/process/child.ts";
 import type { Child, LaunchSpec } from "../../src/process/child.ts";
 import { libc, type Libc } from "../../src/process/libc.ts";
 
@@ -167,6 +168,17 @@ describe.runIf(spawner !== undefined)("a child started by posix_spawn (Linux)", 
     );
     expect({ stdout, stderr }).toEqual({ stdout: "out\n", stderr: "err\nmore\n" });
     expect(exit).toMatchObject({ code: 0 });
+  });
+
+  test("gives way, if it yields, to others of the operator's session", async () => {
+    const child = bestStart()(
+      bash("read -r; ps -o pid=,pgid=,sid=,ni= -p $$", { stdin: "pipe", yields: true }),
+    );
+    child.stdin?.end("go\n");
+    const { stdout } = await ended(child);
+    const session = execFileSync("ps", ["-o", "sid=", "-p", String(process.pid)], { encoding: "utf8" });
+    const { pid } = child;
+    expect(stdout.trim().split(/\s+/)).toEqual([`${pid}`, `${pid}`, session.trim(), "10"]);
   });
 
   test("that finds no room for its pipes leaves none of them open", () => {

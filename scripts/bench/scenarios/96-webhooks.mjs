@@ -6,11 +6,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { writePki } from "../../control-plane/pki.mjs";
 import { freePorts } from "../../control-plane/ports.mjs";
 import { eventually } from "../../eventually.mjs";
-import { median, percentile } from "../bench.mjs";
+import { median, percentile, processorMs } from "../bench.mjs";
 import { timesOfEdits } from "../edits.mjs";
 import { writeGlobalHook } from "../hooks.mjs";
 import { load } from "../load.mjs";
 import { nameOf, writeModules } from "../modules.mjs";
+import { plainServer } from "../plain-server.mjs";
 import { post } from "../reviews.mjs";
 
 const MODULES = 10;
@@ -24,7 +25,7 @@ const TIMEOUT_MS = 10_000;
 const BEFORE_RENEWAL_MS = 64_000;
 /** The load ends then even if the certificate is not renewed. */
 const LONGEST_MS = 20_000;
-const EDITS = 5;
+const EDITS = 10;
 const SECRET = "bench-certificate";
 
 const BINDING = {
@@ -58,36 +59,61 @@ export default {
   long: true,
   async run(bench) {
     const started = await start(bench);
-    const { operator, target, edit } = started;
+    const { operator, registered, edits } = started;
     const above = await callsAbove(started);
-    const editsBefore = await edit();
+    const alone = await edits({ count: EDITS });
     const { peak: before } = bench.memory(operator);
     await putCertificate(bench, started.namespace, "PATCH");
     await sleep(Math.max(0, started.readAt + BEFORE_RENEWAL_MS - performance.now()));
-    const editing = edit();
-    const result = await load({
-      rate: RATE,
-      timeoutMs: TIMEOUT_MS,
-      body: ADMISSION_REVIEW,
-      target,
-      ends: ({ size }, ms) => ms > LONGEST_MS || (ms >= LOAD_MS && size > 1),
-    });
-    const editsUnder = await editing;
+    const target = { kubeconfig: bench.cluster.kubeconfig, path: registered };
+    const under = await loaded(started, { target, certificates: 2 });
     const { peak } = bench.memory(operator);
+    const control = await controlled(bench, started);
     const lost = operator.lines.filter((line) => line.includes("The lease is lost")).length;
     await operator.stop();
-    for (const error of result.errors) process.stderr.write(`webhooks: ${error}\n`);
+    for (const error of under.errors) process.stderr.write(`webhooks: ${error}\n`);
     return [
       ...above,
-      ...rowsOf(result),
-      ...delayed(editsBefore, editsUnder),
+      ...rowsOf(under),
+      ...delays({ alone, control: control.edits, under: under.edits }),
+      ...processorRows(under),
       ...memoryRows(before, peak),
       leaseRow(lost),
     ];
   },
 };
 
-/** The operator with the hook registered. `target()` is where and with which CA the API server calls it at this moment. */
+/** What becomes of a load of `target`, the times of edits meanwhile, and the processor time of the operator. */
+async function loaded({ operator, edits }, options) {
+  const ended = new AbortController();
+  const loading = load({
+    rate: RATE,
+    timeoutMs: TIMEOUT_MS,
+    body: ADMISSION_REVIEW,
+    leastMs: LOAD_MS,
+    mostMs: LONGEST_MS,
+    ...options,
+  }).finally(() => ended.abort());
+  const from = processorMs(operator);
+  const [outcome, times] = await Promise.all([loading, edits({ count: Infinity, signal: ended.signal })]);
+  const to = processorMs(operator);
+  const used = from && { own: to.own - from.own, children: to.children - from.children };
+  return { ...outcome, edits: times, used };
+}
+
+/** The same load of another server, which refuses everything: it takes as much of the machine, and nothing of the operator. */
+async function controlled(bench, started) {
+  const dir = bench.dir();
+  writePki(dir);
+  const [cert, key, ca] = ["apiserver.crt", "apiserver.key", "ca.crt"].map((name) =>
+    readFileSync(join(dir, name), "utf8"),
+  );
+  const { port, stop } = await plainServer({ cert, key });
+  bench.cleanup(stop);
+  return loaded(started, { target: { url: `https://127.0.0.1:${port}/`, ca }, certificates: 1 });
+}
+
+/** The operator with the hook registered. `target()` is where, and with which CA, the API server calls it at this moment. */
 async function start(bench) {
   const namespace = await bench.namespace();
   await putCertificate(bench, namespace, "POST");
@@ -108,9 +134,9 @@ async function start(bench) {
     ],
   });
   const name = `addon-operator-${namespace}-addon-operator-hooks`;
-  const path = `/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/${name}`;
+  const registered = `/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/${name}`;
   const target = async () => {
-    const [{ clientConfig }] = (await bench.api.get(path)).webhooks;
+    const [{ clientConfig }] = (await bench.api.get(registered)).webhooks;
     return { url: clientConfig.url, ca: Buffer.from(clientConfig.caBundle, "base64") };
   };
   await eventually(target, "the registration");
@@ -119,11 +145,18 @@ async function start(bench) {
   await bench.quiet(operator);
   const configMap = `/api/v1/namespaces/${namespace}/configmaps/addon-operator`;
   const key = nameOf(MODULES).replace("-m", "M");
-  const edit = () => {
-    const patch = (text) => bench.api.send("PATCH", configMap, { data: { [key]: `text: ${text}\n` } });
-    return timesOfEdits(bench, { operator, namespace, count: EDITS }, patch);
+  const patch = (text) => bench.api.send("PATCH", configMap, { data: { [key]: `text: ${text}\n` } });
+  const edits = (limits) => timesOfEdits(bench, { operator, namespace, ...limits }, patch);
+  return {
+    operator,
+    namespace,
+    dir,
+    hook: join(globalHooksDir, "hook.sh"),
+    target,
+    registered,
+    readAt,
+    edits,
   };
-  return { operator, namespace, dir, hook: join(globalHooksDir, "hook.sh"), target, readAt, edit };
 }
 
 /** A certificate by a CA of its own, as someone else would issue it. */
@@ -199,12 +232,39 @@ function rowsOf({ sent, seconds, answered, refused, late, failed, times, certifi
   ];
 }
 
-function delayed(before, under) {
-  const delay = (100 * (median(under) - median(before))) / median(before);
+/** The generator and the control plane take their share of the machine under any load, so the control counts. */
+function delays({ alone, control, under }) {
+  const more = (than) => Math.round((100 * (median(under) - median(than))) / median(than));
+  const what = "edit of a module";
   return [
-    { what: "edit of a module without load: median", value: median(before), unit: "ms" },
-    { what: `edit of a module under load: median`, value: median(under), unit: "ms" },
-    { what: "edit of a module: delay by the load", value: Math.round(delay), unit: "%", target: 20 },
+    { what: `${what} without load: median`, value: median(alone), unit: "ms" },
+    {
+      what: `${what} while another server refuses the load: median of ${control.length}`,
+      value: median(control),
+      unit: "ms",
+    },
+    { what: `${what} under load: median of ${under.length}`, value: median(under), unit: "ms" },
+    { what: `${what}: delay against no load`, value: more(alone), unit: "%" },
+    {
+      what: `${what}: delay against the load of another server`,
+      value: more(control),
+      unit: "%",
+      target: 20,
+    },
+  ];
+}
+
+/** Shares of one processor. */
+function processorRows({ seconds, cpuMs, used }) {
+  const row = (whose, ms) => ({
+    what: `${RATE} a second: share of a processor, ${whose}`,
+    value: ms && Math.round(ms / seconds / 10),
+    unit: "%",
+  });
+  return [
+    row("the load itself", cpuMs),
+    row("the operator", used?.own),
+    row("its hooks and helm", used?.children),
   ];
 }
 
