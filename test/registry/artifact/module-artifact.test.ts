@@ -206,6 +206,9 @@ describe("push", () => {
     await expect(packDirectory(moduleDir({ ...MODULE, "templates/a\u001b[2J.yaml": "" }))).rejects.toThrow(
       "a\\u001b[2J.yaml: has a control character in its name",
     );
+    await expect(packDirectory(moduleDir({ ...MODULE, "c:a": "" }))).rejects.toThrow(
+      "c:a: has a name that begins as a drive does",
+    );
   });
 
   it("repeats nothing, and replaces no version", async () => {
