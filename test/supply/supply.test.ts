@@ -8,6 +8,7 @@ import { ISSUER, ownSigstore, SUBJECT } from "../registry/cosign/own-sigstore.ts
 import { filesOf, KEYS, supplyLab, type SupplyLab } from "./lab.ts";
 
 const MINUTE = 60_000;
+const INDEX = "application/vnd.oci.image.index.v1+json";
 
 /** A process that leads, with version 1.4.2 in place. */
 async function running(): Promise<SupplyLab> {
@@ -74,6 +75,20 @@ describe("what is refused", () => {
     await lab.pass(20 * MINUTE);
     expect(lab.lab.registry.calls.filter(({ line }) => line.includes("/blobs/")).length).toBe(blobs);
     expect(lab.events.filter(({ reason }) => reason === "NotVerified")).toHaveLength(1);
+  });
+
+  it("words of a registry, which are displayed without what a terminal obeys", async () => {
+    const lab = await running();
+    await lab.push("1.5.0", { key: keyPair() });
+    lab.lab.registry.instead = (line) =>
+      line.includes("/referrers/")
+        ? { status: 200, headers: { "content-type": INDEX }, body: "\u001b[2J\u009b31m{" }
+        : undefined;
+    lab.source({ web: { version: "1.5.0" } });
+    await lab.pass(MINUTE, () => conditions(lab)["Ready"] === "False");
+    const { error = "" } = lab.status().modules?.[0] ?? {};
+    expect(error).toContain("referrers: Unexpected token");
+    expect(error).not.toMatch(/\p{Cc}/u);
   });
 
   it("a signed artifact of another version under the tag", async () => {

@@ -52,7 +52,8 @@ export async function unpackLayer(layer: string, dir: string, isReadOnly = false
     );
     await rename(part, dir);
   } catch (error) {
-    await rm(part, { recursive: true, force: true });
+    // A write that has begun may still end.
+    await rm(part, { recursive: true, force: true, maxRetries: 5 });
     throw error;
   }
 }
@@ -115,17 +116,25 @@ function quoted(path: string): string {
 }
 
 /** Why an entry is refused; undefined if it is allowed. */
-function entryFault({ type, size }: ReadEntry, path: string): string | undefined {
-  const names = path.split("/");
+function entryFault({ type, size, linkpath }: ReadEntry, path: string): string | undefined {
   if (type !== "Directory" && !FILES.has(type)) return `is a ${type}`;
-  if (size > LIMITS.file) return `is larger than ${LIMITS.file >> 20} MiB`;
+  if (linkpath) return "is a file with the target of a link";
+  return size > LIMITS.file ? `is larger than ${LIMITS.file >> 20} MiB` : pathFault(path);
+}
+
+function pathFault(path: string): string | undefined {
+  const names = path.split("/");
   if (path.includes("\\") || hasControlCharacter(path)) return "has a character that is not allowed";
+  if (DRIVE.test(path)) return "begins as a path with a drive does";
   if (names.some((name) => name === "" || name === "." || name === ".."))
     return "is no plain path below the module";
   return names.length > LIMITS.depth
     ? "is too deep"
     : names.map(nameFault).find((fault) => fault !== undefined);
 }
+
+/** The library takes such a path for an absolute one. */
+export const DRIVE = /^[a-zA-Z]:/;
 
 /** Why the name of a file or directory is refused. */
 function nameFault(name: string): string | undefined {

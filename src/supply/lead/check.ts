@@ -2,7 +2,7 @@
 
 import { isDeepStrictEqual } from "node:util";
 
-import { oneLine } from "../../lib/index.ts";
+import { oneLine, plainLine } from "../../lib/index.ts";
 import { NotVerifiedError, type Signer } from "../../registry/index.ts";
 import { Access, type AccessOptions } from "../fetch/access.ts";
 import { obtain, type Obtained, type Refused } from "../fetch/obtain.ts";
@@ -114,7 +114,8 @@ async function recordModule(
 class WithdrawnError extends Error {}
 
 function errorOf(error: unknown): ModuleError {
-  const message = oneLine(error, 1000);
+  // What a registry answers may be quoted in it.
+  const message = plainLine(oneLine(error, 1000), 1000);
   if (error instanceof BlockedError) return { reason: "Blocked", message };
   if (error instanceof WithdrawnError) return { reason: "Withdrawn", message };
   const isRefused = error instanceof NotVerifiedError || error instanceof RefusedError;

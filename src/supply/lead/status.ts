@@ -116,8 +116,11 @@ function errorOf(
 ): string | undefined {
   const failure = findings.errors?.get(name);
   const wish = source.spec?.modules.get(name);
-  const counts = failure !== undefined && !onlyDelays(failure, own, wish);
-  return counts ? failure.message : stock.content(name)?.fault?.message;
+  const fault = stock.content(name)?.fault;
+  if (failure === undefined) return fault?.message;
+  if (!onlyDelays(failure, own, wish)) return failure.message;
+  // Nothing is delayed where the content is missing: why it cannot be fetched is what helps.
+  return fault?.reason === "SourceUnavailable" ? `${fault.message}: ${failure.message}` : fault?.message;
 }
 
 /** Whether a failure only delays news: what is locked is what the wish may have. */
@@ -204,8 +207,13 @@ function readyOf(
   }
   const message = line(`${listed(bad)}${suspended}`);
   if (errors === undefined) return { status: "Unknown", reason: "Progressing", message };
-  const first = errors.get(bad[0]?.name ?? "");
-  return { status: "False", reason: first?.reason ?? "SourceUnavailable", message };
+  return { status: "False", reason: reasonOf(bad[0], errors), message };
+}
+
+/** The reason of a module that is not in place. */
+function reasonOf(row: Row | undefined, errors: NonNullable<Findings["errors"]>): string {
+  const otherwise = row?.next === undefined ? "SourceUnavailable" : "UpdateHeld";
+  return errors.get(row?.name ?? "")?.reason ?? otherwise;
 }
 
 /** The first modules with their errors, in one line. */

@@ -69,6 +69,12 @@ it.each<[string, readonly (Entry | Buffer)[], string]>([
   ["a symbolic link", [{ path: "a", type: "SymbolicLink", linkpath: "Chart.yaml" }], "is a SymbolicLink"],
   ["a hard link", [{ path: "a", type: "Link", linkpath: "Chart.yaml" }], "is a Link"],
   ["a device", [{ path: "a", type: "CharacterDevice" }], "is a CharacterDevice"],
+  [
+    "a file with the target of a link",
+    [new Pax({ linkpath: "/etc" }).encode(), { path: "a" }],
+    "is a file with",
+  ],
+  ["a drive", [{ path: "c:a" }], "begins as a path with a drive"],
   ["a FIFO", [{ path: "a", type: "FIFO" }], "is a FIFO"],
   ["a block device", [{ path: "a", type: "BlockDevice" }], "is a BlockDevice"],
   ["a sparse file", [ofType("S")], "has a type or a header that is not allowed"],
