@@ -13,6 +13,10 @@ export function reportTree(logger: Logger, tree: Tree, previous?: Tree): void {
   if (previous !== undefined) reportCommonFiles(logger, tree, previous);
   const before = new Map(previous?.modules.map((module) => [module.name, module]));
   for (const module of tree.modules) reportModule(logger, module, before.get(module.name));
+  const awaited = tree.modules.filter(
+    ({ name, problem }) => problem?.isExpected === true && before.get(name)?.problem?.isExpected !== true,
+  );
+  if (awaited.length > 0) logger.info("Modules wait for their content", { modules: awaited.length });
 }
 
 function reportCommonFiles(logger: Logger, tree: Tree, previous: Tree): void {
@@ -25,7 +29,9 @@ function reportModule(logger: Logger, module: Module, before: Module | undefined
   const { name, problem } = module;
   for (const text of fresh(warningsOf(module), before && warningsOf(before)))
     logger.warn(text, { module: name });
-  const was = before?.problem;
+  // One line counts those that are only awaited.
+  const was = before?.problem?.isExpected === true ? undefined : before?.problem;
+  if (problem?.isExpected === true) return;
   if (problem === undefined) {
     if (was !== undefined) logger.info("The files of a module are in order again", { module: name });
   } else if (was === undefined || describeProblem(was) !== describeProblem(problem)) {
