@@ -112,7 +112,7 @@ async function readArchive(archive: Archive, parser: Parser): Promise<void> {
       await Promise.race([ended, endMark, drained]);
     }
   };
-  await (Buffer.isBuffer(archive) ? write([archive]) : pipeline([...archive, write]));
+  await (Buffer.isBuffer(archive) ? write([archive]) : pipeline(archive[0], archive[1], write));
   parser.end();
   await ended;
 }
