@@ -81,8 +81,7 @@ test("the API server refuses what no ModuleSource may say", { timeout: 240_000 }
       }),
     ).catch(String);
   const answers = await inParallel(CALLS, REFUSED, ([spec]) => answerTo(spec));
-  for (const [index, [spec, message]] of REFUSED.entries())
-    expect(answers[index], JSON.stringify(spec).slice(0, 300)).toMatch(message);
+  for (const [index, [, message]] of REFUSED.entries()) expect(answers[index]).toMatch(message);
   for (const answer of await inParallel(CALLS, ACCEPTED, answerTo))
     expect(answer).toContain("modulesource.addon-operator.io/platform created");
 });
