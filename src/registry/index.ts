@@ -8,6 +8,7 @@ export {
   type Place,
 } from "./artifact/module-artifact.ts";
 export { packDirectory } from "./artifact/pack.ts";
+export { unpackLayer } from "./artifact/unpack.ts";
 export { fetchIndex, type KnownIndex } from "./charts/chart-index.ts";
 export { ChartRepository } from "./charts/chart-repository.ts";
 export { chartsPlace, isAt, isRepository } from "./charts/place.ts";

@@ -16,7 +16,7 @@ import type { Stock } from "../stock.ts";
 import type { Checked, Held, ModuleError } from "./entry/findings.ts";
 import { contentOf, stayed, taken, unwishedBack } from "./entry/next-entry.ts";
 import { BlockedError, goBack, relock, type Returning, type Trial } from "./entry/return.ts";
-import type { ChartContent, Choice, Complete, LockEntry, Wish } from "../types.ts";
+import type { ChartContent, Choice, Complete, Lock, LockEntry, Wish } from "../types.ts";
 import { chooseNext } from "./offers.ts";
 import { updatesBefore } from "./updates.ts";
 
@@ -39,6 +39,8 @@ export interface CheckTools {
   readonly refused: Refused;
   readonly report: {
     answered(source: string, code: string): void;
+    /** Called with the lock whenever that may have changed. */
+    contents(lock: Lock): void;
     fetched(bytes: number): void;
     notVerified(source: string, module: string, message: string): void;
     locked(module: string, entry: LockEntry, before: LockEntry | undefined): void;
