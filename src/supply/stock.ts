@@ -10,12 +10,12 @@ import { writeLinks, type Link } from "./disk/links.ts";
 import { NotStoredError, RefusedError } from "./disk/content.ts";
 import type { BlobStore } from "./disk/store.ts";
 import type { LockContent, LockFile } from "./lock.ts";
-import type { Lock, LockEntry, Wish } from "./types.ts";
+import type { Lock, LockEntry, ModuleRequest } from "./types.ts";
 
 /** What a module that is not locked yet has: the source that names it. */
-export interface Wished {
+export interface RequestedModule {
   readonly source: string;
-  readonly wish: Wish;
+  readonly request: ModuleRequest;
 }
 
 /** The content of a locked digest, or why it may not be used. */
@@ -46,7 +46,7 @@ export class Stock {
   readonly #options: StockOptions;
   #lock: LockContent = { entries: new Map(), crdUid: undefined, damaged: [] };
   readonly #contents = new Map<string, Content>();
-  /** Errors of modules that are wished and not locked, for people. */
+  /** Errors of modules that are requested and not locked, for people. */
   readonly #firstErrors = new Map<string, string>();
 
   /** The list of modules and the holds that were published last, as text. */
@@ -124,10 +124,10 @@ export class Stock {
   }
 
   /** Writes the modules directory, and returns what has changed since the last time. */
-  async publish(wished: ReadonlyMap<string, Wished>, holds: readonly string[]): Promise<Moved> {
+  async publish(requested: ReadonlyMap<string, RequestedModule>, holds: readonly string[]): Promise<Moved> {
     const { dir, supplied } = this.#options;
     const modulesDir = join(dir, "modules");
-    const fresh = [...wished].filter(([name]) => !this.entries.has(name));
+    const fresh = [...requested].filter(([name]) => !this.entries.has(name));
     const links: Link[] = [
       ...[...this.entries].map(([name, { order, enabled }]) => ({
         name,
@@ -135,19 +135,19 @@ export class Stock {
         enabled,
         content: this.#contents.get(name)?.dir,
       })),
-      ...fresh.map(([name, { wish }]) => ({
+      ...fresh.map(([name, { request }]) => ({
         name,
-        order: wish.order,
-        enabled: wish.enabled,
+        order: request.order,
+        enabled: request.enabled,
         content: undefined,
       })),
     ];
     await writeLinks(modulesDir, join(dir, "absent"), links);
     const origins = new Map<string, ModuleOrigin>([
       ...[...this.entries].map(
-        ([name, entry]) => [name, this.#originOf(name, entry, wished.has(name))] as const,
+        ([name, entry]) => [name, this.#originOf(name, entry, requested.has(name))] as const,
       ),
-      ...fresh.map(([name, each]) => [name, this.#originOfWish(name, each)] as const),
+      ...fresh.map(([name, each]) => [name, this.#originOfRequest(name, each)] as const),
     ]);
     const before = supplied.origins;
     supplied.origins = new Map([...origins].map(([name, origin]) => [name, same(before.get(name), origin)]));
@@ -187,7 +187,7 @@ export class Stock {
     );
   }
 
-  #originOf(name: string, entry: LockEntry, isWished: boolean): ModuleOrigin {
+  #originOf(name: string, entry: LockEntry, isRequested: boolean): ModuleOrigin {
     const { source, version, digest, verifiedBy, removed = false } = entry;
     const fault = this.#contents.get(name)?.fault;
     const file = `ModuleSource ${source}`;
@@ -197,10 +197,10 @@ export class Stock {
       message: fault.message,
       ...(fault.reason === "SourceUnavailable" ? { retriedAs: fault.reason } : {}),
     };
-    return { source, version, digest, verifiedBy, removed: removed && !isWished, problem };
+    return { source, version, digest, verifiedBy, removed: removed && !isRequested, problem };
   }
 
-  #originOfWish(name: string, { source }: Wished): ModuleOrigin {
+  #originOfRequest(name: string, { source }: RequestedModule): ModuleOrigin {
     const message = this.#firstErrors.get(name) ?? "its content is not fetched yet";
     const problem = {
       file: `ModuleSource ${source}`,

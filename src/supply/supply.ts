@@ -172,7 +172,7 @@ export class Supply {
   }
 
   #keysOf(name: string): Keys["keys"] {
-    const source = this.#sources.wished.get(name)?.source ?? this.#stock.entries.get(name)?.source ?? "";
+    const source = this.#sources.requested.get(name)?.source ?? this.#stock.entries.get(name)?.source ?? "";
     return keysFor(this.#keys.keys, this.#sources.get(source)?.spec);
   }
 
@@ -184,7 +184,7 @@ export class Supply {
 
   #publish(): Promise<Moved> {
     const unread = this.#faults.get("start");
-    return this.#stock.publish(this.#sources.wished, unread === undefined ? [] : [unread]);
+    return this.#stock.publish(this.#sources.requested, unread === undefined ? [] : [unread]);
   }
 }
 

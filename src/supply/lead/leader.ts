@@ -59,8 +59,8 @@ export class Leader {
     state.onChange(() => {
       guard(() => this.#removals.forgetDeleted());
       updates.review();
-      const { wished } = sources();
-      for (const source of approvals.news(wished, this.#tools.approvedOf)) this.#checkIn(source, 0);
+      const { requested } = sources();
+      for (const source of approvals.news(requested, this.#tools.approvedOf)) this.#checkIn(source, 0);
     });
     const issue = (error: Error | undefined): void => {
       const why = error && oneLine(error);
@@ -246,8 +246,8 @@ export class Leader {
 
   /** The modules that this source provides. */
   #namesOf({ name }: Source): string[] {
-    const { wished } = this.#shared.sources();
-    return [...wished].filter(([, { source }]) => source === name).map(([module]) => module);
+    const { requested } = this.#shared.sources();
+    return [...requested].filter(([, { source }]) => source === name).map(([module]) => module);
   }
 
   #isCurrent({ name, object }: Source, module: string): boolean {
@@ -256,7 +256,7 @@ export class Leader {
     return (
       !this.#closed &&
       now?.object.metadata.generation === object.metadata.generation &&
-      sources().wished.get(module)?.source === name
+      sources().requested.get(module)?.source === name
     );
   }
 

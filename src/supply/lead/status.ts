@@ -10,7 +10,7 @@ import {
   type UntimedCondition,
 } from "../../status/index.ts";
 import { fits } from "../choose.ts";
-import type { LockEntry, Wish } from "../types.ts";
+import type { LockEntry, ModuleRequest } from "../types.ts";
 import { FINAL, type Checked, type Held, type ModuleError } from "./entry/findings.ts";
 import type { Source } from "../sources.ts";
 import type { Stock } from "../stock.ts";
@@ -115,15 +115,15 @@ function errorOf(
   own: LockEntry | undefined,
 ): string | undefined {
   const failure = findings.errors?.get(name);
-  const wish = source.spec?.modules.get(name);
-  const counts = failure !== undefined && !onlyDelays(failure, own, wish);
+  const request = source.spec?.modules.get(name);
+  const counts = failure !== undefined && !onlyDelays(failure, own, request);
   return counts ? failure.message : stock.content(name)?.fault?.message;
 }
 
-/** Whether a failure only delays news: what is locked is what the wish may have. */
-function onlyDelays({ reason }: ModuleError, own: LockEntry | undefined, wish: Wish | undefined): boolean {
+/** Whether a failure only delays news: what is locked is what the request may have. */
+function onlyDelays({ reason }: ModuleError, own: LockEntry | undefined, request: ModuleRequest | undefined): boolean {
   const isDelay = reason === "CheckFailed" || reason === "Withdrawn";
-  return isDelay && own !== undefined && wish !== undefined && fits(wish, own.version);
+  return isDelay && own !== undefined && request !== undefined && fits(request, own.version);
 }
 
 /** What waits. */

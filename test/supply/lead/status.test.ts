@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import type { IModuleSource } from "../../../src/status/index.ts";
 import { statusOf, type Findings } from "../../../src/supply/lead/status.ts";
-import type { LockEntry, SourceSpec, Wish } from "../../../src/supply/types.ts";
+import type { LockEntry, SourceSpec, ModuleRequest } from "../../../src/supply/types.ts";
 
 const NOW = Date.UTC(2026, 10, 24, 12);
 const digest = (digit: string): string => `sha256:${digit.repeat(64)}`;
@@ -10,14 +10,14 @@ const LOCKED: LockEntry = { source: "s", version: "1.4.2", digest: digest("a"), 
 const NEXT = { version: "1.5.0", digest: digest("b"), tag: undefined, since: NOW - 3_600_000 };
 
 interface Given {
-  readonly wish: Wish;
+  readonly request: ModuleRequest;
   readonly locked?: LockEntry;
   readonly findings?: Partial<Findings>;
 }
 
 /** The status of a source with one module, `web`. */
-function statusWith({ wish, locked, findings }: Given) {
-  const modules = new Map([["web", wish]]);
+function statusWith({ request, locked, findings }: Given) {
+  const modules = new Map([["web", request]]);
   const spec: SourceSpec = {
     registry: { host: "h", name: "modules" },
     charts: undefined,
@@ -67,7 +67,7 @@ const failed = (reason: "CheckFailed" | "Withdrawn" | "NotVerified", message = "
 describe("what waits", () => {
   it("is named with the command that approves it, and the module is Ready", () => {
     const status = statusWith({
-      wish: { version: "^1" },
+      request: { version: "^1" },
       locked: LOCKED,
       findings: held("1.5.0 waits for the next window", NOW + 60_000),
     });
@@ -83,7 +83,7 @@ describe("what waits", () => {
   });
 
   it("is why a first installation is not there", () => {
-    const status = statusWith({ wish: { version: "^1" }, findings: held("1.5.0 waits for approval") });
+    const status = statusWith({ request: { version: "^1" }, findings: held("1.5.0 waits for approval") });
     expect(status).toMatchObject({ summary: "0/1", waiting: 1 });
     expect(status.conditions["Ready"]).toMatchObject({
       status: "False",
@@ -94,30 +94,30 @@ describe("what waits", () => {
 });
 
 describe("a registry that is away or has nothing", () => {
-  it.each<[string, Wish, "CheckFailed" | "Withdrawn", string]>([
+  it.each<[string, ModuleRequest, "CheckFailed" | "Withdrawn", string]>([
     ["a range that has what is locked", { version: "^1" }, "CheckFailed", "True"],
     ["a channel", { tag: "stable" }, "Withdrawn", "True"],
     ["a range that excludes what is locked", { version: "^2" }, "CheckFailed", "False"],
     ["an exact version that is another one", { version: "1.5.0" }, "CheckFailed", "False"],
-  ])("leaves %s", (...[, wish, reason, ready]) => {
-    const status = statusWith({ wish, locked: LOCKED, findings: { ...failed(reason), reachable: false } });
+  ])("leaves %s", (...[, request, reason, ready]) => {
+    const status = statusWith({ request, locked: LOCKED, findings: { ...failed(reason), reachable: false } });
     expect(status.conditions["Ready"]?.status).toBe(ready);
     expect(status.conditions["Reachable"]?.status).toBe("False");
   });
 
   it("is told by the condition Withdrawn", () => {
     const findings = failed("Withdrawn", "the registry has no tag stable");
-    const { conditions } = statusWith({ wish: { tag: "stable" }, locked: LOCKED, findings });
+    const { conditions } = statusWith({ request: { tag: "stable" }, locked: LOCKED, findings });
     expect(conditions["Withdrawn"]).toMatchObject({
       status: "True",
       message: "web: the registry has no tag stable",
     });
-    expect(statusWith({ wish: { tag: "stable" }, locked: LOCKED }).conditions["Withdrawn"]).toBeUndefined();
+    expect(statusWith({ request: { tag: "stable" }, locked: LOCKED }).conditions["Withdrawn"]).toBeUndefined();
   });
 
   it("does not hide content that is refused", () => {
     const { conditions } = statusWith({
-      wish: { version: "^1" },
+      request: { version: "^1" },
       locked: LOCKED,
       findings: failed("NotVerified", "has no valid signature"),
     });
