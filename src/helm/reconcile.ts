@@ -158,7 +158,7 @@ async function watched({ tools, request }: Reconciliation, work: () => Promise<v
 
 /** Logs and counts a release that someone installed with helm and that this operator now takes over. */
 function reportAdoption({ origin, tools, request }: Reconciliation): void {
-  if (origin !== "hand") return;
+  if (origin !== "manual") return;
   const release = request.module.name;
   tools.logger.warn("Adopting a release that was installed with helm", { release });
   tools.recorder?.adopted(release);

@@ -106,7 +106,7 @@ export async function renderOffline(
 }
 
 /** Version of the chart that is generated for a directory without Chart.yaml. */
-const MADE: JsonObject = { apiVersion: "v2", version: "0.2.0" };
+const GENERATED_CHART: JsonObject = { apiVersion: "v2", version: "0.2.0" };
 
 /** The chart changed on disk after the decision. */
 export class ChartMovedError extends Error {
@@ -160,7 +160,8 @@ export function stageChart(
   for (const [rel, bytes] of contents) writeFileSync(join(dir, rel), bytes, { mode: 0o600 });
   if (!chart.needsStage) return dir;
   const [, given] = contents.find(([rel]) => rel === "Chart.yaml") ?? [];
-  const own = given === undefined ? MADE : objectOf(parseYaml(given.toString("utf8"), "Chart.yaml").value);
+  const own =
+    given === undefined ? GENERATED_CHART : objectOf(parseYaml(given.toString("utf8"), "Chart.yaml").value);
   writeFileSync(join(dir, "Chart.yaml"), toYaml({ ...own, name: module.name }), { mode: 0o600 });
   return dir;
 }

@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 
 import type { KubeClient } from "./client/client.ts";
-import { MADE_HERE, SECRETS, type Secret } from "./resources.ts";
+import { MANAGED_BY_OPERATOR, SECRETS, type Secret } from "./resources.ts";
 import { create, get } from "./client/verbs.ts";
 import { ignoreNotFound, isAlreadyExists } from "./api-errors.ts";
 import { oneLine, useRedactionKey } from "../lib/index.ts";
@@ -71,7 +71,7 @@ export class RedactionKey {
   async #create(): Promise<void> {
     const { client, namespace, secret } = this.#place;
     const key = randomBytes(KEY_BYTES);
-    const labels = MADE_HERE;
+    const labels = MANAGED_BY_OPERATOR;
     const metadata = { name: secret, namespace, labels };
     const data = { key: key.toString("base64") };
     const body = { apiVersion: "v1", kind: "Secret", metadata, immutable: true, data };

@@ -123,4 +123,4 @@ export function microTime(ms: number): string {
 }
 
 /** Label of the objects that the operator creates for itself. */
-export const MADE_HERE = { "app.kubernetes.io/managed-by": "addon-operator" };
+export const MANAGED_BY_OPERATOR = { "app.kubernetes.io/managed-by": "addon-operator" };

@@ -21,7 +21,7 @@ import {
   withScope,
   type LintDir,
   type CommandResult,
-} from "./surroundings.ts";
+} from "./shared.ts";
 import { OfflineCharts, readConfigValues } from "./charts.ts";
 import { rulesOf } from "./rbac.ts";
 import { rolesOf } from "./roles.ts";

@@ -22,8 +22,8 @@ import {
   readOptions,
   withScope,
   stderrLogger,
-} from "./surroundings.ts";
-import type { CommandResult } from "./surroundings.ts";
+} from "./shared.ts";
+import type { CommandResult } from "./shared.ts";
 
 /** The arguments of `hook run`. Values are YAML or JSON with `global` and the module's section. */
 export interface HookFiles {

@@ -131,7 +131,8 @@ function refusal(candidate: Complete, input: ChoiceInput): Choice | undefined {
 /** Why a version is no update: it is older, or cannot be compared. */
 function backFault(version: string, { request, locked }: ChoiceInput): string | undefined {
   if (!isVersion(version)) return `"${version}" is no semantic version: it waits for approval`;
-  const isBack = locked !== undefined && isOlder(version, locked.version) && !excludes(request, locked.version);
+  const isBack =
+    locked !== undefined && isOlder(version, locked.version) && !excludes(request, locked.version);
   return isBack
     ? `${version} is older than ${locked.version}, which is in use: modules do not go back by themselves`
     : undefined;

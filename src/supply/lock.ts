@@ -6,7 +6,7 @@ import {
   get,
   ignoreNotFound,
   isNotFound,
-  MADE_HERE,
+  MANAGED_BY_OPERATOR,
   mergePatch,
   type ConfigMap,
   type KubeClient,
@@ -95,7 +95,7 @@ export class LockFile {
       await mergePatch(client, { resource: CONFIG_MAPS, namespace, name: this.name }, { body: change });
     } catch (error) {
       if (!isNotFound(error)) throw error;
-      const metadata = { name: this.name, namespace, labels: MADE_HERE, ...change.metadata };
+      const metadata = { name: this.name, namespace, labels: MANAGED_BY_OPERATOR, ...change.metadata };
       const data = Object.fromEntries(Object.entries(change.data ?? {}).filter(([, text]) => text !== null));
       const body = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
       await create(client, { resource: CONFIG_MAPS, namespace }, { body });

@@ -37,7 +37,7 @@ import {
   ValuesSources,
   WatchedFiles,
 } from "../triggers/index.ts";
-import { learnSecrets, secretHider } from "../values/index.ts";
+import { registerSecrets, secretHider } from "../values/index.ts";
 import { countDrops, makeReleases, timeZoneOf, type Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
 import { WebhookWiring } from "./webhooks.ts";
@@ -84,7 +84,7 @@ export class Components {
     const learnOwn = secrets.relearn;
     secrets.relearn = () => {
       learnOwn?.();
-      learnSecrets(this.state.values, secrets);
+      registerSecrets(this.state.values, secrets);
     };
     this.#idleCollector = idleMemory(clock, releaseFreeMemory);
     scope.own(new RequiredObjects({ ...base, state: this.state }));

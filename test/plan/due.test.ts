@@ -5,7 +5,7 @@ import { plan } from "../../src/plan/index.ts";
 import type { BootPhase, ModuleView, View } from "../../src/state/index.ts";
 import { basis, moduleView, viewOf } from "../status/views.ts";
 
-interface Moment {
+interface StateSnapshot {
   readonly operator?: Partial<View>;
   readonly web?: Partial<ModuleView>;
   readonly db?: Partial<ModuleView>;
@@ -13,7 +13,7 @@ interface Moment {
 
 const START = { globalConfig: "c1", globals: "g1" };
 
-function viewAt({ operator = {}, web = {}, db = {} }: Moment): View {
+function viewAt({ operator = {}, web = {}, db = {} }: StateSnapshot): View {
   const rest = viewOf([moduleView("db", db), moduleView("web", web)], {
     secondCheck: false,
     coverage: START,
@@ -40,7 +40,7 @@ const FAILED = { reason: "HelmFailed", message: "no", failures: 1, since: 0 } as
 const hookCause = { kind: "hook", by: "kubernetes" } as const;
 
 describe("the plan: tasks and reasons from a view", () => {
-  it.each<readonly [string, Moment, readonly string[]]>([
+  it.each<readonly [string, StateSnapshot, readonly string[]]>([
     ["00:00 start-up: modules are read", { operator: { boot: "loading" }, web: { phase: "new" } }, []],
     ["00:01 all is read", { operator: { boot: "waiting" }, web: { phase: "new" } }, ["back start-up"]],
     ["00:01 global hooks run", { operator: { boot: "onStartup" }, web: { phase: "new" } }, []],

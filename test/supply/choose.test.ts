@@ -1,7 +1,14 @@
 import { describe, expect, it } from "vitest";
 
 import { approvalOf, candidatesOf, choose, requestText } from "../../src/supply/choose.ts";
-import type { Candidate, Choice, ChoiceInput, Complete, LockEntry, ModuleRequest } from "../../src/supply/types.ts";
+import type {
+  Candidate,
+  Choice,
+  ChoiceInput,
+  Complete,
+  LockEntry,
+  ModuleRequest,
+} from "../../src/supply/types.ts";
 import { inRange, isOlder } from "../../src/lib/index.ts";
 
 type Policy = NonNullable<ChoiceInput["update"]>;
@@ -168,7 +175,11 @@ describe("back to an older version", () => {
     ],
     [
       "not to a pre-release",
-      { request: { tag: "stable" }, locked: locked("1.5.0"), offers: [complete("1.5.0-rc.1", "1", "stable")] },
+      {
+        request: { tag: "stable" },
+        locked: locked("1.5.0"),
+        offers: [complete("1.5.0-rc.1", "1", "stable")],
+      },
       OLDER,
     ],
     [
@@ -327,7 +338,12 @@ describe("approval", () => {
     ],
     [
       "the first version, too",
-      { request, offers: [complete("1.4.3")], update: { approval: "manual" }, approved: `1.4.3@${digest("1")}` },
+      {
+        request,
+        offers: [complete("1.4.3")],
+        update: { approval: "manual" },
+        approved: `1.4.3@${digest("1")}`,
+      },
       "take 1.4.3",
     ],
     [

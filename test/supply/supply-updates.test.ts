@@ -180,7 +180,9 @@ describe("an update that fails", () => {
   const REJECTED = "1.5.0 is not tried again: it failed, and was rolled back";
 
   /** Version 1.5.0 is in use, and helm goes back to the revision of 1.4.2. */
-  async function failing(request?: Parameters<typeof running>[0]): Promise<{ lab: SupplyLab; digest: string }> {
+  async function failing(
+    request?: Parameters<typeof running>[0],
+  ): Promise<{ lab: SupplyLab; digest: string }> {
     const lab = await running(request);
     const before = digestIn(lab);
     const digest = await lab.push("1.5.0");

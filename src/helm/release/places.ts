@@ -1,7 +1,7 @@
 /** Which releases are outside of the operator's namespace (docs/guides/tenancy.md, "Give a module a namespace"). */
 
 import { create, get, ignoreNotFound, isAlreadyExists, isNotFound, mergePatch } from "../../kube/index.ts";
-import { MADE_HERE, SECRETS } from "../../kube/index.ts";
+import { MANAGED_BY_OPERATOR, SECRETS } from "../../kube/index.ts";
 import type { KubeClient, Secret } from "../../kube/index.ts";
 import { attempt } from "../../lib/index.ts";
 import { asString, objectOf, type Json } from "../../model/index.ts";
@@ -90,7 +90,7 @@ export class Places {
       if (place === undefined) return;
       const all = [...this.#known, [release, place] as const];
       const data = Object.fromEntries(all.map(([each, its]) => [each, encoded(its)]));
-      const metadata = { name, namespace, labels: MADE_HERE };
+      const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
       const body = { apiVersion: "v1", kind: "Secret", metadata, data };
       await create(client, { resource: SECRETS, namespace }, { body, signal }).catch((failure: unknown) => {
         // Another module was faster.

@@ -7,7 +7,7 @@ import { describeAccount, userOf, type Account } from "../../model/index.ts";
 import { ApiError, ignoreNotFound, isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { create, remove } from "../client/verbs.ts";
-import { MADE_HERE, SECRETS, SERVICE_ACCOUNTS, type Secret } from "../resources.ts";
+import { MANAGED_BY_OPERATOR, SECRETS, SERVICE_ACCOUNTS, type Secret } from "../resources.ts";
 import { MissingAccountError } from "./accounts.ts";
 import { missingRule } from "./missing-rule.ts";
 
@@ -206,7 +206,7 @@ class RunToken {
     const digest = createHash("sha256").update(operator).digest("hex").slice(0, 10);
     const name = `addon-operator-run-${module}-${digest}`;
     const target = { resource: SECRETS, namespace };
-    const metadata = { name, namespace, labels: MADE_HERE };
+    const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
     const body = { apiVersion: "v1", kind: "Secret", metadata, immutable: true };
     const make = (): Promise<Secret> => create<Secret>(client, target, { body });
     await before;

@@ -40,7 +40,7 @@ export interface ModuleContext extends VerdictContext {
   /** As whom the module acts; undefined = as the operator. */
   readonly identity?: ModuleStatus["identity"];
   /** When a failure is tried again, in ms since the epoch. */
-  readonly nextTryAt?: number | undefined;
+  readonly nextRetryAt?: number | undefined;
 }
 
 const MAX_ABSENT_OBJECTS = 20;
@@ -69,7 +69,7 @@ export function projectModule(view: ModuleView, facts: ModuleContext): ModulePro
       identity: facts.identity,
       source: originOf(view),
       failures: view.retry?.failures ?? 0,
-      nextRetryAt: mapOptional(facts.nextTryAt, formatUtc),
+      nextRetryAt: mapOptional(facts.nextRetryAt, formatUtc),
       lastHandledReconcileAt: annotationToken(view.handled.token),
       conditions: withTimes(conditionsOf(view, verdict, facts), facts.before, facts.now),
     }),

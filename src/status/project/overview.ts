@@ -10,7 +10,7 @@ import {
   originOf,
   waitsOf,
   type DisplayedOrigin,
-  type Moment,
+  type StateSnapshot,
 } from "../../plan/index.ts";
 import { warningsOf, type LastRun, type ModuleView } from "../../state/index.ts";
 import type { ConditionStatus, ConvergeStatus, ModuleState, OperatorState } from "../models/kinds.ts";
@@ -71,7 +71,7 @@ export interface Overview {
 }
 
 /** The overview at one moment; `now` in ms since the epoch. Texts are not redacted. */
-export function overviewOf(at: Moment, now: number): Overview {
+export function overviewOf(at: StateSnapshot, now: number): Overview {
   const facts = { now, before: new Map(), hold: convergeBlocker(at), failing: failingOf(undefined, at) };
   const { state, converge, conditions } = projectOperator(at.view, facts).status;
   const ready = conditions.find(({ type }) => type === "Ready");
@@ -85,7 +85,7 @@ export function overviewOf(at: Moment, now: number): Overview {
   };
 }
 
-export function stateSummaryOf(module: ModuleView, at: Moment, now: number): StateSummary {
+export function stateSummaryOf(module: ModuleView, at: StateSnapshot, now: number): StateSummary {
   const verdict = verdictOf(module, { now, ...waitsOf(module, at) });
   const healthy = module.health?.status ?? "Unknown";
   return defined({
@@ -98,7 +98,7 @@ export function stateSummaryOf(module: ModuleView, at: Moment, now: number): Sta
   });
 }
 
-function rowOf(module: ModuleView, at: Moment, now: number): ModuleRow {
+function rowOf(module: ModuleView, at: StateSnapshot, now: number): ModuleRow {
   const { name, enabled, drift, lastRun, release, retry } = module;
   const warned = enabled ? [...warningsOf(module), ...droppedTicks(name, at)] : [];
   const warnings = warned.map((text) => line(text));

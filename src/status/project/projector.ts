@@ -3,7 +3,7 @@
 import type { KnownSecrets } from "../../lib/index.ts";
 import {
   failingOf,
-  type Moment,
+  type StateSnapshot,
   convergeBlocker,
   type Requirement,
   type Waits,
@@ -56,7 +56,7 @@ export class Projector {
   }
 
   /** Projects view and queues at `now` (ms since the epoch). */
-  project(at: Moment, now: number): Projection {
+  project(at: StateSnapshot, now: number): Projection {
     const { view } = at;
     for (const name of this.#cached.keys()) {
       if (!view.modules.has(name)) this.#forget(name);

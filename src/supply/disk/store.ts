@@ -49,14 +49,14 @@ export class BlobStore implements Artifacts, Blobs {
     await mkdir(join(this.#dir, "blobs", "sha256"), { recursive: true });
     await rm(this.#unpacked(""), { recursive: true, force: true });
     await mkdir(this.#unpacked(""), { recursive: true });
-    for (const dir of [join(this.#dir, "blobs", "part"), this.trials]) {
+    for (const dir of [join(this.#dir, "blobs", "part"), this.scratchDir]) {
       await rm(dir, { recursive: true, force: true });
       await mkdir(dir);
     }
   }
 
-  /** A directory for trials of new content. */
-  get trials(): string {
+  /** A directory for scratchDir of new content. */
+  get scratchDir(): string {
     return join(this.#dir, "trials");
   }
 

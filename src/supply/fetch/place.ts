@@ -78,7 +78,8 @@ export function checkTerms(
 ): void {
   const key = `spec.modules.${name}`;
   const isChart = request.chart !== undefined || request.module !== undefined;
-  if (place?.charts !== undefined) checkChart(place.charts, request, (at, ...rest) => report(key + at, ...rest));
+  if (place?.charts !== undefined)
+    checkChart(place.charts, request, (at, ...rest) => report(key + at, ...rest));
   else if (place !== undefined && isChart)
     report(key, "has chart or module, which are for charts alone", "write addon.yaml into the module");
 }

@@ -15,7 +15,7 @@ import { keysFor, type Source } from "../sources.ts";
 import type { Stock } from "../stock.ts";
 import type { Checked, Held, ModuleError } from "./entry/findings.ts";
 import { contentOf, stayed, taken, unrequestedReturn } from "./entry/next-entry.ts";
-import { BlockedError, goBack, relock, type Returning, type Trial } from "./entry/return.ts";
+import { BlockedError, goBack, relock, type Returning, type CandidateContent } from "./entry/return.ts";
 import type { ChartContent, Choice, Complete, LockEntry, ModuleRequest } from "../types.ts";
 import { chooseNext } from "./offers.ts";
 import { updatesBefore } from "./updates.ts";
@@ -30,7 +30,7 @@ export interface CheckTools {
   /** Most bytes of blobs on disk. */
   readonly mostBytes: number;
   /** Why the content must not be used, in one line. */
-  readonly faultOf: (content: Trial) => Promise<string | undefined>;
+  readonly faultOf: (content: CandidateContent) => Promise<string | undefined>;
   /** Whether the source still names the module in this way: it may have changed during the check. */
   readonly isCurrent: (source: Source, name: string) => boolean;
   /** Changes lock and content, while nothing else does, and then publishes both. */
@@ -82,7 +82,14 @@ export async function checkSource(
     for (const name of names) {
       const request = spec.modules.get(name);
       if (request === undefined || !tools.isCurrent(source, name)) continue;
-      const check = { ...tools, source, name, request, chart: chartOf(spec, name, request), registry: access };
+      const check = {
+        ...tools,
+        source,
+        name,
+        request,
+        chart: chartOf(spec, name, request),
+        registry: access,
+      };
       await recordModule(check, found);
     }
   } finally {

@@ -13,7 +13,7 @@ import { nextCheck } from "./timing.ts";
 import { Approvals, Updates } from "./updates.ts";
 import { StatusWriter } from "./status-writer.ts";
 import { makeReport } from "./report.ts";
-import { faultOfContent } from "./trial.ts";
+import { faultOfContent } from "./check-content.ts";
 import { failureOf } from "./entry/failed-update.ts";
 
 /** Content that nothing names is deleted this much later. */
@@ -87,7 +87,7 @@ export class Leader {
       commit,
       mostBytes: options.mostBytes,
       keys: () => keys().keys,
-      faultOf: (content) => faultOfContent({ ...options, tmpDir: store.trials }, content),
+      faultOf: (content) => faultOfContent({ ...options, tmpDir: store.scratchDir }, content),
       isCurrent: (source, name) => this.#isCurrent(source, name),
       approvedOf: (module) => state.module(module)?.confirmedUpdate,
       approvalUsed: (module, approval) =>

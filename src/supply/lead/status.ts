@@ -121,7 +121,11 @@ function errorOf(
 }
 
 /** Whether a failure only delays news: what is locked is what the request may have. */
-function onlyDelays({ reason }: ModuleError, own: LockEntry | undefined, request: ModuleRequest | undefined): boolean {
+function onlyDelays(
+  { reason }: ModuleError,
+  own: LockEntry | undefined,
+  request: ModuleRequest | undefined,
+): boolean {
   const isDelay = reason === "CheckFailed" || reason === "Withdrawn";
   return isDelay && own !== undefined && request !== undefined && fits(request, own.version);
 }

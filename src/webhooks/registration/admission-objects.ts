@@ -1,6 +1,6 @@
 /** Keeps the ValidatingWebhookConfigurations and MutatingWebhookConfigurations as wanted. */
 
-import { ApiError, MADE_HERE, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "../../kube/index.ts";
+import { ApiError, MANAGED_BY_OPERATOR, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "../../kube/index.ts";
 import { create, get, ignoreNotFound, remove, replace } from "../../kube/index.ts";
 import type { KubeAccess, Resource, WatchHub, WatchedObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
@@ -138,7 +138,7 @@ export class AdmissionObjects {
     const { client, logger } = this.#options;
     const { resource, name } = place;
     const { kind } = resource;
-    const metadata = found?.metadata ?? { name, labels: MADE_HERE };
+    const metadata = found?.metadata ?? { name, labels: MANAGED_BY_OPERATOR };
     const body = { apiVersion: "admissionregistration.k8s.io/v1", kind, metadata, webhooks };
     if (found === undefined) await create(client, { resource }, { body });
     else await replace(client, { resource, name }, { body });

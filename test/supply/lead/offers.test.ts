@@ -136,7 +136,8 @@ describe("what the registry does not have", () => {
     const { lab, digests } = await labWith("1.4.2");
     const locked = lockedAt("1.4.2", digests[0] ?? "");
     lab.registry.manifests.clear();
-    const kept = async (request: ModuleRequest): Promise<unknown> => chooseNext(questionFor(lab, request, { locked }));
+    const kept = async (request: ModuleRequest): Promise<unknown> =>
+      chooseNext(questionFor(lab, request, { locked }));
     expect(await kept({ tag: "stable" })).toEqual({ kind: "keep", reason: "the registry has no tag stable" });
     expect(await kept({ version: "^1" })).toEqual({
       kind: "keep",

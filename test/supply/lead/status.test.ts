@@ -112,7 +112,9 @@ describe("a registry that is away or has nothing", () => {
       status: "True",
       message: "web: the registry has no tag stable",
     });
-    expect(statusWith({ request: { tag: "stable" }, locked: LOCKED }).conditions["Withdrawn"]).toBeUndefined();
+    expect(
+      statusWith({ request: { tag: "stable" }, locked: LOCKED }).conditions["Withdrawn"],
+    ).toBeUndefined();
   });
 
   it("does not hide content that is refused", () => {

@@ -13,7 +13,7 @@ import { contentOf, taken, wentBack } from "./next-entry.ts";
 export class BlockedError extends Error {}
 
 /** Content that is tried before it is used. */
-export interface Trial {
+export interface CandidateContent {
   readonly name: string;
   /** Entry in a modules directory. */
   readonly entry: string;
@@ -38,7 +38,7 @@ export interface Returning {
   ) => Promise<Obtained>;
   readonly commit: (entry: LockEntry, dir: string) => Promise<void>;
   /** Why the content must not be used, in one line. */
-  readonly faultOf: (content: Trial) => Promise<string | undefined>;
+  readonly faultOf: (content: CandidateContent) => Promise<string | undefined>;
   /** The digest from which the installed release was made, if that is known. */
   readonly installedOf: (module: string) => string | undefined;
   /** Why the update that is in use has failed; undefined if it has not. */

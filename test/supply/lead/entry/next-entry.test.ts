@@ -38,7 +38,9 @@ describe("a chart", () => {
     expect(second).toMatchObject({ chart, previous: { version: "1.0.0" } });
     expect(wentBack({ ...content("1.0.0"), chart }, REQUEST, second)).toMatchObject({ chart, isBack: true });
     const other = { ...chart, terms: {} };
-    expect(stayed(second, { source: "s", request: REQUEST, chart: other, isRequested: true }).chart).toEqual(other);
+    expect(stayed(second, { source: "s", request: REQUEST, chart: other, isRequested: true }).chart).toEqual(
+      other,
+    );
   });
 
   it("has no way back to another one, or to a module", () => {
@@ -95,6 +97,8 @@ describe("content that stays", () => {
     const same = { source: "s", request: REQUEST, chart: undefined };
     expect(stayed(back, { ...same, isRequested: false })).toEqual(back);
     expect(stayed(back, { ...same, isRequested: true })).not.toHaveProperty("isBack");
-    expect(stayed(back, { ...same, request: { tag: "stable" }, isRequested: false })).toEqual(content("1.0.0"));
+    expect(stayed(back, { ...same, request: { tag: "stable" }, isRequested: false })).toEqual(
+      content("1.0.0"),
+    );
   });
 });
