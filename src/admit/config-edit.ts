@@ -38,7 +38,7 @@ export interface ConfigEdit {
  * with the messages of the operator. Warns of keys without effect and, in a dry run, of what the edit would do. Changes
  * nothing: the state is tried on a copy.
  */
-export function judgeConfigEdit(edit: ConfigEdit, sources: AdmissionSources): Answer {
+export function checkConfigEdit(edit: ConfigEdit, sources: AdmissionSources): Answer {
   const { name, data } = edit;
   const { state } = sources;
   if (changedTexts(edit).length === 0) return allow();
@@ -56,7 +56,7 @@ export function judgeConfigEdit(edit: ConfigEdit, sources: AdmissionSources): An
     ...notesOn(config, edit, simulation),
     ...checkIdle(values, candidate).filter(concernsChange(edit)).map(describeProblem),
   ];
-  return judgeValid(config, { edit, simulation, notes }, sources);
+  return checkValidEdit(config, { edit, simulation, notes }, sources);
 }
 
 function tooManyKeys(file: string, data: Data): Problem | undefined {
@@ -85,7 +85,7 @@ function changedTexts({ before, data }: Texts): string[] {
 }
 
 /** Decides about an edit whose content is valid. */
-function judgeValid(
+function checkValidEdit(
   config: ParsedConfig,
   { edit, simulation, notes }: { edit: ConfigEdit; simulation: Simulation; notes: readonly string[] },
   sources: AdmissionSources,

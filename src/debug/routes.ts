@@ -5,7 +5,7 @@ import { describeProblem, GLOBAL, MAIN_QUEUE } from "../model/index.ts";
 import type { Hook, Json, Module } from "../model/index.ts";
 import { drawGraph, explainModule, graphData, graphOf, blockedBy } from "../plan/index.ts";
 import type { State } from "../state/index.ts";
-import { verdictOf, overviewOf, stateSummaryOf } from "../status/index.ts";
+import { evaluateModule, overviewOf, stateSummaryOf } from "../status/index.ts";
 import { traceEvent } from "../trace/index.ts";
 import { suspendingKey } from "../values/index.ts";
 import { bundleFiles } from "./bundle.ts";
@@ -161,7 +161,7 @@ function notFound(name: string, { view }: State): RouteResponse {
 function graph({ state: { view }, clock, secrets }: Sources, { query }: RouteRequest): RouteResponse {
   const now = clock.now();
   const nodes = secrets.redactDeep(
-    graphOf(view, (each) => verdictOf(each, { now, wait: blockedBy(each, view) }).state),
+    graphOf(view, (each) => evaluateModule(each, { now, wait: blockedBy(each, view) }).state),
   );
   const format = query.get("as");
   if (format === null) return data(graphData(nodes));

@@ -16,7 +16,7 @@ export * from "./parallel.ts";
 export { exists, readPlain, writeAll } from "./files/files.ts";
 export { readAtMost } from "./files/read-at-most.ts";
 export { faultBesideUsers, faultOfOwnDir, faultOfPlace, isTrusted } from "./files/own-place.ts";
-export { looksSecret } from "./redact/judge.ts";
+export { looksSecret } from "./redact/classify.ts";
 export * from "./redact/known-secrets.ts";
 export { displayDigest, placeholderOf, useRedactionKey } from "./redact/placeholder.ts";
 export { HIDDEN, hideQuoted } from "./redact/quoted.ts";

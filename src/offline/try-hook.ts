@@ -161,8 +161,8 @@ function failureResult(failure: string): CommandResult {
   return { text: toYaml({ failure }), code: 1 };
 }
 
-/** What the operator judges the output of a hook by. */
-interface Judged {
+/** What the operator needs to check the output of a hook. */
+interface OutputContext {
   readonly request: OfflineRun;
   readonly known: ValuesStore;
   /** What the hook answers. */
@@ -170,7 +170,7 @@ interface Judged {
 }
 
 /** The changes of a hook. Throws for patches and answers that the operator would refuse. */
-function changesOf(output: HookOutput, { request, known, review }: Judged): Json {
+function changesOf(output: HookOutput, { request, known, review }: OutputContext): Json {
   const texts = { config: output.configPatchText, values: output.valuesPatchText };
   const rules = patchRules(request);
   const patches = validatePatches(

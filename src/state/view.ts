@@ -1,6 +1,6 @@
 /** The read-only view of the state. */
 
-import type { HealthVerdict } from "../health/index.ts";
+import type { HealthCondition } from "../health/index.ts";
 import type { Cause, Json, ModuleQueues, Problem, Tree } from "../model/index.ts";
 import type { ConfigFacts, ModuleSettings } from "../values/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
@@ -75,9 +75,9 @@ export interface ModuleView extends ModuleSettings, RunRecord, Pick<ModuleRecord
   /** The release on the server differs from what the last run left (deleted, rolled back, marked failed by hand). */
   readonly releaseMoved: boolean;
   /** If Ready requires health: why the release is not known to be healthy. */
-  readonly unhealthy: HealthVerdict | undefined;
+  readonly unhealthy: HealthCondition | undefined;
   /** Why the readiness probe keeps the module from Ready; undefined if it succeeded, and without a probe. */
-  readonly unready: Pick<HealthVerdict, "status" | "message"> | undefined;
+  readonly unready: Pick<HealthCondition, "status" | "message"> | undefined;
   /** The release was not healthy in time, so the next run rolls back. */
   readonly goesBack: boolean;
 }

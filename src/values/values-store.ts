@@ -75,7 +75,7 @@ export class ValuesStore {
       moduleOf: (key) => this.#modules.get(key),
       isOn: (module) => this.flag(module).enabled,
       config: () => this.#config,
-      judge: (key, layer) => this.#judgeSources(key, layer),
+      validate: (key, layer) => this.#validateSources(key, layer),
     });
   }
 
@@ -114,7 +114,7 @@ export class ValuesStore {
   }
 
   /** Violations that come with this layer. A value that is missing may have another source. */
-  #judgeSources(key: string, sources: SourceLayer): readonly Located[] {
+  #validateSources(key: string, sources: SourceLayer): readonly Located[] {
     const sections = { ...this.#sections(key), sources };
     const violationsWith = (layer: SourceLayer | undefined): readonly Violation[] =>
       this.schemas(key).validateConfig(this.#merge(key, { ...sections, sources: layer }).config);

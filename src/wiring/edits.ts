@@ -23,7 +23,7 @@ export function admitEdits(
     observed: releases.observed,
     deleteBrake: settings.deleteBrake,
     redactDeep: (value) => secrets.redactDeep(value),
-    // Without an answer, the request is judged like any other.
+    // Without an answer, the request is checked like any other.
     ownUser: async (signal) => (known ??= await ownUserName(client, signal).catch(() => undefined)),
   });
   webhooks.route(ADMIT_PATH, (request, signal) => admission.answer(request, signal));

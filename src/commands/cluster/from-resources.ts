@@ -72,12 +72,12 @@ export function overviewFrom({ operator, modules, lease }: Resources, now: numbe
   const rows = modules.map((module) => rowFrom(module, now));
   const stopped = lease && stoppedText(lease, now);
   const stale = operator && lease && staleText(lease, now);
-  const verdict =
+  const headline =
     stopped === undefined
       ? { state, ready: status, reason }
       : { state: "Invalid" as const, ready: "False" as const, reason: "NotRunning" };
   return {
-    ...verdict,
+    ...headline,
     message: `${stale ?? ""}${message}`,
     converge,
     modules: rows.toSorted((a, b) => a.order - b.order || a.name.localeCompare(b.name)),

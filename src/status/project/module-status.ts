@@ -17,8 +17,14 @@ import type {
   ReleaseStatus,
   RequirementStatus,
 } from "../models/kinds.ts";
-import { failingHooksConditions, isHidden, verdictOf, progressConditions, withTimes } from "./verdict.ts";
-import type { UntimedCondition, VerdictContext, Transitions, Verdict } from "./verdict.ts";
+import {
+  failingHooksConditions,
+  isHidden,
+  evaluateModule,
+  progressConditions,
+  withTimes,
+} from "./evaluation.ts";
+import type { UntimedCondition, EvaluationContext, Transitions, Evaluation } from "./evaluation.ts";
 
 /** An AddonModule as it should be. */
 export interface ModuleProjection {
@@ -27,7 +33,7 @@ export interface ModuleProjection {
 }
 
 /** Input of a projection besides the module's view. */
-export interface ModuleContext extends VerdictContext {
+export interface ModuleContext extends EvaluationContext {
   /** Transition times of the status before. */
   readonly before: Transitions;
   /**
@@ -47,12 +53,12 @@ const MAX_ABSENT_OBJECTS = 20;
 
 /** Computes the AddonModule of a module. Pure. */
 export function projectModule(view: ModuleView, facts: ModuleContext): ModuleProjection {
-  const verdict = verdictOf(view, facts);
+  const evaluation = evaluateModule(view, facts);
   const missing = missingObjects(view);
   return {
     spec: { enabled: view.enabled, order: view.module.order, configDigest: displayDigest(view.configDigest) },
     status: defined({
-      state: verdict.state,
+      state: evaluation.state,
       enabledBy: view.enabledBy,
       enabledReason: mapOptional(view.enabledReason, line),
       valuesDigest: displayDigest(view.wholeDigest),
@@ -71,17 +77,17 @@ export function projectModule(view: ModuleView, facts: ModuleContext): ModulePro
       failures: view.retry?.failures ?? 0,
       nextRetryAt: mapOptional(facts.nextRetryAt, formatUtc),
       lastHandledReconcileAt: annotationToken(view.handled.token),
-      conditions: withTimes(conditionsOf(view, verdict, facts), facts.before, facts.now),
+      conditions: withTimes(conditionsOf(view, evaluation, facts), facts.before, facts.now),
     }),
   };
 }
 
 function conditionsOf(
   view: ModuleView,
-  verdict: Verdict,
-  { lost, failing }: VerdictContext,
+  evaluation: Evaluation,
+  { lost, failing }: EvaluationContext,
 ): UntimedCondition[] {
-  const list = progressConditions(verdict);
+  const list = progressConditions(evaluation);
   if (view.health !== undefined)
     list.push({
       type: "Healthy",

@@ -16,7 +16,7 @@ import { warningsOf, type LastRun, type ModuleView } from "../../state/index.ts"
 import type { ConditionStatus, ConvergeStatus, ModuleState, OperatorState } from "../models/kinds.ts";
 import { defined, line } from "../models/kinds.ts";
 import { projectOperator } from "./operator-status.ts";
-import { verdictOf, readyOf } from "./verdict.ts";
+import { evaluateModule, readyOf } from "./evaluation.ts";
 
 /** The last run of a module, or the one under way, which has no result yet. */
 interface RunRow {
@@ -86,13 +86,13 @@ export function overviewOf(at: StateSnapshot, now: number): Overview {
 }
 
 export function stateSummaryOf(module: ModuleView, at: StateSnapshot, now: number): StateSummary {
-  const verdict = verdictOf(module, { now, ...waitsOf(module, at) });
+  const evaluation = evaluateModule(module, { now, ...waitsOf(module, at) });
   const healthy = module.health?.status ?? "Unknown";
   return defined({
-    state: verdict.state,
-    reason: verdict.reason,
-    message: line(verdict.message),
-    ready: readyOf(verdict),
+    state: evaluation.state,
+    reason: evaluation.reason,
+    message: line(evaluation.message),
+    ready: readyOf(evaluation),
     healthy,
     usualSeconds: usual(module.runSeconds),
   });

@@ -14,7 +14,7 @@ import { projectModule, displayValues } from "./module-status.ts";
 import type { ModuleProjection, DisplayedValues, StatusValues } from "./module-status.ts";
 import type { ModuleStatus } from "../models/kinds.ts";
 import { type OperatorProjection, projectOperator } from "./operator-status.ts";
-import { ANNOUNCE_AFTER_MS, type Transitions, isHidden, transitionsOf } from "./verdict.ts";
+import { ANNOUNCE_AFTER_MS, type Transitions, isHidden, transitionsOf } from "./evaluation.ts";
 
 /** The wanted content of all resources at one moment. */
 export interface Projection {

@@ -55,7 +55,7 @@ export class BlobStore implements Artifacts, Blobs {
     }
   }
 
-  /** A directory for scratchDir of new content. */
+  /** A directory for content that is being checked. */
   get scratchDir(): string {
     return join(this.#dir, "trials");
   }

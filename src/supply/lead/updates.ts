@@ -2,7 +2,7 @@
 
 import type { Clock } from "../../lib/index.ts";
 import type { ModuleView, State } from "../../state/index.ts";
-import { verdictOf } from "../../status/index.ts";
+import { evaluateModule } from "../../status/index.ts";
 import type { Stock, RequestedModule } from "../stock.ts";
 import type { Lock, LockEntry } from "../types.ts";
 
@@ -12,7 +12,7 @@ const SETTLED_MS = 60_000;
 /** Whether an update works: the module has run with it and is Ready, or it is off or suspended. */
 export function isProven({ at, digest }: LockEntry, view: ModuleView | undefined, now: number): boolean {
   if (view === undefined || view.module.origin?.digest !== digest) return false;
-  const { state } = verdictOf(view, { now });
+  const { state } = evaluateModule(view, { now });
   if (state === "Disabled" || state === "Suspended") return true;
   return state === "Ready" && (hasRunSince(at, view) || now - at > SETTLED_MS);
 }

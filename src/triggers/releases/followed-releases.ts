@@ -245,7 +245,7 @@ export class FollowedReleases {
   }
 
   /**
-   * Whether objects of the release may be judged. False during a run, and until the objects of its revision are known: an
+   * Whether objects of the release may be assessed. False during a run, and until the objects of its revision are known: an
    * object that an upgrade removes is not missing, and a write by helm is no drift.
    */
   #isSettled(module: string): boolean {

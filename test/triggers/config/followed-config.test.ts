@@ -311,7 +311,7 @@ describe("an overlay", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("is judged as it will be: a patch over a key that it has already", async () => {
+  it("is assessed as it will be: a patch over a key that it has already", async () => {
     const lab = world({}, undefined, { overlay: { global: "{port: 80}" } });
     lab.state.recordTree({ ...lab.state.tree, globalSchemas: { config: PORT } });
     await lab.followed.refresh();
@@ -323,7 +323,7 @@ describe("an overlay", () => {
     expect(judge(81).config).toHaveLength(1);
   });
 
-  it("is judged again over what somebody wrote meanwhile", async () => {
+  it("is assessed again over what somebody wrote meanwhile", async () => {
     const lab = world({}, undefined, { overlay: {} });
     lab.state.recordTree({ ...lab.state.tree, globalSchemas: { config: PORT } });
     await lab.followed.refresh();
