@@ -84,15 +84,19 @@ function changedTexts({ before, data }: Texts): string[] {
   return [...keys].filter((key) => isChanged({ before, data }, key));
 }
 
-/** Decides about an edit whose content is valid. */
+/**
+ * Decides about an edit whose content is valid. Refuses it if it would remove a protected module, or if its removals
+ * exceed the deletion limit and are not confirmed.
+ */
 function checkValidEdit(
   config: ParsedConfig,
   { edit, simulation, notes }: { edit: ConfigEdit; simulation: Simulation; notes: readonly string[] },
   sources: AdmissionSources,
 ): Answer {
   const { state } = sources;
-  const isDecided = state.view.converge.covered !== undefined;
-  if (!isDecided) return allow(notes);
+  // Before the first converge there are no decisions to compare with.
+  const hasConverged = state.view.converge.handled !== undefined;
+  if (!hasConverged) return allow(notes);
   simulation.setConfig(config);
   const causesConverge = simulation.values.digests.globalConfig() !== state.values.digests.globalConfig();
   if (!causesConverge)
@@ -101,16 +105,16 @@ function checkValidEdit(
       ...(edit.isDryRun ? effectsOf(simulation, { state, forecasts: undefined }) : []),
     ]);
   const [before, after] = [forecastOf(state.simulation(), sources), forecastOf(simulation, sources)];
-  const unprotected = after.enablementChanges
-    .filter(isProtected)
+  const protectedRemovals = after.enablementChanges
+    .filter(removesProtected)
     .flatMap(({ decision }) => decision.problem ?? []);
-  if (unprotected.length > 0) return refuseProblems(unprotected);
-  const limit = newLimit(before, after);
-  const isConfirmed = limit !== undefined && edit.annotations[CONFIRM_DELETE] === limit.token;
-  if (limit !== undefined && !isConfirmed) return refuse(explainRefused(limit, sources));
-  const blocked = limit === undefined ? [] : [explainDeletionLimit(limit, state.view)];
+  if (protectedRemovals.length > 0) return refuseProblems(protectedRemovals);
+  const exceeded = newLimit(before, after);
+  const isConfirmed = exceeded !== undefined && edit.annotations[CONFIRM_DELETE] === exceeded.token;
+  if (exceeded !== undefined && !isConfirmed) return refuse(explainRefused(exceeded, sources));
+  const limitNotes = exceeded === undefined ? [] : [explainDeletionLimit(exceeded, state.view)];
   const effects = edit.isDryRun ? effectsOf(simulation, { state, forecasts: { before, after } }) : [];
-  return allow([...blocked, ...notes, ...effects]);
+  return allow([...limitNotes, ...notes, ...effects]);
 }
 
 /** Keys that match no module, and what is odd about texts, as far as the edit has changed them. */
@@ -136,7 +140,7 @@ function concernsChange(edit: ConfigEdit): (problem: Problem) => boolean {
 }
 
 /** Whether the edit switches off a module that is protected: a module that is off has no other problem. */
-function isProtected({ decision }: Forecast["enablementChanges"][number]): boolean {
+function removesProtected({ decision }: Forecast["enablementChanges"][number]): boolean {
   return !decision.enabled && decision.problem !== undefined;
 }
 

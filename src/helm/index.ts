@@ -14,7 +14,7 @@ export { readMap, UnusableChartError } from "./chart/chart.ts";
 export { crdsInForce } from "./chart/sub-charts.ts";
 export { renderOffline } from "./rendering.ts";
 export { ReleaseStore } from "./release/release-store.ts";
-export { placesSecretName } from "./release/places.ts";
+export { locationsSecretName } from "./release/release-locations.ts";
 export { readsEnabledModules } from "./chart/enabled-modules.ts";
 export { unreadKeys } from "./chart/unread-values.ts";
 export { Releases, type ReleasesOptions } from "./release/releases.ts";

@@ -226,7 +226,7 @@ export async function rollBack(
   if (!isRejectedRevision(rejected)) {
     const tries = Math.max(Number(rejected.labels[LABELS.tries] ?? 0) + 1, policy?.retries ?? 0);
     const why = request.unhealthy?.message ?? "";
-    await store.reject(rejected, { labels: failureLabels(tries, "unhealthy"), why }, signal);
+    await store.markRejected(rejected, { labels: failureLabels(tries, "unhealthy"), why }, signal);
   }
   await rollBackTo({ tools, request }, { rejected, good });
 }

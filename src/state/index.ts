@@ -17,4 +17,4 @@ export type {
   RequiredFinding,
   View,
 } from "./view.ts";
-export type { Coverage, ConvergePhase } from "./converge-record.ts";
+export type { ConfigDigests, ConvergePhase } from "./converge-record.ts";

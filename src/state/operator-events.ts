@@ -1,7 +1,7 @@
 /** What happens to the operator as a whole, the converge above all: each event returns what it changes. */
 
 import type { Cause } from "../model/index.ts";
-import type { Coverage, ConvergeRecord } from "./converge-record.ts";
+import type { ConfigDigests, ConvergeRecord } from "./converge-record.ts";
 import { nextToken } from "./annotations.ts";
 import { NO_FILES, configIsMissing } from "./view.ts";
 import type { Blocker, ConfigView, OperatorState } from "./view.ts";
@@ -15,7 +15,7 @@ export interface EventContext {
   /** In monotonic ms. */
   monotonic(): number;
   /** The configuration that a converge must handle. */
-  coverage(): Coverage;
+  configDigests(): ConfigDigests;
 }
 
 /** Starts a converge. Records what it handles before it reads anything. */
@@ -33,7 +33,7 @@ function convergeBegun(state: OperatorState, context: EventContext, cause: Cause
       startedAt: context.now(),
       begunAt: context.monotonic(),
       finishedAt: undefined,
-      covered: { globalConfig: context.coverage().globalConfig, globals: undefined },
+      handled: { globalConfig: context.configDigests().globalConfig, globals: undefined },
       isBlocked: false,
       isUnstable: false,
       content: undefined,
@@ -41,11 +41,14 @@ function convergeBegun(state: OperatorState, context: EventContext, cause: Cause
   };
 }
 
-/** Marks that the converge in progress handles the current version of `what`, since its discovery is still to come. */
-function covered({ converge }: OperatorState, context: EventContext, what: keyof Coverage): Change {
-  const now = context.coverage();
-  const before = converge.covered ?? { globalConfig: now.globalConfig, globals: undefined };
-  return { converge: { ...converge, covered: { ...before, [what]: now[what] } } };
+/**
+ * Records that the converge in progress handles the current version of `what`, because its own discovery, which reads it,
+ * is still to come. Where nothing is recorded yet, the flags and `global` of now count as handled, too.
+ */
+function configHandled({ converge }: OperatorState, context: EventContext, what: keyof ConfigDigests): Change {
+  const now = context.configDigests();
+  const before = converge.handled ?? { globalConfig: now.globalConfig, globals: undefined };
+  return { converge: { ...converge, handled: { ...before, [what]: now[what] } } };
 }
 
 /** A digest before and after a change. */
@@ -56,8 +59,8 @@ interface Moved {
 
 /** The operator wrote to the ConfigMap itself. If the converge had handled the content before, it has handled the new one, too. */
 function ownWrite({ converge }: OperatorState, _: EventContext, globalConfig: Moved): Change {
-  if (converge.covered?.globalConfig !== globalConfig.before) return {};
-  return { converge: { ...converge, covered: { ...converge.covered, globalConfig: globalConfig.now } } };
+  if (converge.handled?.globalConfig !== globalConfig.before) return {};
+  return { converge: { ...converge, handled: { ...converge.handled, globalConfig: globalConfig.now } } };
 }
 
 /** Ends the converge. The first one also ends the start. */
@@ -123,7 +126,7 @@ export const OPERATOR_EVENTS = {
   convergeStep: ({ converge }: OperatorState, _: EventContext, at: Partial<ConvergeRecord>): Change => ({
     converge: { ...converge, ...at },
   }),
-  covered,
+  configHandled,
   ownWrite,
   convergeEnded,
   configObserved,

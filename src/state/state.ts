@@ -52,7 +52,7 @@ export class State {
     this.#context = {
       now: () => clock.now(),
       monotonic: () => clock.monotonic(),
-      coverage: () => this.#values.digests.coverage(),
+      configDigests: () => this.#values.digests.configDigests(),
     };
     this.#secrets = secrets;
     this.#terms = { ready, onFailure };
@@ -161,7 +161,7 @@ export class State {
       ...this.#operator,
       tree: this.#tree,
       modules,
-      coverage: this.#values.digests.coverage(),
+      configDigests: this.#values.digests.configDigests(),
       areSourcesRead: this.#values.sources.isRead,
       missingGlobals: this.#values.sources.of(GLOBAL).missing,
       hidesWords: this.#secrets?.isOverfull ?? false,

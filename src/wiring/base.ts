@@ -1,7 +1,7 @@
 /** What all packages share: settings, log, clock, API client, releases. Also makes `plan` without a running operator. */
 
 import { childEnvironment, overlayOf, ownSecrets, type Environment, type Settings } from "../config.ts";
-import { Releases, managedByDigest, placesSecretName, type ReleasesOptions } from "../helm/index.ts";
+import { Releases, managedByDigest, locationsSecretName, type ReleasesOptions } from "../helm/index.ts";
 import { FilterEngine } from "../filter/index.ts";
 import { hookEnvironment } from "../hooks/index.ts";
 import {
@@ -233,7 +233,7 @@ export function makeReleases(
     historyMax: settings.helmHistoryMax,
     validate: settings.helmValidate,
     reserved,
-    placesSecret: placesSecretName(settings.configMap),
+    locationsSecret: locationsSecretName(settings.configMap),
   });
 }
 

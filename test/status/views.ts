@@ -132,7 +132,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
       startedAt: T0 - 9000,
       finishedAt: T0 - 1000,
       remaining: [],
-      covered: undefined,
+      handled: undefined,
       rounds: 0,
     },
     modules: new Map(modules.map((module) => [module.name, module])),

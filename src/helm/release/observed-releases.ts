@@ -79,13 +79,13 @@ export class ObservedReleases {
     return this.#reserved().has(name);
   }
 
-  /** Whether this operator may delete a release of this name. */
+  /** Whose release this is, for modules: a name that no module may have counts as having none, so it is never deleted. */
   ownership(name: string): Ownership {
-    return this.isReserved(name) ? "none" : this.owner(name);
+    return this.isReserved(name) ? "none" : this.ownershipByLabels(name);
   }
 
-  /** Like `ownership`, but also for releases that are never deleted. */
-  owner(name: string): Ownership {
+  /** Whose release this is, reserved names included. */
+  ownershipByLabels(name: string): Ownership {
     const meta = this.store.get(name);
     if (meta === undefined) return "none";
     return this.#isOurs(meta) ? "ours" : "foreign";
@@ -128,7 +128,7 @@ export class ObservedReleases {
   #reserved(): ReadonlySet<string> {
     const { reserved = [], ownRelease } = this.#options;
     const own = ownRelease?.();
-    return new Set(own === undefined || this.owner(own) === "ours" ? reserved : [...reserved, own]);
+    return new Set(own === undefined || this.ownershipByLabels(own) === "ours" ? reserved : [...reserved, own]);
   }
 
   #origin(meta: ReleaseMeta): ReleaseOwner {

@@ -16,7 +16,7 @@ import { validatePatches } from "../../../src/values/index.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { keepLog } from "../../support/logged.ts";
 import type { LoggedLine } from "../../support/logged.ts";
-import { coversConfig } from "../../support/state.ts";
+import { handlesConfig } from "../../support/state.ts";
 
 interface Stored {
   readonly metadata: ReturnType<typeof metaOf>;
@@ -201,7 +201,7 @@ describe("what a hook wrote comes into force once", () => {
     lab.state.record("covered", "globalConfig");
     await lab.followed.write("global", append);
     expect(await inForce(lab)).toEqual({ list: ["a", "b"], old: 1 });
-    expect(coversConfig(lab.state)).toBe(true);
+    expect(handlesConfig(lab.state)).toBe(true);
     await lab.followed.write("global", [{ op: "remove", path: "/global/old" }]);
     expect(await inForce(lab)).toEqual({ list: ["a", "b"] });
     expect(lab.stored().data).toEqual({ global: "list:\n  - a\n  - b\n" });
@@ -218,7 +218,7 @@ describe("what a hook wrote comes into force once", () => {
     lab.state.record("covered", "globalConfig");
     await lab.followed.write("global", append);
     expect(await inForce(lab)).toEqual({ list: ["z"] });
-    expect(coversConfig(lab.state)).toBe(false);
+    expect(handlesConfig(lab.state)).toBe(false);
   });
 
   it("when an edit that the write builds upon was not seen yet: it is news to the plan", async () => {
@@ -227,7 +227,7 @@ describe("what a hook wrote comes into force once", () => {
     lab.put({ global: "{list: [x]}" });
     await lab.followed.write("global", append);
     expect(await inForce(lab)).toEqual({ list: ["x", "b"] });
-    expect(coversConfig(lab.state)).toBe(false);
+    expect(handlesConfig(lab.state)).toBe(false);
   });
 
   it.each(["ETIMEDOUT", "ECONNRESET"])(
