@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { hashFiles, parseYaml, readPlain, toYaml, type Clock } from "../lib/index.ts";
 import { objectOf, type JsonObject, type Module } from "../model/index.ts";
 import { Scratch } from "../process/index.ts";
-import type { ChartCall, Helm, UpgradeCall, OfflineTerms } from "./binary/helm.ts";
+import type { ChartOptions, Helm, UpgradeOptions, OfflineTerms } from "./binary/helm.ts";
 import { ChartReader, chartFilesOf, type Chart } from "./chart/chart.ts";
 import {
   adoptionChecksum,
@@ -33,19 +33,19 @@ export async function renderNow(reconciliation: Reconciliation): Promise<Rendere
 /** As `renderNow`, but returns the texts of manifest and helm hooks. Finds the apply method at the same time, for a later upgrade. */
 export async function manifestsNow(reconciliation: Reconciliation): Promise<string[]> {
   if (needsServer(reconciliation))
-    return withCall(reconciliation, (call) => manifestsOf(reconciliation, call));
+    return withUpgradeOptions(reconciliation, (options) => manifestsOf(reconciliation, options));
   const { tools, request, chart } = reconciliation;
   const [manifest] = await Promise.all([
-    withChart(tools.tmpDir, { ...request, chart }, (call) => template(reconciliation, call)),
+    withChart(tools.tmpDir, { ...request, chart }, (options) => template(reconciliation, options)),
     applyMethodOf(reconciliation),
   ]);
   return [manifest];
 }
 
 /** Renders manifest and hooks. Uses the server only if templates use its data, because that takes twice as long. */
-export async function manifestsOf(reconciliation: Reconciliation, call: UpgradeCall): Promise<string[]> {
-  if (needsServer(reconciliation)) return reconciliation.tools.helm.dryRun(call);
-  return [await template(reconciliation, call)];
+export async function manifestsOf(reconciliation: Reconciliation, options: UpgradeOptions): Promise<string[]> {
+  if (needsServer(reconciliation)) return reconciliation.tools.helm.dryRun(options);
+  return [await template(reconciliation, options)];
 }
 
 /** Whether templates use the server's data, so that `helm template` would render something else. */
@@ -55,8 +55,8 @@ function needsServer({ chart }: Reconciliation): boolean {
 }
 
 /** Renders without the server, as an upgrade or as a first installation. */
-function template({ tools, origin }: Reconciliation, call: ChartCall): Promise<string> {
-  return tools.helm.template({ ...call, isUpgrade: origin !== undefined });
+function template({ tools, origin }: Reconciliation, options: ChartOptions): Promise<string> {
+  return tools.helm.template({ ...options, isUpgrade: origin !== undefined });
 }
 
 /** Whether a release has this manifest. Its label says so; without a label, the checksum of its record does. */
@@ -72,14 +72,14 @@ export async function isSameRendering(
   return stored.adoptionChecksum === rendered.adoptionChecksum;
 }
 
-/** Calls `act` with the arguments of an upgrade; chart and values file are removed afterwards. */
-export function withCall<T>(
+/** Calls `act` with the options of an upgrade; chart and values file are removed afterwards. */
+export function withUpgradeOptions<T>(
   reconciliation: Reconciliation,
-  act: (call: UpgradeCall) => Promise<T>,
+  act: (options: UpgradeOptions) => Promise<T>,
 ): Promise<T> {
   const { tools, request, chart } = reconciliation;
-  return withChart(tools.tmpDir, { ...request, chart }, async (call) =>
-    act({ ...call, labels: {}, applyMethod: await applyMethodOf(reconciliation) }),
+  return withChart(tools.tmpDir, { ...request, chart }, async (options) =>
+    act({ ...options, labels: {}, applyMethod: await applyMethodOf(reconciliation) }),
   );
 }
 
@@ -100,8 +100,8 @@ export async function renderOffline(
 ): Promise<string> {
   const { includeCrds, skipTests, kubeVersion } = request;
   const chart = new ChartReader(tools.clock).read(request.module);
-  return withChart(tools.tmpDir, { ...request, chart }, (call) =>
-    tools.helm.template({ ...call, isUpgrade: false, includeCrds, skipTests, kubeVersion }),
+  return withChart(tools.tmpDir, { ...request, chart }, (options) =>
+    tools.helm.template({ ...options, isUpgrade: false, includeCrds, skipTests, kubeVersion }),
   );
 }
 
@@ -130,7 +130,7 @@ interface StageRequest extends ReconcileRequest {
 async function withChart<T>(
   tmpDir: string,
   { module, values, signal, chart }: StageRequest,
-  act: (call: ChartCall) => Promise<T>,
+  act: (options: ChartOptions) => Promise<T>,
 ): Promise<T> {
   const scratch = await Scratch.open(tmpDir, `helm-${module.name}`);
   try {

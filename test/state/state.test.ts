@@ -294,7 +294,7 @@ describe("the record", () => {
     };
     expect(state.view.converge).toMatchObject(during);
     expect(handlesConfig(state)).toBe(true);
-    state.record("handled", "globals");
+    state.record("configHandled", "globals");
     expect(state.view.converge.handled?.globals).toBe(state.view.configDigests.globals);
     state.record("convergeStep", { phase: "modules" });
     state.record("convergeStep", { remaining: ["web"] });
@@ -323,14 +323,14 @@ describe("the record", () => {
   it("a converge under way can take content into account that came after its start", () => {
     const { state, seen } = lab("web");
     state.record("convergeBegun", { kind: "start-up" });
-    state.record("handled", "globals");
+    state.record("configHandled", "globals");
     const globals = state.view.converge.handled?.globals;
     state.inputs.recordConfig(seen({ global: "{ z: 1 }" }), FRONT);
     expect(handlesConfig(state)).toBe(false);
-    state.record("handled", "globals");
+    state.record("configHandled", "globals");
     expect(handlesConfig(state)).toBe(false);
     expect(state.view.converge.handled?.globals).not.toBe(globals);
-    state.record("handled", "globalConfig");
+    state.record("configHandled", "globalConfig");
     expect(handlesConfig(state)).toBe(true);
   });
 
