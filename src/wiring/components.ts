@@ -145,7 +145,7 @@ export class Components {
     const files = new WatchedFiles({
       ...this.#base,
       state: this.state,
-      places: placesOf(settings),
+      dirs: placesOf(settings),
       onScan: ({ watched, polls }) => {
         this.metrics.set("watchedDirs", {}, watched);
         this.metrics.set("polledDirs", {}, polls ? 1 : 0);
