@@ -1,6 +1,6 @@
 export { CONFIRM_CRDS } from "./crds/breaking.ts";
 export { CONFIRM_TAKEOVER, ExistingObjectsError } from "./objects/ownership.ts";
-export { applyOwnCrds, crdFaults, ensureCrds } from "./crds/ensure-crds.ts";
+export { applyOwnCrds, crdProblems, ensureCrds } from "./crds/ensure-crds.ts";
 export { purgeList, type PurgeInput } from "./release/observed-releases.ts";
 export { ForeignReleaseError, HelmError, RestoreError } from "./binary/helm-errors.ts";
 export { Helm, type HelmRecorder } from "./binary/helm.ts";
@@ -8,7 +8,7 @@ export type { HelmHook, OnWait } from "./hook-watch.ts";
 export { LABELS, managedByDigest } from "./release/revisions.ts";
 export { bodiesOf, changedObjects, documentsOf, lastingObjects } from "./manifest/manifest.ts";
 export { manifestChecksum, resourceName, type ChangedObject, type ObjectRef } from "./manifest/manifest.ts";
-export { LARGEST_RECORD, manifestFaults, recordSize } from "./manifest/manifest-faults.ts";
+export { LARGEST_RECORD, manifestProblems, recordSize } from "./manifest/manifest-problems.ts";
 export { helmMarks, ownerOf, type Inspection, type RecordedObjects } from "./objects/live-objects.ts";
 export { readMap, UnusableChartError } from "./chart/chart.ts";
 export { crdsInForce } from "./chart/sub-charts.ts";

@@ -21,8 +21,8 @@ export async function install(
   const { tools, request } = reconciliation;
   const made = rendered ?? (await previousRendering(reconciliation));
   const { objects, hooks } = made ?? (await contentNow(reconciliation, options));
-  const fault = ownCrdIn([...objects, ...hooks.map(({ ref }) => ref)], request.module.chartDir);
-  if (fault !== undefined) throw new UnusableChartError(fault);
+  const problem = ownCrdIn([...objects, ...hooks.map(({ ref }) => ref)], request.module.chartDir);
+  if (problem !== undefined) throw new UnusableChartError(problem);
   await retainInUpgrade(tools, options.release, { made: made?.objects, signal: request.signal });
   try {
     await upgrade();

@@ -15,7 +15,7 @@ export { nearest, withSuggestion } from "./nearest.ts";
 export * from "./parallel.ts";
 export { exists, readPlain, writeAll } from "./files/files.ts";
 export { readAtMost } from "./files/read-at-most.ts";
-export { faultBesideUsers, faultOfOwnDir, faultOfPlace, isTrusted } from "./files/own-place.ts";
+export { problemBesideUsers, problemOfOwnDir, problemOfPlace, isTrusted } from "./files/own-place.ts";
 export { looksSecret } from "./redact/classify.ts";
 export * from "./redact/known-secrets.ts";
 export { displayDigest, placeholderOf, useRedactionKey } from "./redact/placeholder.ts";

@@ -9,7 +9,7 @@ import { oneLine, pointerOf, toYaml } from "../lib/index.ts";
 import { camelCase, describeProblem, GLOBAL, member, ProblemError } from "../model/index.ts";
 import type { BatchItem, Hook, Json, JsonObject, Module } from "../model/index.ts";
 import type { ReviewTrigger, Section, Tree } from "../model/index.ts";
-import { answerFault, forbiddenEffect } from "../tasks/index.ts";
+import { answerProblem, forbiddenEffect } from "../tasks/index.ts";
 import { describeViolations, invalidValues, merge, parseMap } from "../values/index.ts";
 import { parsePatches, validatePatches, valuesFiles } from "../values/index.ts";
 import type { PatchRules, ValuesStore } from "../values/index.ts";
@@ -180,7 +180,7 @@ function changesOf(output: HookOutput, { request, known, review }: OutputContext
   const refused =
     review &&
     (forbiddenEffect(review.binding, patches, output.answers) ??
-      answerFault({ name: hookFileAt(request.path).name }, review, output.answers));
+      answerProblem({ name: hookFileAt(request.path).name }, review, output.answers));
   if (refused !== undefined) throw new Error(refused);
   const { config, values } = parsePatches(texts, rules);
   const warnings = [...config.warnings, ...values.warnings];

@@ -187,7 +187,7 @@ export interface View {
   /** Why some kubernetes bindings of global hooks cannot work. */
   readonly issues: readonly string[];
   /** Why the ModuleSources cannot be read, or why a missing one does not count as deleted: nothing is removed. */
-  readonly sourcesFault: string | undefined;
+  readonly sourcesProblem: string | undefined;
   /** Why webhooks are not served or registered as wanted. */
   readonly webhookIssues: readonly string[];
   readonly requestedToken: string | undefined;
@@ -246,7 +246,7 @@ export const BLANK: OperatorState = {
   missingRights: [],
   issues: [],
   webhookIssues: [],
-  sourcesFault: undefined,
+  sourcesProblem: undefined,
   requestedToken: undefined,
   handledToken: undefined,
   synchronized: new Set(),

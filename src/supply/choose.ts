@@ -121,15 +121,15 @@ function refusal(candidate: Complete, input: ChoiceInput): Choice | undefined {
     return { kind: "hold", candidate, waitsFor: "rejected", reason };
   }
   if (isNamed(input.request)) return undefined;
-  const back = backFault(version, input);
-  const reason = back ?? approvalFault(version, input);
+  const back = backProblem(version, input);
+  const reason = back ?? approvalProblem(version, input);
   if (reason === undefined) return undefined;
   const waitsFor = back === undefined || !isVersion(version) ? "approval" : "older";
   return { kind: "hold", candidate, waitsFor, reason };
 }
 
 /** Why a version is no update: it is older, or cannot be compared. */
-function backFault(version: string, { request, locked }: ChoiceInput): string | undefined {
+function backProblem(version: string, { request, locked }: ChoiceInput): string | undefined {
   if (!isVersion(version)) return `"${version}" is no semantic version: it waits for approval`;
   const isBack =
     locked !== undefined && isOlder(version, locked.version) && !excludes(request, locked.version);
@@ -139,7 +139,7 @@ function backFault(version: string, { request, locked }: ChoiceInput): string | 
 }
 
 /** Why the policy requires an approval before this version. */
-function approvalFault(version: string, { locked, update }: ChoiceInput): string | undefined {
+function approvalProblem(version: string, { locked, update }: ChoiceInput): string | undefined {
   const approval = update?.approval ?? "auto";
   if (approval === "manual") return `${version} waits for approval`;
   const isFree = approval === "auto" || locked === undefined || isPatch(locked.version, version);

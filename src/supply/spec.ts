@@ -46,24 +46,24 @@ function checkModuleRequest(name: string, request: ModuleRequest, report: Report
   const key = `spec.modules.${name}`;
   const refused = linkProblem(name);
   if (refused !== undefined) report(key, refused, "name a module by its directory");
-  const fault = requestFault(request);
-  if (fault !== undefined) report(key, fault, REQUEST_FORM);
+  const problem = requestProblem(request);
+  if (problem !== undefined) report(key, problem, REQUEST_FORM);
 }
 
-function requestFault({ version, tag, digest }: ModuleRequest): string | undefined {
+function requestProblem({ version, tag, digest }: ModuleRequest): string | undefined {
   const hasVersion = version !== undefined || digest !== undefined;
   if (tag === undefined && !hasVersion) return "has neither version nor digest nor tag";
   if (tag !== undefined && hasVersion) return "has a tag, and also a version or a digest";
   if (tag !== undefined) return isTag(tag) ? undefined : `"${tag}" is no tag`;
-  return digest === undefined ? rangeFault(version ?? "") : pinFault(version, digest);
+  return digest === undefined ? rangeProblem(version ?? "") : pinProblem(version, digest);
 }
 
-function rangeFault(version: string): string | undefined {
+function rangeProblem(version: string): string | undefined {
   return isVersion(version) || isRange(version) ? undefined : `"${version}" is neither a version nor a range`;
 }
 
 /** What is wrong with a digest and the version that goes with it. */
-function pinFault(version: string | undefined, digest: string): string | undefined {
+function pinProblem(version: string | undefined, digest: string): string | undefined {
   if (!isDigest(digest)) return "has a digest that is no sha256 digest";
   const isExact = version === undefined || isVersion(version);
   return isExact ? undefined : `"${version}" is no exact version, which a digest needs`;

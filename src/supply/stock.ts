@@ -21,9 +21,9 @@ export interface RequestedModule {
 /** The content of a locked digest, or why it may not be used. */
 export interface Content {
   readonly digest: string;
-  /** Undefined if there is a fault. */
+  /** Undefined if there is a problem. */
   readonly dir: string | undefined;
-  readonly fault:
+  readonly problem:
     | { readonly reason: "SourceUnavailable" | "NotTrusted"; readonly message: string }
     | undefined;
 }
@@ -101,7 +101,7 @@ export class Stock {
   async lock(name: string, entry: LockEntry, dir?: string): Promise<void> {
     await this.#options.lock.write(name, entry);
     this.#setEntry(name, entry);
-    if (dir !== undefined) this.#contents.set(name, { digest: entry.digest, dir, fault: undefined });
+    if (dir !== undefined) this.#contents.set(name, { digest: entry.digest, dir, problem: undefined });
     this.#firstErrors.delete(name);
   }
 
@@ -181,7 +181,7 @@ export class Stock {
 
   /** Reasons not to purge: what is locked still exists, even if it cannot be read now. */
   #ownHolds(modulesDir: string): string[] {
-    const faulty = [...this.#contents].filter(([, { fault }]) => fault !== undefined).map(([name]) => name);
+    const faulty = [...this.#contents].filter(([, { problem }]) => problem !== undefined).map(([name]) => name);
     return [...faulty, ...this.#lock.damaged].map(
       (name) => `${join(modulesDir, name)}: the content of module ${name} is not available`,
     );
@@ -189,13 +189,13 @@ export class Stock {
 
   #originOf(name: string, entry: LockEntry, isRequested: boolean): ModuleOrigin {
     const { source, version, digest, verifiedBy, removed = false } = entry;
-    const fault = this.#contents.get(name)?.fault;
+    const failure = this.#contents.get(name)?.problem;
     const file = `ModuleSource ${source}`;
-    const problem: Problem | undefined = fault && {
+    const problem: Problem | undefined = failure && {
       file,
       key: `modules.${name}`,
-      message: fault.message,
-      ...(fault.reason === "SourceUnavailable" ? { retriedAs: fault.reason } : {}),
+      message: failure.message,
+      ...(failure.reason === "SourceUnavailable" ? { retriedAs: failure.reason } : {}),
     };
     return { source, version, digest, verifiedBy, removed: removed && !isRequested, problem };
   }
@@ -223,10 +223,10 @@ export class Stock {
   async #stage(name: string, entry: LockEntry, keys: readonly Signer[]): Promise<Content> {
     const { version, digest, chart } = entry;
     const { store } = this.#options;
-    const without = (reason: NonNullable<Content["fault"]>["reason"], message: string): Content => ({
+    const without = (reason: NonNullable<Content["problem"]>["reason"], message: string): Content => ({
       digest,
       dir: undefined,
-      fault: { reason, message },
+      problem: { reason, message },
     });
     if (keys.length === 0 && chart?.unsigned !== true)
       return without(
@@ -235,7 +235,7 @@ export class Stock {
       );
     try {
       const found = await store.verify({ ...entry, name }, keys);
-      return { digest, dir: await store.unpack(found), fault: undefined };
+      return { digest, dir: await store.unpack(found), problem: undefined };
     } catch (error) {
       if (error instanceof NotStoredError || error instanceof CannotVerifyError)
         return without(

@@ -110,7 +110,7 @@ function makeReaders(
   const { unnumberedOrder, strictValues: strict, crdFilters, moduleNamespaceTemplate } = settings;
   const { accounts, archives, clock } = from;
   const schemaDirs = settings.schemaDirs?.split(":") ?? [];
-  const refusalOf: Accounts["faultOf"] = (module, file) => accounts.faultOf(module, file);
+  const refusalOf: Accounts["problemOf"] = (module, file) => accounts.problemOf(module, file);
   const namespaceTemplate = moduleNamespaceTemplate;
   const terms = { unnumberedOrder, strict, crdFilters, schemaDirs, refusalOf, namespaceTemplate };
   const supplied: SuppliedModules | undefined = settings.sources

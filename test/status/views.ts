@@ -148,7 +148,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     missingGlobals: [],
     issues: [],
     webhookIssues: [],
-    sourcesFault: undefined,
+    sourcesProblem: undefined,
     tree: { idleFiles: [] },
     requestedToken: undefined,
     handledToken: undefined,

@@ -156,7 +156,7 @@ function runFrom(run: NonNullable<ModuleStatus["lastRun"]>, now: number): NonNul
 const CONFIG_REASONS: ReadonlySet<string> = new Set(["ConfigMapInvalid", "ConfigMapMissing"]);
 
 /** Why the ConfigMap is not in force, from the AddonOperator; undefined if it is. */
-export function configFault(operator: IAddonOperator | undefined): string | undefined {
+export function configProblem(operator: IAddonOperator | undefined): string | undefined {
   const { reason, message } = readyOf(operator);
   return CONFIG_REASONS.has(reason) ? message : undefined;
 }

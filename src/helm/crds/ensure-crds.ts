@@ -89,7 +89,7 @@ function collectorOf(refused: Problem[]): (error: unknown) => [] {
 }
 
 /** Problems of files with definitions, and warnings about fields that are not applied. */
-export function crdFaults(files: readonly string[]): { problems: readonly Problem[]; warnings: Problem[] } {
+export function crdProblems(files: readonly string[]): { problems: readonly Problem[]; warnings: Problem[] } {
   const { problems, dropped } = readModuleCrds(files);
   const warnings = [...dropped].map(([file, fields]) => ({
     file,

@@ -60,7 +60,7 @@ export class RunTokens {
   /** Revocations under way, by module and account. They never reject. */
   readonly #revoking = new Map<string, Promise<unknown>>();
   /** Why tokens outlive runs, by module. */
-  readonly #faults = new Map<string, string>();
+  readonly #problems = new Map<string, string>();
 
   constructor(options: RunTokensOptions) {
     this.#options = options;
@@ -93,7 +93,7 @@ export class RunTokens {
   }
 
   #newRun(key: string, owner: TokenOwner): RunToken {
-    return new RunToken({ ...this.#options, faults: this.#faults, before: this.#revoking.get(key) }, owner);
+    return new RunToken({ ...this.#options, problems: this.#problems, before: this.#revoking.get(key) }, owner);
   }
 
   /** Begins to revoke the token of a run; waits only while too many are being revoked. */
@@ -107,14 +107,14 @@ export class RunTokens {
   }
 
   /** Why the last token of the module outlived its run; undefined = it did not. */
-  faultOf(module: string): string | undefined {
-    return this.#faults.get(module);
+  problemOf(module: string): string | undefined {
+    return this.#problems.get(module);
   }
 }
 
 interface RunTokenOptions extends RunTokensOptions {
   /** Why tokens outlive runs, by module. */
-  readonly faults: Map<string, string>;
+  readonly problems: Map<string, string>;
   /** The revocation of the module's last token, whose Secret has the same name. */
   readonly before: Promise<unknown> | undefined;
 }
@@ -188,7 +188,7 @@ class RunToken {
     this.#secret ??= this.#createSecret();
     try {
       const { name, uid } = (await this.#secret).metadata;
-      this.#options.faults.delete(this.#owner.module);
+      this.#options.problems.delete(this.#owner.module);
       return { apiVersion: "v1", kind: "Secret", name, uid };
     } catch (error) {
       this.#secret = undefined;
@@ -223,12 +223,12 @@ class RunToken {
   /** Records that the token outlives the run, and logs a new reason. */
   #report(error: unknown): void {
     const { module } = this.#owner;
-    const { faults, logger } = this.#options;
+    const { problems, logger } = this.#options;
     const text = oneLine(error);
     const rule = missingRule(text);
     const reason = rule === undefined ? text : `${text} (missing rule: ${rule})`;
-    if (faults.get(module) === reason) return;
-    faults.set(module, reason);
+    if (problems.get(module) === reason) return;
+    problems.set(module, reason);
     logger.warn("Tokens of hooks stay valid after the run, for up to ten minutes", {
       module,
       error: reason,

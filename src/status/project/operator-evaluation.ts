@@ -72,9 +72,9 @@ function evaluateConfig(view: View): OperatorEvaluation | undefined {
 }
 
 /** The evaluation if the ModuleSources cannot be read; undefined if they can, or if there are none. */
-function evaluateSources({ sourcesFault }: View): OperatorEvaluation | undefined {
-  if (sourcesFault === undefined) return undefined;
-  const message = `${sourcesFault}; modules of ModuleSources stay as they are, and none is removed`;
+function evaluateSources({ sourcesProblem }: View): OperatorEvaluation | undefined {
+  if (sourcesProblem === undefined) return undefined;
+  const message = `${sourcesProblem}; modules of ModuleSources stay as they are, and none is removed`;
   return { state: "Invalid", reason: "SourcesUnreadable", message };
 }
 

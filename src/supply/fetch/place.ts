@@ -2,7 +2,7 @@
 
 import { sameJson } from "../../lib/index.ts";
 import { ProblemError, type Json } from "../../model/index.ts";
-import { ADDON_FILE, addonFault } from "../../modules/index.ts";
+import { ADDON_FILE, addonProblem } from "../../modules/index.ts";
 import { chartsPlace, isRepository, parseReference } from "../../registry/index.ts";
 import type { IModuleSource } from "../../status/index.ts";
 import type { Report } from "../policy.ts";
@@ -90,8 +90,8 @@ function checkChart(charts: string, { chart, tag, module: terms = {} }: ModuleRe
   if (tag !== undefined && isRepository(charts))
     report(".tag", "is for registries: chart repositories have no tags", "name a version or a range");
   if ("chart" in terms) report(".module.chart", "is set by the operator", "remove it");
-  const fault = addonFault(terms, ADDON_FILE);
-  if (fault !== undefined) report(`.module.${fault.key ?? ""}`, fault.message, fault.remedy ?? "correct it");
+  const problem = addonProblem(terms, ADDON_FILE);
+  if (problem !== undefined) report(`.module.${problem.key ?? ""}`, problem.message, problem.remedy ?? "correct it");
 }
 
 const CHART = /^[a-zA-Z0-9][a-zA-Z0-9._-]{0,249}$/;

@@ -30,7 +30,7 @@ interface Content {
 }
 
 /** Why the content must not replace what runs, in one line; undefined if nothing is wrong. */
-export async function faultOfContent(check: ContentCheck, content: Content): Promise<string | undefined> {
+export async function problemOfContent(check: ContentCheck, content: Content): Promise<string | undefined> {
   const parent = await mkdtemp(join(check.tmpDir, "check-"));
   try {
     await symlink(content.dir, join(parent, content.entry));
@@ -39,14 +39,14 @@ export async function faultOfContent(check: ContentCheck, content: Content): Pro
     const problem =
       module === undefined
         ? { file: content.name, message: "is no module", remedy: "correct its files" }
-        : (module.problem ?? (await faultOf(check, module, content)));
+        : (module.problem ?? (await problemOf(check, module, content)));
     return problem === undefined ? undefined : describeProblem(problem).replaceAll(`${parent}/`, "");
   } finally {
     await rm(parent, { recursive: true, force: true });
   }
 }
 
-async function faultOf(check: ContentCheck, module: Module, content: Content): Promise<Problem | undefined> {
+async function problemOf(check: ContentCheck, module: Module, content: Content): Promise<Problem | undefined> {
   const problems: Problem[] = [];
   collect(problems, () => compileSchemas(module.schemas));
   if (problems.length > 0) return problems[0];
@@ -57,13 +57,13 @@ async function faultOf(check: ContentCheck, module: Module, content: Content): P
   const next: Tree = { ...tree, modules: [...others, candidate] };
   return (
     cycleProblem(next, module.name) ??
-    (await requirementFault(check, module, content)) ??
-    valuesFault(check, candidate, next)
+    (await requirementProblem(check, module, content)) ??
+    valuesProblem(check, candidate, next)
   );
 }
 
 /** The first problem of the values in force with the schemas of the new content, if the module is on. */
-function valuesFault({ state, configMap }: ContentCheck, module: Module, tree: Tree): Problem | undefined {
+function valuesProblem({ state, configMap }: ContentCheck, module: Module, tree: Tree): Problem | undefined {
   const { config, overlay } = state.values;
   if (config === undefined) return undefined;
   const values = new ValuesStore();
@@ -78,7 +78,7 @@ function valuesFault({ state, configMap }: ContentCheck, module: Module, tree: T
 }
 
 /** What the content requires and does not have. A first installation waits for modules as any other module does. */
-async function requirementFault(
+async function requirementProblem(
   { state, serverVersion }: ContentCheck,
   { name, requires = {} }: Module,
   { isUpdate }: Content,

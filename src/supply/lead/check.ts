@@ -30,7 +30,7 @@ export interface CheckTools {
   /** Most bytes of blobs on disk. */
   readonly mostBytes: number;
   /** Why the content must not be used, in one line. */
-  readonly faultOf: (content: CandidateContent) => Promise<string | undefined>;
+  readonly problemOf: (content: CandidateContent) => Promise<string | undefined>;
   /** Whether the source still names the module in this way: it may have changed during the check. */
   readonly isCurrent: (source: Source, name: string) => boolean;
   /** Changes lock and content, while nothing else does, and then publishes both. */
@@ -113,7 +113,7 @@ async function recordModule(
   } catch (error) {
     errors.set(name, errorOf(error));
   }
-  const isWithout = stock.content(name)?.fault?.reason === "SourceUnavailable";
+  const isWithout = stock.content(name)?.problem?.reason === "SourceUnavailable";
   report.checked(name, errors.get(name), isWithout);
 }
 
@@ -270,8 +270,8 @@ async function tried(
   const found = await obtainFor(check, { version, digest }, check.chart);
   const dir = await store.unpack(found);
   const entry = entryOf({ name, order: request.order });
-  const fault = await check.faultOf({ name, entry, dir, isUpdate: stock.entries.has(name) });
-  if (fault !== undefined) throw new BlockedError(`version ${found.version} is not used: ${fault}`);
+  const problem = await check.problemOf({ name, entry, dir, isUpdate: stock.entries.has(name) });
+  if (problem !== undefined) throw new BlockedError(`version ${found.version} is not used: ${problem}`);
   return { found, dir };
 }
 

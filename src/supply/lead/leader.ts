@@ -13,7 +13,7 @@ import { nextCheck } from "./timing.ts";
 import { Approvals, Updates } from "./updates.ts";
 import { StatusWriter } from "./status-writer.ts";
 import { makeReport } from "./report.ts";
-import { faultOfContent } from "./check-content.ts";
+import { problemOfContent } from "./check-content.ts";
 import { failureOf } from "./entry/failed-update.ts";
 
 /** Content that nothing names is deleted this much later. */
@@ -40,7 +40,7 @@ export class Leader {
       guard,
       findingsOf: (name) => this.#followed.get(name)?.findings,
     });
-    const { options, stock, sources, list, setFault } = shared;
+    const { options, stock, sources, list, setProblem } = shared;
     const { clock, logger, state, hub, namespace } = options;
     const commit = (work: () => Promise<void>): Promise<void> => this.#commit(work);
     this.#removals = new Removals({
@@ -50,7 +50,7 @@ export class Leader {
       list,
       commit,
       recordOf: (module) => state.module(module),
-      held: (why) => setFault("removal", why),
+      held: (why) => setProblem("removal", why),
     });
     this.#tools = this.#makeTools(commit);
     const approvals = new Approvals();
@@ -64,7 +64,7 @@ export class Leader {
     });
     const issue = (error: Error | undefined): void => {
       const why = error && oneLine(error);
-      setFault("watch", why && `The ModuleSources cannot be read: ${why}`);
+      setProblem("watch", why && `The ModuleSources cannot be read: ${why}`);
       if (why) logger.warn("ModuleSources cannot be watched; what is locked stays in force", { error: why });
     };
     const changed = (): void => this.#reconcileSoon();
@@ -87,7 +87,7 @@ export class Leader {
       commit,
       mostBytes: options.mostBytes,
       keys: () => keys().keys,
-      faultOf: (content) => faultOfContent({ ...options, tmpDir: store.scratchDir }, content),
+      problemOf: (content) => problemOfContent({ ...options, tmpDir: store.scratchDir }, content),
       isCurrent: (source, name) => this.#isCurrent(source, name),
       approvedOf: (module) => state.module(module)?.confirmedUpdate,
       approvalUsed: (module, approval) =>

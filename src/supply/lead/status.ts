@@ -117,7 +117,7 @@ function errorOf(
   const failure = findings.errors?.get(name);
   const request = source.spec?.modules.get(name);
   const counts = failure !== undefined && !onlyDelays(failure, own, request);
-  return counts ? failure.message : stock.content(name)?.fault?.message;
+  return counts ? failure.message : stock.content(name)?.problem?.message;
 }
 
 /** Whether a failure only delays news: what is locked is what the request may have. */

@@ -35,7 +35,7 @@ function statusWith({ request, locked, findings }: Given) {
   const object = { metadata: { name: "s", generation: 3 }, spec: {} } as unknown as IModuleSource;
   const stock = {
     entries: new Map(locked === undefined ? [] : [["web", locked]]),
-    content: () => locked && { digest: locked.digest, dir: "/d", fault: undefined },
+    content: () => locked && { digest: locked.digest, dir: "/d", problem: undefined },
   };
   const nothing = {
     errors: new Map(),

@@ -38,7 +38,7 @@ export interface Returning {
   ) => Promise<Obtained>;
   readonly commit: (entry: LockEntry, dir: string) => Promise<void>;
   /** Why the content must not be used, in one line. */
-  readonly faultOf: (content: CandidateContent) => Promise<string | undefined>;
+  readonly problemOf: (content: CandidateContent) => Promise<string | undefined>;
   /** The digest from which the installed release was made, if that is known. */
   readonly installedOf: (module: string) => string | undefined;
   /** Why the update that is in use has failed; undefined if it has not. */
@@ -60,9 +60,9 @@ export async function goBack(module: Returning): Promise<void> {
   const found = await module.obtain(failed.previous, failed.chart);
   const dir = await module.store.unpack(found);
   const entry = entryOf({ name, order: request.order });
-  const fault = await module.faultOf({ name, entry, dir, isUpdate: true });
-  if (fault !== undefined)
-    throw new BlockedError(`${failed.version} failed, and ${found.version} cannot be used again: ${fault}`);
+  const problem = await module.problemOf({ name, entry, dir, isUpdate: true });
+  if (problem !== undefined)
+    throw new BlockedError(`${failed.version} failed, and ${found.version} cannot be used again: ${problem}`);
   const next = wentBack(contentOf(found, { source: module.source.name, at: module.now() }), request, failed);
   await module.commit(next, dir);
   report.rejected(name, next, { version: failed.version, why });
