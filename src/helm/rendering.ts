@@ -43,7 +43,10 @@ export async function manifestsNow(reconciliation: Reconciliation): Promise<stri
 }
 
 /** Renders manifest and hooks. Uses the server only if templates use its data, because that takes twice as long. */
-export async function manifestsOf(reconciliation: Reconciliation, options: UpgradeOptions): Promise<string[]> {
+export async function manifestsOf(
+  reconciliation: Reconciliation,
+  options: UpgradeOptions,
+): Promise<string[]> {
   if (needsServer(reconciliation)) return reconciliation.tools.helm.dryRun(options);
   return [await template(reconciliation, options)];
 }

@@ -45,7 +45,11 @@ function convergeBegun(state: OperatorState, context: EventContext, cause: Cause
  * Records that the converge in progress handles the current version of `what`, because its own discovery, which reads it,
  * is still to come. Where nothing is recorded yet, the flags and `global` of now count as handled, too.
  */
-function configHandled({ converge }: OperatorState, context: EventContext, what: keyof ConfigDigests): Change {
+function configHandled(
+  { converge }: OperatorState,
+  context: EventContext,
+  what: keyof ConfigDigests,
+): Change {
   const now = context.configDigests();
   const before = converge.handled ?? { globalConfig: now.globalConfig, globals: undefined };
   return { converge: { ...converge, handled: { ...before, [what]: now[what] } } };

@@ -181,7 +181,9 @@ export class Stock {
 
   /** Reasons not to purge: what is locked still exists, even if it cannot be read now. */
   #ownHolds(modulesDir: string): string[] {
-    const faulty = [...this.#contents].filter(([, { problem }]) => problem !== undefined).map(([name]) => name);
+    const faulty = [...this.#contents]
+      .filter(([, { problem }]) => problem !== undefined)
+      .map(([name]) => name);
     return [...faulty, ...this.#lock.damaged].map(
       (name) => `${join(modulesDir, name)}: the content of module ${name} is not available`,
     );

@@ -1,4 +1,4 @@
-/** The secrets of values in force: learned again for redaction everywhere, and hidden in texts of programs that get them. */
+/** The secrets of values in force: registered again for redaction everywhere, and hidden in texts of programs that get them. */
 
 import type { KnownSecrets } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
@@ -9,7 +9,7 @@ import type { ValuesView } from "./values-store.ts";
 export function registerSecrets(values: ValuesView, secrets: KnownSecrets): void {
   for (const key of [GLOBAL, ...values.modules().map(({ valuesKey }) => valuesKey)]) {
     const { layers, merged } = values.patchTarget(key);
-    secrets.learn(merged.values, secretPathsIn(layers));
+    secrets.register(merged.values, secretPathsIn(layers));
   }
 }
 

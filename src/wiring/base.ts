@@ -152,8 +152,9 @@ function makeFinders(client: KubeClient, hub: WatchHub, clock: Clock) {
 /** The operator's own secrets, such as tokens in its environment. Those of values are added when they are read. */
 function knownSecrets(settings: Settings, environment: Environment): KnownSecrets {
   const secrets = new KnownSecrets();
-  secrets.relearn = () => secrets.learn({ own: ownSecrets(settings, environment) }, new Set(["/own"]));
-  secrets.relearn();
+  secrets.registerAgain = () =>
+    secrets.register({ own: ownSecrets(settings, environment) }, new Set(["/own"]));
+  secrets.registerAgain();
   return secrets;
 }
 

@@ -81,8 +81,8 @@ export class Components {
     this.#hookMetrics = new HookMetrics(settings.metricsPrefix, (owner) => hasHook(this.state, owner));
     const operator = { name: settings.configMap, namespace: base.namespace };
     this.state = new State({ ...settings, operator, clock, secrets });
-    const learnOwn = secrets.relearn;
-    secrets.relearn = () => {
+    const learnOwn = secrets.registerAgain;
+    secrets.registerAgain = () => {
       learnOwn?.();
       registerSecrets(this.state.values, secrets);
     };

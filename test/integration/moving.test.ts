@@ -3,7 +3,12 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { managedByDigest, locationsSecretName, Releases, type ReconcileRequest } from "../../src/helm/index.ts";
+import {
+  managedByDigest,
+  locationsSecretName,
+  Releases,
+  type ReconcileRequest,
+} from "../../src/helm/index.ts";
 import { connect, Discovery, WatchHub, type KubeClient } from "../../src/kube/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { JsonObject } from "../../src/model/index.ts";

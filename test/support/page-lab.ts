@@ -358,7 +358,7 @@ export function pageOf({
 > & { readonly snapshot: () => StateSnapshot } {
   const clock = new ManualClock(T0);
   const secrets = new KnownSecrets();
-  secrets.learn({ password: SECRET });
+  secrets.register({ password: SECRET });
   let snapshot: StateSnapshot = { view: viewOf(modules), queues: QUEUES };
   let checks = 0;
   const page = new Page({

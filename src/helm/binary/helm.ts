@@ -174,7 +174,8 @@ export class Helm {
 
   /** `helm rollback` to a revision. */
   async rollback(
-    options: ReleaseOptions & Pick<UpgradeOptions, "applyMethod" | "historyMax"> & { readonly revision: number },
+    options: ReleaseOptions &
+      Pick<UpgradeOptions, "applyMethod" | "historyMax"> & { readonly revision: number },
   ): Promise<void> {
     const args = [options.release, String(options.revision), ...(await this.#applyArgs(options))];
     await this.#run("rollback", args, options);
@@ -198,7 +199,9 @@ export class Helm {
   }
 
   /** Arguments of all verbs that apply objects: history, time limit and apply method. */
-  async #applyArgs(options: ReleaseOptions & Pick<UpgradeOptions, "applyMethod" | "historyMax">): Promise<string[]> {
+  async #applyArgs(
+    options: ReleaseOptions & Pick<UpgradeOptions, "applyMethod" | "historyMax">,
+  ): Promise<string[]> {
     const { historyMax } = this.#options;
     const args = ["--history-max", String(options.historyMax ?? historyMax), ...this.#timeout(options)];
     // helm applies a release as its last revision was applied; new releases of helm 4 use server-side apply.
@@ -228,7 +231,9 @@ export class Helm {
 
   #run(verb: string, args: readonly string[], options: CommandOptions): Promise<RunResult> {
     const attributes = { release: options.release, dryRun: args.includes("--dry-run=server") || undefined };
-    return span({ kind: "helm", name: `helm ${verb}`, attributes }, () => this.#runProcess(verb, args, options));
+    return span({ kind: "helm", name: `helm ${verb}`, attributes }, () =>
+      this.#runProcess(verb, args, options),
+    );
   }
 
   /** Runs helm and logs the result. Throws HelmError if helm fails. */

@@ -70,7 +70,9 @@ function objectProblems(object: JsonObject): string[] {
       ? []
       : [`"${printed(namespace)}" is no valid namespace`]),
     ...labelProblems(labels),
-    ...POD_SPECS.flatMap((path) => containerProblems(path.reduce((here, key) => objectOf(here[key]), object))),
+    ...POD_SPECS.flatMap((path) =>
+      containerProblems(path.reduce((here, key) => objectOf(here[key]), object)),
+    ),
   ];
 }
 

@@ -128,7 +128,9 @@ export class ObservedReleases {
   #reserved(): ReadonlySet<string> {
     const { reserved = [], ownRelease } = this.#options;
     const own = ownRelease?.();
-    return new Set(own === undefined || this.ownershipByLabels(own) === "ours" ? reserved : [...reserved, own]);
+    return new Set(
+      own === undefined || this.ownershipByLabels(own) === "ours" ? reserved : [...reserved, own],
+    );
   }
 
   #origin(meta: ReleaseMeta): ReleaseOwner {

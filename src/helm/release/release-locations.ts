@@ -68,7 +68,9 @@ export class ReleaseLocations {
   /** Stores the location of a release; undefined = the operator's namespace. Returns whether it changed. Throws ApiError, ConnectionError. */
   async set(release: string, location: ReleaseLocation | undefined, signal?: AbortSignal): Promise<boolean> {
     const before = this.#known.get(release);
-    const isSame = (["namespace", "from", "account"] as const).every((key) => location?.[key] === before?.[key]);
+    const isSame = (["namespace", "from", "account"] as const).every(
+      (key) => location?.[key] === before?.[key],
+    );
     if (isSame) return false;
     await this.#write(release, location, signal);
     if (location === undefined) this.#known.delete(release);
@@ -77,12 +79,19 @@ export class ReleaseLocations {
   }
 
   /** Merges an entry into the Secret. Creates it, with all entries, if it does not exist. */
-  async #write(release: string, location: ReleaseLocation | undefined, signal: AbortSignal | undefined): Promise<void> {
+  async #write(
+    release: string,
+    location: ReleaseLocation | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
     const { client, namespace, secret: name } = this.#options;
     if (name === undefined) return;
     const target = { resource: SECRETS, namespace, name };
     const patch = () =>
-      mergePatch(client, target, { body: { data: { [release]: location ? encoded(location) : null } }, signal });
+      mergePatch(client, target, {
+        body: { data: { [release]: location ? encoded(location) : null } },
+        signal,
+      });
     try {
       await patch();
     } catch (error) {

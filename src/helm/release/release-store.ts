@@ -47,7 +47,8 @@ export class ReleaseStore {
     this.#locations = new ReleaseLocations({ ...options, secret: options.locationsSecret });
     this.#watches = new ReleaseWatches(options, ({ name, namespace }) => {
       const location = this.#locations.get(name);
-      const isOther = location !== undefined && namespace !== location.namespace && namespace !== location.from;
+      const isOther =
+        location !== undefined && namespace !== location.namespace && namespace !== location.from;
       if (!isOther) this.#report(name);
     });
   }
@@ -66,12 +67,18 @@ export class ReleaseStore {
 
   /** The namespace in which a release is now. While it is being moved, this is the old one until its records are deleted. */
   namespaceOf(name: string): string {
-    const { namespace, from }: ReleaseLocation = this.#locations.get(name) ?? { namespace: this.#options.namespace };
+    const { namespace, from }: ReleaseLocation = this.#locations.get(name) ?? {
+      namespace: this.#options.namespace,
+    };
     return from !== undefined && this.revisionsIn(from, name).length > 0 ? from : namespace;
   }
 
   /** Records where a release is from now on; undefined = in the operator's namespace. Throws ApiError, ConnectionError. */
-  async setLocation(name: string, location: ReleaseLocation | undefined, signal?: AbortSignal): Promise<void> {
+  async setLocation(
+    name: string,
+    location: ReleaseLocation | undefined,
+    signal?: AbortSignal,
+  ): Promise<void> {
     const { namespace, from } = this.#locations.get(name) ?? {};
     if (!(await this.#locations.set(name, location, signal))) return;
     const inUse = new Set([...this.#locations.namespaces(), this.#options.namespace]);

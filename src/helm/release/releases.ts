@@ -228,7 +228,8 @@ export class Releases {
     if (!this.observed.mayUninstall(meta)) throw new ForeignReleaseError(name, "another owner");
     await this.helm.endLeftOver(signal, name);
     const location = this.store.location(name);
-    if (location !== undefined) await completeMove(this.#acting.known(name), { release: name, signal }, location);
+    if (location !== undefined)
+      await completeMove(this.#acting.known(name), { release: name, signal }, location);
     const tools = this.#acting.known(name);
     await retainInRemoval(tools, { name, helm }, signal);
     try {

@@ -93,7 +93,10 @@ export class RunTokens {
   }
 
   #newRun(key: string, owner: TokenOwner): RunToken {
-    return new RunToken({ ...this.#options, problems: this.#problems, before: this.#revoking.get(key) }, owner);
+    return new RunToken(
+      { ...this.#options, problems: this.#problems, before: this.#revoking.get(key) },
+      owner,
+    );
   }
 
   /** Begins to revoke the token of a run; waits only while too many are being revoked. */

@@ -39,7 +39,11 @@ function readOne(dirs: readonly string[], file: string): SchemaReference {
     // Resolve links, which must not lead out of the directory either.
     const path = realpathSync(file);
     if (!dirs.some((dir) => isBelow(dir, path)))
-      return { file, signature, problem: "it lies outside of the directory of the module (see --schema-dirs)" };
+      return {
+        file,
+        signature,
+        problem: "it lies outside of the directory of the module (see --schema-dirs)",
+      };
     const size = stat(file)?.size ?? 0;
     if (size > MAX_BYTES) return { file, signature, problem: "it is larger than 1 MiB" };
     return { file, signature, text: readText(file) };

@@ -30,7 +30,10 @@ export async function chartChanges(
   const rendered = await objectChanges([module, updated], (each) =>
     charts.render(each, tree, { skipTests: true }),
   );
-  const files = changedObjects(readAll(module.crdFiles), readAll([...crdsBesideChart(module), ...chart.crdFiles]));
+  const files = changedObjects(
+    readAll(module.crdFiles),
+    readAll([...crdsBesideChart(module), ...chart.crdFiles]),
+  );
   const crds = [...(rendered.changed ?? []).filter(isCrd), ...files];
   const objects = (rendered.changed ?? []).filter((each) => !isCrd(each));
   const part = (title: string, text: string): string => `${title}:\n${text === "" ? "  no change\n" : text}`;
@@ -106,7 +109,9 @@ async function objectChanges(
   if ("manifest" in old && "manifest" in now)
     return { changed: changedObjects([old.manifest], [now.manifest]) };
   const problem =
-    "problem" in now ? `the new chart ${now.problem}` : `the current chart ${"problem" in old ? old.problem : ""}`;
+    "problem" in now
+      ? `the new chart ${now.problem}`
+      : `the current chart ${"problem" in old ? old.problem : ""}`;
   return { problem: `  cannot be compared: ${problem}\n` };
 }
 

@@ -91,7 +91,8 @@ function checkChart(charts: string, { chart, tag, module: terms = {} }: ModuleRe
     report(".tag", "is for registries: chart repositories have no tags", "name a version or a range");
   if ("chart" in terms) report(".module.chart", "is set by the operator", "remove it");
   const problem = addonProblem(terms, ADDON_FILE);
-  if (problem !== undefined) report(`.module.${problem.key ?? ""}`, problem.message, problem.remedy ?? "correct it");
+  if (problem !== undefined)
+    report(`.module.${problem.key ?? ""}`, problem.message, problem.remedy ?? "correct it");
 }
 
 const CHART = /^[a-zA-Z0-9][a-zA-Z0-9._-]{0,249}$/;

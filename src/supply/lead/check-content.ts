@@ -46,7 +46,11 @@ export async function problemOfContent(check: ContentCheck, content: Content): P
   }
 }
 
-async function problemOf(check: ContentCheck, module: Module, content: Content): Promise<Problem | undefined> {
+async function problemOf(
+  check: ContentCheck,
+  module: Module,
+  content: Content,
+): Promise<Problem | undefined> {
   const problems: Problem[] = [];
   collect(problems, () => compileSchemas(module.schemas));
   if (problems.length > 0) return problems[0];

@@ -74,11 +74,11 @@ export class AdmissionObjects {
     wanted: readonly (AdmissionWebhook & { readonly group: WebhookGroup })[],
     how: Applying,
   ): Promise<void> {
-    for (const target of this.#objects()) {
+    for (const object of this.#objects()) {
       const own = wanted.filter(
-        ({ group, type }) => group === target.group && RESOURCES[type] === target.resource,
+        ({ group, type }) => group === object.group && RESOURCES[type] === object.resource,
       );
-      await this.#applyOne(target, own, how);
+      await this.#applyOne(object, own, how);
     }
   }
 
@@ -90,12 +90,12 @@ export class AdmissionObjects {
   }
 
   async #applyOne(
-    target: WebhookObject,
+    object: WebhookObject,
     wanted: readonly AdmissionWebhook[],
     { ca, keepOthers, mayAdd }: Applying,
   ): Promise<void> {
     const { client, namespace, target } = this.#options;
-    const { resource, name } = target;
+    const { resource, name } = object;
     const found = await get<WatchedObject>(client, { resource, name }).catch(ignoreNotFound);
     const names = new Set(wanted.map((webhook) => webhook.name));
     const registered = Map.groupBy(objectsIn(found?.["webhooks"]), nameOf);
@@ -103,15 +103,19 @@ export class AdmissionObjects {
       .filter((webhook) => mayAdd || registered.has(webhook.name))
       .map((webhook) => webhookItem(webhook, { namespace, config: clientConfig(target, webhook.path, ca) }));
     const others = [...registered].flatMap(([each, list]) => (names.has(each) ? [] : list));
-    await this.#store(target, found, [
+    await this.#store(object, found, [
       ...items,
       ...(keepOthers ? others.map((item) => trusting(item, ca)) : []),
     ]);
   }
 
-  async #store(target: WebhookObject, found: WatchedObject | undefined, webhooks: JsonObject[]): Promise<void> {
+  async #store(
+    object: WebhookObject,
+    found: WatchedObject | undefined,
+    webhooks: JsonObject[],
+  ): Promise<void> {
     const { client, logger } = this.#options;
-    const { resource, name } = target;
+    const { resource, name } = object;
     if (webhooks.length === 0) {
       if (found === undefined) return;
       await remove(client, { resource, name }).catch(ignoreNotFound);
@@ -119,24 +123,28 @@ export class AdmissionObjects {
     }
     if (found !== undefined && sameJson(found["webhooks"], webhooks)) return;
     try {
-      await this.#write(target, found, webhooks);
+      await this.#write(object, found, webhooks);
     } catch (error) {
       const refused = refusedItems(error);
       if (refused.size === 0) throw error;
       for (const [index, message] of refused)
-        this.#options.onRefused(target.group, nameOf(webhooks[index]), message);
+        this.#options.onRefused(object.group, nameOf(webhooks[index]), message);
       // Each time it becomes shorter.
       await this.#store(
-        target,
+        object,
         found,
         webhooks.filter((_, index) => !refused.has(index)),
       );
     }
   }
 
-  async #write(target: WebhookObject, found: WatchedObject | undefined, webhooks: JsonObject[]): Promise<void> {
+  async #write(
+    object: WebhookObject,
+    found: WatchedObject | undefined,
+    webhooks: JsonObject[],
+  ): Promise<void> {
     const { client, logger } = this.#options;
-    const { resource, name } = target;
+    const { resource, name } = object;
     const { kind } = resource;
     const metadata = found?.metadata ?? { name, labels: MANAGED_BY_OPERATOR };
     const body = { apiVersion: "admissionregistration.k8s.io/v1", kind, metadata, webhooks };

@@ -1,6 +1,10 @@
 import { expect, it } from "vitest";
 
-import { configProblem, explanationFrom, overviewFrom } from "../../../src/commands/cluster/from-resources.ts";
+import {
+  configProblem,
+  explanationFrom,
+  overviewFrom,
+} from "../../../src/commands/cluster/from-resources.ts";
 import { readyExitCode } from "../../../src/commands/operator/overview.ts";
 import { microTime } from "../../../src/kube/resources.ts";
 import { KnownSecrets } from "../../../src/lib/index.ts";

@@ -198,7 +198,7 @@ describe("what a hook wrote comes into force once", () => {
       await settle();
       return after;
     });
-    lab.state.record("covered", "globalConfig");
+    lab.state.record("configHandled", "globalConfig");
     await lab.followed.write("global", append);
     expect(await inForce(lab)).toEqual({ list: ["a", "b"], old: 1 });
     expect(handlesConfig(lab.state)).toBe(true);
@@ -215,7 +215,7 @@ describe("what a hook wrote comes into force once", () => {
       await settle();
       return after;
     });
-    lab.state.record("covered", "globalConfig");
+    lab.state.record("configHandled", "globalConfig");
     await lab.followed.write("global", append);
     expect(await inForce(lab)).toEqual({ list: ["z"] });
     expect(handlesConfig(lab.state)).toBe(false);
@@ -223,7 +223,7 @@ describe("what a hook wrote comes into force once", () => {
 
   it("when an edit that the write builds upon was not seen yet: it is news to the plan", async () => {
     const lab = await start((_lab, _request, answer) => answer());
-    lab.state.record("covered", "globalConfig");
+    lab.state.record("configHandled", "globalConfig");
     lab.put({ global: "{list: [x]}" });
     await lab.followed.write("global", append);
     expect(await inForce(lab)).toEqual({ list: ["x", "b"] });
