@@ -58,7 +58,7 @@ export interface ReconcileRequest extends HelmInput {
   readonly isRequested?: boolean;
   /** Token of the existing objects whose adoption a user has confirmed. */
   readonly confirmedTakeover?: string | undefined;
-  /** Verdict on a release that is not healthy; with status False it is rejected, unless it was good before. */
+  /** The condition of a release that is not healthy; with status False it is rejected, unless it was good before. */
   readonly unhealthy?: Pick<HealthCondition, "status" | "message" | "isOutage" | "isFailing"> | undefined;
   readonly signal: AbortSignal;
   /** Called with the chart's hook that a long run of helm waits for, and with undefined when it is over. */

@@ -67,23 +67,18 @@ export class ReleaseStore {
 
   /** The namespace in which a release is now. While it is being moved, this is the old one until its records are deleted. */
   namespaceOf(name: string): string {
-    const { namespace, from }: ReleaseLocation = this.#locations.get(name) ?? {
-      namespace: this.#options.namespace,
-    };
+    const home: ReleaseLocation = { namespace: this.#options.namespace };
+    const { namespace, from } = this.#locations.get(name) ?? home;
     return from !== undefined && this.revisionsIn(from, name).length > 0 ? from : namespace;
   }
 
   /** Records where a release is from now on; undefined = in the operator's namespace. Throws ApiError, ConnectionError. */
-  async setLocation(
-    name: string,
-    location: ReleaseLocation | undefined,
-    signal?: AbortSignal,
-  ): Promise<void> {
+  async setLocation(name: string, to: ReleaseLocation | undefined, signal?: AbortSignal): Promise<void> {
     const { namespace, from } = this.#locations.get(name) ?? {};
-    if (!(await this.#locations.set(name, location, signal))) return;
+    if (!(await this.#locations.set(name, to, signal))) return;
     const inUse = new Set([...this.#locations.namespaces(), this.#options.namespace]);
     for (const left of [namespace, from]) if (left !== undefined && !inUse.has(left)) this.#watches.end(left);
-    if (location !== undefined) await this.#watches.known(location.namespace);
+    if (to !== undefined) await this.#watches.known(to.namespace);
     this.#report(name);
   }
 
@@ -222,10 +217,7 @@ export class ReleaseStore {
     await this.#rewrite(meta, { change: { info }, labels: { status: info.status }, signal });
   }
 
-  /**
-   * Labels a revision, such as `addon-operator.io/rejected`, and writes `why` into the description that helm shows. Later
-   * runs read the labels: they do not apply the same inputs again, and do not roll back to this revision.
-   */
+  /** Marks a revision with labels, from which later runs know that they must not apply its inputs again, and with `why`. */
   async markRejected(
     meta: ReleaseMeta,
     { labels, why }: { readonly labels: Readonly<Record<string, string>>; readonly why: string },

@@ -82,14 +82,8 @@ export async function checkSource(
     for (const name of names) {
       const request = spec.modules.get(name);
       if (request === undefined || !tools.isCurrent(source, name)) continue;
-      const check = {
-        ...tools,
-        source,
-        name,
-        request,
-        chart: chartOf(spec, name, request),
-        registry: access,
-      };
+      const chart = chartOf(spec, name, request);
+      const check = { ...tools, source, name, request, chart, registry: access };
       await recordModule(check, found);
     }
   } finally {
