@@ -1,7 +1,7 @@
 /** Decides what is due, a converge or runs of single modules (docs/reference/lifecycle.md, "What leads to what"). */
 
 import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey, type Cause, type Task } from "../model/index.ts";
-import type { ConfigDigests, ModuleView, View } from "../state/index.ts";
+import type { ConvergeDigests, ModuleView, View } from "../state/index.ts";
 import { activeModules, editDue, isRequested, repairDue } from "./active.ts";
 import { isConfirmedNow } from "./deletion-limit.ts";
 import { secondCheckCause } from "./missing-values.ts";
@@ -134,8 +134,8 @@ function hasMoreRuns(runs: readonly Offer[], view: View): boolean {
 }
 
 /** Whether globals or flags of the ConfigMap changed since the last converge. */
-export function configSuperseded({ converge: { handled }, configDigests }: View): boolean {
-  return handled !== undefined && handled.globalConfig !== configDigests.globalConfig;
+export function configSuperseded({ converge: { handled }, convergeDigests }: View): boolean {
+  return handled !== undefined && handled.globalConfig !== convergeDigests.globalConfig;
 }
 
 /**
@@ -207,8 +207,8 @@ function filesCause(view: View): Cause | undefined {
 }
 
 /** A converge if global values or flags changed since discovery. */
-function globalsCause(view: View, { globals }: ConfigDigests): Cause | undefined {
-  const moved = globals !== undefined && globals !== view.configDigests.globals;
+function globalsCause(view: View, { globals }: ConvergeDigests): Cause | undefined {
+  const moved = globals !== undefined && globals !== view.convergeDigests.globals;
   return moved ? (view.globalCause ?? GLOBALS) : undefined;
 }
 

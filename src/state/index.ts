@@ -17,4 +17,4 @@ export type {
   RequiredFinding,
   View,
 } from "./view.ts";
-export type { ConfigDigests, ConvergePhase } from "./converge-record.ts";
+export type { ConvergeDigests, ConvergePhase } from "./converge-record.ts";

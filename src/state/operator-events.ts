@@ -1,7 +1,7 @@
 /** What happens to the operator as a whole, the converge above all: each event returns what it changes. */
 
 import type { Cause } from "../model/index.ts";
-import type { ConfigDigests, ConvergeRecord } from "./converge-record.ts";
+import type { ConvergeDigests, ConvergeRecord } from "./converge-record.ts";
 import { nextToken } from "./annotations.ts";
 import { NO_FILES, configIsMissing } from "./view.ts";
 import type { Blocker, ConfigView, OperatorState } from "./view.ts";
@@ -15,7 +15,7 @@ export interface EventContext {
   /** In monotonic ms. */
   monotonic(): number;
   /** The configuration that a converge must handle. */
-  configDigests(): ConfigDigests;
+  convergeDigests(): ConvergeDigests;
 }
 
 /** Starts a converge. Records what it handles before it reads anything. */
@@ -33,7 +33,7 @@ function convergeBegun(state: OperatorState, context: EventContext, cause: Cause
       startedAt: context.now(),
       begunAt: context.monotonic(),
       finishedAt: undefined,
-      handled: { globalConfig: context.configDigests().globalConfig, globals: undefined },
+      handled: { globalConfig: context.convergeDigests().globalConfig, globals: undefined },
       isBlocked: false,
       isUnstable: false,
       content: undefined,
@@ -48,9 +48,9 @@ function convergeBegun(state: OperatorState, context: EventContext, cause: Cause
 function configHandled(
   { converge }: OperatorState,
   context: EventContext,
-  what: keyof ConfigDigests,
+  what: keyof ConvergeDigests,
 ): Change {
-  const now = context.configDigests();
+  const now = context.convergeDigests();
   const before = converge.handled ?? { globalConfig: now.globalConfig, globals: undefined };
   return { converge: { ...converge, handled: { ...before, [what]: now[what] } } };
 }

@@ -52,7 +52,7 @@ export class State {
     this.#context = {
       now: () => clock.now(),
       monotonic: () => clock.monotonic(),
-      configDigests: () => this.#values.digests.configDigests(),
+      convergeDigests: () => this.#values.digests.convergeDigests(),
     };
     this.#secrets = secrets;
     this.#terms = { ready, onFailure };
@@ -161,7 +161,7 @@ export class State {
       ...this.#operator,
       tree: this.#tree,
       modules,
-      configDigests: this.#values.digests.configDigests(),
+      convergeDigests: this.#values.digests.convergeDigests(),
       areSourcesRead: this.#values.sources.isRead,
       missingGlobals: this.#values.sources.of(GLOBAL).missing,
       hidesWords: this.#secrets?.isOverfull ?? false,

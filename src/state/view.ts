@@ -4,7 +4,7 @@ import type { HealthCondition } from "../health/index.ts";
 import type { Cause, Json, ModuleQueues, Problem, Tree } from "../model/index.ts";
 import type { ConfigFacts, ModuleSettings } from "../values/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
-import type { ConfigDigests, ConvergeRecord } from "./converge-record.ts";
+import type { ConvergeDigests, ConvergeRecord } from "./converge-record.ts";
 import type { RunRecord } from "./run-record.ts";
 
 /**
@@ -157,7 +157,7 @@ export interface View {
   /** Secrets and ConfigMaps with global values that are not there. */
   readonly missingGlobals: readonly string[];
   /** The current configuration, which a converge must handle. */
-  readonly configDigests: ConfigDigests & { readonly globals: string };
+  readonly convergeDigests: ConvergeDigests & { readonly globals: string };
   /** The last change of global values or flags, as the cause of the next converge. */
   readonly globalCause: Cause | undefined;
   /** Another converge is due: a file, a module of a release, or the ConfigMap was missing. */
@@ -199,7 +199,13 @@ export interface View {
 /** The recorded part of the view, without modules and derived fields. */
 export type OperatorState = Omit<
   View,
-  "hidesWords" | "tree" | "modules" | "configDigests" | "areSourcesRead" | "missingGlobals" | "enabledModules"
+  | "hidesWords"
+  | "tree"
+  | "modules"
+  | "convergeDigests"
+  | "areSourcesRead"
+  | "missingGlobals"
+  | "enabledModules"
 >;
 
 export const NO_FILES: ReadonlySet<string> = new Set();

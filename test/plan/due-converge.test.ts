@@ -16,12 +16,12 @@ const HELD = { modules: ["m0"], covers: ["m0 u"], removed: 0, installed: 1, toke
 function world(change: Partial<View> = {}, modules: readonly Partial<ModuleView>[] = []): View {
   const rest = viewOf(
     modules.map((each, index) => moduleView(`m${index}`, each)),
-    { secondCheck: false, globalCause: undefined, configDigests: NOW },
+    { secondCheck: false, globalCause: undefined, convergeDigests: NOW },
   );
   return { ...rest, converge: { ...rest.converge, handled: NOW }, ...change };
 }
 
-const moved = (what: Partial<typeof NOW>): Partial<View> => ({ configDigests: { ...NOW, ...what } });
+const moved = (what: Partial<typeof NOW>): Partial<View> => ({ convergeDigests: { ...NOW, ...what } });
 
 describe("whether a converge is due, and why", () => {
   it.each<readonly [string, View, string | undefined]>([
@@ -112,6 +112,6 @@ describe("whether a converge is due, and why", () => {
     const view = world(change);
     const during = { ...view, converge: { ...view.converge, phase } };
     expect(restartDue(during) !== undefined).toBe(restarts);
-    expect(configSuperseded(during)).toBe(during.configDigests.globalConfig !== NOW.globalConfig);
+    expect(configSuperseded(during)).toBe(during.convergeDigests.globalConfig !== NOW.globalConfig);
   });
 });

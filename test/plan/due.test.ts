@@ -16,7 +16,7 @@ const START = { globalConfig: "c1", globals: "g1" };
 function viewAt({ operator = {}, web = {}, db = {} }: StateSnapshot): View {
   const rest = viewOf([moduleView("db", db), moduleView("web", web)], {
     secondCheck: false,
-    configDigests: START,
+    convergeDigests: START,
   });
   return { ...rest, converge: { ...rest.converge, handled: START }, ...operator };
 }
@@ -97,7 +97,7 @@ describe("the plan: tasks and reasons from a view", () => {
     ],
     [
       "10:00 a global hook changes globals and a section is edited: the section does not wait",
-      { operator: { configDigests: { ...START, globals: "g2" } }, web: edited },
+      { operator: { convergeDigests: { ...START, globals: "g2" } }, web: edited },
       [
         "front run-module web: ConfigMap section changed",
         "back converge of all modules: global values changed",
@@ -105,22 +105,22 @@ describe("the plan: tasks and reasons from a view", () => {
     ],
     [
       "10:01 what can wait is left to the converge",
-      { operator: { configDigests: { ...START, globals: "g2" } }, web: { valuesDigest: "v2" } },
+      { operator: { convergeDigests: { ...START, globals: "g2" } }, web: { valuesDigest: "v2" } },
       ["back converge of all modules: global values changed"],
     ],
     [
       "11:00 one edit of flag and section: the converge does both, as the flag may switch the module off",
-      { operator: { configDigests: { ...START, globalConfig: "c2" } }, web: edited },
+      { operator: { convergeDigests: { ...START, globalConfig: "c2" } }, web: edited },
       ["front converge of all modules: ConfigMap changed", "outdated db", "outdated web"],
     ],
     [
       "11:01 a flag is edited while that converge runs: it starts again, and nothing else is planned",
-      { operator: { ...reloading(), configDigests: { ...START, globalConfig: "c2" } }, web: edited },
+      { operator: { ...reloading(), convergeDigests: { ...START, globalConfig: "c2" } }, web: edited },
       ["restart: ConfigMap changed"],
     ],
     [
       "11:02 a hook changes globals while a converge runs: nothing now, as the next plan after it says so",
-      { operator: { ...reloading(), configDigests: { ...START, globals: "g2" } } },
+      { operator: { ...reloading(), convergeDigests: { ...START, globals: "g2" } } },
       [],
     ],
     [
@@ -171,7 +171,7 @@ describe("the plan: tasks and reasons from a view", () => {
     (boot) => {
       expect(
         reported(
-          viewAt({ operator: { boot, configDigests: { globalConfig: "c2", globals: "g2" } }, web: edited }),
+          viewAt({ operator: { boot, convergeDigests: { globalConfig: "c2", globals: "g2" } }, web: edited }),
         ),
       ).toEqual([]);
     },

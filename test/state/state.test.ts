@@ -147,8 +147,8 @@ describe("the record", () => {
     state.record("convergeBegun", { kind: "start-up" });
     handled(state, "web");
     state.inputs.recordOwnConfig(seen({ web: "{ x: 1 }", global: "{ z: 1 }" }));
-    const { configDigests, converge, modules } = state.view;
-    expect(converge.handled?.globalConfig).toBe(configDigests.globalConfig);
+    const { convergeDigests, converge, modules } = state.view;
+    expect(converge.handled?.globalConfig).toBe(convergeDigests.globalConfig);
     expect(modules.get("web")).toMatchObject({
       attempted: { section: modules.get("web")?.sectionDigest, config: modules.get("web")?.configDigest },
       handled: { section: modules.get("web")?.sectionDigest, config: modules.get("web")?.configDigest },
@@ -161,8 +161,8 @@ describe("the record", () => {
     handled(state, "web");
     state.inputs.recordConfig(seen({ web: "{ x: 1 }", global: "{ z: 1 }" }), FRONT);
     state.inputs.recordOwnConfig(seen({ web: "{ x: 2 }", global: "{ z: 2 }" }));
-    const { configDigests, converge, modules } = state.view;
-    expect(converge.handled?.globalConfig).not.toBe(configDigests.globalConfig);
+    const { convergeDigests, converge, modules } = state.view;
+    expect(converge.handled?.globalConfig).not.toBe(convergeDigests.globalConfig);
     const web = modules.get("web");
     expect(web?.handled.section).not.toBe(web?.sectionDigest);
     expect(web?.attempted?.section).not.toBe(web?.sectionDigest);
@@ -284,7 +284,7 @@ describe("the record", () => {
     const begin = clock.now();
     state.record("observed", { boot: "converging" });
     state.record("convergeBegun", { kind: "start-up" });
-    const handled = { globalConfig: state.values.digests.configDigests().globalConfig, globals: undefined };
+    const handled = { globalConfig: state.values.digests.convergeDigests().globalConfig, globals: undefined };
     const during = {
       phase: "beforeAll",
       cause: { kind: "start-up" },
@@ -295,7 +295,7 @@ describe("the record", () => {
     expect(state.view.converge).toMatchObject(during);
     expect(handlesConfig(state)).toBe(true);
     state.record("configHandled", "globals");
-    expect(state.view.converge.handled?.globals).toBe(state.view.configDigests.globals);
+    expect(state.view.converge.handled?.globals).toBe(state.view.convergeDigests.globals);
     state.record("convergeStep", { phase: "modules" });
     state.record("convergeStep", { remaining: ["web"] });
     await clock.advance(1000);
