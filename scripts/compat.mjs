@@ -41,7 +41,8 @@ async function main() {
 
 /** Both kinds of run use the program that users run. */
 async function bundle() {
-  if (!(await run("build", [modernNode(), join("scripts", "build.mjs")], env))) throw new Error("no bundle");
+  if (!(await run("build", [modernNode(), join("scripts", "build.mjs")], { env })))
+    throw new Error("no bundle");
 }
 
 /** The table of filters on docs/reference/hooks.md, and all tests of them, with each jq. */

@@ -8,8 +8,8 @@ import { run, testEnv, vitest } from "./test/vitest.mjs";
 const totals = { passed: 0, failed: 0 };
 const env = testEnv();
 
-async function check(title, command) {
-  const ok = await run(title, command, env);
+async function check(title, command, how) {
+  const ok = await run(title, command, { env, ...how });
   totals[ok ? "passed" : "failed"] += 1;
   return ok;
 }
@@ -30,11 +30,17 @@ function helmTests() {
     .map((name) => join(dir, name));
 }
 
+const script = (title, name, how) => check(title, ["npm", "run", "--silent", name], how);
+
 async function main() {
-  await check("format", ["npm", "run", "--silent", "check:format"]);
-  await check("lint", ["npm", "run", "--silent", "check:lint"]);
-  await check("types", ["npm", "run", "--silent", "check:types"]);
-  await check("documentation site, its links", ["npm", "run", "--silent", "docs:build"]);
+  await script("format", "check:format");
+  await script("lint", "check:lint");
+  // Each of them takes one processor for the most part. Not beside the linter, which would read what the site is made of.
+  const both = [
+    ["types", "check:types"],
+    ["documentation site, its links", "docs:build"],
+  ];
+  await Promise.all(both.map(([title, name]) => script(title, name, { beside: true })));
   const built = await check("build", [modernNode(), join("scripts", "build.mjs")]);
   const projects = ["unit", "measuring", "browser"].flatMap((name) => ["--project", name]);
   await tests("unit tests, those that measure, and the page in a browser", projects);

@@ -5,16 +5,16 @@ export const EDITS = 10;
 
 /**
  * Milliseconds from each of `count` calls of `edit(text)` until the ConfigMap of module 10 in `namespace` has that text; with
- * `signal`, of those only that were done before it is aborted.
+ * `goesOn`, of those only that were done while it returned true.
  */
-export async function timesOfEdits(bench, { operator, namespace, count = EDITS, signal }, edit) {
+export async function timesOfEdits(bench, { operator, namespace, count = EDITS, goesOn = () => true }, edit) {
   const path = `/api/v1/namespaces/${namespace}/configmaps`;
   let arrived = () => {};
   const end = await bench.api.watch(`${path}?fieldSelector=metadata.name%3D${nameOf(10)}`, ({ object }) =>
     arrived(object.data?.text),
   );
   const times = [];
-  for (let index = 0; index < count && signal?.aborted !== true; index += 1) {
+  for (let index = 0; index < count && goesOn(); index += 1) {
     const text = `edit ${index}`;
     const changed = new Promise(
       (resolve) => (arrived = (seen) => seen === text && resolve(performance.now())),
@@ -22,7 +22,7 @@ export async function timesOfEdits(bench, { operator, namespace, count = EDITS, 
     const from = performance.now();
     await edit(text);
     const took = (await changed) - from;
-    if (signal?.aborted !== true) times.push(took);
+    if (goesOn()) times.push(took);
     // The next edit meets an operator at rest, as an edit of a person does.
     await bench.quiet(operator);
   }

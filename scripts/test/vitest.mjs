@@ -18,11 +18,13 @@ export function testEnv() {
   };
 }
 
-/** Runs a command with its output on ours; resolves to its success. */
-export async function run(title, [file, ...args], env) {
+/** Runs a command with its output on ours, at its end where others run `beside` it; resolves to its success. */
+export async function run(title, [file, ...args], { env, beside = false }) {
   process.stdout.write(`\n== ${title}\n`);
-  const stdio = ["ignore", "inherit", "inherit"];
-  const { failed, exitCode, durationMs } = await execa(file, args, { cwd: root, env, stdio, reject: false });
+  const output = beside ? "pipe" : "inherit";
+  const options = { cwd: root, env, stdio: ["ignore", output, output], all: beside, reject: false };
+  const { failed, exitCode, durationMs, all } = await execa(file, args, options);
+  if (all) process.stdout.write(["", `${title}:`, all, ""].join("\n"));
   const outcome = failed ? `FAILED (${exitCode ?? `no ${file}, or killed`})` : "ok";
   process.stdout.write(`== ${title}: ${outcome} in ${(durationMs / 1000).toFixed(1)} s\n`);
   return !failed;
@@ -39,7 +41,9 @@ export async function vitest(title, args, { env, before = [] }) {
   const report = join(dir, "report.json");
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
   try {
-    const ok = await run(title, [...before, "vitest", "run", ...args, ...reporters], { ...env, TMPDIR: dir });
+    const ok = await run(title, [...before, "vitest", "run", ...args, ...reporters], {
+      env: { ...env, TMPDIR: dir },
+    });
     const { passed, failed, names } = count(report);
     return { passed, failed: ok || failed > 0 ? failed : 1, names };
   } finally {

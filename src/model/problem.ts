@@ -13,6 +13,8 @@ export interface Problem {
   readonly remedy?: string;
   /** Set if the operator itself tries again to solve it: the reason in the status. */
   readonly retriedAs?: "SourceUnavailable";
+  /** Set while nothing is wrong: the operator has just begun to solve it. */
+  readonly isExpected?: true;
   /** Set if a confirmation solves it. */
   readonly question?: Question;
 }

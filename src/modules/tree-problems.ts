@@ -13,6 +13,8 @@ export function reportTree(logger: Logger, tree: Tree, previous?: Tree): void {
   if (previous !== undefined) reportCommonFiles(logger, tree, previous);
   const before = new Map(previous?.modules.map((module) => [module.name, module]));
   for (const module of tree.modules) reportModule(logger, module, before.get(module.name));
+  const awaited = tree.modules.filter((each) => isAwaited(each) && !isAwaited(before.get(each.name)));
+  if (awaited.length > 0) logger.info("Modules wait for their content", { modules: awaited.length });
 }
 
 function reportCommonFiles(logger: Logger, tree: Tree, previous: Tree): void {
@@ -23,9 +25,10 @@ function reportCommonFiles(logger: Logger, tree: Tree, previous: Tree): void {
 
 function reportModule(logger: Logger, module: Module, before: Module | undefined): void {
   const { name, problem } = module;
-  for (const text of fresh(warningsOf(module), before && warningsOf(before)))
-    logger.warn(text, { module: name });
-  const was = before?.problem;
+  for (const text of fresh(warningsOf(module), warningsOf(before))) logger.warn(text, { module: name });
+  // One line counts them all.
+  if (isAwaited(module)) return;
+  const was = isAwaited(before) ? undefined : before?.problem;
   if (problem === undefined) {
     if (was !== undefined) logger.info("The files of a module are in order again", { module: name });
   } else if (was === undefined || describeProblem(was) !== describeProblem(problem)) {
@@ -35,7 +38,13 @@ function reportModule(logger: Logger, module: Module, before: Module | undefined
   }
 }
 
-function warningsOf({ warnings, deprecations = [], idleFiles = [] }: Module): readonly string[] {
+/** Whether nothing is wrong but that the operator has not fetched the content yet. */
+function isAwaited(module: Module | undefined): boolean {
+  return module?.problem?.isExpected === true;
+}
+
+function warningsOf(module: Module | undefined): readonly string[] {
+  const { warnings = [], deprecations = [], idleFiles = [] }: Partial<Module> = module ?? {};
   return [...warnings, ...deprecations, ...idleFiles];
 }
 

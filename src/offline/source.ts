@@ -123,7 +123,7 @@ export async function pullSource(
     const { name, version, digest, verified } = found;
     const signed =
       verified === undefined ? "not verified" : `signed by ${verified.signer.source} (${verified.form})`;
-    return { text: `${name} ${version}: ${target}\n${digest}: ${signed}\n`, code: 0 };
+    return { text: `${name} ${plainLine(version)}: ${target}\n${digest}: ${signed}\n`, code: 0 };
   });
 }
 

@@ -8,6 +8,7 @@ export {
   type Place,
 } from "./artifact/module-artifact.ts";
 export { packDirectory } from "./artifact/pack.ts";
+export { unpackLayer } from "./artifact/unpack.ts";
 export { fetchIndex, type KnownIndex } from "./charts/chart-index.ts";
 export { ChartRepository } from "./charts/chart-repository.ts";
 export { chartsPlace, isAt, isRepository } from "./charts/place.ts";
@@ -16,7 +17,7 @@ export { readPublicKeys, readSigningKey } from "./cosign/keys.ts";
 export { CannotVerifyError, NotVerifiedError } from "./cosign/errors.ts";
 export { RegistryClient } from "./http/client.ts";
 export { findLogin, type Login } from "./http/docker-config.ts";
-export { RegistryError } from "./http/errors.ts";
+export { NoAnswerError, RegistryError } from "./http/errors.ts";
 export type { Descriptor } from "./manifest.ts";
 export { digestOf } from "./manifest.ts";
 export { isDigest, isTag, parseReference, referenceText, tagOfVersion, type Reference } from "./reference.ts";

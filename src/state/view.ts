@@ -273,9 +273,10 @@ export function warningsOf(view: ModuleView): readonly string[] {
 }
 
 /** A warning about a release whose chart was removed from the module's directory. */
-function lostChart({ module, release, enabled }: ModuleView): readonly string[] {
-  if (!enabled || module.chart !== "none" || release === undefined || release.status === "uninstalled")
-    return [];
+function lostChart({ module, release, enabled, problem }: ModuleView): readonly string[] {
+  const isGone = release === undefined || release.status === "uninstalled";
+  // What cannot be read may have a chart.
+  if (!enabled || module.chart !== "none" || isGone || problem !== undefined) return [];
   const remedy = `put Chart.yaml and templates/ back into ${module.dir}, or switch the module off to remove the release`;
   return [`it has no chart any more, and its release ${release.name} stays as it is: ${remedy}`];
 }

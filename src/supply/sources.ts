@@ -52,6 +52,11 @@ export class Sources {
     return this.#requested;
   }
 
+  /** The modules that a source provides. */
+  modulesOf(name: string): string[] {
+    return [...this.#requested].filter(([, { source }]) => source === name).map(([module]) => module);
+  }
+
   /** Whether a module that `source` provided may still be named by it: its spec cannot be read, or it is suspended. */
   mayStillName(source: string): boolean {
     const found = this.get(source);

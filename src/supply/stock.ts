@@ -203,13 +203,14 @@ export class Stock {
   }
 
   #originOfRequest(name: string, { source }: RequestedModule): ModuleOrigin {
-    const message = this.#firstErrors.get(name) ?? "its content is not fetched yet";
-    const problem = {
+    const error = this.#firstErrors.get(name);
+    const problem: Problem = {
       file: `ModuleSource ${source}`,
       key: `modules.${name}`,
-      message,
+      message: error ?? "its content is not fetched yet",
       retriedAs: "SourceUnavailable",
-    } as const;
+      ...(error === undefined ? { isExpected: true } : {}),
+    };
     const nothing = { version: undefined, digest: undefined, verifiedBy: undefined };
     return { source, ...nothing, removed: false, problem };
   }

@@ -4,6 +4,7 @@ import {
   CONFIG_MAPS,
   get,
   ignoreNotFound,
+  isNotFound,
   listObjects,
   type ConfigMap,
   type WatchedObject,
@@ -70,16 +71,16 @@ export class Supply {
 
   /**
    * Reads ModuleSources, lock and keys, and stages what is locked from disk. Sends nothing to a registry. Throws errors of
-   * the API if lock or keys cannot be read: without them, a release could look as if its module were missing.
+   * the API if lock or keys cannot be read: without them, a release could look as if its module were missing. `served`
+   * resolves when the CRD is there.
    */
-  async prepare(): Promise<void> {
+  async prepare(served: Promise<unknown> = Promise.resolve()): Promise<void> {
     this.#follower?.close();
     await this.#exclusively(async () => {
       if (!this.#isOpen) await this.#store.open();
       this.#isOpen = true;
-      const content = await this.#lock.read();
-      await this.#readKeys();
-      await this.#readSources();
+      const reads = [this.#lock.read(), this.#readKeys(), this.#readSources(served)] as const;
+      const [content] = await Promise.all(reads);
       await this.#stock.load(content, (name) => this.#keysOf(name));
       await this.#publish();
     });
@@ -131,9 +132,14 @@ export class Supply {
     ) as Json;
   }
 
-  async #readSources(): Promise<void> {
+  async #readSources(served: Promise<unknown>): Promise<void> {
     try {
-      this.#shared.setSources(await this.#list());
+      const objects = await this.#list().catch(async (error: unknown) => {
+        if (!isNotFound(error)) throw error;
+        await served;
+        return this.#list();
+      });
+      this.#shared.setSources(objects);
     } catch (error) {
       const why = oneLine(error);
       this.#setProblem("start", `The ModuleSources cannot be read: ${why}`);

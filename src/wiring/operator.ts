@@ -138,18 +138,23 @@ export class Operator {
     await leadership.acquire(adapters.port, stop.signal);
     // Leftovers of a leader that was killed on this machine while this operator waited.
     await Scratch.cleanStale(settings.tmpDir, this.#base.clock);
-    if (supply !== undefined && settings.manageCrds) await applyOwnCrds(this.#base);
-    await supply?.prepare();
     this.#supply = supply;
-    // Watch before reading, so that no change is missed.
-    await components.watchFiles();
+    const crds = settings.manageCrds ? applyOwnCrds(this.#base) : Promise.resolve();
     await Promise.all([
+      crds,
       key.ensure(),
-      loadEverything(this.#base, state, ports),
-      settings.manageCrds && supply === undefined ? applyOwnCrds(this.#base) : undefined,
+      this.#readFiles(components, crds),
       components.webhooks.lead(),
       releases.helm.endLeftOver(stop.signal).then(() => releases.observed.ready()),
     ]);
+  }
+
+  /** Reads the directories, and before that what is in the one of module sources. `crds` resolves when ours are there. */
+  async #readFiles(components: Components, crds: Promise<void>): Promise<void> {
+    await this.#supply?.prepare(crds);
+    // Watch before reading, so that no change is missed.
+    await components.watchFiles();
+    await loadEverything(this.#base, components.state, components.ports);
   }
 
   /** Applies the ConfigMap and starts to watch. From then on, the plan decides what runs. */

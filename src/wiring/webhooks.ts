@@ -1,24 +1,26 @@
 /** Webhooks: loads and starts the server when something needs it, and connects it to hooks. */
 
 import { readFile } from "node:fs/promises";
+import { availableParallelism } from "node:os";
 
 import type { Source } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
-import { webhookRights, type Leadership, type Right } from "../kube/index.ts";
+import { ownUserName, webhookRights, type Leadership, type Right } from "../kube/index.ts";
 import { oneLine, type Scope } from "../lib/index.ts";
 import type { Metrics } from "../metrics/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
-import type { RateLimits } from "../queue/index.ts";
+import type { Queues, RateLimits } from "../queue/index.ts";
 import type { State, View } from "../state/index.ts";
 import { HookWebhooks, ReviewRuns, removeLeftOver, type Ports } from "../tasks/index.ts";
 import type * as webhooksModule from "../webhooks/index.ts";
-import type { CertificateSource, WebhookTarget, Webhooks } from "../webhooks/index.ts";
+import type { AdmissionRequest, CertificateSource, WebhookTarget, Webhooks } from "../webhooks/index.ts";
 import type { Base } from "./base.ts";
 import { admitEdits } from "./edits.ts";
 
 /** The objects of the operator that webhooks use. `ports` are built later. */
 interface WebhookParts {
   readonly state: State;
+  readonly queues: Pick<Queues<Task>, "running">;
   readonly metrics: Metrics;
   readonly leadership: Leadership;
   readonly releases: Releases;
@@ -32,6 +34,7 @@ export class WebhookWiring {
   readonly #parts: WebhookParts;
   readonly #scope: Scope;
   #opened: Promise<Webhooks> | undefined;
+  #ownUserName: string | undefined;
   /** Called when more rights are needed. */
   #onNeeds: () => void = () => {};
 
@@ -50,6 +53,9 @@ export class WebhookWiring {
       clock,
       limits,
       concurrency: settings.webhookConcurrency,
+      concurrencyBesideTasks: Math.max(1, availableParallelism() - 1),
+      runsTask: () => parts.queues.running > 0,
+      isOwn: (request, signal) => this.#isOwn(request, signal),
     });
     this.hooks = new HookWebhooks({
       runs,
@@ -60,6 +66,19 @@ export class WebhookWiring {
     state.onChange(() => {
       if (!this.hooks.isComplete && areAllModulesReady(state.view)) this.#complete();
     });
+  }
+
+  /** Whether the operator or a module sent a request. */
+  async #isOwn({ userInfo }: AdmissionRequest, signal: AbortSignal): Promise<boolean> {
+    const { username } = userInfo;
+    if (typeof username !== "string") return false;
+    return this.#base.accounts.includes(username) || username === (await this.#ownUser(signal));
+  }
+
+  /** The operator's user at the API server; undefined while the server does not say. */
+  async #ownUser(signal: AbortSignal): Promise<string | undefined> {
+    const { client } = this.#base;
+    return (this.#ownUserName ??= await ownUserName(client, signal).catch(() => undefined));
   }
 
   /** The rights that webhooks need at the moment. */
@@ -87,7 +106,7 @@ export class WebhookWiring {
     if (!this.#base.settings.webhooks) return;
     const webhooks = await this.#lead();
     this.hooks.use(webhooks);
-    admitEdits(webhooks, this.#base, this.#parts);
+    admitEdits(webhooks, { ...this.#base, ...this.#parts, ownUser: (signal) => this.#ownUser(signal) });
   }
 
   /** A source that triggers hooks as `other` does, and serves their webhooks. */

@@ -18,6 +18,8 @@ const NAMED_ONLY = new Set([
   "kubectl describe",
   "helm upgrade",
   "helm template",
+  "helm pull",
+  "helm push",
   "helm list",
   "helm rollback",
   "helm repo add NAME URL --username USER --password-stdin",

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { explainModule } from "../../src/plan/index.ts";
+import { warningsOf } from "../../src/state/index.ts";
 import { projectModule } from "../../src/status/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 
@@ -84,6 +85,10 @@ describe("a chart that is removed from the directory of its module", () => {
     expect(reasons()).toMatch(warning);
     expect(readyMessage(lab, "web")).toMatch(warning);
     expect(readyMessage(lab, "good")).not.toMatch(warning);
+    const view = lab.state.view.modules.get("web");
+    const problem = { file: "ModuleSource platform", message: "its content is not on disk" };
+    expect(view && warningsOf(view)).toHaveLength(1);
+    expect(view && warningsOf({ ...view, problem })).toEqual([]);
     lab.log.length = 0;
     lab.state.recordModule("web", "objectsMissing", ["default/ConfigMap/one"]);
     await lab.run();

@@ -7,6 +7,8 @@ import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 
 import { cluster, freshNamespace, ownCluster } from "../support/cluster.ts";
+import type { Cluster } from "../support/cluster.ts";
+import { isUnderTest } from "../support/helms.ts";
 import { startOperator } from "../support/operator.ts";
 
 const run = promisify(execFile);
@@ -19,13 +21,19 @@ function blocks(): string[] {
   return [...section.matchAll(/(?:^ {4}.+\n)+/gm)].map(([block]) => block);
 }
 
-test.each([
+type Place = [string, () => Promise<Pick<Cluster, "kubeconfig" | "kubectl">>];
+
+const DEMOS_OWN: Place = [
+  "the demo's own control plane, which has no controller manager",
+  () => ownCluster({ controllerManager: false }),
+];
+const places: Place[] = [
   ["a cluster", () => Promise.resolve(cluster())],
-  [
-    "the demo's own control plane, which has no controller manager",
-    () => ownCluster({ controllerManager: false }),
-  ],
-])(
+  // No matter of helm's: with one of them.
+  ...(isUnderTest("helm") ? [DEMOS_OWN] : []),
+];
+
+test.each(places)(
   "the tour of README.md on %s, typed block by block as fast as can be",
   { timeout: 240_000 },
   async (_, place) => {

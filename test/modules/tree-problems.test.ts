@@ -90,3 +90,22 @@ test("a common file that breaks later is an error, once", async () => {
   await read(broken);
   expect(lines).toEqual([]);
 });
+
+test("modules whose content is awaited are counted in one line, and nothing is said when it is there", async () => {
+  const good = await read();
+  const [web] = good.modules;
+  if (web === undefined) throw new Error("no module");
+  const problem = { file: "ModuleSource p", message: "not yet", retriedAs: "SourceUnavailable" } as const;
+  const awaited = ["web", "db"].map((name) => ({
+    ...web,
+    name,
+    problem: { ...problem, isExpected: true } as const,
+  }));
+  reportTree(keepLog(lines), { ...good, modules: awaited });
+  reportTree(keepLog(lines), { ...good, modules: awaited }, { ...good, modules: awaited });
+  reportTree(keepLog(lines), good, { ...good, modules: awaited });
+  expect(lines).toEqual([["info", "Modules wait for their content", { modules: 2 }]]);
+  lines.length = 0;
+  reportTree(keepLog(lines), { ...good, modules: [{ ...web, problem }] }, { ...good, modules: awaited });
+  expect(lines).toEqual([["warn", "A module has no content", { module: "web", ...problem }]]);
+});

@@ -37,6 +37,8 @@ export interface SupplyLab {
   readonly events: OperatorEvent[];
   /** Lines of the log. */
   readonly warnings: string[];
+  /** The series of the process that runs now. */
+  metrics: Metrics;
   /** What the process that runs now has told the reader of directories. */
   supplied: SuppliedModules;
   /** Whether the CRD exists, and its uid. */
@@ -49,6 +51,8 @@ export interface SupplyLab {
   mostBytes: number;
   /** The ConfigMap that is in force. */
   config: Record<string, string>;
+  /** Directories of modules before the one of sources. */
+  readonly modulesDirs: string[];
   /** Places whose charts the installer lets go without a signature. */
   unsignedCharts: string[];
   /** Names of modules with a release. */
@@ -112,12 +116,14 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
     dir,
     events: [],
     warnings: [],
+    metrics: new Metrics("test_"),
     supplied: { dir: undefined, origins: new Map(), holds: [] },
     crd: "crd-1",
     refuse: () => undefined,
     rounds: 200,
     mostBytes: 1_000_000,
     config: {},
+    modulesDirs: [],
     unsignedCharts: [],
     releases: new Set(),
     installed: new Map(),
@@ -126,6 +132,7 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
       await it.stop();
       it.supplied = { dir: undefined, origins: new Map(), holds: [] };
       it.state = new State({ clock });
+      it.metrics = new Metrics("test_");
       const made = supplyOf(it);
       running = made;
       let isPrepared = false;
@@ -221,9 +228,8 @@ function versionIn(dir: string, module: string): string | undefined {
   return file && /^ *version: (.*)/m.exec(readFileSync(join(real, file), "utf8"))?.[1];
 }
 
-function readAll({ supplied }: SupplyLab, clock: ManualClock): Promise<Tree> {
+function readAll({ supplied, modulesDirs }: SupplyLab, clock: ManualClock): Promise<Tree> {
   const archives = new ChartArchives(tempDir());
-  const modulesDirs: string[] = [];
   return readTree({
     modulesDirs,
     globalHooksDir: undefined,
@@ -253,7 +259,7 @@ function supplyOf(it: SupplyLab): Supply {
     namespace: "ops",
     hub: new WatchHub({ client, clock, logger }),
     state: it.state,
-    metrics: new Metrics("test_"),
+    metrics: it.metrics,
     announce: (event) => void events.push(event),
     env: {},
     supplied,

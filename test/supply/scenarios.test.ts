@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 
 import { ApiError } from "../../src/kube/index.ts";
 import { random } from "../support/fuzz-world.ts";
-import { often } from "../support/stories.ts";
+import { seedsOf } from "../support/stories.ts";
 import { LOCK, SOURCES, supplyLab, type SupplyLab } from "./lab.ts";
 
 // Whatever registry, disk, network and process do: no module goes that a user has not removed.
@@ -73,7 +73,7 @@ function check(it: SupplyLab, story: readonly number[]): void {
 }
 
 describe("random scenarios", { timeout: 300_000 }, () => {
-  it.each(Array.from({ length: often(12) }, (_, seed) => seed + 1))("seed %i", async (seed) => {
+  it.each(seedsOf(12))("seed %i", async (seed) => {
     const roll = random(seed);
     const it = await supplyLab(roll);
     it.rounds = 50;

@@ -8,6 +8,7 @@ import { ISSUER, ownSigstore, SUBJECT } from "../registry/cosign/own-sigstore.ts
 import { filesOf, KEYS, supplyLab, type SupplyLab } from "./lab.ts";
 
 const MINUTE = 60_000;
+const INDEX = "application/vnd.oci.image.index.v1+json";
 
 /** A process that leads, with version 1.4.2 in place. */
 async function running(): Promise<SupplyLab> {
@@ -76,6 +77,20 @@ describe("what is refused", () => {
     expect(lab.events.filter(({ reason }) => reason === "NotVerified")).toHaveLength(1);
   });
 
+  it("words of a registry, which are displayed without what a terminal obeys", async () => {
+    const lab = await running();
+    await lab.push("1.5.0", { key: keyPair() });
+    lab.lab.registry.instead = (line) =>
+      line.includes("/referrers/")
+        ? { status: 200, headers: { "content-type": INDEX }, body: "\u001b[2J\u009b31m{" }
+        : undefined;
+    lab.source({ web: { version: "1.5.0" } });
+    await lab.pass(MINUTE, () => conditions(lab)["Ready"] === "False");
+    const { error = "" } = lab.status().modules?.[0] ?? {};
+    expect(error).toContain("referrers: Unexpected token");
+    expect(error).not.toMatch(/\p{Cc}/u);
+  });
+
   it("a signed artifact of another version under the tag", async () => {
     const lab = await running();
     await lab.push("1.3.0");
@@ -122,6 +137,18 @@ describe("a start", () => {
     expect(calls(lab)).toBe(before);
   });
 
+  it("shows what is locked as series, and after an update only the new content", async () => {
+    const lab = await running();
+    const shown = async (): Promise<string[]> =>
+      (await lab.metrics.text()).split("\n").filter((line) => line.startsWith("test_source_module_info{"));
+    await lab.start();
+    expect(await shown()).toEqual([expect.stringContaining('version="1.4.2"')]);
+    await lab.push("1.5.0");
+    lab.source({ web: { version: "1.5.0" } });
+    await lab.pass(MINUTE, () => lab.content("web") === "1.5.0");
+    expect(await shown()).toEqual([expect.stringContaining('version="1.5.0"')]);
+  });
+
   it("trusts no directory and no blob because it is there", async () => {
     const lab = await running();
     await lab.stop();
@@ -151,7 +178,10 @@ describe("a start", () => {
     lab.lab.registry.failures = { status: 404, left: Infinity };
     await lab.start();
     const { modules } = await lab.tree();
-    expect(modules).toMatchObject([{ name: "web", problem: { retriedAs: "SourceUnavailable" } }]);
+    const problem = { retriedAs: "SourceUnavailable", isExpected: true };
+    expect(modules).toMatchObject([{ name: "web", problem }]);
+    await lab.pass(MINUTE, () => lab.supplied.origins.get("web")?.problem?.isExpected === undefined);
+    expect(lab.supplied.origins.get("web")?.problem?.message).toContain("does not show web:1.4.2");
   });
 
   it("with another key does not load what only the old one has signed", async () => {

@@ -8,6 +8,11 @@ export function often(few: number): number {
   return Number(requested ?? (process.env["LONG"] === undefined ? few : 10_000));
 }
 
+/** Their seeds: from `SEED` on, by default from 1. */
+export function seedsOf(few: number): number[] {
+  return Array.from({ length: often(few) }, (_, index) => FIRST + index);
+}
+
 /** How random stories are reported. */
 export interface LogContext {
   /** Stories in an ordinary run; 10,000 with `LONG`, or as many as `SEEDS` says. */
@@ -23,7 +28,7 @@ export function report(
   story: (seed: number) => Promise<void>,
 ): void {
   const count = often(few);
-  const seeds = Array.from({ length: count }, (_, index) => FIRST + index);
+  const seeds = seedsOf(few);
   it(`${what}: ${count} stories`, { timeout: 3_600_000 }, async () => {
     const failed: string[] = [];
     for (const seed of requested === undefined ? [...before, ...seeds] : seeds) {

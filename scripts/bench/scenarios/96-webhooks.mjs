@@ -85,7 +85,7 @@ export default {
 
 /** What becomes of a load of `target`, the times of edits meanwhile, and the processor time of the operator. */
 async function loaded({ operator, edits }, options) {
-  const ended = new AbortController();
+  let isLoading = true;
   const loading = load({
     rate: RATE,
     timeoutMs: TIMEOUT_MS,
@@ -93,9 +93,9 @@ async function loaded({ operator, edits }, options) {
     leastMs: LOAD_MS,
     mostMs: LONGEST_MS,
     ...options,
-  }).finally(() => ended.abort());
+  }).finally(() => (isLoading = false));
   const from = processorMs(operator);
-  const [outcome, times] = await Promise.all([loading, edits({ count: Infinity, signal: ended.signal })]);
+  const [outcome, times] = await Promise.all([loading, edits({ count: Infinity, goesOn: () => isLoading })]);
   const to = processorMs(operator);
   const used = from && { own: to.own - from.own, children: to.children - from.children };
   return { ...outcome, edits: times, used };

@@ -110,6 +110,8 @@ function isNews({ type, status }: { readonly type: string; readonly status: stri
 
 function rowOf({ name, version = "none", verifiedBy, error, next }: Listed): string {
   const by = verifiedBy === undefined ? "" : ` (${verifiedBy})`;
-  const notes = [error, next === undefined ? undefined : `next ${next.version}: ${next.held}`];
+  // What a first installation waits for is its error, too.
+  const news = next && `next ${next.version}: ${next.held}`;
+  const notes = [error === next?.held ? undefined : error, news];
   return `  ${[`${name} ${version}${by}`, ...notes].filter((note) => note !== undefined).join("; ")}\n`;
 }

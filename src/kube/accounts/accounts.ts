@@ -52,6 +52,13 @@ export class Accounts {
     throw new ProblemError({ file: module, message, remedy: "correct the file" });
   }
 
+  /** Whether a module acts as a user of the API server. */
+  includes(user: string): boolean {
+    return [...this.#known.values()].some(
+      ({ account }) => typeof account === "object" && userOf(account) === user,
+    );
+  }
+
   /** The namespace of the release of a module that was read before. */
   namespaceOf(module: string): string {
     return this.#known.get(module)?.namespace ?? "";

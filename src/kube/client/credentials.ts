@@ -94,6 +94,7 @@ export class Credentials {
    * cluster or user and logs it once.
    */
   export(): string {
+    if (this.#loaded.isCurrent()) return exportContext(this.#loaded.config);
     const next = this.#read();
     const refusal = next && refusalOf(this.#loaded, next);
     const message = refusal?.message ?? "";

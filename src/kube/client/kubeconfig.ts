@@ -28,6 +28,8 @@ export interface LoadedConfig {
   readonly namespace: string | undefined;
   /** Reads the same files and the same context again, even if `current-context` has changed. Throws as `loadConfig`. */
   readonly again: () => LoadedConfig;
+  /** Whether the files still have the same text. In a Pod, where reading again costs little, it is false. */
+  readonly isCurrent: () => boolean;
 }
 
 const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -40,6 +42,7 @@ export function loadConfig(options: CredentialsOptions): LoadedConfig {
 
 /** `file` is undefined in a Pod. */
 function load(file: string | undefined, { root, context }: CredentialsOptions): LoadedConfig {
+  const text = file === undefined ? undefined : textOf(file);
   const config = file === undefined ? loadInCluster(root ?? "") : loadFiles(file);
   const from = file ?? ACCOUNT;
   useContext(config, from, context);
@@ -50,7 +53,20 @@ function load(file: string | undefined, { root, context }: CredentialsOptions): 
     file: from,
     namespace: namespace === "" ? undefined : namespace,
     again: () => load(file, { root, context: name }),
+    isCurrent: () => file !== undefined && text !== undefined && textOf(file) === text,
   };
+}
+
+/** The text of a list of files; undefined if one cannot be read. */
+function textOf(list: string): string | undefined {
+  try {
+    return list
+      .split(delimiter)
+      .map((file) => (existsSync(file) ? readFileSync(file, "utf8") : ""))
+      .join("\0");
+  } catch {
+    return undefined;
+  }
 }
 
 function chooseFile(options: CredentialsOptions): string | undefined {

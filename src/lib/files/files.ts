@@ -4,14 +4,15 @@ import { closeSync, constants, fstatSync, openSync, readFileSync, writeSync } fr
 import { stat } from "node:fs/promises";
 
 /**
- * The content of a regular file. Throws for anything else: reading a FIFO would block the process, and a device never
- * ends.
+ * The content of a regular file of at most `limit` bytes. Throws for anything else: reading a FIFO would block the process,
+ * and a device never ends.
  */
-export function readPlain(path: string): Buffer {
+export function readPlain(path: string, limit = Infinity): Buffer {
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const stats = fstatSync(file);
     if (!stats.isFile() && !stats.isDirectory()) throw new Error("it is no plain file");
+    if (stats.size > limit) throw new Error(`it is larger than ${limit} bytes`);
     return readFileSync(file);
   } finally {
     closeSync(file);

@@ -113,6 +113,9 @@ async function unpackInto(dir: string, file: string, packed: Buffer): Promise<vo
   const partialDir = `${dir}.part`;
   try {
     const bytes = await promisify(gunzip)(packed, { maxOutputLength: MAX_UNPACKED_BYTES });
+    // The parser would decompress that without a limit.
+    if (PACKED.some((magic) => bytes.subarray(0, magic.length).equals(magic)))
+      throw new Error("it is compressed twice");
     const { Parser, Unpack } = await import("tar");
     await writeAndWait(new Parser({ strict: true, onReadEntry: entryCheck() }), bytes);
     await rm(partialDir, { recursive: true, force: true });
@@ -123,10 +126,14 @@ async function unpackInto(dir: string, file: string, packed: Buffer): Promise<vo
     );
     await rename(partialDir, dir);
   } catch (error) {
-    await rm(partialDir, { recursive: true, force: true });
+    // A write that has begun may still end.
+    await rm(partialDir, { recursive: true, force: true, maxRetries: 5 });
     throw unpackProblem(file, error);
   }
 }
+
+/** How data begins that is compressed by gzip or zstd. */
+const PACKED = [Buffer.from([0x1f, 0x8b]), Buffer.from([0x28, 0xb5, 0x2f, 0xfd])];
 
 /** Returns a check for each entry of an archive, called before anything is written. */
 function entryCheck(): (entry: ReadEntry) => void {

@@ -117,10 +117,10 @@ export async function findModule(place: ReadPlace, signers: readonly Signer[] | 
   return { ...identity, digest: stored.digest, layer, verified };
 }
 
-/** Fetches and unpacks a verified artifact into `dir`, which must not exist or must be empty; `isReadOnly`: nobody may write to its files. Throws Error. */
+/** Fetches and unpacks a verified artifact into `dir`, which must not exist or must be empty. Throws Error. */
 export async function unpackModule(
   repository: Blobs,
-  { layer, isReadOnly }: Pick<Found, "layer"> & { readonly isReadOnly?: boolean },
+  { layer }: Pick<Found, "layer">,
   dir: string,
 ): Promise<void> {
   const scratch = await mkdtemp(join(dirname(dir), ".pull-"));
@@ -128,7 +128,7 @@ export async function unpackModule(
     const file = join(scratch, "layer.tgz");
     await repository.saveBlob(layer, file);
     const content = join(scratch, "content");
-    await unpackLayer(file, content, isReadOnly);
+    await unpackLayer(file, content);
     await replaceEmpty(content, dir);
   } finally {
     await rm(scratch, { recursive: true, force: true });

@@ -9,7 +9,7 @@ import { create } from "tar";
 import { hasControlCharacter, visible } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import { digestOf } from "../manifest.ts";
-import { LIMITS } from "./unpack.ts";
+import { DRIVE, LIMITS } from "./unpack.ts";
 
 /** A packed directory. */
 export interface Packed {
@@ -70,6 +70,7 @@ function pathsBelow(root: string, rel: string): string[] {
     .flatMap((name) => {
       const path = rel === "" ? name : `${rel}/${name}`;
       if (hasControlCharacter(name)) throw problem(join(root, path), "has a control character in its name");
+      if (DRIVE.test(path)) throw problem(join(root, path), "has a name that begins as a drive does");
       return statOf(root, path).isDirectory() ? [path, ...pathsBelow(root, path)] : [path];
     });
 }

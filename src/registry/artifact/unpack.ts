@@ -2,12 +2,13 @@
 
 import { createReadStream } from "node:fs";
 import { mkdir, rename, rm } from "node:fs/promises";
+import { Readable, type Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { createGunzip } from "node:zlib";
+import { createGunzip, gunzipSync } from "node:zlib";
 
-import { Parser, Unpack, type ReadEntry } from "tar";
+import { Parser, Unpack, UnpackSync, type ReadEntry } from "tar";
 
-import { hasControlCharacter, oneLine } from "../../lib/index.ts";
+import { attempt, hasControlCharacter, oneLine } from "../../lib/index.ts";
 import { NotVerifiedError } from "../cosign/errors.ts";
 
 /** Most bytes and entries of a module. Sizes are in bytes. */
@@ -22,25 +23,32 @@ export const LIMITS = {
   header: 64 * 1024,
 } as const;
 
+/** Most bytes of an archive that is unpacked from memory. */
+const SMALL = 4 * 1024 * 1024;
+
 const FILES: ReadonlySet<string> = new Set(["File", "OldFile", "ContiguousFile"]);
 
 /**
- * Unpacks the file `layer` into `dir`, which must not exist: first into a directory beside it, which is then renamed.
- * Files get the modes 0644 or 0755, or else 0444 or 0555; directories get 0755, so that their owner can remove them.
- * Throws NotVerifiedError that names the entry that is refused, and Error if the file system fails.
+ * Unpacks a layer, a file or its bytes, into `dir`, which must not exist: first into a directory beside it, which is then
+ * renamed. Files get the modes 0644 or 0755, or else 0444 or 0555; directories get 0755, so that their owner can
+ * remove them. Throws NotVerifiedError that names the entry that is refused, and Error if the file system fails.
  */
-export async function unpackLayer(layer: string, dir: string, isReadOnly = false): Promise<void> {
+export async function unpackLayer(layer: string | Buffer, dir: string, isReadOnly = false): Promise<void> {
   const options = { strict: true, zstd: false, maxMetaEntrySize: LIMITS.header, onReadEntry: checker() };
-  await readArchive(layer, new Parser(options)).catch((error: unknown) => {
+  const small = typeof layer === "string" ? undefined : unzipped(layer);
+  const open = (): Archive => small ?? streamOf(layer);
+  await readArchive(open(), new Parser(options)).catch((error: unknown) => {
     throw new NotVerifiedError(`its archive is refused: ${oneLine(error)}`);
   });
   const part = `${dir}.part`;
+  // What is small is written in a few calls; a large layer must not hold up everything else.
+  const Writer = small === undefined ? Unpack : UnpackSync;
   try {
     await rm(part, { recursive: true, force: true });
     await mkdir(part, { recursive: true, mode: 0o755 });
     await readArchive(
-      layer,
-      new Unpack({
+      open(),
+      new Writer({
         cwd: part,
         strict: true,
         zstd: false,
@@ -52,16 +60,30 @@ export async function unpackLayer(layer: string, dir: string, isReadOnly = false
     );
     await rename(part, dir);
   } catch (error) {
-    await rm(part, { recursive: true, force: true });
+    // A write that has begun may still end.
+    await rm(part, { recursive: true, force: true, maxRetries: 5 });
     throw error;
   }
+}
+
+/** An archive, or what makes it from a layer. */
+type Archive = Buffer | readonly [Readable, Duplex];
+
+/** The archive in a layer, if it is small; undefined if it is not, or cannot be read. */
+function unzipped(layer: Buffer): Buffer | undefined {
+  return attempt(() => gunzipSync(layer, { maxOutputLength: SMALL }));
+}
+
+function streamOf(layer: string | Buffer): Archive {
+  const packed = typeof layer === "string" ? createReadStream(layer) : Readable.from([layer]);
+  return [packed, createGunzip()];
 }
 
 /**
  * Passes an archive to a parser in pieces. Throws if it is too large when unpacked, and for what the parser would
  * decompress once more or skip.
  */
-async function readArchive(layer: string, parser: Parser): Promise<void> {
+async function readArchive(archive: Archive, parser: Parser): Promise<void> {
   let size = 0;
   let start = Buffer.alloc(0);
   let isAtEnd = false;
@@ -78,7 +100,7 @@ async function readArchive(layer: string, parser: Parser): Promise<void> {
   });
   // An error of the parser ends the pipeline below; without this handler it would be reported twice.
   ended.catch(() => undefined);
-  await pipeline(createReadStream(layer), createGunzip(), async (chunks: AsyncIterable<Buffer>) => {
+  const write = async (chunks: AsyncIterable<Buffer> | Iterable<Buffer>): Promise<void> => {
     for await (const chunk of chunks) {
       size += chunk.length;
       if (size > LIMITS.unpacked)
@@ -90,7 +112,8 @@ async function readArchive(layer: string, parser: Parser): Promise<void> {
       const drained = new Promise<void>((resume) => parser.once("drain", resume));
       await Promise.race([ended, endMark, drained]);
     }
-  });
+  };
+  await (Buffer.isBuffer(archive) ? write([archive]) : pipeline(archive[0], archive[1], write));
   parser.end();
   await ended;
 }
@@ -115,17 +138,25 @@ function quoted(path: string): string {
 }
 
 /** Why an entry is refused; undefined if it is allowed. */
-function entryProblem({ type, size }: ReadEntry, path: string): string | undefined {
-  const names = path.split("/");
+function entryProblem({ type, size, linkpath }: ReadEntry, path: string): string | undefined {
   if (type !== "Directory" && !FILES.has(type)) return `is a ${type}`;
-  if (size > LIMITS.file) return `is larger than ${LIMITS.file >> 20} MiB`;
+  if (linkpath) return "is a file with the target of a link";
+  return size > LIMITS.file ? `is larger than ${LIMITS.file >> 20} MiB` : pathProblem(path);
+}
+
+function pathProblem(path: string): string | undefined {
+  const names = path.split("/");
   if (path.includes("\\") || hasControlCharacter(path)) return "has a character that is not allowed";
+  if (DRIVE.test(path)) return "begins as a path with a drive does";
   if (names.some((name) => name === "" || name === "." || name === ".."))
     return "is no plain path below the module";
   return names.length > LIMITS.depth
     ? "is too deep"
     : names.map(nameProblem).find((problem) => problem !== undefined);
 }
+
+/** The library takes such a path for an absolute one. */
+export const DRIVE = /^[a-zA-Z]:/;
 
 /** Why the name of a file or directory is refused. */
 function nameProblem(name: string): string | undefined {

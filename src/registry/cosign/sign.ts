@@ -1,6 +1,8 @@
 /** Stores signatures beside an artifact, in both forms, so that old and new readers find one. */
 
+import { oneLine } from "../../lib/index.ts";
 import { objectsIn } from "../../model/index.ts";
+import { RegistryError } from "../http/errors.ts";
 import {
   describeBytes,
   EMPTY,
@@ -62,7 +64,8 @@ async function listAtTag(repository: Repository, subject: Descriptor, added: Des
   const tag = fallbackTag(subject.digest);
   const index = await repository.manifest(tag);
   // As they are: also what this program cannot use.
-  const others = index === undefined ? [] : objectsIn(jsonObject(index.bytes)["manifests"]);
+  const others =
+    index === undefined ? [] : readTag(tag, () => objectsIn(jsonObject(index.bytes)["manifests"]));
   const manifests = [...others.filter(({ digest }) => digest !== added.digest), added];
   await repository.pushManifest(
     toBytes({ schemaVersion: 2, mediaType: IMAGE_INDEX, manifests }),
@@ -80,7 +83,7 @@ async function storeSimple(
   const payload = simplePayload(place, subject.digest);
   const tag = simpleTag(subject.digest);
   const earlier = await repository.manifest(tag);
-  const others = earlier === undefined ? [] : parseManifest(earlier.bytes).layers;
+  const others = earlier === undefined ? [] : readTag(tag, () => parseManifest(earlier.bytes).layers);
   const added = {
     ...describeBytes(payload, SIMPLE_SIGNING),
     annotations: { [SIGNATURE_ANNOTATION]: signBytes(key, payload).toString("base64") },
@@ -100,6 +103,16 @@ async function storeSimple(
     layers,
   };
   await repository.pushManifest(toBytes(manifest), IMAGE_MANIFEST, tag);
+}
+
+/** Reads what a tag of signatures names. Throws RegistryError if that is something else. */
+function readTag<T>(tag: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    const text = `the tag ${tag}, which has the signatures, cannot be read: ${oneLine(error)}`;
+    throw new RegistryError(text, undefined, { cause: error });
+  }
 }
 
 function toBytes(value: object): Buffer {

@@ -14,6 +14,9 @@ export class RegistryError extends Error {
   }
 }
 
+/** A call that got no answer at all. */
+export class NoAnswerError extends RegistryError {}
+
 /** Codes of connection errors that may pass. */
 const TRANSIENT_CODES =
   /^(?:UND_ERR_|ECONNRESET|ECONNREFUSED|EPIPE|ETIMEDOUT|EAI_AGAIN|ENETUNREACH|EHOSTUNREACH)/;
@@ -41,5 +44,5 @@ export function toRegistryError(error: unknown, name: string): RegistryError {
   const remedy = TLS_REMEDIES.find(([pattern]) => pattern.test(code))?.[1] ?? "";
   // OpenSSL's message names its own source files.
   const what = NO_TLS.test(code) ? "it answers without TLS" : oneLine(error);
-  return new RegistryError(`${name}: ${what}${remedy}`, undefined, { cause: error });
+  return new NoAnswerError(`${name}: ${what}${remedy}`, undefined, { cause: error });
 }

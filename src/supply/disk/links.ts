@@ -1,8 +1,10 @@
 /** The modules directory of modules from registries: links to unpacked content, and a generated `values.yaml`. */
 
-import { mkdir, readdir, readFile, readlink, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { readlinkSync } from "node:fs";
+import { mkdir, readdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
+import { attempt } from "../../lib/index.ts";
 import { camelCase } from "../../model/index.ts";
 import { refuseName, splitEntryName } from "../../modules/index.ts";
 
@@ -51,7 +53,7 @@ const VALUES = "values.yaml";
 
 /** Makes a link lead to a target. */
 async function pointTo(path: string, target: string): Promise<void> {
-  if ((await readlink(path).catch(() => undefined)) === target) return;
+  if (attempt(() => readlinkSync(path)) === target) return;
   await replace(path, (part) => symlink(target, part));
 }
 

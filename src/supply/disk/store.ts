@@ -1,19 +1,19 @@
 /** Fetched content on disk: blobs named by their hash, from which modules are verified and unpacked. */
 
-import { createReadStream } from "node:fs";
-import { copyFile, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { createReadStream, statSync } from "node:fs";
+import { copyFile, mkdir, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 
-import { parseJson } from "../../lib/index.ts";
-import { objectOf, objectsIn, type Json } from "../../model/index.ts";
+import { attempt, parseJson, readPlain } from "../../lib/index.ts";
+import { objectOf, objectsIn, type Json, type JsonObject } from "../../model/index.ts";
 import {
   digestOf,
   findModule,
   isAt,
   isDigest,
   NotVerifiedError,
-  unpackModule,
+  unpackLayer,
   type Artifacts,
   type Blobs,
   type Descriptor,
@@ -27,6 +27,10 @@ import { NotStoredError, RefusedError, type Stored, type Wanted } from "./conten
 const MANIFEST = "application/vnd.oci.image.manifest.v1+json";
 /** Most bytes of a manifest, an index or a list of referrers. */
 const LARGEST_MANIFEST = 4 * 1024 * 1024;
+/** What nothing needs any more is deleted this much later. */
+export const KEEP_MS = 3_600_000;
+/** Most bytes of a layer that is unpacked from memory. */
+const SMALL_LAYER = 1024 * 1024;
 
 /**
  * Copies of what registries answered. They are trusted no more than a registry: the hash and a signature of each
@@ -35,6 +39,9 @@ const LARGEST_MANIFEST = 4 * 1024 * 1024;
 export class BlobStore implements Artifacts, Blobs {
   readonly #dir: string;
   readonly #unsigned: readonly string[];
+  /** By directory. */
+  readonly #unpacking = new Map<string, Promise<void>>();
+  #written = 0;
 
   /** `unsigned`: places whose charts the installer lets go without a signature. */
   constructor(dir: string, unsigned: readonly string[]) {
@@ -44,15 +51,17 @@ export class BlobStore implements Artifacts, Blobs {
 
   /** Makes the directories, and removes what an interrupted process left. */
   async open(): Promise<void> {
-    for (const name of ["tags", "referrers", "part"])
-      await mkdir(join(this.#dir, "blobs", name), { recursive: true });
-    await mkdir(join(this.#dir, "blobs", "sha256"), { recursive: true });
-    await rm(this.#unpacked(""), { recursive: true, force: true });
-    await mkdir(this.#unpacked(""), { recursive: true });
-    for (const dir of [join(this.#dir, "blobs", "part"), this.scratchDir]) {
+    const [blobs, unpacked] = [join(this.#dir, "blobs"), this.#unpacked("")];
+    for (const name of ["sha256", "tags", "referrers"]) await mkdir(join(blobs, name), { recursive: true });
+    for (const dir of [unpacked, join(blobs, "part"), this.scratchDir]) {
       await rm(dir, { recursive: true, force: true });
       await mkdir(dir);
     }
+  }
+
+  /** How many files were stored. */
+  get written(): number {
+    return this.#written;
   }
 
   /** A directory for content that is being checked. */
@@ -61,7 +70,7 @@ export class BlobStore implements Artifacts, Blobs {
   }
 
   async manifest(reference: string, limit = LARGEST_MANIFEST): Promise<StoredManifest | undefined> {
-    const digest = isDigest(reference) ? reference : await this.#text("tags", reference);
+    const digest = isDigest(reference) ? reference : this.#text("tags", reference);
     if (!isDigest(digest)) return undefined;
     const bytes = await this.#bytes(digest, limit);
     return bytes && { digest, mediaType: MANIFEST, bytes };
@@ -81,7 +90,7 @@ export class BlobStore implements Artifacts, Blobs {
   }
 
   async referrers(digest: string, limit: number): Promise<readonly Descriptor[] | undefined> {
-    const text = await this.#text("referrers", hexOf(digest));
+    const text = this.#text("referrers", hexOf(digest));
     if (text === undefined) return undefined;
     const list = objectsIn(parseJson(text));
     return (list as unknown as Descriptor[]).filter((each) => isDigest(each.digest)).slice(0, limit);
@@ -169,14 +178,29 @@ export class BlobStore implements Artifacts, Blobs {
   async unpack(found: Stored): Promise<string> {
     const dir = this.#unpacked(hexOf(found.digest));
     if (found.chart !== undefined) return makeChartModule(this, found, dir);
-    // Only this process unpacks here, and a directory gets its name when it is complete.
-    if ((await stat(dir).catch(() => undefined)) !== undefined) return dir;
-    await unpackModule(this, { ...found, isReadOnly: true }, dir);
+    const unpacking = this.#unpacking.get(dir) ?? this.#unpackModule(found, dir);
+    this.#unpacking.set(dir, unpacking);
+    await unpacking.finally(() => this.#unpacking.delete(dir));
     return dir;
   }
 
-  /** Deletes what none of these digests needs and what was not touched since `before` (milliseconds since the epoch). */
-  async collect(digests: Iterable<string>, before: number): Promise<void> {
+  async #unpackModule({ layer }: Stored, dir: string): Promise<void> {
+    // Only this process unpacks here, and a directory gets its name when it is complete.
+    if (statSync(dir, { throwIfNoEntry: false }) !== undefined) return;
+    await unpackLayer(await this.#layer(layer), dir, true);
+  }
+
+  /** A layer, complete: the bytes of a small one, and the file of a large one. Throws NotStoredError. */
+  async #layer(layer: Descriptor): Promise<Buffer | string> {
+    const isSmall = layer.size <= SMALL_LAYER;
+    const bytes = isSmall ? await this.#bytes(layer.digest, layer.size) : undefined;
+    if (bytes?.length === layer.size) return bytes;
+    if (!isSmall && (await this.has(layer))) return this.#file(layer.digest);
+    throw new NotStoredError(`the blob ${layer.digest} is not on disk`);
+  }
+
+  /** Deletes what none of these digests needs `now` (milliseconds since the epoch), and needed `KEEP_MS` before. */
+  async collect(digests: Iterable<string>, now: number): Promise<void> {
     const needed = new Set<string>();
     for (const digest of digests) await this.#mark(digest, needed);
     const hexes = new Set([...needed].map(hexOf));
@@ -184,8 +208,9 @@ export class BlobStore implements Artifacts, Blobs {
     for (const folder of ["blobs/sha256", "blobs/tags", "blobs/referrers", "unpacked"])
       for (const name of await readdir(join(this.#dir, folder))) {
         const path = join(this.#dir, folder, name);
-        if (isNeeded(name)) await utimes(path, before / 1000 + KEEP_S, before / 1000 + KEEP_S);
-        else if ((await stat(path)).mtimeMs < before) await rm(path, { recursive: true, force: true });
+        if (isNeeded(name)) await utimes(path, now / 1000, now / 1000);
+        else if ((await stat(path)).mtimeMs <= now - KEEP_MS)
+          await rm(path, { recursive: true, force: true });
       }
   }
 
@@ -194,29 +219,29 @@ export class BlobStore implements Artifacts, Blobs {
     if (needed.has(digest)) return;
     needed.add(digest);
     const bytes = await this.#bytes(digest, LARGEST_MANIFEST).catch(() => undefined);
-    // Layers and configs name nothing.
+    // An archive of a chart names nothing.
     if (bytes === undefined || bytes[0] !== OPENING_BRACE) return;
     const tags = signatureTags(digest).map((tag) => this.#text("tags", tag));
     const referrers = (await this.referrers(digest, Infinity)) ?? [];
-    const named = [...namedIn(bytes), ...referrers.map((each) => each.digest), ...(await Promise.all(tags))];
-    for (const each of named) if (isDigest(each)) await this.#mark(each, needed);
+    const { parts, manifests } = namedIn(bytes);
+    for (const each of parts) if (isDigest(each)) needed.add(each);
+    const further = [...manifests, ...referrers.map((each) => each.digest), ...tags];
+    for (const each of further) if (isDigest(each)) await this.#mark(each, needed);
   }
 
   /** A small blob whose hash is right; undefined if it is missing or damaged. */
   async #bytes(digest: string, limit: number): Promise<Buffer | undefined> {
     const file = this.#file(digest);
-    const found = await stat(file).catch(() => undefined);
-    if (found === undefined || found.size > limit) return undefined;
-    const bytes = await readFile(file).catch(() => undefined);
+    // Synchronous, as all files of modules are read: a start waits for many small ones, and for nothing else.
+    const bytes = attempt(() => readPlain(file, limit));
     if (bytes === undefined || digestOf(bytes) === digest) return bytes;
     await rm(file, { force: true });
     return undefined;
   }
 
-  async #text(folder: string, name: string): Promise<string | undefined> {
+  #text(folder: string, name: string): string | undefined {
     const file = join(this.#dir, "blobs", folder, name);
-    const found = await stat(file).catch(() => undefined);
-    return found === undefined || found.size > LARGEST_MANIFEST ? undefined : readFile(file, "utf8");
+    return attempt(() => readPlain(file, LARGEST_MANIFEST))?.toString("utf8");
   }
 
   async #keepText(folder: string, name: string, text: string): Promise<void> {
@@ -230,6 +255,7 @@ export class BlobStore implements Artifacts, Blobs {
     try {
       await write(part);
       await rename(part, file);
+      this.#written += 1;
     } finally {
       await rm(part, { force: true });
     }
@@ -245,9 +271,6 @@ export class BlobStore implements Artifacts, Blobs {
 }
 
 const OPENING_BRACE = "{".charCodeAt(0);
-/** What is needed counts as touched this much later than what `collect` deletes. */
-const KEEP_S = 3600;
-
 /** Tags that signatures of a digest may have. */
 function signatureTags(digest: string): readonly string[] {
   const tag = digest.replace(":", "-");
@@ -258,13 +281,17 @@ function hexOf(digest: string): string {
   return digest.slice(digest.indexOf(":") + 1);
 }
 
-/** What a manifest or an index names by digest. */
-function namedIn(bytes: Buffer): (Json | undefined)[] {
+/** What a manifest or an index names by digest: config and layers, which name nothing, and manifests. */
+function namedIn(bytes: Buffer): Readonly<Record<"parts" | "manifests", readonly (Json | undefined)[]>> {
   try {
     const { config, layers, manifests } = objectOf(parseJson(bytes.toString("utf8")));
-    const named = [objectOf(config), ...objectsIn(layers), ...objectsIn(manifests)];
-    return named.map(({ digest }) => digest);
+    const digests = (objects: readonly JsonObject[]): (Json | undefined)[] =>
+      objects.map(({ digest }) => digest);
+    return {
+      parts: digests([objectOf(config), ...objectsIn(layers)]),
+      manifests: digests(objectsIn(manifests)),
+    };
   } catch {
-    return [];
+    return { parts: [], manifests: [] };
   }
 }

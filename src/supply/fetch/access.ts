@@ -9,6 +9,7 @@ import {
   fetchIndex,
   findLogin,
   isRepository,
+  NoAnswerError,
   NotVerifiedError,
   RegistryClient,
   RegistryError,
@@ -36,7 +37,12 @@ interface Opened {
   readonly client: RegistryClient;
   /** Path before the names of modules. */
   readonly path: string;
+  /** What the last calls got, all of which got no answer. */
+  readonly silent: NoAnswerError[];
 }
+
+/** A registry that leaves so many modules without an answer is not asked for others: each may wait for half a minute. */
+const MOST_SILENT = 3;
 
 /** The mirrors of a source in their order, and the place that they are mirrors of. */
 interface Places {
@@ -75,7 +81,7 @@ export class Access {
     const errors: Error[] = [];
     for (const each of working.length === 0 ? all : working) {
       try {
-        const answer = await ask(new Repository(each.client, { name: `${each.path}/${name}` }));
+        const answer = await askOne(each, name, ask);
         if (answer !== undefined) return answer;
       } catch (error) {
         if (!isAnswer(error)) throw error;
@@ -139,7 +145,7 @@ export class Access {
       const login = this.#loginOf(secret, each);
       const options = { plainHttp, isBasic, ca, proxies: env, clock, onAnswer: this.#onAnswer };
       const client = new RegistryClient({ host: each.host, ...options, login: () => login });
-      return { client, path: each.name };
+      return { client, path: each.name, silent: [] };
     };
     return { mirrors: mirrors.map(open), own: open(registry) };
   }
@@ -178,6 +184,25 @@ export class Access {
     const { secret = "" } = this.#spec;
     const remedy = `create it with kubectl create secret docker-registry ${secret} -n ${namespace}`;
     return new ProblemError({ file: `Secret ${secret}`, message, remedy });
+  }
+}
+
+/** Asks one registry, unless it was silent too often. */
+async function askOne<T>(
+  { client, path, silent }: Opened,
+  name: string,
+  ask: (repository: Repository) => Promise<T>,
+): Promise<T> {
+  const [first] = silent;
+  if (first !== undefined && silent.length >= MOST_SILENT) throw first;
+  try {
+    const answer = await ask(new Repository(client, { name: `${path}/${name}` }));
+    silent.length = 0;
+    return answer;
+  } catch (error) {
+    if (error instanceof NoAnswerError) silent.push(error);
+    else silent.length = 0;
+    throw error;
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { stat } from "node:fs/promises";
 
-import { oneLine, type Memo } from "../../lib/index.ts";
+import { oneLine, plainLine, type Memo } from "../../lib/index.ts";
 import {
   CannotVerifyError,
   findChart,
@@ -51,7 +51,7 @@ export async function obtain(fetching: Fetching, wanted: Wanted, refused: Refuse
     return { ...stored, version: await contentVersion(fetching.store, stored, wanted) };
   } catch (error) {
     if (error instanceof NotVerifiedError || error instanceof RefusedError) {
-      memory.why = oneLine(error, 1000);
+      memory.why = plainLine(oneLine(error, 1000), 1000);
       fetching.notVerified?.(memory.why);
     }
     throw error;

@@ -2,7 +2,7 @@
 
 import { isDeepStrictEqual } from "node:util";
 
-import { oneLine } from "../../lib/index.ts";
+import { oneLine, plainLine } from "../../lib/index.ts";
 import { NotVerifiedError, type Signer } from "../../registry/index.ts";
 import { Access, type AccessOptions } from "../fetch/access.ts";
 import { obtain, type Obtained, type Refused } from "../fetch/obtain.ts";
@@ -16,7 +16,7 @@ import type { Stock } from "../stock.ts";
 import type { Checked, Held, ModuleError } from "./entry/findings.ts";
 import { contentOf, stayed, taken, unrequestedReturn } from "./entry/next-entry.ts";
 import { BlockedError, goBack, relock, type Returning, type CandidateContent } from "./entry/return.ts";
-import type { ChartContent, Choice, Complete, LockEntry, ModuleRequest } from "../types.ts";
+import type { ChartContent, Choice, Complete, Lock, LockEntry, ModuleRequest } from "../types.ts";
 import { chooseNext } from "./offers.ts";
 import { updatesBefore } from "./updates.ts";
 
@@ -39,6 +39,8 @@ export interface CheckTools {
   readonly refused: Refused;
   readonly report: {
     answered(source: string, code: string): void;
+    /** Called with the lock whenever that may have changed. */
+    contents(lock: Lock): void;
     fetched(bytes: number): void;
     notVerified(source: string, module: string, message: string): void;
     locked(module: string, entry: LockEntry, before: LockEntry | undefined): void;
@@ -115,7 +117,8 @@ async function recordModule(
 class WithdrawnError extends Error {}
 
 function errorOf(error: unknown): ModuleError {
-  const message = oneLine(error, 1000);
+  // What a registry answers may be quoted in it.
+  const message = plainLine(oneLine(error, 1000), 1000);
   if (error instanceof BlockedError) return { reason: "Blocked", message };
   if (error instanceof WithdrawnError) return { reason: "Withdrawn", message };
   const isRefused = error instanceof NotVerifiedError || error instanceof RefusedError;

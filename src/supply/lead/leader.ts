@@ -4,6 +4,7 @@ import { keepWhole, ObjectStore, type WholeObject } from "../../kube/index.ts";
 import { Memo, oneLine } from "../../lib/index.ts";
 import { MODULE_SOURCES } from "../../status/index.ts";
 import { checkSource, type CheckTools } from "./check.ts";
+import { Collector } from "../disk/collector.ts";
 import { Removals } from "./removals.ts";
 import { followConfigMap, type Shared } from "../shared.ts";
 import type { Source } from "../sources.ts";
@@ -16,8 +17,6 @@ import { makeReport } from "./report.ts";
 import { problemOfContent } from "./check-content.ts";
 import { failureOf } from "./entry/failed-update.ts";
 
-/** Content that nothing names is deleted this much later. */
-const COLLECT_AFTER_MS = 3_600_000;
 const MOST_REFUSED = 1000;
 const MOST_INDEXES = 100;
 
@@ -30,11 +29,13 @@ export class Leader {
   readonly #subscriptions: { close(): void }[] = [];
   readonly #tools: CheckTools;
   readonly #statuses: StatusWriter;
+  readonly #collector: Collector;
   #isReconciling = false;
   #closed = false;
 
   constructor(shared: Shared) {
     this.#shared = shared;
+    this.#collector = new Collector(shared.store);
     const guard = (work: () => Promise<void>): void => this.#guard(work);
     this.#statuses = new StatusWriter(shared, {
       guard,
@@ -223,7 +224,7 @@ export class Leader {
       },
     };
     const isIdle = spec === undefined || spec.suspend;
-    const names = isIdle ? [] : this.#namesOf(source);
+    const names = isIdle ? [] : this.#shared.sources().modulesOf(name);
     const found = await checkSource({ ...this.#tools, report }, source, names);
     const { errors, held } = found;
     const isFailed = [...errors.values()].some(({ reason }) => reason === "CheckFailed");
@@ -244,12 +245,6 @@ export class Leader {
     followed.checked = `${uid} ${generation}`;
   }
 
-  /** The modules that this source provides. */
-  #namesOf({ name }: Source): string[] {
-    const { requested } = this.#shared.sources();
-    return [...requested].filter(([, { source }]) => source === name).map(([module]) => module);
-  }
-
   #isCurrent({ name, object }: Source, module: string): boolean {
     const { sources } = this.#shared;
     const now = sources().get(name);
@@ -261,10 +256,11 @@ export class Leader {
   }
 
   async #commit(work: () => Promise<void>): Promise<void> {
-    const { exclusively, publish } = this.#shared;
+    const { exclusively, publish, stock } = this.#shared;
     await exclusively(async () => {
       if (this.#closed) throw new Error("the operator stops");
       await work();
+      this.#tools.report.contents(stock.entries);
       this.#moved(await publish());
     });
   }
@@ -290,10 +286,10 @@ export class Leader {
 
   /** Deletes blobs and unpacked content that nothing names any more. */
   async #collect(): Promise<void> {
-    const { store, stock, options, exclusively } = this.#shared;
+    const { stock, options, exclusively } = this.#shared;
     const waiting = [...this.#followed.values()].flatMap(({ findings }) => [...findings.held.values()]);
-    const digests = [...stock.digests(), ...waiting.map(({ digest }) => digest)];
-    await exclusively(() => store.collect(digests, options.clock.now() - COLLECT_AFTER_MS));
-    options.metrics.set("sourceStore", {}, await store.size());
+    const digests = new Set([...stock.digests(), ...waiting.map(({ digest }) => digest)]);
+    const bytes = await exclusively(() => this.#collector.collect(digests, options.clock.now()));
+    if (bytes !== undefined) options.metrics.set("sourceStore", {}, bytes);
   }
 }

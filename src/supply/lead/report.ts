@@ -4,12 +4,15 @@ import type { CheckTools } from "./check.ts";
 import type { ModuleError } from "./entry/findings.ts";
 import type { OperatorEvent } from "../../status/index.ts";
 import type { SupplyOptions } from "../shared.ts";
+import type { Lock } from "../types.ts";
 
 /** Reports what checks of sources have found. */
-export function makeReport({ metrics, announce, logger }: SupplyOptions): CheckTools["report"] {
+export function makeReport(options: SupplyOptions): CheckTools["report"] {
+  const { metrics, announce, logger } = options;
   const outcomes = new Map<string, string>();
   return {
     answered: (source, code) => metrics.add("sourceRequests", { source, code }),
+    contents: lockedSeries(options),
     fetched: (bytes) => metrics.add("sourceFetched", {}, bytes),
     notVerified(source, module, message) {
       metrics.add("sourceVerifyFailures", { source, module });
@@ -17,8 +20,6 @@ export function makeReport({ metrics, announce, logger }: SupplyOptions): CheckT
       logger.error("Content of a module is refused", { module, source, error: message });
     },
     locked(module, { version, digest, source }, before) {
-      if (before !== undefined) metrics.drop({ module }, ["sourceModule"]);
-      metrics.set("sourceModule", { module, version, digest }, 1);
       const from = before === undefined ? "" : `, before it ${before.version}`;
       announce({
         module,
@@ -54,6 +55,23 @@ export function makeReport({ metrics, announce, logger }: SupplyOptions): CheckT
     },
     recovered: (module) =>
       announce({ module, reason: "SourceRecovered", note: "the locked content is in place again" }),
+  };
+}
+
+/** Shows the contents in a lock as series. */
+function lockedSeries({ metrics }: Pick<SupplyOptions, "metrics">): (lock: Lock) => void {
+  const shown = new Map<string, string>();
+  return (lock) => {
+    for (const [module, digest] of shown) {
+      if (lock.get(module)?.digest === digest) continue;
+      metrics.drop({ module }, ["sourceModule"]);
+      shown.delete(module);
+    }
+    for (const [module, { version, digest }] of lock) {
+      if (shown.has(module)) continue;
+      metrics.set("sourceModule", { module, version, digest }, 1);
+      shown.set(module, digest);
+    }
   };
 }
 

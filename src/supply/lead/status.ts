@@ -116,8 +116,13 @@ function errorOf(
 ): string | undefined {
   const failure = findings.errors?.get(name);
   const request = source.spec?.modules.get(name);
-  const counts = failure !== undefined && !onlyDelays(failure, own, request);
-  return counts ? failure.message : stock.content(name)?.problem?.message;
+  const problem = stock.content(name)?.problem;
+  if (failure === undefined) return problem?.message;
+  if (!onlyDelays(failure, own, request)) return failure.message;
+  // Nothing is delayed where the content is missing: why it cannot be fetched is what helps.
+  return problem?.reason === "SourceUnavailable"
+    ? `${problem.message}: ${failure.message}`
+    : problem?.message;
 }
 
 /** Whether a failure only delays news: what is locked is what the request may have. */
@@ -208,8 +213,13 @@ function readyOf(
   }
   const message = line(`${listed(bad)}${suspended}`);
   if (errors === undefined) return { status: "Unknown", reason: "Progressing", message };
-  const first = errors.get(bad[0]?.name ?? "");
-  return { status: "False", reason: first?.reason ?? "SourceUnavailable", message };
+  return { status: "False", reason: reasonOf(bad[0], errors), message };
+}
+
+/** The reason of a module that is not in place. */
+function reasonOf(row: Row | undefined, errors: NonNullable<Findings["errors"]>): string {
+  const otherwise = row?.next === undefined ? "SourceUnavailable" : "UpdateHeld";
+  return errors.get(row?.name ?? "")?.reason ?? otherwise;
 }
 
 /** The first modules with their errors, in one line. */

@@ -31,6 +31,12 @@ interface AnswerOptions {
   readonly clock: Clock;
   /** Runs at one time; further calls wait until their time is over. */
   readonly concurrency: number;
+  /** The same for requests of others while a queue runs a task, which their runs would delay. */
+  readonly concurrencyBesideTasks: number;
+  /** Whether a queue runs a task. */
+  readonly runsTask: () => boolean;
+  /** Whether the operator or a module sent the request: a task may wait for its answer. */
+  readonly isOwn: (request: AdmissionRequest, signal: AbortSignal) => Promise<boolean>;
   /** Shared with the runs from queues. */
   readonly limits: RateLimits<Task>;
 }
@@ -42,6 +48,8 @@ const NO_ANSWER = 500;
 export class ReviewRuns {
   readonly #options: AnswerOptions;
   readonly #slots: PQueue;
+  /** The requests of others pass through this queue first. */
+  readonly #others = new PQueue();
 
   constructor(options: AnswerOptions) {
     this.#options = options;
@@ -55,7 +63,9 @@ export class ReviewRuns {
     signal: AbortSignal,
   ): Promise<AdmissionResponse> {
     const trigger = { type: binding.type, binding, request } as ReviewTrigger;
-    const answers = await this.#run(hook, trigger, signal);
+    const run = (): Promise<HookAnswers | undefined> => this.#run(hook, trigger, signal);
+    const isOwn = await this.#options.isOwn(request, signal);
+    const answers = await (isOwn ? run() : this.#besideTasks(run, signal));
     if (answers === undefined) return { allowed: false, code: FAILED, message: "Hook failed" };
     const { admission } = answers;
     if (admission !== undefined) return admission;
@@ -99,6 +109,16 @@ export class ReviewRuns {
     const problem = answerProblem(hook, trigger, answers);
     const { convertedObjects = [], failedMessage = problem } = answers.conversion ?? {};
     return failedMessage === undefined ? { convertedObjects } : { failedMessage };
+  }
+
+  /** Begins fewer runs at one time while a queue runs a task. Rejects if the time is over. */
+  async #besideTasks<T>(run: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    const adjust = (): void => {
+      const { concurrency, concurrencyBesideTasks, runsTask } = this.#options;
+      this.#others.concurrency = runsTask() ? Math.min(concurrency, concurrencyBesideTasks) : concurrency;
+    };
+    adjust();
+    return this.#others.add(async () => await run().finally(adjust), { signal });
   }
 
   /** Undefined if the hook fails, which is logged. Rejects if the time is over. */

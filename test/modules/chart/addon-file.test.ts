@@ -404,6 +404,14 @@ describe("an archive is refused that", () => {
       },
       "Cannot create a Buffer larger than",
     ],
+    "is compressed twice": [
+      async (on) => {
+        await chart(on, "src/public");
+        pack(on, "m/5-x/once.tgz", ["public"]);
+        writeFileSync(on.at("m/5-x/x.tgz"), gzipSync(readFileSync(on.at("m/5-x/once.tgz"))));
+      },
+      "it is compressed twice",
+    ],
     "is very large": [
       async (on) => writeFileSync(on.at("m/5-x/x.tgz"), Buffer.alloc(32 * 1024 * 1024 + 1)),
       "it is larger than 32 MiB",

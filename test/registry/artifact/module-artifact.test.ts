@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 
 import { simpleTag, fallbackTag } from "../../../src/registry/cosign/verify.ts";
-import { packDirectory } from "../../../src/registry/index.ts";
+import { packDirectory, RegistryError } from "../../../src/registry/index.ts";
 import { sha256 } from "../../support/registry.ts";
 import { putBundle } from "./forge.ts";
 import { keyPair, MODULE, moduleDir, registryLab, type Lab } from "./lab.ts";
@@ -206,6 +206,9 @@ describe("push", () => {
     await expect(packDirectory(moduleDir({ ...MODULE, "templates/a\u001b[2J.yaml": "" }))).rejects.toThrow(
       "a\\u001b[2J.yaml: has a control character in its name",
     );
+    await expect(packDirectory(moduleDir({ ...MODULE, "c:a": "" }))).rejects.toThrow(
+      "c:a: has a name that begins as a drive does",
+    );
   });
 
   it("repeats nothing, and replaces no version", async () => {
@@ -218,6 +221,20 @@ describe("push", () => {
     await expect(
       lab.push("1.4.2", { dir: moduleDir({ ...MODULE, "values.yaml": "web: {}" }) }),
     ).rejects.toThrow("versions are not replaced");
+  });
+
+  it.each([
+    ["the index", (line: string) => !line.endsWith(".sig"), false],
+    ["the manifest", (line: string) => line.endsWith(".sig"), true],
+  ])("says that %s of signatures cannot be read", async (_, isIt, hasReferrers) => {
+    const lab = await registryLab({ hasReferrers });
+    lab.registry.instead = (line) =>
+      line.startsWith("GET") && line.includes("/manifests/sha256-") && isIt(line)
+        ? { status: 200, body: "<html>" }
+        : undefined;
+    const error = await lab.push("1.4.2").catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(RegistryError);
+    expect(String(error)).toMatch(/the tag sha256-.*, which has the signatures, cannot be read/);
   });
 
   it("names the version only when it is signed", async () => {

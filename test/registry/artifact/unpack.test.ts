@@ -28,17 +28,29 @@ const archive = (...parts: (Entry | Buffer)[]): Buffer =>
     { level: 1 },
   );
 
+/** Everything below a directory, with modes and contents. */
+const listed = (dir: string): string[] =>
+  readdirSync(dir, { recursive: true, encoding: "utf8" })
+    .toSorted()
+    .map((name) => {
+      const stats = statSync(join(dir, name));
+      return `${name} ${stats.mode.toString(8)} ${stats.isFile() ? readFileSync(join(dir, name), "utf8") : ""}`;
+    });
+
+/** Unpacks a layer, as a file and from memory, which makes no difference; returns the directory. */
 async function unpack(bytes: Buffer, isReadOnly = false): Promise<string> {
   const dir = tempDir();
   const layer = join(dir, "layer");
   writeFileSync(layer, bytes);
-  const target = join(dir, "module");
-  try {
-    await unpackLayer(layer, target, isReadOnly);
-  } catch (error) {
+  const attempt = async (from: string | Buffer, target: string): Promise<string> => {
+    const error = await unpackLayer(from, target, isReadOnly).catch(String);
     const left = [target, `${target}.part`].filter((each) => existsSync(each));
-    throw new Error(left.length > 0 ? `${left.join()} is left` : String(error), { cause: error });
-  }
+    return error === undefined ? listed(target).join("\n") : `${error} ${left.join()}`;
+  };
+  const target = join(dir, "module");
+  const outcome = await attempt(layer, target);
+  expect(await attempt(bytes, join(dir, "memory"))).toBe(outcome);
+  if (!existsSync(target)) throw new Error(outcome);
   return target;
 }
 
@@ -69,6 +81,12 @@ it.each<[string, readonly (Entry | Buffer)[], string]>([
   ["a symbolic link", [{ path: "a", type: "SymbolicLink", linkpath: "Chart.yaml" }], "is a SymbolicLink"],
   ["a hard link", [{ path: "a", type: "Link", linkpath: "Chart.yaml" }], "is a Link"],
   ["a device", [{ path: "a", type: "CharacterDevice" }], "is a CharacterDevice"],
+  [
+    "a file with the target of a link",
+    [new Pax({ linkpath: "/etc" }).encode(), { path: "a" }],
+    "is a file with",
+  ],
+  ["a drive", [{ path: "c:a" }], "begins as a path with a drive"],
   ["a FIFO", [{ path: "a", type: "FIFO" }], "is a FIFO"],
   ["a block device", [{ path: "a", type: "BlockDevice" }], "is a BlockDevice"],
   ["a sparse file", [ofType("S")], "has a type or a header that is not allowed"],

@@ -17,10 +17,14 @@ interface Given {
   readonly auths?: Readonly<Record<string, { username: string; password: string }>>;
   /** The content of a Secret of type kubernetes.io/basic-auth. */
   readonly basic?: Readonly<Record<string, string>>;
+  readonly answered?: (code: string) => void;
 }
 
 /** A source whose registry is the first one, and the others are its mirrors. */
-function accessTo(hosts: readonly [string, ...string[]], { auths, basic }: Given = {}): Access {
+function accessTo(
+  hosts: readonly [string, ...string[]],
+  { auths, basic, answered = () => {} }: Given = {},
+): Access {
   const [registry, ...mirrors] = hosts.map((host) => ({ host, name: "modules" }));
   const spec = { registry, mirrors, plainHttp: true, secret: (auths ?? basic) && "login", ca: undefined };
   const data = basic ?? { ".dockerconfigjson": Buffer.from(JSON.stringify({ auths })).toString("base64") };
@@ -28,7 +32,7 @@ function accessTo(hosts: readonly [string, ...string[]], { auths, basic }: Given
   const access = new Access(
     { client, namespace: "ops", clock: hurried, env: {} },
     spec as unknown as SourceSpec,
-    () => {},
+    answered,
   );
   onTestFinished(() => access.close());
   return access;
@@ -78,6 +82,29 @@ it("a mirror that is away is passed over, once in a check", async () => {
   expect(calls(mirror)).toBe(3);
   await fetch(access);
   expect(calls(mirror)).toBe(0);
+});
+
+it("a registry that is away is asked for three modules, not for all of a source", async () => {
+  const codes: string[] = [];
+  const access = accessTo([ABSENT], { answered: (code) => codes.push(code) });
+  const ask = (name: string) =>
+    access.inTurn(name, (repository) => repository.digestOfTag("stable")).catch(String);
+  const first = await ask("a");
+  for (const name of ["b", "c"]) expect(await ask(name)).not.toBe(first);
+  const tries = codes.length;
+  expect(await ask("d")).toBe(first);
+  expect(codes.length).toBe(tries);
+});
+
+it("a registry that answers in between is asked for each module", async () => {
+  const { labs } = await registries(1);
+  const [{ registry }] = labs as [Lab];
+  const access = accessTo([registry.host]);
+  const ask = (name: string) =>
+    access.inTurn(name, (repository) => repository.digestOfTag("1.4.2")).catch(String);
+  registry.instead = (line) => (line.includes("/web/") ? undefined : { status: 1000 });
+  for (const name of ["a", "b", "web", "c", "d"]) await ask(name);
+  expect(await ask("web")).toMatch(/^sha256:/);
 });
 
 it("a tag that a mirror does not have is asked for in the registry", async () => {

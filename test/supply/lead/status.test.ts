@@ -9,14 +9,21 @@ const digest = (digit: string): string => `sha256:${digit.repeat(64)}`;
 const LOCKED: LockEntry = { source: "s", version: "1.4.2", digest: digest("a"), verifiedBy: "ci.pub", at: 0 };
 const NEXT = { version: "1.5.0", digest: digest("b"), tag: undefined, since: NOW - 3_600_000 };
 
+const MISSING = {
+  dir: undefined,
+  problem: { reason: "SourceUnavailable", message: "1.4.2 is not on disk" },
+} as const;
+
 interface Given {
   readonly request: ModuleRequest;
   readonly locked?: LockEntry;
   readonly findings?: Partial<Findings>;
+  /** The locked content is not on disk. */
+  readonly isMissing?: boolean;
 }
 
 /** The status of a source with one module, `web`. */
-function statusWith({ request, locked, findings }: Given) {
+function statusWith({ request, locked, findings, isMissing = false }: Given) {
   const modules = new Map([["web", request]]);
   const spec: SourceSpec = {
     registry: { host: "h", name: "modules" },
@@ -35,7 +42,8 @@ function statusWith({ request, locked, findings }: Given) {
   const object = { metadata: { name: "s", generation: 3 }, spec: {} } as unknown as IModuleSource;
   const stock = {
     entries: new Map(locked === undefined ? [] : [["web", locked]]),
-    content: () => locked && { digest: locked.digest, dir: "/d", problem: undefined },
+    content: () =>
+      locked && { digest: locked.digest, ...(isMissing ? MISSING : { dir: "/d", problem: undefined }) },
   };
   const nothing = {
     errors: new Map(),
@@ -87,6 +95,7 @@ describe("what waits", () => {
     expect(status).toMatchObject({ summary: "0/1", waiting: 1 });
     expect(status.conditions["Ready"]).toMatchObject({
       status: "False",
+      reason: "UpdateHeld",
       message: expect.stringContaining("approve=1.5.0@") as string,
     });
     expect(status.conditions["Stalled"]).toBeUndefined();
@@ -103,6 +112,17 @@ describe("a registry that is away or has nothing", () => {
     const status = statusWith({ request, locked: LOCKED, findings: { ...failed(reason), reachable: false } });
     expect(status.conditions["Ready"]?.status).toBe(ready);
     expect(status.conditions["Reachable"]?.status).toBe("False");
+  });
+
+  it("says why content that is missing on disk is not there", () => {
+    const findings = failed("CheckFailed", "403");
+    const { conditions } = statusWith({
+      request: { tag: "stable" },
+      locked: LOCKED,
+      findings,
+      isMissing: true,
+    });
+    expect(conditions["Ready"]).toMatchObject({ status: "False", message: "web: 1.4.2 is not on disk: 403" });
   });
 
   it("is told by the condition Withdrawn", () => {
