@@ -57,7 +57,7 @@ describe("children get the environment", () => {
 it("what the operator has for itself is in no text that it shows, however it is written", () => {
   const secrets = new KnownSecrets();
   const { settings } = parseSettings(["--otlp-headers=x-key=of%20the-flag-1"], ENV);
-  secrets.learn({ own: ownSecrets(settings, ENV) }, new Set(["/own"]));
+  secrets.register({ own: ownSecrets(settings, ENV) }, new Set(["/own"]));
   const text =
     "t0ken-of-0urs; authorization=Bearer%20t0ken-of-0urs; of the-flag-1; pa$sw0rd-1; pa%24sw0rd-1; pa55word; proxy:3128";
   const displayed = secrets.redact(text);

@@ -6,7 +6,7 @@ export default {
   mutate: [
     "src/{plan,state,values,queue,tasks,modules}/**/*.ts",
     "src/helm/decide.ts",
-    "src/status/project/verdict.ts",
+    "src/status/project/evaluation.ts",
     "src/lib/redact/**/*.ts",
   ],
   plugins: ["./scripts/mutants/runner.mjs"],

@@ -3,9 +3,9 @@
 import { FIELD_MANAGER } from "../kube/index.ts";
 import { objectOf, type Json, type JsonObject } from "../model/index.ts";
 import type { AdmissionRequest, AdmissionResponse } from "../webhooks/index.ts";
-import { judgeAnnotations } from "./annotations.ts";
+import { checkAnnotations } from "./annotations.ts";
 import { allow, type Answer } from "./answer.ts";
-import { judgeConfigEdit } from "./config-edit.ts";
+import { checkConfigEdit } from "./config-edit.ts";
 import type { AdmissionSources } from "./forecast.ts";
 
 export interface AdmissionOptions extends AdmissionSources {
@@ -29,7 +29,7 @@ export class Admission {
   /** Decides about a request. The operator's own writes pass: they are checked before they are sent. */
   async answer(request: AdmissionRequest, signal: AbortSignal): Promise<AdmissionResponse> {
     if (await this.#isOwn(request, signal)) return allow();
-    const { allowed, message, warnings } = this.#judge(request);
+    const { allowed, message, warnings } = this.#check(request);
     const { redactDeep } = this.#options;
     return {
       allowed,
@@ -38,17 +38,17 @@ export class Admission {
     };
   }
 
-  #judge({ kind: { kind }, name = "", namespace, ...request }: AdmissionRequest): Answer {
+  #check({ kind: { kind }, name = "", namespace, ...request }: AdmissionRequest): Answer {
     if (namespace !== this.#options.namespace) return allow();
     const [before, after] = [request.oldObject ?? {}, request.object ?? {}];
     if (kind === "ConfigMap" && name === this.#options.name) {
       const texts = { before: textsOf(before["data"]), data: textsOf(after["data"]) };
       const isDryRun = request.dryRun === true;
-      return judgeConfigEdit({ name, ...texts, annotations: annotationsOf(after), isDryRun }, this.#options);
+      return checkConfigEdit({ name, ...texts, annotations: annotationsOf(after), isDryRun }, this.#options);
     }
     if (kind !== "AddonModule" && kind !== "AddonOperator") return allow();
     const annotations = { before: annotationsOf(before), after: annotationsOf(after) };
-    return judgeAnnotations({ kind, name, ...annotations }, this.#options.state.view);
+    return checkAnnotations({ kind, name, ...annotations }, this.#options.state.view);
   }
 
   /** Anyone may claim our field manager, and hooks may act as our user: both together are the operator itself. */

@@ -30,7 +30,7 @@ const LONGEST_QUOTED = 20;
  * Refuses malformed requests and confirmations that confirm nothing, with the right command; warns of annotations that have
  * no effect. Decides about changed annotations only, and about removed ones never.
  */
-export function judgeAnnotations(edit: AnnotationEdit, view: View): Answer {
+export function checkAnnotations(edit: AnnotationEdit, view: View): Answer {
   const { kind, before, after } = edit;
   if (kind === "AddonOperator" && edit.name !== view.operator.name) return allow();
   const changed = Object.entries(after).filter(([key, value]) => before[key] !== value);

@@ -2,7 +2,7 @@
 
 import { describeProblem, member, type Problem } from "../model/index.ts";
 import { CONFIRM_DELETE, confirmCommand, explainDeletionLimit } from "../plan/index.ts";
-import type { DeletionLimitView, Trial } from "../state/index.ts";
+import type { DeletionLimitView, Simulation } from "../state/index.ts";
 import {
   checkConfig,
   checkIdle,
@@ -38,7 +38,7 @@ export interface ConfigEdit {
  * with the messages of the operator. Warns of keys without effect and, in a dry run, of what the edit would do. Changes
  * nothing: the state is tried on a copy.
  */
-export function judgeConfigEdit(edit: ConfigEdit, sources: AdmissionSources): Answer {
+export function checkConfigEdit(edit: ConfigEdit, sources: AdmissionSources): Answer {
   const { name, data } = edit;
   const { state } = sources;
   if (changedTexts(edit).length === 0) return allow();
@@ -46,17 +46,17 @@ export function judgeConfigEdit(edit: ConfigEdit, sources: AdmissionSources): An
   const file = `ConfigMap ${name}`;
   const tooLarge = tooManyKeys(file, data) ?? sizeProblem(file, data);
   if (tooLarge !== undefined) return refuseProblems([tooLarge]);
-  const trial = state.trial();
-  const { values } = trial;
+  const simulation = state.simulation();
+  const { values } = simulation;
   const config = reparseConfigMap({ file, before: values.config }, data, values.modules());
   const candidate = { name, config, overlay: values.overlay };
   const problems = checkConfig(values, candidate);
   if (problems.length > 0) return refuseProblems(problems);
   const notes = [
-    ...notesOn(config, edit, trial),
+    ...notesOn(config, edit, simulation),
     ...checkIdle(values, candidate).filter(concernsChange(edit)).map(describeProblem),
   ];
-  return judgeValid(config, { edit, trial, notes }, sources);
+  return checkValidEdit(config, { edit, simulation, notes }, sources);
 }
 
 function tooManyKeys(file: string, data: Data): Problem | undefined {
@@ -84,32 +84,41 @@ function changedTexts({ before, data }: Texts): string[] {
   return [...keys].filter((key) => isChanged({ before, data }, key));
 }
 
-/** Decides about an edit whose content is valid. */
-function judgeValid(
+/**
+ * Decides about an edit whose content is valid. Refuses it if it would remove a protected module, or if its removals
+ * exceed the deletion limit and are not confirmed.
+ */
+function checkValidEdit(
   config: ParsedConfig,
-  { edit, trial, notes }: { edit: ConfigEdit; trial: Trial; notes: readonly string[] },
+  { edit, simulation, notes }: { edit: ConfigEdit; simulation: Simulation; notes: readonly string[] },
   sources: AdmissionSources,
 ): Answer {
   const { state } = sources;
-  const isDecided = state.view.converge.covered !== undefined;
-  if (!isDecided) return allow(notes);
-  trial.setConfig(config);
-  const causesConverge = trial.values.digests.globalConfig() !== state.values.digests.globalConfig();
+  // Before the first converge there are no decisions to compare with.
+  const hasConverged = state.view.converge.handled !== undefined;
+  if (!hasConverged) return allow(notes);
+  simulation.setConfig(config);
+  const causesConverge = simulation.values.digests.globalConfig() !== state.values.digests.globalConfig();
   if (!causesConverge)
-    return allow([...notes, ...(edit.isDryRun ? effectsOf(trial, { state, forecasts: undefined }) : [])]);
-  const [before, after] = [forecastOf(state.trial(), sources), forecastOf(trial, sources)];
-  const unprotected = after.flips.filter(isProtected).flatMap(({ decision }) => decision.problem ?? []);
-  if (unprotected.length > 0) return refuseProblems(unprotected);
-  const limit = newLimit(before, after);
-  const isConfirmed = limit !== undefined && edit.annotations[CONFIRM_DELETE] === limit.token;
-  if (limit !== undefined && !isConfirmed) return refuse(explainRefused(limit, sources));
-  const blocked = limit === undefined ? [] : [explainDeletionLimit(limit, state.view)];
-  const effects = edit.isDryRun ? effectsOf(trial, { state, forecasts: { before, after } }) : [];
-  return allow([...blocked, ...notes, ...effects]);
+    return allow([
+      ...notes,
+      ...(edit.isDryRun ? effectsOf(simulation, { state, forecasts: undefined }) : []),
+    ]);
+  const [before, after] = [forecastOf(state.simulation(), sources), forecastOf(simulation, sources)];
+  const protectedRemovals = after.enablementChanges
+    .filter(removesProtected)
+    .flatMap(({ decision }) => decision.problem ?? []);
+  if (protectedRemovals.length > 0) return refuseProblems(protectedRemovals);
+  const exceeded = newLimit(before, after);
+  const isConfirmed = exceeded !== undefined && edit.annotations[CONFIRM_DELETE] === exceeded.token;
+  if (exceeded !== undefined && !isConfirmed) return refuse(explainRefused(exceeded, sources));
+  const limitNotes = exceeded === undefined ? [] : [explainDeletionLimit(exceeded, state.view)];
+  const effects = edit.isDryRun ? effectsOf(simulation, { state, forecasts: { before, after } }) : [];
+  return allow([...limitNotes, ...notes, ...effects]);
 }
 
 /** Keys that match no module, and what is odd about texts, as far as the edit has changed them. */
-function notesOn(config: ParsedConfig, edit: ConfigEdit, { values }: Trial): string[] {
+function notesOn(config: ParsedConfig, edit: ConfigEdit, { values }: Simulation): string[] {
   const unknown = config.unknownKeys.filter((key) => isChanged(edit, key));
   // Each suggestion compares a key with the keys of all modules.
   const described = describeUnknownKeys(unknown.slice(0, MOST_WARNINGS), values.modules());
@@ -131,7 +140,7 @@ function concernsChange(edit: ConfigEdit): (problem: Problem) => boolean {
 }
 
 /** Whether the edit switches off a module that is protected: a module that is off has no other problem. */
-function isProtected({ decision }: Forecast["flips"][number]): boolean {
+function removesProtected({ decision }: Forecast["enablementChanges"][number]): boolean {
   return !decision.enabled && decision.problem !== undefined;
 }
 

@@ -3,8 +3,8 @@
 import { nameSome, sameJson } from "../lib/index.ts";
 import { describeProblem, type JsonObject } from "../model/index.ts";
 import { mayRun } from "../plan/index.ts";
-import { problemOf, type State, type Trial } from "../state/index.ts";
-import type { Flip, Forecast } from "./forecast.ts";
+import { problemOf, type State, type Simulation } from "../state/index.ts";
+import type { EnablementChange, Forecast } from "./forecast.ts";
 
 /** The decisions without and with the edit; undefined if it causes no converge. */
 interface Compared {
@@ -14,26 +14,26 @@ interface Compared {
 
 /** Which modules would run, be installed, be deleted, one sentence each. */
 export function effectsOf(
-  trial: Trial,
+  simulation: Simulation,
   { state, forecasts }: { readonly state: State; readonly forecasts: Compared | undefined },
 ): string[] {
-  if (forecasts === undefined) return sentences({ run: editedModules(trial, state) });
+  if (forecasts === undefined) return sentences({ run: editedModules(simulation, state) });
   const { before, after } = forecasts;
-  const { flips, removals } = after;
-  const fails = flips.flatMap(({ decision: { problem } }) => problem ?? []);
+  const { enablementChanges, removals } = after;
+  const fails = enablementChanges.flatMap(({ decision: { problem } }) => problem ?? []);
   const blockers = new Set(before.removals.blockers.map(({ text }) => text));
   const isLimit = removals.deletionLimit?.confirmed === false;
   const kept = removals.blockers.filter(({ text }) => !blockers.has(text) && !isLimit);
-  const installs = flips.filter(isInstall).map(({ facts }) => facts.module.name);
+  const installs = enablementChanges.filter(isInstall).map(({ facts }) => facts.module.name);
   return [
     ...sentences({
       install: installs,
       delete: without(removals.deletes, before.removals.deletes),
       purge: without(removals.purges, before.removals.purges),
-      run: without(runningModules(trial), installs),
+      run: without(runningModules(simulation), installs),
     }),
     ...fails.map((problem) => `would be Invalid: ${describeProblem(problem)}`),
-    ...flips.flatMap((flip) => waitingFor(flip, trial)),
+    ...enablementChanges.flatMap((change) => waitingFor(change, simulation)),
     ...kept.map(({ text }) => text),
   ];
 }
@@ -53,38 +53,38 @@ function without(names: readonly string[], others: readonly string[]): string[] 
 }
 
 /** The modules that a converge would run. */
-function runningModules(trial: Trial): string[] {
-  return trial.tree.modules.flatMap(({ name }) => {
-    const record = trial.module(name);
+function runningModules(simulation: Simulation): string[] {
+  return simulation.tree.modules.flatMap(({ name }) => {
+    const record = simulation.module(name);
     return record !== undefined && mayRun({ ...record, problem: problemOf(record) }) ? name : [];
   });
 }
 
 /** The modules whose section or settings the edit changes, as far as they run. */
-function editedModules(trial: Trial, { values, view: { modules } }: State): string[] {
-  return trial.tree.modules.flatMap((module) => {
+function editedModules(simulation: Simulation, { values, view: { modules } }: State): string[] {
+  return simulation.tree.modules.flatMap((module) => {
     const { name, valuesKey } = module;
     const isSame =
-      trial.values.merged(valuesKey) === values.merged(valuesKey) &&
+      simulation.values.merged(valuesKey) === values.merged(valuesKey) &&
       sameJson(
-        { ...trial.values.settings(module) } as JsonObject,
+        { ...simulation.values.settings(module) } as JsonObject,
         { ...values.settings(module) } as JsonObject,
       );
     if (isSame) return [];
-    const [now, tried] = [modules.get(name), trial.view(name)];
+    const [now, tried] = [modules.get(name), simulation.view(name)];
     return tried !== undefined && mayRun(tried) && now?.sectionDigest !== tried.sectionDigest ? name : [];
   });
 }
 
 /** Whether a module is switched on that has a chart and no release. */
-function isInstall({ facts: { module, owner, settings }, decision }: Flip): boolean {
+function isInstall({ facts: { module, owner, settings }, decision }: EnablementChange): boolean {
   const runsHelm = module.chart !== "none" && !settings.suspended && module.missing === undefined;
   return decision.enabled && decision.problem === undefined && owner === "none" && runsHelm;
 }
 
 /** The Secrets and ConfigMaps with values for which a module would wait. */
-function waitingFor({ facts: { module }, decision }: Flip, trial: Trial): string[] {
-  const missing = trial.view(module.name)?.missingValues ?? [];
+function waitingFor({ facts: { module }, decision }: EnablementChange, simulation: Simulation): string[] {
+  const missing = simulation.view(module.name)?.missingValues ?? [];
   return decision.enabled && missing.length > 0
     ? [`${module.name} would wait for ${nameSome(missing, MOST_NAMED)}`]
     : [];

@@ -10,7 +10,7 @@ import {
   type ObservedFacts,
   type Removals,
 } from "../plan/index.ts";
-import type { Enablement, State, Trial } from "../state/index.ts";
+import type { Enablement, State, Simulation } from "../state/index.ts";
 
 /** What the decisions about edits depend on. */
 export interface AdmissionSources {
@@ -21,38 +21,42 @@ export interface AdmissionSources {
 }
 
 /** A module that the content switches on or off. */
-export interface Flip {
+export interface EnablementChange {
   readonly facts: ModuleFacts;
   readonly decision: Enablement;
 }
 
 export interface Forecast {
-  readonly flips: readonly Flip[];
+  readonly enablementChanges: readonly EnablementChange[];
   readonly removals: Removals;
 }
 
 /**
- * Decides about the modules that are off, or are switched on or off by the content of the trial, and about removals.
+ * Decides about the modules that are off, or are switched on or off by the content of the simulation, and about removals.
  * `enabled` scripts are not run: a module that its script has switched off stays off, and others count as switched on.
  */
 export function forecastOf(
-  trial: Trial,
+  simulation: Simulation,
   { state, observed, clock, deleteBrake }: AdmissionSources,
 ): Forecast {
-  const decided = trial.tree.modules.flatMap((module) => decisionOf(moduleFacts(trial, observed, module)));
-  for (const { facts, decision } of decided) trial.decide(facts.module.name, decision);
-  const flips = decided.filter(({ facts, decision }) => decision.enabled !== facts.record.enabled);
-  const { isFrozen = false } = trial.values.config ?? {};
+  const decided = simulation.tree.modules.flatMap((module) =>
+    decisionOf(moduleFacts(simulation, observed, module)),
+  );
+  for (const { facts, decision } of decided) simulation.decide(facts.module.name, decision);
+  const enablementChanges = decided.filter(
+    ({ facts, decision }) => decision.enabled !== facts.record.enabled,
+  );
+  const { isFrozen = false } = simulation.values.config ?? {};
   // A second check will confirm which modules are missing: here it is taken for granted.
-  const orphans = new Map(observed.withoutModule(trial.tree).map((name) => [name, -Infinity]));
+  const orphans = new Map(observed.withoutModule(simulation.tree).map((name) => [name, -Infinity]));
   const config = { ...state.view.config, condition: "ok" as const, isFrozen };
   const view = { ...state.view, config, orphans };
-  const input = removalInput(trial, observed, { view, limit: deleteBrake, at: clock.monotonic() });
-  return { flips, removals: removalsOf(input) };
+  const input = removalInput(simulation, observed, { view, limit: deleteBrake, at: clock.monotonic() });
+  return { enablementChanges, removals: removalsOf(input) };
 }
 
 /** The decision about one module; none if it is on and stays on. */
-function decisionOf(facts: ModuleFacts): Flip[] {
+function decisionOf(facts: ModuleFacts): EnablementChange[] {
   const { enabled, enabledBy } = facts.record;
   if (enabled && facts.flag.enabled) return [];
   const decision = decideEnabled(facts, { enabled: enabled || enabledBy !== "script" });

@@ -69,14 +69,14 @@ function redactedValues({ state, secrets }: Sources, key: string): Json {
 async function modulesFile(sources: Sources): Promise<unknown> {
   const { state, queues, clock } = sources;
   const { view } = state;
-  const moment = { view, queues: queues() };
+  const snapshot = { view, queues: queues() };
   const all: unknown[] = [];
   for (const module of view.modules.values()) {
     const { valuesKey, dir, chartVersion, requires } = module.module;
     all.push({
       name: module.name,
-      ...stateSummaryOf(module, moment, clock.now()),
-      why: explainModule(module, moment),
+      ...stateSummaryOf(module, snapshot, clock.now()),
+      why: explainModule(module, snapshot),
       dir,
       chartVersion,
       requires,

@@ -5,8 +5,8 @@ import { describeProblem, GLOBAL, MAIN_QUEUE } from "../model/index.ts";
 import type { Hook, Json, Module } from "../model/index.ts";
 import { drawGraph, explainModule, graphData, graphOf, blockedBy } from "../plan/index.ts";
 import type { State } from "../state/index.ts";
-import { verdictOf, overviewOf, stateSummaryOf } from "../status/index.ts";
-import { happened } from "../trace/index.ts";
+import { evaluateModule, overviewOf, stateSummaryOf } from "../status/index.ts";
+import { traceEvent } from "../trace/index.ts";
 import { suspendingKey } from "../values/index.ts";
 import { bundleFiles } from "./bundle.ts";
 import { followerResponse } from "./leader-proxy.ts";
@@ -161,7 +161,7 @@ function notFound(name: string, { view }: State): RouteResponse {
 function graph({ state: { view }, clock, secrets }: Sources, { query }: RouteRequest): RouteResponse {
   const now = clock.now();
   const nodes = secrets.redactDeep(
-    graphOf(view, (each) => verdictOf(each, { now, wait: blockedBy(each, view) }).state),
+    graphOf(view, (each) => evaluateModule(each, { now, wait: blockedBy(each, view) }).state),
   );
   const format = query.get("as");
   if (format === null) return data(graphData(nodes));
@@ -216,7 +216,7 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
   },
   run(sources, found, { method }) {
     if (method !== "POST") return failure(405, "module run: use POST");
-    happened("request", { module: found.name }, () => sources.state.recordModule(found.name, "requested"));
+    traceEvent("request", { module: found.name }, () => sources.state.recordModule(found.name, "requested"));
     return { status: 200, text: `run of ${found.name} requested\n` };
   },
   rollback(sources, found, { method, form }) {
@@ -246,7 +246,7 @@ function requestRollback(
   const revision = revisionText === "" ? undefined : Number(revisionText);
   try {
     const to = rollbackTarget(name, revision);
-    happened("request", { module: name }, () => state.recordModule(name, "rollbackRequested", to));
+    traceEvent("request", { module: name }, () => state.recordModule(name, "rollbackRequested", to));
     const lasts = "It stays in force until you change chart or values, or request a run.";
     const next = `Follow it with: addon-operator module why ${name}`;
     return { status: 200, text: `rollback of ${name} to revision ${to} requested. ${lasts} ${next}\n` };

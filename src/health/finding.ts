@@ -3,13 +3,13 @@
 import type { CelTest } from "../lib/index.ts";
 import { plainLine } from "../lib/index.ts";
 import { conditionOf, objectOf, type JsonObject } from "../model/index.ts";
-import { assessObject, kindOf } from "./judge.ts";
+import { assessObject, kindOf } from "./assess.ts";
 import { ownPodsOf, type OwnPods } from "./own-pods.ts";
 import { assessRollout } from "./rollout.ts";
-import { describeCount, CURRENT, inProgress, intAt, PAUSED, textAt, type Judgement } from "./rule.ts";
+import { describeCount, CURRENT, inProgress, intAt, PAUSED, textAt, type Assessment } from "./rule.ts";
 
 /** An assessment, with the facts that distinguish an object in progress from an unhealthy one. */
-export interface Finding extends Judgement {
+export interface Finding extends Assessment {
   /** `metadata.generation`; undefined where the object has none. */
   readonly generation: number | undefined;
   /** The last generation in which it was Current; for a Job, the one in which it ended. */
@@ -43,39 +43,39 @@ const MAX_TEXT = 500;
 export function findingOf(object: JsonObject, { now, wall, before, check }: Check): Finding {
   const { status, reason, message } = stoppedOnPurpose(object) ?? checked(object, wall, check);
   // Texts in a status may be long and may contain terminal control characters.
-  const judged = { status, reason: plainLine(reason, MAX_TEXT), message: plainLine(message, MAX_TEXT) };
+  const assessment = { status, reason: plainLine(reason, MAX_TEXT), message: plainLine(message, MAX_TEXT) };
   const generation = intAt(object, "metadata.generation", 0) || undefined;
-  const settled = settles(object, judged) ? generation : before?.settled;
-  if (judged.status === "Current") return { ...NO_FACTS, ...judged, generation, settled, since: now };
+  const settled = settles(object, assessment) ? generation : before?.settled;
+  if (assessment.status === "Current") return { ...NO_FACTS, ...assessment, generation, settled, since: now };
   const wasWell = generation !== undefined && settled === generation;
   return {
-    ...judged,
+    ...assessment,
     generation,
     settled,
     // A paused rollout waits for a user, so it never exceeds its time limit.
-    since: judged.reason === PAUSED ? Infinity : sinceOf(generation, now, before),
-    isLost: wasWell && (judged.status === "Failed" || isUnavailable(object)),
+    since: assessment.reason === PAUSED ? Infinity : sinceOf(generation, now, before),
+    isLost: wasWell && (assessment.status === "Failed" || isUnavailable(object)),
     pods: ownPodsOf(object),
     isOrdered: isOrdered(object),
   };
 }
 
 /** Assesses an object by its check in `addon.yaml`, or else by the rules. An object being deleted is always Terminating. */
-function checked(object: JsonObject, wall: number, check: CelTest | undefined): Judgement {
-  const judged = assessObject(object, wall);
-  if (judged.status === "Terminating") return judged;
-  if (check === undefined) return assessRollout(object) ?? withRemedy(object, judged);
+function checked(object: JsonObject, wall: number, check: CelTest | undefined): Assessment {
+  const assessment = assessObject(object, wall);
+  if (assessment.status === "Terminating") return assessment;
+  if (check === undefined) return assessRollout(object) ?? withRemedy(object, assessment);
   const { isMet, why } = check(object);
   if (isMet) return CURRENT;
   return inProgress("CheckNotMet", why === undefined ? "does not meet its check" : `has a check that ${why}`);
 }
 
 /** Adds to an Unknown assessment how a user can define the health of this kind. */
-function withRemedy(object: JsonObject, judged: Judgement): Judgement {
-  if (judged.status !== "Unknown") return judged;
+function withRemedy(object: JsonObject, assessment: Assessment): Assessment {
+  if (assessment.status !== "Unknown") return assessment;
   const [kind, apiVersion] = [textAt(object, "kind"), textAt(object, "apiVersion")];
   const remedy = `add to health.checks in addon.yaml what makes a ${kind} of ${apiVersion} healthy`;
-  return { ...judged, message: `${judged.message}; ${remedy}` };
+  return { ...assessment, message: `${assessment.message}; ${remedy}` };
 }
 
 /** When the object stopped being Current: now, unless the previous finding was already in progress in this generation. */
@@ -114,7 +114,7 @@ export function unwatched(why: string): Finding {
  * The assessment of an object that a user has stopped: a suspended Job or a paused Deployment is Current. A Deployment that
  * is paused during a rollout is in progress. Returns undefined where the usual rules apply.
  */
-function stoppedOnPurpose(object: JsonObject): Judgement | undefined {
+function stoppedOnPurpose(object: JsonObject): Assessment | undefined {
   if (textAt(object, "metadata.deletionTimestamp") !== "") return undefined;
   const spec = objectOf(object["spec"]);
   const kind = kindOf(object);
@@ -128,7 +128,7 @@ function stoppedOnPurpose(object: JsonObject): Judgement | undefined {
 }
 
 /** Whether an object has reached its goal in this generation. A running Job is Current by the rules, but may still fail. */
-function settles(object: JsonObject, { status }: Judgement): boolean {
+function settles(object: JsonObject, { status }: Assessment): boolean {
   return status === "Current" && (kindOf(object) !== "batch/Job" || hasEnded(object));
 }
 

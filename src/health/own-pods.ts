@@ -8,7 +8,7 @@ import {
   type JsonObject,
   type LabelSelector,
 } from "../model/index.ts";
-import { groupKind, kindOf } from "./judge.ts";
+import { groupKind, kindOf } from "./assess.ts";
 import { intAt, textAt } from "./rule.ts";
 
 /**

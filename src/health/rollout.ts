@@ -1,11 +1,11 @@
 /** Assesses Argo Rollouts, whose `status.observedGeneration` is a string, which kstatus cannot read. */
 
 import type { JsonObject } from "../model/index.ts";
-import { kindOf } from "./judge.ts";
-import { CURRENT, failed, inProgress, intAt, PAUSED, textAt, type Judgement } from "./rule.ts";
+import { kindOf } from "./assess.ts";
+import { CURRENT, failed, inProgress, intAt, PAUSED, textAt, type Assessment } from "./rule.ts";
 
 /** Assesses a Rollout by `status.phase`; undefined for other kinds, and for a Rollout that is being deleted. */
-export function assessRollout(object: JsonObject): Judgement | undefined {
+export function assessRollout(object: JsonObject): Assessment | undefined {
   if (kindOf(object) !== "argoproj.io/Rollout" || textAt(object, "metadata.deletionTimestamp") !== "")
     return undefined;
   const generation = String(intAt(object, "metadata.generation", 0));

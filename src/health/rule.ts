@@ -69,7 +69,7 @@ export function conditionsOf(object: JsonObject): StatusCondition[] {
 export type HealthStatus = "Current" | "InProgress" | "Failed" | "Terminating" | "Unknown";
 
 /** An object's status and the reason for it; reason and message are empty where it is Current. */
-export interface Judgement {
+export interface Assessment {
   readonly status: HealthStatus;
   readonly reason: string;
   readonly message: string;
@@ -83,19 +83,19 @@ export interface Facts {
   readonly now: number;
 }
 
-export type Rule = (facts: Facts) => Judgement;
+export type Rule = (facts: Facts) => Assessment;
 
 /** A shared value, because most objects are Current. */
-export const CURRENT: Judgement = { status: "Current", reason: "", message: "" };
+export const CURRENT: Assessment = { status: "Current", reason: "", message: "" };
 
 /** Reason for a rollout that a user has to resume: it never becomes unhealthy. */
 export const PAUSED = "RolloutPaused";
 
-export function inProgress(reason: string, message: string): Judgement {
+export function inProgress(reason: string, message: string): Assessment {
   return { status: "InProgress", reason, message };
 }
 
-export function failed(reason: string, message: string): Judgement {
+export function failed(reason: string, message: string): Assessment {
   return { status: "Failed", reason, message };
 }
 
@@ -103,7 +103,7 @@ export function failed(reason: string, message: string): Judgement {
 export type Step = readonly [isMissing: boolean, reason: string, message: string];
 
 /** In progress, with the reason of the first step that is missing. Current if no step is missing. */
-export function firstMissing(steps: readonly Step[]): Judgement {
+export function firstMissing(steps: readonly Step[]): Assessment {
   const step = steps.find(([isMissing]) => isMissing);
   return step === undefined ? CURRENT : inProgress(step[1], step[2]);
 }

@@ -2,7 +2,7 @@
 
 import { conditionOf, objectOf, objectsIn, asString, type JsonObject } from "../model/index.ts";
 import type { Finding } from "./finding.ts";
-import { intAt, type HealthStatus, type Judgement } from "./rule.ts";
+import { intAt, type HealthStatus, type Assessment } from "./rule.ts";
 
 /** An object of a release, with its finding. */
 export interface AssessedObject {
@@ -16,7 +16,7 @@ export interface AssessedObject {
   readonly pod: NamedIssue | undefined;
 }
 
-interface UnhealthyObject extends Judgement {
+interface UnhealthyObject extends Assessment {
   readonly object: string;
 }
 
@@ -31,7 +31,7 @@ interface HealthCounts {
 }
 
 /** Whether a release is healthy, and why not. */
-export interface HealthVerdict {
+export interface HealthCondition {
   readonly status: "True" | "False" | "Unknown";
   readonly reason: string;
   readonly message: string;
@@ -44,18 +44,18 @@ export interface HealthVerdict {
   readonly isFailing?: true;
 }
 
-/** Whether a verdict proves that a revision does not work. */
-export function provesBroken(verdict: Pick<HealthVerdict, "status" | "isOutage"> | undefined): boolean {
-  return verdict?.status === "False" && verdict.isOutage !== true;
+/** Whether a condition proves that a revision does not work. */
+export function provesBroken(condition: Pick<HealthCondition, "status" | "isOutage"> | undefined): boolean {
+  return condition?.status === "False" && condition.isOutage !== true;
 }
 
-/** Whether a failed upgrade may be rolled back to a revision that had this verdict when the upgrade began. */
-export function mayBeGood(verdict: Pick<HealthVerdict, "status" | "isFailing"> | undefined): boolean {
-  return verdict?.status !== "False" && verdict?.isFailing !== true;
+/** Whether a failed upgrade may be rolled back to a revision that had this condition when the upgrade began. */
+export function mayBeGood(condition: Pick<HealthCondition, "status" | "isFailing"> | undefined): boolean {
+  return condition?.status !== "False" && condition?.isFailing !== true;
 }
 
 /** The health of a release. */
-export interface Health extends HealthVerdict {
+export interface Health extends HealthCondition {
   readonly counts: HealthCounts;
   /** Objects that are not Current, the worst first; at most 20. */
   readonly ailments: readonly UnhealthyObject[];
@@ -82,7 +82,7 @@ export function healthOf(targets: readonly AssessedObject[], timing: Timing): He
   const unhealthy = [...by.unhealthy, ...by.lost];
   const notReady = [...unhealthy, ...by.inProgress, ...by.unknown];
   return {
-    ...verdict(by),
+    ...condition(by),
     counts: countsOf(targets),
     ailments: notReady
       .slice(0, MOST_AILMENTS)
@@ -100,8 +100,8 @@ function levelOf({ finding, pod }: AssessedObject, { now, timeoutMs }: Timing): 
   return finding.status === "Failed" ? "unhealthy" : "inProgress";
 }
 
-/** The verdict by the worst level at which there are objects. */
-function verdict(by: Record<Level, readonly AssessedObject[]>): HealthVerdict {
+/** The condition by the worst level at which there are objects. */
+function condition(by: Record<Level, readonly AssessedObject[]>): HealthCondition {
   const [unhealthy] = by.unhealthy;
   if (unhealthy !== undefined)
     return {

@@ -13,7 +13,7 @@ import {
   textAt,
   UnreadableError,
   type Facts,
-  type Judgement,
+  type Assessment,
   type Rule,
   type StatusCondition,
   type Step,
@@ -156,7 +156,7 @@ export const pod: Rule = (facts) => {
 };
 
 /** A running Pod is Current when it is ready. It has failed when one of its containers crashes again and again. */
-function runningPod({ object, conditions }: Facts): Judgement {
+function runningPod({ object, conditions }: Facts): Assessment {
   if (has(conditions, "Ready", "True")) return CURRENT;
   const crashing = crashLooping(object);
   if (crashing.length === 0) return inProgress("PodRunningNotReady", "runs, but is not ready");
@@ -167,7 +167,7 @@ function runningPod({ object, conditions }: Facts): Judgement {
 const SCHEDULE_WINDOW_MS = 15_000;
 
 /** A pending Pod is in progress. It has failed when no node has accepted it for a while. */
-function pendingPod({ object, conditions, now }: Facts): Judgement {
+function pendingPod({ object, conditions, now }: Facts): Assessment {
   const unscheduled = conditions.find(({ type, status }) => type === "PodScheduled" && status === "False");
   if (unscheduled?.reason !== "Unschedulable") return inProgress("PodPending", "is pending");
   const created = timeOf(textAt(object, "metadata.creationTimestamp"));

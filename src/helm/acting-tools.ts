@@ -4,7 +4,7 @@ import { isForbidden, type Accounts, type AccountTerms } from "../kube/index.ts"
 import { oneLine } from "../lib/index.ts";
 import { accountIn, describeAccount, ProblemError, userOf, type Account } from "../model/index.ts";
 import type { CrdRequest } from "./crds/crd.ts";
-import { settle } from "./release/placing.ts";
+import { ensureLocation } from "./release/relocate.ts";
 import type { Actor, Reconciler, ReconcileRequest } from "./types.ts";
 
 /** The ServiceAccounts of modules. */
@@ -25,13 +25,13 @@ export class ActingTools {
 
   /**
    * The tools for a run: the account of the module exists, and its release is in the module's namespace. Throws
-   * MissingAccountError, ProblemError, and as `settle`.
+   * MissingAccountError, ProblemError, and as `ensureLocation`.
    */
   async forRun({ module, signal }: ReconcileRequest): Promise<Reconciler> {
     const account = this.#accounts?.of(module);
     if (account !== undefined) await this.#accounts?.mustExist(account, signal);
     const tools = this.of(module);
-    await settle(tools, { release: module.name, account: account && idOf(account), signal });
+    await ensureLocation(tools, { release: module.name, account: account && idOf(account), signal });
     return tools;
   }
 
@@ -65,7 +65,7 @@ export class ActingTools {
   }
 
   #accountOf(release: string): Account | undefined {
-    const last = this.#reconciler.store.place(release)?.account;
+    const last = this.#reconciler.store.location(release)?.account;
     return this.#accounts?.known(release) ?? (last === undefined ? undefined : accountIn(last, ""));
   }
 

@@ -9,20 +9,20 @@ import { GO_LABELS, isCurrentScheme, LABELS, type ReleaseMeta } from "./release/
 export type AdoptPolicy = "all" | "go" | "none";
 
 /** Who made a release: this operator, another one of its kind, the Go operator, or someone with helm. */
-export type ReleaseOwner = "ours" | "other" | "go" | "hand";
+export type ReleaseOwner = "ours" | "other" | "go" | "manual";
 
-/** The origin by a release's labels; `goMark` = an older Go operator has marked its values. */
+/** The origin by a release's labels; `hasGoOperatorMark` = an older Go operator has marked its values. */
 export function releaseOwnerOf(
   { labels }: Pick<ReleaseMeta, "labels">,
   managedBy: string,
-  goMark: boolean,
+  hasGoOperatorMark: boolean,
 ): ReleaseOwner {
   const label = labels[LABELS.managedBy];
   if (label === managedBy) return "ours";
   if (isCurrentScheme(label)) return "other";
   // A label of another scheme version does not show which operator wrote it.
   if (label !== undefined) return "ours";
-  return goMark || GO_LABELS.some((name) => name in labels) ? "go" : "hand";
+  return hasGoOperatorMark || GO_LABELS.some((name) => name in labels) ? "go" : "manual";
 }
 
 /** Whether a module may take over a release of this origin. */
@@ -39,7 +39,7 @@ export async function checkedOrigin(
 ): Promise<ReleaseOwner> {
   const { store, managedBy, adopt } = tools;
   let origin = releaseOwnerOf(release, managedBy, false);
-  if (origin === "hand" && (await hasGoMark(store, release))) origin = "go";
+  if (origin === "manual" && (await isMarkedByGoOperator(store, release))) origin = "go";
   if (mayAdopt(adopt, origin)) return origin;
   throw new ForeignReleaseError(
     release.name,
@@ -51,13 +51,13 @@ const OWNERS: Readonly<Record<ReleaseOwner, string>> = {
   ours: "this addon-operator",
   other: "another addon-operator",
   go: "the Go operator",
-  hand: "a user of helm",
+  manual: "a user of helm",
 };
 
 /** Whether an older Go operator has marked the values. False for a broken record, because helm itself reports that. */
-function hasGoMark(store: ReleaseStore, release: ReleaseMeta): Promise<boolean> {
+function isMarkedByGoOperator(store: ReleaseStore, release: ReleaseMeta): Promise<boolean> {
   return store.summary(release).then(
-    ({ goMark }) => goMark,
+    ({ hasGoOperatorMark }) => hasGoOperatorMark,
     (error: unknown) => {
       if (error instanceof SyntaxError) return false;
       throw new Error(`cannot determine who made release "${release.name}": ${oneLine(error)}`, {

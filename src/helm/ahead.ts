@@ -27,7 +27,7 @@ interface AheadTools extends Pick<Reconciler, "store"> {
   readonly toolsOf: (module: HelmInput["module"]) => Reconciler;
 }
 
-interface Made extends Rendered {
+interface RenderedChart extends Rendered {
   readonly inputs: string;
 }
 
@@ -42,7 +42,7 @@ export class Ahead {
   readonly #upcoming: Map<string, UpcomingModule>;
   readonly #objects = new Map<string, readonly string[]>();
   #unrendered: readonly UpcomingModule[];
-  readonly #rendered = new Map<string, Promise<Made | undefined>>();
+  readonly #rendered = new Map<string, Promise<RenderedChart | undefined>>();
   readonly #stop = new AbortController();
 
   /** `upcoming` are the modules that a converge is going to run, in order. */
@@ -112,7 +112,7 @@ export class Ahead {
     const { signal } = this.#stop;
     const jobs = this.#unrendered.map((upcoming) => ({
       upcoming,
-      ...Promise.withResolvers<Made | undefined>(),
+      ...Promise.withResolvers<RenderedChart | undefined>(),
     }));
     this.#unrendered = [];
     for (const { upcoming, promise } of jobs) this.#rendered.set(upcoming.name, promise);
@@ -122,7 +122,7 @@ export class Ahead {
   }
 
   /** A rendering for later use; undefined if the module needs none, or it may differ when the module runs. */
-  async #prefetch({ input }: UpcomingModule, signal: AbortSignal): Promise<Made | undefined> {
+  async #prefetch({ input }: UpcomingModule, signal: AbortSignal): Promise<RenderedChart | undefined> {
     signal.throwIfAborted();
     const request = { ...input(), signal };
     const reconciliation = await examine(this.#tools.toolsOf(request.module), request);

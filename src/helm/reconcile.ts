@@ -7,7 +7,7 @@ import { withHookWatch } from "./hook-watch.ts";
 import { restoreObjects } from "./objects/live-objects.ts";
 import type { Rendered } from "./manifest/manifest.ts";
 import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
-import { ChartMovedError, withCall } from "./rendering.ts";
+import { ChartMovedError, withUpgradeOptions } from "./rendering.ts";
 import { countFailure, describeRefusal, hasNoWayBack, markGood, nextOf, rollBack } from "./rollback.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation, Refusal, ReleaseOutcome } from "./types.ts";
 import { install, recover } from "./upgrade.ts";
@@ -123,14 +123,14 @@ function recordArtifact({ tools, request, release }: Reconciliation): void {
 /** Upgrades a release; `rendered` is the chart's rendering, if there is one already. */
 function upgrade(reconciliation: Reconciliation, rendered?: Rendered): Promise<Done> {
   const { release } = reconciliation;
-  return withCall(reconciliation, async (call) => {
+  return withUpgradeOptions(reconciliation, async (options) => {
     reportAdoption(reconciliation);
     await markGood(reconciliation);
     const { historyMax, labels } = nextOf(reconciliation);
     const all = { ...labels, ...labelsOf(reconciliation, rendered?.checksum, release === undefined) };
     try {
       await watched(reconciliation, () =>
-        install(reconciliation, { ...call, labels: all, historyMax }, rendered),
+        install(reconciliation, { ...options, labels: all, historyMax }, rendered),
       );
     } catch (error) {
       return goBack(reconciliation, await countFailure(reconciliation, error));
@@ -158,7 +158,7 @@ async function watched({ tools, request }: Reconciliation, work: () => Promise<v
 
 /** Logs and counts a release that someone installed with helm and that this operator now takes over. */
 function reportAdoption({ origin, tools, request }: Reconciliation): void {
-  if (origin !== "hand") return;
+  if (origin !== "manual") return;
   const release = request.module.name;
   tools.logger.warn("Adopting a release that was installed with helm", { release });
   tools.recorder?.adopted(release);

@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { hashFiles, parseYaml, readPlain, toYaml, type Clock } from "../lib/index.ts";
 import { objectOf, type JsonObject, type Module } from "../model/index.ts";
 import { Scratch } from "../process/index.ts";
-import type { ChartCall, Helm, UpgradeCall, OfflineTerms } from "./binary/helm.ts";
+import type { ChartOptions, Helm, UpgradeOptions, OfflineTerms } from "./binary/helm.ts";
 import { ChartReader, chartFilesOf, type Chart } from "./chart/chart.ts";
 import {
   adoptionChecksum,
@@ -33,19 +33,22 @@ export async function renderNow(reconciliation: Reconciliation): Promise<Rendere
 /** As `renderNow`, but returns the texts of manifest and helm hooks. Finds the apply method at the same time, for a later upgrade. */
 export async function manifestsNow(reconciliation: Reconciliation): Promise<string[]> {
   if (needsServer(reconciliation))
-    return withCall(reconciliation, (call) => manifestsOf(reconciliation, call));
+    return withUpgradeOptions(reconciliation, (options) => manifestsOf(reconciliation, options));
   const { tools, request, chart } = reconciliation;
   const [manifest] = await Promise.all([
-    withChart(tools.tmpDir, { ...request, chart }, (call) => template(reconciliation, call)),
+    withChart(tools.tmpDir, { ...request, chart }, (options) => template(reconciliation, options)),
     applyMethodOf(reconciliation),
   ]);
   return [manifest];
 }
 
 /** Renders manifest and hooks. Uses the server only if templates use its data, because that takes twice as long. */
-export async function manifestsOf(reconciliation: Reconciliation, call: UpgradeCall): Promise<string[]> {
-  if (needsServer(reconciliation)) return reconciliation.tools.helm.dryRun(call);
-  return [await template(reconciliation, call)];
+export async function manifestsOf(
+  reconciliation: Reconciliation,
+  options: UpgradeOptions,
+): Promise<string[]> {
+  if (needsServer(reconciliation)) return reconciliation.tools.helm.dryRun(options);
+  return [await template(reconciliation, options)];
 }
 
 /** Whether templates use the server's data, so that `helm template` would render something else. */
@@ -55,8 +58,8 @@ function needsServer({ chart }: Reconciliation): boolean {
 }
 
 /** Renders without the server, as an upgrade or as a first installation. */
-function template({ tools, origin }: Reconciliation, call: ChartCall): Promise<string> {
-  return tools.helm.template({ ...call, isUpgrade: origin !== undefined });
+function template({ tools, origin }: Reconciliation, options: ChartOptions): Promise<string> {
+  return tools.helm.template({ ...options, isUpgrade: origin !== undefined });
 }
 
 /** Whether a release has this manifest. Its label says so; without a label, the checksum of its record does. */
@@ -72,14 +75,14 @@ export async function isSameRendering(
   return stored.adoptionChecksum === rendered.adoptionChecksum;
 }
 
-/** Calls `act` with the arguments of an upgrade; chart and values file are removed afterwards. */
-export function withCall<T>(
+/** Calls `act` with the options of an upgrade; chart and values file are removed afterwards. */
+export function withUpgradeOptions<T>(
   reconciliation: Reconciliation,
-  act: (call: UpgradeCall) => Promise<T>,
+  act: (options: UpgradeOptions) => Promise<T>,
 ): Promise<T> {
   const { tools, request, chart } = reconciliation;
-  return withChart(tools.tmpDir, { ...request, chart }, async (call) =>
-    act({ ...call, labels: {}, applyMethod: await applyMethodOf(reconciliation) }),
+  return withChart(tools.tmpDir, { ...request, chart }, async (options) =>
+    act({ ...options, labels: {}, applyMethod: await applyMethodOf(reconciliation) }),
   );
 }
 
@@ -100,13 +103,13 @@ export async function renderOffline(
 ): Promise<string> {
   const { includeCrds, skipTests, kubeVersion } = request;
   const chart = new ChartReader(tools.clock).read(request.module);
-  return withChart(tools.tmpDir, { ...request, chart }, (call) =>
-    tools.helm.template({ ...call, isUpgrade: false, includeCrds, skipTests, kubeVersion }),
+  return withChart(tools.tmpDir, { ...request, chart }, (options) =>
+    tools.helm.template({ ...options, isUpgrade: false, includeCrds, skipTests, kubeVersion }),
   );
 }
 
 /** Version of the chart that is generated for a directory without Chart.yaml. */
-const MADE: JsonObject = { apiVersion: "v2", version: "0.2.0" };
+const GENERATED_CHART: JsonObject = { apiVersion: "v2", version: "0.2.0" };
 
 /** The chart changed on disk after the decision. */
 export class ChartMovedError extends Error {
@@ -130,7 +133,7 @@ interface StageRequest extends ReconcileRequest {
 async function withChart<T>(
   tmpDir: string,
   { module, values, signal, chart }: StageRequest,
-  act: (call: ChartCall) => Promise<T>,
+  act: (options: ChartOptions) => Promise<T>,
 ): Promise<T> {
   const scratch = await Scratch.open(tmpDir, `helm-${module.name}`);
   try {
@@ -160,7 +163,8 @@ export function stageChart(
   for (const [rel, bytes] of contents) writeFileSync(join(dir, rel), bytes, { mode: 0o600 });
   if (!chart.needsStage) return dir;
   const [, given] = contents.find(([rel]) => rel === "Chart.yaml") ?? [];
-  const own = given === undefined ? MADE : objectOf(parseYaml(given.toString("utf8"), "Chart.yaml").value);
+  const own =
+    given === undefined ? GENERATED_CHART : objectOf(parseYaml(given.toString("utf8"), "Chart.yaml").value);
   writeFileSync(join(dir, "Chart.yaml"), toYaml({ ...own, name: module.name }), { mode: 0o600 });
   return dir;
 }

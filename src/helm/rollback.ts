@@ -79,11 +79,11 @@ export function rejectedIn(revisions: readonly ReleaseMeta[]): ReleaseMeta | und
 export const BY_HAND = "by-hand";
 
 /** Why a revision is rejected: helm failed, or its objects did not become healthy in time. */
-type Fault = "failed" | "unhealthy";
+type RejectReason = "failed" | "unhealthy";
 
-/** Labels of a revision after `tries` failures; with `fault`, it is rejected. */
-function failureLabels(tries: number, fault?: Fault): Record<string, string> {
-  return { [LABELS.tries]: String(tries), ...(fault && { [LABELS.rejected]: fault }) };
+/** Labels of a revision after `tries` failures; with a `reason`, it is rejected. */
+function failureLabels(tries: number, reason?: RejectReason): Record<string, string> {
+  return { [LABELS.tries]: String(tries), ...(reason && { [LABELS.rejected]: reason }) };
 }
 
 /** The refusal of the installed revision, which is unhealthy; undefined where there is no good revision. */
@@ -226,7 +226,7 @@ export async function rollBack(
   if (!isRejectedRevision(rejected)) {
     const tries = Math.max(Number(rejected.labels[LABELS.tries] ?? 0) + 1, policy?.retries ?? 0);
     const why = request.unhealthy?.message ?? "";
-    await store.reject(rejected, { labels: failureLabels(tries, "unhealthy"), why }, signal);
+    await store.markRejected(rejected, { labels: failureLabels(tries, "unhealthy"), why }, signal);
   }
   await rollBackTo({ tools, request }, { rejected, good });
 }
@@ -263,11 +263,11 @@ export async function describeRefusal({ tools, request }: Reconciliation, refusa
   const failed = await recordOf(rejected);
   const kept = inForce === undefined ? undefined : await recordOf(inForce);
   const why = oneLine(withoutSecretValues(failed?.description || "see the log"));
-  const fault = {
+  const problem = {
     unhealthy: `was not healthy in time: ${why}`,
     [BY_HAND]: `was taken out of force by hand, for revision ${rejected.labels[LABELS.rolledBackTo] ?? "?"}`,
   }[rejected.labels[LABELS.rejected] ?? ""];
-  return `Rolled back to ${chart(kept)} (revision ${inForce?.revision ?? "?"}): ${chart(failed)}, revision ${rejected.revision}, ${fault ?? `failed: ${why}`}; an edit or a requested run tries again`;
+  return `Rolled back to ${chart(kept)} (revision ${inForce?.revision ?? "?"}): ${chart(failed)}, revision ${rejected.revision}, ${problem ?? `failed: ${why}`}; an edit or a requested run tries again`;
 
   async function recordOf(meta: ReleaseMeta): Promise<ReleaseRecord | undefined> {
     try {

@@ -1,6 +1,6 @@
 /** Types of the work on releases: requests, tools, and the state of one reconciliation. */
 
-import type { HealthVerdict } from "../health/index.ts";
+import type { HealthCondition } from "../health/index.ts";
 import type { Discovery, KubeClient } from "../kube/index.ts";
 import type { Clock, Logger } from "../lib/index.ts";
 import type { Json, JsonObject, Module, OnFailure } from "../model/index.ts";
@@ -58,8 +58,8 @@ export interface ReconcileRequest extends HelmInput {
   readonly isRequested?: boolean;
   /** Token of the existing objects whose adoption a user has confirmed. */
   readonly confirmedTakeover?: string | undefined;
-  /** Verdict on a release that is not healthy; with status False it is rejected, unless it was good before. */
-  readonly unhealthy?: Pick<HealthVerdict, "status" | "message" | "isOutage" | "isFailing"> | undefined;
+  /** The condition of a release that is not healthy; with status False it is rejected, unless it was good before. */
+  readonly unhealthy?: Pick<HealthCondition, "status" | "message" | "isOutage" | "isFailing"> | undefined;
   readonly signal: AbortSignal;
   /** Called with the chart's hook that a long run of helm waits for, and with undefined when it is over. */
   readonly onWait?: OnWait;

@@ -3,7 +3,7 @@
 import { UnusableChartError } from "./chart/chart.ts";
 import { ownCrdIn } from "./crds/read-crds.ts";
 import { BrokenRecordError, HelmError } from "./binary/helm-errors.ts";
-import type { UpgradeCall } from "./binary/helm.ts";
+import type { UpgradeOptions } from "./binary/helm.ts";
 import { documentsOf, hookObjects, objectsOf, type Rendered } from "./manifest/manifest.ts";
 import { claimExisting, isTaken } from "./objects/ownership.ts";
 import { claimHookLeftovers, guardHookObjects, type HookRun } from "./objects/hook-objects.ts";
@@ -15,15 +15,15 @@ import type { Reconciliation } from "./types.ts";
 /** Retains the objects that must stay, then installs or upgrades with helm. */
 export async function install(
   reconciliation: Reconciliation,
-  call: UpgradeCall,
+  options: UpgradeOptions,
   rendered: Rendered | undefined,
 ): Promise<void> {
   const { tools, request } = reconciliation;
   const made = rendered ?? (await previousRendering(reconciliation));
-  const { objects, hooks } = made ?? (await contentNow(reconciliation, call));
-  const fault = ownCrdIn([...objects, ...hooks.map(({ ref }) => ref)], request.module.chartDir);
-  if (fault !== undefined) throw new UnusableChartError(fault);
-  await retainInUpgrade(tools, call.release, { made: made?.objects, signal: request.signal });
+  const { objects, hooks } = made ?? (await contentNow(reconciliation, options));
+  const problem = ownCrdIn([...objects, ...hooks.map(({ ref }) => ref)], request.module.chartDir);
+  if (problem !== undefined) throw new UnusableChartError(problem);
+  await retainInUpgrade(tools, options.release, { made: made?.objects, signal: request.signal });
   try {
     await upgrade();
   } catch (error) {
@@ -34,18 +34,18 @@ export async function install(
 
   async function upgrade(): Promise<void> {
     await guardHookObjects(tools, request, { verb: verbOf(reconciliation), hooks });
-    await upgradeOrClaim(reconciliation, call);
+    await upgradeOrClaim(reconciliation, options);
   }
 }
 
 /** Objects and hooks of the chart. Renders it only if it may have hooks or definitions of kinds, else nothing is listed. */
 async function contentNow(
   reconciliation: Reconciliation,
-  call: UpgradeCall,
+  options: UpgradeOptions,
 ): Promise<Pick<Rendered, "objects" | "hooks">> {
   const { hooks, crds } = reconciliation.chart.reach;
   if (!hooks && !crds) return { objects: [], hooks: [] };
-  const documents = (await manifestsOf(reconciliation, call)).flatMap(documentsOf);
+  const documents = (await manifestsOf(reconciliation, options)).flatMap(documentsOf);
   return { objects: objectsOf(documents), hooks: hookObjects(documents) };
 }
 
@@ -78,16 +78,16 @@ const UNRECOGNIZED_RECORD = ["release: already exists", "no revision for release
  * Runs helm without `--take-ownership`. Where helm refuses existing objects, claims those that the release may adopt and
  * runs helm again. Throws as `claimExisting` and `Helm.upgradeInstall`.
  */
-async function upgradeOrClaim(reconciliation: Reconciliation, call: UpgradeCall): Promise<void> {
+async function upgradeOrClaim(reconciliation: Reconciliation, options: UpgradeOptions): Promise<void> {
   const { helm, store } = reconciliation.tools;
   try {
-    await helm.upgradeInstall(call);
+    await helm.upgradeInstall(options);
   } catch (error) {
     if (!isTaken(error)) throw error;
-    const compared = comparedRevisions(store.revisions(call.release)).at(-1);
+    const compared = comparedRevisions(store.revisions(options.release)).at(-1);
     const recorded = compared === undefined ? [] : (await store.summary(compared)).objects;
-    await claimExisting(reconciliation, call, { recorded, taken: error });
-    await helm.upgradeInstall(call);
+    await claimExisting(reconciliation, options, { recorded, taken: error });
+    await helm.upgradeInstall(options);
   }
 }
 

@@ -36,7 +36,7 @@ export interface HookRunInput {
   readonly hide?: ((text: string) => string) | undefined;
 }
 
-interface Surroundings {
+interface HookRunTools {
   readonly settings: RunSettings;
   readonly logger: Logger;
 }
@@ -75,7 +75,7 @@ export interface HookRunResult {
 /**
  * Runs a hook and reads its output if the exit code is 0. Applies nothing. Never throws.
  */
-export async function runHook(request: HookRunInput & Surroundings): Promise<HookRunResult> {
+export async function runHook(request: HookRunInput & HookRunTools): Promise<HookRunResult> {
   const { hook, triggers, snapshots, queue } = request;
   const [first] = triggers;
   const fields = {
@@ -92,7 +92,7 @@ export async function runHook(request: HookRunInput & Surroundings): Promise<Hoo
 
 /** A run of a hook file with a given binding context. */
 export interface FileRun
-  extends Surroundings, Pick<HookRunInput, "values" | "configValues" | "signal" | "hide"> {
+  extends HookRunTools, Pick<HookRunInput, "values" | "configValues" | "signal" | "hide"> {
   readonly hook: HookFile & Pick<Hook, "id" | "module" | "item">;
   readonly context: ScratchData;
   /** Fields of each log line of its output. */

@@ -47,4 +47,4 @@ export type { Subscription, WatchConsumer } from "./watch/consumer.ts";
 export { WatchHub } from "./watch/hub.ts";
 export { ObjectStore, keepWhole, type WholeObject } from "./watch/store.ts";
 export { EARLIEST, isLater, labelSelectorText, objectKey, splitKey } from "./watch/watch-spec.ts";
-export type { WatchSpec, WatchedObject } from "./watch/watch-spec.ts";
+export type { ObjectKey, WatchSpec, WatchedObject } from "./watch/watch-spec.ts";

@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 
 import type { KubeClient } from "./client/client.ts";
-import { MADE_HERE, SECRETS, type Secret } from "./resources.ts";
+import { MANAGED_BY_OPERATOR, SECRETS, type Secret } from "./resources.ts";
 import { create, get } from "./client/verbs.ts";
 import { ignoreNotFound, isAlreadyExists } from "./api-errors.ts";
 import { oneLine, useRedactionKey } from "../lib/index.ts";
@@ -12,7 +12,7 @@ import type { Logger } from "../lib/index.ts";
 const KEY_BYTES = 32;
 
 /** Where the key of an installation is, and how it is read and written. */
-interface KeyPlace {
+interface RedactionKeyOptions {
   readonly client: KubeClient;
   readonly logger: Logger;
   readonly namespace: string;
@@ -24,11 +24,11 @@ interface KeyPlace {
  * after a restart and in every replica. If the Secret cannot be used, the process keeps its random key.
  */
 export class RedactionKey {
-  readonly #place: KeyPlace;
+  readonly #options: RedactionKeyOptions;
   #isKnown = false;
 
-  constructor(place: KeyPlace) {
-    this.#place = place;
+  constructor(options: RedactionKeyOptions) {
+    this.#options = options;
   }
 
   /** Uses the stored key, if it exists; for followers, which must not create it. Never throws. */
@@ -36,7 +36,7 @@ export class RedactionKey {
     try {
       await this.#read();
     } catch (error) {
-      this.#place.logger.debug("The redaction key cannot be read yet", { error: oneLine(error) });
+      this.#options.logger.debug("The redaction key cannot be read yet", { error: oneLine(error) });
     }
   }
 
@@ -46,16 +46,16 @@ export class RedactionKey {
     try {
       if (!(await this.#read())) await this.#create();
     } catch (error) {
-      this.#place.logger.warn(
+      this.#options.logger.warn(
         "The redaction key cannot be stored in its Secret, so placeholders of secrets differ after each start",
-        { secret: this.#place.secret, error: oneLine(error) },
+        { secret: this.#options.secret, error: oneLine(error) },
       );
     }
   }
 
   /** False if the Secret does not exist. */
   async #read(): Promise<boolean> {
-    const { client, namespace, secret: name } = this.#place;
+    const { client, namespace, secret: name } = this.#options;
     const found = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
     if (found === undefined) return false;
     const key = Buffer.from(found.data?.["key"] ?? "", "base64");
@@ -69,9 +69,9 @@ export class RedactionKey {
 
   /** Creates the Secret; if another operator has created it meanwhile, uses that key. */
   async #create(): Promise<void> {
-    const { client, namespace, secret } = this.#place;
+    const { client, namespace, secret } = this.#options;
     const key = randomBytes(KEY_BYTES);
-    const labels = MADE_HERE;
+    const labels = MANAGED_BY_OPERATOR;
     const metadata = { name: secret, namespace, labels };
     const data = { key: key.toString("base64") };
     const body = { apiVersion: "v1", kind: "Secret", metadata, immutable: true, data };

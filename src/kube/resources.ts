@@ -36,13 +36,13 @@ export function apiVersionOf(resource: Pick<Resource, "group" | "version">): str
 }
 
 /** URL path of a collection, an object or its subresource; a namespace is ignored for cluster-wide resources. */
-export function pathOf(resource: ResourceType, place: ObjectPath = {}): string {
+export function pathOf(resource: ResourceType, object: ObjectPath = {}): string {
   const parts = [resource.group === "" ? "api" : "apis"];
   parts.push(...apiVersionOf(resource).split("/"));
-  if (resource.namespaced && place.namespace !== undefined) parts.push("namespaces", place.namespace);
+  if (resource.namespaced && object.namespace !== undefined) parts.push("namespaces", object.namespace);
   parts.push(resource.plural);
-  if (place.name !== undefined) parts.push(place.name);
-  if (place.subresource !== undefined) parts.push(...place.subresource.split("/"));
+  if (object.name !== undefined) parts.push(object.name);
+  if (object.subresource !== undefined) parts.push(...object.subresource.split("/"));
   return `/${parts.map(encodeURIComponent).join("/")}`;
 }
 
@@ -123,4 +123,4 @@ export function microTime(ms: number): string {
 }
 
 /** Label of the objects that the operator creates for itself. */
-export const MADE_HERE = { "app.kubernetes.io/managed-by": "addon-operator" };
+export const MANAGED_BY_OPERATOR = { "app.kubernetes.io/managed-by": "addon-operator" };

@@ -20,9 +20,9 @@ export interface SchemaFile {
 export interface SchemaReference {
   /** The absolute path as the reference names it. */
   readonly file: string;
-  /** Undefined if the file is unusable; `fault` has the reason. */
+  /** Undefined if the file is unusable; `problem` has the reason. */
   readonly text?: string;
-  readonly fault?: string;
+  readonly problem?: string;
   /** Changes when the file does; empty if the file does not exist. */
   readonly signature: string;
 }

@@ -3,7 +3,7 @@ export { listChartFiles, readIgnore, type ChartFile } from "./chart/chart-files.
 export { refuseOuterLinks } from "./chart/outer-links.ts";
 export { MOST_BYTES, MOST_ENTRIES } from "./read/bounds.ts";
 export { readChartYaml, wordIn, locateChart, openChart, type PlacedChart } from "./chart/find-chart.ts";
-export { ADDON_FILE, MODULE_FILE, addonFault, addonFileIn, readAddonFile } from "./chart/addon-file.ts";
+export { ADDON_FILE, MODULE_FILE, addonProblem, addonFileIn, readAddonFile } from "./chart/addon-file.ts";
 export type { ChartPlace, ChartSource } from "./chart/addon-file.ts";
 export { refuseName, splitEntryName } from "./read/scan-dir.ts";
 export { asProblem, layoutProblems, reportTree } from "./tree-problems.ts";

@@ -15,7 +15,7 @@ import {
   ValuesStore,
 } from "../values/index.ts";
 import type { Children } from "../process/index.ts";
-import { readTextFile } from "./surroundings.ts";
+import { readTextFile } from "./shared.ts";
 
 /** Longest time for which helm renders a chart, in ms, beside the margin that `Helm` adds. */
 const RENDER_MS = 60_000;

@@ -9,8 +9,8 @@ import { collect, describeProblem, ProblemError } from "../model/index.ts";
 import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree } from "../model/index.ts";
 import { asProblem, layoutProblems, addonFileIn } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
-import { crdFaults, crdsInForce, HelmError, LARGEST_RECORD } from "../helm/index.ts";
-import { manifestFaults, readsEnabledModules, recordSize, unreadKeys } from "../helm/index.ts";
+import { crdProblems, crdsInForce, HelmError, LARGEST_RECORD } from "../helm/index.ts";
+import { manifestProblems, readsEnabledModules, recordSize, unreadKeys } from "../helm/index.ts";
 import { preceding, requirementCycle } from "../plan/index.ts";
 import { equalWebhooks } from "../tasks/index.ts";
 import type { Children } from "../process/index.ts";
@@ -21,7 +21,7 @@ import {
   withScope,
   type LintDir,
   type CommandResult,
-} from "./surroundings.ts";
+} from "./shared.ts";
 import { OfflineCharts, readConfigValues } from "./charts.ts";
 import { rulesOf } from "./rbac.ts";
 import { rolesOf } from "./roles.ts";
@@ -160,7 +160,7 @@ async function lintModule(
   const { problems, warnings } = found;
   const values = collect(problems, () => charts.valuesOf(module, tree));
   if (values === undefined) return;
-  const crds = crdFaults(crdsInForce(module, () => values));
+  const crds = crdProblems(crdsInForce(module, () => values));
   problems.push(...crds.problems);
   warnings.push(...crds.warnings);
   if (module.chart === "none" || charts.unavailable() !== undefined) return;
@@ -195,11 +195,11 @@ async function lintManifest(
 ): Promise<void> {
   try {
     const manifest = await charts.render(module, tree);
-    const faults = manifestFaults(manifest).map((message) => ({
+    const manifestErrors = manifestProblems(manifest).map((message) => ({
       file: module.dir,
       message: `renders ${message}`,
     }));
-    problems.push(...faults, ...lintSize(module, manifest));
+    problems.push(...manifestErrors, ...lintSize(module, manifest));
   } catch (error) {
     if (error instanceof ProblemError) problems.push(...error.problems);
     else if (error instanceof HelmError) {

@@ -11,7 +11,7 @@ import { asString, objectOf, ProblemError } from "../model/index.ts";
 import { splitEntryName } from "../modules/index.ts";
 import * as registry from "../registry/index.ts";
 import { lintDirs } from "./lint.ts";
-import { readTextFile, type CommandResult } from "./surroundings.ts";
+import { readTextFile, type CommandResult } from "./shared.ts";
 
 const LONGEST_ERROR = 2000;
 const TWICE = "TARGET ends with the name of the module, which is appended to it";

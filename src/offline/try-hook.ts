@@ -9,7 +9,7 @@ import { oneLine, pointerOf, toYaml } from "../lib/index.ts";
 import { camelCase, describeProblem, GLOBAL, member, ProblemError } from "../model/index.ts";
 import type { BatchItem, Hook, Json, JsonObject, Module } from "../model/index.ts";
 import type { ReviewTrigger, Section, Tree } from "../model/index.ts";
-import { answerFault, forbiddenEffect } from "../tasks/index.ts";
+import { answerProblem, forbiddenEffect } from "../tasks/index.ts";
 import { describeViolations, invalidValues, merge, parseMap } from "../values/index.ts";
 import { parsePatches, validatePatches, valuesFiles } from "../values/index.ts";
 import type { PatchRules, ValuesStore } from "../values/index.ts";
@@ -22,8 +22,8 @@ import {
   readOptions,
   withScope,
   stderrLogger,
-} from "./surroundings.ts";
-import type { CommandResult } from "./surroundings.ts";
+} from "./shared.ts";
+import type { CommandResult } from "./shared.ts";
 
 /** The arguments of `hook run`. Values are YAML or JSON with `global` and the module's section. */
 export interface HookFiles {
@@ -161,8 +161,8 @@ function failureResult(failure: string): CommandResult {
   return { text: toYaml({ failure }), code: 1 };
 }
 
-/** What the operator judges the output of a hook by. */
-interface Judged {
+/** What the operator needs to check the output of a hook. */
+interface OutputContext {
   readonly request: OfflineRun;
   readonly known: ValuesStore;
   /** What the hook answers. */
@@ -170,7 +170,7 @@ interface Judged {
 }
 
 /** The changes of a hook. Throws for patches and answers that the operator would refuse. */
-function changesOf(output: HookOutput, { request, known, review }: Judged): Json {
+function changesOf(output: HookOutput, { request, known, review }: OutputContext): Json {
   const texts = { config: output.configPatchText, values: output.valuesPatchText };
   const rules = patchRules(request);
   const patches = validatePatches(
@@ -180,7 +180,7 @@ function changesOf(output: HookOutput, { request, known, review }: Judged): Json
   const refused =
     review &&
     (forbiddenEffect(review.binding, patches, output.answers) ??
-      answerFault({ name: hookFileAt(request.path).name }, review, output.answers));
+      answerProblem({ name: hookFileAt(request.path).name }, review, output.answers));
   if (refused !== undefined) throw new Error(refused);
   const { config, values } = parsePatches(texts, rules);
   const warnings = [...config.warnings, ...values.warnings];

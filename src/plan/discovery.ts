@@ -121,7 +121,10 @@ function lastDecision({ record, owner }: ModuleFacts): Enablement {
   return { enabled, by, reason };
 }
 
-/** A module keeps its last state until its script can read all values; at first it is on, and waits. */
+/**
+ * The decision about a module whose `enabled` script cannot run yet, because values are missing. The last decision stays
+ * if the script made it. Else the module counts as on, as its flag has it. In both cases it waits for the script.
+ */
 function decisionWithoutValues({ record, flag }: ModuleFacts): Enablement {
   const { decided, enabled, enabledBy: by, enabledReason: reason } = record;
   const last = decided && by === "script" ? { enabled, by, reason } : { enabled: true, by: flag.by };

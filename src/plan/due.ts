@@ -1,7 +1,7 @@
 /** Decides what is due, a converge or runs of single modules (docs/reference/lifecycle.md, "What leads to what"). */
 
 import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey, type Cause, type Task } from "../model/index.ts";
-import type { Coverage, ModuleView, View } from "../state/index.ts";
+import type { ConvergeDigests, ModuleView, View } from "../state/index.ts";
 import { activeModules, editDue, isRequested, repairDue } from "./active.ts";
 import { isConfirmedNow } from "./deletion-limit.ts";
 import { secondCheckCause } from "./missing-values.ts";
@@ -134,8 +134,8 @@ function hasMoreRuns(runs: readonly Offer[], view: View): boolean {
 }
 
 /** Whether globals or flags of the ConfigMap changed since the last converge. */
-export function configSuperseded({ converge: { covered }, coverage }: View): boolean {
-  return covered !== undefined && covered.globalConfig !== coverage.globalConfig;
+export function configSuperseded({ converge: { handled }, convergeDigests }: View): boolean {
+  return handled !== undefined && handled.globalConfig !== convergeDigests.globalConfig;
 }
 
 /**
@@ -158,8 +158,8 @@ export function restartDue(view: View): Cause | undefined {
 
 /** Why a converge is due while none runs; undefined if none is due. The first reason that applies is reported. */
 export function convergeDue(view: View): Cause | undefined {
-  const { covered } = view.converge;
-  if (covered === undefined) return { kind: "start-up" };
+  const { handled } = view.converge;
+  if (handled === undefined) return { kind: "start-up" };
   // An edit takes precedence over changes by hooks, since it goes to the front and must not wait behind a failing task.
   const config = configSuperseded(view) ? CONFIG : undefined;
   return (
@@ -168,7 +168,7 @@ export function convergeDue(view: View): Cause | undefined {
     fixedCause(view) ??
     config ??
     filesCause(view) ??
-    globalsCause(view, covered) ??
+    globalsCause(view, handled) ??
     secondCheckCause(view)
   );
 }
@@ -207,8 +207,8 @@ function filesCause(view: View): Cause | undefined {
 }
 
 /** A converge if global values or flags changed since discovery. */
-function globalsCause(view: View, { globals }: Coverage): Cause | undefined {
-  const moved = globals !== undefined && globals !== view.coverage.globals;
+function globalsCause(view: View, { globals }: ConvergeDigests): Cause | undefined {
+  const moved = globals !== undefined && globals !== view.convergeDigests.globals;
   return moved ? (view.globalCause ?? GLOBALS) : undefined;
 }
 
@@ -223,25 +223,27 @@ export function runDue(module: ModuleView, view: View): Cause | undefined {
 }
 
 /**
+ * The modules whose run or removal began with configuration that is not in force any more.
  * In `main`, an edit of globals or flags makes every run outdated, because the run blocks the converge that may disable its
- * module. A run in its own queue blocks no converge: only an edit of globals makes it outdated.
+ * module. A run in its own queue blocks no converge: only an edit of globals makes it outdated. The removal of a disabled
+ * module is outdated when an edit enables the module again.
  */
 function outdatedRuns(view: View): string[] {
-  const isMoved = view.moduleQueues === "own" ? isSuperseded : isOutdated;
+  const isRunOutdated = view.moduleQueues === "own" ? isOutdatedInOwnQueue : isOutdated;
   const areAll = view.moduleQueues === "main" && configSuperseded(view);
   const modules = areAll ? [...view.modules.values()] : activeModules(view);
   return modules
-    .filter((module) => (module.enabled ? areAll || isMoved(module) : isWantedAgain(module)))
+    .filter((module) => (module.enabled ? areAll || isRunOutdated(module) : isRemovalOutdated(module)))
     .map(({ name }) => name);
 }
 
 /** Whether an edit switches a module on again whose removal is in progress or failed. Only discovery runs `enabled` scripts. */
-function isWantedAgain({ enabled, activity, flag, enabledBy }: ModuleView): boolean {
+function isRemovalOutdated({ enabled, activity, flag, enabledBy }: ModuleView): boolean {
   return !enabled && activity === "deleting" && flag && enabledBy !== "script";
 }
 
 /** As `isOutdated`, and also if the run in progress began with other global values. */
-function isSuperseded(module: ModuleView): boolean {
+function isOutdatedInOwnQueue(module: ModuleView): boolean {
   const { enabled, activity, attempted, givenDigest } = module;
   return isOutdated(module) || (enabled && activity !== "none" && attempted?.given !== givenDigest);
 }
@@ -251,8 +253,8 @@ function isOutdated({ enabled, activity, retry, attempted, sectionDigest, files 
   const isAtWork = activity !== "none" || retry !== undefined;
   if (!enabled || !isAtWork || attempted === undefined) return false;
   // Hooks that change files at every run must not end their own back-off.
-  const hasMoved = attempted.files !== files && retry?.reason !== "Unstable";
-  return attempted.section !== sectionDigest || hasMoved;
+  const haveFilesChanged = attempted.files !== files && retry?.reason !== "Unstable";
+  return attempted.section !== sectionDigest || haveFilesChanged;
 }
 
 export function convergeTask(cause: Cause): Offer {

@@ -16,10 +16,10 @@ export {
   enabledText,
   explainBlockers,
   explainModule,
-  nextTryAt,
+  nextRetryAt,
   convergeBlocker,
   waitsOf,
-  type Moment,
+  type StateSnapshot,
   type ConvergeBlocker,
   type Waits,
 } from "./explain/explain-wait.ts";
@@ -33,7 +33,7 @@ export { configSuperseded, placeOf, plan, convergeDue, restartDue, runDue } from
 export { mayRestore } from "./restores.ts";
 export {
   SECOND_CHECK_MS,
-  guardOf,
+  keepReleaseKey,
   keepsObjects,
   blockerOf,
   modulesToRemove,

@@ -1,4 +1,4 @@
-/** Collects the facts from which removals are decided, of the state or of a trial of it. */
+/** Collects the facts from which removals are decided, of the state or of a simulation of it. */
 
 import type { Limit } from "../lib/index.ts";
 import type { State, View } from "../state/index.ts";

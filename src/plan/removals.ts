@@ -48,7 +48,7 @@ export function removalsOf(input: RemovalInput): Removals {
   const { off, foreign, inUse: modulesInUse } = modulesToRemove(input.modules);
   const inUse = new Map([...modulesInUse, ...usedReleases(input, off)]);
   const orphans = input.orphans.filter(
-    (release) => guardOf(config, release) === undefined && !inUse.has(release),
+    (release) => keepReleaseKey(config, release) === undefined && !inUse.has(release),
   );
   const mayRemove = removalBlocker(view) === undefined;
   const { deletionLimit, deletions } = mayRemove ? checkDeletionLimit(input, off, orphans) : view;
@@ -64,7 +64,7 @@ export function removalsOf(input: RemovalInput): Removals {
     deletions,
     blocked: isLimited ? off.filter(({ begun }) => !begun).map(({ module }) => module) : [],
     blockers: [
-      ...input.orphans.flatMap((release) => guardBlocker(config, release)),
+      ...input.orphans.flatMap((release) => keptReleaseBlocker(config, release)),
       ...[...inUse].map(([name, users]) =>
         blockerOf(modulesInUse.has(name) ? "delete" : "purge", [name], requiredBy(users)),
       ),
@@ -141,13 +141,13 @@ export function purgeBlocker(
 ): Blocker | undefined {
   const blockedBecause = removalBlocker(view);
   return blockedBecause === undefined
-    ? guardBlocker(config, release)[0]
+    ? keptReleaseBlocker(config, release)[0]
     : blockerOf("purge", [release], blockedBecause);
 }
 
 /** The blocker of a release that a key of the ConfigMap protects or suspends; empty if none does. */
-function guardBlocker(config: ParsedConfig | undefined, release: string): Blocker[] {
-  const key = guardOf(config, release);
+function keptReleaseBlocker(config: ParsedConfig | undefined, release: string): Blocker[] {
+  const key = keepReleaseKey(config, release);
   return key === undefined ? [] : [blockerOf("purge", [release], `${key} is set in the ConfigMap`)];
 }
 
@@ -182,7 +182,7 @@ export function modulesToRemove(
 }
 
 /** The key of the ConfigMap that protects or suspends the release of a module that is deleted. */
-export function guardOf(config: ParsedConfig | undefined, release: string): string | undefined {
+export function keepReleaseKey(config: ParsedConfig | undefined, release: string): string | undefined {
   return guardKeys(camelCase(release)).find((key) => config?.guards.has(key));
 }
 
@@ -193,7 +193,7 @@ export function keepsObjects(
   release: string,
 ): boolean {
   const isBlocked = deletionLimit?.confirmed === false && deletionLimit.modules.includes(release);
-  return isBlocked || guardOf(config, release) !== undefined;
+  return isBlocked || keepReleaseKey(config, release) !== undefined;
 }
 
 /** The modules that are off, divided into those to remove and those that stay. */

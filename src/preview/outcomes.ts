@@ -3,7 +3,7 @@
 import { ForeignReleaseError, type Releases } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { describeProblem, type Module, type Tree } from "../model/index.ts";
-import { guardOf, requiredBy, type ModuleFacts, type Removals } from "../plan/index.ts";
+import { keepReleaseKey, requiredBy, type ModuleFacts, type Removals } from "../plan/index.ts";
 import { problemOf, type State } from "../state/index.ts";
 import { helmInput, secretHider, withoutHelm } from "../values/index.ts";
 
@@ -80,7 +80,7 @@ export function orphanOutcomes(
     const users = inUse.get(release);
     if (users !== undefined)
       return [[release, "unchanged", `there is no such module, but ${requiredBy(users)}`]];
-    const key = guardOf(state.values.config, release);
+    const key = keepReleaseKey(state.values.config, release);
     if (key === undefined) return [];
     return [[release, "unchanged", `there is no such module, but ${key} is set in the ConfigMap`]];
   });

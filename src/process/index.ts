@@ -8,5 +8,5 @@ export type { RunOutcome, RunRequest, RunResult, Stream } from "./run-process.ts
 export { statNow } from "./proc.ts";
 export { LastingDir, Scratch, ScratchError, useTempDir, type ScratchData } from "./scratch.ts";
 export { obstacleTo } from "./user-ids/reach.ts";
-export { UserIds, userIdFault } from "./user-ids/user-ids.ts";
+export { UserIds, userIdProblem } from "./user-ids/user-ids.ts";
 export { watchdog, type Watchdog } from "./watchdog.ts";

@@ -5,7 +5,7 @@ import { closeSync, openSync, writeFileSync } from "node:fs";
 import { chown, mkdir, mkdtemp, open, readdir, readFile, rename, rmdir, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-import { faultOfOwnDir, oneLine, type Clock } from "../lib/index.ts";
+import { problemOfOwnDir, oneLine, type Clock } from "../lib/index.ts";
 import { statNow, statOf } from "./proc.ts";
 import { removeTree } from "./remove-tree.ts";
 import { homeIn, giveAccess, removeHome } from "./user-ids/shared-dir.ts";
@@ -243,8 +243,8 @@ async function writePieces(path: string, pieces: readonly Piece[], rest: Pieces)
 
 /** Creates a directory that only this user may write to. Throws where another user could replace an existing one. */
 async function makeOwnDir(dir: string): Promise<void> {
-  const fault = faultOfOwnDir(dir);
-  if (fault !== undefined) throw new Error(`${fault}; name a directory of your own`);
+  const problem = problemOfOwnDir(dir);
+  if (problem !== undefined) throw new Error(`${problem}; name a directory of your own`);
   await makeDirs(dir);
 }
 

@@ -111,7 +111,7 @@ export class Queues<T extends QueueTask> {
   }
 
   waiting(queue: string, key: string): T | undefined {
-    return this.#workers.get(queue)?.lane.waiting(key);
+    return this.#workers.get(queue)?.taskList.waiting(key);
   }
 
   /** Names of the queues in which everything waits behind a task that failed or has run for long. */
@@ -179,8 +179,8 @@ export class Queues<T extends QueueTask> {
     if (this.#waits.length === 0) return;
     const settled: (() => void)[] = [];
     this.#waits = this.#waits.filter(({ key, until, resolve }) => {
-      const worker = [...this.#workers.values()].find((each) => each.lane.has(key));
-      const failure = until === "tried" ? worker?.lane.failureOf(key) : undefined;
+      const worker = [...this.#workers.values()].find((each) => each.taskList.has(key));
+      const failure = until === "tried" ? worker?.taskList.failureOf(key) : undefined;
       if (worker !== undefined && failure === undefined) return true;
       settled.push(() => resolve(failure));
       return false;

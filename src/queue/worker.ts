@@ -3,7 +3,7 @@
 import { retryDelay, toError, type Timer, type WallTimes } from "../lib/index.ts";
 import type { QueueTask } from "../model/index.ts";
 import { outside } from "../trace/index.ts";
-import { Lane, type QueueItem } from "./lane.ts";
+import { TaskList, type QueueItem } from "./task-list.ts";
 import { LONG_RUN_MS } from "./types.ts";
 import type { Outcome, Position, QueueAction, QueueView, QueuesOptions, RunContext } from "./types.ts";
 import type { Slots } from "./slots.ts";
@@ -31,7 +31,7 @@ export class Worker<T extends QueueTask> {
   readonly name: string;
   readonly #shared: Shared<T>;
   /** Others only read it. */
-  readonly lane: Lane<T> = new Lane<T>();
+  readonly taskList: TaskList<T> = new TaskList<T>();
   /** Fires when the head may start. */
   #timer: Timer | undefined;
   #abort: AbortController | undefined;
@@ -54,15 +54,15 @@ export class Worker<T extends QueueTask> {
     if (task.key !== undefined && this.#isDuplicate(task.key, task)) return false;
     const now = this.#now;
     if (place === "front") this.#prepend([task]);
-    else this.#measured("AddLast", () => this.lane.append(task, now));
+    else this.#measured("AddLast", () => this.taskList.append(task, now));
     this.#changed();
     return true;
   }
 
   /** Whether a task with this key makes the new one unnecessary. If the task folds, only a waiting one does, and the drop is reported. */
   #isDuplicate(key: string, task: T): boolean {
-    if (task.foldsInto === undefined) return this.lane.has(key);
-    const isDropped = this.lane.drop(key);
+    if (task.foldsInto === undefined) return this.taskList.has(key);
+    const isDropped = this.taskList.drop(key);
     if (!isDropped) return false;
     this.#shared.onDrop?.(this.name, task);
     this.#shared.changed(this.name);
@@ -71,26 +71,26 @@ export class Worker<T extends QueueTask> {
 
   /** Removes matching waiting tasks and puts `task` at the front, before any other may start. */
   replace(match: Match<T>, task: T): void {
-    this.#measured("Filter", () => this.lane.remove(match));
+    this.#measured("Filter", () => this.taskList.remove(match));
     const { key } = task;
-    if (key === undefined || !this.lane.has(key)) this.#prepend([task]);
+    if (key === undefined || !this.taskList.has(key)) this.#prepend([task]);
     this.#changed();
   }
 
   /** Whether the task with this key starts next, without back-off or rate limit. */
   isNext(key: string): boolean {
-    return this.lane.isNext(key, this.#now);
+    return this.taskList.isNext(key, this.#now);
   }
 
   /** Removes waiting tasks; a running one stays. */
   remove(match: Match<T>): void {
-    if (this.lane.head !== undefined && this.#measured("Filter", () => this.lane.remove(match)))
+    if (this.taskList.head !== undefined && this.#measured("Filter", () => this.taskList.remove(match)))
       this.#changed();
   }
 
   /** Ends the back-off of a matching head. */
   retryNow(match: Match<T>): void {
-    const { head } = this.lane;
+    const { head } = this.taskList;
     if (head === undefined || head.running || !head.tasks.some(match)) return;
     head.notBefore = 0;
     this.#changed();
@@ -98,13 +98,13 @@ export class Worker<T extends QueueTask> {
 
   /** The tasks of the current run. */
   get runningTasks(): readonly T[] {
-    const { head } = this.lane;
+    const { head } = this.taskList;
     return head?.running === true ? head.tasks : [];
   }
 
   /** Aborts a matching run once it has taken `afterMs`, if it still matches then. */
   interrupt(match: Match<T>, why: string, afterMs = INTERRUPT_AFTER_MS): void {
-    const { head } = this.lane;
+    const { head } = this.taskList;
     if (head === undefined || !this.runningTasks.some(match)) return;
     const remainingMs = head.startedAt + afterMs - this.#now;
     const abort = (): void =>
@@ -129,17 +129,17 @@ export class Worker<T extends QueueTask> {
 
   /** Whether its head has failed, or has run longer than `LONG_RUN_MS`. */
   get isStalled(): boolean {
-    const { head } = this.lane;
+    const { head } = this.taskList;
     return head !== undefined && (head.failures > 0 || head.isLong);
   }
 
   view(): QueueView<T> {
-    return { name: this.name, length: this.lane.length, tasks: this.lane.views(this.#shared.wall) };
+    return { name: this.name, length: this.taskList.length, tasks: this.taskList.views(this.#shared.wall) };
   }
 
   /** The head, if it waits for nothing but a slot. */
   get waitsForSlot(): QueueItem<T> | undefined {
-    const { head } = this.lane;
+    const { head } = this.taskList;
     const waits = head?.running === false && head.tasks[0]?.slot !== undefined && this.#timer === undefined;
     return waits ? head : undefined;
   }
@@ -154,7 +154,7 @@ export class Worker<T extends QueueTask> {
   wake(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
-    const { head } = this.lane;
+    const { head } = this.taskList;
     if (this.#isStopped || head === undefined || head.running) return;
     const { clock, sharedSlots } = this.#shared;
     const waitMs = this.#msUntilStart(head);
@@ -168,7 +168,7 @@ export class Worker<T extends QueueTask> {
 
   /** Milliseconds until back-off, debounce and rate limit let the head start. */
   #msUntilStart(head: QueueItem<T>): number {
-    const backoff = Math.max(head.notBefore - this.#now, this.lane.debounceMs(this.#now, this.#endedAt));
+    const backoff = Math.max(head.notBefore - this.#now, this.taskList.debounceMs(this.#now, this.#endedAt));
     const first = head.tasks[0];
     if (backoff > 0 || first === undefined) return backoff;
     return this.#shared.limits?.waitMs(first) ?? 0;
@@ -226,7 +226,7 @@ export class Worker<T extends QueueTask> {
   async #run(head: QueueItem<T>, context: RunContext): Promise<void> {
     const outcome = await Promise.resolve()
       .then(() => {
-        this.#measured("GetFirst", () => this.lane.foldIntoHead());
+        this.#measured("GetFirst", () => this.taskList.foldIntoHead());
         this.#shared.changed(this.name);
         return this.#shared.run(head.tasks, context);
       })
@@ -250,7 +250,7 @@ export class Worker<T extends QueueTask> {
     switch (outcome.kind) {
       case "done":
       case "cancelled":
-        this.#measured("RemoveFirst", () => void this.lane.items.shift());
+        this.#measured("RemoveFirst", () => void this.taskList.items.shift());
         return;
       case "expand":
         head.failures = 0;
@@ -263,7 +263,7 @@ export class Worker<T extends QueueTask> {
         head.failingSince ??= this.#endedAt;
         head.message = outcome.message;
         head.notBefore = this.#now + (outcome.delayMs ?? retryDelay(head.failures, bounds, random()));
-        this.lane.yieldHead();
+        this.taskList.yieldHead();
     }
   }
 
@@ -273,7 +273,7 @@ export class Worker<T extends QueueTask> {
 
   #prepend(tasks: readonly T[], from?: QueueItem<T>["from"]): void {
     const now = this.#now;
-    this.#measured("AddFirst", () => this.lane.prepend(tasks, now, from));
+    this.#measured("AddFirst", () => this.taskList.prepend(tasks, now, from));
   }
 
   #changed(): void {

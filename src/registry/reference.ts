@@ -36,8 +36,8 @@ export function tagOfVersion(version: string): string {
 /** Parses a reference. Throws ProblemError that names its wrong part. */
 export function parseReference(text: string): Reference {
   const parts = PARTS.exec(text)?.groups;
-  const fault = parts === undefined ? FORM : faultOf(parts);
-  if (parts === undefined || fault !== undefined) throw invalid(text, fault ?? FORM);
+  const problem = parts === undefined ? FORM : problemOf(parts);
+  if (parts === undefined || problem !== undefined) throw invalid(text, problem ?? FORM);
   const { host = "", name = "", tag, digest } = parts;
   return {
     ...locate(host, name),
@@ -53,7 +53,7 @@ const PARTS = /^oci:\/\/(?<host>[^/@?]+)\/(?<name>[^:@?]+)(?::(?<tag>[^@?/]*))?(
 type Parts = Readonly<Record<string, string | undefined>>;
 
 /** What is wrong with the parts of a reference; undefined if nothing. */
-function faultOf({ host = "", name = "", tag, digest }: Parts): string | undefined {
+function problemOf({ host = "", name = "", tag, digest }: Parts): string | undefined {
   if (!HOST.test(host)) return `"${host}" is no host`;
   if (!isRepository(host, name))
     return `"${name}" is no repository: use lower-case letters, digits, ".", "_" and "-"`;

@@ -13,7 +13,7 @@ import {
   type Descriptor,
 } from "./manifest.ts";
 import { RegistryError } from "./http/errors.ts";
-import { discard, headerOf, type Answer, type Call, type RegistryClient } from "./http/client.ts";
+import { discard, headerOf, type Answer, type RegistryRequest, type RegistryClient } from "./http/client.ts";
 import { saveBody } from "./http/save.ts";
 
 /** Bytes as the registry stores them, and what they say about themselves. */
@@ -63,8 +63,8 @@ export class Repository {
 
   /** The manifest of a tag or a digest; undefined if the registry shows none. Throws RegistryError. */
   async manifest(reference: string, limit = LARGEST_MANIFEST): Promise<StoredManifest | undefined> {
-    const call = this.#read(`manifests/${reference}`, { accept: ACCEPT });
-    const { status, headers, bytes } = await this.#client.read(call, [200, 404], limit);
+    const request = this.#read(`manifests/${reference}`, { accept: ACCEPT });
+    const { status, headers, bytes } = await this.#client.read(request, [200, 404], limit);
     if (status === 404) return undefined;
     const digest = digestOf(bytes);
     if (isDigest(reference) && digest !== reference)
@@ -80,8 +80,8 @@ export class Repository {
    * with it. Undefined if the registry shows none. Throws RegistryError.
    */
   async digestOfTag(tag: string): Promise<string | undefined> {
-    const call = { ...this.#read(`manifests/${tag}`, { accept: ACCEPT }), method: "HEAD" } as const;
-    const { status, headers, body } = await this.#client.send(call);
+    const request = { ...this.#read(`manifests/${tag}`, { accept: ACCEPT }), method: "HEAD" } as const;
+    const { status, headers, body } = await this.#client.send(request);
     await discard(body);
     const digest = headerOf(headers, "docker-content-digest");
     // Old registries do not know HEAD, or name no digest.
@@ -99,19 +99,19 @@ export class Repository {
 
   /** Writes a blob to a new file while it arrives. Throws as `blob`; the file is then incomplete. */
   async saveBlob({ digest, size }: Descriptor, file: string): Promise<void> {
-    const call = { ...this.#read(`blobs/${digest}`), size };
-    const answer = await this.#client.send(call);
-    if (answer.status !== 200) throw await this.#client.failure(call, answer);
-    const saved = await saveBody(this.#chunks(call, answer), file, size);
+    const request = { ...this.#read(`blobs/${digest}`), size };
+    const answer = await this.#client.send(request);
+    if (answer.status !== 200) throw await this.#client.failure(request, answer);
+    const saved = await saveBody(this.#chunks(request, answer), file, size);
     this.#requireContent(digest, saved?.size === size && saved.digest === digest);
   }
 
   /** The body of an answer. Throws RegistryError if it ends too early. */
-  async *#chunks(call: Call, { body }: Answer): AsyncGenerator<Buffer> {
+  async *#chunks(request: RegistryRequest, { body }: Answer): AsyncGenerator<Buffer> {
     try {
       for await (const chunk of body) yield chunk as Buffer;
     } catch (error) {
-      throw this.#client.cutOff(call, error);
+      throw this.#client.bodyError(request, error);
     }
   }
 
@@ -127,16 +127,16 @@ export class Repository {
       throw new RegistryError(`registry ${this.#host}: begins an upload without location`);
     location.searchParams.set("digest", digest);
     const headers = { "content-type": "application/octet-stream" };
-    const call = { ...this.#write("PUT", ""), path: location, headers, body: bytes };
-    await this.#client.read(call, [201, 202, 204], LARGEST_MANIFEST);
+    const request = { ...this.#write("PUT", ""), path: location, headers, body: bytes };
+    await this.#client.read(request, [201, 202, 204], LARGEST_MANIFEST);
   }
 
   /** Stores a manifest under a tag, or else under its digest. Returns its descriptor. Throws RegistryError. */
   async pushManifest(bytes: Buffer, mediaType: string, tag?: string): Promise<Descriptor> {
     const descriptor = describeBytes(bytes, mediaType);
-    const call = this.#write("PUT", `manifests/${tag ?? descriptor.digest}`);
+    const request = this.#write("PUT", `manifests/${tag ?? descriptor.digest}`);
     await this.#client.read(
-      { ...call, headers: { "content-type": mediaType }, body: bytes },
+      { ...request, headers: { "content-type": mediaType }, body: bytes },
       [200, 201, 202],
       LARGEST_MANIFEST,
     );
@@ -187,14 +187,14 @@ export class Repository {
     }
   }
 
-  /** The answers to a call and to those that follow it, at most `MOST_PAGES`. Throws RegistryError. */
-  async *#pages(first: Call, statuses: readonly number[]): AsyncGenerator<Page> {
-    let call: Call | undefined = first;
-    for (let page = 0; page < MOST_PAGES && call !== undefined; page += 1) {
-      const answer: Page = { ...(await this.#client.read(call, statuses, LARGEST_PAGE)), isLast: false };
+  /** The answers to a request and to those that follow it, at most `MOST_PAGES`. Throws RegistryError. */
+  async *#pages(first: RegistryRequest, statuses: readonly number[]): AsyncGenerator<Page> {
+    let request: RegistryRequest | undefined = first;
+    for (let page = 0; page < MOST_PAGES && request !== undefined; page += 1) {
+      const answer: Page = { ...(await this.#client.read(request, statuses, LARGEST_PAGE)), isLast: false };
       const next = nextPage(answer);
       yield { ...answer, isLast: next === undefined };
-      call = next === undefined ? undefined : { ...call, path: next };
+      request = next === undefined ? undefined : { ...request, path: next };
     }
   }
 
@@ -202,7 +202,7 @@ export class Repository {
     return this.#client.registry.host;
   }
 
-  #read(path: string, headers: Readonly<Record<string, string>> = {}): Call {
+  #read(path: string, headers: Readonly<Record<string, string>> = {}): RegistryRequest {
     return {
       method: "GET",
       path: `/v2/${this.name}/${path}`,
@@ -211,7 +211,7 @@ export class Repository {
     };
   }
 
-  #write(method: "HEAD" | "POST" | "PUT", path: string): Call {
+  #write(method: "HEAD" | "POST" | "PUT", path: string): RegistryRequest {
     return { method, path: `/v2/${this.name}/${path}`, scope: `repository:${this.name}:pull,push` };
   }
 

@@ -6,7 +6,7 @@ import type { Cause } from "../model/index.ts";
 export type ConvergePhase = "idle" | "beforeAll" | "discovery" | "modules" | "turns" | "afterAll";
 
 /** Digests of what a converge depends on. */
-export interface Coverage {
+export interface ConvergeDigests {
   /** Of the `global` section, the flags in the ConfigMap, and the keys that retain releases. */
   readonly globalConfig: string;
   /** Of the merged global values and flags; undefined until discovery. */
@@ -26,7 +26,7 @@ export interface ConvergeRecord {
   /** Modules that are still to run in this converge. */
   readonly remaining: readonly string[];
   /** What this converge has handled; undefined before the first converge. */
-  readonly covered: Coverage | undefined;
+  readonly handled: ConvergeDigests | undefined;
   /** Converges in a row that their own hooks caused, by global values or files (guard against a livelock). */
   readonly rounds: number;
   /** The last converge reached MAX_ROUNDS: the next one is a retry with back-off. */

@@ -5,7 +5,7 @@ export { MAX_ROUNDS } from "./run-record.ts";
 export type { LastRun, ModuleActivity, RetryReason, RunRecord } from "./run-record.ts";
 export { annotationToken, APPROVE_UPDATE, hasConfirmations } from "./annotations.ts";
 export { State } from "./state.ts";
-export type { Trial } from "./trial/trial.ts";
+export type { Simulation } from "./simulation/simulation.ts";
 export { NO_FILES, configIsMissing, explainInvalid, missingObjects, warningsOf } from "./view.ts";
 export type {
   BootPhase,
@@ -17,4 +17,4 @@ export type {
   RequiredFinding,
   View,
 } from "./view.ts";
-export type { Coverage, ConvergePhase } from "./converge-record.ts";
+export type { ConvergeDigests, ConvergePhase } from "./converge-record.ts";

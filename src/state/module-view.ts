@@ -1,6 +1,6 @@
 /** What everyone sees of a module: its record, and what follows from it. */
 
-import { provesBroken, type HealthVerdict } from "../health/index.ts";
+import { provesBroken, type HealthCondition } from "../health/index.ts";
 import { digest } from "../lib/index.ts";
 import { GLOBAL, retriesOf, type OnFailure } from "../model/index.ts";
 import type { ValuesView } from "../values/index.ts";
@@ -19,7 +19,7 @@ export function releaseMoved({ run, release }: ModuleRecord): boolean {
 }
 
 /** The health of a release whose objects were not checked since it was applied. */
-const UNSEEN: HealthVerdict = {
+const UNSEEN: HealthCondition = {
   status: "Unknown",
   reason: "Progressing",
   message: "Its objects were not checked yet",
@@ -31,7 +31,7 @@ function knownHealth({ release, health }: ModuleRecord): RevisionHealth | undefi
 }
 
 /** Why a release is not known to be healthy; undefined if it is healthy, and if there is no release. */
-function unhealthyVerdictOf(record: ModuleRecord): HealthVerdict | undefined {
+function unhealthyConditionOf(record: ModuleRecord): HealthCondition | undefined {
   if (record.release === undefined) return undefined;
   const health = knownHealth(record) ?? UNSEEN;
   return health.status === "True" ? undefined : health;
@@ -128,7 +128,7 @@ function healthFields(
   record: ModuleRecord,
   { ready, onFailure }: Terms,
 ): Pick<ModuleView, "unhealthy" | "goesBack"> {
-  const unhealthy = ready === "healthy" ? unhealthyVerdictOf(record) : undefined;
+  const unhealthy = ready === "healthy" ? unhealthyConditionOf(record) : undefined;
   const { module, run, release } = record;
   const rollsBack = retriesOf(module, onFailure) !== undefined;
   if (unhealthy?.status !== "False") return { unhealthy, goesBack: false };

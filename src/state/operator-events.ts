@@ -1,25 +1,25 @@
 /** What happens to the operator as a whole, the converge above all: each event returns what it changes. */
 
 import type { Cause } from "../model/index.ts";
-import type { Coverage, ConvergeRecord } from "./converge-record.ts";
+import type { ConvergeDigests, ConvergeRecord } from "./converge-record.ts";
 import { nextToken } from "./annotations.ts";
 import { NO_FILES, configIsMissing } from "./view.ts";
 import type { Blocker, ConfigView, OperatorState } from "./view.ts";
 
 type Change = Partial<OperatorState>;
 
-/** What an event may need of the moment. */
-export interface Moment {
+/** The clock and the versions of the configuration, for events that record them. */
+export interface EventContext {
   /** In ms since the epoch. */
   now(): number;
   /** In monotonic ms. */
   monotonic(): number;
   /** The configuration that a converge must handle. */
-  coverage(): Coverage;
+  convergeDigests(): ConvergeDigests;
 }
 
 /** Starts a converge. Records what it handles before it reads anything. */
-function convergeBegun(state: OperatorState, moment: Moment, cause: Cause): Change {
+function convergeBegun(state: OperatorState, context: EventContext, cause: Cause): Change {
   const { converge, requestedToken, handledToken } = state;
   return {
     secondCheck: false,
@@ -30,10 +30,10 @@ function convergeBegun(state: OperatorState, moment: Moment, cause: Cause): Chan
       ...converge,
       phase: "beforeAll",
       cause,
-      startedAt: moment.now(),
-      begunAt: moment.monotonic(),
+      startedAt: context.now(),
+      begunAt: context.monotonic(),
       finishedAt: undefined,
-      covered: { globalConfig: moment.coverage().globalConfig, globals: undefined },
+      handled: { globalConfig: context.convergeDigests().globalConfig, globals: undefined },
       isBlocked: false,
       isUnstable: false,
       content: undefined,
@@ -41,11 +41,18 @@ function convergeBegun(state: OperatorState, moment: Moment, cause: Cause): Chan
   };
 }
 
-/** Marks that the converge in progress handles the current version of `what`, since its discovery is still to come. */
-function covered({ converge }: OperatorState, moment: Moment, what: keyof Coverage): Change {
-  const now = moment.coverage();
-  const before = converge.covered ?? { globalConfig: now.globalConfig, globals: undefined };
-  return { converge: { ...converge, covered: { ...before, [what]: now[what] } } };
+/**
+ * Records that the converge in progress handles the current version of `what`, because its own discovery, which reads it,
+ * is still to come. Where nothing is recorded yet, the flags and `global` of now count as handled, too.
+ */
+function configHandled(
+  { converge }: OperatorState,
+  context: EventContext,
+  what: keyof ConvergeDigests,
+): Change {
+  const now = context.convergeDigests();
+  const before = converge.handled ?? { globalConfig: now.globalConfig, globals: undefined };
+  return { converge: { ...converge, handled: { ...before, [what]: now[what] } } };
 }
 
 /** A digest before and after a change. */
@@ -55,16 +62,16 @@ interface Moved {
 }
 
 /** The operator wrote to the ConfigMap itself. If the converge had handled the content before, it has handled the new one, too. */
-function ownWrite({ converge }: OperatorState, _: Moment, globalConfig: Moved): Change {
-  if (converge.covered?.globalConfig !== globalConfig.before) return {};
-  return { converge: { ...converge, covered: { ...converge.covered, globalConfig: globalConfig.now } } };
+function ownWrite({ converge }: OperatorState, _: EventContext, globalConfig: Moved): Change {
+  if (converge.handled?.globalConfig !== globalConfig.before) return {};
+  return { converge: { ...converge, handled: { ...converge.handled, globalConfig: globalConfig.now } } };
 }
 
 /** Ends the converge. The first one also ends the start. */
-function convergeEnded({ boot, converge }: OperatorState, moment: Moment, rounds: number): Change {
-  const { startedAt = moment.now(), begunAt } = converge;
+function convergeEnded({ boot, converge }: OperatorState, context: EventContext, rounds: number): Change {
+  const { startedAt = context.now(), begunAt } = converge;
   // Start plus monotonic duration, so that a changed wall clock does not matter.
-  const finishedAt = startedAt + (moment.monotonic() - begunAt);
+  const finishedAt = startedAt + (context.monotonic() - begunAt);
   return {
     boot: boot === "converging" ? "running" : boot,
     converge: { ...converge, phase: "idle", finishedAt, remaining: [], rounds },
@@ -74,7 +81,7 @@ function convergeEnded({ boot, converge }: OperatorState, moment: Moment, rounds
 /** Records the ConfigMap. Removals that were blocked while it was missing are decided again when it returns. */
 function configObserved(
   { secondCheck, holds, config: before }: OperatorState,
-  _: Moment,
+  _: EventContext,
   config: ConfigView,
 ): Change {
   const returned = configIsMissing({ config: before }) && !configIsMissing({ config });
@@ -82,40 +89,48 @@ function configObserved(
 }
 
 /** Adds modules whose files have changed since they were read; `all` = more than single modules. */
-function filesMoved({ movedFiles }: OperatorState, _: Moment, moved: OperatorState["movedFiles"]): Change {
+function filesMoved(
+  { movedFiles }: OperatorState,
+  _: EventContext,
+  moved: OperatorState["movedFiles"],
+): Change {
   return { movedFiles: moved === "all" || movedFiles === "all" ? "all" : movedFiles.union(moved) };
 }
 
 /** Withdraws `filesMoved` for a module whose files are changing again. */
-function filesForgotten({ movedFiles }: OperatorState, _: Moment, name: string): Change {
+function filesForgotten({ movedFiles }: OperatorState, _: EventContext, name: string): Change {
   return movedFiles === "all" ? {} : { movedFiles: movedFiles.difference(new Set([name])) };
 }
 
 /** A user requests a converge. A repeated `token` (of the annotation) has no effect; each request without a token counts. */
-function requested({ requestedToken }: OperatorState, _: Moment, token?: string): Change {
+function requested({ requestedToken }: OperatorState, _: EventContext, token?: string): Change {
   return { requestedToken: token ?? nextToken(requestedToken) };
 }
 
 /** An earlier process answered this request; ignored where this process has recorded one. */
-function answered({ requestedToken, handledToken }: OperatorState, _: Moment, token: string): Change {
+function answered({ requestedToken, handledToken }: OperatorState, _: EventContext, token: string): Change {
   return (requestedToken ?? handledToken) === undefined ? { requestedToken: token, handledToken: token } : {};
 }
 
 /** A module or orphan release is removed: counts towards the deletion limit, unless a user has confirmed it. */
-function removalBegun({ deletionLimit, deletions }: OperatorState, moment: Moment, name: string): Change {
+function removalBegun(
+  { deletionLimit, deletions }: OperatorState,
+  context: EventContext,
+  name: string,
+): Change {
   if (deletionLimit?.confirmed === true && deletionLimit.modules.includes(name)) return {};
-  return { deletions: { ...deletions, removed: new Map(deletions.removed).set(name, moment.monotonic()) } };
+  return { deletions: { ...deletions, removed: new Map(deletions.removed).set(name, context.monotonic()) } };
 }
 
 export const OPERATOR_EVENTS = {
   /** Facts that were read from outside, and decisions of discovery. */
-  observed: (_: OperatorState, __: Moment, seen: Omit<Change, "converge" | "config">): Change => seen,
+  observed: (_: OperatorState, __: EventContext, seen: Omit<Change, "converge" | "config">): Change => seen,
   convergeBegun,
   /** The converge has reached another step. */
-  convergeStep: ({ converge }: OperatorState, _: Moment, at: Partial<ConvergeRecord>): Change => ({
+  convergeStep: ({ converge }: OperatorState, _: EventContext, at: Partial<ConvergeRecord>): Change => ({
     converge: { ...converge, ...at },
   }),
-  covered,
+  configHandled,
   ownWrite,
   convergeEnded,
   configObserved,
@@ -125,17 +140,19 @@ export const OPERATOR_EVENTS = {
   answered,
   removalBegun,
   /** A removal is done, or no longer due. */
-  removalEnded: ({ removing }: OperatorState, _: Moment, name: string): Change => ({
+  removalEnded: ({ removing }: OperatorState, _: EventContext, name: string): Change => ({
     removing: removing.includes(name) ? removing.filter((each) => each !== name) : removing,
   }),
   /** Something is not deleted or purged now. */
-  removalBlocked: ({ holds }: OperatorState, _: Moment, why: Blocker): Change => ({ holds: [...holds, why] }),
+  removalBlocked: ({ holds }: OperatorState, _: EventContext, why: Blocker): Change => ({
+    holds: [...holds, why],
+  }),
   /** The Synchronization of these bindings of global hooks has succeeded. */
-  synchronized: ({ synchronized }: OperatorState, _: Moment, ids: readonly string[]): Change => ({
+  synchronized: ({ synchronized }: OperatorState, _: EventContext, ids: readonly string[]): Change => ({
     synchronized: synchronized.union(new Set(ids)),
   }),
   /** These bindings need another Synchronization. */
-  unsynchronized: ({ synchronized }: OperatorState, _: Moment, ids: readonly string[]): Change => ({
+  unsynchronized: ({ synchronized }: OperatorState, _: EventContext, ids: readonly string[]): Change => ({
     synchronized: synchronized.difference(new Set(ids)),
   }),
 } as const;
@@ -144,7 +161,7 @@ export const OPERATOR_EVENTS = {
 export type OperatorEvents = {
   readonly [E in keyof typeof OPERATOR_EVENTS]: (typeof OPERATOR_EVENTS)[E] extends (
     state: OperatorState,
-    moment: Moment,
+    context: EventContext,
     ...details: infer Details
   ) => Change
     ? Details

@@ -134,8 +134,11 @@ function passedOver(run: RunRecord, now: number): RunRecord {
   };
 }
 
-/** The run ended without a result: it was interrupted, or needs a user. */
-function broken(run: RunRecord, message: string, now: number): RunRecord {
+/**
+ * Ends the run as failed although its task reported no outcome: it was interrupted, or it is not retried until a user
+ * acts.
+ */
+function endedAsFailed(run: RunRecord, message: string, now: number): RunRecord {
   const end = { finishedAt: now, result: "Failed", message } as const;
   return {
     ...run,
@@ -189,7 +192,7 @@ export const RUN_EVENTS = {
   rolledBack,
   failed,
   passedOver,
-  broken,
+  endedAsFailed,
   /** The module's values have changed. */
   valuesChanged: (run: RunRecord, cause: Cause) => ({ ...run, cause }),
   /** The module's section was edited. If the same edit causes a converge, `withConverge` is the digest of the section. */

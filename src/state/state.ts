@@ -7,8 +7,8 @@ import { afterEvent, type ModuleEvents } from "./module-events.ts";
 import { basisOfRun, type ModuleRecord } from "./module-record.ts";
 import { ModuleRecords } from "./module-records.ts";
 import type { Terms } from "./module-view.ts";
-import { OPERATOR_EVENTS, type Moment, type OperatorEvents } from "./operator-events.ts";
-import { Trial } from "./trial/trial.ts";
+import { OPERATOR_EVENTS, type EventContext, type OperatorEvents } from "./operator-events.ts";
+import { Simulation } from "./simulation/simulation.ts";
 import { ValuesRecorder } from "./values-recorder.ts";
 import { BLANK, NO_TREE } from "./view.ts";
 import type { OperatorState, View } from "./view.ts";
@@ -29,7 +29,7 @@ export class State {
   /** Records what values are made from: the ConfigMap, patches and flags of hooks. */
   readonly inputs: ValuesRecorder;
   readonly #values: ValuesStore;
-  readonly #moment: Moment;
+  readonly #context: EventContext;
   readonly #listeners: ((view: View) => void)[] = [];
   readonly #modules: ModuleRecords;
   readonly #terms: Terms;
@@ -49,10 +49,10 @@ export class State {
     const { namespace } = operator;
     const configMap = `ConfigMap ${namespace}/${operator.name}`;
     this.#values = new ValuesStore(secrets, modules, { configMap, namespace });
-    this.#moment = {
+    this.#context = {
       now: () => clock.now(),
       monotonic: () => clock.monotonic(),
-      coverage: () => this.#values.digests.coverage(),
+      convergeDigests: () => this.#values.digests.convergeDigests(),
     };
     this.#secrets = secrets;
     this.#terms = { ready, onFailure };
@@ -91,8 +91,8 @@ export class State {
   }
 
   /** A copy to try other content of the ConfigMap with. */
-  trial(): Trial {
-    return new Trial(this, this.#terms);
+  simulation(): Simulation {
+    return new Simulation(this, this.#terms);
   }
 
   /** An immutable snapshot; cached until something is recorded. */
@@ -104,10 +104,10 @@ export class State {
   record<E extends keyof OperatorEvents>(event: E, ...details: OperatorEvents[E]): void {
     const changeOf = OPERATOR_EVENTS[event] as (
       state: OperatorState,
-      moment: Moment,
+      context: EventContext,
       ...more: OperatorEvents[E]
     ) => Partial<OperatorState>;
-    const change = changeOf(this.#operator, this.#moment, ...details);
+    const change = changeOf(this.#operator, this.#context, ...details);
     const before: Partial<Record<string, unknown>> = this.#operator;
     if (Object.entries(change).every(([key, value]) => before[key] === value)) return;
     this.#operator = { ...this.#operator, ...change };
@@ -161,7 +161,7 @@ export class State {
       ...this.#operator,
       tree: this.#tree,
       modules,
-      coverage: this.#values.digests.coverage(),
+      convergeDigests: this.#values.digests.convergeDigests(),
       areSourcesRead: this.#values.sources.isRead,
       missingGlobals: this.#values.sources.of(GLOBAL).missing,
       hidesWords: this.#secrets?.isOverfull ?? false,

@@ -1,10 +1,10 @@
 /** The read-only view of the state. */
 
-import type { HealthVerdict } from "../health/index.ts";
+import type { HealthCondition } from "../health/index.ts";
 import type { Cause, Json, ModuleQueues, Problem, Tree } from "../model/index.ts";
 import type { ConfigFacts, ModuleSettings } from "../values/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
-import type { Coverage, ConvergeRecord } from "./converge-record.ts";
+import type { ConvergeDigests, ConvergeRecord } from "./converge-record.ts";
 import type { RunRecord } from "./run-record.ts";
 
 /**
@@ -75,9 +75,9 @@ export interface ModuleView extends ModuleSettings, RunRecord, Pick<ModuleRecord
   /** The release on the server differs from what the last run left (deleted, rolled back, marked failed by hand). */
   readonly releaseMoved: boolean;
   /** If Ready requires health: why the release is not known to be healthy. */
-  readonly unhealthy: HealthVerdict | undefined;
+  readonly unhealthy: HealthCondition | undefined;
   /** Why the readiness probe keeps the module from Ready; undefined if it succeeded, and without a probe. */
-  readonly unready: Pick<HealthVerdict, "status" | "message"> | undefined;
+  readonly unready: Pick<HealthCondition, "status" | "message"> | undefined;
   /** The release was not healthy in time, so the next run rolls back. */
   readonly goesBack: boolean;
 }
@@ -157,7 +157,7 @@ export interface View {
   /** Secrets and ConfigMaps with global values that are not there. */
   readonly missingGlobals: readonly string[];
   /** The current configuration, which a converge must handle. */
-  readonly coverage: Coverage & { readonly globals: string };
+  readonly convergeDigests: ConvergeDigests & { readonly globals: string };
   /** The last change of global values or flags, as the cause of the next converge. */
   readonly globalCause: Cause | undefined;
   /** Another converge is due: a file, a module of a release, or the ConfigMap was missing. */
@@ -187,7 +187,7 @@ export interface View {
   /** Why some kubernetes bindings of global hooks cannot work. */
   readonly issues: readonly string[];
   /** Why the ModuleSources cannot be read, or why a missing one does not count as deleted: nothing is removed. */
-  readonly sourcesFault: string | undefined;
+  readonly sourcesProblem: string | undefined;
   /** Why webhooks are not served or registered as wanted. */
   readonly webhookIssues: readonly string[];
   readonly requestedToken: string | undefined;
@@ -199,7 +199,13 @@ export interface View {
 /** The recorded part of the view, without modules and derived fields. */
 export type OperatorState = Omit<
   View,
-  "hidesWords" | "tree" | "modules" | "coverage" | "areSourcesRead" | "missingGlobals" | "enabledModules"
+  | "hidesWords"
+  | "tree"
+  | "modules"
+  | "convergeDigests"
+  | "areSourcesRead"
+  | "missingGlobals"
+  | "enabledModules"
 >;
 
 export const NO_FILES: ReadonlySet<string> = new Set();
@@ -227,7 +233,7 @@ export const BLANK: OperatorState = {
     finishedAt: undefined,
     isBlocked: false,
     remaining: [],
-    covered: undefined,
+    handled: undefined,
     rounds: 0,
     isUnstable: false,
     content: undefined,
@@ -246,7 +252,7 @@ export const BLANK: OperatorState = {
   missingRights: [],
   issues: [],
   webhookIssues: [],
-  sourcesFault: undefined,
+  sourcesProblem: undefined,
   requestedToken: undefined,
   handledToken: undefined,
   synchronized: new Set(),

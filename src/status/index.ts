@@ -23,6 +23,12 @@ export { isOfOperator, runbook } from "./models/runbook.ts";
 export { projectOperator } from "./project/operator-status.ts";
 export { overviewOf, stateSummaryOf, type ModuleRow, type Overview } from "./project/overview.ts";
 export { Projector } from "./project/projector.ts";
-export { isHidden, transitionsOf, verdictOf, withTimes, type UntimedCondition } from "./project/verdict.ts";
+export {
+  isHidden,
+  transitionsOf,
+  evaluateModule,
+  withTimes,
+  type UntimedCondition,
+} from "./project/evaluation.ts";
 export { withGeneration } from "./write/mirrored.ts";
 export { StatusMirror, type MirrorOptions } from "./write/status-mirror.ts";

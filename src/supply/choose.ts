@@ -1,22 +1,22 @@
-/** Chooses the next content of a module: of the versions in the registry, those that the wish and the update policy allow. */
+/** Chooses the next content of a module: of the versions in the registry, those that the request and the update policy allow. */
 
 import { nextOpening } from "../cron/index.ts";
 import { formatDuration, inRange, isOlder, isVersion, numbersOf } from "../lib/index.ts";
-import type { Candidate, Choice, ChoiceInput, Complete, LockEntry, Wish } from "./types.ts";
+import type { Candidate, Choice, ChoiceInput, Complete, LockEntry, ModuleRequest } from "./types.ts";
 
 /** What a user sets to approve a content: the version and the digest, so that no other content is meant. */
 export function approvalOf({ version, digest }: Complete): string {
   return `${version}@${digest}`;
 }
 
-/** A wish as text: what was rejected for one wish is tried again for another one. */
-export function wishText({ version, tag, digest }: Wish): string {
+/** A request as text: what was rejected for one request is tried again for another one. */
+export function requestText({ version, tag, digest }: ModuleRequest): string {
   return JSON.stringify([version, tag, digest]);
 }
 
-/** Whether a content has failed and is not tried again for this wish. */
-export function isRejected(locked: LockEntry | undefined, wish: Wish, digest: string): boolean {
-  return locked?.rejected?.includes(digest) === true && locked.rejectedFor === wishText(wish);
+/** Whether a content has failed and is not tried again for this request. */
+export function isRejected(locked: LockEntry | undefined, request: ModuleRequest, digest: string): boolean {
+  return locked?.rejected?.includes(digest) === true && locked.rejectedFor === requestText(request);
 }
 
 /** Candidates of the tags of a repository: those that are versions. `_` stands for `+`, which tags cannot contain. */
@@ -28,37 +28,37 @@ export function candidatesOf(tags: readonly string[]): Candidate[] {
 }
 
 /**
- * Chooses the next content of a module. Never downgrades by itself: an older version is chosen only if the wish excludes
+ * Chooses the next content of a module. Never downgrades by itself: an older version is chosen only if the request excludes
  * what is locked, names that version or digest, or a user has approved it. Pure; throws CrontabError for a window whose
  * line is invalid.
  */
 export function choose(input: ChoiceInput): Choice {
-  const { wish, approved } = input;
+  const { request, approved } = input;
   const candidate = wanted(input);
-  if (candidate === undefined) return { kind: "keep", reason: nothingFor(wish) };
+  if (candidate === undefined) return { kind: "keep", reason: nothingFor(request) };
   if (isLocked(candidate, input)) return { kind: "keep" };
   if (!isComplete(candidate)) return { kind: "resolve", candidate };
   if (approved === approvalOf(candidate)) return { kind: "take", candidate };
   return refusal(candidate, input) ?? delay(candidate, input) ?? { kind: "take", candidate };
 }
 
-/** The candidate that the wish names. An approved one wins over newer ones, unless it is older than what is locked. */
+/** The candidate that the request names. An approved one wins over newer ones, unless it is older than what is locked. */
 function wanted(input: ChoiceInput): Candidate | undefined {
-  const { wish, locked, candidates } = input;
-  const { version, digest } = wish;
+  const { request, locked, candidates } = input;
+  const { version, digest } = request;
   if (digest !== undefined)
     return candidates.find((each) => each.digest === digest) ?? { version, tag: undefined, digest };
-  if (version === undefined) return candidates.find(({ tag }) => tag === wish.tag);
-  const fitting = candidates.filter((each) => isWished(each.version, version));
+  if (version === undefined) return candidates.find(({ tag }) => tag === request.tag);
+  const fitting = candidates.filter((each) => isRequested(each.version, version));
   const approved = fitting.find((each) => isApproved(each, input));
   return (
     approved ?? fitting.reduce<Candidate | undefined>((best, each) => newer(best, each, locked), undefined)
   );
 }
 
-/** Whether a version is the exact one that is wished, or lies in the range. */
-function isWished(version: string | undefined, wish: string): boolean {
-  return isVersion(wish) ? version === wish : version !== undefined && inRange(version, wish);
+/** Whether a version is the exact one that is requested, or lies in the range. */
+function isRequested(version: string | undefined, request: string): boolean {
+  return isVersion(request) ? version === request : version !== undefined && inRange(version, request);
 }
 
 /** Whether a user has approved a candidate that is newer than what is locked. Its digest may still be unknown. */
@@ -88,65 +88,66 @@ function isPreferred(other: Candidate, best: Candidate | undefined, locked: Lock
 }
 
 /** Whether a candidate is what is locked. A version that is locked is not requested again: versions do not change. */
-function isLocked({ version, digest }: Candidate, { wish, locked }: ChoiceInput): boolean {
+function isLocked({ version, digest }: Candidate, { request, locked }: ChoiceInput): boolean {
   if (locked === undefined) return false;
   if (digest !== undefined) return digest === locked.digest;
-  return wish.tag === undefined && version === locked.version;
+  return request.tag === undefined && version === locked.version;
 }
 
 function isComplete(candidate: Candidate): candidate is Complete {
   return candidate.version !== undefined && candidate.digest !== undefined;
 }
 
-/** Whether the version of a wish is exact, not a range. */
+/** Whether the version of a request is exact, not a range. */
 export function isExact(version: string): boolean {
   return isVersion(version);
 }
 
-/** Whether a locked version is one that the wish may have: a channel may have any. */
-export function fits({ version, tag }: Wish, locked: string): boolean {
+/** Whether a locked version is one that the request may have: a channel may have any. */
+export function fits({ version, tag }: ModuleRequest, locked: string): boolean {
   return tag !== undefined || (version !== undefined && !isExact(version) && inRange(locked, version));
 }
 
 /** Whether the user named this very content, which is consent to it. */
-function isNamed({ version, digest }: Wish): boolean {
+function isNamed({ version, digest }: ModuleRequest): boolean {
   return digest !== undefined || (version !== undefined && isVersion(version));
 }
 
 /** Why a candidate waits until a user approves it; undefined if it need not. */
 function refusal(candidate: Complete, input: ChoiceInput): Choice | undefined {
   const { version, digest } = candidate;
-  if (isRejected(input.locked, input.wish, digest)) {
+  if (isRejected(input.locked, input.request, digest)) {
     const reason = `${version} is not tried again: it failed, and was rolled back`;
     return { kind: "hold", candidate, waitsFor: "rejected", reason };
   }
-  if (isNamed(input.wish)) return undefined;
-  const back = backFault(version, input);
-  const reason = back ?? approvalFault(version, input);
+  if (isNamed(input.request)) return undefined;
+  const back = backProblem(version, input);
+  const reason = back ?? approvalProblem(version, input);
   if (reason === undefined) return undefined;
   const waitsFor = back === undefined || !isVersion(version) ? "approval" : "older";
   return { kind: "hold", candidate, waitsFor, reason };
 }
 
 /** Why a version is no update: it is older, or cannot be compared. */
-function backFault(version: string, { wish, locked }: ChoiceInput): string | undefined {
+function backProblem(version: string, { request, locked }: ChoiceInput): string | undefined {
   if (!isVersion(version)) return `"${version}" is no semantic version: it waits for approval`;
-  const isBack = locked !== undefined && isOlder(version, locked.version) && !excludes(wish, locked.version);
+  const isBack =
+    locked !== undefined && isOlder(version, locked.version) && !excludes(request, locked.version);
   return isBack
     ? `${version} is older than ${locked.version}, which is in use: modules do not go back by themselves`
     : undefined;
 }
 
 /** Why the policy requires an approval before this version. */
-function approvalFault(version: string, { locked, update }: ChoiceInput): string | undefined {
+function approvalProblem(version: string, { locked, update }: ChoiceInput): string | undefined {
   const approval = update?.approval ?? "auto";
   if (approval === "manual") return `${version} waits for approval`;
   const isFree = approval === "auto" || locked === undefined || isPatch(locked.version, version);
   return isFree ? undefined : `${version} is no patch of ${locked.version}: it waits for approval`;
 }
 
-/** Whether the range of a wish leaves a version out. A channel leaves none out. */
-function excludes({ version: range }: Wish, version: string): boolean {
+/** Whether the range of a request leaves a version out. A channel leaves none out. */
+function excludes({ version: range }: ModuleRequest, version: string): boolean {
   return range !== undefined && !inRange(version, range);
 }
 
@@ -157,11 +158,11 @@ function isPatch(from: string, to: string): boolean {
 }
 
 /** Why an update has to wait for some time; undefined if it need not. A first installation never waits. */
-function delay(candidate: Complete, { wish, locked, update, now, zone }: ChoiceInput): Choice | undefined {
+function delay(candidate: Complete, { request, locked, update, now, zone }: ChoiceInput): Choice | undefined {
   if (locked === undefined || update === undefined) return undefined;
   const { windows, afterMs } = update;
   const since = locked.seen?.digest === candidate.digest ? locked.seen.since : now;
-  const oldEnoughAt = isNamed(wish) ? now : Math.max(now, since + afterMs);
+  const oldEnoughAt = isNamed(request) ? now : Math.max(now, since + afterMs);
   const until = windows.length === 0 ? oldEnoughAt : nextOpening(windows, oldEnoughAt, zone);
   if (until === now) return undefined;
   const { version } = candidate;
@@ -180,7 +181,7 @@ function waitsForWindow(candidate: Complete, until: number | undefined): Choice 
 }
 
 /** What the registry does not have. */
-function nothingFor({ version, tag = "" }: Wish): string {
+function nothingFor({ version, tag = "" }: ModuleRequest): string {
   if (version === undefined) return `the registry has no tag ${tag}`;
   return `the registry has no version ${isVersion(version) ? version : `in the range ${version}`}`;
 }

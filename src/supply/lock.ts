@@ -6,7 +6,7 @@ import {
   get,
   ignoreNotFound,
   isNotFound,
-  MADE_HERE,
+  MANAGED_BY_OPERATOR,
   mergePatch,
   type ConfigMap,
   type KubeClient,
@@ -14,7 +14,7 @@ import {
 import { attempt, parseJson } from "../lib/index.ts";
 import { isJsonObject, objectOf, type Json } from "../model/index.ts";
 import { isDigest } from "../registry/index.ts";
-import { refuseLink } from "./disk/links.ts";
+import { linkProblem } from "./disk/links.ts";
 import type { Lock, LockEntry } from "./types.ts";
 
 /** Name of the lock of the operator with this ConfigMap. */
@@ -64,7 +64,7 @@ export class LockFile {
     const entries = new Map<string, LockEntry>();
     const damaged: string[] = [];
     for (const [name, text] of Object.entries(object?.data ?? {})) {
-      const entry = refuseLink(name) === undefined ? parseEntry(text) : undefined;
+      const entry = linkProblem(name) === undefined ? parseEntry(text) : undefined;
       if (entry === undefined) damaged.push(name);
       else entries.set(name, entry);
     }
@@ -95,7 +95,7 @@ export class LockFile {
       await mergePatch(client, { resource: CONFIG_MAPS, namespace, name: this.name }, { body: change });
     } catch (error) {
       if (!isNotFound(error)) throw error;
-      const metadata = { name: this.name, namespace, labels: MADE_HERE, ...change.metadata };
+      const metadata = { name: this.name, namespace, labels: MANAGED_BY_OPERATOR, ...change.metadata };
       const data = Object.fromEntries(Object.entries(change.data ?? {}).filter(([, text]) => text !== null));
       const body = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
       await create(client, { resource: CONFIG_MAPS, namespace }, { body });

@@ -58,7 +58,7 @@ export interface Shared {
   readonly setSources: (objects: readonly WatchedObject[]) => void;
   readonly list: () => Promise<readonly WatchedObject[]>;
   /** Records why the ModuleSources cannot be read, or why a missing one does not count as deleted. */
-  readonly setFault: (of: "watch" | "removal", why: string | undefined) => void;
+  readonly setProblem: (of: "watch" | "removal", why: string | undefined) => void;
   /** Runs work while no other work of this kind runs. */
   readonly exclusively: <T>(work: () => Promise<T>) => Promise<T>;
   readonly publish: () => Promise<Moved>;

@@ -5,7 +5,7 @@ import { describeProblem, ProblemError } from "../model/index.ts";
 import type { Signer } from "../registry/index.ts";
 import type { IModuleSource } from "../status/index.ts";
 import { readSpec } from "./spec.ts";
-import type { Wished } from "./stock.ts";
+import type { RequestedModule } from "./stock.ts";
 import type { SourceSpec } from "./types.ts";
 
 /** One ModuleSource. */
@@ -21,15 +21,15 @@ export interface Source {
 /** All ModuleSources, the oldest first. Immutable. */
 export class Sources {
   readonly #byName: ReadonlyMap<string, Source>;
-  readonly #wished: ReadonlyMap<string, Wished>;
+  readonly #requested: ReadonlyMap<string, RequestedModule>;
 
   constructor(sources: readonly Source[] = []) {
     this.#byName = new Map(sources.toSorted(byAge).map((source) => [source.name, source]));
-    const wished = new Map<string, Wished>();
+    const requested = new Map<string, RequestedModule>();
     for (const { name: source, spec } of this.#byName.values())
-      for (const [name, wish] of spec?.modules ?? [])
-        if (!wished.has(name)) wished.set(name, { source, wish });
-    this.#wished = wished;
+      for (const [name, request] of spec?.modules ?? [])
+        if (!requested.has(name)) requested.set(name, { source, request });
+    this.#requested = requested;
   }
 
   /** The sources with these objects. An invalid spec leaves the last valid one in force. */
@@ -48,13 +48,13 @@ export class Sources {
   }
 
   /** The modules that sources name, each with the oldest source that names it. */
-  get wished(): ReadonlyMap<string, Wished> {
-    return this.#wished;
+  get requested(): ReadonlyMap<string, RequestedModule> {
+    return this.#requested;
   }
 
   /** The modules that a source provides. */
   modulesOf(name: string): string[] {
-    return [...this.#wished].filter(([, { source }]) => source === name).map(([module]) => module);
+    return [...this.#requested].filter(([, { source }]) => source === name).map(([module]) => module);
   }
 
   /** Whether a module that `source` provided may still be named by it: its spec cannot be read, or it is suspended. */

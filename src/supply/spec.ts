@@ -4,10 +4,10 @@ import { isRange, isVersion, parseDuration } from "../lib/index.ts";
 import { ProblemError, type Problem } from "../model/index.ts";
 import { isDigest, isTag } from "../registry/index.ts";
 import type { IModuleSource } from "../status/index.ts";
-import { refuseLink } from "./disk/links.ts";
+import { linkProblem } from "./disk/links.ts";
 import { checkTerms, readMirrors, readPlace } from "./fetch/place.ts";
 import { readPolicy, type Report } from "./policy.ts";
-import type { SourceSpec, Wish } from "./types.ts";
+import type { SourceSpec, ModuleRequest } from "./types.ts";
 
 const DEFAULT_INTERVAL_MS = 300_000;
 const LEAST_INTERVAL_MS = 30_000;
@@ -20,10 +20,10 @@ export function readSpec({ metadata, spec = {} }: IModuleSource): SourceSpec {
   const place = readPlace(spec, report);
   const mirrors = readMirrors(spec, place, report);
   const intervalMs = intervalOf(spec.interval, report);
-  const modules = new Map<string, Wish>(Object.entries(spec.modules ?? {}));
-  for (const [name, wish] of modules) {
-    checkWish(name, wish, report);
-    checkTerms(place, [name, wish], report);
+  const modules = new Map<string, ModuleRequest>(Object.entries(spec.modules ?? {}));
+  for (const [name, request] of modules) {
+    checkModuleRequest(name, request, report);
+    checkTerms(place, [name, request], report);
   }
   const update = readPolicy(spec.update, report);
   if (problems.length > 0 || place === undefined) throw new ProblemError(...problems);
@@ -40,30 +40,30 @@ function intervalOf(text: string | undefined, report: Report): number {
   return ms;
 }
 
-const WISH_FORM = "name a version or a range, a digest, or a tag: 1.4.2, ~1.4, sha256:…, stable";
+const REQUEST_FORM = "name a version or a range, a digest, or a tag: 1.4.2, ~1.4, sha256:…, stable";
 
-function checkWish(name: string, wish: Wish, report: Report): void {
+function checkModuleRequest(name: string, request: ModuleRequest, report: Report): void {
   const key = `spec.modules.${name}`;
-  const refused = refuseLink(name);
+  const refused = linkProblem(name);
   if (refused !== undefined) report(key, refused, "name a module by its directory");
-  const fault = wishFault(wish);
-  if (fault !== undefined) report(key, fault, WISH_FORM);
+  const problem = requestProblem(request);
+  if (problem !== undefined) report(key, problem, REQUEST_FORM);
 }
 
-function wishFault({ version, tag, digest }: Wish): string | undefined {
+function requestProblem({ version, tag, digest }: ModuleRequest): string | undefined {
   const hasVersion = version !== undefined || digest !== undefined;
   if (tag === undefined && !hasVersion) return "has neither version nor digest nor tag";
   if (tag !== undefined && hasVersion) return "has a tag, and also a version or a digest";
   if (tag !== undefined) return isTag(tag) ? undefined : `"${tag}" is no tag`;
-  return digest === undefined ? rangeFault(version ?? "") : pinFault(version, digest);
+  return digest === undefined ? rangeProblem(version ?? "") : pinProblem(version, digest);
 }
 
-function rangeFault(version: string): string | undefined {
+function rangeProblem(version: string): string | undefined {
   return isVersion(version) || isRange(version) ? undefined : `"${version}" is neither a version nor a range`;
 }
 
 /** What is wrong with a digest and the version that goes with it. */
-function pinFault(version: string | undefined, digest: string): string | undefined {
+function pinProblem(version: string | undefined, digest: string): string | undefined {
   if (!isDigest(digest)) return "has a digest that is no sha256 digest";
   const isExact = version === undefined || isVersion(version);
   return isExact ? undefined : `"${version}" is no exact version, which a digest needs`;

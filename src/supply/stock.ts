@@ -10,20 +10,20 @@ import { writeLinks, type Link } from "./disk/links.ts";
 import { NotStoredError, RefusedError } from "./disk/content.ts";
 import type { BlobStore } from "./disk/store.ts";
 import type { LockContent, LockFile } from "./lock.ts";
-import type { Lock, LockEntry, Wish } from "./types.ts";
+import type { Lock, LockEntry, ModuleRequest } from "./types.ts";
 
 /** What a module that is not locked yet has: the source that names it. */
-export interface Wished {
+export interface RequestedModule {
   readonly source: string;
-  readonly wish: Wish;
+  readonly request: ModuleRequest;
 }
 
 /** The content of a locked digest, or why it may not be used. */
 export interface Content {
   readonly digest: string;
-  /** Undefined if there is a fault. */
+  /** Undefined if there is a problem. */
   readonly dir: string | undefined;
-  readonly fault:
+  readonly problem:
     | { readonly reason: "SourceUnavailable" | "NotTrusted"; readonly message: string }
     | undefined;
 }
@@ -46,7 +46,7 @@ export class Stock {
   readonly #options: StockOptions;
   #lock: LockContent = { entries: new Map(), crdUid: undefined, damaged: [] };
   readonly #contents = new Map<string, Content>();
-  /** Errors of modules that are wished and not locked, for people. */
+  /** Errors of modules that are requested and not locked, for people. */
   readonly #firstErrors = new Map<string, string>();
 
   /** The list of modules and the holds that were published last, as text. */
@@ -101,7 +101,7 @@ export class Stock {
   async lock(name: string, entry: LockEntry, dir?: string): Promise<void> {
     await this.#options.lock.write(name, entry);
     this.#setEntry(name, entry);
-    if (dir !== undefined) this.#contents.set(name, { digest: entry.digest, dir, fault: undefined });
+    if (dir !== undefined) this.#contents.set(name, { digest: entry.digest, dir, problem: undefined });
     this.#firstErrors.delete(name);
   }
 
@@ -124,10 +124,10 @@ export class Stock {
   }
 
   /** Writes the modules directory, and returns what has changed since the last time. */
-  async publish(wished: ReadonlyMap<string, Wished>, holds: readonly string[]): Promise<Moved> {
+  async publish(requested: ReadonlyMap<string, RequestedModule>, holds: readonly string[]): Promise<Moved> {
     const { dir, supplied } = this.#options;
     const modulesDir = join(dir, "modules");
-    const fresh = [...wished].filter(([name]) => !this.entries.has(name));
+    const fresh = [...requested].filter(([name]) => !this.entries.has(name));
     const links: Link[] = [
       ...[...this.entries].map(([name, { order, enabled }]) => ({
         name,
@@ -135,19 +135,19 @@ export class Stock {
         enabled,
         content: this.#contents.get(name)?.dir,
       })),
-      ...fresh.map(([name, { wish }]) => ({
+      ...fresh.map(([name, { request }]) => ({
         name,
-        order: wish.order,
-        enabled: wish.enabled,
+        order: request.order,
+        enabled: request.enabled,
         content: undefined,
       })),
     ];
     await writeLinks(modulesDir, join(dir, "absent"), links);
     const origins = new Map<string, ModuleOrigin>([
       ...[...this.entries].map(
-        ([name, entry]) => [name, this.#originOf(name, entry, wished.has(name))] as const,
+        ([name, entry]) => [name, this.#originOf(name, entry, requested.has(name))] as const,
       ),
-      ...fresh.map(([name, each]) => [name, this.#originOfWish(name, each)] as const),
+      ...fresh.map(([name, each]) => [name, this.#originOfRequest(name, each)] as const),
     ]);
     const before = supplied.origins;
     supplied.origins = new Map([...origins].map(([name, origin]) => [name, same(before.get(name), origin)]));
@@ -181,26 +181,28 @@ export class Stock {
 
   /** Reasons not to purge: what is locked still exists, even if it cannot be read now. */
   #ownHolds(modulesDir: string): string[] {
-    const faulty = [...this.#contents].filter(([, { fault }]) => fault !== undefined).map(([name]) => name);
+    const faulty = [...this.#contents]
+      .filter(([, { problem }]) => problem !== undefined)
+      .map(([name]) => name);
     return [...faulty, ...this.#lock.damaged].map(
       (name) => `${join(modulesDir, name)}: the content of module ${name} is not available`,
     );
   }
 
-  #originOf(name: string, entry: LockEntry, isWished: boolean): ModuleOrigin {
+  #originOf(name: string, entry: LockEntry, isRequested: boolean): ModuleOrigin {
     const { source, version, digest, verifiedBy, removed = false } = entry;
-    const fault = this.#contents.get(name)?.fault;
+    const failure = this.#contents.get(name)?.problem;
     const file = `ModuleSource ${source}`;
-    const problem: Problem | undefined = fault && {
+    const problem: Problem | undefined = failure && {
       file,
       key: `modules.${name}`,
-      message: fault.message,
-      ...(fault.reason === "SourceUnavailable" ? { retriedAs: fault.reason } : {}),
+      message: failure.message,
+      ...(failure.reason === "SourceUnavailable" ? { retriedAs: failure.reason } : {}),
     };
-    return { source, version, digest, verifiedBy, removed: removed && !isWished, problem };
+    return { source, version, digest, verifiedBy, removed: removed && !isRequested, problem };
   }
 
-  #originOfWish(name: string, { source }: Wished): ModuleOrigin {
+  #originOfRequest(name: string, { source }: RequestedModule): ModuleOrigin {
     const error = this.#firstErrors.get(name);
     const problem: Problem = {
       file: `ModuleSource ${source}`,
@@ -224,10 +226,10 @@ export class Stock {
   async #stage(name: string, entry: LockEntry, keys: readonly Signer[]): Promise<Content> {
     const { version, digest, chart } = entry;
     const { store } = this.#options;
-    const without = (reason: NonNullable<Content["fault"]>["reason"], message: string): Content => ({
+    const without = (reason: NonNullable<Content["problem"]>["reason"], message: string): Content => ({
       digest,
       dir: undefined,
-      fault: { reason, message },
+      problem: { reason, message },
     });
     if (keys.length === 0 && chart?.unsigned !== true)
       return without(
@@ -236,7 +238,7 @@ export class Stock {
       );
     try {
       const found = await store.verify({ ...entry, name }, keys);
-      return { digest, dir: await store.unpack(found), fault: undefined };
+      return { digest, dir: await store.unpack(found), problem: undefined };
     } catch (error) {
       if (error instanceof NotStoredError || error instanceof CannotVerifyError)
         return without(

@@ -35,7 +35,7 @@ export class Supply {
   #keys: Keys = { keys: [], problems: [] };
   #sources = new Sources();
   /** Why the ModuleSources cannot be read, or why a missing one does not count as deleted. */
-  readonly #faults = new Map<"start" | "watch" | "removal", string>();
+  readonly #problems = new Map<"start" | "watch" | "removal", string>();
   #working: Promise<unknown> = Promise.resolve();
   #isOpen = false;
   #leader: Leader | undefined;
@@ -58,9 +58,9 @@ export class Supply {
       sources: () => this.#sources,
       setSources: (objects) => {
         this.#sources = this.#sources.next(objects);
-        this.#setFault("start", undefined);
+        this.#setProblem("start", undefined);
       },
-      setFault: (of, why) => this.#setFault(of, why),
+      setProblem: (of, why) => this.#setProblem(of, why),
       list: () => this.#list(),
       exclusively: (work) => this.#exclusively(work),
       publish: () => this.#publish(),
@@ -122,7 +122,7 @@ export class Supply {
     const contents = [...entries.keys()].map((name) => [name, this.#stock.content(name)] as const);
     return JSON.parse(
       JSON.stringify({
-        faults: Object.fromEntries(this.#faults),
+        faults: Object.fromEntries(this.#problems),
         keys: this.#keys.keys.map(({ source, hint }) => `${source} ${hint}`),
         problems: this.#keys.problems.map(describeProblem),
         sources,
@@ -142,19 +142,19 @@ export class Supply {
       this.#shared.setSources(objects);
     } catch (error) {
       const why = oneLine(error);
-      this.#setFault("start", `The ModuleSources cannot be read: ${why}`);
+      this.#setProblem("start", `The ModuleSources cannot be read: ${why}`);
       this.#options.logger.warn("ModuleSources cannot be read; what is locked stays in force", {
         error: why,
       });
     }
   }
 
-  #setFault(of: "start" | "watch" | "removal", why: string | undefined): void {
-    if (why === undefined) this.#faults.delete(of);
-    else this.#faults.set(of, why);
-    const [sourcesFault] = this.#faults.values();
+  #setProblem(of: "start" | "watch" | "removal", why: string | undefined): void {
+    if (why === undefined) this.#problems.delete(of);
+    else this.#problems.set(of, why);
+    const [sourcesProblem] = this.#problems.values();
     const { state } = this.#options;
-    if (state.view.sourcesFault !== sourcesFault) state.record("observed", { sourcesFault });
+    if (state.view.sourcesProblem !== sourcesProblem) state.record("observed", { sourcesProblem });
   }
 
   async #readKeys(): Promise<void> {
@@ -178,7 +178,7 @@ export class Supply {
   }
 
   #keysOf(name: string): Keys["keys"] {
-    const source = this.#sources.wished.get(name)?.source ?? this.#stock.entries.get(name)?.source ?? "";
+    const source = this.#sources.requested.get(name)?.source ?? this.#stock.entries.get(name)?.source ?? "";
     return keysFor(this.#keys.keys, this.#sources.get(source)?.spec);
   }
 
@@ -189,8 +189,8 @@ export class Supply {
   }
 
   #publish(): Promise<Moved> {
-    const unread = this.#faults.get("start");
-    return this.#stock.publish(this.#sources.wished, unread === undefined ? [] : [unread]);
+    const unread = this.#problems.get("start");
+    return this.#stock.publish(this.#sources.requested, unread === undefined ? [] : [unread]);
   }
 }
 

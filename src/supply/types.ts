@@ -6,7 +6,7 @@ import type { UpdateWait } from "../model/index.ts";
 import type { Reference } from "../registry/index.ts";
 
 /** One module of a source: either `tag`, or `version` and `digest`, of which one is enough. With a digest the version is exact. */
-export interface Wish {
+export interface ModuleRequest {
   /** An exact version, or a range. */
   readonly version?: string;
   /** A channel. */
@@ -63,7 +63,7 @@ export interface SourceSpec {
   readonly suspend: boolean;
   /** Names of the keys that count; undefined = all keys of the installer. */
   readonly keys: readonly string[] | undefined;
-  readonly modules: ReadonlyMap<string, Wish>;
+  readonly modules: ReadonlyMap<string, ModuleRequest>;
   /** Undefined = every update is taken at once. */
   readonly update: UpdatePolicy | undefined;
 }
@@ -88,20 +88,20 @@ export interface LockEntry {
   readonly chart?: ChartContent;
   /** When it was locked, in milliseconds since the epoch. */
   readonly at: number;
-  /** As the wish has them: they stay if the source cannot be read. */
+  /** As the request has them: they stay if the source cannot be read. */
   readonly order?: number;
   readonly enabled?: boolean;
   /** An update that has not proven itself yet: the module has not run with it, or is not Ready. */
   readonly isNew?: true;
   /** The last content before it that has proven itself. */
   readonly previous?: { readonly version: string; readonly digest: string };
-  /** Set when the update after it failed, and was rolled back, until another update begins or the wish changes. */
+  /** Set when the update after it failed, and was rolled back, until another update begins or the request changes. */
   readonly isBack?: true;
   /** Set when no source names the module any more: it is switched off, and forgotten once it is deleted. */
   readonly removed?: true;
-  /** Digests that are not tried again, the last one first, as long as the wish is `rejectedFor`. */
+  /** Digests that are not tried again, the last one first, as long as the request is `rejectedFor`. */
   readonly rejected?: readonly string[];
-  /** The wish as text (`wishText`) for which they were rejected. */
+  /** The request as text (`requestText`) for which they were rejected. */
   readonly rejectedFor?: string;
   /** The newest content that waits. */
   readonly seen?: Seen;
@@ -127,9 +127,9 @@ export interface Complete extends Candidate {
 
 /** What a choice depends on. */
 export interface ChoiceInput {
-  readonly wish: Wish;
+  readonly request: ModuleRequest;
   readonly locked: LockEntry | undefined;
-  /** What the registry offers for the wish, in any order. */
+  /** What the registry offers for the request, in any order. */
   readonly candidates: readonly Candidate[];
   readonly update: Omit<UpdatePolicy, "parallel"> | undefined;
   /** The content that a user has approved: `VERSION@sha256:…`. */
@@ -142,7 +142,7 @@ export interface ChoiceInput {
 
 /** Which content a module gets next. */
 export type Choice =
-  /** What is locked; with a reason if the registry has nothing for the wish. */
+  /** What is locked; with a reason if the registry has nothing for the request. */
   | { readonly kind: "keep"; readonly reason?: string }
   /** The registry has to resolve version and digest of this candidate; then choose again among them. */
   | { readonly kind: "resolve"; readonly candidate: Candidate }

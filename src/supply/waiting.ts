@@ -99,7 +99,7 @@ export class Waiting {
   #inForce(source: string, module: string): LockEntry | undefined {
     const { stock } = this.#shared;
     const own = stock.entries.get(module);
-    return own?.source === source && stock.content(module)?.fault === undefined ? own : undefined;
+    return own?.source === source && stock.content(module)?.problem === undefined ? own : undefined;
   }
 
   #set(module: string, found: WaitingUpdate | undefined): void {

@@ -3,7 +3,7 @@ export { RunRing, type RunView } from "./run-ring.ts";
 export {
   Tracer,
   current,
-  happened,
+  traceEvent,
   note,
   origin,
   outside,

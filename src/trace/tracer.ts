@@ -60,32 +60,32 @@ export interface OpenSpan {
 }
 
 /** The async context of the current work. */
-interface Surroundings {
+interface TraceContext {
   readonly span: Span;
-  readonly outer: Surroundings | undefined;
+  readonly outer: TraceContext | undefined;
   /** Undefined within a cause: only the tasks that it leads to are recorded. */
   readonly recorder: Tracer | undefined;
   /** Timers and connections that a span created outlive it, and do not belong to it afterwards. */
   isOver: boolean;
 }
 
-const store = new AsyncLocalStorage<Surroundings | undefined>();
+const store = new AsyncLocalStorage<TraceContext | undefined>();
 const UNRECORDED: OpenSpan = { set: () => {}, fail: () => {} };
 
 /** The innermost context that is not over; undefined outside all spans. */
-function currentSurroundings(): Surroundings | undefined {
+function currentContext(): TraceContext | undefined {
   let context = store.getStore();
   while (context?.isOver === true) context = context.outer;
   return context;
 }
 
 export function current(): Span | undefined {
-  return currentSurroundings()?.span;
+  return currentContext()?.span;
 }
 
 /** The current W3C `traceparent` for child processes and requests; undefined if no spans are exported. */
 export function traceParent(): string | undefined {
-  const { span, recorder } = currentSurroundings() ?? {};
+  const { span, recorder } = currentContext() ?? {};
   const isExported = span && recorder?.isExported(span.traceId);
   return isExported === undefined
     ? undefined
@@ -94,7 +94,7 @@ export function traceParent(): string | undefined {
 
 /** The current trace id, if users can look it up: the collector gets the trace, or there is no collector. */
 export function traceToShow(): string | undefined {
-  const { span, recorder } = currentSurroundings() ?? {};
+  const { span, recorder } = currentContext() ?? {};
   if (span === undefined || recorder === undefined) return undefined;
   return recorder.isExported(span.traceId) === false ? undefined : span.traceId;
 }
@@ -106,10 +106,10 @@ export function outside<R>(work: () => R): R {
 
 /** Runs `work` within a recorded span. */
 async function runWithin<R>(
-  { span, recorder }: Pick<Surroundings, "span" | "recorder">,
+  { span, recorder }: Pick<TraceContext, "span" | "recorder">,
   work: () => Promise<R>,
 ): Promise<R> {
-  const inner: Surroundings = { span, recorder, outer: currentSurroundings(), isOver: false };
+  const inner: TraceContext = { span, recorder, outer: currentContext(), isOver: false };
   try {
     return await store.run(inner, work);
   } finally {
@@ -119,7 +119,7 @@ async function runWithin<R>(
 
 /** Runs `work` within a child of the current span; without a span if nothing is recorded. */
 export function span<R>(about: About, work: (span: OpenSpan) => Promise<R>): Promise<R> {
-  const context = currentSurroundings();
+  const context = currentContext();
   return context?.recorder === undefined
     ? work(UNRECORDED)
     : context.recorder.span(context.span, about, work);
@@ -127,7 +127,7 @@ export function span<R>(about: About, work: (span: OpenSpan) => Promise<R>): Pro
 
 /** Records finished work as a child of the current span. */
 export function note(about: About, done: Done): void {
-  const context = currentSurroundings();
+  const context = currentContext();
   context?.recorder?.note(context.span, about, done);
 }
 
@@ -143,10 +143,10 @@ function causeOf(name: string, attributes: Attributes = {}): Span {
 }
 
 /** Handles an external event as the cause of the tasks that it leads to. Within another span, it is a child of that. */
-export function happened(name: string, attributes: Attributes, takeIn: () => void): void {
-  if (currentSurroundings() !== undefined) return takeIn();
+export function traceEvent(name: string, attributes: Attributes, takeIn: () => void): void {
+  if (currentContext() !== undefined) return takeIn();
   const span = causeOf(name, attributes);
-  const inner: Surroundings = { span, recorder: undefined, outer: undefined, isOver: false };
+  const inner: TraceContext = { span, recorder: undefined, outer: undefined, isOver: false };
   // Tasks are queued in the same turn of the event loop; timers that are set meanwhile do not belong to the cause.
   void yieldToEventLoop().then(() => (inner.isOver = true));
   store.run(inner, takeIn);

@@ -4,7 +4,7 @@ import { type Logger, Memo, oneLine } from "../lib/index.ts";
 import { REQUESTED_AT } from "../model/index.ts";
 import { CONFIRM_DELETE } from "../plan/index.ts";
 import { hasConfirmations, type State } from "../state/index.ts";
-import { happened } from "../trace/index.ts";
+import { traceEvent } from "../trace/index.ts";
 import type { FollowedConfig } from "./config/followed-config.ts";
 
 const MOST_TOKENS = 10_000;
@@ -67,7 +67,7 @@ export class Annotations {
     } catch (error) {
       logger.warn("The ConfigMap cannot be read", { error: oneLine(error) });
     }
-    happened("request", { module }, () =>
+    traceEvent("request", { module }, () =>
       module === undefined
         ? state.record("requested", token)
         : state.recordModule(module, "requested", token),

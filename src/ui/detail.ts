@@ -1,6 +1,6 @@
 /** Details for the page: one module, its values, and the last runs. The caller redacts secrets. */
 
-import { describeContent, explainModule, originOf, type Moment } from "../plan/index.ts";
+import { describeContent, explainModule, originOf, type StateSnapshot } from "../plan/index.ts";
 import type { ModuleView } from "../state/index.ts";
 import type { ModuleStatus, DisplayedValues } from "../status/index.ts";
 import { leavesOf, logMessage } from "../lib/index.ts";
@@ -9,7 +9,11 @@ import type { RunRing, RunView, Span } from "../trace/index.ts";
 import type { ModuleDetail, ObjectRow, RunDetail, RunRow, SpanRow, ValuesDetail } from "./wire.ts";
 
 /** The details of one module. `status` is undefined on a follower, which writes none. */
-export function detailOf(module: ModuleView, at: Moment, status: ModuleStatus | undefined): ModuleDetail {
+export function detailOf(
+  module: ModuleView,
+  at: StateSnapshot,
+  status: ModuleStatus | undefined,
+): ModuleDetail {
   return {
     conditions:
       status?.conditions.map(({ type, status: is, ...rest }) => ({ type, status: is, ...rest })) ?? [],

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { oneLine, type Clock, type KnownSecrets } from "../lib/index.ts";
 import { readMap } from "../helm/index.ts";
 import { member, objectOf, type Json, type JsonObject, type Module } from "../model/index.ts";
-import { graphOf, type Moment } from "../plan/index.ts";
+import { graphOf, type StateSnapshot } from "../plan/index.ts";
 import type { ModuleView } from "../state/index.ts";
 import { displayValues, type ModuleStatus, type StatusValues } from "../status/index.ts";
 import type { RunRing } from "../trace/index.ts";
@@ -25,7 +25,7 @@ export interface PageSources {
   readonly about: Pick<OperatorRow, "version" | "name" | "namespace">;
   /** Directory of the page's files; by default beside the program. */
   readonly dir?: string;
-  readonly moment: () => Moment;
+  readonly snapshot: () => StateSnapshot;
   /** `--status-values`: the page hides the values that statuses hide. */
   readonly statusValues: StatusValues;
   readonly statusOf: (module: string) => ModuleStatus | undefined;
@@ -89,10 +89,10 @@ export class Page {
 
   constructor(sources: PageSources) {
     this.#sources = sources;
-    const { clock, secrets, moment, about } = sources;
+    const { clock, secrets, snapshot, about } = sources;
     this.#viewModel = new ViewModel({
       clock,
-      read: () => pageStateOf(moment(), clock.now(), about),
+      read: () => pageStateOf(snapshot(), clock.now(), about),
       redact: (value) => secrets.redactDeep(value),
     });
   }
@@ -150,7 +150,7 @@ export class Page {
   /** Answers with a part of a module: details, values or the difference that a run would make. */
   async #modulePart(part: string, name: string): Promise<PageResponse> {
     if (part !== "module" && part !== "values" && part !== "diff") return errorResponse(404, "not found");
-    const at = this.#sources.moment();
+    const at = this.#sources.snapshot();
     const module = at.view.modules.get(name);
     if (module === undefined) return errorResponse(404, `module "${name}" does not exist`);
     if (part === "module") {
@@ -208,7 +208,7 @@ export class Page {
   }
 
   #graph(): readonly GraphNode[] {
-    return graphOf(this.#sources.moment().view, () => "").map(({ module, requires, after }) => ({
+    return graphOf(this.#sources.snapshot().view, () => "").map(({ module, requires, after }) => ({
       name: module,
       requires: requires.flatMap(({ of, name, unmet }) =>
         of === "module" ? [{ name, met: unmet === undefined }] : [],

@@ -2,7 +2,7 @@
 
 import type { Clock, Timer } from "../lib/index.ts";
 import { describeTask, type Task } from "../model/index.ts";
-import type { Moment } from "../plan/index.ts";
+import type { StateSnapshot } from "../plan/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 import { overviewOf } from "../status/index.ts";
 import { Streams, type StreamSink } from "./streams.ts";
@@ -175,7 +175,7 @@ const MAX_TASKS = 50;
 
 /** The tables at `now` (ms since the epoch). No value in them changes with the time alone. */
 export function pageStateOf(
-  at: Moment,
+  at: StateSnapshot,
   now: number,
   about: Pick<OperatorRow, "version" | "name" | "namespace">,
 ): PageState {

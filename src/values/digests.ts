@@ -62,7 +62,7 @@ export class Digests {
   }
 
   /** Digests that a converge depends on. */
-  coverage(): { readonly globalConfig: string; readonly globals: string } {
+  convergeDigests(): { readonly globalConfig: string; readonly globals: string } {
     return { globalConfig: this.globalConfig(), globals: this.globals() };
   }
 

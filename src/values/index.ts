@@ -23,7 +23,7 @@ export {
 } from "./config/module-settings.ts";
 export { basisIn, type ConfigBasis } from "./digests.ts";
 export { effective, withOverlay } from "./layers.ts";
-export { learnSecrets, secretHider } from "./learn-secrets.ts";
+export { registerSecrets, secretHider } from "./register-secrets.ts";
 export type { Effective, SectionInput } from "./layers.ts";
 export { merge, mergeLayers } from "./merge.ts";
 export { PatchAuthors, describeViolations, explain, originsIn } from "./origin.ts";

@@ -103,7 +103,7 @@ export interface Merged extends Effective {
 export function mergedOf(key: string, input: SectionInput, secrets: KnownSecrets | undefined): Merged {
   const result = computeOnce(() => {
     const merged = effective(input);
-    secrets?.learn(merged.values, secretPathsIn(input));
+    secrets?.register(merged.values, secretPathsIn(input));
     return merged;
   });
   // Lazy: values that are merged only for validation need no digest.

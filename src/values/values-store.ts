@@ -24,7 +24,7 @@ const NO_SCHEMAS: SchemaFiles = {};
 const NO_PATCHES: readonly PatchOperation[] = [];
 
 /** What messages name as the place to set values, and the default namespace of Secrets with values: the operator's. */
-interface Place {
+interface ValuesLocation {
   readonly configMap: string;
   readonly namespace: string;
 }
@@ -57,25 +57,25 @@ export class ValuesStore {
   /** The enabled modules for charts (`--chart-enabled-modules`); undefined = charts do not get them. */
   readonly modulesForCharts: (() => readonly string[]) | undefined;
 
-  readonly #place: Place;
+  readonly #location: ValuesLocation;
 
   /** Adds the secrets in values to `secrets`. */
   constructor(
     secrets?: KnownSecrets,
     modulesForCharts?: () => readonly string[],
-    place: Place = { configMap: "ConfigMap addon-operator", namespace: "default" },
+    location: ValuesLocation = { configMap: "ConfigMap addon-operator", namespace: "default" },
   ) {
-    this.#place = place;
+    this.#location = location;
     this.#secrets = secrets;
     this.modulesForCharts = modulesForCharts;
     this.#sources = new AllSources({
-      namespace: place.namespace,
+      namespace: location.namespace,
       secrets,
       modules: () => this.modules(),
       moduleOf: (key) => this.#modules.get(key),
       isOn: (module) => this.flag(module).enabled,
       config: () => this.#config,
-      judge: (key, layer) => this.#judgeSources(key, layer),
+      validate: (key, layer) => this.#validateSources(key, layer),
     });
   }
 
@@ -114,7 +114,7 @@ export class ValuesStore {
   }
 
   /** Violations that come with this layer. A value that is missing may have another source. */
-  #judgeSources(key: string, sources: SourceLayer): readonly Located[] {
+  #validateSources(key: string, sources: SourceLayer): readonly Located[] {
     const sections = { ...this.#sections(key), sources };
     const violationsWith = (layer: SourceLayer | undefined): readonly Violation[] =>
       this.schemas(key).validateConfig(this.#merge(key, { ...sections, sources: layer }).config);
@@ -187,7 +187,7 @@ export class ValuesStore {
 
   /** A copy to try other content of the ConfigMap with. It shares what does not change, and learns no secrets. */
   fork(): ValuesStore {
-    const copy = new ValuesStore(undefined, this.modulesForCharts, this.#place);
+    const copy = new ValuesStore(undefined, this.modulesForCharts, this.#location);
     copy.#globals = this.#globals;
     copy.#config = this.#config;
     copy.#overlay = this.#overlay;
@@ -244,7 +244,7 @@ export class ValuesStore {
     const module = this.#modules.get(key);
     return {
       key,
-      configMap: this.#place.configMap,
+      configMap: this.#location.configMap,
       input: this.#input(key, sections),
       module,
       schemas: this.#schemaFiles(key),

@@ -9,7 +9,7 @@ import { isJsonObject, objectOf, type JsonObject } from "../model/index.ts";
 import type { Certificate } from "./certificate/certificate.ts";
 
 /** Where the leader answers. */
-export interface LeaderPlace {
+export interface LeaderAddress {
   readonly ip: string;
   readonly port: number;
 }
@@ -24,7 +24,7 @@ interface Call {
 interface LeaderOptions {
   readonly clock: Clock;
   /** Reads the leader from the API server. */
-  readonly find: () => Promise<LeaderPlace | undefined>;
+  readonly find: () => Promise<LeaderAddress | undefined>;
   /** The name in the leader's certificate. */
   readonly host: string;
 }
@@ -43,7 +43,7 @@ const UNAVAILABLE = 503;
 export class LeaderCalls {
   readonly #options: LeaderOptions;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: MOST_CONNECTIONS });
-  #found: { readonly place: Promise<LeaderPlace | undefined>; readonly at: number } | undefined;
+  #found: { readonly address: Promise<LeaderAddress | undefined>; readonly at: number } | undefined;
 
   constructor(options: LeaderOptions) {
     this.#options = options;
@@ -51,30 +51,30 @@ export class LeaderCalls {
 
   /** The leader's response to a review. Throws if it does not answer with one. */
   async ask(call: Call, certificate: Certificate): Promise<JsonObject> {
-    const place = await this.#place();
-    if (place === undefined) throw new Error("no leader is elected");
-    return this.#send(place, call, certificate);
+    const address = await this.#leaderAddress();
+    if (address === undefined) throw new Error("no leader is elected");
+    return this.#send(address, call, certificate);
   }
 
   close(): void {
     this.#agent.destroy();
   }
 
-  async #place(): Promise<LeaderPlace | undefined> {
+  async #leaderAddress(): Promise<LeaderAddress | undefined> {
     const { clock, find } = this.#options;
     const now = clock.monotonic();
     if (this.#found === undefined || now - this.#found.at > KNOWN_MS)
-      this.#found = { place: find(), at: now };
-    const place = await this.#found.place.catch((error: unknown) => {
+      this.#found = { address: find(), at: now };
+    const address = await this.#found.address.catch((error: unknown) => {
       this.#found = undefined;
       throw error;
     });
-    if (place === undefined) this.#found = undefined;
-    return place;
+    if (address === undefined) this.#found = undefined;
+    return address;
   }
 
   /** Tries again if a connection that was open is reset: the leader closes idle ones. */
-  async #send({ ip, port }: LeaderPlace, call: Call, certificate: Certificate): Promise<JsonObject> {
+  async #send({ ip, port }: LeaderAddress, call: Call, certificate: Certificate): Promise<JsonObject> {
     const { cert, key, ca } = certificate;
     const { host } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<JsonObject | undefined>();

@@ -4,7 +4,7 @@ import type { KubeAccess, WatchHub } from "../kube/index.ts";
 import { Timers, oneLine } from "../lib/index.ts";
 import type { Certificate, CertificateSource } from "./certificate/certificate.ts";
 import { Turnover } from "./certificate/turnover.ts";
-import { LeaderCalls, type LeaderPlace } from "./follower.ts";
+import { LeaderCalls, type LeaderAddress } from "./follower.ts";
 import { Registrar } from "./registration/registrar.ts";
 import type { WebhookTarget } from "./registration/wanted.ts";
 import { ReviewError, admission, conversion } from "./review.ts";
@@ -23,7 +23,7 @@ export interface WebhooksOptions extends KubeAccess {
   readonly name: string;
   readonly target: WebhookTarget;
   /** The leader, while this process is a follower. */
-  readonly leader: () => Promise<LeaderPlace | undefined>;
+  readonly leader: () => Promise<LeaderAddress | undefined>;
   readonly onRequest: (report: WebhookReport) => void;
   readonly onIssues: (issues: readonly string[]) => void;
   readonly failed: (error: unknown) => void;

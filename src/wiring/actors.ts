@@ -8,7 +8,7 @@ import type { Accounts, KubeClient, Resource } from "../kube/index.ts";
 import { attempt, oneLine, type Clock, type Logger } from "../lib/index.ts";
 import { userOf, type Account, type Hook, type KubernetesBinding } from "../model/index.ts";
 import { placesOf } from "../modules/index.ts";
-import { type Children, obstacleTo, userIdFault, UserIds } from "../process/index.ts";
+import { type Children, obstacleTo, userIdProblem, UserIds } from "../process/index.ts";
 import type { Settings } from "../settings.ts";
 import type { ModuleActor } from "../tasks/index.ts";
 
@@ -49,8 +49,8 @@ export class Actors {
   /** Finds out whether hooks can have user ids of their own. Call it before the first hook is started. Never throws. */
   async check(): Promise<void> {
     const { settings, client } = this.#options;
-    const fault = await userIdFault(settings.tmpDir, secretFiles(client), this.#options);
-    this.#sharedIdReason = fault ?? this.#unreachable();
+    const problem = await userIdProblem(settings.tmpDir, secretFiles(client), this.#options);
+    this.#sharedIdReason = problem ?? this.#unreachable();
   }
 
   /** Resolves when no token of a run that has ended is being revoked. */
@@ -102,15 +102,15 @@ export class Actors {
     // Of a broken module, no account may be known; its state says why.
     const account = attempt(() => this.#options.accounts.known(module));
     if (account === undefined) return undefined;
-    const tokenFault = this.#tokens.faultOf(module);
-    const faults = [
+    const tokenProblem = this.#tokens.problemOf(module);
+    const problems = [
       this.#sharedIdReason && `hooks share the operator's user id: ${this.#sharedIdReason}`,
-      tokenFault && `tokens of its hooks stay valid after the run, for up to ten minutes: ${tokenFault}`,
-    ].filter((fault) => fault !== undefined);
+      tokenProblem && `tokens of its hooks stay valid after the run, for up to ten minutes: ${tokenProblem}`,
+    ].filter((problem) => problem !== undefined);
     return {
       serviceAccount: `${account.namespace}/${account.name}`,
       hooksIsolated: this.#sharedIdReason === undefined,
-      ...(faults.length === 0 ? {} : { message: oneLine(faults.join("; "), LONGEST_MESSAGE) }),
+      ...(problems.length === 0 ? {} : { message: oneLine(problems.join("; "), LONGEST_MESSAGE) }),
     };
   }
 

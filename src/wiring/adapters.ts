@@ -197,7 +197,7 @@ export class Adapters {
       clock,
       secrets,
       about: { version: VERSION, name: settings.configMap, namespace },
-      moment: () => ({ view: state.view, queues: queues.views() }),
+      snapshot: () => ({ view: state.view, queues: queues.views() }),
       statusValues: settings.statusValues,
       statusOf: (module) => this.#mirror.statusOf(module),
       originsOf: (section) => state.values.explain(section),

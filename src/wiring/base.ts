@@ -1,7 +1,7 @@
 /** What all packages share: settings, log, clock, API client, releases. Also makes `plan` without a running operator. */
 
 import { childEnvironment, overlayOf, ownSecrets, type Environment, type Settings } from "../config.ts";
-import { Releases, managedByDigest, placesSecretName, type ReleasesOptions } from "../helm/index.ts";
+import { Releases, managedByDigest, locationsSecretName, type ReleasesOptions } from "../helm/index.ts";
 import { FilterEngine } from "../filter/index.ts";
 import { hookEnvironment } from "../hooks/index.ts";
 import {
@@ -110,7 +110,7 @@ function makeReaders(
   const { unnumberedOrder, strictValues: strict, crdFilters, moduleNamespaceTemplate } = settings;
   const { accounts, archives, clock } = from;
   const schemaDirs = settings.schemaDirs?.split(":") ?? [];
-  const refusalOf: Accounts["faultOf"] = (module, file) => accounts.faultOf(module, file);
+  const refusalOf: Accounts["problemOf"] = (module, file) => accounts.problemOf(module, file);
   const namespaceTemplate = moduleNamespaceTemplate;
   const terms = { unnumberedOrder, strict, crdFilters, schemaDirs, refusalOf, namespaceTemplate };
   const supplied: SuppliedModules | undefined = settings.sources
@@ -152,8 +152,9 @@ function makeFinders(client: KubeClient, hub: WatchHub, clock: Clock) {
 /** The operator's own secrets, such as tokens in its environment. Those of values are added when they are read. */
 function knownSecrets(settings: Settings, environment: Environment): KnownSecrets {
   const secrets = new KnownSecrets();
-  secrets.relearn = () => secrets.learn({ own: ownSecrets(settings, environment) }, new Set(["/own"]));
-  secrets.relearn();
+  secrets.registerAgain = () =>
+    secrets.register({ own: ownSecrets(settings, environment) }, new Set(["/own"]));
+  secrets.registerAgain();
   return secrets;
 }
 
@@ -233,7 +234,7 @@ export function makeReleases(
     historyMax: settings.helmHistoryMax,
     validate: settings.helmValidate,
     reserved,
-    placesSecret: placesSecretName(settings.configMap),
+    locationsSecret: locationsSecretName(settings.configMap),
   });
 }
 

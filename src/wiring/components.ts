@@ -37,7 +37,7 @@ import {
   ValuesSources,
   WatchedFiles,
 } from "../triggers/index.ts";
-import { learnSecrets, secretHider } from "../values/index.ts";
+import { registerSecrets, secretHider } from "../values/index.ts";
 import { countDrops, makeReleases, timeZoneOf, type Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
 import { WebhookWiring } from "./webhooks.ts";
@@ -81,10 +81,10 @@ export class Components {
     this.#hookMetrics = new HookMetrics(settings.metricsPrefix, (owner) => hasHook(this.state, owner));
     const operator = { name: settings.configMap, namespace: base.namespace };
     this.state = new State({ ...settings, operator, clock, secrets });
-    const learnOwn = secrets.relearn;
-    secrets.relearn = () => {
+    const learnOwn = secrets.registerAgain;
+    secrets.registerAgain = () => {
       learnOwn?.();
-      learnSecrets(this.state.values, secrets);
+      registerSecrets(this.state.values, secrets);
     };
     this.#idleCollector = idleMemory(clock, releaseFreeMemory);
     scope.own(new RequiredObjects({ ...base, state: this.state }));
@@ -145,7 +145,7 @@ export class Components {
     const files = new WatchedFiles({
       ...this.#base,
       state: this.state,
-      places: placesOf(settings),
+      dirs: placesOf(settings),
       onScan: ({ watched, polls }) => {
         this.metrics.set("watchedDirs", {}, watched);
         this.metrics.set("polledDirs", {}, polls ? 1 : 0);

@@ -9,7 +9,7 @@ import type { Base } from "./base.ts";
 type EditParts = Pick<Base, "clock" | "namespace" | "secrets" | "settings"> & {
   readonly state: State;
   readonly releases: Releases;
-  /** The operator's user; without it, a request of the operator is judged like any other. */
+  /** The operator's user; without it, a request of the operator is checked like any other. */
   readonly ownUser: (signal: AbortSignal) => Promise<string | undefined>;
 };
 

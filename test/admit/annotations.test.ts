@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { judgeAnnotations, type Answer } from "../../src/admit/index.ts";
+import { checkAnnotations, type Answer } from "../../src/admit/index.ts";
 import type { Problem } from "../../src/model/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import { begin } from "../support/state.ts";
@@ -52,9 +52,9 @@ interface Place {
 }
 
 const onModule = (lab: EngineLab, after: Annotations, { before = {}, name = "a" }: Place = {}): Answer =>
-  judgeAnnotations({ kind: "AddonModule", name, before, after }, lab.state.view);
+  checkAnnotations({ kind: "AddonModule", name, before, after }, lab.state.view);
 const onOperator = (lab: EngineLab, after: Annotations, name = "addon-operator"): Answer =>
-  judgeAnnotations({ kind: "AddonOperator", name, before: {}, after }, lab.state.view);
+  checkAnnotations({ kind: "AddonOperator", name, before: {}, after }, lab.state.view);
 
 const ALLOWED = { allowed: true, warnings: [] };
 

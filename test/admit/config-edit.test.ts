@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { judgeConfigEdit, type AdmissionSources, type Answer } from "../../src/admit/index.ts";
+import { checkConfigEdit, type AdmissionSources, type Answer } from "../../src/admit/index.ts";
 import { parseLimit } from "../../src/lib/index.ts";
 import type { Limit } from "../../src/lib/index.ts";
 import { CONFIG_MAP_LIMIT, validateConfig } from "../../src/values/index.ts";
@@ -39,18 +39,18 @@ interface Circumstances {
 }
 
 /** The answer to an edit of some keys; undefined removes one. */
-function judge(lab: EngineLab, change: Change, circumstances: Circumstances = {}): Answer {
+function check(lab: EngineLab, change: Change, circumstances: Circumstances = {}): Answer {
   const merged = { ...lab.data, ...change };
   const data = Object.fromEntries(Object.entries(merged).filter(([, text]) => text !== undefined));
   const edit = { name: "addon-operator", before: lab.data, data: data as Record<string, string> };
-  return judgeConfigEdit({ ...edit, annotations: {}, isDryRun: false, ...circumstances }, sourcesOf(lab));
+  return checkConfigEdit({ ...edit, annotations: {}, isDryRun: false, ...circumstances }, sourcesOf(lab));
 }
 
 const off = (...names: readonly string[]): Change =>
   Object.fromEntries(names.map((name) => [`${name}Enabled`, undefined]));
 
 const dryRun = (lab: EngineLab, change: Change): readonly string[] =>
-  judge(lab, change, { isDryRun: true }).warnings;
+  check(lab, change, { isDryRun: true }).warnings;
 
 describe("an edit that the operator would not accept", () => {
   it.each<readonly [string, Change, string]>([
@@ -61,7 +61,7 @@ describe("an edit that the operator would not accept", () => {
     ["more than fits", { big: "x".repeat(CONFIG_MAP_LIMIT) }, "big: would have 1048576 bytes, and the whole"],
   ])("%s is refused", async (_, change, message) => {
     const lab = await world();
-    const answer = judge(lab, change);
+    const answer = check(lab, change);
     expect(answer.allowed).toBe(false);
     expect(answer.message).toContain(message);
   });
@@ -72,14 +72,14 @@ describe("an edit that the operator would not accept", () => {
     const read = { name: "addon-operator", data: { ...lab.data, ...change }, overlay: undefined };
     const { problems } = validateConfig(lab.state.values, read);
     expect(problems.length).toBeGreaterThan(0);
-    expect(judge(lab, change).message).toBe(problems.map(describeProblem).join("; "));
+    expect(check(lab, change).message).toBe(problems.map(describeProblem).join("; "));
   });
 
   it("changes nothing that is in force", async () => {
     const lab = await world();
     const { view } = lab.state;
     const before = JSON.stringify(lab.state.values.merged("a").values);
-    judge(lab, { a: "size: 7", ...off("b") }, { isDryRun: true });
+    check(lab, { a: "size: 7", ...off("b") }, { isDryRun: true });
     expect(lab.state.view).toBe(view);
     expect(JSON.stringify(lab.state.values.merged("a").values)).toBe(before);
   });
@@ -95,7 +95,7 @@ describe("an edit that the operator accepts", () => {
     ],
     ["a section of a module that is off", { a: "size: x", aEnabled: "false" }, ["the module is off"]],
   ])("%s", async (_, change, warnings) => {
-    const answer = judge(await world(), change);
+    const answer = check(await world(), change);
     expect(answer).toMatchObject({ allowed: true });
     expect(answer.warnings.length).toBe(warnings.length);
     for (const [index, text] of warnings.entries()) expect(answer.warnings[index]).toContain(text);
@@ -103,12 +103,12 @@ describe("an edit that the operator accepts", () => {
 
   it("has no warnings about what it does not change", async () => {
     const lab = await world({ config: { typoo: "1" } });
-    expect(judge(lab, { a: "size: 1" }).warnings).toEqual([]);
+    expect(check(lab, { a: "size: 1" }).warnings).toEqual([]);
   });
 
   it("has few warnings, however many keys are unknown", async () => {
     const keys = Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`unknown${index}`, "1"]));
-    const { warnings } = judge(await world(), keys);
+    const { warnings } = check(await world(), keys);
     expect(warnings).toHaveLength(21);
     expect(warnings.at(-1)).toBe("4980 more warnings are left out");
   });
@@ -116,7 +116,7 @@ describe("an edit that the operator accepts", () => {
   it("is refused if it has more keys than anyone needs, unless it changes none", async () => {
     const keys = Object.fromEntries(Array.from({ length: 20_001 }, (_, index) => [`k${index}`, ""]));
     const lab = await world();
-    expect(judge(lab, keys)).toEqual({
+    expect(check(lab, keys)).toEqual({
       allowed: false,
       message: expect.stringMatching(
         /^ConfigMap addon-operator: too large: it has 200\d\d keys \(keep at most 20000 keys\)$/,
@@ -124,17 +124,17 @@ describe("an edit that the operator accepts", () => {
       warnings: [],
     });
     lab.edit(keys);
-    expect(judge(lab, {}).allowed).toBe(true);
+    expect(check(lab, {}).allowed).toBe(true);
   });
 
   it("passes if only annotations change, even while the stored content is invalid", async () => {
     const lab = await world();
     lab.edit({ aEnabled: "maybe" });
-    expect(judge(lab, {})).toEqual({ allowed: true, warnings: [] });
+    expect(check(lab, {})).toEqual({ allowed: true, warnings: [] });
   });
 
   it("passes before the operator has content in force", () => {
-    const answer = judge(new EngineLab({ modules: [{ name: "a", schema: SCHEMA }] }), { a: "size: x" });
+    const answer = check(new EngineLab({ modules: [{ name: "a", schema: SCHEMA }] }), { a: "size: x" });
     expect(answer).toMatchObject({
       allowed: true,
       warnings: ["the operator is starting, so the edit is not checked"],
@@ -145,14 +145,14 @@ describe("an edit that the operator accepts", () => {
 describe("the deletion limit", () => {
   it("refuses an edit that exceeds it, and names the token that the operator will ask for", async () => {
     const lab = await world();
-    const { allowed, message = "" } = judge(lab, off(...NAMES));
+    const { allowed, message = "" } = check(lab, off(...NAMES));
     expect(allowed).toBe(false);
     expect(message).toMatch(
       /^not deleted: a, b, c, d, e: 5 of 5 modules at once are more than --delete-brake/,
     );
     const [, token = ""] = /confirm-delete: (\w{12}) of the ConfigMap/.exec(message) ?? [];
     const annotations = { "addon-operator.io/confirm-delete": token };
-    const repeated = judge(lab, off(...NAMES), { annotations });
+    const repeated = check(lab, off(...NAMES), { annotations });
     expect(repeated.allowed).toBe(true);
     expect(repeated.warnings[0]).toContain(`confirm-delete=${token}`);
     lab.edit(off(...NAMES));
@@ -162,7 +162,7 @@ describe("the deletion limit", () => {
 
   it("refuses the annotation of another removal", async () => {
     const annotations = { "addon-operator.io/confirm-delete": "0123456789ab" };
-    expect(judge(await world(), off(...NAMES), { annotations }).allowed).toBe(false);
+    expect(check(await world(), off(...NAMES), { annotations }).allowed).toBe(false);
   });
 
   it("lets other edits pass while a removal is blocked", async () => {
@@ -170,9 +170,9 @@ describe("the deletion limit", () => {
     lab.edit(off(...NAMES));
     await lab.run();
     expect(lab.state.view.deletionLimit?.confirmed).toBe(false);
-    expect(judge(lab, { a: "size: 1" }).allowed).toBe(true);
-    expect(judge(lab, { aEnabled: "true" }).allowed).toBe(true);
-    expect(judge(lab, { global: "{x: 1}" }).allowed).toBe(true);
+    expect(check(lab, { a: "size: 1" }).allowed).toBe(true);
+    expect(check(lab, { aEnabled: "true" }).allowed).toBe(true);
+    expect(check(lab, { global: "{x: 1}" }).allowed).toBe(true);
   });
 
   it("counts what waits for a confirmation together with what the edit adds", async () => {
@@ -180,8 +180,8 @@ describe("the deletion limit", () => {
     const lab = await world({ modules: names.map((name) => ({ name })) });
     lab.edit(off(...NAMES));
     await lab.run();
-    expect(judge(lab, off("f")).message).toMatch(/^not deleted: a, b, c, d, e, f: 6 of 7 modules/);
-    expect(judge(lab, { eEnabled: "true" }, { isDryRun: true })).toEqual({
+    expect(check(lab, off("f")).message).toMatch(/^not deleted: a, b, c, d, e, f: 6 of 7 modules/);
+    expect(check(lab, { eEnabled: "true" }, { isDryRun: true })).toEqual({
       allowed: true,
       warnings: ["would run e, f, g"],
     });
@@ -189,10 +189,10 @@ describe("the deletion limit", () => {
 
   it("counts what was removed within ten minutes", async () => {
     const lab = await world();
-    expect(judge(lab, off("a", "b", "c")).allowed).toBe(true);
+    expect(check(lab, off("a", "b", "c")).allowed).toBe(true);
     lab.edit(off("a", "b", "c"));
     await lab.run();
-    expect(judge(lab, off("d")).message).toMatch(/4 of 5 modules within 10 minutes \(3 removed already\)/);
+    expect(check(lab, off("d")).message).toMatch(/4 of 5 modules within 10 minutes \(3 removed already\)/);
   });
 
   it("counts releases without a module whose protection ends", async () => {
@@ -203,7 +203,7 @@ describe("the deletion limit", () => {
     lab.edit(guards);
     await lab.run();
     const none = Object.fromEntries(Object.keys(guards).map((key) => [key, undefined]));
-    expect(judge(lab, none).message).toMatch(/^not deleted: u, v, w, x, y, z: 6 of 11 modules/);
+    expect(check(lab, none).message).toMatch(/^not deleted: u, v, w, x, y, z: 6 of 11 modules/);
     expect(dryRun(lab, { vProtected: undefined })).toContain("would purge v");
   });
 });
@@ -214,21 +214,21 @@ describe("a protected module", () => {
 
   it.each([[undefined], ["false"]])("is not switched off by the flag %s", async (flag) => {
     const lab = await world({ config: { aProtected: "true" } });
-    const answer = judge(lab, { aEnabled: flag });
+    const answer = check(lab, { aEnabled: flag });
     expect(answer.allowed).toBe(false);
     expect(answer.message).toContain(message);
   });
 
   it("may lose protection and flag at once", async () => {
     const lab = await world({ config: { aProtected: "true" } });
-    expect(judge(lab, { aEnabled: undefined, aProtected: undefined }).allowed).toBe(true);
+    expect(check(lab, { aEnabled: undefined, aProtected: undefined }).allowed).toBe(true);
   });
 
   it("that is off already blocks no other edit", async () => {
     const lab = await world({ config: { aProtected: "true" } });
     lab.edit({ aEnabled: "false" });
     await lab.run();
-    expect(judge(lab, { bEnabled: "false" }).allowed).toBe(true);
+    expect(check(lab, { bEnabled: "false" }).allowed).toBe(true);
   });
 });
 

@@ -22,7 +22,7 @@ const pageOf = (name: string): Page =>
     clock: systemClock,
     secrets: new KnownSecrets(),
     about: { version: "1.0.0", name, namespace: "ops" },
-    moment: () => ({ view: viewOf([]), queues: [] }),
+    snapshot: () => ({ view: viewOf([]), queues: [] }),
     statusValues: "redacted",
     statusOf: () => undefined,
     originsOf: () => ({}),

@@ -80,7 +80,7 @@ function sources(): Sources {
   state.recordModule("web-shop", "decided", { enabled: true, by: "module-values" });
   state.inputs.recordPatches("webShop", [{ op: "add", path: "/webShop/host", value: "a.example" }]);
   const secrets = new KnownSecrets();
-  secrets.learn({ password: SECRET });
+  secrets.register({ password: SECRET });
   return {
     version: "9.9.9",
     clock,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { verdictOf, readyOf } from "../../src/status/project/verdict.ts";
+import { evaluateModule, readyOf } from "../../src/status/project/evaluation.ts";
 import { EngineLab, type HookAct, type HookSpec, type ModuleSpec } from "../support/engine-lab.ts";
 
 // docs/reference/hooks.md, "Batch hooks": the readiness probe of a module.
@@ -24,8 +24,8 @@ const labOf = (...modules: ModuleSpec[]): EngineLab => new EngineLab({ modules, 
 function stateOf(lab: EngineLab): readonly (string | undefined)[] {
   const view = lab.state.view.modules.get("one");
   if (view === undefined) return [];
-  const verdict = verdictOf(view, { now: lab.clock.now() });
-  return [verdict.state, readyOf(verdict), verdict.reason, verdict.message];
+  const evaluation = evaluateModule(view, { now: lab.clock.now() });
+  return [evaluation.state, readyOf(evaluation), evaluation.reason, evaluation.message];
 }
 
 async function tick(lab: EngineLab): Promise<void> {

@@ -73,7 +73,7 @@ describe("decide", () => {
   });
 });
 
-type Case = [who: string, found: Record<string, string>, goMark: boolean, origin: ReleaseOwner];
+type Case = [who: string, found: Record<string, string>, hasGoOperatorMark: boolean, origin: ReleaseOwner];
 
 test.each<Case>([
   ["ours", labels(OURS), false, "ours"],
@@ -85,19 +85,19 @@ test.each<Case>([
     "other",
   ],
   ["of an older scheme", labels("v0-x"), false, "ours"],
-  ["by hand", {}, false, "hand"],
+  ["by hand", {}, false, "manual"],
   ["the Go operator's", { moduleChecksum: "x" }, false, "go"],
   ["an older Go operator's", {}, true, "go"],
-])("origin of a release: %s", (...[, found, goMark, origin]: Case) => {
-  expect(releaseOwnerOf({ labels: found }, OURS, goMark)).toBe(origin);
+])("origin of a release: %s", (...[, found, hasGoOperatorMark, origin]: Case) => {
+  expect(releaseOwnerOf({ labels: found }, OURS, hasGoOperatorMark)).toBe(origin);
 });
 
 test.each<[AdoptPolicy, ReleaseOwner[]]>([
-  ["all", ["ours", "go", "hand"]],
+  ["all", ["ours", "go", "manual"]],
   ["go", ["ours", "go"]],
   ["none", ["ours"]],
 ])("--adopt=%s takes over what is %j", (policy, origins) => {
-  const all: ReleaseOwner[] = ["ours", "other", "go", "hand"];
+  const all: ReleaseOwner[] = ["ours", "other", "go", "manual"];
   expect(all.filter((origin) => mayAdopt(policy, origin))).toEqual(origins);
 });
 

@@ -3,7 +3,12 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { managedByDigest, placesSecretName, Releases, type ReconcileRequest } from "../../src/helm/index.ts";
+import {
+  managedByDigest,
+  locationsSecretName,
+  Releases,
+  type ReconcileRequest,
+} from "../../src/helm/index.ts";
 import { connect, Discovery, WatchHub, type KubeClient } from "../../src/kube/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { JsonObject } from "../../src/model/index.ts";
@@ -57,7 +62,7 @@ describe.each(HELMS)("a release that moves, with %s", (which) => {
       purge: "owned",
       adopt: "all",
       moduleNamespaceLabels: { tier: "addons" },
-      placesSecret: placesSecretName("addon-operator"),
+      locationsSecret: locationsSecretName("addon-operator"),
     });
     await releases.observed.ready();
   }
@@ -176,7 +181,7 @@ rules: []
     const place = await json<{ data?: JsonObject }>([
       "get",
       "secret",
-      placesSecretName("addon-operator"),
+      locationsSecretName("addon-operator"),
       "-n",
       home,
     ]);

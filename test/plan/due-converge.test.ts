@@ -16,12 +16,12 @@ const HELD = { modules: ["m0"], covers: ["m0 u"], removed: 0, installed: 1, toke
 function world(change: Partial<View> = {}, modules: readonly Partial<ModuleView>[] = []): View {
   const rest = viewOf(
     modules.map((each, index) => moduleView(`m${index}`, each)),
-    { secondCheck: false, globalCause: undefined, coverage: NOW },
+    { secondCheck: false, globalCause: undefined, convergeDigests: NOW },
   );
-  return { ...rest, converge: { ...rest.converge, covered: NOW }, ...change };
+  return { ...rest, converge: { ...rest.converge, handled: NOW }, ...change };
 }
 
-const moved = (what: Partial<typeof NOW>): Partial<View> => ({ coverage: { ...NOW, ...what } });
+const moved = (what: Partial<typeof NOW>): Partial<View> => ({ convergeDigests: { ...NOW, ...what } });
 
 describe("whether a converge is due, and why", () => {
   it.each<readonly [string, View, string | undefined]>([
@@ -77,7 +77,7 @@ describe("whether a converge is due, and why", () => {
     ],
     [
       "discovery has not said yet what it took into account",
-      { ...world(), converge: { ...world().converge, covered: { globalConfig: "c1", globals: undefined } } },
+      { ...world(), converge: { ...world().converge, handled: { globalConfig: "c1", globals: undefined } } },
       undefined,
     ],
     ["a cause without a move", world({ globalCause: { kind: "globals" } }), undefined],
@@ -112,6 +112,6 @@ describe("whether a converge is due, and why", () => {
     const view = world(change);
     const during = { ...view, converge: { ...view.converge, phase } };
     expect(restartDue(during) !== undefined).toBe(restarts);
-    expect(configSuperseded(during)).toBe(during.coverage.globalConfig !== NOW.globalConfig);
+    expect(configSuperseded(during)).toBe(during.convergeDigests.globalConfig !== NOW.globalConfig);
   });
 });

@@ -5,7 +5,7 @@ import { plan } from "../../src/plan/index.ts";
 import type { BootPhase, ModuleView, View } from "../../src/state/index.ts";
 import { basis, moduleView, viewOf } from "../status/views.ts";
 
-interface Moment {
+interface StateSnapshot {
   readonly operator?: Partial<View>;
   readonly web?: Partial<ModuleView>;
   readonly db?: Partial<ModuleView>;
@@ -13,12 +13,12 @@ interface Moment {
 
 const START = { globalConfig: "c1", globals: "g1" };
 
-function viewAt({ operator = {}, web = {}, db = {} }: Moment): View {
+function viewAt({ operator = {}, web = {}, db = {} }: StateSnapshot): View {
   const rest = viewOf([moduleView("db", db), moduleView("web", web)], {
     secondCheck: false,
-    coverage: START,
+    convergeDigests: START,
   });
-  return { ...rest, converge: { ...rest.converge, covered: START }, ...operator };
+  return { ...rest, converge: { ...rest.converge, handled: START }, ...operator };
 }
 
 /** What the plan says, a line each: where a task goes and why; what restarts; whose back-off ends. */
@@ -31,8 +31,8 @@ function reported(view: View): string[] {
   ];
 }
 
-const reloading = (covered: Partial<typeof START> = {}): Partial<View> => ({
-  converge: { ...viewOf([]).converge, phase: "modules", covered: { ...START, ...covered } },
+const reloading = (handled: Partial<typeof START> = {}): Partial<View> => ({
+  converge: { ...viewOf([]).converge, phase: "modules", handled: { ...START, ...handled } },
 });
 const edited = { sectionDigest: "s2" };
 const began = (section: string) => ({ attempted: basis({ section }) });
@@ -40,7 +40,7 @@ const FAILED = { reason: "HelmFailed", message: "no", failures: 1, since: 0 } as
 const hookCause = { kind: "hook", by: "kubernetes" } as const;
 
 describe("the plan: tasks and reasons from a view", () => {
-  it.each<readonly [string, Moment, readonly string[]]>([
+  it.each<readonly [string, StateSnapshot, readonly string[]]>([
     ["00:00 start-up: modules are read", { operator: { boot: "loading" }, web: { phase: "new" } }, []],
     ["00:01 all is read", { operator: { boot: "waiting" }, web: { phase: "new" } }, ["back start-up"]],
     ["00:01 global hooks run", { operator: { boot: "onStartup" }, web: { phase: "new" } }, []],
@@ -97,7 +97,7 @@ describe("the plan: tasks and reasons from a view", () => {
     ],
     [
       "10:00 a global hook changes globals and a section is edited: the section does not wait",
-      { operator: { coverage: { ...START, globals: "g2" } }, web: edited },
+      { operator: { convergeDigests: { ...START, globals: "g2" } }, web: edited },
       [
         "front run-module web: ConfigMap section changed",
         "back converge of all modules: global values changed",
@@ -105,22 +105,22 @@ describe("the plan: tasks and reasons from a view", () => {
     ],
     [
       "10:01 what can wait is left to the converge",
-      { operator: { coverage: { ...START, globals: "g2" } }, web: { valuesDigest: "v2" } },
+      { operator: { convergeDigests: { ...START, globals: "g2" } }, web: { valuesDigest: "v2" } },
       ["back converge of all modules: global values changed"],
     ],
     [
       "11:00 one edit of flag and section: the converge does both, as the flag may switch the module off",
-      { operator: { coverage: { ...START, globalConfig: "c2" } }, web: edited },
+      { operator: { convergeDigests: { ...START, globalConfig: "c2" } }, web: edited },
       ["front converge of all modules: ConfigMap changed", "outdated db", "outdated web"],
     ],
     [
       "11:01 a flag is edited while that converge runs: it starts again, and nothing else is planned",
-      { operator: { ...reloading(), coverage: { ...START, globalConfig: "c2" } }, web: edited },
+      { operator: { ...reloading(), convergeDigests: { ...START, globalConfig: "c2" } }, web: edited },
       ["restart: ConfigMap changed"],
     ],
     [
       "11:02 a hook changes globals while a converge runs: nothing now, as the next plan after it says so",
-      { operator: { ...reloading(), coverage: { ...START, globals: "g2" } } },
+      { operator: { ...reloading(), convergeDigests: { ...START, globals: "g2" } } },
       [],
     ],
     [
@@ -171,7 +171,7 @@ describe("the plan: tasks and reasons from a view", () => {
     (boot) => {
       expect(
         reported(
-          viewAt({ operator: { boot, coverage: { globalConfig: "c2", globals: "g2" } }, web: edited }),
+          viewAt({ operator: { boot, convergeDigests: { globalConfig: "c2", globals: "g2" } }, web: edited }),
         ),
       ).toEqual([]);
     },

@@ -24,11 +24,11 @@ const FAILED = {
 } as const;
 const PERSON = { problem: { file: "values.yaml", message: "no YAML" } } as const;
 
-const COVERED = { globalConfig: "c1", globals: "g1" };
+const HANDLED = { globalConfig: "c1", globals: "g1" };
 
 function during(modules: readonly ModuleView[], phase: View["converge"]["phase"] = "turns"): View {
-  const view = viewOf(modules, { moduleQueues: "own", coverage: COVERED, secondCheck: false });
-  return { ...view, converge: { ...view.converge, phase, covered: COVERED } };
+  const view = viewOf(modules, { moduleQueues: "own", convergeDigests: HANDLED, secondCheck: false });
+  return { ...view, converge: { ...view.converge, phase, handled: HANDLED } };
 }
 
 /** Modules whose run begins, and the converge where its rest does. */
@@ -153,7 +153,7 @@ describe("the modules whose turn it is, with a queue for each module", () => {
     ["whose values a hook changed", { sectionDigest: "v1-s1", valuesDigest: "v2" }, false],
   ])("a module %s, while a converge is on its way, in a queue of its own: %#", (_what, change, runs) => {
     const view = during([moduleView("a", { sectionDigest: "s2", ...change })], "discovery");
-    const waiting = { ...view, coverage: { ...COVERED, globalConfig: "c2" } };
+    const waiting = { ...view, convergeDigests: { ...HANDLED, globalConfig: "c2" } };
     const idle = { ...waiting, converge: { ...view.converge, phase: "idle" as const } };
     const ran = (each: View): boolean => reported(each).some((line) => line.startsWith("module/a"));
     expect([ran(view), ran(idle)]).toEqual([runs, runs]);

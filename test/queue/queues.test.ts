@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { QueueTask } from "../../src/model/index.ts";
 import { Queues } from "../../src/queue/index.ts";
 import type { Outcome, QueueAction, RunContext } from "../../src/queue/index.ts";
-import { happened } from "../../src/trace/index.ts";
+import { traceEvent } from "../../src/trace/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 
 interface Job extends QueueTask {
@@ -499,7 +499,7 @@ describe("named FIFO queues", () => {
 
   it("reports what a task followed from, also those that it is followed by, and since when it waits", async () => {
     const { queues, contexts, end, clock } = lab();
-    happened("edit", {}, () => queues.offer("main", job("a")));
+    traceEvent("edit", {}, () => queues.offer("main", job("a")));
     await settle();
     await clock.advance(1000);
     await end({ kind: "expand", tasks: [job("step")] });
@@ -521,7 +521,7 @@ describe("named FIFO queues", () => {
       run: async (_, context) => (from.push(context.from.name), { kind: "done" }),
       onEnd: ([task]) => task?.name === "a" && queues.offer("main", job("b")),
     });
-    happened("edit", {}, () => queues.offer("main", job("a")));
+    traceEvent("edit", {}, () => queues.offer("main", job("a")));
     await settle();
     expect(from).toEqual(["edit", "due"]);
   });

@@ -5,7 +5,7 @@ import type { ModuleRecord } from "../../src/state/index.ts";
 import type { Module, Tree } from "../../src/model/index.ts";
 import { parseConfigMap } from "../../src/values/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
-import { begin, coversConfig } from "../support/state.ts";
+import { begin, handlesConfig } from "../support/state.ts";
 
 const FRONT = { kind: "config" } as const;
 
@@ -147,8 +147,8 @@ describe("the record", () => {
     state.record("convergeBegun", { kind: "start-up" });
     handled(state, "web");
     state.inputs.recordOwnConfig(seen({ web: "{ x: 1 }", global: "{ z: 1 }" }));
-    const { coverage, converge, modules } = state.view;
-    expect(converge.covered?.globalConfig).toBe(coverage.globalConfig);
+    const { convergeDigests, converge, modules } = state.view;
+    expect(converge.handled?.globalConfig).toBe(convergeDigests.globalConfig);
     expect(modules.get("web")).toMatchObject({
       attempted: { section: modules.get("web")?.sectionDigest, config: modules.get("web")?.configDigest },
       handled: { section: modules.get("web")?.sectionDigest, config: modules.get("web")?.configDigest },
@@ -161,8 +161,8 @@ describe("the record", () => {
     handled(state, "web");
     state.inputs.recordConfig(seen({ web: "{ x: 1 }", global: "{ z: 1 }" }), FRONT);
     state.inputs.recordOwnConfig(seen({ web: "{ x: 2 }", global: "{ z: 2 }" }));
-    const { coverage, converge, modules } = state.view;
-    expect(converge.covered?.globalConfig).not.toBe(coverage.globalConfig);
+    const { convergeDigests, converge, modules } = state.view;
+    expect(converge.handled?.globalConfig).not.toBe(convergeDigests.globalConfig);
     const web = modules.get("web");
     expect(web?.handled.section).not.toBe(web?.sectionDigest);
     expect(web?.attempted?.section).not.toBe(web?.sectionDigest);
@@ -274,7 +274,7 @@ describe("the record", () => {
       false,
       [],
     ]);
-    expect([converge.phase, converge.covered, converge.remaining]).toEqual(["idle", undefined, []]);
+    expect([converge.phase, converge.handled, converge.remaining]).toEqual(["idle", undefined, []]);
     expect([modules.size, tree.modules.length, tree.purgeHolds.length]).toEqual([0, 0, 0]);
     expect([state.view.enabledModules, state.globalHooks]).toEqual([[], []]);
   });
@@ -284,18 +284,18 @@ describe("the record", () => {
     const begin = clock.now();
     state.record("observed", { boot: "converging" });
     state.record("convergeBegun", { kind: "start-up" });
-    const covered = { globalConfig: state.values.digests.coverage().globalConfig, globals: undefined };
+    const handled = { globalConfig: state.values.digests.convergeDigests().globalConfig, globals: undefined };
     const during = {
       phase: "beforeAll",
       cause: { kind: "start-up" },
       startedAt: begin,
       finishedAt: undefined,
-      covered,
+      handled,
     };
     expect(state.view.converge).toMatchObject(during);
-    expect(coversConfig(state)).toBe(true);
-    state.record("covered", "globals");
-    expect(state.view.converge.covered?.globals).toBe(state.view.coverage.globals);
+    expect(handlesConfig(state)).toBe(true);
+    state.record("configHandled", "globals");
+    expect(state.view.converge.handled?.globals).toBe(state.view.convergeDigests.globals);
     state.record("convergeStep", { phase: "modules" });
     state.record("convergeStep", { remaining: ["web"] });
     await clock.advance(1000);
@@ -323,15 +323,15 @@ describe("the record", () => {
   it("a converge under way can take content into account that came after its start", () => {
     const { state, seen } = lab("web");
     state.record("convergeBegun", { kind: "start-up" });
-    state.record("covered", "globals");
-    const globals = state.view.converge.covered?.globals;
+    state.record("configHandled", "globals");
+    const globals = state.view.converge.handled?.globals;
     state.inputs.recordConfig(seen({ global: "{ z: 1 }" }), FRONT);
-    expect(coversConfig(state)).toBe(false);
-    state.record("covered", "globals");
-    expect(coversConfig(state)).toBe(false);
-    expect(state.view.converge.covered?.globals).not.toBe(globals);
-    state.record("covered", "globalConfig");
-    expect(coversConfig(state)).toBe(true);
+    expect(handlesConfig(state)).toBe(false);
+    state.record("configHandled", "globals");
+    expect(handlesConfig(state)).toBe(false);
+    expect(state.view.converge.handled?.globals).not.toBe(globals);
+    state.record("configHandled", "globalConfig");
+    expect(handlesConfig(state)).toBe(true);
   });
 
   it("remembers why globals and sections moved, and only those that did", () => {

@@ -4,7 +4,7 @@ import type { Json, Module } from "../../src/model/index.ts";
 import type { Release } from "../../src/helm/index.ts";
 import type { LastRun, ModuleView, View } from "../../src/state/index.ts";
 import type { RunBasis } from "../../src/state/run-record.ts";
-import type { Moment } from "../../src/plan/index.ts";
+import type { StateSnapshot } from "../../src/plan/index.ts";
 import { NO_SETTINGS } from "../../src/values/index.ts";
 
 /** The moment tests begin at. */
@@ -132,7 +132,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
       startedAt: T0 - 9000,
       finishedAt: T0 - 1000,
       remaining: [],
-      covered: undefined,
+      handled: undefined,
       rounds: 0,
     },
     modules: new Map(modules.map((module) => [module.name, module])),
@@ -148,7 +148,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     missingGlobals: [],
     issues: [],
     webhookIssues: [],
-    sourcesFault: undefined,
+    sourcesProblem: undefined,
     tree: { idleFiles: [] },
     requestedToken: undefined,
     handledToken: undefined,
@@ -157,7 +157,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
 }
 
 /** Queues in which the runs of some modules wait for that of another one. */
-export function queueOf(head: string, ...waiting: readonly string[]): Moment["queues"] {
+export function queueOf(head: string, ...waiting: readonly string[]): StateSnapshot["queues"] {
   const tasks = [head, ...waiting].map((module, place) => ({
     task: { kind: "run-module", module, cause: { kind: "config" } } as const,
     count: 1,

@@ -1,7 +1,14 @@
 import { describe, expect, it } from "vitest";
 
-import { approvalOf, candidatesOf, choose, wishText } from "../../src/supply/choose.ts";
-import type { Candidate, Choice, ChoiceInput, Complete, LockEntry, Wish } from "../../src/supply/types.ts";
+import { approvalOf, candidatesOf, choose, requestText } from "../../src/supply/choose.ts";
+import type {
+  Candidate,
+  Choice,
+  ChoiceInput,
+  Complete,
+  LockEntry,
+  ModuleRequest,
+} from "../../src/supply/types.ts";
 import { inRange, isOlder } from "../../src/lib/index.ts";
 
 type Policy = NonNullable<ChoiceInput["update"]>;
@@ -28,7 +35,7 @@ const locked = (version: string, change: Partial<LockEntry> = {}): LockEntry => 
 });
 
 interface Case {
-  readonly wish: Wish;
+  readonly request: ModuleRequest;
   readonly locked?: LockEntry;
   /** Versions are tags that nobody has asked for yet. */
   readonly offers?: readonly (string | Candidate)[];
@@ -36,8 +43,8 @@ interface Case {
   readonly approved?: string;
 }
 
-const inputOf = ({ wish, locked: lock, offers = [], update, approved }: Case): ChoiceInput => ({
-  wish,
+const inputOf = ({ request, locked: lock, offers = [], update, approved }: Case): ChoiceInput => ({
+  request,
   locked: lock,
   candidates: offers.flatMap((each) => (typeof each === "string" ? candidatesOf([each]) : [each])),
   update: update === undefined ? undefined : { ...POLICY, ...update },
@@ -62,73 +69,73 @@ describe("which content", () => {
   it.each<[string, Case, string]>([
     [
       "the highest version of a range",
-      { wish: { version: "~1.4" }, offers: ["1.4.9", "1.4.10", "1.5.0", "stable"] },
+      { request: { version: "~1.4" }, offers: ["1.4.9", "1.4.10", "1.5.0", "stable"] },
       "resolve 1.4.10",
     ],
     [
       "a tag whose digest is known",
-      { wish: { version: "~1.4" }, offers: [complete("1.4.10")] },
+      { request: { version: "~1.4" }, offers: [complete("1.4.10")] },
       "take 1.4.10",
     ],
     [
       "what is locked is not asked for",
-      { wish: { version: "~1.4" }, locked: locked("1.4.10"), offers: ["1.4.9", "1.4.10"] },
+      { request: { version: "~1.4" }, locked: locked("1.4.10"), offers: ["1.4.9", "1.4.10"] },
       "keep",
     ],
     [
       "no version in the range",
-      { wish: { version: "^9" }, offers: ["1.0.0"] },
+      { request: { version: "^9" }, offers: ["1.0.0"] },
       "keep: the registry has no version in the range ^9",
     ],
     [
       "an empty list",
-      { wish: { version: "*" }, locked: locked("1.0.0") },
+      { request: { version: "*" }, locked: locked("1.0.0") },
       "keep: the registry has no version in the range *",
     ],
-    ["no pre-release", { wish: { version: "^1.4" }, offers: ["1.4.1", "1.5.0-rc.1"] }, "resolve 1.4.1"],
+    ["no pre-release", { request: { version: "^1.4" }, offers: ["1.4.1", "1.5.0-rc.1"] }, "resolve 1.4.1"],
     [
       "a pre-release that the range names",
-      { wish: { version: "^1.5.0-rc.0" }, offers: ["1.4.1", "1.5.0-rc.1"] },
+      { request: { version: "^1.5.0-rc.0" }, offers: ["1.4.1", "1.5.0-rc.1"] },
       "resolve 1.5.0-rc.1",
     ],
-    ["_ is +", { wish: { version: "1.4.x" }, offers: ["1.4.2_build.5"] }, "resolve 1.4.2+build.5"],
+    ["_ is +", { request: { version: "1.4.x" }, offers: ["1.4.2_build.5"] }, "resolve 1.4.2+build.5"],
     [
       "of equal versions the last tag",
-      { wish: { version: "1.4.x" }, offers: ["1.4.2_b", "1.4.2_c", "1.4.2_a"] },
+      { request: { version: "1.4.x" }, offers: ["1.4.2_b", "1.4.2_c", "1.4.2_a"] },
       "resolve 1.4.2+c",
     ],
     [
       "of equal versions what is locked",
-      { wish: { version: "1.4.x" }, locked: locked("1.4.2+a"), offers: ["1.4.2_b", "1.4.2_a", "1.4.2_c"] },
+      { request: { version: "1.4.x" }, locked: locked("1.4.2+a"), offers: ["1.4.2_b", "1.4.2_a", "1.4.2_c"] },
       "keep",
     ],
-    ["an exact version", { wish: { version: "1.4.2" }, offers: ["1.4.2"] }, "resolve 1.4.2"],
+    ["an exact version", { request: { version: "1.4.2" }, offers: ["1.4.2"] }, "resolve 1.4.2"],
     [
       "an exact version that is locked",
-      { wish: { version: "1.4.2" }, locked: locked("1.4.2"), offers: ["1.4.2"] },
+      { request: { version: "1.4.2" }, locked: locked("1.4.2"), offers: ["1.4.2"] },
       "keep",
     ],
     [
       "an exact version only",
-      { wish: { version: "1.4.2" }, offers: ["1.4.3", "1.4.2_b"] },
+      { request: { version: "1.4.2" }, offers: ["1.4.3", "1.4.2_b"] },
       "keep: the registry has no version 1.4.2",
     ],
-    ["a digest", { wish: { digest: digest("1") } }, "resolve 1"],
-    ["a digest and its version", { wish: { digest: digest("1"), version: "2.0.1" } }, "take 2.0.1"],
+    ["a digest", { request: { digest: digest("1") } }, "resolve 1"],
+    ["a digest and its version", { request: { digest: digest("1"), version: "2.0.1" } }, "take 2.0.1"],
     [
       "a digest that is locked",
-      { wish: { digest: digest("a"), version: "2.0.1" }, locked: locked("2.0.1") },
+      { request: { digest: digest("a"), version: "2.0.1" }, locked: locked("2.0.1") },
       "keep",
     ],
     [
       "a channel",
-      { wish: { tag: "stable" }, offers: [{ version: undefined, tag: "stable", digest: digest("1") }] },
+      { request: { tag: "stable" }, offers: [{ version: undefined, tag: "stable", digest: digest("1") }] },
       "resolve 1",
     ],
     [
       "a channel that has not moved",
       {
-        wish: { tag: "stable" },
+        request: { tag: "stable" },
         locked: locked("1.0.0"),
         offers: [{ version: undefined, tag: "stable", digest: digest("a") }],
       },
@@ -136,17 +143,17 @@ describe("which content", () => {
     ],
     [
       "a channel of another name",
-      { wish: { tag: "stable" }, offers: [complete("1.0.0", "1", "edge")] },
+      { request: { tag: "stable" }, offers: [complete("1.0.0", "1", "edge")] },
       "keep: the registry has no tag stable",
     ],
     [
       "a channel that has moved",
-      { wish: { tag: "stable" }, locked: locked("1.0.0"), offers: [complete("1.1.0", "1", "stable")] },
+      { request: { tag: "stable" }, locked: locked("1.0.0"), offers: [complete("1.1.0", "1", "stable")] },
       "take 1.1.0",
     ],
     [
       "a channel with other content of the same version",
-      { wish: { tag: "stable" }, locked: locked("1.0.0"), offers: [complete("1.0.0", "1", "stable")] },
+      { request: { tag: "stable" }, locked: locked("1.0.0"), offers: [complete("1.0.0", "1", "stable")] },
       "take 1.0.0",
     ],
   ])("%s", (_, given, expected) => {
@@ -158,38 +165,42 @@ describe("back to an older version", () => {
   it.each<[string, Case, string | RegExp]>([
     [
       "not as a channel moves",
-      { wish: { tag: "stable" }, locked: locked("1.5.0"), offers: [complete("1.4.2", "1", "stable")] },
+      { request: { tag: "stable" }, locked: locked("1.5.0"), offers: [complete("1.4.2", "1", "stable")] },
       OLDER,
     ],
     [
       "not as versions vanish",
-      { wish: { version: "^1" }, locked: locked("1.5.0"), offers: [complete("1.4.2")] },
+      { request: { version: "^1" }, locked: locked("1.5.0"), offers: [complete("1.4.2")] },
       OLDER,
     ],
     [
       "not to a pre-release",
-      { wish: { tag: "stable" }, locked: locked("1.5.0"), offers: [complete("1.5.0-rc.1", "1", "stable")] },
+      {
+        request: { tag: "stable" },
+        locked: locked("1.5.0"),
+        offers: [complete("1.5.0-rc.1", "1", "stable")],
+      },
       OLDER,
     ],
     [
       "as the range excludes what is locked",
-      { wish: { version: "~1.4" }, locked: locked("1.5.0"), offers: [complete("1.4.2")] },
+      { request: { version: "~1.4" }, locked: locked("1.5.0"), offers: [complete("1.4.2")] },
       "take 1.4.2",
     ],
     [
       "as the exact version is named",
-      { wish: { version: "1.4.2" }, locked: locked("1.5.0"), offers: [complete("1.4.2")] },
+      { request: { version: "1.4.2" }, locked: locked("1.5.0"), offers: [complete("1.4.2")] },
       "take 1.4.2",
     ],
     [
       "as the digest is named",
-      { wish: { digest: digest("1"), version: "1.4.2" }, locked: locked("1.5.0") },
+      { request: { digest: digest("1"), version: "1.4.2" }, locked: locked("1.5.0") },
       "take 1.4.2",
     ],
     [
       "as it is approved",
       {
-        wish: { tag: "stable" },
+        request: { tag: "stable" },
         locked: locked("1.5.0"),
         offers: [complete("1.4.2", "1", "stable")],
         approved: `1.4.2@${digest("1")}`,
@@ -199,7 +210,7 @@ describe("back to an older version", () => {
     [
       "not as another digest of it is approved",
       {
-        wish: { tag: "stable" },
+        request: { tag: "stable" },
         locked: locked("1.5.0"),
         offers: [complete("1.4.2", "1", "stable")],
         approved: `1.4.2@${digest("2")}`,
@@ -209,7 +220,7 @@ describe("back to an older version", () => {
     [
       "not as an older one is approved while a newer one is offered",
       {
-        wish: { version: "^1" },
+        request: { version: "^1" },
         locked: locked("1.5.0"),
         offers: ["1.4.2", "1.6.0"],
         approved: `1.4.2@${digest("1")}`,
@@ -222,37 +233,37 @@ describe("back to an older version", () => {
 });
 
 describe("what failed", () => {
-  const wish = { version: "^1" };
+  const request = { version: "^1" };
   const pinned = { digest: digest("1"), version: "1.1.0" };
-  /** Version 1.0.0, after 1.1.0 was rejected for a wish. */
-  const back = (wanted: Wish): LockEntry =>
-    locked("1.0.0", { rejected: [digest("1")], rejectedFor: wishText(wanted) });
+  /** Version 1.0.0, after 1.1.0 was rejected for a request. */
+  const back = (wanted: ModuleRequest): LockEntry =>
+    locked("1.0.0", { rejected: [digest("1")], rejectedFor: requestText(wanted) });
   it.each<[string, Case, string | RegExp]>([
     [
       "is not tried again",
-      { wish, locked: back(wish), offers: [complete("1.1.0")] },
+      { request, locked: back(request), offers: [complete("1.1.0")] },
       "hold 1.1.0: 1.1.0 is not tried again",
     ],
-    ["also where it is pinned", { wish: pinned, locked: back(pinned) }, "hold 1.1.0: "],
+    ["also where it is pinned", { request: pinned, locked: back(pinned) }, "hold 1.1.0: "],
     [
       "unless it is approved",
       {
-        wish,
-        locked: back(wish),
+        request,
+        locked: back(request),
         offers: [complete("1.1.0")],
         approved: `1.1.0@${digest("1")}`,
       },
       "take 1.1.0",
     ],
-    ["unless the wish is another one", { wish: pinned, locked: back(wish) }, "take 1.1.0"],
+    ["unless the request is another one", { request: pinned, locked: back(request) }, "take 1.1.0"],
     [
       "but another content of the version is",
-      { wish, locked: back(wish), offers: [complete("1.1.0", "2")] },
+      { request, locked: back(request), offers: [complete("1.1.0", "2")] },
       "take 1.1.0",
     ],
     [
       "but a newer version is",
-      { wish, locked: back(wish), offers: [complete("1.1.0"), "1.1.1"] },
+      { request, locked: back(request), offers: [complete("1.1.0"), "1.1.1"] },
       "resolve 1.1.1",
     ],
   ])("%s", (_, given, expected) => {
@@ -261,48 +272,48 @@ describe("what failed", () => {
 });
 
 describe("approval", () => {
-  const wish = { version: "*" };
+  const request = { version: "*" };
   const lock = locked("1.4.2");
   it.each<[string, Case, string]>([
     [
       "auto takes every version of the range",
-      { wish, locked: lock, offers: [complete("2.0.0")], update: {} },
+      { request, locked: lock, offers: [complete("2.0.0")], update: {} },
       "take 2.0.0",
     ],
     [
       "patch takes patches",
-      { wish, locked: lock, offers: [complete("1.4.3")], update: { approval: "patch" } },
+      { request, locked: lock, offers: [complete("1.4.3")], update: { approval: "patch" } },
       "take 1.4.3",
     ],
     [
       "patch holds others",
-      { wish, locked: lock, offers: [complete("1.5.0")], update: { approval: "patch" } },
+      { request, locked: lock, offers: [complete("1.5.0")], update: { approval: "patch" } },
       "hold 1.5.0: 1.5.0 is no patch of 1.4.2: it waits for approval",
     ],
     [
       "patch takes the first version",
-      { wish, offers: [complete("1.5.0")], update: { approval: "patch" } },
+      { request, offers: [complete("1.5.0")], update: { approval: "patch" } },
       "take 1.5.0",
     ],
     [
       "manual holds patches",
-      { wish, locked: lock, offers: [complete("1.4.3")], update: { approval: "manual" } },
+      { request, locked: lock, offers: [complete("1.4.3")], update: { approval: "manual" } },
       "hold 1.4.3: 1.4.3 waits for approval",
     ],
     [
       "manual holds the first version",
-      { wish, offers: [complete("1.4.3")], update: { approval: "manual" } },
+      { request, offers: [complete("1.4.3")], update: { approval: "manual" } },
       "hold 1.4.3: 1.4.3 waits for approval",
     ],
     [
       "manual holds a channel",
-      { wish: { tag: "edge" }, offers: [complete("1.4.3", "1", "edge")], update: { approval: "manual" } },
+      { request: { tag: "edge" }, offers: [complete("1.4.3", "1", "edge")], update: { approval: "manual" } },
       "hold 1.4.3: 1.4.3 waits for approval",
     ],
     [
       "an exact version is approved by its name",
       {
-        wish: { version: "1.5.0" },
+        request: { version: "1.5.0" },
         locked: lock,
         offers: [complete("1.5.0")],
         update: { approval: "manual" },
@@ -311,13 +322,13 @@ describe("approval", () => {
     ],
     [
       "a digest is approved by its name",
-      { wish: { digest: digest("1"), version: "1.5.0" }, locked: lock, update: { approval: "manual" } },
+      { request: { digest: digest("1"), version: "1.5.0" }, locked: lock, update: { approval: "manual" } },
       "take 1.5.0",
     ],
     [
       "what is approved is taken",
       {
-        wish,
+        request,
         locked: lock,
         offers: [complete("1.4.3")],
         update: { approval: "manual" },
@@ -327,13 +338,18 @@ describe("approval", () => {
     ],
     [
       "the first version, too",
-      { wish, offers: [complete("1.4.3")], update: { approval: "manual" }, approved: `1.4.3@${digest("1")}` },
+      {
+        request,
+        offers: [complete("1.4.3")],
+        update: { approval: "manual" },
+        approved: `1.4.3@${digest("1")}`,
+      },
       "take 1.4.3",
     ],
     [
       "an approval is for one digest",
       {
-        wish,
+        request,
         locked: lock,
         offers: [complete("1.4.3", "2")],
         update: { approval: "manual" },
@@ -344,7 +360,7 @@ describe("approval", () => {
     [
       "a newer version does not outrun one that is approved",
       {
-        wish,
+        request,
         locked: lock,
         offers: ["1.4.3", "1.5.0"],
         update: { approval: "manual" },
@@ -355,7 +371,7 @@ describe("approval", () => {
     [
       "one that is approved and locked is done",
       {
-        wish,
+        request,
         locked: locked("1.4.3", { digest: digest("1") }),
         offers: ["1.4.3", complete("1.5.0", "2")],
         update: { approval: "manual" },
@@ -365,7 +381,7 @@ describe("approval", () => {
     ],
     [
       "a channel's version that is none",
-      { wish: { tag: "edge" }, locked: lock, offers: [complete("nightly", "1", "edge")] },
+      { request: { tag: "edge" }, locked: lock, offers: [complete("nightly", "1", "edge")] },
       'hold nightly: "nightly" is no semantic version: it waits for approval',
     ],
   ])("%s", (_, given, expected) => {
@@ -374,7 +390,7 @@ describe("approval", () => {
 });
 
 describe("times", () => {
-  const wish = { version: "^1" };
+  const request = { version: "^1" };
   const lock = locked("1.0.0");
   const offers = [complete("1.1.0")];
   const night = [{ cron: "0 2 * * 1-5", forMs: 2 * HOUR }];
@@ -384,69 +400,69 @@ describe("times", () => {
   it.each<[string, Case, string]>([
     [
       "a window that is closed",
-      { wish, locked: lock, offers, update: { windows: night } },
+      { request, locked: lock, offers, update: { windows: night } },
       "hold 1.1.0: 1.1.0 waits for the next window (14h)",
     ],
-    ["a window that is open", { wish, locked: lock, offers, update: { windows: noon } }, "take 1.1.0"],
+    ["a window that is open", { request, locked: lock, offers, update: { windows: noon } }, "take 1.1.0"],
     [
       "one of two windows",
-      { wish, locked: lock, offers, update: { windows: [...night, ...noon] } },
+      { request, locked: lock, offers, update: { windows: [...night, ...noon] } },
       "take 1.1.0",
     ],
     [
       "a window that has just closed",
-      { wish, locked: lock, offers, update: { windows: [{ cron: "0 11 * * *", forMs: HOUR }] } },
+      { request, locked: lock, offers, update: { windows: [{ cron: "0 11 * * *", forMs: HOUR }] } },
       "hold 1.1.0: 1.1.0 waits for the next window (23h)",
     ],
     [
       "a window that has just opened",
-      { wish, locked: lock, offers, update: { windows: [{ cron: "0 12 * * *", forMs: 60_000 }] } },
+      { request, locked: lock, offers, update: { windows: [{ cron: "0 12 * * *", forMs: 60_000 }] } },
       "take 1.1.0",
     ],
     [
       "a window that never opens",
-      { wish, locked: lock, offers, update: { windows: [{ cron: "0 0 30 2 *", forMs: HOUR }] } },
+      { request, locked: lock, offers, update: { windows: [{ cron: "0 0 30 2 *", forMs: HOUR }] } },
       "hold 1.1.0: 1.1.0 waits for a window, and none ever opens",
     ],
     [
       "a new version that has to be known for a day",
-      { wish, locked: lock, offers, update: { afterMs: 24 * HOUR } },
+      { request, locked: lock, offers, update: { afterMs: 24 * HOUR } },
       "hold 1.1.0: 1.1.0 waits until it has been known for 24h0m0s (24h)",
     ],
     [
       "one that has been known for an hour",
-      { wish, locked: seen(1), offers, update: { afterMs: 24 * HOUR } },
+      { request, locked: seen(1), offers, update: { afterMs: 24 * HOUR } },
       "hold 1.1.0: 1.1.0 waits until it has been known for 24h0m0s (23h)",
     ],
     [
       "one that has been known for a day",
-      { wish, locked: seen(24), offers, update: { afterMs: 24 * HOUR } },
+      { request, locked: seen(24), offers, update: { afterMs: 24 * HOUR } },
       "take 1.1.0",
     ],
     [
       "another digest of a version that was known",
-      { wish, locked: seen(24, "2"), offers, update: { afterMs: 24 * HOUR } },
+      { request, locked: seen(24, "2"), offers, update: { afterMs: 24 * HOUR } },
       "hold 1.1.0: 1.1.0 waits until it has been known for 24h0m0s (24h)",
     ],
     [
       "the first window after that",
-      { wish, locked: seen(1), offers, update: { windows: night, afterMs: 17 * HOUR } },
+      { request, locked: seen(1), offers, update: { windows: night, afterMs: 17 * HOUR } },
       "hold 1.1.0: 1.1.0 waits for the next window (38h)",
     ],
     [
       "an open window after that",
-      { wish, locked: seen(1), offers, update: { windows: night, afterMs: 16 * HOUR } },
+      { request, locked: seen(1), offers, update: { windows: night, afterMs: 16 * HOUR } },
       "hold 1.1.0: 1.1.0 waits until it has been known for 16h0m0s (15h)",
     ],
     [
       "a first installation waits for neither",
-      { wish, offers, update: { windows: night, afterMs: HOUR } },
+      { request, offers, update: { windows: night, afterMs: HOUR } },
       "take 1.1.0",
     ],
     [
       "what is approved waits for neither",
       {
-        wish,
+        request,
         locked: lock,
         offers,
         update: { windows: night, afterMs: HOUR },
@@ -456,7 +472,7 @@ describe("times", () => {
     ],
     [
       "an exact version waits for its window only",
-      { wish: { version: "1.1.0" }, locked: lock, offers, update: { windows: night, afterMs: 99 * HOUR } },
+      { request: { version: "1.1.0" }, locked: lock, offers, update: { windows: night, afterMs: 99 * HOUR } },
       "hold 1.1.0: 1.1.0 waits for the next window (14h)",
     ],
   ])("%s", (_, given, expected) => {
@@ -464,7 +480,7 @@ describe("times", () => {
   });
 
   it("windows open in the operator's time zone", () => {
-    const given = inputOf({ wish, locked: lock, offers, update: { windows: night } });
+    const given = inputOf({ request, locked: lock, offers, update: { windows: night } });
     expect(told(choose({ ...given, zone: "Asia/Tokyo" }))).toContain("(5h)");
     expect(told(choose({ ...given, zone: "America/Los_Angeles" }))).toContain("(22h)");
   });
@@ -481,7 +497,7 @@ it("tags that are no versions are no candidates", () => {
 
 it("10,000 tags are chosen from at once", () => {
   const tags = Array.from({ length: 10_000 }, (_, index) => `1.${index % 100}.${index}`);
-  const given = { ...inputOf({ wish: { version: "^1" } }), candidates: candidatesOf(tags) };
+  const given = { ...inputOf({ request: { version: "^1" } }), candidates: candidatesOf(tags) };
   const started = performance.now();
   expect(told(choose(given))).toBe("resolve 1.99.9999");
   expect(performance.now() - started).toBeLessThan(5000);
@@ -500,8 +516,8 @@ it("among 20,000 random situations none goes back unless a user asked for it, an
   const kinds = new Set<string>();
   for (let turn = 0; turn < 20_000; turn += 1) {
     const digits = (): string => pick("1", "2", "3", "a");
-    const wish = pick<Wish>({ version: pick("^1", "~1.1", "*", ">=1.1 <2") }, { tag: "stable" });
-    const failed = { rejected: [digest(pick("1", "2"))], rejectedFor: wishText(wish) };
+    const request = pick<ModuleRequest>({ version: pick("^1", "~1.1", "*", ">=1.1 <2") }, { tag: "stable" });
+    const failed = { rejected: [digest(pick("1", "2"))], rejectedFor: requestText(request) };
     const entry = locked(version(), failed);
     const offers = Array.from({ length: below(4) }, () => ({
       ...complete(version(), digits()),
@@ -510,7 +526,7 @@ it("among 20,000 random situations none goes back unless a user asked for it, an
     const approved = pick(undefined, undefined, ...offers.map(approvalOf));
     const choice = choose(
       inputOf({
-        wish,
+        request,
         locked: entry,
         offers,
         update: { approval: pick("auto", "patch", "manual") },
@@ -521,7 +537,7 @@ it("among 20,000 random situations none goes back unless a user asked for it, an
     if (choice.kind !== "take" || approvalOf(choice.candidate) === approved) continue;
     expect(entry.rejected).not.toContain(choice.candidate.digest);
     // A range that has nothing for the locked version excludes it.
-    const isExcluded = wish.version !== undefined && !inRange(entry.version, wish.version);
+    const isExcluded = request.version !== undefined && !inRange(entry.version, request.version);
     expect(isExcluded || !isOlder(choice.candidate.version, entry.version)).toBe(true);
   }
   expect([...kinds].sort()).toEqual(["hold", "keep", "take"]);

@@ -266,26 +266,26 @@ describe("sources", () => {
     const refusal = new ApiError({ status: 403, reason: "Forbidden", message: "no right to list" });
     lab.refuse = ({ path }) => (path === SOURCES ? refusal : undefined);
     await lab.start();
-    expect(lab.state.view.sourcesFault).toContain("The ModuleSources cannot be read: ");
+    expect(lab.state.view.sourcesProblem).toContain("The ModuleSources cannot be read: ");
     expect(lab.content("web")).toBe("1.4.2");
     expect((await lab.tree()).purgeHolds[0]).toContain("The ModuleSources cannot be read");
     await lab.pass(10 * MINUTE);
     expect(lab.locked("web")).not.toHaveProperty("removed");
     lab.refuse = () => undefined;
-    await lab.pass(20 * MINUTE, () => lab.state.view.sourcesFault === undefined);
-    expect(lab.state.view.sourcesFault).toBeUndefined();
+    await lab.pass(20 * MINUTE, () => lab.state.view.sourcesProblem === undefined);
+    expect(lab.state.view.sourcesProblem).toBeUndefined();
   });
 
   it("that are gone with their definition stall the operator until they are there again", async () => {
     const lab = await running();
     lab.crd = undefined;
     lab.removeSource();
-    await lab.pass(5 * MINUTE, () => lab.state.view.sourcesFault !== undefined);
-    expect(lab.state.view.sourcesFault).toContain("Modules that no ModuleSource names are not removed");
+    await lab.pass(5 * MINUTE, () => lab.state.view.sourcesProblem !== undefined);
+    expect(lab.state.view.sourcesProblem).toContain("Modules that no ModuleSource names are not removed");
     lab.crd = "crd-2";
     lab.source({ web: { version: "1.4.2" } });
-    await lab.pass(5 * MINUTE, () => lab.state.view.sourcesFault === undefined);
-    expect(lab.state.view.sourcesFault).toBeUndefined();
+    await lab.pass(5 * MINUTE, () => lab.state.view.sourcesProblem === undefined);
+    expect(lab.state.view.sourcesProblem).toBeUndefined();
   });
 });
 

@@ -23,7 +23,7 @@ export const KEYS = `${HOME}/addon-operator-keys`;
 export const LOCK = `${HOME}/addon-operator-modules`;
 export const SOURCES = "/apis/addon-operator.io/v1alpha1/namespaces/ops/modulesources";
 
-type Wishes = Record<
+type ModuleRequests = Record<
   string,
   { version?: string; tag?: string; digest?: string; order?: number; enabled?: boolean }
 >;
@@ -66,7 +66,7 @@ export interface SupplyLab {
   state: State;
   /** Begins a follower with a disk of its own. */
   follow(): Promise<Follower>;
-  source(modules: Wishes, name?: string, update?: Update): void;
+  source(modules: ModuleRequests, name?: string, update?: Update): void;
   /** Creates or changes a source of charts. */
   charts(spec: NonNullable<IModuleSource["spec"]>, name?: string): void;
   removeSource(name?: string): void;

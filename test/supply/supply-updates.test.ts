@@ -12,13 +12,13 @@ type Update = Parameters<SupplyLab["source"]>[2];
 
 /** A process that leads, with version 1.4.2 of the channel `stable` in place. */
 async function running(
-  wish: { version?: string; tag?: string } = { version: "^1" },
+  request: { version?: string; tag?: string } = { version: "^1" },
   update?: Update,
 ): Promise<SupplyLab> {
   const lab = await supplyLab();
   await lab.push("1.4.2");
   await lab.lab.tag("web:1.4.2", "stable");
-  lab.source({ web: wish }, "platform", update);
+  lab.source({ web: request }, "platform", update);
   await lab.start();
   await lab.pass(MINUTE, () => lab.content("web") === "1.4.2" && ready(lab) === "True");
   return lab;
@@ -180,12 +180,14 @@ describe("an update that fails", () => {
   const REJECTED = "1.5.0 is not tried again: it failed, and was rolled back";
 
   /** Version 1.5.0 is in use, and helm goes back to the revision of 1.4.2. */
-  async function failing(wish?: Parameters<typeof running>[0]): Promise<{ lab: SupplyLab; digest: string }> {
-    const lab = await running(wish);
+  async function failing(
+    request?: Parameters<typeof running>[0],
+  ): Promise<{ lab: SupplyLab; digest: string }> {
+    const lab = await running(request);
     const before = digestIn(lab);
     const digest = await lab.push("1.5.0");
-    if (wish?.tag !== undefined) await lab.lab.tag("web:1.5.0", wish.tag);
-    if (wish?.version === "1.4.2") lab.source({ web: { version: "1.5.0" } });
+    if (request?.tag !== undefined) await lab.lab.tag("web:1.5.0", request.tag);
+    if (request?.version === "1.4.2") lab.source({ web: { version: "1.5.0" } });
     await until(lab, () => lab.status().modules?.[0]?.version === "1.5.0");
     await read(lab);
     lab.installed.set("web", before);
@@ -194,8 +196,8 @@ describe("an update that fails", () => {
     return { lab, digest };
   }
 
-  it.each([{ version: "^1" }, { tag: "stable" }])("is left, and not tried again: %j", async (wish) => {
-    const { lab, digest } = await failing(wish);
+  it.each([{ version: "^1" }, { tag: "stable" }])("is left, and not tried again: %j", async (request) => {
+    const { lab, digest } = await failing(request);
     expect(lab.content("web")).toBe("1.4.2");
     expect(lab.locked("web")).toMatchObject({ version: "1.4.2", rejected: [digest], isBack: true });
     expect(lab.status().modules).toMatchObject([{ rejected: [digest], next: { version: "1.5.0" } }]);

@@ -73,10 +73,10 @@ describe("the state and the series", () => {
     const state = new State({ clock });
     const metrics = new Metrics("test_");
     const options = { state, metrics, clock, namespace: "ops" } as unknown as Shared["options"];
-    let fault: object | undefined;
-    const content = () => ({ fault });
+    let problem: object | undefined;
+    const content = () => ({ problem });
     const stock = { entries: new Map([["web", LOCKED]]), content } as unknown as Shared["stock"];
-    const breaks = (): void => void (fault = {});
+    const breaks = (): void => void (problem = {});
     const series = async (): Promise<string[]> =>
       (await metrics.text()).split("\n").filter((each) => each.startsWith("test_source_update_waiting"));
     return { clock, state, series, breaks, waiting: new Waiting({ options, stock }) };

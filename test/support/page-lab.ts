@@ -3,7 +3,7 @@
 import { servePublic } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
 import type { Module, Problem } from "../../src/model/index.ts";
-import type { Moment } from "../../src/plan/index.ts";
+import type { StateSnapshot } from "../../src/plan/index.ts";
 import type { ModuleView } from "../../src/state/index.ts";
 import { Projector } from "../../src/status/index.ts";
 import type { RunView, Span } from "../../src/trace/index.ts";
@@ -226,7 +226,7 @@ export function crowd(count: number): ModuleView[] {
 const task = (module: string) => ({ kind: "run-module", module, cause: { kind: "section" } }) as const;
 const waiting = { count: 1, failures: 0, message: undefined, nextAt: undefined, running: false };
 
-const QUEUES: Moment["queues"] = [
+const QUEUES: StateSnapshot["queues"] = [
   {
     name: "main",
     length: 3,
@@ -338,7 +338,7 @@ export interface PageLab {
   readonly url: string;
   readonly failures: unknown[];
   /** Shows other modules, or other queues. */
-  show(modules: readonly ModuleView[], queues?: Moment["queues"]): void;
+  show(modules: readonly ModuleView[], queues?: StateSnapshot["queues"]): void;
   /** Shows the same modules with a ConfigMap that has these problems. */
   showInvalid(problems: readonly Problem[]): void;
   /** Shows the same modules while the ConfigMap has the key `maintenance`. */
@@ -355,22 +355,22 @@ export function pageOf({
 }: Partial<PageSources> & { readonly modules?: readonly ModuleView[] } = {}): Omit<
   PageLab,
   "url" | "failures" | "close"
-> & { readonly moment: () => Moment } {
+> & { readonly snapshot: () => StateSnapshot } {
   const clock = new ManualClock(T0);
   const secrets = new KnownSecrets();
-  secrets.learn({ password: SECRET });
-  let moment: Moment = { view: viewOf(modules), queues: QUEUES };
+  secrets.register({ password: SECRET });
+  let snapshot: StateSnapshot = { view: viewOf(modules), queues: QUEUES };
   let checks = 0;
   const page = new Page({
     clock,
     secrets,
     about: { version: "1.0.0", name: "addon-operator", namespace: "addons" },
-    moment() {
+    snapshot() {
       checks += 1;
-      return moment;
+      return snapshot;
     },
     statusValues: "redacted",
-    statusOf: (name) => new Projector("none", secrets).project(moment, T0).modules.get(name)?.status,
+    statusOf: (name) => new Projector("none", secrets).project(snapshot, T0).modules.get(name)?.status,
     originsOf: () => ORIGINS,
     runs: {
       view: (id) => RUNS.find((run) => run.id === id),
@@ -384,17 +384,17 @@ export function pageOf({
     diff: () => Promise.resolve(DIFF),
     ...change,
   });
-  const showConfig = (change: Partial<Moment["view"]["config"]>): void => {
-    const { view, queues } = moment;
-    moment = { view: { ...view, config: { ...view.config, ...change } }, queues };
+  const showConfig = (change: Partial<StateSnapshot["view"]["config"]>): void => {
+    const { view, queues } = snapshot;
+    snapshot = { view: { ...view, config: { ...view.config, ...change } }, queues };
     page.notifyChange();
   };
   return {
     clock,
     page,
-    moment: () => moment,
-    show(shownModules, queues = moment.queues) {
-      moment = { view: viewOf(shownModules), queues };
+    snapshot: () => snapshot,
+    show(shownModules, queues = snapshot.queues) {
+      snapshot = { view: viewOf(shownModules), queues };
       page.notifyChange();
     },
     showInvalid: (problems) => showConfig({ condition: "invalid", problems }),
@@ -416,8 +416,8 @@ export async function openPage(
       clock: made.clock,
       secrets: new KnownSecrets(),
       page: made.page,
-      view: () => made.moment().view,
-      queues: () => made.moment().queues,
+      view: () => made.snapshot().view,
+      queues: () => made.snapshot().queues,
       metrics: () => Promise.resolve(""),
       hookMetrics: () => Promise.resolve(""),
       failed: (error) => failures.push(error),

@@ -22,6 +22,6 @@ export function request(state: State, name: string | undefined, token: string): 
 }
 
 /** Whether the converge handles the configuration in force. */
-export function coversConfig({ view: { converge, coverage } }: State): boolean {
-  return converge.covered?.globalConfig === coverage.globalConfig;
+export function handlesConfig({ view: { converge, convergeDigests } }: State): boolean {
+  return converge.handled?.globalConfig === convergeDigests.globalConfig;
 }

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { current, exportTo, happened, origin, span, traceParent, Tracer } from "../../src/trace/index.ts";
+import { current, exportTo, traceEvent, origin, span, traceParent, Tracer } from "../../src/trace/index.ts";
 import { otlpSender } from "../../src/trace/otlp.ts";
 import { SpanExport } from "../../src/trace/export.ts";
 import type { Span } from "../../src/trace/index.ts";
@@ -172,7 +172,7 @@ describe("OTLP", () => {
     const clock = new ManualClock(1_700_000_000_123);
     const tracer = new Tracer({ clock, spanExport });
     let from = origin();
-    happened("edit", { configMap: "ops" }, () => (from = current() ?? from));
+    traceEvent("edit", { configMap: "ops" }, () => (from = current() ?? from));
     const start = {
       name: "run-module web",
       attributes: { module: "web", attempt: 1, none: undefined },

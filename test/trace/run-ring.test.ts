@@ -87,7 +87,7 @@ describe("the ring of runs", () => {
 
   it("keeps no secrets that were logged", async () => {
     const runs = new Runs();
-    runs.secrets.learn({ password: "t0p-secret-1" });
+    runs.secrets.register({ password: "t0p-secret-1" });
     await runs.run("web", () => runs.logger.info("it is t0p-secret-1", { it: "t0p-secret-1" }));
     expect(JSON.stringify(runs.ring.views({ lines: true }))).not.toContain("t0p-secret-1");
   });

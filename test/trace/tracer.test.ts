@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { Tracer, current, happened, note, origin, outside, span } from "../../src/trace/index.ts";
+import { Tracer, current, traceEvent, note, origin, outside, span } from "../../src/trace/index.ts";
 import type { Span } from "../../src/trace/index.ts";
 import { ManualClock } from "../support/clock.ts";
 
@@ -23,7 +23,7 @@ describe("a trace", () => {
   it("goes from what happened over the task and its waiting to hooks, helm and requests", async () => {
     const { clock, ended, tracer, start } = traced();
     let { from } = start;
-    happened("edit", { configMap: "ops" }, () => (from = origin()));
+    traceEvent("edit", { configMap: "ops" }, () => (from = origin()));
     const waitingSince = clock.now();
     await clock.advance(500);
     await tracer.task({ ...start, from, waitingSince }, async () => {
@@ -90,10 +90,10 @@ describe("a trace", () => {
   it("joins what happens within it, and reports a cause of several tasks once", async () => {
     const { clock, ended, tracer, start } = traced();
     let { from } = start;
-    happened("edit", {}, () => happened("inner", {}, () => (from = origin())));
+    traceEvent("edit", {}, () => traceEvent("inner", {}, () => (from = origin())));
     for (const _ of [1, 2])
       await tracer.task({ ...start, from, waitingSince: clock.now() }, async () =>
-        happened("edit of its own", {}, () => expect(current()?.name).toBe("run-module web")),
+        traceEvent("edit of its own", {}, () => expect(current()?.name).toBe("run-module web")),
       );
     expect(ended.filter(({ kind }) => kind === "cause").map(({ name }) => name)).toEqual(["edit"]);
     expect(new Set(ended.map(({ traceId }) => traceId)).size).toBe(1);
@@ -102,7 +102,7 @@ describe("a trace", () => {
   it("has what happened for a cause in the same turn of the event loop, not later", async () => {
     const seen: string[] = [];
     const check = (): void => void seen.push(origin().name);
-    happened("edit", {}, () => {
+    traceEvent("edit", {}, () => {
       queueMicrotask(check);
       setImmediate(check);
     });

@@ -112,8 +112,8 @@ describe("digests: what moves which", () => {
   const web = moduleOf("web", { own: true });
   const db = moduleOf("db");
   const digests = (store: ValuesStore): JsonObject => ({
-    config: store.digests.coverage().globalConfig,
-    globals: store.digests.coverage().globals,
+    config: store.digests.convergeDigests().globalConfig,
+    globals: store.digests.convergeDigests().globals,
     section: store.digests.basisOf(web).section,
     values: store.merged("web").digest,
   });

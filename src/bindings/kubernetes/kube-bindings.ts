@@ -1,7 +1,7 @@
 /** The kubernetes bindings of all hooks: snapshots and events (docs/reference/hooks.md, "Kubernetes events"). */
 
 import type { Filter } from "../../filter/index.ts";
-import type { KindFinder, Resource, WatchHub } from "../../kube/index.ts";
+import type { KindFinder, ObjectKey, Resource, WatchHub } from "../../kube/index.ts";
 import { DepthError, oneLine, type Clock, type Logger } from "../../lib/index.ts";
 import type { Hook, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
 import type { Snapshots } from "../kind.ts";
@@ -191,7 +191,7 @@ export class KubeBindings {
       emit: (event) => offerHook(queues, hook, { type: "event", binding, event }),
       onReady: () => this.#handleListed(watched),
       onIssue: (error) => this.#reportIssue(watched, error),
-      onFilterError: (place, error) => this.#filterFailed(watched, place, error),
+      onFilterError: (object, error) => this.#filterFailed(watched, object, error),
       times: times?.(hook, binding),
     });
     const resolveEnabled = (): void => {
@@ -277,16 +277,16 @@ export class KubeBindings {
     onIssue?.(hook, binding, message);
   }
 
-  #filterFailed(watched: Watched, place: { namespace: string; name: string }, error: unknown): void {
+  #filterFailed(watched: Watched, object: ObjectKey, error: unknown): void {
     const isTooDeep = error instanceof DepthError;
     const { hook, binding } = watched.monitor;
     const blocksStart = !watched.isEnabled && !isTooDeep;
-    const name = [place.namespace, place.name].filter(Boolean).join("/");
+    const name = [object.namespace, object.name].filter(Boolean).join("/");
     if (blocksStart)
       watched.failure ??= `hook ${hook.name}: binding ${binding.name}: jqFilter failed for ${binding.kind} ${name}: ${oneLine(error)}`;
     const problem = isTooDeep ? "An object is nested too deep" : "jqFilter failed";
     const message = `${problem}, ${blocksStart ? "the binding cannot start" : "the change is left out"}`;
-    this.#options.logger.error(message, { ...namesOf(watched.monitor), ...place, error: oneLine(error) });
+    this.#options.logger.error(message, { ...namesOf(watched.monitor), ...object, error: oneLine(error) });
   }
 
   #bindingsOf(hookId: string): readonly Watched[] {

@@ -1,6 +1,6 @@
 /** The watches, the snapshot and the pending events of one kubernetes binding. */
 
-import type { Resource, Subscription, WatchHub, WatchSpec } from "../../kube/index.ts";
+import type { ObjectKey, Resource, Subscription, WatchHub, WatchSpec } from "../../kube/index.ts";
 import { NAMESPACES, ObjectStore, labelSelectorText, splitKey } from "../../kube/index.ts";
 import type { Filter } from "../../filter/index.ts";
 import type { Clock } from "../../lib/index.ts";
@@ -27,7 +27,7 @@ interface MonitorOptions {
   readonly onReady: () => void;
   /** Why the binding cannot work; undefined = it works again. */
   readonly onIssue: (error: Error | undefined) => void;
-  readonly onFilterError: (place: { namespace: string; name: string }, error: unknown) => void;
+  readonly onFilterError: (object: ObjectKey, error: unknown) => void;
   readonly times: BindingTimes | undefined;
 }
 

@@ -5,7 +5,7 @@ import { readyExitCode, displayOverview, type DisplayOptions } from "../operator
 import { modulesTable, statusText } from "../operator/tables.ts";
 import { awaitModule } from "../operator/wait.ts";
 import type { Line, Terminal } from "../table/row.ts";
-import { configFault, currentRow, explanationFrom, overviewFrom, staleText } from "./from-resources.ts";
+import { configProblem, currentRow, explanationFrom, overviewFrom, staleText } from "./from-resources.ts";
 import { withReader, type Reader } from "./read-resources.ts";
 
 export type AddonCommand = "status" | "list" | "why" | "wait";
@@ -42,8 +42,8 @@ const why: Command = async (reader, { args: [name = ""] }, { print, printError }
   const lease = await reader.lease();
   const stale = lease && staleText(lease, systemClock.now());
   if (stale !== undefined) printError(`${visible(stale.trim())}\n`);
-  const fault = configFault(await reader.operator());
-  if (fault !== undefined) printError(`${visible(fault)}\n`);
+  const problem = configProblem(await reader.operator());
+  if (problem !== undefined) printError(`${visible(problem)}\n`);
   if (found === undefined) printError(NOT_FOUND(name));
   else print(`${visible(explanationFrom(found).join("\n"))}\n`);
   return found === undefined ? 1 : 0;

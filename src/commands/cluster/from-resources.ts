@@ -72,12 +72,12 @@ export function overviewFrom({ operator, modules, lease }: Resources, now: numbe
   const rows = modules.map((module) => rowFrom(module, now));
   const stopped = lease && stoppedText(lease, now);
   const stale = operator && lease && staleText(lease, now);
-  const verdict =
+  const headline =
     stopped === undefined
       ? { state, ready: status, reason }
       : { state: "Invalid" as const, ready: "False" as const, reason: "NotRunning" };
   return {
-    ...verdict,
+    ...headline,
     message: `${stale ?? ""}${message}`,
     converge,
     modules: rows.toSorted((a, b) => a.order - b.order || a.name.localeCompare(b.name)),
@@ -156,7 +156,7 @@ function runFrom(run: NonNullable<ModuleStatus["lastRun"]>, now: number): NonNul
 const CONFIG_REASONS: ReadonlySet<string> = new Set(["ConfigMapInvalid", "ConfigMapMissing"]);
 
 /** Why the ConfigMap is not in force, from the AddonOperator; undefined if it is. */
-export function configFault(operator: IAddonOperator | undefined): string | undefined {
+export function configProblem(operator: IAddonOperator | undefined): string | undefined {
   const { reason, message } = readyOf(operator);
   return CONFIG_REASONS.has(reason) ? message : undefined;
 }

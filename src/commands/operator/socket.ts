@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { dirname, resolve } from "node:path";
 
 import { socketPaths } from "../../config.ts";
-import { attempt, faultOfPlace, isTrusted } from "../../lib/index.ts";
+import { attempt, problemOfPlace, isTrusted } from "../../lib/index.ts";
 import { isJsonObject, ProblemError, type Json } from "../../model/index.ts";
 import { NoOperatorError, type Call, type Line, type Terminal } from "../table/row.ts";
 
@@ -68,10 +68,10 @@ const HEAD_END = "\r\n\r\n";
  * if no server listens, and ProblemError for an invalid or incomplete response.
  */
 export function callSocket(socketPath: string, call: Call, signal?: AbortSignal): Promise<SocketResponse> {
-  const fault = untrustedReason(socketPath);
-  if (fault !== undefined) {
+  const problem = untrustedReason(socketPath);
+  if (problem !== undefined) {
     const remedy = "run this command as the operator's user, or set --debug-unix-socket to its socket";
-    return Promise.reject(new ProblemError({ file: socketPath, message: fault, remedy }));
+    return Promise.reject(new ProblemError({ file: socketPath, message: problem, remedy }));
   }
   return new Promise((resolve, reject) => {
     const socket = connect(socketPath, () => socket.write(requestText(call)));
@@ -106,8 +106,8 @@ function untrustedReason(path: string): string | undefined {
   const uid = statSync(path, { throwIfNoEntry: false })?.uid;
   if (uid === undefined) return undefined;
   if (!isTrusted(uid)) return `this socket belongs to user ${uid} and is not trusted`;
-  const fault = faultOfPlace(resolve(dirname(path)));
-  return fault && `this socket is not trusted: ${fault}`;
+  const problem = problemOfPlace(resolve(dirname(path)));
+  return problem && `this socket is not trusted: ${problem}`;
 }
 
 const REMEDY = "check that this is the operator's socket and that the operator is running";

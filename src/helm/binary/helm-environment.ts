@@ -8,7 +8,7 @@ export const MARK = "ADDON_OPERATOR_HELM_RELEASE";
 /** The same for the API server that it works with. */
 export const SERVER = "ADDON_OPERATOR_HELM_SERVER";
 
-interface HelmPlace {
+interface HelmContext {
   /** The environment of the operator's children. */
   readonly env: Readonly<Record<string, string>>;
   readonly kubeconfig?: { readonly path: string } | undefined;
@@ -20,8 +20,8 @@ interface HelmPlace {
 }
 
 /** The whole environment of one helm process. */
-export function helmEnvironment(place: HelmPlace): Record<string, string> {
-  const { env, kubeconfig, managedBy, server, home, release } = place;
+export function helmEnvironment(context: HelmContext): Record<string, string> {
+  const { env, kubeconfig, managedBy, server, home, release } = context;
   return {
     // helm runs are short: garbage collection below this size costs 10 % of the time of an upgrade.
     GOGC: "off",

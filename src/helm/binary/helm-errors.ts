@@ -26,7 +26,7 @@ const LONGEST_REASON = 440;
 
 /**
  * helm's own error message: from its last `Error:` to the end, in one line. Of a long one, both ends are kept, because the
- * names of nested templates come before the fault. `hide` removes secrets.
+ * names of nested templates come before the problem. `hide` removes secrets.
  */
 export function reasonOf(result: RunResult, hide: (text: string) => string): string {
   const errorText = errorTextOf(result, hide);

@@ -54,16 +54,16 @@ export interface HelmOptions {
   readonly recorder?: HelmRecorder;
 }
 
-/** Work on one release. */
-export interface ReleaseCall {
+/** Options of each helm command for one release. */
+export interface ReleaseOptions {
   readonly release: string;
   /** Terms of the module that override the settings. */
   readonly terms?: HelmTerms | undefined;
   readonly signal: AbortSignal;
 }
 
-/** One chart to be rendered or released. */
-export interface ChartCall extends ReleaseCall {
+/** Options of the commands that render or install a chart. */
+export interface ChartOptions extends ReleaseOptions {
   readonly chartDir: string;
   readonly valuesFile: string;
 }
@@ -77,7 +77,7 @@ export interface OfflineTerms {
   readonly kubeVersion?: string | undefined;
 }
 
-export interface UpgradeCall extends ChartCall {
+export interface UpgradeOptions extends ChartOptions {
   readonly labels: Readonly<Record<string, string>>;
   /** How the last revision was applied; undefined when there is none. */
   readonly applyMethod: "csa" | "ssa" | undefined;
@@ -85,7 +85,7 @@ export interface UpgradeCall extends ChartCall {
   readonly historyMax?: number | undefined;
 }
 
-type Call = ReleaseCall & Partial<Pick<ChartCall, "chartDir" | "valuesFile">>;
+type CommandOptions = ReleaseOptions & Partial<Pick<ChartOptions, "chartDir" | "valuesFile">>;
 
 /** helm has no exit code for this. */
 const UNKNOWN_KIND = "ensure CRDs are installed first";
@@ -123,21 +123,21 @@ export class Helm {
   /** 3 or 4. */
   major(signal = new AbortController().signal): Promise<number> {
     const ask = async (): Promise<string> => {
-      const call = { release: "", signal };
-      return (await this.#run("version", ["--template", "{{.Version}}"], call)).stdout;
+      const options = { release: "", signal };
+      return (await this.#run("version", ["--template", "{{.Version}}"], options)).stdout;
     };
     return this.#binary.major(ask);
   }
 
   /** Manifest and hooks as `helm template` prints them, without the server. */
-  async template(call: ChartCall & { readonly isUpgrade: boolean } & OfflineTerms): Promise<string> {
-    const args = [call.release, call.chartDir, "-f", call.valuesFile];
-    if (call.isUpgrade) args.push("--is-upgrade");
-    if (call.includeCrds === true) args.push("--include-crds");
-    if (call.skipTests === true) args.push("--skip-tests");
-    if (call.kubeVersion !== undefined) args.push(`--kube-version=${call.kubeVersion}`);
-    const result = await this.#run("template", args, call);
-    if (result.stdoutTruncated) throw new Error(`the manifest of ${call.release} is larger than 256 MiB`);
+  async template(options: ChartOptions & { readonly isUpgrade: boolean } & OfflineTerms): Promise<string> {
+    const args = [options.release, options.chartDir, "-f", options.valuesFile];
+    if (options.isUpgrade) args.push("--is-upgrade");
+    if (options.includeCrds === true) args.push("--include-crds");
+    if (options.skipTests === true) args.push("--skip-tests");
+    if (options.kubeVersion !== undefined) args.push(`--kube-version=${options.kubeVersion}`);
+    const result = await this.#run("template", args, options);
+    if (result.stdoutTruncated) throw new Error(`the manifest of ${options.release} is larger than 256 MiB`);
     return result.stdout;
   }
 
@@ -146,63 +146,66 @@ export class Helm {
    * Without the server where it lacks kinds of the chart: CRDs of sub-charts come only with the installation
    * itself.
    */
-  async dryRun(call: UpgradeCall): Promise<string[]> {
+  async dryRun(options: UpgradeOptions): Promise<string[]> {
     try {
-      return await this.#dryRun(call);
+      return await this.#dryRun(options);
     } catch (error) {
       if (!(error instanceof HelmError) || !error.result.stderr.includes(UNKNOWN_KIND)) throw error;
-      return [await this.template({ ...call, isUpgrade: false })];
+      return [await this.template({ ...options, isUpgrade: false })];
     }
   }
 
-  async #dryRun(call: UpgradeCall): Promise<string[]> {
+  async #dryRun(options: UpgradeOptions): Promise<string[]> {
     // The owners of existing objects do not affect the rendering, and a dry run changes no object.
     const dryRun = ["--take-ownership", "--dry-run=server", "-o", "json"];
-    const args = [...(await this.#upgradeArgs(call)), ...dryRun];
-    const { stdout } = await this.#run("upgrade", args, call);
+    const args = [...(await this.#upgradeArgs(options)), ...dryRun];
+    const { stdout } = await this.#run("upgrade", args, options);
     const release = objectOf(JSON.parse(stdout));
     return [release, ...objectsIn(release["hooks"])].map(({ manifest }) => asString(manifest) ?? "");
   }
 
   /** `helm upgrade --install`. A first installation creates CRDs of sub-charts that are missing. */
-  async upgradeInstall(call: UpgradeCall): Promise<void> {
-    const labels = Object.entries(call.labels).map(([key, value]) => `${key}=${value}`);
-    const args = [...(await this.#upgradeArgs(call)), "--labels", labels.join(",")];
-    if (call.terms?.wait === true) args.push("--wait");
-    await this.#run("upgrade", args, call);
+  async upgradeInstall(options: UpgradeOptions): Promise<void> {
+    const labels = Object.entries(options.labels).map(([key, value]) => `${key}=${value}`);
+    const args = [...(await this.#upgradeArgs(options)), "--labels", labels.join(",")];
+    if (options.terms?.wait === true) args.push("--wait");
+    await this.#run("upgrade", args, options);
   }
 
   /** `helm rollback` to a revision. */
   async rollback(
-    call: ReleaseCall & Pick<UpgradeCall, "applyMethod" | "historyMax"> & { readonly revision: number },
+    options: ReleaseOptions &
+      Pick<UpgradeOptions, "applyMethod" | "historyMax"> & { readonly revision: number },
   ): Promise<void> {
-    const args = [call.release, String(call.revision), ...(await this.#applyArgs(call))];
-    await this.#run("rollback", args, call);
+    const args = [options.release, String(options.revision), ...(await this.#applyArgs(options))];
+    await this.#run("rollback", args, options);
   }
 
   /** `helm uninstall --keep-history`. */
-  async uninstall(call: ReleaseCall): Promise<void> {
-    const args = [call.release, "--keep-history", ...this.#timeout(call)];
-    await this.#run("uninstall", args, call);
+  async uninstall(options: ReleaseOptions): Promise<void> {
+    const args = [options.release, "--keep-history", ...this.#timeout(options)];
+    await this.#run("uninstall", args, options);
   }
 
-  #timeout(call: ReleaseCall): string[] {
-    return ["--timeout", `${this.#timeoutMs(call)}ms`];
+  #timeout(options: ReleaseOptions): string[] {
+    return ["--timeout", `${this.#timeoutMs(options)}ms`];
   }
 
-  async #upgradeArgs(call: UpgradeCall): Promise<string[]> {
+  async #upgradeArgs(options: UpgradeOptions): Promise<string[]> {
     const { validate } = this.#options;
-    const args = ["--install", call.release, call.chartDir, "-f", call.valuesFile, "--reset-values"];
+    const args = ["--install", options.release, options.chartDir, "-f", options.valuesFile, "--reset-values"];
     if (!validate) args.push("--disable-openapi-validation");
-    return [...args, ...(await this.#applyArgs(call))];
+    return [...args, ...(await this.#applyArgs(options))];
   }
 
   /** Arguments of all verbs that apply objects: history, time limit and apply method. */
-  async #applyArgs(call: ReleaseCall & Pick<UpgradeCall, "applyMethod" | "historyMax">): Promise<string[]> {
+  async #applyArgs(
+    options: ReleaseOptions & Pick<UpgradeOptions, "applyMethod" | "historyMax">,
+  ): Promise<string[]> {
     const { historyMax } = this.#options;
-    const args = ["--history-max", String(call.historyMax ?? historyMax), ...this.#timeout(call)];
+    const args = ["--history-max", String(options.historyMax ?? historyMax), ...this.#timeout(options)];
     // helm applies a release as its last revision was applied; new releases of helm 4 use server-side apply.
-    const serverSide = call.applyMethod !== "csa" && (await this.major(call.signal)) >= 4;
+    const serverSide = options.applyMethod !== "csa" && (await this.major(options.signal)) >= 4;
     if (serverSide) args.push("--server-side=true", "--force-conflicts");
     return args;
   }
@@ -222,17 +225,19 @@ export class Helm {
   }
 
   /** How long helm may take. */
-  #timeoutMs({ terms }: ReleaseCall): number {
+  #timeoutMs({ terms }: ReleaseOptions): number {
     return parseDuration(terms?.timeout ?? "") ?? this.#options.timeoutMs;
   }
 
-  #run(verb: string, args: readonly string[], call: Call): Promise<RunResult> {
-    const attributes = { release: call.release, dryRun: args.includes("--dry-run=server") || undefined };
-    return span({ kind: "helm", name: `helm ${verb}`, attributes }, () => this.#runProcess(verb, args, call));
+  #run(verb: string, args: readonly string[], options: CommandOptions): Promise<RunResult> {
+    const attributes = { release: options.release, dryRun: args.includes("--dry-run=server") || undefined };
+    return span({ kind: "helm", name: `helm ${verb}`, attributes }, () =>
+      this.#runProcess(verb, args, options),
+    );
   }
 
   /** Runs helm and logs the result. Throws HelmError if helm fails. */
-  async #runProcess(verb: string, args: readonly string[], call: Call): Promise<RunResult> {
+  async #runProcess(verb: string, args: readonly string[], options: CommandOptions): Promise<RunResult> {
     const { children, namespace, logger, clock, kubeconfig, tmpDir } = this.#options;
     await useTempDir(tmpDir, HOME);
     await kubeconfig?.refresh();
@@ -240,27 +245,27 @@ export class Helm {
       file: this.#binary.locate().path,
       args: [verb, ...args, ...(verb === "version" ? [] : ["-n", namespace, ...this.#connection()])],
       cwd: this.#home,
-      env: helmEnvironment({ ...this.#options, home: this.#home, release: call.release }),
-      timeoutMs: this.#timeoutMs(call) + MARGIN_MS,
-      signal: call.signal,
+      env: helmEnvironment({ ...this.#options, home: this.#home, release: options.release }),
+      timeoutMs: this.#timeoutMs(options) + MARGIN_MS,
+      signal: options.signal,
       graceMs: GRACE_MS,
       stdoutLimit: MANIFEST_LIMIT,
-      hide: this.#options.hideOf?.(call.release),
+      hide: this.#options.hideOf?.(options.release),
       clock,
     });
-    const message = reasonOf(ended, (stderr) => reportedError(stderr, { ...call, namespace }));
+    const message = reasonOf(ended, (stderr) => reportedError(stderr, { ...options, namespace }));
     const result = { ...ended, message };
     logger.debug("Ran helm", {
       verb,
-      release: call.release,
+      release: options.release,
       ms: Math.round(result.durationMs),
       ...outcome(result),
     });
     const operation = operationOf(verb, args);
     if (operation !== undefined)
-      this.#options.recorder?.ran({ release: call.release, operation, seconds: result.durationMs / 1000 });
+      this.#options.recorder?.ran({ release: options.release, operation, seconds: result.durationMs / 1000 });
     if (result.outcome === "succeeded") return result;
-    throw new HelmError(`${verb} ${call.release}`.trim(), withAbortReason(result, call.signal));
+    throw new HelmError(`${verb} ${options.release}`.trim(), withAbortReason(result, options.signal));
   }
 
   /** Arguments for the connection to the API server; none if helm works without a cluster. */

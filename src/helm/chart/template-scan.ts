@@ -20,8 +20,11 @@ export interface Reach {
   readonly crds: boolean;
 }
 
-/** What a template does with a value: nothing that reaches more values, something that the scan cannot follow, or a known store. */
-type Use = "safe" | "loose" | { readonly variable: string } | { readonly dictKey: string };
+/**
+ * What a template does with a value. `inspected`: nothing that reaches more values. `escapes`: something that the scan cannot
+ * follow. Else the value is stored, in a variable or in a key of a `dict`.
+ */
+type Use = "inspected" | "escapes" | { readonly variable: string } | { readonly dictKey: string };
 
 interface Scan {
   readonly keys: Set<string>;
@@ -33,7 +36,7 @@ interface Scan {
   /** Keys under which the root context was put into a `dict`. */
   readonly rootKeys: Set<string>;
   /** Last segments of paths whose whole value is passed on in a way that the scan does not follow. */
-  readonly looseFields: Set<string>;
+  readonly escapingFields: Set<string>;
 }
 
 /** State within one template file. */
@@ -69,7 +72,7 @@ export function scanTemplates(templates: Iterable<string>): Reach {
     lookup: false,
     tpl: false,
     rootKeys: new Set(),
-    looseFields: new Set(),
+    escapingFields: new Set(),
   };
   let [hooks, crds] = [false, false];
   for (const text of templates) {
@@ -77,7 +80,7 @@ export function scanTemplates(templates: Iterable<string>): Reach {
     hooks ||= mentionsHooks(text);
     crds ||= mentionsCrds(text);
   }
-  const escaped = [...scan.rootKeys].some((key) => scan.looseFields.has(key));
+  const escaped = [...scan.rootKeys].some((key) => scan.escapingFields.has(key));
   const { keys, globals, capabilities, lookup, tpl } = scan;
   return { keys, globals, dynamic: scan.dynamic || tpl || escaped, capabilities, lookup, tpl, hooks, crds };
 }
@@ -130,8 +133,8 @@ function scanWord(file: File, tokens: readonly Token[], at: number): void {
   if (word.includes("Capabilities")) scan.capabilities = true;
   const values = valuesPath(word);
   if (values !== undefined) scanValuesPath(scan, values);
-  else if (isRoot(file, word)) judgeRoot(file, tokens, at);
-  else judgeField(file, tokens, at);
+  else if (isRoot(file, word)) recordRootUse(file, tokens, at);
+  else recordFieldUse(file, tokens, at);
 }
 
 /** What a word names below `.Values`; undefined when it is no such path. */
@@ -161,22 +164,22 @@ function dotIsRoot(file: File): boolean {
 }
 
 /** Records where the root context goes: into a variable, into a `dict`, or where the scan cannot follow it. */
-function judgeRoot(file: File, tokens: readonly Token[], at: number): void {
+function recordRootUse(file: File, tokens: readonly Token[], at: number): void {
   const use = useOf(tokens, at);
-  if (use === "loose") file.scan.dynamic = true;
-  else if (use !== "safe" && "variable" in use) file.rootVariables.add(use.variable);
-  else if (use !== "safe") file.scan.rootKeys.add(use.dictKey);
+  if (use === "escapes") file.scan.dynamic = true;
+  else if (use !== "inspected" && "variable" in use) file.rootVariables.add(use.variable);
+  else if (use !== "inspected") file.scan.rootKeys.add(use.dictKey);
 }
 
 /** Records where the value of a field goes, because `dict` may have put the root context into that field. */
-function judgeField(file: File, tokens: readonly Token[], at: number): void {
+function recordFieldUse(file: File, tokens: readonly Token[], at: number): void {
   const word = tokens[at]?.text ?? "";
   const field = fieldOf(file, word);
   if (field === undefined) return;
   const use = useOf(tokens, at);
-  if (use === "loose") file.scan.looseFields.add(field);
-  else if (use !== "safe" && "variable" in use) file.fieldVariables.set(use.variable, field);
-  else if (use !== "safe") file.scan.looseFields.add(field);
+  if (use === "inspected") return;
+  if (use !== "escapes" && "variable" in use) file.fieldVariables.set(use.variable, field);
+  else file.scan.escapingFields.add(field);
 }
 
 /** The name of the field that a word reads; undefined if it reads none. */
@@ -190,20 +193,20 @@ function useOf(tokens: readonly Token[], at: number): Use {
   const start = commandStart(tokens, at);
   if (start < at) return useAsArgument(tokens, start, at);
   const next = tokens[at + 1]?.text;
-  if (next === "|") return TEMPLATE_CALLS.has(tokens[at + 2]?.text ?? "") ? "safe" : "loose";
-  if (next !== undefined) return "loose";
+  if (next === "|") return TEMPLATE_CALLS.has(tokens[at + 2]?.text ?? "") ? "inspected" : "escapes";
+  if (next !== undefined) return "escapes";
   return useAlone(tokens, at);
 }
 
 /** How a function uses the value that is its argument. */
 function useAsArgument(tokens: readonly Token[], start: number, at: number): Use {
   const head = tokens[start]?.text ?? "";
-  if (TEMPLATE_CALLS.has(head) || INSPECTING_FUNCTIONS.has(head)) return "safe";
+  if (TEMPLATE_CALLS.has(head) || INSPECTING_FUNCTIONS.has(head)) return "inspected";
   const previous = tokens[at - 1];
   // `dict` takes keys and values in turn, so each second argument is the value of the key before it.
   const isDictValue = head === "dict" && (at - start) % 2 === 0;
   if (isDictValue && previous?.type === "string") return { dictKey: previous.text };
-  return "loose";
+  return "escapes";
 }
 
 /** The use of a value that is the whole pipeline of an action. */
@@ -211,9 +214,9 @@ function useAlone(tokens: readonly Token[], at: number): Use {
   const previous = tokens[at - 1]?.text;
   if (previous === ":=" || previous === "=") {
     const variable = tokens[at - 2]?.text ?? "";
-    return tokens[0]?.text === "range" ? "loose" : { variable };
+    return tokens[0]?.text === "range" ? "escapes" : { variable };
   }
-  return previous === "if" || previous === "with" ? "safe" : "loose";
+  return previous === "if" || previous === "with" ? "inspected" : "escapes";
 }
 
 /** Tokens after which a command begins. */
@@ -245,6 +248,6 @@ function dotAfter(file: File, tokens: readonly Token[]): boolean {
   if (isRoot(file, last)) return true;
   const field = fieldOf(file, last);
   // A field that may hold the root is followed no further than this.
-  if (field !== undefined && valuesPath(last) === undefined) file.scan.looseFields.add(field);
+  if (field !== undefined && valuesPath(last) === undefined) file.scan.escapingFields.add(field);
   return false;
 }

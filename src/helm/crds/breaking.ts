@@ -51,7 +51,7 @@ interface Breaking {
 }
 
 /** The result of comparing definitions with the installed ones. */
-interface Judgement {
+interface CrdCheck {
   /** Why they are refused. */
   readonly problem: Problem | undefined;
   /** Breaking changes that a user has confirmed. */
@@ -65,7 +65,7 @@ interface Judgement {
  * CRDs, for `endConfirmed`. Throws ProblemError, ApiError, ConnectionError.
  */
 export async function refuseBreaking(crds: readonly CrdFile[], tools: CrdTools): Promise<string[]> {
-  const { problem, confirmed } = await judgeCrds(crds, tools);
+  const { problem, confirmed } = await checkCrds(crds, tools);
   if (problem !== undefined) throw new ProblemError(problem);
   for (const { live, crd } of confirmed) await markUnderWay(live.metadata.name, markOf(crd, tools), tools);
   for (const change of confirmed)
@@ -95,7 +95,7 @@ function isUnderWay({ live, crd }: Change, tools: CrdTools): boolean {
 }
 
 /** Like `refuseBreaking`, but changes nothing and throws no ProblemError. Throws ApiError, ConnectionError. */
-export async function judgeCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<Judgement> {
+export async function checkCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<CrdCheck> {
   const changes = (await Promise.all(crds.map((each) => changeOf(each, tools)))).flat();
   const found = await Promise.all(changes.map((change) => breakageOf(change, tools)));
   const breaking = found.filter(({ breaks }) => breaks.length > 0);

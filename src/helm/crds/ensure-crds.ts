@@ -17,7 +17,7 @@ import { bothEnds, growingDelay, oneLine, sameJson, sleep, type Logger } from ".
 import { conditionOf, objectOf, ProblemError, asString } from "../../model/index.ts";
 import type { JsonObject, Problem } from "../../model/index.ts";
 import { plain } from "../manifest/manifest.ts";
-import { endConfirmed, judgeCrds, refuseBreaking } from "./breaking.ts";
+import { endConfirmed, checkCrds, refuseBreaking } from "./breaking.ts";
 import { crdName, resourceIn, type CrdFile, type CrdRequest, type CrdTools, type StoredCrd } from "./crd.ts";
 import { readCrds, readModuleCrds } from "./read-crds.ts";
 
@@ -89,7 +89,7 @@ function collectorOf(refused: Problem[]): (error: unknown) => [] {
 }
 
 /** Problems of files with definitions, and warnings about fields that are not applied. */
-export function crdFaults(files: readonly string[]): { problems: readonly Problem[]; warnings: Problem[] } {
+export function crdProblems(files: readonly string[]): { problems: readonly Problem[]; warnings: Problem[] } {
   const { problems, dropped } = readModuleCrds(files);
   const warnings = [...dropped].map(([file, fields]) => ({
     file,
@@ -227,7 +227,7 @@ export interface CrdPreview {
 /** Compares definitions in files with the installed ones, by dry runs. Throws ApiError, ConnectionError. */
 export async function previewCrds({ files, ...request }: CrdRequest, tools: CrdTools): Promise<CrdPreview> {
   const { crds, problems } = readModuleCrds(files);
-  const { problem } = await judgeCrds(crds, { ...tools, ...request });
+  const { problem } = await checkCrds(crds, { ...tools, ...request });
   const refused: Problem[] = [];
   const collectRefused = collectorOf(refused);
   const changes = (await Promise.all(crds.map((each) => changeBy(each, tools).catch(collectRefused)))).flat();

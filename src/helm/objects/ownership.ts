@@ -12,7 +12,7 @@ import {
 import { digest, inParallel, oneLine } from "../../lib/index.ts";
 import { objectOf, type Question } from "../../model/index.ts";
 import { HelmError } from "../binary/helm-errors.ts";
-import type { UpgradeCall } from "../binary/helm.ts";
+import type { UpgradeOptions } from "../binary/helm.ts";
 import type { CheckTools, Reconciler, ReconcileRequest, Reconciliation } from "../types.ts";
 import { helmMarks, ownerOf, type Owner } from "./live-objects.ts";
 import {
@@ -160,12 +160,12 @@ export async function mayHave(
  */
 export async function claimExisting(
   reconciliation: Reconciliation,
-  call: UpgradeCall,
+  options: UpgradeOptions,
   { recorded, taken }: { readonly recorded: readonly ObjectRef[]; readonly taken: HelmError },
 ): Promise<void> {
   const { tools, request } = reconciliation;
   const { module, signal } = request;
-  const existing = await existingObjects(reconciliation, call, recorded);
+  const existing = await existingObjects(reconciliation, options, recorded);
   if (existing.length === 0) throw taken;
   const isOwn = ({ owner }: LiveObject): boolean =>
     owner !== undefined && isOwnOwner(tools, module.name, owner);
@@ -189,12 +189,12 @@ function isOwnOwner(tools: Reconciler, own: string, { release, namespace }: Owne
 /** The objects of the chart that helm refuses: they exist, the release does not record them, and they lack its marks. */
 async function existingObjects(
   reconciliation: Reconciliation,
-  call: UpgradeCall,
+  options: UpgradeOptions,
   recorded: readonly ObjectRef[],
 ): Promise<LiveObject[]> {
   const { tools, request } = reconciliation;
   const known = new Set(recorded.map((each) => keyIn(tools.namespace, each)));
-  const documents = (await manifestsOf(reconciliation, call)).flatMap(documentsOf);
+  const documents = (await manifestsOf(reconciliation, options)).flatMap(documentsOf);
   const applied = documents.filter((document) => hookEvents(document) === undefined);
   const refs = objectsOf(applied).filter((ref) => !known.has(keyIn(tools.namespace, ref)));
   const marks = helmMarks(request.module.name, tools.namespace);

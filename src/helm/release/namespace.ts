@@ -1,7 +1,7 @@
 /** Creates the namespaces of modules. */
 
 import { create, getMetadata, ignoreNotFound, isAlreadyExists, isForbidden } from "../../kube/index.ts";
-import { MADE_HERE, NAMESPACES, type WatchedObject } from "../../kube/index.ts";
+import { MANAGED_BY_OPERATOR, NAMESPACES, type WatchedObject } from "../../kube/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import type { Reconciler } from "../types.ts";
 
@@ -25,7 +25,7 @@ export async function ensureNamespace(
       `namespace ${namespace} is being deleted; the module runs once it is deleted, or with another namespace`,
     );
   if (found !== undefined) return;
-  const metadata = { name: namespace, labels: { ...MADE_HERE, ...namespaceLabels } };
+  const metadata = { name: namespace, labels: { ...MANAGED_BY_OPERATOR, ...namespaceLabels } };
   const body = { apiVersion: "v1", kind: "Namespace", metadata };
   try {
     await create(client, { resource: NAMESPACES }, { body, signal });

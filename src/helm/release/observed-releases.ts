@@ -27,7 +27,7 @@ export class ObservedReleases {
   readonly store: ReleaseStore;
   readonly #options: ObservedOptions;
   /** Releases without labels that an older Go operator marked in their values. */
-  readonly #goMarked = new Set<string>();
+  readonly #markedByGoOperator = new Set<string>();
 
   constructor(options: ObservedOptions) {
     this.#options = options;
@@ -37,8 +37,8 @@ export class ObservedReleases {
   /** Resolves when all releases are known, those of an older Go operator included. */
   async ready(): Promise<void> {
     await this.store.ready();
-    const unmarked = this.store.all().filter((meta) => this.#origin(meta) === "hand");
-    for (const meta of unmarked) await this.#checkForGoMark(meta);
+    const unmarked = this.store.all().filter((meta) => this.#origin(meta) === "manual");
+    for (const meta of unmarked) await this.#checkForGoOperatorMark(meta);
   }
 
   /** A release, from memory. */
@@ -79,13 +79,13 @@ export class ObservedReleases {
     return this.#reserved().has(name);
   }
 
-  /** Whether this operator may delete a release of this name. */
+  /** Whose release this is, for modules: a name that no module may have counts as having none, so it is never deleted. */
   ownership(name: string): Ownership {
-    return this.isReserved(name) ? "none" : this.owner(name);
+    return this.isReserved(name) ? "none" : this.ownershipByLabels(name);
   }
 
-  /** Like `ownership`, but also for releases that are never deleted. */
-  owner(name: string): Ownership {
+  /** Whose release this is, reserved names included. */
+  ownershipByLabels(name: string): Ownership {
     const meta = this.store.get(name);
     if (meta === undefined) return "none";
     return this.#isOurs(meta) ? "ours" : "foreign";
@@ -128,23 +128,25 @@ export class ObservedReleases {
   #reserved(): ReadonlySet<string> {
     const { reserved = [], ownRelease } = this.#options;
     const own = ownRelease?.();
-    return new Set(own === undefined || this.owner(own) === "ours" ? reserved : [...reserved, own]);
+    return new Set(
+      own === undefined || this.ownershipByLabels(own) === "ours" ? reserved : [...reserved, own],
+    );
   }
 
   #origin(meta: ReleaseMeta): ReleaseOwner {
-    return releaseOwnerOf(meta, this.#options.managedBy, this.#goMarked.has(meta.name));
+    return releaseOwnerOf(meta, this.#options.managedBy, this.#markedByGoOperator.has(meta.name));
   }
 
   /** Whether a release is this operator's own, or may be taken over from the Go operator, which this one replaces. */
   #isOurs(meta: ReleaseMeta): boolean {
     const origin = this.#origin(meta);
-    return origin !== "hand" && mayAdopt(this.#options.adopt, origin);
+    return origin !== "manual" && mayAdopt(this.#options.adopt, origin);
   }
 
   /** Records whether an older Go operator made a release. Logs a record that cannot be read. */
-  async #checkForGoMark(meta: ReleaseMeta): Promise<void> {
+  async #checkForGoOperatorMark(meta: ReleaseMeta): Promise<void> {
     try {
-      if ((await this.store.summary(meta)).goMark) this.#goMarked.add(meta.name);
+      if ((await this.store.summary(meta)).hasGoOperatorMark) this.#markedByGoOperator.add(meta.name);
     } catch (error) {
       this.#options.logger.warn("Cannot read a release", { release: meta.name, error: oneLine(error) });
     }

@@ -154,7 +154,7 @@ function timeOf(value: unknown): number | undefined {
 export interface ReleaseSummary
   extends Rendered, Pick<ReleaseRecord, "chartVersion" | "lastDeployed" | "applyMethod"> {
   /** An older Go operator left its checksum among the release's values. */
-  readonly goMark: boolean;
+  readonly hasGoOperatorMark: boolean;
 }
 
 /** Extracts the facts for later decisions from a record. */
@@ -170,6 +170,6 @@ export function summarize(record: ReleaseRecord): ReleaseSummary {
     chartVersion: record.chartVersion,
     lastDeployed: record.lastDeployed,
     applyMethod: record.applyMethod,
-    goMark: record.config[GO_CONFIG_KEY] !== undefined,
+    hasGoOperatorMark: record.config[GO_CONFIG_KEY] !== undefined,
   };
 }

@@ -12,7 +12,7 @@ import {
 } from "../../kube/index.ts";
 import type { WatchedObject } from "../../kube/index.ts";
 import { UnseenError } from "../binary/helm-errors.ts";
-import { Places, type Place } from "./places.ts";
+import { ReleaseLocations, type ReleaseLocation } from "./release-locations.ts";
 import { decodeRelease, encodeChanged, summarize } from "./record.ts";
 import type { RecordChange, ReleaseRecord, ReleaseSummary } from "./record.ts";
 import { encodedIn, keyOf, orBrokenRecord, secretRef, type SecretTarget } from "./record-secret.ts";
@@ -21,7 +21,7 @@ import { LABELS, metaOf, secretOf, type ReleaseMeta } from "./revisions.ts";
 
 export interface ReleaseStoreOptions extends WatchOptions {
   /** Name of the Secret that lists the releases in other namespaces; without it, they are forgotten with this process. */
-  readonly placesSecret?: string;
+  readonly locationsSecret?: string;
 }
 
 /** The summary of a revision; concurrent callers share one read. */
@@ -38,45 +38,47 @@ interface Summary {
 export class ReleaseStore {
   readonly #options: ReleaseStoreOptions;
   readonly #watches: ReleaseWatches;
-  readonly #places: Places;
+  readonly #locations: ReleaseLocations;
   readonly #summaries = new Map<string, Summary>();
   readonly #listeners = new Set<(release: string) => void>();
 
   constructor(options: ReleaseStoreOptions) {
     this.#options = options;
-    this.#places = new Places({ ...options, secret: options.placesSecret });
+    this.#locations = new ReleaseLocations({ ...options, secret: options.locationsSecret });
     this.#watches = new ReleaseWatches(options, ({ name, namespace }) => {
-      const place = this.#places.get(name);
-      const isOther = place !== undefined && namespace !== place.namespace && namespace !== place.from;
+      const location = this.#locations.get(name);
+      const isOther =
+        location !== undefined && namespace !== location.namespace && namespace !== location.from;
       if (!isOther) this.#report(name);
     });
   }
 
   /** Reads which releases are elsewhere. Resolves when the releases are known, or cannot be. Throws ApiError, ConnectionError. */
   async ready(): Promise<void> {
-    await Promise.all([this.#watches.synced, this.#places.read()]);
+    await Promise.all([this.#watches.synced, this.#locations.read()]);
     // A namespace that cannot be read must not stop the others: the run of its module fails and says why.
-    await Promise.allSettled(this.#places.namespaces().map((namespace) => this.#watches.known(namespace)));
+    await Promise.allSettled(this.#locations.namespaces().map((namespace) => this.#watches.known(namespace)));
   }
 
   /** Where a release is, if that is not simply the operator's namespace. */
-  place(name: string): Place | undefined {
-    return this.#places.get(name);
+  location(name: string): ReleaseLocation | undefined {
+    return this.#locations.get(name);
   }
 
   /** The namespace in which a release is now. While it is being moved, this is the old one until its records are deleted. */
   namespaceOf(name: string): string {
-    const { namespace, from }: Place = this.#places.get(name) ?? { namespace: this.#options.namespace };
+    const home: ReleaseLocation = { namespace: this.#options.namespace };
+    const { namespace, from } = this.#locations.get(name) ?? home;
     return from !== undefined && this.revisionsIn(from, name).length > 0 ? from : namespace;
   }
 
   /** Records where a release is from now on; undefined = in the operator's namespace. Throws ApiError, ConnectionError. */
-  async setPlace(name: string, place: Place | undefined, signal?: AbortSignal): Promise<void> {
-    const { namespace, from } = this.#places.get(name) ?? {};
-    if (!(await this.#places.set(name, place, signal))) return;
-    const inUse = new Set([...this.#places.namespaces(), this.#options.namespace]);
+  async setLocation(name: string, to: ReleaseLocation | undefined, signal?: AbortSignal): Promise<void> {
+    const { namespace, from } = this.#locations.get(name) ?? {};
+    if (!(await this.#locations.set(name, to, signal))) return;
+    const inUse = new Set([...this.#locations.namespaces(), this.#options.namespace]);
     for (const left of [namespace, from]) if (left !== undefined && !inUse.has(left)) this.#watches.end(left);
-    if (place !== undefined) await this.#watches.known(place.namespace);
+    if (to !== undefined) await this.#watches.known(to.namespace);
     this.#report(name);
   }
 
@@ -103,7 +105,7 @@ export class ReleaseStore {
   /** The newest revision of every release, by name. */
   all(): ReleaseMeta[] {
     const own = this.#watches.in(this.#options.namespace)?.groups() ?? [];
-    const names = new Set([...own, ...this.#places.releases()]);
+    const names = new Set([...own, ...this.#locations.releases()]);
     return [...names].sort().flatMap((name) => this.get(name) ?? []);
   }
 
@@ -215,8 +217,8 @@ export class ReleaseStore {
     await this.#rewrite(meta, { change: { info }, labels: { status: info.status }, signal });
   }
 
-  /** Rejects a revision: sets labels of its Secret, and says why in its record. */
-  async reject(
+  /** Marks a revision with labels, from which later runs know that they must not apply its inputs again, and with `why`. */
+  async markRejected(
     meta: ReleaseMeta,
     { labels, why }: { readonly labels: Readonly<Record<string, string>>; readonly why: string },
     signal?: AbortSignal,

@@ -31,7 +31,7 @@ import { claimHookLeftovers } from "../objects/hook-objects.ts";
 import { retainInRemoval } from "../objects/retain.ts";
 import { LateLabels } from "./late-labels.ts";
 import { ensureNamespace } from "./namespace.ts";
-import { finishMove } from "./placing.ts";
+import { completeMove } from "./relocate.ts";
 import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
 import type { ReleaseStore } from "./release-store.ts";
 
@@ -88,7 +88,7 @@ export class Releases {
       helm: this.helm,
       charts: new ChartReader(clock),
       capabilities: this.#capabilities.digest,
-      isOurs: (release) => this.observed.owner(release) === "ours",
+      isOurs: (release) => this.observed.ownershipByLabels(release) === "ours",
       hasModule: options.hasModule ?? (() => true),
       keepsObjects: options.keepsObjects ?? (() => false),
       lateLabels: this.#lateLabels,
@@ -178,7 +178,7 @@ export class Releases {
     const { logger, onFailure = "retry" } = this.#options;
     const meta = markable(this.store.revisions(module.name));
     if (health?.status !== "True" || meta?.revision !== health.revision) return;
-    if (meta === undefined || this.observed.owner(module.name) !== "ours") return;
+    if (meta === undefined || this.observed.ownershipByLabels(module.name) !== "ours") return;
     if (retriesOf(module, onFailure) === undefined) return;
     try {
       await this.store.label(meta, { ...meta.assumed, ...GOOD });
@@ -227,8 +227,9 @@ export class Releases {
     if (meta === undefined || meta.status === "uninstalled") return;
     if (!this.observed.mayUninstall(meta)) throw new ForeignReleaseError(name, "another owner");
     await this.helm.endLeftOver(signal, name);
-    const place = this.store.place(name);
-    if (place !== undefined) await finishMove(this.#acting.known(name), { release: name, signal }, place);
+    const location = this.store.location(name);
+    if (location !== undefined)
+      await completeMove(this.#acting.known(name), { release: name, signal }, location);
     const tools = this.#acting.known(name);
     await retainInRemoval(tools, { name, helm }, signal);
     try {
@@ -247,7 +248,7 @@ export class Releases {
   async forget(name: string): Promise<void> {
     await claimHookLeftovers(this.#acting.known(name), name);
     await this.store.forget(name);
-    await this.store.setPlace(name, undefined);
+    await this.store.setLocation(name, undefined);
   }
 
   /** Creates the namespace of a module if it has one of its own and that is missing. Throws as `ensureNamespace`. */

@@ -134,11 +134,14 @@ function toHooks(file: HookFile, module: string | undefined, { hooks, warnings }
   return { hooks: hooks.map((hook) => toHook(file, module, hook)), warnings };
 }
 
-/** The name of a batch hook combines the file, the hook's own name and its number. */
+/**
+ * A hook of a file. A file with one hook gives it its name; a batch file has several: the name of each combines the file,
+ * the name in its configuration and its number, joined as the Go operator joins them.
+ */
 function toHook(file: HookFile, module: string | undefined, { config, name, item }: ConfiguredHook): Hook {
   const separator = module === undefined ? "-" : ":";
-  const own = item === undefined ? file.name : [file.name, name, item].join(separator);
-  const hook = { ...file, name: own, id: `${module ?? "global"}:${own}`, module, config };
+  const fullName = item === undefined ? file.name : [file.name, name, item].join(separator);
+  const hook = { ...file, name: fullName, id: `${module ?? "global"}:${fullName}`, module, config };
   return item === undefined ? hook : { ...hook, item };
 }
 

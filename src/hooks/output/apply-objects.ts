@@ -51,7 +51,7 @@ export async function applyObjects(
 /** The message of a refused operation without the values that the API server quotes. */
 function withoutSecrets(message: string, operation: ObjectOperation): string {
   const secrets = new KnownSecrets();
-  secrets.learn(operation as unknown as Json);
+  secrets.register(operation as unknown as Json);
   return secrets.redact(message);
 }
 

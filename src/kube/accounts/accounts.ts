@@ -80,7 +80,7 @@ export class Accounts {
   }
 
   /** Why the account of a module is not allowed. `file` is its `addon.yaml`, whose own problem is reported elsewhere. */
-  faultOf(module: AccountTerms, file: string): Problem | undefined {
+  problemOf(module: AccountTerms, file: string): Problem | undefined {
     if (module.accountIsUnknown === true) return this.#recordUnknown(module);
     try {
       this.of(module);

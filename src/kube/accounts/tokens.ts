@@ -7,7 +7,7 @@ import { describeAccount, userOf, type Account } from "../../model/index.ts";
 import { ApiError, ignoreNotFound, isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { create, remove } from "../client/verbs.ts";
-import { MADE_HERE, SECRETS, SERVICE_ACCOUNTS, type Secret } from "../resources.ts";
+import { MANAGED_BY_OPERATOR, SECRETS, SERVICE_ACCOUNTS, type Secret } from "../resources.ts";
 import { MissingAccountError } from "./accounts.ts";
 import { missingRule } from "./missing-rule.ts";
 
@@ -60,7 +60,7 @@ export class RunTokens {
   /** Revocations under way, by module and account. They never reject. */
   readonly #revoking = new Map<string, Promise<unknown>>();
   /** Why tokens outlive runs, by module. */
-  readonly #faults = new Map<string, string>();
+  readonly #problems = new Map<string, string>();
 
   constructor(options: RunTokensOptions) {
     this.#options = options;
@@ -93,7 +93,10 @@ export class RunTokens {
   }
 
   #newRun(key: string, owner: TokenOwner): RunToken {
-    return new RunToken({ ...this.#options, faults: this.#faults, before: this.#revoking.get(key) }, owner);
+    return new RunToken(
+      { ...this.#options, problems: this.#problems, before: this.#revoking.get(key) },
+      owner,
+    );
   }
 
   /** Begins to revoke the token of a run; waits only while too many are being revoked. */
@@ -107,14 +110,14 @@ export class RunTokens {
   }
 
   /** Why the last token of the module outlived its run; undefined = it did not. */
-  faultOf(module: string): string | undefined {
-    return this.#faults.get(module);
+  problemOf(module: string): string | undefined {
+    return this.#problems.get(module);
   }
 }
 
 interface RunTokenOptions extends RunTokensOptions {
   /** Why tokens outlive runs, by module. */
-  readonly faults: Map<string, string>;
+  readonly problems: Map<string, string>;
   /** The revocation of the module's last token, whose Secret has the same name. */
   readonly before: Promise<unknown> | undefined;
 }
@@ -188,7 +191,7 @@ class RunToken {
     this.#secret ??= this.#createSecret();
     try {
       const { name, uid } = (await this.#secret).metadata;
-      this.#options.faults.delete(this.#owner.module);
+      this.#options.problems.delete(this.#owner.module);
       return { apiVersion: "v1", kind: "Secret", name, uid };
     } catch (error) {
       this.#secret = undefined;
@@ -206,7 +209,7 @@ class RunToken {
     const digest = createHash("sha256").update(operator).digest("hex").slice(0, 10);
     const name = `addon-operator-run-${module}-${digest}`;
     const target = { resource: SECRETS, namespace };
-    const metadata = { name, namespace, labels: MADE_HERE };
+    const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
     const body = { apiVersion: "v1", kind: "Secret", metadata, immutable: true };
     const make = (): Promise<Secret> => create<Secret>(client, target, { body });
     await before;
@@ -223,12 +226,12 @@ class RunToken {
   /** Records that the token outlives the run, and logs a new reason. */
   #report(error: unknown): void {
     const { module } = this.#owner;
-    const { faults, logger } = this.#options;
+    const { problems, logger } = this.#options;
     const text = oneLine(error);
     const rule = missingRule(text);
     const reason = rule === undefined ? text : `${text} (missing rule: ${rule})`;
-    if (faults.get(module) === reason) return;
-    faults.set(module, reason);
+    if (problems.get(module) === reason) return;
+    problems.set(module, reason);
     logger.warn("Tokens of hooks stay valid after the run, for up to ten minutes", {
       module,
       error: reason,

@@ -60,7 +60,7 @@ export class Leadership {
     this.#options = options;
     this.#name = leaseNameOf(settings.configMap);
     this.#client = client.forLease();
-    this.#leader = leaderMirror({ ...this.#place, clock, pod: settings.pod }, this.#name);
+    this.#leader = leaderMirror({ ...this.#location, clock, pod: settings.pod }, this.#name);
     this.#lease = new Lease({
       client: this.#client,
       clock: bootTimeClock(clock),
@@ -139,17 +139,17 @@ export class Leadership {
    * without `--ha` it does not publish its address.
    */
   async query(path: string, port?: number): Promise<LeaderAnswer> {
-    const { address } = await leaderOf(this.#place, this.#name);
+    const { address } = await leaderOf(this.#location, this.#name);
     if (address === undefined) throw new Error(`Lease ${this.#name} has no address that a follower accepts`);
     return queryLeader({ ...address, port: port ?? address.port }, path, this.#options.clock);
   }
 
   /** The address that the leader publishes; undefined if there is none that a follower accepts. */
   async address(): Promise<Address | undefined> {
-    return (await leaderOf(this.#place, this.#name)).address;
+    return (await leaderOf(this.#location, this.#name)).address;
   }
 
-  get #place(): LeasePlace {
+  get #location(): LeaseLocation {
     const { client, namespace, settings } = this.#options;
     const ownIp = async (): Promise<string> => reachableIp((await lookup(settings.listenAddress)).address);
     return { client, namespace, ownIp };
@@ -158,7 +158,7 @@ export class Leadership {
   async #publishAddress(port: number): Promise<void> {
     const { namespace, logger } = this.#options;
     try {
-      const ip = await this.#place.ownIp();
+      const ip = await this.#location.ownIp();
       const body = { metadata: { annotations: { [ADDRESS_ANNOTATION]: formatAddress({ ip, port }) } } };
       await mergePatch(this.#client, { resource: LEASES, namespace, name: this.#name }, { body });
     } catch (error) {
@@ -186,14 +186,14 @@ interface Readiness {
 }
 
 /** Where a Lease is, and who reads it. */
-interface LeasePlace {
+interface LeaseLocation {
   readonly client: KubeClient;
   readonly namespace: string;
   /** The address at which other Pods reach this process. */
   readonly ownIp: () => Promise<string>;
 }
 
-interface MirrorOptions extends LeasePlace {
+interface MirrorOptions extends LeaseLocation {
   readonly clock: Clock;
   /** Name of this Pod. */
   readonly pod?: string | undefined;
@@ -228,7 +228,7 @@ export function leaseNameOf(configMap: string): string {
   return `addon-operator-${configMap}`;
 }
 
-async function leaderOf({ client, namespace, ownIp }: LeasePlace, name: string) {
+async function leaderOf({ client, namespace, ownIp }: LeaseLocation, name: string) {
   const target = { resource: LEASES, namespace, name };
   const { metadata, spec } = await get<LeaseObject>(client, target, { timeoutMs: TIMEOUT_MS });
   return {

@@ -16,7 +16,7 @@ export interface LeaseDurations {
   readonly timeoutMs: number;
 }
 
-interface Place {
+interface LeaseTarget {
   readonly client: KubeClient;
   readonly namespace: string;
   readonly name: string;
@@ -24,16 +24,16 @@ interface Place {
 
 /** One Lease, with optimistic concurrency: a write of a stale version is a conflict. */
 export class LeaseLock {
-  readonly #place: Place;
+  readonly #lease: LeaseTarget;
   #observed: LeaseObject | undefined;
 
-  constructor(place: Place) {
-    this.#place = place;
+  constructor(lease: LeaseTarget) {
+    this.#lease = lease;
   }
 
   /** Its spec; undefined = the Lease does not exist. */
   async read(limits: LeaseDurations): Promise<LeaseSpec | undefined> {
-    const { client, ...target } = this.#place;
+    const { client, ...target } = this.#lease;
     try {
       this.#observed = await get<LeaseObject>(client, { resource: LEASES, ...target }, limits);
     } catch (error) {
@@ -44,7 +44,7 @@ export class LeaseLock {
   }
 
   async create(spec: LeaseSpec, limits: LeaseDurations): Promise<void> {
-    const { client, namespace, name } = this.#place;
+    const { client, namespace, name } = this.#lease;
     const metadata = { name, namespace };
     const body = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec };
     this.#observed = await create<LeaseObject>(client, { resource: LEASES, namespace }, { ...limits, body });
@@ -52,7 +52,7 @@ export class LeaseLock {
 
   /** Replaces the version that was read or written last. Throws a conflict if a newer one exists. */
   async write(next: (spec: LeaseSpec | undefined) => LeaseSpec, limits: LeaseDurations): Promise<void> {
-    const { client, namespace, name } = this.#place;
+    const { client, namespace, name } = this.#lease;
     if (this.#observed === undefined) return;
     const body = { ...this.#observed, spec: next(this.#observed.spec) };
     this.#observed = await replace<LeaseObject>(

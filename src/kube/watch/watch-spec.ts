@@ -45,8 +45,14 @@ export function objectKey(object: WatchedObject): string {
   return `${object.metadata.namespace ?? ""}/${object.metadata.name}`;
 }
 
+/** Identifies an object of a kind; the namespace is empty for a cluster-wide one. */
+export interface ObjectKey {
+  readonly namespace: string;
+  readonly name: string;
+}
+
 /** Namespace (empty for cluster-wide objects) and name of an `objectKey`. */
-export function splitKey(key: string): { namespace: string; name: string } {
+export function splitKey(key: string): ObjectKey {
   const slash = key.indexOf("/");
   return { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
 }

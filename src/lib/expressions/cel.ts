@@ -33,7 +33,7 @@ export async function compileCel(text: string): Promise<CelTest> {
   return (object) => {
     if (isSlow && !budget.allows()) return TOO_LONG;
     const from = workedMs();
-    const answer = judge(() => evaluate({ object }), text);
+    const answer = answerOf(() => evaluate({ object }), text);
     const ms = workedMs() - from;
     isSlow = ms > SLOW_MS;
     if (isSlow) budget.spend(ms);
@@ -56,7 +56,7 @@ function firstLine(error: unknown): string {
   return oneLine(error instanceof Error ? (error.message.split("\n")[0] ?? "") : error);
 }
 
-function judge(evaluate: () => unknown, text: string): ReturnType<CelTest> {
+function answerOf(evaluate: () => unknown, text: string): ReturnType<CelTest> {
   try {
     const answer = timed(evaluate, LIMIT);
     if (typeof answer === "boolean") return { isMet: answer };

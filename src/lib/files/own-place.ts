@@ -17,16 +17,16 @@ const POD = "/var/run/secrets/kubernetes.io/serviceaccount";
  * Why another user could replace the content of a directory before it is used: the directory, a parent or a link in its
  * path belongs to another user, or is writable for others. Undefined if that cannot happen; missing parts are ignored.
  */
-export function faultOfPlace(dir: string): string | undefined {
-  return process.getuid === undefined ? undefined : faultOnWay(dir, 0, (_, stats) => isVolume(stats));
+export function problemOfPlace(dir: string): string | undefined {
+  return process.getuid === undefined ? undefined : problemOnWay(dir, 0, (_, stats) => isVolume(stats));
 }
 
 /**
- * As `faultOfPlace`, where processes of other users run in the same container: volumes are no exception. Sets the sticky bit
+ * As `problemOfPlace`, where processes of other users run in the same container: volumes are no exception. Sets the sticky bit
  * of directories of this user that lack it, such as a volume of the kubelet.
  */
-export function faultBesideUsers(dir: string): string | undefined {
-  return process.getuid === undefined ? undefined : faultOnWay(dir, 0, addStickyBit);
+export function problemBesideUsers(dir: string): string | undefined {
+  return process.getuid === undefined ? undefined : problemOnWay(dir, 0, addStickyBit);
 }
 
 /** Whether a directory without sticky bit that others may write to is accepted. */
@@ -42,18 +42,18 @@ function addStickyBit(path: string, { uid, mode }: Stats): boolean {
   }
 }
 
-/** As `faultOfPlace`; also refuses a directory in which others can create files, because its file names are predictable. */
-export function faultOfOwnDir(dir: string): string | undefined {
-  const fault = faultOfPlace(dir);
-  const stats = fault === undefined ? statSync(dir, { throwIfNoEntry: false }) : undefined;
-  if (stats === undefined || process.getuid === undefined || isVolume(stats)) return fault;
+/** As `problemOfPlace`; also refuses a directory in which others can create files, because its file names are predictable. */
+export function problemOfOwnDir(dir: string): string | undefined {
+  const problem = problemOfPlace(dir);
+  const stats = problem === undefined ? statSync(dir, { throwIfNoEntry: false }) : undefined;
+  if (stats === undefined || process.getuid === undefined || isVolume(stats)) return problem;
   if (stats.uid !== process.getuid()) return belongsTo(dir, stats);
   return othersWrite(stats) ? `others may write to ${dir} (chmod go-w)` : undefined;
 }
 
-function faultOnWay(path: string, links: number, isException: Exception): string | undefined {
+function problemOnWay(path: string, links: number, isException: Exception): string | undefined {
   const parent = dirname(path);
-  const above = parent === path ? undefined : faultOnWay(parent, links, isException);
+  const above = parent === path ? undefined : problemOnWay(parent, links, isException);
   if (above !== undefined) return above;
   // An unreadable path fails when it is used.
   const stats = attempt(() => lstatSync(path));
@@ -61,7 +61,7 @@ function faultOnWay(path: string, links: number, isException: Exception): string
   if (!isTrusted(stats.uid)) return belongsTo(path, stats);
   if (stats.isSymbolicLink()) {
     if (links >= MOST_LINKS) return `${path} leads through too many links`;
-    return faultOnWay(resolve(parent, readlinkSync(path)), links + 1, isException);
+    return problemOnWay(resolve(parent, readlinkSync(path)), links + 1, isException);
   }
   // With the sticky bit only the owner of a file may replace it.
   if (!othersWrite(stats) || (stats.mode & STICKY) !== 0 || isException(path, stats)) return undefined;

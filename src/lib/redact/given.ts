@@ -1,6 +1,6 @@
 /** Redacts values of secret-looking keys in texts, command lines and argument lists. */
 
-import { classifyKey, looksSecret, isHarmless, looksLikeKeyName, looksLikeName } from "./judge.ts";
+import { classifyKey, looksSecret, isHarmless, looksLikeKeyName, looksLikeName } from "./classify.ts";
 import { PLACEHOLDER, type Hide } from "./placeholder.ts";
 import { PROSE, SECRET_ANYWHERE } from "./vocabulary.ts";
 

@@ -41,8 +41,8 @@ export class KnownSecrets {
   #isOverfull = false;
   /** Called once, when the redaction of every word that may be a secret begins. */
   onOverfull: () => void = () => {};
-  /** Calls `learn` with everything in force. Without it, the longest texts are dropped, the oldest of these first. */
-  relearn: (() => void) | undefined;
+  /** Calls `register` with everything in force. Without it, the longest texts are dropped, the oldest of these first. */
+  registerAgain: (() => void) | undefined;
 
   /** Whether every word that may be a secret is hidden, until the process ends. */
   get isOverfull(): boolean {
@@ -50,7 +50,7 @@ export class KnownSecrets {
   }
 
   /** Adds the secrets in `value`, as {@link redactValues} finds them; `paths` are its `secretPaths`. */
-  learn(value: Json, paths: ReadonlySet<string> = new Set()): void {
+  register(value: Json, paths: ReadonlySet<string> = new Set()): void {
     const isOutermost = this.#seen === undefined;
     if (isOutermost) this.#addedCharacters = 0;
     this.#seen ??= new Set();
@@ -125,11 +125,12 @@ export class KnownSecrets {
 
   /** Drops what is not in force. If that makes too little room, no text is known reliably. */
   #makeRoom(): void {
-    if (this.relearn === undefined) return this.#forget(this.#texts.removeLongest(MAX_CHARACTERS - STEP));
+    if (this.registerAgain === undefined)
+      return this.#forget(this.#texts.removeLongest(MAX_CHARACTERS - STEP));
     this.#isSweeping = true;
     this.#learnedValues = new WeakSet();
     try {
-      this.relearn();
+      this.registerAgain();
     } finally {
       this.#isSweeping = false;
     }

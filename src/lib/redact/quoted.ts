@@ -27,7 +27,7 @@ function hideAfterColons(message: string): string {
   let from = 0;
   for (let at = message.indexOf(":"); at >= 0; at = message.indexOf(":", at)) {
     const begin = pastSpaces(message, at + 1);
-    const end = isListOfFaults(message, at, begin) ? undefined : endOfQuoted(message, begin);
+    const end = isListOfProblems(message, at, begin) ? undefined : endOfQuoted(message, begin);
     at = begin;
     if (end === undefined) continue;
     displayed += `${message.slice(from, begin).trimEnd()} ${HIDDEN}`;
@@ -37,7 +37,7 @@ function hideAfterColons(message: string): string {
 }
 
 /** `Secret "db" is invalid: [data[tls.crt]: Required value, data[tls.key]: Required value]`. */
-function isListOfFaults(text: string, colon: number, begin: number): boolean {
+function isListOfProblems(text: string, colon: number, begin: number): boolean {
   return text[begin] === "[" && text.endsWith(" is invalid", colon);
 }
 

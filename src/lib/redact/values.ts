@@ -5,7 +5,14 @@ import { MAX_DEPTH, pointerOf } from "../json.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { parseYaml } from "../yaml/yaml.ts";
 import { hideArguments } from "./given.ts";
-import { classifyKey, isHarmless, looksLikeKeyName, looksLikeName, looksRandom, type Says } from "./judge.ts";
+import {
+  classifyKey,
+  isHarmless,
+  looksLikeKeyName,
+  looksLikeName,
+  looksRandom,
+  type Says,
+} from "./classify.ts";
 import { placeholderOf, type Hide } from "./placeholder.ts";
 import { hideInText } from "./redact-text.ts";
 import { GIVING, NAMING, REFERRING } from "./vocabulary.ts";

@@ -129,7 +129,7 @@ export class Scanner {
   }
 
   /** Adds the token of `length` characters that begins here. */
-  #pushMark(type: TokenType, length: number): void {
+  #pushIndicator(type: TokenType, length: number): void {
     this.#push(type);
     this.#cursor.position += length;
   }
@@ -167,7 +167,7 @@ export class Scanner {
 
   #scanMarker(): void {
     this.#leaveDocument();
-    this.#pushMark(this.#cursor.peek() === "-" ? "---" : "...", 3);
+    this.#pushIndicator(this.#cursor.peek() === "-" ? "---" : "...", 3);
   }
 
   #scanDirective(): void {
@@ -185,20 +185,20 @@ export class Scanner {
     if (this.#keys.flowLevel > MAX_DEPTH) this.#cursor.fail(new DepthError().message);
     this.#keys.enterFlow();
     this.#mayBeKey = true;
-    this.#pushMark(type, 1);
+    this.#pushIndicator(type, 1);
   }
 
   #closeFlow(type: "]" | "}"): void {
     this.#keys.drop();
     this.#keys.leaveFlow();
     this.#mayBeKey = false;
-    this.#pushMark(type, 1);
+    this.#pushIndicator(type, 1);
   }
 
   #scanComma(): void {
     this.#keys.drop();
     this.#mayBeKey = true;
-    this.#pushMark(",", 1);
+    this.#pushIndicator(",", 1);
   }
 
   /** Begins a block collection, outside brackets. Fails with `refusal` if none may begin here. */
@@ -212,14 +212,14 @@ export class Scanner {
     this.#beginBlock("begin list", "a list must begin in a line of its own");
     this.#keys.drop();
     this.#mayBeKey = true;
-    this.#pushMark("-", 1);
+    this.#pushIndicator("-", 1);
   }
 
   #scanExplicitKey(): void {
     this.#beginBlock("begin map", "a map must begin in a line of its own");
     this.#keys.drop();
     this.#mayBeKey = !this.#inFlow;
-    this.#pushMark("?", 1);
+    this.#pushIndicator("?", 1);
   }
 
   #scanColon(): void {
@@ -233,7 +233,7 @@ export class Scanner {
       this.#keys.forget();
       this.#mayBeKey = false;
     }
-    this.#pushMark(":", 1);
+    this.#pushIndicator(":", 1);
   }
 
   /** Adds the token of a scalar, alias, anchor or tag, which may begin a key. */

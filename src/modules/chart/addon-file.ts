@@ -120,7 +120,7 @@ function readSettings(file: string): AddonFile {
     return { problem: { file, message: "is larger than 1 MiB" }, accountIsUnknown: true };
   try {
     const { value } = parseMap(readText(file), file);
-    const problem = addonFault(value, file);
+    const problem = addonProblem(value, file);
     return problem === undefined ? value : { problem, ...identityIn(value) };
   } catch (error) {
     const problem = error instanceof ProblemError ? error.problems[0] : undefined;
@@ -130,7 +130,7 @@ function readSettings(file: string): AddonFile {
 }
 
 /** The first problem of the content of an `addon.yaml`. */
-export function addonFault(value: JsonObject, file: string): Problem | undefined {
+export function addonProblem(value: JsonObject, file: string): Problem | undefined {
   const [violation] = validate(value);
   return violation === undefined
     ? (rangeProblem(file, value) ?? timeoutProblem(file, value))

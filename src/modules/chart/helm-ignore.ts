@@ -26,8 +26,7 @@ export function parseHelmIgnore(text: string): Ignore {
     .map(parseRule);
   return (path, isDirectory) => {
     for (const rule of rules) {
-      const verdict = ruleMatches(rule, path, isDirectory);
-      if (verdict) return true;
+      if (ruleMatches(rule, path, isDirectory)) return true;
     }
     return false;
   };

@@ -39,12 +39,16 @@ function readOne(dirs: readonly string[], file: string): SchemaReference {
     // Resolve links, which must not lead out of the directory either.
     const path = realpathSync(file);
     if (!dirs.some((dir) => isBelow(dir, path)))
-      return { file, signature, fault: "it lies outside of the directory of the module (see --schema-dirs)" };
+      return {
+        file,
+        signature,
+        problem: "it lies outside of the directory of the module (see --schema-dirs)",
+      };
     const size = stat(file)?.size ?? 0;
-    if (size > MAX_BYTES) return { file, signature, fault: "it is larger than 1 MiB" };
+    if (size > MAX_BYTES) return { file, signature, problem: "it is larger than 1 MiB" };
     return { file, signature, text: readText(file) };
   } catch (error) {
-    return { file, signature, fault: signature === "" ? "there is no such file" : oneLine(error) };
+    return { file, signature, problem: signature === "" ? "there is no such file" : oneLine(error) };
   }
 }
 
@@ -54,7 +58,7 @@ function isBelow(dir: string, path: string): boolean {
 }
 
 function tooMany(file: string): SchemaReference {
-  return { file, signature: "", fault: `schemas refer to more than ${MAX_FILES} files` };
+  return { file, signature: "", problem: `schemas refer to more than ${MAX_FILES} files` };
 }
 
 function signatureOf(file: string): string {

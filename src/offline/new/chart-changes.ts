@@ -21,21 +21,25 @@ export async function chartChanges(
   chart: PlacedChart,
   charts: OfflineCharts,
 ): Promise<string> {
-  const next = { ...module, ...chart };
-  const set = [module.common.section, module.own.section].filter(isJsonObject);
-  const own = ({ chartDir }: PlacedChart): Leaves => flattenValues(readMap(join(chartDir, "values.yaml")));
-  const sections = set.map((section) => flattenValues(section));
-  const values = valueChanges(own(module), own(chart), sections);
-  const rendered = await objectChanges([module, next], (each) =>
+  const updated = { ...module, ...chart };
+  const sections = [module.common.section, module.own.section].filter(isJsonObject);
+  const setValues = sections.map((section) => flattenValues(section));
+  const defaultsOf = ({ chartDir }: PlacedChart): Leaves =>
+    flattenValues(readMap(join(chartDir, "values.yaml")));
+  const values = valueChanges(defaultsOf(module), defaultsOf(chart), setValues);
+  const rendered = await objectChanges([module, updated], (each) =>
     charts.render(each, tree, { skipTests: true }),
   );
-  const files = changedObjects(readAll(module.crdFiles), readAll([...ownCrds(module), ...chart.crdFiles]));
+  const files = changedObjects(
+    readAll(module.crdFiles),
+    readAll([...crdsBesideChart(module), ...chart.crdFiles]),
+  );
   const crds = [...(rendered.changed ?? []).filter(isCrd), ...files];
   const objects = (rendered.changed ?? []).filter((each) => !isCrd(each));
   const part = (title: string, text: string): string => `${title}:\n${text === "" ? "  no change\n" : text}`;
   return [
     part("Values of the chart", values),
-    part("Objects", rendered.fault ?? listNames(objects) + differences(objects)),
+    part("Objects", rendered.problem ?? listNames(objects) + differences(objects)),
     ...(crds.length === 0 ? [] : [part("CRDs", listNames(crds))]),
   ].join("\n");
 }
@@ -54,7 +58,7 @@ function differences(objects: readonly ChangedObject[]): string {
 }
 
 /** CRDs in the module's `crds/`, outside the chart. */
-function ownCrds({ dir, crdFiles }: Module): string[] {
+function crdsBesideChart({ dir, crdFiles }: Module): string[] {
   return crdFiles.filter((file) => file.startsWith(join(dir, "crds/")));
 }
 
@@ -100,25 +104,27 @@ function shorten(value: Json): string {
 async function objectChanges(
   [before, after]: readonly [Module, Module],
   render: (module: Module) => Promise<string>,
-): Promise<{ changed?: ChangedObject[]; fault?: string }> {
-  const [old, now] = [await renderOrFault(before, render), await renderOrFault(after, render)];
+): Promise<{ changed?: ChangedObject[]; problem?: string }> {
+  const [old, now] = [await renderOrProblem(before, render), await renderOrProblem(after, render)];
   if ("manifest" in old && "manifest" in now)
     return { changed: changedObjects([old.manifest], [now.manifest]) };
-  const fault =
-    "fault" in now ? `the new chart ${now.fault}` : `the current chart ${"fault" in old ? old.fault : ""}`;
-  return { fault: `  cannot be compared: ${fault}\n` };
+  const problem =
+    "problem" in now
+      ? `the new chart ${now.problem}`
+      : `the current chart ${"problem" in old ? old.problem : ""}`;
+  return { problem: `  cannot be compared: ${problem}\n` };
 }
 
 /** The manifest of a module, or why its chart cannot be rendered. */
-async function renderOrFault(
+async function renderOrProblem(
   module: Module,
   render: (module: Module) => Promise<string>,
-): Promise<{ manifest: string } | { fault: string }> {
+): Promise<{ manifest: string } | { problem: string }> {
   try {
     return { manifest: await render(module) };
   } catch (error) {
-    if (error instanceof HelmError) return { fault: `is not rendered: ${error.message}` };
-    if (error instanceof ProblemError) return { fault: error.problems.map(describeProblem).join("; ") };
+    if (error instanceof HelmError) return { problem: `is not rendered: ${error.message}` };
+    if (error instanceof ProblemError) return { problem: error.problems.map(describeProblem).join("; ") };
     throw error;
   }
 }

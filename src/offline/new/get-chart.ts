@@ -217,8 +217,8 @@ function withoutCredentials(repo: string): string {
 
 function helm(args: readonly string[], { settings, env, children }: HelmCaller): Promise<RunResult> {
   const { helmBin, helmTimeoutMs } = settings;
-  const surroundings = { cwd: process.cwd(), env: hookEnvironment(env), timeoutMs: helmTimeoutMs };
-  return children.run({ file: helmBin, args, ...surroundings });
+  const processOptions = { cwd: process.cwd(), env: hookEnvironment(env), timeoutMs: helmTimeoutMs };
+  return children.run({ file: helmBin, args, ...processOptions });
 }
 
 function problem(file: string, message: string, remedy: string): ProblemError {

@@ -8,7 +8,7 @@ import { parseHookConfig } from "../../hooks/index.ts";
 import { toYaml } from "../../lib/index.ts";
 import { ProblemError, type JsonObject } from "../../model/index.ts";
 import { lintDirs } from "../lint.ts";
-import { moduleNamed, type CommandResult } from "../surroundings.ts";
+import { moduleNamed, type CommandResult } from "../shared.ts";
 
 /** The arguments of `new hook`. */
 export interface NewHook {

@@ -8,7 +8,7 @@ import { toYaml, type Scope } from "../../lib/index.ts";
 import { ProblemError, camelCase } from "../../model/index.ts";
 import { ADDON_FILE, refuseName, splitEntryName } from "../../modules/index.ts";
 import { lintDirs } from "../lint.ts";
-import { archivesIn, draftIn, modulesDirsOf, withScope, type CommandResult } from "../surroundings.ts";
+import { archivesIn, draftIn, modulesDirsOf, withScope, type CommandResult } from "../shared.ts";
 import { SCHEMA_FILE, schemaNotes, schemaOfChart, describePulledChart } from "./chart-place.ts";
 import { getChart, type ChartRequest, type HelmCaller } from "./get-chart.ts";
 

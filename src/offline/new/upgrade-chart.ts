@@ -24,7 +24,7 @@ import {
   readOptions,
   withScope,
   type CommandResult,
-} from "../surroundings.ts";
+} from "../shared.ts";
 import { chartChanges } from "./chart-changes.ts";
 import {
   nameAndVersion,

@@ -20,8 +20,8 @@ import { describeAwaitedTask, times } from "./task-words.ts";
 import { blockedBy, lostRequirement, otherBlockers, reportedRequirements, runsBefore } from "../turns.ts";
 import type { Requirement, Wait } from "../turns.ts";
 
-/** The state and the queues at one moment. */
-export interface Moment {
+/** The state and the queues, read at the same time. */
+export interface StateSnapshot {
   readonly view: View;
   readonly queues: readonly QueueView<Task>[];
 }
@@ -31,7 +31,7 @@ export interface Waits {
   /** Why it does not run now, in words; undefined where nothing blocks it. */
   readonly blocker: string | undefined;
   /** When the failed run is retried, in ms since the epoch. */
-  readonly nextTryAt: number | undefined;
+  readonly nextRetryAt: number | undefined;
   /** What it requires and waits for. */
   readonly wait: Wait | undefined;
   /** A requirement that was met when it ran and is not met any more. */
@@ -42,10 +42,10 @@ export interface Waits {
 }
 
 /** What the status of a module reports about its waits. */
-export function waitsOf(module: ModuleView, at: Moment): Waits {
+export function waitsOf(module: ModuleView, at: StateSnapshot): Waits {
   return {
     blocker: explainBlockers(module, at),
-    nextTryAt: nextTryAt(module, at),
+    nextRetryAt: nextRetryAt(module, at),
     wait: blockedBy(module, at.view),
     lost: lostRequirement(module, at.view),
     required: reportedRequirements(module, at.view),
@@ -57,7 +57,7 @@ export function waitsOf(module: ModuleView, at: Moment): Waits {
  * Why a module does not run now, in words; undefined when it need not run. E.g. *waits for cert-manager (failed 5
  * times)*: the error itself is reported with cert-manager, not with each module that waits for it.
  */
-export function explainBlockers(module: ModuleView, at: Moment): string | undefined {
+export function explainBlockers(module: ModuleView, at: StateSnapshot): string | undefined {
   if (module.problem !== undefined || module.activity !== "none") return undefined;
   const blocked = blockedBy(module, at.view);
   if (blocked !== undefined) return blocked.message;
@@ -70,7 +70,7 @@ export function explainBlockers(module: ModuleView, at: Moment): string | undefi
 }
 
 /** The task that has to end before the module runs: the head of its queue, which may be the module's own. */
-function waitingFor(module: ModuleView, { queues, view }: Moment): TaskView<Task> | undefined {
+function waitingFor(module: ModuleView, { queues, view }: StateSnapshot): TaskView<Task> | undefined {
   const queueTasks = [queueOf(view.moduleQueues, module.name), MAIN_QUEUE].map(
     (name) => queues.find((queue) => queue.name === name)?.tasks ?? [],
   );
@@ -95,7 +95,7 @@ function isRunOrRemoval({ name }: ModuleView, task: Task): boolean {
 }
 
 /** When the failed run or removal is retried, in ms since the epoch; undefined while it runs. */
-export function nextTryAt(module: ModuleView, { queues }: Moment): number | undefined {
+export function nextRetryAt(module: ModuleView, { queues }: StateSnapshot): number | undefined {
   if (module.retry === undefined) return undefined;
   return queues.flatMap(({ tasks }) => tasks).find(({ task }) => isRunOrRemoval(module, task))?.nextAt;
 }
@@ -110,7 +110,7 @@ function describeWait(module: ModuleView, { task, failures, nextAt }: TaskView<T
 const NO_SLOT = "waits until fewer modules run";
 
 /** The last error of the task for which a module waits, and the time of its next try (UTC). */
-function describeFailure(module: ModuleView, at: Moment): string | undefined {
+function describeFailure(module: ModuleView, at: StateSnapshot): string | undefined {
   if (blockedBy(module, at.view) !== undefined || explainBlockers(module, at) === undefined) return undefined;
   const head = waitingFor(module, at);
   if (head === undefined || head.failures === 0) return undefined;
@@ -127,7 +127,7 @@ export interface ConvergeBlocker {
 }
 
 /** The head of `main`, if the rest of a converge waits for it: a failed step, a removal, or a hanging hook. */
-export function convergeBlocker(at: Moment): ConvergeBlocker | undefined {
+export function convergeBlocker(at: StateSnapshot): ConvergeBlocker | undefined {
   const head = at.queues.find(({ name }) => name === MAIN_QUEUE)?.tasks[0];
   // A module that fails is reported by its own state.
   if (head === undefined || head.task.kind === "run-module" || !isOfConverge(head.task, at.view))
@@ -198,7 +198,7 @@ function describeActivity({ activity, lastRun }: ModuleView): readonly (string |
 }
 
 /** Everything that can be said about the module's state, one sentence each (`module why`). */
-export function explainModule(module: ModuleView, at: Moment): string[] {
+export function explainModule(module: ModuleView, at: StateSnapshot): string[] {
   const reported = [...reasonsOf(module, at), ...describeChain(module, at)];
   const isIdle = reported.length === 0 && module.enabled;
   const rest = isIdle ? ["nothing is due: the last run used the current state"] : reported;
@@ -214,7 +214,7 @@ function decisionOf(module: ModuleView): string {
 }
 
 /** Why the modules for which a module waits are not ready, one after the other down to the root cause. */
-function describeChain(module: ModuleView, at: Moment): string[] {
+function describeChain(module: ModuleView, at: StateSnapshot): string[] {
   const chain = new Map<string, string>();
   for (let next = module; ;) {
     const name = (blockedBy(next, at.view) ?? lostRequirement(next, at.view))?.on;
@@ -229,7 +229,7 @@ function describeChain(module: ModuleView, at: Moment): string[] {
 }
 
 /** Everything that is wrong with the module or in progress, one sentence each. */
-function reasonsOf(module: ModuleView, at: Moment): string[] {
+function reasonsOf(module: ModuleView, at: StateSnapshot): string[] {
   const { problem, retry } = module;
   return describeReasons({
     blockers: [
@@ -256,7 +256,7 @@ function reasonsOf(module: ModuleView, at: Moment): string[] {
 }
 
 /** Hooks that fail or hang and belong to the module or block its next run. */
-function stuckBy(module: ModuleView, at: Moment): string[] {
+function stuckBy(module: ModuleView, at: StateSnapshot): string[] {
   const head = waitingFor(module, at)?.task;
   const own = failingHooks(at).filter(({ task }) => task.hook.module === module.name || task === head);
   return own.map(describeFailingHook);

@@ -16,8 +16,8 @@ export function obstacleTo(path: string): string | undefined {
   const target = attempt(() => realpathSync(path));
   if (target === undefined) return undefined;
   return wayTo(target)
-    .map(faultOf)
-    .find((fault) => fault !== undefined);
+    .map(problemOf)
+    .find((problem) => problem !== undefined);
 }
 
 /** The directories from the root to a path, and the path. */
@@ -26,7 +26,7 @@ function wayTo(path: string): string[] {
   return parent === path ? [path] : [...wayTo(parent), path];
 }
 
-function faultOf(path: string): string | undefined {
+function problemOf(path: string): string | undefined {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return undefined;
   const [needed, what] = stats.isDirectory()

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { getCompileCacheDir } from "node:module";
 
-import { attempt, faultBesideUsers, oneLine } from "../../lib/index.ts";
+import { attempt, problemBesideUsers, oneLine } from "../../lib/index.ts";
 import { findProgram } from "../child.ts";
 import { Scratch } from "../scratch.ts";
 import type { Runner } from "./shared-dir.ts";
@@ -36,13 +36,13 @@ interface Probe {
  * Tries with a process whether hooks can run under user ids of their own here. Returns why they cannot, or which of
  * `secrets` (paths of files) they could still read; undefined = they can, and cannot read any.
  */
-export async function userIdFault(
+export async function userIdProblem(
   tmpDir: string,
   secrets: readonly string[],
   probe: Probe,
 ): Promise<string | undefined> {
-  const fault = missingCapability() ?? missingProgram(probe.env) ?? faultOfPlaces(tmpDir);
-  if (fault !== undefined) return fault;
+  const problem = missingCapability() ?? missingProgram(probe.env) ?? problemOfPlaces(tmpDir);
+  if (problem !== undefined) return problem;
   try {
     return await probeIsolation(tmpDir, secrets, probe);
   } catch (error) {
@@ -51,9 +51,9 @@ export async function userIdFault(
 }
 
 /** Why a hook could replace directories that the operator uses; in the compile cache, it could replace the operator's code. */
-function faultOfPlaces(tmpDir: string): string | undefined {
+function problemOfPlaces(tmpDir: string): string | undefined {
   const places = [tmpDir, getCompileCacheDir()].filter((dir) => dir !== undefined);
-  return places.map(faultBesideUsers).find((fault) => fault !== undefined);
+  return places.map(problemBesideUsers).find((problem) => problem !== undefined);
 }
 
 function missingProgram(env: Readonly<Record<string, string>>): string | undefined {
@@ -72,7 +72,7 @@ function missingCapability(): string | undefined {
     : "the operator does not run as root with the capabilities CHOWN, DAC_OVERRIDE, KILL, SETGID and SETUID";
 }
 
-/** Runs a process of another user, which must read its own file and none of the secrets. Returns the fault; undefined = none. */
+/** Runs a process of another user, which must read its own file and none of the secrets. Returns the problem; undefined = none. */
 async function probeIsolation(
   tmpDir: string,
   secrets: readonly string[],

@@ -109,10 +109,10 @@ export async function findModule(place: ReadPlace, signers: readonly Signer[] | 
   const manifest = checkedManifest(stored, reference);
   const identity = identityOf(manifest);
   const layer = layerOf(manifest);
-  const fault = identityFault(identity, reference) ?? (typeof layer === "string" ? layer : "");
-  if (fault !== "" || typeof layer === "string")
+  const problem = identityProblem(identity, reference) ?? (typeof layer === "string" ? layer : "");
+  if (problem !== "" || typeof layer === "string")
     throw new NotVerifiedError(
-      `${referenceText({ ...reference, digest: stored.digest })} is refused: ${plainLine(fault)}`,
+      `${referenceText({ ...reference, digest: stored.digest })} is refused: ${plainLine(problem)}`,
     );
   return { ...identity, digest: stored.digest, layer, verified };
 }
@@ -182,7 +182,7 @@ function layerOf({ layers, artifactType }: Manifest): Descriptor | string {
 }
 
 /** What is wrong with the name or the version of an artifact. A tag that is a version must be that of the artifact; other tags are channels. */
-function identityFault(
+function identityProblem(
   { name, version }: Identity,
   { name: repository, tag }: Reference,
 ): string | undefined {

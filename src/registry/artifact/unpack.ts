@@ -127,8 +127,8 @@ function checker(): (entry: ReadEntry) => void {
   return (entry) => {
     entry.resume();
     const path = entry.path.replace(/\/$/, "");
-    const fault = entryFault(entry, path) ?? seen.add(path, entry.type === "Directory");
-    if (fault !== undefined) throw new Error(`${quoted(entry.path)} ${fault}`);
+    const problem = entryProblem(entry, path) ?? seen.add(path, entry.type === "Directory");
+    if (problem !== undefined) throw new Error(`${quoted(entry.path)} ${problem}`);
   };
 }
 
@@ -138,13 +138,13 @@ function quoted(path: string): string {
 }
 
 /** Why an entry is refused; undefined if it is allowed. */
-function entryFault({ type, size, linkpath }: ReadEntry, path: string): string | undefined {
+function entryProblem({ type, size, linkpath }: ReadEntry, path: string): string | undefined {
   if (type !== "Directory" && !FILES.has(type)) return `is a ${type}`;
   if (linkpath) return "is a file with the target of a link";
-  return size > LIMITS.file ? `is larger than ${LIMITS.file >> 20} MiB` : pathFault(path);
+  return size > LIMITS.file ? `is larger than ${LIMITS.file >> 20} MiB` : pathProblem(path);
 }
 
-function pathFault(path: string): string | undefined {
+function pathProblem(path: string): string | undefined {
   const names = path.split("/");
   if (path.includes("\\") || hasControlCharacter(path)) return "has a character that is not allowed";
   if (DRIVE.test(path)) return "begins as a path with a drive does";
@@ -152,14 +152,14 @@ function pathFault(path: string): string | undefined {
     return "is no plain path below the module";
   return names.length > LIMITS.depth
     ? "is too deep"
-    : names.map(nameFault).find((fault) => fault !== undefined);
+    : names.map(nameProblem).find((problem) => problem !== undefined);
 }
 
 /** The library takes such a path for an absolute one. */
 export const DRIVE = /^[a-zA-Z]:/;
 
 /** Why the name of a file or directory is refused. */
-function nameFault(name: string): string | undefined {
+function nameProblem(name: string): string | undefined {
   if (name.startsWith(".wh.")) return "is a whiteout";
   if (name.toLowerCase() === ".git") return "is of a git repository: push the module without .git";
   return Buffer.byteLength(name) > LIMITS.name ? "has a name that is too long" : undefined;

@@ -4,7 +4,7 @@ import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 
 import { oneLine } from "../../lib/index.ts";
-import { headerOf, type Answer, type Call, type RegistryClient } from "../http/client.ts";
+import { headerOf, type Answer, type RegistryRequest, type RegistryClient } from "../http/client.ts";
 import { RegistryError } from "../http/errors.ts";
 import { IndexScan, type ChartVersions } from "./index-scan.ts";
 
@@ -25,13 +25,13 @@ export async function fetchIndex(
   known: KnownIndex | undefined,
 ): Promise<KnownIndex> {
   const headers = { "accept-encoding": "gzip", ...known?.conditions };
-  const call: Call = { method: "GET", path: new URL("index.yaml", base), scope: "", headers };
-  const answer = await client.send(call);
+  const request: RegistryRequest = { method: "GET", path: new URL("index.yaml", base), scope: "", headers };
+  const answer = await client.send(request);
   if (answer.status === 304 && known !== undefined) {
     await answer.body.dump();
     return known;
   }
-  if (answer.status !== 200) throw await client.failure(call, answer);
+  if (answer.status !== 200) throw await client.failure(request, answer);
   const scan = new IndexScan(charts);
   try {
     await read(answer, scan);

@@ -81,9 +81,9 @@ export class ChartRepository {
       throw new RegistryError(
         `the archive of ${this.name} ${version} is at ${path?.protocol ?? "no"}//: name that place as charts`,
       );
-    const call = { method: "GET", path, scope: "" } as const;
-    const answer = await this.#client.send(call);
-    if (answer.status !== 200) throw await this.#client.failure(call, answer);
+    const request = { method: "GET", path, scope: "" } as const;
+    const answer = await this.#client.send(request);
+    if (answer.status !== 200) throw await this.#client.failure(request, answer);
     const saved = await saveBody(answer.body as AsyncIterable<Buffer>, file, LARGEST_ARCHIVE);
     if (saved !== undefined) return saved;
     throw new RegistryError(

@@ -40,18 +40,18 @@ const ROOT_REMEDY = "use a trusted_root.json of Sigstore, such as `cosign truste
 
 /** Reads a trusted root. Its certificates and keys are read when a signature is verified. Throws ProblemError. */
 export function readTrustedRoot(text: string, source: string): TrustedRoot {
-  const fault = (message: string): ProblemError =>
+  const problem = (message: string): ProblemError =>
     new ProblemError({ file: source, message, remedy: ROOT_REMEDY });
-  const json = parsed(text, (error) => fault(`cannot be read: ${oneLine(error)}`));
+  const json = parsed(text, (error) => problem(`cannot be read: ${oneLine(error)}`));
   const isList = (key: string): boolean => Array.isArray(json[key]) && json[key].length > 0;
-  if (!(asString(json["mediaType"]) ?? "").startsWith(ROOT_TYPE)) throw fault("is not a trusted root");
-  if (!isList("certificateAuthorities")) throw fault("has no certificate authority");
+  if (!(asString(json["mediaType"]) ?? "").startsWith(ROOT_TYPE)) throw problem("is not a trusted root");
+  if (!isList("certificateAuthorities")) throw problem("has no certificate authority");
   if (!isList("tlogs") && !isList("timestampAuthorities"))
-    throw fault(
+    throw problem(
       "has neither a transparency log nor a timestamp authority, which say when something was signed",
     );
   if (!AUTHORITIES.every((key) => objectsIn(json[key]).every(hasStart)))
-    throw fault("has an authority or a log without validFor.start");
+    throw problem("has an authority or a log without validFor.start");
   return { source, json, digest: digestOf(text) };
 }
 
@@ -62,11 +62,11 @@ function hasStart({ validFor, publicKey }: JsonObject): boolean {
   return typeof objectOf(validFor ?? objectOf(publicKey)["validFor"])["start"] === "string";
 }
 
-function parsed(text: string, fault: (error: unknown) => ProblemError): JsonObject {
+function parsed(text: string, problem: (error: unknown) => ProblemError): JsonObject {
   try {
     return jsonObject(Buffer.from(text));
   } catch (error) {
-    throw fault(error);
+    throw problem(error);
   }
 }
 
@@ -77,14 +77,14 @@ const FORM =
 /** Reads an identity: YAML with issuer and subject, or patterns of them. Throws ProblemError. */
 export function readIdentity(text: string, source: string, root: TrustedRoot | undefined): Identity {
   const { value } = parseMap(text, source);
-  const fault = (key: string, message: string, remedy = FORM): ProblemError =>
+  const problem = (key: string, message: string, remedy = FORM): ProblemError =>
     new ProblemError({ file: source, key, message, remedy });
   const unknown = Object.keys(value).find((key) => !KEYS.some((known) => known === key));
-  if (unknown !== undefined) throw fault(unknown, "is no key of an identity");
-  const [issuer, subject] = (["issuer", "subject"] as const).map((key) => matcherOf(value, key, fault));
-  if (issuer === undefined || subject === undefined) throw fault("issuer", "is missing");
+  if (unknown !== undefined) throw problem(unknown, "is no key of an identity");
+  const [issuer, subject] = (["issuer", "subject"] as const).map((key) => matcherOf(value, key, problem));
+  if (issuer === undefined || subject === undefined) throw problem("issuer", "is missing");
   if (root === undefined)
-    throw fault("issuer", "needs a trusted root, which is missing", `add one; ${ROOT_REMEDY}`);
+    throw problem("issuer", "needs a trusted root, which is missing", `add one; ${ROOT_REMEDY}`);
   return {
     source,
     root,
@@ -99,20 +99,20 @@ type Matcher = (text: string) => boolean;
 function matcherOf(
   value: JsonObject,
   key: "issuer" | "subject",
-  fault: (key: string, message: string) => ProblemError,
+  problem: (key: string, message: string) => ProblemError,
 ): Matcher {
   const patternKey = `${key}Pattern`;
   const { [key]: exact, [patternKey]: pattern } = value;
   if ((exact === undefined) === (pattern === undefined))
-    throw fault(key, `must be set, or else ${patternKey}, and not both`);
+    throw problem(key, `must be set, or else ${patternKey}, and not both`);
   const [given, name] = exact === undefined ? [pattern, patternKey] : [exact, key];
-  if (typeof given !== "string" || given === "") throw fault(name, "must be a text");
+  if (typeof given !== "string" || given === "") throw problem(name, "must be a text");
   if (exact !== undefined) return (text) => text === exact;
   try {
     const program = RE2JS.compile(given);
     return (text) => program.matches(text);
   } catch (error) {
-    throw fault(patternKey, `is no pattern in the syntax of RE2: ${oneLine(error)}`);
+    throw problem(patternKey, `is no pattern in the syntax of RE2: ${oneLine(error)}`);
   }
 }
 

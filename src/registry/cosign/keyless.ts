@@ -30,7 +30,7 @@ const CODE_SIGNING = "1.3.6.1.5.5.7.3.3";
 /** The identity that made a signature. Throws Error that says what is wrong, and CannotVerifyError. */
 export function identityOf(identities: readonly Identity[], evidence: Evidence): Identity {
   const roots = new Set(identities.map(({ root }) => root));
-  let fault = new Error("it is by no identity");
+  let problem = new Error("it is by no identity");
   for (const root of roots) {
     try {
       const [issuer, subject] = bounded(() => certified(root, evidence));
@@ -41,10 +41,10 @@ export function identityOf(identities: readonly Identity[], evidence: Evidence):
       );
     } catch (error) {
       if (error instanceof CannotVerifyError) throw error;
-      fault = new Error(oneLine(error), { cause: error });
+      problem = new Error(oneLine(error), { cause: error });
     }
   }
-  throw fault;
+  throw problem;
 }
 
 /** Issuer and subject of the certificate with which a signature was made while it was valid. Throws Error. */

@@ -111,7 +111,7 @@ async function bundleAt(search: Search, { digest: place, size }: Descriptor): Pr
   if (typeof layer === "string") return void notes.push(`referrer ${place}: ${layer}`);
   if (layer.size > LARGEST_BUNDLE) return void notes.push(`referrer ${place}: its bundle is too large`);
   const bytes = await repository.blob(layer, LARGEST_BUNDLE);
-  return judged(notes, `referrer ${place}${keyNote(bytes)}`, async () => ({
+  return verifyOrNote(notes, `referrer ${place}${keyNote(bytes)}`, async () => ({
     signer: await bundleSigner(signers, digest, bytes),
     form: "bundle",
   }));
@@ -155,7 +155,7 @@ async function simpleAt(
   if (layer.size > LARGEST_PAYLOAD) return void notes.push(`${place}: its payload is too large`);
   const payload = await repository.blob(layer, LARGEST_PAYLOAD);
   const { annotations } = layer;
-  return judged(notes, place, async () => ({
+  return verifyOrNote(notes, place, async () => ({
     signer: await simpleSigner(signers, digest, { payload, annotations }),
     form: "simple signing",
   }));
@@ -172,13 +172,13 @@ function simpleLayers({ bytes }: StoredManifest): readonly Descriptor[] | string
 }
 
 /** The result of a verification. An error becomes a note, and the result is undefined. Throws CannotVerifyError. */
-async function judged(
+async function verifyOrNote(
   notes: string[],
   place: string,
-  judge: () => Promise<Verified>,
+  verify: () => Promise<Verified>,
 ): Promise<Verified | undefined> {
   try {
-    return await judge();
+    return await verify();
   } catch (error) {
     if (error instanceof CannotVerifyError) throw error;
     notes.push(`${place}: ${oneLine(error)}`);

@@ -39,8 +39,8 @@ export interface ClientOptions {
   readonly timeoutMs?: number;
 }
 
-/** One call. A body that is a function is made again for each try. */
-export interface Call {
+/** One request to a registry. It is sent again after a transient failure. */
+export interface RegistryRequest {
   readonly method: "GET" | "HEAD" | "POST" | "PUT";
   /** Path and query below the registry, or the whole URL that the registry named. */
   readonly path: string | URL;
@@ -102,48 +102,48 @@ export class RegistryClient {
   }
 
   /**
-   * Sends a call, answers challenges, follows redirects of reads, and tries again after transient failures. Returns any
+   * Sends a request, answers challenges, follows redirects of reads, and tries again after transient failures. Returns any
    * answer but a transient one. The caller reads or dumps the body. Throws RegistryError.
    */
-  async send(call: Call): Promise<Answer> {
+  async send(request: RegistryRequest): Promise<Answer> {
     for (let attempt = 1; ; attempt += 1) {
-      const answer = await this.#try(call);
+      const answer = await this.#try(request);
       const pause = pauseBefore(answer, this.#clock);
       if (pause === undefined) return answerOrThrow(answer);
       if (attempt === TRIES || pause > LONGEST_PAUSE_MS)
-        throw answer instanceof RegistryError ? answer : await this.failure(call, answer);
+        throw answer instanceof RegistryError ? answer : await this.failure(request, answer);
       if (!(answer instanceof RegistryError)) await discard(answer.body);
       await sleep(this.#clock, Math.max(pause, growingDelay(attempt, DELAY)));
     }
   }
 
-  /** Sends a call whose answer must have one of these statuses, and reads its body. Throws RegistryError. */
+  /** Sends a request whose answer must have one of these statuses, and reads its body. Throws RegistryError. */
   async read(
-    call: Call,
+    request: RegistryRequest,
     statuses: readonly number[],
     limit: number,
   ): Promise<Answer & { readonly bytes: Buffer }> {
-    const answer = await this.send(call);
-    if (!statuses.includes(answer.status)) throw await this.failure(call, answer);
+    const answer = await this.send(request);
+    if (!statuses.includes(answer.status)) throw await this.failure(request, answer);
     try {
       const bytes = await readAtMost(answer.body, limit);
       if (bytes === undefined) throw new Error(`the answer is longer than ${limit} bytes`);
       return { ...answer, bytes };
     } catch (error) {
-      throw this.cutOff(call, error);
+      throw this.bodyError(request, error);
     }
   }
 
   /** The error for an answer whose body ended too early. */
-  cutOff(call: Call, error: unknown): RegistryError {
-    return new RegistryError(`${this.#name(call)}: ${oneLine(error)}`, undefined, { cause: error });
+  bodyError(request: RegistryRequest, error: unknown): RegistryError {
+    return new RegistryError(`${this.#name(request)}: ${oneLine(error)}`, undefined, { cause: error });
   }
 
   /** The error for an answer that the caller cannot use; reads its body. */
-  async failure(call: Call, { status, body }: Answer): Promise<RegistryError> {
+  async failure(request: RegistryRequest, { status, body }: Answer): Promise<RegistryError> {
     const bytes = (await readAtMost(body, LARGEST_ERROR).catch(() => undefined)) ?? Buffer.alloc(0);
     const remedy = REMEDIES[status];
-    const text = `${this.#name(call)}: ${status}${reasonIn(bytes)}${remedy === undefined ? "" : `; ${remedy}`}`;
+    const text = `${this.#name(request)}: ${status}${reasonIn(bytes)}${remedy === undefined ? "" : `; ${remedy}`}`;
     return new RegistryError(text, status);
   }
 
@@ -151,51 +151,51 @@ export class RegistryClient {
     await this.#dispatcher.destroy();
   }
 
-  #name({ method, path }: Call): string {
+  #name({ method, path }: RegistryRequest): string {
     const { host, pathname } = new URL(path, this.registry);
     return `registry ${host}: ${method} ${pathname}`;
   }
 
-  /** Sends a call. If the registry demands authorization, gets it and sends the call once more. */
-  async #authorized(call: Call): Promise<Answer> {
-    const first = await this.#follow(call);
+  /** Sends a request. If the registry demands authorization, gets it and sends the request once more. */
+  async #authorized(request: RegistryRequest): Promise<Answer> {
+    const first = await this.#follow(request);
     if (first.status !== 401 || first.url.host !== this.registry.host) return first;
     const challenge = findChallenge([first.headers["www-authenticate"] ?? []].flat());
     if (challenge === undefined) return first;
     await discard(first.body);
-    await this.#tokens.answer(challenge, call.scope);
-    return this.#follow(call);
+    await this.#tokens.answer(challenge, request.scope);
+    return this.#follow(request);
   }
 
   /** The answer of one try, or the error that ended it. */
-  async #try(call: Call): Promise<Answer | RegistryError> {
+  async #try(request: RegistryRequest): Promise<Answer | RegistryError> {
     try {
-      const answer = await this.#authorized(call);
+      const answer = await this.#authorized(request);
       this.#onAnswer(String(answer.status));
       return answer;
     } catch (error) {
       this.#onAnswer("error");
-      return toRegistryError(error, this.#name(call));
+      return toRegistryError(error, this.#name(request));
     }
   }
 
   /** Follows redirects of reads. */
-  async #follow(call: Call): Promise<Answer> {
-    let answer = await this.#request(call, new URL(call.path, this.registry));
+  async #follow(request: RegistryRequest): Promise<Answer> {
+    let answer = await this.#request(request, new URL(request.path, this.registry));
     for (let redirects = 0; ; redirects += 1) {
       const location = headerOf(answer.headers, "location");
-      const isRead = call.method === "GET" || call.method === "HEAD";
+      const isRead = request.method === "GET" || request.method === "HEAD";
       if (!isRead || !REDIRECTS.has(answer.status) || location === undefined) return answer;
       await discard(answer.body);
       const next = URL.parse(location, answer.url.href);
       if (next === null || redirects === MOST_REDIRECTS)
-        throw new RegistryError(`${this.#name(call)}: redirects that lead nowhere`);
-      answer = await this.#request(call, next);
+        throw new RegistryError(`${this.#name(request)}: redirects that lead nowhere`);
+      answer = await this.#request(request, next);
     }
   }
 
   /** Sends one request. Only the registry itself gets credentials. Throws RegistryError for a refused address. */
-  async #request({ method, headers, scope, body, size = 0 }: Call, url: URL): Promise<Answer> {
+  async #request({ method, headers, scope, body, size = 0 }: RegistryRequest, url: URL): Promise<Answer> {
     const refused = refusedAddress(url, this.registry);
     if (refused !== undefined)
       throw new RegistryError(`registry ${this.registry.host} leads to ${url.host}: ${refused}`);
@@ -248,7 +248,7 @@ function openDispatcher(ca: string | undefined, proxies: NonNullable<ClientOptio
   });
 }
 
-/** The least pause in milliseconds before a call is sent again; undefined if it is not. */
+/** The least pause in milliseconds before a request is sent again; undefined if it is not. */
 function pauseBefore(answer: Answer | RegistryError, clock: Clock): number | undefined {
   if (answer instanceof RegistryError) return isTransient(answer) ? 0 : undefined;
   return TRANSIENT.has(answer.status) ? pauseOf(answer, clock) : undefined;

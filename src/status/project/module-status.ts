@@ -17,8 +17,14 @@ import type {
   ReleaseStatus,
   RequirementStatus,
 } from "../models/kinds.ts";
-import { failingHooksConditions, isHidden, verdictOf, progressConditions, withTimes } from "./verdict.ts";
-import type { UntimedCondition, VerdictContext, Transitions, Verdict } from "./verdict.ts";
+import {
+  failingHooksConditions,
+  isHidden,
+  evaluateModule,
+  progressConditions,
+  withTimes,
+} from "./evaluation.ts";
+import type { UntimedCondition, EvaluationContext, Transitions, Evaluation } from "./evaluation.ts";
 
 /** An AddonModule as it should be. */
 export interface ModuleProjection {
@@ -27,7 +33,7 @@ export interface ModuleProjection {
 }
 
 /** Input of a projection besides the module's view. */
-export interface ModuleContext extends VerdictContext {
+export interface ModuleContext extends EvaluationContext {
   /** Transition times of the status before. */
   readonly before: Transitions;
   /**
@@ -40,19 +46,19 @@ export interface ModuleContext extends VerdictContext {
   /** As whom the module acts; undefined = as the operator. */
   readonly identity?: ModuleStatus["identity"];
   /** When a failure is tried again, in ms since the epoch. */
-  readonly nextTryAt?: number | undefined;
+  readonly nextRetryAt?: number | undefined;
 }
 
 const MAX_ABSENT_OBJECTS = 20;
 
 /** Computes the AddonModule of a module. Pure. */
 export function projectModule(view: ModuleView, facts: ModuleContext): ModuleProjection {
-  const verdict = verdictOf(view, facts);
+  const evaluation = evaluateModule(view, facts);
   const missing = missingObjects(view);
   return {
     spec: { enabled: view.enabled, order: view.module.order, configDigest: displayDigest(view.configDigest) },
     status: defined({
-      state: verdict.state,
+      state: evaluation.state,
       enabledBy: view.enabledBy,
       enabledReason: mapOptional(view.enabledReason, line),
       valuesDigest: displayDigest(view.wholeDigest),
@@ -69,19 +75,19 @@ export function projectModule(view: ModuleView, facts: ModuleContext): ModulePro
       identity: facts.identity,
       source: originOf(view),
       failures: view.retry?.failures ?? 0,
-      nextRetryAt: mapOptional(facts.nextTryAt, formatUtc),
+      nextRetryAt: mapOptional(facts.nextRetryAt, formatUtc),
       lastHandledReconcileAt: annotationToken(view.handled.token),
-      conditions: withTimes(conditionsOf(view, verdict, facts), facts.before, facts.now),
+      conditions: withTimes(conditionsOf(view, evaluation, facts), facts.before, facts.now),
     }),
   };
 }
 
 function conditionsOf(
   view: ModuleView,
-  verdict: Verdict,
-  { lost, failing }: VerdictContext,
+  evaluation: Evaluation,
+  { lost, failing }: EvaluationContext,
 ): UntimedCondition[] {
-  const list = progressConditions(verdict);
+  const list = progressConditions(evaluation);
   if (view.health !== undefined)
     list.push({
       type: "Healthy",

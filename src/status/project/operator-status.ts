@@ -7,10 +7,17 @@ import { MAINTENANCE } from "../../values/index.ts";
 import type { ConvergePhase, View } from "../../state/index.ts";
 import { STALLED, defined, line } from "../models/kinds.ts";
 import type { ConvergeStatus, ModuleCounts, OperatorStatus } from "../models/kinds.ts";
-import { allVerdicts, causeOf, isBlocked, isReady, isWanted, operatorVerdict } from "./operator-verdict.ts";
-import type { OperatorBlockers, OperatorVerdict, Verdicts } from "./operator-verdict.ts";
-import { failingHooksConditions, progressConditions, UNDER_WAY, withTimes } from "./verdict.ts";
-import type { Transitions, UntimedCondition, Verdict } from "./verdict.ts";
+import {
+  evaluateModules,
+  causeOf,
+  isBlocked,
+  isReady,
+  isWanted,
+  evaluateOperator,
+} from "./operator-evaluation.ts";
+import type { OperatorBlockers, OperatorEvaluation, Evaluations } from "./operator-evaluation.ts";
+import { failingHooksConditions, progressConditions, UNDER_WAY, withTimes } from "./evaluation.ts";
+import type { Transitions, UntimedCondition, Evaluation } from "./evaluation.ts";
 
 /** An AddonOperator as it should be; its spec is not written by the operator. */
 export interface OperatorProjection {
@@ -29,13 +36,13 @@ const MAX_RIGHTS = 100;
 
 /** Computes the AddonOperator. Pure. */
 export function projectOperator(view: View, facts: OperatorFacts): OperatorProjection {
-  const verdicts = allVerdicts(view, facts.now);
-  const judged = operatorVerdict(view, verdicts, facts);
+  const evaluations = evaluateModules(view, facts.now);
+  const evaluation = evaluateOperator(view, evaluations, facts);
   const { config } = view;
   return {
     status: defined({
-      state: judged.state,
-      modules: countModules(view, verdicts),
+      state: evaluation.state,
+      modules: countModules(view, evaluations),
       converge: projectConverge(view, facts.hold),
       observedConfig: defined({
         resourceVersion: config.resourceVersion,
@@ -48,7 +55,7 @@ export function projectOperator(view: View, facts: OperatorFacts): OperatorProje
       lastHandledReconcileAt: annotationToken(view.handledToken),
       conditions: withTimes(
         [
-          ...progressConditions(withIssues(judged, view)),
+          ...progressConditions(withIssues(evaluation, view)),
           ...suspendedConditions(view),
           ...failingHooksConditions(facts.failing),
         ],
@@ -70,9 +77,9 @@ const SUSPENDED_TEXT = `All modules are suspended: ${MAINTENANCE} is set in the 
  * Adds warnings about the operator to the message, in any state. They do not change the state, because no module depends
  * on them.
  */
-function withIssues(judged: OperatorVerdict, view: View): OperatorVerdict {
+function withIssues(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
   const { issues, webhookIssues, tree, config, deletionLimit: limit } = view;
-  const isBlocked = limit?.confirmed === false && judged.reason !== "RemovalHeld";
+  const isBlocked = limit?.confirmed === false && evaluation.reason !== "RemovalHeld";
   const blocked = isBlocked ? [explainDeletionLimit(limit, view)] : [];
   const frozen = config.isFrozen ? [SUSPENDED_TEXT] : [];
   const hidden = view.hidesWords ? [OVERFULL] : [];
@@ -81,15 +88,15 @@ function withIssues(judged: OperatorVerdict, view: View): OperatorVerdict {
   const { idleFiles = [] } = tree;
   const webhooks = webhookIssues.slice(0, MAX_ITEMS).map((issue) => `webhooks: ${issue}`);
   const beside = [...blocked, ...issues, ...webhooks, ...idleFiles, ...unknown, ...hidden];
-  return { ...judged, message: [...frozen, judged.message, ...beside].join("; ") };
+  return { ...evaluation, message: [...frozen, evaluation.message, ...beside].join("; ") };
 }
 
-function countModules(view: View, verdicts: Verdicts): ModuleCounts {
-  const all = [...verdicts.values()];
-  const countInState = (...states: readonly Verdict["state"][]): number =>
-    all.filter((verdict) => states.includes(verdict.state)).length;
+function countModules(view: View, evaluations: Evaluations): ModuleCounts {
+  const all = [...evaluations.values()];
+  const countInState = (...states: readonly Evaluation["state"][]): number =>
+    all.filter((evaluation) => states.includes(evaluation.state)).length;
   const enabled = [...view.modules.values()].filter(isWanted).length;
-  const ready = view.enabledModules.filter((name) => isReady(verdicts.get(name))).length;
+  const ready = view.enabledModules.filter((name) => isReady(evaluations.get(name))).length;
   return {
     summary: `${ready}/${enabled}`,
     total: view.modules.size,

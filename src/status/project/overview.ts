@@ -10,13 +10,13 @@ import {
   originOf,
   waitsOf,
   type DisplayedOrigin,
-  type Moment,
+  type StateSnapshot,
 } from "../../plan/index.ts";
 import { warningsOf, type LastRun, type ModuleView } from "../../state/index.ts";
 import type { ConditionStatus, ConvergeStatus, ModuleState, OperatorState } from "../models/kinds.ts";
 import { defined, line } from "../models/kinds.ts";
 import { projectOperator } from "./operator-status.ts";
-import { verdictOf, readyOf } from "./verdict.ts";
+import { evaluateModule, readyOf } from "./evaluation.ts";
 
 /** The last run of a module, or the one under way, which has no result yet. */
 interface RunRow {
@@ -71,7 +71,7 @@ export interface Overview {
 }
 
 /** The overview at one moment; `now` in ms since the epoch. Texts are not redacted. */
-export function overviewOf(at: Moment, now: number): Overview {
+export function overviewOf(at: StateSnapshot, now: number): Overview {
   const facts = { now, before: new Map(), hold: convergeBlocker(at), failing: failingOf(undefined, at) };
   const { state, converge, conditions } = projectOperator(at.view, facts).status;
   const ready = conditions.find(({ type }) => type === "Ready");
@@ -85,20 +85,20 @@ export function overviewOf(at: Moment, now: number): Overview {
   };
 }
 
-export function stateSummaryOf(module: ModuleView, at: Moment, now: number): StateSummary {
-  const verdict = verdictOf(module, { now, ...waitsOf(module, at) });
+export function stateSummaryOf(module: ModuleView, at: StateSnapshot, now: number): StateSummary {
+  const evaluation = evaluateModule(module, { now, ...waitsOf(module, at) });
   const healthy = module.health?.status ?? "Unknown";
   return defined({
-    state: verdict.state,
-    reason: verdict.reason,
-    message: line(verdict.message),
-    ready: readyOf(verdict),
+    state: evaluation.state,
+    reason: evaluation.reason,
+    message: line(evaluation.message),
+    ready: readyOf(evaluation),
     healthy,
     usualSeconds: usual(module.runSeconds),
   });
 }
 
-function rowOf(module: ModuleView, at: Moment, now: number): ModuleRow {
+function rowOf(module: ModuleView, at: StateSnapshot, now: number): ModuleRow {
   const { name, enabled, drift, lastRun, release, retry } = module;
   const warned = enabled ? [...warningsOf(module), ...droppedTicks(name, at)] : [];
   const warnings = warned.map((text) => line(text));

@@ -3,7 +3,7 @@
 import type { KnownSecrets } from "../../lib/index.ts";
 import {
   failingOf,
-  type Moment,
+  type StateSnapshot,
   convergeBlocker,
   type Requirement,
   type Waits,
@@ -14,7 +14,7 @@ import { projectModule, displayValues } from "./module-status.ts";
 import type { ModuleProjection, DisplayedValues, StatusValues } from "./module-status.ts";
 import type { ModuleStatus } from "../models/kinds.ts";
 import { type OperatorProjection, projectOperator } from "./operator-status.ts";
-import { ANNOUNCE_AFTER_MS, type Transitions, isHidden, transitionsOf } from "./verdict.ts";
+import { ANNOUNCE_AFTER_MS, type Transitions, isHidden, transitionsOf } from "./evaluation.ts";
 
 /** The wanted content of all resources at one moment. */
 export interface Projection {
@@ -56,7 +56,7 @@ export class Projector {
   }
 
   /** Projects view and queues at `now` (ms since the epoch). */
-  project(at: Moment, now: number): Projection {
+  project(at: StateSnapshot, now: number): Projection {
     const { view } = at;
     for (const name of this.#cached.keys()) {
       if (!view.modules.has(name)) this.#forget(name);

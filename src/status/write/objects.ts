@@ -2,7 +2,7 @@
 
 import { helmMarks, LABELS } from "../../helm/index.ts";
 import {
-  MADE_HERE,
+  MANAGED_BY_OPERATOR,
   type KubeClient,
   type NamedMeta,
   type OwnerReference,
@@ -148,7 +148,7 @@ function newModule(api: StatusClient, mirrored: MirroredObject, marks: OwnerMark
 function newOperator(api: StatusClient): unknown {
   const release = api.helmRelease;
   const marks: Pick<NamedMeta, "labels" | "annotations"> =
-    release === undefined ? { labels: MADE_HERE } : helmMarks(release.name, release.namespace);
+    release === undefined ? { labels: MANAGED_BY_OPERATOR } : helmMarks(release.name, release.namespace);
   const object: Omit<IAddonOperator, "apiVersion" | "kind"> = {
     metadata: { name: api.operatorName, namespace: api.namespace, ...marks },
     spec: {},

@@ -3,7 +3,7 @@
 import { type KnownSecrets, Timers, oneLine } from "../../lib/index.ts";
 import type { KubeAccess, NamedMeta, WatchHub } from "../../kube/index.ts";
 import { asString } from "../../model/index.ts";
-import type { Moment } from "../../plan/index.ts";
+import type { StateSnapshot } from "../../plan/index.ts";
 import type { State, View } from "../../state/index.ts";
 import type { Tracer } from "../../trace/index.ts";
 import type { ObjectId, StoredObject, MirroredObject } from "./mirrored.ts";
@@ -69,7 +69,7 @@ export class StatusMirror {
   readonly #writer: Writer;
   readonly #timers: Timers<"check" | "age" | "load" | "read" | "late">;
   readonly #objects: OwnObjects;
-  #displayed: Moment | undefined;
+  #displayed: StateSnapshot | undefined;
   /** Start of the last projection, and the least pause until the next one. */
   #checkedAt = Number.NEGATIVE_INFINITY;
   #pauseMs = CHECK_MS.min;
@@ -100,14 +100,14 @@ export class StatusMirror {
   }
 
   /** Writes the state, now and after each change. */
-  follow(state: Pick<State, "view" | "onChange">, queues: { views(): Moment["queues"] }): void {
+  follow(state: Pick<State, "view" | "onChange">, queues: { views(): StateSnapshot["queues"] }): void {
     const show = (view: View): void => this.update(view, queues.views());
     state.onChange(show);
     show(state.view);
   }
 
   /** Sets what to write. The first change is written at once, later ones at most once a second per object. */
-  update(view: View, queues: Moment["queues"]): void {
+  update(view: View, queues: StateSnapshot["queues"]): void {
     if (this.#closed) return;
     this.#displayed = { view, queues };
     this.#startLoading();
@@ -283,7 +283,7 @@ export class StatusMirror {
   }
 
   /** Never throws: an error of the projection costs the status, not the work. */
-  #project(displayed: Moment): Projection | undefined {
+  #project(displayed: StateSnapshot): Projection | undefined {
     try {
       return this.#projector.project(displayed, this.#options.clock.now());
     } catch (error) {

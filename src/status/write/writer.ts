@@ -4,7 +4,7 @@ import PQueue from "p-queue";
 
 import { type Clock, type Logger, nextBurst, type Timer } from "../../lib/index.ts";
 import { LABELS, managedByDigest } from "../../helm/index.ts";
-import { ApiError, MADE_HERE } from "../../kube/index.ts";
+import { ApiError, MANAGED_BY_OPERATOR } from "../../kube/index.ts";
 import type { Tracer } from "../../trace/index.ts";
 import { writeDueAt, isForeign, needsTextOnly, needOf } from "./mirrored.ts";
 import type { StoredObject, MirroredObject, OwnerMarks, Need } from "./mirrored.ts";
@@ -52,7 +52,7 @@ export class Writer {
     this.#parts = parts;
     this.#queue = new PQueue({ concurrency: PARALLEL });
     this.#labels = {
-      ...MADE_HERE,
+      ...MANAGED_BY_OPERATOR,
       [LABELS.managedBy]: managedByDigest(namespace, operatorName),
     };
   }

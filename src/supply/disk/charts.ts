@@ -17,7 +17,7 @@ const ARCHIVE = "chart.tgz";
 /** What is on disk. */
 interface ChartStore extends Artifacts, Blobs {
   find(digest: string): Promise<Descriptor | undefined>;
-  readonly trials: string;
+  readonly scratchDir: string;
 }
 
 /** A chart that is complete on disk, verified. Throws NotStoredError, NotVerifiedError, CannotVerifyError. */
@@ -47,8 +47,8 @@ export async function contentVersion(
   { chart, version, digest }: Wanted,
 ): Promise<string> {
   if (chart === undefined) return known;
-  const file = join(store.trials, `${randomUUID()}.tgz`);
-  const archives = new ChartArchives(store.trials);
+  const file = join(store.scratchDir, `${randomUUID()}.tgz`);
+  const archives = new ChartArchives(store.scratchDir);
   try {
     await store.saveBlob(layer, file);
     const found = readChartYaml((await archives.unpack(file)).dir);

@@ -24,7 +24,7 @@ export function entryOf({ name, order }: Pick<Link, "name" | "order">): string {
 }
 
 /** Why no module can have this name: its link would be read as another module, or as no module. */
-export function refuseLink(name: string): string | undefined {
+export function linkProblem(name: string): string | undefined {
   if (name === VALUES) return `"${name}" is a file of each modules directory`;
   if (splitEntryName(name, 0).name !== name)
     return `"${name}" begins with a number, which is the order in the name of a directory`;

@@ -53,7 +53,7 @@ export class BlobStore implements Artifacts, Blobs {
   async open(): Promise<void> {
     const [blobs, unpacked] = [join(this.#dir, "blobs"), this.#unpacked("")];
     for (const name of ["sha256", "tags", "referrers"]) await mkdir(join(blobs, name), { recursive: true });
-    for (const dir of [unpacked, join(blobs, "part"), this.trials]) {
+    for (const dir of [unpacked, join(blobs, "part"), this.scratchDir]) {
       await rm(dir, { recursive: true, force: true });
       await mkdir(dir);
     }
@@ -64,8 +64,8 @@ export class BlobStore implements Artifacts, Blobs {
     return this.#written;
   }
 
-  /** A directory for trials of new content. */
-  get trials(): string {
+  /** A directory for content that is being checked. */
+  get scratchDir(): string {
     return join(this.#dir, "trials");
   }
 

@@ -2,11 +2,11 @@
 
 import { sameJson } from "../../lib/index.ts";
 import { ProblemError, type Json } from "../../model/index.ts";
-import { ADDON_FILE, addonFault } from "../../modules/index.ts";
+import { ADDON_FILE, addonProblem } from "../../modules/index.ts";
 import { chartsPlace, isRepository, parseReference } from "../../registry/index.ts";
 import type { IModuleSource } from "../../status/index.ts";
 import type { Report } from "../policy.ts";
-import type { ChartContent, SourceSpec, Wish } from "../types.ts";
+import type { ChartContent, SourceSpec, ModuleRequest } from "../types.ts";
 
 type Spec = NonNullable<IModuleSource["spec"]>;
 type Place = Pick<SourceSpec, "registry" | "charts" | "unsigned">;
@@ -73,24 +73,26 @@ function registryOf(text: string, key: string, report: Report): SourceSpec["regi
 /** Reports what a module says that its place does not allow. An invalid place allows everything. */
 export function checkTerms(
   place: Place | undefined,
-  [name, wish]: readonly [string, Wish],
+  [name, request]: readonly [string, ModuleRequest],
   report: Report,
 ): void {
   const key = `spec.modules.${name}`;
-  const isChart = wish.chart !== undefined || wish.module !== undefined;
-  if (place?.charts !== undefined) checkChart(place.charts, wish, (at, ...rest) => report(key + at, ...rest));
+  const isChart = request.chart !== undefined || request.module !== undefined;
+  if (place?.charts !== undefined)
+    checkChart(place.charts, request, (at, ...rest) => report(key + at, ...rest));
   else if (place !== undefined && isChart)
     report(key, "has chart or module, which are for charts alone", "write addon.yaml into the module");
 }
 
-function checkChart(charts: string, { chart, tag, module: terms = {} }: Wish, report: Report): void {
+function checkChart(charts: string, { chart, tag, module: terms = {} }: ModuleRequest, report: Report): void {
   if (chart !== undefined && !CHART.test(chart))
     report(".chart", `"${chart}" is no name of a chart`, "write it as Chart.yaml has it");
   if (tag !== undefined && isRepository(charts))
     report(".tag", "is for registries: chart repositories have no tags", "name a version or a range");
   if ("chart" in terms) report(".module.chart", "is set by the operator", "remove it");
-  const fault = addonFault(terms, ADDON_FILE);
-  if (fault !== undefined) report(`.module.${fault.key ?? ""}`, fault.message, fault.remedy ?? "correct it");
+  const problem = addonProblem(terms, ADDON_FILE);
+  if (problem !== undefined)
+    report(`.module.${problem.key ?? ""}`, problem.message, problem.remedy ?? "correct it");
 }
 
 const CHART = /^[a-zA-Z0-9][a-zA-Z0-9._-]{0,249}$/;
@@ -99,7 +101,7 @@ const CHART = /^[a-zA-Z0-9][a-zA-Z0-9._-]{0,249}$/;
 export function chartOf(
   { charts, unsigned }: Place,
   name: string,
-  { chart = name, module: terms }: Wish,
+  { chart = name, module: terms }: ModuleRequest,
 ): ChartContent | undefined {
   return charts === undefined
     ? undefined

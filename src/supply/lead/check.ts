@@ -14,9 +14,9 @@ import { chartOf, isSameChart, isSamePlace } from "../fetch/place.ts";
 import { keysFor, type Source } from "../sources.ts";
 import type { Stock } from "../stock.ts";
 import type { Checked, Held, ModuleError } from "./entry/findings.ts";
-import { contentOf, stayed, taken, unwishedBack } from "./entry/next-entry.ts";
-import { BlockedError, goBack, relock, type Returning, type Trial } from "./entry/return.ts";
-import type { ChartContent, Choice, Complete, Lock, LockEntry, Wish } from "../types.ts";
+import { contentOf, stayed, taken, unrequestedReturn } from "./entry/next-entry.ts";
+import { BlockedError, goBack, relock, type Returning, type CandidateContent } from "./entry/return.ts";
+import type { ChartContent, Choice, Complete, Lock, LockEntry, ModuleRequest } from "../types.ts";
 import { chooseNext } from "./offers.ts";
 import { updatesBefore } from "./updates.ts";
 
@@ -30,7 +30,7 @@ export interface CheckTools {
   /** Most bytes of blobs on disk. */
   readonly mostBytes: number;
   /** Why the content must not be used, in one line. */
-  readonly faultOf: (content: Trial) => Promise<string | undefined>;
+  readonly problemOf: (content: CandidateContent) => Promise<string | undefined>;
   /** Whether the source still names the module in this way: it may have changed during the check. */
   readonly isCurrent: (source: Source, name: string) => boolean;
   /** Changes lock and content, while nothing else does, and then publishes both. */
@@ -82,9 +82,10 @@ export async function checkSource(
   const access = new Access(tools.access, spec, (code) => tools.report.answered(source.name, code));
   try {
     for (const name of names) {
-      const wish = spec.modules.get(name);
-      if (wish === undefined || !tools.isCurrent(source, name)) continue;
-      const check = { ...tools, source, name, wish, chart: chartOf(spec, name, wish), registry: access };
+      const request = spec.modules.get(name);
+      if (request === undefined || !tools.isCurrent(source, name)) continue;
+      const chart = chartOf(spec, name, request);
+      const check = { ...tools, source, name, request, chart, registry: access };
       await recordModule(check, found);
     }
   } finally {
@@ -98,21 +99,21 @@ async function recordModule(
   check: Check,
   { errors, held }: { readonly errors: Map<string, ModuleError>; readonly held: Map<string, Held> },
 ): Promise<void> {
-  const { name, wish, stock, report } = check;
+  const { name, request, stock, report } = check;
   try {
     const waiting = await checkModule(check);
     if (waiting !== undefined) held.set(name, waiting);
-    const back = unwishedBack(stock.entries.get(name), wish);
+    const back = unrequestedReturn(stock.entries.get(name), request);
     if (waiting !== undefined && back !== undefined)
       errors.set(name, { reason: "Blocked", message: `${waiting.reason}; ${back} is in use again` });
   } catch (error) {
     errors.set(name, errorOf(error));
   }
-  const isWithout = stock.content(name)?.fault?.reason === "SourceUnavailable";
+  const isWithout = stock.content(name)?.problem?.reason === "SourceUnavailable";
   report.checked(name, errors.get(name), isWithout);
 }
 
-/** The registry does not have what is wished; what is locked stays. */
+/** The registry does not have what is requested; what is locked stays. */
 class WithdrawnError extends Error {}
 
 function errorOf(error: unknown): ModuleError {
@@ -128,8 +129,8 @@ function errorOf(error: unknown): ModuleError {
 interface Check extends CheckTools {
   readonly source: Source;
   readonly name: string;
-  readonly wish: Wish;
-  /** The chart that the wish names, if it names one. */
+  readonly request: ModuleRequest;
+  /** The chart that the request names, if it names one. */
   readonly chart: ChartContent | undefined;
   readonly registry: Access;
 }
@@ -181,11 +182,11 @@ function withParallelLimit(check: Check, choice: Choice): Choice {
 }
 
 function nextOf(check: Check): Promise<Choice> {
-  const { name, source, wish, registry, zone, heldOf, approvedOf } = check;
+  const { name, source, request, registry, zone, heldOf, approvedOf } = check;
   const locked = lockedOf(check);
   return chooseNext({
     name,
-    wish,
+    request,
     registry,
     zone,
     locked,
@@ -197,7 +198,7 @@ function nextOf(check: Check): Promise<Choice> {
   });
 }
 
-/** What is locked, unless it is another chart than the wish names: versions of different charts cannot be compared. */
+/** What is locked, unless it is another chart than the request names: versions of different charts cannot be compared. */
 function lockedOf({ stock, name, chart }: Check): LockEntry | undefined {
   const locked = stock.entries.get(name);
   return isSamePlace(locked?.chart, chart) ? locked : undefined;
@@ -222,11 +223,11 @@ async function hold(
 
 /** Takes over order, flag and settings of a module whose content stays. */
 async function takeTerms(check: Check, choice: Choice): Promise<void> {
-  const { stock, source, name, wish, chart } = check;
+  const { stock, source, name, request, chart } = check;
   const locked = lockedOf(check);
   if (locked === undefined || stock.content(name)?.dir === undefined) return;
-  const isWished = choice.kind === "keep" && choice.reason === undefined;
-  const next = stayed(locked, { source: source.name, wish, chart, isWished });
+  const isRequested = choice.kind === "keep" && choice.reason === undefined;
+  const next = stayed(locked, { source: source.name, request, chart, isRequested });
   if (isDeepStrictEqual(next, locked)) return;
   if (isSameChart(next.chart, locked.chart)) return commitEntry(check, next);
   const { found, dir } = await tried(check, locked);
@@ -249,7 +250,7 @@ async function take(check: Check, candidate: Complete): Promise<void> {
   const { name, stock, approvedOf, report } = check;
   const { found, dir } = await tried(check, candidate);
   const locked = stock.entries.get(name);
-  const next = taken(contentOf(found, { source: check.source.name, at: check.now() }), check.wish, locked);
+  const next = taken(contentOf(found, { source: check.source.name, at: check.now() }), check.request, locked);
   await commitEntry(check, next, dir);
   const approval = approvalOf(candidate);
   if (approvedOf(name) === approval) report.approved(name, next.version);
@@ -262,12 +263,12 @@ async function tried(
   check: Check,
   { version, digest }: Complete | LockEntry,
 ): Promise<{ readonly found: Obtained; readonly dir: string }> {
-  const { name, stock, store, wish } = check;
+  const { name, stock, store, request } = check;
   const found = await obtainFor(check, { version, digest }, check.chart);
   const dir = await store.unpack(found);
-  const entry = entryOf({ name, order: wish.order });
-  const fault = await check.faultOf({ name, entry, dir, isUpdate: stock.entries.has(name) });
-  if (fault !== undefined) throw new BlockedError(`version ${found.version} is not used: ${fault}`);
+  const entry = entryOf({ name, order: request.order });
+  const problem = await check.problemOf({ name, entry, dir, isUpdate: stock.entries.has(name) });
+  if (problem !== undefined) throw new BlockedError(`version ${found.version} is not used: ${problem}`);
   return { found, dir };
 }
 

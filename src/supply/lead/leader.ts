@@ -14,7 +14,7 @@ import { nextCheck } from "./timing.ts";
 import { Approvals, Updates } from "./updates.ts";
 import { StatusWriter } from "./status-writer.ts";
 import { makeReport } from "./report.ts";
-import { faultOfContent } from "./trial.ts";
+import { problemOfContent } from "./check-content.ts";
 import { failureOf } from "./entry/failed-update.ts";
 
 const MOST_REFUSED = 1000;
@@ -41,7 +41,7 @@ export class Leader {
       guard,
       findingsOf: (name) => this.#followed.get(name)?.findings,
     });
-    const { options, stock, sources, list, setFault } = shared;
+    const { options, stock, sources, list, setProblem } = shared;
     const { clock, logger, state, hub, namespace } = options;
     const commit = (work: () => Promise<void>): Promise<void> => this.#commit(work);
     this.#removals = new Removals({
@@ -51,7 +51,7 @@ export class Leader {
       list,
       commit,
       recordOf: (module) => state.module(module),
-      held: (why) => setFault("removal", why),
+      held: (why) => setProblem("removal", why),
     });
     this.#tools = this.#makeTools(commit);
     const approvals = new Approvals();
@@ -60,12 +60,12 @@ export class Leader {
     state.onChange(() => {
       guard(() => this.#removals.forgetDeleted());
       updates.review();
-      const { wished } = sources();
-      for (const source of approvals.news(wished, this.#tools.approvedOf)) this.#checkIn(source, 0);
+      const { requested } = sources();
+      for (const source of approvals.news(requested, this.#tools.approvedOf)) this.#checkIn(source, 0);
     });
     const issue = (error: Error | undefined): void => {
       const why = error && oneLine(error);
-      setFault("watch", why && `The ModuleSources cannot be read: ${why}`);
+      setProblem("watch", why && `The ModuleSources cannot be read: ${why}`);
       if (why) logger.warn("ModuleSources cannot be watched; what is locked stays in force", { error: why });
     };
     const changed = (): void => this.#reconcileSoon();
@@ -88,7 +88,7 @@ export class Leader {
       commit,
       mostBytes: options.mostBytes,
       keys: () => keys().keys,
-      faultOf: (content) => faultOfContent({ ...options, tmpDir: store.trials }, content),
+      problemOf: (content) => problemOfContent({ ...options, tmpDir: store.scratchDir }, content),
       isCurrent: (source, name) => this.#isCurrent(source, name),
       approvedOf: (module) => state.module(module)?.confirmedUpdate,
       approvalUsed: (module, approval) =>
@@ -251,7 +251,7 @@ export class Leader {
     return (
       !this.#closed &&
       now?.object.metadata.generation === object.metadata.generation &&
-      sources().wished.get(module)?.source === name
+      sources().requested.get(module)?.source === name
     );
   }
 

@@ -33,9 +33,9 @@ export async function chooseNext(question: Question): Promise<Choice> {
   }
 }
 
-/** What the registry offers for a wish. */
+/** What the registry offers for a request. */
 async function offersFor(question: Question): Promise<readonly Candidate[]> {
-  const { version, tag, digest } = question.wish;
+  const { version, tag, digest } = question.request;
   if (digest !== undefined) return [{ version, tag: undefined, digest }];
   if (tag !== undefined) {
     const named = await digestOf(question, tag);

@@ -7,7 +7,7 @@ import type { ModuleError } from "./entry/findings.ts";
 /** Reports the origin of each such module. */
 export function overridden({ sources, options }: Shared, { name, spec }: Source): [string, ModuleError][] {
   return [...(spec?.modules.keys() ?? [])].flatMap((module): [string, ModuleError][] => {
-    const other = sources().wished.get(module)?.source;
+    const other = sources().requested.get(module)?.source;
     const isFromDirectory = options.state.tree.modules.some(
       (each) => each.name === module && each.origin === undefined,
     );

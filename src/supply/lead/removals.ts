@@ -91,7 +91,7 @@ export class Removals {
   #unnamed(sources: Sources): (readonly [name: string, entry: LockEntry])[] {
     return [...this.#options.stock.entries].filter(
       ([name, { source, removed }]) =>
-        removed === undefined && !sources.wished.has(name) && !sources.mayStillName(source),
+        removed === undefined && !sources.requested.has(name) && !sources.mayStillName(source),
     );
   }
 
@@ -108,7 +108,7 @@ export class Removals {
       await commit(async () => {
         for (const [name, entry] of this.#unnamed(sources)) {
           // Only the second check found it, or a source names it again.
-          if (!before.has(name) || this.#options.sources().wished.has(name)) continue;
+          if (!before.has(name) || this.#options.sources().requested.has(name)) continue;
           await stock.lock(name, { ...entry, removed: true });
           logger.info("No ModuleSource names the module any more; it is switched off", {
             module: name,
@@ -155,7 +155,7 @@ export class Removals {
 
   #isDeleted(name: string, { removed }: LockEntry): boolean {
     const { recordOf, hasRelease } = this.#options;
-    if (removed !== true || this.#options.sources().wished.has(name)) return false;
+    if (removed !== true || this.#options.sources().requested.has(name)) return false;
     const record = recordOf(name);
     if (record === undefined) return false;
     const { origin } = record.module;

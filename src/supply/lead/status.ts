@@ -10,7 +10,7 @@ import {
   type UntimedCondition,
 } from "../../status/index.ts";
 import { fits } from "../choose.ts";
-import type { LockEntry, Wish } from "../types.ts";
+import type { LockEntry, ModuleRequest } from "../types.ts";
 import { FINAL, type Checked, type Held, type ModuleError } from "./entry/findings.ts";
 import type { Source } from "../sources.ts";
 import type { Stock } from "../stock.ts";
@@ -115,18 +115,24 @@ function errorOf(
   own: LockEntry | undefined,
 ): string | undefined {
   const failure = findings.errors?.get(name);
-  const wish = source.spec?.modules.get(name);
-  const fault = stock.content(name)?.fault;
-  if (failure === undefined) return fault?.message;
-  if (!onlyDelays(failure, own, wish)) return failure.message;
+  const request = source.spec?.modules.get(name);
+  const problem = stock.content(name)?.problem;
+  if (failure === undefined) return problem?.message;
+  if (!onlyDelays(failure, own, request)) return failure.message;
   // Nothing is delayed where the content is missing: why it cannot be fetched is what helps.
-  return fault?.reason === "SourceUnavailable" ? `${fault.message}: ${failure.message}` : fault?.message;
+  return problem?.reason === "SourceUnavailable"
+    ? `${problem.message}: ${failure.message}`
+    : problem?.message;
 }
 
-/** Whether a failure only delays news: what is locked is what the wish may have. */
-function onlyDelays({ reason }: ModuleError, own: LockEntry | undefined, wish: Wish | undefined): boolean {
+/** Whether a failure only delays news: what is locked is what the request may have. */
+function onlyDelays(
+  { reason }: ModuleError,
+  own: LockEntry | undefined,
+  request: ModuleRequest | undefined,
+): boolean {
   const isDelay = reason === "CheckFailed" || reason === "Withdrawn";
-  return isDelay && own !== undefined && wish !== undefined && fits(wish, own.version);
+  return isDelay && own !== undefined && request !== undefined && fits(request, own.version);
 }
 
 /** What waits. */

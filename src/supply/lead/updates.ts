@@ -2,8 +2,8 @@
 
 import type { Clock } from "../../lib/index.ts";
 import type { ModuleView, State } from "../../state/index.ts";
-import { verdictOf } from "../../status/index.ts";
-import type { Stock, Wished } from "../stock.ts";
+import { evaluateModule } from "../../status/index.ts";
+import type { Stock, RequestedModule } from "../stock.ts";
 import type { Lock, LockEntry } from "../types.ts";
 
 /** After this time a module that is Ready counts as proven, although nothing of the update made it run. */
@@ -12,7 +12,7 @@ const SETTLED_MS = 60_000;
 /** Whether an update works: the module has run with it and is Ready, or it is off or suspended. */
 export function isProven({ at, digest }: LockEntry, view: ModuleView | undefined, now: number): boolean {
   if (view === undefined || view.module.origin?.digest !== digest) return false;
-  const { state } = verdictOf(view, { now });
+  const { state } = evaluateModule(view, { now });
   if (state === "Disabled" || state === "Suspended") return true;
   return state === "Ready" && (hasRunSince(at, view) || now - at > SETTLED_MS);
 }
@@ -116,11 +116,11 @@ export class Approvals {
 
   /** The sources of modules that have an approval which they had not at the last call. */
   news(
-    wished: ReadonlyMap<string, Pick<Wished, "source">>,
+    requested: ReadonlyMap<string, Pick<RequestedModule, "source">>,
     approvedOf: (module: string) => string | undefined,
   ): ReadonlySet<string> {
     const sources = new Set<string>();
-    for (const [module, { source }] of wished) {
+    for (const [module, { source }] of requested) {
       const approval = approvedOf(module);
       if (approval === this.#seen.get(module)) continue;
       if (approval === undefined) this.#seen.delete(module);

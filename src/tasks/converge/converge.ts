@@ -194,9 +194,9 @@ function finishConverge(ports: Ports, task: ConvergeTask): Promise<Outcome<Task>
 }
 
 /** Whether afterAll hooks have changed global values. */
-function haveHooksChangedGlobals({ converge: { covered }, coverage, globalCause }: View): boolean {
+function haveHooksChangedGlobals({ converge: { handled }, convergeDigests, globalCause }: View): boolean {
   const isOwn = globalCause?.kind === "hook" && globalCause.by === "afterAll";
-  return isOwn && coverage.globals !== covered?.globals;
+  return isOwn && convergeDigests.globals !== handled?.globals;
 }
 
 /** The tasks of the global hooks with this binding, in their order. */

@@ -34,7 +34,7 @@ class ScriptFailure extends Error {}
  */
 export async function discover(ports: Ports, cause: Cause, signal: AbortSignal): Promise<Task[]> {
   const { state } = ports;
-  state.record("covered", "globals");
+  state.record("configHandled", "globals");
   const decisions = await decideAll(state.tree.modules, discoveryInput(ports, signal));
   await endRuns(ports, switchedOn(ports, decisions), "the module was switched off and on");
   for (const [module, decision] of decisions) handleDecision(ports, module, decision);

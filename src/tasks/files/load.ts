@@ -58,14 +58,14 @@ async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: Abor
   reportTree(ports.logger, tree, before);
   recheck(ports, { before, tree });
   const missing = removedFrom(ports, tree);
-  const isCovered = !configSuperseded(ports.state.view);
+  const isConfigHandled = !configSuperseded(ports.state.view);
   const names = moduleNames(ports);
   recordTree(ports, tree);
   // An invalid ConfigMap may be valid with the new schemas.
   if (moduleNames(ports) !== names || ports.state.view.config.condition === "invalid")
     ports.config.validateAgain();
   // This converge handles what the files alone have changed.
-  if (isCovered) ports.state.record("covered", "globalConfig");
+  if (isConfigHandled) ports.state.record("configHandled", "globalConfig");
   await retireModules(ports, missing);
   await recordServerVersion(ports, signal);
 }

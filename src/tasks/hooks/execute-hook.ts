@@ -23,7 +23,7 @@ import type { View } from "../../state/index.ts";
 import { secretHider, validatePatches, valuesFiles, type ValidatedPatches } from "../../values/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import type { ModuleActor, Ports } from "../ports.ts";
-import { forbiddenEffect } from "../reviews/answer-faults.ts";
+import { forbiddenEffect } from "../reviews/answer-problems.ts";
 
 export interface HookRunRequest {
   readonly hook: Hook;

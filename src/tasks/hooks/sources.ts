@@ -33,8 +33,9 @@ export async function activate(ports: Ports, hooks: readonly Hook[], run: SyncRu
 }
 
 /**
- * Opens the watches of hooks for snapshots only, without events and Synchronization. Ignores objects whose filter fails:
- * they must not block the removal of a module.
+ * Opens the watches of hooks for snapshots only, without events and Synchronization. A `FirstListError` means that the
+ * filter of a binding failed on an object of the first list. It is ignored, because it must not block the removal of a
+ * module.
  */
 export async function openSnapshots(ports: Ports, hooks: readonly Hook[]): Promise<void> {
   for (const hook of hooks) {

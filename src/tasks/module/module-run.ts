@@ -120,7 +120,7 @@ export class ModuleRun {
 
   /** Ends without a result. */
   break(message: string): void {
-    this.#record("broken", message, this.ports.clock.now());
+    this.#record("endedAsFailed", message, this.ports.clock.now());
   }
 
   /** Ends because it was cancelled; the abort reason says why. */

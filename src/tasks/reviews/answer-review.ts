@@ -23,7 +23,7 @@ import type {
 } from "../../webhooks/index.ts";
 import { executeHook } from "../hooks/execute-hook.ts";
 import type { Ports } from "../ports.ts";
-import { answerFault } from "./answer-faults.ts";
+import { answerProblem } from "./answer-problems.ts";
 import { conversionPath, type ConversionStep } from "./conversion-path.ts";
 
 interface AnswerOptions {
@@ -69,7 +69,7 @@ export class ReviewRuns {
     if (answers === undefined) return { allowed: false, code: FAILED, message: "Hook failed" };
     const { admission } = answers;
     if (admission !== undefined) return admission;
-    return { allowed: false, code: NO_ANSWER, message: answerFault(hook, trigger, answers) };
+    return { allowed: false, code: NO_ANSWER, message: answerProblem(hook, trigger, answers) };
   }
 
   /** Converts objects step by step. Each step must return as many objects as it gets. */
@@ -106,8 +106,8 @@ export class ReviewRuns {
     const answers = await this.#run(hook, trigger, signal);
     if (answers === undefined)
       return { failedMessage: `Hook failed to convert to ${request.desiredAPIVersion}` };
-    const fault = answerFault(hook, trigger, answers);
-    const { convertedObjects = [], failedMessage = fault } = answers.conversion ?? {};
+    const problem = answerProblem(hook, trigger, answers);
+    const { convertedObjects = [], failedMessage = problem } = answers.conversion ?? {};
     return failedMessage === undefined ? { convertedObjects } : { failedMessage };
   }
 

@@ -1,6 +1,6 @@
 /** Removes the webhooks that this operator registered while it served some. */
 
-import { MADE_HERE, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "../../kube/index.ts";
+import { MANAGED_BY_OPERATOR, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "../../kube/index.ts";
 import {
   ignoreNotFound,
   labelSelectorText,
@@ -18,7 +18,7 @@ export async function removeLeftOver(
   { client, logger }: Pick<KubeAccess, "client" | "logger">,
   names: readonly string[],
 ): Promise<void> {
-  const labelSelector = labelSelectorText({ matchLabels: MADE_HERE });
+  const labelSelector = labelSelectorText({ matchLabels: MANAGED_BY_OPERATOR });
   try {
     for (const resource of [VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS]) {
       const { items } = await listMetadata(client, { resource }, { labelSelector });

@@ -3,7 +3,15 @@
 import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 
-import { create, get, ignoreNotFound, isNotFound, MADE_HERE, mergePatch, SECRETS } from "../../kube/index.ts";
+import {
+  create,
+  get,
+  ignoreNotFound,
+  isNotFound,
+  MANAGED_BY_OPERATOR,
+  mergePatch,
+  SECRETS,
+} from "../../kube/index.ts";
 import type { KubeClient, Secret } from "../../kube/index.ts";
 import { canonicalJson, digest, oneLine, type Clock, type Logger, type Timer } from "../../lib/index.ts";
 import { isJsonObject } from "../../model/index.ts";
@@ -122,7 +130,7 @@ export class AcceptedConfig {
       await mergePatch(client, target, { body: { data } });
     } catch (error) {
       if (!isNotFound(error)) throw error;
-      const metadata = { name: this.#secret, namespace, labels: MADE_HERE };
+      const metadata = { name: this.#secret, namespace, labels: MANAGED_BY_OPERATOR };
       const body = { apiVersion: "v1", kind: "Secret", metadata, data };
       await create(client, { resource: SECRETS, namespace }, { body });
     }

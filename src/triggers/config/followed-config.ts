@@ -4,7 +4,7 @@ import { ownerOf } from "../../helm/index.ts";
 import { isAlreadyExists, isForbidden, type Subscription } from "../../kube/index.ts";
 import { oneLine, type Clock, type Timer } from "../../lib/index.ts";
 import { describeOverlay } from "../../model/index.ts";
-import { happened } from "../../trace/index.ts";
+import { traceEvent } from "../../trace/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
 import type { AcceptedConfig, AcceptedContent } from "./accepted-config.ts";
 import { ConfigObjects, type ConfigLocation, type ConfigObject } from "./config-objects.ts";
@@ -188,7 +188,7 @@ export class FollowedConfig {
     this.#hasUnhandledChange = false;
     this.#validated = this.#objects.latest(name);
     if (overlay !== undefined) this.#overlay = this.#objects.lastKnown(overlay.name);
-    happened("edit", { configMap: name }, () => this.#validator.validate(this.#validated, this.#overlay));
+    traceEvent("edit", { configMap: name }, () => this.#validator.validate(this.#validated, this.#overlay));
   }
 
   /** Whether either object has another version than the one that was validated last. */

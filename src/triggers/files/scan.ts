@@ -35,7 +35,7 @@ export interface WatchedDir {
 }
 
 export interface ScanOptions {
-  readonly places: SourceDirs;
+  readonly dirs: SourceDirs;
   /** The result of the last scan. */
   readonly before: Fingerprints;
   /** Whether the entry must be scanned again. */
@@ -80,9 +80,9 @@ const LARGEST_READ = 1024 * 1024;
 
 /** Scans all entries; an entry that is not stale keeps its fingerprint of `before`. */
 export async function scan(options: ScanOptions): Promise<Fingerprints> {
-  const { globalHooksDir } = options.places;
+  const { globalHooksDir } = options.dirs;
   const fingerprints = new Map<string, Fingerprint>();
-  for (const dir of options.places.modulesDirs) {
+  for (const dir of options.dirs.modulesDirs) {
     for (const name of entryNames(options, dir)) {
       const entry = join(dir, name);
       fingerprints.set(entry, await fingerprintOf(options, entry));
@@ -153,21 +153,21 @@ function contentOrStamp({ path, stamp }: File): string | Uint8Array {
 async function filesBelow(options: ScanOptions, entry: string): Promise<File[]> {
   const walk = new Walk(options, entry);
   let count = 0;
-  for (const place of walk.queue) {
+  for (const item of walk.queue) {
     if (++count % SLICE === 0) await yieldToEventLoop();
-    walk.visit(place);
+    walk.visit(item);
   }
   if (walk.isTooLarge) options.onTooLarge(entry);
   return walk.files;
 }
 
 /** A path, absolute and relative to the entry. */
-type Place = Pick<File, "path" | "rel">;
+type FileEntry = Pick<File, "path" | "rel">;
 
 /** Collects the files below one entry. */
 class Walk {
   readonly files: File[] = [];
-  readonly queue: Place[];
+  readonly queue: FileEntry[];
   isTooLarge = false;
   readonly #options: ScanOptions;
   readonly #entry: string;
@@ -182,18 +182,18 @@ class Walk {
   }
 
   /** Adds a file to `files`, or the entries of a directory to `queue`. Ignores missing and excluded paths. */
-  visit(place: Place): void {
-    const { path, rel } = place;
+  visit(item: FileEntry): void {
+    const { path, rel } = item;
     const stats = statOf(path);
     if (stats === undefined || (isPartOfChart(rel) && this.#ignore(rel, stats.isDirectory()))) return;
-    if (stats.isDirectory()) this.#enter(place, idOf(stats));
+    if (stats.isDirectory()) this.#enter(item, idOf(stats));
     if (!stats.isFile()) return;
     const { signature: stamp } = found(path, stats);
     this.files.push({ rel, path, stamp, mode: stats.mode, size: stats.size });
   }
 
   /** Watches a directory and queues what it contains, unless the entry is too large. */
-  #enter({ path, rel }: Place, id: string): void {
+  #enter({ path, rel }: FileEntry, id: string): void {
     // A symbolic link can lead to a directory that was visited.
     if (this.#inside.has(id)) return;
     this.#inside.add(id);

@@ -21,7 +21,7 @@ export interface WatchHealth {
 }
 
 interface WatchedFilesOptions {
-  readonly places: SourceDirs;
+  readonly dirs: SourceDirs;
   readonly state: Pick<State, "tree" | "view" | "record">;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -123,7 +123,7 @@ export class WatchedFiles {
   async #scanSettled(): Promise<void> {
     const settled = this.#settling.takeSettled(this.#options.clock.monotonic());
     if (settled.size === 0) return;
-    const settledDirs = this.#options.places.modulesDirs
+    const settledDirs = this.#options.dirs.modulesDirs
       .filter((dir) => settled.has(dir))
       .map((dir) => `${dir}/`);
     this.#report(
@@ -159,18 +159,18 @@ export class WatchedFiles {
 
   /** Scans the stale entries, and adapts the kernel watches to the directories that it finds. */
   async #scan(isStale: (entry: string) => boolean): Promise<Fingerprints> {
-    const { places, onScan, limits = SCAN_LIMITS } = this.#options;
+    const { dirs, onScan, limits = SCAN_LIMITS } = this.#options;
     const before = this.#reported;
     this.#watches.beginRound();
     const now = await scan({
-      places,
+      dirs,
       before,
       isStale,
       onDir: (dir) => this.#watches.add(dir),
       onTooLarge: (entry) => this.#warnTooLarge(entry),
       limits,
     });
-    this.#watches.drop((entry) => isStale(entry) || places.modulesDirs.includes(entry) || !now.has(entry));
+    this.#watches.drop((entry) => isStale(entry) || dirs.modulesDirs.includes(entry) || !now.has(entry));
     onScan({ watched: this.#watches.size, polls: this.#isPolling });
     return now;
   }

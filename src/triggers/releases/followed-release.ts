@@ -106,7 +106,7 @@ export class FollowedRelease implements KindListener {
     if (drift.written(followed)) this.#check(["drift"]);
   }
 
-  judged(key?: string): void {
+  assessed(key?: string): void {
     if (key === undefined || this.#objects.get(key)?.counts === true) this.#check(["health"]);
   }
 

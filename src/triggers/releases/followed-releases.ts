@@ -8,7 +8,7 @@ import type { KindFinder, KubeClient, Resource, WatchHub } from "../../kube/inde
 import { inParallel, oneLine, parseDuration } from "../../lib/index.ts";
 import type { Clock, Logger, Scope, Timer } from "../../lib/index.ts";
 import type { State } from "../../state/index.ts";
-import { happened } from "../../trace/index.ts";
+import { traceEvent } from "../../trace/index.ts";
 import type { DriftMode } from "../../values/index.ts";
 import { FollowedRelease } from "./followed-release.ts";
 import { Healing, type AbsentObject } from "./healing.ts";
@@ -245,7 +245,7 @@ export class FollowedReleases {
   }
 
   /**
-   * Whether objects of the release may be judged. False during a run, and until the objects of its revision are known: an
+   * Whether objects of the release may be assessed. False during a run, and until the objects of its revision are known: an
    * object that an upgrade removes is not missing, and a write by helm is no drift.
    */
   #isSettled(module: string): boolean {
@@ -265,7 +265,7 @@ export class FollowedReleases {
     for (const object of missing) onAbsent(module, object);
     logger.warn("Objects of a release are missing", { module, ...shorten(missing) });
     // Objects that were reported before may still wait for a run.
-    happened("deleted object", { module, object: missing[0], objects: missing.length }, () =>
+    traceEvent("deleted object", { module, object: missing[0], objects: missing.length }, () =>
       state.recordModule(module, "objectsMissing", missing),
     );
   }

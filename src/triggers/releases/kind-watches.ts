@@ -23,7 +23,7 @@ export interface KindListener {
   missing(): void;
   deleted(key: string): void;
   /** The finding of this object has changed; without `key`, any finding may have. */
-  judged(key?: string): void;
+  assessed(key?: string): void;
   written(key: string): void;
   /** etcd was restored from a backup: resource versions seen before cannot be compared with later ones. */
   putBack(): void;
@@ -126,7 +126,7 @@ export class KindWatches {
         key,
         findingOf(found, { ...timesOfNow(this.#options.clock), before, check: watch.check }),
       );
-    this.#notifyJudged(watch, object.name);
+    this.#notifyAssessed(watch, object.name);
   }
 
   /** A reference to the object: without a namespace if its kind is cluster-scoped. */
@@ -199,7 +199,7 @@ export class KindWatches {
         const { name } = splitKey(key);
         if (now === undefined) return this.#notifyMissing(watch, name);
         if (before === undefined || !isSameFinding(before.finding, now.finding))
-          this.#notifyJudged(watch, name);
+          this.#notifyAssessed(watch, name);
         for (const user of watch.users) user.written(`${watch.key}/${name}`);
       },
       synced: () => {
@@ -246,7 +246,7 @@ export class KindWatches {
   #setIssue(watch: KindWatch, issue: string | undefined): void {
     if (watch.issue === issue) return;
     watch.issue = issue;
-    this.#notifyJudged(watch);
+    this.#notifyAssessed(watch);
   }
 
   /** Notifies the releases that one object was deleted, or (without `name`) that any object may be missing. */
@@ -254,11 +254,11 @@ export class KindWatches {
     for (const user of watch.users)
       if (name === undefined) user.missing();
       else user.deleted(`${watch.key}/${name}`);
-    this.#notifyJudged(watch, name);
+    this.#notifyAssessed(watch, name);
   }
 
-  #notifyJudged(watch: KindWatch, name?: string): void {
-    for (const user of watch.users) user.judged(name && `${watch.key}/${name}`);
+  #notifyAssessed(watch: KindWatch, name?: string): void {
+    for (const user of watch.users) user.assessed(name && `${watch.key}/${name}`);
   }
 }
 

@@ -60,7 +60,7 @@ export class ReleaseHealth implements Analyzer {
     this.#applied = applied;
   }
 
-  /** Judges the health of all objects that count, and reports it; returns when to check again. */
+  /** Assesses the health of all objects that count, and reports it; returns when to check again. */
   check(objects: FollowedObjects, recheck: () => void): number {
     if (this.#applied === undefined) return Infinity;
     const { revision, timeoutMs } = this.#applied;
@@ -68,14 +68,14 @@ export class ReleaseHealth implements Analyzer {
     for (const followed of objects.values()) if (!followed.counts) this.forget(followed);
     const targets = [...objects.values()].filter(({ counts }) => counts).map((each) => this.#target(each));
     const podsAt = this.#followPods(targets, recheck);
-    const judged = healthOf(targets, { now, timeoutMs });
+    const condition = healthOf(targets, { now, timeoutMs });
     // Only objects with a generation can be stale: new objects are missing until the watch has them, and objects
     // without a spec are healthy once they exist.
     const canLag = targets.some(({ finding }) => finding?.generation !== undefined);
     const isEarly =
       now < this.#settlesAt &&
-      (judged.reason === "NotLookedAt" || (judged.status === "True" && this.#isUpgraded && canLag));
-    const reportAt = isEarly ? this.#settlesAt : this.#report({ ...judged, revision });
+      (condition.reason === "NotLookedAt" || (condition.status === "True" && this.#isUpgraded && canLag));
+    const reportAt = isEarly ? this.#settlesAt : this.#report({ ...condition, revision });
     return Math.min(reassessAt(targets, { now, timeoutMs }), podsAt, reportAt);
   }
 

@@ -75,7 +75,7 @@ function mergeWithChange({ layers, merged, secrets }: PatchTarget, change: Parti
   const names = Object.keys(change) as (keyof SectionInput)[];
   if (names.every((name) => change[name] === layers[name])) return merged;
   const made = effective({ ...layers, ...change });
-  secrets?.learn(made.values, secretPathsIn(layers));
+  secrets?.register(made.values, secretPathsIn(layers));
   return made;
 }
 

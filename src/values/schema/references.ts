@@ -104,7 +104,7 @@ class Bundle {
     if (path === this.#file) return this.#root;
     const reference = this.#texts.get(path);
     if (reference?.text === undefined)
-      throw this.#problem(pointer, `$ref to ${path}: ${reference?.fault ?? "the file was not read"}`);
+      throw this.#problem(pointer, `$ref to ${path}: ${reference?.problem ?? "the file was not read"}`);
     const document = this.#documents.get(path) ?? parseMap(reference.text, path).value;
     this.#documents.set(path, document);
     return document;

@@ -3,7 +3,7 @@
 import { pointerOf } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
 import { allSchemas, mapSchemas, nextSchemas, subSchemas, targetOf } from "./schema-tree.ts";
-import { patternFault } from "./tolerance.ts";
+import { patternProblem } from "./tolerance.ts";
 import { knowsFormat } from "./validator.ts";
 
 const EXTENDED_MAP_FIELDS = ["definitions", "properties", "patternProperties"];
@@ -150,8 +150,8 @@ export function checkSchema(root: JsonObject, file: string): Problem[] {
     };
     checkRef({ root, schema, isCircular }, report);
     for (const pattern of Object.keys(objectOf(schema["patternProperties"]))) {
-      const fault = patternFault(pattern);
-      if (fault !== undefined) report(fault);
+      const problem = patternProblem(pattern);
+      if (problem !== undefined) report(problem);
     }
   }
   if (checks > MAX_CHECKS)

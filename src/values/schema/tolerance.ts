@@ -87,14 +87,14 @@ function withUsableItems(schema: JsonObject, report: Report): JsonObject {
 function withUsablePattern(schema: JsonObject, report: Report): JsonObject {
   const { pattern, ...rest } = schema;
   if (typeof pattern !== "string") return schema;
-  const fault = patternFault(pattern);
-  if (fault === undefined) return schema;
-  report(`${fault}: no text matches it`);
-  return { ...rest, [UNUSABLE_PATTERN]: { message: `cannot be set: ${fault} in the schema` } };
+  const problem = patternProblem(pattern);
+  if (problem === undefined) return schema;
+  report(`${problem}: no text matches it`);
+  return { ...rest, [UNUSABLE_PATTERN]: { message: `cannot be set: ${problem} in the schema` } };
 }
 
 /** Why a pattern is invalid; undefined if it is valid. */
-export function patternFault(pattern: string): string | undefined {
+export function patternProblem(pattern: string): string | undefined {
   try {
     compilePattern(pattern);
     return undefined;

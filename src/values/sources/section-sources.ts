@@ -31,7 +31,7 @@ interface SourcesOptions {
   /** The ConfigMap content in force. */
   readonly config: () => ConfigSettings | undefined;
   /** Violations of a section that come with this layer. */
-  readonly judge: (key: string, layer: SourceLayer) => readonly Located[];
+  readonly validate: (key: string, layer: SourceLayer) => readonly Located[];
 }
 
 /** The settings in ConfigMap content, by values key. */
@@ -158,7 +158,7 @@ export class AllSources {
     const { key, sources } = owner;
     const kept = this.#kept.get(key);
     const newLayer = this.#readLayer(owner);
-    const violations = newLayer.section === undefined ? [] : this.#options.judge(key, newLayer);
+    const violations = newLayer.section === undefined ? [] : this.#options.validate(key, newLayer);
     const problems = [...newLayer.problems, ...violations.map((each) => problemOf(each, newLayer, owner))];
     const { missing } = newLayer;
     if (missing.length + problems.length === 0)

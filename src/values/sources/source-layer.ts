@@ -118,7 +118,7 @@ function readPart(bytes: Uint8Array, source: ValuesSource, context: SourceContex
   const text = Buffer.from(bytes).toString();
   const section = path === undefined ? documentOf(bytes, text, refuse) : nestAtPointer(text, path);
   const isSecret = source.kind === "Secret";
-  if (isSecret) context.secrets?.learn(section, new Set([""]));
+  if (isSecret) context.secrets?.register(section, new Set([""]));
   return { section, place: `${title}, key ${key}`, isSecret };
 }
 

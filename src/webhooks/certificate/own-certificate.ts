@@ -4,7 +4,7 @@ import { X509Certificate, createPrivateKey } from "node:crypto";
 import { isIP } from "node:net";
 
 import {
-  MADE_HERE,
+  MANAGED_BY_OPERATOR,
   SECRETS,
   create,
   get,
@@ -91,7 +91,7 @@ export class OwnCertificate implements CertificateSource {
       Object.entries(texts).map(([key, text]) => [key, Buffer.from(text).toString("base64")]),
     );
     const target = { resource: SECRETS, namespace };
-    const metadata = { name, namespace, labels: MADE_HERE };
+    const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
     if (before === undefined)
       await create(client, target, { body: { apiVersion: "v1", kind: "Secret", metadata, data } });
     else await replace(client, { ...target, name }, { body: { ...before, data } });

@@ -1,6 +1,6 @@
 /** Keeps the ValidatingWebhookConfigurations and MutatingWebhookConfigurations as wanted. */
 
-import { ApiError, MADE_HERE, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "../../kube/index.ts";
+import { ApiError, MANAGED_BY_OPERATOR, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "../../kube/index.ts";
 import { create, get, ignoreNotFound, remove, replace } from "../../kube/index.ts";
 import type { KubeAccess, Resource, WatchHub, WatchedObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
@@ -36,7 +36,7 @@ interface Applying {
 }
 
 /** One object: its type, and the group it is for. */
-interface Place {
+interface WebhookObject {
   readonly group: WebhookGroup;
   readonly resource: Resource;
   readonly name: string;
@@ -57,7 +57,7 @@ export class AdmissionObjects {
   /** Calls `changed` when someone changes one of the objects. */
   watch(changed: () => void): void {
     const ignore = (): void => {};
-    for (const { resource, name } of this.#places()) {
+    for (const { resource, name } of this.#objects()) {
       const fieldSelector = `metadata.name=${name}`;
       const consumer = { object: ignore, synced: ignore, applied: changed, deleted: changed };
       const watch = this.#options.hub.subscribe({ resource, fieldSelector, metadataOnly: true }, consumer);
@@ -74,15 +74,15 @@ export class AdmissionObjects {
     wanted: readonly (AdmissionWebhook & { readonly group: WebhookGroup })[],
     how: Applying,
   ): Promise<void> {
-    for (const place of this.#places()) {
+    for (const object of this.#objects()) {
       const own = wanted.filter(
-        ({ group, type }) => group === place.group && RESOURCES[type] === place.resource,
+        ({ group, type }) => group === object.group && RESOURCES[type] === object.resource,
       );
-      await this.#applyOne(place, own, how);
+      await this.#applyOne(object, own, how);
     }
   }
 
-  *#places(): Generator<Place> {
+  *#objects(): Generator<WebhookObject> {
     for (const group of GROUPS) {
       for (const type of TYPES)
         yield { group, resource: RESOURCES[type], name: `${this.#options.name}-${group}` };
@@ -90,12 +90,12 @@ export class AdmissionObjects {
   }
 
   async #applyOne(
-    place: Place,
+    object: WebhookObject,
     wanted: readonly AdmissionWebhook[],
     { ca, keepOthers, mayAdd }: Applying,
   ): Promise<void> {
     const { client, namespace, target } = this.#options;
-    const { resource, name } = place;
+    const { resource, name } = object;
     const found = await get<WatchedObject>(client, { resource, name }).catch(ignoreNotFound);
     const names = new Set(wanted.map((webhook) => webhook.name));
     const registered = Map.groupBy(objectsIn(found?.["webhooks"]), nameOf);
@@ -103,15 +103,19 @@ export class AdmissionObjects {
       .filter((webhook) => mayAdd || registered.has(webhook.name))
       .map((webhook) => webhookItem(webhook, { namespace, config: clientConfig(target, webhook.path, ca) }));
     const others = [...registered].flatMap(([each, list]) => (names.has(each) ? [] : list));
-    await this.#store(place, found, [
+    await this.#store(object, found, [
       ...items,
       ...(keepOthers ? others.map((item) => trusting(item, ca)) : []),
     ]);
   }
 
-  async #store(place: Place, found: WatchedObject | undefined, webhooks: JsonObject[]): Promise<void> {
+  async #store(
+    object: WebhookObject,
+    found: WatchedObject | undefined,
+    webhooks: JsonObject[],
+  ): Promise<void> {
     const { client, logger } = this.#options;
-    const { resource, name } = place;
+    const { resource, name } = object;
     if (webhooks.length === 0) {
       if (found === undefined) return;
       await remove(client, { resource, name }).catch(ignoreNotFound);
@@ -119,26 +123,30 @@ export class AdmissionObjects {
     }
     if (found !== undefined && sameJson(found["webhooks"], webhooks)) return;
     try {
-      await this.#write(place, found, webhooks);
+      await this.#write(object, found, webhooks);
     } catch (error) {
       const refused = refusedItems(error);
       if (refused.size === 0) throw error;
       for (const [index, message] of refused)
-        this.#options.onRefused(place.group, nameOf(webhooks[index]), message);
+        this.#options.onRefused(object.group, nameOf(webhooks[index]), message);
       // Each time it becomes shorter.
       await this.#store(
-        place,
+        object,
         found,
         webhooks.filter((_, index) => !refused.has(index)),
       );
     }
   }
 
-  async #write(place: Place, found: WatchedObject | undefined, webhooks: JsonObject[]): Promise<void> {
+  async #write(
+    object: WebhookObject,
+    found: WatchedObject | undefined,
+    webhooks: JsonObject[],
+  ): Promise<void> {
     const { client, logger } = this.#options;
-    const { resource, name } = place;
+    const { resource, name } = object;
     const { kind } = resource;
-    const metadata = found?.metadata ?? { name, labels: MADE_HERE };
+    const metadata = found?.metadata ?? { name, labels: MANAGED_BY_OPERATOR };
     const body = { apiVersion: "admissionregistration.k8s.io/v1", kind, metadata, webhooks };
     if (found === undefined) await create(client, { resource }, { body });
     else await replace(client, { resource, name }, { body });

@@ -1,6 +1,10 @@
 import { expect, it } from "vitest";
 
-import { configFault, explanationFrom, overviewFrom } from "../../../src/commands/cluster/from-resources.ts";
+import {
+  configProblem,
+  explanationFrom,
+  overviewFrom,
+} from "../../../src/commands/cluster/from-resources.ts";
 import { readyExitCode } from "../../../src/commands/operator/overview.ts";
 import { microTime } from "../../../src/kube/resources.ts";
 import { KnownSecrets } from "../../../src/lib/index.ts";
@@ -136,8 +140,8 @@ it("names the fault of the ConfigMap for `why`, and no other reason of the Addon
         conditions: [{ type: "Ready", status: "False", reason, message: "ConfigMap a: webEnabled: wrong" }],
       },
     }) as unknown as IAddonOperator;
-  expect(configFault(withReady("ConfigMapInvalid"))).toBe("ConfigMap a: webEnabled: wrong");
-  expect(configFault(withReady("ConfigMapMissing"))).toBe("ConfigMap a: webEnabled: wrong");
-  expect(configFault(withReady("ReloadHeldUp"))).toBeUndefined();
-  expect(configFault(undefined)).toBeUndefined();
+  expect(configProblem(withReady("ConfigMapInvalid"))).toBe("ConfigMap a: webEnabled: wrong");
+  expect(configProblem(withReady("ConfigMapMissing"))).toBe("ConfigMap a: webEnabled: wrong");
+  expect(configProblem(withReady("ReloadHeldUp"))).toBeUndefined();
+  expect(configProblem(undefined)).toBeUndefined();
 });

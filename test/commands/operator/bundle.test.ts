@@ -67,7 +67,7 @@ beforeEach(async () => {
   dir = mkdtempSync(join(tmpdir(), "bundle-"));
   const clock = new ManualClock(NOW);
   const secrets = new KnownSecrets();
-  secrets.learn({ password: SECRETS.known });
+  secrets.register({ password: SECRETS.known });
   const state = new State({ clock, secrets });
   state.recordTree({
     modules: [module],

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 
 import { helmEnvironment } from "../../../src/helm/binary/helm-environment.ts";
 
-const place = { managedBy: "v1-x", home: "/t/helm-home", release: "web" };
+const context = { managedBy: "v1-x", home: "/t/helm-home", release: "web" };
 const kubeconfig = { path: "/t/kube/helm.kubeconfig", refresh: () => Promise.resolve() };
 
 it("nothing in helm's environment leads to another cluster, or around the operator's own way there", () => {
@@ -16,7 +16,7 @@ it("nothing in helm's environment leads to another cluster, or around the operat
     HELM_QPS: "10",
     no_proxy: "a.example",
   };
-  const made = helmEnvironment({ ...place, env, kubeconfig, server: "https://[fd00::1]:6443" });
+  const made = helmEnvironment({ ...context, env, kubeconfig, server: "https://[fd00::1]:6443" });
   expect(made).toMatchObject({
     HOME: "/t/helm-home",
     KUBECONFIG: kubeconfig.path,
@@ -27,5 +27,5 @@ it("nothing in helm's environment leads to another cluster, or around the operat
 });
 
 it("without a cluster no kubeconfig counts", () => {
-  expect(helmEnvironment({ ...place, env: {}, server: "" })).toMatchObject({ KUBECONFIG: "/dev/null" });
+  expect(helmEnvironment({ ...context, env: {}, server: "" })).toMatchObject({ KUBECONFIG: "/dev/null" });
 });

@@ -25,7 +25,7 @@ test("a module acts as an account of the namespace that the operator gives it, o
     name: "deployer",
   });
   const own = { name: "db", namespace: "team-a", serviceAccountName: "team-a/deployer" };
-  expect(rules.faultOf(own, "")?.message).toContain("gives it namespace ops");
+  expect(rules.problemOf(own, "")?.message).toContain("gives it namespace ops");
   const { accounts: ofTeams } = await accounts("team-*");
   expect(ofTeams.of({ ...own, serviceAccountName: "deployer" })).toEqual({
     namespace: "team-a",
@@ -41,12 +41,12 @@ test("an account that a broken file may name is not the operator, unless the fil
   const broken = { name: "web", accountIsUnknown: true };
   const refusal =
     "web: its addon.yaml cannot be read, so it is not known as whom the module acts (correct the file)";
-  expect(rules.faultOf(broken, file)).toBeUndefined();
+  expect(rules.problemOf(broken, file)).toBeUndefined();
   expect(() => rules.known("web")).toThrow(refusal);
   expect(() => rules.of(broken)).toThrow(refusal);
   const deployer = { namespace: "ops", name: "deployer" };
   expect(rules.of({ name: "web", serviceAccountName: "deployer" })).toEqual(deployer);
-  expect(rules.faultOf(broken, file)).toBeUndefined();
+  expect(rules.problemOf(broken, file)).toBeUndefined();
   expect([rules.of(broken), rules.known("web")]).toEqual([deployer, deployer]);
   rules.of({ name: "db" });
   expect(rules.of({ name: "db", accountIsUnknown: true })).toBeUndefined();
@@ -64,7 +64,7 @@ test.each([
 ])("with %j allowed, an account of %s: %s", async (allowed, namespace, isAllowed) => {
   const { accounts: rules } = await accounts(...allowed);
   const module = { name: "web", serviceAccountName: `${namespace}/admin` };
-  const fault = rules.faultOf(module, "/modules/web/addon.yaml");
+  const fault = rules.problemOf(module, "/modules/web/addon.yaml");
   expect(fault?.remedy?.includes("--service-account-namespaces") ?? "allowed").toBe(
     isAllowed ? "allowed" : true,
   );

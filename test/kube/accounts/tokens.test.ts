@@ -138,7 +138,7 @@ test("without rights on Secrets, the token expires by itself, which is reported 
   const [request] = bodyOf(api, PATH) as { spec: object }[];
   expect(request?.spec).toEqual({ expirationSeconds: 600 });
   const rule = "missing rule: grant ServiceAccount ops/op: create secrets in namespace team-a";
-  expect(runs.faultOf("web")).toContain(rule);
+  expect(runs.problemOf("web")).toContain(rule);
   expect(warnings).toHaveLength(1);
   expect(JSON.stringify(warnings)).toContain(rule);
 });

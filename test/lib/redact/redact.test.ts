@@ -188,7 +188,7 @@ describe("what no list of keys can know", () => {
       url: "http://h/?x=correct-h0rse",
     };
     const secrets = new KnownSecrets();
-    secrets.learn(values);
+    secrets.register(values);
     const hidden = secrets.redact("correct-h0rse");
     expect(secrets.redactValues(values)).toEqual({
       password: hidden,
@@ -228,7 +228,7 @@ describe("texts that were made to stall a pattern", () => {
 describe("KnownSecrets", () => {
   const known = (value: Json, ...paths: readonly string[]): KnownSecrets => {
     const secrets = new KnownSecrets();
-    secrets.learn(value, new Set(paths));
+    secrets.register(value, new Set(paths));
     return secrets;
   };
 
@@ -331,7 +331,7 @@ describe("KnownSecrets", () => {
   it("learns what is added to values that share the rest", () => {
     const shared = { deep: { password: "first-0ne" } };
     const secrets = known({ shared });
-    secrets.learn({ shared, more: { token: "second-0ne" } });
+    secrets.register({ shared, more: { token: "second-0ne" } });
     expect(secrets.redact("first-0ne second-0ne")).not.toMatch(/0ne/);
   });
 
@@ -345,10 +345,10 @@ describe("KnownSecrets", () => {
   it("forgets the oldest of very many that are equally long", () => {
     const oldest = many(1, 1, LONG);
     const secrets = known(oldest);
-    for (const from of [10_000, 20_000]) secrets.learn(many(from, 6000, LONG));
+    for (const from of [10_000, 20_000]) secrets.register(many(from, 6000, LONG));
     const [text = ""] = oldest.tokens;
     expect(secrets.redact(`${text} 25999-s3cret${LONG}`)).toMatch(/^1-s3crety1\w+ <redacted:\w+>$/);
-    secrets.learn({ ...oldest });
+    secrets.register({ ...oldest });
     expect(secrets.redact(text)).toMatch(/^<redacted:\w+>$/);
   });
 
@@ -370,10 +370,10 @@ describe("KnownSecrets", () => {
   it("forgets what is not in force, however short, and nothing else", () => {
     const secrets = new KnownSecrets();
     const [longer, large] = [{ password: `longer-${"p4ss".repeat(10)}` }, many(100_000, 45_000)];
-    secrets.relearn = () => secrets.learn(longer);
-    secrets.learn(longer);
-    secrets.learn(many(900_000, 10_000));
-    secrets.learn(large);
+    secrets.registerAgain = () => secrets.register(longer);
+    secrets.register(longer);
+    secrets.register(many(900_000, 10_000));
+    secrets.register(large);
     expect(secrets.redact(`${longer.password} ${large.tokens[0]} ${large.tokens.at(-1)}`)).toMatch(
       /^(?:<redacted:\w+> ?){3}$/,
     );
@@ -384,15 +384,15 @@ describe("KnownSecrets", () => {
   it("hides every word where all values in force have more than can be known", () => {
     const secrets = new KnownSecrets();
     const inForce = [many(100_000, 8000, LONG)];
-    secrets.relearn = () => inForce.forEach((tree) => secrets.learn({ ...tree }));
+    secrets.registerAgain = () => inForce.forEach((tree) => secrets.register({ ...tree }));
     // Replaced at once: both are known for a moment.
     for (const from of [100_000, 200_000, 300_000]) {
-      secrets.learn(many(from, 8000, LONG));
+      secrets.register(many(from, 8000, LONG));
       inForce[0] = many(from, 8000, LONG);
     }
     expect(secrets.isOverfull).toBe(false);
     for (const from of [500_000, 600_000]) {
-      secrets.learn(many(from, 8000, LONG));
+      secrets.register(many(from, 8000, LONG));
       inForce.push(many(from, 8000, LONG));
     }
     expect(secrets.isOverfull).toBe(true);
@@ -403,9 +403,9 @@ describe("KnownSecrets", () => {
     const secrets = new KnownSecrets();
     const said: string[] = [];
     secrets.onOverfull = () => said.push(secrets.redact(OVERFULL));
-    secrets.learn(many(0, 100, LONG));
+    secrets.register(many(0, 100, LONG));
     expect([said, secrets.isOverfull]).toEqual([[], false]);
-    for (const first of [100_000, 200_000]) secrets.learn(many(first, 10_000, LONG));
+    for (const first of [100_000, 200_000]) secrets.register(many(first, 10_000, LONG));
     expect([said, secrets.isOverfull]).toEqual([[OVERFULL], true]);
   });
 
@@ -428,18 +428,20 @@ describe("KnownSecrets", () => {
 
   it("keeps a password beside many long texts", () => {
     const secrets = known({ password: "oldest-00" });
-    secrets.learn(Object.fromEntries(Array.from({ length: 140 }, (_, i) => [`key${i}`, certificate(i, 30)])));
-    secrets.learn({ key: certificate(1000, 15_000) });
+    secrets.register(
+      Object.fromEntries(Array.from({ length: 140 }, (_, i) => [`key${i}`, certificate(i, 30)])),
+    );
+    secrets.register({ key: certificate(1000, 15_000) });
     expect(secrets.redact("oldest-00")).toMatch(/^<redacted:\w+>$/);
     expect(secrets.redact(line(139, 29))).toMatch(/^<redacted:\w+>$/);
   });
 
   it("hides a line of two texts while one of them is known", () => {
     const secrets = known({ a: { password: `shared-line-01\n${"x1".repeat(20_000)}` } });
-    secrets.learn({ b: { password: "shared-line-01\nan0ther" } });
+    secrets.register({ b: { password: "shared-line-01\nan0ther" } });
     const long = "x1".repeat(50);
     for (let from = 100_000; secrets.redact(long) !== long; from += 5000)
-      secrets.learn(many(from, 3000, LONG));
+      secrets.register(many(from, 3000, LONG));
     expect(secrets.redact("shared-line-01")).toMatch(/^<redacted:\w+>$/);
   });
 });

@@ -158,7 +158,7 @@ describe("blocks and tokens", () => {
 describe("known secrets", () => {
   const known = (...secrets: string[]): KnownSecrets => {
     const all = new KnownSecrets();
-    all.learn({ passwords: secrets });
+    all.register({ passwords: secrets });
     return all;
   };
   const displayed = (all: KnownSecrets, text: string): string =>
@@ -191,7 +191,7 @@ describe("known secrets", () => {
     expect(displayed(all, longer)).toBe("*");
     const more = "b2".repeat(200);
     for (const from of [10_000, 20_000])
-      all.learn({ tokens: Array.from({ length: 5000 }, (_, index) => `${from + index}-0ther${more}`) });
+      all.register({ tokens: Array.from({ length: 5000 }, (_, index) => `${from + index}-0ther${more}`) });
     expect(displayed(all, `${longer} 24999-0ther${more}`)).toBe(`${longer} *`);
   });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Hook, Task } from "../../../src/model/index.ts";
-import { explainBlockers, explainModule, nextTryAt } from "../../../src/plan/index.ts";
+import { explainBlockers, explainModule, nextRetryAt } from "../../../src/plan/index.ts";
 import type { TaskView } from "../../../src/queue/index.ts";
 import type { ModuleView, View } from "../../../src/state/index.ts";
 import { moduleView, underWay, viewOf } from "../../status/views.ts";
@@ -51,7 +51,7 @@ function explain({ main, side = [], web = {}, view = {} }: Case): {
   return {
     hold: explainBlockers(module, evidence),
     why: explainModule(module, evidence),
-    next: nextTryAt(module, evidence),
+    next: nextRetryAt(module, evidence),
   };
 }
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { expect, onTestFinished, test } from "vitest";
 
-import { Children, obstacleTo, userIdFault } from "../../../src/process/index.ts";
+import { Children, obstacleTo, userIdProblem } from "../../../src/process/index.ts";
 
 const env = { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" };
 const children = new Children();
@@ -49,7 +49,7 @@ async function findFault(): Promise<string | undefined> {
   const dir = mkdtempSync(join(tmpdir(), "reach-"));
   chmodSync(dir, 0o755);
   try {
-    return await userIdFault(join(dir, "tmp"), [], { env, children });
+    return await userIdProblem(join(dir, "tmp"), [], { env, children });
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }

@@ -15,7 +15,7 @@ import { join } from "node:path";
 
 import { describe, expect, onTestFinished, test } from "vitest";
 
-import { Children, Scratch, UserIds, userIdFault } from "../../../src/process/index.ts";
+import { Children, Scratch, UserIds, userIdProblem } from "../../../src/process/index.ts";
 
 const env = { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" };
 const children = new Children();
@@ -34,7 +34,7 @@ async function probe(secrets: readonly string[]): Promise<string | undefined> {
   const dir = mkdtempSync(join(tmpdir(), "user-ids-"));
   chmodSync(dir, 0o755);
   try {
-    return await userIdFault(join(dir, "tmp"), secrets, tools);
+    return await userIdProblem(join(dir, "tmp"), secrets, tools);
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
@@ -46,7 +46,7 @@ test("each module has an id of its own, below 65536", () => {
 });
 
 test("without setpriv, ids are not promised", async () => {
-  expect(await userIdFault(tmpdir(), [], { env: { PATH: "/nowhere" }, children })).toMatch(
+  expect(await userIdProblem(tmpdir(), [], { env: { PATH: "/nowhere" }, children })).toMatch(
     /setpriv|capabilities/,
   );
 });
@@ -66,7 +66,7 @@ describe.runIf(fault === undefined)("a process under a user id of its own", () =
   test("a directory that others cannot pass is reported", async () => {
     const dir = root();
     chmodSync(dir, 0o700);
-    expect(await userIdFault(join(dir, "tmp"), [], tools)).toBe(
+    expect(await userIdProblem(join(dir, "tmp"), [], tools)).toBe(
       `other users cannot reach files below ${dir}/tmp`,
     );
   });
@@ -75,7 +75,7 @@ describe.runIf(fault === undefined)("a process under a user id of its own", () =
     const dir = root();
     chmodSync(dir, 0o777);
     mkdirSync(join(dir, "tmp"), { mode: 0o700 });
-    expect(await userIdFault(join(dir, "tmp"), [], tools)).toBeUndefined();
+    expect(await userIdProblem(join(dir, "tmp"), [], tools)).toBeUndefined();
     const move = async () => {
       const args = ["-c", `mv "$0/tmp" "$0/moved"`, dir];
       const { outcome } = await children.run({ file: "/bin/sh", args, cwd: "/", env, uid: 30_000 });
@@ -83,7 +83,7 @@ describe.runIf(fault === undefined)("a process under a user id of its own", () =
     };
     expect(await move()).toBe("failed");
     chownSync(dir, 30_001, 30_001);
-    expect(await userIdFault(join(dir, "tmp"), [], tools)).toBe(`${dir} belongs to user 30001`);
+    expect(await userIdProblem(join(dir, "tmp"), [], tools)).toBe(`${dir} belongs to user 30001`);
     chmodSync(dir, 0o777);
     expect(await move()).toBe("succeeded");
   });

@@ -140,7 +140,7 @@ function project() {
   return projectModule(view, {
     now: T0,
     before: new Map(),
-    nextTryAt: T0,
+    nextRetryAt: T0,
     displayed,
     identity: { serviceAccount: "team-a/deployer", hooksIsolated: false, message: "m" },
     required: [

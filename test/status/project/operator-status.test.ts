@@ -145,7 +145,7 @@ const rows: readonly Row[] = [
   {
     name: "ModuleSources that cannot be read",
     modules: [failing],
-    view: (view) => ({ ...view, sourcesFault: "The ModuleSources cannot be read: no right" }),
+    view: (view) => ({ ...view, sourcesProblem: "The ModuleSources cannot be read: no right" }),
     ...bad,
     reason: "SourcesUnreadable",
   },

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { chooseNext, type Question } from "../../../src/supply/lead/offers.ts";
-import type { LockEntry, Wish } from "../../../src/supply/types.ts";
+import type { LockEntry, ModuleRequest } from "../../../src/supply/types.ts";
 import { registryLab, type Lab } from "../../registry/artifact/lab.ts";
 import { sha256 } from "../../support/registry.ts";
 
@@ -15,10 +15,10 @@ const lockedAt = (version: string, digest: string): LockEntry => ({
   at: 0,
 });
 
-function questionFor(lab: Lab, wish: Wish, change: Partial<Question> = {}): Question {
+function questionFor(lab: Lab, request: ModuleRequest, change: Partial<Question> = {}): Question {
   return {
     name: "web",
-    wish,
+    request,
     locked: undefined,
     update: undefined,
     approved: undefined,
@@ -39,11 +39,11 @@ function questionFor(lab: Lab, wish: Wish, change: Partial<Question> = {}): Ques
 /** What is chosen, and the calls for it. */
 async function ask(
   lab: Lab,
-  wish: Wish,
+  request: ModuleRequest,
   change: Partial<Question> = {},
 ): Promise<readonly [string, readonly string[]]> {
   const before = lab.registry.calls.length;
-  const choice = await chooseNext(questionFor(lab, wish, change));
+  const choice = await chooseNext(questionFor(lab, request, change));
   const calls = lab.registry.calls.slice(before).map(({ line }) => line.replace(`/v2/${REPOSITORY}/`, ""));
   const version = "candidate" in choice ? ` ${choice.candidate.version}` : "";
   return [`${choice.kind}${version}`, calls];
@@ -59,14 +59,14 @@ async function labWith(...versions: readonly string[]): Promise<{ lab: Lab; dige
 }
 
 describe("requests without news", () => {
-  it.each<[string, Wish, readonly string[]]>([
+  it.each<[string, ModuleRequest, readonly string[]]>([
     ["an exact version", { version: "1.4.2" }, []],
     ["a tag", { tag: "stable" }, ["HEAD manifests/stable"]],
     ["a range", { version: "~1.4" }, ["GET tags/list"]],
-  ])("%s", async (_, wish, calls) => {
+  ])("%s", async (_, request, calls) => {
     const { lab, digests } = await labWith("1.4.2");
     const locked = lockedAt("1.4.2", digests[0] ?? "");
-    expect(await ask(lab, wish, { locked })).toEqual(["keep", calls]);
+    expect(await ask(lab, request, { locked })).toEqual(["keep", calls]);
   });
 
   it("a digest", async () => {
@@ -136,7 +136,8 @@ describe("what the registry does not have", () => {
     const { lab, digests } = await labWith("1.4.2");
     const locked = lockedAt("1.4.2", digests[0] ?? "");
     lab.registry.manifests.clear();
-    const kept = async (wish: Wish): Promise<unknown> => chooseNext(questionFor(lab, wish, { locked }));
+    const kept = async (request: ModuleRequest): Promise<unknown> =>
+      chooseNext(questionFor(lab, request, { locked }));
     expect(await kept({ tag: "stable" })).toEqual({ kind: "keep", reason: "the registry has no tag stable" });
     expect(await kept({ version: "^1" })).toEqual({
       kind: "keep",

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import type { IModuleSource } from "../../../src/status/index.ts";
 import { statusOf, type Findings } from "../../../src/supply/lead/status.ts";
-import type { LockEntry, SourceSpec, Wish } from "../../../src/supply/types.ts";
+import type { LockEntry, SourceSpec, ModuleRequest } from "../../../src/supply/types.ts";
 
 const NOW = Date.UTC(2026, 10, 24, 12);
 const digest = (digit: string): string => `sha256:${digit.repeat(64)}`;
@@ -11,11 +11,11 @@ const NEXT = { version: "1.5.0", digest: digest("b"), tag: undefined, since: NOW
 
 const MISSING = {
   dir: undefined,
-  fault: { reason: "SourceUnavailable", message: "1.4.2 is not on disk" },
+  problem: { reason: "SourceUnavailable", message: "1.4.2 is not on disk" },
 } as const;
 
 interface Given {
-  readonly wish: Wish;
+  readonly request: ModuleRequest;
   readonly locked?: LockEntry;
   readonly findings?: Partial<Findings>;
   /** The locked content is not on disk. */
@@ -23,8 +23,8 @@ interface Given {
 }
 
 /** The status of a source with one module, `web`. */
-function statusWith({ wish, locked, findings, isMissing = false }: Given) {
-  const modules = new Map([["web", wish]]);
+function statusWith({ request, locked, findings, isMissing = false }: Given) {
+  const modules = new Map([["web", request]]);
   const spec: SourceSpec = {
     registry: { host: "h", name: "modules" },
     charts: undefined,
@@ -43,7 +43,7 @@ function statusWith({ wish, locked, findings, isMissing = false }: Given) {
   const stock = {
     entries: new Map(locked === undefined ? [] : [["web", locked]]),
     content: () =>
-      locked && { digest: locked.digest, ...(isMissing ? MISSING : { dir: "/d", fault: undefined }) },
+      locked && { digest: locked.digest, ...(isMissing ? MISSING : { dir: "/d", problem: undefined }) },
   };
   const nothing = {
     errors: new Map(),
@@ -75,7 +75,7 @@ const failed = (reason: "CheckFailed" | "Withdrawn" | "NotVerified", message = "
 describe("what waits", () => {
   it("is named with the command that approves it, and the module is Ready", () => {
     const status = statusWith({
-      wish: { version: "^1" },
+      request: { version: "^1" },
       locked: LOCKED,
       findings: held("1.5.0 waits for the next window", NOW + 60_000),
     });
@@ -91,7 +91,7 @@ describe("what waits", () => {
   });
 
   it("is why a first installation is not there", () => {
-    const status = statusWith({ wish: { version: "^1" }, findings: held("1.5.0 waits for approval") });
+    const status = statusWith({ request: { version: "^1" }, findings: held("1.5.0 waits for approval") });
     expect(status).toMatchObject({ summary: "0/1", waiting: 1 });
     expect(status.conditions["Ready"]).toMatchObject({
       status: "False",
@@ -103,36 +103,43 @@ describe("what waits", () => {
 });
 
 describe("a registry that is away or has nothing", () => {
-  it.each<[string, Wish, "CheckFailed" | "Withdrawn", string]>([
+  it.each<[string, ModuleRequest, "CheckFailed" | "Withdrawn", string]>([
     ["a range that has what is locked", { version: "^1" }, "CheckFailed", "True"],
     ["a channel", { tag: "stable" }, "Withdrawn", "True"],
     ["a range that excludes what is locked", { version: "^2" }, "CheckFailed", "False"],
     ["an exact version that is another one", { version: "1.5.0" }, "CheckFailed", "False"],
-  ])("leaves %s", (...[, wish, reason, ready]) => {
-    const status = statusWith({ wish, locked: LOCKED, findings: { ...failed(reason), reachable: false } });
+  ])("leaves %s", (...[, request, reason, ready]) => {
+    const status = statusWith({ request, locked: LOCKED, findings: { ...failed(reason), reachable: false } });
     expect(status.conditions["Ready"]?.status).toBe(ready);
     expect(status.conditions["Reachable"]?.status).toBe("False");
   });
 
   it("says why content that is missing on disk is not there", () => {
     const findings = failed("CheckFailed", "403");
-    const { conditions } = statusWith({ wish: { tag: "stable" }, locked: LOCKED, findings, isMissing: true });
+    const { conditions } = statusWith({
+      request: { tag: "stable" },
+      locked: LOCKED,
+      findings,
+      isMissing: true,
+    });
     expect(conditions["Ready"]).toMatchObject({ status: "False", message: "web: 1.4.2 is not on disk: 403" });
   });
 
   it("is told by the condition Withdrawn", () => {
     const findings = failed("Withdrawn", "the registry has no tag stable");
-    const { conditions } = statusWith({ wish: { tag: "stable" }, locked: LOCKED, findings });
+    const { conditions } = statusWith({ request: { tag: "stable" }, locked: LOCKED, findings });
     expect(conditions["Withdrawn"]).toMatchObject({
       status: "True",
       message: "web: the registry has no tag stable",
     });
-    expect(statusWith({ wish: { tag: "stable" }, locked: LOCKED }).conditions["Withdrawn"]).toBeUndefined();
+    expect(
+      statusWith({ request: { tag: "stable" }, locked: LOCKED }).conditions["Withdrawn"],
+    ).toBeUndefined();
   });
 
   it("does not hide content that is refused", () => {
     const { conditions } = statusWith({
-      wish: { version: "^1" },
+      request: { version: "^1" },
       locked: LOCKED,
       findings: failed("NotVerified", "has no valid signature"),
     });

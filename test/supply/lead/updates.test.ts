@@ -99,13 +99,13 @@ describe("another update of the source", () => {
 
 it("an approval is new once, and again after it was withdrawn", () => {
   const approvals = new Approvals();
-  const wished = new Map([
+  const requested = new Map([
     ["web", { source: "s" }],
     ["db", { source: "t" }],
   ]);
   const given = [undefined, "1@a", "1@a", "2@b", undefined, "2@b"];
   const news = given.map((each) => [
-    ...approvals.news(wished, (module) => (module === "web" ? each : undefined)),
+    ...approvals.news(requested, (module) => (module === "web" ? each : undefined)),
   ]);
   expect(news).toEqual([[], ["s"], [], ["s"], [], ["s"]]);
 });

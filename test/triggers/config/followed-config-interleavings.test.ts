@@ -11,7 +11,7 @@ import { ManualClock, settle } from "../../support/clock.ts";
 import { random } from "../../support/fuzz-world.ts";
 import { RestlessApi } from "../../support/restless-api.ts";
 import { report } from "../../support/stories.ts";
-import { coversConfig } from "../../support/state.ts";
+import { handlesConfig } from "../../support/state.ts";
 
 /** Stories in which something went wrong once. */
 const TOLD_BEFORE = [11110, 11237, 11353, 13381, 15642];
@@ -62,7 +62,7 @@ class ConfigStory {
     const started = this.followed.refresh().then(() => this.followed.watch());
     await this.api.rest();
     await started;
-    this.state.record("covered", "globalConfig");
+    this.state.record("configHandled", "globalConfig");
   }
 
   /** A hook appends its own word and sets a key, or takes away a key that it was shown. */
@@ -149,7 +149,8 @@ async function configStory(seed: number): Promise<void> {
   await api.rest();
   story.check();
   const isOursAlone = story.edits === 0 && story.failed === 0 && !losesOverlay;
-  if (isOursAlone && !coversConfig(story.state)) story.broken.push("what only hooks wrote asks for a reload");
+  if (isOursAlone && !handlesConfig(story.state))
+    story.broken.push("what only hooks wrote asks for a reload");
   expect(story.broken).toEqual([]);
   const list = story.onServer().list ?? [];
   expect(new Set(list).size).toBe(list.length);

@@ -16,7 +16,7 @@ import { validatePatches } from "../../../src/values/index.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { keepLog } from "../../support/logged.ts";
 import type { LoggedLine } from "../../support/logged.ts";
-import { coversConfig } from "../../support/state.ts";
+import { handlesConfig } from "../../support/state.ts";
 
 interface Stored {
   readonly metadata: ReturnType<typeof metaOf>;
@@ -198,10 +198,10 @@ describe("what a hook wrote comes into force once", () => {
       await settle();
       return after;
     });
-    lab.state.record("covered", "globalConfig");
+    lab.state.record("configHandled", "globalConfig");
     await lab.followed.write("global", append);
     expect(await inForce(lab)).toEqual({ list: ["a", "b"], old: 1 });
-    expect(coversConfig(lab.state)).toBe(true);
+    expect(handlesConfig(lab.state)).toBe(true);
     await lab.followed.write("global", [{ op: "remove", path: "/global/old" }]);
     expect(await inForce(lab)).toEqual({ list: ["a", "b"] });
     expect(lab.stored().data).toEqual({ global: "list:\n  - a\n  - b\n" });
@@ -215,19 +215,19 @@ describe("what a hook wrote comes into force once", () => {
       await settle();
       return after;
     });
-    lab.state.record("covered", "globalConfig");
+    lab.state.record("configHandled", "globalConfig");
     await lab.followed.write("global", append);
     expect(await inForce(lab)).toEqual({ list: ["z"] });
-    expect(coversConfig(lab.state)).toBe(false);
+    expect(handlesConfig(lab.state)).toBe(false);
   });
 
   it("when an edit that the write builds upon was not seen yet: it is news to the plan", async () => {
     const lab = await start((_lab, _request, answer) => answer());
-    lab.state.record("covered", "globalConfig");
+    lab.state.record("configHandled", "globalConfig");
     lab.put({ global: "{list: [x]}" });
     await lab.followed.write("global", append);
     expect(await inForce(lab)).toEqual({ list: ["x", "b"] });
-    expect(coversConfig(lab.state)).toBe(false);
+    expect(handlesConfig(lab.state)).toBe(false);
   });
 
   it.each(["ETIMEDOUT", "ECONNRESET"])(
@@ -311,7 +311,7 @@ describe("an overlay", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("is judged as it will be: a patch over a key that it has already", async () => {
+  it("is assessed as it will be: a patch over a key that it has already", async () => {
     const lab = world({}, undefined, { overlay: { global: "{port: 80}" } });
     lab.state.recordTree({ ...lab.state.tree, globalSchemas: { config: PORT } });
     await lab.followed.refresh();
@@ -323,7 +323,7 @@ describe("an overlay", () => {
     expect(judge(81).config).toHaveLength(1);
   });
 
-  it("is judged again over what somebody wrote meanwhile", async () => {
+  it("is assessed again over what somebody wrote meanwhile", async () => {
     const lab = world({}, undefined, { overlay: {} });
     lab.state.recordTree({ ...lab.state.tree, globalSchemas: { config: PORT } });
     await lab.followed.refresh();

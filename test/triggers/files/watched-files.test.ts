@@ -52,12 +52,12 @@ async function start(watchDir: typeof watch = watch, limits?: ScanLimits): Promi
   lines = [];
   checks = [];
   state = new State({ clock });
-  const places = { modulesDirs: [at("modules")], globalHooksDir: at("global") };
+  const dirs = { modulesDirs: [at("modules")], globalHooksDir: at("global") };
   const archives = new ChartArchives(join(root, "tmp"));
-  state.recordTree(await readTree({ ...places, unnumberedOrder: 1, strict: false, archives }));
+  state.recordTree(await readTree({ ...dirs, unnumberedOrder: 1, strict: false, archives }));
   const logger = keepLog(lines);
   files = new WatchedFiles({
-    places,
+    dirs,
     state,
     clock,
     logger,

@@ -45,7 +45,7 @@ test("an event checks again what it concerns, and moves the timer", async () => 
   release.follow({ ...FOLLOWED, objects: [] });
   await clock.advance(100);
   take();
-  release.judged();
+  release.assessed();
   expect([take(), clock.nextTimerAt]).toEqual([["health 100"], 500]);
   release.missing();
   expect([take(), clock.nextTimerAt]).toEqual([["healing 100", "drift 100"], 500]);
@@ -72,7 +72,7 @@ test("a closed release checks nothing, and leaves no timer", async () => {
   take();
   release.close();
   release.missing();
-  release.judged();
+  release.assessed();
   await clock.advance(1000);
   expect([take(), clock.timers]).toEqual([[], 0]);
 });

@@ -184,7 +184,7 @@ test("a check of addon.yaml judges its kind, in a watch of whole objects", async
   expect(state.module("one")?.health?.status).toBe("True");
 });
 
-test("an object that the server has and the watch does not is judged by the answer", async () => {
+test("an object that the server has and the watch does not is assessed by the answer", async () => {
   const { clock, check, listed, state, there, deleted } = await lab();
   there.add("b");
   await check();

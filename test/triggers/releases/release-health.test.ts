@@ -244,7 +244,7 @@ test("a Pod that has crashed too often, and a deadline that is over, are not wai
 const UNREADABLE =
   /^Thing ns\/t: status is no object; add to health.checks in addon.yaml what makes a Thing /;
 
-test("what cannot be judged is unknown, and says why", async () => {
+test("what cannot be assessed is unknown, and says why", async () => {
   const { follow, listed, displayed, consumer } = lab();
   follow("a", ["Thing", "t"]);
   await listed("things", { ...map("t"), kind: "Thing", status: "odd" });

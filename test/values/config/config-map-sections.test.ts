@@ -131,13 +131,13 @@ describe("what is merged once", () => {
   it("files that are read again are merged anew", () => {
     const store = storeOf([moduleOf("web", { own: { a: 1 } })]);
     store.setConfig(parsed(store, {}), undefined);
-    const before = [store.merged("web").values, store.digests.coverage().globals];
+    const before = [store.merged("web").values, store.digests.convergeDigests().globals];
     store.setTree({
       modules: [moduleOf("web", { own: { a: 2 }, on: true })],
       globalSchemas: {},
     } as unknown as Tree);
     expect(store.merged("web").values).toEqual({ a: 2 });
-    expect(store.digests.coverage().globals).not.toBe(before[1]);
+    expect(store.digests.convergeDigests().globals).not.toBe(before[1]);
     store.setTree({ modules: [], globalSchemas: {} } as unknown as Tree);
     expect(store.modules()).toEqual([]);
   });
@@ -184,9 +184,9 @@ describe("what keeps a module", () => {
   it("a converge answers to protection of a module that its script may switch off", () => {
     const store = storeOf([{ ...moduleOf("web", { on: true }), enabledScript: "enabled" }]);
     store.setConfig(parsed(store, {}), undefined);
-    const before = store.digests.coverage().globalConfig;
+    const before = store.digests.convergeDigests().globalConfig;
     store.setConfig(parsed(store, { webProtected: "true" }), undefined);
-    expect(store.digests.coverage().globalConfig).not.toBe(before);
+    expect(store.digests.convergeDigests().globalConfig).not.toBe(before);
   });
 
   it.each<readonly [string, boolean, Record<string, string>, boolean]>([
@@ -197,9 +197,9 @@ describe("what keeps a module", () => {
   ])("a converge answers to %s: %s", (...[, on, data, moves]) => {
     const store = storeOf([moduleOf("web", { on })]);
     store.setConfig(parsed(store, {}), undefined);
-    const before = store.digests.coverage().globalConfig;
+    const before = store.digests.convergeDigests().globalConfig;
     store.setConfig(parsed(store, data), undefined);
-    expect(store.digests.coverage().globalConfig !== before).toBe(moves);
+    expect(store.digests.convergeDigests().globalConfig !== before).toBe(moves);
   });
 });
 

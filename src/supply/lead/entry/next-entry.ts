@@ -1,9 +1,9 @@
 /** What the lock records next of a module: after an update, after an update that failed, and after an edit of its source. */
 
-import { fits, wishText } from "../../choose.ts";
+import { fits, requestText } from "../../choose.ts";
 import type { Obtained } from "../../fetch/obtain.ts";
 import { isSamePlace } from "../../fetch/place.ts";
-import type { ChartContent, LockEntry, Wish } from "../../types.ts";
+import type { ChartContent, LockEntry, ModuleRequest } from "../../types.ts";
 
 /** Content that was verified. */
 interface Content extends Pick<LockEntry, "source" | "version" | "digest" | "verifiedBy" | "chart"> {
@@ -30,73 +30,73 @@ const MOST_REJECTED = 10;
  * The entry of new content. What it goes back to is the last content that has proven itself. There is no way back to
  * another chart, or from a chart to a module.
  */
-export function taken(content: Content, wish: Wish, locked: LockEntry | undefined): LockEntry {
-  const next = { ...content, ...termsOf(wish) };
+export function taken(content: Content, request: ModuleRequest, locked: LockEntry | undefined): LockEntry {
+  const next = { ...content, ...termsOf(request) };
   if (locked === undefined) return next;
   const { version, digest, isNew, previous } = locked;
   const last = isNew === true && previous !== undefined ? previous : { version, digest };
   const wayBack = isSamePlace(locked.chart, content.chart) ? { previous: last } : {};
-  const rejected = rejectedOf(locked, wish).filter((each) => each !== content.digest);
-  return { ...next, ...wayBack, isNew: true, ...rejectedFields(rejected, wish) };
+  const rejected = rejectedOf(locked, request).filter((each) => each !== content.digest);
+  return { ...next, ...wayBack, isNew: true, ...rejectedFields(rejected, request) };
 }
 
 /** The entry after an update that failed: with the content before it, and without a way back. */
-export function wentBack(content: Content, wish: Wish, failed: LockEntry): LockEntry {
-  const others = rejectedOf(failed, wish).filter((each) => each !== failed.digest);
+export function wentBack(content: Content, request: ModuleRequest, failed: LockEntry): LockEntry {
+  const others = rejectedOf(failed, request).filter((each) => each !== failed.digest);
   const rejected = [failed.digest, ...others].slice(0, MOST_REJECTED);
-  return { ...content, ...termsOf(wish), isBack: true, ...rejectedFields(rejected, wish) };
+  return { ...content, ...termsOf(request), isBack: true, ...rejectedFields(rejected, request) };
 }
 
 /**
- * The entry of content that stays, with `chart` as its chart. Nothing failed any more with another wish, and if
- * `isWished`: the wish names this content.
+ * The entry of content that stays, with `chart` as its chart. Nothing failed any more with another request, and if
+ * `isRequested`: the request names this content.
  */
 export function stayed(
   locked: LockEntry,
   {
     source,
-    wish,
+    request,
     chart,
-    isWished,
+    isRequested,
   }: {
     readonly source: string;
-    readonly wish: Wish;
+    readonly request: ModuleRequest;
     readonly chart: ChartContent | undefined;
-    readonly isWished: boolean;
+    readonly isRequested: boolean;
   },
 ): LockEntry {
   const { order: _, enabled: __, removed: ___, rejected: ____, rejectedFor: _____, ...others } = locked;
   const { chart: ______, isBack, ...kept } = others;
-  const rejected = rejectedOf(locked, wish);
-  const isStillBack = isBack === true && rejected.length > 0 && !isWished;
+  const rejected = rejectedOf(locked, request);
+  const isStillBack = isBack === true && rejected.length > 0 && !isRequested;
   return {
     ...kept,
     source,
     ...(chart && { chart }),
-    ...termsOf(wish),
-    ...rejectedFields(rejected, wish),
+    ...termsOf(request),
+    ...rejectedFields(rejected, request),
     ...(isStillBack ? { isBack } : {}),
   };
 }
 
-/** The version that is back after an update failed, if the wish does not allow it; a range or a channel may. */
-export function unwishedBack(locked: LockEntry | undefined, wish: Wish): string | undefined {
-  return locked?.isBack === true && !fits(wish, locked.version) ? locked.version : undefined;
+/** The version that is back after an update failed, if the request does not allow it; a range or a channel may. */
+export function unrequestedReturn(locked: LockEntry | undefined, request: ModuleRequest): string | undefined {
+  return locked?.isBack === true && !fits(request, locked.version) ? locked.version : undefined;
 }
 
-/** What was rejected for this wish. */
-function rejectedOf({ rejected = [], rejectedFor }: LockEntry, wish: Wish): readonly string[] {
-  return rejectedFor === wishText(wish) ? rejected : [];
+/** What was rejected for this request. */
+function rejectedOf({ rejected = [], rejectedFor }: LockEntry, request: ModuleRequest): readonly string[] {
+  return rejectedFor === requestText(request) ? rejected : [];
 }
 
 function rejectedFields(
   rejected: readonly string[],
-  wish: Wish,
+  request: ModuleRequest,
 ): Pick<LockEntry, "rejected" | "rejectedFor"> {
-  return rejected.length === 0 ? {} : { rejected, rejectedFor: wishText(wish) };
+  return rejected.length === 0 ? {} : { rejected, rejectedFor: requestText(request) };
 }
 
-/** What the lock keeps of a wish besides its content. */
-function termsOf({ order, enabled }: Wish): Pick<LockEntry, "order" | "enabled"> {
+/** What the lock keeps of a request besides its content. */
+function termsOf({ order, enabled }: ModuleRequest): Pick<LockEntry, "order" | "enabled"> {
   return { ...(order === undefined ? {} : { order }), ...(enabled === undefined ? {} : { enabled }) };
 }

@@ -6,14 +6,14 @@ import { RefusedError } from "../../disk/content.ts";
 import type { BlobStore } from "../../disk/store.ts";
 import type { Obtained } from "../../fetch/obtain.ts";
 import type { Stock } from "../../stock.ts";
-import type { ChartContent, LockEntry, Wish } from "../../types.ts";
+import type { ChartContent, LockEntry, ModuleRequest } from "../../types.ts";
 import { contentOf, taken, wentBack } from "./next-entry.ts";
 
 /** Content that passes verification, but not the check with the values in force. */
 export class BlockedError extends Error {}
 
 /** Content that is tried before it is used. */
-export interface Trial {
+export interface CandidateContent {
   readonly name: string;
   /** Entry in a modules directory. */
   readonly entry: string;
@@ -24,8 +24,8 @@ export interface Trial {
 /** A module of a check, and the steps that put its content into use. */
 export interface Returning {
   readonly name: string;
-  readonly wish: Wish;
-  /** The chart that the wish names, if it names one. */
+  readonly request: ModuleRequest;
+  /** The chart that the request names, if it names one. */
   readonly chart: ChartContent | undefined;
   readonly source: { readonly name: string };
   readonly stock: Pick<Stock, "entries">;
@@ -38,7 +38,7 @@ export interface Returning {
   ) => Promise<Obtained>;
   readonly commit: (entry: LockEntry, dir: string) => Promise<void>;
   /** Why the content must not be used, in one line. */
-  readonly faultOf: (content: Trial) => Promise<string | undefined>;
+  readonly problemOf: (content: CandidateContent) => Promise<string | undefined>;
   /** The digest from which the installed release was made, if that is known. */
   readonly installedOf: (module: string) => string | undefined;
   /** Why the update that is in use has failed; undefined if it has not. */
@@ -54,16 +54,16 @@ export interface Returning {
 
 /** Rolls a failed update back to the content before it. Throws BlockedError, and what `obtain` throws. */
 export async function goBack(module: Returning): Promise<void> {
-  const { name, stock, wish, failureOf, report } = module;
+  const { name, stock, request, failureOf, report } = module;
   const [failed, why] = [stock.entries.get(name), failureOf(name)];
   if (failed?.previous === undefined || why === undefined) return;
   const found = await module.obtain(failed.previous, failed.chart);
   const dir = await module.store.unpack(found);
-  const entry = entryOf({ name, order: wish.order });
-  const fault = await module.faultOf({ name, entry, dir, isUpdate: true });
-  if (fault !== undefined)
-    throw new BlockedError(`${failed.version} failed, and ${found.version} cannot be used again: ${fault}`);
-  const next = wentBack(contentOf(found, { source: module.source.name, at: module.now() }), wish, failed);
+  const entry = entryOf({ name, order: request.order });
+  const problem = await module.problemOf({ name, entry, dir, isUpdate: true });
+  if (problem !== undefined)
+    throw new BlockedError(`${failed.version} failed, and ${found.version} cannot be used again: ${problem}`);
+  const next = wentBack(contentOf(found, { source: module.source.name, at: module.now() }), request, failed);
   await module.commit(next, dir);
   report.rejected(name, next, { version: failed.version, why });
 }
@@ -73,13 +73,13 @@ export async function goBack(module: Returning): Promise<void> {
  * Does nothing if that content no longer exists. Throws what `obtain` throws.
  */
 export async function relock(module: Returning): Promise<void> {
-  const { name, stock, wish, installedOf } = module;
+  const { name, stock, request, installedOf } = module;
   const digest = installedOf(name);
   if (digest === undefined || stock.entries.has(name)) return;
   const found = await module.obtain({ version: undefined, digest }, module.chart).catch(ifMissing);
   if (found === undefined) return;
   const content = contentOf(found, { source: module.source.name, at: module.now() });
-  await module.commit(taken(content, wish, undefined), await module.store.unpack(found));
+  await module.commit(taken(content, request, undefined), await module.store.unpack(found));
 }
 
 function ifMissing(error: unknown): undefined {

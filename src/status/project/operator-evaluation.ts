@@ -5,9 +5,9 @@ import { blockedBy, deferredWork, explainDeletionLimit, type ConvergeBlocker } f
 import { explainInvalid } from "../../state/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
 import { STALLED, line, type OperatorState } from "../models/kinds.ts";
-import { readyOf, UNDER_WAY, verdictOf, type Verdict } from "./verdict.ts";
+import { readyOf, UNDER_WAY, evaluateModule, type Evaluation } from "./evaluation.ts";
 
-export interface OperatorVerdict extends Verdict {
+export interface OperatorEvaluation extends Evaluation {
   readonly state: OperatorState;
 }
 
@@ -21,17 +21,17 @@ export interface OperatorBlockers {
  * Ready only if every enabled module is Ready. Stalled if the ConfigMap is invalid or missing, if the ModuleSources cannot be
  * read, or if nothing is in progress and a module needs a user.
  */
-export function operatorVerdict(
+export function evaluateOperator(
   view: View,
-  verdicts: Verdicts,
+  evaluations: Evaluations,
   { hold, failing }: OperatorBlockers,
-): OperatorVerdict {
+): OperatorEvaluation {
   const besidesHooks =
-    configVerdict(view) ??
-    sourcesVerdict(view) ??
-    convergeVerdict(view, hold) ??
-    busyVerdict(view, verdicts) ??
-    idleVerdict(view, verdicts);
+    evaluateConfig(view) ??
+    evaluateSources(view) ??
+    evaluateConverge(view, hold) ??
+    evaluationWhileBusy(view, evaluations) ??
+    evaluationWhenIdle(view, evaluations);
   return withHooks(besidesHooks, failing);
 }
 
@@ -39,28 +39,29 @@ export function operatorVerdict(
 const BEFORE_HOOKS: ReadonlySet<OperatorState> = new Set(["Invalid", "Retrying", "Unhealthy"]);
 
 /** Reports failing hooks as Retrying: what waits in their queues makes no progress. */
-function withHooks(judged: OperatorVerdict, failing: string | undefined): OperatorVerdict {
-  if (failing === undefined) return judged;
-  if (BEFORE_HOOKS.has(judged.state)) return { ...judged, message: `${judged.message}; ${failing}` };
-  const rest = judged.state === "Ready" ? "" : `; ${judged.message}`;
+function withHooks(evaluation: OperatorEvaluation, failing: string | undefined): OperatorEvaluation {
+  if (failing === undefined) return evaluation;
+  if (BEFORE_HOOKS.has(evaluation.state))
+    return { ...evaluation, message: `${evaluation.message}; ${failing}` };
+  const rest = evaluation.state === "Ready" ? "" : `; ${evaluation.message}`;
   return { state: "Retrying", reason: "HooksFailing", message: failing + rest };
 }
 
-/** The verdicts on all modules, by name. */
-export type Verdicts = ReadonlyMap<string, Verdict>;
+/** The evaluations of all modules, by name. */
+export type Evaluations = ReadonlyMap<string, Evaluation>;
 
-/** The verdict on each module. */
-export function allVerdicts(view: View, now: number): Verdicts {
+/** Evaluates each module. */
+export function evaluateModules(view: View, now: number): Evaluations {
   return new Map(
     [...view.modules].map(([name, module]) => [
       name,
-      verdictOf(module, { now, wait: blockedBy(module, view) }),
+      evaluateModule(module, { now, wait: blockedBy(module, view) }),
     ]),
   );
 }
 
-/** The verdict if the ConfigMap is invalid or missing; undefined if it is valid. */
-function configVerdict(view: View): OperatorVerdict | undefined {
+/** What an invalid or missing ConfigMap means for the operator; undefined if it is valid. */
+function evaluateConfig(view: View): OperatorEvaluation | undefined {
   const { condition, problems } = view.config;
   if (condition === "ok") return undefined;
   const reported = problems.map(describeProblem);
@@ -70,10 +71,10 @@ function configVerdict(view: View): OperatorVerdict | undefined {
   return { state: "Invalid", reason: "ConfigMapInvalid", message };
 }
 
-/** The verdict if the ModuleSources cannot be read; undefined if they can, or if there are none. */
-function sourcesVerdict({ sourcesFault }: View): OperatorVerdict | undefined {
-  if (sourcesFault === undefined) return undefined;
-  const message = `${sourcesFault}; modules of ModuleSources stay as they are, and none is removed`;
+/** The evaluation if the ModuleSources cannot be read; undefined if they can, or if there are none. */
+function evaluateSources({ sourcesProblem }: View): OperatorEvaluation | undefined {
+  if (sourcesProblem === undefined) return undefined;
+  const message = `${sourcesProblem}; modules of ModuleSources stay as they are, and none is removed`;
   return { state: "Invalid", reason: "SourcesUnreadable", message };
 }
 
@@ -87,10 +88,10 @@ const BOOT_MESSAGE: Readonly<Record<View["boot"], string>> = {
 };
 
 /**
- * The verdict of a converge in progress. A failed step or module takes precedence, so that a failing start does not look
+ * The evaluation of a converge in progress. A failed step or module takes precedence, so that a failing start does not look
  * like progress.
  */
-function convergeVerdict(view: View, hold: ConvergeBlocker | undefined): OperatorVerdict | undefined {
+function evaluateConverge(view: View, hold: ConvergeBlocker | undefined): OperatorEvaluation | undefined {
   const progress = convergeProgress(view);
   const message = [progress?.message ?? "Converging all modules", hold?.text];
   if (hold?.hasFailed === true)
@@ -105,7 +106,7 @@ function convergeVerdict(view: View, hold: ConvergeBlocker | undefined): Operato
 }
 
 /** The progress of start-up or of a converge; undefined while neither is running. */
-function convergeProgress({ boot, converge, missingGlobals }: View): OperatorVerdict | undefined {
+function convergeProgress({ boot, converge, missingGlobals }: View): OperatorEvaluation | undefined {
   const [missing] = missingGlobals;
   if (boot === "waiting" && missing !== undefined)
     return { state: "Pending", reason: "ValuesMissing", message: `Global values are in ${missing}` };
@@ -133,38 +134,39 @@ function switchStateOf(name: string, { modules }: View): "on" | "off" | "going" 
 }
 
 /** Modules that fail or run. */
-function busyVerdict(view: View, verdicts: Verdicts): OperatorVerdict | undefined {
-  const failing = Object.groupBy(inState(verdicts, "Retrying"), (name) => switchStateOf(name, view));
-  if (failing.on !== undefined) return withDeferred(aggregateVerdict("Retrying", failing.on, verdicts), view);
-  if (failing.off !== undefined) return aggregateVerdict("Removing", failing.off, verdicts);
-  const busy = [...verdicts].filter(([, verdict]) => isBusy(verdict) && !isBlocked(verdict));
+function evaluationWhileBusy(view: View, evaluations: Evaluations): OperatorEvaluation | undefined {
+  const failing = Object.groupBy(inState(evaluations, "Retrying"), (name) => switchStateOf(name, view));
+  if (failing.on !== undefined)
+    return withDeferred(aggregateEvaluation("Retrying", failing.on, evaluations), view);
+  if (failing.off !== undefined) return aggregateEvaluation("Removing", failing.off, evaluations);
+  const busy = [...evaluations].filter(([, evaluation]) => isBusy(evaluation) && !isBlocked(evaluation));
   const names = [...busy.map(([name]) => name), ...(failing.going ?? [])];
-  return names.length === 0 ? undefined : aggregateVerdict("Running", names, verdicts);
+  return names.length === 0 ? undefined : aggregateEvaluation("Running", names, evaluations);
 }
 
 /** Appends which work the failing module blocks. */
-function withDeferred(judged: OperatorVerdict, view: View): OperatorVerdict {
+function withDeferred(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
   const held = deferredWork(view);
-  return held === undefined ? judged : { ...judged, message: `${judged.message}; ${held}` };
+  return held === undefined ? evaluation : { ...evaluation, message: `${evaluation.message}; ${held}` };
 }
 
-/** The verdict when nothing is in progress. */
-function idleVerdict(view: View, verdicts: Verdicts): OperatorVerdict {
-  const broken = inState(verdicts, ...STALLED).filter((name) => isWanted(view.modules.get(name)));
-  if (broken.length > 0) return aggregateVerdict("Invalid", broken, verdicts);
+/** The evaluation when nothing is in progress. */
+function evaluationWhenIdle(view: View, evaluations: Evaluations): OperatorEvaluation {
+  const broken = inState(evaluations, ...STALLED).filter((name) => isWanted(view.modules.get(name)));
+  if (broken.length > 0) return aggregateEvaluation("Invalid", broken, evaluations);
   if (view.deletionLimit?.confirmed === false)
     return {
       state: "Invalid",
       reason: "RemovalHeld",
       message: explainDeletionLimit(view.deletionLimit, view),
     };
-  const unhealthy = inState(verdicts, "Unhealthy");
-  if (unhealthy.length > 0) return aggregateVerdict("Unhealthy", unhealthy, verdicts);
-  const blocked = [...verdicts].filter(([, verdict]) => isBlocked(verdict)).map(([name]) => name);
-  if (blocked.length > 0) return aggregateVerdict("Pending", blocked, verdicts);
-  const unready = view.enabledModules.filter((name) => !isReady(verdicts.get(name)));
+  const unhealthy = inState(evaluations, "Unhealthy");
+  if (unhealthy.length > 0) return aggregateEvaluation("Unhealthy", unhealthy, evaluations);
+  const blocked = [...evaluations].filter(([, evaluation]) => isBlocked(evaluation)).map(([name]) => name);
+  if (blocked.length > 0) return aggregateEvaluation("Pending", blocked, evaluations);
+  const unready = view.enabledModules.filter((name) => !isReady(evaluations.get(name)));
   if (unready.length > 0)
-    return { ...aggregateVerdict("Invalid", unready, verdicts), reason: "ModulesNotReady" };
+    return { ...aggregateEvaluation("Invalid", unready, evaluations), reason: "ModulesNotReady" };
   const message = `All enabled modules are ready (${view.enabledModules.length})`;
   return { state: "Ready", reason: "Ready", message };
 }
@@ -174,22 +176,22 @@ export function isWanted(module: ModuleView | undefined): boolean {
   return module !== undefined && (module.enabled || (module.problem !== undefined && module.flag));
 }
 
-function inState(verdicts: Verdicts, ...states: readonly Verdict["state"][]): string[] {
-  return [...verdicts].filter(([, verdict]) => states.includes(verdict.state)).map(([name]) => name);
+function inState(evaluations: Evaluations, ...states: readonly Evaluation["state"][]): string[] {
+  return [...evaluations].filter(([, evaluation]) => states.includes(evaluation.state)).map(([name]) => name);
 }
 
 /** Whether the module is in progress. Restoring objects does not change Ready. */
-function isBusy(verdict: Verdict): boolean {
-  return UNDER_WAY.has(verdict.state) && readyOf(verdict) !== "True";
+function isBusy(evaluation: Evaluation): boolean {
+  return UNDER_WAY.has(evaluation.state) && readyOf(evaluation) !== "True";
 }
 
 /** Whether the module waits for what it requires. */
-export function isBlocked({ state, reason }: Verdict): boolean {
+export function isBlocked({ state, reason }: Evaluation): boolean {
   return state === "Pending" && reason.startsWith("Dependency");
 }
 
-export function isReady(verdict: Verdict | undefined): boolean {
-  return verdict !== undefined && readyOf(verdict) === "True";
+export function isReady(evaluation: Evaluation | undefined): boolean {
+  return evaluation !== undefined && readyOf(evaluation) === "True";
 }
 
 const AGGREGATES = {
@@ -205,17 +207,17 @@ const AGGREGATES = {
   Unhealthy: { state: "Unhealthy", reason: "ModulesUnhealthy", text: "is not healthy" },
 } as const;
 
-/** One verdict on several modules. Its message names the first and counts the others. */
-function aggregateVerdict(
+/** One evaluation for several modules. Its message names the first and counts the others. */
+function aggregateEvaluation(
   what: keyof typeof AGGREGATES,
   names: readonly string[],
-  verdicts: Verdicts,
-): OperatorVerdict {
+  evaluations: Evaluations,
+): OperatorEvaluation {
   const first = names[0] ?? "";
   const more = names.length > 1 ? ` (and ${names.length - 1} more)` : "";
   const { state, reason, text } = AGGREGATES[what];
   // What a busy module does right now changes too often to be repeated here.
-  const detail = state === "Running" ? "" : `: ${verdicts.get(first)?.message ?? ""}`;
+  const detail = state === "Running" ? "" : `: ${evaluations.get(first)?.message ?? ""}`;
   return { state, reason, message: `Module ${first} ${text}${more}${detail}` };
 }
 

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 
 import { ensureNamespace } from "../../../src/helm/release/namespace.ts";
-import { settle } from "../../../src/helm/release/placing.ts";
-import type { Place } from "../../../src/helm/release/places.ts";
+import { ensureLocation } from "../../../src/helm/release/relocate.ts";
+import type { ReleaseLocation } from "../../../src/helm/release/release-locations.ts";
 import type { Reconciler } from "../../../src/helm/types.ts";
 import { silentLogger } from "../../../src/lib/index.ts";
 import { fake } from "../../kube/fixture.ts";
@@ -16,34 +16,34 @@ async function lab({
   records = [],
   isOurs = true,
 }: {
-  at?: Place;
+  at?: ReleaseLocation;
   records?: string[];
   isOurs?: boolean;
 }) {
   const { api, client } = await fake();
   api.on(`GET ${NAMESPACE}`, { json: { metadata: { name: "team-a" } } });
   const steps: string[] = [];
-  let place = at;
+  let location = at;
   const store = {
     known: () => Promise.resolve(),
-    place: () => place,
+    location: () => location,
     revisionsIn: (namespace: string) =>
       records.includes(namespace) ? [{ namespace, name: "web", revision: 1, status: "uninstalled" }] : [],
     refreshIn: () => Promise.resolve(),
     manifests: () => Promise.resolve([]),
     forget: (_: string, __: unknown, namespace: string) =>
       Promise.resolve(void steps.push(`forget ${namespace}`)),
-    setPlace: (_: string, next: Place | undefined) => {
+    setLocation: (_: string, next: ReleaseLocation | undefined) => {
       const { namespace = "", from, account = "" } = next ?? {};
       steps.push(from === undefined ? `at ${namespace} ${account}`.trim() : `from ${from} to ${namespace}`);
-      place = next;
+      location = next;
       return Promise.resolve();
     },
   };
   const operator = { client, namespace: "ops", namespaceLabels: { tier: "addons" } };
   const tools = { store, operator, isOurs: () => isOurs, logger: silentLogger, discovery: {} };
   const run = (namespace: string, account?: string): Promise<void> =>
-    settle({ ...tools, namespace } as unknown as Reconciler, { release: "web", account, signal });
+    ensureLocation({ ...tools, namespace } as unknown as Reconciler, { release: "web", account, signal });
   return { api, run, steps, operator };
 }
 

@@ -21,7 +21,7 @@ export function forbiddenEffect(
 }
 
 /** Why what a hook has written does not answer the review; undefined = it does. A refusal in the hook's own words is an answer. */
-export function answerFault(
+export function answerProblem(
   { name }: Pick<Hook, "name">,
   { type, request }: Pick<ReviewTrigger, "type" | "request">,
   answers: HookAnswers,

@@ -1,4 +1,4 @@
-/** The secrets of values in force: learned again for redaction everywhere, and hidden in texts of programs that get them. */
+/** The secrets of values in force: registered again for redaction everywhere, and hidden in texts of programs that get them. */
 
 import type { KnownSecrets } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
@@ -6,10 +6,10 @@ import { secretPathsIn } from "./layers.ts";
 import type { ValuesView } from "./values-store.ts";
 
 /** Adds the secrets in the merged values of `global` and of all modules to `secrets`. */
-export function learnSecrets(values: ValuesView, secrets: KnownSecrets): void {
+export function registerSecrets(values: ValuesView, secrets: KnownSecrets): void {
   for (const key of [GLOBAL, ...values.modules().map(({ valuesKey }) => valuesKey)]) {
     const { layers, merged } = values.patchTarget(key);
-    secrets.learn(merged.values, secretPathsIn(layers));
+    secrets.register(merged.values, secretPathsIn(layers));
   }
 }
 

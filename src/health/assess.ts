@@ -11,7 +11,7 @@ import {
   memberOf,
   textAt,
   UnreadableError,
-  type Judgement,
+  type Assessment,
   type Rule,
   type StatusCondition,
 } from "./rule.ts";
@@ -21,7 +21,7 @@ import { daemonSet, deployment, job, pod, replicaSet, statefulSet } from "./work
  * Computes the status that kstatus (`sigs.k8s.io/cli-utils` 0.37) gives an object, with our own messages. Where the library
  * returns an error, the status is Unknown. Never throws. `now` is in ms since the epoch.
  */
-export function assessObject(object: JsonObject, now: number): Judgement {
+export function assessObject(object: JsonObject, now: number): Assessment {
   try {
     return assessByRules(object, now);
   } catch (error) {
@@ -31,7 +31,7 @@ export function assessObject(object: JsonObject, now: number): Judgement {
 }
 
 /** The first rule that applies: deletion, generation, standard conditions, the kind's own, Ready. */
-function assessByRules(object: JsonObject, now: number): Judgement {
+function assessByRules(object: JsonObject, now: number): Assessment {
   const early = terminating(object) ?? unobserved(object);
   if (early !== undefined) return early;
   const conditions = conditionsOf(object);
@@ -42,7 +42,7 @@ function assessByRules(object: JsonObject, now: number): Judgement {
 }
 
 /** The assessment of an object that is being deleted; undefined for any other object. */
-function terminating(object: JsonObject): Judgement | undefined {
+function terminating(object: JsonObject): Assessment | undefined {
   const since = memberOf(object["metadata"], "deletionTimestamp", "metadata");
   if (since === undefined || since === "") return undefined;
   if (typeof since !== "string") throw new UnreadableError("metadata.deletionTimestamp is no text");
@@ -53,7 +53,7 @@ function terminating(object: JsonObject): Judgement | undefined {
  * The assessment of an object whose controller has not observed its current generation; undefined if it has. A larger
  * observed generation is also wrong: it was written for another object, or before this one was restored.
  */
-function unobserved(object: JsonObject): Judgement | undefined {
+function unobserved(object: JsonObject): Assessment | undefined {
   const generation = generationIn(object, "metadata", "generation");
   if (generation === undefined) return undefined;
   const observed = generationIn(object, "status", "observedGeneration");
@@ -63,7 +63,7 @@ function unobserved(object: JsonObject): Judgement | undefined {
 }
 
 /** The assessment by a true condition `Reconciling` or `Stalled`; undefined without one. */
-function standardCondition(conditions: readonly StatusCondition[]): Judgement | undefined {
+function standardCondition(conditions: readonly StatusCondition[]): Assessment | undefined {
   const found = conditions.find(
     ({ type, status }) => status === "True" && (type === "Reconciling" || type === "Stalled"),
   );
@@ -74,7 +74,7 @@ function standardCondition(conditions: readonly StatusCondition[]): Judgement | 
 }
 
 /** The assessment by the condition `Ready`. An object without that condition is Current. */
-function byReady(conditions: readonly StatusCondition[]): Judgement {
+function byReady(conditions: readonly StatusCondition[]): Assessment {
   const ready = conditions.find(
     ({ type, status }) => type === "Ready" && ["True", "False", "Unknown"].includes(status),
   );

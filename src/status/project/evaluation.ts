@@ -13,13 +13,13 @@ import type { Condition, ConditionStatus, ModuleState, StoredCondition } from ".
 export const ANNOUNCE_AFTER_MS = 1000;
 
 /** What is known besides the view of the module. */
-export interface VerdictContext extends Partial<Pick<Waits, "blocker" | "wait" | "lost" | "failing">> {
+export interface EvaluationContext extends Partial<Pick<Waits, "blocker" | "wait" | "lost" | "failing">> {
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
 /** The state of a module with the reason for it, before it becomes conditions. */
-export interface Verdict {
+export interface Evaluation {
   readonly state: ModuleState;
   readonly reason: string;
   readonly message: string;
@@ -27,7 +27,7 @@ export interface Verdict {
   readonly ready?: ConditionStatus;
 }
 
-type Rule = (view: ModuleView, facts: VerdictContext) => Verdict | undefined;
+type Rule = (view: ModuleView, facts: EvaluationContext) => Evaluation | undefined;
 
 /** True while a run is under way that is too young to be announced. */
 export function isHidden(view: ModuleView, now: number): boolean {
@@ -39,14 +39,14 @@ export function isHidden(view: ModuleView, now: number): boolean {
 }
 
 /** The state of a module: the first rule that applies. */
-export function verdictOf(view: ModuleView, facts: VerdictContext): Verdict {
+export function evaluateModule(view: ModuleView, facts: EvaluationContext): Evaluation {
   return firstOf(RULES, view, facts) ?? ready(view, facts);
 }
 
-function firstOf(rules: readonly Rule[], view: ModuleView, facts: VerdictContext): Verdict | undefined {
+function firstOf(rules: readonly Rule[], view: ModuleView, facts: EvaluationContext): Evaluation | undefined {
   for (const rule of rules) {
-    const verdict = rule(view, facts);
-    if (verdict !== undefined) return verdict;
+    const evaluation = rule(view, facts);
+    if (evaluation !== undefined) return evaluation;
   }
   return undefined;
 }
@@ -179,7 +179,7 @@ const RULES: readonly Rule[] = [
 ];
 
 /** The module is Ready. The message also names what does not change that: failing hooks, drift and warnings. */
-function ready(view: ModuleView, { failing }: VerdictContext): Verdict {
+function ready(view: ModuleView, { failing }: EvaluationContext): Evaluation {
   const release = view.release;
   const message =
     release === undefined ? "Everything ran" : `Release ${release.name}.v${release.revision} is in place`;
@@ -193,7 +193,7 @@ function withWait(message: string, view: ModuleView): string {
   return wait === undefined ? message : `${message}: ${wait}`;
 }
 
-function suspendedAs(ready: ConditionStatus, message: string): Verdict {
+function suspendedAs(ready: ConditionStatus, message: string): Evaluation {
   return { state: "Suspended", reason: "Suspended", message, ready };
 }
 
@@ -225,8 +225,8 @@ const READY: Readonly<Record<ModuleState, ConditionStatus>> = {
 };
 
 /** The only function that computes Ready, of modules and of the operator. */
-export function readyOf(judged: Verdict): ConditionStatus {
-  return judged.ready ?? READY[judged.state];
+export function readyOf(evaluation: Evaluation): ConditionStatus {
+  return evaluation.ready ?? READY[evaluation.state];
 }
 
 /** States of modules that run or wait. */
@@ -239,10 +239,10 @@ export function failingHooksConditions(failing: string | undefined): UntimedCond
 }
 
 /** Ready, and Reconciling or Stalled while they are True: never both, never False (kstatus). */
-export function progressConditions(judged: Verdict): UntimedCondition[] {
-  const { state, reason } = judged;
-  const message = line(judged.message);
-  const aspects: UntimedCondition[] = [{ type: "Ready", status: readyOf(judged), reason, message }];
+export function progressConditions(evaluation: Evaluation): UntimedCondition[] {
+  const { state, reason } = evaluation;
+  const message = line(evaluation.message);
+  const aspects: UntimedCondition[] = [{ type: "Ready", status: readyOf(evaluation), reason, message }];
   if (STALLED.has(state)) {
     const remedy = `${message} (${runbook(reason)})`;
     aspects.push({ type: "Stalled", status: "True", reason, message: remedy });

@@ -9,13 +9,13 @@ import { cycleProblem } from "../../plan/index.ts";
 import type { State } from "../../state/index.ts";
 import { checkConfig, compileSchemas, invalidValues, ValuesStore } from "../../values/index.ts";
 
-interface Trial {
+interface ContentCheck {
   readonly state: Pick<State, "tree" | "values">;
   /** Reads a modules directory that the operator does not use. */
   readonly readApart: (modulesDir: string) => Promise<Tree>;
   readonly serverVersion: () => Promise<string>;
   readonly configMap: string;
-  /** For a directory of this trial. */
+  /** For a directory of this check. */
   readonly tmpDir: string;
 }
 
@@ -30,40 +30,44 @@ interface Content {
 }
 
 /** Why the content must not replace what runs, in one line; undefined if nothing is wrong. */
-export async function faultOfContent(trial: Trial, content: Content): Promise<string | undefined> {
-  const parent = await mkdtemp(join(trial.tmpDir, "trial-"));
+export async function problemOfContent(check: ContentCheck, content: Content): Promise<string | undefined> {
+  const parent = await mkdtemp(join(check.tmpDir, "check-"));
   try {
     await symlink(content.dir, join(parent, content.entry));
-    const tree = await trial.readApart(parent);
+    const tree = await check.readApart(parent);
     const module = tree.modules.find(({ name }) => name === content.name);
     const problem =
       module === undefined
         ? { file: content.name, message: "is no module", remedy: "correct its files" }
-        : (module.problem ?? (await faultOf(trial, module, content)));
+        : (module.problem ?? (await problemOf(check, module, content)));
     return problem === undefined ? undefined : describeProblem(problem).replaceAll(`${parent}/`, "");
   } finally {
     await rm(parent, { recursive: true, force: true });
   }
 }
 
-async function faultOf(trial: Trial, module: Module, content: Content): Promise<Problem | undefined> {
+async function problemOf(
+  check: ContentCheck,
+  module: Module,
+  content: Content,
+): Promise<Problem | undefined> {
   const problems: Problem[] = [];
   collect(problems, () => compileSchemas(module.schemas));
   if (problems.length > 0) return problems[0];
-  const { tree } = trial.state;
+  const { tree } = check.state;
   const before = tree.modules.find(({ name }) => name === module.name);
   const candidate = before === undefined ? module : { ...module, common: before.common };
   const others = tree.modules.filter((each) => each !== before);
   const next: Tree = { ...tree, modules: [...others, candidate] };
   return (
     cycleProblem(next, module.name) ??
-    (await requirementFault(trial, module, content)) ??
-    valuesFault(trial, candidate, next)
+    (await requirementProblem(check, module, content)) ??
+    valuesProblem(check, candidate, next)
   );
 }
 
 /** The first problem of the values in force with the schemas of the new content, if the module is on. */
-function valuesFault({ state, configMap }: Trial, module: Module, tree: Tree): Problem | undefined {
+function valuesProblem({ state, configMap }: ContentCheck, module: Module, tree: Tree): Problem | undefined {
   const { config, overlay } = state.values;
   if (config === undefined) return undefined;
   const values = new ValuesStore();
@@ -78,8 +82,8 @@ function valuesFault({ state, configMap }: Trial, module: Module, tree: Tree): P
 }
 
 /** What the content requires and does not have. A first installation waits for modules as any other module does. */
-async function requirementFault(
-  { state, serverVersion }: Trial,
+async function requirementProblem(
+  { state, serverVersion }: ContentCheck,
   { name, requires = {} }: Module,
   { isUpdate }: Content,
 ): Promise<Problem | undefined> {

@@ -35,7 +35,7 @@ const DEBOUNCE_MS = 10;
 const MAX_DEBOUNCE_MS = 200;
 
 /** The ordered content of one named queue. The running item, if any, is the first. */
-export class Lane<T extends QueueTask> {
+export class TaskList<T extends QueueTask> {
   items: QueueItem<T>[] = [];
 
   get head(): QueueItem<T> | undefined {

@@ -1,13 +1,13 @@
 /** Which releases are outside of the operator's namespace (docs/guides/tenancy.md, "Give a module a namespace"). */
 
 import { create, get, ignoreNotFound, isAlreadyExists, isNotFound, mergePatch } from "../../kube/index.ts";
-import { MADE_HERE, SECRETS } from "../../kube/index.ts";
+import { MANAGED_BY_OPERATOR, SECRETS } from "../../kube/index.ts";
 import type { KubeClient, Secret } from "../../kube/index.ts";
 import { attempt } from "../../lib/index.ts";
 import { asString, objectOf, type Json } from "../../model/index.ts";
 
 /** Where a release is that is not, or not only, in the operator's namespace. */
-export interface Place {
+export interface ReleaseLocation {
   readonly namespace: string;
   /** It is being moved from this namespace. */
   readonly from?: string | undefined;
@@ -15,7 +15,7 @@ export interface Place {
   readonly account?: string | undefined;
 }
 
-interface PlacesOptions {
+interface ReleaseLocationsOptions {
   readonly client: KubeClient;
   readonly namespace: string;
   /** Name of the Secret; without it, nothing is stored. */
@@ -23,24 +23,24 @@ interface PlacesOptions {
 }
 
 /** The name of the Secret that lists the releases in other namespaces. */
-export function placesSecretName(configMap: string): string {
+export function locationsSecretName(configMap: string): string {
   return `addon-operator-${configMap}-releases`;
 }
 
 /**
- * The places of releases, stored in a Secret of the operator's namespace. A release in another namespace counts only if it is
+ * The locations of releases, stored in a Secret of the operator's namespace. A release in another namespace counts only if it is
  * listed there: records elsewhere may be written by those who use that namespace.
  */
-export class Places {
-  readonly #options: PlacesOptions;
-  readonly #known = new Map<string, Place>();
+export class ReleaseLocations {
+  readonly #options: ReleaseLocationsOptions;
+  readonly #known = new Map<string, ReleaseLocation>();
 
-  constructor(options: PlacesOptions) {
+  constructor(options: ReleaseLocationsOptions) {
     this.#options = options;
   }
 
-  /** The place of a release; undefined = the operator's namespace. */
-  get(release: string): Place | undefined {
+  /** The location of a release; undefined = the operator's namespace. */
+  get(release: string): ReleaseLocation | undefined {
     return this.#known.get(release);
   }
 
@@ -53,44 +53,53 @@ export class Places {
     return [...this.#known.values()].flatMap(({ namespace, from }) => [namespace, ...(from ? [from] : [])]);
   }
 
-  /** Reads the stored places. Throws ApiError, ConnectionError. */
+  /** Reads the stored locations. Throws ApiError, ConnectionError. */
   async read(): Promise<void> {
     const { client, namespace, secret: name } = this.#options;
     if (name === undefined) return;
     const found = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
     this.#known.clear();
     for (const [release, data] of Object.entries(found?.data ?? {})) {
-      const place = placeIn(data);
-      if (place !== undefined) this.#known.set(release, place);
+      const location = locationIn(data);
+      if (location !== undefined) this.#known.set(release, location);
     }
   }
 
-  /** Stores the place of a release; undefined = the operator's namespace. Returns whether it changed. Throws ApiError, ConnectionError. */
-  async set(release: string, place: Place | undefined, signal?: AbortSignal): Promise<boolean> {
+  /** Stores the location of a release; undefined = the operator's namespace. Returns whether it changed. Throws ApiError, ConnectionError. */
+  async set(release: string, location: ReleaseLocation | undefined, signal?: AbortSignal): Promise<boolean> {
     const before = this.#known.get(release);
-    const isSame = (["namespace", "from", "account"] as const).every((key) => place?.[key] === before?.[key]);
+    const isSame = (["namespace", "from", "account"] as const).every(
+      (key) => location?.[key] === before?.[key],
+    );
     if (isSame) return false;
-    await this.#write(release, place, signal);
-    if (place === undefined) this.#known.delete(release);
-    else this.#known.set(release, place);
+    await this.#write(release, location, signal);
+    if (location === undefined) this.#known.delete(release);
+    else this.#known.set(release, location);
     return true;
   }
 
   /** Merges an entry into the Secret. Creates it, with all entries, if it does not exist. */
-  async #write(release: string, place: Place | undefined, signal: AbortSignal | undefined): Promise<void> {
+  async #write(
+    release: string,
+    location: ReleaseLocation | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
     const { client, namespace, secret: name } = this.#options;
     if (name === undefined) return;
     const target = { resource: SECRETS, namespace, name };
     const patch = () =>
-      mergePatch(client, target, { body: { data: { [release]: place ? encoded(place) : null } }, signal });
+      mergePatch(client, target, {
+        body: { data: { [release]: location ? encoded(location) : null } },
+        signal,
+      });
     try {
       await patch();
     } catch (error) {
       if (!isNotFound(error)) throw error;
-      if (place === undefined) return;
-      const all = [...this.#known, [release, place] as const];
+      if (location === undefined) return;
+      const all = [...this.#known, [release, location] as const];
       const data = Object.fromEntries(all.map(([each, its]) => [each, encoded(its)]));
-      const metadata = { name, namespace, labels: MADE_HERE };
+      const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
       const body = { apiVersion: "v1", kind: "Secret", metadata, data };
       await create(client, { resource: SECRETS, namespace }, { body, signal }).catch((failure: unknown) => {
         // Another module was faster.
@@ -101,12 +110,12 @@ export class Places {
   }
 }
 
-function encoded(place: Place): string {
-  return Buffer.from(JSON.stringify(place)).toString("base64");
+function encoded(location: ReleaseLocation): string {
+  return Buffer.from(JSON.stringify(location)).toString("base64");
 }
 
-/** A stored place; undefined for anything else. */
-function placeIn(data: string): Place | undefined {
+/** A stored location; undefined for anything else. */
+function locationIn(data: string): ReleaseLocation | undefined {
   const json = objectOf(attempt(() => JSON.parse(Buffer.from(data, "base64").toString("utf8")) as Json));
   const namespace = asString(json["namespace"]);
   if (namespace === undefined) return undefined;

@@ -14,7 +14,7 @@ interface Original {
 }
 
 /** A copy of the state to try an edit with: the state itself does not change. */
-export class Trial {
+export class Simulation {
   readonly tree: Tree;
   readonly #state: Original;
   readonly #terms: Terms;

@@ -19,8 +19,10 @@ const now = Date.parse(vectors.now);
 
 test("agrees with the Go library of kstatus in every vector", () => {
   const wrong = vectors.cases.flatMap(([status, object]) => {
-    const judged = assessObject(object, now);
-    return judged.status === status ? [] : [{ ours: judged, theirs: status, object: JSON.stringify(object) }];
+    const assessed = assessObject(object, now);
+    return assessed.status === status
+      ? []
+      : [{ ours: assessed, theirs: status, object: JSON.stringify(object) }];
   });
   expect(vectors.cases.length).toBeGreaterThan(1500);
   expect(wrong).toEqual([]);
@@ -34,7 +36,7 @@ test("says why an object is not Current, in words", () => {
   expect(mute).toEqual([]);
 });
 
-describe("an object that cannot be judged", () => {
+describe("an object that cannot be assessed", () => {
   const HUGE = "x".repeat(1_000_000);
   const hostile: readonly (readonly [name: string, object: unknown])[] = [
     ["status is a text", { status: HUGE }],

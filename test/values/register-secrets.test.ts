@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 
 import { KnownSecrets } from "../../src/lib/index.ts";
 import type { Module, Tree } from "../../src/model/index.ts";
-import { learnSecrets, parseConfigMap, secretHider, ValuesStore } from "../../src/values/index.ts";
+import { registerSecrets, parseConfigMap, secretHider, ValuesStore } from "../../src/values/index.ts";
 
 it("learns secrets of files, ConfigMap and globals by key and by schema, also again", () => {
   const web = {
@@ -19,7 +19,7 @@ it("learns secrets of files, ConfigMap and globals by key and by schema, also ag
   store.setTree({ modules: [web], globalValues, globalSchemas: {} } as unknown as Tree);
   store.setConfig(parseConfigMap("ConfigMap x", { web: "pin: of-c0nfig" }, store.modules()), undefined);
   for (const secrets of [new KnownSecrets(), new KnownSecrets()]) {
-    learnSecrets(store, secrets);
+    registerSecrets(store, secrets);
     expect(secrets.redact("of-f1les of-c0nfig of-gl0bals")).toMatch(/^(?:<redacted:\w+> ?){3}$/);
   }
 });

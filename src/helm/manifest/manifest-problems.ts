@@ -1,4 +1,4 @@
-/** Finds faults of a manifest that every API server refuses, and records that are too large. */
+/** Finds problems of a manifest that every API server refuses, and records that are too large. */
 
 import { gzipSync } from "node:zlib";
 
@@ -28,25 +28,25 @@ const POD_SPECS = [
  * What an API server would refuse in every cluster: documents that are no objects, names of objects and containers
  * and values of labels that are not allowed, the same object twice. One sentence each.
  */
-export function manifestFaults(manifest: string): string[] {
-  const faults: string[] = [];
+export function manifestProblems(manifest: string): string[] {
+  const problems: string[] = [];
   const seen = new Set<string>();
   for (const object of documentsOf(manifest).flatMap(expand)) {
     if (!isJsonObject(object)) {
-      faults.push("a document is no object");
+      problems.push("a document is no object");
       continue;
     }
     const what = describe(object);
     if (typeof object["apiVersion"] !== "string" || typeof object["kind"] !== "string") {
-      faults.push(`${what}: apiVersion or kind is missing`);
+      problems.push(`${what}: apiVersion or kind is missing`);
       continue;
     }
-    faults.push(...objectFaults(object).map((fault) => `${what}: ${fault}`));
+    problems.push(...objectProblems(object).map((problem) => `${what}: ${problem}`));
     const id = `${text(object["apiVersion"])} ${what}`;
-    if (seen.has(id)) faults.push(`${what} is in the manifest twice`);
+    if (seen.has(id)) problems.push(`${what} is in the manifest twice`);
     seen.add(id);
   }
-  return faults;
+  return problems;
 }
 
 function describe(object: JsonObject): string {
@@ -59,31 +59,33 @@ function text(value: Json | undefined): string {
   return asString(value) ?? "(none)";
 }
 
-/** All faults of one object: its name, namespace, labels and containers. */
-function objectFaults(object: JsonObject): string[] {
+/** All problems of one object: its name, namespace, labels and containers. */
+function objectProblems(object: JsonObject): string[] {
   const { name, namespace, labels } = objectOf(object["metadata"]);
   const own = ownCrdIn([{ kind: text(object["kind"]), name: text(name) }], "");
   return [
     ...(own === undefined ? [] : [`${own.message}: ${own.remedy ?? ""}`]),
-    ...nameFaults(object, name),
+    ...nameProblems(object, name),
     ...(namespace === undefined || namespace === null || isLabel(namespace)
       ? []
       : [`"${printed(namespace)}" is no valid namespace`]),
-    ...labelFaults(labels),
-    ...POD_SPECS.flatMap((path) => containerFaults(path.reduce((here, key) => objectOf(here[key]), object))),
+    ...labelProblems(labels),
+    ...POD_SPECS.flatMap((path) =>
+      containerProblems(path.reduce((here, key) => objectOf(here[key]), object)),
+    ),
   ];
 }
 
 /** What is wrong with the name of an object; empty if nothing. */
-function nameFaults(object: JsonObject, name: Json | undefined): string[] {
+function nameProblems(object: JsonObject, name: Json | undefined): string[] {
   if (name === undefined && objectOf(object["metadata"])["generateName"] !== undefined) return [];
   if (name === undefined || name === null || name === "") return ["it has no name"];
   if (typeof name !== "string") return [`its name is ${printed(name)}, which is no text: quote it`];
-  return spellingFaults(object, name);
+  return spellingProblems(object, name);
 }
 
 /** Whether the spelling of a name is allowed, by the rule for its kind. */
-function spellingFaults({ apiVersion, kind }: JsonObject, name: string): string[] {
+function spellingProblems({ apiVersion, kind }: JsonObject, name: string): string[] {
   if (text(apiVersion).startsWith(PATH_NAMED))
     return /[/%]/.test(name) ? [`its name may contain neither "/" nor "%"`] : [];
   const valid = LABEL_NAMED.has(text(kind)) ? isLabel(name) : isSubdomain(name);
@@ -91,7 +93,7 @@ function spellingFaults({ apiVersion, kind }: JsonObject, name: string): string[
 }
 
 /** The labels with values that the server refuses. */
-function labelFaults(labels: Json | undefined): string[] {
+function labelProblems(labels: Json | undefined): string[] {
   if (labels === undefined || labels === null) return [];
   if (!isJsonObject(labels)) return ["its labels are no map"];
   return Object.entries(labels)
@@ -100,7 +102,7 @@ function labelFaults(labels: Json | undefined): string[] {
 }
 
 /** The containers with names that the server refuses. */
-function containerFaults(podSpec: JsonObject): string[] {
+function containerProblems(podSpec: JsonObject): string[] {
   return CONTAINERS.flatMap((key) => objectsIn(podSpec[key]))
     .filter(({ name }) => !isLabel(name))
     .map(

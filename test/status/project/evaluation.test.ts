@@ -1,7 +1,7 @@
 import { describe, expect, it, test } from "vitest";
 
 import { enabledText } from "../../../src/plan/index.ts";
-import { type Condition, isHidden, verdictOf, projectModule } from "../../../src/status/index.ts";
+import { type Condition, isHidden, evaluateModule, projectModule } from "../../../src/status/index.ts";
 import type { ModuleView } from "../../../src/state/index.ts";
 import { T0, basis, finished, moduleView, release, underWay } from "../views.ts";
 
@@ -16,7 +16,7 @@ const PROBLEM = { file: "values.yaml", key: "m", message: "no YAML" };
 const NEVER: Partial<ModuleView> = { phase: "new", release: undefined, handled: {} };
 
 function reported({ hold, ...change }: Change): readonly [string, string] {
-  const { state, message } = verdictOf(moduleView("m", change), { now: T0, blocker: hold });
+  const { state, message } = evaluateModule(moduleView("m", change), { now: T0, blocker: hold });
   return [state, message];
 }
 
@@ -122,7 +122,7 @@ describe("what the MESSAGE column says", () => {
 
 test("a module that waits for a requirement names its missing objects", () => {
   const wait = { on: "db", reason: "DependencyNotReady", message: "waits for db" } as const;
-  const { message } = verdictOf(moduleView("m", { absent: ["n/Service/a"] }), { now: T0, wait });
+  const { message } = evaluateModule(moduleView("m", { absent: ["n/Service/a"] }), { now: T0, wait });
   expect(message).toBe("waits for db; missing: n/Service/a");
 });
 
@@ -138,7 +138,7 @@ describe("a young run", () => {
 
   it("makes progress, whether its step is known or not", () => {
     for (const lastRun of [undefined, underWay(T0 - 1000)]) {
-      const { reason } = verdictOf(moduleView("m", { activity: "running", lastRun }), { now: T0 });
+      const { reason } = evaluateModule(moduleView("m", { activity: "running", lastRun }), { now: T0 });
       expect(reason).toBe("Progressing");
     }
   });
@@ -214,6 +214,6 @@ describe("a healing", () => {
     ["while another object is in a back-off", { deferred: ["n/Service/b"] }, "Unknown"],
   ])("%s leaves Ready as it was", (_what, change, ready) => {
     const view = moduleView("m", { activity: "healing", absent: ["n/Service/a"], ...change });
-    expect(verdictOf(view, { now: T0 }).ready).toBe(ready);
+    expect(evaluateModule(view, { now: T0 }).ready).toBe(ready);
   });
 });
