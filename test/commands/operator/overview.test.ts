@@ -63,7 +63,7 @@ it("status groups updates that wait by what they wait for, and still ends with 0
     "",
     "Updates that wait (addon-operator source list):",
     "  for approval: db 1.5.0, shop 2.0.0",
-    "  unknown: the registry cannot be asked: cert",
+    "  unknown: the registry cannot be reached: cert",
   ]);
 });
 

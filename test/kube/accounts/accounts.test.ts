@@ -33,6 +33,8 @@ test("a module acts as an account of the namespace that the operator gives it, o
   });
   expect(rules.of({ name: "plain" })).toBeUndefined();
   expect(rules.known("web")).toEqual({ namespace: "ops", name: "deployer" });
+  const users = ["system:serviceaccount:ops:deployer", "system:serviceaccount:ops:plain", "plain"];
+  expect(users.map((user) => rules.includes(user))).toEqual([true, false, false]);
 });
 
 test("an account that a broken file may name is not the operator, unless the file was read before", async () => {

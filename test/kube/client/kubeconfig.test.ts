@@ -129,3 +129,19 @@ describe("in a Pod", () => {
     });
   });
 });
+
+test("a loaded kubeconfig is current until the text of one of its files changes", () => {
+  const config = {
+    clusters: [cluster("a")],
+    contexts: [context("c", { cluster: "a" })],
+    "current-context": "c",
+  };
+  const file = put("config", config);
+  const loaded = loadConfig({ kubeConfig: `${file}:${join(root, "missing")}`, root, home: root });
+  expect(loaded.isCurrent()).toBe(true);
+  put("missing", { users: [] });
+  expect(loaded.isCurrent()).toBe(false);
+  expect(loaded.again().isCurrent()).toBe(true);
+  rmSync(file);
+  expect(loaded.isCurrent()).toBe(false);
+});
