@@ -12,6 +12,9 @@ import { comparedRevisions, isUnfinished, LABELS, secretOf, type ReleaseMeta } f
 import { manifestsOf } from "./rendering.ts";
 import type { Reconciliation } from "./types.ts";
 
+/** How often records are repaired in one run. A killed helm may change its record more than once after its end was requested. */
+const MOST_REPAIRS = 3;
+
 /** Retains the objects that must stay, then installs or upgrades with helm. */
 export async function install(
   reconciliation: Reconciliation,
@@ -24,12 +27,13 @@ export async function install(
   const problem = ownCrdIn([...objects, ...hooks.map(({ ref }) => ref)], request.module.chartDir);
   if (problem !== undefined) throw new UnusableChartError(problem);
   await retainInUpgrade(tools, options.release, { made: made?.objects, signal: request.signal });
-  try {
-    await upgrade();
-  } catch (error) {
-    if (!(error instanceof HelmError) || !(await repairRecords(reconciliation, error.result.stderr)))
-      throw error;
-    await upgrade();
+  for (let repairs = 0; ; repairs += 1) {
+    try {
+      return await upgrade();
+    } catch (error) {
+      if (repairs === MOST_REPAIRS || !(error instanceof HelmError)) throw error;
+      if (!(await repairRecords(reconciliation, error.result.stderr))) throw error;
+    }
   }
 
   async function upgrade(): Promise<void> {

@@ -31,7 +31,7 @@ interface AnswerOptions {
   readonly clock: Clock;
   /** Runs at one time; further calls wait until their time is over. */
   readonly concurrency: number;
-  /** The same for requests of others while a queue runs a task, which their runs would delay. */
+  /** The same for requests of others while queues work, which their runs would delay. */
   readonly concurrencyBesideTasks: number;
   /** Whether a queue runs a task. */
   readonly runsTask: () => boolean;
@@ -43,6 +43,8 @@ interface AnswerOptions {
 
 const FAILED = 403;
 const NO_ANSWER = 500;
+/** Tasks follow each other with pauses, in which many runs would begin. */
+const PAUSE_MS = 1000;
 
 /** Runs hooks for reviews: in parallel, each until its time is over, then its processes are killed. */
 export class ReviewRuns {
@@ -50,6 +52,8 @@ export class ReviewRuns {
   readonly #slots: PQueue;
   /** The requests of others pass through this queue first. */
   readonly #others = new PQueue();
+  /** Until then, on the monotonic clock in ms, queues work. */
+  #workUntil = 0;
 
   constructor(options: AnswerOptions) {
     this.#options = options;
@@ -111,14 +115,18 @@ export class ReviewRuns {
     return failedMessage === undefined ? { convertedObjects } : { failedMessage };
   }
 
-  /** Begins fewer runs at one time while a queue runs a task. Rejects if the time is over. */
+  /** Begins fewer runs at one time while queues work. Rejects if the time is over. */
   async #besideTasks<T>(run: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    const adjust = (): void => {
-      const { concurrency, concurrencyBesideTasks, runsTask } = this.#options;
-      this.#others.concurrency = runsTask() ? Math.min(concurrency, concurrencyBesideTasks) : concurrency;
-    };
-    adjust();
-    return this.#others.add(async () => await run().finally(adjust), { signal });
+    this.#adjust();
+    return this.#others.add(async () => await run().finally(() => this.#adjust()), { signal });
+  }
+
+  #adjust(): void {
+    const { clock, concurrency, concurrencyBesideTasks, runsTask } = this.#options;
+    const now = clock.monotonic();
+    if (runsTask()) this.#workUntil = now + PAUSE_MS;
+    this.#others.concurrency =
+      now < this.#workUntil ? Math.min(concurrency, concurrencyBesideTasks) : concurrency;
   }
 
   /** Undefined if the hook fails, which is logged. Rejects if the time is over. */

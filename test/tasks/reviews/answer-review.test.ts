@@ -16,13 +16,14 @@ const [binding] = hook.config.bindings.validating as [AdmissionBinding];
 
 /** `begun` has the runs that were begun, as functions that end them. */
 function lab({ runsTask }: { runsTask: boolean }) {
-  const world = { runsTask, begun: [] as (() => void)[] };
+  const world = { runsTask, now: 10_000, begun: [] as (() => void)[] };
+  const clock = { ...systemClock, monotonic: () => world.now };
   const tracer = {
     task: () => new Promise((resolve) => world.begun.push(() => resolve({ admission: { allowed: true } }))),
   };
   const runs = new ReviewRuns({
-    ports: () => ({ tracer, clock: systemClock }) as never,
-    clock: systemClock,
+    ports: () => ({ tracer, clock }) as never,
+    clock,
     limits: { waitMs: () => 0, consume: () => undefined } as never,
     concurrency: 3,
     concurrencyBesideTasks: 1,
@@ -70,10 +71,14 @@ test("a request of the operator, for whose answer a task may wait, does not wait
   expect(await own).toEqual({ allowed: true });
 });
 
-test("when no queue runs a task, as many begin as the setting allows", async () => {
+test("when no queue has run a task for a second, as many begin as the setting allows", async () => {
   const { world, sendAll } = lab({ runsTask: true });
-  await sendAll("others", 5);
+  await sendAll("others", 6);
   world.runsTask = false;
+  world.now += 999;
   await end(world.begun, 0);
-  expect(world.begun).toHaveLength(4);
+  expect(world.begun).toHaveLength(2);
+  world.now += 1;
+  await end(world.begun, 1);
+  expect(world.begun).toHaveLength(5);
 });
