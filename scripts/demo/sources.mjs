@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eventually } from "../eventually.mjs";
 import { startRegistry } from "./registry.mjs";
-import { elapsed, expect, inNamespace, settled, table } from "./steps.mjs";
+import { created, elapsed, expect, inNamespace, settled, table } from "./steps.mjs";
 
 const MODULE = "greeting";
 
@@ -92,6 +92,8 @@ async function nameIt(demo) {
   await runs(demo, "1.0.0");
   demo.say(`1.0.0 ran ${elapsed(from)} later`);
   await inNamespace(demo, ["wait", "modulesource/platform", "--for=condition=Ready", "--timeout=60s"]);
+  // The AddonModule may come a moment after the ModuleSource is Ready.
+  await created(demo, `addonmodule/${MODULE}`, namespace);
   await settled(demo, [MODULE], { state: "Ready" });
   demo.say((await inNamespace(demo, ["get", "modulesources"])).trimEnd());
   await table(demo);
