@@ -94,8 +94,7 @@ export class Credentials {
    * cluster or user and logs it once.
    */
   export(): string {
-    if (this.#loaded.isCurrent()) return exportContext(this.#loaded.config);
-    const next = this.#read();
+    const next = this.#loaded.isCurrent() ? this.#loaded : this.#read();
     const refusal = next && refusalOf(this.#loaded, next);
     const message = refusal?.message ?? "";
     if (message !== "" && message !== this.#refused)
@@ -106,7 +105,7 @@ export class Credentials {
   }
 
   #apply(next: LoadedConfig): void {
-    if (exportContext(next.config) === exportContext(this.#loaded.config)) return;
+    if (next === this.#loaded || exportContext(next.config) === exportContext(this.#loaded.config)) return;
     this.#loaded = next;
     this.#access = undefined;
   }

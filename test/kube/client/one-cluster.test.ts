@@ -119,6 +119,17 @@ describe("a refused token is replaced, and nothing else", () => {
   });
 });
 
+test("a change that is refused, undone and made again is logged twice", async () => {
+  const { dev, prod, write, client, logged } = await lab();
+  write();
+  const made = client();
+  for (const devServer of [prod.url, prod.url, dev.url, prod.url]) {
+    write({ devServer });
+    exported(made);
+  }
+  expect(logged.map(([level]) => level)).toEqual(["error", "error"]);
+});
+
 describe("the kubeconfig of children", () => {
   test("has the one context with what it names, by absolute paths", async () => {
     const { dev, dir, write, client } = await lab();
