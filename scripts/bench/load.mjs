@@ -70,10 +70,13 @@ async function run({ rate, timeoutMs, body, target, leastMs, mostMs, certificate
 function finder({ kubeconfig, path, ...fixed }) {
   if (kubeconfig === undefined) return async () => fixed;
   const api = apiOf(kubeconfig);
-  return async () => {
-    const [{ clientConfig }] = (await api.get(path)).webhooks;
-    return { url: clientConfig.url, ca: Buffer.from(clientConfig.caBundle, "base64") };
-  };
+  return () => registeredTarget(api, path);
+}
+
+/** Where, and with which CA, the API server calls the webhook that the configuration at `path` registers at this moment. */
+export async function registeredTarget(api, path) {
+  const [{ clientConfig }] = (await api.get(path)).webhooks;
+  return { url: clientConfig.url, ca: Buffer.from(clientConfig.caBundle, "base64") };
 }
 
 /**

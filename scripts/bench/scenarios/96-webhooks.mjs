@@ -9,7 +9,7 @@ import { eventually } from "../../eventually.mjs";
 import { median, percentile, processorMs } from "../bench.mjs";
 import { timesOfEdits } from "../edits.mjs";
 import { writeGlobalHook } from "../hooks.mjs";
-import { load } from "../load.mjs";
+import { load, registeredTarget } from "../load.mjs";
 import { nameOf, writeModules } from "../modules.mjs";
 import { plainServer } from "../plain-server.mjs";
 import { post } from "../reviews.mjs";
@@ -135,10 +135,7 @@ async function start(bench) {
   });
   const name = `addon-operator-${namespace}-addon-operator-hooks`;
   const registered = `/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/${name}`;
-  const target = async () => {
-    const [{ clientConfig }] = (await bench.api.get(registered)).webhooks;
-    return { url: clientConfig.url, ca: Buffer.from(clientConfig.caBundle, "base64") };
-  };
+  const target = () => registeredTarget(bench.api, registered);
   await eventually(target, "the registration");
   const readAt = performance.now();
   await readyMs();
