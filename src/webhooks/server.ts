@@ -1,52 +1,23 @@
 /** The TLS server that the API server calls: HTTP/2 and HTTP/1.1, with limits on connections, sizes and times. */
 
-import { constants, createSecureServer } from "node:http2";
+import { constants, createSecureServer, Http2ServerRequest, Http2ServerResponse } from "node:http2";
 import type {
   Http2SecureServer,
-  Http2ServerRequest,
-  Http2ServerResponse,
+  IncomingHttpHeaders,
   ServerHttp2Session,
   ServerHttp2Stream,
 } from "node:http2";
 
 import { oneLine, orAborted, parseDuration, type Clock } from "../lib/index.ts";
-import { Bodies, type BodyLimits } from "./body.ts";
+import { Bodies } from "./body.ts";
 import type { Certificate } from "./certificate/certificate.ts";
 import { Connections, addressOf } from "./connections.ts";
 import { FOLLOWER_HEADER } from "./follower.ts";
+import { LIMITS, type WebhookLimits } from "./limits.ts";
 import { Rates } from "./rates.ts";
 import { ReviewError, reviewIn, type ReviewHandler } from "./review.ts";
-import { Shares, type ShareLimit } from "./shares.ts";
+import { Shares } from "./shares.ts";
 
-/** Limits of the server; times in ms. */
-export interface WebhookLimits extends BodyLimits {
-  readonly connections: ShareLimit;
-  /** Requests at one time; one more is refused at once. */
-  readonly requests: ShareLimit;
-  /** What one address may begin in a second; at one more, the connection ends. */
-  readonly rates: { readonly connections: number; readonly requests: number };
-  /** Time for a request if the API server names none. */
-  readonly answerMs: number;
-  readonly idleMs: number;
-}
-
-const MIB = 1024 * 1024;
-const LIMITS: WebhookLimits = {
-  connections: { all: 256, each: 32 },
-  // An API server sends all its requests from one address.
-  requests: { all: 256, each: 128 },
-  // A refused request takes about 0.2 ms, a handshake some milliseconds.
-  rates: { connections: 32, requests: 4000 },
-  // Objects in etcd have at most 1.5 MiB; an update has the old one and the new one.
-  admission: { bytes: 6 * MIB, values: 1_000_000 },
-  // Lists are converted as a whole.
-  conversion: { bytes: 64 * MIB, values: 6_000_000 },
-  bytes: { all: 96 * MIB, each: 64 * MIB },
-  values: { all: 8_000_000, each: 6_000_000 },
-  arriveMs: 5000,
-  answerMs: 10_000,
-  idleMs: 120_000,
-};
 /** Memory of one HTTP/2 connection, in MB: enough for its streams and one body of the largest size. */
 const SESSION_MB = 96;
 /** Counts of Node over the life of a connection; what one client may begin in a second has its own limit. */
@@ -120,7 +91,14 @@ export class WebhookServer {
     );
     this.#server.on("connection", (socket) => this.#connections.add(socket));
     this.#server.on("session", (session) => session.on("error", () => session.destroy()));
+    // Once something listens to `request`, Node builds a request and a response for each HTTP/2 stream, which costs more than
+    // a refusal. Without this listener of its own, `request` reports those of HTTP/1.1 alone.
+    this.#server.removeAllListeners("newListener");
     this.#server.on("request", (request, response) => this.#take(request, response));
+    this.#server.on("stream", (...[stream, headers, , rawHeaders]: StreamArguments) => {
+      if (!this.#refuse(stream))
+        this.#take(new Http2ServerRequest(stream, headers, {}, rawHeaders), new Http2ServerResponse(stream));
+    });
     // Clients that do not speak TLS, or not our versions.
     this.#server.on("tlsClientError", () => {});
   }
@@ -161,7 +139,24 @@ export class WebhookServer {
     await closed;
   }
 
-  /** A request above the limit is refused before anything else is done for it: that must cost little. */
+  /** Refuses an HTTP/2 request above the limit before anything else is done for it: that must cost little. */
+  #refuse(stream: ServerHttp2Stream): boolean {
+    const { session } = stream;
+    if (session === undefined) return true;
+    const address = addressOf(session.socket);
+    if (!this.#requests.isUsedUp(address)) return false;
+    if (!this.#rates.add(address)) {
+      session.destroy();
+      return true;
+    }
+    stream.on("error", () => {});
+    stream.respond({ ":status": TOO_MANY.status }, { endStream: true });
+    // Frees the stream at once: a reset without an error, as RFC 9113 has it.
+    stream.close(constants.NGHTTP2_NO_ERROR);
+    this.#options.onRequest({ status: TOO_MANY.status, seconds: 0 });
+    return true;
+  }
+
   #take(request: Http2ServerRequest, response: Http2ServerResponse): void {
     const { clock, onRequest } = this.#options;
     const startedAt = clock.monotonic();
@@ -245,6 +240,13 @@ export class WebhookServer {
     return ms > 0 && ms <= LONGEST_MS ? ms : this.#limits.answerMs;
   }
 }
+
+type StreamArguments = [
+  stream: ServerHttp2Stream,
+  headers: IncomingHttpHeaders,
+  flags: number,
+  rawHeaders: string[],
+];
 
 interface Call {
   readonly url: URL | null;

@@ -18,6 +18,11 @@ export class Shares {
     this.#limit = limit;
   }
 
+  /** Whether one more for this address is above a limit. */
+  isUsedUp(address: string): boolean {
+    return this.#all >= this.#limit.all || (this.#used.get(address) ?? 0) >= this.#limit.each;
+  }
+
   /** A share without anything yet. The caller closes it. */
   open(address: string): Share {
     let own = 0;

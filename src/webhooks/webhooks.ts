@@ -9,7 +9,8 @@ import { Registrar } from "./registration/registrar.ts";
 import type { WebhookTarget } from "./registration/wanted.ts";
 import { ReviewError, admission, conversion } from "./review.ts";
 import type { AdmissionHandler, ConversionHandler, ReviewHandler } from "./review.ts";
-import { WebhookServer, type WebhookLimits, type WebhookReport } from "./server.ts";
+import type { WebhookLimits } from "./limits.ts";
+import { WebhookServer, type WebhookReport } from "./server.ts";
 
 export interface WebhooksOptions extends KubeAccess {
   readonly hub: WatchHub;

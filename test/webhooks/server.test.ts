@@ -8,7 +8,8 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock, type Clock } from "../../src/lib/index.ts";
 import { issueCa, issueServer } from "../../src/webhooks/certificate/issue.ts";
 import { admission, conversion } from "../../src/webhooks/review.ts";
-import { WebhookServer, type WebhookLimits, type WebhookReport } from "../../src/webhooks/server.ts";
+import type { WebhookLimits } from "../../src/webhooks/limits.ts";
+import { WebhookServer, type WebhookReport } from "../../src/webhooks/server.ts";
 import type { AdmissionHandler } from "../../src/webhooks/review.ts";
 import { ManualClock } from "../support/clock.ts";
 import { until } from "../support/until.ts";
@@ -161,6 +162,27 @@ describe("limits", () => {
     expect(await statusOf(post(port))).toBe(429);
     release();
     expect(await statusOf(first)).toBe(200);
+  });
+
+  test("over HTTP/2, one more closes its stream, and its connection goes on", async () => {
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const { port, reports } = await listen(() => released.then(() => ({ allowed: true })), {
+      limits: { requests: { all: 2, each: 1 } },
+    });
+    const session = connect(`https://127.0.0.1:${port}`, { ca: ca.cert });
+    onTestFinished(() => session.destroy());
+    const send = (): Promise<unknown> => {
+      const headers = { ":method": "POST", ":path": "/x", "content-type": "application/json" };
+      const stream = session.request(headers);
+      stream.resume().end(REVIEW);
+      const status = once(stream, "response").then(([{ ":status": status }]) => status as unknown);
+      return Promise.all([status, once(stream, "close")]).then(([status]) => status);
+    };
+    const first = send();
+    for (let index = 0; index < 20; index += 1) expect(await send()).toBe(429);
+    release();
+    expect(await first).toBe(200);
+    expect(reports.map(({ status }) => status)).toEqual([...Array.from({ length: 20 }, () => 429), 200]);
   });
 
   test("the time that the API server names: the answer is 504, and the handler is told", async () => {

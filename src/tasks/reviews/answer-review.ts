@@ -45,6 +45,9 @@ const FAILED = 403;
 const NO_ANSWER = 500;
 /** Tasks follow each other with pauses, in which many runs would begin. */
 const PAUSE_MS = 1000;
+/** While queues work, a place for runs stays empty after a run for this many times its duration, so that tasks get the CPU. */
+const REST_FACTOR = 2;
+const MAX_REST_MS = 200;
 
 /** Runs hooks for reviews: in parallel, each until its time is over, then its processes are killed. */
 export class ReviewRuns {
@@ -115,10 +118,23 @@ export class ReviewRuns {
     return failedMessage === undefined ? { convertedObjects } : { failedMessage };
   }
 
-  /** Begins fewer runs at one time while queues work. Rejects if the time is over. */
-  async #besideTasks<T>(run: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  /** Begins fewer runs at one time, with a rest after each, while queues work. Rejects if the time is over. */
+  #besideTasks<T>(run: () => Promise<T>, signal: AbortSignal): Promise<T> {
     this.#adjust();
-    return this.#others.add(async () => await run().finally(() => this.#adjust()), { signal });
+    const answer = Promise.withResolvers<T>();
+    // The queue does not get the signal, which is aborted after the answer and would end the rest.
+    void this.#others.add(async () => {
+      if (signal.aborted) return answer.reject(signal.reason);
+      const { clock } = this.#options;
+      const startedAt = clock.monotonic();
+      await run().then(answer.resolve, answer.reject);
+      this.#adjust();
+      const now = clock.monotonic();
+      const restMs = now < this.#workUntil ? Math.min((now - startedAt) * REST_FACTOR, MAX_REST_MS) : 0;
+      if (restMs > 0) await sleep(clock, restMs);
+      this.#adjust();
+    });
+    return answer.promise;
   }
 
   #adjust(): void {

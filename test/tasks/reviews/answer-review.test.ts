@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 
-import { systemClock } from "../../../src/lib/index.ts";
 import type { AdmissionBinding } from "../../../src/model/index.ts";
 import { ReviewRuns } from "../../../src/tasks/reviews/answer-review.ts";
 import type { AdmissionRequest } from "../../../src/webhooks/index.ts";
 import { hookWith } from "../../hooks/build.ts";
+import { ManualClock } from "../../support/clock.ts";
 
 const RULES = '[{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]';
 const hook = hookWith(
@@ -16,8 +16,8 @@ const [binding] = hook.config.bindings.validating as [AdmissionBinding];
 
 /** `begun` has the runs that were begun, as functions that end them. */
 function lab({ runsTask }: { runsTask: boolean }) {
-  const world = { runsTask, now: 10_000, begun: [] as (() => void)[] };
-  const clock = { ...systemClock, monotonic: () => world.now };
+  const clock = new ManualClock();
+  const world = { runsTask, clock, begun: [] as (() => void)[] };
   const tracer = {
     task: () => new Promise((resolve) => world.begun.push(() => resolve({ admission: { allowed: true } }))),
   };
@@ -30,15 +30,15 @@ function lab({ runsTask }: { runsTask: boolean }) {
     runsTask: () => world.runsTask,
     isOwn: ({ userInfo }) => Promise.resolve(userInfo["username"] === "operator"),
   });
-  const send = (username: string) =>
+  const send = (username: string, signal: AbortSignal) =>
     runs.admit(
       { hook, binding },
       { uid: "1", userInfo: { username } } as unknown as AdmissionRequest,
-      new AbortController().signal,
+      signal,
     );
   /** Sends requests, and resolves when those that may begin have begun. */
-  const sendAll = async (username: string, count: number) => {
-    const answers = Array.from({ length: count }, () => send(username));
+  const sendAll = async (username: string, count: number, signal = new AbortController().signal) => {
+    const answers = Array.from({ length: count }, () => send(username, signal));
     await settled();
     return answers;
   };
@@ -62,6 +62,33 @@ test("while a queue runs a task, runs for others begin one after another", async
   expect(await Promise.all(answers)).toEqual(["", "", ""].map(() => ({ allowed: true })));
 });
 
+test.each([
+  [30, 60],
+  [5000, 200],
+])("a run of %i ms is followed by a rest of %i ms while a queue runs a task", async (runMs, restMs) => {
+  const { world, sendAll } = lab({ runsTask: true });
+  const [first] = await sendAll("others", 2);
+  await world.clock.advance(runMs);
+  await end(world.begun, 0);
+  expect(await first).toEqual({ allowed: true });
+  await world.clock.advance(restMs - 1);
+  expect(world.begun).toHaveLength(1);
+  await world.clock.advance(1);
+  expect(world.begun).toHaveLength(2);
+});
+
+test("a request whose time is over while it waits is not run", async () => {
+  const { world, sendAll } = lab({ runsTask: true });
+  const time = new AbortController();
+  void (await sendAll("others", 1));
+  const [late] = await sendAll("others", 1, time.signal);
+  const rejected = expect(late).rejects.toThrow("no answer in time");
+  time.abort(new Error("no answer in time"));
+  await end(world.begun, 0);
+  await rejected;
+  expect(world.begun).toHaveLength(1);
+});
+
 test("a request of the operator, for whose answer a task may wait, does not wait for others", async () => {
   const { world, sendAll } = lab({ runsTask: true });
   void (await sendAll("others", 2));
@@ -75,10 +102,10 @@ test("when no queue has run a task for a second, as many begin as the setting al
   const { world, sendAll } = lab({ runsTask: true });
   void (await sendAll("others", 6));
   world.runsTask = false;
-  world.now += 999;
   await end(world.begun, 0);
+  await world.clock.advance(999);
   expect(world.begun).toHaveLength(2);
-  world.now += 1;
+  await world.clock.advance(1);
   await end(world.begun, 1);
   expect(world.begun).toHaveLength(5);
 });
