@@ -13,8 +13,8 @@ import * as registry from "../registry/index.ts";
 import { lintDirs } from "./lint.ts";
 import { readTextFile, type CommandResult } from "./shared.ts";
 
-const LONGEST_ERROR = 2000;
-const TWICE = "TARGET ends with the name of the module, which is appended to it";
+const MAX_ERROR_LENGTH = 2000;
+const NAME_TWICE = "TARGET ends with the name of the module, which is appended to it";
 
 /** How a registry is reached. */
 interface RegistryAccess {
@@ -45,7 +45,7 @@ export async function pushSource(
     return { ...linted, text: `${linted.text}nothing is pushed: correct the errors first\n` };
   const identity = {
     name: splitEntryName(basename(dir), 0).name,
-    version: checkedVersion(dir, request.version ?? (await versionOf(dir))),
+    version: requireValidVersion(dir, request.version ?? (await readChartVersion(dir))),
   };
   const { key: file } = request;
   const key =
@@ -61,19 +61,19 @@ export async function pushSource(
     });
   const reference = { ...base, name: `${base.name}/${identity.name}` };
   const packed = await registry.packDirectory(dir);
-  return inRepository(reference, { access: request, env }, async (place) => {
+  return withRepository(reference, { access: request, env }, async (place) => {
     const { digest, isNew } = await registry.pushModule(place, { identity, packed, key });
     if (request.tag !== undefined)
-      await registry.moveTag({ ...place, reference: { ...reference, digest } }, checkedTag(request.tag));
+      await registry.moveTag({ ...place, reference: { ...reference, digest } }, requireValidTag(request.tag));
     const address = registry.referenceText({ ...reference, tag: registry.tagOfVersion(identity.version) });
     const note = isNew
       ? key === undefined
         ? "pushed without a signature"
         : "pushed and signed"
       : "already there";
-    const twice = base.name.split("/").at(-1) === identity.name ? `note: ${TWICE}\n` : "";
+    const twiceNote = base.name.split("/").at(-1) === identity.name ? `note: ${NAME_TWICE}\n` : "";
     return {
-      text: `${linted.text}${twice}${address}\n${digest} (${packed.files} files, ${packed.layer.length} bytes): ${note}\n`,
+      text: `${linted.text}${twiceNote}${address}\n${digest} (${packed.files} files, ${packed.layer.length} bytes): ${note}\n`,
       code: 0,
     };
   });
@@ -89,9 +89,9 @@ export async function tagSource(
   { reference: text, tag, ...access }: TagRequest,
   env: Environment,
 ): Promise<CommandResult> {
-  const reference = namedVersion(text);
-  return inRepository(reference, { access, env }, async (place) => {
-    const digest = await registry.moveTag(place, checkedTag(tag));
+  const reference = parseVersionReference(text);
+  return withRepository(reference, { access, env }, async (place) => {
+    const digest = await registry.moveTag(place, requireValidTag(tag));
     return { text: `${tag} names ${digest}\n`, code: 0 };
   });
 }
@@ -111,13 +111,13 @@ export async function pullSource(
   { reference: text, dir, ...request }: PullRequest,
   env: Environment,
 ): Promise<CommandResult> {
-  const reference = namedVersion(text);
+  const reference = parseVersionReference(text);
   const target = resolve(dir);
   if (existsSync(target) && readdirSync(target).length > 0)
     throw new ProblemError({ file: target, message: "is not empty", remedy: "name a new directory" });
-  const signers = await signersOf(request);
+  const signers = await readSigners(request);
   await mkdir(dirname(target), { recursive: true });
-  return inRepository(reference, { access: request, env }, async (place) => {
+  return withRepository(reference, { access: request, env }, async (place) => {
     const found = await registry.findModule(place, signers);
     await registry.unpackModule(place.repository, found, target);
     const { name, version, digest, verified } = found;
@@ -128,7 +128,7 @@ export async function pullSource(
 }
 
 /** Who may have signed; undefined where the user does without verification. Throws ProblemError. */
-async function signersOf({
+async function readSigners({
   key,
   identity,
   trustedRoot,
@@ -144,7 +144,7 @@ async function signersOf({
 }
 
 /** Calls `work` with a client of the repository. Errors of the registry become ProblemErrors that name the module. */
-async function inRepository<T>(
+async function withRepository<T>(
   reference: registry.Reference,
   { access, env }: { readonly access: RegistryAccess; readonly env: Environment },
   work: (place: registry.Place) => Promise<T>,
@@ -168,7 +168,7 @@ async function inRepository<T>(
     if (!isExpected) throw error;
     throw new ProblemError({
       file: registry.referenceText(reference),
-      message: plainLine(oneLine(error, LONGEST_ERROR), LONGEST_ERROR),
+      message: plainLine(oneLine(error, MAX_ERROR_LENGTH), MAX_ERROR_LENGTH),
     });
   } finally {
     await client.close();
@@ -176,7 +176,7 @@ async function inRepository<T>(
 }
 
 /** Where docker, podman and helm keep logins. */
-function loginFiles(env: Environment): string[] {
+function listLoginFiles(env: Environment): string[] {
   const home = env["HOME"] ?? homedir();
   const config = env["XDG_CONFIG_HOME"] ?? join(home, ".config");
   return [
@@ -192,15 +192,15 @@ async function findLogin(
   reference: registry.Reference,
   env: Environment,
 ): Promise<ReturnType<typeof registry.findLogin>> {
-  for (const file of loginFiles(env)) {
+  for (const file of listLoginFiles(env)) {
     const text = await readFile(file, "utf8").catch(() => undefined);
-    const login = text === undefined ? undefined : loginIn(file, text, reference);
+    const login = text === undefined ? undefined : parseLogin(file, text, reference);
     if (login !== undefined) return login;
   }
   return undefined;
 }
 
-function loginIn(
+function parseLogin(
   file: string,
   text: string,
   reference: registry.Reference,
@@ -217,7 +217,7 @@ function loginIn(
 }
 
 /** A reference with a tag or a digest. Throws ProblemError. */
-function namedVersion(text: string): registry.Reference {
+function parseVersionReference(text: string): registry.Reference {
   const reference = registry.parseReference(text);
   if (reference.tag !== undefined || reference.digest !== undefined) return reference;
   throw new ProblemError({
@@ -228,7 +228,7 @@ function namedVersion(text: string): registry.Reference {
 }
 
 /** Checks a tag. Throws ProblemError if it is invalid. */
-function checkedTag(text: string): string {
+function requireValidTag(text: string): string {
   if (registry.isTag(text)) return text;
   throw new ProblemError({
     file: text,
@@ -238,7 +238,7 @@ function checkedTag(text: string): string {
 }
 
 /** The version of the module's chart. Throws ProblemError if there is none. */
-async function versionOf(dir: string): Promise<string> {
+async function readChartVersion(dir: string): Promise<string> {
   const file = join(dir, "Chart.yaml");
   const text = existsSync(file) ? await readTextFile(file) : "";
   const version = asString(objectOf(parseYaml(text, file).value)["version"]);
@@ -253,7 +253,7 @@ async function versionOf(dir: string): Promise<string> {
 }
 
 /** Checks a version: ranges only find semantic versions. Throws ProblemError. */
-function checkedVersion(dir: string, version: string): string {
+function requireValidVersion(dir: string, version: string): string {
   if (isVersion(version) && registry.isTag(registry.tagOfVersion(version))) return version;
   const message = `"${version}" is no semantic version`;
   throw new ProblemError({

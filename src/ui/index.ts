@@ -1,5 +1,5 @@
 export {
-  HEADERS,
+  SECURITY_HEADERS,
   refusalReason,
   Page,
   isPagePath,

@@ -20,7 +20,7 @@ import { ProblemError } from "../../model/index.ts";
 import type { Settings } from "../../settings.ts";
 import { ADDON_MODULES, ADDON_OPERATORS, MODULE_SOURCES } from "../../status/index.ts";
 import type { IAddonModule, IAddonOperator, IModuleSource } from "../../status/index.ts";
-import type { Line, Terminal } from "../table/row.ts";
+import type { CommandLine, Terminal } from "../table/row.ts";
 import type { Resources } from "./from-resources.ts";
 import { VERSION } from "../../version.ts";
 
@@ -47,7 +47,7 @@ export interface Reader {
 }
 
 /** A reader for the operator in the given namespace, or for the only operator in the cluster. */
-export function resourceReader({
+export function createReader({
   kubeConfig,
   kubeContext: context,
   namespace,
@@ -55,29 +55,32 @@ export function resourceReader({
 }: Pick<Settings, "kubeConfig" | "kubeContext" | "namespace" | "configMap">): Reader {
   const userAgent = `addon-operator/${VERSION}`;
   const client = connect({ kubeConfig, context, userAgent, logger: silentLogger, clock: systemClock });
-  const withPlainErrors = async <T>(work: Promise<T>): Promise<T> => {
+  const withExplainedErrors = async <T>(work: Promise<T>): Promise<T> => {
     try {
       return await work;
     } catch (error) {
       throw explainError(error, client);
     }
   };
-  const operator = () => findOperator(client, namespace, configMap);
-  let found: Promise<Operator> | undefined;
-  let place = namespace;
-  const operatorNamespace = async (): Promise<string | undefined> =>
-    (place ??= (await operator())?.metadata.namespace);
+  const findOwnOperator = () => findOperator(client, namespace, configMap);
+  let cachedOperator: Promise<MaybeOperator> | undefined;
+  let knownNamespace = namespace;
+  const findNamespace = async (): Promise<string | undefined> =>
+    (knownNamespace ??= (await findOwnOperator())?.metadata.namespace);
   return {
-    listAll: () => withPlainErrors(operator().then((found) => readAll(client, found, namespace))),
-    module: (name) => withPlainErrors(operatorNamespace().then((found) => readModule(client, name, found))),
-    operator: () => withPlainErrors(onlyIfReadable((found ??= operator()))),
+    listAll: () =>
+      withExplainedErrors(findOwnOperator().then((found) => readResources(client, found, namespace))),
+    module: (name) => withExplainedErrors(findNamespace().then((found) => readModule(client, name, found))),
+    operator: () => withExplainedErrors(undefinedIfNotReadable((cachedOperator ??= findOwnOperator()))),
     lease: () =>
-      withPlainErrors(
-        onlyIfReadable((found ??= operator())).then((operator) => operator && readLease(client, operator)),
+      withExplainedErrors(
+        undefinedIfNotReadable((cachedOperator ??= findOwnOperator())).then(
+          (operator) => operator && readLease(client, operator),
+        ),
       ),
     sources: () =>
-      withPlainErrors(
-        operatorNamespace().then(async (found) => ({
+      withExplainedErrors(
+        findNamespace().then(async (found) => ({
           namespace: found,
           sources:
             found === undefined
@@ -86,7 +89,7 @@ export function resourceReader({
         })),
       ),
     annotate: async (target, annotations) => {
-      await withPlainErrors(mergePatch(client, target, { body: { metadata: { annotations } } }));
+      await withExplainedErrors(mergePatch(client, target, { body: { metadata: { annotations } } }));
     },
     close: () => client.close(),
   };
@@ -94,13 +97,13 @@ export function resourceReader({
 
 /** Does work with a reader for the operator that a command line names, and closes the reader. */
 export async function withReader<T>(
-  line: Line,
+  line: CommandLine,
   { env }: Pick<Terminal, "env">,
   work: (reader: Reader) => Promise<T>,
 ): Promise<T> {
   const { settings } = line.settings(env);
   const namespace = line.flags["n"] ?? settings.namespace;
-  const reader = resourceReader({ ...settings, namespace: namespace === true ? undefined : namespace });
+  const reader = createReader({ ...settings, namespace: namespace === true ? undefined : namespace });
   try {
     return await work(reader);
   } finally {
@@ -111,12 +114,12 @@ export async function withReader<T>(
 /** The only operator, or the one with the name. Undefined if there is none; UsageError if the choice is ambiguous. */
 async function findOperator(
   client: KubeClient,
-  wanted: string | undefined,
+  namespace: string | undefined,
   name: string,
 ): Promise<IAddonOperator | undefined> {
   const operators = await listAllPages<IAddonOperator>(client, {
     resource: ADDON_OPERATORS,
-    namespace: wanted,
+    namespace: namespace,
   });
   const namespaces = [...new Set(operators.map(({ metadata }) => metadata.namespace ?? ""))].toSorted();
   if (namespaces.length > 1)
@@ -133,7 +136,7 @@ async function findOperator(
 
 /** Lists objects page by page, and drops their large values at once. */
 async function listAllPages<T>(client: KubeClient, spec: WatchSpec): Promise<T[]> {
-  const read = async (unpaged: boolean): Promise<T[]> => {
+  const listPages = async (unpaged: boolean): Promise<T[]> => {
     const found: T[] = [];
     const { signal } = new AbortController();
     await listObjects(spec, { client, clock: systemClock, signal, unpaged }, (object) => {
@@ -144,25 +147,27 @@ async function listAllPages<T>(client: KubeClient, spec: WatchSpec): Promise<T[]
   };
   // 410: the continue token has expired, because the paged list took too long.
   const isExpired = (error: unknown): boolean => error instanceof ApiError && error.status === 410;
-  return read(false).catch((error: unknown) => (isExpired(error) ? read(true) : Promise.reject(error)));
+  return listPages(false).catch((error: unknown) =>
+    isExpired(error) ? listPages(true) : Promise.reject(error),
+  );
 }
 
-type Operator = IAddonOperator | undefined;
+type MaybeOperator = IAddonOperator | undefined;
 
-async function readAll(
+async function readResources(
   client: KubeClient,
-  operator: Operator,
-  wanted: string | undefined,
+  operator: MaybeOperator,
+  selectedNamespace: string | undefined,
 ): Promise<Resources> {
-  const namespace = wanted ?? operator?.metadata.namespace;
+  const namespace = selectedNamespace ?? operator?.metadata.namespace;
   const modules = await listAllPages<IAddonModule>(client, { resource: ADDON_MODULES, namespace });
   const lease = operator && (await readLease(client, operator));
   return { operator, lease, modules: modules.filter((each) => isOwnedBy(each, operator)) };
 }
 
 /** The operator that is looked for; undefined where the right to do so is missing, or there are several. */
-function onlyIfReadable(looked: Promise<Operator>): Promise<Operator> {
-  return looked.catch((error: unknown) =>
+function undefinedIfNotReadable(operator: Promise<MaybeOperator>): Promise<MaybeOperator> {
+  return operator.catch((error: unknown) =>
     isForbidden(error) || error instanceof UsageError ? undefined : Promise.reject(error),
   );
 }
@@ -190,7 +195,7 @@ async function readModule(
 }
 
 /** An object without an owner is new: its operator has not set the owner reference yet. */
-function isOwnedBy({ metadata: { ownerReferences = [] } }: IAddonModule, operator: Operator): boolean {
+function isOwnedBy({ metadata: { ownerReferences = [] } }: IAddonModule, operator: MaybeOperator): boolean {
   const owners = ownerReferences.filter(({ kind }) => kind === "AddonOperator");
   return owners.length === 0 || owners.some(({ uid }) => uid === operator?.metadata.uid);
 }
