@@ -20,6 +20,7 @@ export function helpFor(words: string): string {
   return group === undefined ? fullHelp() : groupHelp(words, group.help);
 }
 
+/** The help of one command. That of `start` also lists all settings. */
 function commandHelp(row: CommandRow): string {
   const about = [toSentence(row.help), row.more].filter(Boolean).join(" ");
   const flags = (row.flags ?? []).filter(({ isHidden }) => isHidden !== true).map(flagColumns);
@@ -34,10 +35,12 @@ function commandHelp(row: CommandRow): string {
   return `${parts.join("\n\n").trimEnd()}\n`;
 }
 
+/** A flag and its help as two columns. Indents a flag without a short form, so that long names are aligned. */
 function flagColumns({ flags, help }: Flag): [string, string] {
   return [flags.startsWith("--") ? `    ${flags}` : flags, help];
 }
 
+/** The help of a group of commands, such as `module`. */
 function groupHelp(name: string, about: string): string {
   const rows = VISIBLE_COMMANDS.filter(({ words }) => words.startsWith(`${name} `));
   const usage = `usage: ${PROGRAM} ${name} COMMAND`;
@@ -47,6 +50,7 @@ function groupHelp(name: string, about: string): string {
 
 const DETAILS_HINT = `For details of a command: ${PROGRAM} COMMAND --help`;
 
+/** The help of the whole program: all commands and all settings. */
 function fullHelp(): string {
   return `usage: ${PROGRAM} [COMMAND] [flags]\n\nCommands:\n${commandLines(VISIBLE_COMMANDS)}\n\n${DETAILS_HINT}\n\n${settingsHelp()}`;
 }
@@ -67,6 +71,7 @@ function toSentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
+/** The choices and the default of a setting, in brackets. */
 function describeAcceptedValues(setting: SettingRow): string {
   const notes = [
     setting.choices === undefined ? [] : [setting.choices.join(", ")],
@@ -84,7 +89,7 @@ function settingsHelp(): string {
   return `Settings (flag > environment > default):\n${settings.join("\n")}\n`;
 }
 
-/** Wraps long lines and indents the rest to the last column. */
+/** Wraps lines that are longer than the terminal is wide. Further lines begin below the text of the last column. */
 export function wrapText(text: string, columns: number): string {
   return text
     .split("\n")
@@ -92,10 +97,13 @@ export function wrapText(text: string, columns: number): string {
     .join("\n");
 }
 
-/** Wraps one line at spaces. Lines after the first begin at the column of the last text. */
+/** The begin of a line up to the text of its last column: words, then at least two spaces. */
+const COLUMNS_BEFORE_TEXT = /^ *(?:\S+ )*\S+ {2,}/;
+
+/** Wraps one line at spaces, and indents its further lines to the text of the last column. */
 function wrapLine(line: string, columns: number): string {
-  const [indentedText = ""] = /^ *(?:\S+ )*\S+ {2,}/.exec(line) ?? /^ */.exec(line) ?? [];
-  const indent = indentedText.length;
+  const [beforeText = ""] = COLUMNS_BEFORE_TEXT.exec(line) ?? /^ */.exec(line) ?? [];
+  const indent = beforeText.length;
   let rest = line.slice(indent);
   const lines: string[] = [];
   while (indent + rest.length > columns) {

@@ -13,7 +13,7 @@ import { COMMANDS, DEFAULT_COMMAND, GROUPS, SHORTCUTS, VISIBLE_COMMANDS } from "
 const EXIT_REFUSED = 1;
 const EXIT_USAGE = 2;
 
-/** Runs a command line. Returns the exit code: 0 for success or a requested stop. Throws errors that `exitCodeOf` maps. */
+/** Runs a command line. Returns the exit code: 0 for success or a requested stop. Throws errors that `exitCodeForError` maps. */
 export async function runCommandLine(args: readonly string[], terminal: Terminal): Promise<number> {
   // Without arguments a terminal shows the help; a unit file or a container starts the operator.
   const parsed = parseCommandLine(
@@ -27,7 +27,7 @@ export async function runCommandLine(args: readonly string[], terminal: Terminal
   return parsed.row.run(parsed, terminal);
 }
 
-/** 1: refused to start, or the request failed. 2: wrong usage. Undefined: a bug. */
+/** The exit code for an error: 2 = wrong usage; 1 = the operator refused to start, or a request failed; undefined = a bug. */
 export function exitCodeForError(error: unknown): number | undefined {
   if (error instanceof UsageError) return EXIT_USAGE;
   return error instanceof NoOperatorError || error instanceof ProblemError ? EXIT_REFUSED : undefined;
@@ -36,7 +36,7 @@ export function exitCodeForError(error: unknown): number | undefined {
 /** A parsed line, or the requested help. */
 export type Parsed = CommandLine | { readonly help: string };
 
-/** Results that the parser's callbacks collect. */
+/** What the parser's callbacks have collected. */
 interface ParseState {
   readonly given: { readonly texts: Map<SettingRow["key"], string>; readonly ignored: string[] };
   help: string;
@@ -60,7 +60,7 @@ export function parseCommandLine(args: readonly string[], env: Environment = {})
   return state.line;
 }
 
-/** A command of the parser that neither prints nor exits the process. */
+/** A command of the parser that neither prints nor exits the process. Its help goes into `state`. */
 function silentCommand(name: string, words: string, state: ParseState): Command {
   return new Command(name)
     .exitOverride()
@@ -69,7 +69,7 @@ function silentCommand(name: string, words: string, state: ParseState): Command 
     .configureOutput({ writeOut: (text) => void (state.help = text), writeErr: () => {} });
 }
 
-/** The parser of all commands. Its callbacks write into `found`. */
+/** Builds the parser of all commands. Its callbacks write their results into `state`. */
 function buildParser(state: ParseState): Command {
   const program = silentCommand(PROGRAM, "", state);
   for (const option of buildSettingOptions(state.given)) program.addOption(option);
@@ -82,6 +82,7 @@ function buildParser(state: ParseState): Command {
   return program;
 }
 
+/** Builds the parser's command for a row of the table. Its callback stores the parsed command line in `state`. */
 function buildCommand(row: CommandRow, state: ParseState): Command {
   const command = silentCommand(row.words.split(" ").at(-1) ?? "", row.words, state).allowExcessArguments();
   for (const name of declaredArguments(row)) command.addArgument(new Argument(name));
@@ -93,6 +94,7 @@ function buildCommand(row: CommandRow, state: ParseState): Command {
   });
 }
 
+/** The arguments of a command in the parser's notation: `[NAME]` if optional, otherwise `<NAME>`. */
 function declaredArguments({ args }: CommandRow): string[] {
   return (args?.split(" ") ?? []).map((name) => (name.startsWith("[") ? name : `<${name}>`));
 }
@@ -137,6 +139,7 @@ function checkArguments(row: CommandRow, args: readonly string[]): void {
   ]);
 }
 
+/** The error for a command line without a required argument. */
 function missingArgumentError(row: CommandRow): UsageError {
   return new UsageError([
     row.needs === undefined ? `usage: ${usageLine(row)}` : `${row.words}: needs ${row.needs}`,
@@ -173,7 +176,7 @@ function toUsageError({ code, message }: CommanderError, { typed, env, given }: 
   ]);
 }
 
-/** Suggests commands of another group: `values` for `module values`, `module plan` for `plan`. */
+/** Suggests commands of which the user typed the wrong group: `module values` for `values`, `plan` for `module plan`. */
 function suggestCommands([first = "", second = ""]: readonly string[]): string[] {
   const lastWord = ({ words }: CommandRow): string => words.split(" ").at(-1) ?? "";
   const nearestWord = nearest(Object.hasOwn(GROUPS, first) ? second : first, VISIBLE_COMMANDS.map(lastWord));
@@ -181,7 +184,7 @@ function suggestCommands([first = "", second = ""]: readonly string[]): string[]
   return matching.length === 0 ? [] : [`Did you mean ${matching.join(" or ")}?`];
 }
 
-/** The error for an option without its value. `flags` is how the option is declared: `-o, --output <FORMAT>`. */
+/** The message for a flag without its value. `flags` is how the flag is declared: `-o, --output <FORMAT>`. */
 function missingValueMessage(flags: string): string {
   const long = /--[\w-]+/.exec(flags)?.[0] ?? flags;
   const setting = SETTINGS.find((each) => each.flags.includes(long.slice(2)));
@@ -197,6 +200,7 @@ function refusedFlagMessage(given: string, row: CommandRow | undefined): string 
   return isKnown ? `${name}: not a flag of "${row?.words ?? ""}"` : `${name}: unknown flag`;
 }
 
+/** The message for words that are no command. */
 function unknownCommandMessage([first = "", second]: readonly string[]): string {
   const words = COMMANDS.map((row) => row.words.split(" ")).filter(([group]) => group === first);
   const known = words.map((each) => each[1] ?? "").join(", ");
@@ -212,7 +216,10 @@ const BOOLEAN_SETTINGS = new Set(
 );
 const SETTING_NAMES = new Set([...SETTINGS.flatMap(({ flags }) => flags), ...IGNORED_SETTINGS]);
 
-/** `-ha` → `--ha`; a boolean setting may have no value, or its value as the next word. */
+/**
+ * Converts flags of settings to the form that the parser accepts: `-ha` to `--ha`, and a boolean setting without a value, or
+ * with its value as the next word, to `--ha=true`. Go programs accept these forms.
+ */
 function normalizeFlags(args: readonly string[]): string[] {
   const normalized: string[] = [];
   const remaining = [...args];
@@ -226,13 +233,16 @@ function normalizeFlags(args: readonly string[]): string[] {
   return normalized;
 }
 
-/** `=VALUE` of a boolean setting, `=true` without a value; "" for other settings. */
+/** The value of a boolean setting as `=VALUE`; "" for other settings. Removes the value from `nextArgs` if it is the next word. */
 function takeBooleanValue(name: string, nextArgs: string[]): string {
   if (!BOOLEAN_SETTINGS.has(name)) return "";
-  return `=${/^(true|false|yes|no)$/.test(nextArgs[0] ?? "") ? nextArgs.shift() : "true"}`;
+  const [nextArg = ""] = nextArgs;
+  if (!/^(true|false|yes|no)$/.test(nextArg)) return "=true";
+  nextArgs.shift();
+  return `=${nextArg}`;
 }
 
-/** Puts the command first. Without one, the line is the default command with flags. */
+/** Puts the words of the command before the flags, and inserts the default command or the group that the user omitted. */
 function moveCommandFirst(args: readonly string[]): string[] {
   const [first, ...rest] = args;
   if (first === "help") return moveCommandFirst([...rest, "--help"]);
@@ -246,12 +256,13 @@ function moveCommandFirst(args: readonly string[]): string[] {
   return group === undefined ? [...args] : [first, ...moveSubCommandFirst(first, rest)];
 }
 
-/** Allows flags before the second word, and inserts the group's usual command if there is none. */
+/** Puts the second word of a command before the flags. If there is none, inserts the usual command of the group. */
 function moveSubCommandFirst(group: string, args: readonly string[]): string[] {
   const [second] = args;
   if (second !== undefined && (!second.startsWith("-") || HELP_FLAGS.has(second))) return [...args];
   const groupCommands = COMMANDS.map(({ words }) => words.split(" ")).filter(([first]) => first === group);
-  const index = args.findIndex((arg) => groupCommands.some(([, subCommand]) => subCommand === arg));
-  const word = index < 0 ? GROUPS[group]?.usual : args[index];
-  return word === undefined ? [...args] : [word, ...args.filter((_, at) => at !== index)];
+  const index = args.findIndex((arg) => groupCommands.some(([, word]) => word === arg));
+  const subCommand = index < 0 ? GROUPS[group]?.usual : args[index];
+  if (subCommand === undefined) return [...args];
+  return [subCommand, ...args.filter((_, argIndex) => argIndex !== index)];
 }

@@ -62,7 +62,7 @@ export class OfflineCharts {
     });
   }
 
-  /** Why charts cannot be rendered; undefined if helm is available. */
+  /** Why charts cannot be rendered: the helm binary is missing or unusable. Undefined if it is usable. */
   findHelmProblem(): Problem | undefined {
     try {
       this.#helm.identity();
@@ -85,17 +85,17 @@ export class OfflineCharts {
     return renderOffline(tools, { module, values, signal: new AbortController().signal, ...options });
   }
 
-  /** The values for helm, as JSON. Throws ProblemError for values that make the module Invalid. */
+  /** The values that helm gets for a module, as JSON. Throws ProblemError for values that make the module Invalid. */
   helmValues(module: Module, tree: Tree): string {
     return helmInput(this.#buildValues(module, tree), module).values;
   }
 
-  /** A description of values that a hook has to set before helm runs; undefined if none are missing. */
+  /** Describes required values that are missing because a hook sets them before helm runs; undefined if none are missing. */
   describeMissingHookValues(module: Module, tree: Tree): string | undefined {
     return leftToHooks(this.#buildValues(module, tree), module);
   }
 
-  /** The values for a module. Throws ProblemError if they make it Invalid. */
+  /** Builds the values for a module, all modules counting as enabled. Throws ProblemError if they make the module Invalid. */
   #buildValues(module: Module, tree: Tree): ValuesStore {
     const names = (): string[] => tree.modules.map(({ name }) => name);
     const given = { file: "--values", config: this.#config };
@@ -112,7 +112,7 @@ interface ConfigFile {
   readonly config: JsonObject;
 }
 
-/** The values of a tree with a file instead of the ConfigMap. Throws ProblemError for invalid keys. */
+/** Builds the values of all modules of a tree, with a file in place of the ConfigMap. Throws ProblemError for invalid keys. */
 export function buildValuesStore(
   tree: Tree,
   { file, config }: ConfigFile,

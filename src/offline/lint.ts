@@ -142,6 +142,7 @@ async function lintDir(dir: LintDir, options: HookQueryOptions, found: Findings)
   found.problems.push(...equalWebhooks(allHooks, []));
 }
 
+/** Finds invalid schemas, and keywords in them that have no effect. */
 function lintSchemas(files: SchemaFiles, found: Findings): void {
   const warnings = collect(found.problems, () => compileSchemas(files))?.warnings ?? [];
   const file = files.values?.file ?? files.config?.file ?? "";
@@ -178,6 +179,7 @@ function lintEnabledModulesUse(module: Module, charts: OfflineCharts): Problem[]
   return [{ file: module.dir, message, remedy: "set --chart-enabled-modules here and for the operator" }];
 }
 
+/** Finds keys of a module's values.yaml that neither its chart nor the operator reads. */
 function lintUnreadValues(module: Module): Problem[] {
   return unreadKeys(module).map((key) => ({
     file: join(module.dir, "values.yaml"),
@@ -187,7 +189,7 @@ function lintUnreadValues(module: Module): Problem[] {
   }));
 }
 
-/** Renders the chart. An error is only a note if a hook supplies the missing values. */
+/** Renders the chart and checks the manifest. If a hook supplies values that are missing here, an error becomes a note. */
 async function lintManifest(
   module: Module,
   tree: Tree,
@@ -219,6 +221,7 @@ function uncheckedNote({ dir }: Module, missingValues: string): Problem {
   };
 }
 
+/** Finds a release that helm could not store: its record must fit into a Secret. */
 function lintRecordSize(module: Module, manifest: string): Problem[] {
   const size = recordSize(module, manifest);
   if (size <= LARGEST_RECORD) return [];
@@ -253,6 +256,7 @@ function lintRequirements(modules: readonly Module[]): Problem[] {
   ];
 }
 
+/** The entries of `requires` and `after` of a module that name missing modules or versions. */
 function findUnmetRequirements(module: Module, byName: ReadonlyMap<string, Module>): Problem[] {
   const ranges = Object.entries(module.requires?.modules ?? {});
   return [
@@ -266,7 +270,7 @@ function findUnmetRequirements(module: Module, byName: ReadonlyMap<string, Modul
   ];
 }
 
-/** Why a module does not meet a required version range; undefined if it does. */
+/** Describes why a required module does not match its version range; undefined if it does. */
 function describeMismatch(found: Module | undefined, range: string): string | undefined {
   if (found === undefined) return "module does not exist";
   if (found.problem !== undefined || inRange(found.chartVersion, range)) return undefined;
@@ -280,7 +284,7 @@ function requirementProblem(module: Module, key: string, message: string): Probl
   return { file: addonFileIn(module.dir), key, message, remedy };
 }
 
-/** Reports each cycle once, for its first module. */
+/** Finds cycles of requirements between modules. Reports each cycle once, for its first module. */
 function findRequirementCycles(modules: readonly Module[]): Problem[] {
   const reported = new Set<string>();
   return modules.flatMap((module) => {

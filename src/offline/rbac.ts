@@ -38,7 +38,7 @@ export async function collectRules(
   return { rules: rules.build(), problems };
 }
 
-/** Collects verbs by group and resource, and complete rules. */
+/** Builds RBAC rules from verbs for kinds, which are merged, and from complete rules. */
 export class RuleSet {
   readonly mapper: RestMapper;
   readonly #verbsByResource = new Map<string, Set<string>>();
@@ -48,6 +48,7 @@ export class RuleSet {
     this.mapper = mapper;
   }
 
+  /** Adds verbs for objects of a kind. */
   addVerbs(apiVersion: string | undefined, kind: string, verbs: readonly string[]): void {
     const { group, plural } = this.mapper.resolve(kind, apiVersion);
     const key = `${group}/${plural}`;
@@ -59,7 +60,7 @@ export class RuleSet {
     this.#completeRules.set(JSON.stringify(rule), rule);
   }
 
-  /** Resources of one group with the same verbs share one rule. */
+  /** Builds the rules. Resources of one group with the same verbs share one rule. */
   build(): Json[] {
     const groups = new Map<string, { group: string; verbs: string[]; resources: string[] }>();
     for (const [key, set] of [...this.#verbsByResource].sort(([a], [b]) => (a < b ? -1 : 1))) {
@@ -79,6 +80,7 @@ export class RuleSet {
   }
 }
 
+/** Loads a hook file and adds the permissions for the bindings of its hooks. An error becomes a problem. */
 async function addHookFile(
   rules: RuleSet,
   problems: Problem[],
@@ -91,6 +93,7 @@ async function addHookFile(
 
 const WEBHOOK_VERBS = ["create", "delete", "get", "list", "update", "watch"];
 
+/** Adds the permissions to watch objects for kubernetes bindings, and to register the webhooks of the other bindings. */
 function addBindings(rules: RuleSet, hook: Hook): void {
   for (const binding of hook.config.bindings.kubernetes) {
     rules.addVerbs(binding.apiVersion, binding.kind, READ_VERBS);
@@ -98,7 +101,7 @@ function addBindings(rules: RuleSet, hook: Hook): void {
   }
   const { validating, mutating, conversion } = hook.config.bindings;
   const registration = "admissionregistration.k8s.io/v1";
-  // The operator looks after both kinds, and for its Service, whichever of them a hook needs.
+  // The operator keeps configurations of both kinds up to date, and reads its Service, for any webhook binding.
   if (validating.length + mutating.length + conversion.length > 0) {
     for (const kind of ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"])
       rules.addVerbs(registration, kind, WEBHOOK_VERBS);
@@ -111,14 +114,13 @@ function addBindings(rules: RuleSet, hook: Hook): void {
 }
 
 /**
- * Adds the rights to read the ConfigMaps and Secrets with values of a module, and the objects that it requires; of a module
- * with a namespace of its own, to create that and to have its release there. With `helm --wait`, helm also reads Pods and
- * ReplicaSets.
+ * Adds the permissions that keys of a module's `addon.yaml` need: `namespace` to create it and to store releases there,
+ * `valuesFrom` and `requires.objects` to read objects, and `helm.wait` to read Pods and ReplicaSets.
  */
 function addModulePermissions(rules: RuleSet, { requires, helm, namespace, valuesFrom = [] }: Module): void {
   if (namespace !== undefined) {
     rules.addVerbs("v1", "Namespace", ["create", "get"]);
-    // The records of its release.
+    // helm stores release records in Secrets.
     rules.addVerbs("v1", "Secret", WRITE_VERBS);
   }
   for (const { kind, name } of valuesFrom) {
@@ -137,7 +139,7 @@ interface ModuleChart {
   readonly charts: OfflineCharts;
 }
 
-/** Adds the rights for CRDs and chart objects of a module. If the chart cannot be rendered, it reports a problem. */
+/** Adds the permissions for the CRDs and chart objects of a module. A chart that cannot be rendered becomes a problem. */
 async function addChart(
   rules: RuleSet,
   problems: Problem[],
@@ -159,7 +161,7 @@ async function addChart(
   }
 }
 
-/** Adds the rights for one object of a chart, for the Pods that it makes, and for the rules of a role. */
+/** Adds the permissions for one object of a chart, for the Pods that it creates, and the rules of a role. */
 function addObject(rules: RuleSet, object: JsonObject, verbs: readonly string[]): void {
   const { apiVersion, kind } = object;
   if (typeof apiVersion !== "string" || typeof kind !== "string") return;
@@ -171,16 +173,16 @@ function addObject(rules: RuleSet, object: JsonObject, verbs: readonly string[])
   if (verbs === WRITE_VERBS && isRbac(object) && kind.endsWith("Role")) addRoleRules(rules, object);
 }
 
-/** The rules of a role that a chart contains. */
+/** Adds the rules of a role in a chart: the API server lets nobody create a role with more permissions than their own. */
 function addRoleRules(set: RuleSet, object: JsonObject): void {
   const rules = object["rules"];
   if (Array.isArray(rules)) for (const rule of rules) set.addRule(rule);
-  // The rules of an aggregated role are unknown here, so the operator needs the right to escalate.
+  // The rules of an aggregated role are unknown here, so the operator needs the verb `escalate`.
   if (isJsonObject(object["aggregationRule"]))
     set.addRule({ apiGroups: [RBAC_GROUP], resources: ["clusterroles"], verbs: ["escalate"] });
 }
 
-/** Adds the right to bind a role by its name, for each bound role that is not in the chart. */
+/** Adds the verb `bind` for each role that the chart's bindings name but the chart does not contain. */
 function addBindPermissions(rules: RuleSet, objects: readonly JsonObject[]): void {
   const inChart = new Set(
     objects.filter(isRbac).map((object) => `${asString(object["kind"])} ${objectName(object)}`),
@@ -287,12 +289,10 @@ export class RestMapper {
   }
 }
 
-/** The usual plural: that of most CRDs and all built-in kinds. */
+/** The plural of a kind by the English rules that all built-in kinds and most CRDs follow. Accepts plurals of built-in kinds. */
 function toPlural(name: string): string {
-  // The name is a plural already.
-  if (GROUP_OF_BUILT_IN.has(name.replace(/s$/, "")) && name.endsWith("s") && !GROUP_OF_BUILT_IN.has(name))
-    return name;
-  if (name === "endpoints") return name;
+  const isPlural = !GROUP_OF_BUILT_IN.has(name) && GROUP_OF_BUILT_IN.has(name.replace(/s$/, ""));
+  if (isPlural || name === "endpoints") return name;
   if (/(s|x|ch|sh)$/.test(name)) return `${name}es`;
   if (/[^aeiou]y$/.test(name)) return `${name.slice(0, -1)}ies`;
   return `${name}s`;

@@ -13,7 +13,7 @@ export interface OfflineReview {
   readonly context: string;
 }
 
-/** With which context one of the hook's webhook bindings would get the review. Throws ProblemError. */
+/** Builds the binding context with which the matching webhook binding gets the review. Throws ProblemError if none or several match. */
 export function buildReviewContext(
   hooks: readonly Hook[],
   review: JsonObject,
@@ -23,18 +23,18 @@ export function buildReviewContext(
   if (!isJsonObject(request))
     throw fileProblem(file, "is no AdmissionReview or ConversionReview", "it needs `request`");
   const isConversion = "desiredAPIVersion" in request;
-  const found = hooks.flatMap((hook) =>
+  const matching = hooks.flatMap((hook) =>
     allBindings(hook.config)
       .filter((binding) => isReviewBinding(binding))
       .filter((binding) => (binding.type === "conversion") === isConversion)
       .filter((binding) => name === undefined || binding.name === name)
       .map((binding) => ({ hook, binding })),
   );
-  const [first, second] = found;
+  const [first, second] = matching;
   if (first === undefined)
     throw fileProblem(file, "the hook has no webhook binding for it", "check --binding");
   if (second !== undefined && name === undefined) {
-    const names = found.map(({ binding }) => binding.name).join(", ");
+    const names = matching.map(({ binding }) => binding.name).join(", ");
     throw fileProblem(
       file,
       "several bindings of the hook could get it",
@@ -52,7 +52,10 @@ export function buildReviewContext(
   return { trigger, context };
 }
 
-/** The first step of the conversion, if the hook can do all of it. */
+/**
+ * The first conversion that a ConversionReview needs: the objects may have to pass several versions. Undefined if the hook's
+ * conversions do not lead to the desired version.
+ */
 function findFirstConversion(hook: Hook, { objects, desiredAPIVersion }: JsonObject) {
   const steps = hook.config.bindings.conversion.flatMap((binding) =>
     binding.conversions.map((rule) => ({ hook, binding, rule })),

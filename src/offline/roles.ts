@@ -9,7 +9,7 @@ import type { OfflineCharts } from "./charts.ts";
 import { READ_VERBS, RestMapper, RuleSet, WRITE_VERBS } from "./rbac.ts";
 
 const GROUP = "rbac.authorization.k8s.io";
-/** Rules of the whole cluster, beside those of namespaces. */
+/** The key of cluster-wide rules, beside the names of namespaces. */
 const CLUSTER_SCOPE = "";
 
 const CRDS = "apiextensions.k8s.io/v1";
@@ -27,8 +27,9 @@ interface RoleSources {
 }
 
 /**
- * What the accounts of these modules need: for bindings, for objects of charts, and for helm's own Secrets. Object patches and
- * requests of hooks are unknown. Unreadable hooks and charts become problems.
+ * The ServiceAccounts, roles and bindings for modules with `serviceAccountName`: permissions for the objects of kubernetes
+ * bindings and charts, and for helm's release Secrets. Object patches and requests of hooks are unknown. Hooks and charts that
+ * cannot be read become problems.
  */
 export async function collectRoles(
   trees: readonly Tree[],
@@ -46,7 +47,7 @@ export async function collectRoles(
   return { objects, problems };
 }
 
-/** The rules that one module needs, by namespace. */
+/** The permissions that one module needs, by namespace. */
 class ModulePermissions {
   readonly namespace: string;
   readonly #module: Module;
@@ -58,6 +59,7 @@ class ModulePermissions {
     this.namespace = module.namespace ?? namespace;
   }
 
+  /** Collects the permissions for the CRDs, hooks and chart of a module. */
   static async collect(
     module: Module,
     tree: Tree,
@@ -76,7 +78,7 @@ class ModulePermissions {
     return permissions;
   }
 
-  /** Adds the rights for the chart's objects and for helm's release records. */
+  /** Adds the permissions for the chart's objects and for helm's release records. */
   async #addChart(tree: Tree, charts: OfflineCharts, problems: Problem[]): Promise<void> {
     const module = this.#module;
     // Helm stores release records in Secrets.
@@ -92,7 +94,7 @@ class ModulePermissions {
     }
   }
 
-  /** Adds the rights to watch the objects of the hook's bindings, in their namespaces. */
+  /** Adds the permissions to watch the objects of the hook's kubernetes bindings, in their namespaces. */
   #addHook({ config }: Hook): void {
     for (const { apiVersion, kind, namespaces, namespaceLabels } of config.bindings.kubernetes) {
       if (namespaceLabels !== undefined) this.#addRule({ apiVersion: "v1", kind: "Namespace" }, READ_VERBS);

@@ -27,17 +27,19 @@ export interface CommandResult {
   readonly code: number;
 }
 
-/** How to end the sub-commands that run now, innermost last. */
+/** The clean-up functions of the sub-commands that are running; that of an inner one comes after that of its caller. */
 const pendingCleanups = new Set<() => Promise<void>>();
 
-/** A signal ends the child processes, removes temporary files, and then ends the process with the usual exit code. */
+/** The signals that end a sub-command, and the usual exit codes for them. */
 const SIGNAL_EXIT_CODES = { SIGTERM: 143, SIGINT: 130 } as const;
 
+/** Handles a signal: cleans up after all running sub-commands, innermost first, then exits. */
 function cleanUpAndExit(signal: keyof typeof SIGNAL_EXIT_CODES): void {
   const cleanups = [...pendingCleanups].toReversed().map((end) => end());
   void Promise.allSettled(cleanups).then(() => process.exit(SIGNAL_EXIT_CODES[signal]));
 }
 
+/** Installs (`on`) or removes (`off`) the signal handlers. */
 function switchSignalHandlers(method: "on" | "off"): void {
   for (const signal of Object.keys(SIGNAL_EXIT_CODES)) process[method](signal, cleanUpAndExit);
 }
@@ -62,7 +64,7 @@ export async function withScope<T>(work: (scope: Scope, children: Children) => P
   }
 }
 
-/** A new directory beside the files of modules, which is removed with the scope. */
+/** Creates a temporary directory in `dir`, so that files move from it by an atomic rename. It is removed with the scope. */
 export function createDraftDir(dir: string, scope: Scope): string {
   const draft = mkdtempSync(join(dir, ".new-"));
   scope.add(() => rmSync(draft, { recursive: true, force: true }));
@@ -84,17 +86,17 @@ export function stderrLogger(settings: Settings): Logger {
   return createLogger({ level: settings.logLevel, type: "text", noTime: true, clock: systemClock, write });
 }
 
-/** Unpacks chart archives into a directory that lasts as long as the scope. */
+/** Creates the unpacker of chart archives. Its temporary directory is removed with the scope. */
 export function createArchives(settings: Settings, scope: Scope): ChartArchives {
   return scope.own(new ChartArchives(settings.tmpDir));
 }
 
-/** A kubeconfig without a cluster. */
+/** An empty kubeconfig, for processes that must not reach a cluster. */
 const NO_CLUSTER = "/dev/null";
 /** Variables by which a client in a Pod finds its cluster. */
 const IN_CLUSTER_VARIABLES = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
 
-/** An environment in which a hook that ignores `--config` and does its work reaches no cluster. */
+/** Removes the variables by which a client in a Pod finds its cluster: a hook that ignores `--config` would change it. */
 function withoutCluster(environment: Environment): Environment {
   return Object.fromEntries(
     Object.entries(environment).filter(([name]) => !IN_CLUSTER_VARIABLES.includes(name)),
@@ -121,7 +123,7 @@ export function hookLoadOptions(
   };
 }
 
-/** The modules directories into which sub-commands write; default `modules`. */
+/** The directories of `--modules-dir`; default `modules`. Sub-commands write into the first one. */
 export function listModulesDirs({ modulesDir = "modules" }: Settings): readonly [string, ...string[]] {
   const [first = "modules", ...rest] = modulesDir.split(":").filter(Boolean);
   return [first, ...rest];
@@ -215,10 +217,12 @@ function isGlobalHooksDir(dir: string): boolean {
   return !containsModules && !containsAny(dir, ["values.yaml"]) && findHookFiles(dir).size > 0;
 }
 
+/** Whether a directory contains a file or directory with one of these names. */
 function containsAny(dir: string, names: readonly string[]): boolean {
   return names.some((name) => existsSync(join(dir, name)));
 }
 
+/** How modules are read, from the settings. */
 interface ReadOptions {
   readonly archives: ChartArchives;
   readonly crdFilters: string;
@@ -226,6 +230,7 @@ interface ReadOptions {
   readonly namespaceTemplate: string | undefined;
 }
 
+/** The options with which offline sub-commands read modules. */
 export function buildReadOptions(settings: Settings, scope: Scope): ReadOptions {
   const { crdFilters } = settings;
   const schemaDirs = settings.schemaDirs?.split(":") ?? [];
@@ -233,6 +238,7 @@ export function buildReadOptions(settings: Settings, scope: Scope): ReadOptions 
   return { archives: createArchives(settings, scope), crdFilters, schemaDirs, namespaceTemplate };
 }
 
+/** Reads a tree of modules and global hooks from these directories. */
 function readTreeWith(
   options: ReadOptions,
   dirs: { modulesDirs: readonly string[]; globalHooksDir?: string; only?: string },

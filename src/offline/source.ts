@@ -127,7 +127,7 @@ export async function pullSource(
   });
 }
 
-/** Who may have signed; undefined where the user does without verification. Throws ProblemError. */
+/** Reads the keys and identities whose signatures are accepted; undefined with `--unsigned`. Throws ProblemError. */
 async function readSigners({
   key,
   identity,
@@ -143,7 +143,7 @@ async function readSigners({
   ];
 }
 
-/** Calls `work` with a client of the repository. Errors of the registry become ProblemErrors that name the module. */
+/** Calls `work` with a client for the repository, with TLS and login as the user has configured. Errors become ProblemErrors. */
 async function withRepository<T>(
   reference: registry.Reference,
   { access, env }: { readonly access: RegistryAccess; readonly env: Environment },
@@ -175,7 +175,7 @@ async function withRepository<T>(
   }
 }
 
-/** Where docker, podman and helm keep logins. */
+/** The files in which helm, docker and podman store logins of registries. */
 function listLoginFiles(env: Environment): string[] {
   const home = env["HOME"] ?? homedir();
   const config = env["XDG_CONFIG_HOME"] ?? join(home, ".config");
@@ -183,7 +183,7 @@ function listLoginFiles(env: Environment): string[] {
     env["HELM_REGISTRY_CONFIG"] ??
       join(env["HELM_CONFIG_HOME"] ?? join(config, "helm"), "registry", "config.json"),
     join(env["DOCKER_CONFIG"] ?? join(home, ".docker"), "config.json"),
-    ...[env["REGISTRY_AUTH_FILE"] ?? []].flat(),
+    ...(env["REGISTRY_AUTH_FILE"] === undefined ? [] : [env["REGISTRY_AUTH_FILE"]]),
   ];
 }
 
@@ -200,6 +200,7 @@ async function findLogin(
   return undefined;
 }
 
+/** The login for a registry in the text of a login file. Throws ProblemError for an invalid file. */
 function parseLogin(
   file: string,
   text: string,
@@ -216,7 +217,7 @@ function parseLogin(
   }
 }
 
-/** A reference with a tag or a digest. Throws ProblemError. */
+/** Parses a reference, which must have a tag or a digest. Throws ProblemError. */
 function parseVersionReference(text: string): registry.Reference {
   const reference = registry.parseReference(text);
   if (reference.tag !== undefined || reference.digest !== undefined) return reference;
@@ -227,7 +228,7 @@ function parseVersionReference(text: string): registry.Reference {
   });
 }
 
-/** Checks a tag. Throws ProblemError if it is invalid. */
+/** Returns the tag if it is valid. Throws ProblemError otherwise. */
 function requireValidTag(text: string): string {
   if (registry.isTag(text)) return text;
   throw new ProblemError({
@@ -237,7 +238,7 @@ function requireValidTag(text: string): string {
   });
 }
 
-/** The version of the module's chart. Throws ProblemError if there is none. */
+/** Reads the version in the module's Chart.yaml. Throws ProblemError if there is none. */
 async function readChartVersion(dir: string): Promise<string> {
   const file = join(dir, "Chart.yaml");
   const text = existsSync(file) ? await readTextFile(file) : "";
@@ -252,7 +253,7 @@ async function readChartVersion(dir: string): Promise<string> {
   throw new ProblemError({ file: dir, message, remedy });
 }
 
-/** Checks a version: ranges only find semantic versions. Throws ProblemError. */
+/** Returns the version if it is a semantic version, which alone ModuleSources can find by a range. Throws ProblemError otherwise. */
 function requireValidVersion(dir: string, version: string): string {
   if (isVersion(version) && registry.isTag(registry.tagOfVersion(version))) return version;
   const message = `"${version}" is no semantic version`;

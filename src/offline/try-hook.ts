@@ -82,7 +82,7 @@ export async function runHookOffline(
   });
 }
 
-/** The review in the file, if it is one. Throws ProblemError. */
+/** Parses the file of `--review`; undefined without the flag. Throws ProblemError. */
 function parseReview(
   { review: file, binding }: HookRunArguments,
   hooks: readonly Hook[],
@@ -93,7 +93,7 @@ function parseReview(
     : buildReviewContext(hooks, parseMap(input, file).value, { file, binding });
 }
 
-/** A hook below `<number>-<module>/hooks` belongs to the module; any other hook is global. */
+/** Finds the owner of a hook by its path: a hook below `<number>-<module>/hooks` belongs to the module, any other is global. */
 function findHookOwner(path: string): { readonly dir: string; readonly module: string | undefined } {
   const { root } = hookFileAt(path);
   if (basename(root) !== "hooks") return { dir: root, module: undefined };
@@ -164,6 +164,7 @@ async function runAndReport(
   }
 }
 
+/** The result of a hook that failed: its failure as YAML, and exit code 1. */
 function toFailureResult(failure: string): CommandResult {
   return { text: toYaml({ failure }), code: 1 };
 }
@@ -172,11 +173,11 @@ function toFailureResult(failure: string): CommandResult {
 interface OutputContext {
   readonly request: OfflineRun;
   readonly values: ValuesStore;
-  /** What the hook answers. */
+  /** The review that the hook answers; undefined without `--review`. */
   readonly review: ReviewTrigger | undefined;
 }
 
-/** The changes of a hook. Throws for patches and answers that the operator would refuse. */
+/** Describes what the output of a hook would change. Throws for patches and answers that the operator would refuse. */
 function describeChanges(output: HookOutput, { request, values: known, review }: OutputContext): Json {
   const texts = { config: output.configPatchText, values: output.valuesPatchText };
   const rules = patchRules(request);
@@ -203,6 +204,7 @@ function describeChanges(output: HookOutput, { request, values: known, review }:
   };
 }
 
+/** Which keys the values patches of a hook may change: those of its module, or the global section. */
 function patchRules({ module }: OfflineRun): PatchRules {
   return module === undefined ? { kind: "global" } : { kind: "module", valuesKey: camelCase(module) };
 }

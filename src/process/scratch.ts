@@ -200,10 +200,7 @@ export class StableTempDir {
 type Piece = string | Uint8Array;
 type Pieces = Iterable<Piece> | AsyncIterable<Piece>;
 
-/**
- * Splits data into its first pieces and the rest, if there is more. Without a rest, the caller writes small pieces
- * synchronously: that is faster than a thread of the pool, and saves a third of the overhead of a hook run.
- */
+/** Splits data into its first pieces and the rest. Without a rest, a synchronous write saves a third of a hook run's overhead. */
 function splitForSyncWrite(data: ScratchData): { pieces: readonly Piece[]; rest: Pieces | undefined } {
   if (typeof data === "string" || data instanceof Uint8Array) return { pieces: [data], rest: undefined };
   if (Array.isArray(data)) return { pieces: data, rest: undefined };
@@ -281,10 +278,7 @@ function dirNamePrefix(prefix: string): string {
   return `${safe}${OWN_PROCESS_PART}`;
 }
 
-/**
- * Whether the name of a directory is of a process that has ended. The start time in the name detects that its pid is now
- * another process's.
- */
+/** Whether the process that made a directory has ended. The start time in the name tells it from a later one with its pid. */
 async function isStaleDirName(name: string): Promise<boolean> {
   const [, pid, start] = DIR_NAME.exec(name) ?? [];
   return pid !== undefined && ((await readStat(Number(pid)))?.startTime ?? UNKNOWN_START) !== start;

@@ -1,10 +1,9 @@
 export {
   SECURITY_HEADERS,
-  refusalReason,
   Page,
   isPagePath,
   isPageFile,
-  type RequestOrigin,
   type PageResponse,
   type PageSources,
 } from "./page.ts";
+export { refusalReason, type RequestOrigin } from "./request-origin.ts";

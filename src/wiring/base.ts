@@ -1,12 +1,7 @@
 /** What all packages share: settings, log, clock, API client, releases. Also makes `plan` without a running operator. */
 
-import {
-  buildChildEnvironment,
-  parseConfigOverlay,
-  collectOwnSecrets,
-  type Environment,
-  type Settings,
-} from "../config.ts";
+import { buildChildEnvironment, collectOwnSecrets, parseConfigOverlay } from "../config.ts";
+import type { Environment, Settings } from "../config.ts";
 import { Releases, managedByDigest, locationsSecretName, type ReleasesOptions } from "../helm/index.ts";
 import { FilterEngine } from "../filter/index.ts";
 import { hookEnvironment } from "../hooks/index.ts";

@@ -25,7 +25,7 @@ type Command = (reader: Reader, line: CommandLine, terminal: Terminal) => Promis
 
 const notFoundMessage = (name: string): string => `AddonModule ${name} does not exist\n`;
 
-/** `status` and `list`. */
+/** The command `status` or `list`, by its way to display the overview. */
 function overviewCommand(how: Pick<DisplayOptions, "render" | "exitCode">): Command {
   return (reader, line, terminal) => {
     const fetch = async () => {
@@ -43,6 +43,7 @@ function overviewCommand(how: Pick<DisplayOptions, "render" | "exitCode">): Comm
   };
 }
 
+/** Prints why a module has its state, and on stderr what makes that doubtful: a stale Lease, an invalid ConfigMap. */
 const whyCommand: Command = async (reader, { args: [name = ""] }, { print, printError }) => {
   const found = await reader.module(name);
   const lease = await reader.lease();
@@ -55,7 +56,7 @@ const whyCommand: Command = async (reader, { args: [name = ""] }, { print, print
   return found === undefined ? 1 : 0;
 };
 
-/** The status of a module without an AddonModule, which the operator may create soon. */
+/** The status of a module whose AddonModule does not exist: the operator may create it soon. */
 const NOT_CREATED_YET = {
   state: "Pending",
   message: "its AddonModule does not exist yet",
@@ -63,6 +64,7 @@ const NOT_CREATED_YET = {
   healthy: "Unknown",
 } as const;
 
+/** Waits until a module is Ready or Healthy, by its AddonModule. */
 const waitCommand: Command = (reader, line, terminal) => {
   const clock: Clock = systemClock;
   return printUntilCondition(line, terminal, {

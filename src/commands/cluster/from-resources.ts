@@ -24,7 +24,7 @@ export interface Resources {
 
 const CLOCK_SKEW_MS = 30_000;
 
-/** A message if no operator renews its Lease, to be followed by the last status; undefined while one does. */
+/** A message for an operator that no longer renews its Lease, to be followed by its last status; undefined while it does. */
 function describeStoppedOperator(
   { holderIdentity = "", renewTime, leaseDurationSeconds = 0 }: LeaseSpec,
   now: number,
@@ -38,7 +38,7 @@ function describeStoppedOperator(
   return `The operator is not running: ${why}. Its last status: `;
 }
 
-/** A lease is renewed several times in its duration: after this share of it, a renewal is missing. */
+/** A lease is renewed several times in its duration: after this share of it, a renewal is overdue. */
 const LATE_SHARE = 0.5;
 
 /**
@@ -61,11 +61,12 @@ const NO_OPERATOR = {
   message: "the AddonOperator does not exist",
 } as const;
 
+/** The condition Ready of the operator; Unknown without an AddonOperator. */
 function operatorReadiness(operator: IAddonOperator | undefined): ReturnType<typeof findCondition> {
   return operator === undefined ? NO_OPERATOR : findCondition(operator.status?.conditions, "Ready");
 }
 
-/** The overview of all modules; `now` in ms since the epoch. */
+/** The overview that `status` and `list` display, from the resources of a cluster; `now` in ms since the epoch. */
 export function toOverview({ operator, modules, lease }: Resources, now: number): Overview {
   const { state = "Pending", converge = {} } = operator?.status ?? {};
   const { status, message, reason } = operatorReadiness(operator);
@@ -94,7 +95,7 @@ function findCondition(
   return { status, reason: found?.reason ?? "", message: found?.message ?? "" };
 }
 
-/** As `rowFrom`. What an operator that has stopped said last is not true of now. */
+/** As `toModuleRow`, but with Unknown conditions if the operator has stopped: its last status may no longer be true. */
 export function toCurrentModuleRow(
   module: IAddonModule,
   lease: LeaseSpec | undefined,
@@ -126,6 +127,7 @@ function toModuleRow({ metadata, spec, status = {} }: IAddonModule, now: number)
   };
 }
 
+/** The usual duration of a run, from the durations in the status. */
 function usualRunTime({ runSeconds = [] }: ModuleStatus): Pick<ModuleRow, "usualSeconds"> {
   const usualSeconds = usual(runSeconds);
   return usualSeconds === undefined ? {} : { usualSeconds };
@@ -150,6 +152,7 @@ function lastRunAndVersion(
   };
 }
 
+/** The last run of a module. The duration of a run that is not over is counted until `now`. */
 function toLastRun(
   run: NonNullable<ModuleStatus["lastRun"]>,
   now: number,
@@ -182,7 +185,7 @@ export function explainState({ metadata, status = {} }: IAddonModule): string[] 
   return [head, ...new Set(facts.filter((fact) => fact !== "" && !head.includes(fact)))];
 }
 
-/** What `module why` explains, read from the status. */
+/** Reads from a status what `module why` explains from the operator's state. */
 function toReasons(status: ModuleStatus): Reasons {
   const { state, conditions, requires = [], absent = [], failures = 0, nextRetryAt } = status;
   const messageIfTrue = (type: string): string | undefined => {

@@ -46,7 +46,10 @@ export interface Reader {
   readonly close: () => Promise<void>;
 }
 
-/** A reader for the operator in the given namespace, or for the only operator in the cluster. */
+/**
+ * Creates a reader for the operator in the given namespace, or for the only operator in the cluster. Errors of the API server
+ * become ProblemErrors that name the cluster and a remedy.
+ */
 export function createReader({
   kubeConfig,
   kubeContext: context,
@@ -63,14 +66,18 @@ export function createReader({
     }
   };
   const findOwnOperator = () => findOperator(client, namespace, configMap);
+  // Read once for `operator` and `lease`, which other calls combine.
   let cachedOperator: Promise<MaybeOperator> | undefined;
   let knownNamespace = namespace;
   const findNamespace = async (): Promise<string | undefined> =>
     (knownNamespace ??= (await findOwnOperator())?.metadata.namespace);
   return {
     listAll: () =>
-      withExplainedErrors(findOwnOperator().then((found) => readResources(client, found, namespace))),
-    module: (name) => withExplainedErrors(findNamespace().then((found) => readModule(client, name, found))),
+      withExplainedErrors(findOwnOperator().then((operator) => readResources(client, operator, namespace))),
+    module: (name) =>
+      withExplainedErrors(
+        findNamespace().then((moduleNamespace) => readModule(client, name, moduleNamespace)),
+      ),
     operator: () => withExplainedErrors(undefinedIfNotReadable((cachedOperator ??= findOwnOperator()))),
     lease: () =>
       withExplainedErrors(
@@ -80,12 +87,9 @@ export function createReader({
       ),
     sources: () =>
       withExplainedErrors(
-        findNamespace().then(async (found) => ({
-          namespace: found,
-          sources:
-            found === undefined
-              ? []
-              : await listAllPages<IModuleSource>(client, { resource: MODULE_SOURCES, namespace: found }),
+        findNamespace().then(async (sourceNamespace) => ({
+          namespace: sourceNamespace,
+          sources: await listSources(client, sourceNamespace),
         })),
       ),
     annotate: async (target, annotations) => {
@@ -95,7 +99,7 @@ export function createReader({
   };
 }
 
-/** Does work with a reader for the operator that a command line names, and closes the reader. */
+/** Calls `work` with a reader for the operator that the command line selects, and closes the reader. */
 export async function withReader<T>(
   line: CommandLine,
   { env }: Pick<Terminal, "env">,
@@ -111,7 +115,10 @@ export async function withReader<T>(
   }
 }
 
-/** The only operator, or the one with the name. Undefined if there is none; UsageError if the choice is ambiguous. */
+/**
+ * Finds the operator in `namespace`, or in all namespaces; among several of one namespace, that with `name`. Undefined if
+ * there is none; throws UsageError if several match.
+ */
 async function findOperator(
   client: KubeClient,
   namespace: string | undefined,
@@ -134,7 +141,7 @@ async function findOperator(
   return found;
 }
 
-/** Lists objects page by page, and drops their large values at once. */
+/** Lists all objects page by page. Drops the values in their statuses at once, because they are large. */
 async function listAllPages<T>(client: KubeClient, spec: WatchSpec): Promise<T[]> {
   const listPages = async (unpaged: boolean): Promise<T[]> => {
     const found: T[] = [];
@@ -152,8 +159,17 @@ async function listAllPages<T>(client: KubeClient, spec: WatchSpec): Promise<T[]
   );
 }
 
+/** Lists the ModuleSources of the operator's namespace; none if the namespace is unknown. */
+async function listSources(
+  client: KubeClient,
+  namespace: string | undefined,
+): Promise<readonly IModuleSource[]> {
+  return namespace === undefined ? [] : listAllPages(client, { resource: MODULE_SOURCES, namespace });
+}
+
 type MaybeOperator = IAddonOperator | undefined;
 
+/** Reads the operator's Lease and its AddonModules. */
 async function readResources(
   client: KubeClient,
   operator: MaybeOperator,
@@ -165,7 +181,7 @@ async function readResources(
   return { operator, lease, modules: modules.filter((each) => isOwnedBy(each, operator)) };
 }
 
-/** The operator that is looked for; undefined where the right to do so is missing, or there are several. */
+/** Makes a failed search undefined if the user may not list operators, or if there are several. */
 function undefinedIfNotReadable(operator: Promise<MaybeOperator>): Promise<MaybeOperator> {
   return operator.catch((error: unknown) =>
     isForbidden(error) || error instanceof UsageError ? undefined : Promise.reject(error),
@@ -185,6 +201,7 @@ async function readLease(client: KubeClient, { metadata }: IAddonOperator): Prom
   }
 }
 
+/** Reads an AddonModule; undefined if it does not exist or the namespace is unknown. */
 async function readModule(
   client: KubeClient,
   name: string,
@@ -194,7 +211,7 @@ async function readModule(
   return get<IAddonModule>(client, { resource: ADDON_MODULES, namespace, name }).catch(ignoreNotFound);
 }
 
-/** An object without an owner is new: its operator has not set the owner reference yet. */
+/** Whether an AddonModule is this operator's. One without an owner counts: it is new, and its owner reference is not set yet. */
 function isOwnedBy({ metadata: { ownerReferences = [] } }: IAddonModule, operator: MaybeOperator): boolean {
   const owners = ownerReferences.filter(({ kind }) => kind === "AddonOperator");
   return owners.length === 0 || owners.some(({ uid }) => uid === operator?.metadata.uid);

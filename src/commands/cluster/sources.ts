@@ -23,10 +23,10 @@ export async function runSource(name: SourceCommand, line: CommandLine, terminal
 
 type Command = (reader: Reader, line: Pick<CommandLine, "args">, terminal: Terminal) => Promise<number>;
 
-/** Exits with 1 if a source is not Ready. */
+/** Prints all ModuleSources. Exits with 1 if one is not Ready. */
 const listCommand: Command = async (reader, _, terminal) => printSources(await readSources(reader), terminal);
 
-/** Requests a check of one source or all, and waits for it. */
+/** Requests a check of one ModuleSource or all, waits until the operator has done it, and prints the result. */
 const syncCommand: Command = async (reader, { args: [name] }, terminal) => {
   const all = await readSources(reader);
   const chosen = all.filter(({ metadata }) => name === undefined || metadata.name === name);
@@ -48,7 +48,7 @@ const syncCommand: Command = async (reader, { args: [name] }, terminal) => {
   }
 };
 
-/** Approves what waits for a module. */
+/** Approves the update that waits for a module, by an annotation with its version and digest. */
 const approveCommand: Command = async (reader, { args: [module = "", version] }, { print }) => {
   const pendingUpdates = (await readSources(reader)).flatMap((source) =>
     (source.status?.modules ?? []).flatMap(({ name, next }) =>
@@ -74,7 +74,7 @@ const COMMANDS: Readonly<Record<SourceCommand, Command>> = {
   approve: approveCommand,
 };
 
-/** All ModuleSources. Throws UsageError without one. */
+/** Reads all ModuleSources. Throws UsageError if there is none. */
 async function readSources(reader: Reader): Promise<readonly IModuleSource[]> {
   const { namespace, sources } = await reader.sources();
   if (namespace === undefined)
@@ -87,7 +87,7 @@ function namespacedName({ metadata }: IModuleSource): { readonly namespace: stri
   return { namespace: metadata.namespace ?? "", name: metadata.name };
 }
 
-/** Prints sources and their modules; returns 1 if a source is not Ready. */
+/** Prints ModuleSources with their modules; returns exit code 1 if one is not Ready. */
 function printSources(sources: readonly IModuleSource[], { print }: Terminal): number {
   print(visible(sources.map(sourceText).join("")));
   return sources.every(({ status }) => readyCondition(status)?.status === "True") ? 0 : 1;
@@ -97,6 +97,7 @@ function readyCondition(status: Status | undefined): NonNullable<Status["conditi
   return status?.conditions?.find(({ type }) => type === "Ready");
 }
 
+/** A ModuleSource as text: a line for itself, and one for each module. */
 function sourceText({ metadata, status = {} }: IModuleSource): string {
   const { summary = "0", waiting = 0, lastCheck = "never", modules = [], conditions = [] } = status;
   const conditionTexts = conditions.filter(isNoteworthy).map(({ message }) => message);
@@ -104,18 +105,21 @@ function sourceText({ metadata, status = {} }: IModuleSource): string {
   return `${[head, ...conditionTexts].join("; ")}\n${modules.map(moduleLine).join("")}`;
 }
 
+/** `Ready`, or the reason why the ModuleSource is not. */
 function readyText(status: Status): string {
   const ready = readyCondition(status);
   return ready?.status === "True" ? "Ready" : (ready?.reason ?? "not checked yet");
 }
 
+/** Whether a condition reports a problem that its message explains. */
 function isNoteworthy({ type, status }: { readonly type: string; readonly status: string }): boolean {
   return type === "Withdrawn" || type === "Rejected" || (type === "Reachable" && status === "False");
 }
 
+/** A line for a module: its version, who signed it, its error, and the update that waits. */
 function moduleLine({ name, version = "none", verifiedBy, error, next }: ListedModule): string {
   const signerText = verifiedBy === undefined ? "" : ` (${verifiedBy})`;
-  // What a first installation waits for is its error, too.
+  // Before the first installation, the error repeats why the update waits.
   const updateText = next && `next ${next.version}: ${next.held}`;
   const notes = [error === next?.held ? undefined : error, updateText];
   return `  ${[`${name} ${version}${signerText}`, ...notes].filter((note) => note !== undefined).join("; ")}\n`;

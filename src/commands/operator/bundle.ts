@@ -31,6 +31,7 @@ export async function saveBundle(
   return 0;
 }
 
+/** Writes a file that only this user may read. Throws ProblemError if it exists. */
 function writeNewFile(file: string, archive: Buffer): void {
   try {
     writeFileSync(file, archive, { mode: 0o600, flag: "wx" });
@@ -41,7 +42,7 @@ function writeNewFile(file: string, archive: Buffer): void {
   }
 }
 
-/** A tar archive with these files in one directory. */
+/** Builds a compressed tar archive with these files in one directory. Contents that are not text become JSON. */
 async function buildArchive(
   dir: string,
   files: Readonly<Record<string, Json>>,

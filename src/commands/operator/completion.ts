@@ -88,7 +88,7 @@ async function candidatesAtPosition(
   return valuesOfArgument(row, before.length - row.words.split(" ").length, modules);
 }
 
-/** The command of these words; undefined while it is incomplete. */
+/** Finds the command that begins with these words; undefined while they are incomplete. */
 function findCommand(
   [first = "", second = ""]: readonly string[],
   commands: readonly CommandRow[],
@@ -96,7 +96,7 @@ function findCommand(
   return commands.find(({ words }) => words === first || words === `${first} ${second}`);
 }
 
-/** The next words of commands that begin with these words. */
+/** The words that may follow `before` in a command: `list` and `main` after `queue`. */
 function nextCommandWords(before: readonly string[], commands: readonly CommandRow[]): string[] {
   const matching = commands
     .map(({ words }) => words.split(" "))
@@ -104,10 +104,12 @@ function nextCommandWords(before: readonly string[], commands: readonly CommandR
   return matching.flatMap((words) => words[before.length] ?? []);
 }
 
+/** The accepted values of a flag; undefined if it has no fixed list. */
 function valuesOfFlag({ flags = [] }: CommandRow, flag: string): readonly string[] | undefined {
   return flags.find((each) => each.flags.split(/[ ,]+/).includes(flag))?.values;
 }
 
+/** The long names of the flags of a command, and of all settings. */
 function acceptedFlags(row: CommandRow | undefined): string[] {
   const commandFlags = (row?.flags ?? []).flatMap(({ flags }) => flags.match(/--[\w-]+/g) ?? []);
   return [...commandFlags, "--help", ...SETTINGS.map(({ flags }) => `--${flags[0]}`)];
@@ -117,7 +119,7 @@ function acceptedFlags(row: CommandRow | undefined): string[] {
 function valuesOfArgument(row: CommandRow, index: number, modules: ModuleNames): Promise<readonly string[]> {
   const name = row.args?.split(" ")[index]?.replaceAll(/[[\]]/g, "") ?? "";
   if (name === "SHELL") return Promise.resolve(Object.keys(SCRIPTS));
-  // There, NAME is not the name of an existing module.
+  // In these commands, NAME is a new name or that of a parameter, not of an existing module.
   const isNewName = row.words.startsWith("new ") || row.words.startsWith("config ");
   return name === "NAME" && !isNewName ? modules() : Promise.resolve([]);
 }

@@ -28,7 +28,7 @@ interface LogEntry {
   readonly text: string;
 }
 
-/** Prints the retained runs; with `--follow` also new lines until it is interrupted. */
+/** Prints the runs that the operator retains; with `--follow` also new lines until interrupted. */
 export async function printLogs(
   line: CommandLine,
   terminal: Terminal,
@@ -39,7 +39,9 @@ export async function printLogs(
   const isJson = parseFormat(line) === "json";
   const query = operatorClient(line, terminal);
   const queryPath = (path: string): Promise<SocketResponse> => query(getFromSocket(path), quickTimeout());
-  const [begun, ended] = [new Set<string>(), new Set<string>()];
+  // Ids of runs whose start or end is printed.
+  const printedStarts = new Set<string>();
+  const printedEnds = new Set<string>();
   let cursor = 0;
   for (;;) {
     const answer = await queryPath(`/runs.json?${buildQuery(module, cursor)}`);
@@ -49,8 +51,8 @@ export async function printLogs(
     else
       for (const { text } of logEntries(page.runs, {
         cursor,
-        printedStarts: begun,
-        printedEnds: ended,
+        printedStarts,
+        printedEnds,
         terminal,
       }))
         terminal.print(`${text}\n`);
@@ -66,12 +68,13 @@ function parseFormat({ flags: { output = "text" } }: CommandLine): string {
   throw new UsageError([`-o: "${output}" is not accepted; use text or json`]);
 }
 
+/** The query for runs with log lines that are newer than the cursor `since`. */
 function buildQuery(module: string | undefined, since: number): string {
   const moduleFilter = module === undefined ? {} : { module };
   return new URLSearchParams({ ...moduleFilter, since: String(since), lines: "true" }).toString();
 }
 
-/** Distinguishes a module without runs from an unknown module. */
+/** Reports that there are no runs of a module: an error if the module is unknown, otherwise a note. Returns the exit code. */
 async function reportNoRuns(
   module: string,
   queryPath: (path: string) => Promise<SocketResponse>,
@@ -92,28 +95,28 @@ interface LogContext {
   readonly terminal: Terminal;
 }
 
-/** Starts, log lines and ends that were not printed before, in order of time. */
+/** The output for runs that was not printed before: their starts, log lines and ends, in order of time. */
 function logEntries(
   runs: readonly RunView[],
-  { cursor, printedStarts: begun, printedEnds: ended, terminal }: LogContext,
+  { cursor, printedStarts, printedEnds, terminal }: LogContext,
 ): LogEntry[] {
   const parts = runs.flatMap((run) => {
-    const head = begun.has(run.id)
+    const head = printedStarts.has(run.id)
       ? []
       : [{ timeMs: runStartMs(run), text: paint(terminal, "bold", startText(run)) }];
-    begun.add(run.id);
+    printedStarts.add(run.id);
     const lines = (run.lines ?? [])
       .filter(({ n }) => n > cursor)
       .map(({ timeMs, ...entry }) => ({ timeMs, text: logText({ ...entry, time: formatUtc(timeMs) }) }));
     // Later steps, such as a status update, may add lines after the end of a run.
-    const end = ended.has(run.id) ? [] : endEntry(run, terminal);
-    if (end.length > 0) ended.add(run.id);
+    const end = printedEnds.has(run.id) ? [] : endEntry(run, terminal);
+    if (end.length > 0) printedEnds.add(run.id);
     return [...head, ...lines, ...end];
   });
   return parts.toSorted((a, b) => a.timeMs - b.timeMs);
 }
 
-/** When a run started: its task starts with the wait in its queue. */
+/** When a run started: at the end of the wait in its queue, with which the span of its task begins. */
 function runStartMs({ task, spans }: RunView): number {
   return spans.find(({ kind }) => kind === "wait")?.endMs ?? task.startMs;
 }

@@ -34,11 +34,12 @@ export async function showStatus(
   return showOverview(line, terminal, { clock, render: renderStatus, exitCode: readyExitCode });
 }
 
-/** 0 if all enabled modules are Ready, else 1. */
+/** The exit code for an overview: 0 if all enabled modules are Ready, else 1. */
 export function readyExitCode({ ready }: Overview): number {
   return ready === "True" ? 0 : 1;
 }
 
+/** The renderer for the format of `-o`; `renderText` is the one for people. Throws UsageError. */
 function selectRenderer({ flags: { output } }: CommandLine, renderText: Renderer): Renderer {
   if (output === undefined || output === "text") return renderText;
   if (output === "json") return (overview) => `${JSON.stringify(overview)}\n`;
@@ -55,6 +56,7 @@ export interface DisplayOptions {
   readonly fetch: () => Promise<Overview | number>;
 }
 
+/** Fetches the overview from the running operator and displays it. */
 async function showOverview(
   line: CommandLine,
   terminal: Terminal,
@@ -72,19 +74,19 @@ async function showOverview(
 export async function displayOverview(
   line: CommandLine,
   terminal: Terminal,
-  { clock, render: draw, exitCode: code, fetch }: DisplayOptions,
+  { clock, render: renderText, exitCode, fetch }: DisplayOptions,
 ): Promise<number> {
   const paintText: Style["paint"] = (colour, text) => paint(terminal, colour, text);
-  const render = selectRenderer(line, draw);
+  const render = selectRenderer(line, renderText);
   let previousTexts: ReadonlyMap<string, string> = new Map();
   for (;;) {
     const fetched = await fetch();
     if (typeof fetched === "number") return fetched;
-    const overview = render === draw ? withVisibleTexts(fetched) : fetched;
+    const overview = render === renderText ? withVisibleTexts(fetched) : fetched;
     const style = { now: clock.now(), columns: terminal.columns, paint: paintText };
     if (line.flags["watch"] !== true) {
       terminal.print(render(overview, style));
-      return code(overview);
+      return exitCode(overview);
     }
     if (terminal.isTerminal) terminal.print(`${CLEAR_SCREEN}${render(overview, style)}`);
     else previousTexts = printChanges(overview, previousTexts, terminal);

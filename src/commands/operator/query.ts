@@ -14,7 +14,10 @@ const WATCH_MS = 1000;
 const RUNNING_OPERATOR_NOTE =
   "A running operator made this plan with its own directories and namespace, not with those of this command line. To query another operator or none, set --debug-unix-socket.\n";
 
-/** Sends the request of a command at each call. Undefined if the operator refuses it, which is reported on stderr. */
+/**
+ * Creates a function that sends the request of a command and returns the response body. It returns undefined, and reports why
+ * on stderr, if the operator refuses the request.
+ */
 function createSender(line: CommandLine, terminal: Terminal): () => Promise<string | undefined> {
   const query = operatorClient(line, terminal);
   const call = buildRequest(line);
@@ -39,6 +42,7 @@ export function refusalMessage({ status, body }: SocketResponse): string {
   return `${body}The running operator may be older than this command (${VERSION}). Use the program of the operator's version\n`;
 }
 
+/** The request of a command. Throws UsageError for a command without one. */
 function buildRequest(line: CommandLine): SocketRequest {
   const call = line.row.request?.(line);
   if (call === undefined) throw new UsageError([`${line.row.words}: sends no request`]);
@@ -68,7 +72,7 @@ export async function printDiff(line: CommandLine, terminal: Terminal): Promise<
   return /^# .*: cannot be compared: /m.test(body) ? EXIT_REFUSED : EXIT_DIFFERS;
 }
 
-/** Names in bold, removed lines in red, added lines in green. */
+/** Colours a diff for a terminal: names of objects bold, removed lines red, added lines green. */
 function paintDiff(text: string, terminal: Terminal): string {
   const colours = { "#": "bold", "-": "red", "+": "green" } as const;
   const paintLine = (line: string): string => {
@@ -102,7 +106,7 @@ export async function printPlan(line: CommandLine, terminal: Terminal): Promise<
   }
 }
 
-/** 1 if a start would fail; the plan then contains only `refuses`. */
+/** The exit code for a plan: 1 if a start would fail, which a plan tells by its key `refuses`. */
 function planExitCode(plan: string): number {
   const { value } = parseYaml(plan, "plan");
   return isJsonObject(value) && value["refuses"] !== undefined ? EXIT_REFUSED : 0;

@@ -9,10 +9,10 @@ import { attempt, problemOfPlace, isTrusted } from "../../lib/index.ts";
 import { isJsonObject, ProblemError, type Json } from "../../model/index.ts";
 import { NoOperatorError, type SocketRequest, type CommandLine, type Terminal } from "../table/row.ts";
 
-/** Requests that need no work take longer only if the operator hangs. */
+/** Requests that the operator answers from memory take longer only if it hangs. */
 const TIMEOUT_MS = 10_000;
 
-/** The timeout of a request that needs no work. */
+/** The time limit for a request that the operator answers from memory. */
 export function quickTimeout(): AbortSignal {
   return AbortSignal.timeout(TIMEOUT_MS);
 }
@@ -25,7 +25,7 @@ export function parseObject(body: string): object {
   return value;
 }
 
-/** A client of the operator that a command line selects. Throws UsageError. The client throws as `callOperator`. */
+/** A client of the operator that a command line selects. Throws UsageError. The client throws as `queryFirstOperator`. */
 export function operatorClient(
   line: CommandLine,
   { env }: Terminal,
@@ -105,7 +105,7 @@ export function querySocket(
   });
 }
 
-/** Why a socket is not trusted: another user may have created it. */
+/** Why this user must not trust a socket: another user may have created it to imitate the operator. */
 function explainDistrust(path: string): string | undefined {
   const uid = statSync(path, { throwIfNoEntry: false })?.uid;
   if (uid === undefined) return undefined;
@@ -132,7 +132,7 @@ function formatRequest({ method, path, form }: SocketRequest): string {
   return `${method} ${encodedPath} HTTP/1.0\r\nHost: localhost\r\nContent-Length: ${body.length}${HEADERS_END}${body}`;
 }
 
-/** The response, or an error message. */
+/** Parses an HTTP response; returns an error message for an invalid or incomplete one. */
 function parseResponse(bytes: Buffer): SocketResponse | string {
   const end = bytes.indexOf(HEADERS_END);
   const [first = "", ...headers] = bytes.toString("latin1", 0, Math.max(0, end)).split("\r\n");

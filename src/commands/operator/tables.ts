@@ -44,7 +44,7 @@ const OPTIONAL_COLUMNS = ["DRIFTED", "VERSION", "LAST RUN", "HEALTHY"];
 /** At least this much of the longest message is displayed. */
 const MIN_MESSAGE_WIDTH = 40;
 
-/** The rows with a header, as lines of at most the terminal's width. */
+/** Renders rows with a header, as lines of at most the terminal's width, coloured by severity. */
 function renderTable(rows: readonly ModuleRow[], style: Style): string {
   const columns = COLUMNS.map(([head, cell]) => {
     const cells = [head, ...rows.map((row) => cell(row, style))];
@@ -55,11 +55,12 @@ function renderTable(rows: readonly ModuleRow[], style: Style): string {
     const cells = displayed.map(({ cells: texts, width }) => (texts[index] ?? "").padEnd(width));
     return truncate(cells.join(GAP).trimEnd(), style.columns);
   };
-  const lines = rows.map((row, at) => paintRow(renderLine(at + 1), row, style));
+  // Line 0 is the header.
+  const lines = rows.map((row, index) => paintRow(renderLine(index + 1), row, style));
   return `${[style.paint("bold", renderLine(0)), ...lines].join("\n")}\n`;
 }
 
-/** Omits optional columns until the rest fits into the width. */
+/** Omits optional columns until the others and the begin of the messages fit into the width. */
 function fitColumns<T extends { readonly head: string; readonly width: number }>(
   columns: readonly T[],
   maxWidth: number,
@@ -81,6 +82,7 @@ function paintRow(text: string, row: ModuleRow, { paint }: Style): string {
   return colour === undefined ? text : paint(colour, text);
 }
 
+/** Red for a module that is not Ready, yellow for one that waits or has warnings; undefined if all is well. */
 function rowColour({ ready, drifted, healthy, warnings }: ModuleRow): Colour | undefined {
   if (ready === "False") return "red";
   return ready === "Unknown" || drifted > 0 || healthy === "False" || warnings !== undefined
@@ -92,6 +94,7 @@ function truncate(text: string, columns: number): string {
   return text.length <= columns ? text : `${text.slice(0, Math.max(0, columns - 3))}...`;
 }
 
+/** The cell LAST RUN: the step of a run that is not over, or how long ago the last one ended and how long it took. */
 function lastRunText({ lastRun: run }: ModuleRow, { now }: Style): string {
   if (run === undefined) return "-";
   const took = formatDuration(run.seconds * 1000);
@@ -126,7 +129,7 @@ export function renderStatus(overview: Overview, style: Style): string {
   return `${parts.join("\n")}\n`;
 }
 
-/** The runbook for the most severe problem; problems of the operator come before those of modules. */
+/** The link to the runbook for the most severe problem. Problems of the operator come before those of modules. */
 function findRunbook(rows: readonly ModuleRow[] | undefined, overview: Overview): string {
   const [row] = rows ?? [];
   const { state, reason } = overview;
@@ -136,7 +139,7 @@ function findRunbook(rows: readonly ModuleRow[] | undefined, overview: Overview)
   return runbook(runbookSection(row));
 }
 
-/** What blocks a converge: a removal, discovery, or a global hook. */
+/** The runbook section about what blocks a converge: a removal, discovery, or a global hook. */
 function findBlockedStep({ modules, converge: { phase = "idle" } }: Overview): string {
   if (modules.some(({ enabled, state }) => !enabled && state === "Retrying")) return "Deleting";
   return phase === "discovery" || phase === "idle" ? "Discovery" : "HooksFailing";
@@ -151,7 +154,7 @@ const REASONS_WITH_SECTION: ReadonlySet<string> = new Set([
   "SourceUnavailable",
 ]);
 
-/** The runbook section for a module. */
+/** The name of the runbook section about a module's problem. */
 function runbookSection(row: ModuleRow): string {
   const { state, drifted, healthy, lastRun: run } = row;
   if (state === "Retrying") return failureSection(row);
@@ -160,12 +163,13 @@ function runbookSection(row: ModuleRow): string {
   return state === "Ready" && drifted > 0 ? "Drifted" : state;
 }
 
+/** The name of the runbook section about a module whose run fails. */
 function failureSection({ state, reason, enabled }: ModuleRow): string {
   if (REASONS_WITH_SECTION.has(reason)) return reason;
   return enabled ? state : "Deleting";
 }
 
-/** The severity of a module; 0 is the worst. */
+/** A rank for sorting modules by severity; 0 is the worst. */
 function severityRank({ ready }: ModuleRow): number {
   return ["False", "Unknown", "True"].indexOf(ready);
 }
@@ -188,7 +192,7 @@ function convergeLine(overview: Overview): string[] {
   const { phase = "", cause } = overview.converge;
   const progress = toProgress(overview);
   if (progress === undefined) return [];
-  // Which modules are to run is known after discovery.
+  // Only after discovery is it known which modules are to run.
   const isCounted = !UNCOUNTED_PHASES.has(phase);
   const text = isCounted ? `, ${progressText(progress, (seconds) => formatDuration(seconds * 1000))}` : "";
   return [`Converge: at ${phase}${text}${cause === undefined ? "" : ` (${cause})`}`];
@@ -235,6 +239,7 @@ function describeRun(row: ModuleRow, run: NonNullable<ModuleRow["lastRun"]>, sty
   return `${runLabel}: ${lastRunText(row, style)} (${run.cause})${describeAttempts(run.attempts, row.failingSince)}`;
 }
 
+/** How often a run was tried and since when; "" for the first attempt. */
 function describeAttempts(attempts: number, since: string | undefined): string {
   const first = since === undefined ? "" : ` since ${since}`;
   return attempts > 1 ? `, tried ${attempts} times${first}` : "";

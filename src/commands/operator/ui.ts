@@ -29,7 +29,7 @@ export async function openBrowser(address: string, { env }: Pick<Terminal, "env"
   await new Children().run({ file, args: [address], cwd: tmpdir(), env: Object.fromEntries(variables) });
 }
 
-/** A server of the page that forwards requests to the debug socket. */
+/** Starts a server on loopback that forwards requests for the page to the operator's debug socket. */
 export async function startUiServer(
   { settings, flags }: CommandLine,
   { env }: Terminal,
@@ -76,7 +76,7 @@ async function forwardPageRequest(socketFiles: readonly string[], requested: Pag
   return { status: 502, body: "the operator no longer responds\n" };
 }
 
-/** Undefined if no operator listens. */
+/** Sends a GET request to a socket; undefined if no operator listens there. */
 function requestFromSocket(socketPath: string, path: string): Promise<IncomingMessage | undefined> {
   return new Promise((resolve) => {
     const sent = request({ socketPath, path, agent: false }, resolve);
@@ -85,7 +85,7 @@ function requestFromSocket(socketPath: string, path: string): Promise<IncomingMe
   });
 }
 
-/** Proxies a response; when either side ends, so does the other. */
+/** Passes a response of the operator on as a stream. When either side ends, so does the other. */
 function streamResponse(from: IncomingMessage): Answer {
   const headers = Object.fromEntries(
     Object.entries(from.headers).filter(

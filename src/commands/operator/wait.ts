@@ -26,7 +26,7 @@ export interface WaitOptions {
   readonly readStatus: (module: string) => Promise<ModuleStatus | { readonly refusal: string }>;
 }
 
-/** `wait` through the running operator. Throws UsageError, and NoOperatorError if none listens. */
+/** The command `wait`, by queries to the running operator. Throws UsageError, and NoOperatorError if none listens. */
 export function waitForModule(
   line: CommandLine,
   terminal: Terminal,
@@ -92,11 +92,13 @@ function isStalled(state: string): boolean {
   return new Set<string>(STALLED).has(state);
 }
 
+/** Reports a text and returns the exit code of a failure. */
 function fail(report: (text: string) => void, text: string): number {
   report(text);
   return 1;
 }
 
+/** Reads module, condition and timeout from the command line. Throws UsageError. */
 function parseWaitRequest({ args, flags }: CommandLine): WaitRequest {
   const [module = ""] = args;
   const { for: condition = "ready", timeout } = flags;

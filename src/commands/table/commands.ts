@@ -137,6 +137,7 @@ const NAMESPACE_FLAG: Flag = {
   help: "namespace of the operator; default: that of the only operator",
 };
 
+/** The row of a command of `kubectl addon`. */
 function addonRow(
   name: "status" | "list" | "why" | "wait",
   row: Pick<CommandRow, "help" | "args" | "more" | "flags">,
@@ -170,6 +171,7 @@ const ADDON: readonly CommandRow[] = [
   }),
 ];
 
+/** The row of a command about ModuleSources. */
 function sourceRow(
   name: "list" | "sync" | "approve",
   row: Pick<CommandRow, "help" | "args" | "more" | "example">,
@@ -182,7 +184,7 @@ function sourceRow(
   };
 }
 
-/** Commands about ModuleSources, with the rights of the caller. */
+/** Commands about ModuleSources. They use the caller's own permissions in the cluster. */
 const CLUSTER_SOURCES: readonly CommandRow[] = [
   sourceRow("list", {
     help: "ModuleSources of a cluster, their modules, and what waits and why",

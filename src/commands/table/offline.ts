@@ -24,6 +24,7 @@ const VALUES_FLAG: Flag = {
   help: "values: YAML or JSON, with global and the modules' sections",
 };
 
+/** A command that needs no operator. Gets the package `offline`, which is loaded only when the command runs. */
 export type OfflineCommand = (
   offlineRow: typeof Offline,
   line: CommandLine,
@@ -42,16 +43,18 @@ export function offlineRow(row: Omit<CommandRow, "run">, work: OfflineCommand): 
   };
 }
 
+/** The value of a flag; undefined if the flag is missing or has no value. */
 export function textOfFlag({ flags }: CommandLine, name: string): string | undefined {
   const given = flags[name];
   return typeof given === "string" ? given : undefined;
 }
 
-/** The flags of `REGISTRY`. */
+/** Reads the flags `REGISTRY_FLAGS`. */
 export function parseRegistryAccess(line: CommandLine): { caFile: string | undefined; plainHttp: boolean } {
   return { caFile: textOfFlag(line, "caFile"), plainHttp: line.flags["plainHttp"] === true };
 }
 
+/** Reads the flags that select a chart. */
 function parseChartRequest(line: CommandLine): Chart {
   const [ref, version, repo] = ["chart", "version", "repo"].map((name) => textOfFlag(line, name));
   return { ref, version, repo, ...parseRegistryAccess(line) };

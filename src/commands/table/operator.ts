@@ -31,6 +31,7 @@ const QUERY_FLAGS = ["showEmpty", "global", "explain", "diff"];
 
 type Arguments = Pick<CommandLine, "args" | "flags">;
 
+/** The format of `-o`, or `fallback`. Throws UsageError. */
 function parseFormat({ flags }: Arguments, fallback: string): string {
   const given = flags["output"];
   // `-o=json` is accepted, too.
@@ -39,7 +40,10 @@ function parseFormat({ flags }: Arguments, fallback: string): string {
   throw new UsageError([`-o: "${format}" is not accepted; use text, yaml or json`]);
 }
 
-/** A GET request for a path, with the first argument in place of NAME and the format as its ending. */
+/**
+ * Returns a function that builds the GET request of a command line: for `path`, with the first argument in place of NAME, and
+ * with the format of `-o` as its ending.
+ */
 function requestBuilder(path: string, fallback = "yaml"): NonNullable<CommandRow["request"]> {
   return (given) => {
     const format = parseFormat(given, fallback);
@@ -52,27 +56,32 @@ function requestBuilder(path: string, fallback = "yaml"): NonNullable<CommandRow
   };
 }
 
+/** The request of `module graph`: as data, or drawn in another format. */
 function buildGraphRequest(given: Arguments): SocketRequest {
   const format = parseFormat(given, "text");
   const isData = format === "yaml" || format === "json";
   return getFromSocket(isData ? `/module/graph.${format}` : `/module/graph.text?as=${format}`);
 }
 
+/** The request of `config set`. */
 function buildSetRequest(given: Arguments): SocketRequest {
   const [name = "", value = "", duration = ""] = given.args;
   return { ...requestBuilder("/config/set")(given), method: "POST", form: { name, value, duration } };
 }
 
+/** The request of `raw`: any path of the debug socket. */
 function buildRawRequest({ args: [path = ""] }: Arguments): SocketRequest {
   return getFromSocket(path.startsWith("/") ? path : `/${path}`);
 }
 
+/** A command that queries a running operator, before `operatorRow` adds the function that runs it. */
 type OperatorCommand = Omit<CommandRow, "run" | "request"> &
   Required<Pick<CommandRow, "request">> & {
     /** The response is always text, so the command has no flag `-o`. */
     readonly isText?: boolean;
   };
 
+/** The row of a command that sends one request and prints the response by a function of `operator/query.ts`. */
 function operatorRow(
   { flags = [], isText = false, ...row }: OperatorCommand,
   printer: "printResponse" | "printDiff" | "printPlan" = "printResponse",
@@ -86,6 +95,7 @@ function operatorRow(
   };
 }
 
+/** A command that prints a view of one module. */
 function moduleCommand(
   view: string,
   help: string,
@@ -108,6 +118,7 @@ function moduleCommand(
   };
 }
 
+/** The row of a command that prints a view of global hooks and values. */
 function globalRow(view: string, help: string): CommandRow {
   return operatorRow({
     words: `global ${view}`,

@@ -41,6 +41,7 @@ export interface Terminal {
   readonly columns: number;
 }
 
+/** A row of the table of commands: one command with its help and its function. */
 export interface CommandRow {
   /** As it is typed: `module values`. */
   readonly words: string;
@@ -77,6 +78,7 @@ export interface SocketRequest {
   readonly form?: Readonly<Record<string, string>>;
 }
 
+/** A GET request to the debug socket. */
 export function getFromSocket(path: string): SocketRequest {
   return { method: "GET", path };
 }

@@ -14,9 +14,9 @@ const PULL_SIGNER_REMEDY =
   "set --key FILE, or --identity FILE with --trusted-root FILE, or --unsigned to do without a signature";
 const PUSH_SIGNER_REMEDY = "set --key FILE, or --unsigned to store the module without a signature";
 
-/** Throws UsageError unless the line names a signer, or says that there is none. */
-function requireSigner(line: CommandLine, names: readonly string[], remedy: string): void {
-  const isNamed = names.some((name) => textOfFlag(line, name) !== undefined);
+/** Throws UsageError unless the command line has exactly one of: a flag that names a signer, and `--unsigned`. */
+function requireSigner(line: CommandLine, signerFlags: readonly string[], remedy: string): void {
+  const isNamed = signerFlags.some((name) => textOfFlag(line, name) !== undefined);
   if (isNamed === (line.flags["unsigned"] === true)) throw new UsageError([remedy]);
 }
 

@@ -128,6 +128,6 @@ function isFree(pid: number): boolean {
 
 /** Start time of a process; "zombie" if it has ended and was not reaped; undefined if it cannot be read. */
 function startOf(pid: number | "self"): string | undefined {
-  const { state = "", startTime: start } = readStatSync(pid) ?? {};
-  return state === "Z" || state === "X" ? "zombie" : start;
+  const { state = "", startTime } = readStatSync(pid) ?? {};
+  return state === "Z" || state === "X" ? "zombie" : startTime;
 }

@@ -13,8 +13,8 @@ import type { OfflineCharts } from "../charts.ts";
 const MAX_VALUE_LENGTH = 100;
 
 /**
- * What another chart changes for a module, as text: default values, also removed ones that the module sets; objects as
- * rendered without a cluster; CRDs by name.
+ * Describes what another chart changes for a module: its default values, with a note for removed ones that the module sets;
+ * the objects, as rendered without a cluster; and the names of CRDs.
  */
 export async function describeChartChanges(
   { module, tree }: { module: Module; tree: Tree },
@@ -50,10 +50,12 @@ const isCrd = ({ name }: ChangedObject): boolean =>
 
 const MARKS = { added: "+", removed: "-", changed: "~" } as const;
 
+/** A line for each object with its change: `+` added, `-` removed, `~` changed. */
 function listNames(objects: readonly ChangedObject[]): string {
   return objects.map(({ name, change }) => `  ${MARKS[change]} ${name}\n`).join("");
 }
 
+/** The line differences of each object below its name. */
 function listDifferences(objects: readonly ChangedObject[]): string {
   return objects.map(({ name, difference }) => `\n# ${name}\n${difference()}`).join("");
 }
@@ -67,7 +69,7 @@ function readFiles(files: readonly string[]): string[] {
   return files.map((file) => readFileSync(file, "utf8"));
 }
 
-/** Values as text by path. */
+/** Values by path, such as `image.tag`, each as a short text. */
 type FlatValues = ReadonlyMap<string, string>;
 
 /** A line for each added, removed or changed default value. `set`: the values that the module sets. */
@@ -88,7 +90,7 @@ function describeValueChanges(
     .join("");
 }
 
-/** Flattens values; a list is one leaf. */
+/** Flattens nested values into leaves by path. A list is one leaf, because its items have no stable paths. */
 function flattenValues(values: JsonObject, path: readonly string[] = []): FlatValues {
   const flat = new Map<string, string>();
   for (const [key, value = null] of Object.entries(values)) {
@@ -105,7 +107,7 @@ function toShortText(value: Json): string {
   return text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH)}…` : text;
 }
 
-/** The changed objects, or why they cannot be compared. */
+/** Renders a module with the current and the new chart, and compares the objects. Returns a problem if one cannot be rendered. */
 async function compareObjects(
   [before, after]: readonly [Module, Module],
   render: (module: Module) => Promise<string>,

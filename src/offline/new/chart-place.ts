@@ -45,7 +45,7 @@ export async function describePulledChart(
   }
 }
 
-/** As `describePulledChart`, but errors name the temporary copy. */
+/** Does the work of `describePulledChart`; its errors name the temporary copy. */
 async function describeChart(
   dir: string,
   { path, origin, source, index }: PulledChart,
@@ -68,9 +68,10 @@ async function describeChart(
   return { ...located, name, version, addonEntry: { path, values: "root", digest, ...sourceEntry } };
 }
 
-/** Names and versions become parts of paths, so they contain only these characters. */
+/** The form of names and versions of charts, which become parts of paths. It excludes `/` and `..`. */
 const PLAIN_WORD = /^[0-9A-Za-z](?:[0-9A-Za-z_+-]|\.(?!\.)){0,127}$/;
 
+/** Throws ProblemError for a name or version that cannot be part of a path. */
 function requirePlainWord(chartDir: string, key: string, word: string): void {
   if (word === "" || PLAIN_WORD.test(word)) return;
   const message = `${JSON.stringify(word.slice(0, 80))} is not a valid ${key} of a chart`;
@@ -78,9 +79,10 @@ function requirePlainWord(chartDir: string, key: string, word: string): void {
   throw new ProblemError({ file: join(chartDir, "Chart.yaml"), key, message, remedy });
 }
 
+/** The paths in a chart that contain a sub-chart: a directory with a Chart.yaml, or an archive. */
 const SUB_CHART = /^charts\/[^/_.][^/]*(?:\/Chart\.yaml|\.tgz)$/;
 
-/** Dependencies missing from `charts/`: helm refuses such a chart, even if the dependencies are disabled. */
+/** Finds dependencies that are missing from `charts/`: helm refuses such a chart, even if the dependencies are disabled. */
 async function findMissingSubCharts(chartDir: string, archives: ChartArchives): Promise<string[]> {
   const dependencies = ["Chart.yaml", "requirements.yaml"].flatMap((file) =>
     objectsIn(readMap(join(chartDir, file))["dependencies"]),
@@ -101,8 +103,8 @@ export function readNameAndVersion(chartDir: string): { name: string; version: s
 }
 
 /**
- * The text of `addon.yaml` with another `chart`. It replaces only changed lines to keep comments; if that is impossible,
- * it writes the whole file again.
+ * Replaces the entry `chart` in the text of `addon.yaml`. Changes only the lines that differ, to keep the user's comments; if
+ * that does not give the wanted content, the whole text is written again.
  */
 export function replaceChartEntry(text: string, value: JsonObject, chart: JsonObject): string {
   const wanted = { ...value, chart };
@@ -110,7 +112,7 @@ export function replaceChartEntry(text: string, value: JsonObject, chart: JsonOb
   return isYamlOf(lines, wanted) ? lines : toYaml(wanted);
 }
 
-/** Replaces changed strings after their keys. */
+/** Replaces `key: old` by `key: new` for each string that differs. The caller checks the result, because YAML has other forms. */
 function replaceChangedStrings(text: string, old: JsonObject, now: JsonObject): string {
   return Object.entries(now).reduce((lines, [key, value = null]) => {
     const before = old[key];
@@ -130,16 +132,16 @@ export const SCHEMA_FILE = "openapi/config-values.yaml";
 const UNUSABLE_SCHEMA =
   "note: the chart's values.schema.json cannot be used for the ConfigMap; only helm checks values with it\n";
 
-/** A note if no schema of the section can be derived from the chart's schema. */
-export function unusableSchemaNotes(chartDir: string, made: string | undefined): string[] {
-  return made === undefined && existsSync(chartSchemaFile(chartDir)) ? [UNUSABLE_SCHEMA] : [];
+/** A note if the chart has a schema from which none for the section can be derived (`derived` is undefined); otherwise none. */
+export function unusableSchemaNotes(chartDir: string, derived: string | undefined): string[] {
+  return derived === undefined && existsSync(chartSchemaFile(chartDir)) ? [UNUSABLE_SCHEMA] : [];
 }
 
 const chartSchemaFile = (chartDir: string): string => join(chartDir, "values.schema.json");
 
 /** Keywords whose values map names to schemas. */
 const SCHEMA_MAPS: ReadonlySet<string> = new Set(["properties", "patternProperties", "definitions", "$defs"]);
-/** Omitted keywords: the chart's own values satisfy or supply them, or they only identify the schema. */
+/** Keywords that the derived schema omits: the chart's own values satisfy or supply them, or they only identify the schema. */
 const OMITTED_KEYWORDS: ReadonlySet<string> = new Set([
   "required",
   "default",
@@ -150,10 +152,10 @@ const OMITTED_KEYWORDS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The text of `openapi/config-values.yaml`; undefined if the chart has no usable schema. Throws ProblemError for one that is
- * nested too deep. The section is merged over the
- * chart's own values, so the derived schema requires nothing and sets no defaults. As in JSON Schema, objects allow
- * additional properties unless the chart's schema forbids them.
+ * Derives the schema of a module's section (the text of `openapi/config-values.yaml`) from the chart's values.schema.json;
+ * undefined if the chart has no usable one. The section is merged over the chart's own values, so the derived schema requires
+ * nothing and sets no defaults. Objects allow additional properties unless the chart's schema forbids them. Throws
+ * ProblemError for a schema that is nested too deep.
  */
 export function deriveSectionSchema(chartDir: string): string | undefined {
   const file = chartSchemaFile(chartDir);
@@ -170,7 +172,7 @@ export function deriveSectionSchema(chartDir: string): string | undefined {
   }
 }
 
-/** Helm takes minutes to compile such a schema. */
+/** The problem for a schema that is nested too deep: helm would take minutes to compile it. */
 function schemaTooDeepProblem({ message }: DepthError): ProblemError {
   const remedy = "flatten the schema, or remove the file from the chart";
   return new ProblemError({
@@ -180,7 +182,7 @@ function schemaTooDeepProblem({ message }: DepthError): ProblemError {
   });
 }
 
-/** A schema without the omitted keywords at any depth. Objects allow additional properties by default. */
+/** Removes the omitted keywords from a schema at any depth, and allows additional properties of objects by default. */
 function relaxSchema(schema: JsonObject): JsonObject {
   const { properties, patternProperties, type } = schema;
   const isObject = type === "object" || (Array.isArray(type) && type.includes("object"));
@@ -201,6 +203,7 @@ function relaxSchemaMap(named: Json): Json {
   );
 }
 
+/** Relaxes a schema, or the schemas in a list; returns other values of keywords unchanged. */
 function relaxNestedSchemas(value: Json): Json {
   if (Array.isArray(value)) return value.map(relaxNestedSchemas);
   return isJsonObject(value) ? relaxSchema(value) : value;

@@ -11,7 +11,7 @@ import { oneLine, parseJson, parseYaml, readPlain } from "../../lib/index.ts";
 import { listChartFiles, type ChartFile, type ChartSource } from "../../modules/index.ts";
 import type { Children, RunResult } from "../../process/index.ts";
 
-/** Copies or pulls a chart into `dir`. Throws ProblemError. */
+/** Copies a local chart into `dir`, or pulls one by helm. Throws ProblemError. */
 export async function fetchChart(chart: ChartRequest, dir: string, caller: HelmCaller): Promise<PulledChart> {
   const { ref, version, repo } = chart;
   for (const url of [ref, repo]) requireNoCredentials(url);
@@ -29,7 +29,7 @@ export async function fetchChart(chart: ChartRequest, dir: string, caller: HelmC
   return { path, origin: localPath, source: undefined, index: undefined };
 }
 
-/** Whether a path is a directory or a path in it. */
+/** Whether a path is `root` itself or below it. */
 function isSameOrBelow(root: string, path: string): boolean {
   return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
 }
@@ -159,6 +159,7 @@ async function pullFromRepository(
   }
 }
 
+/** The flags of `helm pull` for a request. */
 function helmFlags({ version, caFile, plainHttp }: ChartRequest): string[] {
   return [
     ...(version === undefined ? [] : [`--version=${version}`]),
@@ -167,7 +168,7 @@ function helmFlags({ version, caFile, plainHttp }: ChartRequest): string[] {
   ];
 }
 
-/** Pulls a chart; returns the name of the archive. */
+/** Runs `helm pull` and returns the file name of the archive that appeared in the directory. Throws ProblemError. */
 async function runHelmPull(
   ref: string,
   flags: readonly string[],
@@ -185,6 +186,7 @@ async function runHelmPull(
   );
 }
 
+/** What helps against a failed pull. */
 function pullRemedy(ref: string): string {
   return ref.startsWith("oci://")
     ? "see helm registry login, --ca-file, and --plain-http for a registry without TLS"
@@ -197,7 +199,7 @@ function lastErrorLine({ stderr, message }: RunResult): string {
   return (line || (message ?? "")).replaceAll(/\/\/[^\s/@"]{1,1000}@/g, "//");
 }
 
-/** The source without tag and digest, which belong to one version. */
+/** The source of a chart without a repository, for `addon.yaml`: without tag and digest, which belong to one version. */
 function sourceWithoutVersion(ref: string): PulledChart["source"] {
   if (!ref.startsWith("oci://")) return ref.includes("://") ? undefined : { chart: ref };
   const [plain = ""] = ref.split("@");
@@ -205,7 +207,7 @@ function sourceWithoutVersion(ref: string): PulledChart["source"] {
   return { chart: tag < 0 ? plain : plain.slice(0, tag) };
 }
 
-/** The URL of a repository, because its name is valid only for this user. */
+/** The URL of a repository that the user has added to helm: its name means nothing to other users. Undefined if unknown. */
 async function findRepositoryUrl(name: string, caller: HelmCaller): Promise<string | undefined> {
   const { outcome, stdout } = await runHelm(["repo", "list", "--output=json"], caller);
   const repos = outcome === "succeeded" ? parseJson(stdout) : [];
@@ -222,6 +224,7 @@ function withoutCredentials(repo: string): string {
   return url.href.replace(/\/$/, "");
 }
 
+/** Runs helm with the user's own configuration and environment. */
 function runHelm(args: readonly string[], { settings, env, children }: HelmCaller): Promise<RunResult> {
   const { helmBin, helmTimeoutMs } = settings;
   const processOptions = { cwd: process.cwd(), env: hookEnvironment(env), timeoutMs: helmTimeoutMs };
@@ -257,7 +260,7 @@ interface PulledVersion {
   readonly digest: string;
 }
 
-/** Throws ProblemError if the index lists no such version, or another digest. An index may omit digests. */
+/** Verifies a pulled chart: throws ProblemError if the index does not list its version, or lists another digest. */
 export function checkAgainstIndex(
   { repo, entries }: RepositoryIndex,
   { name, version, digest }: PulledVersion,

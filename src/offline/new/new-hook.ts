@@ -99,6 +99,7 @@ function buildHookConfig({ onEvent, schedule, name }: NewHookRequest): JsonObjec
   return { configVersion: "v1", kubernetes: [binding] };
 }
 
+/** A sentence for the hook's comment about when it runs. */
 function describeTrigger({ onEvent, schedule }: NewHookRequest): string {
   if (schedule !== undefined) return `Runs on a schedule: ${schedule}`;
   return onEvent === undefined
@@ -117,11 +118,11 @@ interface HookParts {
   readonly trigger: string;
   /** The name of its metric. */
   readonly metric: string;
-  /** It counts objects; otherwise enabled modules. */
+  /** The hook counts the watched objects; otherwise it counts enabled modules. */
   readonly countsObjects: boolean;
 }
 
-/** POSIX sh, for bash and busybox. */
+/** The text of a hook in POSIX sh, which runs in bash and busybox. */
 function renderShellHook({ config, trigger, metric, countsObjects }: HookParts): string {
   const count = countsObjects
     ? `count="$(jq '.[-1].snapshots.objects | length' "$BINDING_CONTEXT_PATH")"`
@@ -145,6 +146,7 @@ jq -n -c --argjson count "$count" '{name: "${metric}", set: $count}' >"$METRICS_
 `;
 }
 
+/** The text of a hook in Python. */
 function renderPythonHook({ config, trigger, metric, countsObjects }: HookParts): string {
   const count = countsObjects
     ? `count = len(read("BINDING_CONTEXT_PATH")[-1]["snapshots"]["objects"])`
@@ -182,7 +184,7 @@ write("METRICS_PATH", {"name": "${metric}", "set": count})
 `;
 }
 
-/** The files of the test: input, expected output, and a script that compares. */
+/** The files of the hook's test by name: its input, the expected output, and a script that compares them. */
 function renderTestFiles(parts: HookParts & { readonly script: string }): Record<string, string> {
   const { metric, countsObjects, config, script } = parts;
   const snapshots = { objects: [{ filterResult: "one" }, { filterResult: "two" }] };

@@ -49,7 +49,10 @@ export function writeModule(
   });
 }
 
-/** The directory of the new module. Without a number in `wanted`, its number is the next multiple of ten after the last module's. */
+/**
+ * Chooses the directory of the new module. Without a number in `wanted`, it gets the next multiple of ten after the highest
+ * number. Throws ProblemError for an invalid or used name.
+ */
 function chooseModuleDir(modulesDir: string, wanted: string): { dir: string; name: string } {
   const entries = readdirSync(modulesDir).map((entry) => ({ entry, ...splitEntryName(entry, 0) }));
   const { name, order } = splitEntryName(wanted, Number.NaN);
@@ -85,7 +88,7 @@ async function writePublicChart(
   return unusableSchemaNotes(chartDir, schema);
 }
 
-/** Writes a starter chart into the module. It has no notes to return. */
+/** Writes a starter chart into the module. Returns no notes; `writePublicChart` does. */
 function writeStarterChart(dir: string, name: string): string[] {
   writeFileInto(dir, ".helmignore", HELMIGNORE);
   writeFileInto(dir, "Chart.yaml", toYaml({ apiVersion: "v2", name, version: "0.1.0" }));
@@ -104,17 +107,19 @@ data:
   zone: {{ .Values.global.zone | default "none" | quote }}
 `;
 
+/** Writes a file and creates its directories. */
 function writeFileInto(dir: string, path: string, text: string): void {
   mkdirSync(dirname(join(dir, path)), { recursive: true });
   writeFileSync(join(dir, path), text);
 }
 
-/** Most errors of a new module are values for which the chart has no default. */
+/** How to fix a new module with errors. Most errors are values for which the chart has no default. */
 function fixHint(name: string, dir: string): string {
   const values = join(dir, "values.yaml");
   return `written. Fix the errors above: put values below ${camelCase(name)}: in ${values}. To start over, remove ${dir}. Then:`;
 }
 
+/** The commands that try and start the new module. */
 function nextCommands(name: string, modulesDir: string, namespace = "default"): string {
   const flags = `--modules-dir ${modulesDir} --namespace ${namespace}`;
   return [

@@ -91,7 +91,7 @@ export function upgradeChart(
   });
 }
 
-/** A converge also applies the CRDs of the chart; a run of the module that changes nothing else does not. */
+/** The commands that apply the new chart. They request a converge, because a run of the module alone does not apply CRDs. */
 function nextCommands({ configMap, namespace = "default", modulesDir = "modules" }: Settings): string {
   const flags = `--modules-dir ${modulesDir} --namespace ${namespace}`;
   const converge = `kubectl annotate --overwrite addonoperator/${configMap} --namespace ${namespace}`;
@@ -126,7 +126,7 @@ async function readModule(
   return { tree, module };
 }
 
-/** The chart to fetch: the one of the command line, or the source in `addon.yaml`. */
+/** Selects the chart to fetch: the one of the command line, or the source in `addon.yaml`. Throws ProblemError without any. */
 function selectSource(dir: string, { source }: ChartPlace, { chart }: UpgradeRequest): ChartRequest {
   const { ref = source?.chart, repo } = chart;
   const known = chart.ref === undefined ? source?.repo : undefined;
@@ -152,6 +152,7 @@ function changesTitle(module: Module, newChart: DescribedChart): string {
   return `${module.name}: ${name} ${version} → ${newName}${newChart.version}${note}`;
 }
 
+/** The module whose chart is replaced, and the directory with the new files. */
 interface Replacement {
   readonly dir: string;
   readonly draft: string;
@@ -191,7 +192,7 @@ function replaceChart(
   return [...schema.notes, ...removeOldChart(dir, place)];
 }
 
-/** An unused name in the module's directory. */
+/** Chooses an unused file name for the new chart in the module's directory, because the old chart stays until the switch. */
 function chooseChartPath(dir: string, { addonEntry: place, version }: DescribedChart): string {
   const ending = place.path.endsWith(".tgz") ? ".tgz" : "";
   const plain = basename(place.path, ending);
@@ -208,7 +209,10 @@ interface SchemaChange {
   readonly undo: () => void;
 }
 
-/** Replaces the schema that was derived from the old chart, but keeps one that a user edited or removed. */
+/**
+ * Plans the change of the section's schema: replaces one that was derived from the old chart, but keeps one that a user edited
+ * or removed. The caller writes it, or undoes it after a failure.
+ */
 function planSchemaChange(
   dir: string,
   oldDerived: string | undefined,
@@ -237,7 +241,7 @@ function planSchemaChange(
     : { notes, write: () => replaceFile(newDerived), undo: () => replaceFile(before) };
 }
 
-/** Removes the old chart. Without a digest it may contain changes of a user, so it stays, and a note says so. */
+/** Removes the old chart. Without a digest in `addon.yaml` it may contain a user's changes: it stays, and a note says so. */
 function removeOldChart(dir: string, { path, digest }: ChartPlace): string[] {
   if (digest === undefined)
     return [`note: the old chart stays in ${join(dir, path)}: addon.yaml contained no digest of it\n`];

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 
-import { waitForModule as runWait } from "../../../src/commands/operator/wait.ts";
+import { waitForModule } from "../../../src/commands/operator/wait.ts";
 import type { CommandLine, Terminal } from "../../../src/commands/table/row.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { lineOf } from "../../support/command-line.ts";
@@ -45,7 +45,7 @@ async function terminal(
   };
   const wait = async (...args: string[]): Promise<number> => {
     const over = { is: false };
-    const waiting = runWait(...lineAndWorld(args), clock);
+    const waiting = waitForModule(...lineAndWorld(args), clock);
     const end = (): void => void (over.is = true);
     void waiting.then(end, end);
     while (!over.is) {
