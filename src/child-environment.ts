@@ -82,6 +82,7 @@ function decodePercent(text: string): string {
   return attempt(() => decodeURIComponent(text)) ?? text;
 }
 
+/** The names of the environment variables of a setting, all that are accepted. */
 function environmentNamesOfSetting(key: keyof Settings): string[] {
   return SETTINGS.filter((setting) => setting.key === key).flatMap(environmentNames);
 }

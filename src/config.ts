@@ -112,11 +112,13 @@ export function sourceKeysConfigMap({ sourceKeys }: Settings): string | undefine
 
 const CONFIG_MAP_REFERENCE = /^configmap\/([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)$/;
 
+/** An error for a `--source-keys` that names no ConfigMap. */
 function sourceKeysErrors(settings: Settings): string[] {
   if (sourceKeysConfigMap(settings) !== undefined) return [];
   return [`--source-keys: "${settings.sourceKeys}" is not accepted; use configmap/NAME`];
 }
 
+/** An error for a `--config-overlay` of another form, or with the name of the ConfigMap itself. */
 function overlayErrors({ configOverlay, configMap }: Settings): string[] {
   if (configOverlay === undefined) return [];
   const overlay = parseOverlay(configOverlay);

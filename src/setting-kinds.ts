@@ -29,6 +29,7 @@ export const PATH = defineKind("path", "a path", (text) => {
 export const TEMP_DIR_PATH = defineKind("path", "a path", (text) =>
   resolve(text.replace("$UID", String(process.getuid?.() ?? 0))),
 );
+/** A path, or a name that is looked up on the PATH. */
 export const PROGRAM = defineKind("program", "a path or a name", (text) =>
   text.includes("/") ? resolve(text) : text,
 );
@@ -44,6 +45,7 @@ export const NUMBER = defineKind("number", "a number, 0 or more", (text) =>
 export const BOOLEAN = defineKind("boolean", "true or false", (text) =>
   /^(true|yes|1)$/i.test(text) ? true : /^(false|no|0)$/i.test(text) ? false : undefined,
 );
+/** A duration, converted to milliseconds. */
 export const DURATION = defineKind("duration", "a duration such as 90s or 1m30s", (text) => {
   const ms = parseDuration(text);
   return ms === undefined || ms < 0 ? undefined : ms;
@@ -52,6 +54,7 @@ export const URL_TEXT = defineKind("URL", "an http:// or https:// URL", (text) =
   /^https?:$/.test(URL.parse(text)?.protocol ?? "") ? text : undefined,
 );
 const CHART_LOCATION = /^(?:oci|https?):\/\/[^\s,/@?#%\\]+(?:\/[^\s,/@?#%\\]+)*\/?$/;
+/** URLs of registries and chart repositories, without user, query and fragment. */
 export const CHART_LOCATIONS = defineKind("list", "oci:// and https:// URLs, separated by commas", (text) => {
   const locations = text.split(",").map((each) => each.trim());
   return locations.every((each) => CHART_LOCATION.test(each)) ? locations : undefined;
@@ -73,6 +76,7 @@ const LABEL_NAME = "[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?";
 const LABEL = new RegExp(
   `^((?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?${LABEL_NAME})=((?:${LABEL_NAME})?)$`,
 );
+/** Labels, converted to an object; undefined for an invalid name or value. */
 export const LABELS = defineKind("labels", "labels such as team=core,tier=base", (text) => {
   const parsed = text.split(",").map((each) => LABEL.exec(each.trim()));
   return parsed.every((each) => each !== null)

@@ -67,6 +67,7 @@ function twoColumns(lines: readonly (readonly [string, string])[]): string {
   return lines.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`).join("\n");
 }
 
+/** Makes a sentence of a help text: a capital at the begin, a full stop at the end. */
 function toSentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }

@@ -76,6 +76,7 @@ export function renderQueues(dump: QueueDump): string {
   return `${[...blocks, renderSummary(dump)].join("\n\n")}\n`;
 }
 
+/** The numbers of queues and tasks as text. */
 function renderSummary({ summary }: QueueDump): string {
   const countText = (count: number): string => `${count} task${count === 1 ? "" : "s"}`;
   const { active, empty, tasks: waiting } = summary.otherQueues;

@@ -159,6 +159,7 @@ function answerModule(sources: DebugSources, request: RouteRequest): RouteRespon
   return handler(sources, found.module, request);
 }
 
+/** The response for an unknown module. Suggests the most similar name. */
 function moduleNotFound(name: string, { view }: State): RouteResponse {
   return errorResponse(500, `module not found: ${withSuggestion(name, [...view.modules.keys()])}`);
 }

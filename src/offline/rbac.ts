@@ -257,6 +257,7 @@ export class RestMapper {
     }
   }
 
+  /** Adds the kinds of CRDs among these objects. */
   addCrds(objects: readonly JsonObject[]): void {
     for (const object of objects) this.#addCrd(object);
   }

@@ -157,7 +157,7 @@ async function runAndReport(
   try {
     const { failure, output } = await hookOffline(request);
     if (output === undefined) return toFailureResult(failure ?? "the hook produced no output");
-    const changes = describeChanges(output, { request, values: values, review });
+    const changes = describeChanges(output, { request, valuesStore: values, review });
     return { text: toYaml(changes), code: 0 };
   } catch (error) {
     return toFailureResult(oneLine(error));
@@ -172,24 +172,25 @@ function toFailureResult(failure: string): CommandResult {
 /** What the operator needs to check the output of a hook. */
 interface OutputContext {
   readonly request: OfflineRun;
-  readonly values: ValuesStore;
+  readonly valuesStore: ValuesStore;
   /** The review that the hook answers; undefined without `--review`. */
   readonly review: ReviewTrigger | undefined;
 }
 
 /** Describes what the output of a hook would change. Throws for patches and answers that the operator would refuse. */
-function describeChanges(output: HookOutput, { request, values: known, review }: OutputContext): Json {
+function describeChanges(output: HookOutput, { request, valuesStore, review }: OutputContext): Json {
   const texts = { config: output.configPatchText, values: output.valuesPatchText };
   const rules = patchRules(request);
   const patches = validatePatches(
-    known.patchTarget(rules.kind === "global" ? GLOBAL : rules.valuesKey),
+    valuesStore.patchTarget(rules.kind === "global" ? GLOBAL : rules.valuesKey),
     texts,
   );
-  const refusal =
-    review &&
-    (forbiddenEffect(review.binding, patches, output.answers) ??
-      answerProblem({ name: hookFileAt(request.path).name }, review, output.answers));
-  if (refusal !== undefined) throw new Error(refusal);
+  if (review !== undefined) {
+    const hook = { name: hookFileAt(request.path).name };
+    const refusal =
+      forbiddenEffect(review.binding, patches, output.answers) ?? answerProblem(hook, review, output.answers);
+    if (refusal !== undefined) throw new Error(refusal);
+  }
   const { config, values } = parsePatches(texts, rules);
   const warnings = [...config.warnings, ...values.warnings];
   const flags = Object.fromEntries([...config.flags, ...values.flags].map(([key, on]) => [key, on ?? null]));
@@ -209,6 +210,7 @@ function patchRules({ module }: OfflineRun): PatchRules {
   return module === undefined ? { kind: "global" } : { kind: "module", valuesKey: camelCase(module) };
 }
 
+/** Reads a file of values; none without the flag. Throws ProblemError. */
 async function readValuesFile(file: string | undefined): Promise<JsonObject> {
   return file === undefined ? {} : parseMap(await readTextFile(file), file).value;
 }

@@ -160,6 +160,7 @@ export class LibcSpawner {
     writerFds.push(fds[1]);
   }
 
+  /** Closes these ends of pipes. */
   #closeAll(fds: Fds): void {
     for (const fd of fds) if (fd !== undefined) this.#libc.close(fd);
   }

@@ -49,6 +49,7 @@ export class LastBytes {
     return Buffer.concat(this.#chunks).toString("utf8");
   }
 
+  /** Joins the chunks and keeps only their last `limit` bytes. */
   #dropOldBytes(): void {
     if (this.#size <= this.#limit) return;
     // A copy, because a view would keep the whole joined buffer in memory.

@@ -39,6 +39,7 @@ async function removeEntry(path: string, depth: number): Promise<void> {
   }
 }
 
+/** Handles a rejection: a missing file counts as removed; other errors are thrown again. */
 function ignoreMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== "ENOENT") throw error;
   return undefined;

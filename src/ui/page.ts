@@ -79,6 +79,7 @@ export const SECURITY_HEADERS = {
   "x-content-type-options": "nosniff",
 } as const;
 
+/** Whether a path belongs to the page, its files and its data. */
 export function isPagePath(path: string): boolean {
   return path === "/ui" || path.startsWith("/ui/");
 }

@@ -156,6 +156,7 @@ class SentTable {
     );
   }
 
+  /** Forgets the rows, so that the next update sends all. */
   clear(): void {
     this.#sentRows.clear();
   }
@@ -216,6 +217,7 @@ function withoutElapsedTime({
   return { ...row, lastRun: run };
 }
 
+/** A queue with its first tasks. */
 function toQueueRow({ name, length, tasks }: QueueView<Task>): QueueRow {
   return { name, length, tasks: tasks.slice(0, MAX_TASKS).map(toTaskRow) };
 }

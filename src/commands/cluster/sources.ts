@@ -83,6 +83,7 @@ async function readSources(reader: Reader): Promise<readonly IModuleSource[]> {
   return sources;
 }
 
+/** Namespace and name of a ModuleSource. */
 function namespacedName({ metadata }: IModuleSource): { readonly namespace: string; readonly name: string } {
   return { namespace: metadata.namespace ?? "", name: metadata.name };
 }
@@ -93,6 +94,7 @@ function printSources(sources: readonly IModuleSource[], { print }: Terminal): n
   return sources.every(({ status }) => readyCondition(status)?.status === "True") ? 0 : 1;
 }
 
+/** The condition Ready of a ModuleSource; undefined before the first check. */
 function readyCondition(status: Status | undefined): NonNullable<Status["conditions"]>[number] | undefined {
   return status?.conditions?.find(({ type }) => type === "Ready");
 }

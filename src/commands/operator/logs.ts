@@ -63,6 +63,7 @@ export async function printLogs(
   }
 }
 
+/** The format of `-o`; default text. Throws UsageError. */
 function parseFormat({ flags: { output = "text" } }: CommandLine): string {
   if (output === "text" || output === "json") return output;
   throw new UsageError([`-o: "${output}" is not accepted; use text or json`]);

@@ -102,6 +102,7 @@ function lastRunText({ lastRun: run }: ModuleRow, { now }: Style): string {
   return `${agoText(Date.parse(run.startedAt) + run.seconds * 1000, now)}, took ${took}`;
 }
 
+/** How long ago a time was, such as `3m ago`. Both times are in ms since the epoch. */
 function agoText(timeMs: number, now: number): string {
   return `${formatDuration(Math.max(0, Math.round((now - timeMs) / 1000)) * 1000).replace(/^0ms$/, "0s")} ago`;
 }
@@ -234,6 +235,7 @@ function renderModule(row: ModuleRow, style: Style): string {
   return [head, ...facts.map((fact) => `  ${fact}`)].join("\n");
 }
 
+/** The last or current run of a module: when, how long, its cause and its attempts. */
 function describeRun(row: ModuleRow, run: NonNullable<ModuleRow["lastRun"]>, style: Style): string {
   const runLabel = run.result === undefined ? "runs" : "last run";
   return `${runLabel}: ${lastRunText(row, style)} (${run.cause})${describeAttempts(run.attempts, row.failingSince)}`;

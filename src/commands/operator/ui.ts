@@ -49,6 +49,7 @@ export async function startUiServer(
   });
 }
 
+/** The number of `--port`; 0, which selects any free port, without the flag. Throws UsageError. */
 function parsePort(text: string | true | undefined): number {
   const port = typeof text === "string" ? Number(text) : 0;
   if (Number.isInteger(port) && port >= 0 && port < 65_536) return port;

@@ -88,6 +88,7 @@ function usualTimeReporter(module: string, report: (text: string) => void): (sta
   };
 }
 
+/** Whether a module in this state cannot recover by itself. */
 function isStalled(state: string): boolean {
   return new Set<string>(STALLED).has(state);
 }

@@ -60,6 +60,7 @@ function parseChartRequest(line: CommandLine): Chart {
   return { ref, version, repo, ...parseRegistryAccess(line) };
 }
 
+/** `hook run`: reads its flags, of which exactly one of `--context` and `--review` is required. */
 const runHookCommand: OfflineCommand = (offline, line, { env }) => {
   const [path = ""] = line.args;
   const context = textOfFlag(line, "context");
@@ -75,6 +76,7 @@ const runHookCommand: OfflineCommand = (offline, line, { env }) => {
   return offline.runHookOffline(files, line.settings(env).settings, env);
 };
 
+/** `new module`: reads its flags. Flags that select a chart need `--chart`. */
 const newModuleCommand: OfflineCommand = (offline, line, { env }) => {
   const [name = ""] = line.args;
   const chart = parseChartRequest(line);
@@ -87,6 +89,7 @@ const newModuleCommand: OfflineCommand = (offline, line, { env }) => {
   return offline.writeModule(wanted, line.settings(env).settings, env);
 };
 
+/** `new hook`: reads its flags. */
 const newHookCommand: OfflineCommand = (offline, line, { env }) => {
   const [module = "", name = ""] = line.args;
   const given = textOfFlag(line, "language") ?? "bash";
@@ -102,23 +105,25 @@ const newHookCommand: OfflineCommand = (offline, line, { env }) => {
   return offline.writeHook(wanted, line.settings(env).settings, env);
 };
 
+/** `upgrade-chart`: reads its flags. With `--yes`, the changes are printed together with the result, without a question. */
 const upgradeChartCommand: OfflineCommand = async (offline, line, { env, confirm }) => {
   const [module = ""] = line.args;
   let displayed = "";
-  const confirmAlways = (text: string): Promise<boolean> => {
+  const agreeWithoutQuestion = (text: string): Promise<boolean> => {
     displayed = text;
     return Promise.resolve(true);
   };
-  const confirmer = line.flags["yes"] === true ? confirmAlways : confirm;
+  const isConfirmed = line.flags["yes"] === true;
   const wanted = { module, chart: parseChartRequest(line), values: textOfFlag(line, "values") };
   const printed = await offline.upgradeChart(wanted, {
     settings: line.settings(env).settings,
     env,
-    confirm: confirmer,
+    confirm: isConfirmed ? agreeWithoutQuestion : confirm,
   });
   return { ...printed, text: `${displayed}${printed.text}` };
 };
 
+/** `lint`: checks directories, or prints RBAC rules with `--rbac`. */
 const lintCommand: OfflineCommand = (offline, line, { env }) => {
   const request = {
     dirs: line.args,

@@ -20,6 +20,7 @@ function requireSigner(line: CommandLine, signerFlags: readonly string[], remedy
   if (isNamed === (line.flags["unsigned"] === true)) throw new UsageError([remedy]);
 }
 
+/** `source push`: reads its flags. Needs a key, or `--unsigned`. */
 const pushCommand: OfflineCommand = (commands, line, { env }) => {
   const [dir = "", target = ""] = line.args;
   requireSigner(line, ["key"], PUSH_SIGNER_REMEDY);
@@ -34,11 +35,13 @@ const pushCommand: OfflineCommand = (commands, line, { env }) => {
   return commands.pushSource(request, { settings: line.settings(env).settings, env });
 };
 
+/** `source tag`: reads its arguments. */
 const tagCommand: OfflineCommand = (commands, line, { env }) => {
   const [reference = "", name = ""] = line.args;
   return commands.tagSource({ reference, tag: name, ...parseRegistryAccess(line) }, env);
 };
 
+/** `source pull`: reads its flags. Needs a key or an identity, or `--unsigned`. */
 const pullCommand: OfflineCommand = (commands, line, { env }) => {
   const [reference = "", dir = ""] = line.args;
   requireSigner(line, ["key", "identity"], PULL_SIGNER_REMEDY);

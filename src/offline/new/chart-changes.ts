@@ -45,6 +45,7 @@ export async function describeChartChanges(
   ].join("\n");
 }
 
+/** Whether a changed object is a CRD, by its name with API version and kind. */
 const isCrd = ({ name }: ChangedObject): boolean =>
   name.startsWith("apiextensions.k8s.io/") && name.includes(" CustomResourceDefinition ");
 
@@ -102,6 +103,7 @@ function flattenValues(values: JsonObject, path: readonly string[] = []): FlatVa
   return flat;
 }
 
+/** A value as one line of JSON, cut after `MAX_VALUE_LENGTH` characters. */
 function toShortText(value: Json): string {
   const text = canonicalJson(value);
   return text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH)}…` : text;
