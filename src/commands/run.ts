@@ -109,7 +109,10 @@ function buildOption({ flags }: Flag): Option {
   });
 }
 
-/** An option for each name of each setting; the last one on the line is in force. */
+/**
+ * Builds an option of the parser for each name of each setting, and for settings of the Go operator that are ignored. Their
+ * callbacks record what the user typed; of a repeated setting, the last one counts.
+ */
 function buildSettingOptions({ texts, ignored }: ParseState["given"]): Option[] {
   const settings = SETTINGS.flatMap((setting) =>
     setting.flags.map((name) =>

@@ -164,7 +164,7 @@ function moduleNotFound(name: string, { view }: State): RouteResponse {
   return errorResponse(500, `module not found: ${withSuggestion(name, [...view.modules.keys()])}`);
 }
 
-/** The graph of requirements between modules, as data or drawn. */
+/** Answers with the graph of requirements between modules: as data, or drawn in the format of the parameter `as`. */
 function answerGraph(
   { state: { view }, clock, secrets }: DebugSources,
   { query }: RouteRequest,

@@ -151,7 +151,7 @@ function lintSchemas(files: SchemaFiles, found: Findings): void {
 
 /**
  * Finds problems of a module whose layout is valid: values that violate the schema, invalid CRDs, values that nothing
- * reads, and errors of helm or any API server.
+ * reads, a chart that cannot be rendered, and objects that any API server would refuse.
  */
 async function lintModule(
   module: Module,

@@ -137,7 +137,7 @@ function runRow({ task, from, spans }: RunView): RunRow {
   };
 }
 
-/** A span in the form that the page gets. */
+/** Converts a span to the form that the page gets. */
 function spanRow({ spanId: id, parentId: parent, kind, name, startMs, endMs, error }: Span): SpanRow {
   return {
     id,

@@ -127,7 +127,7 @@ function toModuleRow({ metadata, spec, status = {} }: IAddonModule, now: number)
   };
 }
 
-/** The usual duration of a run, from the durations in the status. */
+/** The usual duration of a module's runs, from the durations of its last runs in the status. */
 function usualRunTime({ runSeconds = [] }: ModuleStatus): Pick<ModuleRow, "usualSeconds"> {
   const usualSeconds = usual(runSeconds);
   return usualSeconds === undefined ? {} : { usualSeconds };

@@ -89,7 +89,7 @@ const newModuleCommand: OfflineCommand = (offline, line, { env }) => {
   return offline.writeModule(wanted, line.settings(env).settings, env);
 };
 
-/** `new hook`: reads its flags. */
+/** `new hook`: reads its arguments and flags, and writes the hook. Throws UsageError for an unknown language. */
 const newHookCommand: OfflineCommand = (offline, line, { env }) => {
   const [module = "", name = ""] = line.args;
   const given = textOfFlag(line, "language") ?? "bash";
