@@ -2,75 +2,87 @@
 
 import { attempt } from "./lib/index.ts";
 import type { Environment } from "./environment.ts";
-import { environmentNames, SETTINGS, type Settings } from "./settings.ts";
+import { environmentNames, SETTINGS } from "./setting-names.ts";
+import type { Settings } from "./settings.ts";
 
-/** helm's own variables that name a server, a token or a user. */
+/** helm's own variables that name a server, a token or a user; they would override the kubeconfig. */
 const HELM_CONNECTION = /^HELM_KUBE/;
-/** Headers of the collector: the operator's variable, and OpenTelemetry's for each signal. */
+/** Variables with headers for the OpenTelemetry collector: the operator's, and OpenTelemetry's for each signal. They hold tokens. */
 const COLLECTOR_HEADERS = /^(ADDON_OPERATOR_)?(OTEL_EXPORTER_)?OTLP_(\w+_)?HEADERS$/;
 const PROXY = /_proxy$/i;
-/** `http://user:password@proxy:3128`, also without the scheme. */
+/** The user and password of a URL such as `http://user:password@proxy:3128`, also without the scheme. */
 const USER_INFO = /^(?:[a-z][a-z0-9+.-]*:\/\/)?([^/?#\s]+)@/i;
 
 /**
- * The operator's environment for hooks, scripts and helm, without headers of the collector and, by default, without proxies
- * that contain credentials. `kubeconfig` replaces all kubeconfigs that are set.
+ * The environment that hooks, scripts and helm get: the operator's without the credentials for the collector and, unless
+ * `--hook-proxy-credentials` is set, without proxy URLs that contain credentials. With `kubeconfig`, all variables that
+ * name a kubeconfig get this path, and helm's connection variables are removed.
  */
-export function childEnvironment(
+export function buildChildEnvironment(
   env: Environment,
   { hookProxyCredentials }: Pick<Settings, "hookProxyCredentials">,
   kubeconfig?: string,
 ): Environment {
-  const withheld = new Set(hookProxyCredentials ? [] : credentialProxies(env));
-  const passed = Object.entries(env).filter(
-    ([name, value = ""]) => !withheld.has(name) && !isOwnCredential(name, value),
+  const withheldNames = new Set(hookProxyCredentials ? [] : findCredentialProxies(env));
+  const passedVariables = Object.entries(env).filter(
+    ([name, value = ""]) => !withheldNames.has(name) && !isOwnCredential(name, value),
   );
-  if (kubeconfig === undefined) return Object.fromEntries(passed);
-  const others = passed.filter(([name]) => !HELM_CONNECTION.test(name));
-  const names = variablesOf("kubeConfig").filter((name) => env[name] !== undefined);
-  return Object.fromEntries([...others, ...[...names, "KUBECONFIG"].map((name) => [name, kubeconfig])]);
+  if (kubeconfig === undefined) return Object.fromEntries(passedVariables);
+  const withoutConnection = passedVariables.filter(([name]) => !HELM_CONNECTION.test(name));
+  const kubeconfigNames = environmentNamesOfSetting("kubeConfig").filter((name) => env[name] !== undefined);
+  return Object.fromEntries([
+    ...withoutConnection,
+    ...[...kubeconfigNames, "KUBECONFIG"].map((name) => [name, kubeconfig]),
+  ]);
 }
 
-/** Names of variables with a proxy URL that contains credentials. */
-export function credentialProxies(env: Environment): string[] {
+/** Finds the names of variables, such as HTTPS_PROXY, whose proxy URL contains a user name or password. */
+export function findCredentialProxies(env: Environment): string[] {
   return Object.entries(env).flatMap(([name, value = ""]) =>
     PROXY.test(name) && USER_INFO.test(value) ? [name] : [],
   );
 }
 
-/** Secret texts of the collector's headers and of proxies, for redaction. */
-export function ownSecrets(settings: Pick<Settings, "otlpHeaders">, env: Environment): string[] {
-  const texts = [settings.otlpHeaders ?? "", ...headersIn(env)].flatMap(headerSecrets);
-  const users = credentialProxies(env).flatMap((name) => userSecrets(env[name] ?? ""));
-  return [...texts, ...users].flatMap((text) => [text, decoded(text)]).filter((text) => text !== "");
+/** Collects the secrets in headers for the collector and in proxy URLs, as written and percent-decoded, so that logs can redact them. */
+export function collectOwnSecrets(settings: Pick<Settings, "otlpHeaders">, env: Environment): string[] {
+  const headerTexts = [settings.otlpHeaders ?? "", ...collectorHeaders(env)].flatMap(headerSecrets);
+  const userInfos = findCredentialProxies(env).flatMap((name) => userSecrets(env[name] ?? ""));
+  return [...headerTexts, ...userInfos]
+    .flatMap((text) => [text, decodePercent(text)])
+    .filter((text) => text !== "");
 }
 
+/** Whether a variable holds credentials for the collector, which only the operator calls. */
 function isOwnCredential(name: string, value: string): boolean {
   return (
-    COLLECTOR_HEADERS.test(name) || (variablesOf("otlpEndpoint").includes(name) && USER_INFO.test(value))
+    COLLECTOR_HEADERS.test(name) ||
+    (environmentNamesOfSetting("otlpEndpoint").includes(name) && USER_INFO.test(value))
   );
 }
 
-function headersIn(env: Environment): string[] {
+/** The values of all variables with headers for the collector. */
+function collectorHeaders(env: Environment): string[] {
   return Object.entries(env).flatMap(([name, value = ""]) => (COLLECTOR_HEADERS.test(name) ? [value] : []));
 }
 
-/** Of `authorization=Bearer%20TOKEN` the value, and the token by itself. */
+/** The secrets in a list of headers: for `authorization=Bearer%20TOKEN` the whole value, and TOKEN by itself. */
 function headerSecrets(headers: string): string[] {
   const values = headers.split(",").map((pair) => pair.slice(pair.indexOf("=") + 1).trim());
-  return values.flatMap((value) => [value, decoded(value).split(" ").at(-1) ?? ""]);
+  return values.flatMap((value) => [value, decodePercent(value).split(" ").at(-1) ?? ""]);
 }
 
-/** User and password together, and the password by itself. */
+/** The secrets in a URL: `user:password`, and the password by itself. */
 function userSecrets(url: string): string[] {
   const info = USER_INFO.exec(url)?.[1] ?? "";
   return [info, info.slice(info.indexOf(":") + 1)];
 }
 
-function decoded(text: string): string {
+/** Decodes percent-encoding; returns the text unchanged if its encoding is invalid. */
+function decodePercent(text: string): string {
   return attempt(() => decodeURIComponent(text)) ?? text;
 }
 
-function variablesOf(key: keyof Settings): string[] {
+/** The names of the environment variables of a setting, all that are accepted. */
+function environmentNamesOfSetting(key: keyof Settings): string[] {
   return SETTINGS.filter((setting) => setting.key === key).flatMap(environmentNames);
 }

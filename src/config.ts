@@ -1,15 +1,16 @@
-/** Reads the settings from command line and environment; the table of settings is in settings.ts. */
+/** Reads the settings from command line and environment; `settings.ts` defines them. */
 
 import { join } from "node:path";
 
-import { credentialProxies } from "./child-environment.ts";
+import { findCredentialProxies } from "./child-environment.ts";
 import type { Environment } from "./environment.ts";
 import { parseOverlay, type Overlay } from "./model/index.ts";
-import { environmentNames, IGNORED_ENV, SETTINGS, type SettingRow, type Settings } from "./settings.ts";
+import { environmentNames, IGNORED_ENV, SETTINGS, type SettingRow } from "./setting-names.ts";
+import type { Settings } from "./settings.ts";
 
-export { childEnvironment, ownSecrets } from "./child-environment.ts";
+export { buildChildEnvironment, collectOwnSecrets } from "./child-environment.ts";
 export type { Environment } from "./environment.ts";
-export { environmentNames } from "./settings.ts";
+export { environmentNames } from "./setting-names.ts";
 export type { Settings } from "./settings.ts";
 
 export interface ParsedSettings {
@@ -28,53 +29,57 @@ export class UsageError extends Error {
   }
 }
 
-/** What `--debug` sets. */
+/** The settings that `--debug` overrides. */
 const DEBUG_SETTINGS = { logLevel: "debug", debugKubernetesApi: true } as const;
 
 /** Settings of a command line, by key, as typed. */
-export interface GivenSettings {
+export interface CommandLineSettings {
   readonly texts: ReadonlyMap<keyof Settings, string>;
   /** Flags that are accepted and ignored. */
   readonly ignored: readonly string[];
 }
 
-/** Reads and validates settings. Throws UsageError with all problems, including those `found` before. */
+/**
+ * Reads and validates all settings. Throws one UsageError with all errors, so that the user can correct them together:
+ * `earlierErrors` are those of the command line's parser.
+ */
 export function readSettings(
-  { texts, ignored }: GivenSettings,
+  { texts, ignored }: CommandLineSettings,
   env: Environment,
-  found: readonly string[] = [],
+  earlierErrors: readonly string[] = [],
 ): ParsedSettings {
-  const errors = [...found];
+  const errors = [...earlierErrors];
   const warnings = [...ignored.map(ignoredWarning), ...environmentWarnings(env)];
   const values: Record<string, unknown> = {};
   for (const setting of SETTINGS) {
-    const source = lookUp(setting, texts, env);
-    const parsed = source.text === undefined ? undefined : convert(setting, source.text);
-    if (parsed instanceof Error) errors.push(`${source.name}: ${parsed.message}`);
+    const settingText = findSettingText(setting, texts, env);
+    const parsed = settingText.text === undefined ? undefined : parseSetting(setting, settingText.text);
+    if (parsed instanceof Error) errors.push(`${settingText.name}: ${parsed.message}`);
     values[setting.key] = parsed instanceof Error ? undefined : parsed;
   }
-  errors.push(...driverErrors(env));
+  errors.push(...helmDriverErrors(env));
   if (errors.length === 0)
     errors.push(
       ...leaseErrors(values as unknown as Settings),
-      ...keysErrors(values as unknown as Settings),
+      ...sourceKeysErrors(values as unknown as Settings),
       ...overlayErrors(values as unknown as Settings),
       ...collectorErrors(values as unknown as Settings),
     );
   if (errors.length > 0) throw new UsageError(errors);
   const settings = values as unknown as Settings;
-  if (!settings.hookProxyCredentials) warnings.push(...credentialProxies(env).map(proxyWarning));
+  if (!settings.hookProxyCredentials) warnings.push(...findCredentialProxies(env).map(proxyWarning));
   return {
     settings: Object.freeze(settings.debug ? { ...settings, ...DEBUG_SETTINGS } : settings),
     warnings,
   };
 }
 
+/** Warns that children do not get a proxy variable because it contains credentials. */
 function proxyWarning(name: string): string {
   return `${name} contains a user name or password and is not passed to hooks and helm; --hook-proxy-credentials passes it`;
 }
 
-/** Values are not quoted: they hold credentials. */
+/** Errors of the settings for the OpenTelemetry collector. They do not quote values, which may hold credentials. */
 function collectorErrors({ otlpEndpoint, otlpHeaders = "", otlpInsecure }: Settings): string[] {
   const url = URL.parse(otlpEndpoint ?? "");
   if (url === null) return [];
@@ -86,7 +91,8 @@ function collectorErrors({ otlpEndpoint, otlpHeaders = "", otlpInsecure }: Setti
   ];
 }
 
-function driverErrors({ HELM_DRIVER: driver }: Environment): string[] {
+/** An error for a HELM_DRIVER with another storage: the operator reads release records from Secrets. */
+function helmDriverErrors({ HELM_DRIVER: driver }: Environment): string[] {
   if (driver === undefined || ["", "secret", "secrets"].includes(driver)) return [];
   return [`HELM_DRIVER: "${driver}" is not supported; only "secret" is, unset it`];
 }
@@ -94,21 +100,25 @@ function driverErrors({ HELM_DRIVER: driver }: Environment): string[] {
 /** After a lost lease, child processes have this time to end before another operator may begin. */
 export const LEASE_GRACE_MS = 3000;
 
-/** Where hooks write config values to; undefined = into the ConfigMap itself. */
-export function overlayOf({ configOverlay }: Settings): Overlay | undefined {
+/** The object into which patches of hooks to config values go; undefined = into the ConfigMap itself. */
+export function parseConfigOverlay({ configOverlay }: Settings): Overlay | undefined {
   return configOverlay === undefined ? undefined : parseOverlay(configOverlay);
 }
 
-/** The ConfigMap with the keys of module sources; undefined for a text of another form. */
-export function keysConfigMapOf({ sourceKeys }: Settings): string | undefined {
-  return /^configmap\/([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)$/.exec(sourceKeys)?.[1];
+/** The name of the ConfigMap with the keys of ModuleSources; undefined if the setting is not `configmap/NAME`. */
+export function sourceKeysConfigMap({ sourceKeys }: Settings): string | undefined {
+  return CONFIG_MAP_REFERENCE.exec(sourceKeys)?.[1];
 }
 
-function keysErrors(settings: Settings): string[] {
-  if (keysConfigMapOf(settings) !== undefined) return [];
+const CONFIG_MAP_REFERENCE = /^configmap\/([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)$/;
+
+/** An error for a `--source-keys` that names no ConfigMap. */
+function sourceKeysErrors(settings: Settings): string[] {
+  if (sourceKeysConfigMap(settings) !== undefined) return [];
   return [`--source-keys: "${settings.sourceKeys}" is not accepted; use configmap/NAME`];
 }
 
+/** An error for a `--config-overlay` of another form, or with the name of the ConfigMap itself. */
 function overlayErrors({ configOverlay, configMap }: Settings): string[] {
   if (configOverlay === undefined) return [];
   const overlay = parseOverlay(configOverlay);
@@ -128,6 +138,7 @@ export function socketPaths(settings: { debugSocket: string; tmpDir: string }): 
   return [settings.debugSocket, join(settings.tmpDir, "debug.socket")];
 }
 
+/** Errors of lease times with which two operators could lead at once: a leader has to stop before its lease expires. */
 function leaseErrors({ leaseDurationMs, leaseRenewMs, leaseRetryMs }: Settings): string[] {
   const errors: string[] = [];
   if (leaseDurationMs < leaseRenewMs + LEASE_GRACE_MS)
@@ -137,7 +148,8 @@ function leaseErrors({ leaseDurationMs, leaseRenewMs, leaseRetryMs }: Settings):
   return errors;
 }
 
-function lookUp(
+/** The text of a setting and the flag or variable that it comes from: the flag, else the first set variable, else the default. */
+function findSettingText(
   setting: SettingRow,
   texts: ReadonlyMap<keyof Settings, string>,
   env: Environment,
@@ -151,13 +163,14 @@ function lookUp(
   return { name: `--${setting.flags[0]}`, text: setting.default };
 }
 
+/** Warns of variables without meaning here, and of variables that another one overrides. */
 function environmentWarnings(env: Environment): string[] {
   const meaningless = IGNORED_ENV.filter((name) => (env[name] ?? "") !== "").map(ignoredWarning);
-  return [...meaningless, ...SETTINGS.flatMap((setting) => supersededVariables(setting, env))];
+  return [...meaningless, ...SETTINGS.flatMap((setting) => supersededVariableWarnings(setting, env))];
 }
 
-/** Warnings of variables of one setting with different values: an image may set one name, and a manifest another. */
-function supersededVariables(setting: SettingRow, env: Environment): string[] {
+/** Warns of variables that an earlier name of the same setting overrides: an image may set one name, and a manifest another. */
+function supersededVariableWarnings(setting: SettingRow, env: Environment): string[] {
   const [first = "", ...others] = environmentNames(setting).filter((name) => (env[name] ?? "") !== "");
   return others
     .filter((name) => env[name] !== env[first])
@@ -168,7 +181,8 @@ function ignoredWarning(name: string): string {
   return `${name} has no meaning here and is ignored`;
 }
 
-function convert(setting: SettingRow, value: string): unknown {
-  const parsed = setting.read(value);
+/** The typed value of a setting; an Error (not thrown) with the accepted form for an invalid text. */
+function parseSetting(setting: SettingRow, value: string): unknown {
+  const parsed = setting.parse(value);
   return parsed === undefined ? new Error(`"${value}" is not accepted; use ${setting.accepted}`) : parsed;
 }

@@ -1,13 +1,15 @@
 /** The process environment as the rest of the program may see it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Names the variables that the image sets for the operator only, not for child processes. */
-const OWN = "ADDON_OPERATOR_OWN_VARIABLES";
+/** The variable in which the image lists the variables that are for the operator only, not for child processes. */
+const OWN_VARIABLES_NAME = "ADDON_OPERATOR_OWN_VARIABLES";
 
-/** The process environment without the image's own variables. */
-export function environment(): Environment {
-  const own = process.env[OWN]?.split(",") ?? [];
+/** Reads the process environment, without the variables that the image sets for the operator only. */
+export function readEnvironment(): Environment {
+  const ownVariables = process.env[OWN_VARIABLES_NAME]?.split(",") ?? [];
   return Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => name !== OWN && !own.includes(name)),
+    Object.entries(process.env).filter(
+      ([name]) => name !== OWN_VARIABLES_NAME && !ownVariables.includes(name),
+    ),
   );
 }

@@ -1,13 +1,13 @@
 /** The entry point: runs the command line of this process. */
 
-import { exitCodeOf, runCommandLine, type Terminal } from "./commands/index.ts";
-import { environment } from "./environment.ts";
+import { exitCodeForError, runCommandLine, type Terminal } from "./commands/index.ts";
+import { readEnvironment } from "./environment.ts";
 import { visible, writeAll } from "./lib/index.ts";
 
 const OLDEST_NODE = 24;
 
 const terminal: Terminal = {
-  env: environment(),
+  env: readEnvironment(),
   print: (text) => writeAll(1, text),
   printError: (text) => writeAll(2, text),
   confirm,
@@ -38,7 +38,7 @@ if (Number.parseInt(node) < OLDEST_NODE) {
   try {
     process.exitCode = await runCommandLine(process.argv.slice(2), terminal);
   } catch (error) {
-    process.exitCode = exitCodeOf(error);
+    process.exitCode = exitCodeForError(error);
     // A bug is printed with its stack.
     if (process.exitCode === undefined) throw error;
     terminal.printError(`${visible((error as Error).message)}\n`);

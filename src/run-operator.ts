@@ -9,55 +9,55 @@ import { ScratchError } from "./process/index.ts";
 import type { StopRequest } from "./stop-signals.ts";
 import { Operator } from "./wiring/operator.ts";
 
-const REFUSED = 1;
+const EXIT_REFUSED = 1;
 
-/** Limit of an orderly stop after an uncaught error, in addition to the shutdown timeout. */
-const LAST_RESORT_MS = 15_000;
+/** Time for an orderly stop after an uncaught error, in addition to the shutdown timeout; then the process exits by force. */
+const EXTRA_STOP_MS = 15_000;
 
 /**
  * Runs the operator until a signal stops it or it loses its lease (exit code 0), or until it refuses to start (exit code
  * 1, one line per problem). An uncaught error stops it in order (exit code 1).
  */
-export async function operate(
+export async function runOperator(
   { settings, warnings }: ParsedSettings,
   env: Environment,
-  request: StopRequest,
+  stopRequest: StopRequest,
 ): Promise<number> {
   const logger = createLogger(logSink(settings));
   for (const warning of warnings) logger.warn(warning);
   const scope = new Scope();
-  const { stop } = request;
+  const { abortController } = stopRequest;
   let operator: Operator | undefined;
-  request.onSignal((signal) => {
+  stopRequest.onSignal((signal) => {
     const mayTake = formatDuration(settings.shutdownTimeoutMs);
     logger.info("Asked to stop", { signal, ...operator?.due(), mayTake });
-    logEnd(logger);
+    logStopDuration(logger);
   });
-  scope.add(() => request.end());
-  const uncaught = watchUncaught(stop, {
+  scope.add(() => stopRequest.removeHandlers());
+  const uncaughtErrors = handleUncaughtErrors(abortController, {
     report: (error) => (operator?.failures ?? new Failures(logger)).report("uncaught", error),
-    mayTakeMs: settings.shutdownTimeoutMs + LAST_RESORT_MS,
+    mayTakeMs: settings.shutdownTimeoutMs + EXTRA_STOP_MS,
   });
   try {
-    operator = new Operator({ settings, env, scope, stop });
+    operator = new Operator({ settings, env, scope, stop: abortController });
     await operator.run();
-    return uncaught.code();
+    return uncaughtErrors.exitCode();
   } catch (error) {
-    if (stop.signal.aborted) return uncaught.code();
-    report(error, (line) => logger.error(line));
-    return REFUSED;
+    if (abortController.signal.aborted) return uncaughtErrors.exitCode();
+    logStartError(error, (line) => logger.error(line));
+    return EXIT_REFUSED;
   } finally {
     await operator?.stop();
     await scope
       .close()
       .catch((error: unknown) => logger.warn("Stopping was not clean", { error: oneLine(error) }));
-    uncaught.end();
-    warnOfTimers((count) => logger.warn("Timers delay the exit", { count }));
+    uncaughtErrors.removeHandlers();
+    warnOfLeftTimers((count) => logger.warn("Timers delay the exit", { count }));
   }
 }
 
-/** Logs the duration of the stop at process exit, so that everything counts. */
-function logEnd(logger: Logger): void {
+/** Logs at process exit how long the stop took since now. */
+function logStopDuration(logger: Logger): void {
   const requestedAt = systemClock.monotonic();
   process.once("exit", () =>
     logger.info("Stopped", { ms: Math.round(systemClock.monotonic() - requestedAt) }),
@@ -65,13 +65,13 @@ function logEnd(logger: Logger): void {
 }
 
 /** Warns of timers that are left after a stop: they delay the exit of the process. */
-function warnOfTimers(report: (count: number) => void): void {
+function warnOfLeftTimers(report: (count: number) => void): void {
   const timers = process.getActiveResourcesInfo().filter((name) => name === "Timeout");
   if (timers.length > 0) report(timers.length);
 }
 
-function report(error: unknown, write: (line: string) => void): void {
-  // The API server's refusals explain themselves; anything else is a bug and is logged with its stack.
+/** Logs why the operator refuses to start, one line for each problem. Throws an unexpected error again, for its stack. */
+function logStartError(error: unknown, write: (line: string) => void): void {
   if (error instanceof ApiError || error instanceof ConnectionError)
     return write(`the API server: ${oneLine(error)}`);
   if (error instanceof ScratchError) return write(oneLine(error));
@@ -80,28 +80,29 @@ function report(error: unknown, write: (line: string) => void): void {
 }
 
 /**
- * Handles uncaught errors: logs them and stops the operator in order, or by force after `mayTakeMs`.
+ * Installs handlers for uncaught errors: the first one stops the operator in order through `abortController`, and the
+ * process exits by force if the stop takes longer than `mayTakeMs`. `exitCode` is 0 while no error has occurred.
  */
-function watchUncaught(
-  stop: AbortController,
+function handleUncaughtErrors(
+  abortController: AbortController,
   { report, mayTakeMs }: { report: (error: unknown) => void; mayTakeMs: number },
-): { code(): number; end(): void } {
-  let force: Timer | undefined;
+): { exitCode(): number; removeHandlers(): void } {
+  let forcedExit: Timer | undefined;
   const handle = (error: unknown): void => {
     report(error);
-    force ??= systemClock.setTimer(mayTakeMs, () => process.exit(REFUSED));
-    stop.abort(new Error("an internal error"));
+    forcedExit ??= systemClock.setTimer(mayTakeMs, () => process.exit(EXIT_REFUSED));
+    abortController.abort(new Error("an internal error"));
   };
   process.on("uncaughtException", handle);
   process.on("unhandledRejection", handle);
   // The reader of the log has closed its end (EPIPE): continue without it.
   process.stdout.on("error", () => {});
   return {
-    code: () => (force === undefined ? 0 : REFUSED),
-    end() {
+    exitCode: () => (forcedExit === undefined ? 0 : EXIT_REFUSED),
+    removeHandlers() {
       process.off("uncaughtException", handle);
       process.off("unhandledRejection", handle);
-      force?.cancel();
+      forcedExit?.cancel();
     },
   };
 }

@@ -4,65 +4,69 @@ import { resolve } from "node:path";
 
 import { parseDuration, parseLimit } from "./lib/index.ts";
 
-/** How texts of one kind are parsed. */
-export interface Kind<T> {
+/** How the text of a setting of one kind is converted to its value. */
+export interface SettingKind<T> {
   readonly kind: string;
   readonly choices?: readonly string[];
   /** What is accepted, for error messages. */
   readonly accepted: string;
-  /** Undefined if the text is not accepted. */
-  readonly read: (text: string) => T | undefined;
+  /** Converts a text to a value; undefined if it is not accepted. */
+  readonly parse: (text: string) => T | undefined;
 }
 
-function kind<T>(name: string, accepted: string, read: Kind<T>["read"]): Kind<T> {
-  return { kind: name, accepted, read };
+/** Defines a kind without a fixed list of choices. */
+function defineKind<T>(name: string, accepted: string, parse: SettingKind<T>["parse"]): SettingKind<T> {
+  return { kind: name, accepted, parse: parse };
 }
 
-export const TEXT = kind("string", "text", (text) => text);
-/** One path, or several separated by colons; relative to the working directory of the process. */
-export const PATH = kind("path", "a path", (text) => {
+export const TEXT = defineKind("string", "text", (text) => text);
+/** One path, or several separated by colons. Relative paths are resolved against the working directory of the process. */
+export const PATH = defineKind("path", "a path", (text) => {
   const paths = text.split(":").filter(Boolean);
   return paths.map((path) => resolve(path)).join(":");
 });
 /** `$UID` is the user id, so that users of one machine share no temp directory. */
-export const OWN_DIR = kind("path", "a path", (text) =>
+export const TEMP_DIR_PATH = defineKind("path", "a path", (text) =>
   resolve(text.replace("$UID", String(process.getuid?.() ?? 0))),
 );
-export const PROGRAM = kind("program", "a path or a name", (text) =>
+/** A path, or a name that is looked up on the PATH. */
+export const PROGRAM = defineKind("program", "a path or a name", (text) =>
   text.includes("/") ? resolve(text) : text,
 );
-export const INTEGER = kind("integer", "a whole number, 0 or more", (text) =>
+export const INTEGER = defineKind("integer", "a whole number, 0 or more", (text) =>
   /^\d+$/.test(text) ? Number(text) : undefined,
 );
-export const COUNT = kind("count", "a whole number, 1 or more", (text) =>
+export const COUNT = defineKind("count", "a whole number, 1 or more", (text) =>
   /^0*[1-9]\d*$/.test(text) ? Number(text) : undefined,
 );
-export const NUMBER = kind("number", "a number, 0 or more", (text) =>
+export const NUMBER = defineKind("number", "a number, 0 or more", (text) =>
   /^\d+(\.\d+)?$/.test(text) ? Number(text) : undefined,
 );
-export const BOOLEAN = kind("boolean", "true or false", (text) =>
+export const BOOLEAN = defineKind("boolean", "true or false", (text) =>
   /^(true|yes|1)$/i.test(text) ? true : /^(false|no|0)$/i.test(text) ? false : undefined,
 );
-export const DURATION = kind("duration", "a duration such as 90s or 1m30s", (text) => {
+/** A duration, converted to milliseconds. */
+export const DURATION = defineKind("duration", "a duration such as 90s or 1m30s", (text) => {
   const ms = parseDuration(text);
   return ms === undefined || ms < 0 ? undefined : ms;
 });
-export const URL_TEXT = kind("URL", "an http:// or https:// URL", (text) =>
+export const URL_TEXT = defineKind("URL", "an http:// or https:// URL", (text) =>
   /^https?:$/.test(URL.parse(text)?.protocol ?? "") ? text : undefined,
 );
-const PLACE = /^(?:oci|https?):\/\/[^\s,/@?#%\\]+(?:\/[^\s,/@?#%\\]+)*\/?$/;
-export const PLACES = kind("list", "oci:// and https:// URLs, separated by commas", (text) => {
-  const places = text.split(",").map((each) => each.trim());
-  return places.every((each) => PLACE.test(each)) ? places : undefined;
+const CHART_LOCATION = /^(?:oci|https?):\/\/[^\s,/@?#%\\]+(?:\/[^\s,/@?#%\\]+)*\/?$/;
+/** URLs of registries and chart repositories, without user, query and fragment. */
+export const CHART_LOCATIONS = defineKind("list", "oci:// and https:// URLs, separated by commas", (text) => {
+  const locations = text.split(",").map((each) => each.trim());
+  return locations.every((each) => CHART_LOCATION.test(each)) ? locations : undefined;
 });
-export const SHARE = kind("share", "a number from 0 to 1", (text) =>
+export const FRACTION = defineKind("share", "a number from 0 to 1", (text) =>
   /^(0(\.\d+)?|1(\.0+)?)$/.test(text) ? Number(text) : undefined,
 );
-const LIMITS = "a number such as 3, a share such as 50%, both as 3,50%, or off";
-export const LIMIT = kind("limit", LIMITS, parseLimit);
+const LIMIT_FORMS = "a number such as 3, a share such as 50%, both as 3,50%, or off";
+export const LIMIT = defineKind("limit", LIMIT_FORMS, parseLimit);
 
 const DNS_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
-export const NAMESPACE_TEMPLATE = kind(
+export const NAMESPACE_TEMPLATE = defineKind(
   "template",
   "the name of a namespace, with {name} for that of the module, such as addon-{name}",
   (text) => (DNS_LABEL.test(text.replaceAll("{name}", "x")) ? text : undefined),
@@ -72,16 +76,17 @@ const LABEL_NAME = "[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?";
 const LABEL = new RegExp(
   `^((?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?${LABEL_NAME})=((?:${LABEL_NAME})?)$`,
 );
-export const LABELS = kind("labels", "labels such as team=core,tier=base", (text) => {
+/** Labels, converted to an object; undefined for an invalid name or value. */
+export const LABELS = defineKind("labels", "labels such as team=core,tier=base", (text) => {
   const parsed = text.split(",").map((each) => LABEL.exec(each.trim()));
   return parsed.every((each) => each !== null)
     ? (Object.fromEntries(parsed.map(([, key = "", value = ""]) => [key, value])) as Record<string, string>)
     : undefined;
 });
 
-/** One of several words. */
-export function choice<const T extends string>(choices: readonly T[]): Kind<T> {
-  const read = (text: string): T | undefined =>
+/** A kind of setting that accepts one of these words, in any case. */
+export function choice<const T extends string>(choices: readonly T[]): SettingKind<T> {
+  const parse = (text: string): T | undefined =>
     choices.find((each) => each.toLowerCase() === text.toLowerCase());
-  return { kind: "choice", choices, accepted: choices.join(", "), read };
+  return { kind: "choice", choices, accepted: choices.join(", "), parse: parse };
 }

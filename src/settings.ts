@@ -1,23 +1,32 @@
-/** The table of settings: flags, environment variables, types, defaults and help. */
+/** The table of settings: kind, flag, default and help of each. `setting-names.ts` adds further names. */
 
 import { LOG_LEVELS, LOG_TYPES } from "./lib/index.ts";
 import { BOOLEAN, COUNT, DURATION, INTEGER, LABELS, LIMIT, NAMESPACE_TEMPLATE } from "./setting-kinds.ts";
-import { NUMBER, OWN_DIR, PATH, PLACES, PROGRAM, SHARE, TEXT, URL_TEXT } from "./setting-kinds.ts";
-import { choice, type Kind } from "./setting-kinds.ts";
+import {
+  NUMBER,
+  TEMP_DIR_PATH,
+  PATH,
+  CHART_LOCATIONS,
+  PROGRAM,
+  FRACTION,
+  TEXT,
+  URL_TEXT,
+} from "./setting-kinds.ts";
+import { choice, type SettingKind } from "./setting-kinds.ts";
 
 interface Row<T, F extends string> {
-  readonly kind: Kind<T>;
+  readonly kind: SettingKind<T>;
   readonly flag: F;
   readonly help: string;
 }
 
-/** `flag` is the documented name without `--`, with an optional default behind `=`. */
-function row<T, const F extends string>(kind: Kind<T>, flag: F, help: string): Row<T, F> {
+/** Defines a setting. `flag` is its documented name without `--`, with its default, if it has one, after `=`: `ha=false`. */
+function row<T, const F extends string>(kind: SettingKind<T>, flag: F, help: string): Row<T, F> {
   return { kind, flag, help };
 }
 
 /** Every setting, in the order of docs/reference/settings.md. */
-const ROWS = {
+export const SETTING_ROWS = {
   modulesDir: row(PATH, "modules-dir", "modules directories, separated by colons"),
   globalHooksDir: row(PATH, "global-hooks-dir", "directory of global hooks"),
   sources: row(BOOLEAN, "sources=false", "fetch the modules that ModuleSources name from registries"),
@@ -32,7 +41,7 @@ const ROWS = {
     "ConfigMap with the public keys (*.pub) and identities (*.identity) that may sign modules of registries: configmap/NAME",
   ),
   unsignedCharts: row(
-    PLACES,
+    CHART_LOCATIONS,
     "unsigned-charts",
     "registries and chart repositories whose charts need no signature, separated by commas: oci://HOST/PATH, https://HOST/PATH",
   ),
@@ -45,7 +54,7 @@ const ROWS = {
     "where hooks and enabled scripts run: in the operator's working directory, or each in its own directory",
   ),
   tmpDir: row(
-    OWN_DIR,
+    TEMP_DIR_PATH,
     "tmp-dir=/tmp/addon-operator-$UID",
     "directory for temporary files; no other user may write to it",
   ),
@@ -260,143 +269,16 @@ const ROWS = {
   otlpHeaders: row(TEXT, "otlp-headers", "headers for the collector: name=value, separated by commas"),
   otlpInsecure: row(BOOLEAN, "otlp-insecure=false", "send these headers to a collector over plain http, too"),
   otlpSamplingRatio: row(
-    SHARE,
+    FRACTION,
     "otlp-sampling-ratio=1",
     "share of the traces that the collector gets, from 0 to 1",
   ),
   debugKubernetesApi: row(BOOLEAN, "debug-kubernetes-api=false", "log every API request at level debug"),
 };
 
+/** The type of a setting's value. A setting without a default may be undefined. */
 type ValueOf<R> =
   R extends Row<infer T, infer F> ? (F extends `${string}=${string}` ? T : T | undefined) : never;
 
 /** All settings, typed. Durations are in milliseconds; `undefined` = not set. */
-export type Settings = { readonly [Key in keyof typeof ROWS]: ValueOf<(typeof ROWS)[Key]> };
-
-const FURTHER_FLAGS: Readonly<Partial<Record<keyof Settings, string>>> = {
-  listenAddress: "prometheus-listen-address",
-  listenPort: "prometheus-listen-port",
-  webhookAddress: "validating-webhook-listen-address",
-  webhookPort: "validating-webhook-listen-port",
-  webhookService: "validating-webhook-service-name",
-  webhookName: "validating-webhook-configuration-name",
-  webhookClientCa: "validating-webhook-client-ca",
-  webhookFailurePolicy: "validating-webhook-failure-policy",
-  // kubectl's name: `kubectl addon` passes flags unchanged.
-  kubeConfig: "kubeconfig",
-};
-
-/** Environment variables whose names do not follow from the flag, in order of precedence. */
-const VARIABLES: Readonly<Partial<Record<keyof Settings, readonly string[]>>> = {
-  kubeConfig: ["KUBE_CONFIG", "KUBECONFIG"],
-  helmBin: ["HELM_BIN_PATH", "HELM_BIN"],
-  jqBin: ["JQ_PATH"],
-  unnumberedOrder: ["UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULE_ORDER"],
-  crdFilters: ["CRD_FILTER_PREFIXES"],
-  logLevel: ["LOG_LEVEL", "RLOG_LOG_LEVEL"],
-  webhookAddress: ["WEBHOOK_LISTEN_ADDRESS", "VALIDATING_WEBHOOK_LISTEN_ADDRESS"],
-  webhookPort: ["WEBHOOK_PORT", "VALIDATING_WEBHOOK_LISTEN_PORT"],
-  webhookService: ["WEBHOOK_SERVICE_NAME", "VALIDATING_WEBHOOK_SERVICE_NAME"],
-  webhookName: ["WEBHOOK_CONFIGURATION_NAME", "VALIDATING_WEBHOOK_CONFIGURATION_NAME"],
-  webhookClientCa: ["WEBHOOK_CLIENT_CA", "VALIDATING_WEBHOOK_CLIENT_CA"],
-  webhookFailurePolicy: ["WEBHOOK_FAILURE_POLICY", "VALIDATING_WEBHOOK_FAILURE_POLICY"],
-  otlpEndpoint: ["OTEL_EXPORTER_OTLP_ENDPOINT"],
-  otlpHeaders: ["OTEL_EXPORTER_OTLP_HEADERS"],
-  otlpInsecure: ["OTEL_EXPORTER_OTLP_INSECURE"],
-  debug: [],
-};
-
-/** One row of the table of settings. */
-export interface SettingRow extends Kind<unknown> {
-  readonly key: keyof Settings;
-  /** Names without `--`; the documented one first. */
-  readonly flags: readonly string[];
-  /** Environment variables in order of precedence; each also with the prefix `ADDON_OPERATOR_`. */
-  readonly env: readonly string[];
-  /** As text; undefined = not set. */
-  readonly default: string | undefined;
-  readonly help: string;
-}
-
-/** The table, row by row. */
-export const SETTINGS: readonly SettingRow[] = Object.entries(ROWS).map(([name, { kind, flag, help }]) => {
-  const key = name as keyof Settings;
-  const [documented = "", fallback] = flag.split("=");
-  const flags = [documented, FURTHER_FLAGS[key] ?? []].flat();
-  const env = VARIABLES[key] ?? [documented.toUpperCase().replaceAll("-", "_")];
-  return { ...kind, key, flags, env, default: fallback, help };
-});
-
-/** Settings of the Go operator that have no meaning here: accepted with a warning. */
-export const IGNORED_SETTINGS: readonly string[] = [
-  "shell-chroot-dir",
-  "applied-module-extenders",
-  "kube-server",
-  "debug-http-addr",
-  "validating-webhook-server-cert",
-  "validating-webhook-server-key",
-  "validating-webhook-ca",
-  "conversion-webhook-service-name",
-  "conversion-webhook-server-cert",
-  "conversion-webhook-server-key",
-  "conversion-webhook-ca",
-  "conversion-webhook-client-ca",
-  "conversion-webhook-listen-port",
-  "conversion-webhook-listen-address",
-  "admission-server-enabled",
-  "admission-server-listen-port",
-  "admission-server-certs-dir",
-];
-/** Environment variables of the Go operator that have no meaning here. */
-export const IGNORED_ENV: readonly string[] = [
-  "ADDON_OPERATOR_SHELL_CHROOT_DIR",
-  "ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS",
-  "ADDON_OPERATOR_ADMISSION_SERVER_ENABLED",
-  "VALIDATING_WEBHOOK_SERVER_CERT",
-  "VALIDATING_WEBHOOK_SERVER_KEY",
-  "VALIDATING_WEBHOOK_CA",
-  "CONVERSION_WEBHOOK_SERVICE_NAME",
-  "CONVERSION_WEBHOOK_SERVER_CERT",
-  "CONVERSION_WEBHOOK_SERVER_KEY",
-  "CONVERSION_WEBHOOK_CA",
-  "CONVERSION_WEBHOOK_CLIENT_CA",
-  "CONVERSION_WEBHOOK_LISTEN_PORT",
-  "CONVERSION_WEBHOOK_LISTEN_ADDRESS",
-  "DEBUG_HTTP_SERVER_ADDR",
-  "HELM_MONITOR_KUBE_CLIENT_QPS",
-  "HELM_MONITOR_KUBE_CLIENT_BURST",
-  "USE_NELM",
-  "QUEUE_ACTIONS_METRICS",
-];
-
-/** Names that are too common to be read without the prefix. */
-const PREFIX_ONLY = new Set([
-  "WORKING_DIR",
-  "TMP_DIR",
-  "NAMESPACE",
-  "UI",
-  "UI_PORT",
-  "WEBHOOKS",
-  "CONFIG_MAP",
-  "CONFIG_OVERLAY",
-  "LISTEN_ADDRESS",
-  "LISTEN_PORT",
-  "PROMETHEUS_METRICS_PREFIX",
-  "HA",
-  "POD",
-  "PURGE",
-  "ADOPT",
-  "READY",
-  "HEALTH_TIMEOUT",
-  "SOURCES",
-  "SOURCES_DIR",
-  "SOURCE_KEYS",
-  "UNSIGNED_CHARTS",
-  "SOURCES_MAX",
-]);
-
-/** All environment variables of a setting, in order of precedence. */
-export function environmentNames(setting: SettingRow): string[] {
-  const plain = setting.env.filter((name) => !PREFIX_ONLY.has(name));
-  return [...plain, ...setting.env.map((name) => `ADDON_OPERATOR_${name}`)];
-}
+export type Settings = { readonly [Key in keyof typeof SETTING_ROWS]: ValueOf<(typeof SETTING_ROWS)[Key]> };

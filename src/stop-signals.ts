@@ -2,32 +2,34 @@
 
 /** A request to stop, and its listener. */
 export interface StopRequest {
-  readonly stop: AbortController;
+  /** Aborted by the first signal. */
+  readonly abortController: AbortController;
   /** Calls `listener` with the signal, at once if it has arrived before. */
   onSignal(listener: (signal: string) => void): void;
-  /** No longer handles signals. */
-  end(): void;
+  /** Removes the signal handlers: the next signal then ends the process. */
+  removeHandlers(): void;
 }
 
 /** Installs signal handlers: the first signal requests a stop, the second ends the process at once. */
-export function stopOnSignals(): StopRequest {
+export function handleStopSignals(): StopRequest {
   const stop = new AbortController();
-  let notify: (signal: string) => void = (signal) => void (received = signal);
-  let received: string | undefined;
+  let receivedSignal: string | undefined;
+  let signalListener: ((signal: string) => void) | undefined;
   const signals = ["SIGTERM", "SIGINT"] as const;
   const handle = (signal: NodeJS.Signals): void => {
     if (stop.signal.aborted) process.exit(1);
-    notify(signal);
+    receivedSignal = signal;
+    signalListener?.(signal);
     stop.abort(new Error("asked to stop"));
   };
   for (const signal of signals) process.on(signal, handle);
   return {
-    stop,
+    abortController: stop,
     onSignal: (listener) => {
-      notify = listener;
-      if (received !== undefined) listener(received);
+      signalListener = listener;
+      if (receivedSignal !== undefined) listener(receivedSignal);
     },
-    end: () => {
+    removeHandlers: () => {
       for (const signal of signals) process.off(signal, handle);
     },
   };

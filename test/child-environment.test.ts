@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { childEnvironment, ownSecrets } from "../src/config.ts";
+import { buildChildEnvironment, collectOwnSecrets } from "../src/config.ts";
 import { KnownSecrets } from "../src/lib/index.ts";
 import { parseSettings } from "./support/command-line.ts";
 
@@ -22,14 +22,17 @@ describe("children get the environment", () => {
   it("without the operator's own credentials", () => {
     const { PATH, OTEL_EXPORTER_OTLP_ENDPOINT, HTTPS_PROXY, NO_PROXY } = ENV;
     const passed = { PATH, OTEL_EXPORTER_OTLP_ENDPOINT, HTTPS_PROXY, NO_PROXY };
-    expect(childEnvironment(ENV, plain)).toEqual(passed);
+    expect(buildChildEnvironment(ENV, plain)).toEqual(passed);
     const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: "https://me:secret@collector" };
-    expect(childEnvironment(endpoint, plain)).toEqual({});
+    expect(buildChildEnvironment(endpoint, plain)).toEqual({});
   });
 
   it("with the credentials of proxies where they are wanted", () => {
     const { http_proxy, ALL_PROXY } = ENV;
-    expect(childEnvironment(ENV, { hookProxyCredentials: true })).toMatchObject({ http_proxy, ALL_PROXY });
+    expect(buildChildEnvironment(ENV, { hookProxyCredentials: true })).toMatchObject({
+      http_proxy,
+      ALL_PROXY,
+    });
     const withheld = (args: string[]): string[] =>
       parseSettings(args, ENV).warnings.filter((each) => each.includes("is not passed to hooks"));
     expect(withheld([])).toEqual([
@@ -46,7 +49,7 @@ describe("children get the environment", () => {
       HELM_KUBECONTEXT: "prod",
       KUBERNETES_PORT: "1",
     };
-    expect(childEnvironment(ways, plain, "/private")).toEqual({
+    expect(buildChildEnvironment(ways, plain, "/private")).toEqual({
       KUBE_CONFIG: "/private",
       KUBECONFIG: "/private",
       KUBERNETES_PORT: "1",
@@ -57,7 +60,7 @@ describe("children get the environment", () => {
 it("what the operator has for itself is in no text that it shows, however it is written", () => {
   const secrets = new KnownSecrets();
   const { settings } = parseSettings(["--otlp-headers=x-key=of%20the-flag-1"], ENV);
-  secrets.register({ own: ownSecrets(settings, ENV) }, new Set(["/own"]));
+  secrets.register({ own: collectOwnSecrets(settings, ENV) }, new Set(["/own"]));
   const text =
     "t0ken-of-0urs; authorization=Bearer%20t0ken-of-0urs; of the-flag-1; pa$sw0rd-1; pa%24sw0rd-1; pa55word; proxy:3128";
   const displayed = secrets.redact(text);

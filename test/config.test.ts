@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { UsageError, overlayOf } from "../src/config.ts";
+import { UsageError, parseConfigOverlay } from "../src/config.ts";
 import { lineOf, parseSettings } from "./support/command-line.ts";
 
 describe("settings", () => {
@@ -152,7 +152,8 @@ describe("settings", () => {
   });
 
   it("reads where hooks write", () => {
-    const overlay = (text: string) => overlayOf(parseSettings([`--config-overlay=${text}`], {}).settings);
+    const overlay = (text: string) =>
+      parseConfigOverlay(parseSettings([`--config-overlay=${text}`], {}).settings);
     expect(overlay("state")).toEqual({ kind: "ConfigMap", name: "state" });
     expect(overlay("configmap/state")).toEqual({ kind: "ConfigMap", name: "state" });
     expect(overlay("secret/state")).toEqual({ kind: "Secret", name: "state" });

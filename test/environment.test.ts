@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from "vitest";
 
-import { environment } from "../src/environment.ts";
+import { readEnvironment } from "../src/environment.ts";
 
 it("does not hand on what the image has set for the operator alone", () => {
   const set = { MALLOC_ARENA_MAX: "1", MALLOC_TRIM_THRESHOLD_: "131072", A: "b" };
@@ -10,7 +10,7 @@ it("does not hand on what the image has set for the operator alone", () => {
   onTestFinished(() => {
     for (const name of [...Object.keys(set), "ADDON_OPERATOR_OWN_VARIABLES"]) delete process.env[name];
   });
-  expect(environment()).toMatchObject({ A: "b" });
+  expect(readEnvironment()).toMatchObject({ A: "b" });
   for (const name of ["MALLOC_ARENA_MAX", "MALLOC_TRIM_THRESHOLD_", "ADDON_OPERATOR_OWN_VARIABLES"])
-    expect(environment()).not.toHaveProperty(name);
+    expect(readEnvironment()).not.toHaveProperty(name);
 });

@@ -1,58 +1,62 @@
 /** The help: of everything, of a group of commands, and of one command. */
 
 import { environmentNames } from "../config.ts";
-import { SETTINGS, type SettingRow } from "../settings.ts";
-import type { Flag, Row } from "./table/row.ts";
+import { SETTINGS, type SettingRow } from "../setting-names.ts";
+import type { Flag, CommandRow } from "./table/row.ts";
 import { COMMANDS, GROUPS, VISIBLE_COMMANDS } from "./table/commands.ts";
 
 export const PROGRAM = "addon-operator";
 
 /** The usage of a command: `addon-operator module values NAME [flags]`. */
-export function usageOf({ words, args, flags = [] }: Row): string {
+export function usageLine({ words, args, flags = [] }: CommandRow): string {
   return [PROGRAM, words, args, flags.length > 0 ? "[flags]" : undefined].filter(Boolean).join(" ");
 }
 
 /** The help for a command, a group or, for other words, the whole program. */
 export function helpFor(words: string): string {
   const row = COMMANDS.find((each) => each.words === words);
-  if (row !== undefined) return helpOfRow(row);
+  if (row !== undefined) return commandHelp(row);
   const group = GROUPS[words];
-  return group === undefined ? helpOfAll() : helpOfGroup(words, group.help);
+  return group === undefined ? fullHelp() : groupHelp(words, group.help);
 }
 
-function helpOfRow(row: Row): string {
-  const about = [sentence(row.help), row.more].filter(Boolean).join(" ");
-  const flags = (row.flags ?? []).filter(({ isHidden }) => isHidden !== true).map(flagLine);
-  const commandList = twoColumns([...flags, ["-h, --help", "this help"]]);
+/** The help of one command. That of `start` also lists all settings. */
+function commandHelp(row: CommandRow): string {
+  const about = [toSentence(row.help), row.more].filter(Boolean).join(" ");
+  const flags = (row.flags ?? []).filter(({ isHidden }) => isHidden !== true).map(flagColumns);
+  const flagList = twoColumns([...flags, ["-h, --help", "this help"]]);
   const parts = [
-    `usage: ${usageOf(row)}`,
+    `usage: ${usageLine(row)}`,
     about,
-    `Flags:\n${commandList}`,
+    `Flags:\n${flagList}`,
     `Example:\n  ${PROGRAM} ${row.example}`,
     row.words === "start" ? settingsHelp() : `It also accepts settings. List them with: ${PROGRAM} --help`,
   ];
   return `${parts.join("\n\n").trimEnd()}\n`;
 }
 
-function flagLine({ flags, help }: Flag): [string, string] {
+/** A flag and its help as two columns. Indents a flag without a short form, so that long names are aligned. */
+function flagColumns({ flags, help }: Flag): [string, string] {
   return [flags.startsWith("--") ? `    ${flags}` : flags, help];
 }
 
-function helpOfGroup(name: string, about: string): string {
+/** The help of a group of commands, such as `module`. */
+function groupHelp(name: string, about: string): string {
   const rows = VISIBLE_COMMANDS.filter(({ words }) => words.startsWith(`${name} `));
   const usage = `usage: ${PROGRAM} ${name} COMMAND`;
   const example = rows[0]?.example ?? "";
-  return `${usage}\n\n${sentence(about)}\n\nCommands:\n${commandLines(rows)}\n\nExample:\n  ${PROGRAM} ${example}\n\n${MORE}\n`;
+  return `${usage}\n\n${toSentence(about)}\n\nCommands:\n${commandLines(rows)}\n\nExample:\n  ${PROGRAM} ${example}\n\n${DETAILS_HINT}\n`;
 }
 
-const MORE = `For details of a command: ${PROGRAM} COMMAND --help`;
+const DETAILS_HINT = `For details of a command: ${PROGRAM} COMMAND --help`;
 
-function helpOfAll(): string {
-  return `usage: ${PROGRAM} [COMMAND] [flags]\n\nCommands:\n${commandLines(VISIBLE_COMMANDS)}\n\n${MORE}\n\n${settingsHelp()}`;
+/** The help of the whole program: all commands and all settings. */
+function fullHelp(): string {
+  return `usage: ${PROGRAM} [COMMAND] [flags]\n\nCommands:\n${commandLines(VISIBLE_COMMANDS)}\n\n${DETAILS_HINT}\n\n${settingsHelp()}`;
 }
 
 /** Commands with their arguments and their help, in two columns. */
-function commandLines(rows: readonly Row[]): string {
+function commandLines(rows: readonly CommandRow[]): string {
   return twoColumns(
     rows.map((row): [string, string] => [[row.words, row.args].filter(Boolean).join(" "), row.help]),
   );
@@ -63,11 +67,13 @@ function twoColumns(lines: readonly (readonly [string, string])[]): string {
   return lines.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`).join("\n");
 }
 
-function sentence(text: string): string {
+/** Makes a sentence of a help text: a capital at the begin, a full stop at the end. */
+function toSentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
-function settingNotes(setting: SettingRow): string {
+/** The choices and the default of a setting, in brackets. */
+function describeAcceptedValues(setting: SettingRow): string {
   const notes = [
     setting.choices === undefined ? [] : [setting.choices.join(", ")],
     setting.default === undefined ? [] : [`default ${setting.default}`],
@@ -79,23 +85,26 @@ function settingNotes(setting: SettingRow): string {
 function settingsHelp(): string {
   const settings = SETTINGS.map((setting) => {
     const env = environmentNames(setting).join(", ");
-    return `  --${setting.flags[0]}${env === "" ? "" : `  [${env}]`}\n      ${setting.help}${settingNotes(setting)}`;
+    return `  --${setting.flags[0]}${env === "" ? "" : `  [${env}]`}\n      ${setting.help}${describeAcceptedValues(setting)}`;
   });
   return `Settings (flag > environment > default):\n${settings.join("\n")}\n`;
 }
 
-/** Wraps long lines and indents the rest to the last column. */
-export function wrap(text: string, columns: number): string {
+/** Wraps lines that are longer than the terminal is wide. Further lines begin below the text of the last column. */
+export function wrapText(text: string, columns: number): string {
   return text
     .split("\n")
     .map((line) => wrapLine(line, columns))
     .join("\n");
 }
 
-/** Wraps one line at spaces. Lines after the first begin at the column of the last text. */
+/** The begin of a line up to the text of its last column: words, then at least two spaces. */
+const COLUMNS_BEFORE_TEXT = /^ *(?:\S+ )*\S+ {2,}/;
+
+/** Wraps one line at spaces, and indents its further lines to the text of the last column. */
 function wrapLine(line: string, columns: number): string {
-  const [lead = ""] = /^ *(?:\S+ )*\S+ {2,}/.exec(line) ?? /^ */.exec(line) ?? [];
-  const indent = lead.length;
+  const [beforeText = ""] = COLUMNS_BEFORE_TEXT.exec(line) ?? /^ */.exec(line) ?? [];
+  const indent = beforeText.length;
   let rest = line.slice(indent);
   const lines: string[] = [];
   while (indent + rest.length > columns) {

@@ -1,2 +1,2 @@
 export type { Terminal } from "./table/row.ts";
-export { exitCodeOf, runCommandLine } from "./run.ts";
+export { exitCodeForError, runCommandLine } from "./run.ts";

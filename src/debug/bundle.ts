@@ -6,74 +6,76 @@ import { explainModule } from "../plan/index.ts";
 import { missingObjects } from "../state/index.ts";
 import { overviewOf, stateSummaryOf } from "../status/index.ts";
 import { dumpQueues } from "./queue-dump.ts";
-import type { Sources } from "./sources.ts";
+import type { DebugSources } from "./sources.ts";
 
-type FileContent = (sources: Sources) => unknown;
+type ContentBuilder = (sources: DebugSources) => unknown;
 
 /** Settings whose values are always secret. */
 const SECRET_SETTINGS = new Set(["/settings/otlpHeaders"]);
 
-const FILES: Readonly<Record<string, FileContent>> = {
-  "about.json": ({ version, about, secrets, state: { view } }) => ({
+const FILE_CONTENTS: Readonly<Record<string, ContentBuilder>> = {
+  "about.json": ({ version, platformInfo, secrets, state: { view } }) => ({
     version,
-    ...(secrets.redactValues(about(), SECRET_SETTINGS) as JsonObject),
+    ...(secrets.redactValues(platformInfo(), SECRET_SETTINGS) as JsonObject),
     kubernetes: view.serverVersion ?? "unknown",
     missingRights: view.missingRights,
   }),
   "overview.json": ({ state: { view }, queues, clock }) =>
     overviewOf({ view, queues: queues() }, clock.now()),
   "queues.json": ({ queues, clock, secrets }) => dumpQueues(queues(), { now: clock.now(), secrets }, true),
-  "global.json": globalFile,
-  "modules.json": modulesFile,
+  "global.json": globalContent,
+  "modules.json": modulesContent,
   "directories.json": ({ state: { tree } }) => ({
     problems: tree.problems,
     warnings: [...tree.warnings, ...(tree.idleFiles ?? [])],
     refused: tree.refused,
     purgeHolds: tree.purgeHolds,
   }),
-  "sources.json": ({ supply }) => supply() ?? {},
+  "sources.json": ({ moduleSourceState }) => moduleSourceState() ?? {},
   "runs.json": ({ runs }) => runs.views({ lines: true }),
   "metrics.txt": ({ metrics }) => metrics(),
 };
 
-/** The content of each file by its name; the error of one that fails. */
-export async function bundleFiles(sources: Sources): Promise<Record<string, Json>> {
+/** Builds the content of each file of the support archive, by file name. A file that fails contains its error. */
+export async function buildBundleFiles(sources: DebugSources): Promise<Record<string, Json>> {
   const files: Record<string, Json> = {};
-  for (const [name, part] of Object.entries(FILES)) files[name] = await contentOf(sources, part);
+  for (const [name, buildContent] of Object.entries(FILE_CONTENTS))
+    files[name] = await redactedContent(sources, buildContent);
   return files;
 }
 
-/** The content of a file without secrets; its error if it cannot be computed. */
-async function contentOf(sources: Sources, part: FileContent): Promise<Json> {
+/** Builds the content of one file and redacts its secrets. A failure does not spoil the archive: its error becomes the content. */
+async function redactedContent(sources: DebugSources, buildContent: ContentBuilder): Promise<Json> {
   try {
-    return sources.secrets.redactDeep((await part(sources)) as Json);
+    return sources.secrets.redactDeep((await buildContent(sources)) as Json);
   } catch (error) {
     return { error: sources.secrets.redactDeep(oneLine(error)) };
   }
 }
 
-function globalFile(sources: Sources): Json {
+/** The global hooks and the global values. */
+function globalContent(sources: DebugSources): Json {
   return {
     hooks: sources.state.globalHooks.map(({ name }) => name),
     values: redactedValues(sources, GLOBAL),
   };
 }
 
-/** Merged values below their key, where the paths begin that schemas mark as secret. */
-function redactedValues({ state, secrets }: Sources, key: string): Json {
+/** The merged values of a section without secrets. They are below their key, because the secret paths of schemas begin there. */
+function redactedValues({ state, secrets }: DebugSources, key: string): Json {
   const { values, secretPaths } = state.values.merged(key);
   return secrets.redactValues({ [key]: values }, new Set(secretPaths));
 }
 
-/** Yields to the event loop after each module, so that a thousand modules do not delay the renewal of the Lease. */
-async function modulesFile(sources: Sources): Promise<unknown> {
+/** State, values and reasons of each module. Yields to the event loop after each module, so that a thousand modules do not delay the renewal of the Lease. */
+async function modulesContent(sources: DebugSources): Promise<unknown> {
   const { state, queues, clock } = sources;
   const { view } = state;
   const snapshot = { view, queues: queues() };
-  const all: unknown[] = [];
+  const contents: unknown[] = [];
   for (const module of view.modules.values()) {
     const { valuesKey, dir, chartVersion, requires } = module.module;
-    all.push({
+    contents.push({
       name: module.name,
       ...stateSummaryOf(module, snapshot, clock.now()),
       why: explainModule(module, snapshot),
@@ -88,5 +90,5 @@ async function modulesFile(sources: Sources): Promise<unknown> {
     });
     await yieldToEventLoop();
   }
-  return all;
+  return contents;
 }

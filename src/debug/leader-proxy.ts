@@ -4,7 +4,7 @@ import { pipeline } from "node:stream";
 
 import type { LeaderAnswer } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { HEADERS } from "../ui/index.ts";
+import { SECURITY_HEADERS } from "../ui/index.ts";
 import type { StreamResponse, WebResponse, WebRequest } from "./web.ts";
 
 /** How to reach the leader. */
@@ -16,32 +16,38 @@ export interface LeaderSources {
 }
 
 /** Allowed content types: nothing that a browser executes, even if another server takes the leader's address. */
-const TYPES = /^(?:text\/plain|application\/json|text\/event-stream)(?:;|$)/;
+const ALLOWED_TYPES = /^(?:text\/plain|application\/json|text\/event-stream)(?:;|$)/;
 
-/** The leader's response; undefined while this operator leads. A follower does not proxy for another follower. */
+/**
+ * Forwards a request to the leader and returns its response; undefined while this operator leads. A request of another
+ * follower is refused, so that two followers never proxy to each other.
+ */
 export async function proxyToLeader(
   { leader, queryLeader }: LeaderSources,
   { method, path, query, follower }: WebRequest,
 ): Promise<WebResponse | StreamResponse | undefined> {
-  const name = leader?.();
-  if (name === undefined) return undefined;
-  if (follower !== undefined || queryLeader === undefined) return followerResponse(name);
+  const leaderName = leader?.();
+  if (leaderName === undefined) return undefined;
+  if (follower !== undefined || queryLeader === undefined) return followerResponse(leaderName);
   try {
     const {
       status,
       type = "",
       body,
     } = await queryLeader(query.size === 0 ? path : `${path}?${query.toString()}`);
-    const headers = { ...HEADERS, "content-type": TYPES.test(type) ? type : "text/plain; charset=utf-8" };
+    const headers = {
+      ...SECURITY_HEADERS,
+      "content-type": ALLOWED_TYPES.test(type) ? type : "text/plain; charset=utf-8",
+    };
     if (method !== "HEAD") return { status, headers, stream: (to) => void pipeline(body, to, () => {}) };
     body.destroy();
     return { status, headers, body: "" };
   } catch (error) {
-    return followerResponse(name, ` The request to it failed: ${oneLine(error)}`);
+    return followerResponse(leaderName, ` The request to it failed: ${oneLine(error)}`);
   }
 }
 
-/** Names the leader to query. */
+/** The response of a follower that does not proxy a request: names the leader to query. */
 export function followerResponse(leader: string, error = ""): { status: number; body: string } {
   return { status: 503, body: `this operator is a follower. Query the leader: ${leader}.${error}\n` };
 }

@@ -45,7 +45,7 @@ export function dumpQueues(
       status: queueStatus(queue, context.now),
       tasks: queue.tasks.map((task, index) => ({
         index: index + 1,
-        description: describeEntry(task, context),
+        description: describeTaskProgress(task, context),
       })),
     })),
     ...(showEmpty ? { empty: empty.map(({ name }) => ({ name, tasksCount: 0 as const })) } : {}),
@@ -61,8 +61,8 @@ export function dumpQueues(
   };
 }
 
-/** A dump as text. */
-export function queueText(dump: QueueDump): string {
+/** Renders a dump as text for people. */
+export function renderQueues(dump: QueueDump): string {
   const blocks = dump.active.map(
     (queue) =>
       `Queue '${queue.name}': length ${queue.tasksCount}, status: '${queue.status}'\n\n` +
@@ -73,17 +73,20 @@ export function queueText(dump: QueueDump): string {
       `Empty queues (${dump.empty.length}):\n${dump.empty.map((queue) => `- ${queue.name}`).join("\n")}`,
     );
   }
-  return `${[...blocks, summaryText(dump)].join("\n\n")}\n`;
+  return `${[...blocks, renderSummary(dump)].join("\n\n")}\n`;
 }
 
-function summaryText({ summary }: QueueDump): string {
-  const tasks = (count: number): string => `${count} task${count === 1 ? "" : "s"}`;
+/** The numbers of queues and tasks as text. */
+function renderSummary({ summary }: QueueDump): string {
+  const countText = (count: number): string => `${count} task${count === 1 ? "" : "s"}`;
   const { active, empty, tasks: waiting } = summary.otherQueues;
   return [
     "Summary:",
-    `- 'main' queue: ${summary.mainQueueTasks === 0 ? "empty" : tasks(summary.mainQueueTasks)}.`,
-    `- ${active + empty} other queues (${active} active, ${empty} empty): ${tasks(waiting)}.`,
-    summary.totalTasks === 0 ? "- no tasks to handle." : `- total ${tasks(summary.totalTasks)} to handle.`,
+    `- 'main' queue: ${summary.mainQueueTasks === 0 ? "empty" : countText(summary.mainQueueTasks)}.`,
+    `- ${active + empty} other queues (${active} active, ${empty} empty): ${countText(waiting)}.`,
+    summary.totalTasks === 0
+      ? "- no tasks to handle."
+      : `- total ${countText(summary.totalTasks)} to handle.`,
   ].join("\n");
 }
 
@@ -99,7 +102,7 @@ function queueStatus(queue: QueueView<Task>, now: number): string {
 }
 
 /** A task with its progress and failures, in one line without secrets. */
-function describeEntry(view: TaskView<Task>, { now, secrets }: DumpContext): string {
+function describeTaskProgress(view: TaskView<Task>, { now, secrets }: DumpContext): string {
   const parts = [describeTask(view.task)];
   if (view.startedAt !== undefined)
     parts.push(`running for ${formatDuration(Math.max(0, now - view.startedAt))}`);

@@ -14,24 +14,26 @@ const { O_WRONLY, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
 export class QueueFile {
   readonly #path: string;
   readonly #clock: Clock;
-  readonly #text: () => string;
-  #isDue = false;
-  /** Resolves when the last due write has ended. */
-  written = Promise.resolve();
+  readonly #renderText: () => string;
+  #isWriteScheduled = false;
+  /** Resolves when the last write that was started has ended. */
+  lastWrite = Promise.resolve();
 
   constructor(path: string, clock: Clock, text: () => string) {
     this.#path = path;
     this.#clock = clock;
-    this.#text = text;
+    this.#renderText = text;
   }
 
-  /** Schedules a write: the queues have changed. */
+  /** Schedules a write after `DEBOUNCE_MS`. Call it when the queues have changed. */
   scheduleWrite(): void {
-    if (this.#isDue) return;
-    this.#isDue = true;
+    if (this.#isWriteScheduled) return;
+    this.#isWriteScheduled = true;
     this.#clock.setTimer(DEBOUNCE_MS, () => {
-      this.#isDue = false;
-      this.written = this.written.then(() => writeOwnFile(this.#path, this.#text())).catch(() => {});
+      this.#isWriteScheduled = false;
+      this.lastWrite = this.lastWrite
+        .then(() => writeOwnFile(this.#path, this.#renderText()))
+        .catch(() => {});
     });
   }
 }
@@ -43,8 +45,8 @@ export class QueueFile {
 async function writeOwnFile(path: string, text: string): Promise<void> {
   const file = await open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, OWNER_ONLY);
   try {
-    const found = await file.stat();
-    if (!found.isFile() || found.nlink > 1 || found.uid !== process.getuid?.()) return;
+    const stats = await file.stat();
+    if (!stats.isFile() || stats.nlink > 1 || stats.uid !== process.getuid?.()) return;
     await file.chmod(OWNER_ONLY);
     await file.truncate();
     await file.writeFile(text);

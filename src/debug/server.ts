@@ -4,11 +4,11 @@ import { attempt, oneLine, toYaml, type Logger } from "../lib/index.ts";
 import type { Json } from "../model/index.ts";
 import { isPagePath, isPageFile, type PageResponse } from "../ui/index.ts";
 import { proxyToLeader } from "./leader-proxy.ts";
-import { queueText } from "./queue-dump.ts";
+import { renderQueues } from "./queue-dump.ts";
 import { handleRoute, type RouteResponse, type RouteContext } from "./routes.ts";
 import { SocketFile } from "./socket-file.ts";
-import type { Sources } from "./sources.ts";
-import { TemporaryLevel } from "./temporary-level.ts";
+import type { DebugSources } from "./sources.ts";
+import { LogLevelControl } from "./temporary-level.ts";
 import { serve, type WebLimits, type StreamResponse, type WebResponse, type WebRequest } from "./web.ts";
 
 const FORMATS = ["text", "yaml", "json"];
@@ -19,9 +19,9 @@ const IDLE_MS = 600_000;
  * Serves the debug routes at the first usable path, and recreates the socket file if it is removed. Undefined if no path
  * is usable.
  */
-export async function serveSocketAtFirst(
+export async function serveFirstUsableSocket(
   paths: readonly string[],
-  sources: Sources,
+  sources: DebugSources,
   logger: Logger,
 ): Promise<SocketFile | undefined> {
   const errors: string[] = [];
@@ -44,25 +44,28 @@ export async function serveSocketAtFirst(
 /** Serves the debug routes on a unix socket. Throws as `SocketFile.open`. */
 export function serveSocket(
   path: string,
-  sources: Sources,
+  sources: DebugSources,
   limits: Partial<WebLimits> = {},
 ): Promise<SocketFile> {
-  const context = { ...sources, level: new TemporaryLevel(sources) };
+  const context = { ...sources, level: new LogLevelControl(sources) };
   return SocketFile.open(path, (at) =>
     serve(
       { path: at },
       {
         methods: ["GET", "HEAD", "POST"],
         limits: { idleMs: IDLE_MS, ...limits },
-        failed: sources.failed,
-        handle: (request) => handle(context, request),
+        onError: sources.onError,
+        handle: (request) => answerRequest(context, request),
       },
     ),
   );
 }
 
-/** Answers a request for the page or a debug route. An error becomes a response with its message. */
-async function handle(
+/**
+ * Answers a request for the web page or a debug route. A follower proxies the page's data to the leader. An error becomes a
+ * response with its message.
+ */
+async function answerRequest(
   context: RouteContext,
   request: WebRequest,
 ): Promise<WebResponse | StreamResponse | PageResponse> {
@@ -80,12 +83,13 @@ async function handle(
       query,
       form: new URLSearchParams(body),
     });
-    return { status: response.status, body: render(response, format) };
+    return { status: response.status, body: renderResponse(response, format) };
   } catch (error) {
     return { status: 500, body: `${context.secrets.redact(oneLine(error))}\n` };
   }
 }
 
+/** Splits a path such as `/module/web/values.yaml` into its decoded segments and its format. */
 function parsePath(path: string): { segments: string[] | undefined; format: string | undefined } {
   const format = FORMATS.find((each) => path.endsWith(`.${each}`));
   const bare = format === undefined ? path : path.slice(0, -format.length - 1);
@@ -93,9 +97,9 @@ function parsePath(path: string): { segments: string[] | undefined; format: stri
 }
 
 /** The response as text, YAML or JSON. */
-function render(response: RouteResponse, format: string | undefined): string {
+function renderResponse(response: RouteResponse, format: string | undefined): string {
   if ("text" in response) return response.text;
-  if ("queues" in response && (format ?? "text") === "text") return queueText(response.queues);
+  if ("queues" in response && (format ?? "text") === "text") return renderQueues(response.queues);
   const value = "queues" in response ? (response.queues as unknown as Json) : response.data;
   return format === "json" ? `${JSON.stringify(value)}\n` : toYaml(value);
 }

@@ -20,7 +20,7 @@ export class SocketFile {
   #server: RunningServer | undefined;
   #inode: number | undefined;
   #timer: Timer | undefined;
-  #restoring: Promise<void> | undefined;
+  #pendingRestore: Promise<void> | undefined;
   #isClosed = false;
 
   private constructor(path: string, serve: StartServer) {
@@ -28,7 +28,7 @@ export class SocketFile {
     this.#serve = serve;
   }
 
-  /** Throws if the path is unusable, a server listens on it, or another user could replace the file. */
+  /** Starts a server at the path. Throws if the path is unusable, a server listens on it, or another user could replace the file. */
   static async open(path: string, serve: StartServer): Promise<SocketFile> {
     const socket = new SocketFile(path, serve);
     await socket.#publish();
@@ -38,8 +38,8 @@ export class SocketFile {
   /** Recreates the file within seconds if it is removed or replaced by a socket on which no server listens. */
   restoreWhenRemoved(clock: Clock, logger: Logger): void {
     this.#timer = clock.setTimer(CHECK_MS, async () => {
-      this.#restoring = this.#restore(logger);
-      await this.#restoring;
+      this.#pendingRestore = this.#restore(logger);
+      await this.#pendingRestore;
       if (!this.#isClosed) this.restoreWhenRemoved(clock, logger);
     });
   }
@@ -48,14 +48,14 @@ export class SocketFile {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#timer?.cancel();
-    await this.#restoring;
-    if (this.#isOurs()) await rm(this.#path, { force: true });
+    await this.#pendingRestore;
+    if (this.#isOwnFile()) await rm(this.#path, { force: true });
     await this.#server?.close();
   }
 
   /** Recreates the file if it is no longer the file of this server. A failure is only logged. */
   async #restore(logger: Logger): Promise<void> {
-    if (this.#isOurs()) return;
+    if (this.#isOwnFile()) return;
     const path = this.#path;
     try {
       await this.#publish();
@@ -68,7 +68,7 @@ export class SocketFile {
     }
   }
 
-  /** Starts a server at a temporary name, then renames its file to the path. It also closes the previous server. */
+  /** Starts a server at a temporary path, renames its file to the final path, and closes the previous server. */
   async #publish(): Promise<void> {
     const dir = dirname(resolve(this.#path));
     const problem = problemOfPlace(dir);
@@ -76,14 +76,14 @@ export class SocketFile {
     await mkdir(dir, { recursive: true, mode: 0o700 });
     if (await isListening(this.#path)) throw new Error("another process listens on this socket");
     // A temporary name hides the file until its mode is set, and a closing server removes only that name.
-    const temporary = join(dir, randomBytes(4).toString("hex"));
-    const [server, previous] = [await this.#serve(temporary), this.#server];
+    const temporaryPath = join(dir, randomBytes(4).toString("hex"));
+    const [server, previous] = [await this.#serve(temporaryPath), this.#server];
     this.#server = server;
     await previous?.close();
     try {
-      await chmod(temporary, 0o600);
-      this.#inode = (await lstat(temporary)).ino;
-      await rename(temporary, this.#path);
+      await chmod(temporaryPath, 0o600);
+      this.#inode = (await lstat(temporaryPath)).ino;
+      await rename(temporaryPath, this.#path);
     } catch (error) {
       await server.close();
       throw error;
@@ -91,19 +91,21 @@ export class SocketFile {
   }
 
   /** Whether the file at the path is the one that this server created: it has the same inode. */
-  #isOurs(): boolean {
+  #isOwnFile(): boolean {
     return lstatSync(this.#path, { throwIfNoEntry: false })?.ino === this.#inode;
   }
 }
 
 /** Whether a server listens on a unix socket. */
 function isListening(path: string): Promise<boolean> {
-  return new Promise((done) => {
+  return new Promise((resolve) => {
     const socket = connect(path, () => {
       socket.destroy();
-      done(true);
+      resolve(true);
     });
     // EAGAIN (backlog full) and EACCES (no permission) prove that a server owns the socket.
-    socket.on("error", ({ code = "" }: NodeJS.ErrnoException) => done(["EAGAIN", "EACCES"].includes(code)));
+    socket.on("error", ({ code = "" }: NodeJS.ErrnoException) =>
+      resolve(["EAGAIN", "EACCES"].includes(code)),
+    );
   });
 }

@@ -8,7 +8,7 @@ import type { RunRing } from "../trace/index.ts";
 import type { Page } from "../ui/index.ts";
 import type { LeaderSources } from "./leader-proxy.ts";
 
-export interface Sources extends LeaderSources {
+export interface DebugSources extends LeaderSources {
   readonly version: string;
   readonly clock: Clock;
   readonly state: State;
@@ -20,19 +20,19 @@ export interface Sources extends LeaderSources {
   /** What a run would change in the cluster; "" for nothing. */
   readonly diff: (module: Module) => Promise<string>;
   /** Watched objects of a module, as `namespace/Kind/name`; undefined if it has no release. */
-  readonly objects: (module: string) => readonly string[] | undefined;
+  readonly watchedObjects: (module: string) => readonly string[] | undefined;
   /** The revision that a rollback would restore. Throws if there is none. */
   readonly rollbackTarget: (module: string, revision: number | undefined) => number;
   readonly plan: () => Promise<Json>;
   readonly runs: Pick<RunRing, "view" | "views">;
   /** ModuleSources, lock and keys; undefined while `--sources` is off. */
-  readonly supply: () => Json | undefined;
+  readonly moduleSourceState: () => Json | undefined;
   /** Settings and platform. */
-  readonly about: () => JsonObject;
+  readonly platformInfo: () => JsonObject;
   /** The operator's own series. */
   readonly metrics: () => Promise<string>;
   readonly log: { level: LogLevel };
   readonly page?: Page | undefined;
   /** Called with errors of handlers. */
-  readonly failed: (error: unknown) => void;
+  readonly onError: (error: unknown) => void;
 }

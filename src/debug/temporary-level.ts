@@ -11,11 +11,11 @@ interface LevelSources {
  * The log level as `config set` changes it. The last change is in force; a temporary one reverts to the level before the
  * first temporary change.
  */
-export class TemporaryLevel {
+export class LogLevelControl {
   readonly #sources: LevelSources;
   /** The level to revert to; undefined while no temporary change is in force. */
   #baseLevel: LogLevel | undefined;
-  #changes = 0;
+  #changeCount = 0;
 
   constructor(sources: LevelSources) {
     this.#sources = sources;
@@ -29,12 +29,13 @@ export class TemporaryLevel {
   set(level: LogLevel, ms: number | undefined): void {
     const { log, clock } = this.#sources;
     const base = this.#baseLevel ?? log.level;
-    const change = ++this.#changes;
+    const changeNumber = ++this.#changeCount;
     log.level = level;
     this.#baseLevel = ms === undefined ? undefined : base;
     if (ms === undefined) return;
     clock.setTimer(ms, () => {
-      if (change !== this.#changes) return;
+      // A later change has replaced this one.
+      if (changeNumber !== this.#changeCount) return;
       log.level = base;
       this.#baseLevel = undefined;
     });

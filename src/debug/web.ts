@@ -47,7 +47,7 @@ export interface Service {
   readonly methods: readonly string[];
   handle(request: WebRequest): Promise<WebResponse | StreamResponse>;
   /** Called with errors that no client learns of; the server goes on. */
-  failed(error: unknown): void;
+  onError(error: unknown): void;
   readonly limits?: Partial<WebLimits>;
 }
 
@@ -64,7 +64,7 @@ export interface WebLimits {
 }
 
 /** The default limits. */
-export const LIMITS: WebLimits = {
+export const DEFAULT_LIMITS: WebLimits = {
   connections: 128,
   headerBytes: 16_384,
   bodyBytes: 65_536,
@@ -79,7 +79,7 @@ const TEXT = "text/plain; charset=utf-8";
 
 /** Starts a server. Each request gets a response or its connection is closed. Throws if the address cannot be used. */
 export async function serve(listen: ListenOptions, service: Service): Promise<RunningServer> {
-  const limits = { ...LIMITS, ...service.limits };
+  const limits = { ...DEFAULT_LIMITS, ...service.limits };
   const server = createServer({
     maxHeaderSize: limits.headerBytes,
     headersTimeout: limits.headMs,
@@ -89,13 +89,13 @@ export async function serve(listen: ListenOptions, service: Service): Promise<Ru
   server.timeout = limits.idleMs;
   server.maxRequestsPerSocket = REQUESTS_PER_CONNECTION;
   limitConnections(server, limits.connections);
-  serializeResponses(server, (request, response) => respond(request, response, { ...service, limits }));
+  serializeResponses(server, (request, response) => answerRequest(request, response, { ...service, limits }));
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(listen, resolve);
   });
   // For example, the process has no file descriptor for another connection.
-  server.on("error", (error) => service.failed(error));
+  server.on("error", (error) => service.onError(error));
   const bound = server.address();
   return {
     port: typeof bound === "object" && bound !== null ? bound.port : 0,
@@ -105,33 +105,33 @@ export async function serve(listen: ListenOptions, service: Service): Promise<Ru
 
 /** Closes the oldest connection when there are more than `max`. */
 function limitConnections(server: Server, max: number): void {
-  const open = new Set<{ destroy(): void }>();
+  const openSockets = new Set<{ destroy(): void }>();
   server.on("connection", (socket) => {
-    open.add(socket);
-    socket.once("close", () => open.delete(socket));
-    const [oldest] = open;
-    if (open.size > max) oldest?.destroy();
+    openSockets.add(socket);
+    socket.once("close", () => openSockets.delete(socket));
+    const [oldest] = openSockets;
+    if (openSockets.size > max) oldest?.destroy();
   });
 }
 
-/** Handles pipelined requests one after the other, so that their responses are not in memory together. */
+/** Answers the requests of one connection one after the other, so that the responses of pipelined requests are not in memory together. */
 function serializeResponses(
   server: Server,
   answer: (request: IncomingMessage, response: ServerResponse) => Promise<void>,
 ): void {
-  const last = new WeakMap<object, Promise<unknown>>();
+  const lastResponses = new WeakMap<object, Promise<unknown>>();
   server.on("request", (request, response) => {
-    const before = last.get(request.socket);
+    const previousResponse = lastResponses.get(request.socket);
     const { promise: done, resolve } = Promise.withResolvers<void>();
     response.once("close", resolve);
     for (const stream of [request, response]) stream.on("error", () => response.destroy());
-    last.set(request.socket, done);
-    void Promise.resolve(before).then(() => answer(request, response));
+    lastResponses.set(request.socket, done);
+    void Promise.resolve(previousResponse).then(() => answer(request, response));
   });
 }
 
 /** Answers one request. An internal error is reported to the service, and the client learns only that it happened. */
-async function respond(
+async function answerRequest(
   request: IncomingMessage,
   response: ServerResponse,
   service: Service & { readonly limits: WebLimits },
@@ -142,15 +142,15 @@ async function respond(
       "status" in parsed
         ? parsed
         : await service.handle({ ...parsed, body: await readBody(request, service) });
-    send(request, response, answer);
+    sendAnswer(request, response, answer);
   } catch (error) {
     // The client closed the connection, so nobody reads a response.
     if (response.destroyed || request.errored !== null) return void response.destroy();
     if (error instanceof TooLargeError)
-      return send(request, response, { status: 413, body: `${error.message}\n` });
-    service.failed(error);
+      return sendAnswer(request, response, { status: 413, body: `${error.message}\n` });
+    service.onError(error);
     if (response.headersSent) response.destroy();
-    else send(request, response, { status: 500, body: "internal error\n" });
+    else sendAnswer(request, response, { status: 500, body: "internal error\n" });
   }
 }
 
@@ -170,6 +170,7 @@ function parseHead(
   return { method, path: parsed.pathname, query: parsed.searchParams, ...headerFields };
 }
 
+/** A header that occurs several times as one text. */
 function joinHeader(header: string | string[] | undefined): string | undefined {
   return Array.isArray(header) ? header.join() : header;
 }
@@ -187,7 +188,8 @@ async function readBody(
   return body.toString("utf8");
 }
 
-function send(
+/** Sends a response. Closes the connection if the client may still send a body that nobody reads. */
+function sendAnswer(
   request: IncomingMessage,
   response: ServerResponse,
   answer: WebResponse | StreamResponse,
@@ -197,11 +199,10 @@ function send(
     return request.method === "HEAD" ? void response.end() : answer.stream(response);
   }
   const { status, body, type = TEXT, headers } = answer;
-  // Closes the connection instead of reading the rest of the body.
   const isBodyUnread = !request.complete && (request.headers["content-length"] ?? "0") !== "0";
   const mayHaveMore = isBodyUnread || request.headers["transfer-encoding"] !== undefined;
-  const closing = mayHaveMore ? { connection: "close" } : {};
-  response.writeHead(status, { "content-type": type, ...headers, ...closing });
+  const closeHeader = mayHaveMore ? { connection: "close" } : {};
+  response.writeHead(status, { "content-type": type, ...headers, ...closeHeader });
   response.end(body);
 }
 

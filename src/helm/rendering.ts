@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 
 import { hashFiles, parseYaml, readPlain, toYaml, type Clock } from "../lib/index.ts";
 import { objectOf, type JsonObject, type Module } from "../model/index.ts";
-import { Scratch } from "../process/index.ts";
+import { ScratchDir } from "../process/index.ts";
 import type { ChartOptions, Helm, UpgradeOptions, OfflineTerms } from "./binary/helm.ts";
 import { ChartReader, chartFilesOf, type Chart } from "./chart/chart.ts";
 import {
@@ -135,7 +135,7 @@ async function withChart<T>(
   { module, values, signal, chart }: StageRequest,
   act: (options: ChartOptions) => Promise<T>,
 ): Promise<T> {
-  const scratch = await Scratch.open(tmpDir, `helm-${module.name}`);
+  const scratch = await ScratchDir.open(tmpDir, `helm-${module.name}`);
   try {
     const valuesFile = await scratch.write("values.json", values);
     const chartDir = stageChart({ module, chart }, scratch);
@@ -152,7 +152,7 @@ async function withChart<T>(
  */
 export function stageChart(
   { module, chart }: Pick<StageRequest, "chart"> & { readonly module: ChartOf },
-  scratch: Scratch,
+  scratch: ScratchDir,
 ): string {
   const dir = scratch.path("chart");
   const all = contentsOf(module);

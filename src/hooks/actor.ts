@@ -1,6 +1,6 @@
 /** As whom the hooks of a module run: user id, and access to the API server. */
 
-import type { Scratch } from "../process/index.ts";
+import type { ScratchDir } from "../process/index.ts";
 
 /** The identity of the hooks of a module that acts as a ServiceAccount. */
 export interface HookActor {
@@ -13,7 +13,7 @@ export interface HookActor {
    * if the account gets no token, and as `work`.
    */
   readonly withAccess: <T>(
-    scratch: Scratch,
+    scratch: ScratchDir,
     work: (variables: Readonly<Record<string, string>>) => Promise<T>,
   ) => Promise<T>;
 }
@@ -21,7 +21,7 @@ export interface HookActor {
 /** Calls `work` with the variables of a run's access; none without an actor. Throws as `withAccess` of the actor. */
 export async function withAccess<T>(
   actor: HookActor | undefined,
-  scratch: Scratch,
+  scratch: ScratchDir,
   work: (variables: Readonly<Record<string, string>>) => Promise<T>,
 ): Promise<T> {
   if (actor === undefined) return work({});
@@ -31,7 +31,7 @@ export async function withAccess<T>(
 /** A home and temp directory of its own for a process under another user id. */
 export function homeOf(
   { uid }: Pick<HookActor, "uid">,
-  { home }: Pick<Scratch, "home">,
+  { userHome: home }: Pick<ScratchDir, "userHome">,
 ): Record<string, string> {
   return uid === undefined || home === undefined ? {} : { HOME: home, TMPDIR: home };
 }

@@ -3,7 +3,7 @@
 import { dirname } from "node:path";
 
 import { type Logger, oneLine } from "../lib/index.ts";
-import type { Scratch, ScratchData } from "../process/index.ts";
+import type { ScratchDir, ScratchData } from "../process/index.ts";
 import { span } from "../trace/index.ts";
 import { homeOf } from "./actor.ts";
 import { readOutput } from "./output/output-files.ts";
@@ -45,7 +45,7 @@ export function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnsw
   });
 }
 
-async function ask(scratch: Scratch, request: EnabledScriptRun): Promise<EnabledAnswer> {
+async function ask(scratch: ScratchDir, request: EnabledScriptRun): Promise<EnabledAnswer> {
   const { settings, logger, module, path, hide = (text) => text } = request;
   const { actor } = settings;
   const variables = await writeFiles(scratch, request);
@@ -63,7 +63,7 @@ async function ask(scratch: Scratch, request: EnabledScriptRun): Promise<Enabled
     uid: actor?.uid,
     timeoutMs: settings.hookTimeoutMs,
     signal: request.signal,
-    hide,
+    redact: hide,
     onLine: (stream, line) => {
       if (stream === "stdout") lastLine = line;
       log.line(stream, line);
@@ -77,7 +77,7 @@ async function ask(scratch: Scratch, request: EnabledScriptRun): Promise<Enabled
   return answer({ text, reason: oneLine(hide(reason), REASON_LENGTH) }, hide);
 }
 
-async function writeFiles(scratch: Scratch, { values, configValues }: EnabledScriptRun) {
+async function writeFiles(scratch: ScratchDir, { values, configValues }: EnabledScriptRun) {
   const [CONFIG_VALUES_PATH, VALUES_PATH, MODULE_ENABLED_RESULT, MODULE_ENABLED_REASON] = await Promise.all([
     scratch.write("config-values.json", configValues),
     scratch.write("values.json", values),

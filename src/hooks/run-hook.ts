@@ -3,7 +3,7 @@
 import { isReviewBinding, type Snapshots } from "../bindings/index.ts";
 import { oneLine, type LogFields, type Logger } from "../lib/index.ts";
 import type { Hook, HookFile, HookTrigger } from "../model/index.ts";
-import { Scratch, type RunResult, type ScratchData } from "../process/index.ts";
+import { ScratchDir, type RunResult, type ScratchData } from "../process/index.ts";
 import { withAccess } from "./actor.ts";
 import { traceParent } from "../trace/index.ts";
 import { argumentsOf, batchEnvironment, describeFailure, timeLimit } from "./batch.ts";
@@ -124,12 +124,12 @@ export async function runHookFile(request: FileRun): Promise<HookRunResult> {
 export async function inScratch<T>(
   { tmpDir, debugKeepTmpFiles, prepare, actor, children }: RunSettings,
   name: string,
-  work: (scratch: Scratch) => Promise<T>,
+  work: (scratch: ScratchDir) => Promise<T>,
 ): Promise<T | { failure: string }> {
-  let scratch: Scratch | undefined;
+  let scratch: ScratchDir | undefined;
   try {
     const user = actor?.uid === undefined ? undefined : { uid: actor.uid, children };
-    scratch = await Scratch.open(tmpDir, name, { keep: debugKeepTmpFiles, user });
+    scratch = await ScratchDir.open(tmpDir, name, { keep: debugKeepTmpFiles, user });
     await prepare?.();
     return await work(scratch);
   } catch (error) {
@@ -140,7 +140,7 @@ export async function inScratch<T>(
 }
 
 /** Writes the input files, creates the output files, and returns the environment variables that name them. */
-async function writeFiles(scratch: Scratch, request: FileRun): Promise<Record<string, string>> {
+async function writeFiles(scratch: ScratchDir, request: FileRun): Promise<Record<string, string>> {
   const inputs = {
     BINDING_CONTEXT_PATH: ["binding-context.json", request.context],
     CONFIG_VALUES_PATH: ["config-values.json", request.configValues],
@@ -169,21 +169,21 @@ async function execute(request: FileRun, variables: Record<string, string>): Pro
     signal,
     // The log receives every line; nothing else needs stdout.
     stdoutLimit: 0,
-    hide,
+    redact: hide,
     onLine: (stream, line) => log.line(stream, line),
   });
   log.flush();
-  if (result.left !== undefined)
+  if (result.leftPids !== undefined)
     logger
       .child(request.fields)
       .warn("The hook left processes in the background; they run until the operator stops", {
-        pids: result.left.join(" "),
+        pids: result.leftPids.join(" "),
       });
   return result;
 }
 
 /** Reads and checks all output files of a hook; throws OutputError, which names the variable of the bad file. */
-async function readOutputs(scratch: Scratch): Promise<HookOutput> {
+async function readOutputs(scratch: ScratchDir): Promise<HookOutput> {
   const text = (variable: OutputVariable): Promise<string> =>
     about(variable, () => readOutput(scratch.path(OUTPUT_FILES[variable])));
   const [configPatchText, valuesPatchText, metrics, objects, admission, conversion] = await Promise.all([

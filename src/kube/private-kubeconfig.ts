@@ -1,6 +1,6 @@
 /** The kubeconfig of child processes: the server and the credentials that the operator uses. */
 
-import type { LastingDir } from "../process/index.ts";
+import type { StableTempDir } from "../process/index.ts";
 import type { KubeClient } from "./client/client.ts";
 
 /** A private file below the temp directory. */
@@ -8,11 +8,11 @@ export class PrivateKubeconfig {
   /** The same for the life of the process. */
   readonly path: string;
   readonly #client: KubeClient;
-  readonly #dir: LastingDir;
+  readonly #dir: StableTempDir;
   readonly #name: string;
 
   /** `reader` gives each reader its own file: a reader must not see what another one writes. */
-  constructor(client: KubeClient, dir: LastingDir, reader: string) {
+  constructor(client: KubeClient, dir: StableTempDir, reader: string) {
     this.#client = client;
     this.#dir = dir;
     this.#name = `${reader}.kubeconfig`;

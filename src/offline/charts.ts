@@ -1,6 +1,6 @@
 /** Renders charts without a cluster. */
 
-import { childEnvironment, type Environment, type Settings } from "../config.ts";
+import { buildChildEnvironment, type Environment, type Settings } from "../config.ts";
 import { Helm, renderOffline } from "../helm/index.ts";
 import { hookEnvironment } from "../hooks/index.ts";
 import { silentLogger, systemClock } from "../lib/index.ts";
@@ -18,7 +18,7 @@ import type { Children } from "../process/index.ts";
 import { readTextFile } from "./shared.ts";
 
 /** Longest time for which helm renders a chart, in ms, beside the margin that `Helm` adds. */
-const RENDER_MS = 60_000;
+const MAX_RENDER_MS = 60_000;
 
 /** Replaces what a cluster would supply. */
 interface OfflineCluster {
@@ -35,7 +35,7 @@ export class OfflineCharts {
   readonly #config: JsonObject;
   readonly #kubeVersion: string | undefined;
   /** `--chart-enabled-modules`: charts get the list of modules, all of which count as enabled. */
-  readonly passesModules: boolean;
+  readonly passesEnabledModules: boolean;
 
   constructor(
     settings: Settings,
@@ -43,7 +43,7 @@ export class OfflineCharts {
     { config = {}, kubeVersion }: OfflineCluster = {},
   ) {
     this.#kubeVersion = kubeVersion;
-    this.passesModules = settings.chartEnabledModules;
+    this.passesEnabledModules = settings.chartEnabledModules;
     this.#tmpDir = settings.tmpDir;
     this.#config = config;
     this.#helm = new Helm({
@@ -52,18 +52,18 @@ export class OfflineCharts {
       namespace: settings.namespace ?? "default",
       managedBy: "",
       server: "",
-      timeoutMs: Math.min(settings.helmTimeoutMs, RENDER_MS),
+      timeoutMs: Math.min(settings.helmTimeoutMs, MAX_RENDER_MS),
       historyMax: settings.helmHistoryMax,
       validate: false,
       tmpDir: settings.tmpDir,
-      env: hookEnvironment(childEnvironment(env, settings)),
+      env: hookEnvironment(buildChildEnvironment(env, settings)),
       logger: silentLogger,
       clock: systemClock,
     });
   }
 
-  /** Why charts cannot be rendered; undefined if helm is available. */
-  unavailable(): Problem | undefined {
+  /** Why charts cannot be rendered: the helm binary is missing or unusable. Undefined if it is usable. */
+  findHelmProblem(): Problem | undefined {
     try {
       this.#helm.identity();
       return undefined;
@@ -80,26 +80,26 @@ export class OfflineCharts {
   render(module: Module, tree: Tree, { includeCrds = false, skipTests = false } = {}): Promise<string> {
     const helm = module.namespace === undefined ? this.#helm : this.#helm.in(module.namespace);
     const tools = { helm, tmpDir: this.#tmpDir, clock: systemClock };
-    const values = this.valuesOf(module, tree);
-    const terms = { includeCrds, skipTests, kubeVersion: this.#kubeVersion };
-    return renderOffline(tools, { module, values, signal: new AbortController().signal, ...terms });
+    const values = this.helmValues(module, tree);
+    const options = { includeCrds, skipTests, kubeVersion: this.#kubeVersion };
+    return renderOffline(tools, { module, values, signal: new AbortController().signal, ...options });
   }
 
-  /** The values for helm, as JSON. Throws ProblemError for values that make the module Invalid. */
-  valuesOf(module: Module, tree: Tree): string {
-    return helmInput(this.#valuesIn(module, tree), module).values;
+  /** The values that helm gets for a module, as JSON. Throws ProblemError for values that make the module Invalid. */
+  helmValues(module: Module, tree: Tree): string {
+    return helmInput(this.#buildValues(module, tree), module).values;
   }
 
-  /** A description of values that a hook has to set before helm runs; undefined if none are missing. */
-  missingFromHooks(module: Module, tree: Tree): string | undefined {
-    return leftToHooks(this.#valuesIn(module, tree), module);
+  /** Describes required values that are missing because a hook sets them before helm runs; undefined if none are missing. */
+  describeMissingHookValues(module: Module, tree: Tree): string | undefined {
+    return leftToHooks(this.#buildValues(module, tree), module);
   }
 
-  /** The values for a module. Throws ProblemError if they make it Invalid. */
-  #valuesIn(module: Module, tree: Tree): ValuesStore {
+  /** Builds the values for a module, all modules counting as enabled. Throws ProblemError if they make the module Invalid. */
+  #buildValues(module: Module, tree: Tree): ValuesStore {
     const names = (): string[] => tree.modules.map(({ name }) => name);
     const given = { file: "--values", config: this.#config };
-    const values = valuesFrom(tree, given, this.passesModules ? names : undefined);
+    const values = buildValuesStore(tree, given, this.passesEnabledModules ? names : undefined);
     const problem = invalidValues(values, module);
     if (problem !== undefined) throw new ProblemError(problem);
     return values;
@@ -112,8 +112,8 @@ interface ConfigFile {
   readonly config: JsonObject;
 }
 
-/** The values of a tree with a file instead of the ConfigMap. Throws ProblemError for invalid keys. */
-export function valuesFrom(
+/** Builds the values of all modules of a tree, with a file in place of the ConfigMap. Throws ProblemError for invalid keys. */
+export function buildValuesStore(
   tree: Tree,
   { file, config }: ConfigFile,
   modulesForCharts?: () => readonly string[],

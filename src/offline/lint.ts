@@ -15,7 +15,7 @@ import { preceding, requirementCycle } from "../plan/index.ts";
 import { equalWebhooks } from "../tasks/index.ts";
 import type { Children } from "../process/index.ts";
 import {
-  readOptions,
+  buildReadOptions,
   hookLoadOptions,
   readLintDir,
   withScope,
@@ -23,8 +23,8 @@ import {
   type CommandResult,
 } from "./shared.ts";
 import { OfflineCharts, readConfigValues } from "./charts.ts";
-import { rulesOf } from "./rbac.ts";
-import { rolesOf } from "./roles.ts";
+import { collectRules } from "./rbac.ts";
+import { collectRoles } from "./roles.ts";
 
 interface Findings {
   readonly problems: Problem[];
@@ -51,21 +51,21 @@ export function lintDirs(request: LintRequest, settings: Settings, env: Environm
   return withScope(async (scope, children) => {
     const options = hookLoadOptions(settings, env, { scope, children });
     const found: Findings = { problems: [], warnings: [], notes: [] };
-    const charts = await chartsOf(request, settings, { env, children });
-    const terms = readOptions(settings, scope);
-    const missing = charts.unavailable();
+    const charts = await createCharts(request, settings, { env, children });
+    const readOptions = buildReadOptions(settings, scope);
+    const helmProblem = charts.findHelmProblem();
     const modulesOfWholeDirs: Module[] = [];
     for (const dir of request.dirs) {
-      const lint = await readLintDir(dir, terms);
-      await lintDir(lint, options, found);
+      const lintedDir = await readLintDir(dir, readOptions);
+      await lintDir(lintedDir, options, found);
       // The requirements of a single module cannot be checked: its neighbours are unknown.
-      if (lint.only === undefined) modulesOfWholeDirs.push(...lint.tree.modules);
-      for (const module of lint.tree.modules)
-        if (module.problem === undefined) await lintModule(module, lint.tree, { charts, found });
+      if (lintedDir.onlyModuleDir === undefined) modulesOfWholeDirs.push(...lintedDir.tree.modules);
+      for (const module of lintedDir.tree.modules)
+        if (module.problem === undefined) await lintModule(module, lintedDir.tree, { charts, found });
     }
     found.problems.push(...lintRequirements(modulesOfWholeDirs));
-    if (missing !== undefined)
-      found.warnings.push({ ...missing, message: `charts are not rendered: ${missing.message}` });
+    if (helmProblem !== undefined)
+      found.warnings.push({ ...helmProblem, message: `charts are not rendered: ${helmProblem.message}` });
     const lines = [
       ...found.problems.map(describeProblem),
       ...found.warnings.map((warning) => `warning: ${describeProblem(warning)}`),
@@ -84,17 +84,15 @@ export function printRbac(
   return withScope(async (scope, children) => {
     const loader = new HookLoader(hookLoadOptions(settings, env, { scope, children }));
     const trees: Tree[] = [];
-    const terms = readOptions(settings, scope);
-    for (const dir of request.dirs) trees.push((await readLintDir(dir, terms)).tree);
-    const charts = await chartsOf(request, settings, { env, children });
+    const readOptions = buildReadOptions(settings, scope);
+    for (const dir of request.dirs) trees.push((await readLintDir(dir, readOptions)).tree);
+    const charts = await createCharts(request, settings, { env, children });
     const namespace = settings.namespace ?? "addon-operator";
     const { problems, ...printed } =
       request.roles === true
-        ? await rolesOf(trees, { loader, charts, namespace })
-        : await rulesOf(trees, loader, charts);
-    const comments = problems.map(
-      (requirementProblem) => `# not covered: ${describeProblem(requirementProblem)}\n`,
-    );
+        ? await collectRoles(trees, { loader, charts, namespace })
+        : await collectRules(trees, loader, charts);
+    const comments = problems.map((problem) => `# not covered: ${describeProblem(problem)}\n`);
     return {
       text: `${comments.join("")}${"rules" in printed ? toYaml(printed) : printed.objects.map((each) => `---\n${toYaml(each)}`).join("")}`,
       code: problems.length > 0 ? 1 : 0,
@@ -102,32 +100,34 @@ export function printRbac(
   });
 }
 
-async function chartsOf(
+async function createCharts(
   { values, kubeVersion }: LintRequest,
   settings: Settings,
-  around: { readonly env: Environment; readonly children: Children },
+  environment: { readonly env: Environment; readonly children: Children },
 ): Promise<OfflineCharts> {
   const config = values === undefined ? {} : await readConfigValues(values);
-  return new OfflineCharts(settings, around, { config, kubeVersion });
+  return new OfflineCharts(settings, environment, { config, kubeVersion });
 }
 
 /** Checks layout, schemas and hooks of one directory. Charts are checked by `lintModule`. */
-async function lintDir(lint: LintDir, options: HookQueryOptions, found: Findings): Promise<void> {
-  const { tree, modulesDir, only } = lint;
+async function lintDir(dir: LintDir, options: HookQueryOptions, found: Findings): Promise<void> {
+  const { tree, modulesDir, onlyModuleDir } = dir;
   if (modulesDir !== undefined) {
     const problems = layoutProblems(tree, modulesDir);
-    found.problems.push(...problems.filter(({ file }) => only === undefined || file.startsWith(only)));
+    found.problems.push(
+      ...problems.filter(({ file }) => onlyModuleDir === undefined || file.startsWith(onlyModuleDir)),
+    );
   } else {
     found.problems.push(...tree.problems);
-    found.warnings.push(...tree.warnings.map((text) => asProblem(lint.dir, text)));
+    found.warnings.push(...tree.warnings.map((text) => asProblem(dir.dir, text)));
   }
-  found.warnings.push(...(tree.idleFiles ?? []).map((text) => asProblem(lint.dir, text)));
+  found.warnings.push(...(tree.idleFiles ?? []).map((text) => asProblem(dir.dir, text)));
   lintSchemas(tree.globalSchemas, found);
-  const all: Hook[] = [];
+  const allHooks: Hook[] = [];
   const lintHooks = async (files: readonly HookFile[], module?: string): Promise<void> => {
     for (const file of files) {
       const { hooks, problems, warnings } = await lintHook(file, module, options);
-      all.push(...hooks);
+      allHooks.push(...hooks);
       found.problems.push(...problems);
       found.warnings.push(...warnings);
     }
@@ -139,9 +139,10 @@ async function lintDir(lint: LintDir, options: HookQueryOptions, found: Findings
     found.warnings.push(...warningTexts.map((text) => asProblem(module.dir, text)));
     await lintHooks(module.hookFiles, module.name);
   }
-  found.problems.push(...equalWebhooks(all, []));
+  found.problems.push(...equalWebhooks(allHooks, []));
 }
 
+/** Finds invalid schemas, and keywords in them that have no effect. */
 function lintSchemas(files: SchemaFiles, found: Findings): void {
   const warnings = collect(found.problems, () => compileSchemas(files))?.warnings ?? [];
   const file = files.values?.file ?? files.config?.file ?? "";
@@ -150,7 +151,7 @@ function lintSchemas(files: SchemaFiles, found: Findings): void {
 
 /**
  * Finds problems of a module whose layout is valid: values that violate the schema, invalid CRDs, values that nothing
- * reads, and errors of helm or any API server.
+ * reads, a chart that cannot be rendered, and objects that any API server would refuse.
  */
 async function lintModule(
   module: Module,
@@ -158,26 +159,27 @@ async function lintModule(
   { charts, found }: { readonly charts: OfflineCharts; readonly found: Findings },
 ): Promise<void> {
   const { problems, warnings } = found;
-  const values = collect(problems, () => charts.valuesOf(module, tree));
+  const values = collect(problems, () => charts.helmValues(module, tree));
   if (values === undefined) return;
   const crds = crdProblems(crdsInForce(module, () => values));
   problems.push(...crds.problems);
   warnings.push(...crds.warnings);
-  if (module.chart === "none" || charts.unavailable() !== undefined) return;
+  if (module.chart === "none" || charts.findHelmProblem() !== undefined) return;
   collect(problems, () => problems.push(...lintUnreadValues(module)));
-  warnings.push(...lintModulesList(module, charts));
+  warnings.push(...lintEnabledModulesUse(module, charts));
   await lintManifest(module, tree, { charts, found });
 }
 
 /** Warns about a chart that reads the list of enabled modules although charts do not get it. */
-function lintModulesList(module: Module, charts: OfflineCharts): Problem[] {
+function lintEnabledModulesUse(module: Module, charts: OfflineCharts): Problem[] {
   // Rendering the chart reports errors in its files.
   const isRead = collect([], () => readsEnabledModules(module)) ?? false;
-  if (charts.passesModules || !isRead) return [];
+  if (charts.passesEnabledModules || !isRead) return [];
   const message = "its chart reads global.enabledModules, which charts do not get";
   return [{ file: module.dir, message, remedy: "set --chart-enabled-modules here and for the operator" }];
 }
 
+/** Finds keys of a module's values.yaml that neither its chart nor the operator reads. */
 function lintUnreadValues(module: Module): Problem[] {
   return unreadKeys(module).map((key) => ({
     file: join(module.dir, "values.yaml"),
@@ -187,7 +189,7 @@ function lintUnreadValues(module: Module): Problem[] {
   }));
 }
 
-/** Renders the chart. An error is only a note if a hook supplies the missing values. */
+/** Renders the chart and checks the manifest. If a hook supplies values that are missing here, an error becomes a note. */
 async function lintManifest(
   module: Module,
   tree: Tree,
@@ -199,27 +201,28 @@ async function lintManifest(
       file: module.dir,
       message: `renders ${message}`,
     }));
-    problems.push(...manifestErrors, ...lintSize(module, manifest));
+    problems.push(...manifestErrors, ...lintRecordSize(module, manifest));
   } catch (error) {
     if (error instanceof ProblemError) problems.push(...error.problems);
     else if (error instanceof HelmError) {
       // A template that cannot be parsed is invalid for all values.
       const isParseError = error.message.includes("parse error at ");
-      const missing = isParseError ? undefined : charts.missingFromHooks(module, tree);
-      if (missing === undefined) problems.push(renderProblem(module, error));
-      else notes.push(uncheckedNote(module, missing));
+      const missingValues = isParseError ? undefined : charts.describeMissingHookValues(module, tree);
+      if (missingValues === undefined) problems.push(renderProblem(module, error));
+      else notes.push(uncheckedNote(module, missingValues));
     } else throw error;
   }
 }
 
-function uncheckedNote({ dir }: Module, missing: string): Problem {
+function uncheckedNote({ dir }: Module, missingValues: string): Problem {
   return {
     file: dir,
-    message: `its chart is not checked because a hook supplies values that it needs: ${missing}`,
+    message: `its chart is not checked because a hook supplies values that it needs: ${missingValues}`,
   };
 }
 
-function lintSize(module: Module, manifest: string): Problem[] {
+/** Finds a release that helm could not store: its record must fit into a Secret. */
+function lintRecordSize(module: Module, manifest: string): Problem[] {
   const size = recordSize(module, manifest);
   if (size <= LARGEST_RECORD) return [];
   const hasCrds = module.crdFiles.length > 0 || manifest.includes("kind: CustomResourceDefinition");
@@ -247,37 +250,42 @@ function renderProblem({ dir, name }: Module, error: HelmError): Problem {
 /** Reports required modules and versions that do not exist, and cycles. */
 function lintRequirements(modules: readonly Module[]): Problem[] {
   const byName = new Map(modules.map((module) => [module.name, module]));
-  return [...modules.flatMap((module) => unmetRequirements(module, byName)), ...requirementCycles(modules)];
+  return [
+    ...modules.flatMap((module) => findUnmetRequirements(module, byName)),
+    ...findRequirementCycles(modules),
+  ];
 }
 
-function unmetRequirements(module: Module, byName: ReadonlyMap<string, Module>): Problem[] {
+/** The entries of `requires` and `after` of a module that name missing modules or versions. */
+function findUnmetRequirements(module: Module, byName: ReadonlyMap<string, Module>): Problem[] {
   const ranges = Object.entries(module.requires?.modules ?? {});
   return [
     ...ranges.flatMap(([name, range]) => {
-      const message = mismatchOf(byName.get(name), range);
-      return message === undefined ? [] : [problem(module, `requires.modules.${name}`, message)];
+      const message = describeMismatch(byName.get(name), range);
+      return message === undefined ? [] : [requirementProblem(module, `requires.modules.${name}`, message)];
     }),
-    ...(module.after ?? []).flatMap((name, place) =>
-      byName.has(name) ? [] : [problem(module, `after.${place}`, `module ${name} does not exist`)],
+    ...(module.after ?? []).flatMap((name, index) =>
+      byName.has(name) ? [] : [requirementProblem(module, `after.${index}`, `module ${name} does not exist`)],
     ),
   ];
 }
 
-/** Why a module does not meet a required version range; undefined if it does. */
-function mismatchOf(found: Module | undefined, range: string): string | undefined {
+/** Describes why a required module does not match its version range; undefined if it does. */
+function describeMismatch(found: Module | undefined, range: string): string | undefined {
   if (found === undefined) return "module does not exist";
   if (found.problem !== undefined || inRange(found.chartVersion, range)) return undefined;
-  const has = found.chartVersion === undefined ? "has no version" : `has version ${found.chartVersion}`;
-  return `${has}, which is outside ${range}`;
+  const versionText =
+    found.chartVersion === undefined ? "has no version" : `has version ${found.chartVersion}`;
+  return `${versionText}, which is outside ${range}`;
 }
 
-function problem(module: Module, key: string, message: string): Problem {
+function requirementProblem(module: Module, key: string, message: string): Problem {
   const remedy = "correct it, or pass all modules directories to lint";
   return { file: addonFileIn(module.dir), key, message, remedy };
 }
 
-/** Reports each cycle once, for its first module. */
-function requirementCycles(modules: readonly Module[]): Problem[] {
+/** Finds cycles of requirements between modules. Reports each cycle once, for its first module. */
+function findRequirementCycles(modules: readonly Module[]): Problem[] {
   const reported = new Set<string>();
   return modules.flatMap((module) => {
     const cycle = reported.has(module.name)

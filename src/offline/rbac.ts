@@ -18,51 +18,52 @@ export const WRITE_VERBS = ["create", "delete", "get", "list", "patch", "update"
  * charts, because the API server lets nobody create a role with more rights than their own. Object patches of hooks are
  * unknown. Unreadable hooks and charts become problems.
  */
-export async function rulesOf(
+export async function collectRules(
   trees: readonly Tree[],
   loader: HookLoader,
   charts: OfflineCharts,
 ): Promise<{ rules: Json[]; problems: Problem[] }> {
-  const needs = new RuleSet();
+  const rules = new RuleSet();
   const problems: Problem[] = [];
   for (const tree of trees) {
-    for (const module of tree.modules) await needs.mapper.addCrdFiles(module.crdFiles);
-    for (const file of tree.globalHookFiles) await addHook(needs, problems, () => loader.load(file));
+    for (const module of tree.modules) await rules.mapper.addCrdFiles(module.crdFiles);
+    for (const file of tree.globalHookFiles) await addHookFile(rules, problems, () => loader.load(file));
     for (const module of tree.modules) {
       for (const file of module.hookFiles)
-        await addHook(needs, problems, () => loader.load(file, module.name));
-      addRequirements(needs, module);
-      await addChart(needs, problems, { module, tree, charts });
+        await addHookFile(rules, problems, () => loader.load(file, module.name));
+      addModulePermissions(rules, module);
+      await addChart(rules, problems, { module, tree, charts });
     }
   }
-  return { rules: needs.rules(), problems };
+  return { rules: rules.build(), problems };
 }
 
-/** Collects verbs by group and resource, and complete rules. */
+/** Builds RBAC rules from verbs for kinds, which are merged, and from complete rules. */
 export class RuleSet {
   readonly mapper: RestMapper;
-  readonly #verbs = new Map<string, Set<string>>();
-  readonly #granted = new Map<string, Json>();
+  readonly #verbsByResource = new Map<string, Set<string>>();
+  readonly #completeRules = new Map<string, Json>();
 
   constructor(mapper = new RestMapper()) {
     this.mapper = mapper;
   }
 
-  add(apiVersion: string | undefined, kind: string, verbs: readonly string[]): void {
+  /** Adds verbs for objects of a kind. */
+  addVerbs(apiVersion: string | undefined, kind: string, verbs: readonly string[]): void {
     const { group, plural } = this.mapper.resolve(kind, apiVersion);
     const key = `${group}/${plural}`;
-    this.#verbs.set(key, new Set([...(this.#verbs.get(key) ?? []), ...verbs]));
+    this.#verbsByResource.set(key, new Set([...(this.#verbsByResource.get(key) ?? []), ...verbs]));
   }
 
   /** Adds a complete rule. */
-  grant(rule: Json): void {
-    this.#granted.set(JSON.stringify(rule), rule);
+  addRule(rule: Json): void {
+    this.#completeRules.set(JSON.stringify(rule), rule);
   }
 
-  /** Resources of one group with the same verbs share one rule. */
-  rules(): Json[] {
+  /** Builds the rules. Resources of one group with the same verbs share one rule. */
+  build(): Json[] {
     const groups = new Map<string, { group: string; verbs: string[]; resources: string[] }>();
-    for (const [key, set] of [...this.#verbs].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    for (const [key, set] of [...this.#verbsByResource].sort(([a], [b]) => (a < b ? -1 : 1))) {
       const [group = "", plural = ""] = key.split("/");
       const verbs = [...set].sort();
       const id = `${group} ${verbs.join()}`;
@@ -70,65 +71,66 @@ export class RuleSet {
       rule.resources.push(plural);
       groups.set(id, rule);
     }
-    const own = [...groups.values()].map(({ group, verbs, resources }) => ({
+    const verbRules = [...groups.values()].map(({ group, verbs, resources }) => ({
       apiGroups: [group],
       resources,
       verbs,
     }));
-    return [...own, ...this.#granted.values()];
+    return [...verbRules, ...this.#completeRules.values()];
   }
 }
 
-async function addHook(
-  needs: RuleSet,
+/** Loads a hook file and adds the permissions for the bindings of its hooks. An error becomes a problem. */
+async function addHookFile(
+  rules: RuleSet,
   problems: Problem[],
-  load: () => ReturnType<HookLoader["load"]>,
+  loadHook: () => ReturnType<HookLoader["load"]>,
 ): Promise<void> {
-  const answer = await load();
-  if ("problem" in answer) problems.push(answer.problem);
-  else for (const hook of answer.hooks) addBindings(needs, hook);
+  const loaded = await loadHook();
+  if ("problem" in loaded) problems.push(loaded.problem);
+  else for (const hook of loaded.hooks) addBindings(rules, hook);
 }
 
 const WEBHOOK_VERBS = ["create", "delete", "get", "list", "update", "watch"];
 
-function addBindings(needs: RuleSet, hook: Hook): void {
+/** Adds the permissions to watch objects for kubernetes bindings, and to register the webhooks of the other bindings. */
+function addBindings(rules: RuleSet, hook: Hook): void {
   for (const binding of hook.config.bindings.kubernetes) {
-    needs.add(binding.apiVersion, binding.kind, READ_VERBS);
-    if (binding.namespaceLabels !== undefined) needs.add("v1", "Namespace", READ_VERBS);
+    rules.addVerbs(binding.apiVersion, binding.kind, READ_VERBS);
+    if (binding.namespaceLabels !== undefined) rules.addVerbs("v1", "Namespace", READ_VERBS);
   }
   const { validating, mutating, conversion } = hook.config.bindings;
   const registration = "admissionregistration.k8s.io/v1";
-  // The operator looks after both kinds, and for its Service, whichever of them a hook needs.
+  // The operator keeps configurations of both kinds up to date, and reads its Service, for any webhook binding.
   if (validating.length + mutating.length + conversion.length > 0) {
     for (const kind of ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"])
-      needs.add(registration, kind, WEBHOOK_VERBS);
-    needs.add("v1", "Service", ["get"]);
+      rules.addVerbs(registration, kind, WEBHOOK_VERBS);
+    rules.addVerbs("v1", "Service", ["get"]);
   }
   for (const { crdName } of conversion) {
     const [apiGroups, resources] = [["apiextensions.k8s.io"], ["customresourcedefinitions"]];
-    needs.grant({ apiGroups, resources, resourceNames: [crdName], verbs: [...READ_VERBS, "update"] });
+    rules.addRule({ apiGroups, resources, resourceNames: [crdName], verbs: [...READ_VERBS, "update"] });
   }
 }
 
 /**
- * Adds the rights to read the ConfigMaps and Secrets with values of a module, and the objects that it requires; of a module
- * with a namespace of its own, to create that and to have its release there. With `helm --wait`, helm also reads Pods and
- * ReplicaSets.
+ * Adds the permissions that keys of a module's `addon.yaml` need: `namespace` to create it and to store releases there,
+ * `valuesFrom` and `requires.objects` to read objects, and `helm.wait` to read Pods and ReplicaSets.
  */
-function addRequirements(needs: RuleSet, { requires, helm, namespace, valuesFrom = [] }: Module): void {
+function addModulePermissions(rules: RuleSet, { requires, helm, namespace, valuesFrom = [] }: Module): void {
   if (namespace !== undefined) {
-    needs.add("v1", "Namespace", ["create", "get"]);
-    // The records of its release.
-    needs.add("v1", "Secret", WRITE_VERBS);
+    rules.addVerbs("v1", "Namespace", ["create", "get"]);
+    // helm stores release records in Secrets.
+    rules.addVerbs("v1", "Secret", WRITE_VERBS);
   }
   for (const { kind, name } of valuesFrom) {
-    const { group, plural } = needs.mapper.resolve(kind, "v1");
-    needs.grant({ apiGroups: [group], resources: [plural], resourceNames: [name], verbs: READ_VERBS });
+    const { group, plural } = rules.mapper.resolve(kind, "v1");
+    rules.addRule({ apiGroups: [group], resources: [plural], resourceNames: [name], verbs: READ_VERBS });
   }
-  for (const { apiVersion, kind } of requires?.objects ?? []) needs.add(apiVersion, kind, READ_VERBS);
+  for (const { apiVersion, kind } of requires?.objects ?? []) rules.addVerbs(apiVersion, kind, READ_VERBS);
   if (helm?.wait !== true) return;
-  needs.add("apps/v1", "ReplicaSet", READ_VERBS);
-  needs.add("v1", "Pod", READ_VERBS);
+  rules.addVerbs("apps/v1", "ReplicaSet", READ_VERBS);
+  rules.addVerbs("v1", "Pod", READ_VERBS);
 }
 
 interface ModuleChart {
@@ -137,69 +139,69 @@ interface ModuleChart {
   readonly charts: OfflineCharts;
 }
 
-/** Adds the rights for CRDs and chart objects of a module. If the chart cannot be rendered, it reports a problem. */
+/** Adds the permissions for the CRDs and chart objects of a module. A chart that cannot be rendered becomes a problem. */
 async function addChart(
-  needs: RuleSet,
+  rules: RuleSet,
   problems: Problem[],
   { module, tree, charts }: ModuleChart,
 ): Promise<void> {
   if (module.crdFiles.length > 0 && module.serviceAccountName === undefined)
-    needs.add("apiextensions.k8s.io/v1", "CustomResourceDefinition", WRITE_VERBS);
+    rules.addVerbs("apiextensions.k8s.io/v1", "CustomResourceDefinition", WRITE_VERBS);
   if (module.chart === "none") return;
   try {
     const manifest = await charts.render(module, tree, { includeCrds: true });
     const objects = bodiesOf(documentsOf(manifest));
-    needs.mapper.addCrds(objects);
+    rules.mapper.addCrds(objects);
     // The operator only reads what it writes as the account of the module (`roles.ts`).
     const hasAccount = module.serviceAccountName !== undefined;
-    for (const object of objects) addObject(needs, object, hasAccount ? READ_VERBS : WRITE_VERBS);
-    if (!hasAccount) addBindingRights(needs, objects);
+    for (const object of objects) addObject(rules, object, hasAccount ? READ_VERBS : WRITE_VERBS);
+    if (!hasAccount) addBindPermissions(rules, objects);
   } catch (error) {
     problems.push({ file: module.dir, message: `its chart could not be rendered: ${oneLine(error)}` });
   }
 }
 
-/** Adds the rights for one object of a chart, for the Pods that it makes, and for the rules of a role. */
-function addObject(needs: RuleSet, object: JsonObject, verbs: readonly string[]): void {
+/** Adds the permissions for one object of a chart, for the Pods that it creates, and the rules of a role. */
+function addObject(rules: RuleSet, object: JsonObject, verbs: readonly string[]): void {
   const { apiVersion, kind } = object;
   if (typeof apiVersion !== "string" || typeof kind !== "string") return;
-  needs.add(apiVersion, kind, verbs);
+  rules.addVerbs(apiVersion, kind, verbs);
   if (makesPods(apiVersion, kind)) {
-    needs.add("v1", "Pod", READ_VERBS);
-    if (kind === "Deployment") needs.add("apps/v1", "ReplicaSet", READ_VERBS);
+    rules.addVerbs("v1", "Pod", READ_VERBS);
+    if (kind === "Deployment") rules.addVerbs("apps/v1", "ReplicaSet", READ_VERBS);
   }
-  if (verbs === WRITE_VERBS && isRbac(object) && kind.endsWith("Role")) addGrants(needs, object);
+  if (verbs === WRITE_VERBS && isRbac(object) && kind.endsWith("Role")) addRoleRules(rules, object);
 }
 
-/** The rules of a role that a chart contains. */
-function addGrants(needs: RuleSet, object: JsonObject): void {
+/** Adds the rules of a role in a chart: the API server lets nobody create a role with more permissions than their own. */
+function addRoleRules(set: RuleSet, object: JsonObject): void {
   const rules = object["rules"];
-  if (Array.isArray(rules)) for (const rule of rules) needs.grant(rule);
-  // The rules of an aggregated role are unknown here, so the operator needs the right to escalate.
+  if (Array.isArray(rules)) for (const rule of rules) set.addRule(rule);
+  // The rules of an aggregated role are unknown here, so the operator needs the verb `escalate`.
   if (isJsonObject(object["aggregationRule"]))
-    needs.grant({ apiGroups: [RBAC], resources: ["clusterroles"], verbs: ["escalate"] });
+    set.addRule({ apiGroups: [RBAC_GROUP], resources: ["clusterroles"], verbs: ["escalate"] });
 }
 
-/** Adds the right to bind a role by its name, for each bound role that is not in the chart. */
-function addBindingRights(needs: RuleSet, objects: readonly JsonObject[]): void {
+/** Adds the verb `bind` for each role that the chart's bindings name but the chart does not contain. */
+function addBindPermissions(rules: RuleSet, objects: readonly JsonObject[]): void {
   const inChart = new Set(
-    objects.filter(isRbac).map((object) => `${asString(object["kind"])} ${nameOf(object)}`),
+    objects.filter(isRbac).map((object) => `${asString(object["kind"])} ${objectName(object)}`),
   );
   for (const object of objects.filter(isRbac)) {
     const { kind, name } = objectOf(object["roleRef"]);
     if (typeof kind !== "string" || typeof name !== "string" || inChart.has(`${kind} ${name}`)) continue;
     const resources = [`${kind.toLowerCase()}s`];
-    needs.grant({ apiGroups: [RBAC], resources, verbs: ["bind"], resourceNames: [name] });
+    rules.addRule({ apiGroups: [RBAC_GROUP], resources, verbs: ["bind"], resourceNames: [name] });
   }
 }
 
-const RBAC = "rbac.authorization.k8s.io";
+const RBAC_GROUP = "rbac.authorization.k8s.io";
 
 function isRbac(object: JsonObject): boolean {
-  return asString(object["apiVersion"])?.startsWith(`${RBAC}/`) === true;
+  return asString(object["apiVersion"])?.startsWith(`${RBAC_GROUP}/`) === true;
 }
 
-function nameOf({ metadata }: JsonObject): string {
+function objectName({ metadata }: JsonObject): string {
   return asString(objectOf(metadata)["name"]) ?? "";
 }
 
@@ -210,7 +212,7 @@ interface KindNames {
 }
 
 /** Built-in kinds by group, for bindings without apiVersion. */
-const BUILT_IN: Readonly<Record<string, string>> = {
+const BUILT_IN_KINDS: Readonly<Record<string, string>> = {
   "": "ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
   apps: "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet",
   autoscaling: "HorizontalPodAutoscaler",
@@ -229,14 +231,14 @@ const BUILT_IN: Readonly<Record<string, string>> = {
   "scheduling.k8s.io": "PriorityClass",
 };
 
-const GROUPS = new Map(
-  Object.entries(BUILT_IN).flatMap(([group, kinds]) =>
+const GROUP_OF_BUILT_IN = new Map(
+  Object.entries(BUILT_IN_KINDS).flatMap(([group, kinds]) =>
     kinds.split(" ").map((kind) => [kind.toLowerCase(), group] as const),
   ),
 );
 
 /** Built-in kinds without a namespace. */
-const CLUSTER_WIDE =
+const CLUSTER_WIDE_KINDS =
   "namespace node persistentvolume ingressclass clusterrole clusterrolebinding csidriver csinode storageclass volumeattachment customresourcedefinition apiservice mutatingwebhookconfiguration validatingadmissionpolicy validatingadmissionpolicybinding validatingwebhookconfiguration certificatesigningrequest priorityclass".split(
     " ",
   );
@@ -245,7 +247,7 @@ const CLUSTER_WIDE =
 export class RestMapper {
   /** Names from CRDs, by kind and plural in lower case. */
   readonly #fromCrds = new Map<string, KindNames>();
-  readonly #clusterWide = new Set(CLUSTER_WIDE);
+  readonly #clusterWide = new Set(CLUSTER_WIDE_KINDS);
 
   /** Adds the CRDs of files; ignores unreadable files. */
   async addCrdFiles(files: readonly string[]): Promise<void> {
@@ -255,6 +257,7 @@ export class RestMapper {
     }
   }
 
+  /** Adds the kinds of CRDs among these objects. */
   addCrds(objects: readonly JsonObject[]): void {
     for (const object of objects) this.#addCrd(object);
   }
@@ -270,8 +273,11 @@ export class RestMapper {
     const group = apiVersion?.includes("/") === true ? apiVersion.split("/")[0] : undefined;
     const fromCrd = this.#fromCrds.get(name);
     if (fromCrd !== undefined && (apiVersion === undefined || fromCrd.group === group)) return fromCrd;
-    if (apiVersion !== undefined) return { group: group ?? "", plural: pluralOf(name) };
-    return { group: GROUPS.get(name) ?? GROUPS.get(name.replace(/s$/, "")) ?? "", plural: pluralOf(name) };
+    if (apiVersion !== undefined) return { group: group ?? "", plural: toPlural(name) };
+    return {
+      group: GROUP_OF_BUILT_IN.get(name) ?? GROUP_OF_BUILT_IN.get(name.replace(/s$/, "")) ?? "",
+      plural: toPlural(name),
+    };
   }
 
   #addCrd({ spec }: JsonObject): void {
@@ -284,11 +290,10 @@ export class RestMapper {
   }
 }
 
-/** The usual plural: that of most CRDs and all built-in kinds. */
-function pluralOf(name: string): string {
-  // The name is a plural already.
-  if (GROUPS.has(name.replace(/s$/, "")) && name.endsWith("s") && !GROUPS.has(name)) return name;
-  if (name === "endpoints") return name;
+/** The plural of a kind by the English rules that all built-in kinds and most CRDs follow. Accepts plurals of built-in kinds. */
+function toPlural(name: string): string {
+  const isPlural = !GROUP_OF_BUILT_IN.has(name) && GROUP_OF_BUILT_IN.has(name.replace(/s$/, ""));
+  if (isPlural || name === "endpoints") return name;
   if (/(s|x|ch|sh)$/.test(name)) return `${name}es`;
   if (/[^aeiou]y$/.test(name)) return `${name.slice(0, -1)}ies`;
   return `${name}s`;

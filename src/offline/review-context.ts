@@ -13,39 +13,50 @@ export interface OfflineReview {
   readonly context: string;
 }
 
-/** With which context one of the hook's webhook bindings would get the review. Throws ProblemError. */
-export function reviewContext(
+/** Builds the binding context with which the matching webhook binding gets the review. Throws ProblemError if none or several match. */
+export function buildReviewContext(
   hooks: readonly Hook[],
   review: JsonObject,
   { file, binding: name }: { readonly file: string; readonly binding: string | undefined },
 ): OfflineReview {
   const { request } = review;
   if (!isJsonObject(request))
-    throw problem(file, "is no AdmissionReview or ConversionReview", "it needs `request`");
+    throw fileProblem(file, "is no AdmissionReview or ConversionReview", "it needs `request`");
   const isConversion = "desiredAPIVersion" in request;
-  const found = hooks.flatMap((hook) =>
+  const matching = hooks.flatMap((hook) =>
     allBindings(hook.config)
       .filter((binding) => isReviewBinding(binding))
       .filter((binding) => (binding.type === "conversion") === isConversion)
       .filter((binding) => name === undefined || binding.name === name)
       .map((binding) => ({ hook, binding })),
   );
-  const [first, second] = found;
-  if (first === undefined) throw problem(file, "the hook has no webhook binding for it", "check --binding");
+  const [first, second] = matching;
+  if (first === undefined)
+    throw fileProblem(file, "the hook has no webhook binding for it", "check --binding");
   if (second !== undefined && name === undefined) {
-    const names = found.map(({ binding }) => binding.name).join(", ");
-    throw problem(file, "several bindings of the hook could get it", `choose one with --binding: ${names}`);
+    const names = matching.map(({ binding }) => binding.name).join(", ");
+    throw fileProblem(
+      file,
+      "several bindings of the hook could get it",
+      `choose one with --binding: ${names}`,
+    );
   }
   const { hook, binding } = first;
-  const rule = binding.type === "conversion" ? (ruleFor(hook, request) ?? binding.conversions[0]) : undefined;
+  const rule =
+    binding.type === "conversion"
+      ? (findFirstConversion(hook, request) ?? binding.conversions[0])
+      : undefined;
   const trigger = { type: binding.type, binding, request, rule } as ReviewTrigger;
   const snapshots = { get: () => [], objects: () => [] };
   const context = [...renderContext({ config: hook.config, triggers: [trigger], snapshots })].join("");
   return { trigger, context };
 }
 
-/** The first step of the conversion, if the hook can do all of it. */
-function ruleFor(hook: Hook, { objects, desiredAPIVersion }: JsonObject) {
+/**
+ * The first conversion that a ConversionReview needs: the objects may have to pass several versions. Undefined if the hook's
+ * conversions do not lead to the desired version.
+ */
+function findFirstConversion(hook: Hook, { objects, desiredAPIVersion }: JsonObject) {
   const steps = hook.config.bindings.conversion.flatMap((binding) =>
     binding.conversions.map((rule) => ({ hook, binding, rule })),
   );
@@ -54,6 +65,6 @@ function ruleFor(hook: Hook, { objects, desiredAPIVersion }: JsonObject) {
     ?.rule;
 }
 
-function problem(file: string, message: string, remedy: string): ProblemError {
+function fileProblem(file: string, message: string, remedy: string): ProblemError {
   return new ProblemError({ file, message, remedy });
 }

@@ -9,12 +9,12 @@ import type { OfflineCharts } from "./charts.ts";
 import { READ_VERBS, RestMapper, RuleSet, WRITE_VERBS } from "./rbac.ts";
 
 const GROUP = "rbac.authorization.k8s.io";
-/** Rules of the whole cluster, beside those of namespaces. */
-const CLUSTER = "";
+/** The key of cluster-wide rules, beside the names of namespaces. */
+const CLUSTER_SCOPE = "";
 
 const CRDS = "apiextensions.k8s.io/v1";
 
-interface Kind {
+interface ObjectKind {
   readonly apiVersion: string | undefined;
   readonly kind: string;
 }
@@ -27,10 +27,11 @@ interface RoleSources {
 }
 
 /**
- * What the accounts of these modules need: for bindings, for objects of charts, and for helm's own Secrets. Object patches and
- * requests of hooks are unknown. Unreadable hooks and charts become problems.
+ * The ServiceAccounts, roles and bindings for modules with `serviceAccountName`: permissions for the objects of kubernetes
+ * bindings and charts, and for helm's release Secrets. Object patches and requests of hooks are unknown. Hooks and charts that
+ * cannot be read become problems.
  */
-export async function rolesOf(
+export async function collectRoles(
   trees: readonly Tree[],
   sources: RoleSources,
 ): Promise<{ objects: JsonObject[]; problems: Problem[] }> {
@@ -39,94 +40,96 @@ export async function rolesOf(
   for (const tree of trees) {
     for (const module of tree.modules) {
       if (module.serviceAccountName === undefined) continue;
-      const needs = await ModuleNeeds.collect(module, tree, { ...sources, problems });
-      objects.push(...needs.objects(accountIn(module.serviceAccountName, needs.namespace)));
+      const permissions = await ModulePermissions.collect(module, tree, { ...sources, problems });
+      objects.push(...permissions.objects(accountIn(module.serviceAccountName, permissions.namespace)));
     }
   }
   return { objects, problems };
 }
 
-/** The rules that one module needs, by namespace. */
-class ModuleNeeds {
+/** The permissions that one module needs, by namespace. */
+class ModulePermissions {
   readonly namespace: string;
   readonly #module: Module;
   readonly #mapper = new RestMapper();
-  readonly #sets = new Map<string, RuleSet>();
+  readonly #rulesByNamespace = new Map<string, RuleSet>();
 
   private constructor(module: Module, namespace: string) {
     this.#module = module;
     this.namespace = module.namespace ?? namespace;
   }
 
+  /** Collects the permissions for the CRDs, hooks and chart of a module. */
   static async collect(
     module: Module,
     tree: Tree,
     { loader, charts, namespace, problems }: RoleSources & { readonly problems: Problem[] },
-  ): Promise<ModuleNeeds> {
-    const needs = new ModuleNeeds(module, namespace);
-    await needs.#mapper.addCrdFiles(module.crdFiles);
+  ): Promise<ModulePermissions> {
+    const permissions = new ModulePermissions(module, namespace);
+    await permissions.#mapper.addCrdFiles(module.crdFiles);
     if (module.crdFiles.length > 0)
-      needs.#add({ apiVersion: CRDS, kind: "CustomResourceDefinition" }, WRITE_VERBS);
+      permissions.#addRule({ apiVersion: CRDS, kind: "CustomResourceDefinition" }, WRITE_VERBS);
     for (const file of module.hookFiles) {
-      const answer = await loader.load(file, module.name);
-      if ("problem" in answer) problems.push(answer.problem);
-      else for (const hook of answer.hooks) needs.#addHook(hook);
+      const loaded = await loader.load(file, module.name);
+      if ("problem" in loaded) problems.push(loaded.problem);
+      else for (const hook of loaded.hooks) permissions.#addHook(hook);
     }
-    if (module.chart !== "none") await needs.#addChart(tree, charts, problems);
-    return needs;
+    if (module.chart !== "none") await permissions.#addChart(tree, charts, problems);
+    return permissions;
   }
 
-  /** Adds the rights for the chart's objects and for helm's release records. */
+  /** Adds the permissions for the chart's objects and for helm's release records. */
   async #addChart(tree: Tree, charts: OfflineCharts, problems: Problem[]): Promise<void> {
     const module = this.#module;
     // Helm stores release records in Secrets.
-    this.#add({ apiVersion: "v1", kind: "Secret" }, WRITE_VERBS);
+    this.#addRule({ apiVersion: "v1", kind: "Secret" }, WRITE_VERBS);
     try {
-      const objects = bodiesOf(documentsOf(await charts.render(module, tree, { includeCrds: true })));
-      this.#mapper.addCrds(objects);
-      for (const { apiVersion, kind, metadata } of objects)
+      const buildObjects = bodiesOf(documentsOf(await charts.render(module, tree, { includeCrds: true })));
+      this.#mapper.addCrds(buildObjects);
+      for (const { apiVersion, kind, metadata } of buildObjects)
         if (typeof apiVersion === "string" && typeof kind === "string")
-          this.#add({ apiVersion, kind }, WRITE_VERBS, asString(objectOf(metadata)["namespace"]));
+          this.#addRule({ apiVersion, kind }, WRITE_VERBS, asString(objectOf(metadata)["namespace"]));
     } catch (error) {
       problems.push({ file: module.dir, message: `its chart could not be rendered: ${oneLine(error)}` });
     }
   }
 
-  /** Adds the rights to watch the objects of the hook's bindings, in their namespaces. */
+  /** Adds the permissions to watch the objects of the hook's kubernetes bindings, in their namespaces. */
   #addHook({ config }: Hook): void {
     for (const { apiVersion, kind, namespaces, namespaceLabels } of config.bindings.kubernetes) {
-      if (namespaceLabels !== undefined) this.#add({ apiVersion: "v1", kind: "Namespace" }, READ_VERBS);
-      const places = namespaceLabels === undefined ? (namespaces ?? [CLUSTER]) : [CLUSTER];
-      for (const place of places) this.#add({ apiVersion, kind }, READ_VERBS, place);
+      if (namespaceLabels !== undefined) this.#addRule({ apiVersion: "v1", kind: "Namespace" }, READ_VERBS);
+      const watchedNamespaces =
+        namespaceLabels === undefined ? (namespaces ?? [CLUSTER_SCOPE]) : [CLUSTER_SCOPE];
+      for (const place of watchedNamespaces) this.#addRule({ apiVersion, kind }, READ_VERBS, place);
     }
   }
 
   /** Adds verbs for a kind in a namespace; for a cluster-wide kind, in the cluster. */
-  #add({ apiVersion, kind }: Kind, verbs: readonly string[], place = this.namespace): void {
-    const where = this.#mapper.isClusterWide(kind) ? CLUSTER : place;
-    const set = this.#sets.get(where) ?? new RuleSet(this.#mapper);
-    this.#sets.set(where, set);
-    set.add(apiVersion, kind, verbs);
+  #addRule({ apiVersion, kind }: ObjectKind, verbs: readonly string[], namespace = this.namespace): void {
+    const scope = this.#mapper.isClusterWide(kind) ? CLUSTER_SCOPE : namespace;
+    const rules = this.#rulesByNamespace.get(scope) ?? new RuleSet(this.#mapper);
+    this.#rulesByNamespace.set(scope, rules);
+    rules.addVerbs(apiVersion, kind, verbs);
   }
 
   /** The account, and a role and a binding for each namespace and for the cluster. */
   objects(account: Account): JsonObject[] {
     const metadata = { name: account.name, namespace: account.namespace };
-    const made = [...this.#sets].flatMap(([where, set]) => this.#role(account, where, set));
+    const made = [...this.#rulesByNamespace].flatMap(([where, set]) => this.#buildRole(account, where, set));
     return [{ apiVersion: "v1", kind: "ServiceAccount", metadata }, ...made];
   }
 
   /** The role and its binding for a namespace, or for the cluster. */
-  #role(account: Account, where: string, set: RuleSet): JsonObject[] {
-    const prefix = where === CLUSTER ? "Cluster" : "";
+  #buildRole(account: Account, scope: string, rules: RuleSet): JsonObject[] {
+    const prefix = scope === CLUSTER_SCOPE ? "Cluster" : "";
     const name = `${this.#module.name}-${account.name}`;
     const metadata =
-      where === CLUSTER ? { name: `${account.namespace}-${name}` } : { name, namespace: where };
+      scope === CLUSTER_SCOPE ? { name: `${account.namespace}-${name}` } : { name, namespace: scope };
     const apiVersion = `${GROUP}/v1`;
     const roleRef = { apiGroup: GROUP, kind: `${prefix}Role`, name: metadata.name };
     const subjects = [{ kind: "ServiceAccount", name: account.name, namespace: account.namespace }];
     return [
-      { apiVersion, kind: `${prefix}Role`, metadata, rules: set.rules() },
+      { apiVersion, kind: `${prefix}Role`, metadata, rules: rules.build() },
       { apiVersion, kind: `${prefix}RoleBinding`, metadata, roleRef, subjects },
     ];
   }

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeSync } fro
 import { readFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 
-import { childEnvironment, type Environment, type Settings } from "../config.ts";
+import { buildChildEnvironment, type Environment, type Settings } from "../config.ts";
 import { FilterEngine } from "../filter/index.ts";
 import { hookEnvironment, type HookQueryOptions } from "../hooks/index.ts";
 import { createLogger, oneLine, Scope, systemClock, type Logger } from "../lib/index.ts";
@@ -27,43 +27,45 @@ export interface CommandResult {
   readonly code: number;
 }
 
-/** How to end the sub-commands that run now, innermost last. */
-const running = new Set<() => Promise<void>>();
+/** The clean-up functions of the sub-commands that are running; that of an inner one comes after that of its caller. */
+const pendingCleanups = new Set<() => Promise<void>>();
 
-/** A signal ends the child processes, removes temporary files, and then ends the process with the usual exit code. */
-const SIGNALS = { SIGTERM: 143, SIGINT: 130 } as const;
+/** The signals that end a sub-command, and the usual exit codes for them. */
+const SIGNAL_EXIT_CODES = { SIGTERM: 143, SIGINT: 130 } as const;
 
-function endOnSignal(signal: keyof typeof SIGNALS): void {
-  const endings = [...running].toReversed().map((end) => end());
-  void Promise.allSettled(endings).then(() => process.exit(SIGNALS[signal]));
+/** Handles a signal: cleans up after all running sub-commands, innermost first, then exits. */
+function cleanUpAndExit(signal: keyof typeof SIGNAL_EXIT_CODES): void {
+  const cleanups = [...pendingCleanups].toReversed().map((end) => end());
+  void Promise.allSettled(cleanups).then(() => process.exit(SIGNAL_EXIT_CODES[signal]));
 }
 
-function listen(how: "on" | "off"): void {
-  for (const signal of Object.keys(SIGNALS)) process[how](signal, endOnSignal);
+/** Installs (`on`) or removes (`off`) the signal handlers. */
+function switchSignalHandlers(method: "on" | "off"): void {
+  for (const signal of Object.keys(SIGNAL_EXIT_CODES)) process[method](signal, cleanUpAndExit);
 }
 
 /** Runs a sub-command, then ends its child processes and closes its scope; SIGTERM and SIGINT do the same. */
 export async function withScope<T>(work: (scope: Scope, children: Children) => Promise<T>): Promise<T> {
   const scope = new Scope();
   const children = new Children();
-  const end = async (): Promise<void> => {
+  const cleanUp = async (): Promise<void> => {
     children.startOnlyWhile(() => false);
-    await children.end(GRACE_MS);
+    await children.endAll(GRACE_MS);
     await scope.close();
   };
-  if (running.size === 0) listen("on");
-  running.add(end);
+  if (pendingCleanups.size === 0) switchSignalHandlers("on");
+  pendingCleanups.add(cleanUp);
   try {
     return await work(scope, children);
   } finally {
-    await end();
-    running.delete(end);
-    if (running.size === 0) listen("off");
+    await cleanUp();
+    pendingCleanups.delete(cleanUp);
+    if (pendingCleanups.size === 0) switchSignalHandlers("off");
   }
 }
 
-/** A new directory beside the files of modules, which is removed with the scope. */
-export function draftIn(dir: string, scope: Scope): string {
+/** Creates a temporary directory in `dir`, so that files move from it by an atomic rename. It is removed with the scope. */
+export function createDraftDir(dir: string, scope: Scope): string {
   const draft = mkdtempSync(join(dir, ".new-"));
   scope.add(() => rmSync(draft, { recursive: true, force: true }));
   return draft;
@@ -84,19 +86,21 @@ export function stderrLogger(settings: Settings): Logger {
   return createLogger({ level: settings.logLevel, type: "text", noTime: true, clock: systemClock, write });
 }
 
-/** Unpacks chart archives into a directory that lasts as long as the scope. */
-export function archivesIn(settings: Settings, scope: Scope): ChartArchives {
+/** Creates the unpacker of chart archives. Its temporary directory is removed with the scope. */
+export function createArchives(settings: Settings, scope: Scope): ChartArchives {
   return scope.own(new ChartArchives(settings.tmpDir));
 }
 
-/** A kubeconfig without a cluster. */
+/** An empty kubeconfig, for processes that must not reach a cluster. */
 const NO_CLUSTER = "/dev/null";
 /** Variables by which a client in a Pod finds its cluster. */
-const IN_CLUSTER = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
+const IN_CLUSTER_VARIABLES = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
 
-/** An environment in which a hook that ignores `--config` and does its work reaches no cluster. */
+/** Removes the variables by which a client in a Pod finds its cluster: a hook that ignores `--config` would change it. */
 function withoutCluster(environment: Environment): Environment {
-  return Object.fromEntries(Object.entries(environment).filter(([name]) => !IN_CLUSTER.includes(name)));
+  return Object.fromEntries(
+    Object.entries(environment).filter(([name]) => !IN_CLUSTER_VARIABLES.includes(name)),
+  );
 }
 
 /** The options for loading and checking configurations of hooks without a cluster. */
@@ -111,7 +115,7 @@ export function hookLoadOptions(
   );
   return {
     children,
-    env: hookEnvironment(childEnvironment(withoutCluster(environment), settings, NO_CLUSTER)),
+    env: hookEnvironment(buildChildEnvironment(withoutCluster(environment), settings, NO_CLUSTER)),
     workingDir: settings.workingDir,
     hookWorkingDir: settings.hookWorkingDir,
     logger,
@@ -119,15 +123,15 @@ export function hookLoadOptions(
   };
 }
 
-/** The modules directories into which sub-commands write; default `modules`. */
-export function modulesDirsOf({ modulesDir = "modules" }: Settings): readonly [string, ...string[]] {
+/** The directories of `--modules-dir`; default `modules`. Sub-commands write into the first one. */
+export function listModulesDirs({ modulesDir = "modules" }: Settings): readonly [string, ...string[]] {
   const [first = "modules", ...rest] = modulesDir.split(":").filter(Boolean);
   return [first, ...rest];
 }
 
 /** Finds a module by its name or directory name, in the first modules directory that contains it. Throws ProblemError. */
-export function moduleNamed(settings: Settings, wanted: string): { dir: string; name: string } {
-  const dirs = modulesDirsOf(settings);
+export function findModule(settings: Settings, wanted: string): { dir: string; name: string } {
+  const dirs = listModulesDirs(settings);
   for (const dir of dirs.filter((each) => existsSync(each)))
     for (const entry of readdirSync(dir)) {
       const { name } = splitEntryName(entry, 0);
@@ -148,7 +152,7 @@ export interface LintDir {
   /** The directory whose layout is checked; undefined for global hooks. */
   readonly modulesDir: string | undefined;
   /** Only findings below this path are reported, because the user named a single module. */
-  readonly only: string | undefined;
+  readonly onlyModuleDir: string | undefined;
 }
 
 const CHART_PARTS = ["Chart.yaml", "templates", ADDON_FILE, MODULE_FILE];
@@ -158,35 +162,40 @@ const MODULE_PARTS = ["hooks", "values.yaml", "enabled", "crds"];
  * Reads a modules directory, one module (`NUMBER-name`, or anything with a chart), or a directory of global hooks
  * (with `hooks/` and nothing of a module, or with hooks and no modules). Throws ProblemError when it cannot be read.
  */
-export async function readLintDir(given: string, terms: ReadOptions): Promise<LintDir> {
+export async function readLintDir(given: string, options: ReadOptions): Promise<LintDir> {
   const dir = resolve(given);
   if (statSync(dir, { throwIfNoEntry: false })?.isDirectory() !== true)
     throw new ProblemError({ file: dir, message: "is not a directory" });
   if (isModule(dir)) {
-    const tree = await readTreeOf(terms, { modulesDirs: [dirname(dir)], only: dir });
-    return { dir, modulesDir: dirname(dir), only: dir, tree };
+    const tree = await readTreeWith(options, { modulesDirs: [dirname(dir)], only: dir });
+    return { dir, modulesDir: dirname(dir), onlyModuleDir: dir, tree };
   }
   if (isGlobalHooksDir(dir))
     return {
       dir,
       modulesDir: undefined,
-      only: undefined,
-      tree: await readTreeOf(terms, { modulesDirs: [], globalHooksDir: dir }),
+      onlyModuleDir: undefined,
+      tree: await readTreeWith(options, { modulesDirs: [], globalHooksDir: dir }),
     };
-  return { dir, modulesDir: dir, only: undefined, tree: await readTreeOf(terms, { modulesDirs: [dir] }) };
+  return {
+    dir,
+    modulesDir: dir,
+    onlyModuleDir: undefined,
+    tree: await readTreeWith(options, { modulesDirs: [dir] }),
+  };
 }
 
 /**
  * Reads the owner of a hook: the module in `dir`, or the schemas of a directory of global hooks. Throws ProblemError for
  * errors that stop a module from running.
  */
-export async function readHookOwner(dir: string, isOfModule: boolean, terms: ReadOptions): Promise<Tree> {
+export async function readHookOwner(dir: string, isOfModule: boolean, options: ReadOptions): Promise<Tree> {
   if (!isOfModule)
-    return readTreeOf(terms, {
+    return readTreeWith(options, {
       modulesDirs: [],
       ...(existsSync(join(dir, "openapi")) && { globalHooksDir: dir }),
     });
-  const tree = await readTreeOf(terms, { modulesDirs: [dirname(dir)], only: dir });
+  const tree = await readTreeWith(options, { modulesDirs: [dirname(dir)], only: dir });
   const [module] = tree.modules;
   const problems = module === undefined ? tree.refused : module.problem && [module.problem];
   if (problems !== undefined && problems.length > 0) throw new ProblemError(...problems);
@@ -204,14 +213,16 @@ function isGlobalHooksDir(dir: string): boolean {
   if (containsAny(dir, ["hooks"])) return true;
   const parts = [...CHART_PARTS, ...MODULE_PARTS, "openapi"];
   const entries = readdirSync(dir).filter((name) => name !== "openapi");
-  const holdsModules = entries.some((name) => containsAny(join(dir, name), parts));
-  return !holdsModules && !containsAny(dir, ["values.yaml"]) && findHookFiles(dir).size > 0;
+  const containsModules = entries.some((name) => containsAny(join(dir, name), parts));
+  return !containsModules && !containsAny(dir, ["values.yaml"]) && findHookFiles(dir).size > 0;
 }
 
+/** Whether a directory contains a file or directory with one of these names. */
 function containsAny(dir: string, names: readonly string[]): boolean {
   return names.some((name) => existsSync(join(dir, name)));
 }
 
+/** How modules are read, from the settings. */
 interface ReadOptions {
   readonly archives: ChartArchives;
   readonly crdFilters: string;
@@ -219,16 +230,18 @@ interface ReadOptions {
   readonly namespaceTemplate: string | undefined;
 }
 
-export function readOptions(settings: Settings, scope: Scope): ReadOptions {
+/** The options with which offline sub-commands read modules. */
+export function buildReadOptions(settings: Settings, scope: Scope): ReadOptions {
   const { crdFilters } = settings;
   const schemaDirs = settings.schemaDirs?.split(":") ?? [];
   const { moduleNamespaceTemplate: namespaceTemplate } = settings;
-  return { archives: archivesIn(settings, scope), crdFilters, schemaDirs, namespaceTemplate };
+  return { archives: createArchives(settings, scope), crdFilters, schemaDirs, namespaceTemplate };
 }
 
-function readTreeOf(
-  terms: ReadOptions,
-  what: { modulesDirs: readonly string[]; globalHooksDir?: string; only?: string },
+/** Reads a tree of modules and global hooks from these directories. */
+function readTreeWith(
+  options: ReadOptions,
+  dirs: { modulesDirs: readonly string[]; globalHooksDir?: string; only?: string },
 ): Promise<Tree> {
-  return readTree({ ...terms, globalHooksDir: undefined, unnumberedOrder: 1, strict: false, ...what });
+  return readTree({ ...options, globalHooksDir: undefined, unnumberedOrder: 1, strict: false, ...dirs });
 }

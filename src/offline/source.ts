@@ -13,8 +13,8 @@ import * as registry from "../registry/index.ts";
 import { lintDirs } from "./lint.ts";
 import { readTextFile, type CommandResult } from "./shared.ts";
 
-const LONGEST_ERROR = 2000;
-const TWICE = "TARGET ends with the name of the module, which is appended to it";
+const MAX_ERROR_LENGTH = 2000;
+const NAME_TWICE = "TARGET ends with the name of the module, which is appended to it";
 
 /** How a registry is reached. */
 interface RegistryAccess {
@@ -45,7 +45,7 @@ export async function pushSource(
     return { ...linted, text: `${linted.text}nothing is pushed: correct the errors first\n` };
   const identity = {
     name: splitEntryName(basename(dir), 0).name,
-    version: checkedVersion(dir, request.version ?? (await versionOf(dir))),
+    version: requireValidVersion(dir, request.version ?? (await readChartVersion(dir))),
   };
   const { key: file } = request;
   const key =
@@ -61,19 +61,19 @@ export async function pushSource(
     });
   const reference = { ...base, name: `${base.name}/${identity.name}` };
   const packed = await registry.packDirectory(dir);
-  return inRepository(reference, { access: request, env }, async (place) => {
+  return withRepository(reference, { access: request, env }, async (place) => {
     const { digest, isNew } = await registry.pushModule(place, { identity, packed, key });
     if (request.tag !== undefined)
-      await registry.moveTag({ ...place, reference: { ...reference, digest } }, checkedTag(request.tag));
+      await registry.moveTag({ ...place, reference: { ...reference, digest } }, requireValidTag(request.tag));
     const address = registry.referenceText({ ...reference, tag: registry.tagOfVersion(identity.version) });
     const note = isNew
       ? key === undefined
         ? "pushed without a signature"
         : "pushed and signed"
       : "already there";
-    const twice = base.name.split("/").at(-1) === identity.name ? `note: ${TWICE}\n` : "";
+    const twiceNote = base.name.split("/").at(-1) === identity.name ? `note: ${NAME_TWICE}\n` : "";
     return {
-      text: `${linted.text}${twice}${address}\n${digest} (${packed.files} files, ${packed.layer.length} bytes): ${note}\n`,
+      text: `${linted.text}${twiceNote}${address}\n${digest} (${packed.files} files, ${packed.layer.length} bytes): ${note}\n`,
       code: 0,
     };
   });
@@ -89,9 +89,9 @@ export async function tagSource(
   { reference: text, tag, ...access }: TagRequest,
   env: Environment,
 ): Promise<CommandResult> {
-  const reference = namedVersion(text);
-  return inRepository(reference, { access, env }, async (place) => {
-    const digest = await registry.moveTag(place, checkedTag(tag));
+  const reference = parseVersionReference(text);
+  return withRepository(reference, { access, env }, async (place) => {
+    const digest = await registry.moveTag(place, requireValidTag(tag));
     return { text: `${tag} names ${digest}\n`, code: 0 };
   });
 }
@@ -111,13 +111,13 @@ export async function pullSource(
   { reference: text, dir, ...request }: PullRequest,
   env: Environment,
 ): Promise<CommandResult> {
-  const reference = namedVersion(text);
+  const reference = parseVersionReference(text);
   const target = resolve(dir);
   if (existsSync(target) && readdirSync(target).length > 0)
     throw new ProblemError({ file: target, message: "is not empty", remedy: "name a new directory" });
-  const signers = await signersOf(request);
+  const signers = await readSigners(request);
   await mkdir(dirname(target), { recursive: true });
-  return inRepository(reference, { access: request, env }, async (place) => {
+  return withRepository(reference, { access: request, env }, async (place) => {
     const found = await registry.findModule(place, signers);
     await registry.unpackModule(place.repository, found, target);
     const { name, version, digest, verified } = found;
@@ -127,8 +127,8 @@ export async function pullSource(
   });
 }
 
-/** Who may have signed; undefined where the user does without verification. Throws ProblemError. */
-async function signersOf({
+/** Reads the keys and identities whose signatures are accepted; undefined with `--unsigned`. Throws ProblemError. */
+async function readSigners({
   key,
   identity,
   trustedRoot,
@@ -143,8 +143,8 @@ async function signersOf({
   ];
 }
 
-/** Calls `work` with a client of the repository. Errors of the registry become ProblemErrors that name the module. */
-async function inRepository<T>(
+/** Calls `work` with a client for the repository, with TLS and login as the user has configured. Errors become ProblemErrors. */
+async function withRepository<T>(
   reference: registry.Reference,
   { access, env }: { readonly access: RegistryAccess; readonly env: Environment },
   work: (place: registry.Place) => Promise<T>,
@@ -168,22 +168,22 @@ async function inRepository<T>(
     if (!isExpected) throw error;
     throw new ProblemError({
       file: registry.referenceText(reference),
-      message: plainLine(oneLine(error, LONGEST_ERROR), LONGEST_ERROR),
+      message: plainLine(oneLine(error, MAX_ERROR_LENGTH), MAX_ERROR_LENGTH),
     });
   } finally {
     await client.close();
   }
 }
 
-/** Where docker, podman and helm keep logins. */
-function loginFiles(env: Environment): string[] {
+/** The files in which helm, docker and podman store logins of registries. */
+function listLoginFiles(env: Environment): string[] {
   const home = env["HOME"] ?? homedir();
   const config = env["XDG_CONFIG_HOME"] ?? join(home, ".config");
   return [
     env["HELM_REGISTRY_CONFIG"] ??
       join(env["HELM_CONFIG_HOME"] ?? join(config, "helm"), "registry", "config.json"),
     join(env["DOCKER_CONFIG"] ?? join(home, ".docker"), "config.json"),
-    ...[env["REGISTRY_AUTH_FILE"] ?? []].flat(),
+    ...(env["REGISTRY_AUTH_FILE"] === undefined ? [] : [env["REGISTRY_AUTH_FILE"]]),
   ];
 }
 
@@ -192,15 +192,16 @@ async function findLogin(
   reference: registry.Reference,
   env: Environment,
 ): Promise<ReturnType<typeof registry.findLogin>> {
-  for (const file of loginFiles(env)) {
+  for (const file of listLoginFiles(env)) {
     const text = await readFile(file, "utf8").catch(() => undefined);
-    const login = text === undefined ? undefined : loginIn(file, text, reference);
+    const login = text === undefined ? undefined : parseLogin(file, text, reference);
     if (login !== undefined) return login;
   }
   return undefined;
 }
 
-function loginIn(
+/** The login for a registry in the text of a login file. Throws ProblemError for an invalid file. */
+function parseLogin(
   file: string,
   text: string,
   reference: registry.Reference,
@@ -216,8 +217,8 @@ function loginIn(
   }
 }
 
-/** A reference with a tag or a digest. Throws ProblemError. */
-function namedVersion(text: string): registry.Reference {
+/** Parses a reference, which must have a tag or a digest. Throws ProblemError. */
+function parseVersionReference(text: string): registry.Reference {
   const reference = registry.parseReference(text);
   if (reference.tag !== undefined || reference.digest !== undefined) return reference;
   throw new ProblemError({
@@ -227,8 +228,8 @@ function namedVersion(text: string): registry.Reference {
   });
 }
 
-/** Checks a tag. Throws ProblemError if it is invalid. */
-function checkedTag(text: string): string {
+/** Returns the tag if it is valid. Throws ProblemError otherwise. */
+function requireValidTag(text: string): string {
   if (registry.isTag(text)) return text;
   throw new ProblemError({
     file: text,
@@ -237,8 +238,8 @@ function checkedTag(text: string): string {
   });
 }
 
-/** The version of the module's chart. Throws ProblemError if there is none. */
-async function versionOf(dir: string): Promise<string> {
+/** Reads the version in the module's Chart.yaml. Throws ProblemError if there is none. */
+async function readChartVersion(dir: string): Promise<string> {
   const file = join(dir, "Chart.yaml");
   const text = existsSync(file) ? await readTextFile(file) : "";
   const version = asString(objectOf(parseYaml(text, file).value)["version"]);
@@ -252,8 +253,8 @@ async function versionOf(dir: string): Promise<string> {
   throw new ProblemError({ file: dir, message, remedy });
 }
 
-/** Checks a version: ranges only find semantic versions. Throws ProblemError. */
-function checkedVersion(dir: string, version: string): string {
+/** Returns the version if it is a semantic version, which alone ModuleSources can find by a range. Throws ProblemError otherwise. */
+function requireValidVersion(dir: string, version: string): string {
   if (isVersion(version) && registry.isTag(registry.tagOfVersion(version))) return version;
   const message = `"${version}" is no semantic version`;
   throw new ProblemError({

@@ -2,7 +2,7 @@
 
 import { basename, dirname, resolve } from "node:path";
 
-import { childEnvironment, type Environment, type Settings } from "../config.ts";
+import { buildChildEnvironment, type Environment, type Settings } from "../config.ts";
 import { hookEnvironment, hookFileAt, hookOffline, lintHook } from "../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
 import { oneLine, pointerOf, toYaml } from "../lib/index.ts";
@@ -13,20 +13,20 @@ import { answerProblem, forbiddenEffect } from "../tasks/index.ts";
 import { describeViolations, invalidValues, merge, parseMap } from "../values/index.ts";
 import { parsePatches, validatePatches, valuesFiles } from "../values/index.ts";
 import type { PatchRules, ValuesStore } from "../values/index.ts";
-import { valuesFrom } from "./charts.ts";
-import { reviewContext, type OfflineReview } from "./review-context.ts";
+import { buildValuesStore } from "./charts.ts";
+import { buildReviewContext, type OfflineReview } from "./review-context.ts";
 import {
   hookLoadOptions,
   readTextFile,
   readHookOwner,
-  readOptions,
+  buildReadOptions,
   withScope,
   stderrLogger,
 } from "./shared.ts";
 import type { CommandResult } from "./shared.ts";
 
 /** The arguments of `hook run`. Values are YAML or JSON with `global` and the module's section. */
-export interface HookFiles {
+export interface HookRunArguments {
   readonly path: string;
   /** The hook of a batch file: its number, or `ready`. */
   readonly item: string | undefined;
@@ -45,52 +45,56 @@ export interface HookFiles {
  * not run the hook.
  */
 export async function runHookOffline(
-  files: HookFiles,
+  files: HookRunArguments,
   settings: Settings,
   env: Environment,
 ): Promise<CommandResult> {
   const path = resolve(files.path);
-  const owner = ownerOf(path);
+  const owner = findHookOwner(path);
   const item = parseItem(files.item);
   const input = await readTextFile(files.context ?? files.review ?? "");
   return withScope(async (scope, children) => {
-    const tree = await readHookOwner(owner.dir, owner.module !== undefined, readOptions(settings, scope));
+    const tree = await readHookOwner(
+      owner.dir,
+      owner.module !== undefined,
+      buildReadOptions(settings, scope),
+    );
     const values = await readHookValues(files, tree);
     const [module] = tree.modules;
-    checkValues(values, module);
+    requireValidValues(values, module);
     const { hooks, problems } = await lintHook(
       hookFileAt(path),
       owner.module,
       hookLoadOptions(settings, env, { scope, children }),
     );
-    if (problems.length > 0) return failureResult(problems.map(describeProblem).join("\n"));
-    const review = reviewIn(files, hooks, input);
+    if (problems.length > 0) return toFailureResult(problems.map(describeProblem).join("\n"));
+    const review = parseReview(files, hooks, input);
     const request = {
       path,
       module: owner.module,
       item,
       context: review?.context ?? input,
       ...valuesFiles(values, module, undefined),
-      settings: { ...settings, children, env: hookEnvironment(childEnvironment(env, settings)) },
+      settings: { ...settings, children, env: hookEnvironment(buildChildEnvironment(env, settings)) },
       logger: stderrLogger(settings),
     };
     return runAndReport(request, values, review?.trigger);
   });
 }
 
-/** The review in the file, if it is one. Throws ProblemError. */
-function reviewIn(
-  { review: file, binding }: HookFiles,
+/** Parses the file of `--review`; undefined without the flag. Throws ProblemError. */
+function parseReview(
+  { review: file, binding }: HookRunArguments,
   hooks: readonly Hook[],
   input: string,
 ): OfflineReview | undefined {
   return file === undefined
     ? undefined
-    : reviewContext(hooks, parseMap(input, file).value, { file, binding });
+    : buildReviewContext(hooks, parseMap(input, file).value, { file, binding });
 }
 
-/** A hook below `<number>-<module>/hooks` belongs to the module; any other hook is global. */
-function ownerOf(path: string): { readonly dir: string; readonly module: string | undefined } {
+/** Finds the owner of a hook by its path: a hook below `<number>-<module>/hooks` belongs to the module, any other is global. */
+function findHookOwner(path: string): { readonly dir: string; readonly module: string | undefined } {
   const { root } = hookFileAt(path);
   if (basename(root) !== "hooks") return { dir: root, module: undefined };
   const dir = dirname(root);
@@ -101,25 +105,28 @@ function ownerOf(path: string): { readonly dir: string; readonly module: string 
  * The values of `tree`, with `--config-values` as the ConfigMap. `--values` has the highest priority: it overrides values
  * files, and as a hook patch also the ConfigMap.
  */
-async function readHookValues(files: HookFiles, tree: Tree): Promise<ValuesStore> {
-  const [given, config] = await Promise.all([readValues(files.values), readValues(files.configValues)]);
-  const withGiven = (section: Section | undefined, key: string): Section | undefined =>
+async function readHookValues(files: HookRunArguments, tree: Tree): Promise<ValuesStore> {
+  const [given, config] = await Promise.all([
+    readValuesFile(files.values),
+    readValuesFile(files.configValues),
+  ]);
+  const overrideSection = (section: Section | undefined, key: string): Section | undefined =>
     merge(section, member(given, key)) as Section | undefined;
   const modules = tree.modules.map((module) => ({
     ...module,
-    own: { ...module.own, section: withGiven(module.own.section, module.valuesKey) },
+    own: { ...module.own, section: overrideSection(module.own.section, module.valuesKey) },
   }));
-  const globalValues = withGiven(tree.globalValues, GLOBAL) as JsonObject;
-  const values = valuesFrom({ ...tree, modules, globalValues }, { file: "--config-values", config });
+  const globalValues = overrideSection(tree.globalValues, GLOBAL) as JsonObject;
+  const values = buildValuesStore({ ...tree, modules, globalValues }, { file: "--config-values", config });
   for (const key of Object.keys(given)) {
-    const value = withGiven(values.merged(key).values, key) ?? {};
+    const value = overrideSection(values.merged(key).values, key) ?? {};
     values.addPatches(key, [{ op: "add", path: pointerOf([key]), value }]);
   }
   return values;
 }
 
 /** Throws ProblemError for values with which the operator would not run the hook. */
-function checkValues(values: ValuesStore, module: Module | undefined): void {
+function requireValidValues(values: ValuesStore, module: Module | undefined): void {
   const violations = values.schemas(GLOBAL).validateConfig(values.merged(GLOBAL).config);
   if (violations.length > 0)
     throw new ProblemError({
@@ -149,39 +156,41 @@ async function runAndReport(
 ): Promise<CommandResult> {
   try {
     const { failure, output } = await hookOffline(request);
-    if (output === undefined) return failureResult(failure ?? "the hook produced no output");
-    const changes = changesOf(output, { request, known: values, review });
+    if (output === undefined) return toFailureResult(failure ?? "the hook produced no output");
+    const changes = describeChanges(output, { request, valuesStore: values, review });
     return { text: toYaml(changes), code: 0 };
   } catch (error) {
-    return failureResult(oneLine(error));
+    return toFailureResult(oneLine(error));
   }
 }
 
-function failureResult(failure: string): CommandResult {
+/** The result of a hook that failed: its failure as YAML, and exit code 1. */
+function toFailureResult(failure: string): CommandResult {
   return { text: toYaml({ failure }), code: 1 };
 }
 
 /** What the operator needs to check the output of a hook. */
 interface OutputContext {
   readonly request: OfflineRun;
-  readonly known: ValuesStore;
-  /** What the hook answers. */
+  readonly valuesStore: ValuesStore;
+  /** The review that the hook answers; undefined without `--review`. */
   readonly review: ReviewTrigger | undefined;
 }
 
-/** The changes of a hook. Throws for patches and answers that the operator would refuse. */
-function changesOf(output: HookOutput, { request, known, review }: OutputContext): Json {
+/** Describes what the output of a hook would change. Throws for patches and answers that the operator would refuse. */
+function describeChanges(output: HookOutput, { request, valuesStore, review }: OutputContext): Json {
   const texts = { config: output.configPatchText, values: output.valuesPatchText };
   const rules = patchRules(request);
   const patches = validatePatches(
-    known.patchTarget(rules.kind === "global" ? GLOBAL : rules.valuesKey),
+    valuesStore.patchTarget(rules.kind === "global" ? GLOBAL : rules.valuesKey),
     texts,
   );
-  const refused =
-    review &&
-    (forbiddenEffect(review.binding, patches, output.answers) ??
-      answerProblem({ name: hookFileAt(request.path).name }, review, output.answers));
-  if (refused !== undefined) throw new Error(refused);
+  if (review !== undefined) {
+    const hook = { name: hookFileAt(request.path).name };
+    const refusal =
+      forbiddenEffect(review.binding, patches, output.answers) ?? answerProblem(hook, review, output.answers);
+    if (refusal !== undefined) throw new Error(refusal);
+  }
   const { config, values } = parsePatches(texts, rules);
   const warnings = [...config.warnings, ...values.warnings];
   const flags = Object.fromEntries([...config.flags, ...values.flags].map(([key, on]) => [key, on ?? null]));
@@ -196,10 +205,12 @@ function changesOf(output: HookOutput, { request, known, review }: OutputContext
   };
 }
 
+/** Which keys the values patches of a hook may change: those of its module, or the global section. */
 function patchRules({ module }: OfflineRun): PatchRules {
   return module === undefined ? { kind: "global" } : { kind: "module", valuesKey: camelCase(module) };
 }
 
-async function readValues(file: string | undefined): Promise<JsonObject> {
+/** Reads a file of values; none without the flag. Throws ProblemError. */
+async function readValuesFile(file: string | undefined): Promise<JsonObject> {
   return file === undefined ? {} : parseMap(await readTextFile(file), file).value;
 }

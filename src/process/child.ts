@@ -9,7 +9,7 @@ import type { Readable, Writable } from "node:stream";
 import { getSystemErrorName } from "node:util";
 
 import { attempt, toError } from "../lib/index.ts";
-import { STRUCT_BYTES, libc, type Libc, type ProcessEnd } from "./libc.ts";
+import { STRUCT_BYTES, getLibc, type Libc, type ProcessExit } from "./libc.ts";
 
 /** What to start. `env` is the whole environment of the child. */
 export interface LaunchSpec {
@@ -28,7 +28,7 @@ export interface LaunchSpec {
 
 /** How a child ended, or why it was not started. */
 export type Exit =
-  | ({ readonly kind: "exited" } & ProcessEnd)
+  | ({ readonly kind: "exited" } & ProcessExit)
   | { readonly kind: "notStarted"; readonly error: NodeJS.ErrnoException };
 
 /** A child that was started (or could not be), leader of its own process group. */
@@ -47,31 +47,32 @@ export interface TrackedChild {
   readonly ended: Promise<unknown>;
 }
 
-/** What runs and coprocesses need of the owner of all children. */
+/** The owner of all children, as seen by one run or coprocess. */
 export interface ChildHost {
   launch(spec: LaunchSpec): Child;
+  /** Registers a child, which the host ends when the operator stops. */
   track(child: TrackedChild): void;
   /** Calls a reader of output lines; its error is reported, and ends neither the operator nor the reading. */
-  callBack(fn: () => void): void;
+  callGuarded(fn: () => void): void;
 }
 
 /** The niceness of children that yield: a tenth of the weight of others, so that they still make progress. */
-const YIELDING = 10;
+const YIELDING_NICENESS = 10;
 
 /** Starts a child in a process group of its own. Never throws: a failed start is an `Exit` too. */
-export type Start = (spec: LaunchSpec) => Child;
+export type Launcher = (spec: LaunchSpec) => Child;
 
-/** The start through the C library where possible, otherwise through Node. */
-export function bestStart(): Start {
-  const library = libc();
+/** Creates the function that starts children: through the C library where possible, otherwise through Node. */
+export function createLauncher(): Launcher {
+  const library = getLibc();
   const spawner = library && new LibcSpawner(library);
-  return (given) => {
+  return (request) => {
     try {
-      const spec = given.uid === undefined ? given : setprivSpec(given, given.uid);
+      const spec = request.uid === undefined ? request : underUserId(request, request.uid);
       const child = spawner?.start(spec) ?? startByNode(spec);
       const { pid } = child;
       // It may have ended, or run as another user already.
-      if (spec.yields === true && pid !== undefined) attempt(() => setPriority(pid, YIELDING));
+      if (spec.yields === true && pid !== undefined) attempt(() => setPriority(pid, YIELDING_NICENESS));
       return child;
     } catch (error) {
       const exit = Promise.resolve<Exit>({ kind: "notStarted", error: toError(error) });
@@ -114,14 +115,14 @@ type Fds = (number | undefined)[];
  */
 export class LibcSpawner {
   readonly #libc: Libc;
-  /** With and without a session of its own. */
-  readonly #apart: Buffer;
-  readonly #beside: Buffer;
+  /** Attributes of a child that leads a session of its own, and of one that leads only a process group. */
+  readonly #sessionAttributes: Buffer;
+  readonly #groupAttributes: Buffer;
 
   constructor(libc: Libc) {
     this.#libc = libc;
-    this.#apart = attributesOf(libc, SETSID);
-    this.#beside = attributesOf(libc, SETPGROUP);
+    this.#sessionAttributes = buildSpawnAttributes(libc, SETSID);
+    this.#groupAttributes = buildSpawnAttributes(libc, SETPGROUP);
   }
 
   /**
@@ -132,10 +133,14 @@ export class LibcSpawner {
     const childFds: Fds = [];
     const ownFds: Fds = [];
     try {
-      if (spec.stdin !== undefined) this.#pipe(childFds, ownFds);
-      else for (const side of [childFds, ownFds]) side.push(undefined);
-      this.#pipe(ownFds, childFds);
-      this.#pipe(ownFds, childFds);
+      if (spec.stdin !== undefined) this.#createPipe(childFds, ownFds);
+      else {
+        childFds.push(undefined);
+        ownFds.push(undefined);
+      }
+      // stdout and stderr.
+      this.#createPipe(ownFds, childFds);
+      this.#createPipe(ownFds, childFds);
       chownPipes(spec.uid, childFds);
       const pid = this.#spawn(spec, childFds);
       return { pid, ...toStreams(ownFds), exit: this.#waitForExit(pid) };
@@ -147,14 +152,15 @@ export class LibcSpawner {
     }
   }
 
-  /** Creates a pipe and appends its ends to the lists of the reader and the writer. */
-  #pipe(reader: Fds, writer: Fds): void {
+  /** Creates a pipe and appends its reading end to `readerFds` and its writing end to `writerFds`. */
+  #createPipe(readerFds: Fds, writerFds: Fds): void {
     const fds: [number, number] = [-1, -1];
     if (this.#libc.pipe2(fds, O_CLOEXEC) !== 0) throw errnoException(this.#libc.errno(), "pipe2");
-    reader.push(fds[0]);
-    writer.push(fds[1]);
+    readerFds.push(fds[0]);
+    writerFds.push(fds[1]);
   }
 
+  /** Closes these ends of pipes. */
   #closeAll(fds: Fds): void {
     for (const fd of fds) if (fd !== undefined) this.#libc.close(fd);
   }
@@ -162,20 +168,24 @@ export class LibcSpawner {
   /** Starts the file and returns its pid. Like execvp(3), gives a script without a "#!" line to the shell. */
   #spawn({ file, args, cwd, env, yields }: LaunchSpec, fds: Readonly<Fds>): number {
     const path = resolveProgram(file, env["PATH"]);
-    const actions = this.#fileActions(cwd, fds);
-    const how = { env, actions, attributes: yields === true ? this.#beside : this.#apart };
+    const actions = this.#buildFileActions(cwd, fds);
+    const options = {
+      env,
+      actions,
+      attributes: yields === true ? this.#groupAttributes : this.#sessionAttributes,
+    };
     try {
-      return this.#posixSpawn([path, file, ...args], how);
+      return this.#posixSpawn([path, file, ...args], options);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "ENOEXEC") throw error;
-      return this.#posixSpawn([SHELL, SHELL, path, ...args], how);
+      return this.#posixSpawn([SHELL, SHELL, path, ...args], options);
     } finally {
       this.#libc.posix_spawn_file_actions_destroy(actions);
     }
   }
 
   /** Starts `path` with these arguments and returns the pid. Throws an ErrnoException. */
-  #posixSpawn([path, ...argv]: [string, ...string[]], { env, actions, attributes }: How): number {
+  #posixSpawn([path, ...argv]: [string, ...string[]], { env, actions, attributes }: SpawnOptions): number {
     const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
     // C strings end at a null character: the rest would be lost silently.
     if ([path, ...argv, ...variables].some((text) => text.includes("\0")))
@@ -193,37 +203,35 @@ export class LibcSpawner {
     return pid[0];
   }
 
-  /**
-   * What the child does before its program runs: changes its directory, and takes its ends of the pipes as fds 0 to 2.
-   */
-  #fileActions(cwd: string, fds: Readonly<Fds>): Buffer {
+  /** Builds the actions of the child before its program runs: change the directory, use the pipes as fds 0 to 2. */
+  #buildFileActions(cwd: string, fds: Readonly<Fds>): Buffer {
     const actions = Buffer.alloc(STRUCT_BYTES);
     this.#libc.posix_spawn_file_actions_init(actions);
     this.#libc.posix_spawn_file_actions_addchdir_np(actions, cwd);
-    for (const [target, fd] of fds.entries()) {
-      if (fd === undefined) this.#libc.posix_spawn_file_actions_addopen(actions, target, "/dev/null", 0, 0);
-      else this.#libc.posix_spawn_file_actions_adddup2(actions, fd, target);
+    for (const [childFd, fd] of fds.entries()) {
+      if (fd === undefined) this.#libc.posix_spawn_file_actions_addopen(actions, childFd, "/dev/null", 0, 0);
+      else this.#libc.posix_spawn_file_actions_adddup2(actions, fd, childFd);
     }
     return actions;
   }
 
   async #waitForExit(pid: number): Promise<Exit> {
-    return { kind: "exited", ...(await this.#libc.reaper.ended(pid)) };
+    return { kind: "exited", ...(await this.#libc.reaper.waitForExit(pid)) };
   }
 }
 
 /** What posix_spawn gets besides the program and its arguments. */
-interface How {
+interface SpawnOptions {
   readonly env: LaunchSpec["env"];
   readonly actions: Buffer;
   readonly attributes: Buffer;
 }
 
-/** The attributes of a child that leads a new session or group (`leads`); no signal is blocked or ignored. */
-function attributesOf(libc: Libc, leads: number): Buffer {
+/** Builds the attributes of a child that leads a new session or process group (`leaderFlag`) and blocks or ignores no signal. */
+function buildSpawnAttributes(libc: Libc, leaderFlag: number): Buffer {
   const attributes = Buffer.alloc(STRUCT_BYTES);
   libc.posix_spawnattr_init(attributes);
-  libc.posix_spawnattr_setflags(attributes, leads | SETSIGMASK | SETSIGDEF);
+  libc.posix_spawnattr_setflags(attributes, leaderFlag | SETSIGMASK | SETSIGDEF);
   libc.posix_spawnattr_setsigmask(attributes, Buffer.alloc(STRUCT_BYTES));
   libc.posix_spawnattr_setsigdefault(attributes, Buffer.alloc(STRUCT_BYTES, 0xff));
   return attributes;
@@ -235,10 +243,10 @@ function chownPipes(uid: number | undefined, fds: Readonly<Fds>): void {
 }
 
 /**
- * The same command, started by setpriv under a user id. It has no groups and no capabilities, and gets no privileges from
+ * Wraps a command in setpriv, which runs it under a user id, without groups and capabilities, and without privileges from
  * set-uid programs.
  */
-function setprivSpec(spec: LaunchSpec, uid: number): LaunchSpec {
+function underUserId(spec: LaunchSpec, uid: number): LaunchSpec {
   const ids = [`--reuid=${uid}`, `--regid=${uid}`, "--clear-groups"];
   const args = [...ids, "--inh-caps=-all", "--no-new-privs", "--", spec.file, ...spec.args];
   return { ...spec, file: "setpriv", args };
@@ -250,11 +258,11 @@ function toStreams([stdin, stdout, stderr]: Readonly<Fds>): {
   stdout: Readable | undefined;
   stderr: Readable | undefined;
 } {
-  const reading = (fd: number | undefined): Socket => new Socket({ fd, readable: true, writable: false });
+  const toReadable = (fd: number | undefined): Socket => new Socket({ fd, readable: true, writable: false });
   return {
     stdin: stdin === undefined ? undefined : new Socket({ fd: stdin, readable: false, writable: true }),
-    stdout: reading(stdout),
-    stderr: reading(stderr),
+    stdout: toReadable(stdout),
+    stderr: toReadable(stderr),
   };
 }
 
@@ -265,6 +273,7 @@ function resolveProgram(file: string, searchPath: string | undefined): string {
   return found;
 }
 
+/** An error like those of Node's system calls, for an errno of the C library. */
 function errnoException(errno: number, syscall: string): NodeJS.ErrnoException {
   const code = getSystemErrorName(-errno);
   return Object.assign(new Error(`${syscall} ${code}`), { errno: -errno, code, syscall });

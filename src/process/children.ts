@@ -2,11 +2,11 @@
 
 import { Failures, silentLogger } from "../lib/index.ts";
 import {
-  bestStart,
+  createLauncher,
   type Child,
   type ChildHost,
   type LaunchSpec,
-  type Start,
+  type Launcher,
   type TrackedChild,
 } from "./child.ts";
 import { Coprocess, type CoprocessOptions } from "./coprocess.ts";
@@ -25,8 +25,8 @@ const NOT_STARTED: RunResult = {
 export class Children implements ChildHost {
   readonly #failures: Failures;
   readonly #living = new Set<TrackedChild>();
-  #mayStart: () => boolean = () => true;
-  #start: Start | undefined;
+  #isStartAllowed: () => boolean = () => true;
+  #launcher: Launcher | undefined;
 
   /** `failures` receives errors of readers of output lines. */
   constructor(failures: Failures = new Failures(silentLogger)) {
@@ -34,11 +34,11 @@ export class Children implements ChildHost {
   }
 
   /**
-   * Makes `run` start a child only while `allowed` returns true, and cancel it otherwise: a process that was frozen
+   * Lets `run` start a child only while `allowed` returns true, and cancel it otherwise: a process that was frozen
    * resumes old work before it learns that another operator is the leader now.
    */
-  startOnlyWhile(allowed: () => boolean): void {
-    this.#mayStart = allowed;
+  startOnlyWhile(isAllowed: () => boolean): void {
+    this.#isStartAllowed = isAllowed;
   }
 
   /**
@@ -47,7 +47,7 @@ export class Children implements ChildHost {
    * bounded memory however long it is.
    */
   run(request: RunRequest): Promise<RunResult> {
-    const mayStart = request.signal?.aborted !== true && this.#mayStart();
+    const mayStart = request.signal?.aborted !== true && this.#isStartAllowed();
     return mayStart ? runChild(request, this) : Promise.resolve(NOT_STARTED);
   }
 
@@ -57,15 +57,15 @@ export class Children implements ChildHost {
   }
 
   /** Ends every child that is alive, with its process group: SIGTERM, and SIGKILL after `graceMs`. */
-  async end(graceMs: number): Promise<void> {
+  async endAll(graceMs: number): Promise<void> {
     const all = [...this.#living];
     for (const child of all) child.end(graceMs);
     await Promise.all(all.map((child) => child.ended));
   }
 
   launch(spec: LaunchSpec): Child {
-    this.#start ??= bestStart();
-    return this.#start(spec);
+    this.#launcher ??= createLauncher();
+    return this.#launcher(spec);
   }
 
   track(child: TrackedChild): void {
@@ -73,7 +73,7 @@ export class Children implements ChildHost {
     void child.ended.then(() => this.#living.delete(child));
   }
 
-  callBack(fn: () => void): void {
+  callGuarded(fn: () => void): void {
     this.#failures.guard("child", fn);
   }
 }

@@ -2,9 +2,9 @@
 
 import { systemClock } from "../lib/index.ts";
 import type { Child, ChildHost, LaunchSpec } from "./child.ts";
-import { Ending, signalGroup } from "./group.ts";
+import { GroupTerminator, signalGroup } from "./group.ts";
 import { LastBytes, LineSplitter } from "./output.ts";
-import { describeEnd } from "./run-process.ts";
+import { describeExit } from "./run-process.ts";
 
 /** What to start, and the receiver of its answers. */
 export interface CoprocessOptions extends Omit<LaunchSpec, "stdin" | "uid"> {
@@ -22,7 +22,7 @@ export interface CoprocessExit {
 }
 
 /** Characters of a line after which it is cut (and ends in `:truncated`). */
-const MAX_ANSWER = 64 * 1024 * 1024;
+const MAX_ANSWER_LENGTH = 64 * 1024 * 1024;
 const STDERR_LIMIT = 16 * 1024;
 
 /**
@@ -33,20 +33,20 @@ export class Coprocess {
   readonly exited: Promise<CoprocessExit>;
   readonly #child: Child;
   readonly #stderr = new LastBytes(STDERR_LIMIT);
-  #alive: boolean;
+  #isAlive: boolean;
 
   constructor(options: CoprocessOptions, host: ChildHost) {
     this.#child = host.launch({ ...options, stdin: "pipe" });
-    this.#alive = this.#child.pid !== undefined;
-    const lines = new LineSplitter((line) => host.callBack(() => options.onLine(line)), MAX_ANSWER);
+    this.#isAlive = this.#child.pid !== undefined;
+    const lines = new LineSplitter((line) => host.callGuarded(() => options.onLine(line)), MAX_ANSWER_LENGTH);
     this.#readStreams(lines);
-    this.exited = this.#waitForEnd(options, lines);
-    this.#endWithHost(host);
+    this.exited = this.#waitForExit(options, lines);
+    this.#trackByHost(host);
   }
 
   /** False as soon as the end of the child is known. */
-  get alive(): boolean {
-    return this.#alive;
+  get isAlive(): boolean {
+    return this.#isAlive;
   }
 
   get pid(): number | undefined {
@@ -60,7 +60,7 @@ export class Coprocess {
 
   /** Sends one line; a line end is added. A line to a child that has ended is lost; `exited` reports the end. */
   send(line: string | Uint8Array): void {
-    if (!this.#alive) return;
+    if (!this.#isAlive) return;
     this.#child.stdin?.write(line);
     this.#child.stdin?.write("\n");
   }
@@ -72,9 +72,10 @@ export class Coprocess {
 
   /** Ends the child's whole process group at once. */
   kill(): void {
-    if (this.#alive && this.#child.pid !== undefined) signalGroup(this.#child.pid, "SIGKILL");
+    if (this.#isAlive && this.#child.pid !== undefined) signalGroup(this.#child.pid, "SIGKILL");
   }
 
+  /** Passes stdout to the line splitter, and keeps the end of stderr. */
   #readStreams(lines: LineSplitter): void {
     const { stdin, stdout, stderr } = this.#child;
     stdout?.on("data", (chunk: Buffer) => lines.push(chunk));
@@ -84,25 +85,25 @@ export class Coprocess {
   }
 
   /** Waits for the end of the child and for its last line, then describes the end. */
-  async #waitForEnd(options: CoprocessOptions, lines: LineSplitter): Promise<CoprocessExit> {
+  async #waitForExit(options: CoprocessOptions, lines: LineSplitter): Promise<CoprocessExit> {
     const exit = await this.#child.exit;
-    this.#alive = false;
+    this.#isAlive = false;
     await waitForStreamEnd(this.#child.stdout);
     lines.flush();
     this.#child.stdin?.destroy();
     this.#child.stderr?.destroy();
     const stderr = this.#stderr.text();
-    const message = await describeEnd(exit, stderr, options);
+    const message = await describeExit(exit, stderr, options);
     return { started: exit.kind === "exited", stderr, message };
   }
 
-  /** Lets the host end the child when the operator stops. */
-  #endWithHost(host: ChildHost): void {
+  /** Registers the child with its host, which ends it when the operator stops. */
+  #trackByHost(host: ChildHost): void {
     const { pid } = this.#child;
     if (pid === undefined) return;
-    const ending = new Ending(pid, systemClock);
-    const ended = this.exited.then(() => ending.finish());
-    host.track({ end: (graceMs) => ending.begin("cancelled", graceMs), ended });
+    const terminator = new GroupTerminator(pid, systemClock);
+    const ended = this.exited.then(() => terminator.waitForGroupEnd());
+    host.track({ end: (graceMs) => terminator.terminate("cancelled", graceMs), ended });
   }
 }
 

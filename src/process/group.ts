@@ -1,22 +1,22 @@
 /** Ends a child with its whole process group, and finds what is left of the group. */
 
 import { sleep, type Clock, type Timer } from "../lib/index.ts";
-import { pids, statOf } from "./proc.ts";
+import { listPids, readStat } from "./proc.ts";
 
 const POLL_MS = 20;
-/** How long to wait for the end of a group after SIGKILL; zombies that are not reaped look alive. */
-const KILLED_MS = 200;
+/** How long to wait for the end of a group after SIGKILL: zombies that nobody reaps look alive. */
+const AFTER_KILL_MS = 200;
 
-export type EndReason = "timedOut" | "cancelled";
+export type TerminationReason = "timedOut" | "cancelled";
 
 /**
- * Ends a child from outside: SIGTERM to its whole process group, SIGKILL after the grace time. The first reason counts; a
- * later call can shorten the grace time.
+ * Terminates the process group of a child: SIGTERM, then SIGKILL after the grace time. The reason of the first call counts;
+ * a later call can only shorten the grace time.
  */
-export class Ending {
+export class GroupTerminator {
   readonly #pid: number;
   readonly #clock: Clock;
-  #reason: EndReason | undefined;
+  #reason: TerminationReason | undefined;
   #killAt = Infinity;
   #timer: Timer | undefined;
 
@@ -25,12 +25,12 @@ export class Ending {
     this.#clock = clock;
   }
 
-  get reason(): EndReason | undefined {
+  get reason(): TerminationReason | undefined {
     return this.#reason;
   }
 
   /** Sends SIGTERM now and SIGKILL after `graceMs`. Does nothing if an earlier call kills sooner. */
-  begin(reason: EndReason, graceMs: number): void {
+  terminate(reason: TerminationReason, graceMs: number): void {
     const killAt = this.#clock.monotonic() + graceMs;
     if (killAt >= this.#killAt) return;
     if (this.#reason === undefined) signalGroup(this.#pid, "SIGTERM");
@@ -40,10 +40,10 @@ export class Ending {
     this.#timer = this.#clock.setTimer(graceMs, () => signalGroup(this.#pid, "SIGKILL"));
   }
 
-  /** After the leader's end: waits until the rest of the group has ended too, or was killed. */
-  async finish(): Promise<void> {
-    const deadline = this.#killAt + KILLED_MS;
-    while (this.#reason !== undefined && groupAlive(this.#pid) && this.#clock.monotonic() < deadline) {
+  /** Call it after the child has exited: waits until the other processes of its group have ended, too, or were killed. */
+  async waitForGroupEnd(): Promise<void> {
+    const deadline = this.#killAt + AFTER_KILL_MS;
+    while (this.#reason !== undefined && isGroupAlive(this.#pid) && this.#clock.monotonic() < deadline) {
       await sleep(this.#clock, POLL_MS);
     }
     this.#timer?.cancel();
@@ -60,7 +60,7 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): void {
 }
 
 /** Signal 0 is not sent: it only checks whether the group exists. */
-function groupAlive(pid: number): boolean {
+function isGroupAlive(pid: number): boolean {
   try {
     process.kill(-pid, 0);
     return true;
@@ -73,11 +73,11 @@ function groupAlive(pid: number): boolean {
  * Pids of the processes that remain in a group after its leader has ended. Waits `ms` first, because a filter of output
  * needs a moment to end. Empty where there is no /proc.
  */
-export async function pidsLeftInGroup(group: number, clock: Clock, ms: number): Promise<number[]> {
-  if (!groupAlive(group)) return [];
+export async function listPidsLeftInGroup(group: number, clock: Clock, ms: number): Promise<number[]> {
+  if (!isGroupAlive(group)) return [];
   await sleep(clock, ms);
-  const allPids = await pids();
-  const stats = await Promise.all(allPids.map(statOf));
+  const allPids = await listPids();
+  const stats = await Promise.all(allPids.map(readStat));
   // A zombie has ended; only its parent has not collected it yet.
-  return allPids.filter((_, index) => stats[index]?.group === group && stats[index].state !== "Z");
+  return allPids.filter((_, index) => stats[index]?.processGroup === group && stats[index].state !== "Z");
 }

@@ -78,26 +78,26 @@ const PROTOTYPES = {
   posix_spawnattr_setsigdefault: "int posix_spawnattr_setsigdefault(void *attributes, void *set)",
 } as const;
 
-/** False = it cannot be called; undefined = not tried yet. */
+/** The loaded C library; false = it cannot be loaded; undefined = not tried yet. */
 let cachedLibc: Libc | false | undefined;
 
 /**
- * The C library on Linux; undefined elsewhere, in worker threads (they get no SIGCHLD), and where koffi is not
+ * Loads the C library on Linux once; undefined elsewhere, in worker threads (they get no SIGCHLD), and where koffi is not
  * installed.
  */
-export function libc(): Libc | undefined {
+export function getLibc(): Libc | undefined {
   cachedLibc ??= (process.platform === "linux" && isMainThread && loadLibc()) || false;
   return cachedLibc === false ? undefined : cachedLibc;
 }
 
 /** Returns memory to the system that the C library keeps after it was freed. */
 export function releaseFreeMemory(): void {
-  libc()?.malloc_trim?.(0);
+  getLibc()?.malloc_trim?.(0);
 }
 
 /** Whether the C library cannot be called on Linux: then children start slower, and their output goes through sockets. */
-export function lacksLibc(): boolean {
-  return process.platform === "linux" && libc() === undefined;
+export function isLibcUnavailable(): boolean {
+  return process.platform === "linux" && getLibc() === undefined;
 }
 
 /** Loads the C library through koffi; undefined if that fails. */
@@ -107,13 +107,18 @@ function loadLibc(): Libc | undefined {
     const library = koffi.load(null);
     const timeval = koffi.struct({ tv_sec: "long", tv_usec: "long" });
     // 13 more fields in glibc and musl, and 16 reserved words in musl.
-    const rest = koffi.array("long", 29);
-    koffi.struct("addon_rusage", { ru_utime: timeval, ru_stime: timeval, ru_maxrss: "long", rest });
+    const otherFields = koffi.array("long", 29);
+    koffi.struct("addon_rusage", {
+      ru_utime: timeval,
+      ru_stime: timeval,
+      ru_maxrss: "long",
+      rest: otherFields,
+    });
     const entries = Object.entries(PROTOTYPES).map(([name, prototype]) => [name, library.func(prototype)]);
     const functions = Object.fromEntries(entries) as Omit<Libc, "errno" | "reaper">;
     return {
       ...functions,
-      ...mallocTrimOf(library),
+      ...findMallocTrim(library),
       errno: () => koffi.errno(),
       reaper: new Reaper(functions),
     };
@@ -122,7 +127,8 @@ function loadLibc(): Libc | undefined {
   }
 }
 
-function mallocTrimOf(library: LibraryHandle): Pick<Libc, "malloc_trim"> {
+/** The function malloc_trim(3), which only glibc has. */
+function findMallocTrim(library: LibraryHandle): Pick<Libc, "malloc_trim"> {
   try {
     return { malloc_trim: library.func("int malloc_trim(size_t pad)") as (pad: number) => number };
   } catch {
@@ -131,7 +137,7 @@ function mallocTrimOf(library: LibraryHandle): Pick<Libc, "malloc_trim"> {
 }
 
 /** How a child ended, and what it used. */
-export interface ProcessEnd {
+export interface ProcessExit {
   readonly code: number | undefined;
   readonly signal: string | undefined;
   readonly usage: Usage | undefined;
@@ -152,58 +158,60 @@ const CHECK_MS = 1000;
 /** Reaps children that were not started by Node's child_process. */
 class Reaper {
   readonly #libc: Pick<Libc, "wait4">;
-  readonly #onEndByPid = new Map<number, (end: ProcessEnd) => void>();
+  readonly #onExitByPid = new Map<number, (end: ProcessExit) => void>();
   #timer: Timer | undefined;
 
   constructor(libc: Pick<Libc, "wait4">) {
     this.#libc = libc;
-    process.on("SIGCHLD", () => this.#reapEnded());
+    process.on("SIGCHLD", () => this.#reapExited());
   }
 
-  /** Resolves when the child has ended. Call it synchronously after the start. */
-  ended(pid: number): Promise<ProcessEnd> {
-    this.#timer ??= systemClock.setTimer(CHECK_MS, () => this.#checkByTimer());
-    return new Promise((resolve) => this.#onEndByPid.set(pid, resolve));
+  /** Resolves when the child has exited. Call it synchronously after the start, or SIGCHLD may come before. */
+  waitForExit(pid: number): Promise<ProcessExit> {
+    this.#timer ??= systemClock.setTimer(CHECK_MS, () => this.#reapPeriodically());
+    return new Promise((resolve) => this.#onExitByPid.set(pid, resolve));
   }
 
-  /** Reports all children that have ended: one SIGCHLD may stand for several. Stops the timer after the last child. */
-  #reapEnded(): void {
-    for (const [pid, report] of this.#onEndByPid) {
-      const end = this.#waitNow(pid);
-      if (end === undefined) continue;
-      this.#onEndByPid.delete(pid);
-      report(end);
+  /** Reaps all children that have exited: one SIGCHLD may stand for several. Stops the timer after the last child. */
+  #reapExited(): void {
+    for (const [pid, onExit] of this.#onExitByPid) {
+      const exit = this.#pollExit(pid);
+      if (exit === undefined) continue;
+      this.#onExitByPid.delete(pid);
+      onExit(exit);
     }
-    if (this.#onEndByPid.size > 0) return;
+    if (this.#onExitByPid.size > 0) return;
     this.#timer?.cancel();
     this.#timer = undefined;
   }
 
-  #checkByTimer(): void {
-    this.#timer = systemClock.setTimer(CHECK_MS, () => this.#checkByTimer());
-    this.#reapEnded();
+  /** Reaps children each second while any is alive, in case that a SIGCHLD was lost. */
+  #reapPeriodically(): void {
+    this.#timer = systemClock.setTimer(CHECK_MS, () => this.#reapPeriodically());
+    this.#reapExited();
   }
 
-  /** How the child ended; undefined while it runs. Does not block. */
-  #waitNow(pid: number): ProcessEnd | undefined {
+  /** Reaps a child if it has exited; undefined while it runs. Does not block. */
+  #pollExit(pid: number): ProcessExit | undefined {
     const status: [number] = [0];
     const usage: Partial<Rusage> = {};
     const waitedPid = this.#libc.wait4(pid, status, WNOHANG, usage);
     if (waitedPid === 0) return undefined;
     // An error: something else has collected the child, so how it ended is unknown.
     if (waitedPid !== pid) return { code: undefined, signal: "SIGKILL", usage: undefined };
-    return { ...decodeStatus(status[0]), usage: toUsage(usage as Rusage) };
+    return { ...decodeWaitStatus(status[0]), usage: toUsage(usage as Rusage) };
   }
 }
 
 /** Decodes a status of wait(2), as its macros WIFEXITED, WEXITSTATUS and WTERMSIG do. */
-function decodeStatus(status: number): Pick<ProcessEnd, "code" | "signal"> {
+function decodeWaitStatus(status: number): Pick<ProcessExit, "code" | "signal"> {
   const signalNumber = status & 0x7f;
   if (signalNumber === 0) return { code: (status >> 8) & 0xff, signal: undefined };
   const name = Object.entries(constants.signals).find(([, number]) => number === signalNumber)?.[0];
   return { code: undefined, signal: name ?? `signal ${signalNumber}` };
 }
 
+/** Converts the result of getrusage(2). */
 function toUsage({ ru_utime, ru_stime, ru_maxrss }: Rusage): Usage {
   const seconds = ({ tv_sec, tv_usec }: Timeval): number => tv_sec + tv_usec / 1e6;
   return {

@@ -27,7 +27,7 @@ export class FirstBytes {
   }
 }
 
-/** Keeps the last `limit` bytes of a stream. */
+/** Keeps the last `limit` bytes of a stream, which contain the reason of a failure. */
 export class LastBytes {
   readonly #limit: number;
   #chunks: Buffer[] = [];
@@ -49,6 +49,7 @@ export class LastBytes {
     return Buffer.concat(this.#chunks).toString("utf8");
   }
 
+  /** Joins the chunks and keeps only their last `limit` bytes. */
   #dropOldBytes(): void {
     if (this.#size <= this.#limit) return;
     // A copy, because a view would keep the whole joined buffer in memory.
@@ -68,28 +69,29 @@ export const TRUNCATED = ":truncated";
  * `limit` characters is cut. Holds at most `limit` characters, however long a line gets.
  */
 export class LineSplitter {
-  readonly #emit: (line: string) => void;
+  readonly #onLine: (line: string) => void;
   readonly #limit: number;
   readonly #decoder = new StringDecoder("utf8");
   #pending = "";
   #isCut = false;
 
   constructor(emit: (line: string) => void, limit = MAX_LINE) {
-    this.#emit = emit;
+    this.#onLine = emit;
     this.#limit = limit;
   }
 
   push(chunk: Buffer): void {
-    this.#split(this.#decoder.write(chunk));
+    this.#splitText(this.#decoder.write(chunk));
   }
 
-  /** Emits the last line, which has no line end. */
+  /** Reports the last line, which has no line end. Call it at the end of the stream. */
   flush(): void {
     this.#appendToLine(this.#decoder.end());
     this.#endLine();
   }
 
-  #split(text: string): void {
+  /** Adds text to the current line, and reports each line that ends in it. */
+  #splitText(text: string): void {
     let from = 0;
     for (let to = text.indexOf("\n"); to >= 0; to = text.indexOf("\n", from)) {
       this.#appendToLine(text.slice(from, to));
@@ -106,55 +108,57 @@ export class LineSplitter {
     if (free > 0) this.#pending += text.slice(0, free);
   }
 
-  /** Emits the current line unless it is blank, and begins the next one. */
+  /** Reports the current line unless it is blank, and begins the next one. */
   #endLine(): void {
     const line = this.#pending.endsWith("\r") ? this.#pending.slice(0, -1) : this.#pending;
-    if (line.trim() !== "") this.#emit(this.#isCut ? `${line}${TRUNCATED}` : line);
+    if (line.trim() !== "") this.#onLine(this.#isCut ? `${line}${TRUNCATED}` : line);
     this.#pending = "";
     this.#isCut = false;
   }
 }
 
-/** For so long, lines are handled without a break; then the event loop has its turn. */
+/** How long lines are handled without a break; then other work of the event loop runs. */
 const SLICE_MS = 5;
-/** So many bytes are cut into lines before the time is checked. */
+/** How many bytes are cut into lines before the time is checked again. */
 const PIECE_BYTES = 128;
 
 /**
  * Cuts a stream into lines as `LineSplitter` does, but a few at a time, so that endless output never blocks the event loop.
  * The stream pauses until all lines of a chunk are handled; meanwhile further output waits in the pipe.
  */
-export class SlicedLines {
+export class YieldingLineSplitter {
   readonly #stream: Readable;
-  readonly #lines: LineSplitter;
-  #unread: Buffer | undefined;
+  readonly #splitter: LineSplitter;
+  #pendingChunk: Buffer | undefined;
 
   constructor(stream: Readable, emit: (line: string) => void) {
     this.#stream = stream;
-    this.#lines = new LineSplitter(emit);
+    this.#splitter = new LineSplitter(emit);
   }
 
+  /** Handles a chunk of the stream. Pauses the stream until all lines of the chunk are reported. */
   push(chunk: Buffer): void {
-    this.#unread = chunk;
+    this.#pendingChunk = chunk;
     this.#stream.pause();
     this.#handleSlice();
   }
 
   /** Resolves when all lines are emitted, also a last line without line end. */
   async flush(): Promise<void> {
-    while (this.#unread !== undefined) await new Promise((resolve) => void setImmediate(resolve));
-    this.#lines.flush();
+    while (this.#pendingChunk !== undefined) await new Promise((resolve) => void setImmediate(resolve));
+    this.#splitter.flush();
   }
 
-  /** Emits lines of the chunk for `SLICE_MS`; continues in a later turn of the event loop, or resumes the stream. */
+  /** Reports lines of the chunk for `SLICE_MS`; continues in a later turn of the event loop, or resumes the stream. */
   readonly #handleSlice = (): void => {
-    const until = performance.now() + SLICE_MS;
-    while (this.#unread !== undefined && performance.now() < until) {
-      this.#lines.push(this.#unread.subarray(0, PIECE_BYTES));
-      this.#unread = this.#unread.length > PIECE_BYTES ? this.#unread.subarray(PIECE_BYTES) : undefined;
+    const sliceEnd = performance.now() + SLICE_MS;
+    while (this.#pendingChunk !== undefined && performance.now() < sliceEnd) {
+      this.#splitter.push(this.#pendingChunk.subarray(0, PIECE_BYTES));
+      this.#pendingChunk =
+        this.#pendingChunk.length > PIECE_BYTES ? this.#pendingChunk.subarray(PIECE_BYTES) : undefined;
     }
     // Resume in a later turn: a stream that resumes at once reads on in this turn.
-    if (this.#unread === undefined) setImmediate(() => this.#stream.resume());
+    if (this.#pendingChunk === undefined) setImmediate(() => this.#stream.resume());
     else setImmediate(this.#handleSlice);
   };
 }

@@ -8,34 +8,37 @@ import { attempt } from "../lib/index.ts";
 interface ProcessStat {
   /** One letter; `Z` and `X` = it has ended. */
   readonly state: string;
-  readonly group: number;
+  readonly processGroup: number;
   /** Start time in clock ticks since boot. */
-  readonly start: string;
+  readonly startTime: string;
 }
 
 /** Pids of all processes that are visible. */
-export async function pids(): Promise<number[]> {
+export async function listPids(): Promise<number[]> {
   const names = await readdir("/proc").catch(() => []);
   return names.filter((name) => /^\d+$/.test(name)).map(Number);
 }
 
 /** State, group and start time of a process; undefined if it does not exist or is hidden. */
-export async function statOf(pid: number): Promise<ProcessStat | undefined> {
+export async function readStat(pid: number): Promise<ProcessStat | undefined> {
   return parseStat(await readFile(`/proc/${pid}/stat`, "latin1").catch(() => ""));
 }
 
-/** As `statOf`, synchronously. */
-export function statNow(pid: number | "self"): ProcessStat | undefined {
+/** As `readStat`, but synchronous: for code that must not yield to the event loop. */
+export function readStatSync(pid: number | "self"): ProcessStat | undefined {
   return attempt(() => parseStat(readFileSync(`/proc/${pid}/stat`, "latin1")));
 }
 
+/** The field `starttime`, counted from the field after the command. */
+const STARTTIME_INDEX = 19;
+
 /**
- * Reads a line of /proc/<pid>/stat; undefined if it is empty. Begins after the last bracket, because the command in the second
+ * Parses a line of /proc/<pid>/stat; undefined if it is empty. Begins after the last bracket, because the command in the second
  * field may contain spaces and brackets.
  */
 function parseStat(text: string): ProcessStat | undefined {
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const [state = "", , group] = fields;
-  const start = fields[19];
-  return start === undefined ? undefined : { state, group: Number(group), start };
+  const startTime = fields[STARTTIME_INDEX];
+  return startTime === undefined ? undefined : { state, processGroup: Number(group), startTime };
 }

@@ -4,10 +4,10 @@ import type { Readable } from "node:stream";
 
 import { exists, formatDuration, oneLine, systemClock, type Clock, type Timer } from "../lib/index.ts";
 import type { Child, ChildHost, Exit, LaunchSpec } from "./child.ts";
-import { Ending, pidsLeftInGroup, type EndReason } from "./group.ts";
-import { FirstBytes, LastBytes, SlicedLines } from "./output.ts";
+import { GroupTerminator, listPidsLeftInGroup, type TerminationReason } from "./group.ts";
+import { FirstBytes, LastBytes, YieldingLineSplitter } from "./output.ts";
 import type { Usage } from "./libc.ts";
-import { obstacleTo } from "./user-ids/reach.ts";
+import { findAccessObstacle } from "./user-ids/reach.ts";
 
 /** A child process to run. */
 export interface RunRequest extends Omit<LaunchSpec, "stdin"> {
@@ -15,10 +15,10 @@ export interface RunRequest extends Omit<LaunchSpec, "stdin"> {
   readonly signal?: AbortSignal | undefined;
   /** From SIGTERM to SIGKILL, for the whole process group; default 3000. */
   readonly graceMs?: number | undefined;
-  /** Called for each line as it comes; long lines are cut, blank ones dropped (`SlicedLines`). */
+  /** Called for each line as it comes; long lines are cut, blank ones dropped (`YieldingLineSplitter`). */
   readonly onLine?: ((stream: Stream, line: string) => void) | undefined;
-  /** Hides secrets that the child knows, in stderr and the message. Lines are as they come: most may never be read. */
-  readonly hide?: ((text: string) => string) | undefined;
+  /** Redacts secrets that the child knows, in stderr and the message. Lines are as they come: most may never be read. */
+  readonly redact?: ((text: string) => string) | undefined;
   /** Bytes kept of stdout (its beginning); default 1 MiB. */
   readonly stdoutLimit?: number | undefined;
   readonly clock?: Clock | undefined;
@@ -28,31 +28,31 @@ const STDOUT_LIMIT = 1024 * 1024;
 const STDERR_LIMIT = 64 * 1024;
 const GRACE_MS = 3000;
 /** After the leader's end, its output counts as complete when nothing arrived for this long. */
-const QUIET_MS = 100;
+const NO_OUTPUT_MS = 100;
 /** The output of background processes is read for at most this long. */
 const MAX_DRAIN_MS = 1000;
 
 /** Runs one child from start to end, as `Children.run` describes. Never rejects: a failure is a result. */
 export async function runChild(request: RunRequest, host: ChildHost): Promise<RunResult> {
-  const { clock = systemClock, hide = asIs } = request;
+  const { clock = systemClock, redact = keepUnchanged } = request;
   const startedAt = clock.monotonic();
   const child = host.launch(request);
   const output = collectOutput(child, request, host);
-  const { exit, ending } = await waitForEnd(child, request, { clock, host });
+  const { exit, terminator } = await waitForExit(child, request, { clock, host });
   await closeStreams(output.streams, clock);
   await output.flush();
-  const left = child.pid === undefined ? [] : await pidsLeftInGroup(child.pid, clock, QUIET_MS);
-  const kept = {
-    ...(left.length === 0 ? {} : { left }),
+  const leftPids = child.pid === undefined ? [] : await listPidsLeftInGroup(child.pid, clock, NO_OUTPUT_MS);
+  const details = {
+    ...(leftPids.length === 0 ? {} : { leftPids }),
     stdout: output.stdout.text(),
     stdoutTruncated: output.stdout.truncated,
-    stderr: hide(output.stderr.text()),
+    stderr: redact(output.stderr.text()),
     durationMs: clock.monotonic() - startedAt,
   };
-  return toResult({ exit, reason: ending?.reason, ...kept }, request);
+  return toResult({ exit, reason: terminator?.reason, ...details }, request);
 }
 
-const asIs = (text: string): string => text;
+const keepUnchanged = (text: string): string => text;
 
 interface Output {
   readonly stdout: FirstBytes;
@@ -61,13 +61,14 @@ interface Output {
   flush(): Promise<unknown>;
 }
 
-/** Begins to read the output: keeps the first bytes of stdout and the last of stderr, and passes on the lines. */
+/** Begins to read the output of a child: keeps the first bytes of stdout and the last of stderr, and passes lines to `onLine`. */
 function collectOutput(
   child: Child,
   { onLine, stdoutLimit = STDOUT_LIMIT }: RunRequest,
   host: ChildHost,
 ): Output {
-  const report = onLine && ((stream: Stream) => (line: string) => host.callBack(() => onLine(stream, line)));
+  const report =
+    onLine && ((stream: Stream) => (line: string) => host.callGuarded(() => onLine(stream, line)));
   const stdout = new FirstBytes(stdoutLimit);
   const stderr = new LastBytes(STDERR_LIMIT);
   const flushes = [
@@ -78,15 +79,15 @@ function collectOutput(
   return { stdout, stderr, streams, flush: () => Promise.all(flushes.map((flush) => flush())) };
 }
 
-/** Keeps output of a stream in `kept` and passes its lines to `onLine`. Returns a function that waits for the last line. */
+/** Reads a stream: adds its output to `keptBytes`, and passes its lines to `onLine`. Returns a function that waits for the last line. */
 function readStream(
   stream: Readable | undefined,
-  kept: FirstBytes | LastBytes,
+  keptBytes: FirstBytes | LastBytes,
   onLine: ((line: string) => void) | undefined,
 ): () => Promise<void> {
-  const lines = stream && onLine && new SlicedLines(stream, onLine);
+  const lines = stream && onLine && new YieldingLineSplitter(stream, onLine);
   stream?.on("data", (chunk: Buffer) => {
-    kept.push(chunk);
+    keptBytes.push(chunk);
     lines?.push(chunk);
   });
   // A read error has the same meaning as the end: there is no more output.
@@ -94,34 +95,34 @@ function readStream(
   return async () => lines?.flush();
 }
 
-/** Waits for the leader's end, ending the group on time-out, abort or shutdown. */
-async function waitForEnd(
+/** Waits until the child has exited, and terminates its process group on time-out, abort or shutdown of the operator. */
+async function waitForExit(
   child: Child,
   request: RunRequest,
   { clock, host }: { readonly clock: Clock; readonly host: ChildHost },
-): Promise<{ exit: Exit; ending: Ending | undefined }> {
-  if (child.pid === undefined) return { exit: await child.exit, ending: undefined };
-  const ending = new Ending(child.pid, clock);
+): Promise<{ exit: Exit; terminator: GroupTerminator | undefined }> {
+  if (child.pid === undefined) return { exit: await child.exit, terminator: undefined };
+  const terminator = new GroupTerminator(child.pid, clock);
   const graceMs = request.graceMs ?? GRACE_MS;
   const timer =
     request.timeoutMs === undefined
       ? undefined
-      : clock.setTimer(request.timeoutMs, () => ending.begin("timedOut", graceMs));
-  const abort = (): void => ending.begin("cancelled", graceMs);
+      : clock.setTimer(request.timeoutMs, () => terminator.terminate("timedOut", graceMs));
+  const abort = (): void => terminator.terminate("cancelled", graceMs);
   request.signal?.addEventListener("abort", abort, { once: true });
-  const ended = child.exit.then(async (exit) => {
+  const exited = child.exit.then(async (exit) => {
     timer?.cancel();
     request.signal?.removeEventListener("abort", abort);
-    await ending.finish();
-    return { exit, ending };
+    await terminator.waitForGroupEnd();
+    return { exit, terminator };
   });
-  host.track({ end: (ms) => ending.begin("cancelled", ms), ended });
-  return ended;
+  host.track({ end: (ms) => terminator.terminate("cancelled", ms), ended: exited });
+  return exited;
 }
 
 /**
  * Waits for the end of both streams and closes them. A background process may keep them open. Then it closes them after
- * `QUIET_MS` without output, at the latest after `MAX_DRAIN_MS`.
+ * `NO_OUTPUT_MS` without output, at the latest after `MAX_DRAIN_MS`.
  */
 async function closeStreams(streams: readonly Readable[], clock: Clock): Promise<void> {
   const deadline = clock.monotonic() + MAX_DRAIN_MS;
@@ -129,26 +130,26 @@ async function closeStreams(streams: readonly Readable[], clock: Clock): Promise
   for (const stream of streams) stream.destroy();
 }
 
-/** Resolves when the stream has ended, when it was quiet for `QUIET_MS`, or at `deadline` (monotonic clock). */
+/** Resolves when the stream has ended, when it was quiet for `NO_OUTPUT_MS`, or at `deadline` (monotonic clock). */
 function waitUntilQuiet(stream: Readable, deadline: number, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
     if (stream.readableEnded || stream.destroyed) return resolve();
     let timer: Timer | undefined;
-    const finish = (): void => {
+    const stopWaiting = (): void => {
       timer?.cancel();
-      stream.off("data", wait).off("end", finish).off("close", finish);
+      stream.off("data", restartTimer).off("end", stopWaiting).off("close", stopWaiting);
       resolve();
     };
-    const wait = (): void => {
+    const restartTimer = (): void => {
       timer?.cancel();
-      const left = deadline - clock.monotonic();
-      // A paused stream is not quiet: `SlicedLines` is still handling its last chunk.
-      timer = clock.setTimer(Math.min(QUIET_MS, left), () =>
-        stream.isPaused() && clock.monotonic() < deadline ? wait() : finish(),
+      const remainingMs = deadline - clock.monotonic();
+      // A paused stream is not quiet: `YieldingLineSplitter` is still handling its last chunk.
+      timer = clock.setTimer(Math.min(NO_OUTPUT_MS, remainingMs), () =>
+        stream.isPaused() && clock.monotonic() < deadline ? restartTimer() : stopWaiting(),
       );
     };
-    stream.on("data", wait).once("end", finish).once("close", finish);
-    wait();
+    stream.on("data", restartTimer).once("end", stopWaiting).once("close", stopWaiting);
+    restartTimer();
   });
 }
 
@@ -170,7 +171,7 @@ export interface RunResult {
   /** Wall time from the start to the end of the leading process and its output. */
   readonly durationMs: number;
   /** Pids of processes that it left in its process group, where there are any. */
-  readonly left?: readonly number[];
+  readonly leftPids?: readonly number[];
   /** CPU time and peak memory, where they are known. */
   readonly usage?: Usage | undefined;
   /** One line for people: `succeeded`, `exit code 3: <last line of stderr>`, `timed out after 5s` … */
@@ -178,9 +179,12 @@ export interface RunResult {
 }
 
 /** How a run ended, and the kept part of its output. */
-interface RunEnd extends Pick<RunResult, "left" | "stdout" | "stdoutTruncated" | "stderr" | "durationMs"> {
+interface RunEnd extends Pick<
+  RunResult,
+  "leftPids" | "stdout" | "stdoutTruncated" | "stderr" | "durationMs"
+> {
   readonly exit: Exit;
-  readonly reason: EndReason | undefined;
+  readonly reason: TerminationReason | undefined;
 }
 
 /** What was started, as far as messages need it. */
@@ -193,10 +197,10 @@ interface StartedCommand {
 
 const MESSAGE_LIMIT = 300;
 
-/** The result of a run. A time-out or an abort decides the outcome, whatever the exit code says. */
-async function toResult({ exit, reason, ...kept }: RunEnd, started: StartedCommand): Promise<RunResult> {
+/** Converts the end of a run to its result. After a time-out or an abort the exit code does not count: the run has failed. */
+async function toResult({ exit, reason, ...details }: RunEnd, started: StartedCommand): Promise<RunResult> {
   const { code, signal, usage } = exit.kind === "exited" ? exit : {};
-  const result = { ...kept, exitCode: code, signal, usage };
+  const result = { ...details, exitCode: code, signal, usage };
   if (reason === "timedOut")
     return {
       ...result,
@@ -205,28 +209,31 @@ async function toResult({ exit, reason, ...kept }: RunEnd, started: StartedComma
     };
   if (reason === "cancelled") return { ...result, outcome: reason, message: reason };
   if (code === 0) return { ...result, outcome: "succeeded", message: "succeeded" };
-  const message = await describeEnd(exit, kept.stderr, started);
+  const message = await describeExit(exit, details.stderr, started);
   return { ...result, outcome: exit.kind === "exited" ? "failed" : exit.kind, message };
 }
 
 /** One line for people: why it was never started, or its exit code and the last line of stderr. */
-export async function describeEnd(exit: Exit, stderr: string, started: StartedCommand): Promise<string> {
-  if (exit.kind === "notStarted") return explainStart(started, exit.error);
-  // setpriv and shells report this in different ways.
-  const obstacle = started.uid === undefined ? undefined : obstacleTo(started.file);
+export async function describeExit(exit: Exit, stderr: string, started: StartedCommand): Promise<string> {
+  if (exit.kind === "notStarted") return describeStartFailure(started, exit.error);
+  // Under another user id, the file may be inaccessible, which setpriv and shells report in different ways.
+  const obstacle = started.uid === undefined ? undefined : findAccessObstacle(started.file);
   if (obstacle !== undefined) return `cannot start ${started.file} under user id ${started.uid}: ${obstacle}`;
-  const how = exit.code === undefined ? `ended by ${exit.signal}` : `exit code ${exit.code}`;
-  const last = oneLine(stderr.trimEnd().split("\n").at(-1), MESSAGE_LIMIT);
-  return last === "" ? how : `${how}: ${last}`;
+  const ending = exit.code === undefined ? `ended by ${exit.signal}` : `exit code ${exit.code}`;
+  const lastLine = oneLine(stderr.trimEnd().split("\n").at(-1), MESSAGE_LIMIT);
+  return lastLine === "" ? ending : `${ending}: ${lastLine}`;
 }
 
 /** Why a child could not be started, with the remedy. */
-async function explainStart({ file, cwd }: StartedCommand, error: NodeJS.ErrnoException): Promise<string> {
+async function describeStartFailure(
+  { file, cwd }: StartedCommand,
+  error: NodeJS.ErrnoException,
+): Promise<string> {
   if (!(await exists(cwd))) return `cannot start ${file}: its working directory ${cwd} does not exist`;
-  return `cannot start ${file}: ${await startErrorText(file, error)}`;
+  return `cannot start ${file}: ${await describeStartError(file, error)}`;
 }
 
-const REASONS: Readonly<Record<string, string>> = {
+const START_ERROR_REASONS: Readonly<Record<string, string>> = {
   EACCES: "permission denied; is it executable (chmod +x), and is the volume not mounted noexec?",
   ENOEXEC: 'the system does not know how to run it; a script needs a first line like "#!/bin/bash"',
   ETXTBSY: "the file is being written just now",
@@ -238,8 +245,8 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 /** The cause of a failed start in words; ENOENT may mean the file or the interpreter that its first line names. */
-async function startErrorText(file: string, error: NodeJS.ErrnoException): Promise<string> {
-  if (error.code !== "ENOENT") return REASONS[error.code ?? ""] ?? error.message;
+async function describeStartError(file: string, error: NodeJS.ErrnoException): Promise<string> {
+  if (error.code !== "ENOENT") return START_ERROR_REASONS[error.code ?? ""] ?? error.message;
   if (!file.includes("/")) return "not found on PATH";
   return (await exists(file)) ? 'the interpreter in its "#!" line does not exist' : "no such file";
 }

@@ -6,11 +6,11 @@ import { chown, mkdir, mkdtemp, open, readdir, readFile, rename, rmdir, unlink }
 import { dirname, join } from "node:path";
 
 import { problemOfOwnDir, oneLine, type Clock } from "../lib/index.ts";
-import { statNow, statOf } from "./proc.ts";
+import { readStatSync, readStat } from "./proc.ts";
 import { removeTree } from "./remove-tree.ts";
-import { homeIn, giveAccess, removeHome } from "./user-ids/shared-dir.ts";
+import { homeDirIn, giveUserAccess, removeHomeDir } from "./user-ids/shared-dir.ts";
 import type { OtherUser } from "./user-ids/shared-dir.ts";
-import { endStrays, type StrayOptions } from "./strays.ts";
+import { endOrphanedProcesses, type EndOrphansOptions } from "./strays.ts";
 
 /** What can be written to a file; iterables are written piece by piece, each waited for. */
 export type ScratchData =
@@ -22,7 +22,7 @@ export type ScratchData =
 /** The temp directory cannot be used: full, read-only, or another owner's. Names the directory and the setting. */
 export class ScratchError extends Error {
   constructor(dir: string, cause: unknown) {
-    const why = REASONS[errorCodeOf(cause)] ?? oneLine(cause);
+    const why = REASONS[errnoCode(cause)] ?? oneLine(cause);
     super(`cannot use the temp directory ${dir} (--tmp-dir): ${why}`, { cause });
     this.name = "ScratchError";
   }
@@ -39,7 +39,7 @@ const REASONS: Readonly<Record<string, string>> = {
   EEXIST: "a part of the path is not a directory",
 };
 
-function errorCodeOf(error: unknown): string {
+function errnoCode(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }
 
@@ -53,14 +53,14 @@ const DIR_NAME = /^.+\.(\d+)-(\d+)\.[A-Za-z0-9]{6}$/;
 
 /** How a directory is used. */
 interface ScratchOptions {
-  /** `dispose` leaves it (`--debug-keep-tmp-files`). */
+  /** `dispose` does not remove the directory (`--debug-keep-tmp-files`). */
   readonly keep?: boolean;
-  /** Another user, who owns the files and a directory `home` in it. */
+  /** The user under whom a hook runs, if not the operator's: owns the files and a directory `home` for its own files. */
   readonly user?: OtherUser | undefined;
 }
 
 /** A private directory (0700) with private files (0600) that `dispose` removes. */
-export class Scratch {
+export class ScratchDir {
   readonly dir: string;
   readonly #root: string;
   readonly #options: ScratchOptions;
@@ -73,13 +73,13 @@ export class Scratch {
   }
 
   /** Creates the directory below `tmpDir`, and `tmpDir` where it is missing. Throws ScratchError. */
-  static async open(tmpDir: string, prefix: string, options: ScratchOptions = {}): Promise<Scratch> {
-    const start = join(tmpDir, ownDirName(prefix));
+  static async open(tmpDir: string, prefix: string, options: ScratchOptions = {}): Promise<ScratchDir> {
+    const start = join(tmpDir, dirNamePrefix(prefix));
     try {
-      await makeOwnDir(tmpDir);
+      await ensureOwnDir(tmpDir);
       const dir = await mkdtemp(start);
-      const scratch = new Scratch(tmpDir, dir, options);
-      if (options.user !== undefined) await giveAccess(options.user, tmpDir, dir);
+      const scratch = new ScratchDir(tmpDir, dir, options);
+      if (options.user !== undefined) await giveUserAccess(options.user, tmpDir, dir);
       return scratch;
     } catch (error) {
       throw new ScratchError(tmpDir, error);
@@ -87,12 +87,12 @@ export class Scratch {
   }
 
   /**
-   * Removes the directories below `tmpDir` of processes that have ended, after ending their orphaned children; returns the
-   * number of removed directories. Never throws.
+   * Removes the directories that earlier operator processes have left below `tmpDir`, after it has ended the children of those
+   * processes. Returns the number of removed directories. Never throws.
    */
-  static async cleanStale(tmpDir: string, clock: Clock): Promise<number> {
+  static async removeStaleDirs(tmpDir: string, clock: Clock): Promise<number> {
     const names = await readdir(tmpDir).catch((): string[] => []);
-    const stale = (await Promise.all(names.map(isStale))).flatMap((isStaleDir, index) =>
+    const stale = (await Promise.all(names.map(isStaleDirName))).flatMap((isStaleDir, index) =>
       isStaleDir ? (names[index] ?? []) : [],
     );
     if (stale.length === 0) return 0;
@@ -101,29 +101,32 @@ export class Scratch {
     // helm processes, which get a longer grace time (`Helm.endLeftOver`).
     const namesStaleDir = (each: string): boolean =>
       !each.startsWith("KUBECONFIG=") && dirs.some((dir) => each.includes(`${dir}/`));
-    await endStrays((environment) => environment.some(namesStaleDir), { clock, graceMs: GRACE_MS });
-    const removed = await Promise.all(dirs.map(removeDir));
+    await endOrphanedProcesses((environment) => environment.some(namesStaleDir), {
+      clock,
+      graceMs: GRACE_MS,
+    });
+    const removed = await Promise.all(dirs.map(tryRemoveDir));
     return removed.filter(Boolean).length;
   }
 
   /** Ends all processes whose environment names a temporary directory of this process, such as hooks that still run. */
-  static async endOwn(tmpDir: string, options: StrayOptions): Promise<void> {
+  static async endOwnProcesses(tmpDir: string, options: EndOrphansOptions): Promise<void> {
     const namesOwnDir = (each: string): boolean =>
-      each.includes(`${tmpDir}/`) && each.includes(OWN_NAME_PART);
-    await endStrays((environment) => environment.some(namesOwnDir), options);
+      each.includes(`${tmpDir}/`) && each.includes(OWN_PROCESS_PART);
+    await endOrphanedProcesses((environment) => environment.some(namesOwnDir), options);
   }
 
   path(name: string): string {
     return join(this.dir, name);
   }
 
-  /** Where the other user may create files; undefined without one. */
-  get home(): string | undefined {
-    return this.#options.user === undefined ? undefined : homeIn(this.dir);
+  /** The directory in which the other user may create files; undefined without the option `user`. */
+  get userHome(): string | undefined {
+    return this.#options.user === undefined ? undefined : homeDirIn(this.dir);
   }
 
   /** Writes a file, and replaces an older one atomically: readers never see a part of it. Throws ScratchError. */
-  async replace(name: string, text: string): Promise<void> {
+  async replaceFile(name: string, text: string): Promise<void> {
     const path = this.path(name);
     this.#writtenPaths.push(path);
     await rename(await this.write(`${name}.next`, text), path);
@@ -149,10 +152,10 @@ export class Scratch {
   async dispose(): Promise<void> {
     const { keep, user } = this.#options;
     if (keep === true) return;
-    if (user !== undefined) await removeHome(user, this.dir);
+    if (user !== undefined) await removeHomeDir(user, this.dir);
     // Known files first, because the recursive removal is slow and only needed for files that a child added.
     await Promise.all(this.#writtenPaths.splice(0).map((path) => unlink(path).catch(() => {})));
-    await rmdir(this.dir).catch(() => removeDir(this.dir));
+    await rmdir(this.dir).catch(() => tryRemoveDir(this.dir));
   }
 }
 
@@ -160,13 +163,13 @@ export class Scratch {
  * A private directory (0700) with a fixed path for the life of the process. Each write creates it where it is missing, also
  * after it was removed from outside.
  */
-export class LastingDir {
+export class StableTempDir {
   readonly dir: string;
   readonly #root: string;
 
   constructor(tmpDir: string, prefix: string) {
     this.#root = tmpDir;
-    this.dir = join(tmpDir, `${ownDirName(prefix)}${randomBytes(3).toString("hex")}`);
+    this.dir = join(tmpDir, `${dirNamePrefix(prefix)}${randomBytes(3).toString("hex")}`);
   }
 
   path(name: string): string {
@@ -179,8 +182,8 @@ export class LastingDir {
     if ((await readFile(path, "utf8").catch(() => undefined)) === text) return;
     const newPath = `${path}.${randomBytes(6).toString("hex")}`;
     try {
-      await makeOwnDir(this.#root);
-      await makeOwnDir(this.dir);
+      await ensureOwnDir(this.#root);
+      await ensureOwnDir(this.dir);
       await writePieces(newPath, [text], []);
       await rename(newPath, path);
     } catch (error) {
@@ -188,19 +191,16 @@ export class LastingDir {
     }
   }
 
-  /** Removes it. Never throws. */
+  /** Removes the directory. Never throws. */
   async close(): Promise<void> {
-    await removeDir(this.dir);
+    await tryRemoveDir(this.dir);
   }
 }
 
 type Piece = string | Uint8Array;
 type Pieces = Iterable<Piece> | AsyncIterable<Piece>;
 
-/**
- * Returns the first pieces of the data, and the rest. If there is no rest and the pieces are small, the caller writes them
- * synchronously: that takes less time than to start a thread of the pool, and saves a third of the overhead of a run.
- */
+/** Splits data into its first pieces and the rest. Without a rest, a synchronous write saves a third of a hook run's overhead. */
 function splitForSyncWrite(data: ScratchData): { pieces: readonly Piece[]; rest: Pieces | undefined } {
   if (typeof data === "string" || data instanceof Uint8Array) return { pieces: [data], rest: undefined };
   if (Array.isArray(data)) return { pieces: data, rest: undefined };
@@ -213,6 +213,7 @@ function splitForSyncWrite(data: ScratchData): { pieces: readonly Piece[]; rest:
   return { pieces: firstPieces, rest: isComplete ? undefined : remainingPieces(iterator) };
 }
 
+/** The pieces that an iterator has not returned yet. */
 function* remainingPieces(iterator: Iterator<Piece>): Generator<Piece> {
   for (let next = iterator.next(); next.done !== true; next = iterator.next()) yield next.value;
 }
@@ -242,18 +243,18 @@ async function writePieces(path: string, pieces: readonly Piece[], rest: Pieces)
 }
 
 /** Creates a directory that only this user may write to. Throws where another user could replace an existing one. */
-async function makeOwnDir(dir: string): Promise<void> {
+async function ensureOwnDir(dir: string): Promise<void> {
   const problem = problemOfOwnDir(dir);
   if (problem !== undefined) throw new Error(`${problem}; name a directory of your own`);
-  await makeDirs(dir);
+  await ensureDirs(dir);
 }
 
 /** Returns the temp directory, or `name` below it, created where it is missing. Call it before each use, because other programs clean temp directories. Throws ScratchError. */
-export async function useTempDir(tmpDir: string, name = ""): Promise<string> {
+export async function ensureTempDir(tmpDir: string, name = ""): Promise<string> {
   const dir = join(tmpDir, name);
   try {
-    await makeOwnDir(tmpDir);
-    if (name !== "") await makeOwnDir(dir);
+    await ensureOwnDir(tmpDir);
+    if (name !== "") await ensureOwnDir(dir);
     return dir;
   } catch (error) {
     throw new ScratchError(tmpDir, error);
@@ -264,36 +265,34 @@ export async function useTempDir(tmpDir: string, name = ""): Promise<string> {
  * Creates a directory and its missing parents. Ignores errors: the later use of the directory reports them. Does not use
  * the option `recursive` of mkdir, which never ends for dangling links and in /proc.
  */
-async function makeDirs(dir: string): Promise<void> {
-  const outcome = await mkdir(dir, DIR_MODE).then(() => "made", errorCodeOf);
+async function ensureDirs(dir: string): Promise<void> {
+  const outcome = await mkdir(dir, DIR_MODE).then(() => "made", errnoCode);
   if (outcome !== "ENOENT" || dirname(dir) === dir) return;
-  await makeDirs(dirname(dir));
+  await ensureDirs(dirname(dir));
   await mkdir(dir, DIR_MODE).catch(() => {});
 }
 
-/** The name of a directory of this process, without its random suffix. */
-function ownDirName(prefix: string): string {
+/** The name of a temporary directory of this process without its random suffix. The pid in it shows later who made it. */
+function dirNamePrefix(prefix: string): string {
   const safe = prefix.replaceAll(/[^A-Za-z0-9_-]+/g, "-").slice(0, 100);
-  return `${safe}${OWN_NAME_PART}`;
+  return `${safe}${OWN_PROCESS_PART}`;
 }
 
-/**
- * True if a directory was made by a process that has ended. A process with the same pid but another start time is
- * another one.
- */
-async function isStale(name: string): Promise<boolean> {
+/** Whether the process that made a directory has ended. The start time in the name tells it from a later one with its pid. */
+async function isStaleDirName(name: string): Promise<boolean> {
   const [, pid, start] = DIR_NAME.exec(name) ?? [];
-  return pid !== undefined && ((await statOf(Number(pid)))?.start ?? NO_START) !== start;
+  return pid !== undefined && ((await readStat(Number(pid)))?.startTime ?? UNKNOWN_START) !== start;
 }
 
-function removeDir(dir: string): Promise<boolean> {
+/** Removes a directory with its content; false if that fails. */
+function tryRemoveDir(dir: string): Promise<boolean> {
   return removeTree(dir).then(
     () => true,
     () => false,
   );
 }
 
-/** Start time of a process that does not exist, and where there is no /proc. */
-const NO_START = "0";
+/** Stands for the start time of a process that does not exist, and of all processes where there is no /proc. */
+const UNKNOWN_START = "0";
 /** Part of the names of all directories of this process. */
-const OWN_NAME_PART = `.${process.pid}-${statNow("self")?.start ?? NO_START}.`;
+const OWN_PROCESS_PART = `.${process.pid}-${readStatSync("self")?.startTime ?? UNKNOWN_START}.`;

@@ -3,57 +3,61 @@
 import { readFile } from "node:fs/promises";
 
 import { sleep, type Clock } from "../lib/index.ts";
-import { pids } from "./proc.ts";
+import { listPids } from "./proc.ts";
 
-const STEP_MS = 50;
+const POLL_MS = 50;
 
 /**
  * Recognizes an orphan by its environment variables, each as `NAME=value`. Unlike a pid, these remain reliable after a
  * crash and when pids are reused.
  */
-export type EnvironmentMatch = (environment: readonly string[]) => boolean;
+export type OrphanMatcher = (environment: readonly string[]) => boolean;
 
 /** How orphans are ended. */
-export interface StrayOptions {
+export interface EndOrphansOptions {
   readonly clock: Clock;
   /** From SIGTERM to SIGKILL. */
   readonly graceMs: number;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Pids of orphans of an earlier operator process, found by their environment variables. Empty where /proc is missing. */
-export async function strays(isStray: EnvironmentMatch): Promise<number[]> {
-  const allPids = await pids();
-  const isStrayAt = await Promise.all(
+/** The pids of processes, other than this one, whose environment variables match. Empty where there is no /proc. */
+export async function findOrphanedProcesses(isOrphan: OrphanMatcher): Promise<number[]> {
+  const allPids = await listPids();
+  const isOrphanAt = await Promise.all(
     allPids.map(async (pid) => {
       if (pid === process.pid) return false;
       const text = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
-      return text !== "" && isStray(text.split("\0"));
+      return text !== "" && isOrphan(text.split("\0"));
     }),
   );
-  return allPids.filter((_, index) => isStrayAt[index] === true);
+  return allPids.filter((_, index) => isOrphanAt[index] === true);
 }
 
-/** Ends all matching orphans, and resolves when none is left. */
-export async function endStrays(
-  isStray: EnvironmentMatch,
-  { clock, graceMs, signal }: StrayOptions,
+/** Ends all matching processes: SIGTERM, then SIGKILL after the grace time. Resolves when none is left. */
+export async function endOrphanedProcesses(
+  isOrphan: OrphanMatcher,
+  { clock, graceMs, signal }: EndOrphansOptions,
 ): Promise<void> {
   const start = clock.monotonic();
   let isSignalled = false;
-  for (let strayPids = await strays(isStray); strayPids.length > 0; strayPids = await strays(isStray)) {
+  for (
+    let orphanPids = await findOrphanedProcesses(isOrphan);
+    orphanPids.length > 0;
+    orphanPids = await findOrphanedProcesses(isOrphan)
+  ) {
     signal?.throwIfAborted();
     const isGraceOver = clock.monotonic() - start > graceMs;
     // SIGTERM once, then SIGKILL in each round after the grace time.
     if (!isSignalled || isGraceOver)
-      for (const pid of strayPids) kill(pid, isGraceOver ? "SIGKILL" : "SIGTERM");
+      for (const pid of orphanPids) signalProcess(pid, isGraceOver ? "SIGKILL" : "SIGTERM");
     isSignalled = true;
-    await sleep(clock, STEP_MS, signal);
+    await sleep(clock, POLL_MS, signal);
   }
 }
 
 /** Sends a signal; ignores an error. */
-function kill(pid: number, signal: NodeJS.Signals): void {
+function signalProcess(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {

@@ -35,11 +35,11 @@ export interface Watchdog {
 }
 
 /**
- * A watchdog in another process, because the event loop of this one may be blocked or frozen. If this process is PID 1, only
+ * Creates a watchdog in another process, because the event loop of this one may be blocked or frozen. If this process is PID 1, only
  * its children are killed: Linux ignores SIGKILL to PID 1 from inside its namespace. Undefined outside Linux and without
  * bash.
  */
-export function watchdog(): Watchdog | undefined {
+export function startWatchdog(): Watchdog | undefined {
   const shell = process.platform === "linux" ? findProgram(SHELL, SEARCH_PATH) : undefined;
   if (shell === undefined) return undefined;
   let input: Writable | undefined;

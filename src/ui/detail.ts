@@ -8,31 +8,31 @@ import { isJsonObject, asString, member, type Json, type JsonObject } from "../m
 import type { RunRing, RunView, Span } from "../trace/index.ts";
 import type { ModuleDetail, ObjectRow, RunDetail, RunRow, SpanRow, ValuesDetail } from "./wire.ts";
 
-/** The details of one module. `status` is undefined on a follower, which writes none. */
-export function detailOf(
+/** Builds the details of one module for the page. `status` is undefined on a follower, which does not write statuses. */
+export function buildModuleDetail(
   module: ModuleView,
-  at: StateSnapshot,
+  snapshot: StateSnapshot,
   status: ModuleStatus | undefined,
 ): ModuleDetail {
   return {
     conditions:
       status?.conditions.map(({ type, status: is, ...rest }) => ({ type, status: is, ...rest })) ?? [],
-    why: explainModule(module, at),
+    why: explainModule(module, snapshot),
     requires: (status?.requires ?? []).map(({ name, range, met, message }) => ({
       name,
       text: [range, message].filter(Boolean).join(": "),
       met,
     })),
-    requiredBy: [...at.view.modules.values()].flatMap((each) =>
+    requiredBy: [...snapshot.view.modules.values()].flatMap((each) =>
       Object.hasOwn(each.module.requires?.modules ?? {}, module.name) ? [each.name] : [],
     ),
-    objects: unhealthyObjects(status),
-    facts: moduleFacts(module, status),
+    objects: listObjectProblems(status),
+    facts: listFacts(module, status),
   };
 }
 
-/** Objects that are missing, unhealthy or drifted. */
-function unhealthyObjects(status: ModuleStatus | undefined): ObjectRow[] {
+/** Lists the objects of a release that are missing, unhealthy or drifted, one row for each problem. */
+function listObjectProblems(status: ModuleStatus | undefined): ObjectRow[] {
   const absent = status?.absent ?? [];
   const unhealthy = status?.health ?? [];
   const drifted = status?.drift ?? [];
@@ -51,8 +51,8 @@ function unhealthyObjects(status: ModuleStatus | undefined): ObjectRow[] {
   ];
 }
 
-/** The known facts about a module, as pairs of name and text. */
-function moduleFacts(module: ModuleView, status: ModuleStatus | undefined): [string, string][] {
+/** Lists facts about a module as pairs of name and text, without those that are unknown. */
+function listFacts(module: ModuleView, status: ModuleStatus | undefined): [string, string][] {
   const { release, lastRun, nextRetryAt } = status ?? {};
   const facts: readonly (readonly [string, string | undefined])[] = [
     ["Directory", module.module.dir],
@@ -75,17 +75,18 @@ function describeSource(module: ModuleView): string | undefined {
 
 /** Result of a run with the failed step, its cause and its message. */
 function describeRun({ result, step, hook, trigger, message }: NonNullable<ModuleStatus["lastRun"]>): string {
-  const where = result === "Succeeded" ? undefined : `in ${[step, hook].filter(Boolean).join(" ")}`;
-  return [[result ?? "Under way", where].filter(Boolean).join(" "), trigger, message]
+  const stepText = result === "Succeeded" ? undefined : `in ${[step, hook].filter(Boolean).join(" ")}`;
+  return [[result ?? "Under way", stepText].filter(Boolean).join(" "), trigger, message]
     .filter(Boolean)
     .join(": ");
 }
 
-export function isEmpty(section: Json | undefined): boolean {
+/** Whether a section of values is missing or has no keys. */
+export function isEmptySection(section: Json | undefined): boolean {
   return section === undefined || (isJsonObject(section) && Object.keys(section).length === 0);
 }
 
-/** Leaves of the values.yaml of a chart in the module's own directory: they are in force while the section is empty. */
+/** The leaves of the chart's values.yaml, for a module whose section is empty: the chart's own values are then in force. */
 export function chartLeaves(displayed: DisplayedValues, key: string): ValuesDetail {
   const { leaves, note } = sectionLeaves(displayed, key, {});
   return {
@@ -94,7 +95,7 @@ export function chartLeaves(displayed: DisplayedValues, key: string): ValuesDeta
   };
 }
 
-/** Leaves of the section `key`. `origins` maps JSON pointers to the layers that set them. */
+/** The leaves of the section `key` with the layer that set each. `origins` maps JSON pointers to layers. */
 export function sectionLeaves(
   { values, valuesTruncated }: DisplayedValues,
   key: string,
@@ -125,6 +126,7 @@ export function runDetail(runs: Pick<RunRing, "view">, id: string): RunDetail | 
   return run && { lines: (run.lines ?? []).map(logRow), dropped: run.dropped };
 }
 
+/** The row of a run with its spans. */
 function runRow({ task, from, spans }: RunView): RunRow {
   const { module } = task.attributes;
   return {
@@ -135,6 +137,7 @@ function runRow({ task, from, spans }: RunView): RunRow {
   };
 }
 
+/** Converts a span to the form that the page gets. */
 function spanRow({ spanId: id, parentId: parent, kind, name, startMs, endMs, error }: Span): SpanRow {
   return {
     id,

@@ -1,10 +1,9 @@
 export {
-  HEADERS,
-  refusalReason,
+  SECURITY_HEADERS,
   Page,
   isPagePath,
   isPageFile,
-  type RequestOrigin,
   type PageResponse,
   type PageSources,
 } from "./page.ts";
+export { refusalReason, type RequestOrigin } from "./request-origin.ts";

@@ -1,6 +1,5 @@
 /** The read-only web page: access control, files, stream and data (docs/guides/web-page.md). */
 
-import { isIP } from "node:net";
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,8 +12,16 @@ import { graphOf, type StateSnapshot } from "../plan/index.ts";
 import type { ModuleView } from "../state/index.ts";
 import { displayValues, type ModuleStatus, type StatusValues } from "../status/index.ts";
 import type { RunRing } from "../trace/index.ts";
-import { ViewModel, pageStateOf } from "./view-model.ts";
-import { chartLeaves, detailOf, isEmpty, sectionLeaves, runDetail, runRows } from "./detail.ts";
+import { ViewModel, buildPageState } from "./view-model.ts";
+import {
+  chartLeaves,
+  buildModuleDetail,
+  isEmptySection,
+  sectionLeaves,
+  runDetail,
+  runRows,
+} from "./detail.ts";
+import { refusalReason, type RequestOrigin } from "./request-origin.ts";
 import type { StreamSink } from "./streams.ts";
 import type { GraphNode, OperatorRow } from "./wire.ts";
 
@@ -53,7 +60,7 @@ export type PageResponse =
   | { readonly stream: (sink: StreamSink) => void; readonly headers: Readonly<Record<string, string>> };
 
 /** The browser loads nothing from other sites, and other sites cannot embed the page. */
-export const HEADERS = {
+export const SECURITY_HEADERS = {
   "content-security-policy": [
     "default-src 'none'",
     "script-src 'self'",
@@ -72,27 +79,28 @@ export const HEADERS = {
   "x-content-type-options": "nosniff",
 } as const;
 
+/** Whether a path belongs to the page, its files and its data. */
 export function isPagePath(path: string): boolean {
   return path === "/ui" || path.startsWith("/ui/");
 }
 
 /** Whether a path is a static file of the page, which contains nothing about the operator. */
 export function isPageFile(path: string): boolean {
-  return path === "/ui" || FILES.has(path);
+  return path === "/ui" || PAGE_FILES.has(path);
 }
 
 export class Page {
   readonly #sources: PageSources;
   readonly #viewModel: ViewModel;
-  /** Only one difference is computed at a time, because that calls helm and the API server. */
-  #currentDiff: { readonly of: string; readonly text: Promise<string> } | undefined;
+  /** The difference that is being computed: only one at a time, because that calls helm and the API server. */
+  #currentDiff: { readonly moduleName: string; readonly text: Promise<string> } | undefined;
 
   constructor(sources: PageSources) {
     this.#sources = sources;
     const { clock, secrets, snapshot, about } = sources;
     this.#viewModel = new ViewModel({
       clock,
-      read: () => pageStateOf(snapshot(), clock.now(), about),
+      read: () => buildPageState(snapshot(), clock.now(), about),
       redact: (value) => secrets.redactDeep(value),
     });
   }
@@ -111,87 +119,94 @@ export class Page {
     this.#viewModel.close();
   }
 
-  /** Answers a request over TCP, which another site may have made a browser send. */
+  /** Answers a request over TCP. Refuses a request that another site may have made a browser send. */
   async answerGuarded(request: PageRequest): Promise<PageResponse> {
-    const why = refusalReason(request);
-    return why === undefined ? this.answer(request) : errorResponse(403, why);
+    const reason = refusalReason(request);
+    return reason === undefined ? this.answer(request) : errorResponse(403, reason);
   }
 
+  /** Answers a request from a trusted caller, such as the debug socket: without the checks of `answerGuarded`. */
   async answer({ path, query }: PageRequest): Promise<PageResponse> {
     if (path === "/ui")
-      return { ...errorResponse(308, "see /ui/"), headers: { ...HEADERS, location: "/ui/" } };
-    if (path === "/ui/events") return this.#stream();
-    if (FILES.has(path)) return this.#file(path);
-    if (path === "/ui/graph") return jsonResponse(this.#graph());
+      return { ...errorResponse(308, "see /ui/"), headers: { ...SECURITY_HEADERS, location: "/ui/" } };
+    if (path === "/ui/events") return this.#openStream();
+    if (PAGE_FILES.has(path)) return this.#answerFile(path);
+    if (path === "/ui/graph") return jsonResponse(this.#buildGraph());
     if (path === "/ui/runs") {
       const { secrets, runs } = this.#sources;
       return jsonResponse(secrets.redactDeep(runRows(runs, query.get("name") ?? undefined)));
     }
-    if (path === "/ui/run") return this.#run(query.get("id") ?? "");
-    return this.#modulePart(path.slice("/ui/".length), query.get("name") ?? "");
+    if (path === "/ui/run") return this.#answerRun(query.get("id") ?? "");
+    return this.#answerModulePart(path.slice("/ui/".length), query.get("name") ?? "");
   }
 
-  async #file(path: string): Promise<PageResponse> {
-    const file = await pageFile(path, this.#sources.dir);
+  /** Answers with a static file of the page. */
+  async #answerFile(path: string): Promise<PageResponse> {
+    const file = await readPageFile(path, this.#sources.dir);
     if (file === undefined) return errorResponse(404, "the page is not built. Run: npm run build");
-    return { status: 200, ...file, headers: HEADERS };
+    return { status: 200, ...file, headers: SECURITY_HEADERS };
   }
 
-  #stream(): PageResponse {
+  /** Answers with a stream of server-sent events, unless too many pages are open. */
+  #openStream(): PageResponse {
     if (!this.#viewModel.hasCapacity)
       return errorResponse(
         503,
         "the operator serves the maximum number of pages already. Close another page and try again",
       );
-    const headers = { ...HEADERS, "content-type": "text/event-stream", "x-accel-buffering": "no" };
+    const headers = { ...SECURITY_HEADERS, "content-type": "text/event-stream", "x-accel-buffering": "no" };
     return { headers, stream: (sink) => this.#viewModel.addViewer(sink) };
   }
 
   /** Answers with a part of a module: details, values or the difference that a run would make. */
-  async #modulePart(part: string, name: string): Promise<PageResponse> {
+  async #answerModulePart(part: string, name: string): Promise<PageResponse> {
     if (part !== "module" && part !== "values" && part !== "diff") return errorResponse(404, "not found");
-    const at = this.#sources.snapshot();
-    const module = at.view.modules.get(name);
+    const snapshot = this.#sources.snapshot();
+    const module = snapshot.view.modules.get(name);
     if (module === undefined) return errorResponse(404, `module "${name}" does not exist`);
     if (part === "module") {
-      const detail = detailOf(module, at, this.#sources.statusOf(name));
+      const detail = buildModuleDetail(module, snapshot, this.#sources.statusOf(name));
       return jsonResponse(this.#sources.secrets.redactDeep(detail));
     }
-    return part === "values" ? jsonResponse(this.#values(module)) : this.#difference(module.module);
+    return part === "values" ? jsonResponse(this.#readValues(module)) : this.#answerDiff(module.module);
   }
 
-  /** The values of a module. If its section is empty, those of its chart. */
-  #values(module: ModuleView): unknown {
+  /** The values of a module by leaf. If its section is empty, those of its chart's values.yaml. Hidden as `statusValues` says. */
+  #readValues(module: ModuleView): unknown {
     const { secrets, statusValues, originsOf } = this.#sources;
     const { chart, chartDir, valuesKey } = module.module;
     const values = objectOf(module.values());
-    const ofChart =
-      chart === "root" && isEmpty(member(values, valuesKey))
+    const chartValues =
+      chart === "root" && isEmptySection(member(values, valuesKey))
         ? readMap(join(chartDir, "values.yaml"))
         : undefined;
     const { secretPaths } = module;
     const displayed = displayValues(
-      ofChart === undefined ? values : { ...values, [valuesKey]: ofChart },
+      chartValues === undefined ? values : { ...values, [valuesKey]: chartValues },
       statusValues,
       { secretPaths, secrets },
     );
     return secrets.redactDeep(
-      ofChart === undefined
+      chartValues === undefined
         ? sectionLeaves(displayed, valuesKey, originsOf(valuesKey))
         : chartLeaves(displayed, valuesKey),
     );
   }
 
-  async #difference(module: Module): Promise<PageResponse> {
-    if (this.#currentDiff !== undefined && this.#currentDiff.of !== module.name)
+  /** Answers with what a run would change. Requests for the same module share one computation; others are refused meanwhile. */
+  async #answerDiff(module: Module): Promise<PageResponse> {
+    if (this.#currentDiff !== undefined && this.#currentDiff.moduleName !== module.name)
       return errorResponse(
         503,
-        `the difference of module ${this.#currentDiff.of} is being computed; try again later`,
+        `the difference of module ${this.#currentDiff.moduleName} is being computed; try again later`,
       );
     const { secrets, diff } = this.#sources;
-    this.#currentDiff ??= { of: module.name, text: diff(module, (object) => redactObject(object, secrets)) };
+    this.#currentDiff ??= {
+      moduleName: module.name,
+      text: diff(module, (object) => redactObject(object, secrets)),
+    };
     try {
-      return { status: 200, body: secrets.redact(await this.#currentDiff.text), headers: HEADERS };
+      return { status: 200, body: secrets.redact(await this.#currentDiff.text), headers: SECURITY_HEADERS };
     } catch (error) {
       return errorResponse(500, secrets.redact(oneLine(error)));
     } finally {
@@ -199,7 +214,8 @@ export class Page {
     }
   }
 
-  #run(id: string): PageResponse {
+  /** Answers with the log lines of a run. */
+  #answerRun(id: string): PageResponse {
     const { secrets, runs } = this.#sources;
     const found = runDetail(runs, id);
     return found === undefined
@@ -207,7 +223,8 @@ export class Page {
       : jsonResponse(secrets.redactDeep(found));
   }
 
-  #graph(): readonly GraphNode[] {
+  /** The graph of requirements between modules. */
+  #buildGraph(): readonly GraphNode[] {
     return graphOf(this.#sources.snapshot().view, () => "").map(({ module, requires, after }) => ({
       name: module,
       requires: requires.flatMap(({ of, name, unmet }) =>
@@ -225,64 +242,31 @@ function redactObject(object: JsonObject, secrets: KnownSecrets): Json {
 }
 
 function jsonResponse(value: unknown): PageResponse {
-  return { status: 200, body: JSON.stringify(value), type: "application/json", headers: HEADERS };
+  return { status: 200, body: JSON.stringify(value), type: "application/json", headers: SECURITY_HEADERS };
 }
 
 function errorResponse(status: number, message: string): PageResponse & { status: number } {
-  return { status, body: `${message}\n`, headers: HEADERS };
+  return { status, body: `${message}\n`, headers: SECURITY_HEADERS };
 }
 
-/** The headers that say which site sent a request. */
-export interface RequestOrigin {
-  readonly host: string | undefined;
-  readonly origin: string | undefined;
-  /** `Sec-Fetch-Site`; browsers send it also without an Origin, as for images and links. */
-  readonly site?: string | undefined;
-  readonly path?: string | undefined;
-}
-
-/** Values of `Sec-Fetch-Site` for requests of the page itself or typed by a user. */
-const TRUSTED_SITES = new Set([undefined, "same-origin", "none"]);
-/** Other sites may link here: these paths reveal nothing and start nothing. */
-const LINKABLE_PATHS = new Set<string | undefined>(["/", "/ui", "/ui/"]);
-
-/** Names that cannot be registered on the internet. Other names are refused as a protection from DNS rebinding. */
-const LOCAL_NAMES = /^(?:localhost|[a-z0-9-]+|(?:[a-z0-9-]+\.)+(?:svc|cluster\.local|localhost))$/;
-
-/** Why a request is refused; undefined if it is allowed. */
-export function refusalReason({ host, origin, site, path }: RequestOrigin): string | undefined {
-  const name = hostname(host);
-  if (name === undefined || !(isIP(name) > 0 || LOCAL_NAMES.test(name)))
-    return `the page is not served as "${name ?? ""}": use localhost, an address, or the name of its Service`;
-  if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`)
-    return "other sites may not read this page";
-  if (!TRUSTED_SITES.has(site) && !LINKABLE_PATHS.has(path))
-    return "other sites may not load parts of this page";
-  return undefined;
-}
-
-/** The host without port and brackets. */
-function hostname(host: string | undefined): string | undefined {
-  const url = URL.parse(`http://${host ?? ""}/`);
-  if (url === null || host === undefined || url.host === "" || url.username !== "") return undefined;
-  return url.hostname.replace(/^\[(.*)\]$/, "$1");
-}
-
-const FILES: ReadonlyMap<string, readonly [name: string, type: string]> = new Map([
+const PAGE_FILES: ReadonlyMap<string, readonly [name: string, type: string]> = new Map([
   ["/ui/", ["index.html", "text/html; charset=utf-8"]],
   ["/ui/page.js", ["page.js", "text/javascript; charset=utf-8"]],
   ["/ui/page.css", ["page.css", "text/css; charset=utf-8"]],
 ]);
 
-/** The file at a path; undefined if it was not built. */
-async function pageFile(path: string, dir = pageDir()): Promise<{ type: string; body: string } | undefined> {
-  const [name = "", type = ""] = FILES.get(path) ?? [];
+/** Reads the static file for a path of the page; undefined if the page was not built. */
+async function readPageFile(
+  path: string,
+  dir = findPageDir(),
+): Promise<{ type: string; body: string } | undefined> {
+  const [name = "", type = ""] = PAGE_FILES.get(path) ?? [];
   const file = `${dir ?? ""}/${name}`;
   return existsSync(file) ? { type, body: await readFile(file, "utf8") } : undefined;
 }
 
-/** The directory beside the bundle, or that of the last build. */
-function pageDir(): string | undefined {
+/** The directory with the built page: beside the bundled program, or the output of the last build. Undefined without one. */
+function findPageDir(): string | undefined {
   return ["./page", "../../dist/page"]
     .map((path) => fileURLToPath(new URL(path, import.meta.url)))
     .find((path) => existsSync(`${path}/page.js`));

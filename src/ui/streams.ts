@@ -18,7 +18,7 @@ export const STALL_TIMEOUT_MS = 10_000;
 
 const HEARTBEAT = ":\n\n";
 
-interface Stream {
+interface EventStream {
   readonly sink: StreamSink;
   /** When the sink began to exert back-pressure, on the monotonic clock. */
   stalledSince: number | undefined;
@@ -26,7 +26,7 @@ interface Stream {
   isStale: boolean;
 }
 
-interface StreamsOptions {
+interface EventStreamsOptions {
   readonly clock: Clock;
   /** The complete state, for a stream that is new or missed messages. */
   readonly snapshot: () => string;
@@ -34,87 +34,89 @@ interface StreamsOptions {
   readonly onEmpty: () => void;
 }
 
-/** The open streams. */
-export class Streams {
-  readonly #options: StreamsOptions;
-  readonly #open = new Set<Stream>();
-  #heartbeat: Timer | undefined;
+/** The open streams of server-sent events. */
+export class EventStreams {
+  readonly #options: EventStreamsOptions;
+  readonly #openStreams = new Set<EventStream>();
+  #heartbeatTimer: Timer | undefined;
 
-  constructor(options: StreamsOptions) {
+  constructor(options: EventStreamsOptions) {
     this.#options = options;
   }
 
   get size(): number {
-    return this.#open.size;
+    return this.#openStreams.size;
   }
 
   get hasCapacity(): boolean {
-    return this.#open.size < MAX_STREAMS;
+    return this.#openStreams.size < MAX_STREAMS;
   }
 
   /** Begins a stream with a snapshot. */
-  add(sink: StreamSink): void {
-    const stream: Stream = { sink, stalledSince: undefined, isStale: false };
-    this.#open.add(stream);
+  addStream(sink: StreamSink): void {
+    const stream: EventStream = { sink, stalledSince: undefined, isStale: false };
+    this.#openStreams.add(stream);
     sink.on("close", () => this.#remove(stream));
     sink.on("drain", () => this.#onDrain(stream));
-    this.#heartbeat ??= this.#options.clock.setTimer(HEARTBEAT_MS, () => this.#sendHeartbeats());
+    this.#heartbeatTimer ??= this.#options.clock.setTimer(HEARTBEAT_MS, () => this.#sendHeartbeats());
     this.#write(stream, toEvent(this.#options.snapshot()));
   }
 
   /** Sends a message to all streams. A stalled stream gets a snapshot once it drains. */
   broadcast(message: string): void {
     const text = toEvent(message);
-    for (const stream of this.#open) {
+    for (const stream of this.#openStreams) {
       if (stream.stalledSince === undefined) this.#write(stream, text);
       else this.#markStale(stream);
     }
   }
 
   close(): void {
-    for (const { sink } of this.#open) sink.destroy();
-    for (const stream of this.#open) this.#remove(stream);
+    for (const { sink } of this.#openStreams) sink.destroy();
+    for (const stream of this.#openStreams) this.#remove(stream);
   }
 
   /** Writes a text, and records when the stream begins to stall. */
-  #write(stream: Stream, text: string): void {
+  #write(stream: EventStream, text: string): void {
     if (!stream.sink.write(text)) stream.stalledSince = this.#options.clock.monotonic();
   }
 
   /** Records that a stalled stream missed a message, and closes it if it has stalled for too long. */
-  #markStale(stream: Stream): void {
+  #markStale(stream: EventStream): void {
     stream.isStale = true;
     const now = this.#options.clock.monotonic();
     if (now - (stream.stalledSince ?? now) >= STALL_TIMEOUT_MS) stream.sink.destroy();
   }
 
-  /** The reader is ready again: a stream that missed messages gets a snapshot. */
-  #onDrain(stream: Stream): void {
+  /** Handles that the reader is ready again: a stream that missed messages gets a snapshot. */
+  #onDrain(stream: EventStream): void {
     stream.stalledSince = undefined;
-    if (!stream.isStale || !this.#open.has(stream)) return;
+    if (!stream.isStale || !this.#openStreams.has(stream)) return;
     stream.isStale = false;
     this.#write(stream, toEvent(this.#options.snapshot()));
   }
 
   /** Sends a heartbeat to each stream, and schedules the next one while streams are open. */
   #sendHeartbeats(): void {
-    for (const stream of this.#open) {
+    for (const stream of this.#openStreams) {
       if (stream.stalledSince === undefined) this.#write(stream, HEARTBEAT);
       else this.#markStale(stream);
     }
-    this.#heartbeat =
+    this.#heartbeatTimer =
       this.size === 0 ? undefined : this.#options.clock.setTimer(HEARTBEAT_MS, () => this.#sendHeartbeats());
   }
 
-  #remove(stream: Stream): void {
-    if (!this.#open.delete(stream) || this.size > 0) return;
-    this.#heartbeat?.cancel();
-    this.#heartbeat = undefined;
+  /** Forgets a stream that has ended; after the last one, stops the heartbeats and calls `onEmpty`. */
+  #remove(stream: EventStream): void {
+    const wasOpen = this.#openStreams.delete(stream);
+    if (!wasOpen || this.size > 0) return;
+    this.#heartbeatTimer?.cancel();
+    this.#heartbeatTimer = undefined;
     this.#options.onEmpty();
   }
 }
 
-/** The message is JSON without line breaks, as an event needs it. */
+/** Formats a server-sent event. The message must not contain line breaks. */
 function toEvent(message: string): string {
   return `data: ${message}\n\n`;
 }

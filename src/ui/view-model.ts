@@ -5,7 +5,7 @@ import { describeTask, type Task } from "../model/index.ts";
 import type { StateSnapshot } from "../plan/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 import { overviewOf } from "../status/index.ts";
-import { Streams, type StreamSink } from "./streams.ts";
+import { EventStreams, type StreamSink } from "./streams.ts";
 import type { ModuleRow, OperatorRow, QueueRow, TaskRow } from "./wire.ts";
 
 /** The tables at one moment. */
@@ -27,8 +27,9 @@ const TABLES = ["operator", "modules", "queues"] as const;
 /** Limits of the time between two refreshes. */
 const MIN_INTERVAL_MS = 50;
 const MAX_INTERVAL_MS = 1000;
-/** Refreshes may use a twentieth of the time on average; after a pause a burst of them is allowed. */
-const INTERVAL_PER_COST = 20;
+/** After a refresh that took 1 ms, the next ones wait 20 ms on average: refreshes use a twentieth of the time at most. */
+const IDLE_PER_COST = 20;
+/** After a pause, refreshes may exceed that share by this much waiting time. */
 const BURST_MS = 2000;
 /** The operator's message mentions a run when it is a second old, which triggers no notification. */
 const FOLLOW_UP_MS = 1100;
@@ -36,19 +37,19 @@ const FOLLOW_UP_MS = 1100;
 /** The tables of the page and the streams of its viewers. */
 export class ViewModel {
   readonly #options: ViewModelOptions;
-  readonly #streams: Streams;
-  readonly #tables: Readonly<Record<keyof PageState, Table>>;
+  readonly #streams: EventStreams;
+  readonly #tables: Readonly<Record<keyof PageState, SentTable>>;
   #refreshTimer: Timer | undefined;
   #followUpTimer: Timer | undefined;
   #refreshedAt = Number.NEGATIVE_INFINITY;
-  /** When the refreshes so far will have used no more than their share of the time. */
+  /** When the refreshes so far will have used no more than their share of the time; on the monotonic clock. */
   #budgetFreeAt = 0;
 
   constructor(options: ViewModelOptions) {
     this.#options = options;
-    const table = (): Table => new Table(options.redact);
+    const table = (): SentTable => new SentTable(options.redact);
     this.#tables = { operator: table(), modules: table(), queues: table() };
-    this.#streams = new Streams({
+    this.#streams = new EventStreams({
       clock: options.clock,
       snapshot: () => this.#snapshot(),
       onEmpty: () => this.#clear(),
@@ -64,18 +65,19 @@ export class ViewModel {
     return this.#streams.hasCapacity;
   }
 
+  /** Opens a stream to a page. The first page makes the tables current. */
   addViewer(sink: StreamSink): void {
     if (this.viewers === 0) this.#refresh();
-    this.#streams.add(sink);
+    this.#streams.addStream(sink);
   }
 
-  /** Schedules a refresh: something may have changed. */
+  /** Schedules a refresh of the tables, within the limits of their frequency. Call it when something may have changed. */
   notifyChange(): void {
     if (this.viewers === 0 || this.#refreshTimer !== undefined) return;
     const { clock } = this.#options;
-    const at = Math.max(this.#refreshedAt + MIN_INTERVAL_MS, this.#budgetFreeAt - BURST_MS);
-    const wait = Math.max(0, Math.min(at, this.#refreshedAt + MAX_INTERVAL_MS) - clock.monotonic());
-    this.#refreshTimer = clock.setTimer(wait, () => {
+    const refreshAt = Math.max(this.#refreshedAt + MIN_INTERVAL_MS, this.#budgetFreeAt - BURST_MS);
+    const delayMs = Math.max(0, Math.min(refreshAt, this.#refreshedAt + MAX_INTERVAL_MS) - clock.monotonic());
+    this.#refreshTimer = clock.setTimer(delayMs, () => {
       this.#refreshTimer = undefined;
       this.#followUpTimer?.cancel();
       this.#followUpTimer = clock.setTimer(FOLLOW_UP_MS, () => this.#refresh());
@@ -98,10 +100,11 @@ export class ViewModel {
       return changeJson === undefined ? [] : [`"${name}":${changeJson}`];
     });
     const costMs = clock.monotonic() - this.#refreshedAt;
-    this.#budgetFreeAt = Math.max(this.#budgetFreeAt, this.#refreshedAt) + INTERVAL_PER_COST * costMs;
+    this.#budgetFreeAt = Math.max(this.#budgetFreeAt, this.#refreshedAt) + IDLE_PER_COST * costMs;
     if (changes.length > 0) this.#streams.broadcast(`{"now":${clock.now()},${changes.join(",")}}`);
   }
 
+  /** All tables as one message, for a stream that is new or missed messages. */
   #snapshot(): string {
     const tables = TABLES.map((name) => `"${name}":${this.#tables[name].snapshot()}`);
     return `{"snapshot":true,"now":${this.#options.clock.now()},${tables.join(",")}}`;
@@ -111,7 +114,8 @@ export class ViewModel {
   #clear(): void {
     this.#refreshTimer?.cancel();
     this.#followUpTimer?.cancel();
-    [this.#refreshTimer, this.#followUpTimer] = [undefined, undefined];
+    this.#refreshTimer = undefined;
+    this.#followUpTimer = undefined;
     for (const name of TABLES) this.#tables[name].clear();
   }
 }
@@ -126,60 +130,65 @@ interface SentRow {
   readonly json: string;
 }
 
-/** The rows sent last, as JSON. */
-class Table {
+/** One table of the page: remembers the rows that were sent last, so that only changed rows are sent. */
+class SentTable {
   readonly #redact: <T>(value: T) => T;
-  readonly #last = new Map<string, SentRow>();
+  readonly #sentRows = new Map<string, SentRow>();
 
   constructor(redact: <T>(value: T) => T) {
     this.#redact = redact;
   }
 
-  /** Replaces the rows. Returns the JSON of a `TableChange`; undefined if nothing changed. */
+  /** Replaces the rows, and returns the changes as JSON of a `TableChange`; undefined if nothing changed. */
   update(rows: readonly Row[]): string | undefined {
-    const set = rows.flatMap((row) => this.#serializeChanged(row) ?? []);
+    const changedRows = rows.flatMap((row) => this.#serializeChanged(row) ?? []);
     const names = new Set(rows.map(({ name }) => name));
-    const missing = [...this.#last.keys()].filter((name) => !names.has(name));
-    for (const name of missing) this.#last.delete(name);
-    return set.length + missing.length === 0 ? undefined : tableChangeJson(set, missing);
+    const missing = [...this.#sentRows.keys()].filter((name) => !names.has(name));
+    for (const name of missing) this.#sentRows.delete(name);
+    return changedRows.length + missing.length === 0 ? undefined : tableChangeJson(changedRows, missing);
   }
 
   /** All rows, as the JSON of a `TableChange`. */
   snapshot(): string {
     return tableChangeJson(
-      [...this.#last.values()].map(({ json }) => json),
+      [...this.#sentRows.values()].map(({ json }) => json),
       [],
     );
   }
 
+  /** Forgets the rows, so that the next update sends all. */
   clear(): void {
-    this.#last.clear();
+    this.#sentRows.clear();
   }
 
   /** The JSON of a row without secrets; undefined if the row is unchanged. */
   #serializeChanged(row: Row): string | undefined {
     const raw = JSON.stringify(row);
-    if (this.#last.get(row.name)?.raw === raw) return undefined;
+    if (this.#sentRows.get(row.name)?.raw === raw) return undefined;
     const json = JSON.stringify(this.#redact(row));
-    this.#last.set(row.name, { raw, json });
+    this.#sentRows.set(row.name, { raw, json });
     return json;
   }
 }
 
-function tableChangeJson(set: readonly string[], missing: readonly string[]): string {
-  return `{"set":[${set.join(",")}],"missing":${JSON.stringify(missing)}}`;
+/** The JSON of a `TableChange` from rows as JSON and the names of removed rows. */
+function tableChangeJson(rows: readonly string[], missing: readonly string[]): string {
+  return `{"set":[${rows.join(",")}],"missing":${JSON.stringify(missing)}}`;
 }
 
 /** Tasks of a queue that are listed; the page counts the rest. */
 const MAX_TASKS = 50;
 
-/** The tables at `now` (ms since the epoch). No value in them changes with the time alone. */
-export function pageStateOf(
-  at: StateSnapshot,
+/**
+ * Builds the tables of the page from the operator's state at `now` (ms since the epoch). No value in them changes with the
+ * time alone, so that an unchanged state sends nothing.
+ */
+export function buildPageState(
+  snapshot: StateSnapshot,
   now: number,
   about: Pick<OperatorRow, "version" | "name" | "namespace">,
 ): PageState {
-  const { state, ready, message, modules, converge } = overviewOf(at, now);
+  const { state, ready, message, modules, converge } = overviewOf(snapshot, now);
   const { progress, waitingSeconds } = converge;
   return {
     operator: [
@@ -188,17 +197,17 @@ export function pageStateOf(
         state,
         ready,
         message,
-        ...(at.view.config.isFrozen && { suspended: true }),
+        ...(snapshot.view.config.isFrozen && { suspended: true }),
         ...(progress !== undefined && { progress }),
         ...(waitingSeconds !== undefined && { waitingSeconds }),
       },
     ],
     modules: modules.map(withoutElapsedTime),
-    queues: at.queues.filter(({ length }) => length > 0).map(queueRow),
+    queues: snapshot.queues.filter(({ length }) => length > 0).map(toQueueRow),
   };
 }
 
-/** The page itself counts the seconds of a running run. */
+/** Removes the elapsed seconds of a run that is not over: they change all the time, and the page counts them itself. */
 function withoutElapsedTime({
   lastRun,
   ...row
@@ -208,14 +217,15 @@ function withoutElapsedTime({
   return { ...row, lastRun: run };
 }
 
-function queueRow({ name, length, tasks }: QueueView<Task>): QueueRow {
-  return { name, length, tasks: tasks.slice(0, MAX_TASKS).map(taskRow) };
+/** A queue with its first tasks. */
+function toQueueRow({ name, length, tasks }: QueueView<Task>): QueueRow {
+  return { name, length, tasks: tasks.slice(0, MAX_TASKS).map(toTaskRow) };
 }
 
-function taskRow({ task, running, failures, message, nextAt, count }: TaskView<Task>): TaskRow {
-  const more = count > 1 ? ` (${count} together)` : "";
+function toTaskRow({ task, running, failures, message, nextAt, count }: TaskView<Task>): TaskRow {
+  const countText = count > 1 ? ` (${count} together)` : "";
   return {
-    text: `${describeTask(task)}${more}`,
+    text: `${describeTask(task)}${countText}`,
     running,
     failures,
     ...(failures > 0 && message !== undefined && { message }),

@@ -8,7 +8,7 @@ import type { Accounts, KubeClient, Resource } from "../kube/index.ts";
 import { attempt, oneLine, type Clock, type Logger } from "../lib/index.ts";
 import { userOf, type Account, type Hook, type KubernetesBinding } from "../model/index.ts";
 import { placesOf } from "../modules/index.ts";
-import { type Children, obstacleTo, userIdProblem, UserIds } from "../process/index.ts";
+import { type Children, findAccessObstacle, findUserIdProblem, UserIds } from "../process/index.ts";
 import type { Settings } from "../settings.ts";
 import type { ModuleActor } from "../tasks/index.ts";
 
@@ -49,7 +49,7 @@ export class Actors {
   /** Finds out whether hooks can have user ids of their own. Call it before the first hook is started. Never throws. */
   async check(): Promise<void> {
     const { settings, client } = this.#options;
-    const problem = await userIdProblem(settings.tmpDir, secretFiles(client), this.#options);
+    const problem = await findUserIdProblem(settings.tmpDir, secretFiles(client), this.#options);
     this.#sharedIdReason = problem ?? this.#unreachable();
   }
 
@@ -60,7 +60,9 @@ export class Actors {
 
   /** Why processes under other user ids cannot start hooks of modules. */
   #unreachable(): string | undefined {
-    const [obstacle] = placesOf(this.#options.settings).modulesDirs.flatMap((dir) => obstacleTo(dir) ?? []);
+    const [obstacle] = placesOf(this.#options.settings).modulesDirs.flatMap(
+      (dir) => findAccessObstacle(dir) ?? [],
+    );
     return (
       obstacle && `other users cannot reach the modules directory: ${obstacle}, and restart the operator`
     );
@@ -81,7 +83,7 @@ export class Actors {
     this.#reportSharedId();
     return {
       user: userOf(account),
-      uid: this.#sharedIdReason === undefined ? this.#ids.of(module) : undefined,
+      uid: this.#sharedIdReason === undefined ? this.#ids.idFor(module) : undefined,
       offline: this.#variablesNaming("/dev/null"),
       duringRun: (work) => this.#tokens.during({ module, account }, work),
       withAccess: (scratch, work) =>

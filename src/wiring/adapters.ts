@@ -5,10 +5,10 @@ import type { KubeBindings } from "../bindings/index.ts";
 import {
   QueueFile,
   dumpQueues,
-  queueText,
+  renderQueues,
   servePage,
   servePublic,
-  serveSocketAtFirst,
+  serveFirstUsableSocket,
 } from "../debug/index.ts";
 import type { Sources } from "../debug/index.ts";
 import type { HelmInput, Releases } from "../helm/index.ts";
@@ -67,7 +67,7 @@ export class Adapters {
     this.#parts = parts;
     const { clock, namespace, settings, env, secrets } = base;
     this.#queueFile = new QueueFile(QUEUE_FILE, clock, () =>
-      queueText(dumpQueues(parts.queues.views(), { now: clock.now(), secrets })),
+      renderQueues(dumpQueues(parts.queues.views(), { now: clock.now(), secrets })),
     );
     const operatorName = settings.configMap;
     this.#mirror = new StatusMirror({
@@ -111,7 +111,7 @@ export class Adapters {
         leader: this.#parts.leader,
         queryLeader: this.#parts.queryLeader,
         page: settings.ui && settings.uiPort === 0 ? this.#page : undefined,
-        failed: (error) => this.#base.failures.report("http", error),
+        onError: (error) => this.#base.failures.report("http", error),
       },
     );
     this.port = server.port;
@@ -119,7 +119,7 @@ export class Adapters {
     if (settings.ui && settings.uiPort !== 0) await this.#openPage();
     scope.add(() => this.#page.close());
     logger.info("Listening", { address: settings.listenAddress, port: server.port });
-    const socket = await serveSocketAtFirst(socketPaths(settings), this.#sources(), logger);
+    const socket = await serveFirstUsableSocket(socketPaths(settings), this.#sources(), logger);
     if (socket !== undefined) scope.add(() => socket.close());
     measure(metrics, { ...this.#base, ...this.#parts });
   }
@@ -131,7 +131,7 @@ export class Adapters {
     const page = { page: this.#page, leader, queryLeader: (path: string) => this.#queryPage(path) };
     const server = await servePage(
       { address: settings.listenAddress, port: settings.uiPort },
-      { ...page, failed: (error) => failures.report("http", error) },
+      { ...page, onError: (error) => failures.report("http", error) },
     );
     scope.add(() => server.close());
   }
@@ -234,19 +234,19 @@ export class Adapters {
       render: (module, diff) => releases.show(this.#helmRequest(module), diff),
       diff: (module) => this.#diff(module, (object) => object),
       page: this.#page,
-      objects: (module) => followed()?.objects(module),
+      watchedObjects: (module) => followed()?.objects(module),
       rollbackTarget: (module, revision) => releases.wayBack(module, revision),
       plan: () => previewStart(this.#base, releases, state),
       runs: runRing,
-      supply: () => this.#base.supplied?.report?.(),
-      about: () => ({
+      moduleSourceState: () => this.#base.supplied?.report?.(),
+      platformInfo: () => ({
         settings: settings as unknown as Json,
         node: process.version,
         platform: `${process.platform} ${process.arch}`,
       }),
       metrics: () => metrics.text(),
       log: sink,
-      failed: (error) => failures.report("debug socket", error),
+      onError: (error) => failures.report("debug socket", error),
     };
   }
 }

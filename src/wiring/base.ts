@@ -1,6 +1,7 @@
 /** What all packages share: settings, log, clock, API client, releases. Also makes `plan` without a running operator. */
 
-import { childEnvironment, overlayOf, ownSecrets, type Environment, type Settings } from "../config.ts";
+import { buildChildEnvironment, collectOwnSecrets, parseConfigOverlay } from "../config.ts";
+import type { Environment, Settings } from "../config.ts";
 import { Releases, managedByDigest, locationsSecretName, type ReleasesOptions } from "../helm/index.ts";
 import { FilterEngine } from "../filter/index.ts";
 import { hookEnvironment } from "../hooks/index.ts";
@@ -29,7 +30,7 @@ import {
 import type { Clock, Logger, Scope } from "../lib/index.ts";
 import { ProblemError, type Tree } from "../model/index.ts";
 import { DROP_REASONS, RunRing, Tracer, exportTo, note, type SpanExport } from "../trace/index.ts";
-import { Children, LastingDir } from "../process/index.ts";
+import { Children, StableTempDir } from "../process/index.ts";
 import { ChartArchives, placesOf, readTree, rereadModule, type SuppliedModules } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
 import { Actors } from "./actors.ts";
@@ -93,7 +94,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     filters,
     namespace,
     /** Where hooks write to; undefined = into the ConfigMap itself. */
-    overlay: overlayOf(settings),
+    overlay: parseConfigOverlay(settings),
     runs: { ...settings, children, env: access.env, prepare: access.prepare },
     ...makeReaders(settings, { accounts, archives, clock }),
   };
@@ -153,7 +154,7 @@ function makeFinders(client: KubeClient, hub: WatchHub, clock: Clock) {
 function knownSecrets(settings: Settings, environment: Environment): KnownSecrets {
   const secrets = new KnownSecrets();
   secrets.registerAgain = () =>
-    secrets.register({ own: ownSecrets(settings, environment) }, new Set(["/own"]));
+    secrets.register({ own: collectOwnSecrets(settings, environment) }, new Set(["/own"]));
   secrets.registerAgain();
   return secrets;
 }
@@ -168,7 +169,7 @@ function childAccess(
     readonly failures: Failures;
   },
 ) {
-  const files = from.scope.own(new LastingDir(from.settings.tmpDir, "kube"));
+  const files = from.scope.own(new StableTempDir(from.settings.tmpDir, "kube"));
   // Separate files: hooks may write to theirs.
   const [forHooks, kubeconfig] = [
     new PrivateKubeconfig(client, files, "hooks"),
@@ -176,7 +177,7 @@ function childAccess(
   ];
   return {
     children: new Children(from.failures),
-    env: hookEnvironment(childEnvironment(from.environment, from.settings, forHooks.path)),
+    env: hookEnvironment(buildChildEnvironment(from.environment, from.settings, forHooks.path)),
     kubeconfig,
     hooksKubeconfig: forHooks.path,
     prepare: (): Promise<void> => forHooks.refresh(),

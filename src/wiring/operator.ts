@@ -11,7 +11,7 @@ import {
   type Right,
 } from "../kube/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
-import { Scratch, lacksLibc, useTempDir } from "../process/index.ts";
+import { ScratchDir, isLibcUnavailable, ensureTempDir } from "../process/index.ts";
 import type { Settings } from "../settings.ts";
 import { ProblemError, type Problem } from "../model/index.ts";
 import { reportTree } from "../modules/index.ts";
@@ -81,8 +81,8 @@ export class Operator {
   /** Connects, builds the components, acquires the lease, reads everything, and begins to work. */
   async #start(signal: AbortSignal): Promise<void> {
     const { client, clock, logger, settings, namespace } = this.#base;
-    await useTempDir(settings.tmpDir);
-    await Scratch.cleanStale(settings.tmpDir, clock);
+    await ensureTempDir(settings.tmpDir);
+    await ScratchDir.removeStaleDirs(settings.tmpDir, clock);
     await firstContact(client, signal);
     await this.#base.actors.check();
     logger.info("Connected", { server: client.origin.server, namespace });
@@ -137,7 +137,7 @@ export class Operator {
     }
     await leadership.acquire(adapters.port, stop.signal);
     // Leftovers of a leader that was killed on this machine while this operator waited.
-    await Scratch.cleanStale(settings.tmpDir, this.#base.clock);
+    await ScratchDir.removeStaleDirs(settings.tmpDir, this.#base.clock);
     this.#supply = supply;
     const crds = settings.manageCrds ? applyOwnCrds(this.#base) : Promise.resolve();
     await Promise.all([
@@ -190,7 +190,10 @@ export class Operator {
     const { children, settings, clock } = this.#base;
     children.startOnlyWhile(() => false);
     const graceMs = CHILDREN_GRACE_MS;
-    await Promise.all([children.end(graceMs), Scratch.endOwn(settings.tmpDir, { clock, graceMs })]);
+    await Promise.all([
+      children.endAll(graceMs),
+      ScratchDir.endOwnProcesses(settings.tmpDir, { clock, graceMs }),
+    ]);
   }
 }
 
@@ -212,7 +215,7 @@ function whenAborted(signal: AbortSignal): Promise<void> {
  * ProblemError with every problem found.
  */
 async function loadEverything(base: Base, state: State, ports: Ports): Promise<void> {
-  if (lacksLibc())
+  if (isLibcUnavailable())
     base.logger.warn("koffi cannot be loaded: hooks start slower and cannot open /dev/stdout or /dev/stderr");
   const tree = await base.readTree();
   reportTree(base.logger, tree);

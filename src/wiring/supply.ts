@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 
-import { keysConfigMapOf } from "../config.ts";
+import { sourceKeysConfigMap } from "../config.ts";
 import { serverVersion } from "../kube/index.ts";
 import type { Scope } from "../lib/index.ts";
 import type { Supply } from "../supply/index.ts";
@@ -31,7 +31,7 @@ export async function makeSupply(
       zone: timeZoneOf(base.env),
       // Operators of one user share the directory for temporary files.
       dir: sourcesDir ?? join(tmpDir, "sources", `${namespace}-${configMap}`),
-      keys: keysConfigMapOf(settings) ?? "",
+      keys: sourceKeysConfigMap(settings) ?? "",
       announce: (event) => adapters.announce(event),
       serverVersion: () => serverVersion(client),
       contentOf: (module) => releases.observed.artifact(module),

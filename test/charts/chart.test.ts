@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { locate, tools } from "../../scripts/setup/tools.mjs";
 import { environmentNames } from "../../src/config.ts";
-import { SETTINGS } from "../../src/settings.ts";
+import { SETTINGS } from "../../src/setting-names.ts";
 import { ownRights, webhookRights, type Right } from "../../src/kube/rights.ts";
 import { parseYaml } from "../../src/lib/index.ts";
 import { isJsonObject } from "../../src/model/index.ts";

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { runCommandLine, parseLine } from "../../src/commands/run.ts";
+import { runCommandLine, parseCommandLine } from "../../src/commands/run.ts";
 import { COMMANDS, GROUPS } from "../../src/commands/table/commands.ts";
 import { callOf, lineOf, parseSettings, run } from "../support/command-line.ts";
 
@@ -28,13 +28,13 @@ it.each([
   ["module render web --output=yaml", /^--output: not a flag of "module render"/],
   ["raw /discovery -o json", /^-o: not a flag of "raw"/],
 ])("%s: says what is meant", (line, message) => {
-  expect(() => parseLine(words(line))).toThrow(message);
+  expect(() => parseCommandLine(words(line))).toThrow(message);
 });
 
 it.each(["why", "diff", "graph", "render"])("%s stands for module %s", (word) => {
   const rest = word === "graph" ? [] : ["web"];
   expect(callOf([word, ...rest])).toEqual(callOf(["module", word, ...rest]));
-  expect(parseLine(["help", word])).toEqual(parseLine(["module", word, "--help"]));
+  expect(parseCommandLine(["help", word])).toEqual(parseCommandLine(["module", word, "--help"]));
 });
 
 it("breaks the lines of help where a terminal ends, below where their last column began", async () => {
@@ -68,7 +68,7 @@ it("breaks the lines of help where a terminal ends, below where their last colum
 });
 
 it("names what is wrong with settings together with a flag that is not known", () => {
-  const read = () => parseLine(words("start --nope --ha=x"), { HOOK_TIMEOUT: "5" });
+  const read = () => parseCommandLine(words("start --nope --ha=x"), { HOOK_TIMEOUT: "5" });
   expect(read).toThrow(/--nope: unknown flag[^]*HOOK_TIMEOUT: "5" is not[^]*--ha: "x" is not/);
 });
 

@@ -44,7 +44,7 @@ beforeEach(async () => {
       metrics: (exposition) => Promise.resolve(exposition === "open" ? "# EOF\n" : "own 1\n"),
       hookMetrics: () => Promise.resolve("hooks 1\n"),
       leaderReadiness: () => Promise.resolve(mirrored),
-      failed: () => {},
+      onError: () => {},
     },
   );
 });

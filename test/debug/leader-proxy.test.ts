@@ -42,7 +42,7 @@ async function operator(queue: string, more: Partial<Sources> = {}): Promise<Run
       metrics: () => Promise.resolve(`${queue} 1\n`),
       hookMetrics: () => Promise.resolve(""),
       page: pageOf(queue),
-      failed: () => {},
+      onError: () => {},
       ...more,
     },
   );
@@ -93,7 +93,7 @@ test("a follower proxies the stream of the page, and ends it when the client dis
 });
 
 test("a separate port for the page serves only the page", async () => {
-  const sources = { page: pageOf("alone"), failed: () => {} };
+  const sources = { page: pageOf("alone"), onError: () => {} };
   const server = await servePage({ address: "127.0.0.1", port: 0 }, sources);
   servers.push(server);
   expect((await get(server, "/ui/graph")).status).toBe(200);

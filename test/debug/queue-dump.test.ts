@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { dumpQueues, queueText } from "../../src/debug/index.ts";
+import { dumpQueues, renderQueues } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
 import type { Hook, Task } from "../../src/model/index.ts";
 import type { QueueView, TaskView } from "../../src/queue/index.ts";
@@ -84,7 +84,7 @@ describe("queue list", () => {
   });
 
   it("renders text", () => {
-    expect(queueText(dumpQueues(queues, AT, true))).toBe(`Queue 'main': length 2, status: 'run first task'
+    expect(renderQueues(dumpQueues(queues, AT, true))).toBe(`Queue 'main': length 2, status: 'run first task'
 
  1. run-module web: ConfigMap section changed
  2. hook web/discover: beforeHelm
@@ -104,7 +104,7 @@ Summary:
   });
 
   it("says that there are no tasks", () => {
-    expect(queueText(dumpQueues([queue("main")], AT))).toBe(`Summary:
+    expect(renderQueues(dumpQueues([queue("main")], AT))).toBe(`Summary:
 - 'main' queue: empty.
 - 0 other queues (0 active, 0 empty): 0 tasks.
 - no tasks to handle.

@@ -21,7 +21,7 @@ async function write(text: string): Promise<void> {
   const file = new QueueFile(path, clock, () => text);
   file.scheduleWrite();
   await clock.advance(100);
-  await file.written;
+  await file.lastWrite;
 }
 
 const mode = (): number => statSync(path).mode & 0o777;

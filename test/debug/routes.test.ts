@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { callSocket, callOperator } from "../../src/commands/operator/socket.ts";
+import { querySocket, queryFirstOperator } from "../../src/commands/operator/socket.ts";
 import { socketPaths } from "../../src/config.ts";
 import { serveSocket } from "../../src/debug/index.ts";
 import type { RunningServer, Sources } from "../../src/debug/index.ts";
@@ -91,7 +91,7 @@ function sources(): Sources {
     diff: ({ name }) =>
       Promise.resolve(name === "web" ? "# v1 ConfigMap ops web: drifted\n-a: 1\n+a: 2\n" : ""),
     render: (_module, diff) => Promise.resolve(diff ? "No diff found\n" : "kind: ConfigMap\n"),
-    objects: () => ["ns/ConfigMap/b", "ns/ConfigMap/a"],
+    watchedObjects: () => ["ns/ConfigMap/b", "ns/ConfigMap/a"],
     runs: ring,
     rollbackTarget(_, revision = 3) {
       if (revision === 9) throw new Error("there is no revision 9");
@@ -99,11 +99,13 @@ function sources(): Sources {
     },
     plan: () => Promise.resolve({ install: { "web-shop": "there is no release" } }),
     page: pageOf({ runs: ring, secrets }).page,
-    about: () => ({ settings: { namespace: "ops", token: SECRET } }),
-    supply: () => ({ sources: [{ name: "platform", spec: { secret: "registry-login", note: SECRET } }] }),
+    platformInfo: () => ({ settings: { namespace: "ops", token: SECRET } }),
+    moduleSourceState: () => ({
+      sources: [{ name: "platform", spec: { secret: "registry-login", note: SECRET } }],
+    }),
     metrics: () => Promise.resolve("x 1\n"),
     log,
-    failed: () => {},
+    onError: () => {},
   };
 }
 
@@ -121,7 +123,7 @@ afterEach(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-const ask = (line: string) => callSocket(path, callOf(line.split(" ")));
+const ask = (line: string) => querySocket(path, callOf(line.split(" ")));
 const json = async (line: string): Promise<unknown> => JSON.parse((await ask(`${line} -o json`)).body);
 
 describe("debug socket", () => {
@@ -168,7 +170,9 @@ describe("debug socket", () => {
     const [kept] = ring.views().runs;
     const paths = ["/runs.json?lines=true", `/runs/${kept?.id}.json`, "/bundle.json", "/ui/runs"];
     const logs = await run(["logs", "web-shop", `--debug-unix-socket=${path}`]);
-    const displayed = await Promise.all(paths.map((each) => callSocket(path, { method: "GET", path: each })));
+    const displayed = await Promise.all(
+      paths.map((each) => querySocket(path, { method: "GET", path: each })),
+    );
     for (const text of [logs.text, ...displayed.map(({ body }) => body)]) {
       expect(text).toMatch(/run <redacted:/);
       expect(text).not.toContain(SECRET);
@@ -176,16 +180,16 @@ describe("debug socket", () => {
   });
 
   it("serves the page read-only", async () => {
-    expect(await callSocket(path, { method: "GET", path: "/ui/graph" })).toMatchObject({ status: 200 });
-    expect(await callSocket(path, { method: "POST", path: "/ui/graph" })).toMatchObject({ status: 404 });
+    expect(await querySocket(path, { method: "GET", path: "/ui/graph" })).toMatchObject({ status: 200 });
+    expect(await querySocket(path, { method: "POST", path: "/ui/graph" })).toMatchObject({ status: 404 });
   });
 
   it("commands find the socket in the temporary directory if the operator could not create it at its path", async () => {
     const places = socketPaths({ debugSocket: join(dir, "nowhere", "socket"), tmpDir: join(dir, "sub") });
-    const { status, body } = await callOperator(places, callOf(["module", "why", "web-shop"]));
+    const { status, body } = await queryFirstOperator(places, callOf(["module", "why", "web-shop"]));
     expect([status, body]).toEqual([200, expect.stringContaining("will be tried again")]);
     const none = socketPaths({ debugSocket: "/none/socket", tmpDir: "/none/tmp" });
-    await expect(callOperator(none, callOf(["plan"]))).rejects.toThrow(
+    await expect(queryFirstOperator(none, callOf(["plan"]))).rejects.toThrow(
       /^no operator listens on \/none\/socket or \/none\/tmp\/debug.socket; set --debug-unix-socket/,
     );
   });
@@ -256,11 +260,11 @@ describe("debug socket", () => {
     const at = join(dir, "follower.socket");
     const follower = await serveSocket(at, { ...sources(), leader: () => "addon-operator-7" });
     for (const line of ["module list", "queue", "global values", "plan", "raw /overview.json"])
-      expect([line, await callSocket(at, callOf(line.split(" ")))]).toEqual([
+      expect([line, await querySocket(at, callOf(line.split(" ")))]).toEqual([
         line,
         { status: 503, body: "this operator is a follower. Query the leader: addon-operator-7.\n" },
       ]);
-    expect((await callSocket(at, callOf(["config", "list"]))).status).toBe(200);
+    expect((await querySocket(at, callOf(["config", "list"]))).status).toBe(200);
     await follower.close();
   });
 

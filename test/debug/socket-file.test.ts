@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { callOperator } from "../../src/commands/operator/socket.ts";
+import { queryFirstOperator } from "../../src/commands/operator/socket.ts";
 import { SocketFile } from "../../src/debug/socket-file.ts";
 import { serve } from "../../src/debug/web.ts";
 import { silentLogger } from "../../src/lib/index.ts";
@@ -38,14 +38,14 @@ async function serveAs(name: string): Promise<SocketFile> {
   const answer = { status: 200, body: name };
   const methods = ["GET"];
   const socket = await SocketFile.open(path, (at) =>
-    serve({ path: at }, { methods, failed: () => {}, handle: () => Promise.resolve(answer) }),
+    serve({ path: at }, { methods, onError: () => {}, handle: () => Promise.resolve(answer) }),
   );
   open.push(socket);
   return socket;
 }
 
 const whoAnswers = async (): Promise<string> =>
-  (await callOperator([path], { method: "GET", path: "/" })).body;
+  (await queryFirstOperator([path], { method: "GET", path: "/" })).body;
 
 describe("the file of the debug socket", () => {
   test("file and directory are private", async () => {

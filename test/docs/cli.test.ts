@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 
 import { helpFor } from "../../src/commands/help.ts";
-import { modulesTable, statusText, type Style } from "../../src/commands/operator/tables.ts";
+import { renderModulesTable, renderStatus, type Style } from "../../src/commands/operator/tables.ts";
 import { COMMANDS } from "../../src/commands/table/commands.ts";
 import { T0 } from "../status/views.ts";
 import { ailingOverview, calmOverview } from "../support/overviews.ts";
@@ -26,9 +26,9 @@ test("docs/reference/cli.md is what the program prints", async () => {
     shell("--help", `${overall}\nSettings …\n`),
     `[Settings](settings.md) lists the settings.\n`,
     "## Output\n",
-    shell("status", statusText(calmOverview(), style)),
-    shell("status", statusText(ailingOverview(), style)),
-    shell("module list", modulesTable(ailingOverview(), style)),
+    shell("status", renderStatus(calmOverview(), style)),
+    shell("status", renderStatus(ailingOverview(), style)),
+    shell("module list", renderModulesTable(ailingOverview(), style)),
     "## Help\n",
     ...COMMANDS.filter(({ isHidden }) => isHidden !== true).map(({ words }) =>
       shell(`${words} --help`, `${helpFor(words).split("\n\nSettings ")[0]?.trimEnd()}\n`),

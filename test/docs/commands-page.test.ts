@@ -8,7 +8,7 @@ const text = await readFile(new URL("../../docs/reference/commands.md", import.m
 const page = text.replaceAll(/^```.*\n[^]*?^```$/gm, "");
 
 /** Commands that ask a running operator, as they are typed. */
-const asking = COMMANDS.filter(({ call }) => call !== undefined).map(({ words, args }) =>
+const asking = COMMANDS.filter(({ request }) => request !== undefined).map(({ words, args }) =>
   [words, args].filter(Boolean).join(" "),
 );
 

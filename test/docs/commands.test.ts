@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 
 import { inPod, printedLines, printedScripts, printsArchive } from "../../scripts/docs-commands.mjs";
-import { parseLine } from "../../src/commands/run.ts";
+import { parseCommandLine } from "../../src/commands/run.ts";
 
 const root = join(import.meta.dirname, "../..");
 const text = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -94,7 +94,7 @@ const OFFLINE = [
 
 /** Whether the program understands the words after its name. */
 function isUnderstood(given: readonly string[]): boolean {
-  const parsed = parseLine(given);
+  const parsed = parseCommandLine(given);
   if ("help" in parsed) return true;
   const isOffline = ["lint", "hook", "new", "upgrade-chart"].includes(given[0] ?? "");
   return (

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { helpFor } from "../../src/commands/help.ts";
 import { environmentNames } from "../../src/config.ts";
 import { SERIES } from "../../src/metrics/index.ts";
-import { SETTINGS, type SettingRow } from "../../src/settings.ts";
+import { SETTINGS, type SettingRow } from "../../src/setting-names.ts";
 
 // Tables of reference pages, from the code: `npx vitest run --project unit test/docs/generated.test.ts -u` writes them.
 

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";
 
 import { servePublic } from "../../src/debug/index.ts";
-import { LIMITS, REQUESTS_PER_CONNECTION } from "../../src/debug/web.ts";
+import { DEFAULT_LIMITS, REQUESTS_PER_CONNECTION } from "../../src/debug/web.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
 import { viewOf } from "../status/views.ts";
 import { ManualClock } from "../support/clock.ts";
@@ -20,7 +20,7 @@ test("docs/reference/operation.md names every page of the HTTP port", async () =
       queues: () => [],
       metrics: nothing,
       hookMetrics: nothing,
-      failed: () => {},
+      onError: () => {},
     },
   );
   onTestFinished(() => server.close());
@@ -34,7 +34,7 @@ test("docs/reference/operation.md names every page of the HTTP port", async () =
 });
 
 test("the limits of the port and the socket are those that docs/reference/operation.md says", () => {
-  const { connections, headerBytes, bodyBytes, headMs, requestMs } = LIMITS;
+  const { connections, headerBytes, bodyBytes, headMs, requestMs } = DEFAULT_LIMITS;
   expect(text.replaceAll(/\s+/g, " ")).toContain(
     `A request may have ${headerBytes / 1024} KiB of headers and ${bodyBytes / 1024} KiB of body, and take ${headMs / 1000} s ` +
       `for its headers and ${requestMs / 1000} s in all. A connection serves ${REQUESTS_PER_CONNECTION} requests. Of more than ` +

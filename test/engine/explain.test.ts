@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { dumpQueues, queueText } from "../../src/debug/index.ts";
+import { dumpQueues, renderQueues } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
 import { explainBlockers, explainModule } from "../../src/plan/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
@@ -112,7 +112,7 @@ describe("everything that does not run now has a reason in words", () => {
       "nothing is due: the last run used the current state",
     ]);
     expect(
-      queueText(dumpQueues(lab.queues.views(), { now: lab.clock.now(), secrets: new KnownSecrets() })),
+      renderQueues(dumpQueues(lab.queues.views(), { now: lab.clock.now(), secrets: new KnownSecrets() })),
     ).toContain("no tasks to handle");
   });
 

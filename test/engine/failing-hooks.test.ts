@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { readyExitCode } from "../../src/commands/operator/overview.ts";
-import { dumpQueues, queueText } from "../../src/debug/index.ts";
+import { dumpQueues, renderQueues } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
 import { explainModule } from "../../src/plan/index.ts";
 import { overviewOf } from "../../src/status/index.ts";
@@ -121,7 +121,7 @@ describe("a hook that hangs", () => {
       expect(why(lab, "web")).toContain(hangs);
       expect(why(lab, "db")).toContain("nothing is due");
       expect(lab.linesOf("restore web")).toEqual(["restore web: ConfigMap/a"]);
-      const dump = queueText(
+      const dump = renderQueues(
         dumpQueues(lab.queues.views(), { now: lab.clock.now(), secrets: new KnownSecrets() }),
       );
       expect(dump).toContain("running for 5m0s");

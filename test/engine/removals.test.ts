@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { overviewOf } from "../../src/status/index.ts";
 import type { ModuleRow, Overview } from "../../src/status/index.ts";
-import { statusText } from "../../src/commands/operator/tables.ts";
+import { renderStatus } from "../../src/commands/operator/tables.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
 
@@ -81,7 +81,7 @@ describe.each(["main", "own"] as const)("what delays a converge is reported (%s)
       converge: { phase: "modules", progress: "0/2", remaining: 2 },
     });
     expect(reported(lab).converge.waitingSeconds).toBeUndefined();
-    expect(statusText(reported(lab), LOOK)).toContain(
+    expect(renderStatus(reported(lab), LOOK)).toContain(
       "0 of 2 done, the removal of nats runs for 1m0s, 2 wait (",
     );
     for (const name of ["a", "b", "new"])

@@ -2,7 +2,7 @@ import { cpSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
-import { callSocket } from "../../src/commands/operator/socket.ts";
+import { querySocket } from "../../src/commands/operator/socket.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { callOf } from "../support/command-line.ts";
 import { fileTree } from "../support/hook-files.ts";
@@ -45,7 +45,7 @@ test("the command line asks a running operator", { timeout: 240_000 }, async () 
   };
   // The same without a process for each: a start of the program takes its time.
   const run = async (line: string): Promise<string> => {
-    const { status, body } = await callSocket(operator.socket, callOf(line.split(" ")));
+    const { status, body } = await querySocket(operator.socket, callOf(line.split(" ")));
     expect([line, status]).toEqual([line, 200]);
     return body;
   };

@@ -13,7 +13,7 @@ import type { KubeClient } from "../../src/kube/index.ts";
 import { oneLine, silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Logger } from "../../src/lib/index.ts";
 import type { ChartKind, HelmTerms } from "../../src/model/index.ts";
-import { Children, strays } from "../../src/process/index.ts";
+import { Children, findOrphanedProcesses } from "../../src/process/index.ts";
 import { cluster, deleteNamespace, eventually, makeNamespace } from "../support/cluster.ts";
 import { kubeconfigOf } from "../support/kubeconfig-of.ts";
 import { HELMS, isUnderTest } from "../support/helms.ts";
@@ -924,7 +924,7 @@ function run(bin: string, args: readonly string[]): Promise<void> {
 /** Kills the helm that works in `namespace`, as the kernel would. */
 async function kill(namespace: string, signal: NodeJS.Signals): Promise<void> {
   const mark = `${MARK}=${managedByDigest(namespace, "addon-operator")}/m`;
-  const pids = await strays((environment) => environment.includes(mark));
+  const pids = await findOrphanedProcesses((environment) => environment.includes(mark));
   expect(pids).toHaveLength(1);
   for (const pid of pids) process.kill(pid, signal);
 }

@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { execa } from "execa";
 import { expect, onTestFinished, test } from "vitest";
 
-import { callSocket } from "../../src/commands/operator/socket.ts";
+import { querySocket } from "../../src/commands/operator/socket.ts";
 import type { RunView } from "../../src/trace/index.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { callOf } from "../support/command-line.ts";
@@ -53,7 +53,7 @@ test(
     const operator = await startOperator({ ...places, env: { NAMESPACE: namespace, LOG_TYPE: "json" } });
     await operator.waitReady();
     const requested = async (query: string): Promise<readonly RunView[]> => {
-      const { body } = await callSocket(operator.socket, callOf(["raw", `/runs.json?${query}`]));
+      const { body } = await querySocket(operator.socket, callOf(["raw", `/runs.json?${query}`]));
       return (JSON.parse(body) as { runs: readonly RunView[] }).runs;
     };
     await edit(namespace);

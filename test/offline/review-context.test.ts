@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { reviewContext } from "../../src/offline/review-context.ts";
+import { buildReviewContext } from "../../src/offline/review-context.ts";
 import { hookWith } from "../hooks/build.ts";
 
 const hook = hookWith(`
@@ -14,7 +14,7 @@ kubernetesCustomResourceConversion:
 `);
 
 const context = (review: object, binding?: string): unknown =>
-  JSON.parse(reviewContext([hook], review as never, { file: "review.json", binding }).context);
+  JSON.parse(buildReviewContext([hook], review as never, { file: "review.json", binding }).context);
 
 test("of an admission review, for the binding that is named, with empty snapshots", () => {
   const request = { uid: "1", object: {} };

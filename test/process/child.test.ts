@@ -6,9 +6,9 @@ import type { Readable } from "node:stream";
 
 import { afterAll, describe, expect, test } from "vitest";
 
-import { LibcSpawner, bestStart, startByNode } from "../../src/process/child.ts";
+import { LibcSpawner, createLauncher, startByNode } from "../../src/process/child.ts";
 import type { Child, LaunchSpec } from "../../src/process/child.ts";
-import { libc, type Libc } from "../../src/process/libc.ts";
+import { getLibc, type Libc } from "../../src/process/libc.ts";
 
 type Start = (spec: LaunchSpec) => Child;
 
@@ -52,7 +52,7 @@ async function startError(start: Start, spec: LaunchSpec): Promise<NodeJS.ErrnoE
   }
 }
 
-const library = libc();
+const library = getLibc();
 const spawner = library === undefined ? undefined : new LibcSpawner(library);
 const linux: Start = (spec) => (spawner as LibcSpawner).start(spec);
 const ways: [string, Start][] = [
@@ -171,7 +171,7 @@ describe.runIf(spawner !== undefined)("a child started by posix_spawn (Linux)", 
   });
 
   test("gives way, if it yields, to others of the operator's session", async () => {
-    const child = bestStart()(
+    const child = createLauncher()(
       bash("read -r; ps -o pid=,pgid=,sid=,ni= -p $$", { stdin: "pipe", yields: true }),
     );
     child.stdin?.end("go\n");

@@ -29,7 +29,7 @@ test("answers come in order, the last ones before the end is reported", async ()
   child.close();
   expect(await child.exited).toMatchObject({ started: true, message: "exit code 0" });
   expect(lines).toEqual([...Array.from({ length: 100 }, (_, i) => `got ${i}`), "bye"]);
-  expect(child.alive).toBe(false);
+  expect(child.isAlive).toBe(false);
 });
 
 test("its death reports code and reason", async () => {
@@ -51,8 +51,8 @@ test("the end of all children ends it too", async () => {
   const { child, first } = start();
   child.send("x");
   await first;
-  await children.end(1000);
-  expect(child.alive).toBe(false);
+  await children.endAll(1000);
+  expect(child.isAlive).toBe(false);
 });
 
 test("a program that is not there ends at once, with the reason", async () => {

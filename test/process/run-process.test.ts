@@ -206,7 +206,7 @@ test("an abort that came before starts nothing", async () => {
 test("the end of all children ends whatever still runs", async () => {
   const { first, result } = started("stubborn.sh");
   await first;
-  await children.end(50);
+  await children.endAll(50);
   expect(await result).toMatchObject({ outcome: "cancelled", signal: "SIGKILL" });
 });
 
@@ -265,7 +265,7 @@ test("what the caller hides is neither in stderr nor in the message, however lon
     args: ["-c", `echo "a secret"; echo "${"x".repeat(290)} secret" >&2; exit 1`],
     cwd: "/",
     env,
-    hide: (text) => text.replaceAll("secret", "(hidden)"),
+    redact: (text) => text.replaceAll("secret", "(hidden)"),
   });
   expect(JSON.stringify([result.stderr, result.message])).not.toMatch(/secre/);
   // A caller that reads the output gets it as it is.

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
 import { systemClock } from "../../src/lib/index.ts";
-import { Scratch, ScratchError } from "../../src/process/index.ts";
+import { ScratchDir, ScratchError } from "../../src/process/index.ts";
 
 let root: string;
 beforeEach(async () => {
@@ -23,7 +23,7 @@ async function mode(path: string): Promise<number> {
 }
 
 test("directory and files are private, and go away", async () => {
-  const scratch = await Scratch.open(join(root, "a", "b"), "hook-002-Cool/hooks:x.py");
+  const scratch = await ScratchDir.open(join(root, "a", "b"), "hook-002-Cool/hooks:x.py");
   const path = await scratch.write("values.json", "{}");
   expect(await mode(scratch.dir)).toBe(0o700);
   expect(await mode(path)).toBe(0o600);
@@ -34,7 +34,7 @@ test("directory and files are private, and go away", async () => {
 });
 
 test("pieces are written one after the other", async () => {
-  const scratch = await Scratch.open(root, "x");
+  const scratch = await ScratchDir.open(root, "x");
   async function* pieces() {
     yield "one ";
     yield Buffer.from("two ");
@@ -45,7 +45,7 @@ test("pieces are written one after the other", async () => {
 });
 
 test.each([0, 1, 2, 3, 5])("%i pieces, in memory already or made one by one", async (count) => {
-  const scratch = await Scratch.open(root, "x");
+  const scratch = await ScratchDir.open(root, "x");
   const all = Array.from({ length: count }, (_, index) => Buffer.from(`${index};`.repeat(300_000)));
   function* made() {
     yield* all;
@@ -56,7 +56,7 @@ test.each([0, 1, 2, 3, 5])("%i pieces, in memory already or made one by one", as
 });
 
 test("kept files stay", async () => {
-  const scratch = await Scratch.open(root, "x", { keep: true });
+  const scratch = await ScratchDir.open(root, "x", { keep: true });
   await scratch.write("f", "1");
   await scratch.dispose();
   expect(await readdir(scratch.dir)).toEqual(["f"]);
@@ -64,7 +64,7 @@ test("kept files stay", async () => {
 
 test("a full disk is one clear error", async () => {
   // /dev/full answers each write with ENOSPC.
-  const scratch = await Scratch.open(root, "x");
+  const scratch = await ScratchDir.open(root, "x");
   await rm(scratch.path("f"), { force: true });
 
   await symlink("/dev/full", scratch.path("f"));
@@ -75,7 +75,7 @@ test("a full disk is one clear error", async () => {
 
 test("a path that cannot be a directory is one clear error", async () => {
   await writeFile(join(root, "file"), "");
-  const attempt = Scratch.open(join(root, "file"), "x");
+  const attempt = ScratchDir.open(join(root, "file"), "x");
   await expect(attempt).rejects.toThrow(ScratchError);
   await expect(attempt).rejects.toThrow(/\(--tmp-dir\): a part of the path is not a directory/);
 });
@@ -86,31 +86,31 @@ test.each([
 ])("%s is one clear error, and ends", async (_, path) => {
   await symlink(join(root, "nowhere"), join(root, "dangling"));
   await symlink("/proc", join(root, "proc"));
-  await expect(Scratch.open(join(root, path), "x")).rejects.toThrow(
+  await expect(ScratchDir.open(join(root, path), "x")).rejects.toThrow(
     /^cannot use the temp directory .*--tmp-dir/,
   );
 });
 
 test("what dead processes left is removed, what belongs to the living stays", async () => {
-  const mine = await Scratch.open(root, "hook-a");
+  const mine = await ScratchDir.open(root, "hook-a");
   // No process has this pid; this process did not start at tick 1.
   await mkdir(join(root, "hook-b.4194305-77.AbCdEf"));
   await mkdir(join(root, `hook-c.${process.pid}-1.AbCdEf`));
   await writeFile(join(root, "hook-b.4194305-77.AbCdEf", "values.json"), "secret");
   await mkdir(join(root, "something-else"));
-  expect(await Scratch.cleanStale(root, systemClock)).toBe(2);
+  expect(await ScratchDir.removeStaleDirs(root, systemClock)).toBe(2);
   expect((await readdir(root)).sort()).toEqual([mine.dir.slice(root.length + 1), "something-else"].sort());
-  expect(await Scratch.cleanStale(join(root, "missing"), systemClock)).toBe(0);
+  expect(await ScratchDir.removeStaleDirs(join(root, "missing"), systemClock)).toBe(0);
 });
 
 test("what a hook left in the background is ended with its operator, what another process started is not", async () => {
-  const scratch = await Scratch.open(root, "hook-a");
+  const scratch = await ScratchDir.open(root, "hook-a");
   const env = { PATH: process.env["PATH"], VALUES_PATH: scratch.path("values.json") };
   const background = spawn("sleep", ["60"], { env, stdio: "ignore" });
   const others = { ...env, VALUES_PATH: join(root, "hook-a.4194305-77.AbCdEf", "values.json") };
   const stranger = spawn("sleep", ["60"], { env: others, stdio: "ignore" });
   const ended = once(background, "exit");
-  await Scratch.endOwn(root, { clock: systemClock, graceMs: 60_000 });
+  await ScratchDir.endOwnProcesses(root, { clock: systemClock, graceMs: 60_000 });
   expect(await ended).toEqual([null, "SIGTERM"]);
   expect(stranger.exitCode ?? stranger.signalCode).toBe(null);
   stranger.kill("SIGKILL");
@@ -123,7 +123,7 @@ test("children that outlived their operator are ended before their files go", as
   const orphan = spawn("sleep", ["60"], { env, stdio: "ignore" });
   const stranger = spawn("sleep", ["60"], { env: { ...env, VALUES_PATH: `${dir}-not` }, stdio: "ignore" });
   const ended = once(orphan, "exit");
-  expect(await Scratch.cleanStale(root, systemClock)).toBe(1);
+  expect(await ScratchDir.removeStaleDirs(root, systemClock)).toBe(1);
   expect(await ended).toEqual([null, "SIGTERM"]);
   expect(await readdir(root)).toEqual([]);
   expect(stranger.exitCode ?? stranger.signalCode).toBe(null);

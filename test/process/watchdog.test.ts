@@ -9,8 +9,8 @@ const PROCESS = new URL("../../src/process/index.ts", import.meta.url).href;
 
 /** A program with a watchdog and a child that is deaf to SIGTERM, and has a child itself. */
 const PROGRAM = `
-import { Children, watchdog } from "${PROCESS}";
-const guard = watchdog();
+import { Children, startWatchdog } from "${PROCESS}";
+const guard = startWatchdog();
 const say = (text) => process.stdout.write(text + "\\n");
 /** Says which processes it is, then calls \`running\`. */
 const child = (running) => new Children().run({
@@ -94,7 +94,7 @@ describe.runIf(process.platform === "linux")("the watchdog", () => {
 
   test("does nothing while it is reset in time, or after it was disarmed", async () => {
     const { lines, end } = program(`
-      const other = watchdog();
+      const other = startWatchdog();
       for (const each of [guard, other]) each.expireAfter(1000, "bitten");
       guard.expireAfter(600_000, "bitten");
       other.disarm();

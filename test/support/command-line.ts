@@ -1,19 +1,19 @@
 import { runCommandLine } from "../../src/commands/index.ts";
-import { parseLine } from "../../src/commands/run.ts";
-import type { Line, Terminal, Call } from "../../src/commands/table/row.ts";
+import { parseCommandLine } from "../../src/commands/run.ts";
+import type { CommandLine, Terminal, SocketRequest } from "../../src/commands/table/row.ts";
 import type { Environment } from "../../src/config.ts";
 
 /** The command that a line names. */
-export function lineOf(args: readonly string[], env: Environment = {}): Line {
-  const parsed = parseLine(args, env);
+export function lineOf(args: readonly string[], env: Environment = {}): CommandLine {
+  const parsed = parseCommandLine(args, env);
   if ("help" in parsed) throw new Error("this asks for help");
   return parsed;
 }
 
 /** The request that a command makes. */
-export function callOf(args: readonly string[]): Call {
+export function callOf(args: readonly string[]): SocketRequest {
   const line = lineOf(args);
-  const call = line.row.call?.(line);
+  const call = line.row.request?.(line);
   if (call === undefined) throw new Error(`${line.row.words} asks nothing`);
   return call;
 }

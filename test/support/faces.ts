@@ -48,7 +48,7 @@ async function openPort({ limits, slow, failed }: Parts): Promise<Omit<OpenFace,
       queues: () => [],
       metrics: slow,
       hookMetrics: () => Promise.resolve("hooks 1\n"),
-      failed,
+      onError: failed,
     },
   );
   return { address: { port: server.port }, close: () => server.close() };
@@ -66,15 +66,15 @@ async function openSocket({ limits, slow, failed }: Parts): Promise<Omit<OpenFac
     snapshots: () => ({}),
     render: () => Promise.resolve(""),
     diff: () => Promise.resolve(""),
-    objects: () => [],
+    watchedObjects: () => [],
     runs: new RunRing(clock),
     rollbackTarget: (_, revision) => revision ?? 3,
     plan: () => slow(),
-    about: () => ({}),
-    supply: () => undefined,
+    platformInfo: () => ({}),
+    moduleSourceState: () => undefined,
     metrics: () => Promise.resolve(""),
     log: { level: "info" },
-    failed,
+    onError: failed,
   };
   const dir = mkdtempSync(join(tmpdir(), "face-"));
   const path = join(dir, "debug.socket");

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 
 import { PrivateKubeconfig, type KubeClient } from "../../src/kube/index.ts";
-import { LastingDir } from "../../src/process/index.ts";
+import { StableTempDir } from "../../src/process/index.ts";
 
 /** The kubeconfig of helm, as the operator makes it below a temp directory in `root`. */
 export function kubeconfigOf(client: KubeClient, root: string): PrivateKubeconfig {
-  return new PrivateKubeconfig(client, new LastingDir(join(root, "tmp"), "kube"), "helm");
+  return new PrivateKubeconfig(client, new StableTempDir(join(root, "tmp"), "kube"), "helm");
 }

@@ -3,7 +3,7 @@ import { onTestFinished } from "vitest";
 import { startOperator as start } from "../../scripts/operator.mjs";
 import type { OperatorOptions, OperatorProcess } from "../../scripts/operator.mjs";
 import { systemClock } from "../../src/lib/index.ts";
-import { endStrays } from "../../src/process/index.ts";
+import { endOrphanedProcesses } from "../../src/process/index.ts";
 import { cluster, eventually } from "./cluster.ts";
 import { watchStatuses } from "./statuses.ts";
 
@@ -34,7 +34,7 @@ export async function startOperator(options: TestOptions): Promise<OperatorProce
 async function endOrphans({ dir }: OperatorProcess): Promise<void> {
   const isOf = (environment: readonly string[]): boolean =>
     environment.some((each) => each.includes(`${dir}/`));
-  await endStrays(isOf, { clock: systemClock, graceMs: 1000 });
+  await endOrphanedProcesses(isOf, { clock: systemClock, graceMs: 1000 });
 }
 
 /** Milliseconds from SIGTERM to the end with nothing running and nothing to write (docs/reference/operation.md, "Stopping"), as the operator reports them. */

@@ -420,7 +420,7 @@ export async function openPage(
       queues: () => made.snapshot().queues,
       metrics: () => Promise.resolve(""),
       hookMetrics: () => Promise.resolve(""),
-      failed: (error) => failures.push(error),
+      onError: (error) => failures.push(error),
     },
   );
   return {

@@ -2,31 +2,37 @@
 
 import { systemClock, visible, type Clock } from "../../lib/index.ts";
 import { readyExitCode, displayOverview, type DisplayOptions } from "../operator/overview.ts";
-import { modulesTable, statusText } from "../operator/tables.ts";
-import { awaitModule } from "../operator/wait.ts";
-import type { Line, Terminal } from "../table/row.ts";
-import { configProblem, currentRow, explanationFrom, overviewFrom, staleText } from "./from-resources.ts";
+import { renderModulesTable, renderStatus } from "../operator/tables.ts";
+import { printUntilCondition } from "../operator/wait.ts";
+import type { CommandLine, Terminal } from "../table/row.ts";
+import {
+  describeConfigProblem,
+  toCurrentModuleRow,
+  explainState,
+  toOverview,
+  describeStaleLease,
+} from "./from-resources.ts";
 import { withReader, type Reader } from "./read-resources.ts";
 
 export type AddonCommand = "status" | "list" | "why" | "wait";
 
 /** Runs a command of `kubectl addon`; returns the exit code. */
-export async function runAddon(which: AddonCommand, line: Line, terminal: Terminal): Promise<number> {
-  return withReader(line, terminal, (reader) => COMMANDS[which](reader, line, terminal));
+export async function runAddon(name: AddonCommand, line: CommandLine, terminal: Terminal): Promise<number> {
+  return withReader(line, terminal, (reader) => COMMANDS[name](reader, line, terminal));
 }
 
-type Command = (reader: Reader, line: Line, terminal: Terminal) => Promise<number>;
+type Command = (reader: Reader, line: CommandLine, terminal: Terminal) => Promise<number>;
 
-const NOT_FOUND = (name: string): string => `AddonModule ${name} does not exist\n`;
+const notFoundMessage = (name: string): string => `AddonModule ${name} does not exist\n`;
 
-/** `status` and `list`. */
-function show(how: Pick<DisplayOptions, "draw" | "code">): Command {
+/** The command `status` or `list`, by its way to display the overview. */
+function overviewCommand(how: Pick<DisplayOptions, "render" | "exitCode">): Command {
   return (reader, line, terminal) => {
     const fetch = async () => {
       const found = await reader.listAll();
       if (found.operator !== undefined || found.modules.length > 0) {
-        const overview = overviewFrom(found, systemClock.now());
-        if (how.draw === modulesTable && overview.reason === "NotRunning")
+        const overview = toOverview(found, systemClock.now());
+        if (how.render === renderModulesTable && overview.reason === "NotRunning")
           terminal.printError(`${visible(overview.message)}\n`);
         return overview;
       }
@@ -37,40 +43,42 @@ function show(how: Pick<DisplayOptions, "draw" | "code">): Command {
   };
 }
 
-const why: Command = async (reader, { args: [name = ""] }, { print, printError }) => {
+/** Prints why a module has its state, and on stderr what makes that doubtful: a stale Lease, an invalid ConfigMap. */
+const whyCommand: Command = async (reader, { args: [name = ""] }, { print, printError }) => {
   const found = await reader.module(name);
   const lease = await reader.lease();
-  const stale = lease && staleText(lease, systemClock.now());
+  const stale = lease && describeStaleLease(lease, systemClock.now());
   if (stale !== undefined) printError(`${visible(stale.trim())}\n`);
-  const problem = configProblem(await reader.operator());
+  const problem = describeConfigProblem(await reader.operator());
   if (problem !== undefined) printError(`${visible(problem)}\n`);
-  if (found === undefined) printError(NOT_FOUND(name));
-  else print(`${visible(explanationFrom(found).join("\n"))}\n`);
+  if (found === undefined) printError(notFoundMessage(name));
+  else print(`${visible(explainState(found).join("\n"))}\n`);
   return found === undefined ? 1 : 0;
 };
 
-/** The status of a module without an AddonModule, which the operator may create soon. */
-const NOT_YET = {
+/** The status of a module whose AddonModule does not exist: the operator may create it soon. */
+const NOT_CREATED_YET = {
   state: "Pending",
   message: "its AddonModule does not exist yet",
   ready: "Unknown",
   healthy: "Unknown",
 } as const;
 
-const wait: Command = (reader, line, terminal) => {
+/** Waits until a module is Ready or Healthy, by its AddonModule. */
+const waitCommand: Command = (reader, line, terminal) => {
   const clock: Clock = systemClock;
-  return awaitModule(line, terminal, {
+  return printUntilCondition(line, terminal, {
     clock,
-    check: async (name) => {
+    readStatus: async (name) => {
       const [found, lease] = await Promise.all([reader.module(name), reader.lease()]);
-      return found === undefined ? NOT_YET : currentRow(found, lease, clock.now());
+      return found === undefined ? NOT_CREATED_YET : toCurrentModuleRow(found, lease, clock.now());
     },
   });
 };
 
 const COMMANDS: Readonly<Record<AddonCommand, Command>> = {
-  status: show({ draw: statusText, code: readyExitCode }),
-  list: show({ draw: modulesTable, code: () => 0 }),
-  why,
-  wait,
+  status: overviewCommand({ render: renderStatus, exitCode: readyExitCode }),
+  list: overviewCommand({ render: renderModulesTable, exitCode: () => 0 }),
+  why: whyCommand,
+  wait: waitCommand,
 };

@@ -24,8 +24,8 @@ export interface Resources {
 
 const CLOCK_SKEW_MS = 30_000;
 
-/** A message if no operator renews its Lease, to be followed by the last status; undefined while one does. */
-function stoppedText(
+/** A message for an operator that no longer renews its Lease, to be followed by its last status; undefined while it does. */
+function describeStoppedOperator(
   { holderIdentity = "", renewTime, leaseDurationSeconds = 0 }: LeaseSpec,
   now: number,
 ): string | undefined {
@@ -38,19 +38,19 @@ function stoppedText(
   return `The operator is not running: ${why}. Its last status: `;
 }
 
-/** A lease is renewed several times in its duration: after this share of it, a renewal is missing. */
-const LATE = 0.5;
+/** A lease is renewed several times in its duration: after this share of it, a renewal is overdue. */
+const LATE_SHARE = 0.5;
 
 /**
  * A message if the Lease shows no operator, or its renewal is late, to be followed by the last status; undefined while it
  * is renewed in time.
  */
-export function staleText(lease: LeaseSpec, now: number): string | undefined {
-  const stopped = stoppedText(lease, now);
+export function describeStaleLease(lease: LeaseSpec, now: number): string | undefined {
+  const stopped = describeStoppedOperator(lease, now);
   if (stopped !== undefined) return stopped;
   const { renewTime = "", leaseDurationSeconds = 0 } = lease;
   const ageMs = now - Date.parse(renewTime);
-  if (ageMs <= leaseDurationSeconds * 1000 * LATE) return undefined;
+  if (ageMs <= leaseDurationSeconds * 1000 * LATE_SHARE) return undefined;
   const seconds = Math.floor(ageMs / 1000);
   return `The operator last renewed its Lease ${seconds} s ago, at ${renewTime.slice(0, 19)}Z: this status may be outdated. `;
 }
@@ -61,17 +61,18 @@ const NO_OPERATOR = {
   message: "the AddonOperator does not exist",
 } as const;
 
-function readyOf(operator: IAddonOperator | undefined): ReturnType<typeof conditionOf> {
-  return operator === undefined ? NO_OPERATOR : conditionOf(operator.status?.conditions, "Ready");
+/** The condition Ready of the operator; Unknown without an AddonOperator. */
+function operatorReadiness(operator: IAddonOperator | undefined): ReturnType<typeof findCondition> {
+  return operator === undefined ? NO_OPERATOR : findCondition(operator.status?.conditions, "Ready");
 }
 
-/** The overview of all modules; `now` in ms since the epoch. */
-export function overviewFrom({ operator, modules, lease }: Resources, now: number): Overview {
+/** The overview that `status` and `list` display, from the resources of a cluster; `now` in ms since the epoch. */
+export function toOverview({ operator, modules, lease }: Resources, now: number): Overview {
   const { state = "Pending", converge = {} } = operator?.status ?? {};
-  const { status, message, reason } = readyOf(operator);
-  const rows = modules.map((module) => rowFrom(module, now));
-  const stopped = lease && stoppedText(lease, now);
-  const stale = operator && lease && staleText(lease, now);
+  const { status, message, reason } = operatorReadiness(operator);
+  const rows = modules.map((module) => toModuleRow(module, now));
+  const stopped = lease && describeStoppedOperator(lease, now);
+  const stale = operator && lease && describeStaleLease(lease, now);
   const headline =
     stopped === undefined
       ? { state, ready: status, reason }
@@ -85,7 +86,7 @@ export function overviewFrom({ operator, modules, lease }: Resources, now: numbe
 }
 
 /** A condition by its type. A missing condition is Unknown. */
-function conditionOf(
+function findCondition(
   conditions: Conditions = [],
   type: string,
 ): { status: ModuleRow["ready"]; reason: string; message: string } {
@@ -94,35 +95,40 @@ function conditionOf(
   return { status, reason: found?.reason ?? "", message: found?.message ?? "" };
 }
 
-/** As `rowFrom`. What an operator that has stopped said last is not true of now. */
-export function currentRow(module: IAddonModule, lease: LeaseSpec | undefined, now: number): ModuleRow {
-  const row = rowFrom(module, now);
-  const stopped = lease && stoppedText(lease, now);
+/** As `toModuleRow`, but with Unknown conditions if the operator has stopped: its last status may no longer be true. */
+export function toCurrentModuleRow(
+  module: IAddonModule,
+  lease: LeaseSpec | undefined,
+  now: number,
+): ModuleRow {
+  const row = toModuleRow(module, now);
+  const stopped = lease && describeStoppedOperator(lease, now);
   if (stopped === undefined) return row;
   return { ...row, ready: "Unknown", healthy: "Unknown", message: `${stopped}${row.message}` };
 }
 
 /** The row of a module, from its AddonModule. */
-function rowFrom({ metadata, spec, status = {} }: IAddonModule, now: number): ModuleRow {
+function toModuleRow({ metadata, spec, status = {} }: IAddonModule, now: number): ModuleRow {
   const { conditions, drift = [], requires = [], state = "Pending" } = status;
-  const ready = conditionOf(conditions, "Ready");
+  const ready = findCondition(conditions, "Ready");
   const waitsFor = state === "Pending" ? requires.find(({ met }) => !met)?.name : undefined;
   return {
     ...nameAndOrder(metadata, spec),
     state,
     reason: ready.reason,
     ready: ready.status,
-    healthy: conditionOf(conditions, "Healthy").status,
+    healthy: findCondition(conditions, "Healthy").status,
     message: ready.message,
     drifted: new Set(drift.map(({ object }) => object)).size,
     ...(waitsFor !== undefined && { waitsFor }),
     ...lastRunAndVersion(status, now),
-    ...usualTime(status),
+    ...usualRunTime(status),
     ...(status.source !== undefined && { source: status.source }),
   };
 }
 
-function usualTime({ runSeconds = [] }: ModuleStatus): Pick<ModuleRow, "usualSeconds"> {
+/** The usual duration of a module's runs, from the durations of its last runs in the status. */
+function usualRunTime({ runSeconds = [] }: ModuleStatus): Pick<ModuleRow, "usualSeconds"> {
   const usualSeconds = usual(runSeconds);
   return usualSeconds === undefined ? {} : { usualSeconds };
 }
@@ -141,12 +147,16 @@ function lastRunAndVersion(
 ): Pick<ModuleRow, "lastRun" | "chartVersion"> {
   const chartVersion = release?.chartVersion;
   return {
-    ...(lastRun !== undefined && { lastRun: runFrom(lastRun, now) }),
+    ...(lastRun !== undefined && { lastRun: toLastRun(lastRun, now) }),
     ...(chartVersion !== undefined && { chartVersion }),
   };
 }
 
-function runFrom(run: NonNullable<ModuleStatus["lastRun"]>, now: number): NonNullable<ModuleRow["lastRun"]> {
+/** The last run of a module. The duration of a run that is not over is counted until `now`. */
+function toLastRun(
+  run: NonNullable<ModuleStatus["lastRun"]>,
+  now: number,
+): NonNullable<ModuleRow["lastRun"]> {
   const { trigger = "", startedAt = "", durationSeconds, step = "", attempts = 1, result } = run;
   const seconds = durationSeconds ?? Math.max(0, now - Date.parse(startedAt)) / 1000;
   return { cause: trigger, startedAt, seconds, step, attempts, ...(result !== undefined && { result }) };
@@ -156,52 +166,52 @@ function runFrom(run: NonNullable<ModuleStatus["lastRun"]>, now: number): NonNul
 const CONFIG_REASONS: ReadonlySet<string> = new Set(["ConfigMapInvalid", "ConfigMapMissing"]);
 
 /** Why the ConfigMap is not in force, from the AddonOperator; undefined if it is. */
-export function configProblem(operator: IAddonOperator | undefined): string | undefined {
-  const { reason, message } = readyOf(operator);
+export function describeConfigProblem(operator: IAddonOperator | undefined): string | undefined {
+  const { reason, message } = operatorReadiness(operator);
   return CONFIG_REASONS.has(reason) ? message : undefined;
 }
 
 /** Why a module has its state, from its AddonModule: the state, then the sentences of `module why`, each once. */
-export function explanationFrom({ metadata, status = {} }: IAddonModule): string[] {
+export function explainState({ metadata, status = {} }: IAddonModule): string[] {
   const { state = "Pending", conditions } = status;
-  const head = `${metadata?.name ?? ""}: ${state}: ${conditionOf(conditions, "Ready").message}`;
-  const decision = conditionOf(conditions, "Enabled").message;
+  const head = `${metadata?.name ?? ""}: ${state}: ${findCondition(conditions, "Ready").message}`;
+  const enabledReason = findCondition(conditions, "Enabled").message;
   const facts = [
-    decision,
-    ...describeReasons(reasonsFrom(status)),
-    ...objectLines(status),
+    enabledReason,
+    ...describeReasons(toReasons(status)),
+    ...describeObjects(status),
     ...describeOrigin(status.source),
   ];
   return [head, ...new Set(facts.filter((fact) => fact !== "" && !head.includes(fact)))];
 }
 
-/** What `module why` explains, read from the status. */
-function reasonsFrom(status: ModuleStatus): Reasons {
+/** Reads from a status what `module why` explains from the operator's state. */
+function toReasons(status: ModuleStatus): Reasons {
   const { state, conditions, requires = [], absent = [], failures = 0, nextRetryAt } = status;
-  const messageIf = (type: string): string | undefined => {
-    const { status: is, message } = conditionOf(conditions, type);
+  const messageIfTrue = (type: string): string | undefined => {
+    const { status: is, message } = findCondition(conditions, type);
     return is === "True" ? message : undefined;
   };
   const unmet = requires.filter(({ met }) => !met);
-  const drift = messageIf("Drifted");
-  const { reason } = conditionOf(conditions, "Ready");
+  const drift = messageIfTrue("Drifted");
+  const { reason } = findCondition(conditions, "Ready");
   return {
     blockers: [
-      messageIf("HooksFailing"),
-      messageIf("DependencyLost"),
+      messageIfTrue("HooksFailing"),
+      messageIfTrue("DependencyLost"),
       ...unmet.map(({ name, message = "does not exist" }) => `it requires ${name}, which ${message}`),
     ],
-    isSuspended: state !== "Suspended" && messageIf("Suspended") !== undefined,
+    isSuspended: state !== "Suspended" && messageIfTrue("Suspended") !== undefined,
     // The head contains the message of a failure.
     retry: state === "Retrying" ? { failures, reason, nextTry: nextRetryAt } : undefined,
     missing: absent,
-    unhealthy: [describeHealth(conditionOf(conditions, "Healthy"))],
+    unhealthy: [describeHealth(findCondition(conditions, "Healthy"))],
     drift: drift && `changed by others: ${drift}`,
   };
 }
 
 /** Objects that are unhealthy, and fields that others have changed. */
-function objectLines({ health = [], drift = [] }: ModuleStatus): string[] {
+function describeObjects({ health = [], drift = [] }: ModuleStatus): string[] {
   return [
     ...health.map(({ object, reason = "", message = "" }) => `${object}: ${reason}: ${message}`),
     ...drift.map(

@@ -20,7 +20,7 @@ import { ProblemError } from "../../model/index.ts";
 import type { Settings } from "../../settings.ts";
 import { ADDON_MODULES, ADDON_OPERATORS, MODULE_SOURCES } from "../../status/index.ts";
 import type { IAddonModule, IAddonOperator, IModuleSource } from "../../status/index.ts";
-import type { Line, Terminal } from "../table/row.ts";
+import type { CommandLine, Terminal } from "../table/row.ts";
 import type { Resources } from "./from-resources.ts";
 import { VERSION } from "../../version.ts";
 
@@ -46,8 +46,11 @@ export interface Reader {
   readonly close: () => Promise<void>;
 }
 
-/** A reader for the operator in the given namespace, or for the only operator in the cluster. */
-export function resourceReader({
+/**
+ * Creates a reader for the operator in the given namespace, or for the only operator in the cluster. Errors of the API server
+ * become ProblemErrors that name the cluster and a remedy.
+ */
+export function createReader({
   kubeConfig,
   kubeContext: context,
   namespace,
@@ -55,52 +58,56 @@ export function resourceReader({
 }: Pick<Settings, "kubeConfig" | "kubeContext" | "namespace" | "configMap">): Reader {
   const userAgent = `addon-operator/${VERSION}`;
   const client = connect({ kubeConfig, context, userAgent, logger: silentLogger, clock: systemClock });
-  const withPlainErrors = async <T>(work: Promise<T>): Promise<T> => {
+  const withExplainedErrors = async <T>(work: Promise<T>): Promise<T> => {
     try {
       return await work;
     } catch (error) {
       throw explainError(error, client);
     }
   };
-  const operator = () => findOperator(client, namespace, configMap);
-  let found: Promise<Operator> | undefined;
-  let place = namespace;
-  const operatorNamespace = async (): Promise<string | undefined> =>
-    (place ??= (await operator())?.metadata.namespace);
+  const findOwnOperator = () => findOperator(client, namespace, configMap);
+  // Read once for `operator` and `lease`, which other calls combine.
+  let cachedOperator: Promise<MaybeOperator> | undefined;
+  let knownNamespace = namespace;
+  const findNamespace = async (): Promise<string | undefined> =>
+    (knownNamespace ??= (await findOwnOperator())?.metadata.namespace);
   return {
-    listAll: () => withPlainErrors(operator().then((found) => readAll(client, found, namespace))),
-    module: (name) => withPlainErrors(operatorNamespace().then((found) => readModule(client, name, found))),
-    operator: () => withPlainErrors(onlyIfReadable((found ??= operator()))),
+    listAll: () =>
+      withExplainedErrors(findOwnOperator().then((operator) => readResources(client, operator, namespace))),
+    module: (name) =>
+      withExplainedErrors(
+        findNamespace().then((moduleNamespace) => readModule(client, name, moduleNamespace)),
+      ),
+    operator: () => withExplainedErrors(undefinedIfNotReadable((cachedOperator ??= findOwnOperator()))),
     lease: () =>
-      withPlainErrors(
-        onlyIfReadable((found ??= operator())).then((operator) => operator && readLease(client, operator)),
+      withExplainedErrors(
+        undefinedIfNotReadable((cachedOperator ??= findOwnOperator())).then(
+          (operator) => operator && readLease(client, operator),
+        ),
       ),
     sources: () =>
-      withPlainErrors(
-        operatorNamespace().then(async (found) => ({
-          namespace: found,
-          sources:
-            found === undefined
-              ? []
-              : await listAllPages<IModuleSource>(client, { resource: MODULE_SOURCES, namespace: found }),
+      withExplainedErrors(
+        findNamespace().then(async (sourceNamespace) => ({
+          namespace: sourceNamespace,
+          sources: await listSources(client, sourceNamespace),
         })),
       ),
     annotate: async (target, annotations) => {
-      await withPlainErrors(mergePatch(client, target, { body: { metadata: { annotations } } }));
+      await withExplainedErrors(mergePatch(client, target, { body: { metadata: { annotations } } }));
     },
     close: () => client.close(),
   };
 }
 
-/** Does work with a reader for the operator that a command line names, and closes the reader. */
+/** Calls `work` with a reader for the operator that the command line selects, and closes the reader. */
 export async function withReader<T>(
-  line: Line,
+  line: CommandLine,
   { env }: Pick<Terminal, "env">,
   work: (reader: Reader) => Promise<T>,
 ): Promise<T> {
   const { settings } = line.settings(env);
   const namespace = line.flags["n"] ?? settings.namespace;
-  const reader = resourceReader({ ...settings, namespace: namespace === true ? undefined : namespace });
+  const reader = createReader({ ...settings, namespace: namespace === true ? undefined : namespace });
   try {
     return await work(reader);
   } finally {
@@ -108,15 +115,18 @@ export async function withReader<T>(
   }
 }
 
-/** The only operator, or the one with the name. Undefined if there is none; UsageError if the choice is ambiguous. */
+/**
+ * Finds the operator in `namespace`, or in all namespaces; among several of one namespace, that with `name`. Undefined if
+ * there is none; throws UsageError if several match.
+ */
 async function findOperator(
   client: KubeClient,
-  wanted: string | undefined,
+  namespace: string | undefined,
   name: string,
 ): Promise<IAddonOperator | undefined> {
   const operators = await listAllPages<IAddonOperator>(client, {
     resource: ADDON_OPERATORS,
-    namespace: wanted,
+    namespace: namespace,
   });
   const namespaces = [...new Set(operators.map(({ metadata }) => metadata.namespace ?? ""))].toSorted();
   if (namespaces.length > 1)
@@ -131,9 +141,9 @@ async function findOperator(
   return found;
 }
 
-/** Lists objects page by page, and drops their large values at once. */
+/** Lists all objects page by page. Drops the values in their statuses at once, because they are large. */
 async function listAllPages<T>(client: KubeClient, spec: WatchSpec): Promise<T[]> {
-  const read = async (unpaged: boolean): Promise<T[]> => {
+  const listPages = async (unpaged: boolean): Promise<T[]> => {
     const found: T[] = [];
     const { signal } = new AbortController();
     await listObjects(spec, { client, clock: systemClock, signal, unpaged }, (object) => {
@@ -144,25 +154,36 @@ async function listAllPages<T>(client: KubeClient, spec: WatchSpec): Promise<T[]
   };
   // 410: the continue token has expired, because the paged list took too long.
   const isExpired = (error: unknown): boolean => error instanceof ApiError && error.status === 410;
-  return read(false).catch((error: unknown) => (isExpired(error) ? read(true) : Promise.reject(error)));
+  return listPages(false).catch((error: unknown) =>
+    isExpired(error) ? listPages(true) : Promise.reject(error),
+  );
 }
 
-type Operator = IAddonOperator | undefined;
-
-async function readAll(
+/** Lists the ModuleSources of the operator's namespace; none if the namespace is unknown. */
+async function listSources(
   client: KubeClient,
-  operator: Operator,
-  wanted: string | undefined,
+  namespace: string | undefined,
+): Promise<readonly IModuleSource[]> {
+  return namespace === undefined ? [] : listAllPages(client, { resource: MODULE_SOURCES, namespace });
+}
+
+type MaybeOperator = IAddonOperator | undefined;
+
+/** Reads the operator's Lease and its AddonModules. */
+async function readResources(
+  client: KubeClient,
+  operator: MaybeOperator,
+  selectedNamespace: string | undefined,
 ): Promise<Resources> {
-  const namespace = wanted ?? operator?.metadata.namespace;
+  const namespace = selectedNamespace ?? operator?.metadata.namespace;
   const modules = await listAllPages<IAddonModule>(client, { resource: ADDON_MODULES, namespace });
   const lease = operator && (await readLease(client, operator));
   return { operator, lease, modules: modules.filter((each) => isOwnedBy(each, operator)) };
 }
 
-/** The operator that is looked for; undefined where the right to do so is missing, or there are several. */
-function onlyIfReadable(looked: Promise<Operator>): Promise<Operator> {
-  return looked.catch((error: unknown) =>
+/** Makes a failed search undefined if the user may not list operators, or if there are several. */
+function undefinedIfNotReadable(operator: Promise<MaybeOperator>): Promise<MaybeOperator> {
+  return operator.catch((error: unknown) =>
     isForbidden(error) || error instanceof UsageError ? undefined : Promise.reject(error),
   );
 }
@@ -180,6 +201,7 @@ async function readLease(client: KubeClient, { metadata }: IAddonOperator): Prom
   }
 }
 
+/** Reads an AddonModule; undefined if it does not exist or the namespace is unknown. */
 async function readModule(
   client: KubeClient,
   name: string,
@@ -189,8 +211,8 @@ async function readModule(
   return get<IAddonModule>(client, { resource: ADDON_MODULES, namespace, name }).catch(ignoreNotFound);
 }
 
-/** An object without an owner is new: its operator has not set the owner reference yet. */
-function isOwnedBy({ metadata: { ownerReferences = [] } }: IAddonModule, operator: Operator): boolean {
+/** Whether an AddonModule is this operator's. One without an owner counts: it is new, and its owner reference is not set yet. */
+function isOwnedBy({ metadata: { ownerReferences = [] } }: IAddonModule, operator: MaybeOperator): boolean {
   const owners = ownerReferences.filter(({ kind }) => kind === "AddonOperator");
   return owners.length === 0 || owners.some(({ uid }) => uid === operator?.metadata.uid);
 }

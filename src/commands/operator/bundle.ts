@@ -5,29 +5,34 @@ import { gzipSync } from "node:zlib";
 
 import { systemClock, writeAll } from "../../lib/index.ts";
 import { ProblemError, type Json } from "../../model/index.ts";
-import { debugRequest, type Line, type Terminal } from "../table/row.ts";
+import { getFromSocket, type CommandLine, type Terminal } from "../table/row.ts";
 import { reportRefusal } from "./query.ts";
 import { parseObject, operatorClient } from "./socket.ts";
 
-const BLOCK = 512;
+const TAR_BLOCK = 512;
 
 /** Fetches the bundle and writes it to a file of mode 0600, or to standard output for `-`. */
-export async function bundle(line: Line, terminal: Terminal, now = systemClock.now()): Promise<number> {
-  const answer = await operatorClient(line, terminal)(debugRequest("/bundle.json"));
+export async function saveBundle(
+  line: CommandLine,
+  terminal: Terminal,
+  now = systemClock.now(),
+): Promise<number> {
+  const answer = await operatorClient(line, terminal)(getFromSocket("/bundle.json"));
   if (answer.status >= 400) return reportRefusal(terminal, answer);
-  const stamp = new Date(now).toISOString().replaceAll(/[-:]|\.\d+/g, "");
-  const name = `addon-operator-bundle-${stamp}`;
-  const archive = await archiveOf(name, parseObject(answer.body) as Record<string, Json>, new Date(now));
+  const timestamp = new Date(now).toISOString().replaceAll(/[-:]|\.\d+/g, "");
+  const name = `addon-operator-bundle-${timestamp}`;
+  const archive = await buildArchive(name, parseObject(answer.body) as Record<string, Json>, new Date(now));
   const [file = `${name}.tgz`] = line.args;
   if (file === "-") writeAll(1, archive);
   else {
-    write(file, archive);
+    writeNewFile(file, archive);
     terminal.print(`${file}: ${Math.ceil(archive.length / 1024)} KiB; review it before you share it\n`);
   }
   return 0;
 }
 
-function write(file: string, archive: Buffer): void {
+/** Writes a file that only this user may read. Throws ProblemError if it exists. */
+function writeNewFile(file: string, archive: Buffer): void {
   try {
     writeFileSync(file, archive, { mode: 0o600, flag: "wx" });
   } catch (error) {
@@ -37,8 +42,12 @@ function write(file: string, archive: Buffer): void {
   }
 }
 
-/** A tar archive with these files in one directory. */
-async function archiveOf(dir: string, files: Readonly<Record<string, Json>>, mtime: Date): Promise<Buffer> {
+/** Builds a compressed tar archive with these files in one directory. Contents that are not text become JSON. */
+async function buildArchive(
+  dir: string,
+  files: Readonly<Record<string, Json>>,
+  mtime: Date,
+): Promise<Buffer> {
   const { Header } = await import("tar");
   const blocks = Object.entries(files).flatMap(([name, content]) => {
     const text = typeof content === "string" ? content : `${JSON.stringify(content, undefined, 2)}\n`;
@@ -51,8 +60,8 @@ async function archiveOf(dir: string, files: Readonly<Record<string, Json>>, mti
       mtime,
     });
     header.encode();
-    const padding = Buffer.alloc((BLOCK - (bytes.length % BLOCK)) % BLOCK);
+    const padding = Buffer.alloc((TAR_BLOCK - (bytes.length % TAR_BLOCK)) % TAR_BLOCK);
     return [header.block ?? Buffer.alloc(0), bytes, padding];
   });
-  return gzipSync(Buffer.concat([...blocks, Buffer.alloc(2 * BLOCK)]));
+  return gzipSync(Buffer.concat([...blocks, Buffer.alloc(2 * TAR_BLOCK)]));
 }

@@ -1,12 +1,12 @@
 /** Completion of command lines in shells. */
 
-import { SETTINGS } from "../../settings.ts";
+import { SETTINGS } from "../../setting-names.ts";
 import type { Overview } from "../../status/index.ts";
-import { debugRequest, type Line, type Row, type Terminal } from "../table/row.ts";
+import { getFromSocket, type CommandLine, type CommandRow, type Terminal } from "../table/row.ts";
 import { operatorClient } from "./socket.ts";
 
 /** Bash inserts a completed word without quoting, so names with other characters are not offered. */
-const NAME = /^[\w.-]+$/;
+const SAFE_NAME = /^[\w.-]+$/;
 /** A slower operator is ignored, because the user is waiting for the completion. */
 const TIMEOUT_MS = 1000;
 
@@ -37,13 +37,17 @@ complete -c addon-operator -f -a '(__addon_operator)'
 type Shell = keyof typeof SCRIPTS;
 
 /** The completion script for a shell; undefined for an unknown shell. */
-export function scriptFor(shell: string): string | undefined {
+export function completionScript(shell: string): string | undefined {
   return Object.hasOwn(SCRIPTS, shell) ? SCRIPTS[shell as Shell] : undefined;
 }
 
 /** Prints the candidates for the last word, one per line; nothing for words that the shell completes, such as files. */
-export async function complete(line: Line, terminal: Terminal, commands: readonly Row[]): Promise<number> {
-  const found = await candidates(line.args, commands, () => moduleNames(line, terminal));
+export async function printCandidates(
+  line: CommandLine,
+  terminal: Terminal,
+  commands: readonly CommandRow[],
+): Promise<number> {
+  const found = await findCandidates(line.args, commands, () => fetchModuleNames(line, terminal));
   terminal.print(found.map((each) => `${each}\n`).join(""));
   return 0;
 }
@@ -51,15 +55,15 @@ export async function complete(line: Line, terminal: Terminal, commands: readonl
 type ModuleNames = () => Promise<readonly string[]>;
 
 /** Candidates for the last of `words`, the words after the program's name. */
-export async function candidates(
+export async function findCandidates(
   words: readonly string[],
-  commands: readonly Row[],
+  commands: readonly CommandRow[],
   modules: ModuleNames,
 ): Promise<string[]> {
   const typed = words.at(-1) ?? "";
   const before = words.slice(0, -1);
   const position = { before: before.filter((word) => !word.startsWith("-")), last: before.at(-1), typed };
-  const found = await allCandidates(position, commands, modules);
+  const found = await candidatesAtPosition(position, commands, modules);
   return [...new Set(found)].filter((each) => each.startsWith(typed)).toSorted();
 }
 
@@ -71,57 +75,62 @@ interface Position {
 }
 
 /** Candidates for the last word, whatever the user has typed of it: values, flags, commands or arguments. */
-async function allCandidates(
+async function candidatesAtPosition(
   { before, last = "", typed }: Position,
-  commands: readonly Row[],
+  commands: readonly CommandRow[],
   modules: ModuleNames,
 ): Promise<readonly string[]> {
-  const row = rowAt(before, commands);
-  const values = row && flagValues(row, last);
+  const row = findCommand(before, commands);
+  const values = row && valuesOfFlag(row, last);
   if (values !== undefined) return values;
-  if (typed.startsWith("-")) return flagsOf(row);
-  if (row === undefined) return nextWords(before, commands);
-  return argumentValues(row, before.length - row.words.split(" ").length, modules);
+  if (typed.startsWith("-")) return acceptedFlags(row);
+  if (row === undefined) return nextCommandWords(before, commands);
+  return valuesOfArgument(row, before.length - row.words.split(" ").length, modules);
 }
 
-/** The command of these words; undefined while it is incomplete. */
-function rowAt([first = "", second = ""]: readonly string[], commands: readonly Row[]): Row | undefined {
+/** Finds the command that begins with these words; undefined while they are incomplete. */
+function findCommand(
+  [first = "", second = ""]: readonly string[],
+  commands: readonly CommandRow[],
+): CommandRow | undefined {
   return commands.find(({ words }) => words === first || words === `${first} ${second}`);
 }
 
-/** The next words of commands that begin with these words. */
-function nextWords(before: readonly string[], commands: readonly Row[]): string[] {
-  const begun = commands
+/** The words that may follow `before` in a command: `list` and `main` after `queue`. */
+function nextCommandWords(before: readonly string[], commands: readonly CommandRow[]): string[] {
+  const matching = commands
     .map(({ words }) => words.split(" "))
     .filter((words) => before.every((word, place) => words[place] === word));
-  return begun.flatMap((words) => words[before.length] ?? []);
+  return matching.flatMap((words) => words[before.length] ?? []);
 }
 
-function flagValues({ flags = [] }: Row, flag: string): readonly string[] | undefined {
+/** The accepted values of a flag; undefined if it has no fixed list. */
+function valuesOfFlag({ flags = [] }: CommandRow, flag: string): readonly string[] | undefined {
   return flags.find((each) => each.flags.split(/[ ,]+/).includes(flag))?.values;
 }
 
-function flagsOf(row: Row | undefined): string[] {
-  const own = (row?.flags ?? []).flatMap(({ flags }) => flags.match(/--[\w-]+/g) ?? []);
-  return [...own, "--help", ...SETTINGS.map(({ flags }) => `--${flags[0]}`)];
+/** The long names of the flags of a command, and of all settings. */
+function acceptedFlags(row: CommandRow | undefined): string[] {
+  const commandFlags = (row?.flags ?? []).flatMap(({ flags }) => flags.match(/--[\w-]+/g) ?? []);
+  return [...commandFlags, "--help", ...SETTINGS.map(({ flags }) => `--${flags[0]}`)];
 }
 
 /** The known values of an argument. Names of new modules and of config parameters are unknown. */
-function argumentValues(row: Row, place: number, modules: ModuleNames): Promise<readonly string[]> {
-  const name = row.args?.split(" ")[place]?.replaceAll(/[[\]]/g, "") ?? "";
+function valuesOfArgument(row: CommandRow, index: number, modules: ModuleNames): Promise<readonly string[]> {
+  const name = row.args?.split(" ")[index]?.replaceAll(/[[\]]/g, "") ?? "";
   if (name === "SHELL") return Promise.resolve(Object.keys(SCRIPTS));
-  // There, NAME is not the name of an existing module.
-  const isOtherName = row.words.startsWith("new ") || row.words.startsWith("config ");
-  return name === "NAME" && !isOtherName ? modules() : Promise.resolve([]);
+  // In these commands, NAME is a new name or that of a parameter, not of an existing module.
+  const isNewName = row.words.startsWith("new ") || row.words.startsWith("config ");
+  return name === "NAME" && !isNewName ? modules() : Promise.resolve([]);
 }
 
 /** The names of modules from the running operator; none if it does not respond in time. */
-async function moduleNames(line: Line, terminal: Terminal): Promise<readonly string[]> {
+async function fetchModuleNames(line: CommandLine, terminal: Terminal): Promise<readonly string[]> {
   try {
     const ask = operatorClient(line, terminal);
-    const { status, body } = await ask(debugRequest("/overview.json"), AbortSignal.timeout(TIMEOUT_MS));
+    const { status, body } = await ask(getFromSocket("/overview.json"), AbortSignal.timeout(TIMEOUT_MS));
     return status < 400
-      ? (JSON.parse(body) as Overview).modules.map(({ name }) => name).filter((name) => NAME.test(name))
+      ? (JSON.parse(body) as Overview).modules.map(({ name }) => name).filter((name) => SAFE_NAME.test(name))
       : [];
   } catch {
     return [];

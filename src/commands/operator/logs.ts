@@ -11,9 +11,9 @@ import {
   type Clock,
 } from "../../lib/index.ts";
 import type { RunView } from "../../trace/index.ts";
-import { debugRequest, type Line, type Terminal } from "../table/row.ts";
+import { getFromSocket, type CommandLine, type Terminal } from "../table/row.ts";
 import { paint, reportRefusal } from "./query.ts";
-import { requestTimeout, parseObject, operatorClient, type SocketResponse } from "./socket.ts";
+import { quickTimeout, parseObject, operatorClient, type SocketResponse } from "./socket.ts";
 
 const CHECK_MS = 500;
 
@@ -24,51 +24,64 @@ interface RunsPage {
 
 /** One line of output with its time in ms since the epoch. */
 interface LogEntry {
-  readonly at: number;
+  readonly timeMs: number;
   readonly text: string;
 }
 
-/** Prints the retained runs; with `--follow` also new lines until it is interrupted. */
-export async function showLogs(line: Line, terminal: Terminal, clock: Clock = systemClock): Promise<number> {
+/** Prints the runs that the operator retains; with `--follow` also new lines until interrupted. */
+export async function printLogs(
+  line: CommandLine,
+  terminal: Terminal,
+  clock: Clock = systemClock,
+): Promise<number> {
   const [module] = line.args;
   const follows = line.flags["follow"] === true;
-  const isJson = formatOf(line) === "json";
-  const operator = operatorClient(line, terminal);
-  const ask = (path: string): Promise<SocketResponse> => operator(debugRequest(path), requestTimeout());
-  const [begun, ended] = [new Set<string>(), new Set<string>()];
+  const isJson = parseFormat(line) === "json";
+  const query = operatorClient(line, terminal);
+  const queryPath = (path: string): Promise<SocketResponse> => query(getFromSocket(path), quickTimeout());
+  // Ids of runs whose start or end is printed.
+  const printedStarts = new Set<string>();
+  const printedEnds = new Set<string>();
   let cursor = 0;
   for (;;) {
-    const answer = await ask(`/runs.json?${query(module, cursor)}`);
+    const answer = await queryPath(`/runs.json?${buildQuery(module, cursor)}`);
     if (answer.status >= 400) return reportRefusal(terminal, answer);
-    const answered = parseObject(answer.body) as RunsPage;
-    if (isJson) for (const run of answered.runs) terminal.print(`${JSON.stringify(run)}\n`);
+    const page = parseObject(answer.body) as RunsPage;
+    if (isJson) for (const run of page.runs) terminal.print(`${JSON.stringify(run)}\n`);
     else
-      for (const { text } of logEntries(answered.runs, { cursor, begun, ended, terminal }))
+      for (const { text } of logEntries(page.runs, {
+        cursor,
+        printedStarts,
+        printedEnds,
+        terminal,
+      }))
         terminal.print(`${text}\n`);
     if (!follows)
-      return answered.runs.length > 0 || module === undefined ? 0 : reportNoRuns(module, ask, terminal);
-    cursor = answered.cursor;
+      return page.runs.length > 0 || module === undefined ? 0 : reportNoRuns(module, queryPath, terminal);
+    cursor = page.cursor;
     await sleep(clock, CHECK_MS);
   }
 }
 
-function formatOf({ flags: { output = "text" } }: Line): string {
+/** The format of `-o`; default text. Throws UsageError. */
+function parseFormat({ flags: { output = "text" } }: CommandLine): string {
   if (output === "text" || output === "json") return output;
   throw new UsageError([`-o: "${output}" is not accepted; use text or json`]);
 }
 
-function query(module: string | undefined, since: number): string {
+/** The query for runs with log lines that are newer than the cursor `since`. */
+function buildQuery(module: string | undefined, since: number): string {
   const moduleFilter = module === undefined ? {} : { module };
   return new URLSearchParams({ ...moduleFilter, since: String(since), lines: "true" }).toString();
 }
 
-/** Distinguishes a module without runs from an unknown module. */
+/** Reports that there are no runs of a module: an error if the module is unknown, otherwise a note. Returns the exit code. */
 async function reportNoRuns(
   module: string,
-  ask: (path: string) => Promise<SocketResponse>,
+  queryPath: (path: string) => Promise<SocketResponse>,
   terminal: Terminal,
 ): Promise<number> {
-  const answer = await ask(`/module/${encodeURIComponent(module)}/status.json`);
+  const answer = await queryPath(`/module/${encodeURIComponent(module)}/status.json`);
   if (answer.status >= 400) return reportRefusal(terminal, answer);
   terminal.printError(
     `${module}: the operator has no record of a run. It keeps only the last runs since its start\n`,
@@ -78,51 +91,54 @@ async function reportNoRuns(
 
 interface LogContext {
   readonly cursor: number;
-  readonly begun: Set<string>;
-  readonly ended: Set<string>;
+  readonly printedStarts: Set<string>;
+  readonly printedEnds: Set<string>;
   readonly terminal: Terminal;
 }
 
-/** Starts, log lines and ends that were not printed before, in order of time. */
-function logEntries(runs: readonly RunView[], { cursor, begun, ended, terminal }: LogContext): LogEntry[] {
+/** The output for runs that was not printed before: their starts, log lines and ends, in order of time. */
+function logEntries(
+  runs: readonly RunView[],
+  { cursor, printedStarts, printedEnds, terminal }: LogContext,
+): LogEntry[] {
   const parts = runs.flatMap((run) => {
-    const head = begun.has(run.id)
+    const head = printedStarts.has(run.id)
       ? []
-      : [{ at: startedAt(run), text: paint(terminal, "bold", headLine(run)) }];
-    begun.add(run.id);
+      : [{ timeMs: runStartMs(run), text: paint(terminal, "bold", startText(run)) }];
+    printedStarts.add(run.id);
     const lines = (run.lines ?? [])
       .filter(({ n }) => n > cursor)
-      .map(({ timeMs, ...entry }) => ({ at: timeMs, text: logText({ ...entry, time: formatUtc(timeMs) }) }));
+      .map(({ timeMs, ...entry }) => ({ timeMs, text: logText({ ...entry, time: formatUtc(timeMs) }) }));
     // Later steps, such as a status update, may add lines after the end of a run.
-    const end = ended.has(run.id) ? [] : endLine(run, terminal);
-    if (end.length > 0) ended.add(run.id);
+    const end = printedEnds.has(run.id) ? [] : endEntry(run, terminal);
+    if (end.length > 0) printedEnds.add(run.id);
     return [...head, ...lines, ...end];
   });
-  return parts.toSorted((a, b) => a.at - b.at);
+  return parts.toSorted((a, b) => a.timeMs - b.timeMs);
 }
 
-/** When a run started: its task starts with the wait in its queue. */
-function startedAt({ task, spans }: RunView): number {
+/** When a run started: at the end of the wait in its queue, with which the span of its task begins. */
+function runStartMs({ task, spans }: RunView): number {
   return spans.find(({ kind }) => kind === "wait")?.endMs ?? task.startMs;
 }
 
 /** The line with which a run begins: its task and cause. */
-function headLine(run: RunView): string {
+function startText(run: RunView): string {
   const { task, from, dropped } = run;
-  const missing = dropped === 0 ? "" : ` (${dropped} older lines were discarded)`;
+  const droppedText = dropped === 0 ? "" : ` (${dropped} older lines were discarded)`;
   const { about = task.name } = task.attributes;
-  const because = from.name === "due" ? "" : ` (${from.name})`;
-  return visible(`${formatUtc(startedAt(run))} --- ${about}${because}${missing}`);
+  const causeText = from.name === "due" ? "" : ` (${from.name})`;
+  return visible(`${formatUtc(runStartMs(run))} --- ${about}${causeText}${droppedText}`);
 }
 
 /** The line with the result and the duration of a run; none while it is running. */
-function endLine(run: RunView, terminal: Terminal): LogEntry[] {
+function endEntry(run: RunView, terminal: Terminal): LogEntry[] {
   const { isOver, task } = run;
   if (!isOver || task.endMs === undefined) return [];
-  const took = formatDuration(Math.max(0, task.endMs - startedAt(run)));
+  const duration = formatDuration(Math.max(0, task.endMs - runStartMs(run)));
   const { interrupted } = task.attributes;
-  const ended = interrupted === undefined ? "ended well" : `interrupted: ${interrupted}`;
-  const how = task.error === undefined ? ended : `failed: ${task.error}`;
-  const text = visible(`${formatUtc(task.endMs)} --- ${task.name}: ${how} after ${took}`);
-  return [{ at: task.endMs, text: paint(terminal, task.error === undefined ? "green" : "red", text) }];
+  const outcome = interrupted === undefined ? "ended well" : `interrupted: ${interrupted}`;
+  const result = task.error === undefined ? outcome : `failed: ${task.error}`;
+  const text = visible(`${formatUtc(task.endMs)} --- ${task.name}: ${result} after ${duration}`);
+  return [{ timeMs: task.endMs, text: paint(terminal, task.error === undefined ? "green" : "red", text) }];
 }

@@ -4,10 +4,10 @@ import { UsageError } from "../../config.ts";
 import { sleep, systemClock, toYaml, visible, type Clock } from "../../lib/index.ts";
 import type { Json } from "../../model/index.ts";
 import type { Overview } from "../../status/index.ts";
-import { debugRequest, type Line, type Terminal } from "../table/row.ts";
-import { CLEAR, printAnswer, paint, reportRefusal } from "./query.ts";
-import { requestTimeout, parseObject, operatorClient } from "./socket.ts";
-import { modulesTable, statusText, type Style } from "./tables.ts";
+import { getFromSocket, type CommandLine, type Terminal } from "../table/row.ts";
+import { CLEAR_SCREEN, printResponse, paint, reportRefusal } from "./query.ts";
+import { quickTimeout, parseObject, operatorClient } from "./socket.ts";
+import { renderModulesTable, renderStatus, type Style } from "./tables.ts";
 
 const CHECK_MS = 1000;
 
@@ -15,32 +15,33 @@ type Renderer = (overview: Overview, style: Style) => string;
 
 /** `module list`: a table on a terminal, else the data that scripts read. */
 export async function listModules(
-  line: Line,
+  line: CommandLine,
   terminal: Terminal,
   clock: Clock = systemClock,
 ): Promise<number> {
   const watches = line.flags["watch"] === true;
   if (line.flags["output"] !== undefined || (!terminal.isTerminal && !watches))
-    return printAnswer(line, terminal);
-  return showOverview(line, terminal, { clock, draw: modulesTable, code: () => 0 });
+    return printResponse(line, terminal);
+  return showOverview(line, terminal, { clock, render: renderModulesTable, exitCode: () => 0 });
 }
 
 /** `status`: problems and their reasons. The exit code is 0 if all enabled modules are Ready, else 1. */
 export async function showStatus(
-  line: Line,
+  line: CommandLine,
   terminal: Terminal,
   clock: Clock = systemClock,
 ): Promise<number> {
-  return showOverview(line, terminal, { clock, draw: statusText, code: readyExitCode });
+  return showOverview(line, terminal, { clock, render: renderStatus, exitCode: readyExitCode });
 }
 
-/** 0 if all enabled modules are Ready, else 1. */
+/** The exit code for an overview: 0 if all enabled modules are Ready, else 1. */
 export function readyExitCode({ ready }: Overview): number {
   return ready === "True" ? 0 : 1;
 }
 
-function rendererFor({ flags: { output } }: Line, text: Renderer): Renderer {
-  if (output === undefined || output === "text") return text;
+/** The renderer for the format of `-o`; `renderText` is the one for people. Throws UsageError. */
+function selectRenderer({ flags: { output } }: CommandLine, renderText: Renderer): Renderer {
+  if (output === undefined || output === "text") return renderText;
   if (output === "json") return (overview) => `${JSON.stringify(overview)}\n`;
   if (output === "yaml") return (overview) => toYaml(overview as unknown as Json);
   throw new UsageError([`-o: "${output}" is not accepted; use text, yaml or json`]);
@@ -49,45 +50,46 @@ function rendererFor({ flags: { output } }: Line, text: Renderer): Renderer {
 /** How an overview is fetched and rendered. */
 export interface DisplayOptions {
   readonly clock: Clock;
-  readonly draw: Renderer;
-  readonly code: (overview: Overview) => number;
+  readonly render: Renderer;
+  readonly exitCode: (overview: Overview) => number;
   /** The overview, or an exit code after an error, which it has reported. */
   readonly fetch: () => Promise<Overview | number>;
 }
 
+/** Fetches the overview from the running operator and displays it. */
 async function showOverview(
-  line: Line,
+  line: CommandLine,
   terminal: Terminal,
-  how: Omit<DisplayOptions, "fetch">,
+  options: Omit<DisplayOptions, "fetch">,
 ): Promise<number> {
-  const ask = operatorClient(line, terminal);
+  const query = operatorClient(line, terminal);
   const fetch = async (): Promise<Overview | number> => {
-    const answer = await ask(debugRequest("/overview.json"), requestTimeout());
+    const answer = await query(getFromSocket("/overview.json"), quickTimeout());
     return answer.status < 400 ? (parseObject(answer.body) as Overview) : reportRefusal(terminal, answer);
   };
-  return displayOverview(line, terminal, { ...how, fetch });
+  return displayOverview(line, terminal, { ...options, fetch });
 }
 
 /** Prints an overview; with `--watch` until it is interrupted, in place on a terminal, else a line for each change. */
 export async function displayOverview(
-  line: Line,
+  line: CommandLine,
   terminal: Terminal,
-  { clock, draw, code, fetch }: DisplayOptions,
+  { clock, render: renderText, exitCode, fetch }: DisplayOptions,
 ): Promise<number> {
   const paintText: Style["paint"] = (colour, text) => paint(terminal, colour, text);
-  const render = rendererFor(line, draw);
-  let before: ReadonlyMap<string, string> = new Map();
+  const render = selectRenderer(line, renderText);
+  let previousTexts: ReadonlyMap<string, string> = new Map();
   for (;;) {
     const fetched = await fetch();
     if (typeof fetched === "number") return fetched;
-    const overview = render === draw ? withVisibleTexts(fetched) : fetched;
+    const overview = render === renderText ? withVisibleTexts(fetched) : fetched;
     const style = { now: clock.now(), columns: terminal.columns, paint: paintText };
     if (line.flags["watch"] !== true) {
       terminal.print(render(overview, style));
-      return code(overview);
+      return exitCode(overview);
     }
-    if (terminal.isTerminal) terminal.print(`${CLEAR}${render(overview, style)}`);
-    else before = reportChanges(overview, before, terminal);
+    if (terminal.isTerminal) terminal.print(`${CLEAR_SCREEN}${render(overview, style)}`);
+    else previousTexts = printChanges(overview, previousTexts, terminal);
     await sleep(clock, CHECK_MS);
   }
 }
@@ -99,15 +101,15 @@ function withVisibleTexts(overview: Overview): Overview {
 }
 
 /** Prints a line for each changed state or message. Returns all lines for the next comparison. */
-function reportChanges(
+function printChanges(
   { state, message, modules }: Overview,
-  before: ReadonlyMap<string, string>,
+  previousTexts: ReadonlyMap<string, string>,
   { print }: Terminal,
 ): ReadonlyMap<string, string> {
-  const lines = new Map([
+  const texts = new Map([
     ["", `${state}: ${message}`],
     ...modules.map((row): [string, string] => [row.name, `${row.name}: ${row.state}: ${row.message}`]),
   ]);
-  for (const [name, text] of lines) if (before.get(name) !== text) print(`${text}\n`);
-  return lines;
+  for (const [name, text] of texts) if (previousTexts.get(name) !== text) print(`${text}\n`);
+  return texts;
 }

@@ -7,13 +7,13 @@ import { dirname, resolve } from "node:path";
 import { socketPaths } from "../../config.ts";
 import { attempt, problemOfPlace, isTrusted } from "../../lib/index.ts";
 import { isJsonObject, ProblemError, type Json } from "../../model/index.ts";
-import { NoOperatorError, type Call, type Line, type Terminal } from "../table/row.ts";
+import { NoOperatorError, type SocketRequest, type CommandLine, type Terminal } from "../table/row.ts";
 
-/** Requests that need no work take longer only if the operator hangs. */
+/** Requests that the operator answers from memory take longer only if it hangs. */
 const TIMEOUT_MS = 10_000;
 
-/** The timeout of a request that needs no work. */
-export function requestTimeout(): AbortSignal {
+/** The time limit for a request that the operator answers from memory. */
+export function quickTimeout(): AbortSignal {
   return AbortSignal.timeout(TIMEOUT_MS);
 }
 
@@ -25,24 +25,24 @@ export function parseObject(body: string): object {
   return value;
 }
 
-/** A client of the operator that a command line selects. Throws UsageError. The client throws as `callOperator`. */
+/** A client of the operator that a command line selects. Throws UsageError. The client throws as `queryFirstOperator`. */
 export function operatorClient(
-  line: Line,
+  line: CommandLine,
   { env }: Terminal,
-): (call: Call, signal?: AbortSignal) => Promise<SocketResponse> {
+): (call: SocketRequest, signal?: AbortSignal) => Promise<SocketResponse> {
   const paths = socketPaths(line.settings(env).settings);
-  return (call, signal) => callOperator(paths, call, signal);
+  return (call, signal) => queryFirstOperator(paths, call, signal);
 }
 
 /** Sends the request to the first path on which an operator listens. Throws NoOperatorError. */
-export async function callOperator(
+export async function queryFirstOperator(
   paths: readonly string[],
-  call: Call,
+  call: SocketRequest,
   signal?: AbortSignal,
 ): Promise<SocketResponse> {
   for (const path of paths) {
     try {
-      return await callSocket(path, call, signal);
+      return await querySocket(path, call, signal);
     } catch (error) {
       if (!(error instanceof NoOperatorError)) throw error;
     }
@@ -61,20 +61,24 @@ export interface SocketResponse {
 
 const MAX_BYTES = 256 * 1024 * 1024;
 const NOT_AN_OPERATOR = "the program on this socket is not an operator";
-const HEAD_END = "\r\n\r\n";
+const HEADERS_END = "\r\n\r\n";
 
 /**
  * Sends one request. It avoids node:http, which takes longer to load than the rest of the program. Throws NoOperatorError
  * if no server listens, and ProblemError for an invalid or incomplete response.
  */
-export function callSocket(socketPath: string, call: Call, signal?: AbortSignal): Promise<SocketResponse> {
-  const problem = untrustedReason(socketPath);
+export function querySocket(
+  socketPath: string,
+  call: SocketRequest,
+  signal?: AbortSignal,
+): Promise<SocketResponse> {
+  const problem = explainDistrust(socketPath);
   if (problem !== undefined) {
     const remedy = "run this command as the operator's user, or set --debug-unix-socket to its socket";
     return Promise.reject(new ProblemError({ file: socketPath, message: problem, remedy }));
   }
   return new Promise((resolve, reject) => {
-    const socket = connect(socketPath, () => socket.write(requestText(call)));
+    const socket = connect(socketPath, () => socket.write(formatRequest(call)));
     const chunks: Buffer[] = [];
     let bytes = 0;
     const fail = (why: string): void => {
@@ -101,8 +105,8 @@ export function callSocket(socketPath: string, call: Call, signal?: AbortSignal)
   });
 }
 
-/** Why a socket is not trusted: another user may have created it. */
-function untrustedReason(path: string): string | undefined {
+/** Why this user must not trust a socket: another user may have created it to imitate the operator. */
+function explainDistrust(path: string): string | undefined {
   const uid = statSync(path, { throwIfNoEntry: false })?.uid;
   if (uid === undefined) return undefined;
   if (!isTrusted(uid)) return `this socket belongs to user ${uid} and is not trusted`;
@@ -122,19 +126,19 @@ function unreachableError(path: string, { message, code }: NodeJS.ErrnoException
 }
 
 /** The request as bytes of HTTP/1.0. */
-function requestText({ method, path, form }: Call): string {
+function formatRequest({ method, path, form }: SocketRequest): string {
   const body = form === undefined ? "" : new URLSearchParams(form).toString();
   const encodedPath = path.replaceAll(/[^!-~]/gu, encodeURIComponent);
-  return `${method} ${encodedPath} HTTP/1.0\r\nHost: localhost\r\nContent-Length: ${body.length}${HEAD_END}${body}`;
+  return `${method} ${encodedPath} HTTP/1.0\r\nHost: localhost\r\nContent-Length: ${body.length}${HEADERS_END}${body}`;
 }
 
-/** The response, or an error message. */
+/** Parses an HTTP response; returns an error message for an invalid or incomplete one. */
 function parseResponse(bytes: Buffer): SocketResponse | string {
-  const end = bytes.indexOf(HEAD_END);
+  const end = bytes.indexOf(HEADERS_END);
   const [first = "", ...headers] = bytes.toString("latin1", 0, Math.max(0, end)).split("\r\n");
   const [version = "", code = ""] = first.split(" ");
   if (end < 0 || !version.startsWith("HTTP/1.") || !/^\d{3}$/.test(code)) return NOT_AN_OPERATOR;
-  const body = bytes.subarray(end + HEAD_END.length);
+  const body = bytes.subarray(end + HEADERS_END.length);
   const length = headers.find((each) => each.toLowerCase().startsWith("content-length:"))?.split(":")[1];
   if (length !== undefined && Number(length) !== body.length) return "the response is incomplete";
   return { status: Number(code), body: body.toString("utf8") };

@@ -3,7 +3,7 @@
 import { formatDuration, nameSome, progressText, type Progress } from "../../lib/index.ts";
 import { isOfOperator, runbook, type ModuleRow, type Overview } from "../../status/index.ts";
 import type { Colour } from "./query.ts";
-import { updateLines } from "./updates.ts";
+import { pendingUpdateLines } from "./updates.ts";
 
 /** The rendering of a table. */
 export interface Style {
@@ -22,18 +22,21 @@ const COLUMNS: readonly (readonly [string, Cell])[] = [
   ["HEALTHY", ({ healthy }) => healthy],
   ["DRIFTED", ({ drifted }) => (drifted === 0 ? "-" : String(drifted))],
   ["VERSION", ({ chartVersion }) => chartVersion ?? "-"],
-  ["LAST RUN", lastRun],
+  ["LAST RUN", lastRunText],
   ["MESSAGE", ({ message }) => message],
 ];
 
 const GAP = "  ";
 
 /** A table of all modules except the disabled ones, which it counts. */
-export function modulesTable({ modules }: Pick<Overview, "modules">, style: Style): string {
+export function renderModulesTable({ modules }: Pick<Overview, "modules">, style: Style): string {
   const displayed = modules.filter(({ state }) => state !== "Disabled");
-  const off = modules.length - displayed.length;
-  const rest = off === 0 ? "" : `${off} more ${off === 1 ? "is" : "are"} off\n`;
-  return displayed.length === 0 ? `No module is on\n${rest}` : `${table(displayed, style)}${rest}`;
+  const disabledCount = modules.length - displayed.length;
+  const disabledText =
+    disabledCount === 0 ? "" : `${disabledCount} more ${disabledCount === 1 ? "is" : "are"} off\n`;
+  return displayed.length === 0
+    ? `No module is on\n${disabledText}`
+    : `${renderTable(displayed, style)}${disabledText}`;
 }
 
 /** Omitted in this order on a terminal that is too narrow for the message. */
@@ -41,44 +44,46 @@ const OPTIONAL_COLUMNS = ["DRIFTED", "VERSION", "LAST RUN", "HEALTHY"];
 /** At least this much of the longest message is displayed. */
 const MIN_MESSAGE_WIDTH = 40;
 
-/** The rows with a header, as lines of at most the terminal's width. */
-function table(rows: readonly ModuleRow[], style: Style): string {
+/** Renders rows with a header, as lines of at most the terminal's width, coloured by severity. */
+function renderTable(rows: readonly ModuleRow[], style: Style): string {
   const columns = COLUMNS.map(([head, cell]) => {
     const cells = [head, ...rows.map((row) => cell(row, style))];
     return { head, cells, width: Math.max(...cells.map(({ length }) => length)) };
   });
   const displayed = fitColumns(columns, style.columns);
-  const lineOf = (at: number): string => {
-    const cells = displayed.map(({ cells: texts, width }) => (texts[at] ?? "").padEnd(width));
+  const renderLine = (index: number): string => {
+    const cells = displayed.map(({ cells: texts, width }) => (texts[index] ?? "").padEnd(width));
     return truncate(cells.join(GAP).trimEnd(), style.columns);
   };
-  const lines = rows.map((row, at) => colourRow(lineOf(at + 1), row, style));
-  return `${[style.paint("bold", lineOf(0)), ...lines].join("\n")}\n`;
+  // Line 0 is the header.
+  const lines = rows.map((row, index) => paintRow(renderLine(index + 1), row, style));
+  return `${[style.paint("bold", renderLine(0)), ...lines].join("\n")}\n`;
 }
 
-/** Omits optional columns until the rest fits into the width. */
+/** Omits optional columns until the others and the begin of the messages fit into the width. */
 function fitColumns<T extends { readonly head: string; readonly width: number }>(
   columns: readonly T[],
   maxWidth: number,
 ): readonly T[] {
   let displayed = columns;
-  const needed = (): number =>
+  const neededWidth = (): number =>
     displayed.reduce((sum, { head, width }) => {
       return sum + GAP.length + (head === "MESSAGE" ? Math.min(width, MIN_MESSAGE_WIDTH) : width);
     }, -GAP.length);
   for (const head of OPTIONAL_COLUMNS) {
-    if (needed() <= maxWidth) break;
+    if (neededWidth() <= maxWidth) break;
     displayed = displayed.filter((column) => column.head !== head);
   }
   return displayed;
 }
 
-function colourRow(text: string, row: ModuleRow, { paint }: Style): string {
-  const colour = colourOf(row);
+function paintRow(text: string, row: ModuleRow, { paint }: Style): string {
+  const colour = rowColour(row);
   return colour === undefined ? text : paint(colour, text);
 }
 
-function colourOf({ ready, drifted, healthy, warnings }: ModuleRow): Colour | undefined {
+/** Red for a module that is not Ready, yellow for one that waits or has warnings; undefined if all is well. */
+function rowColour({ ready, drifted, healthy, warnings }: ModuleRow): Colour | undefined {
   if (ready === "False") return "red";
   return ready === "Unknown" || drifted > 0 || healthy === "False" || warnings !== undefined
     ? "yellow"
@@ -89,52 +94,54 @@ function truncate(text: string, columns: number): string {
   return text.length <= columns ? text : `${text.slice(0, Math.max(0, columns - 3))}...`;
 }
 
-function lastRun({ lastRun: run }: ModuleRow, { now }: Style): string {
+/** The cell LAST RUN: the step of a run that is not over, or how long ago the last one ended and how long it took. */
+function lastRunText({ lastRun: run }: ModuleRow, { now }: Style): string {
   if (run === undefined) return "-";
   const took = formatDuration(run.seconds * 1000);
   if (run.result === undefined) return `at ${run.step} for ${took}`;
-  return `${ago(Date.parse(run.startedAt) + run.seconds * 1000, now)}, took ${took}`;
+  return `${agoText(Date.parse(run.startedAt) + run.seconds * 1000, now)}, took ${took}`;
 }
 
-function ago(then: number, now: number): string {
-  return `${formatDuration(Math.max(0, Math.round((now - then) / 1000)) * 1000).replace(/^0ms$/, "0s")} ago`;
+/** How long ago a time was, such as `3m ago`. Both times are in ms since the epoch. */
+function agoText(timeMs: number, now: number): string {
+  return `${formatDuration(Math.max(0, Math.round((now - timeMs) / 1000)) * 1000).replace(/^0ms$/, "0s")} ago`;
 }
 
 /** The number of groups that `status` shows: more do not fit on a screen. */
 const MAX_GROUPS = 10;
 
 /** The problems and their reasons on one screen: failures, then modules that wait or run, then warnings. */
-export function statusText(overview: Overview, style: Style): string {
+export function renderStatus(overview: Overview, style: Style): string {
   const { state, message, modules } = overview;
-  const about = modules.filter((row) => colourOf(row) !== undefined);
-  const groups = groupByCause(about.toSorted((a, b) => rank(a) - rank(b)));
-  const more = groups.slice(MAX_GROUPS).flat().length;
+  const noteworthy = modules.filter((row) => rowColour(row) !== undefined);
+  const groups = groupByCause(noteworthy.toSorted((a, b) => severityRank(a) - severityRank(b)));
+  const hiddenCount = groups.slice(MAX_GROUPS).flat().length;
   const colour = overview.ready === "True" ? "green" : overview.ready === "False" ? "red" : "yellow";
   const parts = [
     `${style.paint(colour, state)}: ${message}`,
     ...convergeLine(overview),
-    ...groups.slice(0, MAX_GROUPS).map((rows) => groupText(rows, style)),
-    ...(more > 0 ? [`\nand ${more} more: addon-operator module list`] : []),
-    ...updateLines(modules),
+    ...groups.slice(0, MAX_GROUPS).map((rows) => renderGroup(rows, style)),
+    ...(hiddenCount > 0 ? [`\nand ${hiddenCount} more: addon-operator module list`] : []),
+    ...pendingUpdateLines(modules),
     ...(overview.ready === "False" || isOfOperator(overview.reason) || groups.length > 0
-      ? [`\nWhat to do: ${runbookOf(groups[0], overview)}`]
+      ? [`\nWhat to do: ${findRunbook(groups[0], overview)}`]
       : []),
   ];
   return `${parts.join("\n")}\n`;
 }
 
-/** The runbook for the most severe problem; problems of the operator come before those of modules. */
-function runbookOf(rows: readonly ModuleRow[] | undefined, overview: Overview): string {
+/** The link to the runbook for the most severe problem. Problems of the operator come before those of modules. */
+function findRunbook(rows: readonly ModuleRow[] | undefined, overview: Overview): string {
   const [row] = rows ?? [];
   const { state, reason } = overview;
   if (isOfOperator(reason)) return runbook(reason);
-  if (reason === "ReloadHeldUp") return runbook(blockedStep(overview));
+  if (reason === "ReloadHeldUp") return runbook(findBlockedStep(overview));
   if (row === undefined) return runbook(state === "Invalid" ? "" : state);
-  return runbook(symptomOf(row));
+  return runbook(runbookSection(row));
 }
 
-/** What blocks a converge: a removal, discovery, or a global hook. */
-function blockedStep({ modules, converge: { phase = "idle" } }: Overview): string {
+/** The runbook section about what blocks a converge: a removal, discovery, or a global hook. */
+function findBlockedStep({ modules, converge: { phase = "idle" } }: Overview): string {
   if (modules.some(({ enabled, state }) => !enabled && state === "Retrying")) return "Deleting";
   return phase === "discovery" || phase === "idle" ? "Discovery" : "HooksFailing";
 }
@@ -142,76 +149,81 @@ function blockedStep({ modules, converge: { phase = "idle" } }: Overview): strin
 const HELM_STEPS: ReadonlySet<string> = new Set(["helm", "rollback", "uninstall"]);
 
 /** Failures with a section of their own in the runbook. */
-const OWN_SECTIONS: ReadonlySet<string> = new Set(["HookFailed", "ObjectsExist", "SourceUnavailable"]);
+const REASONS_WITH_SECTION: ReadonlySet<string> = new Set([
+  "HookFailed",
+  "ObjectsExist",
+  "SourceUnavailable",
+]);
 
-/** The runbook section for a module. */
-function symptomOf(row: ModuleRow): string {
+/** The name of the runbook section about a module's problem. */
+function runbookSection(row: ModuleRow): string {
   const { state, drifted, healthy, lastRun: run } = row;
-  if (state === "Retrying") return failureOf(row);
+  if (state === "Retrying") return failureSection(row);
   if (state === "Running" && run !== undefined && !HELM_STEPS.has(run.step)) return "HookFailed";
   if (state === "Progressing" && healthy === "Unknown") return "Start";
   return state === "Ready" && drifted > 0 ? "Drifted" : state;
 }
 
-function failureOf({ state, reason, enabled }: ModuleRow): string {
-  if (OWN_SECTIONS.has(reason)) return reason;
+/** The name of the runbook section about a module whose run fails. */
+function failureSection({ state, reason, enabled }: ModuleRow): string {
+  if (REASONS_WITH_SECTION.has(reason)) return reason;
   return enabled ? state : "Deleting";
 }
 
-/** The severity of a module; 0 is the worst. */
-function rank({ ready }: ModuleRow): number {
+/** A rank for sorting modules by severity; 0 is the worst. */
+function severityRank({ ready }: ModuleRow): number {
   return ["False", "Unknown", "True"].indexOf(ready);
 }
 
 /** The progress of a converge; undefined while none is running. */
-function progressOf({ converge: { progress, waitingSeconds }, modules }: Overview): Progress | undefined {
+function toProgress({ converge: { progress, waitingSeconds }, modules }: Overview): Progress | undefined {
   if (progress === undefined) return undefined;
   const [done = 0, total = 0] = progress.split("/").map(Number);
-  const inState = (wanted: ModuleRow["state"]): Progress["running"] =>
+  const runsInState = (wanted: ModuleRow["state"]): Progress["running"] =>
     modules.flatMap(({ name, state, lastRun: run, usualSeconds }) =>
       state === wanted && run !== undefined ? { name, seconds: run.seconds, usualSeconds } : [],
     );
-  return { done, total, running: inState("Running"), removing: inState("Deleting"), waitingSeconds };
+  return { done, total, running: runsInState("Running"), removing: runsInState("Deleting"), waitingSeconds };
 }
 
-const UNCOUNTED: ReadonlySet<string> = new Set(["starting", "beforeAll", "discovery"]);
+const UNCOUNTED_PHASES: ReadonlySet<string> = new Set(["starting", "beforeAll", "discovery"]);
 
 /** The progress of a converge as one line; none while no converge is running. */
 function convergeLine(overview: Overview): string[] {
   const { phase = "", cause } = overview.converge;
-  const progress = progressOf(overview);
+  const progress = toProgress(overview);
   if (progress === undefined) return [];
-  // Which modules are to run is known after discovery.
-  const isCounted = !UNCOUNTED.has(phase);
+  // Only after discovery is it known which modules are to run.
+  const isCounted = !UNCOUNTED_PHASES.has(phase);
   const text = isCounted ? `, ${progressText(progress, (seconds) => formatDuration(seconds * 1000))}` : "";
   return [`Converge: at ${phase}${text}${cause === undefined ? "" : ` (${cause})`}`];
 }
 
 /** States in which several modules may have one cause. */
-const GROUPED: ReadonlySet<ModuleRow["state"]> = new Set(["Pending", "Unhealthy", "Invalid"]);
+const GROUPED_STATES: ReadonlySet<ModuleRow["state"]> = new Set(["Pending", "Unhealthy", "Invalid"]);
 
 /** Groups modules whose state and message are equal except for their names. */
 function groupByCause(rows: readonly ModuleRow[]): readonly (readonly ModuleRow[])[] {
   const key = ({ name, state, message }: ModuleRow): string =>
-    GROUPED.has(state) ? `${state} ${message.replaceAll(name, "*")}` : ` ${name}`;
+    GROUPED_STATES.has(state) ? `${state} ${message.replaceAll(name, "*")}` : ` ${name}`;
   return [...Map.groupBy(rows, key).values()];
 }
 
 /** One module in detail, or several with a common cause as one entry. */
-function groupText([row, ...others]: readonly ModuleRow[], style: Style): string {
+function renderGroup([row, ...others]: readonly ModuleRow[], style: Style): string {
   if (row === undefined) return "";
-  if (others.length === 0) return moduleText(row, style);
+  if (others.length === 0) return renderModule(row, style);
   const head = style.paint("yellow", `${others.length + 1} modules: ${row.state}`);
   const names = [row, ...others].map(({ name }) => name);
   return `\n${head}: ${row.message}\n  ${nameSome(names, MAX_GROUPS)}`;
 }
 
 /** State and message of a module, with facts that the message does not contain. */
-function moduleText(row: ModuleRow, style: Style): string {
+function renderModule(row: ModuleRow, style: Style): string {
   const { name, state, message, waitsFor, lastRun: run, drifted, healthy, warnings = [] } = row;
   const facts = [
     waitsFor !== undefined && !message.includes(waitsFor) && `waits for ${waitsFor}`,
-    run !== undefined && runText(row, run, style),
+    run !== undefined && describeRun(row, run, style),
     healthy === "False" &&
       state !== "Unhealthy" &&
       `some of its objects are unhealthy: addon-operator module why ${name}`,
@@ -219,16 +231,18 @@ function moduleText(row: ModuleRow, style: Style): string {
       `${drifted} object${drifted === 1 ? " was" : "s were"} changed by other field managers: addon-operator module diff ${name}`,
     ...warnings.filter((text) => !message.includes(text)),
   ].filter((fact) => typeof fact === "string");
-  const head = `\n${style.paint(colourOf(row) ?? "yellow", `${name}: ${state}`)}: ${message}`;
+  const head = `\n${style.paint(rowColour(row) ?? "yellow", `${name}: ${state}`)}: ${message}`;
   return [head, ...facts.map((fact) => `  ${fact}`)].join("\n");
 }
 
-function runText(row: ModuleRow, run: NonNullable<ModuleRow["lastRun"]>, style: Style): string {
-  const how = run.result === undefined ? "runs" : "last run";
-  return `${how}: ${lastRun(row, style)} (${run.cause})${attemptsText(run.attempts, row.failingSince)}`;
+/** The last or current run of a module: when, how long, its cause and its attempts. */
+function describeRun(row: ModuleRow, run: NonNullable<ModuleRow["lastRun"]>, style: Style): string {
+  const runLabel = run.result === undefined ? "runs" : "last run";
+  return `${runLabel}: ${lastRunText(row, style)} (${run.cause})${describeAttempts(run.attempts, row.failingSince)}`;
 }
 
-function attemptsText(attempts: number, since: string | undefined): string {
+/** How often a run was tried and since when; "" for the first attempt. */
+function describeAttempts(attempts: number, since: string | undefined): string {
   const first = since === undefined ? "" : ` since ${since}`;
   return attempts > 1 ? `, tried ${attempts} times${first}` : "";
 }

@@ -8,14 +8,14 @@ import { UsageError, socketPaths } from "../../config.ts";
 import { serve, type RunningServer } from "../../debug/index.ts";
 import { Children } from "../../process/index.ts";
 import { isPagePath, refusalReason, type RequestOrigin } from "../../ui/index.ts";
-import { debugRequest, type Line, type Terminal } from "../table/row.ts";
-import { callOperator } from "./socket.ts";
+import { getFromSocket, type CommandLine, type Terminal } from "../table/row.ts";
+import { queryFirstOperator } from "./socket.ts";
 
 const LOOPBACK = "127.0.0.1";
 
 /** Serves the page until it is interrupted, and prints its address. Throws NoOperatorError. */
-export async function ui(line: Line, terminal: Terminal): Promise<number> {
-  const { port } = await openUi(line, terminal);
+export async function serveUi(line: CommandLine, terminal: Terminal): Promise<number> {
+  const { port } = await startUiServer(line, terminal);
   const address = `http://localhost:${port}/ui/`;
   terminal.print(`The page is at ${address}. To stop it, press Ctrl-C.\n`);
   if (terminal.isTerminal) await openBrowser(address, terminal);
@@ -25,28 +25,32 @@ export async function ui(line: Line, terminal: Terminal): Promise<number> {
 /** Opens a browser. A failure is ignored, because the address is printed. */
 export async function openBrowser(address: string, { env }: Pick<Terminal, "env">): Promise<void> {
   const file = process.platform === "darwin" ? "open" : "xdg-open";
-  const given = Object.entries(env).filter((each): each is [string, string] => each[1] !== undefined);
-  await new Children().run({ file, args: [address], cwd: tmpdir(), env: Object.fromEntries(given) });
+  const variables = Object.entries(env).filter((each): each is [string, string] => each[1] !== undefined);
+  await new Children().run({ file, args: [address], cwd: tmpdir(), env: Object.fromEntries(variables) });
 }
 
-/** A server of the page that forwards requests to the debug socket. */
-export async function openUi({ settings, flags }: Line, { env }: Terminal): Promise<RunningServer> {
-  const port = portIn(flags["port"]);
-  const places = socketPaths(settings(env).settings);
-  await callOperator(places, debugRequest("/version"));
+/** Starts a server on loopback that forwards requests for the page to the operator's debug socket. */
+export async function startUiServer(
+  { settings, flags }: CommandLine,
+  { env }: Terminal,
+): Promise<RunningServer> {
+  const port = parsePort(flags["port"]);
+  const socketFiles = socketPaths(settings(env).settings);
+  await queryFirstOperator(socketFiles, getFromSocket("/version"));
   return serve(
     { host: LOOPBACK, port },
     {
       methods: ["GET"],
-      failed: () => {},
-      handle: (requested) => answer(places, requested),
+      onError: () => {},
+      handle: (requested) => forwardPageRequest(socketFiles, requested),
     },
   ).catch((error: unknown) => {
     throw new UsageError([`port ${port} cannot be used (${(error as Error).message}); set --port`]);
   });
 }
 
-function portIn(text: string | true | undefined): number {
+/** The number of `--port`; 0, which selects any free port, without the flag. Throws UsageError. */
+function parsePort(text: string | true | undefined): number {
   const port = typeof text === "string" ? Number(text) : 0;
   if (Number.isInteger(port) && port >= 0 && port < 65_536) return port;
   throw new UsageError([`--port: "${text}" is not accepted; use a number below 65536`]);
@@ -60,21 +64,21 @@ interface PageRequest extends RequestOrigin {
 type Answer = Awaited<ReturnType<Parameters<typeof serve>[1]["handle"]>>;
 
 /** Forwards a request for the page to the first operator that listens; refuses requests of other sites. */
-async function answer(places: readonly string[], requested: PageRequest): Promise<Answer> {
+async function forwardPageRequest(socketFiles: readonly string[], requested: PageRequest): Promise<Answer> {
   const reason = refusalReason(requested);
   if (reason !== undefined) return { status: 403, body: `${reason}\n` };
   if (requested.path === "/") return { status: 308, body: "see /ui/\n", headers: { location: "/ui/" } };
   if (!isPagePath(requested.path)) return { status: 404, body: "not found\n" };
   const path = `${requested.path}?${requested.query.toString()}`;
-  for (const place of places) {
-    const found = await forward(place, path);
-    if (found !== undefined) return proxyResponse(found);
+  for (const socketFile of socketFiles) {
+    const response = await requestFromSocket(socketFile, path);
+    if (response !== undefined) return streamResponse(response);
   }
   return { status: 502, body: "the operator no longer responds\n" };
 }
 
-/** Undefined if no operator listens. */
-function forward(socketPath: string, path: string): Promise<IncomingMessage | undefined> {
+/** Sends a GET request to a socket; undefined if no operator listens there. */
+function requestFromSocket(socketPath: string, path: string): Promise<IncomingMessage | undefined> {
   return new Promise((resolve) => {
     const sent = request({ socketPath, path, agent: false }, resolve);
     sent.on("error", () => resolve(undefined));
@@ -82,8 +86,8 @@ function forward(socketPath: string, path: string): Promise<IncomingMessage | un
   });
 }
 
-/** Proxies a response; when either side ends, so does the other. */
-function proxyResponse(from: IncomingMessage): Answer {
+/** Passes a response of the operator on as a stream. When either side ends, so does the other. */
+function streamResponse(from: IncomingMessage): Answer {
   const headers = Object.fromEntries(
     Object.entries(from.headers).filter(
       (each): each is [string, string] => typeof each[1] === "string" && !HOP_BY_HOP.has(each[0]),

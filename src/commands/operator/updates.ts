@@ -5,7 +5,7 @@ import type { ModuleRow } from "../../status/index.ts";
 
 type Update = NonNullable<NonNullable<ModuleRow["source"]>["next"]>;
 
-/** In this order: what someone has to do comes first. */
+/** The reasons for which updates wait, in the order of the output: what a user has to do comes first. */
 const GROUPS: readonly (readonly [Update["waitsFor"], string])[] = [
   ["approval", "for approval"],
   ["older", "for approval, because they lead back"],
@@ -19,20 +19,21 @@ const GROUPS: readonly (readonly [Update["waitsFor"], string])[] = [
   ["registry", "unknown: the registry cannot be reached"],
 ];
 
-const MOST_NAMED = 10;
+const MAX_NAMES = 10;
 
-/** A line for each group; none where nothing waits. */
-export function updateLines(modules: readonly ModuleRow[]): string[] {
+/** Lines about updates of modules that wait, one for each reason; empty if none waits. */
+export function pendingUpdateLines(modules: readonly ModuleRow[]): string[] {
   const lines = GROUPS.flatMap(([waitsFor, title]) => {
     const names = modules.flatMap(({ name, source }) =>
-      source?.next?.waitsFor === waitsFor ? [labelOf(name, source.next)] : [],
+      source?.next?.waitsFor === waitsFor ? [updateLabel(name, source.next)] : [],
     );
-    return names.length === 0 ? [] : [`  ${title}: ${nameSome(names, MOST_NAMED)}`];
+    return names.length === 0 ? [] : [`  ${title}: ${nameSome(names, MAX_NAMES)}`];
   });
   return lines.length === 0 ? [] : [`\nUpdates that wait (addon-operator source list):`, ...lines];
 }
 
-function labelOf(name: string, { version, until }: Update): string {
-  const then = until === undefined ? "" : ` (${until})`;
-  return version === undefined ? name : `${name} ${version}${then}`;
+/** The name of a module with the version that waits, and until when. */
+function updateLabel(name: string, { version, until }: Update): string {
+  const untilText = until === undefined ? "" : ` (${until})`;
+  return version === undefined ? name : `${name} ${version}${untilText}`;
 }

@@ -3,9 +3,9 @@
 import { UsageError } from "../../config.ts";
 import { formatDuration, parseDuration, sleep, systemClock, visible, type Clock } from "../../lib/index.ts";
 import { STALLED, type ModuleRow } from "../../status/index.ts";
-import { debugRequest, type Line, type Terminal } from "../table/row.ts";
+import { getFromSocket, type CommandLine, type Terminal } from "../table/row.ts";
 import { refusalMessage } from "./query.ts";
-import { requestTimeout, parseObject, operatorClient } from "./socket.ts";
+import { quickTimeout, parseObject, operatorClient } from "./socket.ts";
 
 const CHECK_MS = 250;
 const TIMEOUT_MS = 300_000;
@@ -23,18 +23,22 @@ type ModuleStatus = Pick<ModuleRow, "state" | "message" | "ready" | "healthy" | 
 export interface WaitOptions {
   readonly clock: Clock;
   /** The status of a module, or why it is unknown. */
-  readonly check: (module: string) => Promise<ModuleStatus | { readonly refusal: string }>;
+  readonly readStatus: (module: string) => Promise<ModuleStatus | { readonly refusal: string }>;
 }
 
-/** `wait` through the running operator. Throws UsageError, and NoOperatorError if none listens. */
-export function wait(line: Line, terminal: Terminal, clock: Clock = systemClock): Promise<number> {
-  const ask = operatorClient(line, terminal);
-  return awaitModule(line, terminal, {
+/** The command `wait`, by queries to the running operator. Throws UsageError, and NoOperatorError if none listens. */
+export function waitForModule(
+  line: CommandLine,
+  terminal: Terminal,
+  clock: Clock = systemClock,
+): Promise<number> {
+  const query = operatorClient(line, terminal);
+  return printUntilCondition(line, terminal, {
     clock,
-    check: async (module) => {
-      const answer = await ask(
-        debugRequest(`/module/${encodeURIComponent(module)}/status.json`),
-        requestTimeout(),
+    readStatus: async (module) => {
+      const answer = await query(
+        getFromSocket(`/module/${encodeURIComponent(module)}/status.json`),
+        quickTimeout(),
       );
       return answer.status < 400
         ? (parseObject(answer.body) as ModuleStatus)
@@ -47,23 +51,23 @@ export function wait(line: Line, terminal: Terminal, clock: Clock = systemClock)
  * Prints each change of the module's state until the condition is True (exit code 0), the timeout ends (1), or the module
  * has been Stalled for five seconds (1). Throws UsageError.
  */
-export async function awaitModule(
-  line: Line,
+export async function printUntilCondition(
+  line: CommandLine,
   terminal: Terminal,
-  { clock, check }: WaitOptions,
+  { clock, readStatus: check }: WaitOptions,
 ): Promise<number> {
-  const { module, condition, timeoutMs } = parseRequest(line);
+  const { module, condition, timeoutMs } = parseWaitRequest(line);
   const deadline = clock.monotonic() + timeoutMs;
   const report = (text: string): void => terminal.print(`${visible(text)}\n`);
   const reportUsual = usualTimeReporter(module, report);
-  let last = "";
+  let lastText = "";
   let notStalledAt = clock.monotonic();
   for (;;) {
     const status = await check(module);
     if ("refusal" in status) return fail(report, status.refusal.trim());
-    const now = `${module}: ${status.state}: ${status.message}`;
-    if (now !== last) report(now);
-    last = now;
+    const text = `${module}: ${status.state}: ${status.message}`;
+    if (text !== lastText) report(text);
+    lastText = text;
     reportUsual(status);
     if (status[condition] === "True") return 0;
     if (!isStalled(status.state)) notStalledAt = clock.monotonic();
@@ -84,16 +88,19 @@ function usualTimeReporter(module: string, report: (text: string) => void): (sta
   };
 }
 
+/** Whether a module in this state cannot recover by itself. */
 function isStalled(state: string): boolean {
   return new Set<string>(STALLED).has(state);
 }
 
+/** Reports a text and returns the exit code of a failure. */
 function fail(report: (text: string) => void, text: string): number {
   report(text);
   return 1;
 }
 
-function parseRequest({ args, flags }: Line): WaitRequest {
+/** Reads module, condition and timeout from the command line. Throws UsageError. */
+function parseWaitRequest({ args, flags }: CommandLine): WaitRequest {
   const [module = ""] = args;
   const { for: condition = "ready", timeout } = flags;
   if (condition !== "ready" && condition !== "healthy")

@@ -2,12 +2,12 @@
 
 import { UsageError } from "../../config.ts";
 import { createLogger, logSink } from "../../lib/index.ts";
-import { stopOnSignals } from "../../stop-signals.ts";
+import { handleStopSignals } from "../../stop-signals.ts";
 import { VERSION } from "../../version.ts";
-import { OPERATOR_COMMANDS, OUTPUT, WATCH } from "./operator.ts";
+import { OPERATOR_COMMANDS, OUTPUT_FLAG, WATCH_FLAG } from "./operator.ts";
 import { OFFLINE_COMMANDS } from "./offline.ts";
 import { SOURCE_COMMANDS } from "./source.ts";
-import { WAIT_ENDS, WAIT_FLAGS, type Flag, type Row } from "./row.ts";
+import { WAIT_ENDS, WAIT_FLAGS, type Flag, type CommandRow } from "./row.ts";
 
 /** The command of a line that names none. A terminal shows the help for a line without any words. */
 export const DEFAULT_COMMAND = "start";
@@ -31,18 +31,18 @@ export const SHORTCUTS: ReadonlyMap<string, string> = new Map(
   ["why", "diff", "graph", "render"].map((word) => [word, "module"]),
 );
 
-const START_AND_VERSION: readonly Row[] = [
+const START_AND_VERSION: readonly CommandRow[] = [
   {
     words: "start",
     help: "run the operator (the default, but not on a terminal)",
     example: "start --namespace addon-operator --modules-dir modules",
     run: async ({ settings }, { env }) => {
       const parsed = settings(env);
-      const request = stopOnSignals();
+      const request = handleStopSignals();
       // Logs before it loads the rest, so that the log shows where a slow start spends its time.
       createLogger(logSink(parsed.settings)).info("Starting", { version: VERSION });
-      const { operate } = await import("../../run-operator.ts");
-      return operate(parsed, env, request);
+      const { runOperator } = await import("../../run-operator.ts");
+      return runOperator(parsed, env, request);
     },
   },
   {
@@ -56,35 +56,35 @@ const START_AND_VERSION: readonly Row[] = [
   },
 ];
 
-const STATUS: Row = {
+const STATUS: CommandRow = {
   words: "status",
   help: "problems and their reasons, on one screen",
   more: "Exits with 0 if all enabled modules are Ready, else with 1.",
   example: "status",
-  flags: [WATCH, OUTPUT],
+  flags: [WATCH_FLAG, OUTPUT_FLAG],
   run: async (line, terminal) => (await import("../operator/overview.ts")).showStatus(line, terminal),
 };
 
-const WAIT: Row = {
+const WAIT: CommandRow = {
   words: "wait",
   args: "NAME",
   help: "print state changes of a module until it is Ready, or its objects are healthy",
   more: WAIT_ENDS,
   example: "wait ingress-nginx --for=healthy --timeout=10m",
   flags: WAIT_FLAGS,
-  run: async (line, terminal) => (await import("../operator/wait.ts")).wait(line, terminal),
+  run: async (line, terminal) => (await import("../operator/wait.ts")).waitForModule(line, terminal),
 };
 
-const BUNDLE: Row = {
+const BUNDLE: CommandRow = {
   words: "bundle",
   args: "[FILE]",
   help: "write states, queues, values without secrets, the last runs with log lines, and metrics to an archive",
   more: "The default FILE is addon-operator-bundle-TIME.tgz in the current directory; - is standard output.",
   example: "bundle report.tgz",
-  run: async (line, terminal) => (await import("../operator/bundle.ts")).bundle(line, terminal),
+  run: async (line, terminal) => (await import("../operator/bundle.ts")).saveBundle(line, terminal),
 };
 
-const LOGS: Row = {
+const LOGS: CommandRow = {
   words: "logs",
   args: "[NAME]",
   help: "log lines of the last runs of a module, or of all",
@@ -94,10 +94,10 @@ const LOGS: Row = {
     { flags: "-f, --follow", help: "also print new lines until interrupted" },
     { flags: "-o, --output <FORMAT>", help: "text, or json: each run as a line", values: ["text", "json"] },
   ],
-  run: async (line, terminal) => (await import("../operator/logs.ts")).showLogs(line, terminal),
+  run: async (line, terminal) => (await import("../operator/logs.ts")).printLogs(line, terminal),
 };
 
-const COMPLETION: readonly Row[] = [
+const COMPLETION: readonly CommandRow[] = [
   {
     words: "completion",
     args: "SHELL",
@@ -105,8 +105,8 @@ const COMPLETION: readonly Row[] = [
     more: "For bash: source <(addon-operator completion bash). For zsh the same after compinit. For fish: addon-operator completion fish | source.",
     example: "completion bash",
     run: async ({ args: [shell = ""] }, { print }) => {
-      const { scriptFor } = await import("../operator/completion.ts");
-      const script = scriptFor(shell);
+      const { completionScript } = await import("../operator/completion.ts");
+      const script = completionScript(shell);
       if (script === undefined) throw new UsageError([`"${shell}" is not accepted; use bash, zsh or fish`]);
       print(script);
       return 0;
@@ -119,50 +119,51 @@ const COMPLETION: readonly Row[] = [
     example: "__complete mod",
     isHidden: true,
     run: async (line, terminal) =>
-      (await import("../operator/completion.ts")).complete(line, terminal, VISIBLE_COMMANDS),
+      (await import("../operator/completion.ts")).printCandidates(line, terminal, VISIBLE_COMMANDS),
   },
 ];
 
-const UI: Row = {
+const UI: CommandRow = {
   words: "ui",
   help: "show the running operator on a page in the browser",
   more: "Serves the page on loopback to all users of this machine until interrupted. From a terminal it also opens a browser.",
   example: "ui --port=9116",
   flags: [{ flags: "--port <PORT>", help: "port on loopback; default: any free port" }],
-  run: async (line, terminal) => (await import("../operator/ui.ts")).ui(line, terminal),
+  run: async (line, terminal) => (await import("../operator/ui.ts")).serveUi(line, terminal),
 };
 
-const NAMESPACE: Flag = {
+const NAMESPACE_FLAG: Flag = {
   flags: "-n <NAMESPACE>",
   help: "namespace of the operator; default: that of the only operator",
 };
 
-function addon(
-  what: "status" | "list" | "why" | "wait",
-  row: Pick<Row, "help" | "args" | "more" | "flags">,
-): Row {
+/** The row of a command of `kubectl addon`. */
+function addonRow(
+  name: "status" | "list" | "why" | "wait",
+  row: Pick<CommandRow, "help" | "args" | "more" | "flags">,
+): CommandRow {
   return {
     ...row,
-    words: `addon ${what}`,
-    example: `addon ${what}${row.args === undefined ? "" : " ingress-nginx"} -n addon-operator`,
-    flags: [...(row.flags ?? []), NAMESPACE],
-    run: async (line, terminal) => (await import("../cluster/addon.ts")).runAddon(what, line, terminal),
+    words: `addon ${name}`,
+    example: `addon ${name}${row.args === undefined ? "" : " ingress-nginx"} -n addon-operator`,
+    flags: [...(row.flags ?? []), NAMESPACE_FLAG],
+    run: async (line, terminal) => (await import("../cluster/addon.ts")).runAddon(name, line, terminal),
   };
 }
 
 /** Commands of `kubectl addon`. */
-const ADDON: readonly Row[] = [
-  addon("status", {
+const ADDON: readonly CommandRow[] = [
+  addonRow("status", {
     help: "problems in a cluster and their reasons, from its AddonModules",
     more: "Exits with 0 if all enabled modules are Ready, else with 1.",
-    flags: [WATCH, OUTPUT],
+    flags: [WATCH_FLAG, OUTPUT_FLAG],
   }),
-  addon("list", {
+  addonRow("list", {
     help: "modules of a cluster with state, health, drift, version, last run and message",
-    flags: [WATCH, OUTPUT],
+    flags: [WATCH_FLAG, OUTPUT_FLAG],
   }),
-  addon("why", { args: "NAME", help: "reasons for the state of a module, from its AddonModule" }),
-  addon("wait", {
+  addonRow("why", { args: "NAME", help: "reasons for the state of a module, from its AddonModule" }),
+  addonRow("wait", {
     args: "NAME",
     help: "print state changes of a module of a cluster until it is Ready, or its objects are healthy",
     more: WAIT_ENDS,
@@ -170,39 +171,40 @@ const ADDON: readonly Row[] = [
   }),
 ];
 
-function source(
-  what: "list" | "sync" | "approve",
-  row: Pick<Row, "help" | "args" | "more" | "example">,
-): Row {
+/** The row of a command about ModuleSources. */
+function sourceRow(
+  name: "list" | "sync" | "approve",
+  row: Pick<CommandRow, "help" | "args" | "more" | "example">,
+): CommandRow {
   return {
     ...row,
-    words: `source ${what}`,
-    flags: [NAMESPACE],
-    run: async (line, terminal) => (await import("../cluster/sources.ts")).runSource(what, line, terminal),
+    words: `source ${name}`,
+    flags: [NAMESPACE_FLAG],
+    run: async (line, terminal) => (await import("../cluster/sources.ts")).runSource(name, line, terminal),
   };
 }
 
-/** Commands about ModuleSources, with the rights of the caller. */
-const CLUSTER_SOURCES: readonly Row[] = [
-  source("list", {
+/** Commands about ModuleSources. They use the caller's own permissions in the cluster. */
+const CLUSTER_SOURCES: readonly CommandRow[] = [
+  sourceRow("list", {
     help: "ModuleSources of a cluster, their modules, and what waits and why",
     more: "Exits with 0 if all are Ready, else with 1.",
     example: "source list -n addon-operator",
   }),
-  source("sync", {
+  sourceRow("sync", {
     args: "[NAME]",
     help: "check a ModuleSource, or all, now, and wait for the result",
     more: "Exits with 0 if they are Ready, else with 1.",
     example: "source sync platform",
   }),
-  source("approve", {
+  sourceRow("approve", {
     args: "MODULE [VERSION]",
     help: "approve the content that waits for a module; with VERSION, only that version",
     example: "source approve cert-manager 1.5.0",
   }),
 ];
 
-export const COMMANDS: readonly Row[] = [
+export const COMMANDS: readonly CommandRow[] = [
   ...START_AND_VERSION,
   STATUS,
   ...OPERATOR_COMMANDS,

@@ -2,32 +2,37 @@
 
 import { UsageError } from "../../config.ts";
 import type * as Offline from "../../offline/index.ts";
-import type { Flag, Line, Row, Terminal } from "./row.ts";
+import type { Flag, CommandLine, CommandRow, Terminal } from "./row.ts";
 
 type Printed = Awaited<ReturnType<typeof Offline.lintDirs>>;
 type Chart = Parameters<typeof Offline.upgradeChart>[0]["chart"];
 
 /** How a registry is reached. */
-export const REGISTRY: readonly Flag[] = [
+export const REGISTRY_FLAGS: readonly Flag[] = [
   { flags: "--ca-file <FILE>", help: "CA certificates for the repository or registry" },
   { flags: "--plain-http", help: "the registry serves no TLS" },
 ];
 
-const CHART: readonly Flag[] = [
+const CHART_FLAGS: readonly Flag[] = [
   { flags: "--chart <CHART>", help: "DIR, FILE.tgz, oci://… or REPO/CHART" },
   { flags: "--version <VERSION>", help: "version of the chart; default: the newest" },
   { flags: "--repo <URL>", help: "URL of the chart's repository" },
-  ...REGISTRY,
+  ...REGISTRY_FLAGS,
 ];
-const VALUES: Flag = {
+const VALUES_FLAG: Flag = {
   flags: "--values <FILE>",
   help: "values: YAML or JSON, with global and the modules' sections",
 };
 
-export type Command = (offlineRow: typeof Offline, line: Line, terminal: Terminal) => Promise<Printed>;
+/** A command that needs no operator. Gets the package `offline`, which is loaded only when the command runs. */
+export type OfflineCommand = (
+  offlineRow: typeof Offline,
+  line: CommandLine,
+  terminal: Terminal,
+) => Promise<Printed>;
 
 /** A row whose command prints its result and exits with the result's code. */
-export function offline(row: Omit<Row, "run">, work: Command): Row {
+export function offlineRow(row: Omit<CommandRow, "run">, work: OfflineCommand): CommandRow {
   return {
     ...row,
     run: async (line, terminal) => {
@@ -38,37 +43,43 @@ export function offline(row: Omit<Row, "run">, work: Command): Row {
   };
 }
 
-export function flagText({ flags }: Line, name: string): string | undefined {
+/** The value of a flag; undefined if the flag is missing or has no value. */
+export function textOfFlag({ flags }: CommandLine, name: string): string | undefined {
   const given = flags[name];
   return typeof given === "string" ? given : undefined;
 }
 
-/** The flags of `REGISTRY`. */
-export function registryAccess(line: Line): { caFile: string | undefined; plainHttp: boolean } {
-  return { caFile: flagText(line, "caFile"), plainHttp: line.flags["plainHttp"] === true };
+/** Reads the flags `REGISTRY_FLAGS`. */
+export function parseRegistryAccess(line: CommandLine): { caFile: string | undefined; plainHttp: boolean } {
+  return { caFile: textOfFlag(line, "caFile"), plainHttp: line.flags["plainHttp"] === true };
 }
 
-function chartFlags(line: Line): Chart {
-  const [ref, version, repo] = ["chart", "version", "repo"].map((name) => flagText(line, name));
-  return { ref, version, repo, ...registryAccess(line) };
+/** Reads the flags that select a chart. */
+function parseChartRequest(line: CommandLine): Chart {
+  const [ref, version, repo] = ["chart", "version", "repo"].map((name) => textOfFlag(line, name));
+  return { ref, version, repo, ...parseRegistryAccess(line) };
 }
 
-const runHook: Command = (offline, line, { env }) => {
+/** `hook run`: reads its flags, of which exactly one of `--context` and `--review` is required. */
+const runHookCommand: OfflineCommand = (offline, line, { env }) => {
   const [path = ""] = line.args;
-  const context = flagText(line, "context");
-  const [review, binding] = ["review", "binding"].map((name) => flagText(line, name));
+  const context = textOfFlag(line, "context");
+  const [review, binding] = ["review", "binding"].map((name) => textOfFlag(line, name));
   if ((context === undefined) === (review === undefined))
     throw new UsageError([
       "usage: addon-operator hook run PATH (--context FILE | --review FILE [--binding NAME]) [--item N] [--values FILE] [--config-values FILE]",
     ]);
-  const [item, values, configValues] = ["item", "values", "configValues"].map((name) => flagText(line, name));
+  const [item, values, configValues] = ["item", "values", "configValues"].map((name) =>
+    textOfFlag(line, name),
+  );
   const files = { path, item, context, review, binding, values, configValues };
   return offline.runHookOffline(files, line.settings(env).settings, env);
 };
 
-const newModule: Command = (offline, line, { env }) => {
+/** `new module`: reads its flags. Flags that select a chart need `--chart`. */
+const newModuleCommand: OfflineCommand = (offline, line, { env }) => {
   const [name = ""] = line.args;
-  const chart = chartFlags(line);
+  const chart = parseChartRequest(line);
   const { ref } = chart;
   if (ref === undefined && Object.keys(line.flags).length > 0)
     throw new UsageError([
@@ -78,43 +89,46 @@ const newModule: Command = (offline, line, { env }) => {
   return offline.writeModule(wanted, line.settings(env).settings, env);
 };
 
-const newHook: Command = (offline, line, { env }) => {
+/** `new hook`: reads its arguments and flags, and writes the hook. Throws UsageError for an unknown language. */
+const newHookCommand: OfflineCommand = (offline, line, { env }) => {
   const [module = "", name = ""] = line.args;
-  const given = flagText(line, "language") ?? "bash";
+  const given = textOfFlag(line, "language") ?? "bash";
   const language = (["bash", "python"] as const).find((each) => each === given);
   if (language === undefined) throw new UsageError([`--language: "${given}" is neither bash nor python`]);
   const wanted = {
     module,
     name,
     language,
-    onEvent: flagText(line, "onEvent"),
-    schedule: flagText(line, "schedule"),
+    onEvent: textOfFlag(line, "onEvent"),
+    schedule: textOfFlag(line, "schedule"),
   };
   return offline.writeHook(wanted, line.settings(env).settings, env);
 };
 
-const upgradeChart: Command = async (offline, line, { env, confirm }) => {
+/** `upgrade-chart`: reads its flags. With `--yes`, the changes are printed together with the result, without a question. */
+const upgradeChartCommand: OfflineCommand = async (offline, line, { env, confirm }) => {
   const [module = ""] = line.args;
   let displayed = "";
-  const confirmAlways = (text: string): Promise<boolean> => {
+  const agreeWithoutQuestion = (text: string): Promise<boolean> => {
     displayed = text;
     return Promise.resolve(true);
   };
-  const confirmer = line.flags["yes"] === true ? confirmAlways : confirm;
-  const wanted = { module, chart: chartFlags(line), values: flagText(line, "values") };
+  const isConfirmed = line.flags["yes"] === true;
+  const wanted = { module, chart: parseChartRequest(line), values: textOfFlag(line, "values") };
   const printed = await offline.upgradeChart(wanted, {
     settings: line.settings(env).settings,
     env,
-    confirm: confirmer,
+    confirm: isConfirmed ? agreeWithoutQuestion : confirm,
   });
   return { ...printed, text: `${displayed}${printed.text}` };
 };
 
-const lint: Command = (offline, line, { env }) => {
+/** `lint`: checks directories, or prints RBAC rules with `--rbac`. */
+const lintCommand: OfflineCommand = (offline, line, { env }) => {
   const request = {
     dirs: line.args,
-    values: flagText(line, "values"),
-    kubeVersion: flagText(line, "kubeVersion"),
+    values: textOfFlag(line, "values"),
+    kubeVersion: textOfFlag(line, "kubeVersion"),
     roles: line.flags["role"] === true,
   };
   const { settings } = line.settings(env);
@@ -123,8 +137,8 @@ const lint: Command = (offline, line, { env }) => {
     : offline.lintDirs(request, settings, env);
 };
 
-export const OFFLINE_COMMANDS: readonly Row[] = [
-  offline(
+export const OFFLINE_COMMANDS: readonly CommandRow[] = [
+  offlineRow(
     {
       words: "hook run",
       args: "PATH",
@@ -141,24 +155,24 @@ export const OFFLINE_COMMANDS: readonly Row[] = [
         },
         { flags: "--binding <NAME>", help: "which of its webhook bindings, if several could get the review" },
         { flags: "--item <N>", help: "the hook of a batch file: its number in `hook list`, or ready" },
-        VALUES,
+        VALUES_FLAG,
         { flags: "--config-values <FILE>", help: "values of the ConfigMap, in the same form" },
       ],
     },
-    runHook,
+    runHookCommand,
   ),
-  offline(
+  offlineRow(
     {
       words: "new module",
       args: "NAME",
       help: "write a module into --modules-dir (default modules), with a public chart or a starter chart",
       example:
         "new module ingress-nginx --chart ingress-nginx --repo https://kubernetes.github.io/ingress-nginx --version 4.14.0",
-      flags: CHART,
+      flags: CHART_FLAGS,
     },
-    newModule,
+    newModuleCommand,
   ),
-  offline(
+  offlineRow(
     {
       words: "new hook",
       args: "MODULE NAME",
@@ -170,19 +184,19 @@ export const OFFLINE_COMMANDS: readonly Row[] = [
         { flags: "--schedule <CRONTAB>", help: "run on a schedule" },
       ],
     },
-    newHook,
+    newHookCommand,
   ),
-  offline(
+  offlineRow(
     {
       words: "upgrade-chart",
       args: "NAME",
       help: "show what another version of a module's public chart changes, and install it after confirmation",
       example: "upgrade-chart ingress-nginx --version 4.15.1",
-      flags: [...CHART, VALUES, { flags: "--yes", help: "do not ask for confirmation" }],
+      flags: [...CHART_FLAGS, VALUES_FLAG, { flags: "--yes", help: "do not ask for confirmation" }],
     },
-    upgradeChart,
+    upgradeChartCommand,
   ),
-  offline(
+  offlineRow(
     {
       words: "lint",
       args: "DIR...",
@@ -194,13 +208,13 @@ export const OFFLINE_COMMANDS: readonly Row[] = [
           flags: "--role",
           help: "with --rbac: print ServiceAccounts, roles and bindings of the modules with serviceAccountName",
         },
-        VALUES,
+        VALUES_FLAG,
         {
           flags: "--kube-version <VERSION>",
           help: "render charts for this version of Kubernetes; default: helm's",
         },
       ],
     },
-    lint,
+    lintCommand,
   ),
 ];

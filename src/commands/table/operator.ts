@@ -1,30 +1,38 @@
 /** The rows of commands that query a running operator. */
 
 import { UsageError } from "../../config.ts";
-import { debugRequest, type Flag, type Line, type Row, type Call } from "./row.ts";
+import { getFromSocket, type Flag, type CommandLine, type CommandRow, type SocketRequest } from "./row.ts";
 
 const FORMATS = ["text", "yaml", "json"];
 const GRAPH_FORMATS = ["dot", "mermaid"];
-export const OUTPUT: Flag = { flags: "-o, --output <FORMAT>", help: "text, yaml or json", values: FORMATS };
-const GRAPH_OUTPUT: Flag = {
+export const OUTPUT_FLAG: Flag = {
+  flags: "-o, --output <FORMAT>",
+  help: "text, yaml or json",
+  values: FORMATS,
+};
+const GRAPH_OUTPUT_FLAG: Flag = {
   flags: "-o, --output <FORMAT>",
   help: "text, dot, mermaid, yaml or json",
   values: [...FORMATS, ...GRAPH_FORMATS],
 };
 /** Ignored: scripts for the Go operator set it. */
-const SOCKET_TIMEOUT: Flag = { flags: "-t <SECONDS>", help: "", isHidden: true };
-export const WATCH: Flag = { flags: "-w, --watch", help: "repeat each second until interrupted" };
-const SHOW_EMPTY: Flag = { flags: "-e, --show-empty", help: "include empty queues" };
-const GLOBAL: Flag = { flags: "-g, --global", help: "include the global section" };
-const EXPLAIN: Flag = { flags: "--explain", help: "the layer that set each value, instead of the value" };
-const DIFF: Flag = { flags: "--diff", help: "differences from the manifest of the release" };
+const SOCKET_TIMEOUT_FLAG: Flag = { flags: "-t <SECONDS>", help: "", isHidden: true };
+export const WATCH_FLAG: Flag = { flags: "-w, --watch", help: "repeat each second until interrupted" };
+const SHOW_EMPTY_FLAG: Flag = { flags: "-e, --show-empty", help: "include empty queues" };
+const GLOBAL_FLAG: Flag = { flags: "-g, --global", help: "include the global section" };
+const EXPLAIN_FLAG: Flag = {
+  flags: "--explain",
+  help: "the layer that set each value, instead of the value",
+};
+const DIFF_FLAG: Flag = { flags: "--diff", help: "differences from the manifest of the release" };
 
 /** Flags that become query parameters of the same name. */
-const QUERIES = ["showEmpty", "global", "explain", "diff"];
+const QUERY_FLAGS = ["showEmpty", "global", "explain", "diff"];
 
-type Arguments = Pick<Line, "args" | "flags">;
+type Arguments = Pick<CommandLine, "args" | "flags">;
 
-function formatIn({ flags }: Arguments, fallback: string): string {
+/** The format of `-o`, or `fallback`. Throws UsageError. */
+function parseFormat({ flags }: Arguments, fallback: string): string {
   const given = flags["output"];
   // `-o=json` is accepted, too.
   const format = typeof given === "string" ? given.replace(/^=/, "") : fallback;
@@ -32,93 +40,108 @@ function formatIn({ flags }: Arguments, fallback: string): string {
   throw new UsageError([`-o: "${format}" is not accepted; use text, yaml or json`]);
 }
 
-/** A GET request for a path, with the first argument in place of NAME and the format as its ending. */
-function getRequest(path: string, fallback = "yaml"): NonNullable<Row["call"]> {
+/**
+ * Returns a function that builds the GET request of a command line: for `path`, with the first argument in place of NAME, and
+ * with the format of `-o` as its ending.
+ */
+function requestBuilder(path: string, fallback = "yaml"): NonNullable<CommandRow["request"]> {
   return (given) => {
-    const format = formatIn(given, fallback);
+    const format = parseFormat(given, fallback);
     if (GRAPH_FORMATS.includes(format))
       throw new UsageError([`-o: "${format}" is for module graph; use text, yaml or json`]);
-    const queries = QUERIES.filter((name) => given.flags[name] === true).map((name) => `${name}=true`);
+    const queries = QUERY_FLAGS.filter((name) => given.flags[name] === true).map((name) => `${name}=true`);
     const query = queries.length === 0 ? "" : `?${queries.join("&")}`;
     const [name = ""] = given.args;
-    return debugRequest(`${path.replace("NAME", encodeURIComponent(name))}.${format}${query}`);
+    return getFromSocket(`${path.replace("NAME", encodeURIComponent(name))}.${format}${query}`);
   };
 }
 
-function graph(given: Arguments): Call {
-  const format = formatIn(given, "text");
+/** The request of `module graph`: as data, or drawn in another format. */
+function buildGraphRequest(given: Arguments): SocketRequest {
+  const format = parseFormat(given, "text");
   const isData = format === "yaml" || format === "json";
-  return debugRequest(isData ? `/module/graph.${format}` : `/module/graph.text?as=${format}`);
+  return getFromSocket(isData ? `/module/graph.${format}` : `/module/graph.text?as=${format}`);
 }
 
-function setParameter(given: Arguments): Call {
+/** The request of `config set`. */
+function buildSetRequest(given: Arguments): SocketRequest {
   const [name = "", value = "", duration = ""] = given.args;
-  return { ...getRequest("/config/set")(given), method: "POST", form: { name, value, duration } };
+  return { ...requestBuilder("/config/set")(given), method: "POST", form: { name, value, duration } };
 }
 
-function raw({ args: [path = ""] }: Arguments): Call {
-  return debugRequest(path.startsWith("/") ? path : `/${path}`);
+/** The request of `raw`: any path of the debug socket. */
+function buildRawRequest({ args: [path = ""] }: Arguments): SocketRequest {
+  return getFromSocket(path.startsWith("/") ? path : `/${path}`);
 }
 
-type OperatorRow = Omit<Row, "run" | "call"> &
-  Required<Pick<Row, "call">> & {
+/** A command that queries a running operator, before `operatorRow` adds the function that runs it. */
+type OperatorCommand = Omit<CommandRow, "run" | "request"> &
+  Required<Pick<CommandRow, "request">> & {
     /** The response is always text, so the command has no flag `-o`. */
     readonly isText?: boolean;
   };
 
+/** The row of a command that sends one request and prints the response by a function of `operator/query.ts`. */
 function operatorRow(
-  { flags = [], isText = false, ...row }: OperatorRow,
-  how: "printAnswer" | "printDiff" | "printPlan" = "printAnswer",
-): Row {
-  const own = isText || flags.some((each) => each.flags.startsWith("-o")) ? flags : [...flags, OUTPUT];
+  { flags = [], isText = false, ...row }: OperatorCommand,
+  printer: "printResponse" | "printDiff" | "printPlan" = "printResponse",
+): CommandRow {
+  const ownFlags =
+    isText || flags.some((each) => each.flags.startsWith("-o")) ? flags : [...flags, OUTPUT_FLAG];
   return {
     ...row,
-    flags: [...own, SOCKET_TIMEOUT],
-    run: async (line, terminal) => (await import("../operator/query.ts"))[how](line, terminal),
+    flags: [...ownFlags, SOCKET_TIMEOUT_FLAG],
+    run: async (line, terminal) => (await import("../operator/query.ts"))[printer](line, terminal),
   };
 }
 
-function moduleRow(
-  what: string,
+/** A command that prints a view of one module. */
+function moduleCommand(
+  view: string,
   help: string,
-  { flags = [], more, isText = false }: Pick<Row, "flags" | "more"> & Pick<OperatorRow, "isText"> = {},
-): OperatorRow {
+  {
+    flags = [],
+    more,
+    isText = false,
+  }: Pick<CommandRow, "flags" | "more"> & Pick<OperatorCommand, "isText"> = {},
+): OperatorCommand {
   return {
     isText,
-    words: `module ${what}`,
+    words: `module ${view}`,
     args: "NAME",
     needs: "the name of a module",
     help,
     ...(more === undefined ? {} : { more }),
-    example: `module ${what} ingress-nginx${flags.includes(EXPLAIN) ? " --explain" : ""}`,
+    example: `module ${view} ingress-nginx${flags.includes(EXPLAIN_FLAG) ? " --explain" : ""}`,
     flags,
-    call: getRequest(`/module/NAME/${what}`),
+    request: requestBuilder(`/module/NAME/${view}`),
   };
 }
 
-function globalRow(what: string, help: string): Row {
+/** The row of a command that prints a view of global hooks and values. */
+function globalRow(view: string, help: string): CommandRow {
   return operatorRow({
-    words: `global ${what}`,
+    words: `global ${view}`,
     help,
-    example: `global ${what}`,
-    call: getRequest(`/global/${what}`),
+    example: `global ${view}`,
+    request: requestBuilder(`/global/${view}`),
   });
 }
 
-export const OPERATOR_COMMANDS: readonly Row[] = [
+export const OPERATOR_COMMANDS: readonly CommandRow[] = [
   operatorRow({
     words: "queue list",
     help: "tasks of the queues, their failures and the next try",
     example: "queue list --watch",
-    flags: [SHOW_EMPTY, WATCH],
-    call: getRequest("/queue/list", "text"),
+    flags: [SHOW_EMPTY_FLAG, WATCH_FLAG],
+    request: requestBuilder("/queue/list", "text"),
   }),
   operatorRow({
     words: "queue main",
     help: "tasks of the queue main only",
     example: "queue main -o json",
-    flags: [SHOW_EMPTY, WATCH],
-    call: getRequest("/queue/main", "text"),
+    flags: [SHOW_EMPTY_FLAG, WATCH_FLAG],
+    request: requestBuilder("/queue/main", "text"),
   }),
   globalRow("list", "global hooks"),
   globalRow("values", "merged global values"),
@@ -131,8 +154,8 @@ export const OPERATOR_COMMANDS: readonly Row[] = [
       help: "enabled modules; on a terminal with state, health, drift, version, last run and message",
       more: "In a pipe, or with -o, it is a list of names. With --watch in a pipe each change is a line.",
       example: "module list --watch",
-      flags: [WATCH],
-      call: getRequest("/module/list"),
+      flags: [WATCH_FLAG],
+      request: requestBuilder("/module/list"),
     }),
     run: async (line, terminal) => (await import("../operator/overview.ts")).listModules(line, terminal),
   },
@@ -140,27 +163,27 @@ export const OPERATOR_COMMANDS: readonly Row[] = [
     words: "module resource-monitor",
     help: "objects that are watched for each module",
     example: "module resource-monitor",
-    call: getRequest("/module/resource-monitor"),
+    request: requestBuilder("/module/resource-monitor"),
   }),
   operatorRow({
     words: "module graph",
     help: "modules with their states and what they require",
     example: "module graph -o mermaid",
-    flags: [GRAPH_OUTPUT],
-    call: graph,
+    flags: [GRAPH_OUTPUT_FLAG],
+    request: buildGraphRequest,
   }),
-  operatorRow(moduleRow("values", "merged values of a module", { flags: [GLOBAL, EXPLAIN] })),
-  operatorRow(moduleRow("config", "values of a module in the ConfigMap (and overlay)")),
+  operatorRow(moduleCommand("values", "merged values of a module", { flags: [GLOBAL_FLAG, EXPLAIN_FLAG] })),
+  operatorRow(moduleCommand("config", "values of a module in the ConfigMap (and overlay)")),
   operatorRow(
-    moduleRow("render", "the manifest that helm renders with the current values", {
-      flags: [DIFF],
+    moduleCommand("render", "the manifest that helm renders with the current values", {
+      flags: [DIFF_FLAG],
       isText: true,
     }),
   ),
-  operatorRow(moduleRow("patches", "patches of a module's values by hooks")),
-  operatorRow(moduleRow("snapshots", "snapshots of kubernetes bindings of the module's hooks")),
+  operatorRow(moduleCommand("patches", "patches of a module's values by hooks")),
+  operatorRow(moduleCommand("snapshots", "snapshots of kubernetes bindings of the module's hooks")),
   operatorRow(
-    moduleRow(
+    moduleCommand(
       "why",
       "why it is enabled or disabled, what it waits for, what failed, which objects are missing",
       {
@@ -168,17 +191,17 @@ export const OPERATOR_COMMANDS: readonly Row[] = [
       },
     ),
   ),
-  operatorRow(moduleRow("status", "state, Ready and Healthy, as in the AddonModule")),
+  operatorRow(moduleCommand("status", "state, Ready and Healthy, as in the AddonModule")),
   operatorRow(
-    moduleRow("diff", "what a run would change in the cluster, by dry runs on the API server", {
+    moduleCommand("diff", "what a run would change in the cluster, by dry runs on the API server", {
       isText: true,
       more: "Exits with 10 for differences, with 0 for none, and with 1 if the comparison fails.",
     }),
     "printDiff",
   ),
   operatorRow({
-    ...moduleRow("run", "request a run of a module now", { isText: true }),
-    call: ({ args: [name = ""] }) => ({ method: "POST", path: `/module/${encodeURIComponent(name)}/run` }),
+    ...moduleCommand("run", "request a run of a module now", { isText: true }),
+    request: ({ args: [name = ""] }) => ({ method: "POST", path: `/module/${encodeURIComponent(name)}/run` }),
   }),
   operatorRow({
     words: "module rollback",
@@ -188,7 +211,7 @@ export const OPERATOR_COMMANDS: readonly Row[] = [
     help: "go back to an earlier revision of a module's release",
     more: "Without REVISION it restores the revision before the current one. The rollback stays in force until you change chart or values, or request a run.",
     example: "module rollback ingress-nginx 3",
-    call: ({ args: [name = "", revision = ""] }) => ({
+    request: ({ args: [name = "", revision = ""] }) => ({
       method: "POST",
       path: `/module/${encodeURIComponent(name)}/rollback`,
       form: { revision },
@@ -198,7 +221,7 @@ export const OPERATOR_COMMANDS: readonly Row[] = [
     words: "config list",
     help: "runtime parameters",
     example: "config list",
-    call: getRequest("/config/list"),
+    request: requestBuilder("/config/list"),
   }),
   operatorRow({
     words: "config set",
@@ -207,7 +230,7 @@ export const OPERATOR_COMMANDS: readonly Row[] = [
     help: "set a runtime parameter",
     more: "The value reverts after DURATION; log level debug reverts after 30 minutes without one.",
     example: "config set log.level debug 5m",
-    call: setParameter,
+    request: buildSetRequest,
   }),
   operatorRow(
     {
@@ -215,7 +238,7 @@ export const OPERATOR_COMMANDS: readonly Row[] = [
       help: "what a start would install, upgrade, delete and purge",
       more: "Without a running operator the command computes the plan itself from files and cluster, with the same settings. Exits with 1 if a start would fail.",
       example: "plan -o json",
-      call: getRequest("/plan"),
+      request: requestBuilder("/plan"),
     },
     "printPlan",
   ),
@@ -226,6 +249,6 @@ export const OPERATOR_COMMANDS: readonly Row[] = [
     needs: "a path, such as /discovery",
     help: "any path of the debug socket",
     example: "raw /discovery",
-    call: raw,
+    request: buildRawRequest,
   }),
 ];

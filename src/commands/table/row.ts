@@ -13,8 +13,8 @@ export interface Flag {
 }
 
 /** A parsed command line. */
-export interface Line {
-  readonly row: Row;
+export interface CommandLine {
+  readonly row: CommandRow;
   readonly args: readonly string[];
   /** Values of flags by their long names in camel case; true for a flag without a value. */
   readonly flags: Readonly<Record<string, string | true | undefined>>;
@@ -41,7 +41,8 @@ export interface Terminal {
   readonly columns: number;
 }
 
-export interface Row {
+/** A row of the table of commands: one command with its help and its function. */
+export interface CommandRow {
   /** As it is typed: `module values`. */
   readonly words: string;
   /** Its arguments: `NAME`, `[DURATION]`, `DIR...`. */
@@ -57,9 +58,9 @@ export interface Row {
   readonly isHidden?: boolean;
   readonly flags?: readonly Flag[];
   /** The request that it sends to the operator, if any. Throws UsageError. */
-  readonly call?: (line: Pick<Line, "args" | "flags">) => Call;
+  readonly request?: (line: Pick<CommandLine, "args" | "flags">) => SocketRequest;
   /** Returns the exit code. It loads its code by `import()`, so that other commands start faster. */
-  readonly run: (line: Line, terminal: Terminal) => number | Promise<number>;
+  readonly run: (line: CommandLine, terminal: Terminal) => number | Promise<number>;
 }
 
 export const WAIT_ENDS =
@@ -71,13 +72,14 @@ export const WAIT_FLAGS: readonly Flag[] = [
 ];
 
 /** A request to the debug socket. */
-export interface Call {
+export interface SocketRequest {
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly form?: Readonly<Record<string, string>>;
 }
 
-export function debugRequest(path: string): Call {
+/** A GET request to the debug socket. */
+export function getFromSocket(path: string): SocketRequest {
   return { method: "GET", path };
 }
 

@@ -1,49 +1,63 @@
 /** The rows of `source`: modules as artifacts in a registry (docs/guides/registries.md). */
 
 import { UsageError } from "../../config.ts";
-import { flagText, offline, REGISTRY, registryAccess, type Command } from "./offline.ts";
-import type { Flag, Line, Row } from "./row.ts";
+import {
+  textOfFlag,
+  offlineRow,
+  REGISTRY_FLAGS,
+  parseRegistryAccess,
+  type OfflineCommand,
+} from "./offline.ts";
+import type { Flag, CommandLine, CommandRow } from "./row.ts";
 
-const UNSIGNED =
+const PULL_SIGNER_REMEDY =
   "set --key FILE, or --identity FILE with --trusted-root FILE, or --unsigned to do without a signature";
-const NOT_SIGNED = "set --key FILE, or --unsigned to store the module without a signature";
+const PUSH_SIGNER_REMEDY = "set --key FILE, or --unsigned to store the module without a signature";
 
-/** Throws UsageError unless the line names a signer, or says that there is none. */
-function requireSigner(line: Line, names: readonly string[], remedy: string): void {
-  const isNamed = names.some((name) => flagText(line, name) !== undefined);
+/** Throws UsageError unless the command line has exactly one of: a flag that names a signer, and `--unsigned`. */
+function requireSigner(line: CommandLine, signerFlags: readonly string[], remedy: string): void {
+  const isNamed = signerFlags.some((name) => textOfFlag(line, name) !== undefined);
   if (isNamed === (line.flags["unsigned"] === true)) throw new UsageError([remedy]);
 }
 
-const push: Command = (commands, line, { env }) => {
+/** `source push`: reads its flags. Needs a key, or `--unsigned`. */
+const pushCommand: OfflineCommand = (commands, line, { env }) => {
   const [dir = "", target = ""] = line.args;
-  requireSigner(line, ["key"], NOT_SIGNED);
+  requireSigner(line, ["key"], PUSH_SIGNER_REMEDY);
   const request = {
     dir,
     target,
-    key: flagText(line, "key"),
-    version: flagText(line, "version"),
-    tag: flagText(line, "tag"),
-    ...registryAccess(line),
+    key: textOfFlag(line, "key"),
+    version: textOfFlag(line, "version"),
+    tag: textOfFlag(line, "tag"),
+    ...parseRegistryAccess(line),
   };
   return commands.pushSource(request, { settings: line.settings(env).settings, env });
 };
 
-const tag: Command = (commands, line, { env }) => {
+/** `source tag`: reads its arguments. */
+const tagCommand: OfflineCommand = (commands, line, { env }) => {
   const [reference = "", name = ""] = line.args;
-  return commands.tagSource({ reference, tag: name, ...registryAccess(line) }, env);
+  return commands.tagSource({ reference, tag: name, ...parseRegistryAccess(line) }, env);
 };
 
-const pull: Command = (commands, line, { env }) => {
+/** `source pull`: reads its flags. Needs a key or an identity, or `--unsigned`. */
+const pullCommand: OfflineCommand = (commands, line, { env }) => {
   const [reference = "", dir = ""] = line.args;
-  requireSigner(line, ["key", "identity"], UNSIGNED);
-  const [key, identity, trustedRoot] = ["key", "identity", "trustedRoot"].map((name) => flagText(line, name));
-  return commands.pullSource({ reference, dir, key, identity, trustedRoot, ...registryAccess(line) }, env);
+  requireSigner(line, ["key", "identity"], PULL_SIGNER_REMEDY);
+  const [key, identity, trustedRoot] = ["key", "identity", "trustedRoot"].map((name) =>
+    textOfFlag(line, name),
+  );
+  return commands.pullSource(
+    { reference, dir, key, identity, trustedRoot, ...parseRegistryAccess(line) },
+    env,
+  );
 };
 
-const KEY: Flag = { flags: "--key <FILE>", help: "a private key in PEM: ECDSA P-256, or RSA" };
+const KEY_FLAG: Flag = { flags: "--key <FILE>", help: "a private key in PEM: ECDSA P-256, or RSA" };
 
-export const SOURCE_COMMANDS: readonly Row[] = [
-  offline(
+export const SOURCE_COMMANDS: readonly CommandRow[] = [
+  offlineRow(
     {
       words: "source push",
       args: "DIR TARGET",
@@ -51,26 +65,26 @@ export const SOURCE_COMMANDS: readonly Row[] = [
       more: "A version is never replaced by other content. COSIGN_PASSWORD is the passphrase of an encrypted key.",
       example: "source push modules/010-cert-manager oci://registry.example.com/modules --key ci.key",
       flags: [
-        KEY,
+        KEY_FLAG,
         { flags: "--unsigned", help: "store the module without a signature" },
         { flags: "--version <VERSION>", help: "the version; default: that of Chart.yaml" },
         { flags: "--tag <TAG>", help: "another tag for it, such as a channel" },
-        ...REGISTRY,
+        ...REGISTRY_FLAGS,
       ],
     },
-    push,
+    pushCommand,
   ),
-  offline(
+  offlineRow(
     {
       words: "source tag",
       args: "REFERENCE TAG",
       help: "make a tag of a registry, such as a channel, name a version",
       example: "source tag oci://registry.example.com/modules/cert-manager:1.4.2 stable",
-      flags: REGISTRY,
+      flags: REGISTRY_FLAGS,
     },
-    tag,
+    tagCommand,
   ),
-  offline(
+  offlineRow(
     {
       words: "source pull",
       args: "REFERENCE DIR",
@@ -89,9 +103,9 @@ export const SOURCE_COMMANDS: readonly Row[] = [
           help: "authorities and logs for --identity, as Sigstore writes them",
         },
         { flags: "--unsigned", help: "do without a signature" },
-        ...REGISTRY,
+        ...REGISTRY_FLAGS,
       ],
     },
-    pull,
+    pullCommand,
   ),
 ];

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { oneLine, parseDuration, type Clock, type Logger } from "../../lib/index.ts";
 import type { PrivateKubeconfig } from "../../kube/index.ts";
 import { objectOf, objectsIn, asString, type HelmTerms, type JsonObject } from "../../model/index.ts";
-import { endStrays, useTempDir, type Children, type RunResult } from "../../process/index.ts";
+import { endOrphanedProcesses, ensureTempDir, type Children, type RunResult } from "../../process/index.ts";
 import { span } from "../../trace/index.ts";
 import { HelmBinary } from "./binary.ts";
 import { HelmError, reasonOf } from "./helm-errors.ts";
@@ -221,7 +221,7 @@ export class Helm {
       release === undefined ? each.startsWith(ours) : each === ours + release;
     const isOurs = (environment: readonly string[]): boolean =>
       environment.includes(`${SERVER}=${server}`) && environment.some(isMark);
-    return endStrays(isOurs, { clock, graceMs: GRACE_MS, signal });
+    return endOrphanedProcesses(isOurs, { clock, graceMs: GRACE_MS, signal });
   }
 
   /** How long helm may take. */
@@ -239,7 +239,7 @@ export class Helm {
   /** Runs helm and logs the result. Throws HelmError if helm fails. */
   async #runProcess(verb: string, args: readonly string[], options: CommandOptions): Promise<RunResult> {
     const { children, namespace, logger, clock, kubeconfig, tmpDir } = this.#options;
-    await useTempDir(tmpDir, HOME);
+    await ensureTempDir(tmpDir, HOME);
     await kubeconfig?.refresh();
     const ended = await children.run({
       file: this.#binary.locate().path,
@@ -250,7 +250,7 @@ export class Helm {
       signal: options.signal,
       graceMs: GRACE_MS,
       stdoutLimit: MANIFEST_LIMIT,
-      hide: this.#options.hideOf?.(options.release),
+      redact: this.#options.hideOf?.(options.release),
       clock,
     });
     const message = reasonOf(ended, (stderr) => reportedError(stderr, { ...options, namespace }));

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 
 import type { Clock, Timer } from "../../lib/index.ts";
 import { objectOf, objectsIn, userOf, type Account, type JsonObject } from "../../model/index.ts";
-import type { Scratch } from "../../process/index.ts";
+import type { ScratchDir } from "../../process/index.ts";
 import type { KubeClient } from "../client/client.ts";
 import type { RunTokenSource } from "./tokens.ts";
 
@@ -34,7 +34,7 @@ const RETRY_MS = 15_000;
 export async function openAccess(
   { client, clock, token }: AccessOptions,
   { account, namespace, onError }: AccessRequest,
-  scratch: Scratch,
+  scratch: ScratchDir,
 ): Promise<AccountAccess> {
   let timer: Timer | undefined;
   let isClosed = false;
@@ -44,7 +44,7 @@ export async function openAccess(
   const writeToken = async (): Promise<void> => {
     const { token: text, freshUntil } = await token();
     if (isClosed) return;
-    await scratch.replace("token", text);
+    await scratch.replaceFile("token", text);
     renewIn(freshUntil - clock.monotonic());
   };
   const renew = (): void =>

@@ -10,7 +10,7 @@ import {
   type Clock,
   type LogSink,
 } from "../../lib/index.ts";
-import { watchdog, type Children } from "../../process/index.ts";
+import { startWatchdog, type Children } from "../../process/index.ts";
 import type { KubeAccess, KubeClient } from "../client/client.ts";
 import { get, mergePatch } from "../client/verbs.ts";
 import { LEASES, type LeaseObject } from "../resources.ts";
@@ -23,7 +23,7 @@ interface LeadershipOptions extends KubeAccess {
   readonly sink: LogSink;
   readonly children: Pick<Children, "startOnlyWhile">;
   readonly settings: LeaseSettings;
-  /** The watchdog kills the process this long after the lease is lost. */
+  /** The startWatchdog kills the process this long after the lease is lost. */
   readonly expireMs: number;
   readonly onLost: (reason: string) => void;
 }
@@ -41,7 +41,7 @@ interface LeaseSettings {
 /**
  * Elects one leader for each ConfigMap by a Lease. The client writes only while this process holds the Lease by its own
  * monotonic clock; a follower starts hooks only for their `--config`. After the Lease is lost, no process is started,
- * `onLost` ends the running ones, and `expireMs` later the watchdog, which needs no event loop, kills the operator.
+ * `onLost` ends the running ones, and `expireMs` later the startWatchdog, which needs no event loop, kills the operator.
  */
 export class Leadership {
   readonly #options: LeadershipOptions;
@@ -49,7 +49,7 @@ export class Leadership {
   readonly #name: string;
   readonly #client: KubeClient;
   readonly #leader: () => Promise<Readiness>;
-  readonly #watchdog = watchdog();
+  readonly #watchdog = startWatchdog();
   #hasLed = false;
   #holder: string | undefined;
   /** A follower that has read everything in advance. */
@@ -92,7 +92,7 @@ export class Leadership {
   async acquire(port: number, signal: AbortSignal): Promise<void> {
     this.#isWarm = true;
     if (this.#watchdog === undefined)
-      this.#options.logger.warn("There is no watchdog here: a busy operator may outlive its lease");
+      this.#options.logger.warn("There is no startWatchdog here: a busy operator may outlive its lease");
     await this.#lease.acquire(signal);
     this.#hasLed = true;
     this.#options.children.startOnlyWhile(() => this.#lease.held);

@@ -4,7 +4,7 @@ import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 
 import { attempt } from "../../lib/index.ts";
-import { statNow } from "../../process/index.ts";
+import { readStatSync } from "../../process/index.ts";
 import { isNotFound } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { create, get, replace } from "../client/verbs.ts";
@@ -128,6 +128,6 @@ function isFree(pid: number): boolean {
 
 /** Start time of a process; "zombie" if it has ended and was not reaped; undefined if it cannot be read. */
 function startOf(pid: number | "self"): string | undefined {
-  const { state = "", start } = statNow(pid) ?? {};
-  return state === "Z" || state === "X" ? "zombie" : start;
+  const { state = "", startTime } = readStatSync(pid) ?? {};
+  return state === "Z" || state === "X" ? "zombie" : startTime;
 }

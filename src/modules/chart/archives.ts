@@ -11,7 +11,7 @@ import type { ReadEntry } from "tar";
 
 import { oneLine } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
-import { Scratch } from "../../process/index.ts";
+import { ScratchDir } from "../../process/index.ts";
 
 /** Most bytes of an archive, packed and unpacked: the limits of helm. */
 const MAX_PACKED_BYTES = 32 * 1024 * 1024;
@@ -41,7 +41,7 @@ async function listFiles(dir: string): Promise<string[]> {
 /** Chart archives, unpacked by digest into one private directory; `close` removes it. */
 export class ChartArchives {
   readonly #tmpDir: string;
-  #scratch: Promise<Scratch> | undefined;
+  #scratch: Promise<ScratchDir> | undefined;
   /** Source archive and expected files of each directory. */
   readonly #dirs = new Map<string, Contents>();
 
@@ -56,7 +56,7 @@ export class ChartArchives {
   async unpack(file: string): Promise<Unpacked> {
     const bytes = await readArchive(file);
     const hash = createHash("sha256").update(bytes).digest("hex");
-    this.#scratch ??= Scratch.open(this.#tmpDir, "charts");
+    this.#scratch ??= ScratchDir.open(this.#tmpDir, "charts");
     const scratch = await this.#scratch;
     const dir = scratch.path(hash);
     if (!existsSync(join(dir, "Chart.yaml"))) {

@@ -13,10 +13,10 @@ import type { OfflineCharts } from "../charts.ts";
 const MAX_VALUE_LENGTH = 100;
 
 /**
- * What another chart changes for a module, as text: default values, also removed ones that the module sets; objects as
- * rendered without a cluster; CRDs by name.
+ * Describes what another chart changes for a module: its default values, with a note for removed ones that the module sets;
+ * the objects, as rendered without a cluster; and the names of CRDs.
  */
-export async function chartChanges(
+export async function describeChartChanges(
   { module, tree }: { module: Module; tree: Tree },
   chart: PlacedChart,
   charts: OfflineCharts,
@@ -24,36 +24,40 @@ export async function chartChanges(
   const updated = { ...module, ...chart };
   const sections = [module.common.section, module.own.section].filter(isJsonObject);
   const setValues = sections.map((section) => flattenValues(section));
-  const defaultsOf = ({ chartDir }: PlacedChart): Leaves =>
+  const readDefaults = ({ chartDir }: PlacedChart): FlatValues =>
     flattenValues(readMap(join(chartDir, "values.yaml")));
-  const values = valueChanges(defaultsOf(module), defaultsOf(chart), setValues);
-  const rendered = await objectChanges([module, updated], (each) =>
+  const values = describeValueChanges(readDefaults(module), readDefaults(chart), setValues);
+  const rendered = await compareObjects([module, updated], (each) =>
     charts.render(each, tree, { skipTests: true }),
   );
-  const files = changedObjects(
-    readAll(module.crdFiles),
-    readAll([...crdsBesideChart(module), ...chart.crdFiles]),
+  const crdFileChanges = changedObjects(
+    readFiles(module.crdFiles),
+    readFiles([...crdsBesideChart(module), ...chart.crdFiles]),
   );
-  const crds = [...(rendered.changed ?? []).filter(isCrd), ...files];
+  const crds = [...(rendered.changed ?? []).filter(isCrd), ...crdFileChanges];
   const objects = (rendered.changed ?? []).filter((each) => !isCrd(each));
-  const part = (title: string, text: string): string => `${title}:\n${text === "" ? "  no change\n" : text}`;
+  const section = (title: string, text: string): string =>
+    `${title}:\n${text === "" ? "  no change\n" : text}`;
   return [
-    part("Values of the chart", values),
-    part("Objects", rendered.problem ?? listNames(objects) + differences(objects)),
-    ...(crds.length === 0 ? [] : [part("CRDs", listNames(crds))]),
+    section("Values of the chart", values),
+    section("Objects", rendered.problem ?? listNames(objects) + listDifferences(objects)),
+    ...(crds.length === 0 ? [] : [section("CRDs", listNames(crds))]),
   ].join("\n");
 }
 
+/** Whether a changed object is a CRD, by its name with API version and kind. */
 const isCrd = ({ name }: ChangedObject): boolean =>
   name.startsWith("apiextensions.k8s.io/") && name.includes(" CustomResourceDefinition ");
 
 const MARKS = { added: "+", removed: "-", changed: "~" } as const;
 
+/** A line for each object with its change: `+` added, `-` removed, `~` changed. */
 function listNames(objects: readonly ChangedObject[]): string {
   return objects.map(({ name, change }) => `  ${MARKS[change]} ${name}\n`).join("");
 }
 
-function differences(objects: readonly ChangedObject[]): string {
+/** The line differences of each object below its name. */
+function listDifferences(objects: readonly ChangedObject[]): string {
   return objects.map(({ name, difference }) => `\n# ${name}\n${difference()}`).join("");
 }
 
@@ -62,56 +66,64 @@ function crdsBesideChart({ dir, crdFiles }: Module): string[] {
   return crdFiles.filter((file) => file.startsWith(join(dir, "crds/")));
 }
 
-function readAll(files: readonly string[]): string[] {
+function readFiles(files: readonly string[]): string[] {
   return files.map((file) => readFileSync(file, "utf8"));
 }
 
-/** Values as text by path. */
-type Leaves = ReadonlyMap<string, string>;
+/** Values by path, such as `image.tag`, each as a short text. */
+type FlatValues = ReadonlyMap<string, string>;
 
 /** A line for each added, removed or changed default value. `set`: the values that the module sets. */
-function valueChanges(old: Leaves, now: Leaves, set: readonly Leaves[]): string {
-  const paths = [...new Set([...old.keys(), ...now.keys()])].sort();
+function describeValueChanges(
+  oldDefaults: FlatValues,
+  newDefaults: FlatValues,
+  setValues: readonly FlatValues[],
+): string {
+  const paths = [...new Set([...oldDefaults.keys(), ...newDefaults.keys()])].sort();
   return paths
-    .filter((path) => old.get(path) !== now.get(path))
+    .filter((path) => oldDefaults.get(path) !== newDefaults.get(path))
     .map((path) => {
-      if (!old.has(path)) return `  + ${path}: ${now.get(path)}\n`;
-      if (now.has(path)) return `  ~ ${path}: ${old.get(path)} → ${now.get(path)}\n`;
-      const note = set.some((each) => each.has(path)) ? ", which this module sets" : "";
-      return `  - ${path}: ${old.get(path)}${note}\n`;
+      if (!oldDefaults.has(path)) return `  + ${path}: ${newDefaults.get(path)}\n`;
+      if (newDefaults.has(path)) return `  ~ ${path}: ${oldDefaults.get(path)} → ${newDefaults.get(path)}\n`;
+      const note = setValues.some((each) => each.has(path)) ? ", which this module sets" : "";
+      return `  - ${path}: ${oldDefaults.get(path)}${note}\n`;
     })
     .join("");
 }
 
-/** Flattens values; a list is one leaf. */
-function flattenValues(values: JsonObject, path: readonly string[] = []): Leaves {
-  const found = new Map<string, string>();
+/** Flattens nested values into leaves by path. A list is one leaf, because its items have no stable paths. */
+function flattenValues(values: JsonObject, path: readonly string[] = []): FlatValues {
+  const flat = new Map<string, string>();
   for (const [key, value = null] of Object.entries(values)) {
-    const at = [...path, key];
+    const leafPath = [...path, key];
     if (isJsonObject(value) && Object.keys(value).length > 0)
-      for (const [nestedPath, text] of flattenValues(value, at)) found.set(nestedPath, text);
-    else found.set(at.join("."), shorten(value));
+      for (const [nestedPath, text] of flattenValues(value, leafPath)) flat.set(nestedPath, text);
+    else flat.set(leafPath.join("."), toShortText(value));
   }
-  return found;
+  return flat;
 }
 
-function shorten(value: Json): string {
+/** A value as one line of JSON, cut after `MAX_VALUE_LENGTH` characters. */
+function toShortText(value: Json): string {
   const text = canonicalJson(value);
   return text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH)}…` : text;
 }
 
-/** The changed objects, or why they cannot be compared. */
-async function objectChanges(
+/** Renders a module with the current and the new chart, and compares the objects. Returns a problem if one cannot be rendered. */
+async function compareObjects(
   [before, after]: readonly [Module, Module],
   render: (module: Module) => Promise<string>,
 ): Promise<{ changed?: ChangedObject[]; problem?: string }> {
-  const [old, now] = [await renderOrProblem(before, render), await renderOrProblem(after, render)];
-  if ("manifest" in old && "manifest" in now)
-    return { changed: changedObjects([old.manifest], [now.manifest]) };
+  const [oldResult, newResult] = [
+    await renderOrProblem(before, render),
+    await renderOrProblem(after, render),
+  ];
+  if ("manifest" in oldResult && "manifest" in newResult)
+    return { changed: changedObjects([oldResult.manifest], [newResult.manifest]) };
   const problem =
-    "problem" in now
-      ? `the new chart ${now.problem}`
-      : `the current chart ${"problem" in old ? old.problem : ""}`;
+    "problem" in newResult
+      ? `the new chart ${newResult.problem}`
+      : `the current chart ${"problem" in oldResult ? oldResult.problem : ""}`;
   return { problem: `  cannot be compared: ${problem}\n` };
 }
 

@@ -14,7 +14,11 @@ import { checkAgainstIndex, type PulledChart } from "./get-chart.ts";
 
 /** A chart in a directory, and its entry in `addon.yaml`. */
 export interface DescribedChart extends PlacedChart {
-  readonly place: { readonly path: string; readonly values: "root"; readonly digest: string } & JsonObject;
+  readonly addonEntry: {
+    readonly path: string;
+    readonly values: "root";
+    readonly digest: string;
+  } & JsonObject;
   readonly name: string;
   readonly version: string;
 }
@@ -25,99 +29,101 @@ export interface DescribedChart extends PlacedChart {
  */
 export async function describePulledChart(
   dir: string,
-  got: PulledChart,
+  pulled: PulledChart,
   archives: ChartArchives,
 ): Promise<DescribedChart> {
   try {
-    return await describeChart(dir, got, archives);
+    return await describeChart(dir, pulled, archives);
   } catch (error) {
     if (!(error instanceof ProblemError)) throw error;
-    const copy = join(dir, got.path);
+    const copy = join(dir, pulled.path);
     const reported = error.problems.map(({ file, ...problem }) => {
       const rest = file.startsWith(copy) ? file.slice(copy.length) : `: ${basename(file)}`;
-      return { ...problem, file: got.index?.repo === file ? file : got.origin + rest };
+      return { ...problem, file: pulled.index?.repo === file ? file : pulled.origin + rest };
     });
     throw new ProblemError(...reported);
   }
 }
 
-/** As `describePulledChart`, but errors name the temporary copy. */
+/** Does the work of `describePulledChart`; its errors name the temporary copy. */
 async function describeChart(
   dir: string,
   { path, origin, source, index }: PulledChart,
   archives: ChartArchives,
 ): Promise<DescribedChart> {
-  const found = await locateChart(dir, { path }, archives);
+  const located = await locateChart(dir, { path }, archives);
   const opened = await openChart(join(dir, path), archives);
-  const { name, version } = nameAndVersion(found.chartDir);
-  for (const [key, word] of Object.entries({ name, version })) checkPlain(found.chartDir, key, word);
+  const { name, version } = readNameAndVersion(located.chartDir);
+  for (const [key, word] of Object.entries({ name, version })) requirePlainWord(located.chartDir, key, word);
   const digest = opened.digest();
   if (index !== undefined) checkAgainstIndex(index, { name, version, digest });
-  const missing = await missingSubCharts(found.chartDir, archives);
-  if (missing.length > 0) {
-    const message = `has no ${missing.join(", ")} in charts/, although it depends on them`;
-    const unpacked = found.chartDir === join(dir, path) ? origin : "DIR, where it is unpacked";
+  const missingNames = await findMissingSubCharts(located.chartDir, archives);
+  if (missingNames.length > 0) {
+    const message = `has no ${missingNames.join(", ")} in charts/, although it depends on them`;
+    const unpacked = located.chartDir === join(dir, path) ? origin : "DIR, where it is unpacked";
     const remedy = `run helm dependency build ${unpacked}, then repeat this command`;
     throw new ProblemError({ file: join(dir, path), message, remedy });
   }
-  const from = source === undefined ? {} : { source: { ...source, version } };
-  return { ...found, name, version, place: { path, values: "root", digest, ...from } };
+  const sourceEntry = source === undefined ? {} : { source: { ...source, version } };
+  return { ...located, name, version, addonEntry: { path, values: "root", digest, ...sourceEntry } };
 }
 
-/** Names and versions become parts of paths, so they contain only these characters. */
-const PLAIN = /^[0-9A-Za-z](?:[0-9A-Za-z_+-]|\.(?!\.)){0,127}$/;
+/** The form of names and versions of charts, which become parts of paths. It excludes `/` and `..`. */
+const PLAIN_WORD = /^[0-9A-Za-z](?:[0-9A-Za-z_+-]|\.(?!\.)){0,127}$/;
 
-function checkPlain(chartDir: string, key: string, word: string): void {
-  if (word === "" || PLAIN.test(word)) return;
+/** Throws ProblemError for a name or version that cannot be part of a path. */
+function requirePlainWord(chartDir: string, key: string, word: string): void {
+  if (word === "" || PLAIN_WORD.test(word)) return;
   const message = `${JSON.stringify(word.slice(0, 80))} is not a valid ${key} of a chart`;
   const remedy = "use letters, digits, dots, dashes, plus signs and underscores";
   throw new ProblemError({ file: join(chartDir, "Chart.yaml"), key, message, remedy });
 }
 
+/** The paths in a chart that contain a sub-chart: a directory with a Chart.yaml, or an archive. */
 const SUB_CHART = /^charts\/[^/_.][^/]*(?:\/Chart\.yaml|\.tgz)$/;
 
-/** Dependencies missing from `charts/`: helm refuses such a chart, even if the dependencies are disabled. */
-async function missingSubCharts(chartDir: string, archives: ChartArchives): Promise<string[]> {
-  const named = ["Chart.yaml", "requirements.yaml"].flatMap((file) =>
+/** Finds dependencies that are missing from `charts/`: helm refuses such a chart, even if the dependencies are disabled. */
+async function findMissingSubCharts(chartDir: string, archives: ChartArchives): Promise<string[]> {
+  const dependencies = ["Chart.yaml", "requirements.yaml"].flatMap((file) =>
     objectsIn(readMap(join(chartDir, file))["dependencies"]),
   );
-  if (named.length === 0) return [];
+  if (dependencies.length === 0) return [];
   const present = new Set<string>();
   for (const { rel, path } of listChartFiles(chartDir, false).filter((file) => SUB_CHART.test(file.rel))) {
     const dir = rel.endsWith(".tgz") ? (await archives.unpack(path)).dir : dirname(path);
-    present.add(nameAndVersion(dir).name);
+    present.add(readNameAndVersion(dir).name);
   }
-  return named.flatMap(({ name }) => asString(name) ?? []).filter((name) => !present.has(name));
+  return dependencies.flatMap(({ name }) => asString(name) ?? []).filter((name) => !present.has(name));
 }
 
 /** Name and version in `Chart.yaml`; "" if missing. */
-export function nameAndVersion(chartDir: string): { name: string; version: string } {
+export function readNameAndVersion(chartDir: string): { name: string; version: string } {
   const chart = readChartYaml(chartDir);
   return { name: wordIn(chart, "name") ?? "", version: wordIn(chart, "version") ?? "" };
 }
 
 /**
- * The text of `addon.yaml` with another `chart`. It replaces only changed lines to keep comments; if that is impossible,
- * it writes the whole file again.
+ * Replaces the entry `chart` in the text of `addon.yaml`. Changes only the lines that differ, to keep the user's comments; if
+ * that does not give the wanted content, the whole text is written again.
  */
-export function withChart(text: string, value: JsonObject, chart: JsonObject): string {
+export function replaceChartEntry(text: string, value: JsonObject, chart: JsonObject): string {
   const wanted = { ...value, chart };
-  const lines = replaceTexts(text, objectOf(value["chart"]), chart);
-  return isEquivalent(lines, wanted) ? lines : toYaml(wanted);
+  const lines = replaceChangedStrings(text, objectOf(value["chart"]), chart);
+  return isYamlOf(lines, wanted) ? lines : toYaml(wanted);
 }
 
-/** Replaces changed strings after their keys. */
-function replaceTexts(text: string, old: JsonObject, now: JsonObject): string {
+/** Replaces `key: old` by `key: new` for each string that differs. The caller checks the result, because YAML has other forms. */
+function replaceChangedStrings(text: string, old: JsonObject, now: JsonObject): string {
   return Object.entries(now).reduce((lines, [key, value = null]) => {
     const before = old[key];
-    if (isJsonObject(value) && isJsonObject(before)) return replaceTexts(lines, before, value);
+    if (isJsonObject(value) && isJsonObject(before)) return replaceChangedStrings(lines, before, value);
     if (typeof value !== "string" || typeof before !== "string") return lines;
     return lines.replace(`${key}: ${before}`, () => `${key}: ${value}`);
   }, text);
 }
 
 /** Whether the text is YAML with exactly this content. */
-function isEquivalent(text: string, wanted: JsonObject): boolean {
+function isYamlOf(text: string, wanted: JsonObject): boolean {
   return attempt(() => canonicalJson(parseYaml(text, "").value)) === canonicalJson(wanted);
 }
 
@@ -126,17 +132,17 @@ export const SCHEMA_FILE = "openapi/config-values.yaml";
 const UNUSABLE_SCHEMA =
   "note: the chart's values.schema.json cannot be used for the ConfigMap; only helm checks values with it\n";
 
-/** A note if no schema of the section can be derived from the chart's schema. */
-export function schemaNotes(chartDir: string, made: string | undefined): string[] {
-  return made === undefined && existsSync(schemaFile(chartDir)) ? [UNUSABLE_SCHEMA] : [];
+/** A note if the chart has a schema from which none for the section can be derived (`derived` is undefined); otherwise none. */
+export function unusableSchemaNotes(chartDir: string, derived: string | undefined): string[] {
+  return derived === undefined && existsSync(chartSchemaFile(chartDir)) ? [UNUSABLE_SCHEMA] : [];
 }
 
-const schemaFile = (chartDir: string): string => join(chartDir, "values.schema.json");
+const chartSchemaFile = (chartDir: string): string => join(chartDir, "values.schema.json");
 
 /** Keywords whose values map names to schemas. */
 const SCHEMA_MAPS: ReadonlySet<string> = new Set(["properties", "patternProperties", "definitions", "$defs"]);
-/** Omitted keywords: the chart's own values satisfy or supply them, or they only identify the schema. */
-const OMITTED: ReadonlySet<string> = new Set([
+/** Keywords that the derived schema omits: the chart's own values satisfy or supply them, or they only identify the schema. */
+const OMITTED_KEYWORDS: ReadonlySet<string> = new Set([
   "required",
   "default",
   "dependencies",
@@ -146,28 +152,28 @@ const OMITTED: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The text of `openapi/config-values.yaml`; undefined if the chart has no usable schema. Throws ProblemError for one that is
- * nested too deep. The section is merged over the
- * chart's own values, so the derived schema requires nothing and sets no defaults. As in JSON Schema, objects allow
- * additional properties unless the chart's schema forbids them.
+ * Derives the schema of a module's section (the text of `openapi/config-values.yaml`) from the chart's values.schema.json;
+ * undefined if the chart has no usable one. The section is merged over the chart's own values, so the derived schema requires
+ * nothing and sets no defaults. Objects allow additional properties unless the chart's schema forbids them. Throws
+ * ProblemError for a schema that is nested too deep.
  */
-export function schemaOfChart(chartDir: string): string | undefined {
-  const file = schemaFile(chartDir);
+export function deriveSectionSchema(chartDir: string): string | undefined {
+  const file = chartSchemaFile(chartDir);
   if (!existsSync(file)) return undefined;
   try {
     const schema = parseJson(readFileSync(file, "utf8"));
     if (!isJsonObject(schema)) return undefined;
-    const text = toYaml({ additionalProperties: true, ...relaxed(schema) });
+    const text = toYaml({ additionalProperties: true, ...relaxSchema(schema) });
     const { hasUnusableKeys } = compileSchemas({ config: { file, text } });
     return hasUnusableKeys ? undefined : text;
   } catch (error) {
     if (error instanceof ProblemError || error instanceof SyntaxError) return undefined;
-    throw error instanceof DepthError ? tooDeep(error) : error;
+    throw error instanceof DepthError ? schemaTooDeepProblem(error) : error;
   }
 }
 
-/** Helm takes minutes to compile such a schema. */
-function tooDeep({ message }: DepthError): ProblemError {
+/** The problem for a schema that is nested too deep: helm would take minutes to compile it. */
+function schemaTooDeepProblem({ message }: DepthError): ProblemError {
   const remedy = "flatten the schema, or remove the file from the chart";
   return new ProblemError({
     file: "values.schema.json",
@@ -176,27 +182,29 @@ function tooDeep({ message }: DepthError): ProblemError {
   });
 }
 
-/** A schema without the omitted keywords at any depth. Objects allow additional properties by default. */
-function relaxed(schema: JsonObject): JsonObject {
+/** Removes the omitted keywords from a schema at any depth, and allows additional properties of objects by default. */
+function relaxSchema(schema: JsonObject): JsonObject {
   const { properties, patternProperties, type } = schema;
   const isObject = type === "object" || (Array.isArray(type) && type.includes("object"));
   // A schema for objects, which may omit `type`.
   const describesObject = isObject || properties !== undefined || patternProperties !== undefined;
   const result: JsonObject = describesObject ? { additionalProperties: true } : {};
   for (const [word, value = null] of Object.entries(schema))
-    if (!OMITTED.has(word)) result[word] = SCHEMA_MAPS.has(word) ? relaxEach(value) : relaxNested(value);
+    if (!OMITTED_KEYWORDS.has(word))
+      result[word] = SCHEMA_MAPS.has(word) ? relaxSchemaMap(value) : relaxNestedSchemas(value);
   return result;
 }
 
 /** Relaxes each schema of a map; its keys are names, not keywords. */
-function relaxEach(named: Json): Json {
+function relaxSchemaMap(named: Json): Json {
   if (!isJsonObject(named)) return named;
   return Object.fromEntries(
-    Object.entries(named).map(([name, schema = null]) => [name, relaxNested(schema)]),
+    Object.entries(named).map(([name, schema = null]) => [name, relaxNestedSchemas(schema)]),
   );
 }
 
-function relaxNested(value: Json): Json {
-  if (Array.isArray(value)) return value.map(relaxNested);
-  return isJsonObject(value) ? relaxed(value) : value;
+/** Relaxes a schema, or the schemas in a list; returns other values of keywords unchanged. */
+function relaxNestedSchemas(value: Json): Json {
+  if (Array.isArray(value)) return value.map(relaxNestedSchemas);
+  return isJsonObject(value) ? relaxSchema(value) : value;
 }

@@ -11,26 +11,26 @@ import { oneLine, parseJson, parseYaml, readPlain } from "../../lib/index.ts";
 import { listChartFiles, type ChartFile, type ChartSource } from "../../modules/index.ts";
 import type { Children, RunResult } from "../../process/index.ts";
 
-/** Copies or pulls a chart into `dir`. Throws ProblemError. */
-export async function getChart(chart: ChartRequest, dir: string, caller: HelmCaller): Promise<PulledChart> {
+/** Copies a local chart into `dir`, or pulls one by helm. Throws ProblemError. */
+export async function fetchChart(chart: ChartRequest, dir: string, caller: HelmCaller): Promise<PulledChart> {
   const { ref, version, repo } = chart;
-  for (const url of [ref, repo]) refuseCredentials(url);
+  for (const url of [ref, repo]) requireNoCredentials(url);
   if (repo !== undefined || !existsSync(ref)) return pullChart(chart, dir, caller);
   if (version !== undefined)
-    throw problem(ref, "is a local chart, which has only one version", "remove --version");
-  const from = resolve(ref);
-  const stats = statSync(from);
+    throw fileProblem(ref, "is a local chart, which has only one version", "remove --version");
+  const localPath = resolve(ref);
+  const stats = statSync(localPath);
   const isDirectory = stats.isDirectory();
-  if (isDirectory && !existsSync(join(from, "Chart.yaml")))
-    throw problem(from, "contains no Chart.yaml: it is no chart", "name the directory of a chart");
-  const path = isDirectory ? "chart" : basename(from);
-  const file = { rel: "", path: from, size: stats.size };
-  copyChart(isDirectory ? listChartFiles(from, false) : [file], from, join(dir, path));
-  return { path, origin: from, source: undefined, index: undefined };
+  if (isDirectory && !existsSync(join(localPath, "Chart.yaml")))
+    throw fileProblem(localPath, "contains no Chart.yaml: it is no chart", "name the directory of a chart");
+  const path = isDirectory ? "chart" : basename(localPath);
+  const file = { rel: "", path: localPath, size: stats.size };
+  copyChart(isDirectory ? listChartFiles(localPath, false) : [file], localPath, join(dir, path));
+  return { path, origin: localPath, source: undefined, index: undefined };
 }
 
-/** Whether a path is a directory or a path in it. */
-function isBelow(root: string, path: string): boolean {
+/** Whether a path is `root` itself or below it. */
+function isSameOrBelow(root: string, path: string): boolean {
   return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
 }
 
@@ -42,7 +42,7 @@ const SECRET_PARAMETER =
  * Throws ProblemError for a URL with credentials: other users can read the command line, and the URL gets into files that
  * others read.
  */
-function refuseCredentials(text: string | undefined): void {
+function requireNoCredentials(text: string | undefined): void {
   if (text === undefined || !text.includes("://")) return;
   const url = URL.parse(text);
   if (url === null) return;
@@ -54,7 +54,7 @@ function refuseCredentials(text: string | undefined): void {
     url.protocol === "oci:"
       ? "log in with helm registry login, and remove it from the URL"
       : "add the repository with helm repo add NAME URL --username USER --password-stdin, and set --chart NAME/CHART";
-  throw problem(withoutCredentials(text), `the URL contains ${what}`, remedy);
+  throw fileProblem(withoutCredentials(text), `the URL contains ${what}`, remedy);
 }
 
 /** Limits that helm sets for archives. */
@@ -70,13 +70,13 @@ function copyChart(
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
   if (files.length > MAX_FILES || bytes > MAX_BYTES) {
     const message = `contains more than ${MAX_FILES} files, or more than ${MAX_BYTES >> 20} MiB`;
-    throw problem(from, message, "list files that do not belong to the chart in .helmignore");
+    throw fileProblem(from, message, "list files that do not belong to the chart in .helmignore");
   }
   const root = realpathSync(from);
-  const outside = files.find(({ path }) => !isBelow(root, realpathSync(path)));
+  const outside = files.find(({ path }) => !isSameOrBelow(root, realpathSync(path)));
   if (outside !== undefined) {
     const message = "is a link to a file outside the chart";
-    throw problem(join(from, outside.rel), message, "replace it by a copy, or list it in .helmignore");
+    throw fileProblem(join(from, outside.rel), message, "replace it by a copy, or list it in .helmignore");
   }
   for (const { rel, path } of files) {
     mkdirSync(dirname(join(to, rel)), { recursive: true });
@@ -115,47 +115,51 @@ export interface HelmCaller {
 
 /** Pulls a chart into `dir` with the user's repositories and logins of helm. Throws ProblemError. */
 async function pullChart(chart: ChartRequest, dir: string, caller: HelmCaller): Promise<PulledChart> {
-  if (chart.repo !== undefined) return fromRepository(chart, chart.repo, { dir, caller });
+  if (chart.repo !== undefined) return pullFromRepository(chart, chart.repo, { dir, caller });
   const [name = "", ...rest] = chart.ref.split("/");
-  const url = chart.ref.includes("://") ? undefined : await repositoryUrl(name, caller);
-  const path = await pull(chart.ref, helmFlags(chart), { dir, caller });
+  const url = chart.ref.includes("://") ? undefined : await findRepositoryUrl(name, caller);
+  const path = await runHelmPull(chart.ref, helmFlags(chart), { dir, caller });
   if (url === undefined)
-    return { path, origin: path, source: sourceWithoutRepository(chart.ref), index: undefined };
-  const cache = await helm(["env", "HELM_REPOSITORY_CACHE"], caller);
+    return { path, origin: path, source: sourceWithoutVersion(chart.ref), index: undefined };
+  const cache = await runHelm(["env", "HELM_REPOSITORY_CACHE"], caller);
   const index = readIndex(join(cache.stdout.trim(), `${name}-index.yaml`), withoutCredentials(url));
   return { path, origin: path, source: { repo: withoutCredentials(url), chart: rest.join("/") }, index };
 }
 
-interface Target {
+interface PullTarget {
   readonly dir: string;
   readonly caller: HelmCaller;
 }
 
 /** Pulls from a repository through a temporary helm configuration, from which it also reads the index. */
-async function fromRepository(
+async function pullFromRepository(
   chart: ChartRequest,
   repo: string,
-  { dir, caller }: Target,
+  { dir, caller }: PullTarget,
 ): Promise<PulledChart> {
-  const own = mkdtempSync(join(dir, ".repository-"));
-  const lists = [`--repository-config=${join(own, "list.yaml")}`, `--repository-cache=${own}`];
-  const authority = chart.caFile === undefined ? [] : [`--ca-file=${chart.caFile}`];
+  const helmDir = mkdtempSync(join(dir, ".repository-"));
+  const helmDirFlags = [`--repository-config=${join(helmDir, "list.yaml")}`, `--repository-cache=${helmDir}`];
+  const caFlags = chart.caFile === undefined ? [] : [`--ca-file=${chart.caFile}`];
   try {
-    const added = await helm(["repo", "add", "it", repo, ...authority, ...lists], caller);
+    const added = await runHelm(["repo", "add", "it", repo, ...caFlags, ...helmDirFlags], caller);
     if (added.outcome !== "succeeded")
-      throw problem(
+      throw fileProblem(
         withoutCredentials(repo),
-        `is not a chart repository: ${lastLine(added)}`,
+        `is not a chart repository: ${lastErrorLine(added)}`,
         "correct --repo",
       );
-    const path = await pull(`it/${chart.ref}`, [...helmFlags(chart), ...lists], { dir, caller });
-    const index = readIndex(join(own, "it-index.yaml"), withoutCredentials(repo));
+    const path = await runHelmPull(`it/${chart.ref}`, [...helmFlags(chart), ...helmDirFlags], {
+      dir,
+      caller,
+    });
+    const index = readIndex(join(helmDir, "it-index.yaml"), withoutCredentials(repo));
     return { path, origin: path, source: { repo: withoutCredentials(repo), chart: chart.ref }, index };
   } finally {
-    rmSync(own, { recursive: true, force: true });
+    rmSync(helmDir, { recursive: true, force: true });
   }
 }
 
+/** The flags of `helm pull` for a request. */
 function helmFlags({ version, caFile, plainHttp }: ChartRequest): string[] {
   return [
     ...(version === undefined ? [] : [`--version=${version}`]),
@@ -164,43 +168,48 @@ function helmFlags({ version, caFile, plainHttp }: ChartRequest): string[] {
   ];
 }
 
-/** Pulls a chart; returns the name of the archive. */
-async function pull(ref: string, flags: readonly string[], { dir, caller }: Target): Promise<string> {
+/** Runs `helm pull` and returns the file name of the archive that appeared in the directory. Throws ProblemError. */
+async function runHelmPull(
+  ref: string,
+  flags: readonly string[],
+  { dir, caller }: PullTarget,
+): Promise<string> {
   const before = new Set(readdirSync(dir));
-  const result = await helm(["pull", ref, ...flags, `--destination=${dir}`], caller);
+  const result = await runHelm(["pull", ref, ...flags, `--destination=${dir}`], caller);
   const [pulled] = readdirSync(dir).filter((name) => !before.has(name));
   if (result.outcome === "succeeded" && pulled !== undefined) return pulled;
   const reported = ref.replace(/^it\//, "");
-  throw problem(
+  throw fileProblem(
     reported,
-    `is not a local file, and helm cannot pull it: ${lastLine(result)}`,
-    remedyFor(ref),
+    `is not a local file, and helm cannot pull it: ${lastErrorLine(result)}`,
+    pullRemedy(ref),
   );
 }
 
-function remedyFor(ref: string): string {
+/** What helps against a failed pull. */
+function pullRemedy(ref: string): string {
   return ref.startsWith("oci://")
     ? "see helm registry login, --ca-file, and --plain-http for a registry without TLS"
     : "see helm search, helm repo add";
 }
 
 /** The last line of helm's stderr, without credentials in URLs. */
-function lastLine({ stderr, message }: RunResult): string {
+function lastErrorLine({ stderr, message }: RunResult): string {
   const line = stderr.trim().split("\n").at(-1) ?? "";
   return (line || (message ?? "")).replaceAll(/\/\/[^\s/@"]{1,1000}@/g, "//");
 }
 
-/** The source without tag and digest, which belong to one version. */
-function sourceWithoutRepository(ref: string): PulledChart["source"] {
+/** The source of a chart without a repository, for `addon.yaml`: without tag and digest, which belong to one version. */
+function sourceWithoutVersion(ref: string): PulledChart["source"] {
   if (!ref.startsWith("oci://")) return ref.includes("://") ? undefined : { chart: ref };
   const [plain = ""] = ref.split("@");
   const tag = plain.indexOf(":", plain.lastIndexOf("/"));
   return { chart: tag < 0 ? plain : plain.slice(0, tag) };
 }
 
-/** The URL of a repository, because its name is valid only for this user. */
-async function repositoryUrl(name: string, caller: HelmCaller): Promise<string | undefined> {
-  const { outcome, stdout } = await helm(["repo", "list", "--output=json"], caller);
+/** The URL of a repository that the user has added to helm: its name means nothing to other users. Undefined if unknown. */
+async function findRepositoryUrl(name: string, caller: HelmCaller): Promise<string | undefined> {
+  const { outcome, stdout } = await runHelm(["repo", "list", "--output=json"], caller);
   const repos = outcome === "succeeded" ? parseJson(stdout) : [];
   return asString(objectsIn(repos).find((repo) => repo["name"] === name)?.["url"]);
 }
@@ -215,13 +224,14 @@ function withoutCredentials(repo: string): string {
   return url.href.replace(/\/$/, "");
 }
 
-function helm(args: readonly string[], { settings, env, children }: HelmCaller): Promise<RunResult> {
+/** Runs helm with the user's own configuration and environment. */
+function runHelm(args: readonly string[], { settings, env, children }: HelmCaller): Promise<RunResult> {
   const { helmBin, helmTimeoutMs } = settings;
   const processOptions = { cwd: process.cwd(), env: hookEnvironment(env), timeoutMs: helmTimeoutMs };
   return children.run({ file: helmBin, args, ...processOptions });
 }
 
-function problem(file: string, message: string, remedy: string): ProblemError {
+function fileProblem(file: string, message: string, remedy: string): ProblemError {
   return new ProblemError({ file, message, remedy });
 }
 
@@ -240,34 +250,34 @@ function readIndex(file: string, repo: string): RepositoryIndex {
     };
   } catch (error) {
     const message = `its index cannot be read: ${oneLine(error)}`;
-    throw problem(repo, message, "contact the administrator of the repository");
+    throw fileProblem(repo, message, "contact the administrator of the repository");
   }
 }
 
-interface Chart {
+interface PulledVersion {
   readonly name: string;
   readonly version: string;
   readonly digest: string;
 }
 
-/** Throws ProblemError if the index lists no such version, or another digest. An index may omit digests. */
+/** Verifies a pulled chart: throws ProblemError if the index does not list its version, or lists another digest. */
 export function checkAgainstIndex(
   { repo, entries }: RepositoryIndex,
-  { name, version, digest }: Chart,
+  { name, version, digest }: PulledVersion,
 ): void {
   const listed = objectsIn(entries[name] ?? []);
-  const sums = listed
+  const digests = listed
     .filter((entry) => entry["version"] === version)
     .map((entry) => asString(entry["digest"]));
-  const refuse = (what: string): never => {
+  const refuse = (message: string): never => {
     const remedy =
       "the chart may be half published: try again later, or contact the administrator of the repository";
-    throw problem(repo, `the pulled archive ${what}`, remedy);
+    throw fileProblem(repo, `the pulled archive ${message}`, remedy);
   };
-  if (sums.length === 0) refuse(`is ${name} ${version}, which its index does not list`);
-  const [sum] = sums.filter((each) => each !== undefined && each !== "");
-  if (sum !== undefined && sum.replace(/^sha256:/, "") !== digest.replace(/^sha256:/, ""))
+  if (digests.length === 0) refuse(`is ${name} ${version}, which its index does not list`);
+  const [listedDigest] = digests.filter((each) => each !== undefined && each !== "");
+  if (listedDigest !== undefined && listedDigest.replace(/^sha256:/, "") !== digest.replace(/^sha256:/, ""))
     refuse(
-      `of ${name} ${version} has a digest that differs from its index: ${digest} instead of sha256:${sum.replace(/^sha256:/, "")}`,
+      `of ${name} ${version} has a digest that differs from its index: ${digest} instead of sha256:${listedDigest.replace(/^sha256:/, "")}`,
     );
 }

@@ -8,10 +8,10 @@ import { parseHookConfig } from "../../hooks/index.ts";
 import { toYaml } from "../../lib/index.ts";
 import { ProblemError, type JsonObject } from "../../model/index.ts";
 import { lintDirs } from "../lint.ts";
-import { moduleNamed, type CommandResult } from "../shared.ts";
+import { findModule, type CommandResult } from "../shared.ts";
 
 /** The arguments of `new hook`. */
-export interface NewHook {
+export interface NewHookRequest {
   /** The name of the module or of its directory. */
   readonly module: string;
   readonly name: string;
@@ -29,28 +29,28 @@ const NAME_PATTERN = /^[a-z0-9][a-z0-9_-]{0,62}$/;
  * ProblemError.
  */
 export async function writeHook(
-  wanted: NewHook,
+  wanted: NewHookRequest,
   settings: Settings,
   env: Environment,
 ): Promise<CommandResult> {
-  const { dir, name: module } = moduleNamed(settings, wanted.module);
+  const { dir, name: module } = findModule(settings, wanted.module);
   const script = `${wanted.name}.${ENDINGS[wanted.language]}`;
   const hook = join(dir, "hooks", script);
   const test = join(dir, "tests", wanted.name);
-  checkRequest(wanted, [hook, test]);
+  requireValidRequest(wanted, [hook, test]);
   const metric = `${module}_${wanted.name}`.replaceAll(/[^a-z0-9]/g, "_");
   const hookParts = {
-    config: configOf(wanted),
+    config: buildHookConfig(wanted),
     trigger: describeTrigger(wanted),
     metric,
-    byEvent: wanted.onEvent !== undefined,
+    countsObjects: wanted.onEvent !== undefined,
   };
   const draft = mkdtempSync(join(dir, ".new-"));
   try {
-    const textOf = wanted.language === "bash" ? shellText : pythonText;
-    writeFileSync(join(draft, "hook"), textOf(hookParts), { mode: 0o777 });
+    const renderHook = wanted.language === "bash" ? renderShellHook : renderPythonHook;
+    writeFileSync(join(draft, "hook"), renderHook(hookParts), { mode: 0o777 });
     mkdirSync(join(draft, "test"));
-    const files = testText({ ...hookParts, script });
+    const files = renderTestFiles({ ...hookParts, script });
     for (const [file, text] of Object.entries(files)) writeFileSync(join(draft, "test", file), text);
     for (const path of [hook, test]) mkdirSync(dirname(path), { recursive: true });
     renameSync(join(draft, "test"), test);
@@ -58,12 +58,12 @@ export async function writeHook(
   } finally {
     rmSync(draft, { recursive: true, force: true });
   }
-  const found = await lintDirs({ dirs: [dir], values: undefined }, settings, env);
-  return { text: `${found.text}${hook}: written. Test it:\n  sh ${test}/test.sh\n`, code: found.code };
+  const linted = await lintDirs({ dirs: [dir], values: undefined }, settings, env);
+  return { text: `${linted.text}${hook}: written. Test it:\n  sh ${test}/test.sh\n`, code: linted.code };
 }
 
 /** Throws ProblemError for an invalid name, trigger or flags, and if a file exists already. */
-function checkRequest(wanted: NewHook, paths: readonly string[]): void {
+function requireValidRequest(wanted: NewHookRequest, paths: readonly string[]): void {
   const { name, onEvent, schedule } = wanted;
   const refuse = (file: string, message: string, remedy: string): never => {
     throw new ProblemError({ file, message, remedy });
@@ -79,19 +79,19 @@ function checkRequest(wanted: NewHook, paths: readonly string[]): void {
     refuse(hook, "--on-event and --schedule exclude each other", "set one of them");
   const existing = paths.find((path) => existsSync(path));
   if (existing !== undefined) refuse(existing, "already exists", "choose another name");
-  const parsed = parseHookConfig(toYaml(configOf(wanted)), "module");
+  const parsed = parseHookConfig(toYaml(buildHookConfig(wanted)), "module");
   if ("errors" in parsed) refuse(hook, parsed.errors.join("; "), "correct --on-event or --schedule");
 }
 
 /** The configuration of the hook: a schedule, a watch of objects, or by default `beforeHelm`. */
-function configOf({ onEvent, schedule, name }: NewHook): JsonObject {
+function buildHookConfig({ onEvent, schedule, name }: NewHookRequest): JsonObject {
   if (schedule !== undefined) return { configVersion: "v1", schedule: [{ name, crontab: schedule }] };
   if (onEvent === undefined) return { configVersion: "v1", beforeHelm: 10 };
-  const at = onEvent.lastIndexOf("/");
+  const slash = onEvent.lastIndexOf("/");
   const binding = {
     name: "objects",
-    ...(at < 0 ? {} : { apiVersion: onEvent.slice(0, at) }),
-    kind: onEvent.slice(at + 1),
+    ...(slash < 0 ? {} : { apiVersion: onEvent.slice(0, slash) }),
+    kind: onEvent.slice(slash + 1),
     jqFilter: ".metadata.name",
     keepFullObjectsInMemory: false,
     includeSnapshotsFrom: ["objects"],
@@ -99,7 +99,8 @@ function configOf({ onEvent, schedule, name }: NewHook): JsonObject {
   return { configVersion: "v1", kubernetes: [binding] };
 }
 
-function describeTrigger({ onEvent, schedule }: NewHook): string {
+/** A sentence for the hook's comment about when it runs. */
+function describeTrigger({ onEvent, schedule }: NewHookRequest): string {
   if (schedule !== undefined) return `Runs on a schedule: ${schedule}`;
   return onEvent === undefined
     ? "Runs before each run of the module's chart"
@@ -117,13 +118,13 @@ interface HookParts {
   readonly trigger: string;
   /** The name of its metric. */
   readonly metric: string;
-  /** It counts objects; otherwise enabled modules. */
-  readonly byEvent: boolean;
+  /** The hook counts the watched objects; otherwise it counts enabled modules. */
+  readonly countsObjects: boolean;
 }
 
-/** POSIX sh, for bash and busybox. */
-function shellText({ config, trigger, metric, byEvent }: HookParts): string {
-  const count = byEvent
+/** The text of a hook in POSIX sh, which runs in bash and busybox. */
+function renderShellHook({ config, trigger, metric, countsObjects }: HookParts): string {
+  const count = countsObjects
     ? `count="$(jq '.[-1].snapshots.objects | length' "$BINDING_CONTEXT_PATH")"`
     : `count="$(jq '.global.enabledModules | length' "$VALUES_PATH")"`;
   return `#!/bin/sh
@@ -145,8 +146,9 @@ jq -n -c --argjson count "$count" '{name: "${metric}", set: $count}' >"$METRICS_
 `;
 }
 
-function pythonText({ config, trigger, metric, byEvent }: HookParts): string {
-  const count = byEvent
+/** The text of a hook in Python. */
+function renderPythonHook({ config, trigger, metric, countsObjects }: HookParts): string {
+  const count = countsObjects
     ? `count = len(read("BINDING_CONTEXT_PATH")[-1]["snapshots"]["objects"])`
     : `count = len(read("VALUES_PATH")["global"]["enabledModules"])`;
   return `#!/usr/bin/env python3
@@ -182,19 +184,19 @@ write("METRICS_PATH", {"name": "${metric}", "set": count})
 `;
 }
 
-/** The files of the test: input, expected output, and a script that compares. */
-function testText(parts: HookParts & { readonly script: string }): Record<string, string> {
-  const { metric, byEvent, config, script } = parts;
+/** The files of the hook's test by name: its input, the expected output, and a script that compares them. */
+function renderTestFiles(parts: HookParts & { readonly script: string }): Record<string, string> {
+  const { metric, countsObjects, config, script } = parts;
   const snapshots = { objects: [{ filterResult: "one" }, { filterResult: "two" }] };
   const binding = config["schedule"] === undefined ? "beforeHelm" : "schedule";
-  const context = byEvent ? { binding: "objects", type: "Synchronization", snapshots } : { binding };
+  const context = countsObjects ? { binding: "objects", type: "Synchronization", snapshots } : { binding };
   const values = { global: { enabledModules: ["one", "two"] } };
   const metrics = [{ name: metric, value: 2, labels: {}, action: "set" }];
-  const left = { configValuesPatch: [], valuesPatch: [], objects: [], metrics };
+  const expected = { configValuesPatch: [], valuesPatch: [], objects: [], metrics };
   return {
     "context.json": `${JSON.stringify([context], undefined, 2)}\n`,
     "values.yaml": toYaml(values),
-    "expected.yaml": toYaml(left),
+    "expected.yaml": toYaml(expected),
     "test.sh": `#!/bin/sh
 # Runs the hook with the files beside this one, and compares what it leaves with expected.yaml.
 set -eu

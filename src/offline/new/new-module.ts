@@ -8,12 +8,12 @@ import { toYaml, type Scope } from "../../lib/index.ts";
 import { ProblemError, camelCase } from "../../model/index.ts";
 import { ADDON_FILE, refuseName, splitEntryName } from "../../modules/index.ts";
 import { lintDirs } from "../lint.ts";
-import { archivesIn, draftIn, modulesDirsOf, withScope, type CommandResult } from "../shared.ts";
-import { SCHEMA_FILE, schemaNotes, schemaOfChart, describePulledChart } from "./chart-place.ts";
-import { getChart, type ChartRequest, type HelmCaller } from "./get-chart.ts";
+import { createArchives, createDraftDir, listModulesDirs, withScope, type CommandResult } from "../shared.ts";
+import { SCHEMA_FILE, unusableSchemaNotes, deriveSectionSchema, describePulledChart } from "./chart-place.ts";
+import { fetchChart, type ChartRequest, type HelmCaller } from "./get-chart.ts";
 
 /** The arguments of `new module`. */
-export interface NewModule {
+export interface NewModuleRequest {
   /** `NAME` or `NUMBER-NAME`. */
   readonly name: string;
   /** Undefined: write a starter chart into the module. */
@@ -25,32 +25,35 @@ export interface NewModule {
  * ProblemError.
  */
 export function writeModule(
-  { name: wanted, chart }: NewModule,
+  { name: wanted, chart }: NewModuleRequest,
   settings: Settings,
   env: Environment,
 ): Promise<CommandResult> {
   return withScope(async (scope, children) => {
-    const [modulesDir] = modulesDirsOf(settings);
+    const [modulesDir] = listModulesDirs(settings);
     mkdirSync(modulesDir, { recursive: true });
-    const { dir, name } = newModuleDir(modulesDir, wanted);
+    const { dir, name } = chooseModuleDir(modulesDir, wanted);
     // A temporary directory has mode 0700; this sub-directory gets the default mode.
-    const draft = join(draftIn(modulesDir, scope), "module");
+    const draft = join(createDraftDir(modulesDir, scope), "module");
     mkdirSync(draft);
-    writeInto(draft, "values.yaml", `${camelCase(name)}Enabled: true\n`);
+    writeFileInto(draft, "values.yaml", `${camelCase(name)}Enabled: true\n`);
     const notes =
       chart === undefined
-        ? writeOwnChart(draft, name)
+        ? writeStarterChart(draft, name)
         : await writePublicChart(draft, chart, { settings, env, children, scope });
     renameSync(draft, dir);
-    const found = await lintDirs({ dirs: [dir], values: undefined }, settings, env);
-    const next = nextCommands(name, modulesDir, settings.namespace);
-    const written = found.code === 0 ? "written. Next:" : fixHint(name, dir);
-    return { text: `${notes.join("")}${found.text}${dir}: ${written}\n${next}`, code: found.code };
+    const linted = await lintDirs({ dirs: [dir], values: undefined }, settings, env);
+    const nextText = nextCommands(name, modulesDir, settings.namespace);
+    const writtenText = linted.code === 0 ? "written. Next:" : fixHint(name, dir);
+    return { text: `${notes.join("")}${linted.text}${dir}: ${writtenText}\n${nextText}`, code: linted.code };
   });
 }
 
-/** The directory of the new module. Without a number in `wanted`, its number is the next multiple of ten after the last module's. */
-function newModuleDir(modulesDir: string, wanted: string): { dir: string; name: string } {
+/**
+ * Chooses the directory of the new module. Without a number in `wanted`, it gets the next multiple of ten after the highest
+ * number. Throws ProblemError for an invalid or used name.
+ */
+function chooseModuleDir(modulesDir: string, wanted: string): { dir: string; name: string } {
   const entries = readdirSync(modulesDir).map((entry) => ({ entry, ...splitEntryName(entry, 0) }));
   const { name, order } = splitEntryName(wanted, Number.NaN);
   const file = join(modulesDir, wanted);
@@ -62,37 +65,41 @@ function newModuleDir(modulesDir: string, wanted: string): { dir: string; name: 
     const remedy = `choose another name, or remove ${join(modulesDir, existing.entry)} first`;
     throw new ProblemError({ file, message: "a module of this name already exists", remedy });
   }
-  const last = Math.max(0, ...entries.map((entry) => entry.order));
-  const number = String(Math.floor(last / 10) * 10 + 10).padStart(3, "0");
+  const highestOrder = Math.max(0, ...entries.map((entry) => entry.order));
+  const number = String(Math.floor(highestOrder / 10) * 10 + 10).padStart(3, "0");
   return { dir: Number.isNaN(order) ? join(modulesDir, `${number}-${name}`) : file, name };
 }
 
 /** Fetches a chart into the module and writes `addon.yaml` and the schema of the section. Returns notes. */
 async function writePublicChart(
   dir: string,
-  wanted: ChartRequest,
+  request: ChartRequest,
   { scope, ...caller }: HelmCaller & { readonly scope: Scope },
 ): Promise<string[]> {
-  const got = await getChart(wanted, dir, caller);
-  const { chartDir, place } = await describePulledChart(dir, got, archivesIn(caller.settings, scope));
-  writeInto(dir, ADDON_FILE, toYaml({ chart: place }));
-  const schema = schemaOfChart(chartDir);
-  if (schema !== undefined) writeInto(dir, SCHEMA_FILE, schema);
-  return schemaNotes(chartDir, schema);
+  const pulled = await fetchChart(request, dir, caller);
+  const { chartDir, addonEntry } = await describePulledChart(
+    dir,
+    pulled,
+    createArchives(caller.settings, scope),
+  );
+  writeFileInto(dir, ADDON_FILE, toYaml({ chart: addonEntry }));
+  const schema = deriveSectionSchema(chartDir);
+  if (schema !== undefined) writeFileInto(dir, SCHEMA_FILE, schema);
+  return unusableSchemaNotes(chartDir, schema);
 }
 
-/** Writes a starter chart into the module. It has no notes to return. */
-function writeOwnChart(dir: string, name: string): string[] {
-  writeInto(dir, ".helmignore", HELMIGNORE);
-  writeInto(dir, "Chart.yaml", toYaml({ apiVersion: "v2", name, version: "0.1.0" }));
-  writeInto(dir, "templates/configmap.yaml", STARTER);
+/** Writes a starter chart into the module. Returns no notes; `writePublicChart` does. */
+function writeStarterChart(dir: string, name: string): string[] {
+  writeFileInto(dir, ".helmignore", HELMIGNORE);
+  writeFileInto(dir, "Chart.yaml", toYaml({ apiVersion: "v2", name, version: "0.1.0" }));
+  writeFileInto(dir, "templates/configmap.yaml", STARTER_TEMPLATE);
   return [];
 }
 
 /** Files of the module that do not belong to its chart. */
 const HELMIGNORE = "/addon.yaml\n/enabled\n/hooks/\n/openapi/\n/tests/\n";
 
-const STARTER = `apiVersion: v1
+const STARTER_TEMPLATE = `apiVersion: v1
 kind: ConfigMap
 metadata:
   name: {{ .Release.Name }}
@@ -100,22 +107,24 @@ data:
   zone: {{ .Values.global.zone | default "none" | quote }}
 `;
 
-function writeInto(dir: string, path: string, text: string): void {
+/** Writes a file and creates its directories. */
+function writeFileInto(dir: string, path: string, text: string): void {
   mkdirSync(dirname(join(dir, path)), { recursive: true });
   writeFileSync(join(dir, path), text);
 }
 
-/** Most errors of a new module are values for which the chart has no default. */
+/** How to fix a new module with errors. Most errors are values for which the chart has no default. */
 function fixHint(name: string, dir: string): string {
   const values = join(dir, "values.yaml");
   return `written. Fix the errors above: put values below ${camelCase(name)}: in ${values}. To start over, remove ${dir}. Then:`;
 }
 
+/** The commands that try and start the new module. */
 function nextCommands(name: string, modulesDir: string, namespace = "default"): string {
-  const where = `--modules-dir ${modulesDir} --namespace ${namespace}`;
+  const flags = `--modules-dir ${modulesDir} --namespace ${namespace}`;
   return [
-    `  addon-operator plan ${where}\n`,
-    `  addon-operator start ${where}\n`,
+    `  addon-operator plan ${flags}\n`,
+    `  addon-operator start ${flags}\n`,
     `  kubectl wait -n ${namespace} addonmodule/${name} --for=condition=Ready --timeout=5m\n`,
   ].join("");
 }

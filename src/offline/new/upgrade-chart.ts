@@ -17,28 +17,28 @@ import { ADDON_FILE, addonFileIn, readAddonFile, type ChartPlace } from "../../m
 import { OfflineCharts, readConfigValues } from "../charts.ts";
 import { lintDirs } from "../lint.ts";
 import {
-  archivesIn,
-  draftIn,
-  moduleNamed,
+  createArchives,
+  createDraftDir,
+  findModule,
   readLintDir,
-  readOptions,
+  buildReadOptions,
   withScope,
   type CommandResult,
 } from "../shared.ts";
-import { chartChanges } from "./chart-changes.ts";
+import { describeChartChanges } from "./chart-changes.ts";
 import {
-  nameAndVersion,
+  readNameAndVersion,
   describePulledChart,
-  withChart,
+  replaceChartEntry,
   SCHEMA_FILE,
-  schemaNotes,
-  schemaOfChart,
+  unusableSchemaNotes,
+  deriveSectionSchema,
 } from "./chart-place.ts";
 import type { DescribedChart } from "./chart-place.ts";
-import { getChart, type ChartRequest } from "./get-chart.ts";
+import { fetchChart, type ChartRequest } from "./get-chart.ts";
 
 /** The arguments of `upgrade-chart`. */
-export interface ChartUpgrade {
+export interface UpgradeRequest {
   /** The name of the module or of its directory. */
   readonly module: string;
   /** The chart. Defaults: the source in `addon.yaml`, and the newest version. */
@@ -56,54 +56,54 @@ export type Confirm = (displayed: string) => Promise<boolean>;
  * ProblemError.
  */
 export function upgradeChart(
-  wanted: ChartUpgrade,
+  request: UpgradeRequest,
   { settings, env, confirm }: { settings: Settings; env: Environment; confirm: Confirm },
 ): Promise<CommandResult> {
   return withScope(async (scope, children) => {
-    const { dir } = moduleNamed(settings, wanted.module);
-    const archives = archivesIn(settings, scope);
-    const place = readChartPlace(dir);
-    const { tree, module } = await readModule(dir, readOptions(settings, scope));
-    const source = sourceOf(dir, place, wanted);
-    const config = wanted.values === undefined ? {} : await readConfigValues(wanted.values);
-    const draft = draftIn(dir, scope);
-    const next = await describePulledChart(
+    const { dir } = findModule(settings, request.module);
+    const archives = createArchives(settings, scope);
+    const currentEntry = readChartEntry(dir);
+    const { tree, module } = await readModule(dir, buildReadOptions(settings, scope));
+    const source = selectSource(dir, currentEntry, request);
+    const config = request.values === undefined ? {} : await readConfigValues(request.values);
+    const draft = createDraftDir(dir, scope);
+    const newChart = await describePulledChart(
       draft,
-      await getChart(source, draft, { settings, env, children }),
+      await fetchChart(source, draft, { settings, env, children }),
       archives,
     );
-    if (next.place.digest === place.digest)
-      return { text: `${dir}: ${next.name} ${next.version} is installed already\n`, code: 0 };
+    if (newChart.addonEntry.digest === currentEntry.digest)
+      return { text: `${dir}: ${newChart.name} ${newChart.version} is installed already\n`, code: 0 };
     const charts = new OfflineCharts(settings, { env, children }, { config });
-    const changes = await chartChanges(
+    const changes = await describeChartChanges(
       { module, tree },
-      { chart: module.chart, chartDir: next.chartDir, crdFiles: next.crdFiles },
+      { chart: module.chart, chartDir: newChart.chartDir, crdFiles: newChart.crdFiles },
       charts,
     );
-    if (!(await confirm(`${titleOf(module, next)}\n\n${changes}\n`)))
+    if (!(await confirm(`${changesTitle(module, newChart)}\n\n${changes}\n`)))
       return { text: "Nothing was changed.\n", code: 1 };
-    const notes = replaceChart({ dir, draft, place, module }, next);
-    const found = await lintDirs({ dirs: [dir], values: wanted.values }, settings, env);
+    const notes = replaceChart({ dir, draft, currentEntry: currentEntry, module }, newChart);
+    const linted = await lintDirs({ dirs: [dir], values: request.values }, settings, env);
     return {
-      text: `${notes.join("")}${found.text}${dir}: has ${next.name} ${next.version}. Next:\n${nextCommands(settings)}`,
-      code: found.code,
+      text: `${notes.join("")}${linted.text}${dir}: has ${newChart.name} ${newChart.version}. Next:\n${nextCommands(settings)}`,
+      code: linted.code,
     };
   });
 }
 
-/** A converge also applies the CRDs of the chart; a run of the module that changes nothing else does not. */
+/** The commands that apply the new chart. They request a converge, because a run of the module alone does not apply CRDs. */
 function nextCommands({ configMap, namespace = "default", modulesDir = "modules" }: Settings): string {
-  const where = `--modules-dir ${modulesDir} --namespace ${namespace}`;
+  const flags = `--modules-dir ${modulesDir} --namespace ${namespace}`;
   const converge = `kubectl annotate --overwrite addonoperator/${configMap} --namespace ${namespace}`;
   return [
-    `  addon-operator plan ${where}\n`,
+    `  addon-operator plan ${flags}\n`,
     "or, where an operator runs on these files without --watch-dirs, request a converge:\n",
     `  ${converge} ${REQUESTED_AT}="$(date +%s)"\n`,
   ].join("");
 }
 
 /** The entry `chart` of `addon.yaml`. Throws ProblemError if there is none. */
-function readChartPlace(dir: string): ChartPlace {
+function readChartEntry(dir: string): ChartPlace {
   const { chart, problem } = readAddonFile(dir);
   if (problem !== undefined) throw new ProblemError(problem);
   if (chart !== undefined) return chart;
@@ -117,17 +117,17 @@ function readChartPlace(dir: string): ChartPlace {
 /** Reads the one module of a directory. Throws ProblemError if it is invalid. */
 async function readModule(
   dir: string,
-  terms: Parameters<typeof readLintDir>[1],
+  options: Parameters<typeof readLintDir>[1],
 ): Promise<{ tree: Tree; module: Module }> {
-  const { tree } = await readLintDir(dir, terms);
+  const { tree } = await readLintDir(dir, options);
   const [module] = tree.modules;
   if (module === undefined) throw new ProblemError({ file: dir, message: "is not a module" });
   if (module.problem !== undefined) throw new ProblemError(module.problem);
   return { tree, module };
 }
 
-/** The chart to fetch: the one of the command line, or the source in `addon.yaml`. */
-function sourceOf(dir: string, { source }: ChartPlace, { chart }: ChartUpgrade): ChartRequest {
+/** Selects the chart to fetch: the one of the command line, or the source in `addon.yaml`. Throws ProblemError without any. */
+function selectSource(dir: string, { source }: ChartPlace, { chart }: UpgradeRequest): ChartRequest {
   const { ref = source?.chart, repo } = chart;
   const known = chart.ref === undefined ? source?.repo : undefined;
   if (ref !== undefined) return { ...chart, ref, repo: repo ?? known };
@@ -141,21 +141,22 @@ function sourceOf(dir: string, { source }: ChartPlace, { chart }: ChartUpgrade):
 }
 
 /** The first line of the displayed changes: old and new version. */
-function titleOf(module: Module, next: DescribedChart): string {
-  const { name, version } = nameAndVersion(module.chartDir);
-  const other = next.name === name ? "" : `${next.name} `;
+function changesTitle(module: Module, newChart: DescribedChart): string {
+  const { name, version } = readNameAndVersion(module.chartDir);
+  const newName = newChart.name === name ? "" : `${newChart.name} `;
   const notes = [
-    ...(next.version === version ? ["the same version with other content"] : []),
-    ...(isOlder(next.version, version) ? ["a downgrade: charts are seldom tested that way"] : []),
+    ...(newChart.version === version ? ["the same version with other content"] : []),
+    ...(isOlder(newChart.version, version) ? ["a downgrade: charts are seldom tested that way"] : []),
   ];
   const note = notes.length === 0 ? "" : ` (${notes.join("; ")})`;
-  return `${module.name}: ${name} ${version} → ${other}${next.version}${note}`;
+  return `${module.name}: ${name} ${version} → ${newName}${newChart.version}${note}`;
 }
 
+/** The module whose chart is replaced, and the directory with the new files. */
 interface Replacement {
   readonly dir: string;
   readonly draft: string;
-  readonly place: ChartPlace;
+  readonly currentEntry: ChartPlace;
   readonly module: Module;
 }
 
@@ -163,33 +164,36 @@ interface Replacement {
  * Puts the new chart beside the old one, then switches to it by an atomic rename of `addon.yaml`, then removes the old
  * chart. If the rename fails, it restores the previous state.
  */
-function replaceChart({ dir, draft, place, module }: Replacement, next: DescribedChart): string[] {
-  const path = unusedName(dir, next);
-  const old = addonFileIn(dir);
+function replaceChart(
+  { dir, draft, currentEntry: place, module }: Replacement,
+  newChart: DescribedChart,
+): string[] {
+  const path = chooseChartPath(dir, newChart);
+  const oldFile = addonFileIn(dir);
   const file = join(dir, ADDON_FILE);
-  const text = readFileSync(old, "utf8");
-  const { value } = parseYaml(text, old);
-  const { values: _, ...described } = next.place;
+  const text = readFileSync(oldFile, "utf8");
+  const { value } = parseYaml(text, oldFile);
+  const { values: _, ...described } = newChart.addonEntry;
   const chart: JsonObject = { ...(place.values && { values: place.values }), ...described, path };
-  writeFileSync(join(draft, ADDON_FILE), withChart(text, objectOf(value), chart));
-  const schema = schemaChange(dir, schemaOfChart(module.chartDir), next);
-  renameSync(join(draft, next.place.path), join(dir, path));
-  let undo = (): void => undefined;
+  writeFileSync(join(draft, ADDON_FILE), replaceChartEntry(text, objectOf(value), chart));
+  const schema = planSchemaChange(dir, deriveSectionSchema(module.chartDir), newChart);
+  renameSync(join(draft, newChart.addonEntry.path), join(dir, path));
+  let undoSchema = (): void => undefined;
   try {
     schema.write();
-    undo = schema.undo;
+    undoSchema = schema.undo;
     renameSync(join(draft, ADDON_FILE), file);
   } catch (error) {
     rmSync(join(dir, path), { recursive: true, force: true });
-    undo();
+    undoSchema();
     throw error;
   }
-  if (old !== file) rmSync(old);
+  if (oldFile !== file) rmSync(oldFile);
   return [...schema.notes, ...removeOldChart(dir, place)];
 }
 
-/** An unused name in the module's directory. */
-function unusedName(dir: string, { place, version }: DescribedChart): string {
+/** Chooses an unused file name for the new chart in the module's directory, because the old chart stays until the switch. */
+function chooseChartPath(dir: string, { addonEntry: place, version }: DescribedChart): string {
   const ending = place.path.endsWith(".tgz") ? ".tgz" : "";
   const plain = basename(place.path, ending);
   const names = [plain, `${plain}-${version}`, `${plain}-${place.digest.slice(-8)}`];
@@ -205,11 +209,18 @@ interface SchemaChange {
   readonly undo: () => void;
 }
 
-/** Replaces the schema that was derived from the old chart, but keeps one that a user edited or removed. */
-function schemaChange(dir: string, old: string | undefined, { chartDir }: DescribedChart): SchemaChange {
+/**
+ * Plans the change of the section's schema: replaces one that was derived from the old chart, but keeps one that a user edited
+ * or removed. The caller writes it, or undoes it after a failure.
+ */
+function planSchemaChange(
+  dir: string,
+  oldDerived: string | undefined,
+  { chartDir }: DescribedChart,
+): SchemaChange {
   const file = join(dir, SCHEMA_FILE);
   const before = existsSync(file) ? readFileSync(file, "utf8") : undefined;
-  const now = schemaOfChart(chartDir);
+  const newDerived = deriveSectionSchema(chartDir);
   const replaceFile = (text: string | undefined): void => {
     if (text === undefined) return rmSync(file, { force: true });
     mkdirSync(dirname(file), { recursive: true });
@@ -217,20 +228,20 @@ function schemaChange(dir: string, old: string | undefined, { chartDir }: Descri
     renameSync(`${file}.new`, file);
   };
   // Neither the schema derived from the old chart nor the new one: a user changed it.
-  const isEdited = before !== old && before !== now;
+  const isEdited = before !== oldDerived && before !== newDerived;
   const notes = [
     ...(isEdited && before !== undefined
       ? [`note: ${file} was edited: compare it with the new values.schema.json\n`]
       : []),
-    ...schemaNotes(chartDir, now),
+    ...unusableSchemaNotes(chartDir, newDerived),
   ];
   const doNothing = (): void => undefined;
   return isEdited
     ? { notes, write: doNothing, undo: doNothing }
-    : { notes, write: () => replaceFile(now), undo: () => replaceFile(before) };
+    : { notes, write: () => replaceFile(newDerived), undo: () => replaceFile(before) };
 }
 
-/** Removes the old chart. Without a digest it may contain changes of a user, so it stays, and a note says so. */
+/** Removes the old chart. Without a digest in `addon.yaml` it may contain a user's changes: it stays, and a note says so. */
 function removeOldChart(dir: string, { path, digest }: ChartPlace): string[] {
   if (digest === undefined)
     return [`note: the old chart stays in ${join(dir, path)}: addon.yaml contained no digest of it\n`];

@@ -9,30 +9,31 @@ const OTHERS_EXECUTE = 0o001;
 const OTHERS_READ = 0o004;
 
 /**
- * Which directory on the way, or which file, has no rights for others, with the remedy; undefined if there is none. A directory
- * must be passable, a file also readable, because it may be a script.
+ * Finds the first directory on the way to `path`, or the file itself, that other users may not access; returns it with the
+ * chmod that helps. Undefined if there is none. Directories need o+x; files also o+r, because they may be scripts.
  */
-export function obstacleTo(path: string): string | undefined {
+export function findAccessObstacle(path: string): string | undefined {
   const target = attempt(() => realpathSync(path));
   if (target === undefined) return undefined;
-  return wayTo(target)
-    .map(problemOf)
+  return pathsFromRoot(target)
+    .map(describeMissingMode)
     .find((problem) => problem !== undefined);
 }
 
 /** The directories from the root to a path, and the path. */
-function wayTo(path: string): string[] {
+function pathsFromRoot(path: string): string[] {
   const parent = dirname(path);
-  return parent === path ? [path] : [...wayTo(parent), path];
+  return parent === path ? [path] : [...pathsFromRoot(parent), path];
 }
 
-function problemOf(path: string): string | undefined {
+/** The mode bits for others that one directory or file lacks, with the chmod that sets them; undefined if it lacks none. */
+function describeMissingMode(path: string): string | undefined {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return undefined;
-  const [needed, what] = stats.isDirectory()
+  const [needed, missingMode] = stats.isDirectory()
     ? [OTHERS_EXECUTE, "o+x"]
     : [OTHERS_READ | OTHERS_EXECUTE, "o+rx"];
   if ((stats.mode & needed) === needed) return undefined;
   const mode = (stats.mode & 0o7777).toString(8).padStart(4, "0");
-  return `${path} has mode ${mode} (chmod ${what} ${path})`;
+  return `${path} has mode ${mode} (chmod ${missingMode} ${path})`;
 }

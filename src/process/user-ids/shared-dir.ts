@@ -9,14 +9,14 @@ import { join } from "node:path";
 import type { RunRequest, RunResult } from "../run-process.ts";
 
 /** Starts processes. */
-export interface Runner {
+export interface ProcessRunner {
   run(request: RunRequest): Promise<RunResult>;
 }
 
 /** Another user, and what starts its processes. */
 export interface OtherUser {
   readonly uid: number;
-  readonly children: Runner;
+  readonly children: ProcessRunner;
 }
 
 /** Other users may open files whose names they know, but may not list names. */
@@ -25,22 +25,22 @@ const PRIVATE = 0o700;
 const REMOVAL_MS = 30_000;
 const SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** Where the other user may create files. */
-export function homeIn(dir: string): string {
+/** The directory in a scratch directory in which the other user may create files. */
+export function homeDirIn(dir: string): string {
   return join(dir, "home");
 }
 
 /** Lets another user open files in `dir`, which is below `root`, and creates its home there. */
-export async function giveAccess({ uid }: OtherUser, root: string, dir: string): Promise<void> {
+export async function giveUserAccess({ uid }: OtherUser, root: string, dir: string): Promise<void> {
   await chmod(root, PASSABLE);
   await chmod(dir, PASSABLE);
-  await mkdir(homeIn(dir), PRIVATE);
-  await chown(homeIn(dir), uid, uid);
+  await mkdir(homeDirIn(dir), PRIVATE);
+  await chown(homeDirIn(dir), uid, uid);
 }
 
-/** Removes the home with the other user's rights: for the operator, a link in it could lead anywhere. Never throws. */
-export async function removeHome({ uid, children }: OtherUser, dir: string): Promise<void> {
-  const home = homeIn(dir);
+/** Removes the home by a process of the other user: if the operator removed it, a link in it could lead anywhere. Never throws. */
+export async function removeHomeDir({ uid, children }: OtherUser, dir: string): Promise<void> {
+  const home = homeDirIn(dir);
   const isRemoved = await rmdir(home).then(
     () => true,
     () => false,

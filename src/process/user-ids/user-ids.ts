@@ -5,8 +5,8 @@ import { getCompileCacheDir } from "node:module";
 
 import { attempt, problemBesideUsers, oneLine } from "../../lib/index.ts";
 import { findProgram } from "../child.ts";
-import { Scratch } from "../scratch.ts";
-import type { Runner } from "./shared-dir.ts";
+import { ScratchDir } from "../scratch.ts";
+import type { ProcessRunner } from "./shared-dir.ts";
 
 /** Ids begin here. They lie below 65536, because a user namespace maps no more. */
 const FIRST_UID = 30_000;
@@ -18,7 +18,8 @@ const NEEDED_CAPABILITIES = [0, 1, 5, 6, 7];
 export class UserIds {
   readonly #ids = new Map<string, number>();
 
-  of(module: string): number {
+  /** The user id of a module, assigned at the first call. Throws after 30,000 modules. */
+  idFor(module: string): number {
     const id = this.#ids.get(module) ?? FIRST_UID + this.#ids.size;
     if (id > LAST_UID) throw new Error(`more than ${LAST_UID - FIRST_UID + 1} modules have a user id`);
     this.#ids.set(module, id);
@@ -26,22 +27,22 @@ export class UserIds {
   }
 }
 
-/** How a process is tried; `env` is the environment of hooks. */
+/** How the trial process is started; `env` is the environment of hooks. */
 interface Probe {
   readonly env: Readonly<Record<string, string>>;
-  readonly children: Runner;
+  readonly children: ProcessRunner;
 }
 
 /**
  * Tries with a process whether hooks can run under user ids of their own here. Returns why they cannot, or which of
  * `secrets` (paths of files) they could still read; undefined = they can, and cannot read any.
  */
-export async function userIdProblem(
+export async function findUserIdProblem(
   tmpDir: string,
   secrets: readonly string[],
   probe: Probe,
 ): Promise<string | undefined> {
-  const problem = missingCapability() ?? missingProgram(probe.env) ?? problemOfPlaces(tmpDir);
+  const problem = findMissingCapability() ?? findMissingProgram(probe.env) ?? findReplaceableDir(tmpDir);
   if (problem !== undefined) return problem;
   try {
     return await probeIsolation(tmpDir, secrets, probe);
@@ -50,18 +51,19 @@ export async function userIdProblem(
   }
 }
 
-/** Why a hook could replace directories that the operator uses; in the compile cache, it could replace the operator's code. */
-function problemOfPlaces(tmpDir: string): string | undefined {
-  const places = [tmpDir, getCompileCacheDir()].filter((dir) => dir !== undefined);
-  return places.map(problemBesideUsers).find((problem) => problem !== undefined);
+/** Why hooks could replace a directory that the operator uses. In the compile cache of Node, they could replace its code. */
+function findReplaceableDir(tmpDir: string): string | undefined {
+  const dirs = [tmpDir, getCompileCacheDir()].filter((dir) => dir !== undefined);
+  return dirs.map(problemBesideUsers).find((problem) => problem !== undefined);
 }
 
-function missingProgram(env: Readonly<Record<string, string>>): string | undefined {
+/** An error text if setpriv, which changes the user id, is not on the PATH. */
+function findMissingProgram(env: Readonly<Record<string, string>>): string | undefined {
   return findProgram("setpriv", env["PATH"]) === undefined ? "there is no setpriv on the PATH" : undefined;
 }
 
 /** An error text if the operator lacks a capability that it needs to start processes of other users. */
-function missingCapability(): string | undefined {
+function findMissingCapability(): string | undefined {
   const status = attempt(() => readFileSync("/proc/self/status", "utf8")) ?? "";
   const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1];
   const bits = BigInt(`0x${effective ?? "0"}`);
@@ -78,7 +80,7 @@ async function probeIsolation(
   secrets: readonly string[],
   { env, children }: Probe,
 ): Promise<string | undefined> {
-  const scratch = await Scratch.open(tmpDir, "user-id", { user: { uid: LAST_UID, children } });
+  const scratch = await ScratchDir.open(tmpDir, "user-id", { user: { uid: LAST_UID, children } });
   try {
     const ownFile = await scratch.write("own", "own");
     const script = '[ -r "$0" ] || exit 3; for file; do [ ! -r "$file" ] || echo "$file"; done';

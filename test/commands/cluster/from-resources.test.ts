@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 
 import {
-  configProblem,
-  explanationFrom,
-  overviewFrom,
+  describeConfigProblem,
+  explainState,
+  toOverview,
 } from "../../../src/commands/cluster/from-resources.ts";
 import { readyExitCode } from "../../../src/commands/operator/overview.ts";
 import { microTime } from "../../../src/kube/resources.ts";
@@ -31,7 +31,7 @@ function resources(): { operator: IAddonOperator; modules: IAddonModule[] } {
 it("returns the same overview from AddonModules as the operator", () => {
   const { operator, modules } = resources();
   const known = overviewOf({ view: ailingView(), queues: [] }, T0);
-  const displayed = overviewFrom({ operator, modules: modules.toReversed() }, T0);
+  const displayed = toOverview({ operator, modules: modules.toReversed() }, T0);
   expect(displayed).toMatchObject({ state: known.state, ready: known.ready, message: known.message });
   const short = ({ modules: rows }: typeof known) =>
     rows.map(({ name, state, ready, message, waitsFor, enabled }) => [
@@ -68,7 +68,7 @@ it.each([
       renewTime === undefined
         ? lease
         : { ...lease, leaseDurationSeconds: 35, renewTime: microTime(renewTime) };
-    const overview = overviewFrom(
+    const overview = toOverview(
       { operator: { ...operator, status: READY } as unknown as IAddonOperator, modules: [], lease: spec },
       T0,
     );
@@ -83,7 +83,7 @@ it("says since when the status was not renewed as soon as the Lease is late", ()
   const { operator } = resources();
   const lease = { holderIdentity: "pod-1/7", leaseDurationSeconds: 35, renewTime: microTime(T0 - 18_000) };
   const late = { operator: { ...operator, status: READY } as unknown as IAddonOperator, modules: [], lease };
-  const { message, ready } = overviewFrom(late, T0);
+  const { message, ready } = toOverview(late, T0);
   const at = new Date(T0 - 18_000).toISOString().slice(0, 19);
   expect(message).toBe(
     `The operator last renewed its Lease 18 s ago, at ${at}Z: this status may be outdated. all well`,
@@ -94,7 +94,7 @@ it("says since when the status was not renewed as soon as the Lease is late", ()
 it("a run under way has lasted since its start, and a cluster without an operator says so", () => {
   const lastRun = { startedAt: "2026-01-01T00:00:00Z", step: "helm" };
   const module = { metadata: { name: "web" }, status: { lastRun } } as unknown as IAddonModule;
-  expect(overviewFrom({ operator: undefined, modules: [module] }, T0 + 4000)).toMatchObject({
+  expect(toOverview({ operator: undefined, modules: [module] }, T0 + 4000)).toMatchObject({
     ready: "Unknown",
     message: "the AddonOperator does not exist",
     modules: [{ name: "web", state: "Pending", lastRun: { seconds: 4 } }],
@@ -103,7 +103,7 @@ it("a run under way has lasted since its start, and a cluster without an operato
 
 it("explains a module by all that is not as it should be", () => {
   const web = resources().modules.find(({ metadata }) => metadata?.name === "web");
-  const lines = explanationFrom(web ?? ({} as IAddonModule));
+  const lines = explainState(web ?? ({} as IAddonModule));
   expect(lines[0]).toMatch(/^web: Pending: waits for db, which is not Ready/);
   expect(lines).toContain("it requires db, which is not Ready");
 });
@@ -130,7 +130,7 @@ it("says the same of an AddonModule as `module why` says of the module", () => {
     ],
   };
   const object = { metadata: { name: "web" }, status } as unknown as IAddonModule;
-  expect(explanationFrom(object)).toEqual(["web: Running: Running helm", ...explainModule(web, at)]);
+  expect(explainState(object)).toEqual(["web: Running: Running helm", ...explainModule(web, at)]);
 });
 
 it("names the fault of the ConfigMap for `why`, and no other reason of the AddonOperator", () => {
@@ -140,8 +140,8 @@ it("names the fault of the ConfigMap for `why`, and no other reason of the Addon
         conditions: [{ type: "Ready", status: "False", reason, message: "ConfigMap a: webEnabled: wrong" }],
       },
     }) as unknown as IAddonOperator;
-  expect(configProblem(withReady("ConfigMapInvalid"))).toBe("ConfigMap a: webEnabled: wrong");
-  expect(configProblem(withReady("ConfigMapMissing"))).toBe("ConfigMap a: webEnabled: wrong");
-  expect(configProblem(withReady("ReloadHeldUp"))).toBeUndefined();
-  expect(configProblem(undefined)).toBeUndefined();
+  expect(describeConfigProblem(withReady("ConfigMapInvalid"))).toBe("ConfigMap a: webEnabled: wrong");
+  expect(describeConfigProblem(withReady("ConfigMapMissing"))).toBe("ConfigMap a: webEnabled: wrong");
+  expect(describeConfigProblem(withReady("ReloadHeldUp"))).toBeUndefined();
+  expect(describeConfigProblem(undefined)).toBeUndefined();
 });

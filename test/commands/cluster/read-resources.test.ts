@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from "vitest";
 
-import { exitCodeOf } from "../../../src/commands/index.ts";
-import { resourceReader, type Reader } from "../../../src/commands/cluster/read-resources.ts";
+import { exitCodeForError } from "../../../src/commands/index.ts";
+import { createReader, type Reader } from "../../../src/commands/cluster/read-resources.ts";
 import { microTime } from "../../../src/kube/resources.ts";
 import { run } from "../../support/command-line.ts";
 import { FakeApi, status, type Answer } from "../../support/fake-api.ts";
@@ -17,7 +17,7 @@ interface PageState {
 async function pageState(settings: { namespace?: string; configMap?: string } = {}): Promise<PageState> {
   const api = await FakeApi.start();
   const { namespace, configMap = "addon-operator" } = settings;
-  const reader = resourceReader({
+  const reader = createReader({
     kubeConfig: api.kubeconfig(),
     kubeContext: undefined,
     namespace,
@@ -174,5 +174,5 @@ it.each<readonly [string, RegExp, Answer, number]>([
   api.on(OPERATORS, answer);
   const error: unknown = await reader.listAll().catch((reason: unknown) => reason);
   expect((error as Error).message).toMatch(message);
-  expect(exitCodeOf(error)).toBe(code);
+  expect(exitCodeForError(error)).toBe(code);
 });

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { createServer } from "node:http";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
-import { bundle } from "../../../src/commands/operator/bundle.ts";
+import { saveBundle } from "../../../src/commands/operator/bundle.ts";
 import { serveSocket } from "../../../src/debug/index.ts";
 import type { RunningServer, Sources } from "../../../src/debug/index.ts";
 import { KnownSecrets } from "../../../src/lib/index.ts";
@@ -95,17 +95,19 @@ beforeEach(async () => {
     snapshots: () => ({}),
     render: () => Promise.resolve(""),
     diff: () => Promise.resolve(""),
-    objects: () => [],
+    watchedObjects: () => [],
     runs,
     rollbackTarget: (_, revision) => revision ?? 3,
     plan: () => Promise.resolve({}),
-    about: () => ({
+    platformInfo: () => ({
       settings: { namespace: "ops", password: SECRETS.byKey, otlpHeaders: `x-team=${SECRETS.header}` },
     }),
-    supply: () => ({ sources: [{ name: "platform", status: { message: `no ${SECRETS.known}` } }] }),
+    moduleSourceState: () => ({
+      sources: [{ name: "platform", status: { message: `no ${SECRETS.known}` } }],
+    }),
     metrics: () => Promise.resolve("live_ticks 1\n"),
     log: { level: "info" },
-    failed: () => {},
+    onError: () => {},
   };
 });
 afterEach(async () => {
@@ -131,7 +133,7 @@ async function asking(socket: string, file: string): Promise<[number, string]> {
     columns: 80,
   };
   const line = lineOf(["bundle", file, `--debug-unix-socket=${socket}`]);
-  return [await bundle(line, terminal, NOW), printed.join("")];
+  return [await saveBundle(line, terminal, NOW), printed.join("")];
 }
 
 const unpacked = (name: string): string => {

@@ -4,14 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 
-import { candidates } from "../../../src/commands/operator/completion.ts";
+import { findCandidates } from "../../../src/commands/operator/completion.ts";
 import { VISIBLE_COMMANDS } from "../../../src/commands/table/commands.ts";
 import { answeringSocket } from "../../support/answering-socket.ts";
 import { run } from "../../support/command-line.ts";
 import { ailingOverview } from "../../support/overviews.ts";
 
 const complete = (line: string) =>
-  candidates(line.split(" "), VISIBLE_COMMANDS, () => Promise.resolve(["web", "web-shop", "db"]));
+  findCandidates(line.split(" "), VISIBLE_COMMANDS, () => Promise.resolve(["web", "web-shop", "db"]));
 
 it.each([
   ["st", ["start", "status"]],

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { showLogs } from "../../../src/commands/operator/logs.ts";
+import { printLogs } from "../../../src/commands/operator/logs.ts";
 import { answeringSocket } from "../../support/answering-socket.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { lineOf } from "../../support/command-line.ts";
@@ -55,7 +55,7 @@ async function logs(given: readonly string[], answers: readonly object[]) {
     columns: 80,
   };
   const over = { is: false };
-  const work = showLogs(lineOf(["logs", ...given, setting]), terminal, clock);
+  const work = printLogs(lineOf(["logs", ...given, setting]), terminal, clock);
   const end = (): void => void (over.is = true);
   void work.then(end, end);
   while (!over.is) {

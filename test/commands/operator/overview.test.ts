@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { printAnswer } from "../../../src/commands/operator/query.ts";
+import { printResponse } from "../../../src/commands/operator/query.ts";
 import { listModules, showStatus } from "../../../src/commands/operator/overview.ts";
 import type { Terminal } from "../../../src/commands/table/row.ts";
 import type { Overview } from "../../../src/status/index.ts";
@@ -295,7 +295,7 @@ it.each([
       isTerminal: false,
       columns: 80,
     };
-    expect(await printAnswer(lineOf([...line.split(" "), setting]), around)).toBe(1);
+    expect(await printResponse(lineOf([...line.split(" "), setting]), around)).toBe(1);
     expect(complained).toMatch(reported);
   },
 );

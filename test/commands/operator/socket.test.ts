@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { printPlan } from "../../../src/commands/operator/query.ts";
 import { NoOperatorError } from "../../../src/commands/table/row.ts";
-import { callSocket } from "../../../src/commands/operator/socket.ts";
+import { querySocket } from "../../../src/commands/operator/socket.ts";
 import { UsageError } from "../../../src/config.ts";
 import { ProblemError } from "../../../src/model/index.ts";
 import { answeringSocket } from "../../support/answering-socket.ts";
@@ -114,7 +114,7 @@ describe("which call a sub-command makes", () => {
   });
 
   it("says that no operator listens", async () => {
-    const call = callSocket("/nonexistent/socket", { method: "GET", path: "/" });
+    const call = querySocket("/nonexistent/socket", { method: "GET", path: "/" });
     await expect(call).rejects.toThrow(NoOperatorError);
     await expect(call).rejects.toThrow(/--debug-unix-socket/);
   });
@@ -132,7 +132,7 @@ describe("which call a sub-command makes", () => {
     return path;
   }
 
-  const ask = async (text: string) => callSocket(await answering(text), { method: "GET", path: "/" });
+  const ask = async (text: string) => querySocket(await answering(text), { method: "GET", path: "/" });
 
   it.each([
     ["", /the program on this socket is not an operator \(check that this is the operator's socket/],
@@ -159,7 +159,7 @@ describe("which call a sub-command makes", () => {
     const server = createServer((socket) => socket.on("data", (part) => seen.push(String(part))));
     await new Promise<void>((done) => void server.listen(join(dir, "socket"), done));
     const over = new AbortController();
-    const requested = callSocket(join(dir, "socket"), { method: "GET", path: "/a b\r\nX: 1" }, over.signal);
+    const requested = querySocket(join(dir, "socket"), { method: "GET", path: "/a b\r\nX: 1" }, over.signal);
     await expect.poll(() => seen).toHaveLength(1);
     over.abort();
     await expect(requested).rejects.toThrow(/the operator did not respond in time/);

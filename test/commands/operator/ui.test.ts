@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 
 import { NoOperatorError } from "../../../src/commands/table/row.ts";
-import { openBrowser, openUi } from "../../../src/commands/operator/ui.ts";
+import { openBrowser, startUiServer } from "../../../src/commands/operator/ui.ts";
 import type { Terminal } from "../../../src/commands/table/row.ts";
 import { UsageError } from "../../../src/config.ts";
 import type { RunningServer } from "../../../src/debug/index.ts";
@@ -28,7 +28,10 @@ let lab: ReturnType<typeof pageOf>;
 let served: RunningServer;
 
 const open = (...args: readonly string[]): Promise<RunningServer> =>
-  openUi(lineOf(["ui", ...args, `--debug-unix-socket=${join(dir, "socket")}`, `--tmp-dir=${dir}`]), TERMINAL);
+  startUiServer(
+    lineOf(["ui", ...args, `--debug-unix-socket=${join(dir, "socket")}`, `--tmp-dir=${dir}`]),
+    TERMINAL,
+  );
 
 beforeEach(async () => {
   dir = mkdtempSync(join(tmpdir(), "ui-"));

@@ -1,10 +1,10 @@
 import { describe, expect, it, test } from "vitest";
 
-import { printDiff, printAnswer, reportRefusal } from "../../../src/commands/operator/query.ts";
-import { complete } from "../../../src/commands/operator/completion.ts";
-import { showLogs } from "../../../src/commands/operator/logs.ts";
+import { printDiff, printResponse, reportRefusal } from "../../../src/commands/operator/query.ts";
+import { printCandidates } from "../../../src/commands/operator/completion.ts";
+import { printLogs } from "../../../src/commands/operator/logs.ts";
 import { showStatus } from "../../../src/commands/operator/overview.ts";
-import { wait } from "../../../src/commands/operator/wait.ts";
+import { waitForModule } from "../../../src/commands/operator/wait.ts";
 import { VISIBLE_COMMANDS } from "../../../src/commands/table/commands.ts";
 import { visible } from "../../../src/lib/index.ts";
 import { ProblemError } from "../../../src/model/index.ts";
@@ -69,9 +69,9 @@ function screen() {
 describe("control characters from any source are made visible", () => {
   it.each([
     ["status", showStatus],
-    ["logs", showLogs],
-    ["wait web", wait],
-    ["queue list", printAnswer],
+    ["logs", printLogs],
+    ["wait web", waitForModule],
+    ["queue list", printResponse],
     ["module diff web", printDiff],
   ] as const)("%s", async (words, command) => {
     const { setting } = await answeringSocket(evilAnswer);
@@ -97,8 +97,8 @@ test.each(["", "null", "[", "no JSON"])("an answer that holds %j is reported as 
   const { terminal } = screen();
   for (const [words, command] of [
     ["status", showStatus],
-    ["logs", showLogs],
-    ["wait web", wait],
+    ["logs", printLogs],
+    ["wait web", waitForModule],
   ] as const)
     await expect(command(lineOf([...words.split(" "), setting]), terminal)).rejects.toThrow(ProblemError);
 });
@@ -111,6 +111,6 @@ test("no name is completed that a shell would run", async () => {
   const { seen, terminal } = screen();
   const env = { DEBUG_UNIX_SOCKET: socket };
   const line = lineOf(["__complete", "--", "module", "why", ""]);
-  await complete(line, { ...terminal, env }, VISIBLE_COMMANDS);
+  await printCandidates(line, { ...terminal, env }, VISIBLE_COMMANDS);
   expect([seen.text, setting]).toEqual(["web\n", expect.any(String)]);
 });

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 
-import { wait as runWait } from "../../../src/commands/operator/wait.ts";
-import type { Line, Terminal } from "../../../src/commands/table/row.ts";
+import { waitForModule } from "../../../src/commands/operator/wait.ts";
+import type { CommandLine, Terminal } from "../../../src/commands/table/row.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { lineOf } from "../../support/command-line.ts";
 
@@ -28,7 +28,7 @@ async function terminal(
   });
   const clock = new ManualClock(0);
   const lines: string[] = [];
-  const lineAndWorld = (args: readonly string[]): [Line, Terminal] => {
+  const lineAndWorld = (args: readonly string[]): [CommandLine, Terminal] => {
     const print = (text: string): void => void lines.push(text.trimEnd());
     const line = lineOf(["wait", ...args, `--debug-unix-socket=${socket}`]);
     return [
@@ -45,7 +45,7 @@ async function terminal(
   };
   const wait = async (...args: string[]): Promise<number> => {
     const over = { is: false };
-    const waiting = runWait(...lineAndWorld(args), clock);
+    const waiting = waitForModule(...lineAndWorld(args), clock);
     const end = (): void => void (over.is = true);
     void waiting.then(end, end);
     while (!over.is) {

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually } from "../../../scripts/eventually.mjs";
 import { Helm } from "../../../src/helm/binary/helm.ts";
 import { silentLogger, systemClock } from "../../../src/lib/index.ts";
-import { Children, strays } from "../../../src/process/index.ts";
+import { Children, findOrphanedProcesses } from "../../../src/process/index.ts";
 
 let dir = "";
 
@@ -45,7 +45,7 @@ async function hanging(helm: Helm, server: string, signal = release.signal): Pro
   const isIts = (each: readonly string[]): boolean =>
     each.includes(`ADDON_OPERATOR_HELM_SERVER=${server}`) &&
     each.some((variable) => variable.includes(`v1-${process.pid}/web`));
-  await eventually(async () => (await strays(isIts)).length > 0, "helm at work");
+  await eventually(async () => (await findOrphanedProcesses(isIts)).length > 0, "helm at work");
   return seen;
 }
 

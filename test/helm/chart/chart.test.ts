@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import type { Module } from "../../../src/model/index.ts";
-import { Scratch } from "../../../src/process/index.ts";
+import { ScratchDir } from "../../../src/process/index.ts";
 import { ChartReader, inputsDigest } from "../../../src/helm/chart/chart.ts";
 import { parseHelmIgnore } from "../../../src/modules/chart/helm-ignore.ts";
 import { ChartMovedError, stageChart } from "../../../src/helm/rendering.ts";
@@ -218,7 +218,7 @@ async function staged(
   const module = { name: "m", chartDir: root, chart, ...(crdFiles && { crdFiles }) };
   const read = new ChartReader(clock).read(module);
   await meanwhile();
-  return stageChart({ module, chart: read }, await Scratch.open(scratches, "stage"));
+  return stageChart({ module, chart: read }, await ScratchDir.open(scratches, "stage"));
 }
 
 test("a made chart has the module's name and leaves out what is none of helm's", async () => {

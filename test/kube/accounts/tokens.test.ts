@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { kubeconfigOf } from "../../../src/kube/accounts/access.ts";
 import { missingRule, openAccess, RunTokens } from "../../../src/kube/index.ts";
 import { silentLogger } from "../../../src/lib/index.ts";
-import { Scratch } from "../../../src/process/index.ts";
+import { ScratchDir } from "../../../src/process/index.ts";
 import { status, type FakeApi } from "../../support/fake-api.ts";
 import { until } from "../../support/until.ts";
 import { fake } from "../fixture.ts";
@@ -164,7 +164,7 @@ test("the token of a long run is renewed until the run ends", async () => {
   const { api, client, clock, runs } = await tokens();
   const root = mkdtempSync(join(tmpdir(), "access-"));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
-  const scratch = await Scratch.open(root, "hook");
+  const scratch = await ScratchDir.open(root, "hook");
   const errors: unknown[] = [];
   const request = { account, namespace: "team-a", onError: (error: unknown) => void errors.push(error) };
   await runs.during(owner, async (token) => {

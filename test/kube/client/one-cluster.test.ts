@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 
 import { connect, PrivateKubeconfig, type KubeClient } from "../../../src/kube/index.ts";
-import { LastingDir } from "../../../src/process/index.ts";
+import { StableTempDir } from "../../../src/process/index.ts";
 import { FakeApi, status } from "../../support/fake-api.ts";
 import { keepLog, type LoggedLine } from "../../support/logged.ts";
 
@@ -163,7 +163,7 @@ describe("the kubeconfig of children", () => {
     const { dir, write, client } = await lab();
     write();
     const made = client();
-    const kubeconfig = new PrivateKubeconfig(made, new LastingDir(join(dir, "tmp"), "kube"), "helm");
+    const kubeconfig = new PrivateKubeconfig(made, new StableTempDir(join(dir, "tmp"), "kube"), "helm");
     const user = (): unknown =>
       (JSON.parse(readFileSync(kubeconfig.path, "utf8")) as { users: unknown[] }).users;
     await kubeconfig.refresh();

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { LastingDir, Scratch, ScratchError, useTempDir } from "../../../src/process/index.ts";
+import { StableTempDir, ScratchDir, ScratchError, ensureTempDir } from "../../../src/process/index.ts";
 import { problemOfOwnDir, problemOfPlace } from "../../../src/lib/files/own-place.ts";
 import { giveAway } from "../../support/give-away.ts";
 
@@ -45,9 +45,9 @@ describe("a temp directory", () => {
     giveAway(theirs);
     const refused =
       /^cannot use the temp directory .*theirs \(--tmp-dir\): .* belongs to user \d+; name a directory/;
-    await expect(Scratch.open(theirs, "hook")).rejects.toThrow(refused);
-    await expect(new LastingDir(theirs, "kube").write("config", "token")).rejects.toThrow(refused);
-    await expect(useTempDir(theirs, "helm-home")).rejects.toThrow(ScratchError);
+    await expect(ScratchDir.open(theirs, "hook")).rejects.toThrow(refused);
+    await expect(new StableTempDir(theirs, "kube").write("config", "token")).rejects.toThrow(refused);
+    await expect(ensureTempDir(theirs, "helm-home")).rejects.toThrow(ScratchError);
     expect(readdirSync(theirs)).toEqual([]);
   });
 
@@ -71,12 +71,12 @@ describe("a temp directory", () => {
 });
 
 test("a temp directory that was emptied is filled again", async () => {
-  const [tmp, lasting] = [join(root, "tmp"), new LastingDir(join(root, "tmp"), "kube")];
+  const [tmp, lasting] = [join(root, "tmp"), new StableTempDir(join(root, "tmp"), "kube")];
   for (const round of ["one", "two"]) {
     await lasting.write("config", round);
-    const scratch = await Scratch.open(tmp, "hook");
+    const scratch = await ScratchDir.open(tmp, "hook");
     await scratch.write("values.json", round);
-    await useTempDir(tmp, "helm-home");
+    await ensureTempDir(tmp, "helm-home");
     expect(readdirSync(tmp)).toHaveLength(3);
     rmSync(tmp, { recursive: true });
   }

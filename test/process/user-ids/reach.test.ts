@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { expect, onTestFinished, test } from "vitest";
 
-import { Children, obstacleTo, userIdProblem } from "../../../src/process/index.ts";
+import { Children, findAccessObstacle, findUserIdProblem } from "../../../src/process/index.ts";
 
 const env = { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" };
 const children = new Children();
@@ -23,17 +23,17 @@ function place(): { dir: string; modules: string; script: string } {
 
 test("the directory or file that keeps others out is named with its mode and the remedy", () => {
   const { dir, modules, script } = place();
-  expect(obstacleTo(script)).toBeUndefined();
+  expect(findAccessObstacle(script)).toBeUndefined();
   chmodSync(script, 0o711);
-  expect(obstacleTo(script)).toBe(`${script} has mode 0711 (chmod o+rx ${script})`);
+  expect(findAccessObstacle(script)).toBe(`${script} has mode 0711 (chmod o+rx ${script})`);
   // Its names need not be readable.
   chmodSync(modules, 0o711);
-  expect(obstacleTo(modules)).toBeUndefined();
+  expect(findAccessObstacle(modules)).toBeUndefined();
   chmodSync(modules, 0o750);
-  expect(obstacleTo(script)).toBe(`${modules} has mode 0750 (chmod o+x ${modules})`);
+  expect(findAccessObstacle(script)).toBe(`${modules} has mode 0750 (chmod o+x ${modules})`);
   chmodSync(dir, 0o700);
-  expect(obstacleTo(script)).toBe(`${dir} has mode 0700 (chmod o+x ${dir})`);
-  expect(obstacleTo(join(dir, "nothing"))).toBeUndefined();
+  expect(findAccessObstacle(script)).toBe(`${dir} has mode 0700 (chmod o+x ${dir})`);
+  expect(findAccessObstacle(join(dir, "nothing"))).toBeUndefined();
 });
 
 test("the way behind a link counts", () => {
@@ -41,7 +41,7 @@ test("the way behind a link counts", () => {
   const link = join(open, "link");
   symlinkSync(modules, link);
   chmodSync(dir, 0o700);
-  expect(obstacleTo(link)).toBe(`${dir} has mode 0700 (chmod o+x ${dir})`);
+  expect(findAccessObstacle(link)).toBe(`${dir} has mode 0700 (chmod o+x ${dir})`);
 });
 
 /** Why other user ids cannot be tried here. */
@@ -49,7 +49,7 @@ async function findFault(): Promise<string | undefined> {
   const dir = mkdtempSync(join(tmpdir(), "reach-"));
   chmodSync(dir, 0o755);
   try {
-    return await userIdProblem(join(dir, "tmp"), [], { env, children });
+    return await findUserIdProblem(join(dir, "tmp"), [], { env, children });
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }

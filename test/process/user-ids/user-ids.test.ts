@@ -15,7 +15,7 @@ import { join } from "node:path";
 
 import { describe, expect, onTestFinished, test } from "vitest";
 
-import { Children, Scratch, UserIds, userIdProblem } from "../../../src/process/index.ts";
+import { Children, ScratchDir, UserIds, findUserIdProblem } from "../../../src/process/index.ts";
 
 const env = { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" };
 const children = new Children();
@@ -34,7 +34,7 @@ async function probe(secrets: readonly string[]): Promise<string | undefined> {
   const dir = mkdtempSync(join(tmpdir(), "user-ids-"));
   chmodSync(dir, 0o755);
   try {
-    return await userIdProblem(join(dir, "tmp"), secrets, tools);
+    return await findUserIdProblem(join(dir, "tmp"), secrets, tools);
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
@@ -42,11 +42,11 @@ async function probe(secrets: readonly string[]): Promise<string | undefined> {
 
 test("each module has an id of its own, below 65536", () => {
   const ids = new UserIds();
-  expect([ids.of("a"), ids.of("b"), ids.of("a")]).toEqual([30_000, 30_001, 30_000]);
+  expect([ids.idFor("a"), ids.idFor("b"), ids.idFor("a")]).toEqual([30_000, 30_001, 30_000]);
 });
 
 test("without setpriv, ids are not promised", async () => {
-  expect(await userIdProblem(tmpdir(), [], { env: { PATH: "/nowhere" }, children })).toMatch(
+  expect(await findUserIdProblem(tmpdir(), [], { env: { PATH: "/nowhere" }, children })).toMatch(
     /setpriv|capabilities/,
   );
 });
@@ -66,7 +66,7 @@ describe.runIf(fault === undefined)("a process under a user id of its own", () =
   test("a directory that others cannot pass is reported", async () => {
     const dir = root();
     chmodSync(dir, 0o700);
-    expect(await userIdProblem(join(dir, "tmp"), [], tools)).toBe(
+    expect(await findUserIdProblem(join(dir, "tmp"), [], tools)).toBe(
       `other users cannot reach files below ${dir}/tmp`,
     );
   });
@@ -75,7 +75,7 @@ describe.runIf(fault === undefined)("a process under a user id of its own", () =
     const dir = root();
     chmodSync(dir, 0o777);
     mkdirSync(join(dir, "tmp"), { mode: 0o700 });
-    expect(await userIdProblem(join(dir, "tmp"), [], tools)).toBeUndefined();
+    expect(await findUserIdProblem(join(dir, "tmp"), [], tools)).toBeUndefined();
     const move = async () => {
       const args = ["-c", `mv "$0/tmp" "$0/moved"`, dir];
       const { outcome } = await children.run({ file: "/bin/sh", args, cwd: "/", env, uid: 30_000 });
@@ -83,7 +83,7 @@ describe.runIf(fault === undefined)("a process under a user id of its own", () =
     };
     expect(await move()).toBe("failed");
     chownSync(dir, 30_001, 30_001);
-    expect(await userIdProblem(join(dir, "tmp"), [], tools)).toBe(`${dir} belongs to user 30001`);
+    expect(await findUserIdProblem(join(dir, "tmp"), [], tools)).toBe(`${dir} belongs to user 30001`);
     chmodSync(dir, 0o777);
     expect(await move()).toBe("succeeded");
   });
@@ -93,8 +93,8 @@ describe.runIf(fault === undefined)("a process under a user id of its own", () =
     mkdirSync(dir, { mode: 0o700 });
     writeFileSync(join(dir, "token"), "secret", { mode: 0o600 });
     const [own, other] = [
-      await Scratch.open(dir, "a", { user: { uid: 30_000, children } }),
-      await Scratch.open(dir, "b", { user: { uid: 30_001, children } }),
+      await ScratchDir.open(dir, "a", { user: { uid: 30_000, children } }),
+      await ScratchDir.open(dir, "b", { user: { uid: 30_001, children } }),
     ];
     const values = await other.write("values.json", "secret");
     const output = await own.write("metrics.json", "");
@@ -129,8 +129,8 @@ describe.runIf(fault === undefined)("a process under a user id of its own", () =
     const kept = join(root(), "kept");
     mkdirSync(kept);
     writeFileSync(join(kept, "file"), "");
-    const scratch = await Scratch.open(dir, "a", { user: { uid: 30_000, children } });
-    const home = scratch.home ?? "";
+    const scratch = await ScratchDir.open(dir, "a", { user: { uid: 30_000, children } });
+    const home = scratch.userHome ?? "";
     const script = `mkdir "$0/deep" && echo x > "$0/deep/file"`;
     await children.run({ file: "/bin/sh", args: ["-c", script, home], cwd: "/", env, uid: 30_000 });
     symlinkSync(kept, join(home, "link"));

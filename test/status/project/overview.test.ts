@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { ModuleView, View } from "../../../src/state/index.ts";
-import { statusText } from "../../../src/commands/operator/tables.ts";
+import { renderStatus } from "../../../src/commands/operator/tables.ts";
 import { overviewOf } from "../../../src/status/index.ts";
 import { T0, moduleView, queueOf, release, underWay, viewOf } from "../views.ts";
 
@@ -105,7 +105,7 @@ test("status reports of bindings that cannot work and scripts that are not execu
   const tree = { idleFiles: ["/hooks/b.sh: is not executable and will not run"] } as unknown as View["tree"];
   const overview = overviewOf({ view: viewOf([web, off], { tree }), queues: [] }, T0);
   expect([overview.ready, overview.modules[1]?.warnings]).toEqual(["True", undefined]);
-  const text = statusText(overview, { now: T0, columns: 200, paint: (_, plain) => plain });
+  const text = renderStatus(overview, { now: T0, columns: 200, paint: (_, plain) => plain });
   expect(text).toContain("All enabled modules are ready (1); /hooks/b.sh: is not executable");
   expect(text).toContain(
     `web: Ready: Release web.v3 is in place; hook h.sh, binding pods: there is no kind Pods; ${idle}`,

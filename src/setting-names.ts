@@ -1,0 +1,136 @@
+/** The names of settings: their flags and environment variables, and names of the Go operator that are ignored. */
+
+import type { SettingKind } from "./setting-kinds.ts";
+import { SETTING_ROWS, type Settings } from "./settings.ts";
+
+/** Other accepted flags of settings: those of the Go operator, and kubectl's. */
+const FURTHER_FLAGS: Readonly<Partial<Record<keyof Settings, string>>> = {
+  listenAddress: "prometheus-listen-address",
+  listenPort: "prometheus-listen-port",
+  webhookAddress: "validating-webhook-listen-address",
+  webhookPort: "validating-webhook-listen-port",
+  webhookService: "validating-webhook-service-name",
+  webhookName: "validating-webhook-configuration-name",
+  webhookClientCa: "validating-webhook-client-ca",
+  webhookFailurePolicy: "validating-webhook-failure-policy",
+  // kubectl's name: `kubectl addon` passes flags unchanged.
+  kubeConfig: "kubeconfig",
+};
+
+/** Environment variables whose names do not follow from the flag, in order of precedence. */
+const VARIABLES: Readonly<Partial<Record<keyof Settings, readonly string[]>>> = {
+  kubeConfig: ["KUBE_CONFIG", "KUBECONFIG"],
+  helmBin: ["HELM_BIN_PATH", "HELM_BIN"],
+  jqBin: ["JQ_PATH"],
+  unnumberedOrder: ["UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULE_ORDER"],
+  crdFilters: ["CRD_FILTER_PREFIXES"],
+  logLevel: ["LOG_LEVEL", "RLOG_LOG_LEVEL"],
+  webhookAddress: ["WEBHOOK_LISTEN_ADDRESS", "VALIDATING_WEBHOOK_LISTEN_ADDRESS"],
+  webhookPort: ["WEBHOOK_PORT", "VALIDATING_WEBHOOK_LISTEN_PORT"],
+  webhookService: ["WEBHOOK_SERVICE_NAME", "VALIDATING_WEBHOOK_SERVICE_NAME"],
+  webhookName: ["WEBHOOK_CONFIGURATION_NAME", "VALIDATING_WEBHOOK_CONFIGURATION_NAME"],
+  webhookClientCa: ["WEBHOOK_CLIENT_CA", "VALIDATING_WEBHOOK_CLIENT_CA"],
+  webhookFailurePolicy: ["WEBHOOK_FAILURE_POLICY", "VALIDATING_WEBHOOK_FAILURE_POLICY"],
+  otlpEndpoint: ["OTEL_EXPORTER_OTLP_ENDPOINT"],
+  otlpHeaders: ["OTEL_EXPORTER_OTLP_HEADERS"],
+  otlpInsecure: ["OTEL_EXPORTER_OTLP_INSECURE"],
+  debug: [],
+};
+
+/** A setting with all its flags and environment variables. */
+export interface SettingRow extends SettingKind<unknown> {
+  readonly key: keyof Settings;
+  /** Names without `--`; the documented one first. */
+  readonly flags: readonly string[];
+  /** Environment variables in order of precedence; each also with the prefix `ADDON_OPERATOR_`. */
+  readonly env: readonly string[];
+  /** The default as text; undefined if the setting is not set by default. */
+  readonly default: string | undefined;
+  readonly help: string;
+}
+
+/** All settings with all their names, in the order of `SETTING_ROWS`. */
+export const SETTINGS: readonly SettingRow[] = Object.entries(SETTING_ROWS).map(
+  ([name, { kind, flag, help }]) => {
+    const key = name as keyof Settings;
+    const [documentedFlag = "", defaultText] = flag.split("=");
+    const furtherFlag = FURTHER_FLAGS[key];
+    const flags = furtherFlag === undefined ? [documentedFlag] : [documentedFlag, furtherFlag];
+    const env = VARIABLES[key] ?? [documentedFlag.toUpperCase().replaceAll("-", "_")];
+    return { ...kind, key, flags, env, default: defaultText, help };
+  },
+);
+
+/** Settings of the Go operator that have no meaning here: accepted with a warning. */
+export const IGNORED_SETTINGS: readonly string[] = [
+  "shell-chroot-dir",
+  "applied-module-extenders",
+  "kube-server",
+  "debug-http-addr",
+  "validating-webhook-server-cert",
+  "validating-webhook-server-key",
+  "validating-webhook-ca",
+  "conversion-webhook-service-name",
+  "conversion-webhook-server-cert",
+  "conversion-webhook-server-key",
+  "conversion-webhook-ca",
+  "conversion-webhook-client-ca",
+  "conversion-webhook-listen-port",
+  "conversion-webhook-listen-address",
+  "admission-server-enabled",
+  "admission-server-listen-port",
+  "admission-server-certs-dir",
+];
+/** Environment variables of the Go operator that have no meaning here. */
+export const IGNORED_ENV: readonly string[] = [
+  "ADDON_OPERATOR_SHELL_CHROOT_DIR",
+  "ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS",
+  "ADDON_OPERATOR_ADMISSION_SERVER_ENABLED",
+  "VALIDATING_WEBHOOK_SERVER_CERT",
+  "VALIDATING_WEBHOOK_SERVER_KEY",
+  "VALIDATING_WEBHOOK_CA",
+  "CONVERSION_WEBHOOK_SERVICE_NAME",
+  "CONVERSION_WEBHOOK_SERVER_CERT",
+  "CONVERSION_WEBHOOK_SERVER_KEY",
+  "CONVERSION_WEBHOOK_CA",
+  "CONVERSION_WEBHOOK_CLIENT_CA",
+  "CONVERSION_WEBHOOK_LISTEN_PORT",
+  "CONVERSION_WEBHOOK_LISTEN_ADDRESS",
+  "DEBUG_HTTP_SERVER_ADDR",
+  "HELM_MONITOR_KUBE_CLIENT_QPS",
+  "HELM_MONITOR_KUBE_CLIENT_BURST",
+  "USE_NELM",
+  "QUEUE_ACTIONS_METRICS",
+];
+
+/** Environment variables that count only with the prefix `ADDON_OPERATOR_`: other programs use names such as NAMESPACE, too. */
+const PREFIX_ONLY = new Set([
+  "WORKING_DIR",
+  "TMP_DIR",
+  "NAMESPACE",
+  "UI",
+  "UI_PORT",
+  "WEBHOOKS",
+  "CONFIG_MAP",
+  "CONFIG_OVERLAY",
+  "LISTEN_ADDRESS",
+  "LISTEN_PORT",
+  "PROMETHEUS_METRICS_PREFIX",
+  "HA",
+  "POD",
+  "PURGE",
+  "ADOPT",
+  "READY",
+  "HEALTH_TIMEOUT",
+  "SOURCES",
+  "SOURCES_DIR",
+  "SOURCE_KEYS",
+  "UNSIGNED_CHARTS",
+  "SOURCES_MAX",
+]);
+
+/** All environment variables of a setting, in order of precedence: without the prefix where that is safe, then with it. */
+export function environmentNames(setting: SettingRow): string[] {
+  const withoutPrefix = setting.env.filter((name) => !PREFIX_ONLY.has(name));
+  return [...withoutPrefix, ...setting.env.map((name) => `ADDON_OPERATOR_${name}`)];
+}

@@ -1,0 +1,42 @@
+/** Guards the page against requests that other web sites make a browser send. */
+
+import { isIP } from "node:net";
+
+/** The headers that say which site sent a request. */
+export interface RequestOrigin {
+  readonly host: string | undefined;
+  readonly origin: string | undefined;
+  /** `Sec-Fetch-Site`; browsers send it also without an Origin, as for images and links. */
+  readonly site?: string | undefined;
+  readonly path?: string | undefined;
+}
+
+/** Values of `Sec-Fetch-Site` for requests of the page itself or typed by a user. */
+const TRUSTED_SITES = new Set([undefined, "same-origin", "none"]);
+/** Other sites may link here: these paths reveal nothing and start nothing. */
+const LINKABLE_PATHS = new Set<string | undefined>(["/", "/ui", "/ui/"]);
+
+/** Names that cannot be registered on the internet. Other names are refused as a protection from DNS rebinding. */
+const LOCAL_NAMES = /^(?:localhost|[a-z0-9-]+|(?:[a-z0-9-]+\.)+(?:svc|cluster\.local|localhost))$/;
+
+/**
+ * Why a request is refused; undefined if it is allowed. Guards a page without a login against other web sites: against DNS
+ * rebinding by the host name, against cross-site requests by the headers that browsers add.
+ */
+export function refusalReason({ host, origin, site, path }: RequestOrigin): string | undefined {
+  const name = parseHostname(host);
+  if (name === undefined || !(isIP(name) > 0 || LOCAL_NAMES.test(name)))
+    return `the page is not served as "${name ?? ""}": use localhost, an address, or the name of its Service`;
+  if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`)
+    return "other sites may not read this page";
+  if (!TRUSTED_SITES.has(site) && !LINKABLE_PATHS.has(path))
+    return "other sites may not load parts of this page";
+  return undefined;
+}
+
+/** The host name of a Host header, without port and brackets; undefined if the header is missing or invalid. */
+function parseHostname(host: string | undefined): string | undefined {
+  const url = URL.parse(`http://${host ?? ""}/`);
+  if (url === null || host === undefined || url.host === "" || url.username !== "") return undefined;
+  return url.hostname.replace(/^\[(.*)\]$/, "$1");
+}
