@@ -8,9 +8,9 @@ import {
   DepthError,
   MAX_DEPTH,
   canonicalJson,
-  cutDeep,
+  cutDeepParts,
   digestJson,
-  isCut,
+  wasCut,
   parseJson,
   parseYaml,
   redactValues,
@@ -88,11 +88,11 @@ describe("what is nested as deep as allowed passes everywhere", () => {
 describe("an object of the API that is nested too deep", () => {
   it("comes without what lies deeper, and says so", () => {
     const object = JSON.parse(TOO_DEEP) as Json;
-    expect(cutDeep(object)).toBe(object);
-    expect(isCut(object as JsonObject)).toBe(true);
+    expect(cutDeepParts(object)).toBe(object);
+    expect(wasCut(object as JsonObject)).toBe(true);
     expect(canonicalJson(object)).toBe(`${'{"a":'.repeat(MAX_DEPTH)}null${"}".repeat(MAX_DEPTH)}`);
     const whole = parseJson(nested(MAX_DEPTH));
-    expect(isCut(cutDeep(whole) as JsonObject)).toBe(false);
+    expect(wasCut(cutDeepParts(whole) as JsonObject)).toBe(false);
     expect(whole).toEqual(JSON.parse(nested(MAX_DEPTH)));
   });
 

@@ -3,7 +3,7 @@
 import { Argument, Command, CommanderError, Option } from "commander";
 
 import { readSettings, UsageError, type Environment, type GivenSettings } from "../config.ts";
-import { nearest } from "../lib/index.ts";
+import { findNearestName } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import { IGNORED_SETTINGS, SETTINGS, type SettingRow } from "../settings.ts";
 import { NoOperatorError, type Flag, type Line, type Row, type Terminal } from "./table/row.ts";
@@ -172,7 +172,7 @@ function usageError({ code, message }: CommanderError, { typed, env, given }: Re
 /** Suggests commands of another group: `values` for `module values`, `module plan` for `plan`. */
 function suggestions([first = "", second = ""]: readonly string[]): string[] {
   const lastOf = ({ words }: Row): string => words.split(" ").at(-1) ?? "";
-  const word = nearest(Object.hasOwn(GROUPS, first) ? second : first, VISIBLE_COMMANDS.map(lastOf));
+  const word = findNearestName(Object.hasOwn(GROUPS, first) ? second : first, VISIBLE_COMMANDS.map(lastOf));
   const meant = VISIBLE_COMMANDS.filter((row) => lastOf(row) === word).map(({ words }) => words);
   return meant.length === 0 ? [] : [`Did you mean ${meant.join(" or ")}?`];
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import type { Environment, Settings } from "../config.ts";
 import { HookLoader, lintHook, type HookQueryOptions } from "../hooks/index.ts";
-import { inRange, toYaml } from "../lib/index.ts";
+import { isInRange, toYaml } from "../lib/index.ts";
 import { collect, describeProblem, ProblemError } from "../model/index.ts";
 import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree } from "../model/index.ts";
 import { asProblem, layoutProblems, addonFileIn } from "../modules/index.ts";
@@ -266,7 +266,7 @@ function unmetRequirements(module: Module, byName: ReadonlyMap<string, Module>):
 /** Why a module does not meet a required version range; undefined if it does. */
 function mismatchOf(found: Module | undefined, range: string): string | undefined {
   if (found === undefined) return "module does not exist";
-  if (found.problem !== undefined || inRange(found.chartVersion, range)) return undefined;
+  if (found.problem !== undefined || isInRange(found.chartVersion, range)) return undefined;
   const has = found.chartVersion === undefined ? "has no version" : `has version ${found.chartVersion}`;
   return `${has}, which is outside ${range}`;
 }

@@ -65,7 +65,7 @@ export async function withScope<T>(work: (scope: Scope, children: Children) => P
 /** A new directory beside the files of modules, which is removed with the scope. */
 export function draftIn(dir: string, scope: Scope): string {
   const draft = mkdtempSync(join(dir, ".new-"));
-  scope.add(() => rmSync(draft, { recursive: true, force: true }));
+  scope.addRelease(() => rmSync(draft, { recursive: true, force: true }));
   return draft;
 }
 
@@ -86,7 +86,7 @@ export function stderrLogger(settings: Settings): Logger {
 
 /** Unpacks chart archives into a directory that lasts as long as the scope. */
 export function archivesIn(settings: Settings, scope: Scope): ChartArchives {
-  return scope.own(new ChartArchives(settings.tmpDir));
+  return scope.closeAtEnd(new ChartArchives(settings.tmpDir));
 }
 
 /** A kubeconfig without a cluster. */
@@ -106,7 +106,7 @@ export function hookLoadOptions(
   { scope, children }: { readonly scope: Scope; readonly children: Children },
 ): HookQueryOptions {
   const logger = stderrLogger(settings);
-  const filters = scope.own(
+  const filters = scope.closeAtEnd(
     new FilterEngine({ children, jqBin: settings.jqBin, env: environment, clock: systemClock, logger }),
   );
   return {

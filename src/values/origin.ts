@@ -1,6 +1,6 @@
 /** Finds the layer that set a value, and its file and line, ConfigMap key or hook (`module values --explain`). */
 
-import { isAtOrBelow, leavesOf, pointerOf, sameJson, segmentsOf } from "../lib/index.ts";
+import { isAtOrBelow, listLeaves, toPointer, sameJson, parsePointer } from "../lib/index.ts";
 import { isJsonObject, member, valueAt } from "../model/index.ts";
 import type { Json, Module, SchemaFiles, Section } from "../model/index.ts";
 import { effective, type SectionInput } from "./layers.ts";
@@ -33,7 +33,7 @@ export function explain(input: SectionInput, places: Places = {}): ReadonlyMap<s
   const withoutPatches = effective({ ...input, patches: [] }).values;
   const { values } = effective(input);
   const origins = new Map<string, string>();
-  for (const [path, leaf] of leavesOf(values)) {
+  for (const [path, leaf] of listLeaves(values)) {
     const layer = layerOf(input, path, !sameJson(valueAtPath(withoutPatches, path), leaf));
     const source = places[layer];
     const place = typeof source === "function" ? source(path) : source;
@@ -76,12 +76,12 @@ function removerOf(input: SectionInput, path: string): Origin | undefined {
 function nearestLeafPath(values: Json, path: string): string | undefined {
   const walked: string[] = [];
   let value: Json | undefined = values;
-  for (const segment of path === "/" ? [] : segmentsOf(path)) {
+  for (const segment of path === "/" ? [] : parsePointer(path)) {
     if (!isJsonObject(value)) break;
     value = member(value, segment);
     walked.push(segment);
   }
-  return value === undefined ? undefined : pointerOf(walked);
+  return value === undefined ? undefined : toPointer(walked);
 }
 
 /** The layers that set a value at `path`, strongest first. */
@@ -113,13 +113,13 @@ function layerOf(input: SectionInput, path: string, isChanged: boolean): LayerNa
 /** Whether a patch set `path`. Paths of patches begin with the section's key, which is ignored. */
 function isPatched(path: string, patches: readonly PatchOperation[]): boolean {
   return patches.some((each) => {
-    const below = pointerOf(segmentsOf(each.path).slice(1));
+    const below = toPointer(parsePointer(each.path).slice(1));
     return each.op !== "remove" && each.op !== "test" && (below === "" || isAtOrBelow(path, below));
   });
 }
 
 function valueAtPath(value: Json, path: string): Json | undefined {
-  return valueAt(value, segmentsOf(path));
+  return valueAt(value, parsePointer(path));
 }
 
 /** A violation and the origin of the wrong value; undefined if it is not set. */
@@ -177,7 +177,7 @@ export function locate(written: Written, violations: readonly Violation[]): Loca
 
 /** Message and remedy for a required value that is missing. */
 function describeMissing({ key, configMap }: Written, path: string): Pick<Located, "message" | "remedy"> {
-  const names = [key, ...segmentsOf(path)];
+  const names = [key, ...parsePointer(path)];
   return {
     message: `missing property \`${names.at(-1)}\``,
     remedy: `set ${names.join(".")} in ${configMap}, key ${key}`,

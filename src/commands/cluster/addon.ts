@@ -1,6 +1,6 @@
 /** The commands of `kubectl addon`: they read AddonModules from the cluster and need no access to the operator. */
 
-import { systemClock, visible, type Clock } from "../../lib/index.ts";
+import { systemClock, escapeControlCharacters, type Clock } from "../../lib/index.ts";
 import { readyExitCode, displayOverview, type DisplayOptions } from "../operator/overview.ts";
 import { modulesTable, statusText } from "../operator/tables.ts";
 import { awaitModule } from "../operator/wait.ts";
@@ -27,7 +27,7 @@ function show(how: Pick<DisplayOptions, "draw" | "code">): Command {
       if (found.operator !== undefined || found.modules.length > 0) {
         const overview = overviewFrom(found, systemClock.now());
         if (how.draw === modulesTable && overview.reason === "NotRunning")
-          terminal.printError(`${visible(overview.message)}\n`);
+          terminal.printError(`${escapeControlCharacters(overview.message)}\n`);
         return overview;
       }
       terminal.printError("No AddonOperator found. Use -n to search another namespace\n");
@@ -41,11 +41,11 @@ const why: Command = async (reader, { args: [name = ""] }, { print, printError }
   const found = await reader.module(name);
   const lease = await reader.lease();
   const stale = lease && staleText(lease, systemClock.now());
-  if (stale !== undefined) printError(`${visible(stale.trim())}\n`);
+  if (stale !== undefined) printError(`${escapeControlCharacters(stale.trim())}\n`);
   const problem = configProblem(await reader.operator());
-  if (problem !== undefined) printError(`${visible(problem)}\n`);
+  if (problem !== undefined) printError(`${escapeControlCharacters(problem)}\n`);
   if (found === undefined) printError(NOT_FOUND(name));
-  else print(`${visible(explanationFrom(found).join("\n"))}\n`);
+  else print(`${escapeControlCharacters(explanationFrom(found).join("\n"))}\n`);
   return found === undefined ? 1 : 0;
 };
 

@@ -1,7 +1,7 @@
 /** The commands `source list`, `source sync` and `source approve`: they read and annotate objects of the cluster. */
 
 import { UsageError } from "../../config.ts";
-import { sleep, systemClock, visible } from "../../lib/index.ts";
+import { sleep, systemClock, escapeControlCharacters } from "../../lib/index.ts";
 import { APPROVE_UPDATE } from "../../state/index.ts";
 import { ADDON_MODULES, MODULE_SOURCES, type IModuleSource } from "../../status/index.ts";
 import { REQUESTED_AT } from "../../model/index.ts";
@@ -63,7 +63,7 @@ const approve: Command = async (reader, { args: [module = "", version] }, { prin
   const approval = `${next.version}@${next.digest}`;
   const { namespace } = placeOf(source);
   await reader.annotate({ resource: ADDON_MODULES, namespace, name: module }, { [APPROVE_UPDATE]: approval });
-  print(visible(`approved: ${module} ${approval}\n`));
+  print(escapeControlCharacters(`approved: ${module} ${approval}\n`));
   return 0;
 };
 
@@ -84,7 +84,7 @@ function placeOf({ metadata }: IModuleSource): { readonly namespace: string; rea
 
 /** Prints sources and their modules; returns 1 if a source is not Ready. */
 function show(sources: readonly IModuleSource[], { print }: Terminal): number {
-  print(visible(sources.map(textOf).join("")));
+  print(escapeControlCharacters(sources.map(textOf).join("")));
   return sources.every(({ status }) => readyOf(status)?.status === "True") ? 0 : 1;
 }
 

@@ -4,10 +4,10 @@ import { UsageError } from "../../config.ts";
 import {
   formatDuration,
   formatUtc,
-  logText,
+  formatEntryAsText,
   sleep,
   systemClock,
-  visible,
+  escapeControlCharacters,
   type Clock,
 } from "../../lib/index.ts";
 import type { RunView } from "../../trace/index.ts";
@@ -92,7 +92,10 @@ function logEntries(runs: readonly RunView[], { cursor, begun, ended, terminal }
     begun.add(run.id);
     const lines = (run.lines ?? [])
       .filter(({ n }) => n > cursor)
-      .map(({ timeMs, ...entry }) => ({ at: timeMs, text: logText({ ...entry, time: formatUtc(timeMs) }) }));
+      .map(({ timeMs, ...entry }) => ({
+        at: timeMs,
+        text: formatEntryAsText({ ...entry, time: formatUtc(timeMs) }),
+      }));
     // Later steps, such as a status update, may add lines after the end of a run.
     const end = ended.has(run.id) ? [] : endLine(run, terminal);
     if (end.length > 0) ended.add(run.id);
@@ -112,7 +115,7 @@ function headLine(run: RunView): string {
   const missing = dropped === 0 ? "" : ` (${dropped} older lines were discarded)`;
   const { about = task.name } = task.attributes;
   const because = from.name === "due" ? "" : ` (${from.name})`;
-  return visible(`${formatUtc(startedAt(run))} --- ${about}${because}${missing}`);
+  return escapeControlCharacters(`${formatUtc(startedAt(run))} --- ${about}${because}${missing}`);
 }
 
 /** The line with the result and the duration of a run; none while it is running. */
@@ -123,6 +126,6 @@ function endLine(run: RunView, terminal: Terminal): LogEntry[] {
   const { interrupted } = task.attributes;
   const ended = interrupted === undefined ? "ended well" : `interrupted: ${interrupted}`;
   const how = task.error === undefined ? ended : `failed: ${task.error}`;
-  const text = visible(`${formatUtc(task.endMs)} --- ${task.name}: ${how} after ${took}`);
+  const text = escapeControlCharacters(`${formatUtc(task.endMs)} --- ${task.name}: ${how} after ${took}`);
   return [{ at: task.endMs, text: paint(terminal, task.error === undefined ? "green" : "red", text) }];
 }

@@ -1,7 +1,7 @@
 /** Commands that send one request to a running operator and print the response, in colours on a terminal. */
 
 import { UsageError } from "../../config.ts";
-import { parseYaml, sleep, systemClock, visible } from "../../lib/index.ts";
+import { parseYaml, sleep, systemClock, escapeControlCharacters } from "../../lib/index.ts";
 import { isJsonObject } from "../../model/index.ts";
 import { VERSION } from "../../version.ts";
 import { NoOperatorError, type Call, type Line, type Terminal } from "../table/row.ts";
@@ -21,7 +21,7 @@ function callerOf(line: Line, terminal: Terminal): () => Promise<string | undefi
   return async () => {
     const answer = await ask(call);
     if (answer.status < 400) return answer.body;
-    if (line.row.words === "raw") terminal.printError(visible(answer.body));
+    if (line.row.words === "raw") terminal.printError(escapeControlCharacters(answer.body));
     else reportRefusal(terminal, answer);
     return undefined;
   };
@@ -29,7 +29,7 @@ function callerOf(line: Line, terminal: Terminal): () => Promise<string | undefi
 
 /** Reports on stderr why the operator refused a request; returns the exit code. */
 export function reportRefusal({ printError }: Terminal, answer: SocketResponse): number {
-  printError(visible(refusalMessage(answer)));
+  printError(escapeControlCharacters(refusalMessage(answer)));
   return REFUSED;
 }
 
@@ -52,7 +52,8 @@ export async function printAnswer(line: Line, terminal: Terminal): Promise<numbe
   for (;;) {
     const body = await ask();
     if (body === undefined) return REFUSED;
-    const displayed = terminal.isTerminal || callOfLine(line).path.includes(".text") ? visible(body) : body;
+    const displayed =
+      terminal.isTerminal || callOfLine(line).path.includes(".text") ? escapeControlCharacters(body) : body;
     terminal.print(`${watches && terminal.isTerminal ? CLEAR : ""}${displayed}`);
     if (!watches) return 0;
     await sleep(systemClock, WATCH_MS);
@@ -63,7 +64,7 @@ export async function printAnswer(line: Line, terminal: Terminal): Promise<numbe
 export async function printDiff(line: Line, terminal: Terminal): Promise<number> {
   const body = await callerOf(line, terminal)();
   if (body === undefined) return REFUSED;
-  terminal.print(body === "" ? "No differences\n" : colourDiff(visible(body), terminal));
+  terminal.print(body === "" ? "No differences\n" : colourDiff(escapeControlCharacters(body), terminal));
   if (body === "") return 0;
   return /^# .*: cannot be compared: /m.test(body) ? REFUSED : DIFFERS;
 }
@@ -83,7 +84,7 @@ export async function printPlan(line: Line, terminal: Terminal): Promise<number>
   try {
     const plan = await callerOf(line, terminal)();
     if (plan === undefined) return REFUSED;
-    terminal.print(terminal.isTerminal ? visible(plan) : plan);
+    terminal.print(terminal.isTerminal ? escapeControlCharacters(plan) : plan);
     const { modulesDir, globalHooksDir, namespace } = line.settings({}).settings;
     if ([modulesDir, globalHooksDir, namespace].some((each) => each !== undefined))
       terminal.printError(RUNNING_OPERATOR_NOTE);

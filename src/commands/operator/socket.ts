@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { dirname, resolve } from "node:path";
 
 import { socketPaths } from "../../config.ts";
-import { attempt, problemOfPlace, isTrusted } from "../../lib/index.ts";
+import { attempt, findPathProblem, isTrustedUser } from "../../lib/index.ts";
 import { isJsonObject, ProblemError, type Json } from "../../model/index.ts";
 import { NoOperatorError, type Call, type Line, type Terminal } from "../table/row.ts";
 
@@ -105,8 +105,8 @@ export function callSocket(socketPath: string, call: Call, signal?: AbortSignal)
 function untrustedReason(path: string): string | undefined {
   const uid = statSync(path, { throwIfNoEntry: false })?.uid;
   if (uid === undefined) return undefined;
-  if (!isTrusted(uid)) return `this socket belongs to user ${uid} and is not trusted`;
-  const problem = problemOfPlace(resolve(dirname(path)));
+  if (!isTrustedUser(uid)) return `this socket belongs to user ${uid} and is not trusted`;
+  const problem = findPathProblem(resolve(dirname(path)));
   return problem && `this socket is not trusted: ${problem}`;
 }
 

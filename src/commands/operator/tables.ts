@@ -1,6 +1,6 @@
 /** Text for `module list` and `status`. */
 
-import { formatDuration, nameSome, progressText, type Progress } from "../../lib/index.ts";
+import { formatDuration, listNames, describeProgress, type Progress } from "../../lib/index.ts";
 import { isOfOperator, runbook, type ModuleRow, type Overview } from "../../status/index.ts";
 import type { Colour } from "./query.ts";
 import { updateLines } from "./updates.ts";
@@ -183,7 +183,9 @@ function convergeLine(overview: Overview): string[] {
   if (progress === undefined) return [];
   // Which modules are to run is known after discovery.
   const isCounted = !UNCOUNTED.has(phase);
-  const text = isCounted ? `, ${progressText(progress, (seconds) => formatDuration(seconds * 1000))}` : "";
+  const text = isCounted
+    ? `, ${describeProgress(progress, (seconds) => formatDuration(seconds * 1000))}`
+    : "";
   return [`Converge: at ${phase}${text}${cause === undefined ? "" : ` (${cause})`}`];
 }
 
@@ -203,7 +205,7 @@ function groupText([row, ...others]: readonly ModuleRow[], style: Style): string
   if (others.length === 0) return moduleText(row, style);
   const head = style.paint("yellow", `${others.length + 1} modules: ${row.state}`);
   const names = [row, ...others].map(({ name }) => name);
-  return `\n${head}: ${row.message}\n  ${nameSome(names, MAX_GROUPS)}`;
+  return `\n${head}: ${row.message}\n  ${listNames(names, MAX_GROUPS)}`;
 }
 
 /** State and message of a module, with facts that the message does not contain. */

@@ -1,6 +1,6 @@
 /** Redacts helm's errors, which quote values of Secrets, results of `lookup`, and generated passwords. */
 
-import { HIDDEN, hideQuoted, readPlain } from "../../lib/index.ts";
+import { HIDDEN, hideQuoted, readRegularFile } from "../../lib/index.ts";
 import { listChartFiles } from "../../modules/index.ts";
 import { unpackedText } from "../chart/chart.ts";
 import { actionsOf } from "../chart/template-tokens.ts";
@@ -63,9 +63,9 @@ function textsOf({ release, namespace, chartDir = "", valuesFile }: HelmWork): s
   try {
     const files = listChartFiles(chartDir, false).map(({ rel, path }) => [
       rel,
-      unpackedText(rel, readPlain(path)),
+      unpackedText(rel, readRegularFile(path)),
     ]);
-    const values = valuesFile === undefined ? "{}" : readPlain(valuesFile).toString("utf8");
+    const values = valuesFile === undefined ? "{}" : readRegularFile(valuesFile).toString("utf8");
     // JSON: the letters of escape sequences belong to no word.
     return [...files.flat(), values.replaceAll(/\\[a-z]/g, " "), release, namespace];
   } catch {

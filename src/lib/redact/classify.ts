@@ -34,7 +34,7 @@ const classifiedKeys = new Memo<Says>(10_000);
 /** Classifies a key; `parent` is the key above it, which completes keys like `key` and `url`. */
 export function classifyKey(key: string, parent = ""): Says {
   const id = NEEDS_PARENT.test(key) ? `${parent}\0${key}` : key;
-  return classifiedKeys.get(id, () => classify(key, parent));
+  return classifiedKeys.getOrMake(id, () => classify(key, parent));
 }
 
 /** True if values of this key must be redacted: passwords, tokens, keys, certificates. */

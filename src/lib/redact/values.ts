@@ -1,7 +1,7 @@
 /** Hides secrets in values, and in texts that are YAML or JSON (docs/reference/values.md, "Secrets"). */
 
 import { attempt } from "../errors.ts";
-import { MAX_DEPTH, pointerOf } from "../json.ts";
+import { MAX_DEPTH, toPointer } from "../json.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { parseYaml } from "../yaml/yaml.ts";
 import { hideArguments } from "./given.ts";
@@ -174,7 +174,7 @@ function classOfMember(
 /** The paths that lead into the member `key`, relative to it. `*` matches any key, `**` any number of levels. */
 function pathsBelow(paths: Paths, key: string): Paths {
   if (paths.length === 0) return [];
-  const name = pointerOf([key]).slice(1);
+  const name = toPointer([key]).slice(1);
   return paths.flatMap((path) => {
     const [first, ...rest] = path;
     if (first === "**") return [path, ...pathsBelow([rest], key)];

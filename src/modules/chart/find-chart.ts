@@ -3,7 +3,7 @@
 import { readdirSync, realpathSync } from "node:fs";
 import { isAbsolute, join, normalize, sep } from "node:path";
 
-import { hashFiles, readPlain } from "../../lib/index.ts";
+import { hashFiles, readRegularFile } from "../../lib/index.ts";
 import { isJsonObject, ProblemError, type JsonObject, type Module } from "../../model/index.ts";
 import { mustBeMap, parseDocument } from "../../values/index.ts";
 import { found, readText, stat, type Found } from "../read/files.ts";
@@ -134,7 +134,7 @@ function digestOf(dir: string): string {
   return `sha256:${hashFiles(
     filesBelow(dir)
       .values()
-      .map((rel) => [rel, readPlain(join(dir, rel))]),
+      .map((rel) => [rel, readRegularFile(join(dir, rel))]),
   )}`;
 }
 

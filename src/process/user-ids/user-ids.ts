@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { getCompileCacheDir } from "node:module";
 
-import { attempt, problemBesideUsers, oneLine } from "../../lib/index.ts";
+import { attempt, findPathProblemBesideUsers, oneLine } from "../../lib/index.ts";
 import { findProgram } from "../child.ts";
 import { Scratch } from "../scratch.ts";
 import type { Runner } from "./shared-dir.ts";
@@ -53,7 +53,7 @@ export async function userIdProblem(
 /** Why a hook could replace directories that the operator uses; in the compile cache, it could replace the operator's code. */
 function problemOfPlaces(tmpDir: string): string | undefined {
   const places = [tmpDir, getCompileCacheDir()].filter((dir) => dir !== undefined);
-  return places.map(problemBesideUsers).find((problem) => problem !== undefined);
+  return places.map(findPathProblemBesideUsers).find((problem) => problem !== undefined);
 }
 
 function missingProgram(env: Readonly<Record<string, string>>): string | undefined {

@@ -1,6 +1,6 @@
 /** The AddonOperator: aggregates all modules (docs/reference/status.md, "States of the operator"). */
 
-import { OVERFULL, displayDigest, formatUtc, usual } from "../../lib/index.ts";
+import { OVERFULL, displayDigest, formatUtc, medianOf } from "../../lib/index.ts";
 import { explainDeletionLimit, type ConvergeBlocker } from "../../plan/index.ts";
 import { annotationToken } from "../../state/index.ts";
 import { MAINTENANCE } from "../../values/index.ts";
@@ -136,7 +136,7 @@ function waitingSeconds({ converge, modules }: View): number | undefined {
   for (const name of converge.remaining) {
     const module = modules.get(name);
     if (module === undefined || module.activity === "running") continue;
-    const usualSeconds = usual(module.runSeconds);
+    const usualSeconds = medianOf(module.runSeconds);
     if (usualSeconds === undefined) return undefined;
     sum += usualSeconds;
   }

@@ -2,7 +2,7 @@
 
 import jsonPatch from "fast-json-patch";
 
-import { DepthError, isTooDeep, pointerOf, sameJson, segmentsOf } from "../../lib/index.ts";
+import { DepthError, isTooDeep, toPointer, sameJson, parsePointer } from "../../lib/index.ts";
 import { isIndex, isJsonObject, member, setMember, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Section } from "../../model/index.ts";
 
@@ -90,7 +90,7 @@ export function forStorage(
 
 /** True when a segment of `path` looks like an index of a list. */
 export function hasIndex(path: string): boolean {
-  return segmentsOf(path).some((segment) => segment === "-" || isIndex(segment));
+  return parsePointer(path).some((segment) => segment === "-" || isIndex(segment));
 }
 
 /** The section below a root object, so that operations on the whole section need no special case. */
@@ -147,7 +147,7 @@ class PatchedDocument {
 
 /** Key of the section that the operations patch. */
 function keyOf(operations: readonly PatchOperation[]): string {
-  return segmentsOf(operations[0]?.path ?? "")[0] ?? "";
+  return parsePointer(operations[0]?.path ?? "")[0] ?? "";
 }
 
 /** Returns a patched section if it is valid, else throws PatchError. */
@@ -178,20 +178,20 @@ function applyTolerantly(document: PatchedDocument, stored: PatchOperation): voi
 /** In a map, `replace` becomes `add`, so that it also applies if the value is missing now. */
 function replaceAsAdd(document: PatchedDocument, operation: PatchOperation): PatchOperation {
   if (operation.op !== "replace") return operation;
-  const parent = document.get(segmentsOf(operation.path).slice(0, -1));
+  const parent = document.get(parsePointer(operation.path).slice(0, -1));
   return isJsonObject(parent) ? { ...operation, op: "add" } : operation;
 }
 
 /** Whether an operation marked with `maps` still passes maps only; true for all others. */
 function passesMapsOnly(document: PatchedDocument, operation: PatchOperation): boolean {
   if (operation.maps !== true) return true;
-  const segments = segmentsOf(operation.path);
+  const segments = parsePointer(operation.path);
   return segments.every((_, index) => isJsonObject(document.get(segments.slice(0, index))));
 }
 
 /** Why `operation` does not apply to the document; undefined if it does. */
 function reasonNotToApply(document: PatchedDocument, operation: PatchOperation): string | undefined {
-  const segments = segmentsOf(operation.path);
+  const segments = parsePointer(operation.path);
   switch (operation.op) {
     case "add":
       return reasonAtTarget(document, segments);
@@ -211,25 +211,25 @@ function reasonAtTransfer(
   document: PatchedDocument,
   operation: PatchOperation & { op: "copy" | "move" },
 ): string | undefined {
-  const value = document.get(segmentsOf(operation.from));
+  const value = document.get(parsePointer(operation.from));
   if (value === undefined) return `there is nothing at ${operation.from}`;
   if (operation.op === "copy" && document.copied + jsonLength(value) > MAX_COPIED_CHARACTERS)
     return "the copies make the values more than 4 MiB larger";
   if (operation.op === "copy" || operation.from === operation.path) {
-    return reasonAtTarget(document, segmentsOf(operation.path));
+    return reasonAtTarget(document, parsePointer(operation.path));
   }
   if (operation.path.startsWith(`${operation.from}/`)) return "a value cannot be moved into itself";
   // Indexes of the target count after the removal, so check the target in a copy without the value.
   const without = document.fork();
   execute(without, { op: "remove", path: operation.from });
-  return reasonAtTarget(without, segmentsOf(operation.path));
+  return reasonAtTarget(without, parsePointer(operation.path));
 }
 
 /** Why nothing can be added at the path `segments`; undefined if it can. */
 function reasonAtTarget(document: PatchedDocument, segments: readonly string[]): string | undefined {
   const parent = document.get(segments.slice(0, -1));
   if (isJsonObject(parent)) return undefined;
-  if (!Array.isArray(parent)) return `there is no map or list at ${pointerOf(segments.slice(0, -1))}`;
+  if (!Array.isArray(parent)) return `there is no map or list at ${toPointer(segments.slice(0, -1))}`;
   const last = segments.at(-1) ?? "";
   if (last === "-") return undefined;
   return isIndex(last) && Number(last) <= parent.length ? undefined : "the index is outside the list";
@@ -238,14 +238,14 @@ function reasonAtTarget(document: PatchedDocument, segments: readonly string[]):
 /** Applies an operation that was checked before. */
 function execute(document: PatchedDocument, operation: PatchOperation): void {
   if (operation.op === "move") return move(document, operation);
-  if (operation.op === "copy") document.copied += jsonLength(document.get(segmentsOf(operation.from)));
-  document.open(segmentsOf(operation.path));
+  if (operation.op === "copy") document.copied += jsonLength(document.get(parsePointer(operation.from)));
+  document.open(parsePointer(operation.path));
   jsonPatch.applyOperation(document.root, operation, false, true, true);
 }
 
 /** Removes the value, then adds it: the index of the target counts after the removal (RFC 6902 §4.4). */
 function move(document: PatchedDocument, operation: { readonly path: string; readonly from: string }): void {
-  const value = document.get(segmentsOf(operation.from));
+  const value = document.get(parsePointer(operation.from));
   if (value === undefined || operation.from === operation.path) return;
   execute(document, { op: "remove", path: operation.from });
   execute(document, { op: "add", path: operation.path, value });

@@ -1,6 +1,13 @@
 /** Parses, validates and compacts patches of hooks (docs/reference/values.md, "Patches"). */
 
-import { DepthError, isAtOrBelow, jsonFragments, parseJson, pointerOf, segmentsOf } from "../../lib/index.ts";
+import {
+  DepthError,
+  isAtOrBelow,
+  splitJsonValues,
+  parseJson,
+  toPointer,
+  parsePointer,
+} from "../../lib/index.ts";
 import type { JsonFragment, KnownSecrets } from "../../lib/index.ts";
 import { GLOBAL, isJsonObject, asString, type Json, type JsonObject } from "../../model/index.ts";
 import { patchedSections, type Sections } from "../config/config-write.ts";
@@ -135,7 +142,7 @@ export function parsePatch(text: string, rules: PatchRules): ParsedPatch {
   const flags = new Map<string, boolean | undefined>();
   const warnings: string[] = [];
   const operations: PatchOperation[] = [];
-  const all = Array.from(jsonFragments(text), parseFragment).flat();
+  const all = Array.from(splitJsonValues(text), parseFragment).flat();
   if (all.length > MAX_OPERATIONS)
     throw new PatchError(`${all.length} operations, more than ${MAX_OPERATIONS}: put whole lists or maps`);
   for (const raw of all) {
@@ -148,12 +155,12 @@ export function parsePatch(text: string, rules: PatchRules): ParsedPatch {
 }
 
 /** Parses one JSON text of a patch file. The error shows its position, never its content. */
-function parseFragment({ text, at }: JsonFragment): Json {
+function parseFragment({ text, index }: JsonFragment): Json {
   try {
     return parseJson(text);
   } catch (error) {
     const issue = error instanceof DepthError ? `${error.message}:` : "malformed JSON in";
-    throw new PatchError(`${issue} the value that starts at character ${at + 1}`);
+    throw new PatchError(`${issue} the value that starts at character ${index + 1}`);
   }
 }
 
@@ -187,17 +194,17 @@ function requiredValue(raw: JsonObject, path: string): Json {
 function readPointer(raw: JsonObject, name: "path" | "from", warnings: string[]): string {
   const path = raw[name];
   if (typeof path !== "string" || path === "") throw new PatchError(`a patch operation needs a "${name}"`);
-  const pointer = path.startsWith("/") ? path : pointerOf(path.split("."));
+  const pointer = path.startsWith("/") ? path : toPointer(path.split("."));
   if (pointer !== path) warnings.push(`${name} "${path}" has no slash; taken as "${pointer}"`);
   if (/~(?![01])/.test(pointer)) throw new PatchError(`${pointer}: "~" must be written "~0"`);
-  if (segmentsOf(pointer).includes("__proto__"))
+  if (parsePointer(pointer).includes("__proto__"))
     throw new PatchError(`${pointer}: "__proto__" is not allowed in a path`);
   return pointer;
 }
 
 /** For a path `/<camel>Enabled`, returns `<camel>`; undefined if the path is no flag. */
 function flagAtPath(path: string): string | undefined {
-  const segments = segmentsOf(path);
+  const segments = parsePointer(path);
   const name = segments[0] ?? "";
   const isFlag = segments.length === 1 && name.endsWith(FLAG_SUFFIX) && name !== FLAG_SUFFIX;
   return isFlag ? name.slice(0, -FLAG_SUFFIX.length) : undefined;
@@ -215,7 +222,7 @@ function flagValue(operation: PatchOperation): boolean | undefined {
 function checkedOwnPath(operation: PatchOperation, rules: PatchRules): PatchOperation {
   const key = rules.kind === "global" ? "global" : rules.valuesKey;
   const paths = "from" in operation ? [operation.path, operation.from] : [operation.path];
-  const foreignPath = paths.find((path) => segmentsOf(path)[0] !== key);
+  const foreignPath = paths.find((path) => parsePointer(path)[0] !== key);
   if (foreignPath === undefined) return operation;
   const ruleText =
     rules.kind === "global"

@@ -19,7 +19,7 @@ const compiled = new Memo<Pattern>(5000);
  * SyntaxError for what RE2 refuses.
  */
 export function compilePattern(pattern: string): Pattern {
-  return compiled.get(pattern, () => {
+  return compiled.getOrMake(pattern, () => {
     const program = parse(pattern);
     return { test: (text) => program.matcher(text).find(), toString: () => pattern };
   });

@@ -2,7 +2,7 @@
 
 import { dirname, resolve } from "node:path";
 
-import { digest, segmentsOf } from "../../lib/index.ts";
+import { digest, parsePointer } from "../../lib/index.ts";
 import { isJsonObject, ProblemError, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, SchemaReference } from "../../model/index.ts";
 import { parseMap } from "../static-values.ts";
@@ -94,7 +94,7 @@ class Bundle {
     // Use the same name in each schema of a module, since one may extend the other.
     const name = `file-${digest(id).slice(0, 16)}`;
     this.#names.set(id, name);
-    const found = valueAt(this.#documentAt(path, pointer), segmentsOf(decoded(fragment)));
+    const found = valueAt(this.#documentAt(path, pointer), parsePointer(decoded(fragment)));
     if (!isJsonObject(found)) throw this.#problem(pointer, `$ref points to nothing in ${path}`);
     this.#definitions[name] = this.#resolved(found, path);
     return name;

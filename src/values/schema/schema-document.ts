@@ -1,6 +1,6 @@
 /** Converts OpenAPI schemas to JSON Schema and checks them (docs/reference/values.md, "Schemas"). */
 
-import { pointerOf } from "../../lib/index.ts";
+import { toPointer } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
 import { allSchemas, mapSchemas, nextSchemas, subSchemas, targetOf } from "./schema-tree.ts";
 import { patternProblem } from "./tolerance.ts";
@@ -124,7 +124,7 @@ function openPointers(root: JsonObject): Set<string> {
   };
   for (const [pointer, schema] of byPointer) {
     for (const sub of subSchemas(schema)) {
-      if (sub.relation === "same") openBelow(pointer + pointerOf(sub.path));
+      if (sub.relation === "same") openBelow(pointer + toPointer(sub.path));
     }
   }
   return open;

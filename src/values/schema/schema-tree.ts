@@ -1,6 +1,6 @@
 /** Walks over the schemas of a document. */
 
-import { attempt, pointerOf, segmentsOf } from "../../lib/index.ts";
+import { attempt, toPointer, parsePointer } from "../../lib/index.ts";
 import { isJsonObject, setMember, valueAt, type Json, type JsonObject } from "../../model/index.ts";
 
 /**
@@ -41,7 +41,7 @@ export function subSchemas(schema: JsonObject): SubSchema[] {
 /** Every schema of a document, the root first, with its JSON pointer. */
 export function* allSchemas(root: JsonObject, pointer = ""): Generator<readonly [string, JsonObject]> {
   yield [pointer, root];
-  for (const sub of subSchemas(root)) yield* allSchemas(sub.schema, pointer + pointerOf(sub.path));
+  for (const sub of subSchemas(root)) yield* allSchemas(sub.schema, pointer + toPointer(sub.path));
 }
 
 /** A copy in which `change` was applied to every schema, the outer ones first. */
@@ -53,7 +53,7 @@ export function mapSchemas(
   const result = { ...change(schema, pointer) };
   const copies = new Map<string, Json[] | JsonObject>();
   for (const sub of subSchemas(result)) {
-    const mapped = mapSchemas(sub.schema, change, pointer + pointerOf(sub.path));
+    const mapped = mapSchemas(sub.schema, change, pointer + toPointer(sub.path));
     const [keyword = "", name] = sub.path;
     const copy = copies.get(keyword) ?? copyOf(result[keyword]);
     if (name === undefined) {
@@ -77,7 +77,7 @@ function copyOf(container: Json | undefined): Json[] | JsonObject {
 function resolveRef(root: JsonObject, ref: string): JsonObject | undefined {
   if (ref === "#") return root;
   if (!ref.startsWith("#/")) return undefined;
-  const found = valueAt(root, segmentsOf(decoded(ref.slice(1))));
+  const found = valueAt(root, parsePointer(decoded(ref.slice(1))));
   return isJsonObject(found) ? found : undefined;
 }
 

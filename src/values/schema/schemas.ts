@@ -69,7 +69,7 @@ const compiledByFiles = new WeakMap<SchemaFiles, Schemas>();
 function compileOnce(files: SchemaFiles): Schemas {
   const all = [files.config, files.values, ...(files.references ?? [])];
   const texts = all.flatMap((each) => [each?.file ?? "", each?.text ?? ""]);
-  return compiled.get(digest(...texts), () => compile(files));
+  return compiled.getOrMake(digest(...texts), () => compile(files));
 }
 
 interface Source {

@@ -1,6 +1,6 @@
 /** Finds the paths of values that a schema marks as secret. */
 
-import { pointerOf } from "../../lib/index.ts";
+import { toPointer } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 import { nextSchemas, type SubSchema } from "./schema-tree.ts";
 
@@ -55,7 +55,7 @@ function visit(search: Search, schema: JsonObject, path: string): void {
 /** The path segment from a value to the value of its sub-schema. */
 function stepTo({ path: [keyword, name = ""], relation }: SubSchema): string {
   if (relation === "same") return "";
-  return keyword === "properties" ? pointerOf([name]) : "/*";
+  return keyword === "properties" ? toPointer([name]) : "/*";
 }
 
 function leadingToSecrets(root: JsonObject): ReadonlySet<JsonObject> {

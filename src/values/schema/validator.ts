@@ -4,7 +4,7 @@ import { Ajv, type ErrorObject, type FuncKeywordDefinition } from "ajv";
 import type { SchemaValidateFunction, ValidateFunction } from "ajv";
 import * as ajvFormats from "ajv-formats";
 
-import { canonicalJson, Memo, parseDuration, pointerOf } from "../../lib/index.ts";
+import { canonicalJson, Memo, parseDuration, toPointer } from "../../lib/index.ts";
 import {
   isJsonObject,
   member,
@@ -54,7 +54,7 @@ function distinctViolations(found: readonly Violation[]): Violation[] {
 function checkOf(root: JsonObject): Check {
   const refers = [...allSchemas(root)].some(([, schema]) => schema["$ref"] !== undefined);
   if (!refers) return checkWithoutReferences(root);
-  return checks.get(JSON.stringify(root), () =>
+  return checks.getOrMake(JSON.stringify(root), () =>
     referringCheck(root, { compile: compileAtFirstUse, distinct: distinctViolations }),
   );
 }
@@ -84,13 +84,13 @@ function objectCheck({ properties, additionalProperties, required, ...rest }: Js
     self(value, path, found);
     if (!isJsonObject(value)) return;
     const report = (name: string, rule: string, message: string): void => {
-      found.push({ path: path + pointerOf([name]), rule, message });
+      found.push({ path: path + toPointer([name]), rule, message });
     };
     for (const name of wanted)
       if (member(value, name) === undefined) report(name, "required", MISSING_MESSAGE);
     for (const name of Object.keys(value)) {
       const check = members.get(name);
-      if (check !== undefined) check(member(value, name) as Json, path + pointerOf([name]), found);
+      if (check !== undefined) check(member(value, name) as Json, path + toPointer([name]), found);
       else if (additionalProperties === false) report(name, "additionalProperties", UNDECLARED_MESSAGE);
     }
   };
@@ -186,7 +186,7 @@ const checks = new Memo<Check>(5000);
 
 /** The whole schema, compiled when it is first used; equal schemas share one. */
 export function ajvCheck(schema: JsonObject): Check {
-  return checks.get(JSON.stringify(schema), () => compileAtFirstUse(schema));
+  return checks.getOrMake(JSON.stringify(schema), () => compileAtFirstUse(schema));
 }
 
 /** A check that compiles its schema when it first checks a value. */
@@ -214,7 +214,7 @@ function stringParam(error: ErrorObject, name: string): string | undefined {
 /** JSON pointer of the wrong value; includes the name of a missing or undeclared member. */
 function pathOf(error: ErrorObject): string {
   const key = stringParam(error, "additionalProperty") ?? stringParam(error, "missingProperty");
-  return key === undefined ? error.instancePath : error.instancePath + pointerOf([key]);
+  return key === undefined ? error.instancePath : error.instancePath + toPointer([key]);
 }
 
 /** The message of a violation. */

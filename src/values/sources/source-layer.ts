@@ -4,8 +4,8 @@ import { isUtf8 } from "node:buffer";
 
 import {
   parseYaml,
-  pointerOf,
-  segmentsOf,
+  toPointer,
+  parsePointer,
   SecretWords,
   YamlError,
   type KnownSecrets,
@@ -82,7 +82,7 @@ export function sourceLayerOf(sources: readonly ValuesSource[], context: SourceC
     lost,
     problems,
     placeOf: (path) =>
-      parts.findLast(({ section }) => valueAt(section, segmentsOf(path)) !== undefined)?.place,
+      parts.findLast(({ section }) => valueAt(section, parsePointer(path)) !== undefined)?.place,
   };
 }
 
@@ -154,7 +154,7 @@ function parseWithoutQuoting(text: string, refuse: (message: string, remedy: str
 
 /** Nests `text` in maps so that it is at the JSON pointer `path`. */
 function nestAtPointer(text: string, path: string): JsonObject {
-  return segmentsOf(path).reduceRight<Json>((value, segment) => {
+  return parsePointer(path).reduceRight<Json>((value, segment) => {
     const map: JsonObject = {};
     setMember(map, segment, value);
     return map;
@@ -171,7 +171,7 @@ function textsIn(value: Json | undefined): string[] {
 function secretPathsOf(section: JsonObject): string[] {
   const paths: string[] = [];
   collectLeaves(section, "", paths);
-  return paths.length > MAX_SECRET_PATHS ? Object.keys(section).map((key) => pointerOf([key])) : paths;
+  return paths.length > MAX_SECRET_PATHS ? Object.keys(section).map((key) => toPointer([key])) : paths;
 }
 
 function collectLeaves(value: Json, path: string, found: string[]): void {
@@ -179,5 +179,5 @@ function collectLeaves(value: Json, path: string, found: string[]): void {
   if (!isJsonObject(value)) found.push(path);
   else
     for (const [key, below] of Object.entries(value))
-      collectLeaves(below ?? null, `${path}${pointerOf([key])}`, found);
+      collectLeaves(below ?? null, `${path}${toPointer([key])}`, found);
 }
