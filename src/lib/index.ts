@@ -24,7 +24,7 @@ export {
 export { looksSecret } from "./redact/classify.ts";
 export * from "./redact/known-secrets.ts";
 export { displayDigest, placeholderOf, useRedactionKey } from "./redact/placeholder.ts";
-export { HIDDEN, hideQuoted } from "./redact/quoted.ts";
+export { HIDDEN, hideQuotedValues } from "./redact/quoted.ts";
 export { redactText } from "./redact/redact-text.ts";
 export { SecretWords } from "./redact/secret-words.ts";
 export { redactValues } from "./redact/values.ts";

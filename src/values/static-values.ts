@@ -1,6 +1,6 @@
 /** Reads the values files of modules directories and modules (docs/reference/values.md, "Layers"). */
 
-import { lineOf, parseYaml, parsePointer, YamlError, type ParsedYaml } from "../lib/index.ts";
+import { findKeyLine, parseYaml, parsePointer, YamlError, type ParsedYaml } from "../lib/index.ts";
 import { ProblemError, collect, isJsonObject, member } from "../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../model/index.ts";
 
@@ -94,7 +94,7 @@ export function parseCommonValues(text: string, file: string): CommonValues {
 /** Finds file and line of a value in `text`. */
 function placesIn(text: string, file: string): PlaceOf {
   return (pointer) => {
-    const line = lineOf(text, parsePointer(pointer));
+    const line = findKeyLine(text, parsePointer(pointer));
     return line === undefined ? undefined : `${file}, line ${line}`;
   };
 }

@@ -18,7 +18,7 @@ import type { KubeClient } from "../kube/index.ts";
 import {
   Failures,
   KnownSecrets,
-  OVERFULL,
+  OVERFULL_WARNING,
   createLogger,
   endingClock,
   reportTimerErrors,
@@ -51,7 +51,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const runRing = new RunRing(systemClock);
   const sink = createStdoutSink(settings, secrets, runRing);
   const logger = createLogger(sink);
-  secrets.onOverfull = () => logger.warn(OVERFULL);
+  secrets.onOverfull = () => logger.warn(OVERFULL_WARNING);
   const failures = new Failures(logger);
   const ending = scope.closeAtEnd(endingClock(systemClock));
   const clock = reportTimerErrors(ending, failures);
