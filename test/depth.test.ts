@@ -17,7 +17,7 @@ import {
   toYaml,
 } from "../src/lib/index.ts";
 import type { Json, JsonObject, Section } from "../src/model/index.ts";
-import { applyJsonPatch, forStorage, merge, parsePatch, replay } from "../src/values/index.ts";
+import { applyJsonPatch, toStoredOperations, merge, parsePatch, replay } from "../src/values/index.ts";
 import { configMap, modified } from "./kube/watch/watch-server.ts";
 import { settle } from "./support/clock.ts";
 import { bindingsLab } from "./bindings/kubernetes/bindings-lab.ts";
@@ -79,7 +79,7 @@ describe("what is nested as deep as allowed passes everywhere", () => {
     ["a merge", () => merge(value, structuredClone(value))],
     ["redaction", () => redactValues(value)],
     ["YAML", () => parseYaml(toYaml(value), "a").value],
-    ["a patch", () => forStorage(value, [{ op: "add", path: "/m/x", value: 1 }])],
+    ["a patch", () => toStoredOperations(value, [{ op: "add", path: "/m/x", value: 1 }])],
   ])("%s", (_what, use) => {
     expect(use()).toBeDefined();
   });

@@ -9,7 +9,7 @@ import type { JsonObject, Module, Problem, Tree } from "../model/index.ts";
 import {
   helmInput,
   invalidValues,
-  leftToHooks,
+  describeValuesLeftToHooks,
   parseConfigMap,
   parseMap,
   ValuesStore,
@@ -92,7 +92,7 @@ export class OfflineCharts {
 
   /** A description of values that a hook has to set before helm runs; undefined if none are missing. */
   missingFromHooks(module: Module, tree: Tree): string | undefined {
-    return leftToHooks(this.#valuesIn(module, tree), module);
+    return describeValuesLeftToHooks(this.#valuesIn(module, tree), module);
   }
 
   /** The values for a module. Throws ProblemError if they make it Invalid. */

@@ -37,7 +37,7 @@ import {
   ValuesSources,
   WatchedFiles,
 } from "../triggers/index.ts";
-import { registerSecrets, secretHider } from "../values/index.ts";
+import { registerSecrets, createSecretHider } from "../values/index.ts";
 import { countDrops, makeReleases, timeZoneOf, type Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
 import { WebhookWiring } from "./webhooks.ts";
@@ -232,7 +232,7 @@ export class Components {
           this.state.view.tree.modules.some(
             (module) => module.name === name && !isConfirmedMissing(module, this.#base.clock),
           ),
-        hideOf: (release) => secretHider(this.state.values, camelCase(release)),
+        hideOf: (release) => createSecretHider(this.state.values, camelCase(release)),
         keepsObjects: (release) => keepsObjects(this.state.view, this.state.values.config, release),
       }),
     );

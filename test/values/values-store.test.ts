@@ -5,7 +5,7 @@ import type { Json, JsonObject, Module, Tree } from "../../src/model/index.ts";
 import {
   ValuesStore,
   checkConfig,
-  checkIdle,
+  checkDisabledModules,
   describeViolations,
   invalidValues,
   parseConfigMap,
@@ -292,7 +292,7 @@ describe("who is to blame for values that break the config schema", () => {
     expect(checkConfig(store, candidate)).toMatchObject([{ message: "missing property `host`", remedy }]);
     const idle = web({ host: "a" });
     const off = storeOf([{ ...idle, own: { ...idle.own, enabled: false } }]);
-    expect(checkIdle(off, candidate)).toMatchObject([
+    expect(checkDisabledModules(off, candidate)).toMatchObject([
       { remedy: `the module is off; ${remedy} before it is switched on` },
     ]);
   });
