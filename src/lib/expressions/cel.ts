@@ -61,6 +61,7 @@ function parseExpression<T>(parse: () => T): T {
   }
 }
 
+/** The first line of an error's message: the library appends the expression in further lines. */
 function firstMessageLine(error: unknown): string {
   return oneLine(error instanceof Error ? (error.message.split("\n")[0] ?? "") : error);
 }

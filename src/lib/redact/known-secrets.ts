@@ -207,6 +207,7 @@ class SizedTexts {
     return removed;
   }
 
+  /** Removes one secret and returns its parts. */
   #remove(text: string): readonly string[] {
     const parts = this.#parts.get(text) ?? [];
     this.#bySize[sizeClassOf(parts)]?.delete(text);

@@ -165,17 +165,20 @@ export class Scanner {
     this.#mayBeKey = false;
   }
 
+  /** Scans the end of the text, which ends all collections. */
   #scanEnd(): void {
     this.#keys.expireAll();
     this.#leaveDocument();
     this.#addToken("end");
   }
 
+  /** Scans `---` or `...`, which ends the document before it. */
   #scanMarker(): void {
     this.#leaveDocument();
     this.#addIndicator(this.#cursor.peek() === "-" ? "---" : "...", 3);
   }
 
+  /** Scans a line with `%YAML` or `%TAG` before a document. */
   #scanDirective(): void {
     this.#leaveDocument();
     const { position } = this.#cursor;
@@ -186,6 +189,7 @@ export class Scanner {
     else throw new YamlError("only %YAML 1.1 and %TAG may stand before a document", position);
   }
 
+  /** Scans an opening bracket. The collection itself may be a key. */
   #openFlow(type: "[" | "{"): void {
     this.#saveKey();
     if (this.#keys.flowLevel > MAX_DEPTH) this.#cursor.fail(new DepthError().message);
@@ -194,6 +198,7 @@ export class Scanner {
     this.#addIndicator(type, 1);
   }
 
+  /** Scans a closing bracket. No key may follow it. */
   #closeFlow(type: "]" | "}"): void {
     this.#keys.expire();
     this.#keys.leaveFlow();
@@ -214,6 +219,7 @@ export class Scanner {
     this.#openBlock(type, this.#cursor.column);
   }
 
+  /** Scans the `-` before an item of a list; the first one begins the list. */
   #scanListItem(): void {
     this.#beginBlock("begin list", "a list must begin in a line of its own");
     this.#keys.expire();
@@ -221,6 +227,7 @@ export class Scanner {
     this.#addIndicator("-", 1);
   }
 
+  /** Scans the `?` before a key; the first one begins the map. */
   #scanExplicitKey(): void {
     this.#beginBlock("begin map", "a map must begin in a line of its own");
     this.#keys.expire();
@@ -255,6 +262,7 @@ export class Scanner {
     this.#addToken(type, read(), position);
   }
 
+  /** Scans the name of an anchor or alias behind `&` or `*`. */
   #scanName(type: "alias" | "anchor"): void {
     this.#scanScalar(type, () => {
       this.#cursor.index++;

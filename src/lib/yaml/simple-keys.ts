@@ -72,6 +72,7 @@ export class SimpleKeys {
     this.#levels.set(tokensBefore, this.flowLevel);
   }
 
+  /** Enters a collection in brackets, which has no possible key yet. */
   enterFlow(): void {
     this.#keys.push(undefined);
   }

@@ -266,11 +266,13 @@ function isContainer(value: Json | undefined): value is Container {
   return typeof value === "object" && value !== null;
 }
 
+/** Sets a member of a map or an item of a list. */
 function setChild(parent: Container, segment: string, child: Json): void {
   if (Array.isArray(parent)) parent[Number(segment)] = child;
   else setMember(parent, segment, child);
 }
 
+/** A shallow copy of a map or a list. */
 function copyContainer(value: Container): Container {
   return Array.isArray(value) ? [...value] : { ...value };
 }

@@ -25,6 +25,7 @@ export function compilePattern(pattern: string): Pattern {
   });
 }
 
+/** Compiles a pattern with RE2; its error becomes a SyntaxError in one line. */
 function parse(pattern: string): RE2JS {
   try {
     return RE2JS.compile(pattern);
