@@ -3,7 +3,7 @@
 import { effect } from "@preact/signals";
 import type { ComponentType } from "preact";
 
-import { progressText } from "../src/lib/time/progress.ts";
+import { describeProgress } from "../src/lib/time/progress.ts";
 import type { OperatorRow } from "../src/ui/wire.ts";
 import { Graph } from "./graph.tsx";
 import { connection, modules, now, operator, queues } from "./live.ts";
@@ -92,7 +92,7 @@ function Message({ row: { message, progress, waitingSeconds } }: { readonly row:
   const text =
     progress === undefined
       ? message
-      : `${message}: ${progressText({ done, total, ...parts, waitingSeconds }, duration)}`;
+      : `${message}: ${describeProgress({ done, total, ...parts, waitingSeconds }, duration)}`;
   const [view, module = ""] = route.value;
   const displayed = view === "module" ? modules.value?.get(module)?.message : undefined;
   return (

@@ -2,7 +2,7 @@
 
 import { exitCodeForError, runCommandLine, type Terminal } from "./commands/index.ts";
 import { readEnvironment } from "./environment.ts";
-import { visible, writeAll } from "./lib/index.ts";
+import { escapeControlCharacters, writeAll } from "./lib/index.ts";
 
 const OLDEST_NODE = 24;
 
@@ -41,6 +41,6 @@ if (Number.parseInt(node) < OLDEST_NODE) {
     process.exitCode = exitCodeForError(error);
     // A bug is printed with its stack.
     if (process.exitCode === undefined) throw error;
-    terminal.printError(`${visible((error as Error).message)}\n`);
+    terminal.printError(`${escapeControlCharacters((error as Error).message)}\n`);
   }
 }

@@ -2,7 +2,15 @@
 
 import type { Environment, ParsedSettings } from "./config.ts";
 import { ApiError, ConnectionError } from "./kube/index.ts";
-import { Failures, Scope, createLogger, formatDuration, logSink, oneLine, systemClock } from "./lib/index.ts";
+import {
+  Failures,
+  Scope,
+  createLogger,
+  formatDuration,
+  createStdoutSink,
+  oneLine,
+  systemClock,
+} from "./lib/index.ts";
 import type { Logger, Timer } from "./lib/index.ts";
 import { ProblemError, describeProblem } from "./model/index.ts";
 import { ScratchError } from "./process/index.ts";
@@ -23,7 +31,7 @@ export async function runOperator(
   env: Environment,
   stopRequest: StopRequest,
 ): Promise<number> {
-  const logger = createLogger(logSink(settings));
+  const logger = createLogger(createStdoutSink(settings));
   for (const warning of warnings) logger.warn(warning);
   const scope = new Scope();
   const { abortController } = stopRequest;
@@ -33,7 +41,7 @@ export async function runOperator(
     logger.info("Asked to stop", { signal, ...operator?.due(), mayTake });
     logStopDuration(logger);
   });
-  scope.add(() => stopRequest.removeHandlers());
+  scope.addRelease(() => stopRequest.removeHandlers());
   const uncaughtErrors = handleUncaughtErrors(abortController, {
     report: (error) => (operator?.failures ?? new Failures(logger)).report("uncaught", error),
     mayTakeMs: settings.shutdownTimeoutMs + EXTRA_STOP_MS,

@@ -8,16 +8,16 @@ import {
   DepthError,
   MAX_DEPTH,
   canonicalJson,
-  cutDeep,
+  cutDeepParts,
   digestJson,
-  isCut,
+  wasCut,
   parseJson,
   parseYaml,
   redactValues,
   toYaml,
 } from "../src/lib/index.ts";
 import type { Json, JsonObject, Section } from "../src/model/index.ts";
-import { applyJsonPatch, forStorage, merge, parsePatch, replay } from "../src/values/index.ts";
+import { applyJsonPatch, toStoredOperations, merge, parsePatch, replay } from "../src/values/index.ts";
 import { configMap, modified } from "./kube/watch/watch-server.ts";
 import { settle } from "./support/clock.ts";
 import { bindingsLab } from "./bindings/kubernetes/bindings-lab.ts";
@@ -79,7 +79,7 @@ describe("what is nested as deep as allowed passes everywhere", () => {
     ["a merge", () => merge(value, structuredClone(value))],
     ["redaction", () => redactValues(value)],
     ["YAML", () => parseYaml(toYaml(value), "a").value],
-    ["a patch", () => forStorage(value, [{ op: "add", path: "/m/x", value: 1 }])],
+    ["a patch", () => toStoredOperations(value, [{ op: "add", path: "/m/x", value: 1 }])],
   ])("%s", (_what, use) => {
     expect(use()).toBeDefined();
   });
@@ -88,11 +88,11 @@ describe("what is nested as deep as allowed passes everywhere", () => {
 describe("an object of the API that is nested too deep", () => {
   it("comes without what lies deeper, and says so", () => {
     const object = JSON.parse(TOO_DEEP) as Json;
-    expect(cutDeep(object)).toBe(object);
-    expect(isCut(object as JsonObject)).toBe(true);
+    expect(cutDeepParts(object)).toBe(object);
+    expect(wasCut(object as JsonObject)).toBe(true);
     expect(canonicalJson(object)).toBe(`${'{"a":'.repeat(MAX_DEPTH)}null${"}".repeat(MAX_DEPTH)}`);
     const whole = parseJson(nested(MAX_DEPTH));
-    expect(isCut(cutDeep(whole) as JsonObject)).toBe(false);
+    expect(wasCut(cutDeepParts(whole) as JsonObject)).toBe(false);
     expect(whole).toEqual(JSON.parse(nested(MAX_DEPTH)));
   });
 

@@ -2,7 +2,7 @@
 
 import { CONFIRM_CRDS, CONFIRM_TAKEOVER } from "../helm/index.ts";
 import { annotateCommand } from "../kube/index.ts";
-import { nearest, plainLine } from "../lib/index.ts";
+import { findNearestName, plainLine } from "../lib/index.ts";
 import { REQUESTED_AT, type Question } from "../model/index.ts";
 import { CONFIRM_DELETE, confirmCommand } from "../plan/index.ts";
 import type { View } from "../state/index.ts";
@@ -49,7 +49,7 @@ export function checkAnnotations(edit: AnnotationEdit, view: View): Answer {
 }
 
 function describeUnknown(key: string, kind: AnnotationEdit["kind"]): string {
-  const meant = nearest(key, KNOWN[kind]);
+  const meant = findNearestName(key, KNOWN[kind]);
   return `annotation ${key} has no effect on an ${kind}${meant === undefined ? "" : ` (did you mean ${meant}?)`}`;
 }
 

@@ -5,10 +5,10 @@ import { CONFIRM_DELETE, confirmCommand, explainDeletionLimit } from "../plan/in
 import type { DeletionLimitView, Simulation } from "../state/index.ts";
 import {
   checkConfig,
-  checkIdle,
+  checkDisabledModules,
   describeUnknownKeys,
   reparseConfigMap,
-  sizeProblem,
+  findSizeProblem,
 } from "../values/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
 import { allow, MOST_WARNINGS, refuse, type Answer } from "./answer.ts";
@@ -44,7 +44,7 @@ export function checkConfigEdit(edit: ConfigEdit, sources: AdmissionSources): An
   if (changedTexts(edit).length === 0) return allow();
   if (!state.view.config.isInForce) return allow(["the operator is starting, so the edit is not checked"]);
   const file = `ConfigMap ${name}`;
-  const tooLarge = tooManyKeys(file, data) ?? sizeProblem(file, data);
+  const tooLarge = tooManyKeys(file, data) ?? findSizeProblem(file, data);
   if (tooLarge !== undefined) return refuseProblems([tooLarge]);
   const simulation = state.simulation();
   const { values } = simulation;
@@ -54,7 +54,7 @@ export function checkConfigEdit(edit: ConfigEdit, sources: AdmissionSources): An
   if (problems.length > 0) return refuseProblems(problems);
   const notes = [
     ...notesOn(config, edit, simulation),
-    ...checkIdle(values, candidate).filter(concernsChange(edit)).map(describeProblem),
+    ...checkDisabledModules(values, candidate).filter(concernsChange(edit)).map(describeProblem),
   ];
   return checkValidEdit(config, { edit, simulation, notes }, sources);
 }

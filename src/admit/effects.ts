@@ -1,6 +1,6 @@
 /** What an edit would do, in words, for `kubectl apply --dry-run=server`. */
 
-import { nameSome, sameJson } from "../lib/index.ts";
+import { listNames, sameJson } from "../lib/index.ts";
 import { describeProblem, type JsonObject } from "../model/index.ts";
 import { mayRun } from "../plan/index.ts";
 import { problemOf, type State, type Simulation } from "../state/index.ts";
@@ -45,7 +45,7 @@ const VERBS = ["install", "delete", "purge", "run"] as const;
 function sentences(names: Partial<Record<(typeof VERBS)[number], readonly string[]>>): string[] {
   const found = VERBS.filter((verb) => (names[verb]?.length ?? 0) > 0);
   if (found.length === 0) return ["no module would run"];
-  return found.map((verb) => `would ${verb} ${nameSome(names[verb] ?? [], MOST_NAMED)}`);
+  return found.map((verb) => `would ${verb} ${listNames(names[verb] ?? [], MOST_NAMED)}`);
 }
 
 function without(names: readonly string[], others: readonly string[]): string[] {
@@ -86,6 +86,6 @@ function isInstall({ facts: { module, owner, settings }, decision }: EnablementC
 function waitingFor({ facts: { module }, decision }: EnablementChange, simulation: Simulation): string[] {
   const missing = simulation.view(module.name)?.missingValues ?? [];
   return decision.enabled && missing.length > 0
-    ? [`${module.name} would wait for ${nameSome(missing, MOST_NAMED)}`]
+    ? [`${module.name} would wait for ${listNames(missing, MOST_NAMED)}`]
     : [];
 }

@@ -3,7 +3,7 @@
 import { Argument, Command, CommanderError, Option } from "commander";
 
 import { readSettings, UsageError, type Environment, type CommandLineSettings } from "../config.ts";
-import { nearest } from "../lib/index.ts";
+import { findNearestName } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import { IGNORED_SETTINGS, SETTINGS, type SettingRow } from "../setting-names.ts";
 import { NoOperatorError, type Flag, type CommandLine, type CommandRow, type Terminal } from "./table/row.ts";
@@ -182,7 +182,7 @@ function toUsageError({ code, message }: CommanderError, { typed, env, given }: 
 /** Suggests commands of which the user typed the wrong group: `module values` for `values`, `plan` for `module plan`. */
 function suggestCommands([first = "", second = ""]: readonly string[]): string[] {
   const lastWord = ({ words }: CommandRow): string => words.split(" ").at(-1) ?? "";
-  const nearestWord = nearest(Object.hasOwn(GROUPS, first) ? second : first, VISIBLE_COMMANDS.map(lastWord));
+  const nearestWord = findNearestName(Object.hasOwn(GROUPS, first) ? second : first, VISIBLE_COMMANDS.map(lastWord));
   const matching = VISIBLE_COMMANDS.filter((row) => lastWord(row) === nearestWord).map(({ words }) => words);
   return matching.length === 0 ? [] : [`Did you mean ${matching.join(" or ")}?`];
 }

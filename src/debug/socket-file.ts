@@ -6,7 +6,7 @@ import { chmod, lstat, mkdir, rename, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { dirname, join, resolve } from "node:path";
 
-import { problemOfPlace, oneLine, type Clock, type Logger, type Timer } from "../lib/index.ts";
+import { findPathProblem, oneLine, type Clock, type Logger, type Timer } from "../lib/index.ts";
 import type { RunningServer } from "./web.ts";
 
 type StartServer = (path: string) => Promise<RunningServer>;
@@ -71,7 +71,7 @@ export class SocketFile {
   /** Starts a server at a temporary path, renames its file to the final path, and closes the previous server. */
   async #publish(): Promise<void> {
     const dir = dirname(resolve(this.#path));
-    const problem = problemOfPlace(dir);
+    const problem = findPathProblem(dir);
     if (problem !== undefined) throw new Error(problem);
     await mkdir(dir, { recursive: true, mode: 0o700 });
     if (await isListening(this.#path)) throw new Error("another process listens on this socket");

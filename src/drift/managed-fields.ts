@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 
-import { attempt, pointerOf, sameJson } from "../lib/index.ts";
+import { attempt, toPointer, sameJson } from "../lib/index.ts";
 import { isJsonObject, member, objectOf, objectsIn, setMember, asString } from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 
@@ -136,7 +136,7 @@ export function pointerTo(object: Json, path: FieldPath): string {
     segments.push(place);
     value = childAt(value, segment);
   }
-  return pointerOf(segments);
+  return toPointer(segments);
 }
 
 /** Whether a tree of `managedFields` contains a field, a part of it, or a whole value that contains it. */

@@ -2,7 +2,7 @@
 
 import { availableParallelism } from "node:os";
 
-import { inParallel } from "../lib/index.ts";
+import { mapInParallel } from "../lib/index.ts";
 import { decisionOn, examine, planRelease } from "./decide.ts";
 import { keyIn, type Rendered } from "./manifest/manifest.ts";
 import { renderNow } from "./rendering.ts";
@@ -92,7 +92,7 @@ export class Ahead {
    */
   async pendingOwners(signal = new AbortController().signal): Promise<ReadonlyMap<string, string>> {
     const pendingOwners = new Map<string, string>();
-    await inParallel(CHECKED_AT_ONCE, [...this.#upcoming.values()], async (upcoming) => {
+    await mapInParallel(CHECKED_AT_ONCE, [...this.#upcoming.values()], async (upcoming) => {
       const { name } = upcoming;
       const objects = this.#objects.get(name) ?? (await this.#objectsOf(upcoming, signal));
       this.#objects.set(name, objects);
@@ -116,7 +116,7 @@ export class Ahead {
     }));
     this.#unrendered = [];
     for (const { upcoming, promise } of jobs) this.#rendered.set(upcoming.name, promise);
-    void inParallel(RENDERED_AT_ONCE, jobs, async ({ upcoming, resolve }) =>
+    void mapInParallel(RENDERED_AT_ONCE, jobs, async ({ upcoming, resolve }) =>
       resolve(await this.#prefetch(upcoming, signal).catch(() => undefined)),
     );
   }

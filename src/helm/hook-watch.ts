@@ -1,6 +1,6 @@
 /** Reports for which hook of a chart helm waits. */
 
-import { growingDelay, type Clock, type Timer } from "../lib/index.ts";
+import { exponentialDelay, type Clock, type Timer } from "../lib/index.ts";
 import { HelmError } from "./binary/helm-errors.ts";
 import type { HookRecord } from "./release/record.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
@@ -26,7 +26,7 @@ export interface Watched {
 }
 
 /** Most runs end before the first check, and cost no request. */
-const PACE = { firstMs: 10_000, mostMs: 60_000 };
+const PACE = { firstMs: 10_000, maxMs: 60_000 };
 
 /**
  * Runs helm. During a long run, it reports for which of the chart's hooks helm waits, which it reads from the record of the
@@ -73,7 +73,7 @@ class HookWatch {
   }
 
   #scheduleCheck(checks: number): Timer {
-    return this.#watched.clock.setTimer(growingDelay(checks, PACE), () => this.#check(checks));
+    return this.#watched.clock.setTimer(exponentialDelay(checks, PACE), () => this.#check(checks));
   }
 
   /** Reports the hook for which helm waits now, and schedules the next check. */

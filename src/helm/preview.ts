@@ -1,6 +1,6 @@
 /** Previews what a run would do about a release and change in the cluster (docs/reference/commands.md). */
 
-import { inParallel, oneLine, sameJson } from "../lib/index.ts";
+import { mapInParallel, oneLine, sameJson } from "../lib/index.ts";
 import { describeProblem, type JsonObject } from "../model/index.ts";
 import type { CrdTools } from "./crds/crd.ts";
 import { previewCrds } from "./crds/ensure-crds.ts";
@@ -70,7 +70,7 @@ export async function liveDiff(tools: Reconciler, request: DiffRequest): Promise
   // The objects of a release that moves get another annotation, which is no drift.
   const pairs = moves ? all.map((pair) => ({ ...pair, stored: undefined })) : all;
   const found = new Map<string, string>();
-  await inParallel(AT_ONCE, pairs, async (pair) => {
+  await mapInParallel(AT_ONCE, pairs, async (pair) => {
     const { apiVersion, kind, name, namespace = tools.namespace } = pair.ref;
     const text = await differenceOf(tools, pair, request).catch((error: unknown) => {
       request.signal.throwIfAborted();

@@ -3,7 +3,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-import { hashFiles, parseYaml, readPlain, toYaml, type Clock } from "../lib/index.ts";
+import { hashFiles, parseYaml, readRegularFile, toYaml, type Clock } from "../lib/index.ts";
 import { objectOf, type JsonObject, type Module } from "../model/index.ts";
 import { ScratchDir } from "../process/index.ts";
 import type { ChartOptions, Helm, UpgradeOptions, OfflineTerms } from "./binary/helm.ts";
@@ -178,7 +178,7 @@ function isFiltered({ chartDir, crdFiles }: ChartOf, rel: string): boolean {
 /** The files of a chart by relative path. Throws ChartMovedError if one disappears while it is read. */
 function contentsOf(module: ChartOf) {
   try {
-    return chartFilesOf(module).map(({ rel, path }) => [rel, readPlain(path)] as const);
+    return chartFilesOf(module).map(({ rel, path }) => [rel, readRegularFile(path)] as const);
   } catch {
     throw new ChartMovedError(module.name);
   }

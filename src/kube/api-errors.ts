@@ -1,6 +1,6 @@
 /** Errors of calls to the API server, built from its answers without secrets. */
 
-import { attempt, hideQuoted, parseJson } from "../lib/index.ts";
+import { attempt, hideQuotedValues, parseJson } from "../lib/index.ts";
 import { isJsonObject, type JsonObject } from "../model/index.ts";
 
 const MOST_RETRY_AFTER_MS = 30_000;
@@ -101,7 +101,7 @@ export function answerError({ text, status, what, retryAfter, secret }: FailedAn
   const retryAfterMs = waitOf(retryAfter) ?? reported.retryAfterMs;
   return new ApiError({
     ...reported,
-    message: secret ? hideQuoted(message) : message,
+    message: secret ? hideQuotedValues(message) : message,
     retryAfterMs,
     details: secret ? undefined : reported.details,
   });

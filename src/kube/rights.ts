@@ -1,7 +1,7 @@
 /** Queries the API server for the operator's rights and reports the ones that it lacks. */
 
 import type { KubeAccess, KubeClient } from "./client/client.ts";
-import { inParallel, oneLine, type Timer } from "../lib/index.ts";
+import { mapInParallel, oneLine, type Timer } from "../lib/index.ts";
 import type { Overlay } from "../model/index.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "./resources.ts";
 import type { AccessReview } from "./resources.ts";
@@ -24,7 +24,7 @@ const PARALLEL = 8;
  * ConnectionError.
  */
 export async function missingRights(client: KubeClient, wanted: readonly Right[]): Promise<Right[]> {
-  const allowed = await inParallel(PARALLEL, wanted, (right) => isAllowed(client, right));
+  const allowed = await mapInParallel(PARALLEL, wanted, (right) => isAllowed(client, right));
   return wanted.filter((_, index) => !allowed[index]);
 }
 

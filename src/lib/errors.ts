@@ -5,7 +5,7 @@ export function toError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(String(thrown));
 }
 
-/** The result of `read`; undefined if it throws. */
+/** Returns the result of `read`, or undefined if it throws: for callers to whom the reason of a failure does not matter. */
 export function attempt<T>(read: () => T): T | undefined {
   try {
     return read();
@@ -14,10 +14,10 @@ export function attempt<T>(read: () => T): T | undefined {
   }
 }
 
-/** At most `most` names in one text: `a, b and 3 more`. */
-export function nameSome(names: readonly string[], most: number): string {
-  const more = names.length > most ? ` and ${names.length - most} more` : "";
-  return names.slice(0, most).join(", ") + more;
+/** Lists at most `maxNames` names in one text and counts the others: `a, b and 3 more`. */
+export function listNames(names: readonly string[], maxNames: number): string {
+  const more = names.length > maxNames ? ` and ${names.length - maxNames} more` : "";
+  return names.slice(0, maxNames).join(", ") + more;
 }
 
 /** The message of anything thrown, in one line of at most `limit` characters. */
@@ -26,7 +26,7 @@ export function oneLine(thrown: unknown, limit = 500): string {
   return text.length > limit ? `${text.slice(0, limit - 1)}…` : text;
 }
 
-/** As `oneLine` for untrusted text, without terminal control characters. */
+/** Makes one line of untrusted text, as `oneLine` does, without control characters that could drive the terminal of a reader. */
 export function plainLine(text: string, limit = 500): string {
   return oneLine(text.slice(0, 4 * limit).replaceAll(/[\p{Cc}\p{Cf}]+/gu, " "), limit);
 }
@@ -39,15 +39,18 @@ export function hasControlCharacter(text: string): boolean {
   return text.search(CONTROL_CHARACTERS) !== -1;
 }
 
-/** Untrusted text for a terminal: escapes control characters except line ends and tabs. */
-export function visible(text: string): string {
+/** Makes untrusted text safe to print on a terminal: writes control characters as `\u001b`, except line ends and tabs. */
+export function escapeControlCharacters(text: string): string {
   return text.replaceAll(CONTROL_CHARACTERS, (each) =>
     each === "\n" || each === "\t" ? each : `\\u${(each.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`,
   );
 }
 
-/** One line of anything thrown, with the beginning and the end of a long message: API servers print a refused value before the reason. */
-export function bothEnds(thrown: unknown, limit = 500): string {
+/**
+ * Makes one line of anything thrown and cuts the middle out of a long message: API servers print a refused value before the
+ * reason, so the end must stay.
+ */
+export function shortenMiddle(thrown: unknown, limit = 500): string {
   const text = oneLine(thrown, Infinity);
   const half = Math.floor((limit - 3) / 2);
   return text.length > limit ? `${text.slice(0, half)} … ${text.slice(-half)}` : text;

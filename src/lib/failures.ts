@@ -4,9 +4,9 @@ import { oneLine } from "./errors.ts";
 import type { Logger } from "./log.ts";
 import type { Clock } from "./time/clock.ts";
 
-/** Lines of a stack trace that are logged. */
-const FRAMES = 3;
-const LONGEST_FRAMES = 1000;
+/** Most lines of a stack trace that a log line shows, and most characters of these lines. */
+const MAX_FRAMES = 3;
+const MAX_FRAMES_LENGTH = 1000;
 
 /**
  * Handles errors that no caller can catch, such as those of a timer's callback: logs and counts each, and the operator
@@ -14,42 +14,46 @@ const LONGEST_FRAMES = 1000;
  */
 export class Failures {
   readonly #logger: Logger;
-  /** Called for each error. */
+  /** Called for each error, so that metrics count it. */
   onFailure: (place: string) => void = () => {};
 
   constructor(logger: Logger) {
     this.#logger = logger;
   }
 
-  /** `place` names the source of the callback, such as `timer`. */
+  /** Logs and counts an error. `place` names what called the failed callback, such as `timer`. */
   report(place: string, error: unknown): void {
     this.onFailure(place);
-    this.#logger.error("An internal error", { place, error: oneLine(error), at: framesOf(error) });
+    this.#logger.error("An internal error", { place, error: oneLine(error), at: readStackFrames(error) });
   }
 
   /** Calls `fn` and reports what it throws, or what the promise it returns is rejected with. */
-  guard(place: string, fn: () => unknown): void {
-    const failed = (error: unknown): void => this.report(place, error);
+  callAndReport(place: string, fn: () => unknown): void {
+    const report = (error: unknown): void => this.report(place, error);
     try {
       const answer = fn();
-      if (answer instanceof Promise) answer.catch(failed);
+      if (answer instanceof Promise) answer.catch(report);
     } catch (error) {
-      failed(error);
+      report(error);
     }
   }
 }
 
-function framesOf(error: unknown): string {
+/** The innermost frames of the error's stack trace, in one line for the log. */
+function readStackFrames(error: unknown): string {
   const stack = error instanceof Error && typeof error.stack === "string" ? error.stack : "";
   const frames = stack.split("\n").filter((line) => line.trimStart().startsWith("at "));
-  return oneLine(frames.slice(0, FRAMES).join(" "), LONGEST_FRAMES);
+  return oneLine(frames.slice(0, MAX_FRAMES).join(" "), MAX_FRAMES_LENGTH);
 }
 
-/** A clock that reports errors of its timers' callbacks, and rejections of promises that these return. */
-export function guardedClock(clock: Clock, failures: Failures): Clock {
+/**
+ * Wraps a clock so that `failures` reports what callbacks of its timers throw, or what promises that they return are rejected with:
+ * no caller could catch these errors, and they would end the process.
+ */
+export function reportTimerErrors(clock: Clock, failures: Failures): Clock {
   return {
     now: () => clock.now(),
     monotonic: () => clock.monotonic(),
-    setTimer: (ms, fn) => clock.setTimer(ms, () => failures.guard("timer", fn)),
+    setTimer: (ms, fn) => clock.setTimer(ms, () => failures.callAndReport("timer", fn)),
   };
 }

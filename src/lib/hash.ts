@@ -10,7 +10,10 @@ import type { Json } from "../model/index.ts";
  */
 export const DIGEST_SCHEME = "v1";
 
-/** `v1-` and 40 hex digits of the SHA-256 of `parts`, in order. */
+/**
+ * The digest of `parts` in their order, for labels and for detection of changes: `v1-` and 40 hex digits of a SHA-256. The length of
+ * each part counts too, so that `ab`, `c` and `a`, `bc` differ.
+ */
 export function digest(...parts: readonly (string | Uint8Array)[]): string {
   return digestAll(parts);
 }
@@ -24,7 +27,7 @@ export function digestAll(parts: Iterable<string | Uint8Array>): string {
   return `${DIGEST_SCHEME}-${hash.digest("hex").slice(0, 40)}`;
 }
 
-/** The SHA-256 of files' paths and bytes, in hex. */
+/** The SHA-256 of the paths and bytes of files in hex, to detect a changed, added or renamed file. */
 export function hashFiles(contents: Iterable<readonly [rel: string, bytes: Uint8Array]>): string {
   const hash = createHash("sha256");
   for (const [rel, bytes] of contents) hash.update(`${rel}\0${bytes.length}\0`).update(bytes);

@@ -4,35 +4,40 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
 import type { Clock } from "./time/clock.ts";
-import { Quiet } from "./time/timers.ts";
+import { Debounce } from "./time/timers.ts";
 
 type Collect = (options: { type: "major"; execution: "sync"; flavor: "last-resort" }) => void;
 
 /** After this long without work, garbage of the last work is collected. */
-const QUIET_MS = 2000;
+const IDLE_MS = 2000;
 /** Less garbage than this is not worth the time that it takes. */
-const LEAST_GROWTH = 8 * 1024 * 1024;
-/** The same as a share of what the last collection left, which it would walk through again. */
-const LEAST_SHARE = 0.25;
+const MIN_GARBAGE_BYTES = 8 * 1024 * 1024;
+/** The same as a share of the memory in use after the last collection, because a collection walks through all of it. */
+const MIN_GARBAGE_SHARE = 0.25;
 
 /**
- * Collects garbage once after a burst of work, which `touch` reports, if it left enough garbage: an idle operator allocates
- * so little that V8 does not collect for hours. `release` returns memory outside the heap.
+ * Returns a debounce to restart at each piece of work. When the operator has become idle, it collects garbage if there is enough: an
+ * idle operator allocates so little that V8 does not collect for hours. `freeOtherMemory` returns memory outside the heap.
  */
-export function idleMemory(clock: Clock, release: () => void): Quiet {
+export function collectGarbageWhenIdle(clock: Clock, freeOtherMemory: () => void): Debounce {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as Collect;
   /** Bytes in use after the last collection. */
-  let kept = 0;
-  return new Quiet(clock, QUIET_MS, () => {
-    if (bytesInUse() < kept + Math.max(LEAST_GROWTH, kept * LEAST_SHARE)) return;
+  let bytesAfterCollection = 0;
+  return new Debounce(clock, IDLE_MS, () => {
+    if (
+      readBytesInUse() <
+      bytesAfterCollection + Math.max(MIN_GARBAGE_BYTES, bytesAfterCollection * MIN_GARBAGE_SHARE)
+    )
+      return;
     collect({ type: "major", execution: "sync", flavor: "last-resort" });
-    release();
-    kept = bytesInUse();
+    freeOtherMemory();
+    bytesAfterCollection = readBytesInUse();
   });
 }
 
-function bytesInUse(): number {
+/** Bytes of the V8 heap and of buffers outside it. */
+function readBytesInUse(): number {
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
 }

@@ -8,24 +8,29 @@ export * from "./errors.ts";
 export * from "./failures.ts";
 export { matchesGlob } from "./glob.ts";
 export * from "./hash.ts";
-export { idleMemory } from "./idle-memory.ts";
+export { collectGarbageWhenIdle } from "./idle-memory.ts";
 export * from "./log.ts";
 export * from "./memo.ts";
-export { nearest, withSuggestion } from "./nearest.ts";
+export { findNearestName, withSuggestion } from "./nearest.ts";
 export * from "./parallel.ts";
-export { exists, readPlain, writeAll } from "./files/files.ts";
+export { exists, readRegularFile, writeAll } from "./files/files.ts";
 export { readAtMost } from "./files/read-at-most.ts";
-export { problemBesideUsers, problemOfOwnDir, problemOfPlace, isTrusted } from "./files/own-place.ts";
+export {
+  findPathProblemBesideUsers,
+  findPrivateDirProblem,
+  findPathProblem,
+  isTrustedUser,
+} from "./files/own-place.ts";
 export { looksSecret } from "./redact/classify.ts";
 export * from "./redact/known-secrets.ts";
 export { displayDigest, placeholderOf, useRedactionKey } from "./redact/placeholder.ts";
-export { HIDDEN, hideQuoted } from "./redact/quoted.ts";
+export { HIDDEN, hideQuotedValues } from "./redact/quoted.ts";
 export { redactText } from "./redact/redact-text.ts";
 export { SecretWords } from "./redact/secret-words.ts";
 export { redactValues } from "./redact/values.ts";
 export * from "./time/progress.ts";
-export { isTooLong, SlowWork, timed, workedMs } from "./time/timed.ts";
-export { Quiet, Timers } from "./time/timers.ts";
+export { isTimeLimitError, SlowWorkBudget, runWithTimeLimit, threadCpuMs } from "./time/timed.ts";
+export { Debounce, Timers } from "./time/timers.ts";
 export * from "./scope.ts";
 export * from "./expressions/versions.ts";
 export * from "./yaml/yaml-error.ts";

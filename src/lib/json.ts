@@ -25,38 +25,44 @@ export function parseJson(text: string): Json {
 
 /** Whether a value is nested deeper than {@link MAX_DEPTH}. */
 export function isTooDeep(value: unknown): boolean {
-  return isContainer(value) && isDeeper(value, MAX_DEPTH);
+  return isContainer(value) && isDeeperThan(value, MAX_DEPTH);
 }
 
-/** Removes deeper parts of an API object; `isCut` returns whether anything was removed. */
-export function cutDeep<T>(value: T): T {
+/**
+ * Replaces what is nested deeper than {@link MAX_DEPTH} in an API object by null, in place, so that recursive functions can walk over
+ * it. `wasCut` recognizes a changed object.
+ */
+export function cutDeepParts<T>(value: T): T {
   if (!isContainer(value) || !isTooDeep(value)) return value;
   cutBelow(value, MAX_DEPTH);
-  cut.add(value);
+  cutObjects.add(value);
   return value;
 }
 
-/** Whether `cutDeep` removed parts of this object: such an object must be neither written back nor evaluated. */
-export function isCut(value: object): boolean {
-  return cut.has(value);
+/** Whether `cutDeepParts` removed parts of this object: such an object must be neither written back nor evaluated. */
+export function wasCut(value: object): boolean {
+  return cutObjects.has(value);
 }
 
 type Container = Record<string, unknown> | unknown[];
 
-/** A mark that no reader of the object sees, and that ends with the object. */
-const cut = new WeakSet<object>();
+/** Objects that `cutDeepParts` changed. A WeakSet marks them without a property that readers or the API server could see. */
+const cutObjects = new WeakSet<object>();
 
+/** Whether a value is a map or a list. */
 function isContainer(value: unknown): value is Container {
   return typeof value === "object" && value !== null;
 }
 
-function isDeeper(container: Container, levels: number): boolean {
+/** Whether a container contains more than `levels` levels of containers, itself included. */
+function isDeeperThan(container: Container, levels: number): boolean {
   if (levels === 0) return true;
   const members = Array.isArray(container) ? container : Object.values(container);
-  for (const member of members) if (isContainer(member) && isDeeper(member, levels - 1)) return true;
+  for (const member of members) if (isContainer(member) && isDeeperThan(member, levels - 1)) return true;
   return false;
 }
 
+/** Keeps `levels` levels of a container, itself included, and sets containers below them to null. */
 function cutBelow(container: Container, levels: number): void {
   const members = container as Record<string, unknown>;
   for (const [key, member] of Object.entries(members)) {
@@ -66,54 +72,59 @@ function cutBelow(container: Container, levels: number): void {
   }
 }
 
-/** One value, not parsed yet, and where it begins. */
+/** The text of one JSON value in a stream, not parsed yet, and the index at which it begins. */
 export interface JsonFragment {
   readonly text: string;
-  readonly at: number;
+  readonly index: number;
 }
 
-/** The values of a text, with or without line ends between them. */
-export function* jsonFragments(text: string): Generator<JsonFragment> {
+/** Splits a stream of JSON values, such as a hook's output, into the texts of the values. White space between them is optional. */
+export function* splitJsonValues(text: string): Generator<JsonFragment> {
   let end = 0;
-  for (let at = skipSpace(text, 0); at < text.length; at = skipSpace(text, end)) {
-    end = endOfValue(text, at);
-    yield { text: text.slice(at, end), at };
+  for (let at = skipWhiteSpace(text, 0); at < text.length; at = skipWhiteSpace(text, end)) {
+    end = findValueEnd(text, at);
+    yield { text: text.slice(at, end), index: at };
   }
 }
 
 const BYTE_ORDER_MARK = 0xfe_ff;
 
-function skipSpace(text: string, from: number): number {
+function skipWhiteSpace(text: string, from: number): number {
   let at = from;
   while (at < text.length && (text.charCodeAt(at) <= 32 || text.charCodeAt(at) === BYTE_ORDER_MARK)) at++;
   return at;
 }
 
-const STRUCTURE = /["{}[\]]/g;
+const BRACKET_OR_QUOTE = /["{}[\]]/g;
+/** A quote after an even number of backslashes. */
 const STRING_END = /(?<!\\)(?:\\\\)*"/g;
 
-/** Where the value that begins at `from` ends; a scalar ends with its line. */
-function endOfValue(text: string, from: number): number {
+/**
+ * The index after the JSON value that begins at `from`. Counts brackets without parsing, so a malformed value may end anywhere; its
+ * parser reports the error. A scalar ends with its line.
+ */
+function findValueEnd(text: string, from: number): number {
   let depth = 0;
-  STRUCTURE.lastIndex = from;
-  for (let match = STRUCTURE.exec(text); match !== null; match = STRUCTURE.exec(text)) {
-    const sign = match[0];
-    if (sign === '"') STRUCTURE.lastIndex = endOfString(text, match.index + 1);
-    else depth += sign === "{" || sign === "[" ? 1 : -1;
+  BRACKET_OR_QUOTE.lastIndex = from;
+  for (let match = BRACKET_OR_QUOTE.exec(text); match !== null; match = BRACKET_OR_QUOTE.exec(text)) {
+    const [character] = match;
+    if (character === '"') BRACKET_OR_QUOTE.lastIndex = findStringEnd(text, match.index + 1);
+    else depth += character === "{" || character === "[" ? 1 : -1;
     if (depth <= 0) break;
   }
-  if (text[from] === "{" || text[from] === "[") return depth === 0 ? STRUCTURE.lastIndex : text.length;
+  if (text[from] === "{" || text[from] === "[") return depth === 0 ? BRACKET_OR_QUOTE.lastIndex : text.length;
   const lineEnd = text.indexOf("\n", from);
   return lineEnd < 0 ? text.length : lineEnd;
 }
 
-function endOfString(text: string, from: number): number {
+/** The index after the closing quote of a JSON string whose content begins at `from`. */
+function findStringEnd(text: string, from: number): number {
   STRING_END.lastIndex = from;
   return STRING_END.exec(text) === null ? text.length : STRING_END.lastIndex;
 }
 
-/** Segments of a pointer, which starts with a slash or is empty. */
-export function segmentsOf(pointer: string): string[] {
+/** The unescaped segments of a JSON pointer, which starts with a slash or is empty. */
+export function parsePointer(pointer: string): string[] {
   if (pointer === "") return [];
   return pointer
     .slice(1)
@@ -122,22 +133,22 @@ export function segmentsOf(pointer: string): string[] {
 }
 
 /** The JSON pointer with these segments. */
-export function pointerOf(segments: readonly (string | number)[]): string {
+export function toPointer(segments: readonly (string | number)[]): string {
   return segments
     .map((segment) => `/${String(segment).replaceAll("~", "~0").replaceAll("/", "~1")}`)
     .join("");
 }
 
-/** True when `pointer` is `at` or lies below it. */
-export function isAtOrBelow(pointer: string, at: string): boolean {
-  return pointer === at || pointer.startsWith(`${at}/`);
+/** True when the JSON pointer `pointer` is `ancestor` or leads to a value within it. */
+export function isAtOrBelow(pointer: string, ancestor: string): boolean {
+  return pointer === ancestor || pointer.startsWith(`${ancestor}/`);
 }
 
 /** All leaves of `value` with their JSON pointers. Lists and empty maps are leaves. */
-export function* leavesOf(value: Json, path = ""): Generator<readonly [string, Json]> {
+export function* listLeaves(value: Json, path = ""): Generator<readonly [string, Json]> {
   const members = isJsonObject(value) ? Object.entries(value) : [];
   if (members.length === 0) yield [path, value];
   for (const [key, child] of members) {
-    if (child !== undefined) yield* leavesOf(child, `${path}${pointerOf([key])}`);
+    if (child !== undefined) yield* listLeaves(child, `${path}${toPointer([key])}`);
   }
 }

@@ -19,16 +19,17 @@ export function parseLimit(text: string): Limit | undefined {
   const shares = parts.filter((part) => part?.[2] === "%");
   if (numbers.length > 1 || shares.length > 1 || numbers.length + shares.length !== parts.length)
     return undefined;
-  const percent = numberIn(shares[0]);
-  return percent !== undefined && percent > 100 ? undefined : { count: numberIn(numbers[0]), percent };
+  const percent = readNumber(shares[0]);
+  return percent !== undefined && percent > 100 ? undefined : { count: readNumber(numbers[0]), percent };
 }
 
-function numberIn(part: RegExpExecArray | null | undefined): number | undefined {
+/** The number in a part of a limit that {@link COUNT_OR_SHARE} matched; undefined if the limit has no such part. */
+function readNumber(part: RegExpExecArray | null | undefined): number | undefined {
   return part?.[1] === undefined ? undefined : Number(part[1]);
 }
 
-/** Whether `part` of a `whole` is more than the limit allows. */
-export function exceeds({ count, percent }: Limit, part: number, whole: number): boolean {
+/** Whether `part` of a `whole`, e.g. the releases to delete of all releases, is more than the limit allows. */
+export function exceedsLimit({ count, percent }: Limit, part: number, whole: number): boolean {
   if (count === undefined && percent === undefined) return false;
   // A missing limit counts as exceeded, so that the other one decides.
   return part > (count ?? -1) && part * 100 > (percent ?? -1) * whole;

@@ -1,7 +1,7 @@
 /** The logger: a sentence and fields in each line, without secrets. */
 
 import { systemClock, type Clock } from "./time/clock.ts";
-import { visible } from "./errors.ts";
+import { escapeControlCharacters } from "./errors.ts";
 import { KnownSecrets } from "./redact/known-secrets.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
@@ -29,39 +29,39 @@ export interface LogSink {
   readonly clock: Clock;
   /** Redacts secrets in every line. */
   readonly secrets?: Pick<KnownSecrets, "redact" | "redactDeep">;
-  readonly work?: LogWork | undefined;
+  readonly context?: LogContext | undefined;
   write(line: string): void;
 }
 
-/** Associates log lines with the current work. */
-export interface LogWork {
+/** Associates log lines with the work during which they are logged: a trace gets the lines, and the lines get its ids. */
+export interface LogContext {
   /** Fields that go with every line. */
   fields(): LogFields | undefined;
   /** Called with each line that is logged, without secrets. */
-  keep(entry: LogEntry): void;
+  onEntry(entry: LogEntry): void;
 }
 
-/** A logger over `sink`. */
+/** A logger that writes its lines to `sink`, each with the fields `bound`. Entries below the level of the sink are dropped. */
 export function createLogger(sink: LogSink, bound: LogFields = {}): Logger {
-  const at = (level: LogLevel) => (message: string, fields?: LogFields) => {
+  const logAt = (level: LogLevel) => (message: string, fields?: LogFields) => {
     if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(sink.level)) return;
     const time = sink.noTime ? undefined : new Date(sink.clock.now()).toISOString();
-    const line = { message, fields: present({ ...bound, ...fields, ...sink.work?.fields() }) };
+    const line = { message, fields: withoutUndefined({ ...bound, ...fields, ...sink.context?.fields() }) };
     const entry = { level, time, ...(sink.secrets?.redactDeep(line) ?? line) };
-    sink.write(format(sink.type, entry));
-    sink.work?.keep(entry);
+    sink.write(formatEntry(sink.type, entry));
+    sink.context?.onEntry(entry);
   };
   return {
-    debug: at("debug"),
-    info: at("info"),
-    warn: at("warn"),
-    error: at("error"),
+    debug: logAt("debug"),
+    info: logAt("info"),
+    warn: logAt("warn"),
+    error: logAt("error"),
     child: (fields) => createLogger(sink, { ...bound, ...fields }),
   };
 }
 
 /** Drops fields without a value, such as the module of a global hook. */
-function present(fields: LogFields): LogFields {
+function withoutUndefined(fields: LogFields): LogFields {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
@@ -84,28 +84,30 @@ export interface LogEntry {
 
 const COLORS: Readonly<Record<LogLevel, number>> = { debug: 36, info: 32, warn: 33, error: 31 };
 
-function format(type: LogType, line: LogEntry): string {
+/** An entry as the line to write, with a line end. */
+function formatEntry(type: LogType, line: LogEntry): string {
   if (type === "json") {
     const { level, time, message, fields } = line;
     return `${JSON.stringify({ level, ...(time === undefined ? {} : { time }), msg: message, ...fields })}\n`;
   }
   const name = line.level.toUpperCase().padEnd(5);
   const level = type === "color" ? `\u001B[${COLORS[line.level]}m${name}\u001B[0m` : name;
-  return `${line.time === undefined ? "" : `${line.time} `}${level} ${logMessage(line)}\n`;
+  return `${line.time === undefined ? "" : `${line.time} `}${level} ${formatMessage(line)}\n`;
 }
 
-/** The sentence of an entry with its fields. */
-export function logMessage({ message, fields }: Pick<LogEntry, "message" | "fields">): string {
-  const displayed = Object.entries(fields).map(([key, value]) => ` ${key}=${show(value)}`);
-  return visible(`${message}${displayed.join("")}`);
+/** The sentence of an entry with its fields as `key=value`, safe to print on a terminal. */
+export function formatMessage({ message, fields }: Pick<LogEntry, "message" | "fields">): string {
+  const displayed = Object.entries(fields).map(([key, value]) => ` ${key}=${formatFieldValue(value)}`);
+  return escapeControlCharacters(`${message}${displayed.join("")}`);
 }
 
-/** An entry as a line of text. */
-export function logText(entry: LogEntry): string {
-  return format("text", entry).trimEnd();
+/** An entry as a line of text without a line end, for displays of stored entries. */
+export function formatEntryAsText(entry: LogEntry): string {
+  return formatEntry("text", entry).trimEnd();
 }
 
-function show(value: unknown): string {
+/** The value of a field, in quotes where white space or quotes would make it ambiguous. */
+function formatFieldValue(value: unknown): string {
   const text = typeof value === "string" ? value : (JSON.stringify(value) ?? String(value));
   return /^[^\s"=]+$/.test(text) ? text : JSON.stringify(text);
 }
@@ -116,8 +118,12 @@ interface LogSettings {
   readonly logNoTime: boolean;
 }
 
-/** Log lines go to stdout: text on a terminal, JSON elsewhere. */
-export function logSink(settings: LogSettings, secrets = new KnownSecrets(), work?: LogWork): LogSink {
+/** The sink that writes log lines to stdout: by default as text on a terminal, and as JSON elsewhere. */
+export function createStdoutSink(
+  settings: LogSettings,
+  secrets = new KnownSecrets(),
+  context?: LogContext,
+): LogSink {
   const { stdout } = process;
   return {
     level: settings.logLevel,
@@ -125,7 +131,7 @@ export function logSink(settings: LogSettings, secrets = new KnownSecrets(), wor
     noTime: settings.logNoTime,
     clock: systemClock,
     secrets,
-    work,
+    context,
     write: (line) => void stdout.write(line),
   };
 }

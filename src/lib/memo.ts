@@ -11,14 +11,15 @@ export class Memo<T> {
     this.#maxEntries = maxEntries;
   }
 
-  get(key: string, make: () => T): T {
-    let answer = this.#results.get(key);
-    if (answer === undefined) {
-      answer = make();
+  /** Returns the result for `key`; calls `make` if it is not known. */
+  getOrMake(key: string, make: () => T): T {
+    let result = this.#results.get(key);
+    if (result === undefined) {
+      result = make();
       if (this.#results.size >= this.#maxEntries) this.#results.clear();
-      this.#results.set(key, answer);
+      this.#results.set(key, result);
     }
-    return answer;
+    return result;
   }
 }
 
@@ -26,18 +27,18 @@ export class Memo<T> {
  * Shares one call of `ask` among concurrent callers and those up to `ms` after its result. After a failure the next
  * caller repeats it.
  */
-export function shareAnswer<T>(clock: Clock, ms: number, ask: () => Promise<T>): () => Promise<T> {
-  let answer: Promise<T> | undefined;
+export function shareCalls<T>(clock: Clock, ms: number, call: () => Promise<T>): () => Promise<T> {
+  let sharedResult: Promise<T> | undefined;
   let validUntil = 0;
   return () => {
-    if (answer !== undefined && clock.monotonic() < validUntil) return answer;
+    if (sharedResult !== undefined && clock.monotonic() < validUntil) return sharedResult;
     // Callers share the call while it runs.
     validUntil = Infinity;
-    answer = ask();
-    answer.then(
+    sharedResult = call();
+    sharedResult.then(
       () => (validUntil = clock.monotonic() + ms),
       () => (validUntil = 0),
     );
-    return answer;
+    return sharedResult;
   };
 }

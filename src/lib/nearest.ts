@@ -2,17 +2,17 @@
 
 /** `name` with the nearest of `names` as a suggestion: `webb (did you mean web?)`. */
 export function withSuggestion(name: string, names: readonly string[]): string {
-  const meant = nearest(name, names);
+  const meant = findNearestName(name, names);
   return meant === undefined ? name : `${name} (did you mean ${meant}?)`;
 }
 
 /** The candidate nearest to `word`, ignoring separators and case; at most a third of the letters may differ. */
-export function nearest(word: string, candidates: readonly string[]): string | undefined {
-  const plain = plainOf(word);
+export function findNearestName(word: string, candidates: readonly string[]): string | undefined {
+  const plain = toComparable(word);
   let best: string | undefined;
   let least = Math.min(2, Math.floor(plain.length / 3)) + 1;
   for (const candidate of candidates) {
-    const distance = editDistance(plain, plainOf(candidate), least);
+    const distance = editDistance(plain, toComparable(candidate), least);
     if (distance >= least) continue;
     least = distance;
     best = candidate;
@@ -20,11 +20,12 @@ export function nearest(word: string, candidates: readonly string[]): string | u
   return best;
 }
 
-function plainOf(word: string): string {
+/** A name without separators and in lower case: `my-App` and `myApp` are the same then. */
+function toComparable(word: string): string {
   return word.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
 }
 
-/** Levenshtein distance, at most `limit`. */
+/** The Levenshtein distance of two words. Gives up early and returns `limit` if the distance is not less. */
 function editDistance(a: string, b: string, limit: number): number {
   if (Math.abs(a.length - b.length) >= limit) return limit;
   let row = Array.from({ length: b.length + 1 }, (_, index) => index);

@@ -6,7 +6,7 @@ import PQueue from "p-queue";
  * Runs `work` for each item, at most `limit` at a time; results in the order of the items. After the first error, which it
  * throws, nothing more begins.
  */
-export async function inParallel<T, R>(
+export async function mapInParallel<T, R>(
   limit: number,
   items: readonly T[],
   work: (item: T) => Promise<R>,

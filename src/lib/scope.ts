@@ -8,28 +8,29 @@ type Release = () => void | Promise<void>;
  */
 export class Scope {
   #releases: Release[] = [];
-  #closed: Promise<void> | undefined;
-  #isOver = false;
+  #closing: Promise<void> | undefined;
+  #areReleasesDone = false;
 
-  /** Takes over something that is closed at the end; returns it. */
-  own<T extends { close(): void | Promise<void> }>(acquired: T): T {
-    this.add(() => acquired.close());
+  /** Registers a resource whose `close` is called at the end; returns the resource. */
+  closeAtEnd<T extends { close(): void | Promise<void> }>(acquired: T): T {
+    this.addRelease(() => acquired.close());
     return acquired;
   }
 
   /** Registers the release of an acquired resource; after `close`, releases it at once. */
-  add(release: Release): void {
-    if (this.#isOver) void Promise.resolve(release()).catch(() => {});
+  addRelease(release: Release): void {
+    if (this.#areReleasesDone) void Promise.resolve(release()).catch(() => {});
     else this.#releases.push(release);
   }
 
   /** Runs all releases; a second call returns the first one's promise. */
   close(): Promise<void> {
-    this.#closed ??= this.#run();
-    return this.#closed;
+    this.#closing ??= this.#runReleases();
+    return this.#closing;
   }
 
-  async #run(): Promise<void> {
+  /** Calls the releases, those added meanwhile too, and throws the first error after the last of them. */
+  async #runReleases(): Promise<void> {
     const errors: unknown[] = [];
     for (let release = this.#releases.pop(); release !== undefined; release = this.#releases.pop()) {
       try {
@@ -38,7 +39,7 @@ export class Scope {
         errors.push(error);
       }
     }
-    this.#isOver = true;
+    this.#areReleasesDone = true;
     if (errors.length > 0) throw errors[0];
   }
 }

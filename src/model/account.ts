@@ -12,7 +12,7 @@ export function accountIn(serviceAccountName: string, namespace: string): Accoun
   return { namespace: other ?? namespace, name };
 }
 
-/** The user name of a ServiceAccount. */
+/** The user name under which the API server knows a ServiceAccount, for impersonation. */
 export function userOf({ namespace, name }: Account): string {
   return `system:serviceaccount:${namespace}:${name}`;
 }

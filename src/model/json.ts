@@ -10,7 +10,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The value if it is an object, else an empty one. */
+/** The value if it is a JSON object, else an empty object, for reads of optional parts of untrusted objects. */
 export function objectOf(value: unknown): JsonObject {
   return isJsonObject(value) ? value : {};
 }
@@ -20,7 +20,7 @@ export function objectsIn(value: unknown): JsonObject[] {
   return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }
 
-/** The condition of that type in an object's status, when it has that status. */
+/** Finds the condition of a type in an object's `status.conditions`; undefined unless the condition has that status. */
 export function conditionOf(
   object: JsonObject,
   type: string,
@@ -30,16 +30,17 @@ export function conditionOf(
   return conditions.find((each) => each["type"] === type && each["status"] === status);
 }
 
+/** The value if it is a string, else undefined. */
 export function asString(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
 
-/** An own member; never one of a prototype. */
+/** An own member of a map with untrusted keys; never one of a prototype, such as `constructor`. */
 export function member<T>(value: Readonly<Record<string, T>>, key: string): T | undefined {
   return Object.hasOwn(value, key) ? value[key] : undefined;
 }
 
-/** Sets an own property, `__proto__` included. */
+/** Sets an own property under an untrusted key: `__proto__` becomes a property too, instead of changing the prototype. */
 export function setMember<T>(target: Record<string, T>, key: string, value: T): void {
   if (key !== "__proto__") target[key] = value;
   else Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
@@ -80,12 +81,13 @@ export function combineMembers(
   return result;
 }
 
-/** The value at a path through maps and lists. */
+/** The value at a path of keys and indexes through maps and lists; undefined if there is none. */
 export function valueAt(value: Json | undefined, path: readonly string[]): Json | undefined {
-  return path.reduce(childOf, value);
+  return path.reduce(findChild, value);
 }
 
-function childOf(value: Json | undefined, segment: string): Json | undefined {
+/** The member or item of a map or list; undefined for other values and for indexes that are no numbers. */
+function findChild(value: Json | undefined, segment: string): Json | undefined {
   if (Array.isArray(value)) return isIndex(segment) ? value[Number(segment)] : undefined;
   return isJsonObject(value) ? member(value, segment) : undefined;
 }

@@ -53,13 +53,13 @@ export type ChartKind = "own" | "root" | "synthetic" | "none";
  * Settings of a module in `addon.yaml` besides its chart (docs/reference/addon-yaml.md). A new key is a line here and in
  * `modules/addon.schema.json`: `Module` has every one of them.
  */
-export interface ModuleTerms {
+export interface AddonOptions {
   readonly requires?: Requires | undefined;
   /** Modules that run before this one if they are enabled. */
   readonly after?: readonly string[] | undefined;
-  readonly helm?: HelmTerms | undefined;
-  readonly health?: HealthTerms | undefined;
-  readonly drift?: DriftTerms | undefined;
+  readonly helm?: HelmOverrides | undefined;
+  readonly health?: HealthOverrides | undefined;
+  readonly drift?: DriftOverrides | undefined;
   /** Reaction to a failed upgrade, instead of `--on-failure`. */
   readonly onFailure?: OnFailure | undefined;
   /** Number of failures before an upgrade is rolled back; default 3. */
@@ -80,12 +80,12 @@ export interface AccountStatus {
 
 /** Why the operator's settings do not allow what `addon.yaml` of a module says; `file` is its path. */
 export type AddonCheck = (
-  module: ModuleTerms & AccountStatus & { readonly name: string },
+  module: AddonOptions & AccountStatus & { readonly name: string },
   file: string,
 ) => Problem | undefined;
 
 /** Additional differences that do not count as drift of one module's objects. */
-interface DriftTerms {
+interface DriftOverrides {
   readonly ignore?: readonly DriftIgnore[];
 }
 
@@ -101,15 +101,15 @@ export interface DriftIgnore {
 export type OnFailure = "retry" | "rollback";
 
 /** Default number of failed upgrades before a rollback. */
-const RETRIES = 3;
+const DEFAULT_RETRIES = 3;
 
-/** Number of failures before a rollback; undefined = no rollback. */
-export function retriesOf({ onFailure, retries }: ModuleTerms, otherwise: OnFailure): number | undefined {
-  return (onFailure ?? otherwise) === "rollback" ? (retries ?? RETRIES) : undefined;
+/** After how many failed upgrades the module is rolled back; undefined = never. `otherwise` applies where `addon.yaml` says nothing. */
+export function retriesOf({ onFailure, retries }: AddonOptions, otherwise: OnFailure): number | undefined {
+  return (onFailure ?? otherwise) === "rollback" ? (retries ?? DEFAULT_RETRIES) : undefined;
 }
 
 /** Overrides of helm settings for one module. */
-export interface HelmTerms {
+export interface HelmOverrides {
   /** A duration, instead of `--helm-timeout`. */
   readonly timeout?: string;
   /** Whether an upgrade waits until its objects are ready. */
@@ -119,7 +119,7 @@ export interface HelmTerms {
 }
 
 /** Overrides of health settings for one module. */
-export interface HealthTerms {
+export interface HealthOverrides {
   /** A duration, instead of `--health-timeout`. */
   readonly timeout?: string;
   /** False disables the readiness probe of its batch hooks. */
@@ -159,7 +159,7 @@ export interface RequiredObject {
   readonly cel?: string;
 }
 
-/** Identifies a requirement: equal for equal requirements. */
+/** A key for maps of requirements: equal for equal requirements. */
 export function requiredKey({ apiVersion, kind, namespace, name, condition, cel }: RequiredObject): string {
   return JSON.stringify([apiVersion, kind, namespace, name, condition, cel]);
 }
@@ -209,7 +209,7 @@ export interface WaitingUpdate {
 }
 
 /** One module directory as read from disk. */
-export interface Module extends ModuleTerms, AccountStatus {
+export interface Module extends AddonOptions, AccountStatus {
   readonly name: string;
   /** Key of its section in every values source: the name in camelCase. */
   readonly valuesKey: string;

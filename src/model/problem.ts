@@ -36,7 +36,7 @@ export class ProblemError extends Error {
   }
 }
 
-/** Returns the result of `work`; adds the problems that it throws to the list. */
+/** Returns the result of `work`. If it throws a ProblemError, adds the problems to the list and returns undefined, so that all are reported at once. */
 export function collect<T>(problems: Problem[], work: () => T): T | undefined {
   try {
     return work();

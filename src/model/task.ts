@@ -101,6 +101,7 @@ export type Task =
   | PurgeTask
   | EnsureCrdsTask;
 
+/** Deduplication keys of tasks; see `QueueTask.key`. */
 export const runModuleKey = (module: string): string => `run-module/${module}`;
 export const deleteModuleKey = (module: string): string => `delete-module/${module}`;
 
@@ -118,7 +119,7 @@ export function describeTask(task: Task): string {
     case "converge":
       return `converge of all modules: ${describeCause(task.cause)}`;
     case "hook":
-      return `hook ${inModule(task.hook)}: ${task.trigger.binding.name}`;
+      return `hook ${qualifiedHookName(task.hook)}: ${task.trigger.binding.name}`;
     case "run-module":
       return `run-module ${task.module}: ${describeCause(task.cause)}`;
     case "read-modules":
@@ -133,19 +134,20 @@ export function describeTask(task: Task): string {
   }
 }
 
-function inModule({ module, name }: Hook): string {
+/** The name of a hook for messages, after the name of its module if it has one. */
+function qualifiedHookName({ module, name }: Hook): string {
   return module === undefined ? name : `${module}/${name}`;
 }
 
 /** The cause of a run or a converge. */
 export type Cause =
-  | { readonly kind: keyof typeof WORDS }
+  | { readonly kind: keyof typeof CAUSE_TEXTS }
   /** A hook changed values: a lifecycle hook, or a hook for an event of its binding. */
   | { readonly kind: "hook"; readonly by: LifecycleName | "schedule" | "kubernetes" }
   | { readonly kind: "absent"; readonly object: string }
   | { readonly kind: "release"; readonly status: string };
 
-const WORDS = {
+const CAUSE_TEXTS = {
   "start-up": "start-up",
   requested: "requested",
   confirmed: "a removal was confirmed",
@@ -165,6 +167,7 @@ const WORDS = {
   disabled: "disabled",
 } as const;
 
+/** The cause of a run or a converge in words, for logs and statuses. */
 export function describeCause(cause: Cause): string {
   if (cause.kind === "hook") {
     const isEvent = !LIFECYCLE.some((name) => name === cause.by);
@@ -172,7 +175,7 @@ export function describeCause(cause: Cause): string {
   }
   if (cause.kind === "absent") return `absent ${cause.object}`;
   if (cause.kind === "release") return `release is ${cause.status}`;
-  return WORDS[cause.kind];
+  return CAUSE_TEXTS[cause.kind];
 }
 
 /** All modules in `main`, or each in a queue of its own. */

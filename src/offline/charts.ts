@@ -9,7 +9,7 @@ import type { JsonObject, Module, Problem, Tree } from "../model/index.ts";
 import {
   helmInput,
   invalidValues,
-  leftToHooks,
+  describeValuesLeftToHooks,
   parseConfigMap,
   parseMap,
   ValuesStore,
@@ -92,7 +92,7 @@ export class OfflineCharts {
 
   /** Describes required values that are missing because a hook sets them before helm runs; undefined if none are missing. */
   describeMissingHookValues(module: Module, tree: Tree): string | undefined {
-    return leftToHooks(this.#buildValues(module, tree), module);
+    return describeValuesLeftToHooks(this.#buildValues(module, tree), module);
   }
 
   /** Builds the values for a module, all modules counting as enabled. Throws ProblemError if they make the module Invalid. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import type { Environment, Settings } from "../config.ts";
 import { HookLoader, lintHook, type HookQueryOptions } from "../hooks/index.ts";
-import { inRange, toYaml } from "../lib/index.ts";
+import { isInRange, toYaml } from "../lib/index.ts";
 import { collect, describeProblem, ProblemError } from "../model/index.ts";
 import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree } from "../model/index.ts";
 import { asProblem, layoutProblems, addonFileIn } from "../modules/index.ts";
@@ -273,7 +273,7 @@ function findUnmetRequirements(module: Module, byName: ReadonlyMap<string, Modul
 /** Describes why a required module does not match its version range; undefined if it does. */
 function describeMismatch(found: Module | undefined, range: string): string | undefined {
   if (found === undefined) return "module does not exist";
-  if (found.problem !== undefined || inRange(found.chartVersion, range)) return undefined;
+  if (found.problem !== undefined || isInRange(found.chartVersion, range)) return undefined;
   const versionText =
     found.chartVersion === undefined ? "has no version" : `has version ${found.chartVersion}`;
   return `${versionText}, which is outside ${range}`;

@@ -67,7 +67,7 @@ export async function withScope<T>(work: (scope: Scope, children: Children) => P
 /** Creates a temporary directory in `dir`, so that files move from it by an atomic rename. It is removed with the scope. */
 export function createDraftDir(dir: string, scope: Scope): string {
   const draft = mkdtempSync(join(dir, ".new-"));
-  scope.add(() => rmSync(draft, { recursive: true, force: true }));
+  scope.addRelease(() => rmSync(draft, { recursive: true, force: true }));
   return draft;
 }
 
@@ -88,7 +88,7 @@ export function stderrLogger(settings: Settings): Logger {
 
 /** Creates the unpacker of chart archives. Its temporary directory is removed with the scope. */
 export function createArchives(settings: Settings, scope: Scope): ChartArchives {
-  return scope.own(new ChartArchives(settings.tmpDir));
+  return scope.closeAtEnd(new ChartArchives(settings.tmpDir));
 }
 
 /** An empty kubeconfig, for processes that must not reach a cluster. */
@@ -110,7 +110,7 @@ export function hookLoadOptions(
   { scope, children }: { readonly scope: Scope; readonly children: Children },
 ): HookQueryOptions {
   const logger = stderrLogger(settings);
-  const filters = scope.own(
+  const filters = scope.closeAtEnd(
     new FilterEngine({ children, jqBin: settings.jqBin, env: environment, clock: systemClock, logger }),
   );
   return {

@@ -5,7 +5,7 @@ import { basename, dirname, resolve } from "node:path";
 import { buildChildEnvironment, type Environment, type Settings } from "../config.ts";
 import { hookEnvironment, hookFileAt, hookOffline, lintHook } from "../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
-import { oneLine, pointerOf, toYaml } from "../lib/index.ts";
+import { oneLine, toPointer, toYaml } from "../lib/index.ts";
 import { camelCase, describeProblem, GLOBAL, member, ProblemError } from "../model/index.ts";
 import type { BatchItem, Hook, Json, JsonObject, Module } from "../model/index.ts";
 import type { ReviewTrigger, Section, Tree } from "../model/index.ts";
@@ -120,7 +120,7 @@ async function readHookValues(files: HookRunArguments, tree: Tree): Promise<Valu
   const values = buildValuesStore({ ...tree, modules, globalValues }, { file: "--config-values", config });
   for (const key of Object.keys(given)) {
     const value = overrideSection(values.merged(key).values, key) ?? {};
-    values.addPatches(key, [{ op: "add", path: pointerOf([key]), value }]);
+    values.addPatches(key, [{ op: "add", path: toPointer([key]), value }]);
   }
   return values;
 }

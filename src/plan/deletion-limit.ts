@@ -1,7 +1,7 @@
 /** The deletion limit: whether too many modules are removed within its window (docs/guides/running.md, "The deletion limit"). */
 
 import { annotateCommand } from "../kube/index.ts";
-import { nameSome, digest, exceeds, plainLine, type Limit } from "../lib/index.ts";
+import { listNames, digest, exceedsLimit, plainLine, type Limit } from "../lib/index.ts";
 import type { DeletionLimitView, DeletionWindow, View } from "../state/index.ts";
 import type { ModuleFacts } from "./discovery.ts";
 
@@ -46,7 +46,7 @@ export function deletionLimitOf(removal: Removal, view: View): Limited {
   const firstRemovalAt = Math.min(at, ...removed.values());
   const knownBefore = [...known].filter(([, firstSeen]) => firstSeen < firstRemovalAt).map(([name]) => name);
   const installed = new Set([...knownBefore, ...counted]).size;
-  if (names.length === 0 || !exceeds(limit, counted.size, installed))
+  if (names.length === 0 || !exceedsLimit(limit, counted.size, installed))
     return { deletionLimit: undefined, deletions };
   const covers = names.map((name) => `${name} ${removal.identityOf(name)}`);
   const question = {
@@ -136,7 +136,7 @@ export function explainDeletionLimit(
       ? ""
       : `; its present value ${plainLine(confirmation, LONGEST_ANSWER)} does not confirm this removal`;
   return (
-    `not deleted: ${nameSome(modules, MOST_NAMED)}: ${count} ${when}` +
+    `not deleted: ${listNames(modules, MOST_NAMED)}: ${count} ${when}` +
     ` are more than --delete-brake allows; ${remedy}${stale}`
   );
 }

@@ -3,7 +3,7 @@
  * a converge it is their turn (docs/reference/lifecycle.md, "A queue for each module").
  */
 
-import { formatUtc, inRange, numbersOf } from "../lib/index.ts";
+import { formatUtc, isInRange, releaseNumbersOf } from "../lib/index.ts";
 import { requiredKey, type Cause, type RequiredObject } from "../model/index.ts";
 import { missingObjects, type ModuleView, type View } from "../state/index.ts";
 import { activeModules } from "./active.ts";
@@ -167,9 +167,9 @@ function objectName({ kind, namespace, name }: RequiredObject): string {
 
 function kubernetesRequirement(range: string, { serverVersion }: View): Requirement {
   const name = "Kubernetes";
-  const version = serverVersion === undefined ? undefined : numbersOf(serverVersion);
+  const version = serverVersion === undefined ? undefined : releaseNumbersOf(serverVersion);
   const found = { of: "kubernetes", name, range } as const;
-  if (inRange(version, range)) return { ...found, unmet: undefined };
+  if (isInRange(version, range)) return { ...found, unmet: undefined };
   const isLost = serverVersion !== undefined;
   const message = isLost ? `is ${version ?? "without a version"}, not ${range}` : NOT_SEEN;
   return { ...found, unmet: { name, reason: "DependencyMissing", message, isLost } };
@@ -190,7 +190,7 @@ function unmetModule(name: string, range: string, { modules }: View): Unmet | un
   if (!found.enabled)
     return unmet("DependencyDisabled", found.problem === undefined ? "is off" : "is off and needs a person");
   const version = versionOf(found);
-  if (!inRange(version, range))
+  if (!isInRange(version, range))
     return unmet("DependencyMissing", `is ${version ?? "without a version"}, not ${range}`);
   const why = notReadyReason(found);
   return why && unmet("DependencyNotReady", why.message, why.isLost);

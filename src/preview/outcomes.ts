@@ -5,7 +5,7 @@ import { oneLine } from "../lib/index.ts";
 import { describeProblem, type Module, type Tree } from "../model/index.ts";
 import { keepReleaseKey, requiredBy, type ModuleFacts, type Removals } from "../plan/index.ts";
 import { problemOf, type State } from "../state/index.ts";
-import { helmInput, secretHider, withoutHelm } from "../values/index.ts";
+import { helmInput, createSecretHider, withoutHelm } from "../values/index.ts";
 
 /** What would happen to one module, or to a release without one. */
 export type Outcome =
@@ -94,7 +94,7 @@ async function releaseOutcome({ releases, state }: Facts, module: Module): Promi
     return [module.name, action, why];
   } catch (error) {
     // A helm failure may depend on the cluster, so the operator retries; another owner's release needs a person.
-    const hide = secretHider(state.values, module.valuesKey);
+    const hide = createSecretHider(state.values, module.valuesKey);
     return [module.name, error instanceof ForeignReleaseError ? "invalid" : "retrying", hide(oneLine(error))];
   }
 }

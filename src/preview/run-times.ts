@@ -1,7 +1,7 @@
 /** How long the waves of a plan usually take, computed from the last runs of their modules. */
 
 import { pathOf, type KubeClient } from "../kube/index.ts";
-import { usual } from "../lib/index.ts";
+import { medianOf } from "../lib/index.ts";
 import type { ModuleQueues } from "../model/index.ts";
 import type { State } from "../state/index.ts";
 import { ADDON_MODULES, type IAddonModule } from "../status/index.ts";
@@ -33,7 +33,7 @@ export async function loadRunTimes(
 
 /** The usual duration of a wave in seconds; null unless the run times of all its modules are known. */
 export function waveSeconds(wave: readonly string[], state: State, concurrency: Concurrency): number | null {
-  const known = wave.flatMap((name) => usual(state.module(name)?.run.runSeconds ?? []) ?? []);
+  const known = wave.flatMap((name) => medianOf(state.module(name)?.run.runSeconds ?? []) ?? []);
   if (known.length < wave.length) return null;
   const sum = known.reduce((all, each) => all + each, 0);
   const seconds =

@@ -74,6 +74,6 @@ export class Children implements ChildHost {
   }
 
   callGuarded(fn: () => void): void {
-    this.#failures.guard("child", fn);
+    this.#failures.callAndReport("child", fn);
   }
 }

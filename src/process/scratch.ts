@@ -5,7 +5,7 @@ import { closeSync, openSync, writeFileSync } from "node:fs";
 import { chown, mkdir, mkdtemp, open, readdir, readFile, rename, rmdir, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-import { problemOfOwnDir, oneLine, type Clock } from "../lib/index.ts";
+import { findPrivateDirProblem, oneLine, type Clock } from "../lib/index.ts";
 import { readStatSync, readStat } from "./proc.ts";
 import { removeTree } from "./remove-tree.ts";
 import { homeDirIn, giveUserAccess, removeHomeDir } from "./user-ids/shared-dir.ts";
@@ -244,7 +244,7 @@ async function writePieces(path: string, pieces: readonly Piece[], rest: Pieces)
 
 /** Creates a directory that only this user may write to. Throws where another user could replace an existing one. */
 async function ensureOwnDir(dir: string): Promise<void> {
-  const problem = problemOfOwnDir(dir);
+  const problem = findPrivateDirProblem(dir);
   if (problem !== undefined) throw new Error(`${problem}; name a directory of your own`);
   await ensureDirs(dir);
 }

@@ -28,7 +28,7 @@ export class RateLimits<T> {
 
   /** Records that the task runs now. */
   consume(task: T): void {
-    void this.#bucketOf(task)?.take();
+    void this.#bucketOf(task)?.takeToken();
   }
 
   /** A full bucket where the limit is new or has changed. */

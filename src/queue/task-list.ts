@@ -85,11 +85,11 @@ export class TaskList<T extends QueueTask> {
       dropped: item.dropped,
       failures: item.failures,
       message: item.message,
-      ...(failingSince === undefined ? {} : { failingSince: wall.of(failingSince) }),
-      nextAt: notBefore > 0 ? wall.of(notBefore) : undefined,
+      ...(failingSince === undefined ? {} : { failingSince: wall.toWallTime(failingSince) }),
+      nextAt: notBefore > 0 ? wall.toWallTime(notBefore) : undefined,
       running: item.running,
       isLong: item.isLong,
-      startedAt: item.running ? wall.of(startedAt) : undefined,
+      startedAt: item.running ? wall.toWallTime(startedAt) : undefined,
     }));
   }
 

@@ -191,7 +191,7 @@ export class Worker<T extends QueueTask> {
       queue: this.name,
       failures: head.failures,
       waitedMs: this.#now - head.enqueuedAt,
-      waitingSince: this.#shared.wall.of(head.waitingSince),
+      waitingSince: this.#shared.wall.toWallTime(head.waitingSince),
       from: head.from,
       signal: this.#abort.signal,
       withoutSlot: (wait) => this.#withoutSlot(first, context.signal, wait),

@@ -1,7 +1,7 @@
 /** Records what values are made from: the content of the ConfigMap, and patches and flags of hooks. */
 
 import { GLOBAL, type Cause, type Hook } from "../model/index.ts";
-import { basisIn, configFacts, validateConfig, type ValuesStore } from "../values/index.ts";
+import { configBasisFor, collectConfigFacts, validateConfig, type ValuesStore } from "../values/index.ts";
 import type {
   ParsedConfig,
   PatchOperation,
@@ -52,7 +52,7 @@ export class ValuesRecorder {
     const before = this.#state.view.config.unknownKeys;
     if (seen.content !== undefined) this.#applyContent(seen.content, seen.overlay, cause);
     const { condition, problems, resourceVersion } = seen;
-    const config = { condition, problems, resourceVersion, ...configFacts(this.#values) };
+    const config = { condition, problems, resourceVersion, ...collectConfigFacts(this.#values) };
     this.#state.record("configObserved", config);
     this.#changed(undefined);
     return config.unknownKeys.filter((key) => !before.includes(key));
@@ -91,15 +91,15 @@ export class ValuesRecorder {
       this.#state.recordModule(
         module.name,
         "ownWrite",
-        basisIn(before, module.name),
-        basisIn(after, module.name),
+        configBasisFor(before, module.name),
+        configBasisFor(after, module.name),
       );
   }
 
   /** Records the content of a Secret or ConfigMap with values, by its title; undefined = it is not wanted any more. */
   recordSource(title: string, content: SourceContent | undefined): void {
     this.#applyChange(() => this.#values.setSource(title, content), { kind: "sources" });
-    this.#state.record("configObserved", { ...this.#state.view.config, ...configFacts(this.#values) });
+    this.#state.record("configObserved", { ...this.#state.view.config, ...collectConfigFacts(this.#values) });
     this.#changed(undefined);
   }
 

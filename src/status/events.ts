@@ -1,6 +1,6 @@
 /** Writes Kubernetes Events (docs/reference/status.md, "Events"). */
 
-import { type KnownSecrets, type Timer, nextBurst, oneLine, sleep, WallTimes } from "../lib/index.ts";
+import { type KnownSecrets, type Timer, nextWriteTime, oneLine, sleep, WallTimes } from "../lib/index.ts";
 import { EVENTS, create, isNotFound, mergePatch, microTime } from "../kube/index.ts";
 import type { Event, KubeAccess } from "../kube/index.ts";
 import { API_VERSION, line } from "./models/kinds.ts";
@@ -164,7 +164,7 @@ export class EventWriter {
   async #waitForBurst(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     const now = clock.monotonic();
-    const wait = nextBurst(now) - now;
+    const wait = nextWriteTime(now) - now;
     if (wait > 0) await sleep(clock, wait, AbortSignal.any([signal, this.#noMorePauses.signal]));
   }
 
@@ -188,7 +188,7 @@ export class EventWriter {
     const target = { resource: EVENTS, namespace, name: series.name };
     this.#write(async (signal) => {
       const body = {
-        series: { count: series.count, lastObservedTime: microTime(this.#wall.of(series.lastAt)) },
+        series: { count: series.count, lastObservedTime: microTime(this.#wall.toWallTime(series.lastAt)) },
       };
       try {
         await mergePatch(client, target, { body, signal, timeoutMs: CALL_TIMEOUT_MS });

@@ -1,7 +1,7 @@
 /** Chooses the next content of a module: of the versions in the registry, those that the request and the update policy allow. */
 
 import { nextOpening } from "../cron/index.ts";
-import { formatDuration, inRange, isOlder, isVersion, numbersOf } from "../lib/index.ts";
+import { formatDuration, isInRange, isOlder, isVersion, releaseNumbersOf } from "../lib/index.ts";
 import type { Candidate, Choice, ChoiceInput, Complete, LockEntry, ModuleRequest } from "./types.ts";
 
 /** What a user sets to approve a content: the version and the digest, so that no other content is meant. */
@@ -58,7 +58,7 @@ function wanted(input: ChoiceInput): Candidate | undefined {
 
 /** Whether a version is the exact one that is requested, or lies in the range. */
 function isRequested(version: string | undefined, request: string): boolean {
-  return isVersion(request) ? version === request : version !== undefined && inRange(version, request);
+  return isVersion(request) ? version === request : version !== undefined && isInRange(version, request);
 }
 
 /** Whether a user has approved a candidate that is newer than what is locked. Its digest may still be unknown. */
@@ -105,7 +105,7 @@ export function isExact(version: string): boolean {
 
 /** Whether a locked version is one that the request may have: a channel may have any. */
 export function fits({ version, tag }: ModuleRequest, locked: string): boolean {
-  return tag !== undefined || (version !== undefined && !isExact(version) && inRange(locked, version));
+  return tag !== undefined || (version !== undefined && !isExact(version) && isInRange(locked, version));
 }
 
 /** Whether the user named this very content, which is consent to it. */
@@ -148,12 +148,12 @@ function approvalProblem(version: string, { locked, update }: ChoiceInput): stri
 
 /** Whether the range of a request leaves a version out. A channel leaves none out. */
 function excludes({ version: range }: ModuleRequest, version: string): boolean {
-  return range !== undefined && !inRange(version, range);
+  return range !== undefined && !isInRange(version, range);
 }
 
 /** Whether two versions differ in the last number at most. */
 function isPatch(from: string, to: string): boolean {
-  const [left, right] = [from, to].map((each) => numbersOf(each)?.split(".").slice(0, 2).join("."));
+  const [left, right] = [from, to].map((each) => releaseNumbersOf(each)?.split(".").slice(0, 2).join("."));
   return left === right;
 }
 

@@ -1,11 +1,11 @@
 /** A follower's part: it fetches what the leader has locked, so that it can take over without a registry. */
 
-import { growingDelay, Memo, oneLine, type Timer } from "../lib/index.ts";
+import { exponentialDelay, Memo, oneLine, type Timer } from "../lib/index.ts";
 import { Access } from "./fetch/access.ts";
 import { obtain } from "./fetch/obtain.ts";
 import { followConfigMap, type Shared } from "./shared.ts";
 
-const RETRY = { firstMs: 5000, mostMs: 600_000 };
+const RETRY = { firstMs: 5000, maxMs: 600_000 };
 
 /** Follows the lock. Never decides, never locks. */
 export class Follower {
@@ -47,7 +47,7 @@ export class Follower {
     } catch (error) {
       this.#failures += 1;
       options.logger.debug("Locked modules could not be fetched", { error: oneLine(error) });
-      this.#refreshIn(growingDelay(this.#failures, RETRY));
+      this.#refreshIn(exponentialDelay(this.#failures, RETRY));
     }
   }
 

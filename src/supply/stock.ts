@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 
-import { inParallel, oneLine, sameJson } from "../lib/index.ts";
+import { mapInParallel, oneLine, sameJson } from "../lib/index.ts";
 import type { Json, ModuleOrigin, Problem } from "../model/index.ts";
 import type { SuppliedModules } from "../modules/index.ts";
 import { CannotVerifyError, NotVerifiedError, type Signer } from "../registry/index.ts";
@@ -86,7 +86,7 @@ export class Stock {
 
   /** Verifies all locked modules with these keys, and unpacks what is not unpacked yet. */
   async stageAll(keysOf: (name: string) => readonly Signer[]): Promise<void> {
-    await inParallel(PARALLEL, [...this.entries], async ([name, entry]) => {
+    await mapInParallel(PARALLEL, [...this.entries], async ([name, entry]) => {
       this.#contents.set(name, await this.#stage(name, entry, keysOf(name)));
     });
   }

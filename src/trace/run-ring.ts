@@ -1,6 +1,6 @@
 /** A ring buffer of the last task runs with their spans and log lines. Span texts are not redacted yet. */
 
-import type { Clock, LogEntry, LogFields, LogWork } from "../lib/index.ts";
+import type { Clock, LogEntry, LogFields, LogContext } from "../lib/index.ts";
 import { current, type Span, type SpanListener } from "./tracer.ts";
 
 /** Limits of the ring; the oldest run is dropped first. */
@@ -78,7 +78,7 @@ interface Run {
 }
 
 /** Stores the last runs, bounded in number and bytes. */
-export class RunRing implements SpanListener, LogWork {
+export class RunRing implements SpanListener, LogContext {
   readonly #clock: Clock;
   readonly #bounds: RingBounds;
   readonly #runs = new Map<string, Run>();
@@ -144,7 +144,7 @@ export class RunRing implements SpanListener, LogWork {
   }
 
   /** Stores a log line in the run of the current task. */
-  keep({ level, message, fields }: LogEntry): void {
+  onEntry({ level, message, fields }: LogEntry): void {
     const run = this.#runs.get(current()?.taskId ?? "");
     if (run === undefined) return;
     const { task: _, trace: __, ...own } = fields;

@@ -52,7 +52,7 @@ export class Annotations {
     if (module === undefined) state.record("observed", { confirmation: annotations[CONFIRM_DELETE] });
     else recordConfirmations(state, module, annotations);
     const token = annotations[REQUESTED_AT];
-    const seen = this.#tokens.get(module ?? "", () => ({ last: undefined }));
+    const seen = this.#tokens.getOrMake(module ?? "", () => ({ last: undefined }));
     if (token === undefined || token === seen.last) return;
     seen.last = token;
     if (isRequestToken(token)) return void this.#handle(module, token);

@@ -3,7 +3,7 @@
 import { describeContent, explainModule, originOf, type StateSnapshot } from "../plan/index.ts";
 import type { ModuleView } from "../state/index.ts";
 import type { ModuleStatus, DisplayedValues } from "../status/index.ts";
-import { leavesOf, logMessage } from "../lib/index.ts";
+import { listLeaves, formatMessage } from "../lib/index.ts";
 import { isJsonObject, asString, member, type Json, type JsonObject } from "../model/index.ts";
 import type { RunRing, RunView, Span } from "../trace/index.ts";
 import type { ModuleDetail, ObjectRow, RunDetail, RunRow, SpanRow, ValuesDetail } from "./wire.ts";
@@ -103,7 +103,7 @@ export function sectionLeaves(
 ): ValuesDetail {
   if (values === undefined) return { leaves: [], note: "Values are hidden by --status-values=none." };
   const section = isJsonObject(values) ? member(values, key) : undefined;
-  const leaves = [...leavesOf(section ?? {})].map(([path, value]) => ({
+  const leaves = [...listLeaves(section ?? {})].map(([path, value]) => ({
     path: path === "" ? "/" : path,
     value: JSON.stringify(value),
     layer: asString(origins[path]) ?? "",
@@ -151,5 +151,5 @@ function spanRow({ spanId: id, parentId: parent, kind, name, startMs, endMs, err
 }
 
 function logRow(line: NonNullable<RunView["lines"]>[number]): RunDetail["lines"][number] {
-  return { timeMs: line.timeMs, level: line.level, text: logMessage(line) };
+  return { timeMs: line.timeMs, level: line.level, text: formatMessage(line) };
 }

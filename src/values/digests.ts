@@ -3,7 +3,7 @@
 import { digest, digestJson } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
 import type { Json, JsonObject, Module, Section } from "../model/index.ts";
-import { sectionIn, type ParsedConfig } from "./config/config-map.ts";
+import { findSection, type ParsedConfig } from "./config/config-map.ts";
 import { keepsRelease, type ModuleSettings } from "./config/module-settings.ts";
 import type { SourcesView } from "./sources/section-sources.ts";
 
@@ -18,21 +18,22 @@ export interface ConfigDigests {
 export interface ConfigBasis {
   /** The module's own part: section and settings. */
   readonly section: string;
-  /** The input of its run: its section and the `global` section. */
+  /** Digest of its section, its settings and the `global` section: the values that a run gets from the ConfigMap. */
   readonly given: string;
   /** Everything that concerns it. */
   readonly config: string;
 }
 
 /** The digests that a run of a module depends on. */
-export function basisIn(
+export function configBasisFor(
   { globalConfig, globalSection, sections }: ConfigDigests,
   module: string,
 ): ConfigBasis {
-  return basisFrom(sections.get(module) ?? "", globalSection, globalConfig);
+  return buildBasis(sections.get(module) ?? "", globalSection, globalConfig);
 }
 
-function basisFrom(section: string, globalSection: string, globalConfig: string): ConfigBasis {
+/** Combines the digests of the parts of the ConfigMap for one module. */
+function buildBasis(section: string, globalSection: string, globalConfig: string): ConfigBasis {
   return { section, given: digest(section, globalSection), config: digest(section, globalConfig) };
 }
 
@@ -73,23 +74,26 @@ export class Digests {
 
   /** Digest of merged global values and merged flags. */
   globals(): string {
-    return this.#digest("globals", () => [
+    return this.#digestOnce("globals", () => [
       this.#values.merged(GLOBAL).digest,
-      this.#flags((module) => this.#values.flag(module).enabled),
+      this.#flagsByKey((module) => this.#values.flag(module).enabled),
     ]);
   }
 
   /** Digest of the triggers of a converge: the `global` section and the flags of the ConfigMap in force. */
   globalConfig(): string {
-    return this.#digest("globalConfig", () => [
+    return this.#digestOnce("globalConfig", () => [
       this.#sectionDigest(GLOBAL),
-      this.#flags((module) => this.#values.config?.flags.get(module.valuesKey)),
-      this.#keptReleases(),
+      this.#flagsByKey((module) => this.#values.config?.flags.get(module.valuesKey)),
+      this.#listKeptReleases(),
     ]);
   }
 
-  /** Settings that keep releases of disabled or deleted modules; after their removal, a converge uninstalls the releases. */
-  #keptReleases(): Json[] {
+  /**
+   * What keeps releases of disabled or deleted modules: the modules with such settings, and the keys of deleted modules. A converge
+   * must run when this changes, because it then uninstalls the releases.
+   */
+  #listKeptReleases(): Json[] {
     const maybeOff = this.#values
       .modules()
       .filter((module) => module.enabledScript !== undefined || !this.#values.flag(module).enabled);
@@ -100,29 +104,33 @@ export class Digests {
 
   /** Digests of the ConfigMap in force that a run of the module depends on. */
   basisOf(module: Module): ConfigBasis {
-    return basisFrom(this.#section(module), this.#globalSection(), this.globalConfig());
+    return buildBasis(this.#sectionAndSettings(module), this.#globalSection(), this.globalConfig());
   }
 
   /** Digest of the ConfigMap's contribution to the values of the module, without settings such as maintenance. */
   givenValues({ valuesKey: key }: Module): string {
-    return this.#digest(`values ${key}`, () => [this.#sectionDigest(key), this.#sectionDigest(GLOBAL)]);
+    return this.#digestOnce(`values ${key}`, () => [this.#sectionDigest(key), this.#sectionDigest(GLOBAL)]);
   }
 
   /** Digest of the section and the settings of a module. */
-  #section({ valuesKey: key }: Module): string {
-    return this.#digest(`section ${key}`, () => [
+  #sectionAndSettings({ valuesKey: key }: Module): string {
+    return this.#digestOnce(`section ${key}`, () => [
       this.#sectionDigest(key),
       { ...this.#values.config?.settings.get(key) } as JsonObject,
       this.#values.config?.isFrozen ?? false,
     ]);
   }
 
+  /** Digest of the ConfigMap's `global` section. */
   #globalSection(): string {
-    return this.#digest("globalSection", () => [this.#sectionDigest(GLOBAL)]);
+    return this.#digestOnce("globalSection", () => [this.#sectionDigest(GLOBAL)]);
   }
 
+  /** Digests of the ConfigMap in force, for all modules and for each. */
   ofConfig(): ConfigDigests {
-    const sections = this.#values.modules().map((module) => [module.name, this.#section(module)] as const);
+    const sections = this.#values
+      .modules()
+      .map((module) => [module.name, this.#sectionAndSettings(module)] as const);
     return {
       globalConfig: this.globalConfig(),
       globalSection: this.#globalSection(),
@@ -131,12 +139,12 @@ export class Digests {
   }
 
   /** A flag of each module, by values key. */
-  #flags(flagOf: (module: Module) => boolean | undefined): JsonObject {
+  #flagsByKey(flagOf: (module: Module) => boolean | undefined): JsonObject {
     return Object.fromEntries(this.#values.modules().map((module) => [module.valuesKey, flagOf(module)]));
   }
 
   /** The digest of `parts`, computed once under `name` until a layer changes. */
-  #digest(name: string, parts: () => Json[]): string {
+  #digestOnce(name: string, parts: () => Json[]): string {
     let computed = this.#digestByName.get(name);
     if (computed === undefined) {
       computed = digestJson(parts());
@@ -150,7 +158,7 @@ export class Digests {
     const { config, overlay } = this.#values;
     const { layer, problems } = this.#values.sources.of(key);
     const sources = layer === undefined ? [] : [layer.section ?? null, problems.length];
-    return digestJson([...[config, overlay].map((each) => nullIfEmpty(sectionIn(each, key))), ...sources]);
+    return digestJson([...[config, overlay].map((each) => nullIfEmpty(findSection(each, key))), ...sources]);
   }
 }
 

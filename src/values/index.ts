@@ -1,14 +1,19 @@
-export { checkConfig, checkIdle, configFacts, validateConfig } from "./config/check-config.ts";
+export {
+  checkConfig,
+  checkDisabledModules,
+  collectConfigFacts,
+  validateConfig,
+} from "./config/check-config.ts";
 export type { ConfigFacts, ReadConfig, ValidatedConfig } from "./config/check-config.ts";
-export { changedKeys, parseConfigMap, reparseConfigMap, sectionIn } from "./config/config-map.ts";
+export { changedKeys, parseConfigMap, reparseConfigMap, findSection } from "./config/config-map.ts";
 export { withSection } from "./config/config-map.ts";
 export type { ParsedConfig } from "./config/config-map.ts";
 export {
   CONFIG_MAP_LIMIT,
-  nextConfigMapData,
-  overlayFor,
-  patchedSections,
-  sizeProblem,
+  patchConfigMapKey,
+  diffForOverlay,
+  patchSections,
+  findSizeProblem,
 } from "./config/config-write.ts";
 export {
   NO_SETTINGS,
@@ -21,31 +26,43 @@ export {
   type DriftMode,
   type ModuleSettings,
 } from "./config/module-settings.ts";
-export { basisIn, type ConfigBasis } from "./digests.ts";
+export { configBasisFor, type ConfigBasis } from "./digests.ts";
 export { effective, withOverlay } from "./layers.ts";
-export { registerSecrets, secretHider } from "./register-secrets.ts";
+export { registerSecrets, createSecretHider } from "./register-secrets.ts";
 export type { Effective, SectionInput } from "./layers.ts";
 export { merge, mergeLayers } from "./merge.ts";
-export { PatchAuthors, describeViolations, explain, originsIn } from "./origin.ts";
-export { PatchError, applyJsonPatch, forStorage, replay, type PatchOperation } from "./patch/apply-patch.ts";
+export { PatchAuthors, describeViolations, explain, createOriginFinder } from "./origin.ts";
+export {
+  PatchError,
+  applyJsonPatch,
+  toStoredOperations,
+  replay,
+  type PatchOperation,
+} from "./patch/apply-patch.ts";
 export { checkPatched, compact, parsePatch, parsePatches, validatePatches } from "./patch/hook-patches.ts";
 export type { ValidatedPatches, PatchRules } from "./patch/hook-patches.ts";
-export { fillerOf } from "./schema/defaults.ts";
+export { createFiller } from "./schema/defaults.ts";
 export { structuralSchema } from "./schema/schema-document.ts";
 export { referencedFiles } from "./schema/references.ts";
 export { compileSchemas, type Schemas } from "./schema/schemas.ts";
-export { validatorOf } from "./schema/validator.ts";
+export { createValidator } from "./schema/validator.ts";
 export { violationId, type Violation } from "./schema/violation.ts";
 export type { SourceContent } from "./sources/source-layer.ts";
 export type { SourceObject } from "./sources/source-refs.ts";
-export { mustBeMap, parseCommonValues, parseDocument, parseMap, parseModuleValues } from "./static-values.ts";
+export {
+  notAMapError,
+  parseCommonValues,
+  parseDocument,
+  parseMap,
+  parseModuleValues,
+} from "./static-values.ts";
 export type { CommonValues, ModuleValues } from "./static-values.ts";
 export {
   helmInput,
   helmValues,
-  incompleteValues,
+  describeIncompleteValues,
   invalidValues,
-  leftToHooks,
+  describeValuesLeftToHooks,
   valuesFiles,
   withoutHelm,
   type ValuesFiles,

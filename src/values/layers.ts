@@ -46,17 +46,17 @@ export interface Effective {
  */
 export function effective(input: SectionInput): Effective {
   const { schemas } = input;
-  const above = [input.sources?.section, input.config, input.overlay];
-  const written = mergeLayers(above) as Section | undefined;
-  const given = (mergeLayers([input.common, input.own, ...above]) ?? {}) as Section;
-  const withConfigDefaults = schemas.configDefaults(given);
+  const strongLayers = [input.sources?.section, input.config, input.overlay];
+  const written = mergeLayers(strongLayers) as Section | undefined;
+  const withoutDefaults = (mergeLayers([input.common, input.own, ...strongLayers]) ?? {}) as Section;
+  const withConfigDefaults = schemas.configDefaults(withoutDefaults);
   const full = schemas.valuesDefaults(withConfigDefaults);
   const fullWithoutNulls = withoutNulls(full) as Section;
   const configInput =
     full === withConfigDefaults ? fullWithoutNulls : (withoutNulls(withConfigDefaults) as Section);
   const config = schemas.configPart(configInput, written);
   const values = replay(fullWithoutNulls, input.patches ?? []) ?? {};
-  return { config, values, helmValues: withNullsOf(values, full) as Section };
+  return { config, values, helmValues: addNulls(values, full) as Section };
 }
 
 /**
@@ -78,18 +78,16 @@ function withoutNulls(value: Json): Json {
   return mapMembers(value, (each) => (each === null ? undefined : withoutNulls(each)));
 }
 
-/**
- * `value` plus the nulls of `source` at missing keys, so that helm also drops defaults of the chart.
- */
-function withNullsOf(value: Json, source: Json | undefined): Json {
+/** `value` with null at each key that is missing in it and null in `source`: helm drops the chart's default of such a key. */
+function addNulls(value: Json, source: Json | undefined): Json {
   if (!isJsonObject(value) || !isJsonObject(source)) return value;
-  return combineMembers(value, source, nullIfMissing);
+  return combineMembers(value, source, addNull);
 }
 
 /** Combines one member: a missing value becomes null where the source has null. */
-function nullIfMissing(before: Json | undefined, from: Json | undefined): Json | undefined {
+function addNull(before: Json | undefined, from: Json | undefined): Json | undefined {
   if (before === undefined) return from === null ? null : undefined;
-  return withNullsOf(before, from);
+  return addNulls(before, from);
 }
 
 /** Lazily merged values of one section, from the layers at the time of the call. */
@@ -99,11 +97,14 @@ export interface Merged extends Effective {
   readonly secretPaths: readonly string[];
 }
 
-/** The merged values of these layers; adds the secrets that they contain to `secrets`. */
-export function mergedOf(key: string, input: SectionInput, secrets: KnownSecrets | undefined): Merged {
+/**
+ * The merged values of a section, merged when a property is read for the first time. The merge adds the secrets in the values to
+ * `secrets`.
+ */
+export function mergeLazily(key: string, input: SectionInput, secrets: KnownSecrets | undefined): Merged {
   const result = computeOnce(() => {
     const merged = effective(input);
-    secrets?.register(merged.values, secretPathsIn(input));
+    secrets?.register(merged.values, listSecretPaths(input));
     return merged;
   });
   // Lazy: values that are merged only for validation need no digest.
@@ -122,13 +123,13 @@ export function mergedOf(key: string, input: SectionInput, secrets: KnownSecrets
       return digestOnce();
     },
     get secretPaths() {
-      return [...secretPathsIn(input)].map((path) => `/${key}${path}`);
+      return [...listSecretPaths(input)].map((path) => `/${key}${path}`);
     },
   };
 }
 
-/** JSON pointers in the section of what the schemas mark as secret, and of what comes from Secrets. */
-export function secretPathsIn({
+/** JSON pointers, in the section, of the values that the schemas mark as secret and of the values that come from Secrets. */
+export function listSecretPaths({
   schemas,
   sources,
 }: Pick<SectionInput, "schemas" | "sources">): ReadonlySet<string> {

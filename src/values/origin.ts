@@ -1,6 +1,6 @@
 /** Finds the layer that set a value, and its file and line, ConfigMap key or hook (`module values --explain`). */
 
-import { isAtOrBelow, leavesOf, pointerOf, sameJson, segmentsOf } from "../lib/index.ts";
+import { isAtOrBelow, listLeaves, toPointer, sameJson, parsePointer } from "../lib/index.ts";
 import { isJsonObject, member, valueAt } from "../model/index.ts";
 import type { Json, Module, SchemaFiles, Section } from "../model/index.ts";
 import { effective, type SectionInput } from "./layers.ts";
@@ -19,10 +19,10 @@ type LayerName =
   | "values schema default"
   | "hook patch";
 
-/** The source of each layer: a file, a key of a ConfigMap; of some layers it depends on the leaf. */
+/** The origin of each layer, for display: a file or a key of a ConfigMap, or a function where it depends on the leaf. */
 type Places = Readonly<Partial<Record<Exclude<LayerName, keyof LeafPlaces>, string>>> & LeafPlaces;
 
-/** Finds a hook, or a Secret or ConfigMap with its key. */
+/** Functions that find the hook that patched a leaf, and the Secret or ConfigMap that a leaf comes from. */
 interface LeafPlaces {
   readonly "hook patch"?: PlaceOf;
   readonly valuesFrom?: PlaceOf | undefined;
@@ -33,8 +33,8 @@ export function explain(input: SectionInput, places: Places = {}): ReadonlyMap<s
   const withoutPatches = effective({ ...input, patches: [] }).values;
   const { values } = effective(input);
   const origins = new Map<string, string>();
-  for (const [path, leaf] of leavesOf(values)) {
-    const layer = layerOf(input, path, !sameJson(valueAtPath(withoutPatches, path), leaf));
+  for (const [path, leaf] of listLeaves(values)) {
+    const layer = findLayer(input, path, !sameJson(valueAtPath(withoutPatches, path), leaf));
     const source = places[layer];
     const place = typeof source === "function" ? source(path) : source;
     origins.set(path, place === undefined ? layer : `${layer}: ${place}`);
@@ -49,43 +49,44 @@ interface Origin {
 }
 
 /**
- * Finds the layer that set the value at a path or the list that contains it; for a missing value, the ConfigMap that
- * removed it; undefined = not set. The layers are merged once for all paths.
+ * Returns a function that finds the layer that set the value at a path, or the list that contains the path. For a value that a null
+ * in the ConfigMap removed, that is the ConfigMap; undefined = no layer set it. The layers are merged once for all paths.
  */
-export function originsIn(input: SectionInput): (path: string) => Origin | undefined {
+export function createOriginFinder(input: SectionInput): (path: string) => Origin | undefined {
   const withoutPatches = effective({ ...input, patches: [] }).values;
   const { values } = effective(input);
   return (path) => {
-    const leaf = nearestLeafPath(values, path);
-    if (leaf === undefined) return removerOf(input, path);
+    const leaf = findLeafPath(values, path);
+    if (leaf === undefined) return findRemovingLayer(input, path);
     // A map that several layers fill has no single origin.
-    if (isJsonObject(valueAtPath(values, leaf)) && layersWith(input, leaf).length > 1) return undefined;
+    if (isJsonObject(valueAtPath(values, leaf)) && findLayersWithValue(input, leaf).length > 1)
+      return undefined;
     const isChanged = !sameJson(valueAtPath(withoutPatches, leaf), valueAtPath(values, leaf));
-    return { layer: layerOf(input, leaf, isChanged), path: leaf };
+    return { layer: findLayer(input, leaf, isChanged), path: leaf };
   };
 }
 
-/** A null in the ConfigMap removes the values of weaker layers. */
-function removerOf(input: SectionInput, path: string): Origin | undefined {
+/** Finds the ConfigMap or overlay whose null at `path` removed the values of weaker layers. */
+function findRemovingLayer(input: SectionInput, path: string): Origin | undefined {
   const sections = [["overlay", input.overlay] as const, ["ConfigMap", input.config] as const];
   const found = sections.find(([, section]) => section !== undefined && valueAtPath(section, path) === null);
   return found && { layer: found[0], path };
 }
 
 /** The part of `path` up to the first value that is no map; undefined if there is no value at `path`. */
-function nearestLeafPath(values: Json, path: string): string | undefined {
+function findLeafPath(values: Json, path: string): string | undefined {
   const walked: string[] = [];
   let value: Json | undefined = values;
-  for (const segment of path === "/" ? [] : segmentsOf(path)) {
+  for (const segment of path === "/" ? [] : parsePointer(path)) {
     if (!isJsonObject(value)) break;
     value = member(value, segment);
     walked.push(segment);
   }
-  return value === undefined ? undefined : pointerOf(walked);
+  return value === undefined ? undefined : toPointer(walked);
 }
 
 /** The layers that set a value at `path`, strongest first. */
-function layersWith(input: SectionInput, path: string): LayerName[] {
+function findLayersWithValue(input: SectionInput, path: string): LayerName[] {
   const layers: readonly (readonly [LayerName, Section | undefined])[] = [
     ["overlay", input.overlay],
     ["ConfigMap", input.config],
@@ -100,9 +101,9 @@ function layersWith(input: SectionInput, path: string): LayerName[] {
 }
 
 /** The strongest layer that sets the value at `path`. `isChanged`: whether patches changed this value. */
-function layerOf(input: SectionInput, path: string, isChanged: boolean): LayerName {
+function findLayer(input: SectionInput, path: string, isChanged: boolean): LayerName {
   if (isChanged || isPatched(path, input.patches ?? [])) return "hook patch";
-  const [found] = layersWith(input, path);
+  const [found] = findLayersWithValue(input, path);
   if (found !== undefined) return found;
   const written = [input.sources?.section, input.config, input.overlay];
   const given = (mergeLayers([input.common, input.own, ...written]) ?? {}) as Section;
@@ -113,17 +114,18 @@ function layerOf(input: SectionInput, path: string, isChanged: boolean): LayerNa
 /** Whether a patch set `path`. Paths of patches begin with the section's key, which is ignored. */
 function isPatched(path: string, patches: readonly PatchOperation[]): boolean {
   return patches.some((each) => {
-    const below = pointerOf(segmentsOf(each.path).slice(1));
+    const below = toPointer(parsePointer(each.path).slice(1));
     return each.op !== "remove" && each.op !== "test" && (below === "" || isAtOrBelow(path, below));
   });
 }
 
+/** The value at a JSON pointer. */
 function valueAtPath(value: Json, path: string): Json | undefined {
-  return valueAt(value, segmentsOf(path));
+  return valueAt(value, parsePointer(path));
 }
 
 /** A violation and the origin of the wrong value; undefined if it is not set. */
-export interface Located extends Violation {
+export interface LocatedViolation extends Violation {
   /** Where to set a missing value. */
   readonly remedy?: string;
   readonly layer: LayerName | undefined;
@@ -132,7 +134,7 @@ export interface Located extends Violation {
 }
 
 /** The layers of one section and their sources. */
-export interface Written {
+export interface SectionOrigins {
   readonly key: string;
   /** Name of the ConfigMap, for messages. */
   readonly configMap: string;
@@ -148,7 +150,7 @@ export interface Written {
 type PlaceOf = (pointer: string) => string | undefined;
 
 /** Sources of the layers of a section. */
-export function placesIn({ key, module, schemas, hookOf, input }: Written): Places {
+export function placesIn({ key, module, schemas, hookOf, input }: SectionOrigins): Places {
   const places = {
     "modules/values.yaml": module?.common.file,
     "module values.yaml": module?.own.file,
@@ -163,21 +165,27 @@ export function placesIn({ key, module, schemas, hookOf, input }: Written): Plac
 }
 
 /** Adds the origin of the wrong value to each violation. */
-export function locate(written: Written, violations: readonly Violation[]): Located[] {
+export function locateViolations(
+  written: SectionOrigins,
+  violations: readonly Violation[],
+): LocatedViolation[] {
   if (violations.length === 0) return [];
   const places = placesIn(written);
-  const originOf = originsIn(written.input);
+  const originOf = createOriginFinder(written.input);
   return violations.map((violation) => {
     const origin = originOf(violation.path);
-    const place = origin === undefined ? undefined : placeOf(written, places, origin);
+    const place = origin === undefined ? undefined : describeOrigin(written, places, origin);
     const missing = violation.rule === "required" ? describeMissing(written, violation.path) : {};
     return { ...violation, ...missing, layer: origin?.layer, place };
   });
 }
 
 /** Message and remedy for a required value that is missing. */
-function describeMissing({ key, configMap }: Written, path: string): Pick<Located, "message" | "remedy"> {
-  const names = [key, ...segmentsOf(path)];
+function describeMissing(
+  { key, configMap }: SectionOrigins,
+  path: string,
+): Pick<LocatedViolation, "message" | "remedy"> {
+  const names = [key, ...parsePointer(path)];
   return {
     message: `missing property \`${names.at(-1)}\``,
     remedy: `set ${names.join(".")} in ${configMap}, key ${key}`,
@@ -185,26 +193,27 @@ function describeMissing({ key, configMap }: Written, path: string): Pick<Locate
 }
 
 /** Violations of the values in force, as text. */
-export function describeViolations(written: Written, violations: readonly Violation[]): string {
-  return describeLocated(written.key, locate(written, violations)).join("; ");
+export function describeViolations(written: SectionOrigins, violations: readonly Violation[]): string {
+  return describeLocatedViolations(written.key, locateViolations(written, violations)).join("; ");
 }
 
 /** Violations as text: path, rule and origin; for a missing value, where to set it. */
-export function describeLocated(key: string, violations: readonly Located[]): string[] {
+export function describeLocatedViolations(key: string, violations: readonly LocatedViolation[]): string[] {
   return violations.map(({ path, message, place, remedy }) => {
     if (remedy !== undefined) return `${message}: ${remedy}`;
     return `${key}${path}: ${message}${place === undefined ? "" : `; set in ${place}`}`;
   });
 }
 
-function sourceOf({ input }: Written, path: string): string {
+/** The Secret or ConfigMap that the value at `path` comes from. */
+function describeSource({ input }: SectionOrigins, path: string): string {
   return input.sources?.placeOf(path) ?? "valuesFrom";
 }
 
 /** The origin of a value for messages: file and line, object and key, or hook. */
-function placeOf(written: Written, places: Places, { layer, path }: Origin): string {
+function describeOrigin(written: SectionOrigins, places: Places, { layer, path }: Origin): string {
   const { key, configMap, module, commonPlaceOf, hookOf } = written;
-  if (layer === "valuesFrom") return sourceOf(written, path);
+  if (layer === "valuesFrom") return describeSource(written, path);
   if (layer === "hook patch") return `a patch of hook ${hookOf(path) ?? "unknown"}`;
   if (layer === "ConfigMap") return `${configMap}, key ${key}`;
   const place = places[layer];
@@ -213,11 +222,11 @@ function placeOf(written: Written, places: Places, { layer, path }: Origin): str
     "module values.yaml": module?.own.placeOf,
   };
   if (!(layer in lines)) return place === undefined ? layer : `${layer}: ${place}`;
-  return nearestPlace(lines[layer], `/${key}${path}`) ?? place ?? layer;
+  return findNearestPlace(lines[layer], `/${key}${path}`) ?? place ?? layer;
 }
 
-/** Place of a value, or of the nearest key above it: values of an alias or a merge key have no line of their own. */
-function nearestPlace(find: PlaceOf | undefined, pointer: string): string | undefined {
+/** File and line of a value, or of the nearest key above it: values of an alias or a merge key have no line of their own. */
+function findNearestPlace(find: PlaceOf | undefined, pointer: string): string | undefined {
   for (let at = pointer; at !== ""; at = at.slice(0, at.lastIndexOf("/"))) {
     const place = find?.(at);
     if (place !== undefined) return place;
@@ -245,7 +254,7 @@ export class PatchAuthors {
   }
 
   /** The hook that last patched the leaf at `path` (within the section), an ancestor, or an item of it. */
-  of(key: string, path: string): string | undefined {
+  findAuthor(key: string, path: string): string | undefined {
     const leaf = `/${key}${path}`;
     const patched = [...(this.#hooks.get(key) ?? [])].toReversed();
     return patched.find(([at]) => leaf === at || leaf.startsWith(`${at}/`) || at.startsWith(`${leaf}/`))?.[1];

@@ -2,22 +2,25 @@
 
 import type { KnownSecrets } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
-import { secretPathsIn } from "./layers.ts";
+import { listSecretPaths } from "./layers.ts";
 import type { ValuesView } from "./values-store.ts";
 
 /** Adds the secrets in the merged values of `global` and of all modules to `secrets`. */
 export function registerSecrets(values: ValuesView, secrets: KnownSecrets): void {
   for (const key of [GLOBAL, ...values.modules().map(({ valuesKey }) => valuesKey)]) {
     const { layers, merged } = values.patchTarget(key);
-    secrets.register(merged.values, secretPathsIn(layers));
+    secrets.register(merged.values, listSecretPaths(layers));
   }
 }
 
 /**
- * Returns what hides the values that a section and `global` have from Secrets now, in texts of hooks, scripts and helm: they may
- * quote them, and a value may be a plain word.
+ * Returns a function that redacts the values that a section and `global` have from Secrets now. Use it for output of hooks, scripts
+ * and helm, which get these values and may quote them: a value may be a plain word, which other redaction would not find.
  */
-export function secretHider({ sources }: Pick<ValuesView, "sources">, key: string): (text: string) => string {
+export function createSecretHider(
+  { sources }: Pick<ValuesView, "sources">,
+  key: string,
+): (text: string) => string {
   const layers = [GLOBAL, key].flatMap((each) => sources.of(each).layer ?? []);
   return (text) => layers.reduce((redacted, layer) => layer.words().hide(redacted), text);
 }

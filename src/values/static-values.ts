@@ -1,6 +1,6 @@
 /** Reads the values files of modules directories and modules (docs/reference/values.md, "Layers"). */
 
-import { lineOf, parseYaml, segmentsOf, YamlError, type ParsedYaml } from "../lib/index.ts";
+import { findKeyLine, parseYaml, parsePointer, YamlError, type ParsedYaml } from "../lib/index.ts";
 import { ProblemError, collect, isJsonObject, member } from "../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../model/index.ts";
 
@@ -35,12 +35,12 @@ const FLAG_REMEDY = `write "true" or "false"`;
 export function parseMap(text: string, file: string): { value: JsonObject; warnings: readonly string[] } {
   const { value, warnings } = parseDocument(text, file);
   if (value === null) return { value: {}, warnings };
-  if (!isJsonObject(value)) throw mustBeMap(file);
+  if (!isJsonObject(value)) throw notAMapError(file);
   return { value, warnings };
 }
 
 /** The error of a file, or a key in it, that is not a map. */
-export function mustBeMap(file: string, key?: string): ProblemError {
+export function notAMapError(file: string, key?: string): ProblemError {
   const remedy = "write `key: value` pairs";
   return new ProblemError({ file, ...(key !== undefined && { key }), message: "must be a map", remedy });
 }
@@ -70,11 +70,11 @@ export function parseModuleValues(
   module: { readonly valuesKey: string },
 ): ModuleValues {
   const { value, warnings } = parseMap(text, file);
-  const parsed = sectionAndFlag(value, module.valuesKey, file);
+  const parsed = readSectionAndFlag(value, module.valuesKey, file);
   return {
     ...parsed,
-    placeOf: placesIn(text, file),
-    warnings: [...warnings, ...contradictionWarning(value, module.valuesKey, file)],
+    placeOf: createPlaceFinder(text, file),
+    warnings: [...warnings, ...warnOfContradiction(value, module.valuesKey, file)],
   };
 }
 
@@ -83,24 +83,29 @@ export function parseCommonValues(text: string, file: string): CommonValues {
   const { value, warnings } = parseMap(text, file);
   const problems: Problem[] = [];
   const byKey = new Map<string, SectionAndFlag>();
-  for (const key of moduleKeysIn(value))
-    collect(problems, () => byKey.set(key, sectionAndFlag(value, key, file)));
+  for (const key of listModuleKeys(value))
+    collect(problems, () => byKey.set(key, readSectionAndFlag(value, key, file)));
   const global = readGlobal(value["global"], file, problems);
   if (problems.length > 0) throw new ProblemError(...problems);
-  const contradictions = [...byKey.keys()].flatMap((key) => contradictionWarning(value, key, file));
-  return { global, byKey, placeOf: placesIn(text, file), warnings: [...warnings, ...contradictions] };
+  const contradictions = [...byKey.keys()].flatMap((key) => warnOfContradiction(value, key, file));
+  return {
+    global,
+    byKey,
+    placeOf: createPlaceFinder(text, file),
+    warnings: [...warnings, ...contradictions],
+  };
 }
 
-/** Finds file and line of a value in `text`. */
-function placesIn(text: string, file: string): PlaceOf {
+/** Returns a function that finds file and line of a value in `text`. */
+function createPlaceFinder(text: string, file: string): PlaceOf {
   return (pointer) => {
-    const line = lineOf(text, segmentsOf(pointer));
+    const line = findKeyLine(text, parsePointer(pointer));
     return line === undefined ? undefined : `${file}, line ${line}`;
   };
 }
 
-/** Section and flag of `valuesKey` in a map; a scalar `false` section is the flag. */
-function sectionAndFlag(value: JsonObject, valuesKey: string, file: string): SectionAndFlag {
+/** Reads section and flag of a module from a values file. `false` in place of the section is the flag, unless there is one. */
+function readSectionAndFlag(value: JsonObject, valuesKey: string, file: string): SectionAndFlag {
   const parsed = readSection(member(value, valuesKey), file, valuesKey);
   const flag = member(value, `${valuesKey}${FLAG_SUFFIX}`);
   return flag === undefined
@@ -113,7 +118,7 @@ export function readSection(value: Json | undefined, file: string, key: string):
   if (value === undefined || value === null || value === "")
     return { section: undefined, enabled: undefined };
   if (typeof value === "object") return { section: value, enabled: undefined };
-  if (booleanOf(value) === false) return { section: undefined, enabled: false };
+  if (parseBoolean(value) === false) return { section: undefined, enabled: false };
   throw new ProblemError({
     file,
     key,
@@ -123,24 +128,24 @@ export function readSection(value: Json | undefined, file: string, key: string):
 }
 
 /** True or false, as a boolean or as text; undefined for other values. */
-export function booleanOf(value: Json | undefined): boolean | undefined {
+export function parseBoolean(value: Json | undefined): boolean | undefined {
   if (value === true || value === "true") return true;
   return value === false || value === "false" ? false : undefined;
 }
 
 /** The boolean of a flag. Throws ProblemError. */
 export function readFlag(value: Json, file: string, key: string): boolean {
-  const flag = booleanOf(value);
+  const flag = parseBoolean(value);
   if (flag !== undefined) return flag;
   throw new ProblemError({ file, key, message: "must be true or false", remedy: FLAG_REMEDY });
 }
 
 /** Values keys of the modules that a file sets: from sections, and from flags without their suffix. */
-function moduleKeysIn(value: JsonObject): Set<string> {
+function listModuleKeys(value: JsonObject): Set<string> {
   const keys = new Set<string>();
-  for (const [key, under] of Object.entries(value)) {
+  for (const [key, member] of Object.entries(value)) {
     if (key === "global") continue;
-    const isFlag = key.endsWith(FLAG_SUFFIX) && key !== FLAG_SUFFIX && typeof under !== "object";
+    const isFlag = key.endsWith(FLAG_SUFFIX) && key !== FLAG_SUFFIX && typeof member !== "object";
     keys.add(isFlag ? key.slice(0, -FLAG_SUFFIX.length) : key);
   }
   return keys;
@@ -155,8 +160,8 @@ function readGlobal(value: Json | undefined, file: string, problems: Problem[]):
 }
 
 /** A warning if the section of a module is `false` but its flag is true. */
-function contradictionWarning(value: JsonObject, valuesKey: string, file: string): string[] {
-  const section = booleanOf(member(value, valuesKey));
-  if (section !== false || booleanOf(member(value, `${valuesKey}${FLAG_SUFFIX}`)) !== true) return [];
+function warnOfContradiction(value: JsonObject, valuesKey: string, file: string): string[] {
+  const section = parseBoolean(member(value, valuesKey));
+  if (section !== false || parseBoolean(member(value, `${valuesKey}${FLAG_SUFFIX}`)) !== true) return [];
   return [`${file}: ${valuesKey} is false, but ${valuesKey}${FLAG_SUFFIX} is true; the flag counts`];
 }

@@ -4,14 +4,14 @@ import { digest, digestJson } from "../lib/index.ts";
 import { GLOBAL, isJsonObject, objectOf } from "../model/index.ts";
 import type { JsonObject, Module, Problem, Section } from "../model/index.ts";
 import { merge } from "./merge.ts";
-import { describeViolations, locate } from "./origin.ts";
+import { describeViolations, locateViolations } from "./origin.ts";
 import type { Violation } from "./schema/violation.ts";
 import type { ValuesView } from "./values-store.ts";
 
 /** Why an enabled module cannot run: its values break its config schema. Undefined when they are valid. */
 export function invalidValues(values: ValuesView, module: Module): Problem | undefined {
   const { valuesKey, own, schemas } = module;
-  const list = listProblem(module, values.merged(valuesKey).values);
+  const list = findListProblem(module, values.merged(valuesKey).values);
   if (list !== undefined) return list;
   const { missing, problems } = values.sources.of(valuesKey);
   if (problems.length > 0) return problems[0];
@@ -23,14 +23,14 @@ export function invalidValues(values: ValuesView, module: Module): Problem | und
   // The message about a missing value contains its remedy.
   if (violations.every(isMissing)) return problem;
   const schema = schemas.config?.file;
-  const located = locate(values.written(valuesKey), violations);
+  const located = locateViolations(values.written(valuesKey), violations);
   if (schema !== undefined && located.every(({ layer }) => layer === "config schema default"))
     return { ...problem, file: schema, remedy: "correct the default in the schema" };
   return { ...problem, remedy: "correct the values in the file or in the ConfigMap" };
 }
 
 /** The problem of a section that is a list although the chart gets it as root values. */
-function listProblem(
+function findListProblem(
   { chart, valuesKey, own }: Pick<Module, "chart" | "valuesKey" | "own">,
   section: Section,
 ): Problem | undefined {
@@ -43,27 +43,29 @@ function listProblem(
   };
 }
 
-/** Why a run of the module skips helm; undefined if it does not, and `decide` of `helm/` chooses the action. */
+/** Why a run of the module skips helm: a setting suspends the module, or it has no chart. Undefined if helm may run. */
 export function withoutHelm(values: ValuesView, module: Module): "suspended" | "noChart" | undefined {
   if (values.settings(module).suspended) return "suspended";
   return module.chart === "none" ? "noChart" : undefined;
 }
 
 /** Describes the violations that keep helm from running with the values in force; undefined if there are none. */
-export function incompleteValues(values: ValuesView, module: Module): string | undefined {
-  const [key, violations] = helmViolations(values, module);
+export function describeIncompleteValues(values: ValuesView, module: Module): string | undefined {
+  const [key, violations] = findHelmViolations(values, module);
   if (violations.length === 0) return undefined;
   const hint = violations.some(isMissing) ? "; a hook may set it, too" : "";
   return `${describeViolations(values.written(key), violations)}${hint}`;
 }
 
-/** As incompleteValues if every violation is a missing value, which a hook may still set; undefined otherwise. */
-export function leftToHooks(values: ValuesView, module: Module): string | undefined {
-  return helmViolations(values, module)[1].every(isMissing) ? incompleteValues(values, module) : undefined;
+/** As describeIncompleteValues if every violation is a missing value, which a hook may still set; undefined otherwise. */
+export function describeValuesLeftToHooks(values: ValuesView, module: Module): string | undefined {
+  return findHelmViolations(values, module)[1].every(isMissing)
+    ? describeIncompleteValues(values, module)
+    : undefined;
 }
 
-/** Violations of the global values, else of the module's section. */
-function helmViolations(
+/** Violations that keep helm from running, with the key of their section: those of the global values, else those of the module's section. */
+function findHelmViolations(
   values: ValuesView,
   { valuesKey }: Module,
 ): readonly [key: string, readonly Violation[]] {
@@ -72,19 +74,20 @@ function helmViolations(
   return global.length > 0 ? [GLOBAL, global] : [valuesKey, violationsOf(valuesKey)];
 }
 
+/** Whether a violation is a missing value, which a hook or the user may still set. */
 function isMissing({ rule }: Violation): boolean {
   return rule === "required";
 }
 
 /** A JSON text in UTF-8, in pieces that texts share, so that runs of many hooks copy nothing. */
-type Pieces = readonly Uint8Array[];
+type JsonPieces = readonly Uint8Array[];
 
 /** The values files of a hook or of an `enabled` script. */
 export interface ValuesFiles {
   /** VALUES_PATH: merged values; with `global.enabledModules` once they are known. */
-  readonly values: Pieces;
+  readonly values: JsonPieces;
   /** CONFIG_VALUES_PATH: ConfigMap content only. */
-  readonly configValues: Pieces;
+  readonly configValues: JsonPieces;
 }
 
 /**
@@ -97,8 +100,8 @@ export function valuesFiles(
   enabledModules: readonly string[] | undefined,
 ): ValuesFiles {
   const keys = module === undefined ? [GLOBAL] : [GLOBAL, module.valuesKey];
-  const configValues = joinSections(keys.map((key) => [key, sectionPieces(values.configSection(key) ?? {})]));
-  const pieces = keys.map((key): [string, Pieces] => [key, sectionPieces(values.merged(key).values)]);
+  const configValues = joinSections(keys.map((key) => [key, sectionAsJson(values.configSection(key) ?? {})]));
+  const pieces = keys.map((key): [string, JsonPieces] => [key, sectionAsJson(values.merged(key).values)]);
   if (enabledModules !== undefined)
     pieces[0] = [GLOBAL, addEnabledModules(values.merged(GLOBAL).values as JsonObject, enabledModules)];
   return { values: joinSections(pieces), configValues };
@@ -112,11 +115,15 @@ export function helmInput(
   values: ValuesView,
   module: Module,
 ): { module: Module; values: string; given: () => string } {
-  return { module, values: helmText(values, module), given: () => givenDigest(values, module) };
+  return {
+    module,
+    values: helmValuesAsJson(values, module),
+    given: () => digestWithoutPatches(values, module),
+  };
 }
 
-/** Digest of the merged values of ConfigMap and files, without patches of hooks. */
-function givenDigest(values: ValuesView, module: Module): string {
+/** Digest of what ConfigMap and files set in the values of a module, without patches of hooks, to tell both causes of a change apart. */
+function digestWithoutPatches(values: ValuesView, module: Module): string {
   const { common, own } = module;
   return digest(
     values.digests.givenValues(module),
@@ -124,13 +131,17 @@ function givenDigest(values: ValuesView, module: Module): string {
   );
 }
 
-function helmText(values: ValuesView, module: Module): string {
+/** The values for helm as JSON text, from the shared texts of the sections where possible. */
+function helmValuesAsJson(values: ValuesView, module: Module): string {
   const sections = [GLOBAL, module.valuesKey] as const;
   if (module.chart === "root") {
     const [global, section] = sections.map((key) => values.merged(key).helmValues);
     return JSON.stringify(helmValues(module, global ?? {}, section ?? {}));
   }
-  const pieces = sections.map((key): [string, Pieces] => [key, sectionPieces(values.merged(key).helmValues)]);
+  const pieces = sections.map((key): [string, JsonPieces] => [
+    key,
+    sectionAsJson(values.merged(key).helmValues),
+  ]);
   if (values.modulesForCharts !== undefined)
     pieces[0] = [
       GLOBAL,
@@ -140,10 +151,10 @@ function helmText(values: ValuesView, module: Module): string {
 }
 
 /** Sections as text: a section never changes, and runs of many hooks write the same one. */
-const piecesBySection = new WeakMap<object, Pieces>();
+const piecesBySection = new WeakMap<object, JsonPieces>();
 
 /** A section as JSON, made once for each section. */
-function sectionPieces(section: object): Pieces {
+function sectionAsJson(section: object): JsonPieces {
   let pieces = piecesBySection.get(section);
   if (pieces === undefined) {
     pieces = [Buffer.from(JSON.stringify(section))];
@@ -153,7 +164,7 @@ function sectionPieces(section: object): Pieces {
 }
 
 /** Joins sections into the text of one JSON object, without copying their pieces. */
-function joinSections(sections: readonly (readonly [string, Pieces])[]): Pieces {
+function joinSections(sections: readonly (readonly [string, JsonPieces])[]): JsonPieces {
   const members = sections.flatMap(([key, pieces], index) => [
     Buffer.from(`${index === 0 ? "{" : ","}${JSON.stringify(key)}:`),
     ...pieces,
@@ -164,9 +175,9 @@ function joinSections(sections: readonly (readonly [string, Pieces])[]): Pieces 
 const CLOSING_BRACE = Buffer.from("}");
 
 /** The global values as JSON with the member `enabledModules`, put before the closing brace of the shared text. */
-function addEnabledModules(global: JsonObject, enabledModules: readonly string[]): Pieces {
+function addEnabledModules(global: JsonObject, enabledModules: readonly string[]): JsonPieces {
   const { enabledModules: replaced, ...others } = global;
-  const [text = CLOSING_BRACE] = sectionPieces(replaced === undefined ? global : others);
+  const [text = CLOSING_BRACE] = sectionAsJson(replaced === undefined ? global : others);
   const comma = Object.keys(others).length > 0 ? "," : "";
   const list = Buffer.from(`${comma}"enabledModules":${JSON.stringify(enabledModules)}}`);
   return [text.subarray(0, -1), list];
@@ -178,11 +189,11 @@ export function helmValues(
   global: Section,
   section: Section,
 ): JsonObject {
-  return chart === "root" ? rootValues(global, section) : { [GLOBAL]: global, [valuesKey]: section };
+  return chart === "root" ? toRootValues(global, section) : { [GLOBAL]: global, [valuesKey]: section };
 }
 
 /** Root values: a `global` of the section overrides the shared one; an empty `global` is left out, since charts may not declare it. */
-function rootValues(shared: Section, section: Section): JsonObject {
+function toRootValues(shared: Section, section: Section): JsonObject {
   const { global: own, ...values } = objectOf(section);
   const global = merge(shared, own) ?? {};
   const isEmpty = isJsonObject(global) && Object.keys(global).length === 0;

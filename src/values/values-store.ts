@@ -3,14 +3,14 @@
 import type { KnownSecrets } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
 import type { EnabledBy, JsonObject, Module, SchemaFiles, Section, Tree } from "../model/index.ts";
-import { sectionIn, type ParsedConfig } from "./config/config-map.ts";
-import { mergedFlag } from "./config/flag.ts";
+import { findSection, type ParsedConfig } from "./config/config-map.ts";
+import { mergeFlag } from "./config/flag.ts";
 import type { Sections } from "./config/config-write.ts";
 import { NO_SETTINGS, type ModuleSettings } from "./config/module-settings.ts";
 import { Digests } from "./digests.ts";
-import { mergedOf, withOverlay, type Merged, type SectionInput } from "./layers.ts";
-import { describeLocated, explain, locate, PatchAuthors, placesIn } from "./origin.ts";
-import type { Located, Written } from "./origin.ts";
+import { mergeLazily, withOverlay, type Merged, type SectionInput } from "./layers.ts";
+import { describeLocatedViolations, explain, locateViolations, PatchAuthors, placesIn } from "./origin.ts";
+import type { LocatedViolation, SectionOrigins } from "./origin.ts";
 import type { PatchOperation } from "./patch/apply-patch.ts";
 import { compact, MANY_OPERATIONS, type PatchTarget } from "./patch/hook-patches.ts";
 import { usableSchemas, type Schemas } from "./schema/schemas.ts";
@@ -39,11 +39,11 @@ export type ValuesView = Omit<
 export class ValuesStore {
   #globals: Globals | undefined;
   /** Problems of the global values and schemas of the directories; with any, the former ones stay in force. */
-  #globalProblems: readonly Located[] = [];
+  #globalProblems: readonly LocatedViolation[] = [];
   #config: ParsedConfig | undefined;
   #overlay: ParsedConfig | undefined;
   /** ConfigMap and overlay merged, for hooks. */
-  #displayed: ParsedConfig | undefined;
+  #configWithOverlay: ParsedConfig | undefined;
   readonly #patches = new Map<string, readonly PatchOperation[]>();
   readonly #authors = new PatchAuthors();
   readonly #hookFlags = new Map<string, boolean>();
@@ -88,6 +88,7 @@ export class ValuesStore {
     return this.#overlay;
   }
 
+  /** Puts the modules that were read from disk into force, and their global values unless these have new violations. */
   setTree(tree: Tree): void {
     this.#modules.clear();
     for (const module of tree.modules) this.#modules.set(module.valuesKey, module);
@@ -108,20 +109,21 @@ export class ValuesStore {
     this.#refreshSources();
   }
 
+  /** Computes the layers of Secrets and ConfigMaps again after any change; drops merged values of changed sections. */
   #refreshSources(): void {
     for (const key of this.#sources.refresh()) this.#merged.delete(key);
     this.digests.clear();
   }
 
-  /** Violations that come with this layer. A value that is missing may have another source. */
-  #validateSources(key: string, sources: SourceLayer): readonly Located[] {
+  /** Violations that this layer of a section causes. Leaves out missing values: another source may still set them. */
+  #validateSources(key: string, sources: SourceLayer): readonly LocatedViolation[] {
     const sections = { ...this.#sections(key), sources };
     const violationsWith = (layer: SourceLayer | undefined): readonly Violation[] =>
       this.schemas(key).validateConfig(this.#merge(key, { ...sections, sources: layer }).config);
     const found = violationsWith(sources).filter(({ rule }) => rule !== "required");
     const without = new Set(found.length === 0 ? [] : violationsWith(undefined).map(violationId));
-    const caused = found.filter((each) => !without.has(violationId(each)));
-    return locate(this.written(key, sections), caused);
+    const causedBySources = found.filter((each) => !without.has(violationId(each)));
+    return locateViolations(this.written(key, sections), causedBySources);
   }
 
   /** Applies global values and schemas, unless they have new violations. */
@@ -131,32 +133,33 @@ export class ValuesStore {
     this.#globals = globals;
     this.#merged.delete(GLOBAL);
     this.#globalProblems =
-      this.#config === undefined ? [] : locate(this.written(GLOBAL), this.#globalViolations());
+      this.#config === undefined ? [] : locateViolations(this.written(GLOBAL), this.#globalViolations());
     if (this.#globalProblems.length === 0 || wasBroken || before === undefined) return;
     this.#globals = before;
     this.#merged.delete(GLOBAL);
   }
 
+  /** Violations of the config schema in the global values in force. */
   #globalViolations(): readonly Violation[] {
     return this.schemas(GLOBAL).validateConfig(this.merged(GLOBAL).config);
   }
 
   /** Problems that keep the global values and schemas of the directories out of force, one line each. */
   get globalProblems(): string[] {
-    return describeLocated(GLOBAL, this.#globalProblems);
+    return describeLocatedViolations(GLOBAL, this.#globalProblems);
   }
 
   /** Puts new ConfigMap content (and overlay) into force; unchanged sections keep their merged values. */
   setConfig(config: ParsedConfig, overlay: ParsedConfig | undefined): void {
     for (const key of this.#merged.keys()) {
       const same =
-        sectionIn(config, key) === sectionIn(this.#config, key) &&
-        sectionIn(overlay, key) === sectionIn(this.#overlay, key);
+        findSection(config, key) === findSection(this.#config, key) &&
+        findSection(overlay, key) === findSection(this.#overlay, key);
       if (!same) this.#merged.delete(key);
     }
     this.#config = config;
     this.#overlay = overlay;
-    this.#displayed = withOverlay(config, overlay);
+    this.#configWithOverlay = withOverlay(config, overlay);
     this.#refreshSources();
   }
 
@@ -174,6 +177,7 @@ export class ValuesStore {
     return before.length <= MANY_OPERATIONS && after.length > MANY_OPERATIONS ? after.length : undefined;
   }
 
+  /** The stored patches of hooks for a section. */
   patches(key: string): readonly PatchOperation[] {
     return this.#patches.get(key) ?? NO_PATCHES;
   }
@@ -210,7 +214,7 @@ export class ValuesStore {
   }
 
   #merge(key: string, sections: Sections): Merged {
-    return mergedOf(key, this.#input(key, sections), this.#secrets);
+    return mergeLazily(key, this.#buildInput(key, sections), this.#secrets);
   }
 
   /** As `merged`, with other sections of ConfigMap and overlay; reuses `merged` for the sections in force. */
@@ -223,14 +227,15 @@ export class ValuesStore {
 
   /** The section of `key` as patches of hooks are validated against it. */
   patchTarget(key: string): PatchTarget {
-    const layers = this.#input(key, this.#sections(key));
+    const layers = this.#buildInput(key, this.#sections(key));
     const isOverlaid = this.#overlay !== undefined;
     return { key, layers, merged: this.merged(key), isOverlaid, secrets: this.#secrets };
   }
 
+  /** The layers of a section that can change without a new tree: ConfigMap, overlay and sources in force. */
   #sections(key: string): Sections {
     const sources = this.#sources.of(key).layer;
-    return { config: sectionIn(this.#config, key), overlay: sectionIn(this.#overlay, key), sources };
+    return { config: findSection(this.#config, key), overlay: findSection(this.#overlay, key), sources };
   }
 
   /** The origin of each leaf of a section, by JSON pointer. */
@@ -240,20 +245,21 @@ export class ValuesStore {
   }
 
   /** The layers of a section with their sources, to locate violations; by default of the sections in force. */
-  written(key: string, sections = this.#sections(key)): Written {
+  written(key: string, sections = this.#sections(key)): SectionOrigins {
     const module = this.#modules.get(key);
     return {
       key,
       configMap: this.#location.configMap,
-      input: this.#input(key, sections),
+      input: this.#buildInput(key, sections),
       module,
       schemas: this.#schemaFiles(key),
       commonPlaceOf: key === GLOBAL ? this.#globals?.globalPlaceOf : module?.common.placeOf,
-      hookOf: (path) => this.#authors.of(key, path),
+      hookOf: (path) => this.#authors.findAuthor(key, path),
     };
   }
 
-  #input(key: string, { config, overlay, sources }: Sections): SectionInput {
+  /** All layers of a section, with these sections of ConfigMap, overlay and sources. */
+  #buildInput(key: string, { config, overlay, sources }: Sections): SectionInput {
     const module = this.#modules.get(key);
     const files = this.#schemaFiles(key);
     return {
@@ -285,14 +291,15 @@ export class ValuesStore {
 
   /** The ConfigMap's own section for `key` (with overlay merged in), as in CONFIG_VALUES_PATH. */
   configSection(key: string): Section | undefined {
-    return sectionIn(this.#displayed, key);
+    return findSection(this.#configWithOverlay, key);
   }
 
   /** The merged flag of a module, and the layer that decided it. */
   flag(module: Module, config = this.#config): { enabled: boolean; by: EnabledBy } {
-    return mergedFlag(module, config, this.#hookFlags.get(module.valuesKey));
+    return mergeFlag(module, config, this.#hookFlags.get(module.valuesKey));
   }
 
+  /** The settings of a module in the ConfigMap; `maintenance` of the ConfigMap suspends every module. */
   settings({ valuesKey }: Pick<Module, "valuesKey">): ModuleSettings {
     const own = { ...NO_SETTINGS, ...this.#config?.settings.get(valuesKey) };
     return this.#config?.isFrozen === true ? { ...own, suspended: true } : own;

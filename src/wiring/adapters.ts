@@ -13,7 +13,7 @@ import {
 import type { Sources } from "../debug/index.ts";
 import type { HelmInput, Releases } from "../helm/index.ts";
 import { ownIdentity, type Leadership } from "../kube/index.ts";
-import { sleep, type Quiet, type Scope } from "../lib/index.ts";
+import { sleep, type Debounce, type Scope } from "../lib/index.ts";
 import { measure, type HookMetrics, type Metrics } from "../metrics/index.ts";
 import type { Json, JsonObject, Module, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
@@ -42,7 +42,7 @@ export interface AdapterParts {
   /** The leader, while this operator waits for the lease. */
   readonly leader: () => string | undefined;
   readonly queryLeader: Leadership["query"];
-  readonly idleMemory: Pick<Quiet, "touch">;
+  readonly idleMemory: Pick<Debounce, "restart">;
   readonly scope: Scope;
 }
 
@@ -79,7 +79,7 @@ export class Adapters {
       onAnnotations: (module, ...seen) => parts.annotations.check(module, ...seen),
       onRunSeconds: (module, seconds) => parts.state.recordModule(module, "secondsRestored", seconds),
       onWrite: (kind, result) => {
-        parts.idleMemory.touch();
+        parts.idleMemory.restart();
         parts.metrics.add("statusWrites", { kind, result });
       },
       specChanged: async () => void (await parts.config.refresh()),
@@ -115,12 +115,12 @@ export class Adapters {
       },
     );
     this.port = server.port;
-    scope.add(() => server.close());
+    scope.addRelease(() => server.close());
     if (settings.ui && settings.uiPort !== 0) await this.#openPage();
-    scope.add(() => this.#page.close());
+    scope.addRelease(() => this.#page.close());
     logger.info("Listening", { address: settings.listenAddress, port: server.port });
     const socket = await serveFirstUsableSocket(socketPaths(settings), this.#sources(), logger);
-    if (socket !== undefined) scope.add(() => socket.close());
+    if (socket !== undefined) scope.addRelease(() => socket.close());
     measure(metrics, { ...this.#base, ...this.#parts });
   }
 
@@ -133,7 +133,7 @@ export class Adapters {
       { address: settings.listenAddress, port: settings.uiPort },
       { ...page, onError: (error) => failures.report("http", error) },
     );
-    scope.add(() => server.close());
+    scope.addRelease(() => server.close());
   }
 
   #queryPage(path: string): ReturnType<Leadership["query"]> {
@@ -145,7 +145,7 @@ export class Adapters {
   startMirroring(): void {
     const { hub } = this.#base;
     const { scope, state, queues } = this.#parts;
-    scope.add(this.#mirror.watch(hub));
+    scope.addRelease(this.#mirror.watch(hub));
     this.#mirror.follow(state, queues);
   }
 

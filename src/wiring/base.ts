@@ -19,11 +19,11 @@ import type { KubeClient } from "../kube/index.ts";
 import {
   Failures,
   KnownSecrets,
-  OVERFULL,
+  OVERFULL_WARNING,
   createLogger,
   endingClock,
-  guardedClock,
-  logSink,
+  reportTimerErrors,
+  createStdoutSink,
   systemClock,
   toYaml,
 } from "../lib/index.ts";
@@ -50,24 +50,24 @@ function makePatchClient(settings: Settings, client: KubeClient): KubeClient {
 export function makeBase(settings: Settings, environment: Environment, scope: Scope) {
   const secrets = knownSecrets(settings, environment);
   const runRing = new RunRing(systemClock);
-  const sink = logSink(settings, secrets, runRing);
+  const sink = createStdoutSink(settings, secrets, runRing);
   const logger = createLogger(sink);
-  secrets.onOverfull = () => logger.warn(OVERFULL);
+  secrets.onOverfull = () => logger.warn(OVERFULL_WARNING);
   const failures = new Failures(logger);
-  const ending = scope.own(endingClock(systemClock));
-  const clock = guardedClock(ending, failures);
-  const client = scope.own(connectClient({ settings, logger, clock }));
+  const ending = scope.closeAtEnd(endingClock(systemClock));
+  const clock = reportTimerErrors(ending, failures);
+  const client = scope.closeAtEnd(connectClient({ settings, logger, clock }));
   const { children, ...access } = childAccess(client, { settings, environment, scope, failures });
   const namespace = namespaceOf(settings, client);
   const spanExport = makeSpanExport({ settings, namespace, secrets, clock, logger });
-  if (spanExport !== undefined) scope.own(spanExport);
+  if (spanExport !== undefined) scope.closeAtEnd(spanExport);
   const tracer = new Tracer({ clock, spanExport });
   tracer.listen(runRing);
-  const hub = scope.own(new WatchHub({ client, clock, logger, failures }));
-  const filters = scope.own(
+  const hub = scope.closeAtEnd(new WatchHub({ client, clock, logger, failures }));
+  const filters = scope.closeAtEnd(
     new FilterEngine({ children, jqBin: settings.jqBin, env: environment, clock, logger }),
   );
-  const archives = scope.own(new ChartArchives(settings.tmpDir));
+  const archives = scope.closeAtEnd(new ChartArchives(settings.tmpDir));
   const accounts = makeAccounts(settings, client, namespace);
   return {
     settings,
@@ -169,7 +169,7 @@ function childAccess(
     readonly failures: Failures;
   },
 ) {
-  const files = from.scope.own(new StableTempDir(from.settings.tmpDir, "kube"));
+  const files = from.scope.closeAtEnd(new StableTempDir(from.settings.tmpDir, "kube"));
   // Separate files: hooks may write to theirs.
   const [forHooks, kubeconfig] = [
     new PrivateKubeconfig(client, files, "hooks"),
@@ -290,7 +290,7 @@ export async function planAlone(settings: Settings, env: Environment, format: st
     await firstContact(base.client, new AbortController().signal);
     await base.actors.check();
     const releases = makeReleases(base);
-    scope.add(() => releases.close());
+    scope.addRelease(() => releases.close());
     await releases.observed.ready();
     const plan = await previewStart(base, releases);
     return format === "json" ? `${JSON.stringify(plan)}\n` : toYaml(plan);

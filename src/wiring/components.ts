@@ -4,7 +4,7 @@ import { KubeBindings, makeSources, type Source } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { HookLoader, applyObjects, runEnabledScript, runHook } from "../hooks/index.ts";
 import { Leadership, serverVersion } from "../kube/index.ts";
-import { idleMemory, type Quiet, type Scope } from "../lib/index.ts";
+import { collectGarbageWhenIdle, type Debounce, type Scope } from "../lib/index.ts";
 import {
   HookMetrics,
   Metrics,
@@ -37,7 +37,7 @@ import {
   ValuesSources,
   WatchedFiles,
 } from "../triggers/index.ts";
-import { registerSecrets, secretHider } from "../values/index.ts";
+import { registerSecrets, createSecretHider } from "../values/index.ts";
 import { countDrops, makeReleases, timeZoneOf, type Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
 import { WebhookWiring } from "./webhooks.ts";
@@ -64,7 +64,7 @@ export class Components {
   readonly #base: Base;
   readonly #scope: Scope;
   readonly #hookMetrics: HookMetrics;
-  readonly #idleCollector: Quiet;
+  readonly #idleCollector: Debounce;
   readonly #bindings: KubeBindings;
   /** Queues whose current run takes long. */
   readonly #longQueues = new Set<string>();
@@ -86,9 +86,9 @@ export class Components {
       learnOwn?.();
       registerSecrets(this.state.values, secrets);
     };
-    this.#idleCollector = idleMemory(clock, releaseFreeMemory);
-    scope.own(new RequiredObjects({ ...base, state: this.state }));
-    scope.own(new ValuesSources({ ...base, state: this.state }));
+    this.#idleCollector = collectGarbageWhenIdle(clock, releaseFreeMemory);
+    scope.closeAtEnd(new RequiredObjects({ ...base, state: this.state }));
+    scope.closeAtEnd(new ValuesSources({ ...base, state: this.state }));
     this.leadership = new Leadership({ ...base, expireMs, onLost });
     this.#limits = new RateLimits(clock, hookRate);
     this.queues = this.#makeQueues();
@@ -114,7 +114,7 @@ export class Components {
       idleMemory: this.#idleCollector,
       scope,
     });
-    this.state.onChange(() => this.#idleCollector.touch());
+    this.state.onChange(() => this.#idleCollector.restart());
     this.state.onChange(blockerReporter(this.#recorderParts));
   }
 
@@ -151,7 +151,7 @@ export class Components {
         this.metrics.set("polledDirs", {}, polls ? 1 : 0);
       },
     });
-    await this.#scope.own(files).start();
+    await this.#scope.closeAtEnd(files).start();
   }
 
   /** The queues of tasks, connected to metrics, statuses and the plan. */
@@ -164,7 +164,7 @@ export class Components {
       slots: settings.parallelModules,
       limits: this.#limits,
       onChange: () => {
-        this.#idleCollector.touch();
+        this.#idleCollector.restart();
         this.adapters.queuesChanged();
       },
       onEnd: (batch, outcome, { failures, queue }) => {
@@ -187,12 +187,12 @@ export class Components {
   #makeConfig(): FollowedConfig {
     const { configMap: name, invalidConfig } = this.#base.settings;
     const accepted = invalidConfig === "last-good" ? new AcceptedConfig({ ...this.#base, name }) : undefined;
-    return this.#scope.own(
+    return this.#scope.closeAtEnd(
       new FollowedConfig({
         ...this.#base,
         state: this.state,
         name,
-        accepted: accepted && this.#scope.own(accepted),
+        accepted: accepted && this.#scope.closeAtEnd(accepted),
         onIssue: configReporter(this.#recorderParts),
       }),
     );
@@ -200,7 +200,7 @@ export class Components {
 
   /** Watches the objects that kubernetes bindings of hooks select, with the rights of the hook's module. */
   #makeBindings(): KubeBindings {
-    return this.#scope.own(
+    return this.#scope.closeAtEnd(
       new KubeBindings({
         ...this.#base,
         checkOf: (hook, binding, resource) => this.#base.actors.listCheck(hook, binding, resource),
@@ -218,12 +218,12 @@ export class Components {
   #makeSources(): Source {
     const { clock, env } = this.#base;
     const sources = makeSources({ clock, zone: timeZoneOf(env), queues: this.queues });
-    return this.#scope.own(this.webhooks.beside(sources));
+    return this.#scope.closeAtEnd(this.webhooks.beside(sources));
   }
 
   /** The releases. They ask the state whether a release has a module, and which objects must stay. */
   #makeReleases(): Releases {
-    return this.#scope.own(
+    return this.#scope.closeAtEnd(
       makeReleases(this.#base, {
         recorder: makeHelmRecorder(this.#recorderParts),
         ownRelease: () => this.config.release,
@@ -232,7 +232,7 @@ export class Components {
           this.state.view.tree.modules.some(
             (module) => module.name === name && !isConfirmedMissing(module, this.#base.clock),
           ),
-        hideOf: (release) => secretHider(this.state.values, camelCase(release)),
+        hideOf: (release) => createSecretHider(this.state.values, camelCase(release)),
         keepsObjects: (release) => keepsObjects(this.state.view, this.state.values.config, release),
       }),
     );

@@ -19,7 +19,7 @@ export async function makeSupply(
   if (supplied === undefined) return undefined;
   const { Supply } = await import("../supply/index.ts");
   const { configMap, tmpDir, sourcesDir, sourcesMaxBytes: mostBytes, unsignedCharts = [] } = settings;
-  return scope.own(
+  return scope.closeAtEnd(
     new Supply({
       ...base,
       supplied,

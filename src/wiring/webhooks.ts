@@ -173,7 +173,7 @@ export class WebhookWiring {
       onIssues: (issues) => this.#report(issues),
       failed: (error) => failures.report("webhook", error),
     });
-    this.#scope.add(() => webhooks.close());
+    this.#scope.addRelease(() => webhooks.close());
     await webhooks.open();
     this.#report([]);
     return webhooks;

@@ -137,7 +137,7 @@ describe("debug socket", () => {
     const attributes = { module: "web-shop" };
     const start = { name: "run", attributes, module: "web-shop", from: origin(), waitingSince: clock.now() };
     const logLine = { level: "info", time: undefined, message: `it is ${SECRET}`, fields: {} } as const;
-    await tracer.task(start, async () => ring.keep(logLine));
+    await tracer.task(start, async () => ring.onEntry(logLine));
     const displayed = async (
       path: string,
     ): Promise<{ cursor: number; runs: { id: string; lines?: object[] }[] }> =>

@@ -10,7 +10,7 @@ import {
   compileSchemas,
   effective,
   explain,
-  nextConfigMapData,
+  patchConfigMapKey,
   parseCommonValues,
   parseConfigMap,
   parseModuleValues,
@@ -74,7 +74,7 @@ class Page {
     const data = this.overlay ?? this.data;
     const below =
       this.overlay && parseConfigMap("ConfigMap addon-operator", this.data, KNOWN).sections.get(KEY);
-    const next = nextConfigMapData({ file: "ConfigMap addon-operator", data, key: KEY, operations, below });
+    const next = patchConfigMapKey({ file: "ConfigMap addon-operator", data, key: KEY, operations, below });
     if (next.text !== undefined) data[KEY] = next.text;
   }
 }

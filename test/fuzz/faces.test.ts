@@ -11,7 +11,7 @@ import { HookMetricError, HookMetrics } from "../../src/metrics/index.ts";
 import {
   PatchError,
   applyJsonPatch,
-  forStorage,
+  toStoredOperations,
   parseConfigMap,
   parsePatch,
   replay,
@@ -58,7 +58,7 @@ const adapters: readonly Face[] = [
         const section = { list: [1, 2, 3], a: { b: { c: "d" } } };
         replay(section, operations);
         applyJsonPatch(section, operations);
-        forStorage(section, operations);
+        toStoredOperations(section, operations);
       }
     },
     refuses: [PatchError],

@@ -12,7 +12,7 @@ import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
 import { oneLine, silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Logger } from "../../src/lib/index.ts";
-import type { ChartKind, HelmTerms } from "../../src/model/index.ts";
+import type { ChartKind, HelmOverrides } from "../../src/model/index.ts";
 import { Children, findOrphanedProcesses } from "../../src/process/index.ts";
 import { cluster, deleteNamespace, eventually, makeNamespace } from "../support/cluster.ts";
 import { kubeconfigOf } from "../support/kubeconfig-of.ts";
@@ -286,7 +286,7 @@ spec:
   template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: none}]}}
 `;
     await putChart(DEPLOYMENT);
-    const run = (helm: HelmTerms): Promise<ReleaseOutcome> => {
+    const run = (helm: HelmOverrides): Promise<ReleaseOutcome> => {
       const request = requestOf({});
       return releases.reconcile({ ...request, module: { ...request.module, helm } });
     };

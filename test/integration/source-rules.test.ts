@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { inParallel } from "../../src/lib/index.ts";
+import { mapInParallel } from "../../src/lib/index.ts";
 import { cluster, freshNamespace } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";
 
@@ -80,8 +80,8 @@ test("the API server refuses what no ModuleSource may say", { timeout: 240_000 }
         spec,
       }),
     ).catch(String);
-  const answers = await inParallel(CALLS, REFUSED, ([spec]) => answerTo(spec));
+  const answers = await mapInParallel(CALLS, REFUSED, ([spec]) => answerTo(spec));
   for (const [index, [, message]] of REFUSED.entries()) expect(answers[index]).toMatch(message);
-  for (const answer of await inParallel(CALLS, ACCEPTED, answerTo))
+  for (const answer of await mapInParallel(CALLS, ACCEPTED, answerTo))
     expect(answer).toContain("modulesource.addon-operator.io/platform created");
 });

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 
-import { bothEnds, oneLine } from "../../src/lib/index.ts";
+import { shortenMiddle, oneLine } from "../../src/lib/index.ts";
 
 // As an API server of Kubernetes 1.30 reports it, with more versions.
 const version = 'CustomResourceDefinitionVersion{Name:"v1", Served:true, Schema:(*Validation)(nil)}, ';
 const refused = `"things" is invalid:\n* spec.versions: Invalid value: []Version{${version.repeat(20)}}: must have one`;
 
 test("of a long refusal one reads what is refused, and why", () => {
-  const reported = bothEnds(new Error(refused));
+  const reported = shortenMiddle(new Error(refused));
   expect(reported).toMatch(/^"things" is invalid: \* spec\.versions: /);
   expect(reported).toMatch(/: must have one$/);
   expect(reported.length).toBeLessThanOrEqual(500);
@@ -15,5 +15,5 @@ test("of a long refusal one reads what is refused, and why", () => {
 });
 
 test("a short message stays as it is, in one line", () => {
-  expect(bothEnds(new Error("no\n  such thing"))).toBe("no such thing");
+  expect(shortenMiddle(new Error("no\n  such thing"))).toBe("no such thing");
 });

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { Failures, guardedClock, silentLogger } from "../../src/lib/index.ts";
+import { Failures, reportTimerErrors, silentLogger } from "../../src/lib/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 
 function lab() {
@@ -13,7 +13,7 @@ function lab() {
   });
   failures.onFailure = (place) => void places.push(place);
   const manual = new ManualClock();
-  return { lines, places, manual, clock: guardedClock(manual, failures) };
+  return { lines, places, manual, clock: reportTimerErrors(manual, failures) };
 }
 
 it.each([

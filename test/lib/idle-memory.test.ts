@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { idleMemory } from "../../src/lib/index.ts";
+import { collectGarbageWhenIdle } from "../../src/lib/index.ts";
 import { ManualClock } from "../support/clock.ts";
 
 const MB = 1e6;
@@ -17,10 +17,10 @@ function objects(count: number): unknown[] {
 test("garbage is collected once after a burst of work, however large the heap is", async () => {
   const clock = new ManualClock();
   let released = 0;
-  const memory = idleMemory(clock, () => (released += 1));
+  const memory = collectGarbageWhenIdle(clock, () => (released += 1));
   let garbage: unknown[] | undefined = objects(500_000);
   expect(heapUsed()).toBeGreaterThan(64 * 1024 * 1024);
-  memory.touch();
+  memory.restart();
   await clock.advance(1000);
   expect(released).toBe(0);
   garbage = undefined;
@@ -29,7 +29,7 @@ test("garbage is collected once after a burst of work, however large the heap is
   expect(released).toBe(1);
   expect(heapUsed()).toBeLessThan(before - 40 * MB);
   // What little it does at rest is not collected again.
-  memory.touch();
+  memory.restart();
   await clock.advance(5000);
   expect(released).toBe(1);
   expect(garbage).toBeUndefined();

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { exceeds, parseLimit } from "../../src/lib/index.ts";
+import { exceedsLimit, parseLimit } from "../../src/lib/index.ts";
 
 type Case = readonly [text: string, part: number, whole: number, exceeded: boolean];
 
@@ -20,7 +20,7 @@ test.each<Case>([
   ["50%, 3", 5, 9, true],
 ])("%s: %d of %d exceeds it: %s", (...[text, part, whole, exceeded]) => {
   const limit = parseLimit(text);
-  expect(limit && exceeds(limit, part, whole)).toBe(exceeded);
+  expect(limit && exceedsLimit(limit, part, whole)).toBe(exceeded);
 });
 
 test.each(["", "x", "-1", "3,4", "5%,6%", "3,", "101%", "1.5", "3,50%,off"])("%j is no limit", (text) => {

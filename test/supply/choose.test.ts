@@ -9,7 +9,7 @@ import type {
   LockEntry,
   ModuleRequest,
 } from "../../src/supply/types.ts";
-import { inRange, isOlder } from "../../src/lib/index.ts";
+import { isInRange, isOlder } from "../../src/lib/index.ts";
 
 type Policy = NonNullable<ChoiceInput["update"]>;
 
@@ -537,7 +537,7 @@ it("among 20,000 random situations none goes back unless a user asked for it, an
     if (choice.kind !== "take" || approvalOf(choice.candidate) === approved) continue;
     expect(entry.rejected).not.toContain(choice.candidate.digest);
     // A range that has nothing for the locked version excludes it.
-    const isExcluded = request.version !== undefined && !inRange(entry.version, request.version);
+    const isExcluded = request.version !== undefined && !isInRange(entry.version, request.version);
     expect(isExcluded || !isOlder(choice.candidate.version, entry.version)).toBe(true);
   }
   expect([...kinds].sort()).toEqual(["hold", "keep", "take"]);

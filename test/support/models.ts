@@ -38,14 +38,17 @@ function closed(node: unknown): unknown {
 const ajv = new Ajv({ strict: false, allErrors: true });
 addFormats.default(ajv);
 
-function validatorOf(plural: string) {
+function createValidator(plural: string) {
   const schema = closed(schemaOf(plural)) as JsonObject;
   const properties = { ...at(schema, "properties"), metadata: { type: "object" } };
   return ajv.compile({ ...schema, properties });
 }
 
 // Not in the program: what validates would cost it memory in each process.
-const VALIDATORS = { AddonModule: validatorOf("addonmodules"), AddonOperator: validatorOf("addonoperators") };
+const VALIDATORS = {
+  AddonModule: createValidator("addonmodules"),
+  AddonOperator: createValidator("addonoperators"),
+};
 
 /** Whether an object is of a kind of the operator. */
 export function isModel(object: { readonly kind?: string }): object is AddonObject {

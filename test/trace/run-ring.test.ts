@@ -34,7 +34,7 @@ class Runs {
       noTime: true,
       clock,
       secrets,
-      work: this.ring,
+      context: this.ring,
       write,
     });
   }
@@ -127,7 +127,7 @@ describe("the ring of runs", () => {
   it("drops the oldest lines of a run that says very much, then its spans, and counts them", async () => {
     const runs = new Runs({ runBytes: 3000 });
     await runs.run("web", () => {
-      for (let n = 0; n < 1000; n++) runs.ring.keep(entry(`line ${n}`));
+      for (let n = 0; n < 1000; n++) runs.ring.onEntry(entry(`line ${n}`));
     });
     const [run] = runs.ring.views({ lines: true }).runs;
     expect(run?.lines?.at(-1)?.message).toBe("line 999");
@@ -157,7 +157,7 @@ describe("the ring of runs", () => {
     const runs = new Runs();
     for (let round = 0; round < 3; round++)
       for (let module = 0; module < 1000; module++)
-        await runs.run(`m${module}`, () => runs.ring.keep(entry("x".repeat(3000))));
+        await runs.run(`m${module}`, () => runs.ring.onEntry(entry("x".repeat(3000))));
     expect(runs.ring.bytes).toBeLessThanOrEqual(2 * 1024 * 1024);
     expect(runs.modules.length).toBeGreaterThan(400);
   });

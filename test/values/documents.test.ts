@@ -6,7 +6,7 @@ import {
   applyJsonPatch,
   compileSchemas,
   effective,
-  nextConfigMapData,
+  patchConfigMapKey,
   parseCommonValues,
   parseConfigMap,
   parseModuleValues,
@@ -58,7 +58,7 @@ class Example {
 
   patchConfig(text: string): void {
     const { operations } = parsePatch(text, { kind: "module", valuesKey: this.key });
-    const next = nextConfigMapData({
+    const next = patchConfigMapKey({
       file: "ConfigMap addon-operator",
       data: this.data,
       key: this.key,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { PatchAuthors, compileSchemas, originsIn } from "../../src/values/index.ts";
+import { PatchAuthors, compileSchemas, createOriginFinder } from "../../src/values/index.ts";
 import type { SectionInput } from "../../src/values/index.ts";
 
 const input: SectionInput = {
@@ -37,17 +37,17 @@ describe("originOf", () => {
     ["/removed", "ConfigMap", "/removed"],
     ["/away", "overlay", "/away"],
   ])("%s is of %s", (path, layer, at) => {
-    expect(originsIn(input)(path)).toEqual({ layer, path: at });
+    expect(createOriginFinder(input)(path)).toEqual({ layer, path: at });
   });
 
   it.each(["/m", "/", "/nothing", "/removed/below"])("%s is of nobody", (path) => {
-    expect(originsIn(input)(path)).toBeUndefined();
+    expect(createOriginFinder(input)(path)).toBeUndefined();
   });
 
   it("reports the one layer that is", () => {
     const { schemas } = input;
-    expect(originsIn({ schemas, config: { a: 1 } })("/")).toEqual({ layer: "ConfigMap", path: "" });
-    expect(originsIn({ schemas, own: [1] })("/")).toEqual({ layer: "module values.yaml", path: "" });
+    expect(createOriginFinder({ schemas, config: { a: 1 } })("/")).toEqual({ layer: "ConfigMap", path: "" });
+    expect(createOriginFinder({ schemas, own: [1] })("/")).toEqual({ layer: "module values.yaml", path: "" });
   });
 });
 
@@ -58,7 +58,7 @@ describe("PatchAuthors", () => {
     const authors = new PatchAuthors();
     authors.record("app", [add("/app/a"), add("/app/map"), add("/app/list/-")], "first.sh");
     authors.record("app", [add("/app/map/x")], "second.sh");
-    const of = (path: string) => authors.of("app", path);
+    const of = (path: string) => authors.findAuthor("app", path);
     expect(["/a", "/map/x", "/map/y", "/list", "/ab", ""].map(of)).toEqual([
       "first.sh",
       "second.sh",
@@ -67,7 +67,7 @@ describe("PatchAuthors", () => {
       undefined,
       "second.sh",
     ]);
-    expect(authors.of("other", "/a")).toBeUndefined();
+    expect(authors.findAuthor("other", "/a")).toBeUndefined();
     authors.record("app", [add("/app/map")], "third.sh");
     expect(of("/map/x")).toBe("third.sh");
   });
@@ -75,6 +75,6 @@ describe("PatchAuthors", () => {
   it("forgets the oldest of very many", () => {
     const authors = new PatchAuthors();
     for (let index = 0; index <= 1000; index++) authors.record("app", [add(`/app/k${index}`)], "a.sh");
-    expect([authors.of("app", "/k0"), authors.of("app", "/k1")]).toEqual([undefined, "a.sh"]);
+    expect([authors.findAuthor("app", "/k0"), authors.findAuthor("app", "/k1")]).toEqual([undefined, "a.sh"]);
   });
 });

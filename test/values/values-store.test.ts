@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 
-import { KnownSecrets, lineOf } from "../../src/lib/index.ts";
+import { KnownSecrets, findKeyLine } from "../../src/lib/index.ts";
 import type { Json, JsonObject, Module, Tree } from "../../src/model/index.ts";
 import {
   ValuesStore,
   checkConfig,
-  checkIdle,
+  checkDisabledModules,
   describeViolations,
   invalidValues,
   parseConfigMap,
@@ -221,7 +221,7 @@ describe("who is to blame for values that break the config schema", () => {
     "type: object\nrequired: [host]\nproperties: {host: {type: string}, size: {type: integer}, own: {}, from: {}, list: {items: {type: integer}}}\n";
   const text = "web:\n  own: 1\n  size: big\n";
   const lines = (file: string, said: string) => (pointer: string) => {
-    const line = lineOf(said, pointer.split("/").slice(1));
+    const line = findKeyLine(said, pointer.split("/").slice(1));
     return line === undefined ? undefined : `${file}, line ${line}`;
   };
   const web = (section: JsonObject): Module => ({
@@ -292,7 +292,7 @@ describe("who is to blame for values that break the config schema", () => {
     expect(checkConfig(store, candidate)).toMatchObject([{ message: "missing property `host`", remedy }]);
     const idle = web({ host: "a" });
     const off = storeOf([{ ...idle, own: { ...idle.own, enabled: false } }]);
-    expect(checkIdle(off, candidate)).toMatchObject([
+    expect(checkDisabledModules(off, candidate)).toMatchObject([
       { remedy: `the module is off; ${remedy} before it is switched on` },
     ]);
   });

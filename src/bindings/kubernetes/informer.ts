@@ -4,7 +4,7 @@ import { hash } from "node:crypto";
 
 import { objectKey } from "../../kube/index.ts";
 import type { Subscription, WatchHub, WatchSpec, WatchedObject } from "../../kube/index.ts";
-import { DepthError, isCut, type Clock } from "../../lib/index.ts";
+import { DepthError, wasCut, type Clock } from "../../lib/index.ts";
 import type { Json, JsonObject, KubernetesBinding, SnapshotItem, WatchEvent } from "../../model/index.ts";
 import type { Filter } from "../../filter/index.ts";
 import type { Sequence } from "./sequence.ts";
@@ -176,7 +176,7 @@ export interface KeptObject {
 /** Runs the filter, if there is one. Too deep nesting is an error outcome. Never rejects. */
 function evaluateFilter(owner: InformerOwner, object: WatchedObject): FilterOutcome | Promise<FilterOutcome> {
   const { filter, shared, clock, onFiltered } = owner;
-  if (isCut(object)) return { error: new DepthError("the object") };
+  if (wasCut(object)) return { error: new DepthError("the object") };
   if (filter === undefined) return {};
   const startedAt = clock.monotonic();
   const reportDuration = (): void => onFiltered((clock.monotonic() - startedAt) / 1000);

@@ -1,6 +1,6 @@
 /** The commands of `kubectl addon`: they read AddonModules from the cluster and need no access to the operator. */
 
-import { systemClock, visible, type Clock } from "../../lib/index.ts";
+import { systemClock, escapeControlCharacters, type Clock } from "../../lib/index.ts";
 import { readyExitCode, displayOverview, type DisplayOptions } from "../operator/overview.ts";
 import { renderModulesTable, renderStatus } from "../operator/tables.ts";
 import { printUntilCondition } from "../operator/wait.ts";
@@ -33,7 +33,7 @@ function overviewCommand(how: Pick<DisplayOptions, "render" | "exitCode">): Comm
       if (found.operator !== undefined || found.modules.length > 0) {
         const overview = toOverview(found, systemClock.now());
         if (how.render === renderModulesTable && overview.reason === "NotRunning")
-          terminal.printError(`${visible(overview.message)}\n`);
+          terminal.printError(`${escapeControlCharacters(overview.message)}\n`);
         return overview;
       }
       terminal.printError("No AddonOperator found. Use -n to search another namespace\n");
@@ -48,11 +48,11 @@ const whyCommand: Command = async (reader, { args: [name = ""] }, { print, print
   const found = await reader.module(name);
   const lease = await reader.lease();
   const stale = lease && describeStaleLease(lease, systemClock.now());
-  if (stale !== undefined) printError(`${visible(stale.trim())}\n`);
+  if (stale !== undefined) printError(`${escapeControlCharacters(stale.trim())}\n`);
   const problem = describeConfigProblem(await reader.operator());
-  if (problem !== undefined) printError(`${visible(problem)}\n`);
+  if (problem !== undefined) printError(`${escapeControlCharacters(problem)}\n`);
   if (found === undefined) printError(notFoundMessage(name));
-  else print(`${visible(explainState(found).join("\n"))}\n`);
+  else print(`${escapeControlCharacters(explainState(found).join("\n"))}\n`);
   return found === undefined ? 1 : 0;
 };
 

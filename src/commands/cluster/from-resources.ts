@@ -1,7 +1,7 @@
 /** Converts AddonOperator and AddonModules to the data that a running operator returns. */
 
 import type { LeaseSpec } from "../../kube/index.ts";
-import { usual } from "../../lib/index.ts";
+import { medianOf } from "../../lib/index.ts";
 import { describeHealth, describeOrigin, describeReasons, type Reasons } from "../../plan/index.ts";
 import type { IAddonModule, IAddonOperator, ModuleRow, Overview } from "../../status/index.ts";
 
@@ -129,7 +129,7 @@ function toModuleRow({ metadata, spec, status = {} }: IAddonModule, now: number)
 
 /** The usual duration of a module's runs, from the durations of its last runs in the status. */
 function usualRunTime({ runSeconds = [] }: ModuleStatus): Pick<ModuleRow, "usualSeconds"> {
-  const usualSeconds = usual(runSeconds);
+  const usualSeconds = medianOf(runSeconds);
   return usualSeconds === undefined ? {} : { usualSeconds };
 }
 

@@ -1,7 +1,7 @@
 /** The commands `source list`, `source sync` and `source approve`: they read and annotate objects of the cluster. */
 
 import { UsageError } from "../../config.ts";
-import { sleep, systemClock, visible } from "../../lib/index.ts";
+import { sleep, systemClock, escapeControlCharacters } from "../../lib/index.ts";
 import { APPROVE_UPDATE } from "../../state/index.ts";
 import { ADDON_MODULES, MODULE_SOURCES, type IModuleSource } from "../../status/index.ts";
 import { REQUESTED_AT } from "../../model/index.ts";
@@ -64,7 +64,7 @@ const approveCommand: Command = async (reader, { args: [module = "", version] },
   const approval = `${next.version}@${next.digest}`;
   const { namespace } = namespacedName(source);
   await reader.annotate({ resource: ADDON_MODULES, namespace, name: module }, { [APPROVE_UPDATE]: approval });
-  print(visible(`approved: ${module} ${approval}\n`));
+  print(escapeControlCharacters(`approved: ${module} ${approval}\n`));
   return 0;
 };
 
@@ -90,7 +90,7 @@ function namespacedName({ metadata }: IModuleSource): { readonly namespace: stri
 
 /** Prints ModuleSources with their modules; returns exit code 1 if one is not Ready. */
 function printSources(sources: readonly IModuleSource[], { print }: Terminal): number {
-  print(visible(sources.map(sourceText).join("")));
+  print(escapeControlCharacters(sources.map(sourceText).join("")));
   return sources.every(({ status }) => readyCondition(status)?.status === "True") ? 0 : 1;
 }
 

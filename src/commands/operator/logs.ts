@@ -4,10 +4,10 @@ import { UsageError } from "../../config.ts";
 import {
   formatDuration,
   formatUtc,
-  logText,
+  formatEntryAsText,
   sleep,
   systemClock,
-  visible,
+  escapeControlCharacters,
   type Clock,
 } from "../../lib/index.ts";
 import type { RunView } from "../../trace/index.ts";
@@ -108,7 +108,10 @@ function logEntries(
     printedStarts.add(run.id);
     const lines = (run.lines ?? [])
       .filter(({ n }) => n > cursor)
-      .map(({ timeMs, ...entry }) => ({ timeMs, text: logText({ ...entry, time: formatUtc(timeMs) }) }));
+      .map(({ timeMs, ...entry }) => ({
+        timeMs,
+        text: formatEntryAsText({ ...entry, time: formatUtc(timeMs) }),
+      }));
     // Later steps, such as a status update, may add lines after the end of a run.
     const end = printedEnds.has(run.id) ? [] : endEntry(run, terminal);
     if (end.length > 0) printedEnds.add(run.id);
@@ -128,7 +131,7 @@ function startText(run: RunView): string {
   const droppedText = dropped === 0 ? "" : ` (${dropped} older lines were discarded)`;
   const { about = task.name } = task.attributes;
   const causeText = from.name === "due" ? "" : ` (${from.name})`;
-  return visible(`${formatUtc(runStartMs(run))} --- ${about}${causeText}${droppedText}`);
+  return escapeControlCharacters(`${formatUtc(runStartMs(run))} --- ${about}${causeText}${droppedText}`);
 }
 
 /** The line with the result and the duration of a run; none while it is running. */
@@ -139,6 +142,6 @@ function endEntry(run: RunView, terminal: Terminal): LogEntry[] {
   const { interrupted } = task.attributes;
   const outcome = interrupted === undefined ? "ended well" : `interrupted: ${interrupted}`;
   const result = task.error === undefined ? outcome : `failed: ${task.error}`;
-  const text = visible(`${formatUtc(task.endMs)} --- ${task.name}: ${result} after ${duration}`);
+  const text = escapeControlCharacters(`${formatUtc(task.endMs)} --- ${task.name}: ${result} after ${duration}`);
   return [{ timeMs: task.endMs, text: paint(terminal, task.error === undefined ? "green" : "red", text) }];
 }

@@ -1,7 +1,7 @@
 /** Commands that show all modules: `module list` on a terminal, and `status`. */
 
 import { UsageError } from "../../config.ts";
-import { sleep, systemClock, toYaml, visible, type Clock } from "../../lib/index.ts";
+import { sleep, systemClock, toYaml, escapeControlCharacters, type Clock } from "../../lib/index.ts";
 import type { Json } from "../../model/index.ts";
 import type { Overview } from "../../status/index.ts";
 import { getFromSocket, type CommandLine, type Terminal } from "../table/row.ts";
@@ -96,7 +96,8 @@ export async function displayOverview(
 
 /** Escapes control characters in all texts, which a terminal would interpret. */
 function withVisibleTexts(overview: Overview): Overview {
-  const displayed = (_key: string, value: unknown) => (typeof value === "string" ? visible(value) : value);
+  const displayed = (_key: string, value: unknown) =>
+    typeof value === "string" ? escapeControlCharacters(value) : value;
   return JSON.parse(JSON.stringify(overview), displayed) as Overview;
 }
 

@@ -1,7 +1,7 @@
 /** Commands that send one request to a running operator and print the response, in colours on a terminal. */
 
 import { UsageError } from "../../config.ts";
-import { parseYaml, sleep, systemClock, visible } from "../../lib/index.ts";
+import { parseYaml, sleep, systemClock, escapeControlCharacters } from "../../lib/index.ts";
 import { isJsonObject } from "../../model/index.ts";
 import { VERSION } from "../../version.ts";
 import { NoOperatorError, type SocketRequest, type CommandLine, type Terminal } from "../table/row.ts";
@@ -24,7 +24,7 @@ function createSender(line: CommandLine, terminal: Terminal): () => Promise<stri
   return async () => {
     const answer = await query(call);
     if (answer.status < 400) return answer.body;
-    if (line.row.words === "raw") terminal.printError(visible(answer.body));
+    if (line.row.words === "raw") terminal.printError(escapeControlCharacters(answer.body));
     else reportRefusal(terminal, answer);
     return undefined;
   };
@@ -32,7 +32,7 @@ function createSender(line: CommandLine, terminal: Terminal): () => Promise<stri
 
 /** Reports on stderr why the operator refused a request; returns the exit code. */
 export function reportRefusal({ printError }: Terminal, answer: SocketResponse): number {
-  printError(visible(refusalMessage(answer)));
+  printError(escapeControlCharacters(refusalMessage(answer)));
   return EXIT_REFUSED;
 }
 
@@ -56,7 +56,8 @@ export async function printResponse(line: CommandLine, terminal: Terminal): Prom
   for (;;) {
     const body = await send();
     if (body === undefined) return EXIT_REFUSED;
-    const displayed = terminal.isTerminal || buildRequest(line).path.includes(".text") ? visible(body) : body;
+    const displayed =
+      terminal.isTerminal || buildRequest(line).path.includes(".text") ? escapeControlCharacters(body) : body;
     terminal.print(`${watches && terminal.isTerminal ? CLEAR_SCREEN : ""}${displayed}`);
     if (!watches) return 0;
     await sleep(systemClock, WATCH_MS);
@@ -67,7 +68,7 @@ export async function printResponse(line: CommandLine, terminal: Terminal): Prom
 export async function printDiff(line: CommandLine, terminal: Terminal): Promise<number> {
   const body = await createSender(line, terminal)();
   if (body === undefined) return EXIT_REFUSED;
-  terminal.print(body === "" ? "No differences\n" : paintDiff(visible(body), terminal));
+  terminal.print(body === "" ? "No differences\n" : paintDiff(escapeControlCharacters(body), terminal));
   if (body === "") return 0;
   return /^# .*: cannot be compared: /m.test(body) ? EXIT_REFUSED : EXIT_DIFFERS;
 }
@@ -87,7 +88,7 @@ export async function printPlan(line: CommandLine, terminal: Terminal): Promise<
   try {
     const plan = await createSender(line, terminal)();
     if (plan === undefined) return EXIT_REFUSED;
-    terminal.print(terminal.isTerminal ? visible(plan) : plan);
+    terminal.print(terminal.isTerminal ? escapeControlCharacters(plan) : plan);
     const { modulesDir, globalHooksDir, namespace } = line.settings({}).settings;
     if ([modulesDir, globalHooksDir, namespace].some((each) => each !== undefined))
       terminal.printError(RUNNING_OPERATOR_NOTE);

@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { dirname, resolve } from "node:path";
 
 import { socketPaths } from "../../config.ts";
-import { attempt, problemOfPlace, isTrusted } from "../../lib/index.ts";
+import { attempt, findPathProblem, isTrustedUser } from "../../lib/index.ts";
 import { isJsonObject, ProblemError, type Json } from "../../model/index.ts";
 import { NoOperatorError, type SocketRequest, type CommandLine, type Terminal } from "../table/row.ts";
 
@@ -109,8 +109,8 @@ export function querySocket(
 function explainDistrust(path: string): string | undefined {
   const uid = statSync(path, { throwIfNoEntry: false })?.uid;
   if (uid === undefined) return undefined;
-  if (!isTrusted(uid)) return `this socket belongs to user ${uid} and is not trusted`;
-  const problem = problemOfPlace(resolve(dirname(path)));
+  if (!isTrustedUser(uid)) return `this socket belongs to user ${uid} and is not trusted`;
+  const problem = findPathProblem(resolve(dirname(path)));
   return problem && `this socket is not trusted: ${problem}`;
 }
 

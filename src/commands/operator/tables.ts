@@ -1,6 +1,6 @@
 /** Text for `module list` and `status`. */
 
-import { formatDuration, nameSome, progressText, type Progress } from "../../lib/index.ts";
+import { formatDuration, listNames, describeProgress, type Progress } from "../../lib/index.ts";
 import { isOfOperator, runbook, type ModuleRow, type Overview } from "../../status/index.ts";
 import type { Colour } from "./query.ts";
 import { pendingUpdateLines } from "./updates.ts";
@@ -195,7 +195,9 @@ function convergeLine(overview: Overview): string[] {
   if (progress === undefined) return [];
   // Only after discovery is it known which modules are to run.
   const isCounted = !UNCOUNTED_PHASES.has(phase);
-  const text = isCounted ? `, ${progressText(progress, (seconds) => formatDuration(seconds * 1000))}` : "";
+  const text = isCounted
+    ? `, ${describeProgress(progress, (seconds) => formatDuration(seconds * 1000))}`
+    : "";
   return [`Converge: at ${phase}${text}${cause === undefined ? "" : ` (${cause})`}`];
 }
 
@@ -215,7 +217,7 @@ function renderGroup([row, ...others]: readonly ModuleRow[], style: Style): stri
   if (others.length === 0) return renderModule(row, style);
   const head = style.paint("yellow", `${others.length + 1} modules: ${row.state}`);
   const names = [row, ...others].map(({ name }) => name);
-  return `\n${head}: ${row.message}\n  ${nameSome(names, MAX_GROUPS)}`;
+  return `\n${head}: ${row.message}\n  ${listNames(names, MAX_GROUPS)}`;
 }
 
 /** State and message of a module, with facts that the message does not contain. */

@@ -1,6 +1,6 @@
 /** The part of `status` about newer content of modules that is not used yet, grouped by what it waits for. */
 
-import { nameSome } from "../../lib/index.ts";
+import { listNames } from "../../lib/index.ts";
 import type { ModuleRow } from "../../status/index.ts";
 
 type Update = NonNullable<NonNullable<ModuleRow["source"]>["next"]>;
@@ -27,7 +27,7 @@ export function pendingUpdateLines(modules: readonly ModuleRow[]): string[] {
     const names = modules.flatMap(({ name, source }) =>
       source?.next?.waitsFor === waitsFor ? [updateLabel(name, source.next)] : [],
     );
-    return names.length === 0 ? [] : [`  ${title}: ${nameSome(names, MAX_NAMES)}`];
+    return names.length === 0 ? [] : [`  ${title}: ${listNames(names, MAX_NAMES)}`];
   });
   return lines.length === 0 ? [] : [`\nUpdates that wait (addon-operator source list):`, ...lines];
 }

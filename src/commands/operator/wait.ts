@@ -1,7 +1,14 @@
 /** The command `wait`: waits until a module is Ready or Healthy (docs/reference/commands.md). */
 
 import { UsageError } from "../../config.ts";
-import { formatDuration, parseDuration, sleep, systemClock, visible, type Clock } from "../../lib/index.ts";
+import {
+  formatDuration,
+  parseDuration,
+  sleep,
+  systemClock,
+  escapeControlCharacters,
+  type Clock,
+} from "../../lib/index.ts";
 import { STALLED, type ModuleRow } from "../../status/index.ts";
 import { getFromSocket, type CommandLine, type Terminal } from "../table/row.ts";
 import { refusalMessage } from "./query.ts";
@@ -58,7 +65,7 @@ export async function printUntilCondition(
 ): Promise<number> {
   const { module, condition, timeoutMs } = parseWaitRequest(line);
   const deadline = clock.monotonic() + timeoutMs;
-  const report = (text: string): void => terminal.print(`${visible(text)}\n`);
+  const report = (text: string): void => terminal.print(`${escapeControlCharacters(text)}\n`);
   const reportUsual = usualTimeReporter(module, report);
   let lastText = "";
   let notStalledAt = clock.monotonic();

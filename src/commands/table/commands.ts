@@ -1,7 +1,7 @@
 /** The one table of all commands, in the order of the help. */
 
 import { UsageError } from "../../config.ts";
-import { createLogger, logSink } from "../../lib/index.ts";
+import { createLogger, createStdoutSink } from "../../lib/index.ts";
 import { handleStopSignals } from "../../stop-signals.ts";
 import { VERSION } from "../../version.ts";
 import { OPERATOR_COMMANDS, OUTPUT_FLAG, WATCH_FLAG } from "./operator.ts";
@@ -40,7 +40,7 @@ const START_AND_VERSION: readonly CommandRow[] = [
       const parsed = settings(env);
       const request = handleStopSignals();
       // Logs before it loads the rest, so that the log shows where a slow start spends its time.
-      createLogger(logSink(parsed.settings)).info("Starting", { version: VERSION });
+      createLogger(createStdoutSink(parsed.settings)).info("Starting", { version: VERSION });
       const { runOperator } = await import("../../run-operator.ts");
       return runOperator(parsed, env, request);
     },

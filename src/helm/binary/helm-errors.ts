@@ -1,6 +1,6 @@
 /** The errors of work on releases. */
 
-import { bothEnds } from "../../lib/index.ts";
+import { shortenMiddle } from "../../lib/index.ts";
 import type { RunResult } from "../../process/index.ts";
 
 /** helm failed, was cancelled or could not be started. `message` is one line for people, without secrets. */
@@ -46,7 +46,7 @@ function errorTextOf(result: RunResult, hide: (text: string) => string): string 
   if (at < 0) return hide(result.message);
   const text = result.stderr.slice(at + "Error: ".length).trimEnd();
   const withoutAdvice = text.endsWith(LAST_ADVICE) ? text.slice(0, -LAST_ADVICE.length) : text;
-  return bothEnds(hide(withoutAdvice), LONGEST_REASON);
+  return shortenMiddle(hide(withoutAdvice), LONGEST_REASON);
 }
 
 /** The release belongs to another operator, or may not be deleted. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { oneLine, parseDuration, type Clock, type Logger } from "../../lib/index.ts";
 import type { PrivateKubeconfig } from "../../kube/index.ts";
-import { objectOf, objectsIn, asString, type HelmTerms, type JsonObject } from "../../model/index.ts";
+import { objectOf, objectsIn, asString, type HelmOverrides, type JsonObject } from "../../model/index.ts";
 import { endOrphanedProcesses, ensureTempDir, type Children, type RunResult } from "../../process/index.ts";
 import { span } from "../../trace/index.ts";
 import { HelmBinary } from "./binary.ts";
@@ -58,7 +58,7 @@ export interface HelmOptions {
 export interface ReleaseOptions {
   readonly release: string;
   /** Terms of the module that override the settings. */
-  readonly terms?: HelmTerms | undefined;
+  readonly terms?: HelmOverrides | undefined;
   readonly signal: AbortSignal;
 }
 

@@ -1,6 +1,6 @@
 /** Redacts helm's errors, which quote values of Secrets, results of `lookup`, and generated passwords. */
 
-import { HIDDEN, hideQuoted, readPlain } from "../../lib/index.ts";
+import { HIDDEN, hideQuotedValues, readRegularFile } from "../../lib/index.ts";
 import { listChartFiles } from "../../modules/index.ts";
 import { unpackedText } from "../chart/chart.ts";
 import { actionsOf } from "../chart/template-tokens.ts";
@@ -34,12 +34,12 @@ export function reportedError(errorText: string, work: HelmWork): string {
   if (work.chartDir === undefined && !isRendering) return withoutSecretValues(errorText);
   const texts = textsOf(work);
   if (texts?.some(makesSecrets) === false) return isRendering ? errorText : withoutSecretValues(errorText);
-  return withoutForeignWords(isRendering ? errorText : hideQuoted(errorText), texts ?? []);
+  return withoutForeignWords(isRendering ? errorText : hideQuotedValues(errorText), texts ?? []);
 }
 
 /** Removes quoted values of Secrets from an API server's error. */
 export function withoutSecretValues(errorText: string): string {
-  return SECRET.test(errorText) ? hideQuoted(errorText) : errorText;
+  return SECRET.test(errorText) ? hideQuotedValues(errorText) : errorText;
 }
 
 /** Hides the words of values that occur in none of the texts, because they may come from a Secret. */
@@ -63,9 +63,9 @@ function textsOf({ release, namespace, chartDir = "", valuesFile }: HelmWork): s
   try {
     const files = listChartFiles(chartDir, false).map(({ rel, path }) => [
       rel,
-      unpackedText(rel, readPlain(path)),
+      unpackedText(rel, readRegularFile(path)),
     ]);
-    const values = valuesFile === undefined ? "{}" : readPlain(valuesFile).toString("utf8");
+    const values = valuesFile === undefined ? "{}" : readRegularFile(valuesFile).toString("utf8");
     // JSON: the letters of escape sequences belong to no word.
     return [...files.flat(), values.replaceAll(/\\[a-z]/g, " "), release, namespace];
   } catch {

@@ -7,7 +7,7 @@ import { gunzipSync } from "node:zlib";
 
 import { AGGREGATED, readAggregated, serverVersion } from "../../kube/index.ts";
 import type { AggregatedList, KubeClient } from "../../kube/index.ts";
-import { canonicalJson, digest, hashFiles, parseYaml, readPlain, shareAnswer } from "../../lib/index.ts";
+import { canonicalJson, digest, hashFiles, parseYaml, readRegularFile, shareCalls } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import { objectOf, ProblemError, REQUESTED_AT, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Module, Problem } from "../../model/index.ts";
@@ -100,7 +100,7 @@ function usableFilesOf(module: ChartFilesOf): ChartFile[] {
 
 /** Reads the facts about a chart from the contents of its files. */
 function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
-  const contents = files.map((file) => [file.rel, readPlain(file.path)] as const);
+  const contents = files.map((file) => [file.rel, readRegularFile(file.path)] as const);
   const text = (rel: string): string => contents.find(([each]) => each === rel)?.[1].toString("utf8") ?? "";
   const templates = contents
     .filter(([rel]) => isTemplate(rel))
@@ -226,7 +226,7 @@ export function capabilitiesOf(
   client: KubeClient,
   clock: Clock,
 ): { digest: Capabilities; forget: () => void } {
-  const shared = (): Capabilities => shareAnswer(clock, CACHED_MS, () => readCapabilities(client));
+  const shared = (): Capabilities => shareCalls(clock, CACHED_MS, () => readCapabilities(client));
   let ask = shared();
   return { digest: () => ask(), forget: () => void (ask = shared()) };
 }
@@ -269,7 +269,7 @@ export function isTemplate(rel: string): boolean {
 /** The map in a YAML file; empty where it is missing or broken, because helm reports that when it renders the chart. */
 export function readMap(file: string): JsonObject {
   try {
-    return objectOf(parseYaml(readPlain(file).toString("utf8"), file).value);
+    return objectOf(parseYaml(readRegularFile(file).toString("utf8"), file).value);
   } catch {
     return {};
   }

@@ -1,6 +1,6 @@
 /** Finds charts that read the list of enabled modules, for `lint`. */
 
-import { readPlain } from "../../lib/index.ts";
+import { readRegularFile } from "../../lib/index.ts";
 import type { Module } from "../../model/index.ts";
 import { chartFilesOf, unpackedText, isTemplate } from "./chart.ts";
 import { actionsOf } from "./template-tokens.ts";
@@ -13,7 +13,7 @@ export function readsEnabledModules(module: Pick<Module, "chart" | "chartDir">):
   const templates = chartFilesOf(module).filter(({ rel }) => isTemplate(rel));
   const words = templates
     .values()
-    .map(({ rel, path }) => unpackedText(rel, readPlain(path)))
+    .map(({ rel, path }) => unpackedText(rel, readRegularFile(path)))
     .filter((text) => LIST.test(text))
     .flatMap((text) => actionsOf(text).flat());
   return words.some(({ text }) => LIST.test(text));

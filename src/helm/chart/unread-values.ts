@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 
-import { readPlain } from "../../lib/index.ts";
+import { readRegularFile } from "../../lib/index.ts";
 import { objectOf, objectsIn, asString, type Json, type JsonObject, type Module } from "../../model/index.ts";
 import { chartFilesOf, unpackedText, isTemplate, readMap } from "./chart.ts";
 import { scanTemplates } from "./template-scan.ts";
@@ -28,7 +28,7 @@ export function unreadKeys(module: Pick<Module, "dir" | "chart" | "chartDir" | "
 function keysRead(module: Pick<Module, "chartDir" | "chart">): ReadonlySet<string> | undefined {
   const files = chartFilesOf(module).filter(({ rel }) => isTemplate(rel));
   const texts = (which: (rel: string) => boolean): string[] =>
-    files.filter(({ rel }) => which(rel)).map(({ rel, path }) => unpackedText(rel, readPlain(path)));
+    files.filter(({ rel }) => which(rel)).map(({ rel, path }) => unpackedText(rel, readRegularFile(path)));
   const own = texts((rel) => rel.startsWith("templates/"));
   // If the chart includes a template of a sub-chart, that template reads the values of the chart too.
   const { keys, dynamic } = scanTemplates(includesOthers(own) ? texts(() => true) : own);

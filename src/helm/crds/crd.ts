@@ -3,7 +3,13 @@
 import type { KubeClient, Resource } from "../../kube/index.ts";
 import { sameJson, type Clock } from "../../lib/index.ts";
 import { objectOf, objectsIn, asString, type JsonObject } from "../../model/index.ts";
-import { fillerOf, structuralSchema, validatorOf, violationId, type Violation } from "../../values/index.ts";
+import {
+  createFiller,
+  structuralSchema,
+  createValidator,
+  violationId,
+  type Violation,
+} from "../../values/index.ts";
 
 /** Tools and options for work on CRDs. */
 export interface CrdTools {
@@ -163,6 +169,6 @@ function reshaped(before: CrdVersion, after: CrdVersion): Loss[] {
 /** A validator that applies defaults first, as the server does. */
 function checkOf(openApi: JsonObject): (object: JsonObject) => readonly Violation[] {
   const schema = structuralSchema(openApi);
-  const [fill, validate] = [fillerOf(schema), validatorOf(schema)];
+  const [fill, validate] = [createFiller(schema), createValidator(schema)];
   return (object) => validate(fill({ ...object, metadata: {} }));
 }

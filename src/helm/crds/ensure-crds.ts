@@ -13,7 +13,7 @@ import {
   pathOf,
   type KubeClient,
 } from "../../kube/index.ts";
-import { bothEnds, growingDelay, oneLine, sameJson, sleep, type Logger } from "../../lib/index.ts";
+import { shortenMiddle, exponentialDelay, oneLine, sameJson, sleep, type Logger } from "../../lib/index.ts";
 import { conditionOf, objectOf, ProblemError, asString } from "../../model/index.ts";
 import type { JsonObject, Problem } from "../../model/index.ts";
 import { plain } from "../manifest/manifest.ts";
@@ -24,7 +24,7 @@ import { readCrds, readModuleCrds } from "./read-crds.ts";
 /** A busy API server may need this long to serve new kinds. */
 const SERVED_WITHIN_MS = 60_000;
 /** Delays between reads. They grow, because definitions are large. */
-const PACE = { firstMs: 50, mostMs: 1000 };
+const PACE = { firstMs: 50, maxMs: 1000 };
 /** Status codes of the server for content that it will never accept. */
 const REFUSED: ReadonlySet<number> = new Set([400, 413, 422]);
 /** RBAC's message with status 403; other messages with that status come from admission policies. */
@@ -128,7 +128,7 @@ async function applyCrd(
     });
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    const message = `the API server refuses CRD ${crdName(crd)}: ${bothEnds(error)}`;
+    const message = `the API server refuses CRD ${crdName(crd)}: ${shortenMiddle(error)}`;
     throw new ProblemError({ file, message, remedy: remedyFor(error) });
   }
 }
@@ -157,7 +157,7 @@ async function waitUntilServed(
     }
     if (clock.monotonic() > deadline)
       throw new Error(`CRD ${crdName(crd)} is not served after ${SERVED_WITHIN_MS / 1000}s`);
-    await sleep(clock, growingDelay(reads, PACE), signal);
+    await sleep(clock, exponentialDelay(reads, PACE), signal);
     now = await get(client, target, { signal });
   }
 }

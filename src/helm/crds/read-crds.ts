@@ -1,6 +1,6 @@
 /** Reads CustomResourceDefinitions from files, document by document (docs/reference/modules.md, "The chart"). */
 
-import { readPlain } from "../../lib/index.ts";
+import { readRegularFile } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
 import { documentsOf, type ObjectRef } from "../manifest/manifest.ts";
 import { crdName, type CrdFile } from "./crd.ts";
@@ -56,7 +56,7 @@ export function readCrds(files: readonly string[]): CrdContent {
   const dropped = new Map<string, readonly string[]>();
   for (const file of files) {
     const unknown = new Set<string>();
-    for (const document of documentsOf(readPlain(file).toString("utf8"))) {
+    for (const document of documentsOf(readRegularFile(file).toString("utf8"))) {
       if (isCrd(document)) crds.push({ file, crd: withKnownFields(document, unknown) });
       else problems.push(notCrd(file, document));
     }

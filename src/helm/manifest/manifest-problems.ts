@@ -2,7 +2,7 @@
 
 import { gzipSync } from "node:zlib";
 
-import { readPlain } from "../../lib/index.ts";
+import { readRegularFile } from "../../lib/index.ts";
 import { isJsonObject, objectOf, objectsIn, asString } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
 import { chartFilesOf } from "../chart/chart.ts";
@@ -137,7 +137,7 @@ export const LARGEST_RECORD = 1024 * 1024;
 export function recordSize(module: Pick<Module, "chartDir" | "chart">, manifest: string): number {
   const files = chartFilesOf(module)
     .filter(({ rel }) => !rel.startsWith("charts/"))
-    .map(({ rel, path }) => ({ name: rel, data: readPlain(path).toString("base64") }));
+    .map(({ rel, path }) => ({ name: rel, data: readRegularFile(path).toString("base64") }));
   const packed = gzipSync(JSON.stringify({ chart: { files }, manifest }), { level: 9 });
   return Math.ceil(packed.length / 3) * 4;
 }

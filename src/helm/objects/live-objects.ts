@@ -11,7 +11,7 @@ import {
 } from "../../drift/index.ts";
 import { applyRequest, create, get, ignoreNotFound, isAlreadyExists } from "../../kube/index.ts";
 import type { Target } from "../../kube/index.ts";
-import { inParallel, oneLine } from "../../lib/index.ts";
+import { mapInParallel, oneLine } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type DriftIgnore, type JsonObject } from "../../model/index.ts";
 import { isAutoscaled } from "./autoscaled.ts";
 import { RestoreError } from "../binary/helm-errors.ts";
@@ -228,7 +228,7 @@ export async function restoreObjects(tools: Reconciler, request: RestoreRequest)
   const refusals: string[] = [];
   for (const group of byKind(absentOf(manifest, tools.namespace, left))) {
     const before = refusals.length;
-    await inParallel(AT_ONCE, group, async ({ ref, body, name }) => {
+    await mapInParallel(AT_ONCE, group, async ({ ref, body, name }) => {
       if (refusals.length - before >= MOST_REFUSED) return;
       try {
         await putBack(tools, {

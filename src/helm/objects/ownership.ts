@@ -9,7 +9,7 @@ import {
   type Target,
   type WatchedObject,
 } from "../../kube/index.ts";
-import { digest, inParallel, oneLine } from "../../lib/index.ts";
+import { digest, mapInParallel, oneLine } from "../../lib/index.ts";
 import { objectOf, type Question } from "../../model/index.ts";
 import { HelmError } from "../binary/helm-errors.ts";
 import type { UpgradeOptions } from "../binary/helm.ts";
@@ -207,7 +207,7 @@ export async function liveObjects(
   refs: readonly ObjectRef[],
   signal: AbortSignal | undefined,
 ): Promise<LiveObject[]> {
-  const found = await inParallel(AT_ONCE, refs, (ref) => liveObject(tools, ref, signal));
+  const found = await mapInParallel(AT_ONCE, refs, (ref) => liveObject(tools, ref, signal));
   return found.filter((each) => each !== undefined);
 }
 

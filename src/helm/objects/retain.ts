@@ -1,6 +1,6 @@
 /** Retains objects that must outlive a release or a revision (docs/guides/running.md, "What outlives a release"). */
 
-import { inParallel } from "../../lib/index.ts";
+import { mapInParallel } from "../../lib/index.ts";
 import type { Module } from "../../model/index.ts";
 import { withoutObjects } from "../manifest/edit-manifest.ts";
 import {
@@ -63,7 +63,7 @@ async function retain(
   check: { readonly objects: readonly ObjectRef[]; readonly signal: AbortSignal | undefined },
 ): Promise<void> {
   const pendingOwners = await tools.pendingOwners(check.signal);
-  const checked = await inParallel(AT_ONCE, check.objects, async (object) => {
+  const checked = await mapInParallel(AT_ONCE, check.objects, async (object) => {
     const why = await reasonToStay(object);
     return why === undefined ? [] : [{ object, why }];
   });

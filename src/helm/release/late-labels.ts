@@ -1,6 +1,6 @@
 /** Labels of releases that are written later, because nothing waits for them. */
 
-import { oneLine, Quiet, type Clock, type Logger } from "../../lib/index.ts";
+import { oneLine, Debounce, type Clock, type Logger } from "../../lib/index.ts";
 import type { ReleaseStore } from "./release-store.ts";
 import { LABELS } from "./revisions.ts";
 
@@ -20,12 +20,12 @@ interface LabelTools {
 export class LateLabels {
   readonly #tools: LabelTools;
   readonly #due = new Set<string>();
-  readonly #quiet: Quiet;
+  readonly #quiet: Debounce;
   #writing = Promise.resolve();
 
   constructor(tools: LabelTools) {
     this.#tools = tools;
-    this.#quiet = new Quiet(tools.clock, QUIET_MS, () => void this.flush());
+    this.#quiet = new Debounce(tools.clock, QUIET_MS, () => void this.flush());
   }
 
   /** Schedules the label of a release. */
@@ -36,7 +36,7 @@ export class LateLabels {
 
   /** Records work on a release, which restarts the delay. */
   touch(): void {
-    if (this.#due.size > 0) this.#quiet.touch();
+    if (this.#due.size > 0) this.#quiet.restart();
   }
 
   /** Writes all scheduled labels now; resolves when they are written. */

@@ -1,7 +1,7 @@
 /** Moves a release to another namespace without touching its objects (docs/guides/tenancy.md, "Move a release"). */
 
 import { create, get, ignoreNotFound, isAlreadyExists, replace, type Secret } from "../../kube/index.ts";
-import { inParallel } from "../../lib/index.ts";
+import { mapInParallel } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 import { withNamespaces } from "../manifest/edit-manifest.ts";
 import { documentsOf, objectsOf } from "../manifest/manifest.ts";
@@ -82,7 +82,7 @@ async function claimObjects(
     const [manifest = ""] = await tools.store.manifests(meta, signal);
     const live = await liveObjects({ ...tools, namespace: from }, objectsOf(documentsOf(manifest)), signal);
     const own = live.filter(({ owner }) => owner?.release === release && owner.namespace === from);
-    await inParallel(AT_ONCE, own, (object) =>
+    await mapInParallel(AT_ONCE, own, (object) =>
       claim({ ...tools, namespace: to }, object, { release, signal }).catch(ignoreNotFound),
     );
   }

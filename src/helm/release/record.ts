@@ -3,7 +3,7 @@
 import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 
-import { cutDeep, DepthError, isTooDeep, oneLine } from "../../lib/index.ts";
+import { cutDeepParts, DepthError, isTooDeep, oneLine } from "../../lib/index.ts";
 import {
   isJsonObject,
   objectOf,
@@ -51,7 +51,7 @@ export interface ReleaseRecord {
 
 /** Parses `data.release` of a release Secret. Throws SyntaxError for anything else. */
 export async function decodeRelease(data: string): Promise<ReleaseRecord> {
-  const json = cutDeep(await decodeJson(data));
+  const json = cutDeepParts(await decodeJson(data));
   const chart = objectOf(objectOf(json["chart"])["metadata"]);
   return {
     manifest: asString(json["manifest"]) ?? "",

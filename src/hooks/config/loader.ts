@@ -4,7 +4,15 @@ import { statSync } from "node:fs";
 
 import PQueue from "p-queue";
 
-import { attempt, hashFiles, oneLine, readPlain, sleep, systemClock, type Clock } from "../../lib/index.ts";
+import {
+  attempt,
+  hashFiles,
+  oneLine,
+  readRegularFile,
+  sleep,
+  systemClock,
+  type Clock,
+} from "../../lib/index.ts";
 import { queueOf } from "../../model/index.ts";
 import type { Hook, HookFile, ModuleQueues, Problem } from "../../model/index.ts";
 import type { HookActor } from "../actor.ts";
@@ -125,7 +133,7 @@ function lifetimeOf(answer: ConfigAnswer): number {
 function contentOf({ path, signature }: HookFile): string {
   const hash = (): string | undefined => {
     const { size, mode } = statSync(path);
-    return size > LARGEST_READ ? undefined : hashFiles([[String(mode), readPlain(path)]]);
+    return size > LARGEST_READ ? undefined : hashFiles([[String(mode), readRegularFile(path)]]);
   };
   return attempt(hash) ?? signature;
 }

@@ -2,7 +2,7 @@
 
 import { readFile, stat } from "node:fs/promises";
 
-import { DepthError, jsonFragments, parseJson } from "../../lib/index.ts";
+import { DepthError, splitJsonValues, parseJson } from "../../lib/index.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
 
 /** A larger file fails the hook; in bytes. */
@@ -39,9 +39,9 @@ export function parseJsonStream(text: string): StreamItem[] {
   const items: StreamItem[] = [];
   let line = 1;
   let counted = 0;
-  for (const { text: part, at } of jsonFragments(text)) {
-    line += countLines(text, counted, at);
-    counted = at;
+  for (const { text: part, index } of splitJsonValues(text)) {
+    line += countLines(text, counted, index);
+    counted = index;
     const place = `line ${line}`;
     if (items.length === MOST_ITEMS) throw new OutputError(`${place}: more than ${MOST_ITEMS} objects`);
     items.push({ value: parseObject(part, place), place });

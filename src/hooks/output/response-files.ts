@@ -1,6 +1,6 @@
 /** Reads what a hook answers to a review of the API server (docs/reference/hooks.md, "Webhooks"). */
 
-import { jsonFragments, parseJson } from "../../lib/index.ts";
+import { splitJsonValues, parseJson } from "../../lib/index.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
 import { fail } from "./output-files.ts";
 
@@ -59,7 +59,7 @@ type Answer = (key: string) => Json | undefined;
 /** The first value of the file; what follows is ignored, as in the Go operator. */
 function answerIn(text: string): Answer | undefined {
   if (text === "") return undefined;
-  const [first] = jsonFragments(text);
+  const [first] = splitJsonValues(text);
   const value = parsed(first?.text ?? "");
   if (value !== null && !isJsonObject(value)) fail("it is not a JSON object");
   const members = new Map(Object.entries(value ?? {}).map(([key, each]) => [key.toLowerCase(), each]));

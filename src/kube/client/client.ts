@@ -3,7 +3,7 @@
 import type { Dispatcher } from "undici";
 
 import type { Clock, Logger, RateLimit, Timer } from "../../lib/index.ts";
-import { TokenBucket, cutDeep, orAborted, sleep, systemClock } from "../../lib/index.ts";
+import { TokenBucket, cutDeepParts, orAborted, sleep, systemClock } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import { answerError, ApiError, connectionError, ConnectionError } from "../api-errors.ts";
 import { Connections, type PoolName } from "./connections.ts";
@@ -94,7 +94,7 @@ export class KubeClient {
       const text = await this.#retry(request, deadline, async (pools) =>
         (await pools(this.#parts.pool)).body.text(),
       );
-      return (text === "" ? undefined : cutDeep(JSON.parse(text))) as T;
+      return (text === "" ? undefined : cutDeepParts(JSON.parse(text))) as T;
     } finally {
       deadline.end();
     }
@@ -167,7 +167,7 @@ export class KubeClient {
   ): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
-        await this.#bucket.take(deadline.signal);
+        await this.#bucket.takeToken(deadline.signal);
         const sent = attempt((pool) => this.#send(request, deadline.signal, pool));
         // undici handles an abort only once the request has a connection, so the wait for a connection is aborted here.
         return await orAborted(sent, deadline.signal);

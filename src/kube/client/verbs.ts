@@ -1,6 +1,6 @@
 /** The verbs of the API: read, list, create, replace, patch, apply, delete. */
 
-import { DepthError, isCut } from "../../lib/index.ts";
+import { DepthError, wasCut } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 import { pathOf, type ObjectPath, type ResourceType } from "../resources.ts";
 import type { WatchedObject } from "../watch/watch-spec.ts";
@@ -79,7 +79,7 @@ export async function get<T = JsonObject>(
 ): Promise<T> {
   const path = pathOf(target.resource, target);
   const object = await client.json<T>({ ...common(options), path });
-  if (isCut(object as object)) throw new DepthError(path);
+  if (wasCut(object as object)) throw new DepthError(path);
   return object;
 }
 

@@ -1,7 +1,7 @@
 /** Finds the resources of kinds, and waits for missing ones. */
 
-import type { Clock, Growth, Timer } from "../../lib/index.ts";
-import { growingDelay, toError } from "../../lib/index.ts";
+import type { Clock, DelayGrowth, Timer } from "../../lib/index.ts";
+import { exponentialDelay, toError } from "../../lib/index.ts";
 import type { Subscription } from "../watch/consumer.ts";
 import type { WatchHub } from "../watch/hub.ts";
 import type { Discovery } from "./discovery.ts";
@@ -26,7 +26,7 @@ interface Waiting {
   /** Called with the reason whenever the kind was not found: MissingKindError, ApiError or ConnectionError. */
   readonly onMissing: (error: Error) => void;
   /** Poll interval while no CRD changes; default: 5 s. */
-  readonly pace?: Growth;
+  readonly pace?: DelayGrowth;
 }
 
 /** The server has no such kind (yet). */
@@ -38,7 +38,7 @@ export class MissingKindError extends Error {
   }
 }
 
-const PACE = { firstMs: 5000, mostMs: 5000 };
+const PACE = { firstMs: 5000, maxMs: 5000 };
 /** A new CRD is served a moment after it is created. */
 const AFTER_CRD_MS = 250;
 /** Number of tries in short intervals after a CRD change, since discovery lags behind. */
@@ -68,7 +68,7 @@ export class KindFinder {
         const resource = await this.#options.discovery.resolve(query.kind, query.apiVersion).catch(toError);
         if (resource !== undefined && !(resource instanceof Error)) return resource;
         onMissing(resource ?? new MissingKindError(query));
-        await this.#next(signal, growingDelay(checks, pace));
+        await this.#next(signal, exponentialDelay(checks, pace));
         if (signal.aborted) return undefined;
       }
     } finally {

@@ -5,8 +5,8 @@ import { lookup } from "node:dns/promises";
 import {
   createLogger,
   oneLine,
-  shareAnswer,
-  bootTimeClock,
+  shareCalls,
+  countSleepTime,
   type Clock,
   type LogSink,
 } from "../../lib/index.ts";
@@ -63,7 +63,7 @@ export class Leadership {
     this.#leader = leaderMirror({ ...this.#location, clock, pod: settings.pod }, this.#name);
     this.#lease = new Lease({
       client: this.#client,
-      clock: bootTimeClock(clock),
+      clock: countSleepTime(clock),
       logger,
       namespace,
       name: this.#name,
@@ -204,7 +204,7 @@ interface MirrorOptions extends LeaseLocation {
  * could never replace a leader that is not ready.
  */
 export function leaderMirror(options: MirrorOptions, lease: string): () => Promise<Readiness> {
-  return shareAnswer(options.clock, CACHE_MS, async () => {
+  return shareCalls(options.clock, CACHE_MS, async () => {
     try {
       return await readinessOf(options, lease);
     } catch (error) {

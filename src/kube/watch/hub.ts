@@ -18,7 +18,8 @@ export class WatchHub {
   constructor(options: HubOptions) {
     const failures = options.failures ?? new Failures(options.logger);
     const observer: WatchObserver = {
-      failed: (type) => failures.guard("watch", () => this.#observers.forEach((each) => each.failed(type))),
+      failed: (type) =>
+        failures.callAndReport("watch", () => this.#observers.forEach((each) => each.failed(type))),
       relisted: (spec) => this.#observers.forEach((each) => each.relisted(spec)),
     };
     this.#options = { random: Math.random, ...options, failures, observer };

@@ -1,6 +1,6 @@
 /** The watch loop: lists, watches, and recovers from every failure. */
 
-import { growingDelay, sleep, type Clock } from "../../lib/index.ts";
+import { exponentialDelay, sleep, type Clock } from "../../lib/index.ts";
 import { isJsonObject, type JsonObject } from "../../model/index.ts";
 import { ApiError, ConnectionError, statusError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
@@ -253,8 +253,8 @@ export function watchErrorType(error: unknown): WatchErrorType {
   return error.code === "ECLOSED" ? "eof" : "unexpected-eof";
 }
 
-const SOON = { firstMs: 200, mostMs: 10_000 };
-const SELDOM = { firstMs: 1000, mostMs: 30_000 };
+const SOON = { firstMs: 200, maxMs: 10_000 };
+const SELDOM = { firstMs: 1000, maxMs: 30_000 };
 const LONGEST_WAIT_MS = 60_000;
 
 /**
@@ -263,6 +263,6 @@ const LONGEST_WAIT_MS = 60_000;
  */
 export function retryDelayFor(remedy: Remedy, failures: number, random: number): number {
   if (remedy.kind === "expired" && failures <= 1) return 0;
-  const backoff = growingDelay(failures, remedy.kind === "seldom" ? SELDOM : SOON) * (1 - random / 2);
+  const backoff = exponentialDelay(failures, remedy.kind === "seldom" ? SELDOM : SOON) * (1 - random / 2);
   return remedy.kind === "wait" ? Math.min(remedy.ms, LONGEST_WAIT_MS) + random * 200 : backoff;
 }

@@ -1,6 +1,6 @@
 /** What a watch selects, and the objects it delivers. */
 
-import { cutDeep } from "../../lib/index.ts";
+import { cutDeepParts } from "../../lib/index.ts";
 import type { JsonObject, LabelSelector } from "../../model/index.ts";
 import { isJsonObject } from "../../model/index.ts";
 import { apiVersionOf, pathOf, type Resource } from "../resources.ts";
@@ -143,8 +143,8 @@ export function wholeObject(value: unknown, spec: WatchSpec): WatchedObject {
   if (typeof meta["name"] !== "string") throw new SyntaxError("an object without a name");
   if (spec.keepManagedFields !== true && meta["managedFields"] !== undefined) delete meta["managedFields"];
   if (typeof value["kind"] === "string" && typeof value["apiVersion"] === "string")
-    return cutDeep(value as WatchedObject);
-  return cutDeep({
+    return cutDeepParts(value as WatchedObject);
+  return cutDeepParts({
     apiVersion: apiVersionOf(spec.resource),
     kind: spec.resource.kind,
     ...value,

@@ -1,7 +1,7 @@
 /** Expressions in CEL over one object: from files that are trusted, for objects that are not. */
 
 import { oneLine } from "../errors.ts";
-import { isTooLong, SlowWork, timed, workedMs } from "../time/timed.ts";
+import { isTimeLimitError, SlowWorkBudget, runWithTimeLimit, threadCpuMs } from "../time/timed.ts";
 
 /** Whether an object meets an expression; if not, the reason, which contains no data of the object. */
 export type CelTest = (object: unknown) => { readonly isMet: boolean; readonly why?: string };
@@ -10,71 +10,86 @@ export type CelTest = (object: unknown) => { readonly isMet: boolean; readonly w
 export const TOO_LONG = { isMet: false, why: "takes too long" } as const;
 
 /** Limit of one evaluation, on a busy machine also of the time that it waits for a processor. */
-const LIMIT = { workMs: 100, waitMs: 1600 };
-const LIMITS = { maxAstNodes: 1000, maxDepth: 50, maxListElements: 100, maxMapEntries: 100 };
+const TIME_LIMIT = { workMs: 100, waitMs: 1600 };
+const PARSER_LIMITS = { maxAstNodes: 1000, maxDepth: 50, maxListElements: 100, maxMapEntries: 100 };
 
 /** Evaluations below this time are not slow. */
 const SLOW_MS = 5;
 
-/** Error messages that contain only types and no data of the object. */
-const OVERLOAD = /^no such overload\b[^\n]*/;
-const KEY = /^No such key: ([\w.-]{1,100})(?:\n|$)/;
+/** The error of an operator that the types of its operands do not have. It names only types, no data of the object. */
+const WRONG_TYPE_MESSAGE = /^no such overload\b[^\n]*/;
+/** The error of a missing key. The key may be data of the object. */
+const MISSING_KEY_MESSAGE = /^No such key: ([\w.-]{1,100})(?:\n|$)/;
 
-/** Compiles an expression over `object`. Loads the library with the first one. Throws an Error for an invalid expression. */
+/**
+ * Compiles a CEL expression over the variable `object`. Loads the library at the first call. Throws an Error for an expression
+ * that is invalid or yields no boolean. An expression that was slow runs again only while `slowEvaluations` has time left.
+ */
 export async function compileCel(text: string): Promise<CelTest> {
   const { Environment } = await import("@marcbachmann/cel-js");
-  const options = { unlistedVariablesAreDyn: false, homogeneousAggregateLiterals: false, limits: LIMITS };
+  const options = {
+    unlistedVariablesAreDyn: false,
+    homogeneousAggregateLiterals: false,
+    limits: PARSER_LIMITS,
+  };
   const language = new Environment(options).registerVariable("object", "map");
-  const evaluate = compiled(() => language.parse(text));
+  const evaluate = parseExpression(() => language.parse(text));
   const { type, error } = evaluate.check();
-  if (error !== undefined) throw new Error(firstLine(error));
+  if (error !== undefined) throw new Error(firstMessageLine(error));
   if (type !== "bool" && type !== "dyn") throw new Error(`is no condition: it gives a ${String(type)}`);
   let isSlow = false;
   return (object) => {
-    if (isSlow && !budget.allows()) return TOO_LONG;
-    const from = workedMs();
-    const answer = answerOf(() => evaluate({ object }), text);
-    const ms = workedMs() - from;
+    if (isSlow && !slowEvaluations.isLeft()) return TOO_LONG;
+    const from = threadCpuMs();
+    const answer = evaluateWithinLimit(() => evaluate({ object }), text);
+    const ms = threadCpuMs() - from;
     isSlow = ms > SLOW_MS;
-    if (isSlow) budget.spend(ms);
+    if (isSlow) slowEvaluations.spend(ms);
     return answer;
   };
 }
 
-/** Of all slow expressions, so that they do not block the operator. */
-const budget = new SlowWork();
+/** Processor time for all slow expressions together, so that they do not block the operator. */
+const slowEvaluations = new SlowWorkBudget();
 
-function compiled<T>(parse: () => T): T {
+/** Calls the parser of the library. Its errors print the expression in several lines; callers get only the first one. */
+function parseExpression<T>(parse: () => T): T {
   try {
     return parse();
   } catch (error) {
-    throw new Error(firstLine(error), { cause: error });
+    throw new Error(firstMessageLine(error), { cause: error });
   }
 }
 
-function firstLine(error: unknown): string {
+/** The first line of an error's message: the library appends the expression in further lines. */
+function firstMessageLine(error: unknown): string {
   return oneLine(error instanceof Error ? (error.message.split("\n")[0] ?? "") : error);
 }
 
-function answerOf(evaluate: () => unknown, text: string): ReturnType<CelTest> {
+/** Evaluates an expression once. Never throws: an error becomes the reason why the object does not meet the expression. */
+function evaluateWithinLimit(evaluate: () => unknown, text: string): ReturnType<CelTest> {
   try {
-    const answer = timed(evaluate, LIMIT);
+    const answer = runWithTimeLimit(evaluate, TIME_LIMIT);
     if (typeof answer === "boolean") return { isMet: answer };
     return { isMet: false, why: "gives neither true nor false" };
   } catch (error) {
-    if (isTooLong(error)) return TOO_LONG;
+    if (isTimeLimitError(error)) return TOO_LONG;
     const { message = "" } = error as { message?: string };
-    return { isMet: false, why: `fails: ${reported(message, text)}` };
+    return { isMet: false, why: `fails: ${messageWithoutData(message, text)}` };
   }
 }
 
-/** An error message that names a key only if the expression does: other keys come from the object, which may be a Secret. */
-function reported(message: string, text: string): string {
-  const key = KEY.exec(message)?.[1];
-  if (key !== undefined && namesIn(text).has(key)) return `No such key: ${key}`;
-  return OVERLOAD.exec(message)?.[0] ?? "it does not fit the object";
+/**
+ * Rewrites an error message of the CEL library so that it quotes no data of the object, which may be a Secret: it names a missing
+ * key only if the expression `text` contains the key.
+ */
+function messageWithoutData(message: string, text: string): string {
+  const key = MISSING_KEY_MESSAGE.exec(message)?.[1];
+  if (key !== undefined && readNames(text).has(key)) return `No such key: ${key}`;
+  return WRONG_TYPE_MESSAGE.exec(message)?.[0] ?? "it does not fit the object";
 }
 
-function namesIn(text: string): ReadonlySet<string> {
+/** The words of an expression, dotted ones also by their parts: `a.b` yields `a.b`, `a` and `b`. */
+function readNames(text: string): ReadonlySet<string> {
   return new Set(text.match(/[\w.-]+/g)?.flatMap((word) => [word, ...word.split(".")]));
 }

@@ -15,9 +15,9 @@ export function isRange(text: string): boolean {
  * Whether a version lies in a range. `*` accepts any, also undefined; a pre-release matches only ranges that name a
  * pre-release of the same version.
  */
-export function inRange(version: string | undefined, range: string): boolean {
+export function isInRange(version: string | undefined, range: string): boolean {
   if (range.trim() === "*") return true;
-  const parsed = read(version);
+  const parsed = parseVersion(version);
   return parsed !== null && satisfies(parsed, range);
 }
 
@@ -27,16 +27,17 @@ export function isVersion(text: string): boolean {
 }
 
 /** The three numbers of a version without what follows them: `1.31.2` of `v1.31.2-gke.100`. */
-export function numbersOf(version: string): string | undefined {
+export function releaseNumbersOf(version: string): string | undefined {
   return coerce(version)?.version;
 }
 
 /** Semver order: a pre-release is older than its release. False for invalid versions. */
 export function isOlder(version: string, other: string): boolean {
-  const [left, right] = [read(version), read(other)];
+  const [left, right] = [parseVersion(version), parseVersion(other)];
   return left !== null && right !== null && left.compare(right) < 0;
 }
 
-function read(version: string | undefined): SemVer | null {
+/** Parses a version leniently: `v1.31` and `1.31.2-gke.100` are accepted. Null if there is no number. */
+function parseVersion(version: string | undefined): SemVer | null {
   return parse(version, { loose: true }) ?? coerce(version);
 }

@@ -7,10 +7,11 @@ import { stat } from "node:fs/promises";
  * The content of a regular file of at most `limit` bytes. Throws for anything else: reading a FIFO would block the process,
  * and a device never ends.
  */
-export function readPlain(path: string, limit = Infinity): Buffer {
+export function readRegularFile(path: string, limit = Infinity): Buffer {
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const stats = fstatSync(file);
+    // Of a directory, `readFileSync` throws the better message.
     if (!stats.isFile() && !stats.isDirectory()) throw new Error("it is no plain file");
     if (stats.size > limit) throw new Error(`it is larger than ${limit} bytes`);
     return readFileSync(file);
@@ -27,9 +28,13 @@ export function exists(path: string): Promise<boolean> {
   );
 }
 
-const FULL_MS = 5;
+/** Wait between two attempts to write into a full pipe. */
+const PIPE_WAIT_MS = 5;
 
-/** Writes all of `content`; waits for a slow reader, ignores a closed one. */
+/**
+ * Writes all of `content` synchronously. Blocks while a slow reader leaves the pipe full, and ignores that a reader has closed the
+ * pipe.
+ */
 export function writeAll(fd: number, content: string | Uint8Array): void {
   let rest = Buffer.from(content as string);
   while (rest.length > 0) {
@@ -39,7 +44,7 @@ export function writeAll(fd: number, content: string | Uint8Array): void {
       const { code } = error as NodeJS.ErrnoException;
       if (code === "EPIPE") return;
       if (code !== "EAGAIN") throw error;
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, FULL_MS);
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PIPE_WAIT_MS);
     }
   }
 }

@@ -5,85 +5,94 @@ import { dirname, resolve } from "node:path";
 
 import { attempt } from "../errors.ts";
 
-const STICKY = 0o1000;
-const GROUP_WRITES = 0o020;
-const OTHERS_WRITE = 0o002;
+const STICKY_BIT = 0o1000;
+const GROUP_WRITE_BIT = 0o020;
+const OTHERS_WRITE_BIT = 0o002;
 /** The kernel's limit of links in a path. */
-const MOST_LINKS = 40;
-/** Exists in Pods; elsewhere only root can create it. */
-const POD = "/var/run/secrets/kubernetes.io/serviceaccount";
+const MAX_LINKS = 40;
+/** Its existence proves that the process runs in a Pod: elsewhere only root can create it. */
+const POD_CREDENTIALS_DIR = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /**
  * Why another user could replace the content of a directory before it is used: the directory, a parent or a link in its
  * path belongs to another user, or is writable for others. Undefined if that cannot happen; missing parts are ignored.
  */
-export function problemOfPlace(dir: string): string | undefined {
-  return process.getuid === undefined ? undefined : problemOnWay(dir, 0, (_, stats) => isVolume(stats));
+export function findPathProblem(dir: string): string | undefined {
+  return process.getuid === undefined
+    ? undefined
+    : findProblemOnPath(dir, 0, (_, stats) => isPodVolume(stats));
 }
 
 /**
- * As `problemOfPlace`, where processes of other users run in the same container: volumes are no exception. Sets the sticky bit
+ * As `findPathProblem`, where processes of other users run in the same container: volumes are no exception. Sets the sticky bit
  * of directories of this user that lack it, such as a volume of the kubelet.
  */
-export function problemBesideUsers(dir: string): string | undefined {
-  return process.getuid === undefined ? undefined : problemOnWay(dir, 0, addStickyBit);
+export function findPathProblemBesideUsers(dir: string): string | undefined {
+  return process.getuid === undefined ? undefined : findProblemOnPath(dir, 0, addStickyBit);
 }
 
-/** Whether a directory without sticky bit that others may write to is accepted. */
-type Exception = (path: string, stats: Stats) => boolean;
+/** Decides whether a directory is accepted although others may write to it and it has no sticky bit. */
+type AcceptDir = (path: string, stats: Stats) => boolean;
 
+/** Accepts a directory of this user after setting its sticky bit, so that other users cannot replace files in it. */
 function addStickyBit(path: string, { uid, mode }: Stats): boolean {
   if (uid !== process.getuid?.()) return false;
   try {
-    chmodSync(path, (mode & 0o7777) | STICKY);
+    chmodSync(path, (mode & 0o7777) | STICKY_BIT);
     return true;
   } catch {
     return false;
   }
 }
 
-/** As `problemOfPlace`; also refuses a directory in which others can create files, because its file names are predictable. */
-export function problemOfOwnDir(dir: string): string | undefined {
-  const problem = problemOfPlace(dir);
+/**
+ * As `findPathProblem`; also refuses a directory in which others can create files, because the names of files in it are predictable.
+ */
+export function findPrivateDirProblem(dir: string): string | undefined {
+  const problem = findPathProblem(dir);
   const stats = problem === undefined ? statSync(dir, { throwIfNoEntry: false }) : undefined;
-  if (stats === undefined || process.getuid === undefined || isVolume(stats)) return problem;
-  if (stats.uid !== process.getuid()) return belongsTo(dir, stats);
-  return othersWrite(stats) ? `others may write to ${dir} (chmod go-w)` : undefined;
+  if (stats === undefined || process.getuid === undefined || isPodVolume(stats)) return problem;
+  if (stats.uid !== process.getuid()) return describeOwner(dir, stats);
+  return canOthersWrite(stats) ? `others may write to ${dir} (chmod go-w)` : undefined;
 }
 
-function problemOnWay(path: string, links: number, isException: Exception): string | undefined {
+/**
+ * Checks each directory and link from the root down to `path`, and where links lead. `links` counts the links followed so far.
+ * Returns the first problem.
+ */
+function findProblemOnPath(path: string, links: number, acceptDir: AcceptDir): string | undefined {
   const parent = dirname(path);
-  const above = parent === path ? undefined : problemOnWay(parent, links, isException);
-  if (above !== undefined) return above;
+  const parentProblem = parent === path ? undefined : findProblemOnPath(parent, links, acceptDir);
+  if (parentProblem !== undefined) return parentProblem;
   // An unreadable path fails when it is used.
   const stats = attempt(() => lstatSync(path));
   if (stats === undefined) return undefined;
-  if (!isTrusted(stats.uid)) return belongsTo(path, stats);
+  if (!isTrustedUser(stats.uid)) return describeOwner(path, stats);
   if (stats.isSymbolicLink()) {
-    if (links >= MOST_LINKS) return `${path} leads through too many links`;
-    return problemOnWay(resolve(parent, readlinkSync(path)), links + 1, isException);
+    if (links >= MAX_LINKS) return `${path} leads through too many links`;
+    return findProblemOnPath(resolve(parent, readlinkSync(path)), links + 1, acceptDir);
   }
   // With the sticky bit only the owner of a file may replace it.
-  if (!othersWrite(stats) || (stats.mode & STICKY) !== 0 || isException(path, stats)) return undefined;
+  if (!canOthersWrite(stats) || (stats.mode & STICKY_BIT) !== 0 || acceptDir(path, stats)) return undefined;
   return `others may replace what lies in ${path}, which has no sticky bit (chmod +t, or chmod go-w)`;
 }
 
 /** Whether a uid is this user or root. */
-export function isTrusted(uid: number): boolean {
+export function isTrustedUser(uid: number): boolean {
   return uid === 0 || uid === process.getuid?.();
 }
 
-function belongsTo(path: string, { uid }: Stats): string {
+function describeOwner(path: string, { uid }: Stats): string {
   return `${path} belongs to user ${uid}`;
 }
 
 /** Whether other users may write. Root's group and the user's private group count as trusted. */
-function othersWrite({ mode, gid }: Stats): boolean {
+function canOthersWrite({ mode, gid }: Stats): boolean {
   const isOwnGroup = gid === 0 || (gid === process.getgid?.() && gid === process.getuid?.());
-  return (mode & OTHERS_WRITE) !== 0 || ((mode & GROUP_WRITES) !== 0 && !isOwnGroup);
+  return (mode & OTHERS_WRITE_BIT) !== 0 || ((mode & GROUP_WRITE_BIT) !== 0 && !isOwnGroup);
 }
 
-/** Whether it is a volume by the kubelet, which only containers of the Pod can write to. */
-function isVolume({ uid }: Stats): boolean {
-  return uid === 0 && existsSync(POD);
+/** Whether a directory is taken for a volume of the kubelet, which only containers of the Pod can write to: root owns it, in a Pod. */
+function isPodVolume({ uid }: Stats): boolean {
+  return uid === 0 && existsSync(POD_CREDENTIALS_DIR);
 }

@@ -1,6 +1,9 @@
 /** Reads streams of untrusted length. */
 
-/** All bytes of a stream; undefined, and the stream is ended, if there are more than `limit`. Throws errors of the stream. */
+/**
+ * Reads all bytes of a stream into memory. Returns undefined and closes the stream as soon as there are more than `limit`, so that
+ * an endless stream cannot exhaust the memory. Throws errors of the stream.
+ */
 export async function readAtMost(
   stream: AsyncIterable<Uint8Array>,
   limit: number,

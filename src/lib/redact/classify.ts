@@ -2,49 +2,49 @@
 
 import { Memo } from "../memo.ts";
 import {
-  CHOOSES,
-  FILLERS,
-  KEYS_OF,
+  CHOOSING_FIRST_WORDS,
+  FILLER_WORDS,
+  WORDS_BEFORE_SECRET_KEY,
   LIKELY_AT_END,
-  LISTS_SECRETS,
-  NAMES_BY_KEY,
-  NO_SECRET_PART,
-  ONLY_ABOUT,
+  WORDS_BEFORE_SECRET_LIST,
+  WORDS_BEFORE_KEY_NAME,
+  WORDS_WITHOUT_SECRET,
+  DESCRIBING_LAST_WORDS,
   SECRET_ANYWHERE,
   SECRET_AT_END,
-  SECRET_PART,
-  SECRETS_BY_NAME,
+  SECRET_SUBSTRING,
+  WORDS_BEFORE_SECRET_NAME,
 } from "./vocabulary.ts";
 
 /**
- * What a key says of its value:
+ * What a key says about its value:
  * - `secret`: the value is secret.
  * - `likely`: it is secret unless it looks like a name, a path or a number.
  * - `keyName`: it is secret unless it looks like the name of a Secret or of a key in one.
  * - `about`: it describes a secret and is not secret itself.
  * - `plain`: the key says nothing.
  */
-export type Says = "secret" | "likely" | "keyName" | "about" | "plain";
+export type KeyClass = "secret" | "likely" | "keyName" | "about" | "plain";
 
 /** Keys that mean something only together with the key above them. */
 const NEEDS_PARENT = /^[^a-z0-9]*(?:keys?|auth|cert|string|url|id|hash|secret|community)[^a-z0-9]*$/i;
 /** Results by key, since the same keys occur many times. */
-const classifiedKeys = new Memo<Says>(10_000);
+const classifiedKeys = new Memo<KeyClass>(10_000);
 
 /** Classifies a key; `parent` is the key above it, which completes keys like `key` and `url`. */
-export function classifyKey(key: string, parent = ""): Says {
+export function classifyKey(key: string, parent = ""): KeyClass {
   const id = NEEDS_PARENT.test(key) ? `${parent}\0${key}` : key;
-  return classifiedKeys.get(id, () => classify(key, parent));
+  return classifiedKeys.getOrMake(id, () => classifyWithParent(key, parent));
 }
 
 /** True if values of this key must be redacted: passwords, tokens, keys, certificates. */
 export function looksSecret(key: string): boolean {
-  const says = classifyKey(key);
-  return says === "secret" || says === "likely" || says === "keyName";
+  const keyClass = classifyKey(key);
+  return keyClass === "secret" || keyClass === "likely" || keyClass === "keyName";
 }
 
-/** The words of a key in lower case, without digits at their ends. */
-function wordsOf(key: string): string[] {
+/** Splits a key into words in lower case, at separators and capitals: `dbPassword2` into `db` and `password2`. */
+function splitWords(key: string): string[] {
   const apart = key.replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2").replaceAll(/([A-Z])(?=[A-Z][a-z])/g, "$1 ");
   return (apart.match(/[A-Za-z0-9]+/g) ?? []).flatMap((word) => splitCompoundKey(word.toLowerCase()));
 }
@@ -52,22 +52,23 @@ function wordsOf(key: string): string[] {
 /** Splits a word that ends in `key` and begins with a known word: `accountkey` is `account`, `key`. */
 function splitCompoundKey(word: string): string[] {
   const [, before = ""] = /^([a-z]+)keys?$/.exec(word) ?? [];
-  return KEYS_OF.has(before) ? [before, word.slice(before.length)] : [word];
+  return WORDS_BEFORE_SECRET_KEY.has(before) ? [before, word.slice(before.length)] : [word];
 }
 
-function classify(key: string, parent: string): Says {
-  const ownWords = wordsOf(key);
-  const all = NEEDS_PARENT.test(key) ? [...wordsOf(parent).slice(-2), ...ownWords] : ownWords;
-  return classifyWords(withoutFillers(all), ownWords.length);
+/** Classifies a key without the cache. For a key like `url`, the last two words of its parent's key count too. */
+function classifyWithParent(key: string, parent: string): KeyClass {
+  const ownWords = splitWords(key);
+  const all = NEEDS_PARENT.test(key) ? [...splitWords(parent).slice(-2), ...ownWords] : ownWords;
+  return classifyWords(dropFillers(all), ownWords.length);
 }
 
 /**
  * Drops words and digits at the end that say nothing: in `encryptionKeyData`, `apiKey1` and `tokenOld` the words before
  * them count. Replaces some combinations of words by one word that the rules know.
  */
-function withoutFillers(all: readonly string[]): string[] {
+function dropFillers(all: readonly string[]): string[] {
   const found = [...all];
-  const isFiller = (word: string): boolean => FILLERS.has(word) || /^\d+$/.test(word);
+  const isFiller = (word: string): boolean => FILLER_WORDS.has(word) || /^\d+$/.test(word);
   if (isConnectionString(found)) return ["connectionstring"];
   const joint = ` ${found.join(" ")}`;
   if (/ docker (?:config|cfg) json$/.test(joint)) return ["dockerconfigjson"];
@@ -75,7 +76,7 @@ function withoutFillers(all: readonly string[]): string[] {
   while (found.length > 1 && isFiller(found.at(-1) ?? "")) found.pop();
   // `base64` and `sha256` are words of their own.
   return found.map((word) =>
-    /^[a-z]{3,}\d{1,3}$/.test(word) && !ONLY_ABOUT.has(word) ? word.replace(/\d{1,3}$/, "") : word,
+    /^[a-z]{3,}\d{1,3}$/.test(word) && !DESCRIBING_LAST_WORDS.has(word) ? word.replace(/\d{1,3}$/, "") : word,
   );
 }
 
@@ -85,7 +86,7 @@ function isConnectionString(all: readonly string[]): boolean {
   return at >= 0 && /^(?:string|str)s?\d*$/.test(all[at + 1] ?? "");
 }
 
-/** The words of a key, and how many of them are its own: others are the parent's. */
+/** The words of a key, its last word and the word before it. The last `ownCount` words are its own, others the parent's. */
 interface KeyWords {
   readonly all: readonly string[];
   readonly last: string;
@@ -94,30 +95,33 @@ interface KeyWords {
 }
 
 /** The first rule that returns a classification decides. A rule returns undefined if it does not apply. */
-const RULES: readonly ((key: KeyWords) => Says | undefined)[] = [
+const RULES: readonly ((key: KeyWords) => KeyClass | undefined)[] = [
   ({ all }) => (all.includes("checksum") || all.includes("existing") ? "about" : undefined),
   (key) => (isWebhookUrl(key) ? "secret" : undefined),
   ({ last, before }) => (last === "id" && before === "secret" ? "secret" : undefined),
-  ({ all, last }) => (all.length > 1 && CHOOSES.has(all[0] ?? "") && !KEY.test(last) ? "about" : undefined),
-  ({ last, before }) => (DIGEST.test(last) && PASSWORD.test(before) ? "likely" : undefined),
-  ({ last }) => (ONLY_ABOUT.has(last) ? "about" : undefined),
-  ({ last, before }) => (KEY.test(last) ? classifyKeyOf(before) : undefined),
-  ({ last, before, ownCount }) => (/^secrets?$/.test(last) ? classifySecretKey(before, ownCount) : undefined),
+  ({ all, last }) =>
+    all.length > 1 && CHOOSING_FIRST_WORDS.has(all[0] ?? "") && !KEY_WORD.test(last) ? "about" : undefined,
+  ({ last, before }) => (DIGEST_WORD.test(last) && PASSWORD_WORD.test(before) ? "likely" : undefined),
+  ({ last }) => (DESCRIBING_LAST_WORDS.has(last) ? "about" : undefined),
+  ({ last, before }) => (KEY_WORD.test(last) ? classifyKeyEndingInKey(before) : undefined),
+  ({ last, before, ownCount }) =>
+    /^secrets?$/.test(last) ? classifyKeyEndingInSecret(before, ownCount) : undefined,
   ({ all, last, before }) =>
     all.some(isSecretWord) || SECRET_AT_END.has(last) || SECRET_AT_END.has(before + last)
       ? "secret"
       : undefined,
   ({ last, before }) => (LIKELY_AT_END.has(last) && before !== "public" ? "likely" : undefined),
 ];
-const KEY = /^keys?$/;
-const PASSWORD = /^passw(?:or)?ds?$/;
-const DIGEST = /^(?:digest|md5|sha\d*)$/;
+const KEY_WORD = /^keys?$/;
+const PASSWORD_WORD = /^passw(?:or)?ds?$/;
+const DIGEST_WORD = /^(?:digest|md5|sha\d*)$/;
 
-function classifyWords(all: readonly string[], ownCount: number): Says {
+/** Classifies a key by its words; the last `ownCount` of them are its own, others the parent's. */
+function classifyWords(all: readonly string[], ownCount: number): KeyClass {
   const key = { all, ownCount, last: all.at(-1) ?? "", before: all.at(-2) ?? "" };
   for (const rule of RULES) {
-    const says = rule(key);
-    if (says !== undefined) return says;
+    const keyClass = rule(key);
+    if (keyClass !== undefined) return keyClass;
   }
   return "plain";
 }
@@ -128,24 +132,30 @@ function isWebhookUrl({ last, before, ownCount }: KeyWords): boolean {
 }
 
 /** Classifies a key whose last word is `key`, by the word `before` it. */
-function classifyKeyOf(before: string): Says {
+function classifyKeyEndingInKey(before: string): KeyClass {
   if (/^(?:secret|token)s?$/.test(before)) return "keyName";
-  if (KEYS_OF.has(before)) return "secret";
-  if (NAMES_BY_KEY.has(before)) return "about";
+  if (WORDS_BEFORE_SECRET_KEY.has(before)) return "secret";
+  if (WORDS_BEFORE_KEY_NAME.has(before)) return "about";
   return "likely";
 }
 
-/** Whether a word makes its key secret wherever it stands in the key. */
+/** Whether a word makes its key secret at any position in the key. */
 function isSecretWord(word: string): boolean {
   if (SECRET_ANYWHERE.has(word)) return true;
-  return !NO_SECRET_PART.has(word) && (SECRET_PART.test(word) || (word.length > 5 && word.endsWith("pass")));
+  return (
+    !WORDS_WITHOUT_SECRET.has(word) &&
+    (SECRET_SUBSTRING.test(word) || (word.length > 5 && word.endsWith("pass")))
+  );
 }
 
-/** Classifies a key that ends in `secret`: `imagePullSecrets` are names, `tlsSecret` mostly is one, `secret` may be. */
-function classifySecretKey(before: string, ownCount: number): Says {
-  if (LISTS_SECRETS.has(before)) return "about";
-  if (SECRETS_BY_NAME.has(before)) return "likely";
-  return ownCount === 1 && !KEYS_OF.has(before) ? "keyName" : "secret";
+/**
+ * Classifies a key that ends in `secret`, by the word `before` it: `imagePullSecrets` are names of Secrets, `tlsSecret` mostly is one,
+ * `secret` alone may be one, `clientSecret` is a secret.
+ */
+function classifyKeyEndingInSecret(before: string, ownCount: number): KeyClass {
+  if (WORDS_BEFORE_SECRET_LIST.has(before)) return "about";
+  if (WORDS_BEFORE_SECRET_NAME.has(before)) return "likely";
+  return ownCount === 1 && !WORDS_BEFORE_SECRET_KEY.has(before) ? "keyName" : "secret";
 }
 
 /** Words for yes and no: never secret. */
@@ -165,23 +175,23 @@ const REFERENCES = [
   /^(?:\/[A-Za-z][A-Za-z._-]{1,60}){2,12}$/,
 ];
 
-/** True for a text that is no secret under any key. */
+/** True for a text that is no secret under any key: a switch, a duration, or a reference to where the secret is kept. */
 export function isHarmless(text: string): boolean {
   if (text.length === 0 || SWITCH_WORD.test(text) || DURATION.test(text)) return true;
   return /^[$%<{/a-z]/i.test(text) && REFERENCES.some((form) => form.test(text));
 }
 
-const NAME = /^[A-Za-z][A-Za-z]*\d{0,4}(?:[-_./][A-Za-z0-9][A-Za-z]*\d{0,4})*$/;
-const NUMBER = /^[-+]?\d[\d.]*\s?[A-Za-z%]{0,2}$/;
-const PATH = /^\.{0,2}\/[\w./-]*$/;
-const EMAIL = /^[\w.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+$/;
-const PLAIN_URL = /^[a-z][a-z0-9+.-]{1,20}:\/\/[\w.:-]+(?:\/[\w./-]*)?$/i;
+const NAME_FORM = /^[A-Za-z][A-Za-z]*\d{0,4}(?:[-_./][A-Za-z0-9][A-Za-z]*\d{0,4})*$/;
+const NUMBER_FORM = /^[-+]?\d[\d.]*\s?[A-Za-z%]{0,2}$/;
+const PATH_FORM = /^\.{0,2}\/[\w./-]*$/;
+const EMAIL_FORM = /^[\w.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+$/;
+const URL_FORM = /^[a-z][a-z0-9+.-]{1,20}:\/\/[\w.:-]+(?:\/[\w./-]*)?$/i;
 
 /** True for names, paths, numbers and addresses: under a key that is only likely to be secret, they are displayed. */
 export function looksLikeName(text: string): boolean {
   if (text.length < 2 || text.length > 200) return false;
-  if (NUMBER.test(text) || EMAIL.test(text)) return true;
-  if (!NAME.test(text) && !PATH.test(text) && !PLAIN_URL.test(text))
+  if (NUMBER_FORM.test(text) || EMAIL_FORM.test(text)) return true;
+  if (!NAME_FORM.test(text) && !PATH_FORM.test(text) && !URL_FORM.test(text))
     return /^[A-Za-z][a-z]*(?: [A-Za-z][a-z]*){2,40}\.?$/.test(text);
   return !looksRandom(text) && !hasMixedPart(text);
 }
@@ -207,7 +217,7 @@ const PLACEHOLDER_WORDS = new Set(
 /** True for a text that names a Secret or a key in one: `my-app-secret`, `admin-password`, `tls.key`. */
 export function looksLikeKeyName(text: string): boolean {
   if (!/^[A-Za-z][A-Za-z._-]{1,80}$/.test(text)) return false;
-  const parts = wordsOf(text);
+  const parts = splitWords(text);
   return (
     parts.some((word) => KEY_WORDS.has(word) || SECRET_ANYWHERE.has(word)) &&
     !parts.some((word) => PLACEHOLDER_WORDS.has(word))
@@ -219,19 +229,19 @@ const MIN_RANDOM_LENGTH = 20;
 const MAX_RANDOM_RUN = 2.5;
 const ALPHANUMERIC_PART = /[A-Za-z0-9]{20,}/g;
 /** A run of characters of one kind: `Camel`, `lower`, `UPPER`, `123`. */
-const RUN = /[A-Z]?[a-z]+|[A-Z]+|\d+/g;
+const CHARACTER_RUN = /[A-Z]?[a-z]+|[A-Z]+|\d+/g;
 const HEX = /^(?:[0-9a-f]+|[0-9A-F]+)$/;
 
 /** True when a part of the text has letters and digits in no order, as keys and tokens have. */
 export function looksRandom(text: string): boolean {
   if (text.length < MIN_RANDOM_LENGTH) return false;
-  return [...text.matchAll(ALPHANUMERIC_PART)].some(([part]) => isRandom(part));
+  return [...text.matchAll(ALPHANUMERIC_PART)].some(([part]) => isRandomPart(part));
 }
 
 /** Whether a part mixes letters and digits in short runs, or is a long hexadecimal number. */
-function isRandom(part: string): boolean {
+function isRandomPart(part: string): boolean {
   if (!/\d/.test(part) || !/[A-Za-z]/.test(part)) return false;
   if (HEX.test(part)) return part.length >= 32;
-  const runs = part.match(RUN)?.length ?? 1;
+  const runs = part.match(CHARACTER_RUN)?.length ?? 1;
   return part.length / runs < MAX_RANDOM_RUN;
 }

@@ -10,10 +10,10 @@ import { hideInValues } from "./values.ts";
 const MAX_CHARACTERS = 4 << 20;
 /** Most characters of the secrets in force: while one tree of values replaces another one, both are known. */
 const MAX_IN_FORCE = 2 * MAX_CHARACTERS;
-/** Least number of characters between two removals: each takes as long as to learn everything. */
-const STEP = MAX_CHARACTERS / 16;
+/** Least number of new characters between two removals of unused secrets, because a removal registers everything again. */
+const CLEANUP_STEP = MAX_CHARACTERS / 16;
 /** Warning that there are more, with the remedy. */
-export const OVERFULL =
+export const OVERFULL_WARNING =
   "The values have more secret text than can be known (4 MiB of one section, 8 MiB in all), so every word that may be a secret is hidden in logs and statuses; mark fewer values as secret, then restart the operator";
 /** Most characters of one text, so that it does not displace all others. */
 const MAX_TEXT_LENGTH = 64 << 10;
@@ -31,13 +31,13 @@ export class KnownSecrets {
   readonly #texts = new SizedTexts();
   readonly #search = new SecretSearch();
   #learnedValues = new WeakSet();
-  /** The texts of the walk in progress. */
-  #seen: Set<string> | undefined;
-  #isSweeping = false;
-  /** With more characters, what is not in force is dropped. */
-  #fullAt = MAX_CHARACTERS;
-  /** What one tree of values has added, in characters. */
-  #addedCharacters = 0;
+  /** The secrets that the current call of `register` has found; undefined outside of it. */
+  #visitedTexts: Set<string> | undefined;
+  #isCleaningUp = false;
+  /** With more characters, the secrets that are not in force any more are dropped. */
+  #cleanUpAbove = MAX_CHARACTERS;
+  /** Characters of the secrets that the current call of `register` has added. */
+  #charactersOfWalk = 0;
   #isOverfull = false;
   /** Called once, when the redaction of every word that may be a secret begins. */
   onOverfull: () => void = () => {};
@@ -51,20 +51,21 @@ export class KnownSecrets {
 
   /** Adds the secrets in `value`, as {@link redactValues} finds them; `paths` are its `secretPaths`. */
   register(value: Json, paths: ReadonlySet<string> = new Set()): void {
-    const isOutermost = this.#seen === undefined;
-    if (isOutermost) this.#addedCharacters = 0;
-    this.#seen ??= new Set();
+    const isOutermost = this.#visitedTexts === undefined;
+    if (isOutermost) this.#charactersOfWalk = 0;
+    this.#visitedTexts ??= new Set();
     try {
-      this.#walk(value, paths);
+      this.#learnFrom(value, paths);
     } finally {
-      if (isOutermost) this.#seen = undefined;
+      if (isOutermost) this.#visitedTexts = undefined;
     }
   }
 
-  #walk(value: Json, paths: ReadonlySet<string>): void {
+  /** Adds the secrets in `value`. Uses the walk of the redaction, so that both find the same secrets. */
+  #learnFrom(value: Json, paths: ReadonlySet<string>): void {
     hideInValues(value, paths, {
       hide: (secret) => {
-        if (!this.#isOverfull) this.#add(secret);
+        if (!this.#isOverfull) this.#learn(secret);
         return secret;
       },
       // Merged values share unchanged parts with earlier ones, whose secrets are known already.
@@ -107,46 +108,50 @@ export class KnownSecrets {
   }
 
   /** Adds a secret, unless all its parts may be plain words. */
-  #add(text: string): void {
-    this.#seen?.add(text);
+  #learn(text: string): void {
+    this.#visitedTexts?.add(text);
     if (this.#texts.has(text)) return;
-    const [first, ...others] = searchedPartsOf(text.slice(0, MAX_TEXT_LENGTH)).filter(
+    const [first, ...others] = splitIntoParts(text.slice(0, MAX_TEXT_LENGTH)).filter(
       (part) => !PLAIN_TEXT.test(part),
     );
     if (first === undefined) return;
     const parts = [first, ...others];
-    this.#addedCharacters += sizeOf(parts);
-    if (this.#addedCharacters > MAX_CHARACTERS) this.#setOverfull();
+    this.#charactersOfWalk += sizeOf(parts);
+    if (this.#charactersOfWalk > MAX_CHARACTERS) this.#setOverfull();
     // A text that is encoded as a whole is found by its first part. JSON leaves its lines apart.
     for (const [at, part] of parts.entries()) this.#search.add(part, at === 0);
     this.#texts.add(text, parts);
-    if (this.#texts.size > this.#fullAt && !this.#isSweeping) this.#makeRoom();
+    if (this.#texts.size > this.#cleanUpAbove && !this.#isCleaningUp) this.#dropUnusedSecrets();
   }
 
-  /** Drops what is not in force. If that makes too little room, no text is known reliably. */
-  #makeRoom(): void {
+  /**
+   * Removes the secrets that are not in force any more: registers everything in force again and drops what that did not find. If what
+   * is in force is too much to know, every word that may be a secret is hidden from now on.
+   */
+  #dropUnusedSecrets(): void {
     if (this.registerAgain === undefined)
-      return this.#forget(this.#texts.removeLongest(MAX_CHARACTERS - STEP));
-    this.#isSweeping = true;
+      return this.#stopSearching(this.#texts.removeLongest(MAX_CHARACTERS - CLEANUP_STEP));
+    this.#isCleaningUp = true;
     this.#learnedValues = new WeakSet();
     try {
       this.registerAgain();
     } finally {
-      this.#isSweeping = false;
+      this.#isCleaningUp = false;
     }
-    this.#forget(this.#texts.keepOnly(this.#seen ?? new Set()));
-    this.#fullAt = Math.max(MAX_CHARACTERS, this.#texts.size + STEP);
+    this.#stopSearching(this.#texts.keepOnly(this.#visitedTexts ?? new Set()));
+    this.#cleanUpAbove = Math.max(MAX_CHARACTERS, this.#texts.size + CLEANUP_STEP);
     if (this.#texts.size > MAX_IN_FORCE) this.#setOverfull();
   }
 
+  /** Begins to redact every word that may be a secret, and reports that once. */
   #setOverfull(): void {
     if (this.#isOverfull) return;
     this.#isOverfull = true;
     this.onOverfull();
   }
 
-  /** Stops the search for texts, given by their parts. */
-  #forget(texts: readonly (readonly string[])[]): void {
+  /** Stops the search for secrets, each given by its parts. */
+  #stopSearching(texts: readonly (readonly string[])[]): void {
     for (const parts of texts) for (const [at, part] of parts.entries()) this.#search.remove(part, at === 0);
     // A walk learns the texts again if the values still have them.
     this.#learnedValues = new WeakSet();
@@ -160,7 +165,7 @@ const TERMINAL_SEQUENCE = new RegExp(
   "g",
 );
 
-/** Texts with their parts, and how many characters they take. */
+/** Secrets with the parts that are searched for, and the number of characters that all take. */
 class SizedTexts {
   readonly #parts = new Map<string, readonly string[]>();
   /** Texts by the number of bits of their size. */
@@ -202,6 +207,7 @@ class SizedTexts {
     return removed;
   }
 
+  /** Removes one secret and returns its parts. */
   #remove(text: string): readonly string[] {
     const parts = this.#parts.get(text) ?? [];
     this.#bySize[sizeClassOf(parts)]?.delete(text);
@@ -214,14 +220,15 @@ class SizedTexts {
 /** Memory that a part takes in addition to its characters, in characters. */
 const PART_OVERHEAD = 64;
 
+/** Memory of a secret, in characters. */
 const sizeOf = (parts: readonly string[]): number =>
   parts.reduce((total, { length }) => total + length + PART_OVERHEAD, 0);
 
-/** Texts in one class have sizes with the same number of bits. */
+/** The size class of a secret: the number of bits of its size, so that long secrets are found without sorting. */
 const sizeClassOf = (parts: readonly string[]): number => 32 - Math.clz32(sizeOf(parts));
 
-/** The parts of a secret that appear alone in output: its lines, or the password of `user:password`. */
-function searchedPartsOf(text: string): string[] {
+/** Splits a secret into the parts that may appear alone in output: its lines, or the whole and the password of `user:password`. */
+function splitIntoParts(text: string): string[] {
   const lines = text.split("\n").map((each) => each.trim());
   const [, user, password] = /^([\w.@-]{1,64}):(\S+)$/.exec(text) ?? [];
   return user === undefined || password === undefined ? lines : [text, password];

@@ -15,16 +15,17 @@ export function useRedactionKey(installation: Uint8Array): void {
 
 /** The placeholder for a secret: equal for equal texts; testing a guess requires the key. */
 export function placeholderOf(text: string): string {
-  return `${PLACEHOLDER}${keyed("value", text).slice(0, 32)}>`;
+  return `${PLACEHOLDER}${keyedDigest("value", text).slice(0, 32)}>`;
 }
 
 export const PLACEHOLDER = "<redacted:";
 
-/** A digest for display: it changes with `digest`, and confirms no guess of its input. */
+/** Converts a digest of values to one for display: it changes with `digest`, but readers without the key cannot test guesses of the values. */
 export function displayDigest(digest: string): string {
-  return `v2-${keyed("digest", digest).slice(0, 40)}`;
+  return `v2-${keyedDigest("digest", digest).slice(0, 40)}`;
 }
 
-function keyed(purpose: string, text: string): string {
+/** An HMAC of `text` in hex, different for each purpose. Only who has the key can test a guess of the text. */
+function keyedDigest(purpose: string, text: string): string {
   return createHmac("sha256", key).update(`${purpose}\0`).update(text).digest("hex");
 }

@@ -1,12 +1,12 @@
 /** Hides secrets in free text (log lines, errors, output): by their keys, and by their form as URLs, PEM blocks and tokens have it. */
 
-import { hideCommandLine, hideGiven } from "./given.ts";
+import { hideCommandLine, hideKeyedSecrets } from "./keyed-secrets.ts";
 import { PLACEHOLDER, placeholderOf, type Hide } from "./placeholder.ts";
 
 const MAX_REMEMBERED_LENGTH = 256;
 
-/** Remembers texts in which no secret was found, so that a repeated text is not searched again. */
-export class PlainTexts {
+/** A cache of short texts in which no secret was found, so that a repeated text is not searched again. */
+export class TextsWithoutSecrets {
   readonly #maxTexts: number;
   readonly #texts = new Set<string>();
 
@@ -27,9 +27,9 @@ export class PlainTexts {
   }
 }
 
-const MAX_PLAIN_TEXTS = 2000;
-const plainProse = new PlainTexts(MAX_PLAIN_TEXTS);
-const plainValues = new PlainTexts(MAX_PLAIN_TEXTS);
+const MAX_TEXTS_WITHOUT_SECRETS = 2000;
+const proseWithoutSecrets = new TextsWithoutSecrets(MAX_TEXTS_WITHOUT_SECRETS);
+const valuesWithoutSecrets = new TextsWithoutSecrets(MAX_TEXTS_WITHOUT_SECRETS);
 
 /**
  * A free text (log line, stderr, error) without PEM blocks, user info in URLs, tokens of well-known forms, and values of
@@ -44,10 +44,10 @@ export function redactText(text: string): string {
  * found`). With `isProse` false they are: `password: correcthorse`.
  */
 export function hideInText(text: string, hide: Hide, isProse = true): string {
-  const known = isProse ? plainProse : plainValues;
+  const known = isProse ? proseWithoutSecrets : valuesWithoutSecrets;
   if (text.length < 4 || known.has(text)) return text;
   const plain = hideTokens(hideUrlUsers(hidePem(text, hide), hide), hide);
-  const displayed = hideGiven(hideCommandLine(plain, hide), hide, isProse);
+  const displayed = hideKeyedSecrets(hideCommandLine(plain, hide), hide, isProse);
   if (displayed === text) known.add(text);
   return displayed;
 }
@@ -70,7 +70,7 @@ function hideUrlUsers(text: string, hide: Hide): string {
   let plain = text;
   if (plain.includes("://")) {
     plain = plain.replaceAll(URL_TEXT, (all, scheme: string, rest: string) => {
-      const end = userInfoEnd(rest);
+      const end = findUserInfoEnd(rest);
       return end <= 0 || isHarmlessUserInfo(rest.slice(0, end))
         ? all
         : scheme + hide(rest.slice(0, end)) + rest.slice(end);
@@ -96,7 +96,7 @@ function isHarmlessUserInfo(user: string): boolean {
  * `rest` is the text after `://`. Returns the index of the `@` that ends the user info; 0 = there is no user info. A
  * password may contain `/`, `?`, `#` and `@`, so the last `@` before a host counts.
  */
-function userInfoEnd(rest: string): number {
+function findUserInfoEnd(rest: string): number {
   const slash = rest.search(/[/?#]/);
   const authority = slash < 0 ? rest : rest.slice(0, slash);
   const inAuthority = authority.lastIndexOf("@");
@@ -125,7 +125,7 @@ function hideCutPem(text: string, hide: Hide): string {
   const parts: string[] = [];
   let done = 0;
   for (const found of text.matchAll(PEM_END)) {
-    const from = pemBodyStart(text, done, found.index);
+    const from = findPemBodyStart(text, done, found.index);
     const end = found.index + found[0].length;
     if (from === found.index) continue;
     parts.push(text.slice(done, from), hide(text.slice(from, end)));
@@ -134,14 +134,14 @@ function hideCutPem(text: string, hide: Hide): string {
   return parts.join("") + text.slice(done);
 }
 
-/** Index of the first of the base64 lines that end at `end`; `end` if there are none. Searches back to `least`. */
-function pemBodyStart(text: string, least: number, end: number): number {
+/** Index of the first of the base64 lines that end at `end`; `end` if there are none. Searches back to `minIndex`. */
+function findPemBodyStart(text: string, minIndex: number, end: number): number {
   let from = end;
   let minLength = 1;
-  for (let at = end; at > least; minLength = MIN_LINE_LENGTH) {
-    while (at > least && /[\s|]/.test(text[at - 1] ?? "")) at--;
+  for (let at = end; at > minIndex; minLength = MIN_LINE_LENGTH) {
+    while (at > minIndex && /[\s|]/.test(text[at - 1] ?? "")) at--;
     const lineEnd = at;
-    while (at > least && /[A-Za-z0-9+/=]/.test(text[at - 1] ?? "")) at--;
+    while (at > minIndex && /[A-Za-z0-9+/=]/.test(text[at - 1] ?? "")) at--;
     if (lineEnd - at < minLength) break;
     from = at;
   }
@@ -207,7 +207,7 @@ for (const [prefixes, rest] of TOKENS) {
 }
 
 /** Where a word begins like a token: one search for all of them, which most texts fail. */
-const PREFIX = new RegExp(
+const TOKEN_PREFIX = new RegExp(
   `(?<![A-Za-z0-9_])(?:${TOKENS.flatMap(([prefixes]) => prefixes.replaceAll(".", "\\.").split(" ")).join("|")})`,
   "g",
 );
@@ -252,19 +252,19 @@ function hideTokens(text: string, hide: Hide): string {
 function hidePrefixedTokens(text: string, hide: Hide): string {
   const parts: string[] = [];
   let done = 0;
-  PREFIX.lastIndex = 0;
-  for (let found = PREFIX.exec(text); found !== null; found = PREFIX.exec(text)) {
-    const token = tokenAt(text, found.index);
+  TOKEN_PREFIX.lastIndex = 0;
+  for (let found = TOKEN_PREFIX.exec(text); found !== null; found = TOKEN_PREFIX.exec(text)) {
+    const token = readToken(text, found.index);
     if (token === "") continue;
     parts.push(text.slice(done, found.index), hide(token));
     done = found.index + token.length;
-    PREFIX.lastIndex = done;
+    TOKEN_PREFIX.lastIndex = done;
   }
   return parts.join("") + text.slice(done);
 }
 
 /** The token that begins at index `at`; "" if there is none. */
-function tokenAt(text: string, at: number): string {
+function readToken(text: string, at: number): string {
   for (const [prefix, rest] of TOKENS_BY_START.get(text.slice(at, at + 2)) ?? []) {
     if (!text.startsWith(prefix, at)) continue;
     rest.lastIndex = at + prefix.length;

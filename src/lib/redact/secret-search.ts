@@ -10,8 +10,9 @@ const START_LENGTH = 8;
  * Maximum of forms with one start that are compared. If there are more, any word with this start is redacted, or any
  * line from this start on, if one of the forms has several words.
  */
-const MAX_ALIKE = 16;
+const MAX_FORMS_PER_START = 16;
 
+/** A text as which a secret may appear in output: the secret itself or an encoding of it. */
 interface Form {
   readonly text: string;
   readonly secret: string;
@@ -38,25 +39,26 @@ export class SecretSearch {
 
   /** Adds a text with its forms in JSON, which leave lines apart; if `isFirst`, with all that it may be encoded as. */
   add(secret: string, isFirst: boolean): void {
-    for (const form of formsOf(secret, isFirst)) this.#addForm(form);
+    for (const form of listForms(secret, isFirst)) this.#addForm(form);
   }
 
+  /** Reverses one call of `add` with the same arguments. */
   remove(secret: string, isFirst: boolean): void {
-    for (const form of formsOf(secret, isFirst)) this.#removeForm(form);
+    for (const form of listForms(secret, isFirst)) this.#removeForm(form);
   }
 
   /** Counts one more use of a form. */
   #addForm(form: Form): void {
     const start = form.text.slice(0, START_LENGTH);
-    const alike = this.#byStart.get(start);
+    const candidates = this.#byStart.get(start);
     if (WORD_END.test(form.text)) this.#startsOfLines.add(start);
-    if (alike === undefined) {
+    if (candidates === undefined) {
       this.#byStart.set(start, { form, uses: 1 });
       this.#filter.add(start);
-      if (this.#filter.isCrowded) this.#filter = this.#filter.larger(this.#byStart.keys());
+      if (this.#filter.isCrowded) this.#filter = this.#filter.enlarged(this.#byStart.keys());
       return;
     }
-    const uses = alike instanceof Map ? alike : new Map([[alike.form.text, alike]]);
+    const uses = candidates instanceof Map ? candidates : new Map([[candidates.form.text, candidates]]);
     const known = uses.get(form.text) ?? { form, uses: 0 };
     known.uses++;
     this.#byStart.set(start, uses.set(form.text, known));
@@ -65,11 +67,11 @@ export class SecretSearch {
   /** Counts one use less, and removes an unused form. The filter keeps its bits: they only cost a lookup. */
   #removeForm({ text }: Form): void {
     const start = text.slice(0, START_LENGTH);
-    const alike = this.#byStart.get(start);
-    const use = alike instanceof Map ? alike.get(text) : alike;
+    const candidates = this.#byStart.get(start);
+    const use = candidates instanceof Map ? candidates.get(text) : candidates;
     if (use?.form.text !== text || --use.uses > 0) return;
-    if (alike instanceof Map) alike.delete(text);
-    if (!(alike instanceof Map) || alike.size === 0) this.#byStart.delete(start);
+    if (candidates instanceof Map) candidates.delete(text);
+    if (!(candidates instanceof Map) || candidates.size === 0) this.#byStart.delete(start);
   }
 
   /** `text` with each form replaced by what `hide` makes of its secret. */
@@ -77,9 +79,9 @@ export class SecretSearch {
     if (this.#byStart.size === 0) return text;
     const parts: string[] = [];
     let done = 0;
-    for (const at of this.#filter.placesIn(text)) {
+    for (const at of this.#filter.findPossibleStarts(text)) {
       if (at < done) continue;
-      const found = this.#matchAt(text, at, done);
+      const found = this.#findMatch(text, at, done);
       if (found === undefined) continue;
       parts.push(text.slice(done, found.from), hide(found.secret));
       done = found.to;
@@ -87,8 +89,11 @@ export class SecretSearch {
     return parts.join("") + text.slice(done);
   }
 
-  /** The form that begins at index `at`, as the range to hide and its secret; undefined if there is none. */
-  #matchAt(
+  /**
+   * Finds the longest form that begins at index `at`. Returns the range to hide and the secret; undefined if none begins there. The
+   * range may begin before `at`, in a longer base64 text, but not before `minIndex`.
+   */
+  #findMatch(
     text: string,
     at: number,
     minIndex: number,
@@ -96,20 +101,20 @@ export class SecretSearch {
     const start = text.slice(at, at + START_LENGTH);
     const found = this.#byStart.get(start);
     if (found === undefined) return undefined;
-    const alike = found instanceof Map ? found : new Map([["", found]]);
-    const [first] = alike.values();
-    if (alike.size > MAX_ALIKE) {
-      const goesOn = this.#startsOfLines.has(start) ? /./ : WORD;
-      return { from: at, to: runEnd(text, at, goesOn), secret: first?.form.secret ?? "" };
+    const candidates = found instanceof Map ? found : new Map([["", found]]);
+    const [first] = candidates.values();
+    if (candidates.size > MAX_FORMS_PER_START) {
+      const character = this.#startsOfLines.has(start) ? /./ : WORD;
+      return { from: at, to: findRunEnd(text, at, character), secret: first?.form.secret ?? "" };
     }
-    const [longest] = [...alike.values()]
+    const [longest] = [...candidates.values()]
       .map(({ form }) => ({ form, length: commonPrefixLength(text, at, form.text) }))
       .filter(({ form, length }) => length >= Math.min(MIN_MATCH, form.text.length))
       .toSorted((a, b) => b.length - a.length);
     if (longest === undefined) return undefined;
     const { secret, isPart } = longest.form;
     if (!isPart) return { from: at, to: at + longest.length, secret };
-    return { from: base64Start(text, at, minIndex), to: runEnd(text, at, BASE64), secret };
+    return { from: findBase64Start(text, at, minIndex), to: findRunEnd(text, at, BASE64), secret };
   }
 }
 
@@ -128,48 +133,50 @@ class StartFilter {
     return this.#count > this.#bits.length * 2;
   }
 
+  /** Sets the bit of a start. */
   add(start: string): void {
     let hash = 0;
     for (let at = 0; at < START_LENGTH; at++) hash = appendToHash(hash, start.charCodeAt(at));
-    const bit = this.#bitOf(hash);
+    const bit = this.#toBitIndex(hash);
     this.#bits[bit >>> 5]! |= 1 << (bit & 31);
     this.#count++;
   }
 
   /** A filter of four times the size with the same starts. */
-  larger(starts: Iterable<string>): StartFilter {
+  enlarged(starts: Iterable<string>): StartFilter {
     const filter = new StartFilter(this.#bits.length * 32 * 4);
     for (const start of starts) filter.add(start);
     return filter;
   }
 
   /** Each index where one of the starts may occur. */
-  placesIn(text: string): number[] {
-    const places: number[] = [];
+  findPossibleStarts(text: string): number[] {
+    const indexes: number[] = [];
     let hash = 0;
     for (let at = 0; at < text.length; at++) {
       // The character that leaves the window of START_LENGTH characters no longer counts in the hash.
       const leaving = at < START_LENGTH ? 0 : Math.imul(text.charCodeAt(at - START_LENGTH), LEAVING_FACTOR);
       hash = (appendToHash(hash, text.charCodeAt(at)) - leaving) | 0;
-      const bit = this.#bitOf(hash);
+      const bit = this.#toBitIndex(hash);
       if (at >= START_LENGTH - 1 && (this.#bits[bit >>> 5]! & (1 << (bit & 31))) !== 0)
-        places.push(at - START_LENGTH + 1);
+        indexes.push(at - START_LENGTH + 1);
     }
-    return places;
+    return indexes;
   }
 
-  #bitOf(hash: number): number {
+  /** Spreads the hash over all bits of the filter. */
+  #toBitIndex(hash: number): number {
     return (Math.imul(hash ^ (hash >>> 15), 0x9e3779b1) >>> 7) & (this.#bits.length * 32 - 1);
   }
 }
 
 const BASE = 0x01000193;
 /** BASE to the power of START_LENGTH: the weight of a character when it leaves the hash. */
-const LEAVING_FACTOR = Array.from({ length: START_LENGTH }).reduce<number>(
-  (power) => Math.imul(power, BASE),
-  1,
-);
+const LEAVING_FACTOR = Array<number>(START_LENGTH)
+  .fill(BASE)
+  .reduce((power, base) => Math.imul(power, base), 1);
 
+/** The rolling hash after one more character. */
 function appendToHash(hash: number, char: number): number {
   return (Math.imul(hash, BASE) + char) | 0;
 }
@@ -181,11 +188,11 @@ const WORD_END = /[\s"',;]/;
 /** Longer texts are not encoded completely: their head identifies them. */
 const LONGEST_FORM = 2048;
 
-/** What to search for: the secret itself and its forms in JSON; if `isFirst`, its other encodings, too. */
-function formsOf(secret: string, isFirst: boolean): Form[] {
+/** Lists what to search for: the secret itself and its forms in JSON; if `isFirst`, its other encodings, too. */
+function listForms(secret: string, isFirst: boolean): Form[] {
   const plain = { text: secret.slice(0, LONGEST_FORM), secret, isPart: false };
-  if (isFirst) return [plain, ...encodedForms(secret)];
-  return IS_NEVER_ENCODED.test(secret) ? [plain] : [plain, ...writtenForms(secret, jsonForms(secret))];
+  if (isFirst) return [plain, ...listEncodedForms(secret)];
+  return IS_NEVER_ENCODED.test(secret) ? [plain] : [plain, ...toForms(secret, encodeForJson(secret))];
 }
 
 /** Length of the common prefix of `form` and the text from `at`; their first START_LENGTH characters are equal. */
@@ -196,16 +203,16 @@ function commonPrefixLength(text: string, at: number, form: string): number {
 }
 
 /** Index at which the base64 text around `at` begins, not before `minIndex`. */
-function base64Start(text: string, at: number, minIndex: number): number {
+function findBase64Start(text: string, at: number, minIndex: number): number {
   let from = at;
   while (from > minIndex && BASE64.test(text[from - 1] ?? "")) from--;
   return from;
 }
 
-/** Index after the last of the characters from `at` that match `goesOn`. */
-function runEnd(text: string, at: number, goesOn: RegExp): number {
+/** The index after the form start at `at` and all following characters that match `character`. */
+function findRunEnd(text: string, at: number, character: RegExp): number {
   let to = at + START_LENGTH;
-  while (to < text.length && goesOn.test(text[to] ?? "")) to++;
+  while (to < text.length && character.test(text[to] ?? "")) to++;
   return to;
 }
 
@@ -215,75 +222,76 @@ const HEAD_BYTES = 48;
 /** Matches a secret whose text is the same in a URL, in JSON and as a number. */
 const IS_NEVER_ENCODED = /^(?!\d+$)[\w.~-]*$/;
 
-/** The forms of a secret that programs write: within base64 at each of its three places, in hex, in a URL, in JSON. */
-function encodedForms(secret: string): Form[] {
-  const parts = base64Forms(secret);
+/** The forms of a secret that programs write: within base64 at each of its three offsets, in hex, in a URL, in JSON. */
+function listEncodedForms(secret: string): Form[] {
+  const parts = encodeBase64Parts(secret);
   const urlSafe = parts.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"));
   const bytes = Buffer.from(secret.slice(0, HEAD_BYTES)).subarray(0, HEAD_BYTES);
   const written = IS_NEVER_ENCODED.test(secret)
     ? []
-    : [...urlForms(secret), ...jsonForms(secret), numberForm(secret)];
+    : [...encodeForUrls(secret), ...encodeForJson(secret), formatAsHelmNumber(secret)];
   return [
-    ...Array.from(new Set([...parts, ...urlSafe, ...hexForms(bytes)]), (text) => ({
+    ...Array.from(new Set([...parts, ...urlSafe, ...encodeHex(bytes)]), (text) => ({
       text,
       secret,
       isPart: true,
     })),
-    ...writtenForms(secret, written),
+    ...toForms(secret, written),
   ];
 }
 
-/** Each text that differs from the secret, once. */
-function writtenForms(secret: string, texts: readonly string[]): Form[] {
+/** Makes forms of the encodings of a secret that differ from the secret, each once. */
+function toForms(secret: string, texts: readonly string[]): Form[] {
   return [...new Set(texts)]
     .filter((text) => text !== secret)
     .map((text) => ({ text, secret, isPart: false }));
 }
 
 /** The base64 text of the secret at offset 0, 1 and 2 of a group of three, without characters that adjacent bytes influence. */
-function base64Forms(secret: string): string[] {
+function encodeBase64Parts(secret: string): string[] {
   const bytes = Buffer.from(`\0\0${secret}`).subarray(0, HEAD_BYTES + 2);
-  return [0, 1, 2].map((place) => {
-    const text = bytes.toString("base64", 2 - place);
-    return text.slice(Math.ceil((place * 8) / 6), Math.floor(((place + bytes.length - 2) * 8) / 6));
+  return [0, 1, 2].map((offset) => {
+    const text = bytes.toString("base64", 2 - offset);
+    return text.slice(Math.ceil((offset * 8) / 6), Math.floor(((offset + bytes.length - 2) * 8) / 6));
   });
 }
 
 /** Bytes in hex, in lower and in upper case. */
-export function hexForms(bytes: Buffer): string[] {
+export function encodeHex(bytes: Buffer): string[] {
   const text = bytes.toString("hex");
   return [text, text.toUpperCase()];
 }
 
 /** The secret as languages write it in URLs: they escape different characters. Half a surrogate pair is replaced. */
-function urlForms(secret: string): string[] {
+function encodeForUrls(secret: string): string[] {
   const plain = encodeURIComponent(secret.toWellFormed());
-  const strict = plain.replaceAll(/[!'()*]/g, (char) => `%${hexOf(char).toUpperCase()}`);
+  const strict = plain.replaceAll(/[!'()*]/g, (char) => `%${charCodeInHex(char).toUpperCase()}`);
   return [plain, strict, strict.replaceAll("%2F", "/"), strict.replaceAll("%20", "+")];
 }
 
 /** The secret in JSON: once, JSON in JSON, with HTML characters escaped (Go), with non-ASCII escaped (Python). */
-function jsonForms(secret: string): string[] {
-  const plain = quoted(secret);
-  const escape = (char: string): string => `\\u${hexOf(char).padStart(4, "0")}`;
+function encodeForJson(secret: string): string[] {
+  const plain = escapeForJson(secret);
+  const escape = (char: string): string => `\\u${charCodeInHex(char).padStart(4, "0")}`;
   return [
     plain,
-    quoted(plain),
+    escapeForJson(plain),
     plain.replaceAll(/[<>&]/g, escape),
     plain.replaceAll(/[\u0080-\uffff]/g, escape),
   ];
 }
 
-function quoted(text: string): string {
+/** A text as the inside of a JSON string, without its quotes. */
+function escapeForJson(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 
-function hexOf(char: string): string {
+function charCodeInHex(char: string): string {
   return char.charCodeAt(0).toString(16);
 }
 
 /** A long number as helm templates print it, in floating point (`1.2e+09`); other secrets unchanged. */
-function numberForm(secret: string): string {
+function formatAsHelmNumber(secret: string): string {
   return /^[1-9]\d{7,20}$/.test(secret)
     ? Number(secret)
         .toExponential()

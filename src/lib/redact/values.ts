@@ -1,21 +1,21 @@
 /** Hides secrets in values, and in texts that are YAML or JSON (docs/reference/values.md, "Secrets"). */
 
 import { attempt } from "../errors.ts";
-import { MAX_DEPTH, pointerOf } from "../json.ts";
+import { MAX_DEPTH, toPointer } from "../json.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { parseYaml } from "../yaml/yaml.ts";
-import { hideArguments } from "./given.ts";
+import { hideArguments } from "./keyed-secrets.ts";
 import {
   classifyKey,
   isHarmless,
   looksLikeKeyName,
   looksLikeName,
   looksRandom,
-  type Says,
+  type KeyClass,
 } from "./classify.ts";
 import { placeholderOf, type Hide } from "./placeholder.ts";
 import { hideInText } from "./redact-text.ts";
-import { GIVING, NAMING, REFERRING } from "./vocabulary.ts";
+import { VALUE_KEYS, NAME_KEYS, REFERENCE_KEYS } from "./vocabulary.ts";
 
 /** Longer strings are displayed as a hash, since they may be keys or certificates. */
 const MAX_DISPLAYED_LENGTH = 256;
@@ -28,9 +28,10 @@ export interface HideOptions {
   readonly skip?: (value: object) => boolean;
 }
 
+/** What is known about a value from the keys and paths above it. */
 interface ValueContext {
   /** Classification by its key, or by the key above it if its own is neutral. */
-  readonly keyClass: Says;
+  readonly keyClass: KeyClass;
   readonly key: string;
   /** Secret paths of the schema, relative to the value. An empty path means the value itself. */
   readonly paths: Paths;
@@ -52,30 +53,31 @@ export function hideInValues(value: Json, secretPaths: ReadonlySet<string>, opti
   return hideValue(value, { keyClass: "plain", key: "", paths, depth: 0 }, options);
 }
 
-function hideValue(value: Json, place: ValueContext, options: HideOptions): Json {
-  if (place.paths.some((path) => path.length === 0)) return hideAll(value, options, place.depth);
-  if (typeof value === "string") return hideString(value, place, options);
-  if (typeof value === "number" && place.keyClass === "secret") return options.hide(String(value));
-  return value !== null && typeof value === "object" ? hideCollection(value, place, options) : value;
+/** Hides secrets in a value by the class of its key, by the secret paths that lead to it and by its form. */
+function hideValue(value: Json, context: ValueContext, options: HideOptions): Json {
+  if (context.paths.some((path) => path.length === 0)) return hideEverything(value, options, context.depth);
+  if (typeof value === "string") return hideString(value, context, options);
+  if (typeof value === "number" && context.keyClass === "secret") return options.hide(String(value));
+  return value !== null && typeof value === "object" ? hideCollection(value, context, options) : value;
 }
 
 /** Hides secrets in a list or map. */
-function hideCollection(value: Json[] | JsonObject, place: ValueContext, options: HideOptions): Json {
-  if (place.depth > MAX_DEPTH) return options.hide("");
-  const isPlain = place.keyClass === "plain" && place.paths.length === 0;
+function hideCollection(value: Json[] | JsonObject, context: ValueContext, options: HideOptions): Json {
+  if (context.depth > MAX_DEPTH) return options.hide("");
+  const isPlain = context.keyClass === "plain" && context.paths.length === 0;
   if (isPlain && options.skip?.(value) === true) return value;
-  return Array.isArray(value) ? hideItems(value, place, options) : hideMembers(value, place, options);
+  return Array.isArray(value) ? hideItems(value, context, options) : hideMembers(value, context, options);
 }
 
 /** Redacts everything below a secret path of the schema, but keeps the structure. */
-function hideAll(value: Json, options: HideOptions, depth: number): Json {
+function hideEverything(value: Json, options: HideOptions, depth: number): Json {
   if (value === null || typeof value === "boolean" || value === "") return value;
   if (typeof value !== "object") return options.hide(String(value));
   if (depth > MAX_DEPTH) return options.hide("");
-  if (Array.isArray(value)) return value.map((item) => hideAll(item, options, depth + 1));
+  if (Array.isArray(value)) return value.map((item) => hideEverything(item, options, depth + 1));
   const entries = Object.entries(value).map(([key, member]) => [
     key,
-    hideAll(member ?? null, options, depth + 1),
+    hideEverything(member ?? null, options, depth + 1),
   ]);
   return Object.fromEntries(entries) as JsonObject;
 }
@@ -93,14 +95,14 @@ function hideString(text: string, { keyClass, key }: ValueContext, { hide }: Hid
 const NO_PATHS: ReadonlySet<string> = new Set();
 
 /** Whether a text is secret because of the class of its key. */
-function isSecretByKey(keyClass: Says, text: string): boolean {
+function isSecretByKey(keyClass: KeyClass, text: string): boolean {
   if (keyClass === "secret") return true;
   if (keyClass === "keyName") return !looksLikeKeyName(text);
   return keyClass === "likely" && !looksLikeName(text);
 }
 
 /** Whether a text under a key that says nothing looks random, like a token, but is no digest, file or address. */
-function isSecretByForm(text: string, keyClass: Says, key: string): boolean {
+function isSecretByForm(text: string, keyClass: KeyClass, key: string): boolean {
   return (
     keyClass === "plain" &&
     !/^public|known|authorized/i.test(key) &&
@@ -114,11 +116,11 @@ const PUBLIC_FORM =
   /sha(?:1|256|384|512)[:=-]|^(?:ssh-|ecdsa-|age1|arn:)|AAAA[BCE]3Nz|:\/\/|\s|@|\.(?:com|net|org|io|local|amazonaws)\b/;
 
 /** Hides secrets in a list, and passwords in it if it is a list of arguments of a command. */
-function hideItems(items: readonly Json[], place: ValueContext, options: HideOptions): Json[] {
+function hideItems(items: readonly Json[], context: ValueContext, options: HideOptions): Json[] {
   const below = (at: number): ValueContext => ({
-    ...place,
-    paths: pathsBelow(place.paths, String(at)),
-    depth: place.depth + 1,
+    ...context,
+    paths: pathsBelow(context.paths, String(at)),
+    depth: context.depth + 1,
   });
   const displayed = items.map((item, at) => hideValue(item, below(at), options));
   const texts = items.map((item) => (typeof item === "string" ? item : ""));
@@ -128,19 +130,24 @@ function hideItems(items: readonly Json[], place: ValueContext, options: HideOpt
 }
 
 /** Hides secrets in a map. All data of a Secret is secret. */
-function hideMembers(value: JsonObject, place: ValueContext, options: HideOptions): JsonObject {
+function hideMembers(value: JsonObject, context: ValueContext, options: HideOptions): JsonObject {
   const keys = Object.keys(value);
-  const named = keys.some((key) => GIVING.has(key)) ? nameOfValue(value) : undefined;
-  const refers = isReference(keys);
+  const valueName = keys.some((key) => VALUE_KEYS.has(key)) ? findValueName(value) : undefined;
+  const isReferenceMap = isReference(keys);
   const isSecret = value["kind"] === "Secret";
   const entries = keys.map((key) => {
     const isData = key === "stringData" || (isSecret && key === "data");
-    const own = isData
+    const memberClass = isData
       ? "secret"
-      : refers
+      : isReferenceMap
         ? "about"
-        : classOfMember(key, place, GIVING.has(key) ? named : undefined);
-    const below = { keyClass: own, key, paths: pathsBelow(place.paths, key), depth: place.depth + 1 };
+        : classifyMember(key, context, VALUE_KEYS.has(key) ? valueName : undefined);
+    const below = {
+      keyClass: memberClass,
+      key,
+      paths: pathsBelow(context.paths, key),
+      depth: context.depth + 1,
+    };
     return [key, hideValue(value[key] ?? null, below, options)] as const;
   });
   return Object.fromEntries(entries);
@@ -148,33 +155,36 @@ function hideMembers(value: JsonObject, place: ValueContext, options: HideOption
 
 /** Whether a map with these keys refers to a secret and contains none: `{name: s, key: password}`. */
 function isReference(keys: readonly string[]): boolean {
-  return keys.length > 1 && keys.includes("key") && keys.every((key) => REFERRING.has(key));
+  return keys.length > 1 && keys.includes("key") && keys.every((key) => REFERENCE_KEYS.has(key));
 }
 
-/** The name that an object gives to its `value`: `{name: DB_PASSWORD, value: …}`. */
-function nameOfValue(value: JsonObject): string | undefined {
+/** Finds the name that an object gives to its `value`: `DB_PASSWORD` in `{name: DB_PASSWORD, value: …}`. */
+function findValueName(value: JsonObject): string | undefined {
   for (const [key, name] of Object.entries(value))
-    if (NAMING.has(key) && typeof name === "string") return name;
+    if (NAME_KEYS.has(key) && typeof name === "string") return name;
   return undefined;
 }
 
-/** Classification by a member's key; if that is neutral, by the key above it. */
-function classOfMember(
+/**
+ * Classifies a member by the name that a sibling gives it (`valueName`), else by its key. If both say nothing, a secret key above it
+ * counts.
+ */
+function classifyMember(
   key: string,
   { keyClass, key: parent }: ValueContext,
-  named: string | undefined,
-): Says {
-  const own = classifyKey(key, parent);
-  const byName = named === undefined ? "plain" : classifyKey(named);
+  valueName: string | undefined,
+): KeyClass {
+  const memberClass = classifyKey(key, parent);
+  const byName = valueName === undefined ? "plain" : classifyKey(valueName);
   if (byName !== "plain") return byName;
-  if (own !== "plain") return own;
+  if (memberClass !== "plain") return memberClass;
   return keyClass === "secret" || keyClass === "keyName" ? keyClass : "plain";
 }
 
 /** The paths that lead into the member `key`, relative to it. `*` matches any key, `**` any number of levels. */
 function pathsBelow(paths: Paths, key: string): Paths {
   if (paths.length === 0) return [];
-  const name = pointerOf([key]).slice(1);
+  const name = toPointer([key]).slice(1);
   return paths.flatMap((path) => {
     const [first, ...rest] = path;
     if (first === "**") return [path, ...pathsBelow([rest], key)];

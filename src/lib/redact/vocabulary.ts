@@ -21,7 +21,7 @@ export const LIKELY_AT_END = list(`
   crypt cipher ca bundle identity kek dek hash auths`);
 
 /** Words before `key` if the value is a cryptographic key or an API key. */
-export const KEYS_OF = list(`
+export const WORDS_BEFORE_SECRET_KEY = list(`
   api access private sec encryption encrypt decryption signing sign master shared account ssh license licence tls ssl app
   application server client storage integration auth session hmac aes rsa dsa ecdsa ed gpg pgp csrf jwt root admin kek
   dek crypt crypto cipher webhook write read ingest ingestion instrumentation psk deploy recovery unseal seal gossip
@@ -30,20 +30,20 @@ export const KEYS_OF = list(`
   bootstrap security field db database data rest at flask django encoded rails laravel`);
 
 /** Words before `key` if the value is a name. */
-export const NAMES_BY_KEY = list(`
+export const WORDS_BEFORE_KEY_NAME = list(`
   topology label labels annotation annotations taint toleration password passwd pass username email name cache
   partition sort hash primary foreign lookup map object config image index group public bucket path metric env property
   header claim query tag order common hot row column attribute credentials credential id url existing ref authorized
   known trusted dsn uri selector domain group hostname port endpoint region namespace context site`);
 
 /** Words before `secret` if the value is the name of a Secret. */
-export const SECRETS_BY_NAME = list(`
+export const WORDS_BEFORE_SECRET_NAME = list(`
   tls ca bundle cert certs certificate certificates config conf kubeconfig env docker registry credentials credential password passwords passwd key keys
   keystore ingress volume file storage auth token k8s kube kubernetes object basic tokens license`);
-export const LISTS_SECRETS = list("pull external sealed image extra reloader");
+export const WORDS_BEFORE_SECRET_LIST = list("pull external sealed image extra reloader");
 
 /** A last word that says the value only names, places or describes the secret: `secretName`, `tokenTTL`, `passwordFile`. */
-export const ONLY_ABOUT = list(`
+export const DESCRIBING_LAST_WORDS = list(`
   name names namespace namespaces ref refs reference references path paths file files filename dir directory folder
   mount mounts mountpath enabled enable disabled disable ttl expiry expiration expires expire lifetime age duration
   length len size sizes type types kind count days hours seconds minutes milliseconds ms version versions algorithm
@@ -70,36 +70,36 @@ export const ONLY_ABOUT = list(`
   process burst chars mechanism mechanisms`);
 
 /** A first word that says that a key only chooses or names: `existingSecret`, `useToken`. */
-export const CHOOSES = list(`
+export const CHOOSING_FIRST_WORDS = list(`
   existing use using enable enabled disable disabled allow skip has is create generate auto automount validate verify
   rotate mount ignore show inject from expose external pull sealed image num number max min stop`);
 
 /** Last words that say nothing of their own: the one before them counts. */
-export const FILLERS = list(`
+export const FILLER_WORDS = list(`
   old new prev previous current next backup bak data b64 base64 encoded value values val raw plain plaintext literal
   content contents override json yaml string str text primary secondary main tmp temp inline hex bin bytes env
   initial init ci dev prod staging test`);
 
 /** Words in which others run together: `dbpassword`, `authtoken`. */
-export const SECRET_PART =
+export const SECRET_SUBSTRING =
   /passw(?:or)?d|passphrase|secret|token|credential|privatekey|apikey|accesskey|dockerconfig/;
 /** `rootpass` and `tokenvalue` have such a part, these have not. */
-export const NO_SECRET_PART = list(
+export const WORDS_WITHOUT_SECRET = list(
   "bypass compass trespass overpass underpass surpass multipass tokenizer tokenizers tokenize secretariat",
 );
 
 /** Members of an object that name what another member gives: `{name: DB_PASSWORD, value: …}`. */
-export const NAMING = list(
+export const NAME_KEYS = list(
   "name key env variable var header field property option parameter param setting attribute",
 );
-export const GIVING = list("value val content data default text string defaultValue stringValue");
+export const VALUE_KEYS = list("value val content data default text string defaultValue stringValue");
 /** Members of an object that refers to a secret kept elsewhere. */
-export const REFERRING = list(
+export const REFERENCE_KEYS = list(
   "name key optional namespace kind apiVersion secretName objectName field property version path group valueType",
 );
 
 /** Words of sentences: what follows `--password is required` or `"password": a string` is no secret. */
-export const PROSE = list(`
+export const PROSE_WORDS = list(`
   a an the is are was were be must should may can cannot could will would has have had does did not no and or of in
   into to for from on at by as with without needs need requires required expects expected given missing already only
   if when that which this but because flag option field key value found set unset empty invalid`);

@@ -29,8 +29,11 @@ export const systemClock: Clock = {
   },
 };
 
-/** The same clock, but `monotonic` counts while the machine sleeps too, as the clocks of other machines do. */
-export function bootTimeClock(clock: Clock): Clock {
+/**
+ * Wraps a clock so that `monotonic` also counts while the machine sleeps. A Lease needs that: other replicas count the time, and the
+ * holder must notice after waking up that its Lease has expired.
+ */
+export function countSleepTime(clock: Clock): Clock {
   return {
     now: () => clock.now(),
     monotonic: () => uptime() * 1000,
@@ -38,10 +41,10 @@ export function bootTimeClock(clock: Clock): Clock {
   };
 }
 
-/** A clock that is set by less than this is corrected gradually, which moves no time that is displayed. */
-const STEP_MS = 1000;
+/** Smaller corrections of the wall clock are usual (NTP) and must not change times that were displayed already. */
+const CLOCK_STEP_MS = 1000;
 
-/** Wall times of moments of the monotonic clock, for people: one moment has one time until someone sets the clock. */
+/** Converts times of the monotonic clock to wall-clock times for display: the same input has the same result until someone sets the clock. */
 export class WallTimes {
   readonly #clock: Clock;
   #offset = NaN;
@@ -50,11 +53,11 @@ export class WallTimes {
     this.#clock = clock;
   }
 
-  /** In ms since the epoch. */
-  of(monotonic: number): number {
+  /** The wall-clock time of a monotonic time, in ms since the epoch. */
+  toWallTime(monotonic: number): number {
     const offset = this.#clock.now() - this.#clock.monotonic();
     // Negated, so that the first offset (NaN) is replaced too.
-    if (!(Math.abs(offset - this.#offset) < STEP_MS)) this.#offset = offset;
+    if (!(Math.abs(offset - this.#offset) < CLOCK_STEP_MS)) this.#offset = offset;
     return Math.round(monotonic + this.#offset);
   }
 }
@@ -106,7 +109,10 @@ export function yieldToEventLoop(): Promise<void> {
   });
 }
 
-/** The promise, or the signal's reason as soon as it is aborted: the caller is released, whatever the work does. */
+/**
+ * Waits for the promise, but throws the signal's reason as soon as the signal is aborted: the caller need not wait for work that
+ * ignores the signal.
+ */
 export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const abort = (): void => reject(signal.reason);

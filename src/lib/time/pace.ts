@@ -9,14 +9,14 @@ export interface RetryBounds {
 }
 
 /** A delay that doubles with each failure in a row, in milliseconds. */
-export interface Growth {
+export interface DelayGrowth {
   readonly firstMs: number;
-  readonly mostMs: number;
+  readonly maxMs: number;
 }
 
-/** `firstMs` after the first of `failures` in a row, then twice as long each time, `mostMs` at most. */
-export function growingDelay(failures: number, { firstMs, mostMs }: Growth): number {
-  return Math.min(firstMs * 2 ** Math.min(failures - 1, 30), mostMs);
+/** The delay after `failures` failures in a row: `firstMs` after the first one, then twice as long each time, `maxMs` at most. */
+export function exponentialDelay(failures: number, { firstMs, maxMs }: DelayGrowth): number {
+  return Math.min(firstMs * 2 ** Math.min(failures - 1, 30), maxMs);
 }
 
 const STEP_MS = 1000;
@@ -29,8 +29,8 @@ const JITTER_MS = 1000;
  */
 export function retryDelay(failures: number, bounds: RetryBounds, random: number): number {
   const scale = Math.min(1, bounds.minMs / 5000);
-  const growth = { firstMs: STEP_MS * scale, mostMs: bounds.maxMs };
-  const step = failures < 2 ? 0 : growingDelay(failures - 1, growth);
+  const growth = { firstMs: STEP_MS * scale, maxMs: bounds.maxMs };
+  const step = failures < 2 ? 0 : exponentialDelay(failures - 1, growth);
   const jitter = failures < 2 ? 0 : random * JITTER_MS * scale;
   return Math.min(bounds.minMs + step + jitter, bounds.maxMs);
 }
@@ -39,7 +39,7 @@ const FIRST_BACKOFF_MS = 1000;
 
 /**
  * Slows down an action that repeats. The first `freeCount` times it may happen at once, then after 1 s, 2 s, 4 s, up to
- * `longestMs`. After a calm time it starts over.
+ * `longestMs`. After twice `longestMs` without the action it starts over.
  */
 export class Backoff {
   readonly #longestMs: number;
@@ -55,8 +55,8 @@ export class Backoff {
   /** The earliest time of the next action. */
   get dueAt(): number {
     if (this.#count < this.#freeCount) return -Infinity;
-    const growth = { firstMs: FIRST_BACKOFF_MS, mostMs: this.#longestMs };
-    return this.#lastAt + growingDelay(this.#count - this.#freeCount + 1, growth);
+    const growth = { firstMs: FIRST_BACKOFF_MS, maxMs: this.#longestMs };
+    return this.#lastAt + exponentialDelay(this.#count - this.#freeCount + 1, growth);
   }
 
   /** Whether the last action was so recent that the next one counts as a repetition. */
@@ -64,16 +64,16 @@ export class Backoff {
     return now - this.#lastAt <= 2 * this.#longestMs;
   }
 
-  /** Records the action. */
-  note(now: number): void {
+  /** Records that the action happened. */
+  record(now: number): void {
     this.#count = this.isRepeated(now) ? this.#count + 1 : 1;
     this.#lastAt = now;
   }
 
   /** Records a failed action: the next one must wait even if free ones are left. */
-  failed(now: number): void {
+  recordFailure(now: number): void {
     this.#count = Math.max(this.#count, this.#freeCount - 1);
-    this.note(now);
+    this.record(now);
   }
 }
 
@@ -85,7 +85,7 @@ export interface RateLimit {
   readonly burst?: number | undefined;
 }
 
-/** A token bucket, full at first. */
+/** A token bucket, full at first: each action takes a token, and tokens come back at a fixed rate. */
 export class TokenBucket {
   readonly #clock: Clock;
   readonly #refillMs: number;
@@ -99,14 +99,14 @@ export class TokenBucket {
     this.#burst = Math.max(1, burst);
   }
 
-  /** Milliseconds until there is a token that nobody waits for. */
+  /** Milliseconds that the next caller of `takeToken` waits. */
   get waitMs(): number {
     const now = this.#clock.monotonic();
     return Math.max(0, Math.max(this.#fullAt, now) - now - (this.#burst - 1) * this.#refillMs);
   }
 
-  /** Takes the next token and resolves when it is there, in the order of the calls; or when `signal` is aborted. */
-  async take(signal?: AbortSignal): Promise<void> {
+  /** Reserves the next token and waits until it is available, in the order of the calls. An aborted `signal` ends the wait. */
+  async takeToken(signal?: AbortSignal): Promise<void> {
     const { waitMs } = this;
     this.#fullAt = Math.max(this.#fullAt, this.#clock.monotonic()) + this.#refillMs;
     if (waitMs > 0) await sleep(this.#clock, waitMs, signal);
@@ -114,15 +114,15 @@ export class TokenBucket {
 }
 
 const BURST_INTERVAL_MS = 1000;
-/** How long a burst stays open. */
+/** For how long after the begin of a second writes are sent at once. */
 const BURST_OPEN_MS = 150;
 
 /**
- * When a write that can wait may be sent, by the monotonic clock: at once while a burst is open, else at the next
- * whole second. Each write makes the API server's next consistent list of another kind wait for up to 100 ms,
+ * The time, by the monotonic clock, at which a write that can wait may be sent: now during the first 150 ms of a second, else at the
+ * begin of the next second. Each write makes the API server's next consistent list of another kind wait for up to 100 ms,
  * helm's lists too; so writes that nobody waits for are sent together.
  */
-export function nextBurst(now: number): number {
+export function nextWriteTime(now: number): number {
   return now % BURST_INTERVAL_MS < BURST_OPEN_MS
     ? now
     : Math.ceil(now / BURST_INTERVAL_MS) * BURST_INTERVAL_MS;

@@ -4,31 +4,33 @@ import { createContext, Script, type Context } from "node:vm";
 
 import { systemClock } from "./clock.ts";
 
-/** Processor time of this thread in milliseconds, so that waiting for a busy machine does not count. */
-export function workedMs(): number {
+/** Processor time that this thread has used, in milliseconds. Unlike elapsed time, it does not count waiting for a busy machine. */
+export function threadCpuMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;
 }
 
-/** Share of the time for all slow work together, and the burst in milliseconds. */
+/** Share of the elapsed time that all slow work together may use, and the most that it may use at once, in milliseconds. */
 const SHARE = 0.1;
-const RESERVE_MS = 1000;
+const MAX_SLOW_MS = 1000;
 
 /** A token bucket of processor time for slow work of one kind. */
-export class SlowWork {
-  #left = RESERVE_MS;
-  #at = 0;
+export class SlowWorkBudget {
+  #leftMs = MAX_SLOW_MS;
+  #refilledAt = 0;
 
-  allows(): boolean {
+  /** Adds the time that has accrued since the last call, and returns whether slow work may run now. */
+  isLeft(): boolean {
     const now = systemClock.monotonic();
-    this.#left = Math.min(RESERVE_MS, this.#left + (now - this.#at) * SHARE);
-    this.#at = now;
-    return this.#left > 0;
+    this.#leftMs = Math.min(MAX_SLOW_MS, this.#leftMs + (now - this.#refilledAt) * SHARE);
+    this.#refilledAt = now;
+    return this.#leftMs > 0;
   }
 
+  /** Subtracts the time that slow work has used. */
   spend(ms: number): void {
-    this.allows();
-    this.#left -= ms;
+    this.isLeft();
+    this.#leftMs -= ms;
   }
 }
 
@@ -38,33 +40,33 @@ let context: (Context & { work?: () => unknown }) | undefined;
 
 /** Limits of one call, in milliseconds. */
 interface TimeLimit {
-  /** Of its processor time. */
+  /** Most processor time. */
   readonly workMs: number;
-  /** Of all its time, on a machine that is so busy that it waits for a processor. */
+  /** Most elapsed time: on a busy machine the work also waits for a processor. */
   readonly waitMs: number;
 }
 
 /**
  * Runs `work` as a script with a timeout: only V8's watchdog can interrupt code in this thread. The watchdog counts the
  * time that passes, so work that mostly waited for a processor is run again with twice the timeout. Throws what `work`
- * throws, or an error for which `isTooLong` is true.
+ * throws, or an error for which `isTimeLimitError` is true.
  */
-export function timed<T>(work: () => T, limit: TimeLimit, timeout = limit.workMs): T {
+export function runWithTimeLimit<T>(work: () => T, limit: TimeLimit, timeout = limit.workMs): T {
   context ??= createContext({});
   context.work = work;
-  const from = workedMs();
+  const from = threadCpuMs();
   try {
     return CALL.runInContext(context, { timeout }) as T;
   } catch (error) {
     const { workMs, waitMs } = limit;
-    if (!isTooLong(error) || timeout >= waitMs || workedMs() - from > workMs / 2) throw error;
-    return timed(work, limit, 2 * timeout);
+    if (!isTimeLimitError(error) || timeout >= waitMs || threadCpuMs() - from > workMs / 2) throw error;
+    return runWithTimeLimit(work, limit, 2 * timeout);
   } finally {
     delete context.work;
   }
 }
 
-/** Whether `timed` has interrupted its work. */
-export function isTooLong(error: unknown): boolean {
+/** Whether an error says that `runWithTimeLimit` has interrupted its work. */
+export function isTimeLimitError(error: unknown): boolean {
   return (error as { readonly code?: unknown } | undefined)?.code === "ERR_SCRIPT_EXECUTION_TIMEOUT";
 }

@@ -1,8 +1,8 @@
-/** Timers with names, and one for the end of a burst of work. */
+/** Timers with names, and a debounce. */
 
 import type { Clock, Timer } from "./clock.ts";
 
-/** Timers by name: setting one again moves it. */
+/** Timers by name. Setting a timer again replaces it. */
 export class Timers<Name extends string> {
   readonly #clock: Clock;
   readonly #running = new Map<Name, Timer>();
@@ -35,36 +35,40 @@ export class Timers<Name extends string> {
   }
 }
 
-/** Calls back once nothing has happened for a while. */
-export class Quiet {
+/** A debounce: calls `onQuiet` once after `ms` milliseconds without a call of `restart`. */
+export class Debounce {
   readonly #clock: Clock;
   readonly #ms: number;
-  readonly #then: () => void;
+  readonly #onQuiet: () => void;
   #timer: Timer | undefined;
-  #touchedAt = 0;
+  #restartedAt = 0;
 
-  constructor(clock: Clock, ms: number, then: () => void) {
+  constructor(clock: Clock, ms: number, onQuiet: () => void) {
     this.#clock = clock;
     this.#ms = ms;
-    this.#then = then;
+    this.#onQuiet = onQuiet;
   }
 
   /** Restarts the quiet period (debounce). */
-  touch(): void {
-    this.#touchedAt = this.#clock.monotonic();
-    this.#timer ??= this.#clock.setTimer(this.#ms, () => this.#check());
+  restart(): void {
+    this.#restartedAt = this.#clock.monotonic();
+    this.#timer ??= this.#clock.setTimer(this.#ms, () => this.#callIfQuiet());
   }
 
-  /** Cancels the callback until the next `touch`. */
+  /** Cancels the callback until the next `restart`. */
   close(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
   }
 
-  /** One timer that checks the last touch, instead of a new timer per touch. */
-  #check(): void {
-    const left = this.#touchedAt + this.#ms - this.#clock.monotonic();
-    this.#timer = left > 0 ? this.#clock.setTimer(left, () => this.#check()) : undefined;
-    if (left <= 0) this.#then();
+  /** Runs when the timer fires, and sets it again if `restart` was called meanwhile: cheaper than a new timer for each call. */
+  #callIfQuiet(): void {
+    const left = this.#restartedAt + this.#ms - this.#clock.monotonic();
+    if (left > 0) {
+      this.#timer = this.#clock.setTimer(left, () => this.#callIfQuiet());
+      return;
+    }
+    this.#timer = undefined;
+    this.#onQuiet();
   }
 }

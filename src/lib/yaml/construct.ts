@@ -3,7 +3,7 @@
 import { isJsonObject, setMember, type Json, type JsonObject } from "../../model/index.ts";
 import { oneLine } from "../errors.ts";
 import type { MapNode, ScalarNode, YamlNode } from "./nodes.ts";
-import { plainValue, taggedValue } from "./yaml-schema.ts";
+import { parsePlainScalar, parseTaggedScalar } from "./yaml-schema.ts";
 import { YamlError } from "./yaml-error.ts";
 
 const MAX_MERGED_KEYS = 100_000;
@@ -16,16 +16,16 @@ interface DuplicateKey {
 }
 
 /** A value, with warnings about its text. */
-export interface Constructed {
+export interface ConstructedYaml {
   readonly value: Json;
   readonly duplicates: readonly DuplicateKey[];
   readonly hasAliases: boolean;
 }
 
-/** The value of a node. Throws YamlError. */
-export function construct(root: YamlNode): Constructed {
+/** Makes the value of a document's root node. Throws YamlError. */
+export function constructValue(root: YamlNode): ConstructedYaml {
   const constructor = new Constructor();
-  const value = constructor.valueOf(root);
+  const value = constructor.toValue(root);
   return { value, duplicates: constructor.duplicates, hasAliases: constructor.hasAliases };
 }
 
@@ -36,8 +36,9 @@ class Constructor {
   readonly #anchors = new Map<string, Json | undefined>();
   #mergedKeys = 0;
 
-  valueOf(node: YamlNode): Json {
-    if (node.kind === "alias") return this.#valueOfAlias(node.name, node);
+  /** Makes the value of a node, and remembers it under the anchor of the node. */
+  toValue(node: YamlNode): Json {
+    if (node.kind === "alias") return this.#resolveAlias(node.name, node);
     if (node.anchor !== undefined) this.#anchors.set(node.anchor, undefined);
     const value = this.#makeValue(node);
     if (node.anchor !== undefined) this.#anchors.set(node.anchor, value);
@@ -45,56 +46,58 @@ class Constructor {
   }
 
   #makeValue(node: Exclude<YamlNode, { kind: "alias" }>): Json {
-    if (node.kind === "scalar") return scalarOf(node);
-    return node.kind === "list" ? node.items.map((item) => this.valueOf(item)) : this.#makeMap(node);
+    if (node.kind === "scalar") return parseScalar(node);
+    return node.kind === "list" ? node.items.map((item) => this.toValue(item)) : this.#makeMap(node);
   }
 
   /** The value of an alias. Messages do not quote its name: YAML takes a password that begins with `*` for an alias. */
-  #valueOfAlias(name: string, node: YamlNode): Json {
+  #resolveAlias(name: string, node: YamlNode): Json {
     this.hasAliases = true;
     const value = this.#anchors.get(name);
     if (value !== undefined) return value;
     const isOpen = this.#anchors.has(name);
-    throw failure(
+    throw errorAt(
       node,
       isOpen ? "an alias contains itself" : "unidentified alias (a text that begins with * must be quoted)",
     );
   }
 
+  /** Makes a map. Records duplicate keys: the last one wins, and parsers warn about it. */
   #makeMap({ pairs }: MapNode): JsonObject {
     const map: JsonObject = {};
     const lines = new Map<string, number>();
     for (const [keyNode, valueNode] of pairs) {
-      if (isMerge(keyNode)) {
+      if (isMergeKey(keyNode)) {
         this.#mergeInto(map, { lines, node: valueNode });
         continue;
       }
-      const key = this.#keyText(keyNode);
-      const { line } = keyNode.place;
+      const key = this.#toKey(keyNode);
+      const { line } = keyNode.position;
       const firstLine = lines.get(key);
       if (firstLine === undefined) lines.set(key, line);
       else this.duplicates.push({ key, line, firstLine });
-      setMember(map, key, this.valueOf(valueNode));
+      setMember(map, key, this.toValue(valueNode));
     }
     return map;
   }
 
-  #keyText(node: YamlNode): string {
-    const key = this.valueOf(node);
+  /** The key of a map as a text, as helm reads it: `1: a` has the key `1`. */
+  #toKey(node: YamlNode): string {
+    const key = this.toValue(node);
     if (key === null || typeof key === "object")
-      throw failure(node, "a key must be a string, a number or a boolean");
+      throw errorAt(node, "a key must be a string, a number or a boolean");
     return String(key);
   }
 
   /** Merge key `<<`: adds the members of a map, or of a list of maps, that `map` does not have. */
   #mergeInto(map: JsonObject, { lines, node }: { lines: ReadonlyMap<string, number>; node: YamlNode }): void {
-    const value = this.valueOf(node);
+    const value = this.toValue(node);
     const sources = Array.isArray(value) ? value : [value];
     for (const source of sources) {
-      if (!isJsonObject(source)) throw failure(node, "<< needs a map or a list of maps");
+      if (!isJsonObject(source)) throw errorAt(node, "<< needs a map or a list of maps");
       for (const [key, member] of Object.entries(source)) {
         if (++this.#mergedKeys > MAX_MERGED_KEYS)
-          throw failure(node, `more than ${MAX_MERGED_KEYS} merged keys`);
+          throw errorAt(node, `more than ${MAX_MERGED_KEYS} merged keys`);
         if (!lines.has(key) && !Object.hasOwn(map, key)) setMember(map, key, member ?? null);
       }
     }
@@ -102,20 +105,22 @@ class Constructor {
 }
 
 /** Whether a key is `<<` without quotes. */
-function isMerge(node: YamlNode): boolean {
+function isMergeKey(node: YamlNode): boolean {
   return node.kind === "scalar" && node.text === "<<" && node.isPlain;
 }
 
-function scalarOf(node: ScalarNode): Json {
+/** The value of a scalar by its tag; without one, only a plain scalar can be another value than a text. */
+function parseScalar(node: ScalarNode): Json {
   const { text, tag, isPlain } = node;
   try {
-    if (tag !== "") return taggedValue(tag, text);
-    return isPlain ? plainValue(text) : text;
+    if (tag !== "") return parseTaggedScalar(tag, text);
+    return isPlain ? parsePlainScalar(text) : text;
   } catch (error) {
-    throw failure(node, oneLine(error));
+    throw errorAt(node, oneLine(error));
   }
 }
 
-function failure({ place }: YamlNode, reason: string): YamlError {
-  return new YamlError(reason, place);
+/** The error for a node that has no value, with the position of the node. */
+function errorAt({ position }: YamlNode, reason: string): YamlError {
+  return new YamlError(reason, position);
 }

@@ -16,7 +16,7 @@ const BLANKS = /[ \t]*/y;
 const LINE = /[^\n\r\u0085\u2028\u2029]*/y;
 
 /** True for what ends a line in YAML 1.1. */
-function isBreak(code: number): boolean {
+function isLineBreak(code: number): boolean {
   return (
     code === LINE_FEED || code === CARRIAGE_RETURN || code === 0x85 || code === 0x20_28 || code === 0x20_29
   );
@@ -25,91 +25,91 @@ function isBreak(code: number): boolean {
 /** Reads a text character by character and counts lines. */
 export class Cursor {
   readonly text: string;
-  position = 0;
+  index = 0;
   /** Counts from 0. */
   line = 0;
   #lineStart = 0;
 
   constructor(text: string) {
     this.text = text;
-    if (text.charCodeAt(0) === BYTE_ORDER_MARK) this.position = this.#lineStart = 1;
+    if (text.charCodeAt(0) === BYTE_ORDER_MARK) this.index = this.#lineStart = 1;
   }
 
   /** Counts from 0. */
   get column(): number {
-    return this.position - this.#lineStart;
+    return this.index - this.#lineStart;
   }
 
   /** The character `ahead` of the current one; "" behind the end. */
   peek(ahead = 0): string {
-    return this.text.charAt(this.position + ahead);
+    return this.text.charAt(this.index + ahead);
   }
 
   isEnd(ahead = 0): boolean {
-    return this.#code(ahead) === END;
+    return this.#charCodeAt(ahead) === END;
   }
 
-  /** A space or a tab. */
+  /** Whether the character is a space or a tab. */
   isBlank(ahead = 0): boolean {
-    const code = this.#code(ahead);
+    const code = this.#charCodeAt(ahead);
     return code === SPACE || code === TAB;
   }
 
   isBreak(ahead = 0): boolean {
-    return isBreak(this.#code(ahead));
+    return isLineBreak(this.#charCodeAt(ahead));
   }
 
-  /** A blank, a line break or the end. */
+  /** Whether the character is a blank, a line break or the end: each ends a word. */
   isGap(ahead = 0): boolean {
     return this.isBlank(ahead) || this.isBreak(ahead) || this.isEnd(ahead);
   }
 
-  /** `---` or `...` at the beginning of a line, which separate documents. */
-  atDocumentMarker(): boolean {
+  /** Whether a line begins here with `---` or `...`, which separate documents. */
+  isAtDocumentMarker(): boolean {
     if (this.column !== 0 || !this.isGap(3)) return false;
-    return this.text.startsWith("---", this.position) || this.text.startsWith("...", this.position);
+    return this.text.startsWith("---", this.index) || this.text.startsWith("...", this.index);
   }
 
   /** Moves over blanks, and returns them. */
-  takeBlanks(): string {
-    return this.take(BLANKS);
+  readBlanks(): string {
+    return this.readMatch(BLANKS);
   }
 
   /** Moves to the end of the line, and returns what is there. */
-  takeLine(): string {
-    return this.take(LINE);
+  readLine(): string {
+    return this.readMatch(LINE);
   }
 
   /** Moves over a line break, and returns it as scalars contain it; "" where there is none. */
-  takeBreak(): string {
-    const code = this.#code(0);
-    if (!isBreak(code)) return "";
-    this.position += code === CARRIAGE_RETURN && this.#code(1) === LINE_FEED ? 2 : 1;
+  readBreak(): string {
+    const code = this.#charCodeAt(0);
+    if (!isLineBreak(code)) return "";
+    this.index += code === CARRIAGE_RETURN && this.#charCodeAt(1) === LINE_FEED ? 2 : 1;
     this.line++;
-    this.#lineStart = this.position;
+    this.#lineStart = this.index;
     return code > 0xff ? String.fromCharCode(code) : "\n";
   }
 
-  /** Moves over what `pattern` (with the flag `y`) matches here, and returns it. */
-  take(pattern: RegExp): string {
-    pattern.lastIndex = this.position;
+  /** Moves over what the sticky `pattern` matches here, and returns it; "" if it does not match. */
+  readMatch(pattern: RegExp): string {
+    pattern.lastIndex = this.index;
     const [found = ""] = pattern.exec(this.text) ?? [];
-    this.position += found.length;
+    this.index += found.length;
     return found;
   }
 
-  get place(): Position {
+  get position(): Position {
     return { line: this.line + 1, column: this.column + 1 };
   }
 
-  /** Throws YamlError for the current place. */
+  /** Throws YamlError for the current position. */
   fail(reason: string): never {
-    throw new YamlError(reason, this.place);
+    throw new YamlError(reason, this.position);
   }
 
-  /** Throws YamlError for characters up to here that no YAML text may contain. */
+  /** Throws YamlError if the text up to here contains a character that no YAML text may contain. */
   checkCharacters(): void {
-    const seen = this.text.slice(0, this.position);
+    const seen = this.text.slice(0, this.index);
     const at = seen.search(FORBIDDEN);
     if (at < 0) return;
     const lines = seen.slice(0, at).split("\n");
@@ -119,8 +119,9 @@ export class Cursor {
     });
   }
 
-  #code(ahead: number): number {
-    const at = this.position + ahead;
+  /** The code of the character `ahead` of the current one; {@link END} behind the end. */
+  #charCodeAt(ahead: number): number {
+    const at = this.index + ahead;
     return at < this.text.length ? this.text.charCodeAt(at) : END;
   }
 }

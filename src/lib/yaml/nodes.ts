@@ -6,7 +6,7 @@ import type { Token, TokenType } from "./token.ts";
 import { YamlError, type Position } from "./yaml-error.ts";
 
 interface Node {
-  readonly place: Position;
+  readonly position: Position;
   /** In full, `!foo` or `tag:yaml.org,2002:str`; "" for none. */
   readonly tag: string;
   readonly anchor: string | undefined;
@@ -35,6 +35,7 @@ interface AliasNode extends Node {
 
 export type YamlNode = ScalarNode | ListNode | MapNode | AliasNode;
 
+/** The first document of a text. */
 export interface Document {
   /** Undefined if the text has no document. */
   readonly root: YamlNode | undefined;
@@ -44,13 +45,13 @@ export interface Document {
 
 /** Reads the first document of `text`; what follows it is not parsed. Throws YamlError. */
 export function readNodes(text: string): Document {
-  return new Parser(text).document();
+  return new Parser(text).parseDocument();
 }
 
-type Properties = Omit<Node, "place">;
+type NodeProperties = Omit<Node, "position">;
 
-const NO_PROPERTIES: Properties = { tag: "", anchor: undefined };
-const SCALARS: readonly TokenType[] = ["plain", "quoted", "block"];
+const NO_PROPERTIES: NodeProperties = { tag: "", anchor: undefined };
+const SCALAR_TOKENS: readonly TokenType[] = ["plain", "quoted", "block"];
 /** Tokens after `-`, `?` or `:` that mean that the item, key or value is missing. */
 const END_OF_ENTRY: readonly TokenType[] = ["-", "end block"];
 const END_OF_PAIR: readonly TokenType[] = ["?", ":", "end block"];
@@ -67,12 +68,13 @@ class Parser {
     this.#scanner = new Scanner(text);
   }
 
-  document(): Document {
+  /** Reads the first document of the text. */
+  parseDocument(): Document {
     const isBare = !this.#isNext("%YAML", "%TAG", "---", "end");
     if (!isBare) this.#readStart();
     const root =
       !isBare && this.#isNext("---", "...", "%YAML", "%TAG", "end") ? undefined : this.#readNode("block");
-    const rest = this.#isNext("---", "...", "end") ? undefined : this.#scanner.peek().place;
+    const rest = this.#isNext("---", "...", "end") ? undefined : this.#scanner.peek().position;
     this.#scanner.checkCharacters();
     return { root, rest };
   }
@@ -80,8 +82,8 @@ class Parser {
   /** Reads the directives and the `---` before a document; both may be missing. */
   #readStart(): void {
     let directives = 0;
-    for (; this.#isNext("%YAML", "%TAG"); directives++) this.#readDirective(this.#take());
-    if (this.#isNext("---")) this.#take();
+    for (; this.#isNext("%YAML", "%TAG"); directives++) this.#readDirective(this.#readToken());
+    if (this.#isNext("---")) this.#readToken();
     else if (directives > 0) this.#fail("a line with --- must follow lines that begin with %");
   }
 
@@ -92,122 +94,130 @@ class Parser {
     this.#tags.set(handle, prefix);
   }
 
+  /** Whether the next token is of one of these types. */
   #isNext(...types: readonly TokenType[]): boolean {
     return types.includes(this.#scanner.peek().type);
   }
 
-  #take(): Token {
+  /** Returns the next token and moves behind it. */
+  #readToken(): Token {
     const token = this.#scanner.peek();
     this.#scanner.skip();
     return token;
   }
 
-  #takeIf(type: TokenType): boolean {
+  /** Moves over the next token if it is of this type. Returns whether it was. */
+  #skipIf(type: TokenType): boolean {
     const isNext = this.#isNext(type);
     if (isNext) this.#scanner.skip();
     return isNext;
   }
 
   #fail(reason: string): never {
-    throw new YamlError(reason, this.#scanner.peek().place);
+    throw new YamlError(reason, this.#scanner.peek().position);
   }
 
   /** Reads a node. In the context `value` (of a map), a list need not be indented. */
   #readNode(context: "block" | "value" | "flow"): YamlNode {
     if (++this.#depth > MAX_DEPTH + 1) this.#fail(new DepthError().message);
-    const node = this.#readNodeHere(context);
+    const node = this.#readNodeContent(context);
     this.#depth--;
     return node;
   }
 
-  #readNodeHere(context: "block" | "value" | "flow"): YamlNode {
-    const { place } = this.#scanner.peek();
-    if (this.#isNext("alias")) return { kind: "alias", name: this.#take().text, place, ...NO_PROPERTIES };
+  /** Reads the properties and the value of a node; `#readNode` checks the depth. */
+  #readNodeContent(context: "block" | "value" | "flow"): YamlNode {
+    const { position } = this.#scanner.peek();
+    if (this.#isNext("alias"))
+      return { kind: "alias", name: this.#readToken().text, position, ...NO_PROPERTIES };
     const properties = this.#readProperties();
-    const node: Node = { place, ...properties };
-    if (this.#isNext(...SCALARS)) return this.#scalarNode(node, this.#take());
+    const node: Node = { position, ...properties };
+    if (this.#isNext(...SCALAR_TOKENS)) return this.#createScalar(node, this.#readToken());
     const collection =
       this.#readFlowCollection(node) ?? (context === "flow" ? undefined : this.#readBlockCollection(node));
     if (collection !== undefined) return collection;
     if (context === "value" && this.#isNext("-"))
       return { kind: "list", items: this.#readUnindentedList(), ...node };
     if (properties === NO_PROPERTIES) this.#fail("a value is missing, or a character is in the wrong place");
-    return this.#emptyNode(node);
+    return this.#createEmptyNode(node);
   }
 
   /** A collection in brackets; undefined if none begins here. */
   #readFlowCollection(node: Node): YamlNode | undefined {
-    if (this.#takeIf("[")) return { kind: "list", items: this.#readFlowList(), ...node };
-    return this.#takeIf("{") ? { kind: "map", pairs: this.#readFlowMap(), ...node } : undefined;
+    if (this.#skipIf("[")) return { kind: "list", items: this.#readFlowList(), ...node };
+    return this.#skipIf("{") ? { kind: "map", pairs: this.#readFlowMap(), ...node } : undefined;
   }
 
   /** An indented collection; undefined if none begins here. */
   #readBlockCollection(node: Node): YamlNode | undefined {
-    if (this.#takeIf("begin list")) return { kind: "list", items: this.#readList(), ...node };
-    return this.#takeIf("begin map") ? { kind: "map", pairs: this.#readMap(), ...node } : undefined;
+    if (this.#skipIf("begin list")) return { kind: "list", items: this.#readList(), ...node };
+    return this.#skipIf("begin map") ? { kind: "map", pairs: this.#readMap(), ...node } : undefined;
   }
 
-  #scalarNode(node: Node, { type, text }: Token): ScalarNode {
+  #createScalar(node: Node, { type, text }: Token): ScalarNode {
     return { kind: "scalar", text, isPlain: type === "plain", ...node };
   }
 
   /** The node for a missing value, which is null. */
-  #emptyNode(node: Node = { place: this.#scanner.peek().place, ...NO_PROPERTIES }): ScalarNode {
+  #createEmptyNode(node: Node = { position: this.#scanner.peek().position, ...NO_PROPERTIES }): ScalarNode {
     return { kind: "scalar", text: "", isPlain: true, ...node };
   }
 
   /** Anchor and tag of a node, in either order. */
-  #readProperties(): Properties {
+  #readProperties(): NodeProperties {
     let properties = NO_PROPERTIES;
-    if (this.#isNext("anchor")) properties = { ...properties, anchor: this.#take().text };
-    if (this.#isNext("tag")) properties = { ...properties, tag: this.#fullTag(this.#take()) };
+    if (this.#isNext("anchor")) properties = { ...properties, anchor: this.#readToken().text };
+    if (this.#isNext("tag")) properties = { ...properties, tag: this.#resolveTag(this.#readToken()) };
     if (this.#isNext("anchor") && properties.anchor === undefined)
-      properties = { ...properties, anchor: this.#take().text };
+      properties = { ...properties, anchor: this.#readToken().text };
     return properties;
   }
 
   /** The tag with its handle replaced by the prefix of the handle. */
-  #fullTag({ text, place }: Token): string {
+  #resolveTag({ text, position }: Token): string {
     if (text.startsWith("!<")) return text.slice(2, -1);
     const [, handle = "!", suffix = ""] = /^(![\w-]*!)(.*)$/.exec(text) ?? ["", "!", text.slice(1)];
     const prefix = this.#tags.get(handle);
     if (prefix === undefined || (handle !== "!" && suffix === ""))
-      throw new YamlError("unknown tag; put a text that begins with ! in quotes", place);
+      throw new YamlError("unknown tag; put a text that begins with ! in quotes", position);
     return prefix + suffix;
   }
 
+  /** Reads the items of an indented list. */
   #readList(): YamlNode[] {
     const items: YamlNode[] = [];
-    while (this.#takeIf("-"))
-      items.push(this.#isNext(...END_OF_ENTRY) ? this.#emptyNode() : this.#readNode("block"));
-    if (!this.#takeIf("end block")) this.#fail("not an item of the list around it: check the indentation");
+    while (this.#skipIf("-"))
+      items.push(this.#isNext(...END_OF_ENTRY) ? this.#createEmptyNode() : this.#readNode("block"));
+    if (!this.#skipIf("end block")) this.#fail("not an item of the list around it: check the indentation");
     return items;
   }
 
   /** A list in a map that is not indented deeper than the map. */
   #readUnindentedList(): YamlNode[] {
     const items: YamlNode[] = [];
-    while (this.#takeIf("-"))
-      items.push(this.#isNext(...END_OF_ENTRY, "?", ":") ? this.#emptyNode() : this.#readNode("block"));
+    while (this.#skipIf("-"))
+      items.push(this.#isNext(...END_OF_ENTRY, "?", ":") ? this.#createEmptyNode() : this.#readNode("block"));
     return items;
   }
 
+  /** Reads the pairs of an indented map. The scanner inserts a `?` token before every key. */
   #readMap(): MapNode["pairs"] {
     const pairs: MapNode["pairs"] = [];
-    while (this.#takeIf("?")) {
-      const key = this.#isNext(...END_OF_PAIR) ? this.#emptyNode() : this.#readNode("value");
-      const hasValue = this.#takeIf(":") && !this.#isNext(...END_OF_PAIR);
-      pairs.push([key, hasValue ? this.#readNode("value") : this.#emptyNode()]);
+    while (this.#skipIf("?")) {
+      const key = this.#isNext(...END_OF_PAIR) ? this.#createEmptyNode() : this.#readNode("value");
+      const hasValue = this.#skipIf(":") && !this.#isNext(...END_OF_PAIR);
+      pairs.push([key, hasValue ? this.#readNode("value") : this.#createEmptyNode()]);
     }
-    if (!this.#takeIf("end block")) this.#fail("not a key of the map around it: check the indentation");
+    if (!this.#skipIf("end block")) this.#fail("not a key of the map around it: check the indentation");
     return pairs;
   }
 
+  /** Reads the items of a list in brackets, after its opening bracket. */
   #readFlowList(): YamlNode[] {
     const items: YamlNode[] = [];
-    while (!this.#takeIf("]")) {
-      if (items.length > 0 && !this.#takeIf(",")) this.#fail("a , or ] is missing");
-      if (this.#takeIf("]")) break;
+    while (!this.#skipIf("]")) {
+      if (items.length > 0 && !this.#skipIf(",")) this.#fail("a , or ] is missing");
+      if (this.#skipIf("]")) break;
       items.push(this.#isNext("?") ? this.#readSinglePair() : this.#readNode("flow"));
     }
     return items;
@@ -215,22 +225,26 @@ class Parser {
 
   /** A map of one pair in a list, `[a: 1]`. */
   #readSinglePair(): MapNode {
-    const { place } = this.#take();
-    return { kind: "map", pairs: [this.#readFlowPair("]")], place, ...NO_PROPERTIES };
+    const { position } = this.#readToken();
+    return { kind: "map", pairs: [this.#readFlowPair("]")], position, ...NO_PROPERTIES };
   }
 
+  /** Reads one `key: value` in brackets; a missing key or value is null. */
   #readFlowPair(end: "]" | "}"): readonly [YamlNode, YamlNode] {
-    const key = this.#isNext(":", ",", end) ? this.#emptyNode() : this.#readNode("flow");
-    const hasValue = this.#takeIf(":") && !this.#isNext(",", end);
-    return [key, hasValue ? this.#readNode("flow") : this.#emptyNode()];
+    const key = this.#isNext(":", ",", end) ? this.#createEmptyNode() : this.#readNode("flow");
+    const hasValue = this.#skipIf(":") && !this.#isNext(",", end);
+    return [key, hasValue ? this.#readNode("flow") : this.#createEmptyNode()];
   }
 
+  /** Reads the pairs of a map in brackets, after its opening bracket. */
   #readFlowMap(): MapNode["pairs"] {
     const pairs: MapNode["pairs"] = [];
-    while (!this.#takeIf("}")) {
-      if (pairs.length > 0 && !this.#takeIf(",")) this.#fail("a , or } is missing");
-      if (this.#takeIf("}")) break;
-      pairs.push(this.#takeIf("?") ? this.#readFlowPair("}") : [this.#readNode("flow"), this.#emptyNode()]);
+    while (!this.#skipIf("}")) {
+      if (pairs.length > 0 && !this.#skipIf(",")) this.#fail("a , or } is missing");
+      if (this.#skipIf("}")) break;
+      pairs.push(
+        this.#skipIf("?") ? this.#readFlowPair("}") : [this.#readNode("flow"), this.#createEmptyNode()],
+      );
     }
     return pairs;
   }

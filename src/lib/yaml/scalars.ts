@@ -17,19 +17,19 @@ class Gap {
   }
 
   /** Moves over a line break behind a backslash, which adds nothing to the text. */
-  escapeBreak(cursor: Cursor): void {
-    cursor.takeBreak();
+  skipEscapedBreak(cursor: Cursor): void {
+    cursor.readBreak();
     this.#firstBreak = "";
   }
 
   /** Moves over blanks and line breaks; calls `checkIndentation` before each blank that begins a line. */
-  take(cursor: Cursor, checkIndentation?: () => void): void {
+  readFrom(cursor: Cursor, checkIndentation?: () => void): void {
     while (cursor.isBlank() || cursor.isBreak()) {
-      if (cursor.isBreak()) this.#addBreak(cursor.takeBreak());
+      if (cursor.isBreak()) this.#addBreak(cursor.readBreak());
       else if (this.spansLines) {
         checkIndentation?.();
-        cursor.position++;
-      } else this.#blanks += cursor.takeBlanks();
+        cursor.index++;
+      } else this.#blanks += cursor.readBlanks();
     }
   }
 
@@ -39,14 +39,14 @@ class Gap {
   }
 
   /** The text that the gap becomes in the scalar. */
-  folded(): string {
+  fold(): string {
     if (this.#firstBreak === undefined) return this.#blanks;
     if (this.#firstBreak !== "\n") return this.#firstBreak + this.#moreBreaks;
     return this.#moreBreaks === "" ? " " : this.#moreBreaks;
   }
 }
 
-/** Where a plain scalar may stand. */
+/** The surroundings of a plain scalar, which decide where it ends. */
 export interface PlainContext {
   readonly inFlow: boolean;
   /** The least column of lines that continue the scalar. */
@@ -60,17 +60,17 @@ export interface PlainScalar {
 }
 
 /** Reads a plain scalar. Throws YamlError. */
-export function plainScalar(cursor: Cursor, context: PlainContext): PlainScalar {
+export function readPlainScalar(cursor: Cursor, context: PlainContext): PlainScalar {
   let text = "";
   let gap = new Gap();
-  while (!cursor.atDocumentMarker() && cursor.peek() !== "#") {
+  while (!cursor.isAtDocumentMarker() && cursor.peek() !== "#") {
     const word = readPlainWord(cursor, context.inFlow);
     if (word !== "") {
-      text += gap.folded() + word;
+      text += gap.fold() + word;
       gap = new Gap();
     }
     if (!cursor.isBlank() && !cursor.isBreak()) break;
-    gap.take(cursor, () => {
+    gap.readFrom(cursor, () => {
       if (cursor.column < context.indentation && cursor.peek() === "\t")
         cursor.fail("a tab must not be used as indentation");
     });
@@ -81,17 +81,17 @@ export function plainScalar(cursor: Cursor, context: PlainContext): PlainScalar 
 
 /** The part of a plain scalar up to the next gap; "" if the scalar ends here. */
 function readPlainWord(cursor: Cursor, inFlow: boolean): string {
-  const start = cursor.position;
-  cursor.take(LITERAL);
-  while (!cursor.isGap() && !isEndOfPlain(cursor, inFlow)) {
-    cursor.position++;
-    cursor.take(LITERAL);
+  const start = cursor.index;
+  cursor.readMatch(LITERAL);
+  while (!cursor.isGap() && !isPlainScalarEnd(cursor, inFlow)) {
+    cursor.index++;
+    cursor.readMatch(LITERAL);
   }
-  return cursor.text.slice(start, cursor.position);
+  return cursor.text.slice(start, cursor.index);
 }
 
-/** Whether the character here ends a plain scalar: `: `, and in brackets also their signs. */
-function isEndOfPlain(cursor: Cursor, inFlow: boolean): boolean {
+/** Whether the character here ends a plain scalar: a colon before a gap, and within a flow collection also `,?[]{}`. */
+function isPlainScalarEnd(cursor: Cursor, inFlow: boolean): boolean {
   const character = cursor.peek();
   return (character === ":" && cursor.isGap(1)) || (inFlow && ",?[]{}".includes(character));
 }
@@ -100,61 +100,62 @@ function isEndOfPlain(cursor: Cursor, inFlow: boolean): boolean {
  * Reads a quoted scalar, whose lines may begin at any column; only the markers of documents may not stand in it.
  * Throws YamlError.
  */
-export function quotedScalar(cursor: Cursor): string {
-  const { place } = cursor;
+export function readQuotedScalar(cursor: Cursor): string {
+  const { position } = cursor;
   const quote = cursor.peek();
   let text = "";
-  cursor.position++;
+  cursor.index++;
   for (;;) {
-    if (cursor.atDocumentMarker())
+    if (cursor.isAtDocumentMarker())
       cursor.fail(`a line of a quoted text must not begin with ${cursor.peek().repeat(3)}`);
-    if (cursor.isEnd()) cursor.fail(`the quote in line ${place.line}, column ${place.column} is not closed`);
+    if (cursor.isEnd())
+      cursor.fail(`the quote in line ${position.line}, column ${position.column} is not closed`);
     const gap = new Gap();
     text += quote === "'" ? readSingleQuoted(cursor) : readDoubleQuoted(cursor, gap);
     if (!gap.spansLines && cursor.peek() === quote) break;
-    gap.take(cursor);
-    text += gap.folded();
+    gap.readFrom(cursor);
+    text += gap.fold();
   }
-  cursor.position++;
+  cursor.index++;
   return text;
 }
 
 /** Text in single quotes, up to the next gap or the closing quote. Two quotes stand for one. */
 function readSingleQuoted(cursor: Cursor): string {
   let text = "";
-  let start = cursor.position;
-  cursor.take(LITERAL);
+  let start = cursor.index;
+  cursor.readMatch(LITERAL);
   while (!cursor.isGap()) {
     if (cursor.peek() === "'") {
       if (cursor.peek(1) !== "'") break;
-      text += cursor.text.slice(start, cursor.position + 1);
-      start = ++cursor.position + 1;
+      text += cursor.text.slice(start, cursor.index + 1);
+      start = ++cursor.index + 1;
     }
-    cursor.position++;
-    cursor.take(LITERAL);
+    cursor.index++;
+    cursor.readMatch(LITERAL);
   }
-  return text + cursor.text.slice(start, cursor.position);
+  return text + cursor.text.slice(start, cursor.index);
 }
 
 /** Text in double quotes, up to the next gap, the closing quote or an escaped line break. */
 function readDoubleQuoted(cursor: Cursor, gap: Gap): string {
   let text = "";
-  let start = cursor.position;
+  let start = cursor.index;
   while (!cursor.isGap() && cursor.peek() !== '"') {
     if (cursor.peek() !== "\\") {
-      cursor.position++;
-      cursor.take(LITERAL);
+      cursor.index++;
+      cursor.readMatch(LITERAL);
       continue;
     }
-    text += cursor.text.slice(start, cursor.position++);
+    text += cursor.text.slice(start, cursor.index++);
     if (cursor.isBreak()) {
-      gap.escapeBreak(cursor);
+      gap.skipEscapedBreak(cursor);
       return text;
     }
     text += readEscape(cursor);
-    start = cursor.position;
+    start = cursor.index;
   }
-  return text + cursor.text.slice(start, cursor.position);
+  return text + cursor.text.slice(start, cursor.index);
 }
 
 const ESCAPES = new Map([
@@ -190,19 +191,19 @@ function readEscape(cursor: Cursor): string {
   const length = HEX_DIGITS.get(character);
   if (simple === undefined && length === undefined)
     cursor.fail("unknown escape sequence in a text in double quotes");
-  cursor.position++;
+  cursor.index++;
   return simple ?? readCodePoint(cursor, length ?? 0);
 }
 
 /** Reads `length` hexadecimal digits; returns the character with this code. */
 function readCodePoint(cursor: Cursor, length: number): string {
-  const digits = cursor.text.slice(cursor.position, cursor.position + length);
+  const digits = cursor.text.slice(cursor.index, cursor.index + length);
   if (digits.length < length || !/^[\da-fA-F]*$/.test(digits))
     cursor.fail(`an escape sequence needs ${length} hexadecimal digits`);
   const code = Number.parseInt(digits, 16);
   if (code > 0x10_ff_ff || (code >= 0xd8_00 && code <= 0xdf_ff))
     cursor.fail("an escape sequence names no character");
-  cursor.position += length;
+  cursor.index += length;
   return String.fromCodePoint(code);
 }
 
@@ -220,7 +221,7 @@ interface Block {
  * Reads a block scalar, `|` or `>`. `outerColumn` is the column of the collection around it, -1 at the top. Throws
  * YamlError.
  */
-export function blockScalar(cursor: Cursor, outerColumn: number): string {
+export function readBlockScalar(cursor: Cursor, outerColumn: number): string {
   const block = readBlockHeader(cursor, outerColumn);
   let text = "";
   let lineBreak = "";
@@ -230,26 +231,26 @@ export function blockScalar(cursor: Cursor, outerColumn: number): string {
     const isMoreIndented = cursor.isBlank();
     const folds = block.folds && lineBreak === "\n" && !wasMoreIndented && !isMoreIndented;
     text += folds ? (breaks === "" ? " " : breaks) : lineBreak + breaks;
-    text += cursor.takeLine();
+    text += cursor.readLine();
     wasMoreIndented = isMoreIndented;
-    lineBreak = cursor.takeBreak();
+    lineBreak = cursor.readBreak();
     breaks = skipEmptyLines(cursor, block, outerColumn);
   }
   if (block.chomping !== "-") text += lineBreak;
   return block.chomping === "+" ? text + breaks : text;
 }
 
-const HEADER = /[|>](?:[-+]\d?|\d[-+]?)?/y;
+const BLOCK_HEADER = /[|>](?:[-+]\d?|\d[-+]?)?/y;
 
 /** Reads the line with `|` or `>`. */
 function readBlockHeader(cursor: Cursor, outerColumn: number): Block {
-  const header = cursor.take(HEADER);
+  const header = cursor.readMatch(BLOCK_HEADER);
   const [digit] = /\d/.exec(header) ?? [];
   if (digit === "0") cursor.fail("the indentation of a block must be 1 to 9");
-  cursor.takeBlanks();
-  if (cursor.peek() === "#") cursor.takeLine();
+  cursor.readBlanks();
+  if (cursor.peek() === "#") cursor.readLine();
   if (!cursor.isBreak() && !cursor.isEnd()) cursor.fail("the text of a block must begin in the next line");
-  cursor.takeBreak();
+  cursor.readBreak();
   return {
     folds: header.startsWith(">"),
     chomping: /[-+]/.exec(header)?.[0] ?? "",
@@ -266,11 +267,11 @@ function skipEmptyLines(cursor: Cursor, block: Block, outerColumn: number): stri
   let maxColumn = 0;
   const isInIndentation = (): boolean => block.indentation === 0 || cursor.column < block.indentation;
   for (;;) {
-    while (isInIndentation() && cursor.peek() === " ") cursor.position++;
+    while (isInIndentation() && cursor.peek() === " ") cursor.index++;
     maxColumn = Math.max(maxColumn, cursor.column);
     if (isInIndentation() && cursor.peek() === "\t") cursor.fail("a tab must not be used as indentation");
     if (!cursor.isBreak()) break;
-    breaks += cursor.takeBreak();
+    breaks += cursor.readBreak();
   }
   if (block.indentation === 0) block.indentation = Math.max(maxColumn, outerColumn + 1, 1);
   return breaks;

@@ -5,7 +5,7 @@
 
 import { MAX_DEPTH, DepthError } from "../json.ts";
 import { Cursor } from "./cursor.ts";
-import { blockScalar, plainScalar, quotedScalar } from "./scalars.ts";
+import { readBlockScalar, readPlainScalar, readQuotedScalar } from "./scalars.ts";
 import { SimpleKeys, type SimpleKey } from "./simple-keys.ts";
 import type { Token, TokenType } from "./token.ts";
 import { YamlError } from "./yaml-error.ts";
@@ -22,7 +22,7 @@ export class Scanner {
   readonly #queue: Token[] = [];
   /** The token that was requested last and not yet skipped. */
   #current: Token | undefined;
-  #takenCount = 0;
+  #deliveredCount = 0;
   /** Columns of the block collections around, the outermost first. */
   readonly #outerIndentations: number[] = [];
   #indentation = -1;
@@ -39,7 +39,7 @@ export class Scanner {
     if (this.#current === undefined) {
       while (this.#mustScanMore()) this.#scanToken();
       this.#current = this.#queue.shift() as Token;
-      this.#takenCount++;
+      this.#deliveredCount++;
     }
     return this.#current;
   }
@@ -56,56 +56,61 @@ export class Scanner {
 
   /** Whether the next token is not final: if it turns out to be a key, tokens are inserted before it. */
   #mustScanMore(): boolean {
-    return this.#queue.length === 0 || this.#keys.isPossible(this.#takenCount);
+    return this.#queue.length === 0 || this.#keys.isPossible(this.#deliveredCount);
   }
 
+  /** Saves the token that begins here as a possible key: only a colon later in the line shows whether it is one. */
   #saveKey(): void {
     if (!this.#mayBeKey) return;
     const isRequired = !this.#inFlow && this.#indentation === this.#cursor.column;
-    this.#keys.save(this.#takenCount + this.#queue.length, isRequired);
+    this.#keys.save(this.#deliveredCount + this.#queue.length, isRequired);
   }
 
   get #inFlow(): boolean {
     return this.#keys.flowLevel > 0;
   }
 
+  /** Scans the next token into the queue, with the ends of the block collections that its column closes. */
   #scanToken(): void {
     this.#skipToToken();
     this.#closeBlocks(this.#cursor.column);
     if (this.#cursor.isEnd()) this.#scanEnd();
     else if (this.#cursor.column === 0 && this.#cursor.peek() === "%") this.#scanDirective();
-    else if (this.#cursor.atDocumentMarker()) this.#scanMarker();
+    else if (this.#cursor.isAtDocumentMarker()) this.#scanMarker();
     else this.#scanContent();
   }
 
+  /** Moves over blanks, comments and line breaks. A line break outside brackets allows a key again. */
   #skipToToken(): void {
     const cursor = this.#cursor;
     for (;;) {
       while (cursor.peek() === " " || (cursor.peek() === "\t" && (this.#inFlow || !this.#mayBeKey)))
-        cursor.position++;
-      if (cursor.peek() === "#") cursor.takeLine();
+        cursor.index++;
+      if (cursor.peek() === "#") cursor.readLine();
       if (!cursor.isBreak()) return;
-      cursor.takeBreak();
+      cursor.readBreak();
       if (!this.#inFlow) this.#mayBeKey = true;
     }
   }
 
+  /** Scans a token inside a document, by its first character. */
   #scanContent(): void {
     const character = this.#cursor.peek();
     if (character === "[" || character === "{") return this.#openFlow(character);
     if (character === "]" || character === "}") return this.#closeFlow(character);
     if (character === ",") return this.#scanComma();
-    if (!this.#isMark(character)) return this.#scanNode(character);
-    if (character === "-") return this.#scanEntry();
+    if (!this.#isBlockIndicator(character)) return this.#scanNode(character);
+    if (character === "-") return this.#scanListItem();
     return character === "?" ? this.#scanExplicitKey() : this.#scanColon();
   }
 
   /** Whether `-`, `?` or `:` stands alone; in brackets the last two need no gap behind them. */
-  #isMark(character: string): boolean {
-    const isMark = character === "-" || character === "?" || character === ":";
-    return isMark && (this.#cursor.isGap(1) || (this.#inFlow && character !== "-"));
+  #isBlockIndicator(character: string): boolean {
+    const isIndicator = character === "-" || character === "?" || character === ":";
+    return isIndicator && (this.#cursor.isGap(1) || (this.#inFlow && character !== "-"));
   }
 
+  /** Scans an alias, an anchor, a tag or a scalar. */
   #scanNode(character: string): void {
     switch (character) {
       case "*":
@@ -116,7 +121,7 @@ export class Scanner {
         return this.#scanTag();
       case "'":
       case '"':
-        return this.#scanScalar("quoted", () => quotedScalar(this.#cursor));
+        return this.#scanScalar("quoted", () => readQuotedScalar(this.#cursor));
       default:
         return this.#inFlow || (character !== "|" && character !== ">")
           ? this.#scanPlain(character)
@@ -124,14 +129,14 @@ export class Scanner {
     }
   }
 
-  #push(type: TokenType, text = "", place = this.#cursor.place): void {
-    this.#queue.push({ type, text, place });
+  #addToken(type: TokenType, text = "", position = this.#cursor.position): void {
+    this.#queue.push({ type, text, position });
   }
 
   /** Adds the token of `length` characters that begins here. */
-  #pushIndicator(type: TokenType, length: number): void {
-    this.#push(type);
-    this.#cursor.position += length;
+  #addIndicator(type: TokenType, length: number): void {
+    this.#addToken(type);
+    this.#cursor.index += length;
   }
 
   /** Begins a block collection if this column is deeper than the collection around it. */
@@ -139,15 +144,16 @@ export class Scanner {
     if (this.#inFlow || this.#indentation >= column) return;
     this.#outerIndentations.push(this.#indentation);
     this.#indentation = column;
-    const place = key?.place ?? this.#cursor.place;
-    const at = key === undefined ? this.#queue.length : key.tokens - this.#takenCount;
-    this.#queue.splice(at, 0, { type, text: "", place });
+    const position = key?.position ?? this.#cursor.position;
+    const at = key === undefined ? this.#queue.length : key.tokensBefore - this.#deliveredCount;
+    this.#queue.splice(at, 0, { type, text: "", position });
   }
 
+  /** Ends the block collections that are indented deeper than `column`. */
   #closeBlocks(column: number): void {
     if (this.#inFlow) return;
     while (this.#indentation > column) {
-      this.#push("end block");
+      this.#addToken("end block");
       this.#indentation = this.#outerIndentations.pop() ?? -1;
     }
   }
@@ -155,50 +161,55 @@ export class Scanner {
   /** Closes all collections at the end of a document. */
   #leaveDocument(): void {
     this.#closeBlocks(-1);
-    this.#keys.drop();
+    this.#keys.expire();
     this.#mayBeKey = false;
   }
 
+  /** Scans the end of the text, which ends all collections. */
   #scanEnd(): void {
-    this.#keys.end();
+    this.#keys.expireAll();
     this.#leaveDocument();
-    this.#push("end");
+    this.#addToken("end");
   }
 
+  /** Scans `---` or `...`, which ends the document before it. */
   #scanMarker(): void {
     this.#leaveDocument();
-    this.#pushIndicator(this.#cursor.peek() === "-" ? "---" : "...", 3);
+    this.#addIndicator(this.#cursor.peek() === "-" ? "---" : "...", 3);
   }
 
+  /** Scans a line with `%YAML` or `%TAG` before a document. */
   #scanDirective(): void {
     this.#leaveDocument();
-    const { place } = this.#cursor;
-    const [text = ""] = this.#cursor.takeLine().split(/\s#/);
+    const { position } = this.#cursor;
+    const [text = ""] = this.#cursor.readLine().split(/\s#/);
     const [name = "", ...rest] = text.trim().split(/[ \t]+/);
-    if (name === "%YAML" && /^1\.[12]$/.test(rest.join(" "))) this.#push("%YAML", "", place);
-    else if (name === "%TAG" && rest.length === 2) this.#push("%TAG", rest.join(" "), place);
-    else throw new YamlError("only %YAML 1.1 and %TAG may stand before a document", place);
+    if (name === "%YAML" && /^1\.[12]$/.test(rest.join(" "))) this.#addToken("%YAML", "", position);
+    else if (name === "%TAG" && rest.length === 2) this.#addToken("%TAG", rest.join(" "), position);
+    else throw new YamlError("only %YAML 1.1 and %TAG may stand before a document", position);
   }
 
+  /** Scans an opening bracket. The collection itself may be a key. */
   #openFlow(type: "[" | "{"): void {
     this.#saveKey();
     if (this.#keys.flowLevel > MAX_DEPTH) this.#cursor.fail(new DepthError().message);
     this.#keys.enterFlow();
     this.#mayBeKey = true;
-    this.#pushIndicator(type, 1);
+    this.#addIndicator(type, 1);
   }
 
+  /** Scans a closing bracket. No key may follow it. */
   #closeFlow(type: "]" | "}"): void {
-    this.#keys.drop();
+    this.#keys.expire();
     this.#keys.leaveFlow();
     this.#mayBeKey = false;
-    this.#pushIndicator(type, 1);
+    this.#addIndicator(type, 1);
   }
 
   #scanComma(): void {
-    this.#keys.drop();
+    this.#keys.expire();
     this.#mayBeKey = true;
-    this.#pushIndicator(",", 1);
+    this.#addIndicator(",", 1);
   }
 
   /** Begins a block collection, outside brackets. Fails with `refusal` if none may begin here. */
@@ -208,46 +219,54 @@ export class Scanner {
     this.#openBlock(type, this.#cursor.column);
   }
 
-  #scanEntry(): void {
+  /** Scans the `-` before an item of a list; the first one begins the list. */
+  #scanListItem(): void {
     this.#beginBlock("begin list", "a list must begin in a line of its own");
-    this.#keys.drop();
+    this.#keys.expire();
     this.#mayBeKey = true;
-    this.#pushIndicator("-", 1);
+    this.#addIndicator("-", 1);
   }
 
+  /** Scans the `?` before a key; the first one begins the map. */
   #scanExplicitKey(): void {
     this.#beginBlock("begin map", "a map must begin in a line of its own");
-    this.#keys.drop();
+    this.#keys.expire();
     this.#mayBeKey = !this.#inFlow;
-    this.#pushIndicator("?", 1);
+    this.#addIndicator("?", 1);
   }
 
+  /** Scans the colon after a key. If a saved token was the key, inserts the tokens for the map and the key before it. */
   #scanColon(): void {
-    const key = this.#keys.current();
+    const key = this.#keys.findPossible();
     if (key === undefined) {
       this.#beginBlock("begin map", "a second `key:` in one line, or one behind a text of several lines");
       this.#mayBeKey = !this.#inFlow;
     } else {
-      this.#queue.splice(key.tokens - this.#takenCount, 0, { type: "?", text: "", place: key.place });
+      this.#queue.splice(key.tokensBefore - this.#deliveredCount, 0, {
+        type: "?",
+        text: "",
+        position: key.position,
+      });
       this.#openBlock("begin map", key.column, key);
-      this.#keys.forget();
+      this.#keys.clear();
       this.#mayBeKey = false;
     }
-    this.#pushIndicator(":", 1);
+    this.#addIndicator(":", 1);
   }
 
   /** Adds the token of a scalar, alias, anchor or tag, which may begin a key. */
   #scanScalar(type: TokenType, read: () => string): void {
     this.#saveKey();
     this.#mayBeKey = false;
-    const { place } = this.#cursor;
-    this.#push(type, read(), place);
+    const { position } = this.#cursor;
+    this.#addToken(type, read(), position);
   }
 
+  /** Scans the name of an anchor or alias behind `&` or `*`. */
   #scanName(type: "alias" | "anchor"): void {
     this.#scanScalar(type, () => {
-      this.#cursor.position++;
-      const name = this.#cursor.take(NAME);
+      this.#cursor.index++;
+      const name = this.#cursor.readMatch(NAME);
       if (name === "" || !(this.#cursor.isGap() || "?:,]}%@`".includes(this.#cursor.peek())))
         this.#cursor.fail(
           `a name behind ${type === "alias" ? "*" : "&"} must consist of letters, digits, - and _; put a text that begins so in quotes`,
@@ -258,7 +277,7 @@ export class Scanner {
 
   #scanTag(): void {
     this.#scanScalar("tag", () => {
-      const tag = this.#cursor.take(TAG);
+      const tag = this.#cursor.readMatch(TAG);
       if (!this.#cursor.isGap())
         this.#cursor.fail(
           "a tag contains a character that it must not; put a text that begins with ! in quotes",
@@ -267,13 +286,15 @@ export class Scanner {
     });
   }
 
+  /** Scans a block scalar, which is never a key. */
   #scanBlock(): void {
-    this.#keys.drop();
+    this.#keys.expire();
     this.#mayBeKey = true;
-    const { place } = this.#cursor;
-    this.#push("block", blockScalar(this.#cursor, this.#indentation), place);
+    const { position } = this.#cursor;
+    this.#addToken("block", readBlockScalar(this.#cursor, this.#indentation), position);
   }
 
+  /** Scans a plain scalar that begins with `first`, or fails if no scalar can begin so. */
   #scanPlain(first: string): void {
     const isPlain = INDICATORS.has(first) ? this.#isPlainIndicator(first) : !this.#cursor.isGap();
     if (!isPlain)
@@ -284,12 +305,13 @@ export class Scanner {
       );
     this.#scanScalar("plain", () => {
       const context = { inFlow: this.#inFlow, indentation: this.#indentation + 1 };
-      const { text, spansLines } = plainScalar(this.#cursor, context);
+      const { text, spansLines } = readPlainScalar(this.#cursor, context);
       if (spansLines) this.#mayBeKey = true;
       return text;
     });
   }
 
+  /** Whether a plain scalar may begin with `-`, `?` or `:`: only before another character than a gap. */
   #isPlainIndicator(first: string): boolean {
     if (first === "-") return !this.#cursor.isBlank(1);
     return !this.#inFlow && (first === "?" || first === ":") && !this.#cursor.isGap(1);

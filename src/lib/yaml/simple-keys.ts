@@ -5,17 +5,17 @@ import type { Position } from "./yaml-error.ts";
 
 /** A token that is the key of a map if a colon follows it in the same line. */
 export interface SimpleKey {
-  readonly tokens: number;
-  readonly position: number;
+  readonly tokensBefore: number;
+  readonly index: number;
   readonly line: number;
   readonly column: number;
-  readonly place: Position;
-  /** Nothing but a key may be at this place. */
+  readonly position: Position;
+  /** Nothing but a key may be at this position. */
   readonly isRequired: boolean;
 }
 
 /** Most characters between the beginning of a key and its colon. */
-const MAX_KEY = 1024;
+const MAX_KEY_LENGTH = 1024;
 
 /** The possible keys of the collections around the current position. */
 export class SimpleKeys {
@@ -35,42 +35,44 @@ export class SimpleKeys {
   }
 
   /** Whether the token after `tokens` others may still become a key. */
-  isPossible(tokens: number): boolean {
-    const level = this.#levels.get(tokens);
-    return level !== undefined && this.current(level) !== undefined;
+  isPossible(tokensBefore: number): boolean {
+    const level = this.#levels.get(tokensBefore);
+    return level !== undefined && this.findPossible(level) !== undefined;
   }
 
-  /** The possible key of a level, by default the innermost, unless its line or its length has ended. */
-  current(level = this.flowLevel): SimpleKey | undefined {
+  /** Finds the possible key of a level, by default the innermost. A key expires with its line, and when it becomes too long. */
+  findPossible(level = this.flowLevel): SimpleKey | undefined {
     const key = this.#keys[level];
     if (key === undefined) return undefined;
-    if (key.line === this.#cursor.line && key.position + MAX_KEY >= this.#cursor.position) return key;
-    this.drop(level);
+    if (key.line === this.#cursor.line && key.index + MAX_KEY_LENGTH >= this.#cursor.index) return key;
+    this.expire(level);
     return undefined;
   }
 
-  /** Throws YamlError where nothing but a key may be. */
-  drop(level = this.flowLevel): void {
+  /** The token of this level is no key after all. Throws YamlError if nothing but a key may be at its position. */
+  expire(level = this.flowLevel): void {
     const key = this.#keys[level];
     if (key?.isRequired === true)
       this.#cursor.fail(`the key in line ${key.line + 1} needs a colon behind it`);
-    this.forget(level);
+    this.clear(level);
   }
 
-  forget(level = this.flowLevel): void {
+  /** Removes the possible key of a level without a check, because it has become a key or is none. */
+  clear(level = this.flowLevel): void {
     const key = this.#keys[level];
-    if (key !== undefined) this.#levels.delete(key.tokens);
+    if (key !== undefined) this.#levels.delete(key.tokensBefore);
     this.#keys[level] = undefined;
   }
 
-  /** Saves the token that begins here, after `tokens` others. */
-  save(tokens: number, isRequired: boolean): void {
-    this.drop();
-    const { position, line, column, place } = this.#cursor;
-    this.#keys[this.flowLevel] = { tokens, position, line, column, place, isRequired };
-    this.#levels.set(tokens, this.flowLevel);
+  /** Saves the token that begins here, after `tokensBefore` others, as the possible key of the innermost collection. */
+  save(tokensBefore: number, isRequired: boolean): void {
+    this.expire();
+    const { index, line, column, position } = this.#cursor;
+    this.#keys[this.flowLevel] = { tokensBefore, index, line, column, position, isRequired };
+    this.#levels.set(tokensBefore, this.flowLevel);
   }
 
+  /** Enters a collection in brackets, which has no possible key yet. */
   enterFlow(): void {
     this.#keys.push(undefined);
   }
@@ -80,8 +82,8 @@ export class SimpleKeys {
   }
 
   /** Leaves all collections at the end of the text. */
-  end(): void {
-    for (const level of this.#keys.keys()) this.drop(level);
+  expireAll(): void {
+    for (const level of this.#keys.keys()) this.expire(level);
     this.#keys.length = 1;
   }
 }

@@ -30,5 +30,5 @@ export interface Token {
   readonly type: TokenType;
   /** The text of a scalar; the name of an anchor or an alias; a tag or a directive as written. */
   readonly text: string;
-  readonly place: Position;
+  readonly position: Position;
 }

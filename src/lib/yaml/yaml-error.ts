@@ -1,6 +1,6 @@
 /** What is wrong with a YAML text, and where. */
 
-/** A place in a text; both count from 1. */
+/** A position in a text; both count from 1. */
 export interface Position {
   readonly line: number;
   readonly column: number;

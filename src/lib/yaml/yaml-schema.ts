@@ -15,16 +15,17 @@ const LOOSE_UNDERSCORE = /(?<!\d)_|_(?!\d)/;
 const OLD_OCTAL = /^0[0-7]+$/;
 const BASE64 = /^(?:[A-Za-z\d+/]{4})*(?:[A-Za-z\d+/]{2}==|[A-Za-z\d+/]{3}=)?$/;
 
-/** Number of a plain scalar as Go reads it; undefined when it is none. */
-function numberOf(source: string): number | undefined {
+/** Parses a plain scalar as a number, as Go's YAML library does; undefined if it is none. */
+function parseNumber(source: string): number | undefined {
   if (!/^[-+.\d]/.test(source)) return undefined;
   if (source.startsWith(".") && LOOSE_UNDERSCORE.test(source)) return undefined;
   const text = source.replaceAll("_", "");
-  const value = integerOf(text) ?? (FLOAT.test(text) ? Number(text) : Number.NaN);
+  const value = parseInteger(text) ?? (FLOAT.test(text) ? Number(text) : Number.NaN);
   return Number.isFinite(value) ? value + 0 : undefined;
 }
 
-function integerOf(source: string): number | undefined {
+/** Parses a decimal, hexadecimal, octal (`0o17`, `017`) or binary integer; undefined if the text is none. */
+function parseInteger(source: string): number | undefined {
   const text = source.replaceAll("_", "");
   if (!INTEGER.test(text)) return undefined;
   const negative = text.startsWith("-");
@@ -33,38 +34,40 @@ function integerOf(source: string): number | undefined {
   return negative && value !== 0 ? -value : value;
 }
 
-/** What a plain scalar without a tag means. Throws for numbers that JSON does not have. */
-export function plainValue(source: string): Scalar {
+/** The value of a plain scalar without a tag. Throws for numbers that JSON does not have. */
+export function parsePlainScalar(source: string): Scalar {
   if (NULL.has(source)) return null;
   if (NOT_IN_JSON.test(source)) throw new Error("infinity and NaN cannot be written in JSON");
-  return booleanOf(source) ?? numberOf(source) ?? source;
+  return parseBoolean(source) ?? parseNumber(source) ?? source;
 }
 
-function booleanOf(source: string): boolean | undefined {
+/** Parses a boolean of YAML 1.1, such as `yes` or `off`; undefined for other texts. */
+function parseBoolean(source: string): boolean | undefined {
   if (TRUE.has(source)) return true;
   return FALSE.has(source) ? false : undefined;
 }
 
-function bytesOf(source: string): string | undefined {
+/** Decodes the base64 text of a `!!binary` scalar to UTF-8; undefined if it is no base64. */
+function decodeBase64(source: string): string | undefined {
   const text = source.replaceAll(/[\r\n]/g, "");
   return BASE64.test(text) ? Buffer.from(text, "base64").toString("utf8") : undefined;
 }
 
-type Reader = (source: string) => Scalar | undefined;
+type ScalarParser = (source: string) => Scalar | undefined;
 
-/** What the types of YAML make of a text; undefined where it is none of theirs. */
-const BY_TAG: ReadonlyMap<string, Reader> = new Map<string, Reader>([
+/** Parsers of scalars by the type of their tag; each returns undefined for a text that is not of its type. */
+const PARSERS_BY_TYPE: ReadonlyMap<string, ScalarParser> = new Map<string, ScalarParser>([
   ["null", (source) => (NULL.has(source) ? null : undefined)],
-  ["bool", booleanOf],
-  ["int", integerOf],
-  ["float", numberOf],
-  ["binary", bytesOf],
+  ["bool", parseBoolean],
+  ["int", parseInteger],
+  ["float", parseNumber],
+  ["binary", decodeBase64],
 ]);
 
-/** What a scalar with a tag means: tags of applications (`!foo`) make it a text. Throws where it is not of that type. */
-export function taggedValue(tag: string, source: string): Scalar {
+/** The value of a scalar with a tag. Tags of applications (`!foo`) make it a text. Throws if the text is not of the tag's type. */
+export function parseTaggedScalar(tag: string, source: string): Scalar {
   const [, type = ""] = /^tag:yaml\.org,2002:(.*)$/.exec(tag) ?? [];
-  const read = BY_TAG.get(type);
+  const read = PARSERS_BY_TYPE.get(type);
   if (read === undefined) return source;
   const value = read(source);
   if (value === undefined) throw new Error(`a text that is no !!${type}`);
@@ -73,5 +76,5 @@ export function taggedValue(tag: string, source: string): Scalar {
 
 /** Whether helm, kubectl or this program read a string as something else when it is written without quotes. */
 export function needsQuotes(source: string): boolean {
-  return source === "=" || source === "<<" || NOT_IN_JSON.test(source) || plainValue(source) !== source;
+  return source === "=" || source === "<<" || NOT_IN_JSON.test(source) || parsePlainScalar(source) !== source;
 }

@@ -4,7 +4,7 @@ import { defineScalarTag, dump, DUMP_SCHEMA, NOT_RESOLVED } from "js-yaml";
 
 import type { Json } from "../../model/index.ts";
 import { MAX_DEPTH } from "../json.ts";
-import { construct } from "./construct.ts";
+import { constructValue } from "./construct.ts";
 import { readNodes, type MapNode, type YamlNode } from "./nodes.ts";
 import { YamlError } from "./yaml-error.ts";
 import { needsQuotes } from "./yaml-schema.ts";
@@ -27,8 +27,8 @@ export interface ParsedYaml {
 export function parseYaml(text: string, file: string): ParsedYaml {
   const { root, rest } = readNodes(text);
   if (root === undefined) return { value: null, warnings: [] };
-  const { value, duplicates, hasAliases } = construct(root);
-  if (hasAliases) expand(value, new Map(), 0);
+  const { value, duplicates, hasAliases } = constructValue(root);
+  if (hasAliases) measureExpanded(value, new Map(), 0);
   const warnings = duplicates.map(
     ({ key, line, firstLine }) =>
       `${file}: line ${line}: key "${key}" was already set in line ${firstLine}; the last one wins`,
@@ -57,59 +57,66 @@ export function toYaml(value: Json): string {
   return dump(value, { schema: WRITING_SCHEMA, noRefs: true, lineWidth: -1, skipInvalid: true });
 }
 
+/** The size in characters and the nesting depth of a value whose aliases are written out. */
 interface Weight {
   readonly size: number;
   readonly height: number;
 }
 
-/** Size of a value with its aliases written out; shared parts are measured once. */
-function expand(value: Json, seen: Map<object, Weight>, depth: number): Weight {
+/**
+ * Measures a value as if its aliases were written out, and throws YamlError if it is too large or too deep (an alias bomb). Parts
+ * that aliases share are measured once.
+ */
+function measureExpanded(value: Json, seen: Map<object, Weight>, depth: number): Weight {
   if (value === null || typeof value !== "object") {
     return { size: typeof value === "string" ? value.length + 1 : 1, height: 0 };
   }
   const known = seen.get(value);
-  if (known !== undefined) return bounded(known, depth);
+  if (known !== undefined) return checkWeight(known, depth);
   let size = 1;
   let height = 0;
   for (const [key, member] of Object.entries(value)) {
-    const part = expand(member ?? null, seen, depth + 1);
+    const part = measureExpanded(member ?? null, seen, depth + 1);
     size += key.length + part.size;
     height = Math.max(height, part.height + 1);
-    bounded({ size, height }, depth);
+    checkWeight({ size, height }, depth);
   }
   seen.set(value, { size, height });
   return { size, height };
 }
 
-function bounded(weight: Weight, depth: number): Weight {
-  if (weight.size > MAX_EXPANDED) throw tooMuch("aliases make the document larger than 16 MiB");
-  if (weight.height + depth > MAX_DEPTH) throw tooMuch(`aliases nest deeper than ${MAX_DEPTH} levels`);
+/** Returns the weight of a part at `depth`, or throws YamlError if it exceeds a limit. */
+function checkWeight(weight: Weight, depth: number): Weight {
+  if (weight.size > MAX_EXPANDED) throw limitError("aliases make the document larger than 16 MiB");
+  if (weight.height + depth > MAX_DEPTH) throw limitError(`aliases nest deeper than ${MAX_DEPTH} levels`);
   return weight;
 }
 
-function tooMuch(reason: string): YamlError {
+/** The error for the whole document: the limits have no single position. */
+function limitError(reason: string): YamlError {
   return new YamlError(reason, { line: 1, column: 1 });
 }
 
 /** Line (from 1) of the key at `path` in a YAML text; undefined when it is not written there. Throws YamlError. */
-export function lineOf(text: string, path: readonly string[]): number | undefined {
+export function findKeyLine(text: string, path: readonly string[]): number | undefined {
   const { root } = readNodes(text);
-  return root === undefined ? undefined : lineIn(root, path);
+  return root === undefined ? undefined : findLineBelow(root, path);
 }
 
-function lineIn(node: YamlNode, [name = "", ...path]: readonly string[]): number | undefined {
+/** The line of the key at `path` below a node; numbers select items of lists. */
+function findLineBelow(node: YamlNode, [name = "", ...path]: readonly string[]): number | undefined {
   if (node.kind === "list") {
     const item = node.items[Number(name)];
-    return item === undefined || path.length === 0 ? undefined : lineIn(item, path);
+    return item === undefined || path.length === 0 ? undefined : findLineBelow(item, path);
   }
-  return node.kind === "map" ? lineInMap(node, name, path) : undefined;
+  return node.kind === "map" ? findLineInMap(node, name, path) : undefined;
 }
 
-/** When a key stands twice, the last one counts. */
-function lineInMap({ pairs }: MapNode, name: string, path: readonly string[]): number | undefined {
+/** The line of the key `name` of a map, or of what `path` leads to below it. Of duplicate keys the last one counts. */
+function findLineInMap({ pairs }: MapNode, name: string, path: readonly string[]): number | undefined {
   for (const [key, value] of pairs.toReversed()) {
     if (key.kind !== "scalar" || key.text !== name) continue;
-    const line = path.length === 0 ? key.place.line : lineIn(value, path);
+    const line = path.length === 0 ? key.position.line : findLineBelow(value, path);
     if (line !== undefined) return line;
   }
   return undefined;

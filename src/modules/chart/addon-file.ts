@@ -5,8 +5,8 @@ import { basename, join } from "node:path";
 
 import { canonicalJson, isRange, parseDuration } from "../../lib/index.ts";
 import { describeProblem, isJsonObject, objectOf, ProblemError } from "../../model/index.ts";
-import type { AccountStatus, Json, JsonObject, ModuleTerms, Problem } from "../../model/index.ts";
-import { parseMap, validatorOf, type Violation } from "../../values/index.ts";
+import type { AccountStatus, Json, JsonObject, AddonOptions, Problem } from "../../model/index.ts";
+import { parseMap, createValidator, type Violation } from "../../values/index.ts";
 import schema from "../addon.schema.json" with { type: "json" };
 import { readText } from "../read/files.ts";
 
@@ -27,7 +27,7 @@ export interface ChartSource {
 }
 
 /** The settings of a module beside its files. */
-export interface AddonFile extends ModuleTerms, AccountStatus {
+export interface AddonFile extends AddonOptions, AccountStatus {
   readonly chart?: ChartPlace;
   /** The problem of an invalid file; its settings, except account and namespace, are then ignored. */
   readonly problem?: Problem;
@@ -46,7 +46,7 @@ const MAX_BYTES = 1024 * 1024;
 /** Keys that are newer than the name `addon.yaml`; `namespace` is also a key of Deckhouse. */
 export const NEWER_KEYS: readonly string[] = ["valuesFrom", "namespace", "serviceAccountName"];
 const SCHEMA = schema as JsonObject;
-const validate = validatorOf(SCHEMA);
+const validate = createValidator(SCHEMA);
 
 /** Path of the settings file of the module in `dir`; the file need not exist. */
 export function addonFileIn(dir: string): string {
@@ -157,7 +157,7 @@ function identityIn(
 const MAX_TIMEOUT_MS = 24 * 3_600_000;
 
 /** The problem of the first invalid duration. */
-function timeoutProblem(file: string, { helm, health }: ModuleTerms): Problem | undefined {
+function timeoutProblem(file: string, { helm, health }: AddonOptions): Problem | undefined {
   const times = Object.entries({ "helm.timeout": helm?.timeout, "health.timeout": health?.timeout });
   const wrong = times.find(([, text]) => text !== undefined && !isTimeout(text));
   if (wrong === undefined) return undefined;
@@ -172,7 +172,7 @@ function isTimeout(text: string): boolean {
 }
 
 /** The problem of the first invalid version range. */
-function rangeProblem(file: string, { requires }: ModuleTerms): Problem | undefined {
+function rangeProblem(file: string, { requires }: AddonOptions): Problem | undefined {
   const { modules = {}, kubernetes = "*" } = requires ?? {};
   const ranges = Object.entries(modules).map(([name, range]) => [`modules.${name}`, range] as const);
   const wrong = [...ranges, ["kubernetes", kubernetes] as const].find(([, range]) => !isRange(range));

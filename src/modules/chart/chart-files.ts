@@ -3,7 +3,7 @@
 import { lstatSync, readdirSync, statSync, type Stats } from "node:fs";
 import { join } from "node:path";
 
-import { attempt, readPlain } from "../../lib/index.ts";
+import { attempt, readRegularFile } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import { Bounds } from "../read/bounds.ts";
 import { fileProblem, found, stat, type Found } from "../read/files.ts";
@@ -90,7 +90,7 @@ function refuse(file: string, message: string): never {
 /** The rules of a chart's `.helmignore`; only the default rule if there is none. */
 export function readIgnore(dir: string): Ignore {
   return (
-    attempt(() => parseHelmIgnore(readPlain(join(dir, ".helmignore")).toString("utf8"))) ??
+    attempt(() => parseHelmIgnore(readRegularFile(join(dir, ".helmignore")).toString("utf8"))) ??
     parseHelmIgnore("")
   );
 }

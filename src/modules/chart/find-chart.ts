@@ -3,9 +3,9 @@
 import { readdirSync, realpathSync } from "node:fs";
 import { isAbsolute, join, normalize, sep } from "node:path";
 
-import { hashFiles, readPlain } from "../../lib/index.ts";
+import { hashFiles, readRegularFile } from "../../lib/index.ts";
 import { isJsonObject, ProblemError, type JsonObject, type Module } from "../../model/index.ts";
-import { mustBeMap, parseDocument } from "../../values/index.ts";
+import { notAMapError, parseDocument } from "../../values/index.ts";
 import { found, readText, stat, type Found } from "../read/files.ts";
 import type { ChartArchives } from "./archives.ts";
 import { Bounds } from "../read/bounds.ts";
@@ -134,7 +134,7 @@ function digestOf(dir: string): string {
   return `sha256:${hashFiles(
     filesBelow(dir)
       .values()
-      .map((rel) => [rel, readPlain(join(dir, rel))]),
+      .map((rel) => [rel, readRegularFile(join(dir, rel))]),
   )}`;
 }
 
@@ -142,7 +142,7 @@ function digestOf(dir: string): string {
 export function readChartYaml(chartDir: string): JsonObject {
   const path = join(chartDir, "Chart.yaml");
   const { value } = parseDocument(readText(path), path);
-  if (!isJsonObject(value)) throw mustBeMap(path);
+  if (!isJsonObject(value)) throw notAMapError(path);
   return value;
 }
 

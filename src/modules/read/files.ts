@@ -2,13 +2,13 @@
 
 import { closeSync, openSync, readSync, statSync, type Stats } from "node:fs";
 
-import { oneLine, readPlain } from "../../lib/index.ts";
+import { oneLine, readRegularFile } from "../../lib/index.ts";
 import { ProblemError, type Problem } from "../../model/index.ts";
 
 /** The text of a file. Throws ProblemError if it cannot be read. */
 export function readText(path: string): string {
   try {
-    return readPlain(path).toString("utf8");
+    return readRegularFile(path).toString("utf8");
   } catch (error) {
     throw new ProblemError(fileProblem(path, error));
   }

@@ -1,6 +1,6 @@
 /** The namespace of a module's release (docs/guides/tenancy.md, "Give a module a namespace"). */
 
-import type { ModuleTerms, Problem } from "../../model/index.ts";
+import type { AddonOptions, Problem } from "../../model/index.ts";
 import type { ReadTreeOptions } from "./reading.ts";
 
 /** What Kubernetes allows. */
@@ -10,7 +10,7 @@ const LONGEST = 63;
 export function namespaceOf(
   { namespaceTemplate }: Pick<ReadTreeOptions, "namespaceTemplate">,
   module: string,
-  addonFile: Pick<ModuleTerms, "namespace">,
+  addonFile: Pick<AddonOptions, "namespace">,
 ): string | undefined {
   return addonFile.namespace ?? namespaceTemplate?.replaceAll("{name}", module);
 }

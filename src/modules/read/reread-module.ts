@@ -2,7 +2,7 @@
 
 import { sep } from "node:path";
 
-import { hashFiles, readPlain } from "../../lib/index.ts";
+import { hashFiles, readRegularFile } from "../../lib/index.ts";
 import type { Module, Tree } from "../../model/index.ts";
 import { listChartFiles } from "../chart/chart-files.ts";
 import { stat } from "./files.ts";
@@ -67,7 +67,7 @@ function filesOf({ name, dir, chart, chartDir }: Module): (readonly [string, Uin
     const own = [...files, ...hooks].filter(([rel]) => rel !== "templates");
     const ofChart = chart === "none" ? [] : listChartFiles(chartDir, chart === "synthetic");
     const paths = new Set([...own.map(([, file]) => file.path), ...ofChart.map(({ path }) => path)]);
-    return [...paths].map((path) => [path, readPlain(path)] as const);
+    return [...paths].map((path) => [path, readRegularFile(path)] as const);
   } catch {
     return [[name, new Uint8Array()]];
   }

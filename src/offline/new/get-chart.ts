@@ -7,7 +7,7 @@ import { basename, dirname, join, resolve, sep } from "node:path";
 import { objectOf, objectsIn, ProblemError, asString, type JsonObject } from "../../model/index.ts";
 import type { Environment, Settings } from "../../config.ts";
 import { hookEnvironment } from "../../hooks/index.ts";
-import { oneLine, parseJson, parseYaml, readPlain } from "../../lib/index.ts";
+import { oneLine, parseJson, parseYaml, readRegularFile } from "../../lib/index.ts";
 import { listChartFiles, type ChartFile, type ChartSource } from "../../modules/index.ts";
 import type { Children, RunResult } from "../../process/index.ts";
 
@@ -80,7 +80,7 @@ function copyChart(
   }
   for (const { rel, path } of files) {
     mkdirSync(dirname(join(to, rel)), { recursive: true });
-    writeFileSync(join(to, rel), readPlain(path));
+    writeFileSync(join(to, rel), readRegularFile(path));
   }
 }
 

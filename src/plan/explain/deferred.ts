@@ -1,6 +1,6 @@
 /** Head-of-line blocking: which modules wait for a failing one only because all share a queue (docs/reference/lifecycle.md, "A queue for each module"). */
 
-import { nameSome } from "../../lib/index.ts";
+import { listNames } from "../../lib/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
 
 type Modules = ReadonlyMap<string, Pick<ModuleView, "module">>;
@@ -16,7 +16,7 @@ export function explainDeferred(
   if (moduleQueues === "own") return undefined;
   const free = behind.filter((name) => !requiresTransitively(name, failed, modules));
   if (free.length === 0) return undefined;
-  return `${failed} blocks all that runs after it in queue main; with --module-queues=own these would go on: ${nameSome(free, MOST_NAMED)}`;
+  return `${failed} blocks all that runs after it in queue main; with --module-queues=own these would go on: ${listNames(free, MOST_NAMED)}`;
 }
 
 /** `explainDeferred` for the current converge, if its next module has failed; otherwise undefined. */

@@ -1,6 +1,6 @@
 /** Hooks that fail and are retried in their queues, or hang there: since when, and which tasks they block. */
 
-import { nameSome, formatUtc } from "../../lib/index.ts";
+import { listNames, formatUtc } from "../../lib/index.ts";
 import { MAIN_QUEUE, queueOf, type HookTask, type Task } from "../../model/index.ts";
 import type { QueueView, TaskView } from "../../queue/index.ts";
 import { describeAwaitedTask } from "./task-words.ts";
@@ -63,7 +63,7 @@ export function describeFailingHook({ name, queue, since, message, behind }: Fai
   const is = message === undefined ? "hangs" : "fails";
   return [
     `${name} ${is} in queue ${queue} since ${formatUtc(since)}${message === undefined ? "" : `: ${message}`}`,
-    ...(behind.length === 0 ? [] : [`behind it wait ${nameSome(behind, MOST_NAMED)}`]),
+    ...(behind.length === 0 ? [] : [`behind it wait ${listNames(behind, MOST_NAMED)}`]),
     ...(message === undefined ? [HOW_TO_END] : []),
   ].join("; ");
 }

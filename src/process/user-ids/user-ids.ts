@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { getCompileCacheDir } from "node:module";
 
-import { attempt, problemBesideUsers, oneLine } from "../../lib/index.ts";
+import { attempt, findPathProblemBesideUsers, oneLine } from "../../lib/index.ts";
 import { findProgram } from "../child.ts";
 import { ScratchDir } from "../scratch.ts";
 import type { ProcessRunner } from "./shared-dir.ts";
@@ -54,7 +54,7 @@ export async function findUserIdProblem(
 /** Why hooks could replace a directory that the operator uses. In the compile cache of Node, they could replace its code. */
 function findReplaceableDir(tmpDir: string): string | undefined {
   const dirs = [tmpDir, getCompileCacheDir()].filter((dir) => dir !== undefined);
-  return dirs.map(problemBesideUsers).find((problem) => problem !== undefined);
+  return dirs.map(findPathProblemBesideUsers).find((problem) => problem !== undefined);
 }
 
 /** An error text if setpriv, which changes the user id, is not on the PATH. */

@@ -6,7 +6,7 @@ import { gzipSync } from "node:zlib";
 
 import { create } from "tar";
 
-import { hasControlCharacter, visible } from "../../lib/index.ts";
+import { hasControlCharacter, escapeControlCharacters } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import { digestOf } from "../manifest.ts";
 import { DRIVE, LIMITS } from "./unpack.ts";
@@ -98,7 +98,7 @@ function checkedSize(root: string, path: string): number {
 
 function problem(file: string, message: string): ProblemError {
   return new ProblemError({
-    file: visible(file),
+    file: escapeControlCharacters(file),
     message,
     remedy: "remove it from the module, or replace it by a copy",
   });

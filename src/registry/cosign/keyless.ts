@@ -9,7 +9,15 @@ import { bundleFromJSON, type Bundle } from "@sigstore/bundle";
 import { TrustedRoot as RootMessage } from "@sigstore/protobuf-specs";
 import { toSignedEntity, toTrustMaterial, Verifier, type TrustMaterial } from "@sigstore/verify";
 
-import { attempt, isTooLong, oneLine, plainLine, SlowWork, timed, workedMs } from "../../lib/index.ts";
+import {
+  attempt,
+  isTimeLimitError,
+  oneLine,
+  plainLine,
+  SlowWorkBudget,
+  runWithTimeLimit,
+  threadCpuMs,
+} from "../../lib/index.ts";
 import { asString, objectOf, objectsIn, type JsonObject } from "../../model/index.ts";
 import { jsonObject } from "../manifest.ts";
 import { CannotVerifyError } from "./errors.ts";
@@ -75,21 +83,21 @@ function certificateOf({ verificationMaterial: { content } }: Bundle): X509Certi
 /** Of one signature, which takes 20 ms; on a busy machine also of the time that it waits for a processor. */
 const LIMIT = { workMs: 500, waitMs: 4000 };
 const SLOW_MS = 200;
-const budget = new SlowWork();
+const budget = new SlowWorkBudget();
 
 /**
  * Runs the verification of one signature. A small certificate can make the library read its parts over and over. Throws
  * CannotVerifyError if that takes too long, and what `work` throws.
  */
 function bounded<T>(work: () => T): T {
-  if (!budget.allows()) throw new CannotVerifyError("signatures like it have taken too long");
-  const from = workedMs();
+  if (!budget.isLeft()) throw new CannotVerifyError("signatures like it have taken too long");
+  const from = threadCpuMs();
   try {
-    return timed(work, LIMIT);
+    return runWithTimeLimit(work, LIMIT);
   } catch (error) {
-    throw isTooLong(error) ? new CannotVerifyError("it takes too long to verify") : error;
+    throw isTimeLimitError(error) ? new CannotVerifyError("it takes too long to verify") : error;
   } finally {
-    const ms = workedMs() - from;
+    const ms = threadCpuMs() - from;
     if (ms > SLOW_MS) budget.spend(ms);
   }
 }

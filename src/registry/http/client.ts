@@ -4,7 +4,7 @@ import { rootCertificates } from "node:tls";
 import { Agent, EnvHttpProxyAgent, type Dispatcher } from "undici";
 
 import {
-  growingDelay,
+  exponentialDelay,
   oneLine,
   plainLine,
   readAtMost,
@@ -62,7 +62,7 @@ export interface Answer {
 }
 
 const TRIES = 3;
-const DELAY = { firstMs: 250, mostMs: 3000 };
+const DELAY = { firstMs: 250, maxMs: 3000 };
 /** A registry may ask for a longer pause; a longer pause than this is an error, and the caller retries. */
 const LONGEST_PAUSE_MS = 10_000;
 const TRANSIENT: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 522]);
@@ -113,7 +113,7 @@ export class RegistryClient {
       if (attempt === TRIES || pause > LONGEST_PAUSE_MS)
         throw answer instanceof RegistryError ? answer : await this.failure(request, answer);
       if (!(answer instanceof RegistryError)) await discard(answer.body);
-      await sleep(this.#clock, Math.max(pause, growingDelay(attempt, DELAY)));
+      await sleep(this.#clock, Math.max(pause, exponentialDelay(attempt, DELAY)));
     }
   }
 

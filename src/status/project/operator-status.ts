@@ -1,6 +1,6 @@
 /** The AddonOperator: aggregates all modules (docs/reference/status.md, "States of the operator"). */
 
-import { OVERFULL, displayDigest, formatUtc, usual } from "../../lib/index.ts";
+import { OVERFULL_WARNING, displayDigest, formatUtc, medianOf } from "../../lib/index.ts";
 import { explainDeletionLimit, type ConvergeBlocker } from "../../plan/index.ts";
 import { annotationToken } from "../../state/index.ts";
 import { MAINTENANCE } from "../../values/index.ts";
@@ -82,7 +82,7 @@ function withIssues(evaluation: OperatorEvaluation, view: View): OperatorEvaluat
   const isBlocked = limit?.confirmed === false && evaluation.reason !== "RemovalHeld";
   const blocked = isBlocked ? [explainDeletionLimit(limit, view)] : [];
   const frozen = config.isFrozen ? [SUSPENDED_TEXT] : [];
-  const hidden = view.hidesWords ? [OVERFULL] : [];
+  const hidden = view.hidesWords ? [OVERFULL_WARNING] : [];
   const keys = config.unknownKeys.slice(0, MAX_ITEMS).join(", ");
   const unknown = keys === "" ? [] : [`keys of the ConfigMap that match no module: ${keys}`];
   const { idleFiles = [] } = tree;
@@ -136,7 +136,7 @@ function waitingSeconds({ converge, modules }: View): number | undefined {
   for (const name of converge.remaining) {
     const module = modules.get(name);
     if (module === undefined || module.activity === "running") continue;
-    const usualSeconds = usual(module.runSeconds);
+    const usualSeconds = medianOf(module.runSeconds);
     if (usualSeconds === undefined) return undefined;
     sum += usualSeconds;
   }

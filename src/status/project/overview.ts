@@ -1,6 +1,6 @@
 /** A short row per module, for tables and pages (docs/reference/commands.md, "All modules at a glance"). */
 
-import { formatUtc, usual } from "../../lib/index.ts";
+import { formatUtc, medianOf } from "../../lib/index.ts";
 import { describeCause } from "../../model/index.ts";
 import {
   failingOf,
@@ -94,7 +94,7 @@ export function stateSummaryOf(module: ModuleView, at: StateSnapshot, now: numbe
     message: line(evaluation.message),
     ready: readyOf(evaluation),
     healthy,
-    usualSeconds: usual(module.runSeconds),
+    usualSeconds: medianOf(module.runSeconds),
   });
 }
 

@@ -17,7 +17,7 @@ import {
   pathOf,
   remove,
 } from "../../kube/index.ts";
-import { pointerOf } from "../../lib/index.ts";
+import { toPointer } from "../../lib/index.ts";
 import { endedAnnotations, liveFrom, statusPatch, wantedStatus } from "./mirrored.ts";
 import type { ObjectId, StoredObject, MirroredObject, Need, OwnerMarks, PatchStep } from "./mirrored.ts";
 import { AddonModule, type IAddonModule } from "../models/addon-module.ts";
@@ -116,7 +116,7 @@ async function writeStatus(
 
 /** A patch step that fails if the object has meanwhile got the label of another operator. */
 function testStillOurs({ labels }: OwnerMarks): PatchStep {
-  const path = pointerOf(["metadata", "labels", LABELS.managedBy]);
+  const path = toPointer(["metadata", "labels", LABELS.managedBy]);
   return { op: "test", path, value: labels[LABELS.managedBy] ?? "" };
 }
 

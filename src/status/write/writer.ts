@@ -2,7 +2,7 @@
 
 import PQueue from "p-queue";
 
-import { type Clock, type Logger, nextBurst, type Timer } from "../../lib/index.ts";
+import { type Clock, type Logger, nextWriteTime, type Timer } from "../../lib/index.ts";
 import { LABELS, managedByDigest } from "../../helm/index.ts";
 import { ApiError, MANAGED_BY_OPERATOR } from "../../kube/index.ts";
 import type { Tracer } from "../../trace/index.ts";
@@ -82,7 +82,7 @@ export class Writer {
     const { clock, backoff, isConverging } = this.#parts;
     const now = clock.monotonic();
     const due = Math.max(writeDueAt(mirrored, need), backoff.until, now);
-    return (need === "status" && isConverging() ? nextBurst(due) : due) - now;
+    return (need === "status" && isConverging() ? nextWriteTime(due) : due) - now;
   }
 
   /** How many objects have something to be written. */

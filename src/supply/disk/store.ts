@@ -5,7 +5,7 @@ import { copyFile, mkdir, readdir, rename, rm, stat, utimes, writeFile } from "n
 import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 
-import { attempt, parseJson, readPlain } from "../../lib/index.ts";
+import { attempt, parseJson, readRegularFile } from "../../lib/index.ts";
 import { objectOf, objectsIn, type Json, type JsonObject } from "../../model/index.ts";
 import {
   digestOf,
@@ -233,7 +233,7 @@ export class BlobStore implements Artifacts, Blobs {
   async #bytes(digest: string, limit: number): Promise<Buffer | undefined> {
     const file = this.#file(digest);
     // Synchronous, as all files of modules are read: a start waits for many small ones, and for nothing else.
-    const bytes = attempt(() => readPlain(file, limit));
+    const bytes = attempt(() => readRegularFile(file, limit));
     if (bytes === undefined || digestOf(bytes) === digest) return bytes;
     await rm(file, { force: true });
     return undefined;
@@ -241,7 +241,7 @@ export class BlobStore implements Artifacts, Blobs {
 
   #text(folder: string, name: string): string | undefined {
     const file = join(this.#dir, "blobs", folder, name);
-    return attempt(() => readPlain(file, LARGEST_MANIFEST))?.toString("utf8");
+    return attempt(() => readRegularFile(file, LARGEST_MANIFEST))?.toString("utf8");
   }
 
   async #keepText(folder: string, name: string, text: string): Promise<void> {

@@ -127,7 +127,9 @@ export class Access {
   /** Reads the index once for all charts of the source, and not at all if it is as it was at the last check. */
   async #readIndex(base: URL): Promise<KnownIndex> {
     const charts = [...this.#spec.modules].map(([name, { chart = name }]) => chart).sort();
-    const memory = this.#options.indexes?.get(`${base.href} ${charts.join()}`, () => ({ known: undefined }));
+    const memory = this.#options.indexes?.getOrMake(`${base.href} ${charts.join()}`, () => ({
+      known: undefined,
+    }));
     const { own } = await this.#opened();
     const index = await fetchIndex(own.client, { base, charts }, memory?.known);
     if (memory !== undefined) memory.known = index;

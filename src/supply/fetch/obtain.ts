@@ -44,7 +44,7 @@ export interface Obtained extends Stored {
 export async function obtain(fetching: Fetching, wanted: Wanted, refused: Refused): Promise<Obtained> {
   const hints = fetching.keys.map(({ hint }) => hint).join();
   const key = `${wanted.name} ${wanted.digest} ${hints} ${JSON.stringify(wanted.chart)}`;
-  const memory = refused.get(key, () => ({ why: undefined }));
+  const memory = refused.getOrMake(key, () => ({ why: undefined }));
   if (memory.why !== undefined) throw new NotVerifiedError(memory.why);
   try {
     const stored = await fetchVerified(fetching, wanted);

@@ -3,7 +3,7 @@
 import { mkdtemp, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 
-import { inRange, numbersOf } from "../../lib/index.ts";
+import { isInRange, releaseNumbersOf } from "../../lib/index.ts";
 import { collect, describeProblem, type Module, type Problem, type Tree } from "../../model/index.ts";
 import { cycleProblem } from "../../plan/index.ts";
 import type { State } from "../../state/index.ts";
@@ -91,7 +91,7 @@ async function requirementProblem(
   const problem = (key: string, message: string): Problem => ({ file: name, key, message });
   if (kubernetes !== undefined) {
     const version = await serverVersion();
-    if (!inRange(numbersOf(version), kubernetes))
+    if (!isInRange(releaseNumbersOf(version), kubernetes))
       return problem("requires.kubernetes", `requires Kubernetes ${kubernetes}, and this is ${version}`);
   }
   if (!isUpdate) return undefined;
@@ -99,7 +99,7 @@ async function requirementProblem(
     const found = state.tree.modules.find((each) => each.name === other);
     const key = `requires.modules.${other}`;
     if (found === undefined) return problem(key, "requires a module that does not exist");
-    if (!inRange(found.chartVersion, range))
+    if (!isInRange(found.chartVersion, range))
       return problem(key, `requires ${range}, and its version is ${found.chartVersion ?? "unknown"}`);
   }
   return undefined;

@@ -116,7 +116,7 @@ export class Leader {
 
   /** Does work in the background. Its errors are reported, unless this operator stops meanwhile. */
   #guard(work: () => Promise<void>): void {
-    this.#shared.options.failures.guard("module sources", async () => {
+    this.#shared.options.failures.callAndReport("module sources", async () => {
       if (this.#closed) return;
       await work().catch((error: unknown) => {
         if (!this.#closed) throw error;

@@ -14,7 +14,7 @@ import type { DiscoveryInput, Removals, ScriptAnswer } from "../../plan/index.ts
 import type { Enablement, ModuleRecord } from "../../state/index.ts";
 import {
   helmInput,
-  secretHider,
+  createSecretHider,
   valuesFiles,
   type ValuesFiles,
   type ValuesView,
@@ -96,7 +96,7 @@ export function scriptCall(
   readonly path: string;
   readonly hide: (text: string) => string;
 } {
-  const hide = secretHider(values, module.valuesKey);
+  const hide = createSecretHider(values, module.valuesKey);
   const files = valuesFiles(values, module, enabled);
   return { module: module.name, path: module.enabledScript ?? "", hide, ...files };
 }

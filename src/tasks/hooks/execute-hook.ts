@@ -20,7 +20,12 @@ import type {
 import { span, type OpenSpan } from "../../trace/index.ts";
 import type { Usage } from "../../process/index.ts";
 import type { View } from "../../state/index.ts";
-import { secretHider, validatePatches, valuesFiles, type ValidatedPatches } from "../../values/index.ts";
+import {
+  createSecretHider,
+  validatePatches,
+  valuesFiles,
+  type ValidatedPatches,
+} from "../../values/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import type { ModuleActor, Ports } from "../ports.ts";
 import { forbiddenEffect } from "../reviews/answer-problems.ts";
@@ -66,7 +71,7 @@ async function runAndApply(ports: Ports, request: HookRunRequest, open: OpenSpan
   const startedAt = ports.clock.monotonic();
   const { logger } = ports;
   const settings = { ...ports.runs, actor: actorOf(ports, hook) };
-  const hide = secretHider(ports.state.values, sectionKey(hook));
+  const hide = createSecretHider(ports.state.values, sectionKey(hook));
   const run = { ...request, ...inputsOf(ports, hook), settings, logger, hide };
   const { result, failure, output } = await ports.runHook(run);
   open.set({ exitCode: result?.exitCode });

@@ -1,6 +1,6 @@
 /** Applies the CRDs of modules (docs/reference/modules.md, "The chart"). */
 
-import { nameSome, oneLine } from "../../lib/index.ts";
+import { listNames, oneLine } from "../../lib/index.ts";
 import { ProblemError, describeProblem } from "../../model/index.ts";
 import type { EnsureCrdsTask, Problem, Task } from "../../model/index.ts";
 import type { Outcome } from "../../queue/index.ts";
@@ -69,7 +69,7 @@ function logDropped(
   const fields = [...new Set([...dropped.values()].flat())].sort();
   logger.info("CRDs have unknown fields, which are not applied", {
     module,
-    fields: nameSome(fields, MOST_NAMED),
-    files: nameSome([...dropped.keys()], MOST_NAMED),
+    fields: listNames(fields, MOST_NAMED),
+    files: listNames([...dropped.keys()], MOST_NAMED),
   });
 }

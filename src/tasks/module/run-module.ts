@@ -14,7 +14,7 @@ import type { RunModuleTask, Task } from "../../model/index.ts";
 import { mayBegin, waitOf } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import { MAX_ROUNDS, type ModuleView, type RetryReason } from "../../state/index.ts";
-import { helmInput, incompleteValues, invalidValues, withoutHelm } from "../../values/index.ts";
+import { helmInput, describeIncompleteValues, invalidValues, withoutHelm } from "../../values/index.ts";
 import { span } from "../../trace/index.ts";
 import type { Ports } from "../ports.ts";
 import { ensureCrdsOfModule } from "./module-crds.ts";
@@ -161,7 +161,7 @@ async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
   run.step("helm");
   const { module, absent, confirmedTakeover } = run.record;
   const { values } = ports.state;
-  const missing = incompleteValues(values, module);
+  const missing = describeIncompleteValues(values, module);
   if (missing !== undefined) throw new IncompleteValues(missing);
   if (withoutHelm(values, module) !== undefined) return undefined;
   await repairCrds(run);

@@ -3,8 +3,8 @@
 import { ApiError, ConnectionError, isAlreadyExists, isConflict, retryConflicts } from "../../kube/index.ts";
 import { describeOverlay, type Overlay, type Section } from "../../model/index.ts";
 import type { State } from "../../state/index.ts";
-import { checkPatched, nextConfigMapData, parseConfigMap, replay } from "../../values/index.ts";
-import { sectionIn, withSection } from "../../values/index.ts";
+import { checkPatched, patchConfigMapKey, parseConfigMap, replay } from "../../values/index.ts";
+import { findSection, withSection } from "../../values/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
 import type { ConfigObject, ConfigObjects } from "./config-objects.ts";
 
@@ -100,8 +100,8 @@ export class ConfigWriter {
   #edit(base: ConfigObject, key: string, operations: readonly PatchOperation[]): Edit {
     const { name, overlay, state, handleUnseenEdits } = this.#options;
     handleUnseenEdits();
-    const below = overlay === undefined ? undefined : (sectionIn(state.values.config, key) ?? {});
-    const { text = null, ...next } = nextConfigMapData({
+    const below = overlay === undefined ? undefined : (findSection(state.values.config, key) ?? {});
+    const { text = null, ...next } = patchConfigMapKey({
       file: overlay === undefined ? `ConfigMap ${name}` : describeOverlay(overlay),
       data: base.data ?? {},
       key,
@@ -138,11 +138,11 @@ export class ConfigWriter {
   } {
     const { overlay, state } = this.#options;
     const { config, overlay: over } = state.values;
-    if (overlay !== undefined) return { config: sectionIn(config, key), overlay: section };
+    if (overlay !== undefined) return { config: findSection(config, key), overlay: section };
     // An invalid ConfigMap is not in force; the patch is, over the last good content.
     const isInForce = state.view.config.condition === "ok";
-    const inForce = isInForce ? section : replay(sectionIn(config, key), operations);
-    return { config: inForce, overlay: sectionIn(over, key) };
+    const inForce = isInForce ? section : replay(findSection(config, key), operations);
+    return { config: inForce, overlay: findSection(over, key) };
   }
 
   /** Applies what was saved at once; the watch event of the write then changes nothing. */

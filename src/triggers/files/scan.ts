@@ -3,7 +3,7 @@
 import { lstatSync, readdirSync, readlinkSync, type Dirent, type Stats } from "node:fs";
 import { isAbsolute, join } from "node:path";
 
-import { attempt, yieldToEventLoop, digestAll, readPlain } from "../../lib/index.ts";
+import { attempt, yieldToEventLoop, digestAll, readRegularFile } from "../../lib/index.ts";
 import { ADDON_FILE, found, MODULE_FILE, stat } from "../../modules/index.ts";
 import { MOST_BYTES, MOST_ENTRIES, readIgnore } from "../../modules/index.ts";
 
@@ -146,7 +146,7 @@ async function contentDigest(files: readonly File[], bytes: number): Promise<str
 
 /** The content; the stamp if the file cannot be read. */
 function contentOrStamp({ path, stamp }: File): string | Uint8Array {
-  return attempt(() => readPlain(path)) ?? stamp;
+  return attempt(() => readRegularFile(path)) ?? stamp;
 }
 
 /** Breadth first, so that the deepest files are left out beyond the limit. */

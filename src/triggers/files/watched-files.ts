@@ -105,7 +105,7 @@ export class WatchedFiles {
     const { clock, failures } = this.#options;
     this.#timer?.cancel();
     if (!this.#closed)
-      this.#timer = clock.setTimer(ms, () => failures.guard("files", () => this.#exclusively(act)));
+      this.#timer = clock.setTimer(ms, () => failures.callAndReport("files", () => this.#exclusively(act)));
   }
 
   /** Runs a scan during which no other is scheduled, and schedules the next one after it. */

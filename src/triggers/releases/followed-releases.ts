@@ -5,7 +5,7 @@ import type { Health } from "../../health/index.ts";
 import type { Release, Releases } from "../../helm/index.ts";
 import { get, getMetadata, ignoreNotFound } from "../../kube/index.ts";
 import type { KindFinder, KubeClient, Resource, WatchHub } from "../../kube/index.ts";
-import { inParallel, oneLine, parseDuration } from "../../lib/index.ts";
+import { mapInParallel, oneLine, parseDuration } from "../../lib/index.ts";
 import type { Clock, Logger, Scope, Timer } from "../../lib/index.ts";
 import type { State } from "../../state/index.ts";
 import { traceEvent } from "../../trace/index.ts";
@@ -72,7 +72,7 @@ export class FollowedReleases {
     this.#pods = new PodWatches(options.hub);
     this.#reads = new RequestLimit(options.clock);
     this.#driftChecks = new RequestLimit(options.clock);
-    options.scope.add(() => {
+    options.scope.addRelease(() => {
       this.#timer?.cancel();
       this.#retryTimer?.cancel();
       for (const followed of this.#followed.values()) followed.close();
@@ -106,7 +106,7 @@ export class FollowedReleases {
     this.#timer = undefined;
     const modules = [...this.#unwatchedModules];
     this.#unwatchedModules.clear();
-    void inParallel(CONCURRENCY, modules, (module) => this.#watchObjects(module));
+    void mapInParallel(CONCURRENCY, modules, (module) => this.#watchObjects(module));
   }
 
   /** Reading all records at once would delay the first converge, before whose end no object is restored. */
@@ -226,7 +226,7 @@ export class FollowedReleases {
     if (error instanceof SyntaxError) this.#recordUnread(module, error.message);
     this.#retryTimer ??= clock.setTimer(RETRY_MS, () => {
       this.#retryTimer = undefined;
-      void inParallel(CONCURRENCY, [...this.#unreadable], (each) => this.#watchObjects(each));
+      void mapInParallel(CONCURRENCY, [...this.#unreadable], (each) => this.#watchObjects(each));
     });
   }
 

@@ -101,7 +101,7 @@ export class Healing implements Analyzer {
       absenceOf(each).notBefore = now + POLL_MS;
     for (const each of stillFollowed(present))
       Object.assign(absenceOf(each), { missing: undefined, existed: true });
-    if (unknown.length > 0) this.#serverBackoff.failed(now);
+    if (unknown.length > 0) this.#serverBackoff.recordFailure(now);
     for (const each of stillFollowed(unknown)) absenceOf(each).notBefore = this.#serverBackoff.dueAt;
     const missing = stillFollowed(absent);
     const due = missing.filter((each) => this.#restoreAt(each) <= now);
@@ -145,8 +145,8 @@ export class Healing implements Analyzer {
   /** Only objects that disappear repeatedly start the back-off of the release. */
   #recordBackoffs(due: readonly FollowedObject[], now: number): void {
     const backoffs = due.map((each) => absenceOf(each).backoff);
-    if (backoffs.some((backoff) => backoff.isRepeated(now))) this.#backoff.note(now);
-    for (const backoff of backoffs) backoff.note(now);
+    if (backoffs.some((backoff) => backoff.isRepeated(now))) this.#backoff.record(now);
+    for (const backoff of backoffs) backoff.record(now);
   }
 }
 

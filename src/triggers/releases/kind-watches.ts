@@ -39,7 +39,7 @@ interface ObservedObject {
 /** Helm labels every object that it creates; only these are watched. */
 const MANAGED_BY_HELM = "app.kubernetes.io/managed-by=Helm";
 /** Back-off of the search for a kind that the server does not serve yet. */
-const FIND_BACKOFF = { firstMs: 10_000, mostMs: 600_000 };
+const FIND_BACKOFF = { firstMs: 10_000, maxMs: 600_000 };
 
 /** The watch of one kind in one namespace, shared by all releases. */
 interface KindWatch {

@@ -45,7 +45,7 @@ export function isChangedByOthers(known: ObjectDrift, now: FieldManagers): boole
 export function recordRepair(known: ObjectDrift, fields: readonly DriftedField[], now: number): void {
   const calmMs = Math.max(2 * (now - known.repairedAt), CHECK_EVERY_MS);
   known.contest = known.repairs.isRepeated(now) ? { fields, endsAt: now + calmMs } : undefined;
-  known.repairs.note(now);
+  known.repairs.record(now);
   known.repairedAt = now;
 }
 
@@ -63,7 +63,7 @@ export function checkAt({ checks, repairs, isContested }: ObjectDrift): number {
 export function recordCheck(known: ObjectDrift, found: Comparison | undefined, now: number): boolean {
   const { fields = [], isShared = false } = found ?? {};
   const isNewDrift = fields.length > 0 && JSON.stringify(known.fields) !== JSON.stringify(fields);
-  known.checks.note(now);
+  known.checks.record(now);
   known.issue = undefined;
   known.isContested = false;
   known.isAlert = isShared || fields.length > 0;

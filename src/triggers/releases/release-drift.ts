@@ -202,11 +202,11 @@ export class ReleaseDrift implements Analyzer {
     if (drift === undefined) return;
     if (isConflict(error)) {
       // It was written again while it was checked.
-      drift.checks.note(clock.monotonic());
+      drift.checks.record(clock.monotonic());
       followed.isDriftDue = true;
       return;
     }
-    drift.checks.failed(clock.monotonic());
+    drift.checks.recordFailure(clock.monotonic());
     const isNewIssue = drift.issue === undefined;
     drift.issue = oneLine(error);
     // A failed repair leaves the object drifted.

@@ -22,7 +22,7 @@ export class RequestLimit {
   run<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
     const { signal } = this.#abort;
     return this.#queue.add(async () => {
-      await this.#bucket.take(signal);
+      await this.#bucket.takeToken(signal);
       return signal.aborted ? undefined : await work(signal);
     });
   }

@@ -2,10 +2,10 @@
 
 import { digest } from "../../lib/index.ts";
 import { describeProblem, GLOBAL, type Problem } from "../../model/index.ts";
-import { locate, type Located } from "../origin.ts";
+import { locateViolations, type LocatedViolation } from "../origin.ts";
 import { violationId, type Violation } from "../schema/violation.ts";
 import type { ValuesView } from "../values-store.ts";
-import { changedKeys, reparseConfigMap, sectionIn, type ParsedConfig } from "./config-map.ts";
+import { changedKeys, reparseConfigMap, findSection, type ParsedConfig } from "./config-map.ts";
 import type { Sections } from "./config-write.ts";
 import { describeUnknownKeys } from "./module-settings.ts";
 
@@ -50,7 +50,7 @@ export function validateConfig(
   const candidate = { name, config: content, overlay };
   const problems = checkConfig(values, candidate);
   if (problems.length > 0) return { content, overlay, problems, warnings: [], changed: [] };
-  const idle = checkIdle(values, candidate).map(describeProblem);
+  const idle = checkDisabledModules(values, candidate).map(describeProblem);
   const warnings = [...content.warnings, ...(overlay?.warnings ?? []), ...idle];
   const changed = values.config === undefined ? [] : changedKeys(values.config, content);
   return { content, overlay, problems, warnings, changed };
@@ -63,17 +63,17 @@ export function validateConfig(
 export function checkConfig(values: ValuesView, candidate: Candidate): Problem[] {
   const problems = [...candidate.config.problems, ...(candidate.overlay?.problems ?? [])];
   if (problems.length > 0) return problems;
-  const keys = keysOf(values, candidate, true);
+  const keys = listModuleKeys(values, candidate, true);
   return [GLOBAL, ...keys].flatMap((key) => checkSection(values, key, candidate));
 }
 
 /**
  * Violations in sections of disabled modules, for warnings: enabling such a module would fail.
  */
-export function checkIdle(values: ValuesView, candidate: Candidate): Problem[] {
-  const written = keysOf(values, candidate, false).filter(
+export function checkDisabledModules(values: ValuesView, candidate: Candidate): Problem[] {
+  const written = listModuleKeys(values, candidate, false).filter(
     (key) =>
-      sectionIn(candidate.config, key) !== undefined || sectionIn(candidate.overlay, key) !== undefined,
+      findSection(candidate.config, key) !== undefined || findSection(candidate.overlay, key) !== undefined,
   );
   return written
     .flatMap((key) => checkSection(values, key, candidate))
@@ -83,21 +83,23 @@ export function checkIdle(values: ValuesView, candidate: Candidate): Problem[] {
     }));
 }
 
-function keysOf(values: ValuesView, { config }: Candidate, enabled: boolean): string[] {
+/** Values keys of the modules whose flag has this value with the candidate. */
+function listModuleKeys(values: ValuesView, { config }: Candidate, enabled: boolean): string[] {
   const modules = values.modules().filter((module) => values.flag(module, config).enabled === enabled);
   return modules.map((module) => module.valuesKey);
 }
 
+/** Problems of one section that the candidate causes. A missing value is none while a Secret that may contain it is missing. */
 function checkSection(values: ValuesView, key: string, { name, config, overlay }: Candidate): Problem[] {
   const { layer: sources, missing } = values.sources.with(key, config);
-  const sections = { config: sectionIn(config, key), overlay: sectionIn(overlay, key), sources };
+  const sections = { config: findSection(config, key), overlay: findSection(overlay, key), sources };
   // What is missing may come from a Secret that is not there yet.
-  const violations = violationsOf(values, key, sections).filter(
+  const violations = validateSection(values, key, sections).filter(
     ({ rule }) => missing.length === 0 || rule !== "required",
   );
   if (violations.length === 0) return [];
-  const found = locate(values.written(key, sections), violations);
-  return broken(values, key, { found, sources }).map(
+  const found = locateViolations(values.written(key, sections), violations);
+  return keepConfigMapViolations(values, key, { found, sources }).map(
     ({ path, message, layer, place, remedy = "fix this key" }) => ({
       file: layer?.endsWith("values.yaml") || layer === "overlay" ? (place ?? layer) : `ConfigMap ${name}`,
       key: `${key}${path}`,
@@ -108,27 +110,28 @@ function checkSection(values: ValuesView, key: string, { name, config, overlay }
 }
 
 /**
- * The violations in a section that the ConfigMap or its overlay causes. Violations by files or by missing values only
- * make the module Invalid. For global values, returns every violation.
+ * Keeps the violations that the ConfigMap or its overlay causes: only these keep the content out of force. Violations by files or by
+ * missing values make the module Invalid instead. For global values, keeps every violation.
  */
-function broken(
+function keepConfigMapViolations(
   values: ValuesView,
   key: string,
-  { found, sources }: { readonly found: readonly Located[]; readonly sources: Sections["sources"] },
-): readonly Located[] {
+  { found, sources }: { readonly found: readonly LocatedViolation[]; readonly sources: Sections["sources"] },
+): readonly LocatedViolation[] {
   if (found.length === 0 || key === GLOBAL) return found;
-  const alone = new Set(
-    violationsOf(values, key, { config: undefined, overlay: undefined, sources }).map(violationId),
+  const violationsWithout = new Set(
+    validateSection(values, key, { config: undefined, overlay: undefined, sources }).map(violationId),
   );
-  return found.filter((each) => !alone.has(violationId(each)) || isFromConfigMap(each));
+  return found.filter((each) => !violationsWithout.has(violationId(each)) || isFromConfigMap(each));
 }
 
 /** Whether the ConfigMap or its overlay causes a violation: it sets the leaf, whatever lower layers say. */
-function isFromConfigMap({ layer, rule }: Located): boolean {
+function isFromConfigMap({ layer, rule }: LocatedViolation): boolean {
   return rule !== "required" && (layer === "ConfigMap" || layer === "overlay");
 }
 
-function violationsOf(values: ValuesView, key: string, sections: Sections): readonly Violation[] {
+/** Violations of the config schema with these sections of ConfigMap and overlay. */
+function validateSection(values: ValuesView, key: string, sections: Sections): readonly Violation[] {
   return values.schemas(key).validateConfig(values.mergeSections(key, sections).config);
 }
 
@@ -143,7 +146,7 @@ export interface ConfigFacts {
 }
 
 /** Facts about the ConfigMap content in force. */
-export function configFacts(values: ValuesView): ConfigFacts {
+export function collectConfigFacts(values: ValuesView): ConfigFacts {
   const { globalConfig, sections } = values.digests.ofConfig();
   return {
     unknownKeys: describeUnknownKeys(values.config?.unknownKeys ?? [], values.modules()),

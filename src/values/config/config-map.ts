@@ -4,11 +4,11 @@ import { sameJson } from "../../lib/index.ts";
 import { collect, GLOBAL, isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../../model/index.ts";
 import { readSources } from "../sources/source-refs.ts";
-import { mustBeMap, parseDocument, readFlag, readSection } from "../static-values.ts";
+import { notAMapError, parseDocument, readFlag, readSection } from "../static-values.ts";
 import {
   GLOBAL_SOURCES,
   isGuardKey,
-  isMaintenance,
+  isSuspension,
   MAINTENANCE,
   readMaintenance,
   MODULE_SETTINGS,
@@ -45,6 +45,7 @@ interface ParsedText {
 /** Accumulates the parsed content; `file` names the ConfigMap. */
 type Draft = ReturnType<typeof newDraft>;
 
+/** An empty draft, into which the readers of keys write. */
 function newDraft(file: string) {
   return {
     file,
@@ -61,6 +62,7 @@ function newDraft(file: string) {
   };
 }
 
+/** Reads the value of one key into the draft. Throws ProblemError. */
 type Reader = (draft: Draft, key: string, value: Json) => void;
 
 type Data = Readonly<Record<string, string>>;
@@ -80,10 +82,10 @@ export function reparseConfigMap(
   known: readonly Keyed[],
 ): ParsedConfig {
   const draft = newDraft(file);
-  const readers = readersFor(known);
+  const readers = createReaders(known);
   for (const [key, text] of Object.entries(data)) {
     const read = readers.get(key);
-    if (read === undefined) recordUnknown(draft, key, text);
+    if (read === undefined) recordUnknownKey(draft, key, text);
     else
       collect(draft.problems, () => {
         const same = before?.texts.get(key);
@@ -97,14 +99,14 @@ export function reparseConfigMap(
 }
 
 /** A key that matches no module is never a problem; a guard key protects its release unless it is clearly unset. */
-function recordUnknown(draft: Draft, key: string, text: string): void {
+function recordUnknownKey(draft: Draft, key: string, text: string): void {
   draft.unknownKeys.push(key);
   const isOff = /^["']?(false|no|off|null)?["']?$/i.test(text.trim());
   if (isGuardKey(key) && !isOff) draft.guards.add(key);
 }
 
-/** Flags come last, so that one that contradicts a section `false` wins, whatever the order of keys. */
-function readersFor(known: readonly Keyed[]): Map<string, Reader> {
+/** The reader of each known key. A flag overwrites what a section `false` has set, whatever the order of the keys. */
+function createReaders(known: readonly Keyed[]): Map<string, Reader> {
   const readers = new Map<string, Reader>([
     [GLOBAL, readGlobal],
     [MAINTENANCE, readFreeze],
@@ -126,52 +128,56 @@ function readersFor(known: readonly Keyed[]): Map<string, Reader> {
   return readers;
 }
 
+/** Reads the section `global`. */
 function readGlobal(draft: Draft, key: string, value: Json): void {
   if (isJsonObject(value)) draft.global = value;
   else if (value === null) draft.global = {};
-  else throw mustBeMap(draft.file, key);
+  else throw notAMapError(draft.file, key);
 }
 
+/** Reads `globalValuesFrom`, the Secrets and ConfigMaps with global values. */
 function readGlobalSources(draft: Draft, key: string, value: Json): void {
   if (value === null || value === "") return;
   draft.settings.set(GLOBAL, { valuesFrom: readSources(value, draft.file, key) });
 }
 
+/** Reads `maintenance`, which suspends all modules. */
 function readFreeze(draft: Draft, key: string, value: Json): void {
   draft.isFrozen = value !== null && value !== "" && readMaintenance(value, draft.file, key);
 }
 
 /** Reads `maintenance`, which may also be a module's key: sections are never strings. */
 function readSectionOrFreeze(draft: Draft, key: string, value: Json): void {
-  if (isMaintenance(value)) draft.isFrozen = true;
+  if (isSuspension(value)) draft.isFrozen = true;
   else readModule(draft, key, value);
 }
 
+/** Reads the section of a module. `false` in its place disables the module, unless `<camel>Enabled` was read before. */
 function readModule(draft: Draft, key: string, value: Json): void {
   const { section, enabled } = readSection(value, draft.file, key);
   if (enabled !== undefined) {
     if (!draft.flags.has(key)) draft.flags.set(key, enabled);
-  } else draft.sections.set(key, section ?? EMPTY);
+  } else draft.sections.set(key, section ?? EMPTY_SECTION);
 }
 
-const EMPTY: JsonObject = Object.freeze({});
+const EMPTY_SECTION: JsonObject = Object.freeze({});
 
 /** The keys of a ConfigMap whose meaning differs in `after`. Identical section objects are not compared. */
 export function changedKeys(before: ParsedConfig, after: ParsedConfig): string[] {
   const settings = MODULE_SETTINGS.flatMap(({ name, ending }) =>
-    differing(valuesOf(before, name), valuesOf(after, name)).map((key) => `${key}${ending}`),
+    findDifferentKeys(settingByKey(before, name), settingByKey(after, name)).map((key) => `${key}${ending}`),
   );
   return [
     ...(sameJson(before.global, after.global) ? [] : ["global"]),
     ...(before.isFrozen === after.isFrozen ? [] : [MAINTENANCE]),
-    ...differing(before.sections, after.sections),
-    ...differing(before.flags, after.flags).map((key) => `${key}Enabled`),
+    ...findDifferentKeys(before.sections, after.sections),
+    ...findDifferentKeys(before.flags, after.flags).map((key) => `${key}Enabled`),
     ...settings,
   ];
 }
 
 /** The values of one setting of all modules, by values key. */
-function valuesOf({ settings }: ParsedConfig, name: keyof ModuleSettings): ReadonlyMap<string, Json> {
+function settingByKey({ settings }: ParsedConfig, name: keyof ModuleSettings): ReadonlyMap<string, Json> {
   return new Map(
     [...settings].flatMap(([key, { [name]: setting }]) =>
       setting === undefined ? [] : [[key, setting as Json] as const],
@@ -179,13 +185,14 @@ function valuesOf({ settings }: ParsedConfig, name: keyof ModuleSettings): Reado
   );
 }
 
-function differing(before: ReadonlyMap<string, Json>, after: ReadonlyMap<string, Json>): string[] {
+/** Sorted keys whose values differ. */
+function findDifferentKeys(before: ReadonlyMap<string, Json>, after: ReadonlyMap<string, Json>): string[] {
   const keys = new Set([...before.keys(), ...after.keys()]);
   return [...keys].filter((key) => !sameJson(before.get(key), after.get(key))).toSorted();
 }
 
 /** The section of `global` or of a module's key in parsed content. */
-export function sectionIn(config: ParsedConfig | undefined, key: string): Section | undefined {
+export function findSection(config: ParsedConfig | undefined, key: string): Section | undefined {
   return key === GLOBAL ? config?.global : config?.sections.get(key);
 }
 

@@ -38,9 +38,9 @@ export interface ConfigWrite {
  * The content of one key of a ConfigMap after `operations`. Throws ProblemError if the key is invalid or the ConfigMap
  * would exceed 1 MiB (the message names key and sizes), PatchError if the patch does not apply.
  */
-export function nextConfigMapData(edit: ConfigEdit): ConfigWrite {
-  const before = currentSection(edit);
-  const section = patchedSection(before, edit.operations, edit.below);
+export function patchConfigMapKey(edit: ConfigEdit): ConfigWrite {
+  const before = readCurrentSection(edit);
+  const section = patchSection(before, edit.operations, edit.below);
   const changed = canonicalJson(before) !== canonicalJson(section);
   if (!changed) return { key: edit.key, text: member(edit.data, edit.key), changed, section };
   const text = section === undefined ? undefined : toYaml(section);
@@ -49,29 +49,31 @@ export function nextConfigMapData(edit: ConfigEdit): ConfigWrite {
 }
 
 /** A section with a hook's patch applied; with `below`, the ConfigMap's section, a section of the overlay. */
-function patchedSection(
+function patchSection(
   section: Section | undefined,
   operations: readonly PatchOperation[],
   below: Section | undefined,
 ): Section | undefined {
   const wanted = applyJsonPatch(merge(below, section) as Section | undefined, operations);
-  return below === undefined ? wanted : overlayFor(below, wanted);
+  return below === undefined ? wanted : diffForOverlay(below, wanted);
 }
 
+/** The layers of a section that change while the operator runs. */
 export type Sections = Pick<SectionInput, "config" | "overlay" | "sources">;
 
 /** The sections after a hook's patch is saved. */
-export function patchedSections(
+export function patchSections(
   { config, overlay }: Sections,
   operations: readonly PatchOperation[],
   isOverlaid: boolean,
 ): Sections {
   if (operations.length === 0) return { config, overlay };
   if (!isOverlaid) return { config: applyJsonPatch(config, operations), overlay };
-  return { config, overlay: patchedSection(overlay, operations, config ?? {}) };
+  return { config, overlay: patchSection(overlay, operations, config ?? {}) };
 }
 
-function currentSection(edit: ConfigEdit): Section | undefined {
+/** Reads the section to patch from the text of its key. Throws ProblemError if it cannot be patched. */
+function readCurrentSection(edit: ConfigEdit): Section | undefined {
   const text = member(edit.data, edit.key);
   if (text === undefined) return undefined;
   const { file } = edit;
@@ -88,25 +90,26 @@ function currentSection(edit: ConfigEdit): Section | undefined {
 
 /** Throws ProblemError naming `key` and the sizes when `data` is larger than the API server accepts. */
 function checkDataSize(file: string, data: Readonly<Record<string, string>>, key: string): void {
-  const problem = sizeProblem(file, data, key);
+  const problem = findSizeProblem(file, data, key);
   if (problem !== undefined) throw new ProblemError(problem);
 }
 
 /** The problem of data that is larger than the API server accepts; names this key, by default the largest. */
-export function sizeProblem(
+export function findSizeProblem(
   file: string,
   data: Readonly<Record<string, string>>,
   named?: string,
 ): Problem | undefined {
   const size = Object.values(data).reduce((sum, text) => sum + Buffer.byteLength(text), 0);
   if (size <= CONFIG_MAP_LIMIT) return undefined;
-  const key = named ?? largestKey(data);
+  const key = named ?? findLargestKey(data);
   const message = `would have ${Buffer.byteLength(member(data, key) ?? "")} bytes, and the whole ${file.split(" ")[0]} ${size} of at most ${CONFIG_MAP_LIMIT}`;
   const remedy = "keep large values elsewhere, e.g. in a Secret that the hook reads";
   return { file, key, message, remedy };
 }
 
-function largestKey(data: Readonly<Record<string, string>>): string {
+/** The key with the longest text. */
+function findLargestKey(data: Readonly<Record<string, string>>): string {
   const sizes = Object.entries(data).map(([key, text]) => [key, Buffer.byteLength(text)] as const);
   const [largest] = sizes.toSorted(([, a], [, b]) => b - a);
   return largest?.[0] ?? "";
@@ -116,18 +119,19 @@ function largestKey(data: Readonly<Record<string, string>>): string {
  * The smallest overlay section that turns `below` into `wanted`: changed leaves, and null for removed ones.
  * Undefined when nothing differs.
  */
-export function overlayFor(below: Section, wanted: Section | undefined): Section | undefined {
-  return difference(below, wanted ?? {}) as Section | undefined;
+export function diffForOverlay(below: Section, wanted: Section | undefined): Section | undefined {
+  return diffValues(below, wanted ?? {}) as Section | undefined;
 }
 
-function difference(below: Json, wanted: Json): Json | undefined {
+/** The value that, merged over `below`, gives `wanted`; undefined if they are equal. Null removes a member. */
+function diffValues(below: Json, wanted: Json): Json | undefined {
   if (canonicalJson(below) === canonicalJson(wanted)) return undefined;
   if (!isJsonObject(below) || !isJsonObject(wanted)) return wanted;
   const changed: JsonObject = {};
   for (const key of new Set([...Object.keys(below), ...Object.keys(wanted)])) {
     const lower = member(below, key);
     const upper = member(wanted, key) ?? null;
-    const part = lower === undefined ? upper : difference(lower, upper);
+    const part = lower === undefined ? upper : diffValues(lower, upper);
     if (part !== undefined) setMember(changed, key, part);
   }
   return changed;

@@ -4,7 +4,7 @@ import type { EnabledBy, Module } from "../../model/index.ts";
 import type { ParsedConfig } from "./config-map.ts";
 
 /** The merged flag of a module, and the layer that decided it. `byHook`: what a global hook has set. */
-export function mergedFlag(
+export function mergeFlag(
   { valuesKey, own, common }: Module,
   config: ParsedConfig | undefined,
   byHook: boolean | undefined,

@@ -34,7 +34,7 @@ interface Setting<T> {
   readonly read: (value: Json, file: string, key: string) => T;
 }
 
-const TABLE: { readonly [Name in keyof ModuleSettings]: Setting<ModuleSettings[Name]> } = {
+const SETTINGS: { readonly [Name in keyof ModuleSettings]: Setting<ModuleSettings[Name]> } = {
   suspended: { ending: "Maintenance", unset: false, keepsRelease: true, read: readMaintenance },
   protected: { ending: "Protected", unset: false, keepsRelease: true, read: readFlag },
   driftMode: { ending: "Drift", unset: undefined, keepsRelease: false, read: readDrift },
@@ -42,12 +42,12 @@ const TABLE: { readonly [Name in keyof ModuleSettings]: Setting<ModuleSettings[N
 };
 
 /** All settings, in the order in which they are reported. */
-export const MODULE_SETTINGS = Object.entries(TABLE).map(([name, setting]) => ({
+export const MODULE_SETTINGS = Object.entries(SETTINGS).map(([name, setting]) => ({
   name: name as keyof ModuleSettings,
   ...setting,
 }));
 
-const GUARDS = MODULE_SETTINGS.filter(({ keepsRelease }) => keepsRelease);
+const RELEASE_KEEPING_SETTINGS = MODULE_SETTINGS.filter(({ keepsRelease }) => keepsRelease);
 
 export const NO_SETTINGS = Object.fromEntries(
   MODULE_SETTINGS.map(({ name, unset }) => [name, unset]),
@@ -55,39 +55,39 @@ export const NO_SETTINGS = Object.fromEntries(
 
 /** Whether a module with these settings keeps its release when it is disabled. */
 export function keepsRelease(settings: ModuleSettings): boolean {
-  return GUARDS.some(({ name, unset }) => settings[name] !== unset);
+  return RELEASE_KEEPING_SETTINGS.some(({ name, unset }) => settings[name] !== unset);
 }
 
 /** The keys that keep the release of a module. */
 export function guardKeys(valuesKey: string): string[] {
-  return GUARDS.map(({ ending }) => `${valuesKey}${ending}`);
+  return RELEASE_KEEPING_SETTINGS.map(({ ending }) => `${valuesKey}${ending}`);
 }
 
 /** Whether a key may keep the release of some module. */
 export function isGuardKey(key: string): boolean {
-  return GUARDS.some(({ ending }) => key.endsWith(ending));
+  return RELEASE_KEEPING_SETTINGS.some(({ ending }) => key.endsWith(ending));
 }
 
 /** The key with the sources of the global values. */
-export const GLOBAL_SOURCES = `${GLOBAL}${TABLE.valuesFrom.ending}`;
+export const GLOBAL_SOURCES = `${GLOBAL}${SETTINGS.valuesFrom.ending}`;
 
 /** The key that suspends all modules at once, with the value of `<camel>Maintenance`. */
 export const MAINTENANCE = "maintenance";
 
 /** The key that suspends a suspended module: the one of all modules, or its own. */
 export function suspendingKey({ isFrozen }: { readonly isFrozen: boolean }, valuesKey: string): string {
-  return isFrozen ? MAINTENANCE : `${valuesKey}${TABLE.suspended.ending}`;
+  return isFrozen ? MAINTENANCE : `${valuesKey}${SETTINGS.suspended.ending}`;
 }
 
 /** The only value of `maintenance` and `<camel>Maintenance`. */
 const NO_RECONCILIATION = "NoResourceReconciliation";
 
-/** Whether a value suspends; a section is never such a string. */
-export function isMaintenance(value: Json): boolean {
+/** Whether the value of a maintenance key suspends. */
+export function isSuspension(value: Json): boolean {
   return value === NO_RECONCILIATION;
 }
 
-/** YAML reads a bare `off` as false. */
+/** Reads the reaction to drift. YAML reads `off` without quotes as false. */
 function readDrift(value: Json, file: string, key: string): DriftMode {
   const mode = value === false ? "off" : DRIFT_MODES.find((each) => each === value);
   if (mode !== undefined) return mode;
@@ -97,13 +97,13 @@ function readDrift(value: Json, file: string, key: string): DriftMode {
 
 /** Whether the value of a maintenance key suspends. Throws ProblemError. */
 export function readMaintenance(value: Json, file: string, key: string): boolean {
-  if (isMaintenance(value)) return true;
+  if (isSuspension(value)) return true;
   const remedy = `write ${NO_RECONCILIATION}, or nothing`;
   throw new ProblemError({ file, key, message: "unknown maintenance mode", remedy });
 }
 
 /** Suffixes of keys of a module. */
-const ENDINGS = ["", "Enabled", ...MODULE_SETTINGS.map(({ ending }) => ending)];
+const KEY_SUFFIXES = ["", "Enabled", ...MODULE_SETTINGS.map(({ ending }) => ending)];
 
 /** What keys of the ConfigMap belong to. */
 export interface Keyed {
@@ -112,6 +112,6 @@ export interface Keyed {
 
 /** Keys that match no module, each with a suggestion: `webb (did you mean web?)`. */
 export function describeUnknownKeys(keys: readonly string[], known: readonly Keyed[]): string[] {
-  const candidates = known.flatMap(({ valuesKey }) => ENDINGS.map((ending) => `${valuesKey}${ending}`));
+  const candidates = known.flatMap(({ valuesKey }) => KEY_SUFFIXES.map((ending) => `${valuesKey}${ending}`));
   return keys.map((key) => withSuggestion(key, [GLOBAL, GLOBAL_SOURCES, MAINTENANCE, ...candidates]));
 }

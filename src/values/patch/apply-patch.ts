@@ -2,7 +2,7 @@
 
 import jsonPatch from "fast-json-patch";
 
-import { DepthError, isTooDeep, pointerOf, sameJson, segmentsOf } from "../../lib/index.ts";
+import { DepthError, isTooDeep, toPointer, sameJson, parsePointer } from "../../lib/index.ts";
 import { isIndex, isJsonObject, member, setMember, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Section } from "../../model/index.ts";
 
@@ -39,9 +39,9 @@ export function applyJsonPatch(
   operations: readonly PatchOperation[],
 ): Section | undefined {
   if (operations.length === 0) return section;
-  const document = PatchedDocument.of(keyOf(operations), section);
+  const document = PatchedDocument.fromSection(sectionKeyOf(operations), section);
   for (const operation of operations) applyStrictly(document, operation);
-  return checkedSection(document.section);
+  return requireValidSection(document.section);
 }
 
 /**
@@ -54,17 +54,17 @@ export function replay(
   operations: readonly PatchOperation[],
 ): Section | undefined {
   if (operations.length === 0) return section;
-  const document = PatchedDocument.of(keyOf(operations), section ?? {});
+  const document = PatchedDocument.fromSection(sectionKeyOf(operations), section ?? {});
   for (const operation of operations) {
     applyTolerantly(document, operation);
     if (typeof document.section !== "object" || document.section === null) document.section = {};
   }
-  return checkedSection(document.section);
+  return requireValidSection(document.section);
 }
 
 /** Replays one operation on a single value, at `path` relative to that value; `path` is not empty. */
 export function replayBelow(value: Json, operation: PatchOperation, path: string): Json {
-  const document = PatchedDocument.of("", value);
+  const document = PatchedDocument.fromSection("", value);
   applyTolerantly(document, { ...operation, path: `/${path}` });
   return document.section ?? null;
 }
@@ -73,11 +73,11 @@ export function replayBelow(value: Json, operation: PatchOperation, path: string
  * Operations as they are stored: without `test`, and marked where a segment looks like an index but is a key of a
  * map, so that `compact` may fold them. `section` is the section before the patch.
  */
-export function forStorage(
+export function toStoredOperations(
   section: Section | undefined,
   operations: readonly PatchOperation[],
 ): PatchOperation[] {
-  const document = PatchedDocument.of(keyOf(operations), section);
+  const document = PatchedDocument.fromSection(sectionKeyOf(operations), section);
   const stored: PatchOperation[] = [];
   for (const operation of operations) {
     const marked = { ...operation, maps: true as const };
@@ -90,7 +90,7 @@ export function forStorage(
 
 /** True when a segment of `path` looks like an index of a list. */
 export function hasIndex(path: string): boolean {
-  return segmentsOf(path).some((segment) => segment === "-" || isIndex(segment));
+  return parsePointer(path).some((segment) => segment === "-" || isIndex(segment));
 }
 
 /** The section below a root object, so that operations on the whole section need no special case. */
@@ -98,7 +98,7 @@ class PatchedDocument {
   readonly key: string;
   readonly root: JsonObject;
   /** Characters that copies have added so far. */
-  copied = 0;
+  copiedCharacters = 0;
   /** Containers made in this run; all others are copied before they are changed. */
   readonly #copiedContainers = new Set<Container>();
 
@@ -108,7 +108,8 @@ class PatchedDocument {
     this.#copiedContainers.add(root);
   }
 
-  static of(key: string, section: Json | undefined): PatchedDocument {
+  /** A document with `section` under `key`; without it, an empty one. */
+  static fromSection(key: string, section: Json | undefined): PatchedDocument {
     const document = new PatchedDocument(key, {});
     if (section !== undefined) document.section = section;
     return document;
@@ -127,31 +128,32 @@ class PatchedDocument {
     return new PatchedDocument(this.key, { ...this.root });
   }
 
+  /** The value at a path that begins with the section's key. */
   get(segments: readonly string[]): Json | undefined {
     return valueAt(this.root, segments);
   }
 
-  /** Copies every container above `segments` that is not copied yet. */
-  open(segments: readonly string[]): void {
+  /** Copies the maps and lists above a path before they change, unless this document made them: others share them. */
+  copyParents(segments: readonly string[]): void {
     let parent: Container = this.root;
     for (const segment of segments.slice(0, -1)) {
       const child: Json | undefined = valueAt(parent, [segment]);
       if (!isContainer(child)) return;
-      const copy: Container = this.#copiedContainers.has(child) ? child : copyOf(child);
+      const copy: Container = this.#copiedContainers.has(child) ? child : copyContainer(child);
       this.#copiedContainers.add(copy);
-      putChild(parent, segment, copy);
+      setChild(parent, segment, copy);
       parent = copy;
     }
   }
 }
 
 /** Key of the section that the operations patch. */
-function keyOf(operations: readonly PatchOperation[]): string {
-  return segmentsOf(operations[0]?.path ?? "")[0] ?? "";
+function sectionKeyOf(operations: readonly PatchOperation[]): string {
+  return parsePointer(operations[0]?.path ?? "")[0] ?? "";
 }
 
-/** Returns a patched section if it is valid, else throws PatchError. */
-function checkedSection(section: Json | undefined): Section | undefined {
+/** Returns the section after a patch. Throws PatchError if it is no map or list, or nested too deep. */
+function requireValidSection(section: Json | undefined): Section | undefined {
   if (section === undefined) return undefined;
   if (section === null || typeof section !== "object")
     throw new PatchError("a section must be a map or a list");
@@ -163,38 +165,38 @@ function checkedSection(section: Json | undefined): Section | undefined {
 /** Applies a fresh operation. Throws PatchError if it does not apply. */
 function applyStrictly(document: PatchedDocument, operation: PatchOperation): void {
   if (operation.op === "add" && document.section === undefined) document.section = {};
-  const problem = reasonNotToApply(document, operation);
+  const problem = findObstacle(document, operation);
   if (problem !== undefined) throw new PatchError(`${operation.op} ${operation.path}: ${problem}`);
-  if (operation.op !== "test") execute(document, operation);
+  if (operation.op !== "test") applyChecked(document, operation);
 }
 
 /** Applies a stored operation, or skips it if it does not apply any more. */
 function applyTolerantly(document: PatchedDocument, stored: PatchOperation): void {
   if (stored.op === "test" || !passesMapsOnly(document, stored)) return;
   const operation = replaceAsAdd(document, stored);
-  if (reasonNotToApply(document, operation) === undefined) execute(document, operation);
+  if (findObstacle(document, operation) === undefined) applyChecked(document, operation);
 }
 
 /** In a map, `replace` becomes `add`, so that it also applies if the value is missing now. */
 function replaceAsAdd(document: PatchedDocument, operation: PatchOperation): PatchOperation {
   if (operation.op !== "replace") return operation;
-  const parent = document.get(segmentsOf(operation.path).slice(0, -1));
+  const parent = document.get(parsePointer(operation.path).slice(0, -1));
   return isJsonObject(parent) ? { ...operation, op: "add" } : operation;
 }
 
 /** Whether an operation marked with `maps` still passes maps only; true for all others. */
 function passesMapsOnly(document: PatchedDocument, operation: PatchOperation): boolean {
   if (operation.maps !== true) return true;
-  const segments = segmentsOf(operation.path);
+  const segments = parsePointer(operation.path);
   return segments.every((_, index) => isJsonObject(document.get(segments.slice(0, index))));
 }
 
 /** Why `operation` does not apply to the document; undefined if it does. */
-function reasonNotToApply(document: PatchedDocument, operation: PatchOperation): string | undefined {
-  const segments = segmentsOf(operation.path);
+function findObstacle(document: PatchedDocument, operation: PatchOperation): string | undefined {
+  const segments = parsePointer(operation.path);
   switch (operation.op) {
     case "add":
-      return reasonAtTarget(document, segments);
+      return findTargetObstacle(document, segments);
     case "remove":
     case "replace":
       return document.get(segments) === undefined ? "there is nothing at this path" : undefined;
@@ -202,55 +204,60 @@ function reasonNotToApply(document: PatchedDocument, operation: PatchOperation):
       return sameJson(document.get(segments), operation.value) ? undefined : "the value there is another one";
     case "copy":
     case "move":
-      return reasonAtTransfer(document, operation);
+      return findTransferObstacle(document, operation);
   }
 }
 
-/** Why `copy` or `move` does not apply; undefined if it does. */
-function reasonAtTransfer(
+/** Why a `copy` or `move` does not apply to the document; undefined if it does. */
+function findTransferObstacle(
   document: PatchedDocument,
   operation: PatchOperation & { op: "copy" | "move" },
 ): string | undefined {
-  const value = document.get(segmentsOf(operation.from));
+  const value = document.get(parsePointer(operation.from));
   if (value === undefined) return `there is nothing at ${operation.from}`;
-  if (operation.op === "copy" && document.copied + jsonLength(value) > MAX_COPIED_CHARACTERS)
+  if (operation.op === "copy" && document.copiedCharacters + jsonLength(value) > MAX_COPIED_CHARACTERS)
     return "the copies make the values more than 4 MiB larger";
   if (operation.op === "copy" || operation.from === operation.path) {
-    return reasonAtTarget(document, segmentsOf(operation.path));
+    return findTargetObstacle(document, parsePointer(operation.path));
   }
   if (operation.path.startsWith(`${operation.from}/`)) return "a value cannot be moved into itself";
   // Indexes of the target count after the removal, so check the target in a copy without the value.
   const without = document.fork();
-  execute(without, { op: "remove", path: operation.from });
-  return reasonAtTarget(without, segmentsOf(operation.path));
+  applyChecked(without, { op: "remove", path: operation.from });
+  return findTargetObstacle(without, parsePointer(operation.path));
 }
 
 /** Why nothing can be added at the path `segments`; undefined if it can. */
-function reasonAtTarget(document: PatchedDocument, segments: readonly string[]): string | undefined {
+function findTargetObstacle(document: PatchedDocument, segments: readonly string[]): string | undefined {
   const parent = document.get(segments.slice(0, -1));
   if (isJsonObject(parent)) return undefined;
-  if (!Array.isArray(parent)) return `there is no map or list at ${pointerOf(segments.slice(0, -1))}`;
+  if (!Array.isArray(parent)) return `there is no map or list at ${toPointer(segments.slice(0, -1))}`;
   const last = segments.at(-1) ?? "";
   if (last === "-") return undefined;
   return isIndex(last) && Number(last) <= parent.length ? undefined : "the index is outside the list";
 }
 
 /** Applies an operation that was checked before. */
-function execute(document: PatchedDocument, operation: PatchOperation): void {
-  if (operation.op === "move") return move(document, operation);
-  if (operation.op === "copy") document.copied += jsonLength(document.get(segmentsOf(operation.from)));
-  document.open(segmentsOf(operation.path));
+function applyChecked(document: PatchedDocument, operation: PatchOperation): void {
+  if (operation.op === "move") return moveValue(document, operation);
+  if (operation.op === "copy")
+    document.copiedCharacters += jsonLength(document.get(parsePointer(operation.from)));
+  document.copyParents(parsePointer(operation.path));
   jsonPatch.applyOperation(document.root, operation, false, true, true);
 }
 
 /** Removes the value, then adds it: the index of the target counts after the removal (RFC 6902 §4.4). */
-function move(document: PatchedDocument, operation: { readonly path: string; readonly from: string }): void {
-  const value = document.get(segmentsOf(operation.from));
+function moveValue(
+  document: PatchedDocument,
+  operation: { readonly path: string; readonly from: string },
+): void {
+  const value = document.get(parsePointer(operation.from));
   if (value === undefined || operation.from === operation.path) return;
-  execute(document, { op: "remove", path: operation.from });
-  execute(document, { op: "add", path: operation.path, value });
+  applyChecked(document, { op: "remove", path: operation.from });
+  applyChecked(document, { op: "add", path: operation.path, value });
 }
 
+/** Characters of a value as JSON. */
 function jsonLength(value: Json | undefined): number {
   return JSON.stringify(value)?.length ?? 0;
 }
@@ -259,11 +266,13 @@ function isContainer(value: Json | undefined): value is Container {
   return typeof value === "object" && value !== null;
 }
 
-function putChild(parent: Container, segment: string, child: Json): void {
+/** Sets a member of a map or an item of a list. */
+function setChild(parent: Container, segment: string, child: Json): void {
   if (Array.isArray(parent)) parent[Number(segment)] = child;
   else setMember(parent, segment, child);
 }
 
-function copyOf(value: Container): Container {
+/** A shallow copy of a map or a list. */
+function copyContainer(value: Container): Container {
   return Array.isArray(value) ? [...value] : { ...value };
 }

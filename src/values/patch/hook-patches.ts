@@ -1,13 +1,20 @@
 /** Parses, validates and compacts patches of hooks (docs/reference/values.md, "Patches"). */
 
-import { DepthError, isAtOrBelow, jsonFragments, parseJson, pointerOf, segmentsOf } from "../../lib/index.ts";
+import {
+  DepthError,
+  isAtOrBelow,
+  splitJsonValues,
+  parseJson,
+  toPointer,
+  parsePointer,
+} from "../../lib/index.ts";
 import type { JsonFragment, KnownSecrets } from "../../lib/index.ts";
 import { GLOBAL, isJsonObject, asString, type Json, type JsonObject } from "../../model/index.ts";
-import { patchedSections, type Sections } from "../config/config-write.ts";
-import { effective, secretPathsIn, type Effective, type SectionInput } from "../layers.ts";
+import { patchSections, type Sections } from "../config/config-write.ts";
+import { effective, listSecretPaths, type Effective, type SectionInput } from "../layers.ts";
 import { violationId, type Violation } from "../schema/violation.ts";
-import { booleanOf } from "../static-values.ts";
-import { forStorage, hasIndex, PatchError, replayBelow, type PatchOperation } from "./apply-patch.ts";
+import { parseBoolean } from "../static-values.ts";
+import { toStoredOperations, hasIndex, PatchError, replayBelow, type PatchOperation } from "./apply-patch.ts";
 
 /** The section to patch, as it is in force. */
 export interface PatchTarget {
@@ -37,7 +44,7 @@ export function validatePatches(target: PatchTarget, texts: PatchTexts): Validat
   const { key, layers, isOverlaid } = target;
   const rules: PatchRules = key === GLOBAL ? { kind: "global" } : { kind: "module", valuesKey: key };
   const { config, values: own } = parsePatches(texts, rules);
-  const saved = patchedSections(layers, config.operations, isOverlaid);
+  const saved = patchSections(layers, config.operations, isOverlaid);
   if (config.operations.length > 0) checkPatched(target, saved);
   return {
     config: config.operations,
@@ -55,7 +62,7 @@ function validateValues(
 ): readonly PatchOperation[] {
   const { key, layers } = target;
   // Strict against the values that the hook read: removing a missing value is an error while the patch is fresh.
-  const stored = forStorage(mergeWithChange(target, saved).values, operations);
+  const stored = toStoredOperations(mergeWithChange(target, saved).values, operations);
   const after = mergeWithChange(target, { ...saved, patches: [...(layers.patches ?? []), ...stored] });
   throwViolations("values patch", key, layers.schemas.validateValues(after.values));
   return stored;
@@ -75,7 +82,7 @@ function mergeWithChange({ layers, merged, secrets }: PatchTarget, change: Parti
   const names = Object.keys(change) as (keyof SectionInput)[];
   if (names.every((name) => change[name] === layers[name])) return merged;
   const made = effective({ ...layers, ...change });
-  secrets?.register(made.values, secretPathsIn(layers));
+  secrets?.register(made.values, listSecretPaths(layers));
   return made;
 }
 
@@ -135,25 +142,25 @@ export function parsePatch(text: string, rules: PatchRules): ParsedPatch {
   const flags = new Map<string, boolean | undefined>();
   const warnings: string[] = [];
   const operations: PatchOperation[] = [];
-  const all = Array.from(jsonFragments(text), parseFragment).flat();
+  const all = Array.from(splitJsonValues(text), parseFragment).flat();
   if (all.length > MAX_OPERATIONS)
     throw new PatchError(`${all.length} operations, more than ${MAX_OPERATIONS}: put whole lists or maps`);
   for (const raw of all) {
     const operation = readOperation(raw, warnings);
-    const flag = rules.kind === "global" ? flagAtPath(operation.path) : undefined;
-    if (flag === undefined) operations.push(checkedOwnPath(operation, rules));
-    else if (operation.op !== "test") flags.set(flag, flagValue(operation));
+    const flag = rules.kind === "global" ? readFlagName(operation.path) : undefined;
+    if (flag === undefined) operations.push(requireOwnPath(operation, rules));
+    else if (operation.op !== "test") flags.set(flag, readFlagValue(operation));
   }
   return { operations, flags, warnings };
 }
 
 /** Parses one JSON text of a patch file. The error shows its position, never its content. */
-function parseFragment({ text, at }: JsonFragment): Json {
+function parseFragment({ text, index }: JsonFragment): Json {
   try {
     return parseJson(text);
   } catch (error) {
     const issue = error instanceof DepthError ? `${error.message}:` : "malformed JSON in";
-    throw new PatchError(`${issue} the value that starts at character ${at + 1}`);
+    throw new PatchError(`${issue} the value that starts at character ${index + 1}`);
   }
 }
 
@@ -166,7 +173,7 @@ function readOperation(raw: Json, warnings: string[]): PatchOperation {
     case "add":
     case "replace":
     case "test":
-      return { op, path, value: requiredValue(raw, path) };
+      return { op, path, value: readValue(raw, path) };
     case "remove":
       return { op: "remove", path };
     case "move":
@@ -177,7 +184,8 @@ function readOperation(raw: Json, warnings: string[]): PatchOperation {
   }
 }
 
-function requiredValue(raw: JsonObject, path: string): Json {
+/** The value of an operation that needs one. */
+function readValue(raw: JsonObject, path: string): Json {
   const value = raw["value"];
   if (value === undefined) throw new PatchError(`${path}: the operation needs a value`);
   return value;
@@ -187,35 +195,35 @@ function requiredValue(raw: JsonObject, path: string): Json {
 function readPointer(raw: JsonObject, name: "path" | "from", warnings: string[]): string {
   const path = raw[name];
   if (typeof path !== "string" || path === "") throw new PatchError(`a patch operation needs a "${name}"`);
-  const pointer = path.startsWith("/") ? path : pointerOf(path.split("."));
+  const pointer = path.startsWith("/") ? path : toPointer(path.split("."));
   if (pointer !== path) warnings.push(`${name} "${path}" has no slash; taken as "${pointer}"`);
   if (/~(?![01])/.test(pointer)) throw new PatchError(`${pointer}: "~" must be written "~0"`);
-  if (segmentsOf(pointer).includes("__proto__"))
+  if (parsePointer(pointer).includes("__proto__"))
     throw new PatchError(`${pointer}: "__proto__" is not allowed in a path`);
   return pointer;
 }
 
 /** For a path `/<camel>Enabled`, returns `<camel>`; undefined if the path is no flag. */
-function flagAtPath(path: string): string | undefined {
-  const segments = segmentsOf(path);
+function readFlagName(path: string): string | undefined {
+  const segments = parsePointer(path);
   const name = segments[0] ?? "";
   const isFlag = segments.length === 1 && name.endsWith(FLAG_SUFFIX) && name !== FLAG_SUFFIX;
   return isFlag ? name.slice(0, -FLAG_SUFFIX.length) : undefined;
 }
 
 /** The value that an operation gives to a flag; undefined = it removes the flag. */
-function flagValue(operation: PatchOperation): boolean | undefined {
+function readFlagValue(operation: PatchOperation): boolean | undefined {
   if (operation.op === "remove") return undefined;
-  const flag = "value" in operation ? booleanOf(operation.value) : undefined;
+  const flag = "value" in operation ? parseBoolean(operation.value) : undefined;
   if (flag !== undefined) return flag;
   throw new PatchError(`${operation.path}: the value of a flag must be true or false`);
 }
 
 /** Returns the operation if it stays within the sections that its hook may patch, else throws. */
-function checkedOwnPath(operation: PatchOperation, rules: PatchRules): PatchOperation {
+function requireOwnPath(operation: PatchOperation, rules: PatchRules): PatchOperation {
   const key = rules.kind === "global" ? "global" : rules.valuesKey;
   const paths = "from" in operation ? [operation.path, operation.from] : [operation.path];
-  const foreignPath = paths.find((path) => segmentsOf(path)[0] !== key);
+  const foreignPath = paths.find((path) => parsePointer(path)[0] !== key);
   if (foreignPath === undefined) return operation;
   const ruleText =
     rules.kind === "global"
@@ -241,16 +249,16 @@ export function compact(
 ): readonly PatchOperation[] {
   return added.reduce((before, operation) => {
     if (operation.op === "test") return before;
-    return isEdit(operation) ? appendEdit(before, asAdd(operation)) : [...before, operation];
+    return isEdit(operation) ? appendEdit(before, toAdd(operation)) : [...before, operation];
   }, kept);
 }
 
-/** `replace` as `add`: they replay the same on a path of map members. */
-function asAdd(edit: Edit): Edit {
+/** Turns `replace` into `add` on a path through maps: both replay the same there, and only `add` can be folded. */
+function toAdd(edit: Edit): Edit {
   return edit.op === "replace" && hasFixedPath(edit) ? { ...edit, op: "add" } : edit;
 }
 
-/** Adds an edit to the stored operations, and drops those that it makes superfluous. */
+/** Adds an edit to the stored operations: folds it into an earlier `add`, or appends it and drops operations that it overwrites. */
 function appendEdit(kept: readonly PatchOperation[], edit: Edit): PatchOperation[] {
   const folded = foldIntoAdd(kept, edit);
   if (folded !== undefined) return folded;
@@ -268,11 +276,11 @@ function hasFixedPath(edit: PatchOperation): boolean {
 
 /** Whether `later` removes or replaces everything that `earlier` set. */
 function isOverwrittenBy(earlier: PatchOperation, later: Edit): boolean {
-  return isAtOrBelow(earlier.path, later.path) && failsWith(earlier, later);
+  return isAtOrBelow(earlier.path, later.path) && isSkippedWith(earlier, later);
 }
 
 /** Whether `lower` is skipped whenever `upper` is skipped. The path of `lower` is at or below that of `upper`. */
-function failsWith(lower: PatchOperation, upper: PatchOperation): boolean {
+function isSkippedWith(lower: PatchOperation, upper: PatchOperation): boolean {
   return lower.maps === true || !hasIndex(upper.path);
 }
 
@@ -281,12 +289,13 @@ function foldIntoAdd(kept: readonly PatchOperation[], edit: Edit): PatchOperatio
   const index = kept.findLastIndex((each) => !isEdit(each) || isAtOrBelow(edit.path, each.path));
   const target = kept[index];
   if (target?.op !== "add" || target.path === edit.path) return undefined;
-  if (!hasFixedPath(target) || !failsWith(edit, target)) return undefined;
+  if (!hasFixedPath(target) || !isSkippedWith(edit, target)) return undefined;
   if (kept.slice(index + 1).some((each) => isAtOrBelow(each.path, target.path))) return undefined;
   const value = replayBelow(target.value, edit, edit.path.slice(target.path.length));
   return kept.with(index, { ...target, value });
 }
 
+/** Whether an operation changes one path only, without reading another one. */
 function isEdit(operation: PatchOperation): operation is Edit {
   return operation.op === "add" || operation.op === "remove" || operation.op === "replace";
 }

@@ -3,7 +3,7 @@
 import { isJsonObject, objectOf, objectsIn, member, setMember, combineMembers } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
-import { subSchemas, targetOf } from "./schema-tree.ts";
+import { subSchemas, resolveTarget } from "./schema-tree.ts";
 
 /** Most nested defaults. */
 const MAX_NESTED_DEFAULTS = 200;
@@ -18,12 +18,12 @@ export type Filler = (value: Json) => Json;
  * Fills in the `default`s of a schema, at any depth, items included. Only missing values are filled: null counts
  * as present. Throws EndlessDefaultsError.
  */
-export function fillerOf(root: JsonObject): Filler {
-  const filling = new Filling(root);
+export function createFiller(root: JsonObject): Filler {
+  const filling = new DefaultFiller(root);
   return filling.hasDefaults(root) ? (value) => filling.fillRoot(value) : (value) => value;
 }
 
-class Filling {
+class DefaultFiller {
   readonly #root: JsonObject;
   /** Whether a schema or a schema below it has a default. */
   readonly #hasDefaultsBySchema = new Map<JsonObject, boolean>();
@@ -40,20 +40,22 @@ class Filling {
     if (known !== undefined) return known;
     // A cycle counts as having defaults: that only costs a walk over values.
     this.#hasDefaultsBySchema.set(schema, true);
-    const target = targetOf(this.#root, schema);
-    const holds =
+    const target = resolveTarget(this.#root, schema);
+    const hasDefault =
       schema["default"] !== undefined ||
       (target !== undefined && this.hasDefaults(target)) ||
       subSchemas(schema).some((sub) => sub.relation !== "definition" && this.hasDefaults(sub.schema));
-    this.#hasDefaultsBySchema.set(schema, holds);
-    return holds;
+    this.#hasDefaultsBySchema.set(schema, hasDefault);
+    return hasDefault;
   }
 
+  /** Fills in the defaults of a whole value. */
   fillRoot(value: Json): Json {
     this.#filled.clear();
     return this.#fill(this.#root, value, 0);
   }
 
+  /** Fills in the defaults of a part of the value. `defaultDepth` counts defaults within defaults, which may be endless. */
   #fill(schema: JsonObject, value: Json, defaultDepth: number): Json {
     if (defaultDepth > MAX_NESTED_DEFAULTS)
       throw new EndlessDefaultsError("defaults make each other without end");
@@ -67,7 +69,7 @@ class Filling {
 
   /** Fills a value by the target of `$ref`, the schema itself and the branches of allOf, in this order. */
   #fillMissing(schema: JsonObject, value: JsonObject | Json[], defaultDepth: number): Json {
-    const target = targetOf(this.#root, schema);
+    const target = resolveTarget(this.#root, schema);
     let filled = target === undefined ? value : this.#fill(target, value, defaultDepth);
     filled = Array.isArray(filled)
       ? this.#fillItems(schema, filled, defaultDepth)
@@ -76,6 +78,7 @@ class Filling {
     return filled;
   }
 
+  /** Fills the items of a list; returns the same list if nothing is missing. */
   #fillItems(schema: JsonObject, list: Json[], defaultDepth: number): Json[] {
     const { items } = schema;
     const filled = list.map((item, index) => {
@@ -85,13 +88,14 @@ class Filling {
     return filled.some((item, index) => item !== list[index]) ? filled : list;
   }
 
+  /** Fills declared members, also missing ones, and existing undeclared ones; returns the same map if nothing is missing. */
   #fillMembers(schema: JsonObject, value: Json, defaultDepth: number): Json {
     if (!isJsonObject(value)) return value;
     const filled: JsonObject = {};
-    for (const [key, below] of schemasIn(schema["properties"])) {
+    for (const [key, below] of listSchemaMembers(schema["properties"])) {
       setMember(filled, key, this.#fillProperty(below, member(value, key), defaultDepth));
     }
-    for (const [key, below] of undeclaredMembers(schema, value)) {
+    for (const [key, below] of listUndeclaredMembers(schema, value)) {
       setMember(filled, key, this.#fill(below, member(value, key) ?? null, defaultDepth));
     }
     return combineMembers(value, filled, (_, after) => after);
@@ -100,25 +104,25 @@ class Filling {
   /** Fills a declared member; a missing one gets its default, which may need filling too. */
   #fillProperty(schema: JsonObject, value: Json | undefined, defaultDepth: number): Json | undefined {
     if (value !== undefined) return this.#fill(schema, value, defaultDepth);
-    const start = this.#defaultOf(schema);
+    const start = this.#findDefault(schema);
     return start === undefined ? undefined : this.#fill(schema, start, defaultDepth + 1);
   }
 
   /** The default of the schema or of its `$ref` target; null means none. */
-  #defaultOf(schema: JsonObject): Json | undefined {
+  #findDefault(schema: JsonObject): Json | undefined {
     const seen = new Set<JsonObject>();
     let at: JsonObject | undefined = schema;
     while (at !== undefined && !seen.has(at)) {
       if (at["default"] !== undefined) return at["default"] ?? undefined;
       seen.add(at);
-      at = targetOf(this.#root, at);
+      at = resolveTarget(this.#root, at);
     }
     return undefined;
   }
 }
 
 /** The members of a map that are schemas. */
-function schemasIn(value: Json | undefined): (readonly [string, JsonObject])[] {
+function listSchemaMembers(value: Json | undefined): (readonly [string, JsonObject])[] {
   const found: (readonly [string, JsonObject])[] = [];
   for (const [name, each] of Object.entries(objectOf(value))) {
     if (isJsonObject(each)) found.push([name, each]);
@@ -127,9 +131,12 @@ function schemasIn(value: Json | undefined): (readonly [string, JsonObject])[] {
 }
 
 /** Existing members without a declaration of their own, with the schema of their pattern or `additionalProperties`. */
-function* undeclaredMembers(schema: JsonObject, value: JsonObject): Generator<readonly [string, JsonObject]> {
+function* listUndeclaredMembers(
+  schema: JsonObject,
+  value: JsonObject,
+): Generator<readonly [string, JsonObject]> {
   const { properties, additionalProperties } = schema;
-  const patterns = schemasIn(schema["patternProperties"]);
+  const patterns = listSchemaMembers(schema["patternProperties"]);
   if (patterns.length === 0 && !isJsonObject(additionalProperties)) return;
   for (const key of Object.keys(value)) {
     if (isJsonObject(properties) && Object.hasOwn(properties, key)) continue;

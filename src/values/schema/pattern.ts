@@ -19,12 +19,13 @@ const compiled = new Memo<Pattern>(5000);
  * SyntaxError for what RE2 refuses.
  */
 export function compilePattern(pattern: string): Pattern {
-  return compiled.get(pattern, () => {
+  return compiled.getOrMake(pattern, () => {
     const program = parse(pattern);
     return { test: (text) => program.matcher(text).find(), toString: () => pattern };
   });
 }
 
+/** Compiles a pattern with RE2; its error becomes a SyntaxError in one line. */
 function parse(pattern: string): RE2JS {
   try {
     return RE2JS.compile(pattern);

@@ -2,17 +2,17 @@
 
 import { dirname, resolve } from "node:path";
 
-import { digest, segmentsOf } from "../../lib/index.ts";
+import { digest, parsePointer } from "../../lib/index.ts";
 import { isJsonObject, ProblemError, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, SchemaReference } from "../../model/index.ts";
 import { parseMap } from "../static-values.ts";
-import { decoded, mapSchemas } from "./schema-tree.ts";
+import { decodeFragment, mapSchemas } from "./schema-tree.ts";
 
 /** Most fragments of other files in one schema. */
 const MAX_FRAGMENTS = 200;
 
 /** Path and fragment of a `$ref` to another file, relative to `file`; undefined for other references. */
-function targetOf(
+function parseFileReference(
   $ref: unknown,
   file: string,
 ): { readonly path: string; readonly fragment: string } | undefined {
@@ -37,20 +37,20 @@ export function referencedFiles(text: string, file: string): string[] {
 function collectPaths(value: Json, file: string, paths: Set<string>): void {
   if (value === null || typeof value !== "object") return;
   for (const [key, member] of Object.entries(value)) {
-    const target = key === "$ref" ? targetOf(member, file) : undefined;
+    const target = key === "$ref" ? parseFileReference(member, file) : undefined;
     if (target !== undefined) paths.add(target.path);
     collectPaths(member ?? null, file, paths);
   }
 }
 
 /** `document` of `file` with the fragments of `references` that it needs as definitions of its own. Throws ProblemError. */
-export function bundled(
+export function bundleReferences(
   document: JsonObject,
   file: string,
   references: readonly SchemaReference[],
 ): JsonObject {
   const bundle = new Bundle(document, file, references);
-  return bundle.whole();
+  return bundle.bundleRoot();
 }
 
 class Bundle {
@@ -68,55 +68,59 @@ class Bundle {
     this.#texts = new Map(references.map((each) => [each.file, each]));
   }
 
-  whole(): JsonObject {
+  /** The root schema with the fragments of other files as definitions. */
+  bundleRoot(): JsonObject {
     const own = this.#root["definitions"];
-    const root = this.#resolved(this.#root, this.#file);
+    const root = this.#bundleSchema(this.#root, this.#file);
     if (this.#names.size === 0) return root;
     const kept = isJsonObject(root["definitions"]) ? root["definitions"] : isJsonObject(own) ? own : {};
     return { ...root, definitions: { ...kept, ...this.#definitions } };
   }
 
   /** `schema` of `file` with references to definitions of the root in place of those to other files. */
-  #resolved(schema: JsonObject, file: string): JsonObject {
+  #bundleSchema(schema: JsonObject, file: string): JsonObject {
     return mapSchemas(schema, (each, pointer) => {
-      const target = targetOf(localized(each["$ref"], file, this.#file), file);
+      const target = parseFileReference(qualifyReference(each["$ref"], file, this.#file), file);
       if (target === undefined) return each;
-      return { ...each, $ref: `#/definitions/${this.#nameOf(target, pointer)}` };
+      return { ...each, $ref: `#/definitions/${this.#defineFragment(target, pointer)}` };
     });
   }
 
-  #nameOf({ path, fragment }: { path: string; fragment: string }, pointer: string): string {
+  /** Makes the fragment of another file a definition, once, and returns the name of the definition. */
+  #defineFragment({ path, fragment }: { path: string; fragment: string }, pointer: string): string {
     const id = `${path}#${fragment}`;
     const known = this.#names.get(id);
     if (known !== undefined) return known;
     if (this.#names.size >= MAX_FRAGMENTS)
-      throw this.#problem(pointer, `more than ${MAX_FRAGMENTS} references to other files`);
+      throw this.#createProblem(pointer, `more than ${MAX_FRAGMENTS} references to other files`);
     // Use the same name in each schema of a module, since one may extend the other.
     const name = `file-${digest(id).slice(0, 16)}`;
     this.#names.set(id, name);
-    const found = valueAt(this.#documentAt(path, pointer), segmentsOf(decoded(fragment)));
-    if (!isJsonObject(found)) throw this.#problem(pointer, `$ref points to nothing in ${path}`);
-    this.#definitions[name] = this.#resolved(found, path);
+    const found = valueAt(this.#parseReferencedFile(path, pointer), parsePointer(decodeFragment(fragment)));
+    if (!isJsonObject(found)) throw this.#createProblem(pointer, `$ref points to nothing in ${path}`);
+    this.#definitions[name] = this.#bundleSchema(found, path);
     return name;
   }
 
-  #documentAt(path: string, pointer: string): JsonObject {
+  /** The parsed document of a referenced file. Throws ProblemError at the reference, `pointer`. */
+  #parseReferencedFile(path: string, pointer: string): JsonObject {
     if (path === this.#file) return this.#root;
     const reference = this.#texts.get(path);
     if (reference?.text === undefined)
-      throw this.#problem(pointer, `$ref to ${path}: ${reference?.problem ?? "the file was not read"}`);
+      throw this.#createProblem(pointer, `$ref to ${path}: ${reference?.problem ?? "the file was not read"}`);
     const document = this.#documents.get(path) ?? parseMap(reference.text, path).value;
     this.#documents.set(path, document);
     return document;
   }
 
-  #problem(pointer: string, message: string): ProblemError {
+  /** The error for the reference at `pointer` of the root schema. */
+  #createProblem(pointer: string, message: string): ProblemError {
     const remedy = "refer to a file in the directory of the module";
     return new ProblemError({ file: this.#file, key: pointer === "" ? "/" : pointer, message, remedy });
   }
 }
 
-/** A reference within another file names that file. */
-function localized($ref: unknown, file: string, root: string): unknown {
+/** Adds the name of its file to a reference within another file than the root's: there `#/x` means that file. */
+function qualifyReference($ref: unknown, file: string, root: string): unknown {
   return typeof $ref === "string" && $ref.startsWith("#") && file !== root ? `${file}${$ref}` : $ref;
 }

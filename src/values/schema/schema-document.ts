@@ -1,8 +1,8 @@
 /** Converts OpenAPI schemas to JSON Schema and checks them (docs/reference/values.md, "Schemas"). */
 
-import { pointerOf } from "../../lib/index.ts";
+import { toPointer } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
-import { allSchemas, mapSchemas, nextSchemas, subSchemas, targetOf } from "./schema-tree.ts";
+import { allSchemas, mapSchemas, nextSchemas, subSchemas, resolveTarget } from "./schema-tree.ts";
 import { patternProblem } from "./tolerance.ts";
 import { knowsFormat } from "./validator.ts";
 
@@ -13,7 +13,7 @@ const EXTENDED_TEXT_FIELDS = ["title", "description"];
  * `values` with the fields of `config` that `x-extend` takes over: definitions, required, properties,
  * patternProperties, title, description and every `x-*`; own entries win.
  */
-export function extend(values: JsonObject, config: JsonObject): JsonObject {
+export function extendSchema(values: JsonObject, config: JsonObject): JsonObject {
   const extended: JsonObject = { ...values };
   for (const field of EXTENDED_MAP_FIELDS) {
     const inherited = config[field];
@@ -29,7 +29,7 @@ export function extend(values: JsonObject, config: JsonObject): JsonObject {
 }
 
 /** `x-required-for-helm` (a name or a list, at any depth) merged into `required`. */
-export function forHelm(schema: JsonObject): JsonObject {
+export function requireForHelm(schema: JsonObject): JsonObject {
   return mapSchemas(schema, (each) => {
     const wanted = each["x-required-for-helm"];
     return wanted === undefined ? each : { ...each, required: union(each["required"], wanted) };
@@ -44,9 +44,9 @@ function union(...lists: readonly (Json | undefined)[]): Json[] {
 
 /** An OpenAPI 3.0 schema as JSON Schema draft 7, in which objects forbid undeclared keys unless they allow them. */
 export function toJsonSchema(schema: JsonObject): JsonObject {
-  const open = openPointers(schema);
+  const open = findOpenPointers(schema);
   return mapSchemas(schema, (each, pointer) => {
-    const isClosed = !open.has(pointer) && isObjectLevel(each, pointer);
+    const isClosed = !open.has(pointer) && describesObject(each, pointer);
     const translated = translate(each);
     return isClosed && translated["additionalProperties"] === undefined
       ? { ...translated, additionalProperties: false }
@@ -97,7 +97,7 @@ function withNull(schema: JsonObject): JsonObject {
 const COMBINING_KEYWORDS = ["$ref", "allOf", "anyOf", "oneOf"];
 
 /** Whether a schema describes an object, so that undeclared keys are forbidden. */
-function isObjectLevel(schema: JsonObject, pointer: string): boolean {
+function describesObject(schema: JsonObject, pointer: string): boolean {
   if (schema["properties"] !== undefined || schema["patternProperties"] !== undefined) return true;
   if (schema["x-kubernetes-preserve-unknown-fields"] === true) return false;
   const { type } = schema;
@@ -111,7 +111,7 @@ function isObjectLevel(schema: JsonObject, pointer: string): boolean {
  * closing them would forbid keys that sibling branches declare. The same applies to definitions that such branches
  * reference.
  */
-function openPointers(root: JsonObject): Set<string> {
+function findOpenPointers(root: JsonObject): Set<string> {
   const open = new Set<string>();
   const byPointer = new Map(allSchemas(root));
   const openBelow = (pointer: string): void => {
@@ -124,7 +124,7 @@ function openPointers(root: JsonObject): Set<string> {
   };
   for (const [pointer, schema] of byPointer) {
     for (const sub of subSchemas(schema)) {
-      if (sub.relation === "same") openBelow(pointer + pointerOf(sub.path));
+      if (sub.relation === "same") openBelow(pointer + toPointer(sub.path));
     }
   }
   return open;
@@ -132,13 +132,13 @@ function openPointers(root: JsonObject): Set<string> {
 
 /** Problems of references and patterns of a schema, with paths. */
 export function checkSchema(root: JsonObject, file: string): Problem[] {
-  const { checks, levels } = sizeOf(root);
+  const { checks, levels } = measureSchema(root);
   if (levels > MAX_LEVELS) {
     const message = `references lead on through more than ${MAX_LEVELS} schemas`;
     return [{ file, key: "/", message, remedy: "refer to nearer definitions" }];
   }
   const problems: Problem[] = [];
-  const isCircular = circularityCheck(root);
+  const isCircular = createCircularityCheck(root);
   for (const [pointer, schema] of allSchemas(root)) {
     const report = (message: string, remedy?: string): void => {
       problems.push({
@@ -179,12 +179,12 @@ function checkRef({ root, schema, isCircular }: Reference, report: Report): void
   if (typeof $ref !== "string") return report("$ref must be a string");
   if (!$ref.startsWith("#"))
     return report(`$ref "${$ref}" leaves the file`, "refer to #/definitions/… or to a file of the module");
-  if (targetOf(root, schema) === undefined) return report(`$ref "${$ref}" points to nothing`);
+  if (resolveTarget(root, schema) === undefined) return report(`$ref "${$ref}" points to nothing`);
   if (isCircular(schema)) report(`$ref "${$ref}" leads back to itself`);
 }
 
 /** Returns a check whether a schema is circular: `$ref` and allOf lead back to it for the same value. */
-function circularityCheck(root: JsonObject): (start: JsonObject) => boolean {
+function createCircularityCheck(root: JsonObject): (start: JsonObject) => boolean {
   const known = new Map<JsonObject, readonly JsonObject[]>();
   const sameBelow = (schema: JsonObject): readonly JsonObject[] => {
     const same = nextSchemas(root, schema).flatMap((next) => (next.relation === "same" ? [next.schema] : []));
@@ -209,15 +209,15 @@ const MAX_CHECKS = 1_000_000;
 const MAX_LEVELS = 1000;
 
 /** Number of schema checks for one root value, and nesting depth of the schemas. */
-interface Size {
+interface SchemaSize {
   readonly checks: number;
   readonly levels: number;
 }
 
 /** The size of a schema; a recursive schema counts once. */
-function sizeOf(root: JsonObject): Size {
-  const known = new Map<JsonObject, Size>();
-  const visit = (schema: JsonObject, above: number): Size => {
+function measureSchema(root: JsonObject): SchemaSize {
+  const known = new Map<JsonObject, SchemaSize>();
+  const visit = (schema: JsonObject, above: number): SchemaSize => {
     const counted = known.get(schema);
     if (counted !== undefined) return counted;
     known.set(schema, { checks: 0, levels: 0 });

@@ -1,6 +1,6 @@
 /** Walks over the schemas of a document. */
 
-import { attempt, pointerOf, segmentsOf } from "../../lib/index.ts";
+import { attempt, toPointer, parsePointer } from "../../lib/index.ts";
 import { isJsonObject, setMember, valueAt, type Json, type JsonObject } from "../../model/index.ts";
 
 /**
@@ -9,6 +9,7 @@ import { isJsonObject, setMember, valueAt, type Json, type JsonObject } from "..
  */
 type Relation = "part" | "same" | "definition";
 
+/** A schema directly below another one, and its path from there. */
 export interface SubSchema {
   readonly path: readonly string[];
   readonly schema: JsonObject;
@@ -41,7 +42,7 @@ export function subSchemas(schema: JsonObject): SubSchema[] {
 /** Every schema of a document, the root first, with its JSON pointer. */
 export function* allSchemas(root: JsonObject, pointer = ""): Generator<readonly [string, JsonObject]> {
   yield [pointer, root];
-  for (const sub of subSchemas(root)) yield* allSchemas(sub.schema, pointer + pointerOf(sub.path));
+  for (const sub of subSchemas(root)) yield* allSchemas(sub.schema, pointer + toPointer(sub.path));
 }
 
 /** A copy in which `change` was applied to every schema, the outer ones first. */
@@ -53,9 +54,9 @@ export function mapSchemas(
   const result = { ...change(schema, pointer) };
   const copies = new Map<string, Json[] | JsonObject>();
   for (const sub of subSchemas(result)) {
-    const mapped = mapSchemas(sub.schema, change, pointer + pointerOf(sub.path));
+    const mapped = mapSchemas(sub.schema, change, pointer + toPointer(sub.path));
     const [keyword = "", name] = sub.path;
-    const copy = copies.get(keyword) ?? copyOf(result[keyword]);
+    const copy = copies.get(keyword) ?? copyContainer(result[keyword]);
     if (name === undefined) {
       result[keyword] = mapped;
       continue;
@@ -68,7 +69,7 @@ export function mapSchemas(
   return result;
 }
 
-function copyOf(container: Json | undefined): Json[] | JsonObject {
+function copyContainer(container: Json | undefined): Json[] | JsonObject {
   if (Array.isArray(container)) return [...container];
   return isJsonObject(container) ? { ...container } : {};
 }
@@ -77,29 +78,29 @@ function copyOf(container: Json | undefined): Json[] | JsonObject {
 function resolveRef(root: JsonObject, ref: string): JsonObject | undefined {
   if (ref === "#") return root;
   if (!ref.startsWith("#/")) return undefined;
-  const found = valueAt(root, segmentsOf(decoded(ref.slice(1))));
+  const found = valueAt(root, parsePointer(decodeFragment(ref.slice(1))));
   return isJsonObject(found) ? found : undefined;
 }
 
 /** The decoded fragment; unchanged if its encoding is invalid. */
-export function decoded(fragment: string): string {
+export function decodeFragment(fragment: string): string {
   return attempt(() => decodeURI(fragment)) ?? fragment;
 }
 
 /** Target of the `$ref` of a schema; undefined if it has none or the target does not exist. */
-export function targetOf(root: JsonObject, { $ref }: JsonObject): JsonObject | undefined {
+export function resolveTarget(root: JsonObject, { $ref }: JsonObject): JsonObject | undefined {
   return typeof $ref === "string" ? resolveRef(root, $ref) : undefined;
 }
 
 /** The schemas one step below a schema: the target of its `$ref` and its sub-schemas except definitions. */
 export function nextSchemas(root: JsonObject, schema: JsonObject): SubSchema[] {
-  const target = targetOf(root, schema);
+  const target = resolveTarget(root, schema);
   const own = subSchemas(schema).filter(({ relation }) => relation !== "definition");
   return target === undefined ? own : [{ path: [], schema: target, relation: "same" }, ...own];
 }
 
 /** The schema and all those that describe the same value: targets of `$ref`, branches of allOf, anyOf and oneOf. */
-export function* sameValue(
+export function* schemasOfSameValue(
   root: JsonObject,
   schema: JsonObject,
   seen = new Set<JsonObject>(),
@@ -107,9 +108,9 @@ export function* sameValue(
   if (seen.has(schema)) return;
   seen.add(schema);
   yield schema;
-  const target = targetOf(root, schema);
-  if (target !== undefined) yield* sameValue(root, target, seen);
+  const target = resolveTarget(root, schema);
+  if (target !== undefined) yield* schemasOfSameValue(root, target, seen);
   for (const sub of subSchemas(schema)) {
-    if (sub.relation === "same" && sub.path[0] !== "not") yield* sameValue(root, sub.schema, seen);
+    if (sub.relation === "same" && sub.path[0] !== "not") yield* schemasOfSameValue(root, sub.schema, seen);
   }
 }

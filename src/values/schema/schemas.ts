@@ -5,14 +5,20 @@ import { isJsonObject, mapMembers, member, objectOf, ProblemError } from "../../
 import type { Json, JsonObject, SchemaFile, SchemaFiles } from "../../model/index.ts";
 import type { SchemaReference, Section } from "../../model/index.ts";
 import { parseMap } from "../static-values.ts";
-import { EndlessDefaultsError, fillerOf, type Filler } from "./defaults.ts";
+import { EndlessDefaultsError, createFiller, type Filler } from "./defaults.ts";
 import { compilePattern } from "./pattern.ts";
-import { bundled } from "./references.ts";
-import { checkSchema, schemaWarnings, extend, forHelm, toJsonSchema } from "./schema-document.ts";
-import { secretPathsOf } from "./secret-paths.ts";
-import { sameValue } from "./schema-tree.ts";
-import { hasUnusableKeys, tolerate } from "./tolerance.ts";
-import { metaProblems, validatorOf, type Validator } from "./validator.ts";
+import { bundleReferences } from "./references.ts";
+import {
+  checkSchema,
+  schemaWarnings,
+  extendSchema,
+  requireForHelm,
+  toJsonSchema,
+} from "./schema-document.ts";
+import { findSecretPaths } from "./secret-paths.ts";
+import { schemasOfSameValue } from "./schema-tree.ts";
+import { hasUnusableKeys, tolerateGoSchema } from "./tolerance.ts";
+import { findMetaSchemaProblems, createValidator, type Validator } from "./validator.ts";
 import type { Violation } from "./violation.ts";
 
 /** The compiled schemas of `global` or of a module. Without a file, everything is valid. */
@@ -36,7 +42,7 @@ export interface Schemas {
   readonly hasUnusableKeys: boolean;
 }
 
-const EXTENDS = "config-values.yaml";
+const EXTENDED_FILE = "config-values.yaml";
 const compiled = new Memo<Schemas>(5000);
 
 /**
@@ -66,12 +72,14 @@ export function usableSchemas(files: SchemaFiles): Schemas {
 /** Cache by identity: files that have not changed are the same objects, whose content is not compared again. */
 const compiledByFiles = new WeakMap<SchemaFiles, Schemas>();
 
+/** Compiles schema files, or returns the result for equal texts. */
 function compileOnce(files: SchemaFiles): Schemas {
   const all = [files.config, files.values, ...(files.references ?? [])];
   const texts = all.flatMap((each) => [each?.file ?? "", each?.text ?? ""]);
-  return compiled.get(digest(...texts), () => compile(files));
+  return compiled.getOrMake(digest(...texts), () => compile(files));
 }
 
+/** A parsed schema file, with its references to other files included. */
 interface Source {
   readonly file: string;
   readonly document: JsonObject;
@@ -79,7 +87,7 @@ interface Source {
 }
 
 /** The results for one schema file, with `x-extend` applied. */
-interface Side {
+interface CompiledFile {
   readonly document: JsonObject | undefined;
   readonly schema: JsonObject | undefined;
   readonly fill: Filler;
@@ -87,7 +95,7 @@ interface Side {
   readonly warnings: readonly string[];
 }
 
-const NO_SIDE: Side = {
+const NO_FILE: CompiledFile = {
   document: undefined,
   schema: undefined,
   fill: (value) => value,
@@ -95,11 +103,12 @@ const NO_SIDE: Side = {
   warnings: [],
 };
 
+/** Reads, checks and compiles the schema files of a section. Throws ProblemError. */
 function compile(files: SchemaFiles): Schemas {
   const { references = [] } = files;
-  const source = read(files.config, references);
-  const config = compileSide(warnOfExtend(source));
-  const values = compileSide(applyExtend(read(files.values, references), source));
+  const source = readSchemaFile(files.config, references);
+  const config = compileFile(warnOfExtendInConfig(source));
+  const values = compileFile(applyExtend(readSchemaFile(files.values, references), source));
   const schemas = {
     ...(config.schema && { config: config.schema }),
     ...(values.schema && { values: values.schema }),
@@ -111,30 +120,33 @@ function compile(files: SchemaFiles): Schemas {
     configPart: (value, written) => configPart(schemas, value, written) as Section,
     validateConfig: config.validate,
     validateValues: values.validate,
-    validateHelm: helmValidator(values),
-    secretPaths: new Set(documents.flatMap(secretPathsOf)),
+    validateHelm: createHelmValidator(values),
+    secretPaths: new Set(documents.flatMap(findSecretPaths)),
     warnings: [...config.warnings, ...values.warnings],
     hasUnusableKeys: documents.some(hasUnusableKeys),
   };
 }
 
 /** The validator for helm; the ordinary one if `x-required-for-helm` adds nothing. */
-function helmValidator(values: Side): Validator {
+function createHelmValidator(values: CompiledFile): Validator {
   if (values.document === undefined) return values.validate;
-  const document = forHelm(values.document);
+  const document = requireForHelm(values.document);
   const requiresMore = JSON.stringify(document) !== JSON.stringify(values.document);
-  return requiresMore ? validatorOf(toJsonSchema(document)) : values.validate;
+  return requiresMore ? createValidator(toJsonSchema(document)) : values.validate;
 }
 
 /** Parses a schema file and includes the files that it references. */
-function read(source: SchemaFile | undefined, references: readonly SchemaReference[]): Source | undefined {
+function readSchemaFile(
+  source: SchemaFile | undefined,
+  references: readonly SchemaReference[],
+): Source | undefined {
   if (source === undefined) return undefined;
   const { value, warnings } = parseMap(source.text, source.file);
-  return { file: source.file, document: bundled(value, source.file, references), warnings };
+  return { file: source.file, document: bundleReferences(value, source.file, references), warnings };
 }
 
 /** The config schema, with a warning if it has `x-extend`, which is only for the values schema. */
-function warnOfExtend(config: Source | undefined): Source | undefined {
+function warnOfExtendInConfig(config: Source | undefined): Source | undefined {
   if (config?.document["x-extend"] === undefined) return config;
   return withWarning(config, "only values.yaml extends another schema, so it means nothing");
 }
@@ -144,38 +156,39 @@ function applyExtend(values: Source | undefined, config: Source | undefined): So
   const extendSetting = values?.document["x-extend"];
   if (values === undefined || extendSetting === undefined) return values;
   if (config === undefined)
-    return withWarning(values, `${EXTENDS} does not exist beside it, so it means nothing`);
-  const extendedValues = { ...values, document: extend(values.document, config.document) };
-  const isUsual = objectOf(extendSetting)["schema"] === EXTENDS;
+    return withWarning(values, `${EXTENDED_FILE} does not exist beside it, so it means nothing`);
+  const extendedValues = { ...values, document: extendSchema(values.document, config.document) };
+  const isUsual = objectOf(extendSetting)["schema"] === EXTENDED_FILE;
   return isUsual
     ? extendedValues
-    : withWarning(extendedValues, `it always extends ${EXTENDS}; write schema: ${EXTENDS}`);
+    : withWarning(extendedValues, `it always extends ${EXTENDED_FILE}; write schema: ${EXTENDED_FILE}`);
 }
 
+/** The source with one more warning about its `x-extend`. */
 function withWarning(source: Source, text: string): Source {
   return { ...source, warnings: [...source.warnings, `${source.file}: /x-extend: ${text}`] };
 }
 
 /** Checks and compiles one schema file. Throws ProblemError. */
-function compileSide(source: Source | undefined): Side {
-  if (source === undefined) return NO_SIDE;
+function compileFile(source: Source | undefined): CompiledFile {
+  if (source === undefined) return NO_FILE;
   const { file } = source;
-  const { document, warnings } = tolerate(source.document, file);
+  const { document, warnings } = tolerateGoSchema(source.document, file);
   const schema = toJsonSchema(document);
-  const problems = [...metaProblems(schema, file), ...checkSchema(schema, file)];
+  const problems = [...findMetaSchemaProblems(schema, file), ...checkSchema(schema, file)];
   if (problems.length > 0) throw new ProblemError(...problems);
   return {
     document,
     schema,
-    fill: checkedFiller(schema, file),
-    validate: validatorOf(schema),
+    fill: createCheckedFiller(schema, file),
+    validate: createValidator(schema),
     warnings: [...source.warnings, ...warnings, ...schemaWarnings(source.document, file)],
   };
 }
 
 /** The filler of a schema; throws ProblemError for infinitely recursive defaults. */
-function checkedFiller(schema: JsonObject, file: string): Filler {
-  const fill = fillerOf(schema);
+function createCheckedFiller(schema: JsonObject, file: string): Filler {
+  const fill = createFiller(schema);
   const checked: Filler = (value) => {
     try {
       return fill(value);
@@ -190,7 +203,8 @@ function checkedFiller(schema: JsonObject, file: string): Filler {
   return checked;
 }
 
-interface PartNode {
+/** A part of the values, with what the ConfigMap sets there and the schemas that describe it. */
+interface ValuePosition {
   readonly value: Json;
   /** The ConfigMap's value at this place. */
   readonly written: Json | undefined;
@@ -207,26 +221,29 @@ type Roots = Readonly<Record<"config" | "values", JsonObject>>;
  */
 function configPart({ config, values }: Partial<Roots>, value: Json, written: Json | undefined): Json {
   if (config === undefined || values === undefined) return value;
-  const rootSchemas = { config: [...sameValue(config, config)], values: [...sameValue(values, values)] };
-  return configPartOf({ config, values }, { value, written, ...rootSchemas });
+  const rootSchemas = {
+    config: [...schemasOfSameValue(config, config)],
+    values: [...schemasOfSameValue(values, values)],
+  };
+  return configPartAt({ config, values }, { value, written, ...rootSchemas });
 }
 
 /** `configPart` for one place in the value and all below it. */
-function configPartOf(roots: Roots, place: PartNode): Json {
+function configPartAt(roots: Roots, place: ValuePosition): Json {
   if (!isJsonObject(place.value)) return place.value;
   return mapMembers(place.value, (_, key) => {
-    const child = memberPlace(roots, place, key);
-    return isOnlyForFiles(place, child) ? undefined : configPartOf(roots, child);
+    const child = memberPosition(roots, place, key);
+    return isOnlyForFiles(place, child) ? undefined : configPartAt(roots, child);
   });
 }
 
 /** The place of the member `key`, with the schemas that describe it. */
-function memberPlace(roots: Roots, place: PartNode, key: string): PartNode {
+function memberPosition(roots: Roots, place: ValuePosition, key: string): ValuePosition {
   const under = (schemas: readonly JsonObject[], root: JsonObject): JsonObject[] => {
     const seen = new Set<JsonObject>();
     return schemas
-      .flatMap((schema) => memberSchemas(schema, key))
-      .flatMap((each) => [...sameValue(root, each, seen)]);
+      .flatMap((schema) => listMemberSchemas(schema, key))
+      .flatMap((each) => [...schemasOfSameValue(root, each, seen)]);
   };
   return {
     value: isJsonObject(place.value) ? (member(place.value, key) ?? null) : null,
@@ -237,13 +254,13 @@ function memberPlace(roots: Roots, place: PartNode, key: string): PartNode {
 }
 
 /** Whether a member is forbidden by the config schema, declared in the values schema and not set in the ConfigMap. */
-function isOnlyForFiles(parent: PartNode, child: PartNode): boolean {
+function isOnlyForFiles(parent: ValuePosition, child: ValuePosition): boolean {
   if (child.written !== undefined || child.config.length > 0 || child.values.length === 0) return false;
   return parent.config.some((each) => each["additionalProperties"] === false);
 }
 
 /** The sub-schemas for one member: none in an open object, the empty schema if anything is allowed. */
-function memberSchemas(schema: JsonObject, key: string): JsonObject[] {
+function listMemberSchemas(schema: JsonObject, key: string): JsonObject[] {
   const { properties, patternProperties, additionalProperties } = schema;
   const found = isJsonObject(properties) ? [member(properties, key)] : [];
   for (const [pattern, patternSchema] of Object.entries(objectOf(patternProperties))) {

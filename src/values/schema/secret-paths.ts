@@ -1,29 +1,29 @@
 /** Finds the paths of values that a schema marks as secret. */
 
-import { pointerOf } from "../../lib/index.ts";
+import { toPointer } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 import { nextSchemas, type SubSchema } from "./schema-tree.ts";
 
 /** A schema with more secret paths redacts all values: `$ref` can create any number of paths. */
-const MOST_PLACES = 10_000;
+const MAX_VISITS = 10_000;
 
 /**
  * JSON pointers of values to redact. `*` matches any member or item, `**` any number of levels, as below a recursive
  * schema.
  */
-export function secretPathsOf(root: JsonObject): string[] {
+export function findSecretPaths(root: JsonObject): string[] {
   const search: Search = {
     root,
-    leading: leadingToSecrets(root),
+    leading: findSchemasAboveSecrets(root),
     found: new Set(),
     repeated: new Set(),
     above: new Map(),
     places: 0,
   };
-  visit(search, root, "");
-  if (search.places > MOST_PLACES) return [""];
+  collectSecretPaths(search, root, "");
+  if (search.places > MAX_VISITS) return [""];
   const found = [...search.found];
-  return [...found, ...[...search.repeated].flatMap((path) => atAnyLevel(path, found))];
+  return [...found, ...[...search.repeated].flatMap((path) => toAnyLevelPaths(path, found))];
 }
 
 interface Search {
@@ -38,9 +38,13 @@ interface Search {
   places: number;
 }
 
-function visit(search: Search, schema: JsonObject, path: string): void {
+/**
+ * Visits a schema and those below it that lead to secrets, and records the paths of secrets. Stops at a schema that is its own
+ * ancestor, and records where it occurred first.
+ */
+function collectSecretPaths(search: Search, schema: JsonObject, path: string): void {
   const { above } = search;
-  if (!search.leading.has(schema) || search.places++ > MOST_PLACES) return;
+  if (!search.leading.has(schema) || search.places++ > MAX_VISITS) return;
   const first = above.get(schema);
   if (first !== undefined) {
     if (first !== path) search.repeated.add(first);
@@ -48,17 +52,19 @@ function visit(search: Search, schema: JsonObject, path: string): void {
   }
   if (isSecret(schema)) search.found.add(path);
   above.set(schema, path);
-  for (const below of nextSchemas(search.root, schema)) visit(search, below.schema, path + stepTo(below));
+  for (const below of nextSchemas(search.root, schema))
+    collectSecretPaths(search, below.schema, path + pathSegmentOf(below));
   above.delete(schema);
 }
 
 /** The path segment from a value to the value of its sub-schema. */
-function stepTo({ path: [keyword, name = ""], relation }: SubSchema): string {
+function pathSegmentOf({ path: [keyword, name = ""], relation }: SubSchema): string {
   if (relation === "same") return "";
-  return keyword === "properties" ? pointerOf([name]) : "/*";
+  return keyword === "properties" ? toPointer([name]) : "/*";
 }
 
-function leadingToSecrets(root: JsonObject): ReadonlySet<JsonObject> {
+/** Finds the schemas that are marked as secret or have a marked one below them, so that the search skips all others. */
+function findSchemasAboveSecrets(root: JsonObject): ReadonlySet<JsonObject> {
   const parents = new Map<JsonObject, JsonObject[]>([[root, []]]);
   // Both collections grow while they are walked: each schema is handled once.
   for (const schema of parents.keys())
@@ -72,8 +78,8 @@ function leadingToSecrets(root: JsonObject): ReadonlySet<JsonObject> {
   return leading;
 }
 
-/** Paths below `path`, by their last segment, at any level below it. */
-function atAnyLevel(path: string, found: readonly string[]): string[] {
+/** For the recursive schema at `path`: the secrets below it at any depth, as `**` and their last named segment. */
+function toAnyLevelPaths(path: string, found: readonly string[]): string[] {
   return found
     .filter((each) => each.startsWith(`${path}/`))
     .map((each) => {
@@ -83,6 +89,7 @@ function atAnyLevel(path: string, found: readonly string[]): string[] {
     });
 }
 
+/** Whether a schema marks its value as secret. */
 function isSecret(schema: JsonObject): boolean {
   return (
     ["writeOnly", "x-secret", "x-sensitive"].some((keyword) => schema[keyword] === true) ||

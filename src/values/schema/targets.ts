@@ -3,7 +3,7 @@
 import type { FuncKeywordDefinition } from "ajv";
 
 import type { Json, JsonObject } from "../../model/index.ts";
-import { mapSchemas, targetOf } from "./schema-tree.ts";
+import { mapSchemas, resolveTarget } from "./schema-tree.ts";
 import type { Check, Violation } from "./violation.ts";
 
 /** The keyword that replaces `$ref`; its value is a `Check`, which a file cannot contain. */
@@ -12,7 +12,7 @@ const TARGET = "target";
 type DataValidateFunction = ReturnType<NonNullable<FuncKeywordDefinition["compile"]>>;
 
 /** Checks a value against the target of a reference. */
-export function targetKeyword(): FuncKeywordDefinition {
+export function createTargetKeyword(): FuncKeywordDefinition {
   const compile = (check: unknown): DataValidateFunction => {
     const validate: DataValidateFunction = (value, context) => {
       if (typeof check !== "function") return true;
@@ -28,7 +28,8 @@ export function targetKeyword(): FuncKeywordDefinition {
   return { keyword: TARGET, compile, errors: true };
 }
 
-interface Around {
+/** Functions of the validator that a check of references needs. */
+interface ValidatorFunctions {
   /** Compiles a schema without references when it is first used. */
   readonly compile: (schema: JsonObject) => Check;
   /** Removes duplicate violations and limits their number. */
@@ -36,12 +37,12 @@ interface Around {
 }
 
 /** The check of a schema with local references; caches results while it checks one value. */
-export function referringCheck(root: JsonObject, { compile, distinct }: Around): Check {
+export function createReferringCheck(root: JsonObject, { compile, distinct }: ValidatorFunctions): Check {
   const known = new Map<JsonObject, Map<Json, readonly Violation[]>>();
   const targets = new Map<JsonObject, Check>();
   const resolved = (schema: JsonObject): JsonObject =>
     mapSchemas(schema, (each) => {
-      const target = targetOf(root, each);
+      const target = resolveTarget(root, each);
       if (target === undefined) return each;
       const { $ref: _, ...rest } = each;
       return { ...rest, [TARGET]: checkOf(target) as unknown as Json };

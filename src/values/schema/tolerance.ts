@@ -33,7 +33,7 @@ const FIXES: readonly Fix[] = [
 ];
 
 /** `document` with its meaning in Go. Warnings name `file`. */
-export function tolerate(document: JsonObject, file: string): Tolerated {
+export function tolerateGoSchema(document: JsonObject, file: string): Tolerated {
   const warnings: string[] = [];
   const tolerated = mapSchemas(document, (schema, pointer) => {
     const report: Report = (message) =>
@@ -141,7 +141,7 @@ export function hasUnusableKeys(document: JsonObject): boolean {
   );
 }
 
-/** The refusal that `tolerate` put into a schema. */
+/** The refusal that `tolerateGoSchema` put into a schema. */
 export function schemaRefusal(schema: unknown): { readonly message: string; readonly allowsNull: boolean } {
   const terms = isJsonObject(schema as Json) ? (schema as JsonObject) : {};
   return { message: asString(terms["message"]) ?? "is not valid", allowsNull: terms["allowsNull"] === true };

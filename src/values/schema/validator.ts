@@ -4,7 +4,7 @@ import { Ajv, type ErrorObject, type FuncKeywordDefinition } from "ajv";
 import type { SchemaValidateFunction, ValidateFunction } from "ajv";
 import * as ajvFormats from "ajv-formats";
 
-import { canonicalJson, Memo, parseDuration, pointerOf } from "../../lib/index.ts";
+import { canonicalJson, Memo, parseDuration, toPointer } from "../../lib/index.ts";
 import {
   isJsonObject,
   member,
@@ -15,7 +15,7 @@ import {
 } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
 import { allSchemas } from "./schema-tree.ts";
-import { referringCheck, targetKeyword } from "./targets.ts";
+import { createReferringCheck, createTargetKeyword } from "./targets.ts";
 import { schemaRefusal, UNUSABLE_PATTERN, UNUSABLE_TYPE } from "./tolerance.ts";
 import type { Check, Violation } from "./violation.ts";
 
@@ -25,8 +25,8 @@ export type Validator = (value: Json) => readonly Violation[];
 const MAX_VIOLATIONS = 50;
 
 /** A validator whose parts are compiled when they are first used. */
-export function validatorOf(schema: JsonObject): Validator {
-  const check = checkOf(schema);
+export function createValidator(schema: JsonObject): Validator {
+  const check = createCheck(schema);
   const known = new WeakMap<object, readonly Violation[]>();
   return (value) => {
     const kept = typeof value === "object" && value !== null ? known.get(value) : undefined;
@@ -48,14 +48,14 @@ function distinctViolations(found: readonly Violation[]): Violation[] {
 }
 
 /**
- * Compiling takes a millisecond or two for each schema of a module. Plain objects consist of few kinds of members,
+ * The check of a schema. Compiling takes a millisecond or two for each schema of a module. Plain objects consist of few kinds of members,
  * so each kind is compiled once for all modules, and the object around them is checked here.
  */
-function checkOf(root: JsonObject): Check {
+function createCheck(root: JsonObject): Check {
   const refers = [...allSchemas(root)].some(([, schema]) => schema["$ref"] !== undefined);
-  if (!refers) return checkWithoutReferences(root);
-  return checks.get(JSON.stringify(root), () =>
-    referringCheck(root, { compile: compileAtFirstUse, distinct: distinctViolations }),
+  if (!refers) return createCheckWithoutReferences(root);
+  return checks.getOrMake(JSON.stringify(root), () =>
+    createReferringCheck(root, { compile: compileAtFirstUse, distinct: distinctViolations }),
   );
 }
 
@@ -65,32 +65,37 @@ const ANNOTATIONS = new Set(
 );
 
 /** The check of a schema without `$ref`: by hand for a simple object, else by ajv. */
-function checkWithoutReferences(schema: JsonObject): Check {
+function createCheckWithoutReferences(schema: JsonObject): Check {
   const words = Object.entries(schema).filter(([word]) => !ANNOTATIONS.has(word) && !word.startsWith("x-"));
   const bare = Object.fromEntries(words) as JsonObject;
-  return objectCheck(bare) ?? ajvCheck(bare);
+  return createObjectCheck(bare) ?? createAjvCheck(bare);
 }
 
 /** The check of a schema that only declares members of an object; undefined if the schema has other rules. */
-function objectCheck({ properties, additionalProperties, required, ...rest }: JsonObject): Check | undefined {
+function createObjectCheck({
+  properties,
+  additionalProperties,
+  required,
+  ...rest
+}: JsonObject): Check | undefined {
   const isPlain = Object.keys(rest).every((word) => word === "type");
   if (!isPlain || !isJsonObject(properties) || isJsonObject(additionalProperties)) return undefined;
   const parts = Object.entries(properties);
   if (!parts.every((part): part is [string, JsonObject] => isJsonObject(part[1]))) return undefined;
-  const members = new Map(parts.map(([name, part]) => [name, checkWithoutReferences(part)]));
+  const members = new Map(parts.map(([name, part]) => [name, createCheckWithoutReferences(part)]));
   const wanted = Array.isArray(required) ? required.map(String) : [];
-  const self = ajvCheck(rest);
+  const self = createAjvCheck(rest);
   return (value, path, found) => {
     self(value, path, found);
     if (!isJsonObject(value)) return;
     const report = (name: string, rule: string, message: string): void => {
-      found.push({ path: path + pointerOf([name]), rule, message });
+      found.push({ path: path + toPointer([name]), rule, message });
     };
     for (const name of wanted)
       if (member(value, name) === undefined) report(name, "required", MISSING_MESSAGE);
     for (const name of Object.keys(value)) {
       const check = members.get(name);
-      if (check !== undefined) check(member(value, name) as Json, path + pointerOf([name]), found);
+      if (check !== undefined) check(member(value, name) as Json, path + toPointer([name]), found);
       else if (additionalProperties === false) report(name, "additionalProperties", UNDECLARED_MESSAGE);
     }
   };
@@ -104,9 +109,10 @@ const MAX_PROBLEMS = 50;
 const MAC = /^(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}$/i;
 const CIDR = /^[0-9a-f.:]{2,45}\/\d{1,3}$/i;
 
-const ajv = newAjv();
+const ajv = createAjv();
 
-function newAjv(): Ajv {
+/** Configures ajv to accept what Go's schema library accepts. */
+function createAjv(): Ajv {
   const engine = Object.assign((pattern: string) => compilePattern(pattern), { code: "pattern" });
   const made = new Ajv({
     allErrors: true,
@@ -121,19 +127,21 @@ function newAjv(): Ajv {
   });
   ajvFormats.default.default(made, { mode: "fast", keywords: false });
   made.addFormat("duration", (text: string) => parseDuration(text) !== undefined || ISO_DURATION.test(text));
-  made.addKeyword(refusingKeyword(UNUSABLE_TYPE, (value, { allowsNull }) => !allowsNull || value !== null));
-  made.addKeyword(refusingKeyword(UNUSABLE_PATTERN, (value) => typeof value === "string"));
+  made.addKeyword(
+    createRefusingKeyword(UNUSABLE_TYPE, (value, { allowsNull }) => !allowsNull || value !== null),
+  );
+  made.addKeyword(createRefusingKeyword(UNUSABLE_PATTERN, (value) => typeof value === "string"));
   // Ajv compares each item with every other item, which is slow for long lists.
   made.removeKeyword("uniqueItems");
-  made.addKeyword(uniqueItemsKeyword());
-  made.addKeyword(targetKeyword());
+  made.addKeyword(createUniqueItemsKeyword());
+  made.addKeyword(createTargetKeyword());
   made.addFormat("cidr", CIDR);
   made.addFormat("mac", MAC);
   return made;
 }
 
 /** A keyword that refuses the values for which `refuses` is true, with the message that the schema has. */
-function refusingKeyword(
+function createRefusingKeyword(
   keyword: string,
   refuses: (value: unknown, terms: ReturnType<typeof schemaRefusal>) => boolean,
 ): FuncKeywordDefinition {
@@ -146,7 +154,8 @@ function refusingKeyword(
   return { keyword, validate, errors: true };
 }
 
-function uniqueItemsKeyword(): FuncKeywordDefinition {
+/** The keyword `uniqueItems`, in linear time. */
+function createUniqueItemsKeyword(): FuncKeywordDefinition {
   const validate: SchemaValidateFunction = (wanted: unknown, items: Json[]) => {
     if (wanted !== true) return true;
     const places = new Map<string, number>();
@@ -173,20 +182,20 @@ export function knowsFormat(format: string): boolean {
 }
 
 /** Violations of the meta-schema, with paths in the schema. */
-export function metaProblems(schema: JsonObject, file: string): Problem[] {
+export function findMetaSchemaProblems(schema: JsonObject, file: string): Problem[] {
   if (ajv.validateSchema(schema, false) === true) return [];
   return (ajv.errors ?? []).slice(0, MAX_PROBLEMS).map((error) => ({
     file,
     key: error.instancePath,
-    message: describe(error),
+    message: describeError(error),
   }));
 }
 
 const checks = new Memo<Check>(5000);
 
 /** The whole schema, compiled when it is first used; equal schemas share one. */
-export function ajvCheck(schema: JsonObject): Check {
-  return checks.get(JSON.stringify(schema), () => compileAtFirstUse(schema));
+export function createAjvCheck(schema: JsonObject): Check {
+  return checks.getOrMake(JSON.stringify(schema), () => compileAtFirstUse(schema));
 }
 
 /** A check that compiles its schema when it first checks a value. */
@@ -196,10 +205,11 @@ function compileAtFirstUse(schema: JsonObject): Check {
     validate ??= compile(schema);
     if (validate(value)) return;
     for (const error of validate.errors ?? [])
-      found.push({ path: path + pathOf(error), rule: error.keyword, message: describe(error) });
+      found.push({ path: path + errorPath(error), rule: error.keyword, message: describeError(error) });
   };
 }
 
+/** Compiles a schema with ajv, without its cache. */
 function compile(schema: JsonObject): ValidateFunction {
   const validate = ajv.compile(schema);
   // Ajv caches every schema; this function caches them by content already.
@@ -207,18 +217,19 @@ function compile(schema: JsonObject): ValidateFunction {
   return validate;
 }
 
+/** A detail of an ajv error, if it is a string. */
 function stringParam(error: ErrorObject, name: string): string | undefined {
   return asString((error.params as Readonly<Record<string, unknown>>)[name]);
 }
 
 /** JSON pointer of the wrong value; includes the name of a missing or undeclared member. */
-function pathOf(error: ErrorObject): string {
+function errorPath(error: ErrorObject): string {
   const key = stringParam(error, "additionalProperty") ?? stringParam(error, "missingProperty");
-  return key === undefined ? error.instancePath : error.instancePath + pointerOf([key]);
+  return key === undefined ? error.instancePath : error.instancePath + toPointer([key]);
 }
 
 /** The message of a violation. */
-function describe(error: ErrorObject): string {
+function describeError(error: ErrorObject): string {
   switch (error.keyword) {
     case "additionalProperties":
       return UNDECLARED_MESSAGE;

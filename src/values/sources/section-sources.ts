@@ -3,9 +3,14 @@
 import { sameJson } from "../../lib/index.ts";
 import { describeProblem, GLOBAL } from "../../model/index.ts";
 import type { Json, Module, Problem, ValuesSource } from "../../model/index.ts";
-import type { Located } from "../origin.ts";
-import { objectOfSource, type SourceObject } from "./source-refs.ts";
-import { sourceLayerOf, type SourceContent, type SourceContext, type SourceLayer } from "./source-layer.ts";
+import type { LocatedViolation } from "../origin.ts";
+import { toSourceObject, type SourceObject } from "./source-refs.ts";
+import {
+  buildSourceLayer,
+  type SourceContent,
+  type SourceContext,
+  type SourceLayer,
+} from "./source-layer.ts";
 
 export interface SectionSources {
   /** In force; undefined for a section without sources. */
@@ -31,7 +36,7 @@ interface SourcesOptions {
   /** The ConfigMap content in force. */
   readonly config: () => ConfigSettings | undefined;
   /** Violations of a section that come with this layer. */
-  readonly validate: (key: string, layer: SourceLayer) => readonly Located[];
+  readonly validate: (key: string, layer: SourceLayer) => readonly LocatedViolation[];
 }
 
 /** The settings in ConfigMap content, by values key. */
@@ -42,13 +47,15 @@ interface ConfigSettings {
 /** Read-only view of the sources. */
 export type SourcesView = Pick<AllSources, "of" | "with" | "contentOf" | "wanted" | "isRead" | "issues">;
 
+/** A section with the Secrets and ConfigMaps that `valuesFrom` lists for it; `name` is for messages. */
 interface Owner {
   readonly key: string;
   readonly name: string;
   readonly sources: readonly ValuesSource[];
 }
 
-interface Kept extends SectionSources {
+/** What is in force for a section, and the list of sources that it was computed for. */
+interface SectionState extends SectionSources {
   readonly sources: readonly ValuesSource[];
 }
 
@@ -56,22 +63,23 @@ interface Kept extends SectionSources {
 export class AllSources {
   readonly #options: SourcesOptions;
   readonly #contents = new Map<string, SourceContent>();
-  readonly #kept = new Map<string, Kept>();
+  readonly #states = new Map<string, SectionState>();
   #wanted: readonly SourceObject[] = [];
 
   constructor(options: SourcesOptions) {
     this.#options = options;
   }
 
+  /** What the sources of a section contribute now. */
   of(key: string): SectionSources {
-    return this.#kept.get(key) ?? NO_SOURCES;
+    return this.#states.get(key) ?? NO_SOURCES;
   }
 
   /** As `of`, with the sources that other ConfigMap content lists; it does not check schemas. */
   with(key: string, config: ConfigSettings): SectionSources {
-    const owner = this.#ownerOf(key, config);
+    const owner = this.#buildOwner(key, config);
     if (owner.sources.length === 0) return NO_SOURCES;
-    const kept = this.#kept.get(key);
+    const kept = this.#states.get(key);
     if (kept !== undefined && areSameSources(kept.sources, owner.sources)) return kept;
     const layer = this.#readLayer(owner);
     return { layer, missing: layer.missing, problems: layer.problems, issues: [] };
@@ -84,7 +92,7 @@ export class AllSources {
 
   /** What is missing or unusable in any section while the last good content stays in force. */
   get issues(): readonly string[] {
-    return [...this.#kept.values()].flatMap(({ issues }) => issues);
+    return [...this.#states.values()].flatMap(({ issues }) => issues);
   }
 
   /** Whether every wanted object was read, and the global values are complete. */
@@ -102,7 +110,7 @@ export class AllSources {
   /** Takes over everything that another instance knows. */
   copy(from: AllSources): void {
     for (const [title, content] of from.#contents) this.#contents.set(title, content);
-    for (const [key, kept] of from.#kept) this.#kept.set(key, kept);
+    for (const [key, kept] of from.#states) this.#states.set(key, kept);
     this.#wanted = from.#wanted;
   }
 
@@ -117,20 +125,20 @@ export class AllSources {
     const config = this.#options.config();
     const sections = [GLOBAL, ...this.#options.modules().map(({ valuesKey }) => valuesKey)];
     const owners = sections
-      .map((key) => this.#ownerOf(key, config))
+      .map((key) => this.#buildOwner(key, config))
       .filter(({ sources }) => sources.length > 0);
     const keys = new Set(owners.map(({ key }) => key));
-    const before = new Map([...this.#kept].map(([key, { layer }]) => [key, layer]));
-    for (const key of before.keys()) if (!keys.has(key)) this.#kept.delete(key);
-    for (const owner of owners) this.#kept.set(owner.key, this.#computeKept(owner));
+    const before = new Map([...this.#states].map(([key, { layer }]) => [key, layer]));
+    for (const key of before.keys()) if (!keys.has(key)) this.#states.delete(key);
+    for (const owner of owners) this.#states.set(owner.key, this.#computeState(owner));
     this.#refreshWanted(owners.filter(({ key }) => this.#isOn(key)).flatMap(({ sources }) => sources));
     return [...new Set([...keys, ...before.keys()])].filter(
-      (key) => this.#kept.get(key)?.layer !== before.get(key),
+      (key) => this.#states.get(key)?.layer !== before.get(key),
     );
   }
 
   /** The owner of a section; sources of the ConfigMap are above those of `addon.yaml`. */
-  #ownerOf(key: string, config: ConfigSettings | undefined): Owner {
+  #buildOwner(key: string, config: ConfigSettings | undefined): Owner {
     const module = this.#options.moduleOf(key);
     return {
       key,
@@ -139,6 +147,7 @@ export class AllSources {
     };
   }
 
+  /** Whether objects of a section are needed: it is `global`, or its module is enabled. */
   #isOn(key: string): boolean {
     const module = this.#options.moduleOf(key);
     return module === undefined || this.#options.isOn(module);
@@ -147,34 +156,35 @@ export class AllSources {
   /** Updates the list of wanted objects; keeps the same list if nothing changed. */
   #refreshWanted(sources: readonly ValuesSource[]): void {
     const namespace = this.#options.namespace;
-    const objects = sources.map((source) => objectOfSource(source, namespace));
+    const objects = sources.map((source) => toSourceObject(source, namespace));
     const wanted = [...new Map(objects.map((object) => [object.title, object])).values()];
     const titles = (all: readonly SourceObject[]): string => all.map(({ title }) => title).join("\n");
     if (titles(wanted) !== titles(this.#wanted)) this.#wanted = wanted;
   }
 
-  /** The new state of a section. If its sources were good and became unusable, keeps the last good layer. */
-  #computeKept(owner: Owner): Kept {
+  /** The new state of a section. Keeps the former layer if the same sources were usable before and are not now. */
+  #computeState(owner: Owner): SectionState {
     const { key, sources } = owner;
-    const kept = this.#kept.get(key);
+    const kept = this.#states.get(key);
     const newLayer = this.#readLayer(owner);
     const violations = newLayer.section === undefined ? [] : this.#options.validate(key, newLayer);
-    const problems = [...newLayer.problems, ...violations.map((each) => problemOf(each, newLayer, owner))];
+    const problems = [...newLayer.problems, ...violations.map((each) => toProblem(each, newLayer, owner))];
     const { missing } = newLayer;
     if (missing.length + problems.length === 0)
-      return { sources, layer: layerToKeep(kept, newLayer), ...NO_ISSUES };
+      return { sources, layer: chooseLayer(kept, newLayer), ...NO_ISSUES };
     const wasGood = kept !== undefined && kept.missing.length + kept.problems.length === 0;
     if (!wasGood || !areSameSources(kept.sources, sources)) {
       const layer = violations.length === 0 ? newLayer : { ...newLayer, section: undefined };
-      return { sources, layer: layerToKeep(kept, layer), missing, problems, issues: [] };
+      return { sources, layer: chooseLayer(kept, layer), missing, problems, issues: [] };
     }
     const issues = [...newLayer.lost, ...problems].map(describeProblem);
     return { ...kept, issues: issues.map((text) => `${text}; its last good content stays in force`) };
   }
 
+  /** Merges the present content of the sources of a section. */
   #readLayer({ name, sources }: Owner): SourceLayer {
     const { secrets, namespace } = this.#options;
-    return sourceLayerOf(sources, {
+    return buildSourceLayer(sources, {
       owner: name,
       secrets,
       namespace,
@@ -186,7 +196,7 @@ export class AllSources {
 const NO_ISSUES = { missing: [], problems: [], issues: [] };
 
 /** The layer in force if the new layer is equal, so that merged values stay cached; else the new layer. */
-function layerToKeep(kept: Kept | undefined, newLayer: SourceLayer): SourceLayer {
+function chooseLayer(kept: SectionState | undefined, newLayer: SourceLayer): SourceLayer {
   const before = kept?.layer;
   const isEqual =
     before !== undefined &&
@@ -195,12 +205,13 @@ function layerToKeep(kept: Kept | undefined, newLayer: SourceLayer): SourceLayer
   return isEqual ? before : newLayer;
 }
 
+/** Whether two lists of sources are equal. */
 function areSameSources(a: readonly ValuesSource[], b: readonly ValuesSource[]): boolean {
   return a === b || sameJson(a as unknown as Json, b as unknown as Json);
 }
 
 /** A violation as a problem of the object that the wrong value comes from. */
-function problemOf({ path, message }: Located, layer: SourceLayer, { key, name }: Owner): Problem {
+function toProblem({ path, message }: LocatedViolation, layer: SourceLayer, { key, name }: Owner): Problem {
   const place = layer.placeOf(path) ?? layer.placeOf("");
   const [file = "valuesFrom", inside] = place?.split(", key ") ?? [];
   const remedy = `correct it there, or valuesFrom of ${name}`;

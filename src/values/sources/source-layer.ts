@@ -4,8 +4,8 @@ import { isUtf8 } from "node:buffer";
 
 import {
   parseYaml,
-  pointerOf,
-  segmentsOf,
+  toPointer,
+  parsePointer,
   SecretWords,
   YamlError,
   type KnownSecrets,
@@ -13,7 +13,7 @@ import {
 import { collect, isJsonObject, ProblemError, setMember, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, ValuesSource } from "../../model/index.ts";
 import { mergeLayers } from "../merge.ts";
-import { objectOfSource, SOURCE_KEY } from "./source-refs.ts";
+import { toSourceObject, SOURCE_KEY } from "./source-refs.ts";
 
 /** The data of a Secret or ConfigMap, or why there are none, e.g. `does not exist`. */
 export type SourceContent =
@@ -53,43 +53,46 @@ export interface SourceContext {
 }
 
 /** What one source contributes. */
-interface Part {
+interface SourceContribution {
   readonly section: JsonObject;
   readonly place: string;
   readonly isSecret: boolean;
 }
 
 /** Merges the content of the sources, the last one strongest. Never throws. */
-export function sourceLayerOf(sources: readonly ValuesSource[], context: SourceContext): SourceLayer {
+export function buildSourceLayer(sources: readonly ValuesSource[], context: SourceContext): SourceLayer {
   const missing: string[] = [];
   const lost: Problem[] = [];
   const problems: Problem[] = [];
   const parts = sources.flatMap((source) => {
     const found = findSource(source, context);
     if (typeof found !== "string")
-      return collect(problems, () => found && readPart(found, source, context)) ?? [];
+      return collect(problems, () => found && readContribution(found, source, context)) ?? [];
     missing.push(found);
-    lost.push(lostSource(source, found, context));
+    lost.push(describeLostSource(source, found, context));
     return [];
   });
   const secret = parts.filter(({ isSecret }) => isSecret);
   let words: SecretWords | undefined;
   return {
     section: mergeLayers(parts.map(({ section }) => section)) as JsonObject | undefined,
-    secretPaths: secret.flatMap(({ section }) => secretPathsOf(section)),
-    words: () => (words ??= new SecretWords(secret.flatMap(({ section }) => textsIn(section)))),
+    secretPaths: secret.flatMap(({ section }) => listSecretPaths(section)),
+    words: () => (words ??= new SecretWords(secret.flatMap(({ section }) => collectTexts(section)))),
     missing,
     lost,
     problems,
     placeOf: (path) =>
-      parts.findLast(({ section }) => valueAt(section, segmentsOf(path)) !== undefined)?.place,
+      parts.findLast(({ section }) => valueAt(section, parsePointer(path)) !== undefined)?.place,
   };
 }
 
-/** The bytes of a source; a text that says what is missing; undefined if the source is missing but optional. */
+/**
+ * Looks up the bytes of a source. Returns a text that says what is missing if the source is required, undefined if it is optional and
+ * missing.
+ */
 function findSource(source: ValuesSource, { namespace, contentOf }: SourceContext) {
   const { key = SOURCE_KEY, optional = false } = source;
-  const { title } = objectOfSource(source, namespace);
+  const { title } = toSourceObject(source, namespace);
   const content = contentOf(title);
   if (content === undefined) return `${title}, which was not read yet`;
   const bytes = "data" in content && Object.hasOwn(content.data, key) ? content.data[key] : undefined;
@@ -97,36 +100,44 @@ function findSource(source: ValuesSource, { namespace, contentOf }: SourceContex
   return `${title}, which ${"lack" in content ? content.lack : `has no key ${key}`}`;
 }
 
-/** A source that is missing; `found` is the text of `findSource`. */
-function lostSource(source: ValuesSource, found: string, { namespace, owner }: SourceContext): Problem {
+/** The problem of a source that is missing; `found` is the text that `findSource` returned. */
+function describeLostSource(
+  source: ValuesSource,
+  found: string,
+  { namespace, owner }: SourceContext,
+): Problem {
   const { key = SOURCE_KEY, kind } = source;
-  const { title } = objectOfSource(source, namespace);
+  const { title } = toSourceObject(source, namespace);
   const lack = found.slice(`${title}, which `.length);
   const remedy = `put it back, or remove it from valuesFrom of ${owner}`;
   return { file: title, key, message: `the ${kind} ${lack}`, remedy };
 }
 
-/** What a source contributes. Throws ProblemError. */
-function readPart(bytes: Uint8Array, source: ValuesSource, context: SourceContext): Part {
+/** Reads the values in the bytes of a source, and registers those of a Secret for redaction. Throws ProblemError. */
+function readContribution(
+  bytes: Uint8Array,
+  source: ValuesSource,
+  context: SourceContext,
+): SourceContribution {
   const { key = SOURCE_KEY, path } = source;
-  const { title } = objectOfSource(source, context.namespace);
+  const { title } = toSourceObject(source, context.namespace);
   const refuse = (message: string, remedy: string): ProblemError =>
     new ProblemError({ file: title, key, message: `has values of ${context.owner} and ${message}`, remedy });
   if (bytes.length > MAX_BYTES)
     throw refuse("is larger than 512 KiB", "let the chart mount large data instead");
   if (!isUtf8(bytes)) throw refuse("is no UTF-8 text", "encode binary data, e.g. with base64");
   const text = Buffer.from(bytes).toString();
-  const section = path === undefined ? documentOf(bytes, text, refuse) : nestAtPointer(text, path);
+  const section = path === undefined ? parseDocumentOnce(bytes, text, refuse) : nestAtPointer(text, path);
   const isSecret = source.kind === "Secret";
   if (isSecret) context.secrets?.register(section, new Set([""]));
   return { section, place: `${title}, key ${key}`, isSecret };
 }
 
-/** Documents by their bytes: an unchanged one is parsed once. */
+/** Parsed documents by their bytes, so that an unchanged document is parsed once. */
 const documents = new WeakMap<Uint8Array, JsonObject>();
 
 /** The YAML map in the bytes of a source; an empty document is an empty map. */
-function documentOf(
+function parseDocumentOnce(
   bytes: Uint8Array,
   text: string,
   refuse: (message: string, remedy: string) => ProblemError,
@@ -154,7 +165,7 @@ function parseWithoutQuoting(text: string, refuse: (message: string, remedy: str
 
 /** Nests `text` in maps so that it is at the JSON pointer `path`. */
 function nestAtPointer(text: string, path: string): JsonObject {
-  return segmentsOf(path).reduceRight<Json>((value, segment) => {
+  return parsePointer(path).reduceRight<Json>((value, segment) => {
     const map: JsonObject = {};
     setMember(map, segment, value);
     return map;
@@ -162,22 +173,23 @@ function nestAtPointer(text: string, path: string): JsonObject {
 }
 
 /** All texts and numbers in a value. */
-function textsIn(value: Json | undefined): string[] {
+function collectTexts(value: Json | undefined): string[] {
   if (typeof value === "string" || typeof value === "number") return [String(value)];
-  return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsIn) : [];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(collectTexts) : [];
 }
 
 /** JSON pointers of all values of a section. */
-function secretPathsOf(section: JsonObject): string[] {
+function listSecretPaths(section: JsonObject): string[] {
   const paths: string[] = [];
-  collectLeaves(section, "", paths);
-  return paths.length > MAX_SECRET_PATHS ? Object.keys(section).map((key) => pointerOf([key])) : paths;
+  collectLeafPaths(section, "", paths);
+  return paths.length > MAX_SECRET_PATHS ? Object.keys(section).map((key) => toPointer([key])) : paths;
 }
 
-function collectLeaves(value: Json, path: string, found: string[]): void {
+/** Adds the JSON pointers of the leaves below `path` to `found`, up to the limit. */
+function collectLeafPaths(value: Json, path: string, found: string[]): void {
   if (found.length > MAX_SECRET_PATHS) return;
   if (!isJsonObject(value)) found.push(path);
   else
     for (const [key, below] of Object.entries(value))
-      collectLeaves(below ?? null, `${path}${pointerOf([key])}`, found);
+      collectLeafPaths(below ?? null, `${path}${toPointer([key])}`, found);
 }

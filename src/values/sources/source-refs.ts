@@ -1,7 +1,7 @@
 /** Reads `<camel>ValuesFrom` and `globalValuesFrom` of the ConfigMap, and names the objects that they mean. */
 
 import { ProblemError, type Json, type JsonObject, type ValuesSource } from "../../model/index.ts";
-import { validatorOf } from "../schema/validator.ts";
+import { createValidator } from "../schema/validator.ts";
 
 /** Default of `key`. */
 export const SOURCE_KEY = "values.yaml";
@@ -25,7 +25,7 @@ export const SOURCES_SCHEMA: JsonObject = {
   },
 };
 
-const validate = validatorOf(SOURCES_SCHEMA);
+const validate = createValidator(SOURCES_SCHEMA);
 
 /** The sources that a key of the ConfigMap lists. Throws ProblemError. */
 export function readSources(value: Json, file: string, key: string): readonly ValuesSource[] {
@@ -46,7 +46,7 @@ export interface SourceObject {
 }
 
 /** The object that a source means; `namespace` is the operator's. */
-export function objectOfSource(
+export function toSourceObject(
   { kind, name, namespace: own }: ValuesSource,
   namespace: string,
 ): SourceObject {

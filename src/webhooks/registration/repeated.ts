@@ -1,6 +1,6 @@
 /** Work that is repeated until it succeeds: after each change, after failures, and from time to time. */
 
-import { Timers, growingDelay, oneLine, type Clock } from "../../lib/index.ts";
+import { Timers, exponentialDelay, oneLine, type Clock } from "../../lib/index.ts";
 
 interface RepeatedOptions {
   readonly clock: Clock;
@@ -10,7 +10,7 @@ interface RepeatedOptions {
   readonly onEnd: (error: string | undefined) => void;
 }
 
-const RETRY = { firstMs: 1000, mostMs: 30_000 };
+const RETRY = { firstMs: 1000, maxMs: 30_000 };
 /** Corrects what no watch reports. */
 const EVERY_MS = 300_000;
 
@@ -63,7 +63,7 @@ export class Repeated {
       throw error;
     } finally {
       this.#running = undefined;
-      const delay = this.#failures === 0 ? EVERY_MS : growingDelay(this.#failures, RETRY);
+      const delay = this.#failures === 0 ? EVERY_MS : exponentialDelay(this.#failures, RETRY);
       if (!this.#isClosed) this.#timers.set("next", this.#isDue ? 0 : delay, () => this.touch());
     }
   }

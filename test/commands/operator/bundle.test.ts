@@ -85,7 +85,7 @@ beforeEach(async () => {
   tracer.listen(runs);
   const start = { name: "run", attributes: {}, module: "web", from: origin(), waitingSince: NOW };
   const line = { level: "info", time: undefined, message: `it is ${SECRETS.known}`, fields: {} } as const;
-  await tracer.task(start, async () => runs.keep(line));
+  await tracer.task(start, async () => runs.onEntry(line));
   sources = {
     version: "9.9.9",
     clock,

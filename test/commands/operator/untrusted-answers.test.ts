@@ -6,7 +6,7 @@ import { printLogs } from "../../../src/commands/operator/logs.ts";
 import { showStatus } from "../../../src/commands/operator/overview.ts";
 import { waitForModule } from "../../../src/commands/operator/wait.ts";
 import { VISIBLE_COMMANDS } from "../../../src/commands/table/commands.ts";
-import { visible } from "../../../src/lib/index.ts";
+import { escapeControlCharacters } from "../../../src/lib/index.ts";
 import { ProblemError } from "../../../src/model/index.ts";
 import { answeringSocket } from "../../support/answering-socket.ts";
 import { lineOf } from "../../support/command-line.ts";
@@ -88,7 +88,7 @@ describe("control characters from any source are made visible", () => {
   });
 
   test("line ends and tabs stay", () => {
-    expect(visible("a\tb\nc")).toBe("a\tb\nc");
+    expect(escapeControlCharacters("a\tb\nc")).toBe("a\tb\nc");
   });
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { inRange, isRange, numbersOf } from "../../../src/lib/index.ts";
+import { isInRange, isRange, releaseNumbersOf } from "../../../src/lib/index.ts";
 
 describe("ranges of versions", () => {
   it.each<[string | undefined, string, boolean]>([
@@ -20,7 +20,7 @@ describe("ranges of versions", () => {
     [undefined, "*", true],
     [undefined, ">=0", false],
   ])("%s is in %s: %s", (version, range, expected) => {
-    expect(inRange(version, range)).toBe(expected);
+    expect(isInRange(version, range)).toBe(expected);
   });
 
   it.each([
@@ -29,7 +29,7 @@ describe("ranges of versions", () => {
     ["v1.31+", "1.31.0"],
     ["", undefined],
   ])("%s has the numbers %s", (version, expected) => {
-    expect(numbersOf(version)).toBe(expected);
+    expect(releaseNumbersOf(version)).toBe(expected);
   });
 
   it.each(["newest", ">=1.x.y.z", "1 to 2", ">".repeat(5000)])("%s is none", (text) => {

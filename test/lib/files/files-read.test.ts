@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 import { expect, onTestFinished, test } from "vitest";
 
-import { digest, digestAll, readPlain } from "../../../src/lib/index.ts";
+import { digest, digestAll, readRegularFile } from "../../../src/lib/index.ts";
 import { listChartFiles } from "../../../src/modules/index.ts";
 import { readText } from "../../../src/modules/read/files.ts";
 
@@ -24,15 +24,15 @@ function pipe(path: string): void {
 test("a file is read", () => {
   const path = join(directory(), "file");
   writeFileSync(path, "text");
-  expect(readPlain(path).toString()).toBe("text");
+  expect(readRegularFile(path).toString()).toBe("text");
 });
 
 test("a pipe is refused at once, and so is a device", () => {
   const path = join(directory(), "values.yaml");
   pipe(path);
   expect(() => readText(path)).toThrow("cannot be read: it is no plain file");
-  expect(() => readPlain("/dev/zero")).toThrow("it is no plain file");
-  expect(() => readPlain(tmpdir())).toThrow("EISDIR");
+  expect(() => readRegularFile("/dev/zero")).toThrow("it is no plain file");
+  expect(() => readRegularFile(tmpdir())).toThrow("EISDIR");
 });
 
 test("a pipe in place of .helmignore is refused at once, as every pipe in a chart", () => {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { StableTempDir, ScratchDir, ScratchError, ensureTempDir } from "../../../src/process/index.ts";
-import { problemOfOwnDir, problemOfPlace } from "../../../src/lib/files/own-place.ts";
+import { findPrivateDirProblem, findPathProblem } from "../../../src/lib/files/own-place.ts";
 import { giveAway } from "../../support/give-away.ts";
 
 let root = "";
@@ -25,19 +25,23 @@ describe("a temp directory", () => {
     ["that is private", 0o700],
     ["that others may read", 0o755],
   ])("%s is used", (_, mode) => {
-    expect(problemOfOwnDir(dir("mine", mode))).toBeUndefined();
+    expect(findPrivateDirProblem(dir("mine", mode))).toBeUndefined();
   });
 
   test.each([
     ["that everybody may write to", 0o777],
     ["that everybody may write to, sticky as it is", 0o1777],
   ])("%s is refused", (_, mode) => {
-    expect(problemOfOwnDir(dir("open", mode))).toMatch(/^others may (write to|replace what lies in) .*open/);
+    expect(findPrivateDirProblem(dir("open", mode))).toMatch(
+      /^others may (write to|replace what lies in) .*open/,
+    );
   });
 
   test("that is missing is used, below a parent that is sticky", () => {
-    expect(problemOfOwnDir(join(dir("sticky", 0o1777), "mine"))).toBeUndefined();
-    expect(problemOfOwnDir(join(dir("loose", 0o777), "mine"))).toMatch(/loose, which has no sticky bit/);
+    expect(findPrivateDirProblem(join(dir("sticky", 0o1777), "mine"))).toBeUndefined();
+    expect(findPrivateDirProblem(join(dir("loose", 0o777), "mine"))).toMatch(
+      /loose, which has no sticky bit/,
+    );
   });
 
   test("of another user is refused, by whatever writes there", async () => {
@@ -55,18 +59,18 @@ describe("a temp directory", () => {
     const theirs = dir("theirs");
     mkdirSync(join(theirs, "mine"));
     giveAway(theirs);
-    expect(problemOfOwnDir(join(theirs, "mine"))).toMatch(/belongs to user/);
+    expect(findPrivateDirProblem(join(theirs, "mine"))).toMatch(/belongs to user/);
   });
 
   test("that a link leads to counts as where it leads, and links in circles end", () => {
     symlinkSync(dir("open", 0o777), join(root, "link"));
-    expect(problemOfPlace(join(root, "link", "mine"))).toMatch(/open, which has no sticky bit/);
+    expect(findPathProblem(join(root, "link", "mine"))).toMatch(/open, which has no sticky bit/);
     symlinkSync(dir("mine", 0o700), join(root, "fine"));
-    expect(problemOfOwnDir(join(root, "fine"))).toBeUndefined();
+    expect(findPrivateDirProblem(join(root, "fine"))).toBeUndefined();
     symlinkSync(dir("shared", 0o1777), join(root, "to-shared"));
-    expect(problemOfOwnDir(join(root, "to-shared"))).toMatch(/others may write to .*to-shared/);
+    expect(findPrivateDirProblem(join(root, "to-shared"))).toMatch(/others may write to .*to-shared/);
     symlinkSync("circle", join(root, "circle"));
-    expect(problemOfPlace(join(root, "circle"))).toMatch(/too many links/);
+    expect(findPathProblem(join(root, "circle"))).toMatch(/too many links/);
   });
 });
 

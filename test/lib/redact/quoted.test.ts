@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { hideQuoted } from "../../../src/lib/index.ts";
+import { hideQuotedValues } from "../../../src/lib/index.ts";
 
 const TYPED = "failed to create typed patch object (ns/db; /v1, Kind=Secret)";
 const KEYS = "[data[tls.crt]: Required value, data[tls.key]: Required value]";
@@ -31,4 +31,4 @@ it.each([
     'admission webhook "x" denied the request: (hidden) is bad',
   ],
   ['secrets "db" not found', 'secrets "db" not found'],
-])("%s", (message, displayed) => expect(hideQuoted(message)).toBe(displayed));
+])("%s", (message, displayed) => expect(hideQuotedValues(message)).toBe(displayed));

@@ -1,17 +1,17 @@
 import { describe, expect, test } from "vitest";
 
-import { PlainTexts } from "../../../src/lib/redact/redact-text.ts";
+import { TextsWithoutSecrets } from "../../../src/lib/redact/redact-text.ts";
 
 describe("texts without secrets", () => {
   test("are known again", () => {
-    const texts = new PlainTexts(3);
+    const texts = new TextsWithoutSecrets(3);
     texts.add("Hook run ended");
     expect(texts.has("Hook run ended")).toBe(true);
     expect(texts.has("Hook run")).toBe(false);
   });
 
   test("never more than so many, and no long ones", () => {
-    const texts = new PlainTexts(3);
+    const texts = new TextsWithoutSecrets(3);
     const lines = Array.from({ length: 10 }, (_, count) => `line ${count}`);
     for (const line of lines) {
       texts.add(line);

@@ -1,6 +1,12 @@
 import { describe, expect, it } from "vitest";
 
-import { KnownSecrets, OVERFULL, looksSecret, redactText, redactValues } from "../../../src/lib/index.ts";
+import {
+  KnownSecrets,
+  OVERFULL_WARNING,
+  looksSecret,
+  redactText,
+  redactValues,
+} from "../../../src/lib/index.ts";
 import type { Json } from "../../../src/model/index.ts";
 
 const HIDDEN = /^<redacted:[0-9a-f]{32}>$/;
@@ -402,11 +408,11 @@ describe("KnownSecrets", () => {
   it("says once that every word is hidden, in words that stay", () => {
     const secrets = new KnownSecrets();
     const said: string[] = [];
-    secrets.onOverfull = () => said.push(secrets.redact(OVERFULL));
+    secrets.onOverfull = () => said.push(secrets.redact(OVERFULL_WARNING));
     secrets.register(many(0, 100, LONG));
     expect([said, secrets.isOverfull]).toEqual([[], false]);
     for (const first of [100_000, 200_000]) secrets.register(many(first, 10_000, LONG));
-    expect([said, secrets.isOverfull]).toEqual([[OVERFULL], true]);
+    expect([said, secrets.isOverfull]).toEqual([[OVERFULL_WARNING], true]);
   });
 
   it.each([

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { endingClock, bootTimeClock } from "../../../src/lib/index.ts";
+import { endingClock, countSleepTime } from "../../../src/lib/index.ts";
 import { ManualClock } from "../../support/clock.ts";
 
 test("no timer outlives the end of its clock, and none is set after it", async () => {
@@ -22,7 +22,7 @@ test("no timer outlives the end of its clock, and none is set after it", async (
 
 test("a bootTimeClock clock never goes back, and has the timers of its own", async () => {
   const outer = new ManualClock();
-  const clock = bootTimeClock(outer);
+  const clock = countSleepTime(outer);
   const before = clock.monotonic();
   let rang = false;
   clock.setTimer(10, () => void (rang = true));

@@ -8,7 +8,7 @@ async function times(limit: { qps?: number; burst?: number }, calls: number): Pr
   const bucket = new TokenBucket(limit, clock);
   const at: number[] = [];
   const all = Promise.all(
-    Array.from({ length: calls }, () => bucket.take().then(() => at.push(clock.now()))),
+    Array.from({ length: calls }, () => bucket.takeToken().then(() => at.push(clock.now()))),
   );
   await clock.advance(60_000);
   await all;
@@ -29,7 +29,7 @@ test("fills up again, to the burst and no further", async () => {
   const bucket = new TokenBucket({ qps: 1, burst: 2 }, clock);
   await clock.advance(100_000);
   const at: number[] = [];
-  const all = Promise.all([1, 2, 3].map(() => bucket.take().then(() => at.push(clock.now()))));
+  const all = Promise.all([1, 2, 3].map(() => bucket.takeToken().then(() => at.push(clock.now()))));
   await clock.advance(10_000);
   await all;
   expect(at).toEqual([100_000, 100_000, 101_000]);

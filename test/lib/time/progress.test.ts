@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
 
-import { progressText, usual } from "../../../src/lib/index.ts";
+import { describeProgress, medianOf } from "../../../src/lib/index.ts";
 import type { Progress } from "../../../src/lib/index.ts";
 
 const reported = (progress: Partial<Progress>): string =>
-  progressText({ done: 12, total: 20, running: [], ...progress }, (seconds) => `${seconds} s`);
+  describeProgress({ done: 12, total: 20, running: [], ...progress }, (seconds) => `${seconds} s`);
 const runs = (name: string, seconds: number, usualSeconds?: number) => ({ name, seconds, usualSeconds });
 
 it.each<[string, Partial<Progress>]>([
@@ -38,4 +38,4 @@ it.each([
   [[1, 9], 5],
   [[60, 2, 1], 2],
   [[4, 1, 60, 3], 3.5],
-])("of %j, %s is usual", (seconds, is) => expect(usual(seconds)).toBe(is));
+])("of %j, %s is usual", (seconds, is) => expect(medianOf(seconds)).toBe(is));

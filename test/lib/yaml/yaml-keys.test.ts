@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { lineOf } from "../../../src/lib/index.ts";
+import { findKeyLine } from "../../../src/lib/index.ts";
 
 const TEXT = `# values
 global: {zone: eu}
@@ -27,5 +27,5 @@ test.each([
   ["/web/none/x", undefined],
   ["/port", undefined],
 ])("the line of %s is %s", (path, line) => {
-  expect(lineOf(TEXT, path.split("/").slice(1))).toBe(line);
+  expect(findKeyLine(TEXT, path.split("/").slice(1))).toBe(line);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { OVERFULL } from "../../../src/lib/index.ts";
+import { OVERFULL_WARNING } from "../../../src/lib/index.ts";
 import type { ModuleView, View } from "../../../src/state/index.ts";
 import { projectOperator, withGeneration } from "../../../src/status/index.ts";
 import { conformance, kstatus, violations } from "../../support/kstatus.ts";
@@ -199,7 +199,7 @@ describe("AddonOperator", () => {
         ...quiet,
         message: unregistered,
       });
-      const hidden = `${quiet?.message}; ${OVERFULL}`;
+      const hidden = `${quiet?.message}; ${OVERFULL_WARNING}`;
       expect(ready(modules, { hidesWords: true })).toEqual({ ...quiet, message: hidden });
     }
   });

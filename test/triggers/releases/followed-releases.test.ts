@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { ObjectRef, Release, Releases } from "../../../src/helm/index.ts";
 import { ApiError, CONFIG_MAPS, NAMESPACES } from "../../../src/kube/index.ts";
 import type { WatchConsumer, WatchSpec, WatchedObject } from "../../../src/kube/index.ts";
-import type { HealthTerms } from "../../../src/model/index.ts";
+import type { HealthOverrides } from "../../../src/model/index.ts";
 import { compileCel, Scope, silentLogger } from "../../../src/lib/index.ts";
 import { FollowedReleases } from "../../../src/triggers/index.ts";
 import { settle } from "../../support/clock.ts";
@@ -130,7 +130,7 @@ test("what addon.yaml says of health counts from the next run on", async () => {
     return [status, counts?.total];
   };
   /** The file says so, and a run has ended. */
-  const says = async (terms: HealthTerms): Promise<void> => {
+  const says = async (terms: HealthOverrides): Promise<void> => {
     reread(state, "one", { health: terms });
     await check();
     await clock.advance(500);

@@ -5,11 +5,11 @@ import type { Json, Module, Section, Tree } from "../../../src/model/index.ts";
 import {
   ValuesStore,
   checkConfig,
-  checkIdle,
+  checkDisabledModules,
   checkPatched,
   parseConfigMap,
-  patchedSections,
-  sectionIn,
+  patchSections,
+  findSection,
   withSection,
 } from "../../../src/values/index.ts";
 
@@ -76,15 +76,15 @@ describe("where each leaf of a section comes from", () => {
 describe("what a hook's patch is saved in", () => {
   it("the overlay where there is one, else the ConfigMap; nothing where it says nothing", () => {
     const sections = { config: { a: 1 }, overlay: undefined };
-    expect(patchedSections(sections, [add("/web/b", 2)], false)).toEqual({
+    expect(patchSections(sections, [add("/web/b", 2)], false)).toEqual({
       config: { a: 1, b: 2 },
       overlay: undefined,
     });
-    expect(patchedSections(sections, [add("/web/b", 2)], true)).toEqual({
+    expect(patchSections(sections, [add("/web/b", 2)], true)).toEqual({
       config: { a: 1 },
       overlay: { b: 2 },
     });
-    expect(patchedSections(sections, [], true)).toEqual(sections);
+    expect(patchSections(sections, [], true)).toEqual(sections);
   });
 
   it("hooks are shown ConfigMap and overlay as one", () => {
@@ -118,7 +118,7 @@ describe("what is merged once", () => {
     const config = parsed(store, { web: "{ a: 1 }" });
     store.setConfig(config, undefined);
     store.addPatches("web", [add("/web/p", 1)]);
-    const inForce = { config: sectionIn(config, "web"), overlay: undefined };
+    const inForce = { config: findSection(config, "web"), overlay: undefined };
     expect(store.mergeSections("web", inForce)).toBe(store.merged("web"));
     expect(store.mergeSections("web", { ...inForce, config: { a: 2 } }).values).toEqual({ a: 2, p: 1 });
     expect(store.mergeSections("web", { ...inForce, overlay: { b: 2 } }).values).toEqual({
@@ -225,7 +225,9 @@ describe("what is reported of sections that break their schema", () => {
   it("of a module that is off: only a warning, where something is written at all", () => {
     const store = storeOf([on, off, moduleOf("own", { own: { size: "big" }, schema: SCHEMA })]);
     const idle = (data: Record<string, string>, overlay?: Record<string, string>) =>
-      checkIdle(store, candidate(store, data, overlay)).map(({ key, remedy }) => `${key}: ${remedy}`);
+      checkDisabledModules(store, candidate(store, data, overlay)).map(
+        ({ key, remedy }) => `${key}: ${remedy}`,
+      );
     const reported = "db/size: the module is off; fix this key before it is switched on";
     expect(idle({ web: "{ size: big }", db: "{ size: big }" })).toEqual([reported]);
     expect(idle({}, { db: "{ size: big }" })).toEqual([reported]);
@@ -266,7 +268,7 @@ describe("content with one section replaced", () => {
     const store = storeOf(["web", "db"].map((name) => moduleOf(name)));
     const config = parsed(store, { web: "{ a: 1 }", db: "{ a: 1 }", global: "{ x: 1 }" });
     const displayed = (content: typeof config) =>
-      ["global", "web", "db"].map((key) => sectionIn(content, key));
+      ["global", "web", "db"].map((key) => findSection(content, key));
     expect(displayed(withSection(config, "web", { a: 2 }))).toEqual([{ x: 1 }, { a: 2 }, { a: 1 }]);
     expect(displayed(withSection(config, "web", undefined))).toEqual([{ x: 1 }, undefined, { a: 1 }]);
     expect(displayed(withSection(config, "global", { x: 2 }))).toEqual([{ x: 2 }, { a: 1 }, { a: 1 }]);

@@ -9,8 +9,8 @@ import {
   PatchError,
   changedKeys,
   mergeLayers,
-  nextConfigMapData,
-  overlayFor,
+  patchConfigMapKey,
+  diffForOverlay,
   parseConfigMap,
   reparseConfigMap,
   withOverlay,
@@ -223,9 +223,9 @@ const { map } = fc.letrec<{ map: JsonObject }>((tie) => ({
   map: fc.dictionary(name, fc.oneof({ maxDepth: 3 }, leaf, tie("map")), { maxKeys: 3 }),
 }));
 
-describe("nextConfigMapData", () => {
+describe("patchConfigMapKey", () => {
   const write = (data: Record<string, string>, path: string, value: Json) =>
-    nextConfigMapData({
+    patchConfigMapKey({
       file: "ConfigMap cm",
       data,
       key: path.split("/")[1] ?? "",
@@ -243,7 +243,7 @@ describe("nextConfigMapData", () => {
 
   it("creates a section that is not there, and removes one that goes", () => {
     expect(write({}, "/one/a", 1).text).toBe("a: 1\n");
-    const missing = nextConfigMapData({
+    const missing = patchConfigMapKey({
       file: "ConfigMap cm",
       data: { one: "a: 1" },
       key: "one",
@@ -291,7 +291,7 @@ describe("overlays", () => {
   });
 
   it("hold what a patch changed, and null for what it removed", () => {
-    const next = nextConfigMapData({
+    const next = patchConfigMapKey({
       file: "ConfigMap overlay",
       data: {},
       key: "one",
@@ -307,7 +307,7 @@ describe("overlays", () => {
   it("turn what is below into what was wanted", () => {
     fc.assert(
       fc.property(map, map, (below, wanted) => {
-        const merged = mergeLayers([below, overlayFor(below, wanted)]);
+        const merged = mergeLayers([below, diffForOverlay(below, wanted)]);
         expect(withoutNulls(merged ?? {})).toEqual(withoutNulls(wanted));
       }),
     );

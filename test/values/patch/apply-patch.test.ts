@@ -6,7 +6,7 @@ import {
   PatchError,
   applyJsonPatch,
   compact,
-  forStorage,
+  toStoredOperations,
   parsePatch,
   replay,
 } from "../../../src/values/index.ts";
@@ -231,7 +231,7 @@ function fresh(base: Section | undefined, wishes: readonly PatchOperation[]): Pa
   for (const wish of wishes) {
     try {
       const next = applyJsonPatch(now, [wish]);
-      stored.push(...forStorage(now, [wish]));
+      stored.push(...toStoredOperations(now, [wish]));
       now = next;
     } catch (error) {
       if (!(error instanceof PatchError)) throw error;
@@ -261,7 +261,7 @@ describe("compact", () => {
 
   it("keeps repeated writes under numeric keys small once they are marked", () => {
     const stored = Array.from({ length: 50 }, (_, port) =>
-      forStorage({ ports: {} }, [add("/m/ports/8080", port)]),
+      toStoredOperations({ ports: {} }, [add("/m/ports/8080", port)]),
     );
     expect(compact(stored.flat())).toHaveLength(1);
   });
@@ -350,7 +350,7 @@ describe("compact", () => {
   });
 });
 
-describe("forStorage", () => {
+describe("toStoredOperations", () => {
   it.each<[string, PatchOperation, PatchOperation[]]>([
     ["marks what looks like an index", add("/m/o/0", 1), [{ ...add("/m/o/0", 1), maps: true }]],
     ["not an index", add("/m/l/0", 1), [add("/m/l/0", 1)]],
@@ -362,7 +362,7 @@ describe("forStorage", () => {
     ],
     ["keeps no test", { op: "test", path: "/m/l/0", value: 1 }, []],
   ])("%s", (_, wish, wanted) => {
-    expect(forStorage({ o: {}, l: [1] }, [wish])).toEqual(wanted);
+    expect(toStoredOperations({ o: {}, l: [1] }, [wish])).toEqual(wanted);
   });
 });
 

@@ -6,7 +6,7 @@ import {
   CONFIG_MAP_LIMIT,
   applyJsonPatch,
   compileSchemas,
-  nextConfigMapData,
+  patchConfigMapKey,
   parseCommonValues,
   parseConfigMap,
   parseModuleValues,
@@ -202,7 +202,7 @@ describe("what is wrong with values is reported, and how to mend it", () => {
 describe("what is wrong with the ConfigMap is reported, and how to mend it", () => {
   const edit = (data: Record<string, string>, key = "one") =>
     problemsOf(() =>
-      nextConfigMapData({
+      patchConfigMapKey({
         file: "ConfigMap cm",
         data,
         key,

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { expect, test } from "vitest";
 
 import type { Json, JsonObject } from "../../../src/model/index.ts";
-import { ajvCheck, validatorOf } from "../../../src/values/schema/validator.ts";
+import { createAjvCheck, createValidator } from "../../../src/values/schema/validator.ts";
 import type { Violation } from "../../../src/values/schema/violation.ts";
 
 const NAMES = ["a", "b", "c/d", "e~f"];
@@ -51,8 +51,8 @@ test("a schema taken apart says what ajv says of the whole", () => {
   fc.assert(
     fc.property(schema, value, (each, judged) => {
       const whole: Violation[] = [];
-      ajvCheck(each)(judged, "", whole);
-      expect(inOrder(validatorOf(each)(judged))).toEqual(inOrder(whole));
+      createAjvCheck(each)(judged, "", whole);
+      expect(inOrder(createValidator(each)(judged))).toEqual(inOrder(whole));
     }),
     { numRuns: 300 },
   );
@@ -61,7 +61,7 @@ test("a schema taken apart says what ajv says of the whole", () => {
 test("a schema with references stays whole", () => {
   const definitions = { port: { type: "integer", maximum: 65_535 } };
   const properties = { http: { $ref: "#/definitions/port" }, name: { type: "string" } };
-  const validate = validatorOf({ type: "object", definitions, properties });
+  const validate = createValidator({ type: "object", definitions, properties });
   expect(validate({ http: 80, name: "web" })).toEqual([]);
   expect(validate({ http: 70_000, name: 1 }).map(({ path, rule }) => `${path} ${rule}`)).toEqual([
     "/http maximum",
@@ -71,7 +71,7 @@ test("a schema with references stays whole", () => {
 
 test("only a member of its own counts", () => {
   const properties = { toString: { type: "integer" }, ["__proto__"]: { type: "integer" } };
-  const validate = validatorOf({ type: "object", properties, required: ["constructor"] });
+  const validate = createValidator({ type: "object", properties, required: ["constructor"] });
   expect(validate({}).map(({ path, rule }) => `${path} ${rule}`)).toEqual(["/constructor required"]);
   const own = JSON.parse('{"constructor": 1, "__proto__": "x", "toString": "y"}') as JsonObject;
   expect(validate(own).map(({ path, rule }) => `${path} ${rule}`)).toEqual([

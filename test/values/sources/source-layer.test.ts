@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { KnownSecrets } from "../../../src/lib/index.ts";
 import { describeProblem, type JsonObject, type ValuesSource } from "../../../src/model/index.ts";
-import { sourceLayerOf, type SourceContent } from "../../../src/values/sources/source-layer.ts";
+import { buildSourceLayer, type SourceContent } from "../../../src/values/sources/source-layer.ts";
 import { SOURCES_SCHEMA } from "../../../src/values/sources/source-refs.ts";
 
 // docs/reference/values.md, "Values from Secrets".
@@ -23,7 +23,7 @@ function layerOf(sources: readonly ValuesSource[], data: Record<string, string |
     title === "Secret ops/s" || title === "ConfigMap ops/s" ? content : undefined;
   return {
     secrets,
-    ...sourceLayerOf(sources, { namespace: "ops", owner: "module web", contentOf, secrets }),
+    ...buildSourceLayer(sources, { namespace: "ops", owner: "module web", contentOf, secrets }),
   };
 }
 

@@ -1,13 +1,13 @@
-/** Redacts values of secret-looking keys in texts, command lines and argument lists. */
+/** Redacts the values of secret-looking keys in texts, and passwords in command lines and argument lists. */
 
 import { classifyKey, looksSecret, isHarmless, looksLikeKeyName, looksLikeName } from "./classify.ts";
 import { PLACEHOLDER, type Hide } from "./placeholder.ts";
-import { PROSE, SECRET_ANYWHERE } from "./vocabulary.ts";
+import { PROSE_WORDS, SECRET_ANYWHERE } from "./vocabulary.ts";
 
-/** A key and a sign that a value follows: `key=`, `"key": `; quotes may be escaped. */
-const KEY_AND_SIGN = /([\w.-]{2,64})(\\*["']?\]?\s{0,20}(?::=|=>|[:=])\s{0,200})/g;
+/** A key and the separator before its value: `key=`, `"key": `; quotes may be escaped. */
+const KEY_AND_SEPARATOR = /([\w.-]{2,64})(\\*["']?\]?\s{0,20}(?::=|=>|[:=])\s{0,200})/g;
 /** The value: quoted, quoted in a quotation, or up to where it must end. */
-const VALUE_AFTER_SIGN = /"(?:[^"\\]|\\.)*|\\+["'][^"'\\]*|[EN]?'[^']*|[^\s,;&"'{}[\])<]+/y;
+const VALUE = /"(?:[^"\\]|\\.)*|\\+["'][^"'\\]*|[EN]?'[^']*|[^\s,;&"'{}[\])<]+/y;
 const AUTH_SCHEME =
   /\b((?:Bearer|Basic|Token|ApiKey|GenieKey|Splunk)[ \t]{1,20})([A-Za-z0-9._~+/=-]{8,4000})/gi;
 /** `CREATE ROLE app PASSWORD 'secret'`, `IDENTIFIED WITH plugin BY 'secret'`, `SET PASSWORD FOR app = 'secret'`. */
@@ -27,13 +27,13 @@ const SECRET_KEY_HINT =
  * A text without the values of secret-looking keys (`password=…`, `"token": "…"`, `Authorization: Bearer …`).
  * In prose, plain words after a colon are no value: `secret: not found`.
  */
-export function hideGiven(text: string, hide: Hide, isProse: boolean): string {
+export function hideKeyedSecrets(text: string, hide: Hide, isProse: boolean): string {
   if (!SECRET_KEY_HINT.test(text)) return text;
   const plain = text.replaceAll(AUTH_SCHEME, (all, scheme: string, value: string) =>
     // A word in lower case is prose (`Basic authentication failed`): a token has other characters too.
     /^[a-z]+$/.test(value) ? all : `${scheme}${hide(value)}`,
   );
-  return hideAfterSign(hideAfterKey(hideXmlValues(plain, hide), hide, isProse), hide, isProse);
+  return hideAfterSeparator(hideAfterKey(hideXmlValues(plain, hide), hide, isProse), hide, isProse);
 }
 
 /** Hides values in XML: text of elements with a secret-looking name, and the `value` beside such a `name`. */
@@ -59,45 +59,45 @@ function hideAfterKey(text: string, hide: Hide, isProse: boolean): string {
     const isWords = SECRET_ANYWHERE.has(key.toLowerCase()) && /^[A-Z]?[a-z]+[.,:]?$/.test(value);
     if (!looksSecret(key) || isWords) return all;
     return (
-      key + rest.slice(0, rest.length - value.length) + hideIfSecret({ key, value, isProse: true }, hide)
+      key + rest.slice(0, rest.length - value.length) + hideSecretValue({ key, value, isProse: true }, hide)
     );
   });
 }
 
-/** Hides values that follow a secret-looking key and a sign: `password=…`, `"token": "…"`. */
-function hideAfterSign(text: string, hide: Hide, isProse: boolean): string {
+/** Hides values that follow a secret-looking key and a separator: `password=…`, `"token": "…"`. */
+function hideAfterSeparator(text: string, hide: Hide, isProse: boolean): string {
   const parts: string[] = [];
   let done = 0;
-  KEY_AND_SIGN.lastIndex = 0;
-  for (let found = KEY_AND_SIGN.exec(text); found !== null; found = KEY_AND_SIGN.exec(text)) {
+  KEY_AND_SEPARATOR.lastIndex = 0;
+  for (let found = KEY_AND_SEPARATOR.exec(text); found !== null; found = KEY_AND_SEPARATOR.exec(text)) {
     const [, key = "", separator = ""] = found;
-    const from = KEY_AND_SIGN.lastIndex;
+    const from = KEY_AND_SEPARATOR.lastIndex;
     if (!looksSecret(key)) continue;
-    const value = valueAt(text, from);
-    const isValue = isClearlyValue(separator, value) || (!isProse && !separator.includes("\n"));
-    parts.push(text.slice(done, from), isValue ? hideIfSecret({ key, value, isProse }, hide) : value);
+    const value = readValue(text, from);
+    const isValue = looksLikeValue(separator, value) || (!isProse && !separator.includes("\n"));
+    parts.push(text.slice(done, from), isValue ? hideSecretValue({ key, value, isProse }, hide) : value);
     done = from + value.length;
-    KEY_AND_SIGN.lastIndex = done;
+    KEY_AND_SEPARATOR.lastIndex = done;
   }
   return parts.join("") + text.slice(done);
 }
 
-/** The value that begins at index `from`; "" if there is none. */
-function valueAt(text: string, from: number): string {
-  VALUE_AFTER_SIGN.lastIndex = from;
-  return VALUE_AFTER_SIGN.exec(text)?.[0] ?? "";
+/** Reads the value that begins at index `from`, up to where {@link VALUE} must end; "" if there is none. */
+function readValue(text: string, from: number): string {
+  VALUE.lastIndex = from;
+  return VALUE.exec(text)?.[0] ?? "";
 }
 
 /**
  * Whether the text after a key is a value even in prose: there are quotes or an equals sign, or it has digits.
  * `separator` is the text between key and value.
  */
-function isClearlyValue(separator: string, value: string): boolean {
+function looksLikeValue(separator: string, value: string): boolean {
   return /["'=]/.test(separator) || /["']/.test(value) || (value.length >= 6 && /\d/.test(value));
 }
 
 /** Hides a value if it is secret under its key. Keeps its opening quote. */
-function hideIfSecret(
+function hideSecretValue(
   { key, value, isProse }: { key: string; value: string; isProse: boolean },
   hide: Hide,
 ): string {
@@ -125,11 +125,11 @@ function isPathValue(key: string, value: string): boolean {
  * prose counts as a word.
  */
 function isSecretValue(key: string, value: string, isProse: boolean): boolean {
-  if (isHarmless(value) || (isProse && PROSE.has(value))) return false;
+  if (isHarmless(value) || (isProse && PROSE_WORDS.has(value))) return false;
   if (isPathValue(key, value)) return false;
-  const says = classifyKey(key);
-  if (says === "keyName") return !looksLikeKeyName(value);
-  if (says !== "likely") return says === "secret";
+  const keyClass = classifyKey(key);
+  if (keyClass === "keyName") return !looksLikeKeyName(value);
+  if (keyClass !== "likely") return keyClass === "secret";
   return !looksLikeName(value) && (!isProse || value.length >= 4);
 }
 
@@ -138,7 +138,7 @@ interface Command {
   readonly name: RegExp;
   readonly flag?: RegExp;
   /** Number of arguments between flag and password. */
-  readonly between?: number;
+  readonly argumentsBetween?: number;
   /** An argument that has the password directly behind the flag. */
   readonly attached?: RegExp;
 }
@@ -153,8 +153,8 @@ const COMMANDS: readonly Command[] = [
   },
   { name: /^(?:sqlcmd|bcp|osql)$/, flag: /^-P$/, attached: /^-P./ },
   { name: /^az$/, flag: /^-p$/ },
-  { name: /^rabbitmqctl$/, flag: /^(?:add_user|change_password)$/, between: 1 },
-  { name: /^mc$/, flag: /^set$/, between: 3 },
+  { name: /^rabbitmqctl$/, flag: /^(?:add_user|change_password)$/, argumentsBetween: 1 },
+  { name: /^mc$/, flag: /^set$/, argumentsBetween: 3 },
   { name: /^redis-\w+$/, flag: /^-a$/ },
   { name: /^(?:ldap|slap)\w+$/, flag: /^-w$/, attached: /^-w./ },
   {
@@ -163,8 +163,8 @@ const COMMANDS: readonly Command[] = [
     attached: /^-u[^:]+:./,
   },
   // `htpasswd -nb user password`, `htpasswd -b file user password`
-  { name: /^htpasswd$/, flag: /^-(?=\w{0,9}n)\w{0,9}b\w{0,9}$/, between: 1 },
-  { name: /^htpasswd$/, flag: /^-(?!\w{0,9}n)\w{0,9}b\w{0,9}$/, between: 2 },
+  { name: /^htpasswd$/, flag: /^-(?=\w{0,9}n)\w{0,9}b\w{0,9}$/, argumentsBetween: 1 },
+  { name: /^htpasswd$/, flag: /^-(?!\w{0,9}n)\w{0,9}b\w{0,9}$/, argumentsBetween: 2 },
 ];
 /** Text that may precede a command name: a path, an opening quote. */
 const BEFORE_NAME = /^.*[/;&|(`"'](?=.)/s;
@@ -184,18 +184,19 @@ export function hideArguments(items: readonly string[], hide: Hide): ReadonlyMap
     const name = item.replace(BEFORE_NAME, "");
     for (const each of COMMANDS) if (each.name.test(name)) commands.add(each);
     const isAttached = [...commands].some(({ attached }) => attached?.test(item));
-    if (isAttached) hidden.set(at, item.slice(0, 2) + hidePasswordIn(item.slice(2), hide));
-    const place = at + 1 + ([...commands].find(({ flag }) => flag?.test(item))?.between ?? 0);
-    const next = items[place];
+    if (isAttached) hidden.set(at, item.slice(0, 2) + hidePassword(item.slice(2), hide));
+    const passwordIndex =
+      at + 1 + ([...commands].find(({ flag }) => flag?.test(item))?.argumentsBetween ?? 0);
+    const next = items[passwordIndex];
     if (next !== undefined && isSecretArgument(item, next, commands))
-      hidden.set(place, hidePasswordIn(next, hide));
+      hidden.set(passwordIndex, hidePassword(next, hide));
   }
   return hidden;
 }
 
 /** Whether `next` is a password, because `item` is a secret-looking flag or the password flag of a command. */
 function isSecretArgument(item: string, next: string, commands: ReadonlySet<Command>): boolean {
-  if (PROSE.has(next) || ANY_FLAG.test(next)) return false;
+  if (PROSE_WORDS.has(next) || ANY_FLAG.test(next)) return false;
   const flag = FLAG.exec(item)?.[1];
   if (flag !== undefined && isSecretValue(flag, next, true)) return true;
   return [...commands].some((each) => each.flag?.test(item));
@@ -205,7 +206,7 @@ function isSecretArgument(item: string, next: string, commands: ReadonlySet<Comm
 const ARGUMENT = /^(["'`]?(?:[\w.@-]{1,64}:(?=.))?)(.*?)(?=["'`]?$)/s;
 
 /** Hides an argument; of `user:password` only the password. Keeps quotes and references to variables. */
-function hidePasswordIn(text: string, hide: Hide): string {
+function hidePassword(text: string, hide: Hide): string {
   return text.replace(ARGUMENT, (all, before: string, secret: string) =>
     isHarmless(secret) || /^\$\w+$/.test(secret) || secret.startsWith(PLACEHOLDER)
       ? all
