@@ -4,7 +4,7 @@ import { CONFIRM_CRDS, CONFIRM_TAKEOVER } from "../helm/index.ts";
 import { annotateCommand } from "../kube/index.ts";
 import { nearest, plainLine } from "../lib/index.ts";
 import { REQUESTED_AT, type Question } from "../model/index.ts";
-import { CONFIRM_DELETE, confirmCommand } from "../plan/index.ts";
+import { CONFIRM_DELETE, formatConfirmCommand } from "../plan/index.ts";
 import type { View } from "../state/index.ts";
 import { BAD_TOKEN, isRequestToken } from "../triggers/index.ts";
 import { allow, refuse, type Answer } from "./answer.ts";
@@ -81,7 +81,7 @@ function questionsOf({ kind, name }: AnnotationEdit, view: View): Question[] {
   }
   const { deletionLimit: limit } = view;
   if (limit === undefined || limit.confirmed) return [];
-  return [{ annotation: CONFIRM_DELETE, token: limit.token, command: confirmCommand(limit, view) }];
+  return [{ annotation: CONFIRM_DELETE, token: limit.token, command: formatConfirmCommand(limit, view) }];
 }
 
 /** Whether everything that may wait for a confirmation is known: nothing is under way that may bring a question. */

@@ -1,7 +1,7 @@
 /** Decides about edits of the operator's ConfigMap (docs/guides/refuse-edits.md). */
 
 import { describeProblem, member, type Problem } from "../model/index.ts";
-import { CONFIRM_DELETE, confirmCommand, explainDeletionLimit } from "../plan/index.ts";
+import { CONFIRM_DELETE, formatConfirmCommand, explainDeletionLimit } from "../plan/index.ts";
 import type { DeletionLimitView, Simulation } from "../state/index.ts";
 import {
   checkConfig,
@@ -155,6 +155,6 @@ function newLimit(before: Forecast, after: Forecast): DeletionLimitView | undefi
 /** Why the edit is refused. An edit with the annotation is stored, and its removals wait for the confirmation. */
 function explainRefused(limit: DeletionLimitView, { state: { view } }: AdmissionSources): string {
   const annotated = `repeat the edit with the annotation ${CONFIRM_DELETE}: ${limit.token} of the ConfigMap`;
-  const remedy = `leave them on, or ${annotated}, and confirm then: ${confirmCommand(limit, view)}`;
+  const remedy = `leave them on, or ${annotated}, and confirm then: ${formatConfirmCommand(limit, view)}`;
   return explainDeletionLimit(limit, view, remedy);
 }

@@ -2,7 +2,7 @@
 
 import { nameSome, sameJson } from "../lib/index.ts";
 import { describeProblem, type JsonObject } from "../model/index.ts";
-import { mayRun } from "../plan/index.ts";
+import { isRunnable } from "../plan/index.ts";
 import { problemOf, type State, type Simulation } from "../state/index.ts";
 import type { EnablementChange, Forecast } from "./forecast.ts";
 
@@ -28,8 +28,8 @@ export function effectsOf(
   return [
     ...sentences({
       install: installs,
-      delete: without(removals.deletes, before.removals.deletes),
-      purge: without(removals.purges, before.removals.purges),
+      delete: without(removals.modulesToDelete, before.removals.modulesToDelete),
+      purge: without(removals.releasesToPurge, before.removals.releasesToPurge),
       run: without(runningModules(simulation), installs),
     }),
     ...fails.map((problem) => `would be Invalid: ${describeProblem(problem)}`),
@@ -56,7 +56,7 @@ function without(names: readonly string[], others: readonly string[]): string[] 
 function runningModules(simulation: Simulation): string[] {
   return simulation.tree.modules.flatMap(({ name }) => {
     const record = simulation.module(name);
-    return record !== undefined && mayRun({ ...record, problem: problemOf(record) }) ? name : [];
+    return record !== undefined && isRunnable({ ...record, problem: problemOf(record) }) ? name : [];
   });
 }
 
@@ -72,7 +72,7 @@ function editedModules(simulation: Simulation, { values, view: { modules } }: St
       );
     if (isSame) return [];
     const [now, tried] = [modules.get(name), simulation.view(name)];
-    return tried !== undefined && mayRun(tried) && now?.sectionDigest !== tried.sectionDigest ? name : [];
+    return tried !== undefined && isRunnable(tried) && now?.sectionDigest !== tried.sectionDigest ? name : [];
   });
 }
 

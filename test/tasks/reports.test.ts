@@ -366,7 +366,7 @@ describe("what is reported of a delete", () => {
     lab.loseConfig();
     await lab.run();
     expect(lab.releases.has("one")).toBe(true);
-    expect(lab.state.view.holds).toContainEqual({
+    expect(lab.state.view.removalBlockers).toContainEqual({
       of: "delete",
       text: "not deleted: one: the ConfigMap is missing",
     });
@@ -396,15 +396,17 @@ describe("what is reported of a purge", () => {
     const lab = await started([one()], { config: { [key]: value } }, (fresh) => fresh.addRelease("stranger"));
     await lab.run(10_000);
     expect([...lab.releases.keys()]).toContain("stranger");
-    expect(lab.state.view.holds).toEqual([
-      { of: "purge", text: `not purged: stranger: ${key} is set in the ConfigMap` },
+    expect(lab.state.view.removalBlockers).toEqual([
+      { action: "purge", text: `not purged: stranger: ${key} is set in the ConfigMap` },
     ]);
   });
 
   it("that waits because nothing can be said of the directories", async () => {
     const lab = await started([], {}, (fresh) => fresh.addRelease("stranger"));
     await lab.run(10_000);
-    expect(lab.state.view.holds).toEqual([{ of: "purge", text: "not purged: stranger: no module" }]);
+    expect(lab.state.view.removalBlockers).toEqual([
+      { action: "purge", text: "not purged: stranger: no module" },
+    ]);
   });
 });
 

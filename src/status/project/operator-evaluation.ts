@@ -1,7 +1,12 @@
 /** The state of the operator with its reason, from the states of all modules (docs/reference/status.md, "States of the operator"). */
 
 import { describeCause, describeProblem } from "../../model/index.ts";
-import { blockedBy, deferredWork, explainDeletionLimit, type ConvergeBlocker } from "../../plan/index.ts";
+import {
+  describeRunBlocker,
+  explainBlockedConverge,
+  explainDeletionLimit,
+  type ConvergeBlocker,
+} from "../../plan/index.ts";
 import { explainInvalid } from "../../state/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
 import { STALLED, line, type OperatorState } from "../models/kinds.ts";
@@ -55,7 +60,7 @@ export function evaluateModules(view: View, now: number): Evaluations {
   return new Map(
     [...view.modules].map(([name, module]) => [
       name,
-      evaluateModule(module, { now, wait: blockedBy(module, view) }),
+      evaluateModule(module, { now, runBlocker: describeRunBlocker(module, view) }),
     ]),
   );
 }
@@ -146,7 +151,7 @@ function evaluationWhileBusy(view: View, evaluations: Evaluations): OperatorEval
 
 /** Appends which work the failing module blocks. */
 function withDeferred(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
-  const held = deferredWork(view);
+  const held = explainBlockedConverge(view);
   return held === undefined ? evaluation : { ...evaluation, message: `${evaluation.message}; ${held}` };
 }
 
