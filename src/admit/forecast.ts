@@ -35,12 +35,12 @@ export interface Forecast {
  * Decides about the modules that are off, or are switched on or off by the content of the simulation, and about removals.
  * `enabled` scripts are not run: a module that its script has switched off stays off, and others count as switched on.
  */
-export function forecastOf(
+export function forecastEdit(
   simulation: Simulation,
   { state, observed, clock, deleteBrake }: AdmissionSources,
 ): Forecast {
   const decided = simulation.tree.modules.flatMap((module) =>
-    decisionOf(collectModuleFacts(simulation, observed, module)),
+    forecastEnablement(collectModuleFacts(simulation, observed, module)),
   );
   for (const { facts, decision } of decided) simulation.decide(facts.module.name, decision);
   const enablementChanges = decided.filter(
@@ -59,8 +59,8 @@ export function forecastOf(
   return { enablementChanges, removals: decideRemovals(input) };
 }
 
-/** The decision about one module; none if it is on and stays on. */
-function decisionOf(facts: ModuleFacts): EnablementChange[] {
+/** The decision of discovery about one module, as a list; empty if the module is on and stays on. */
+function forecastEnablement(facts: ModuleFacts): EnablementChange[] {
   const { enabled, enabledBy } = facts.record;
   if (enabled && facts.flag.enabled) return [];
   const decision = decideEnablement(facts, { enabled: enabled || enabledBy !== "script" });

@@ -63,7 +63,7 @@ export class Engine {
 
   /** Whether a run of the same module waits at the back of the queue, because it was added for a less urgent cause. */
   #isWaitingAtBack(queue: string, { kind, key = "" }: Task): boolean {
-    const waiting = kind === "run-module" ? this.#queues.waiting(queue, key) : undefined;
+    const waiting = kind === "run-module" ? this.#queues.findWaiting(queue, key) : undefined;
     return waiting?.kind === "run-module" && choosePosition(waiting.cause) === "back";
   }
 

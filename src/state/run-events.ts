@@ -10,8 +10,8 @@ export function withoutRuns({ lastRun, runSeconds, attempted, handled }: RunReco
   return { ...NEVER_RAN, lastRun, runSeconds, attempted, handled };
 }
 
-/** The scheduled run, if it has not begun: it was scheduled during the run that ends now. */
-function pendingTurn({ scheduledRun }: RunRecord): ScheduledRun | undefined {
+/** The scheduled run, if it has not begun: a converge scheduled it during the run that ends now, so it must not be lost. */
+function getUnstartedScheduledRun({ scheduledRun }: RunRecord): ScheduledRun | undefined {
   return scheduledRun?.hasBegun === true ? undefined : scheduledRun;
 }
 
@@ -81,7 +81,7 @@ function succeeded(run: RunRecord, now: number): RunRecord {
     activity: "none",
     retry: undefined,
     refused: undefined,
-    scheduledRun: pendingTurn(run),
+    scheduledRun: getUnstartedScheduledRun(run),
     lastRun: run.lastRun && { ...run.lastRun, ...end },
   };
 }
@@ -109,7 +109,7 @@ function failed(run: RunRecord, { line, ...retry }: RunFailure, now: number): Ru
     activity: run.activity === "deleting" ? "deleting" : "none",
     retry: { ...retry, since: run.retry?.since ?? now },
     refused: undefined,
-    scheduledRun: pendingTurn(run),
+    scheduledRun: getUnstartedScheduledRun(run),
     lastRun: run.lastRun && { ...run.lastRun, finishedAt: now, result: "Failed", message: line },
     rounds: retry.reason === "Unstable" ? 0 : run.rounds,
   };
@@ -176,9 +176,13 @@ function scriptFailed(run: RunRecord, message: string, now: number): RunRecord {
 /** The events that change the record of runs alone. */
 export const RUN_EVENTS = {
   /** Schedules a run for a converge. */
-  scheduled: (run: RunRecord, cause: Cause) => ({ ...run, turn: { cause, begun: false }, isStuck: false }),
+  scheduled: (run: RunRecord, cause: Cause): RunRecord => ({
+    ...run,
+    scheduledRun: { cause, hasBegun: false },
+    isStuck: false,
+  }),
   /** Whether the head of the module's own queue blocks its scheduled run. */
-  stuck: (run: RunRecord, isStuck: boolean) => ({ ...run, isStuck }),
+  stuck: (run: RunRecord, isStuck: boolean): RunRecord => ({ ...run, isStuck }),
   /** The run has ended, or its removal is blocked. */
   idle: (run: RunRecord): RunRecord => ({ ...run, activity: "none" }),
   scriptFailed,

@@ -367,7 +367,7 @@ describe("what is reported of a delete", () => {
     await lab.run();
     expect(lab.releases.has("one")).toBe(true);
     expect(lab.state.view.removalBlockers).toContainEqual({
-      of: "delete",
+      action: "delete",
       text: "not deleted: one: the ConfigMap is missing",
     });
     expect(record(lab)?.activity).toBe("none");

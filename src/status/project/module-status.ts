@@ -41,7 +41,7 @@ export interface ModuleContext extends EvaluationContext {
    * requirements.
    */
   readonly displayedBefore?: ModuleStatus | undefined;
-  readonly required?: readonly Requirement[];
+  readonly requirements?: readonly Requirement[];
   readonly displayed: DisplayedValues;
   /** As whom the module acts; undefined = as the operator. */
   readonly identity?: ModuleStatus["identity"];
@@ -69,7 +69,7 @@ export function projectModule(view: ModuleView, facts: ModuleContext): ModulePro
       runSeconds: view.runSeconds.length === 0 ? undefined : view.runSeconds,
       release: mapOptional(view.release, projectRelease),
       absent: missing.length === 0 ? undefined : missing.slice(0, MAX_ABSENT_OBJECTS),
-      ...projectRequires(facts.required, facts.displayedBefore?.requires, facts.now),
+      ...projectRequires(facts.requirements, facts.displayedBefore?.requires, facts.now),
       ...mapOptional(view.health, projectHealth),
       drift: projectDrift(view.drift),
       identity: facts.identity,

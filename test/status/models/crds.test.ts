@@ -143,7 +143,7 @@ function project() {
     nextRetryAt: T0,
     displayed,
     identity: { serviceAccount: "team-a/deployer", hooksIsolated: false, message: "m" },
-    required: [
+    requirements: [
       {
         of: "module",
         name: "b",
