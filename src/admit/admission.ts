@@ -28,8 +28,8 @@ export class Admission {
 
   /** Decides about a request. The operator's own writes pass: they are checked before they are sent. */
   async answer(request: AdmissionRequest, signal: AbortSignal): Promise<AdmissionResponse> {
-    if (await this.#isOwn(request, signal)) return allow();
-    const { allowed, message, warnings } = this.#check(request);
+    if (await this.#isOperatorWrite(request, signal)) return allow();
+    const { allowed, message, warnings } = this.#checkEdit(request);
     const { redactDeep } = this.#options;
     return {
       allowed,
@@ -38,33 +38,36 @@ export class Admission {
     };
   }
 
-  #check({ kind: { kind }, name = "", namespace, ...request }: AdmissionRequest): Answer {
+  #checkEdit({ kind: { kind }, name = "", namespace, ...request }: AdmissionRequest): Answer {
     if (namespace !== this.#options.namespace) return allow();
     const [before, after] = [request.oldObject ?? {}, request.object ?? {}];
     if (kind === "ConfigMap" && name === this.#options.name) {
-      const texts = { before: textsOf(before["data"]), data: textsOf(after["data"]) };
+      const texts = { before: readStringMembers(before["data"]), data: readStringMembers(after["data"]) };
       const isDryRun = request.dryRun === true;
-      return checkConfigEdit({ name, ...texts, annotations: annotationsOf(after), isDryRun }, this.#options);
+      return checkConfigEdit(
+        { name, ...texts, annotations: readAnnotations(after), isDryRun },
+        this.#options,
+      );
     }
     if (kind !== "AddonModule" && kind !== "AddonOperator") return allow();
-    const annotations = { before: annotationsOf(before), after: annotationsOf(after) };
+    const annotations = { before: readAnnotations(before), after: readAnnotations(after) };
     return checkAnnotations({ kind, name, ...annotations }, this.#options.state.view);
   }
 
-  /** Anyone may claim our field manager, and hooks may act as our user: both together are the operator itself. */
-  async #isOwn({ options, userInfo }: AdmissionRequest, signal: AbortSignal): Promise<boolean> {
+  /** Whether the operator itself sent the request. Any client may use the operator's field manager, and hooks its user: only both together prove it. */
+  async #isOperatorWrite({ options, userInfo }: AdmissionRequest, signal: AbortSignal): Promise<boolean> {
     if (options?.["fieldManager"] !== FIELD_MANAGER) return false;
     const own = await this.#options.ownUser(signal);
     return own !== undefined && userInfo["username"] === own;
   }
 }
 
-function annotationsOf(object: JsonObject): Record<string, string> {
-  return textsOf(objectOf(object["metadata"])["annotations"]);
+function readAnnotations(object: JsonObject): Record<string, string> {
+  return readStringMembers(objectOf(object["metadata"])["annotations"]);
 }
 
-/** The members that are texts: requests may come from anyone who reaches the port. */
-function textsOf(map: Json | undefined): Record<string, string> {
+/** The members of a map that are strings. Others are ignored, because any client that reaches the port may send requests. */
+function readStringMembers(map: Json | undefined): Record<string, string> {
   const texts = Object.entries(objectOf(map)).filter(([, text]) => typeof text === "string");
   return Object.fromEntries(texts) as Record<string, string>;
 }

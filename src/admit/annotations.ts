@@ -4,7 +4,7 @@ import { CONFIRM_CRDS, CONFIRM_TAKEOVER } from "../helm/index.ts";
 import { annotateCommand } from "../kube/index.ts";
 import { findNearestName, plainLine } from "../lib/index.ts";
 import { REQUESTED_AT, type Question } from "../model/index.ts";
-import { CONFIRM_DELETE, confirmCommand } from "../plan/index.ts";
+import { CONFIRM_DELETE, formatConfirmCommand } from "../plan/index.ts";
 import type { View } from "../state/index.ts";
 import { BAD_TOKEN, isRequestToken } from "../triggers/index.ts";
 import { allow, refuse, type Answer } from "./answer.ts";
@@ -19,11 +19,11 @@ export interface AnnotationEdit {
   readonly after: Annotations;
 }
 
-const KNOWN: Readonly<Record<AnnotationEdit["kind"], readonly string[]>> = {
+const KNOWN_ANNOTATIONS: Readonly<Record<AnnotationEdit["kind"], readonly string[]>> = {
   AddonModule: [REQUESTED_AT, CONFIRM_CRDS, CONFIRM_TAKEOVER],
   AddonOperator: [REQUESTED_AT, CONFIRM_DELETE],
 };
-const OURS = /^(?:[a-z]+\.)?addon-operator\.io\//;
+const OPERATOR_ANNOTATION = /^(?:[a-z]+\.)?addon-operator\.io\//;
 const LONGEST_QUOTED = 20;
 
 /**
@@ -36,56 +36,59 @@ export function checkAnnotations(edit: AnnotationEdit, view: View): Answer {
   const changed = Object.entries(after).filter(([key, value]) => before[key] !== value);
   const warnings: string[] = [];
   for (const [key, value] of changed) {
-    if (!OURS.test(key)) continue;
-    if (!KNOWN[kind].includes(key)) warnings.push(describeUnknown(key, kind));
+    if (!OPERATOR_ANNOTATION.test(key)) continue;
+    if (!KNOWN_ANNOTATIONS[kind].includes(key)) warnings.push(describeUnknownAnnotation(key, kind));
     else if (key === REQUESTED_AT) {
-      if (!isRequestToken(value)) return refuse(`${key}: ${BAD_TOKEN}: ${requestCommand(edit, view)}`);
+      if (!isRequestToken(value)) return refuse(`${key}: ${BAD_TOKEN}: ${formatRequestCommand(edit, view)}`);
     } else if (value !== "") {
-      const why = whyRefused({ key, value }, edit, view);
+      const why = explainRefusal({ key, value }, edit, view);
       if (why !== undefined) return refuse(why);
     }
   }
   return allow(warnings);
 }
 
-function describeUnknown(key: string, kind: AnnotationEdit["kind"]): string {
-  const meant = findNearestName(key, KNOWN[kind]);
+function describeUnknownAnnotation(key: string, kind: AnnotationEdit["kind"]): string {
+  const meant = findNearestName(key, KNOWN_ANNOTATIONS[kind]);
   return `annotation ${key} has no effect on an ${kind}${meant === undefined ? "" : ` (did you mean ${meant}?)`}`;
 }
 
-function requestCommand({ kind, name }: AnnotationEdit, { operator: { namespace } }: View): string {
+function formatRequestCommand({ kind, name }: AnnotationEdit, { operator: { namespace } }: View): string {
   return annotateCommand(`${kind.toLowerCase()}/${name}`, namespace, { [REQUESTED_AT]: '"$(date +%s)"' });
 }
 
-/** Why a confirmation is refused; undefined if it confirms what is open, or what is open may not be known yet. */
-function whyRefused(
+/**
+ * Why the edit of a confirmation annotation is refused. Undefined if the token answers an open question, or if the operator
+ * cannot know yet which questions are open.
+ */
+function explainRefusal(
   { key, value }: { readonly key: string; readonly value: string },
   edit: AnnotationEdit,
   view: View,
 ): string | undefined {
-  const question = questionsOf(edit, view).find(({ annotation }) => annotation === key);
+  const question = listOpenQuestions(edit, view).find(({ annotation }) => annotation === key);
   if (question?.token === value) return undefined;
   const given = `${key}: ${plainLine(value, LONGEST_QUOTED)}`;
   if (question !== undefined)
     return `${given} does not confirm what waits for a confirmation now; to confirm that: ${question.command}`;
-  if (!isSettled(edit, view)) return undefined;
+  if (!areQuestionsKnown(edit, view)) return undefined;
   const status = `kubectl describe -n ${view.operator.namespace} ${edit.kind.toLowerCase()}/${edit.name}`;
   return `${given} confirms nothing: nothing waits for a confirmation; when something does, this shows the command: ${status}`;
 }
 
-/** What waits for a confirmation by this object. */
-function questionsOf({ kind, name }: AnnotationEdit, view: View): Question[] {
+/** The questions that a user may answer by an annotation of this object. */
+function listOpenQuestions({ kind, name }: AnnotationEdit, view: View): Question[] {
   if (kind === "AddonModule") {
     const { problem, retry } = view.modules.get(name) ?? {};
     return [problem?.question, retry?.question].filter((each) => each !== undefined);
   }
   const { deletionLimit: limit } = view;
   if (limit === undefined || limit.confirmed) return [];
-  return [{ annotation: CONFIRM_DELETE, token: limit.token, command: confirmCommand(limit, view) }];
+  return [{ annotation: CONFIRM_DELETE, token: limit.token, command: formatConfirmCommand(limit, view) }];
 }
 
 /** Whether everything that may wait for a confirmation is known: nothing is under way that may bring a question. */
-function isSettled({ kind, name }: AnnotationEdit, view: View): boolean {
+function areQuestionsKnown({ kind, name }: AnnotationEdit, view: View): boolean {
   if (view.boot !== "running" || view.converge.phase !== "idle") return false;
   const module = view.modules.get(name);
   return kind === "AddonOperator" || (module !== undefined && module.activity === "none");

@@ -1,7 +1,7 @@
 /** Decides about edits of the operator's ConfigMap (docs/guides/refuse-edits.md). */
 
 import { describeProblem, member, type Problem } from "../model/index.ts";
-import { CONFIRM_DELETE, confirmCommand, explainDeletionLimit } from "../plan/index.ts";
+import { CONFIRM_DELETE, formatConfirmCommand, explainDeletionLimit } from "../plan/index.ts";
 import type { DeletionLimitView, Simulation } from "../state/index.ts";
 import {
   checkConfig,
@@ -12,8 +12,8 @@ import {
 } from "../values/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
 import { allow, MOST_WARNINGS, refuse, type Answer } from "./answer.ts";
-import { effectsOf } from "./effects.ts";
-import { forecastOf, type AdmissionSources, type Forecast } from "./forecast.ts";
+import { describeEffects } from "./effects.ts";
+import { forecastEdit, type AdmissionSources, type Forecast } from "./forecast.ts";
 
 /** Far more than there are keys of modules: more would take long to check. */
 const MOST_KEYS = 20_000;
@@ -41,10 +41,10 @@ export interface ConfigEdit {
 export function checkConfigEdit(edit: ConfigEdit, sources: AdmissionSources): Answer {
   const { name, data } = edit;
   const { state } = sources;
-  if (changedTexts(edit).length === 0) return allow();
+  if (findChangedKeys(edit).length === 0) return allow();
   if (!state.view.config.isInForce) return allow(["the operator is starting, so the edit is not checked"]);
   const file = `ConfigMap ${name}`;
-  const tooLarge = tooManyKeys(file, data) ?? findSizeProblem(file, data);
+  const tooLarge = findTooManyKeys(file, data) ?? findSizeProblem(file, data);
   if (tooLarge !== undefined) return refuseProblems([tooLarge]);
   const simulation = state.simulation();
   const { values } = simulation;
@@ -53,13 +53,13 @@ export function checkConfigEdit(edit: ConfigEdit, sources: AdmissionSources): An
   const problems = checkConfig(values, candidate);
   if (problems.length > 0) return refuseProblems(problems);
   const notes = [
-    ...notesOn(config, edit, simulation),
-    ...checkDisabledModules(values, candidate).filter(concernsChange(edit)).map(describeProblem),
+    ...describeWarnings(config, edit, simulation),
+    ...checkDisabledModules(values, candidate).filter(isProblemOfEdit(edit)).map(describeProblem),
   ];
   return checkValidEdit(config, { edit, simulation, notes }, sources);
 }
 
-function tooManyKeys(file: string, data: Data): Problem | undefined {
+function findTooManyKeys(file: string, data: Data): Problem | undefined {
   const count = Object.keys(data).length;
   if (count <= MOST_KEYS) return undefined;
   return { file, message: `too large: it has ${count} keys`, remedy: `keep at most ${MOST_KEYS} keys` };
@@ -79,7 +79,7 @@ function isChanged({ before, data }: Texts, key: string): boolean {
 }
 
 /** The keys whose texts differ. */
-function changedTexts({ before, data }: Texts): string[] {
+function findChangedKeys({ before, data }: Texts): string[] {
   const keys = new Set([...Object.keys(before), ...Object.keys(data)]);
   return [...keys].filter((key) => isChanged({ before, data }, key));
 }
@@ -102,23 +102,23 @@ function checkValidEdit(
   if (!causesConverge)
     return allow([
       ...notes,
-      ...(edit.isDryRun ? effectsOf(simulation, { state, forecasts: undefined }) : []),
+      ...(edit.isDryRun ? describeEffects(simulation, { state, forecasts: undefined }) : []),
     ]);
-  const [before, after] = [forecastOf(state.simulation(), sources), forecastOf(simulation, sources)];
+  const [before, after] = [forecastEdit(state.simulation(), sources), forecastEdit(simulation, sources)];
   const protectedRemovals = after.enablementChanges
-    .filter(removesProtected)
+    .filter(isProtectedRemoval)
     .flatMap(({ decision }) => decision.problem ?? []);
   if (protectedRemovals.length > 0) return refuseProblems(protectedRemovals);
-  const exceeded = newLimit(before, after);
+  const exceeded = findNewlyExceededLimit(before, after);
   const isConfirmed = exceeded !== undefined && edit.annotations[CONFIRM_DELETE] === exceeded.token;
-  if (exceeded !== undefined && !isConfirmed) return refuse(explainRefused(exceeded, sources));
+  if (exceeded !== undefined && !isConfirmed) return refuse(explainLimitRefusal(exceeded, sources));
   const limitNotes = exceeded === undefined ? [] : [explainDeletionLimit(exceeded, state.view)];
-  const effects = edit.isDryRun ? effectsOf(simulation, { state, forecasts: { before, after } }) : [];
+  const effects = edit.isDryRun ? describeEffects(simulation, { state, forecasts: { before, after } }) : [];
   return allow([...limitNotes, ...notes, ...effects]);
 }
 
 /** Keys that match no module, and what is odd about texts, as far as the edit has changed them. */
-function notesOn(config: ParsedConfig, edit: ConfigEdit, { values }: Simulation): string[] {
+function describeWarnings(config: ParsedConfig, edit: ConfigEdit, { values }: Simulation): string[] {
   const unknown = config.unknownKeys.filter((key) => isChanged(edit, key));
   // Each suggestion compares a key with the keys of all modules.
   const described = describeUnknownKeys(unknown.slice(0, MOST_WARNINGS), values.modules());
@@ -132,7 +132,7 @@ function notesOn(config: ParsedConfig, edit: ConfigEdit, { values }: Simulation)
 }
 
 /** Whether a problem is in a key that the edit has changed. */
-function concernsChange(edit: ConfigEdit): (problem: Problem) => boolean {
+function isProblemOfEdit(edit: ConfigEdit): (problem: Problem) => boolean {
   return ({ key = "" }) => {
     const [section = ""] = key.split("/");
     return isChanged(edit, section) || isChanged(edit, `${section}Enabled`);
@@ -140,12 +140,12 @@ function concernsChange(edit: ConfigEdit): (problem: Problem) => boolean {
 }
 
 /** Whether the edit switches off a module that is protected: a module that is off has no other problem. */
-function removesProtected({ decision }: Forecast["enablementChanges"][number]): boolean {
+function isProtectedRemoval({ decision }: Forecast["enablementChanges"][number]): boolean {
   return !decision.enabled && decision.problem !== undefined;
 }
 
 /** The removal that exceeds the deletion limit, unless it did so before the edit. */
-function newLimit(before: Forecast, after: Forecast): DeletionLimitView | undefined {
+function findNewlyExceededLimit(before: Forecast, after: Forecast): DeletionLimitView | undefined {
   const { deletionLimit: limit } = after.removals;
   if (limit === undefined || limit.confirmed) return undefined;
   const known = new Set(before.removals.deletionLimit?.covers);
@@ -153,8 +153,8 @@ function newLimit(before: Forecast, after: Forecast): DeletionLimitView | undefi
 }
 
 /** Why the edit is refused. An edit with the annotation is stored, and its removals wait for the confirmation. */
-function explainRefused(limit: DeletionLimitView, { state: { view } }: AdmissionSources): string {
+function explainLimitRefusal(limit: DeletionLimitView, { state: { view } }: AdmissionSources): string {
   const annotated = `repeat the edit with the annotation ${CONFIRM_DELETE}: ${limit.token} of the ConfigMap`;
-  const remedy = `leave them on, or ${annotated}, and confirm then: ${confirmCommand(limit, view)}`;
+  const remedy = `leave them on, or ${annotated}, and confirm then: ${formatConfirmCommand(limit, view)}`;
   return explainDeletionLimit(limit, view, remedy);
 }

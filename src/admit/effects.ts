@@ -2,38 +2,38 @@
 
 import { listNames, sameJson } from "../lib/index.ts";
 import { describeProblem, type JsonObject } from "../model/index.ts";
-import { mayRun } from "../plan/index.ts";
+import { isRunnable } from "../plan/index.ts";
 import { problemOf, type State, type Simulation } from "../state/index.ts";
 import type { EnablementChange, Forecast } from "./forecast.ts";
 
 /** The decisions without and with the edit; undefined if it causes no converge. */
-interface Compared {
+interface Forecasts {
   readonly before: Forecast;
   readonly after: Forecast;
 }
 
 /** Which modules would run, be installed, be deleted, one sentence each. */
-export function effectsOf(
+export function describeEffects(
   simulation: Simulation,
-  { state, forecasts }: { readonly state: State; readonly forecasts: Compared | undefined },
+  { state, forecasts }: { readonly state: State; readonly forecasts: Forecasts | undefined },
 ): string[] {
-  if (forecasts === undefined) return sentences({ run: editedModules(simulation, state) });
+  if (forecasts === undefined) return describeActions({ run: findEditedModules(simulation, state) });
   const { before, after } = forecasts;
   const { enablementChanges, removals } = after;
   const fails = enablementChanges.flatMap(({ decision: { problem } }) => problem ?? []);
   const blockers = new Set(before.removals.blockers.map(({ text }) => text));
   const isLimit = removals.deletionLimit?.confirmed === false;
   const kept = removals.blockers.filter(({ text }) => !blockers.has(text) && !isLimit);
-  const installs = enablementChanges.filter(isInstall).map(({ facts }) => facts.module.name);
+  const installs = enablementChanges.filter(wouldInstall).map(({ facts }) => facts.module.name);
   return [
-    ...sentences({
+    ...describeActions({
       install: installs,
-      delete: without(removals.deletes, before.removals.deletes),
-      purge: without(removals.purges, before.removals.purges),
-      run: without(runningModules(simulation), installs),
+      delete: excludeNames(removals.modulesToDelete, before.removals.modulesToDelete),
+      purge: excludeNames(removals.releasesToPurge, before.removals.releasesToPurge),
+      run: excludeNames(findModulesToRun(simulation), installs),
     }),
     ...fails.map((problem) => `would be Invalid: ${describeProblem(problem)}`),
-    ...enablementChanges.flatMap((change) => waitingFor(change, simulation)),
+    ...enablementChanges.flatMap((change) => describeMissingValues(change, simulation)),
     ...kept.map(({ text }) => text),
   ];
 }
@@ -42,26 +42,27 @@ const MOST_NAMED = 20;
 const VERBS = ["install", "delete", "purge", "run"] as const;
 
 /** E.g. `would install a, b`; says so if nothing would happen. */
-function sentences(names: Partial<Record<(typeof VERBS)[number], readonly string[]>>): string[] {
+function describeActions(names: Partial<Record<(typeof VERBS)[number], readonly string[]>>): string[] {
   const found = VERBS.filter((verb) => (names[verb]?.length ?? 0) > 0);
   if (found.length === 0) return ["no module would run"];
   return found.map((verb) => `would ${verb} ${listNames(names[verb] ?? [], MOST_NAMED)}`);
 }
 
-function without(names: readonly string[], others: readonly string[]): string[] {
+/** The names that are not among `others`. */
+function excludeNames(names: readonly string[], others: readonly string[]): string[] {
   return names.filter((name) => !others.includes(name));
 }
 
 /** The modules that a converge would run. */
-function runningModules(simulation: Simulation): string[] {
+function findModulesToRun(simulation: Simulation): string[] {
   return simulation.tree.modules.flatMap(({ name }) => {
     const record = simulation.module(name);
-    return record !== undefined && mayRun({ ...record, problem: problemOf(record) }) ? name : [];
+    return record !== undefined && isRunnable({ ...record, problem: problemOf(record) }) ? name : [];
   });
 }
 
 /** The modules whose section or settings the edit changes, as far as they run. */
-function editedModules(simulation: Simulation, { values, view: { modules } }: State): string[] {
+function findEditedModules(simulation: Simulation, { values, view: { modules } }: State): string[] {
   return simulation.tree.modules.flatMap((module) => {
     const { name, valuesKey } = module;
     const isSame =
@@ -72,18 +73,21 @@ function editedModules(simulation: Simulation, { values, view: { modules } }: St
       );
     if (isSame) return [];
     const [now, tried] = [modules.get(name), simulation.view(name)];
-    return tried !== undefined && mayRun(tried) && now?.sectionDigest !== tried.sectionDigest ? name : [];
+    return tried !== undefined && isRunnable(tried) && now?.sectionDigest !== tried.sectionDigest ? name : [];
   });
 }
 
-/** Whether a module is switched on that has a chart and no release. */
-function isInstall({ facts: { module, owner, settings }, decision }: EnablementChange): boolean {
+/** Whether the change would install a release: the module is switched on, has a chart and no release yet. */
+function wouldInstall({ facts: { module, owner, settings }, decision }: EnablementChange): boolean {
   const runsHelm = module.chart !== "none" && !settings.suspended && module.missing === undefined;
   return decision.enabled && decision.problem === undefined && owner === "none" && runsHelm;
 }
 
 /** The Secrets and ConfigMaps with values for which a module would wait. */
-function waitingFor({ facts: { module }, decision }: EnablementChange, simulation: Simulation): string[] {
+function describeMissingValues(
+  { facts: { module }, decision }: EnablementChange,
+  simulation: Simulation,
+): string[] {
   const missing = simulation.view(module.name)?.missingValues ?? [];
   return decision.enabled && missing.length > 0
     ? [`${module.name} would wait for ${listNames(missing, MOST_NAMED)}`]

@@ -2,10 +2,10 @@
 
 import type { Clock, Limit } from "../lib/index.ts";
 import {
-  decideEnabled,
-  moduleFacts,
-  removalInput,
-  removalsOf,
+  decideEnablement,
+  collectModuleFacts,
+  collectRemovalInput,
+  decideRemovals,
   type ModuleFacts,
   type ObservedFacts,
   type Removals,
@@ -35,12 +35,12 @@ export interface Forecast {
  * Decides about the modules that are off, or are switched on or off by the content of the simulation, and about removals.
  * `enabled` scripts are not run: a module that its script has switched off stays off, and others count as switched on.
  */
-export function forecastOf(
+export function forecastEdit(
   simulation: Simulation,
   { state, observed, clock, deleteBrake }: AdmissionSources,
 ): Forecast {
   const decided = simulation.tree.modules.flatMap((module) =>
-    decisionOf(moduleFacts(simulation, observed, module)),
+    forecastEnablement(collectModuleFacts(simulation, observed, module)),
   );
   for (const { facts, decision } of decided) simulation.decide(facts.module.name, decision);
   const enablementChanges = decided.filter(
@@ -51,14 +51,18 @@ export function forecastOf(
   const orphans = new Map(observed.withoutModule(simulation.tree).map((name) => [name, -Infinity]));
   const config = { ...state.view.config, condition: "ok" as const, isFrozen };
   const view = { ...state.view, config, orphans };
-  const input = removalInput(simulation, observed, { view, limit: deleteBrake, at: clock.monotonic() });
-  return { enablementChanges, removals: removalsOf(input) };
+  const input = collectRemovalInput(simulation, observed, {
+    view,
+    limit: deleteBrake,
+    at: clock.monotonic(),
+  });
+  return { enablementChanges, removals: decideRemovals(input) };
 }
 
-/** The decision about one module; none if it is on and stays on. */
-function decisionOf(facts: ModuleFacts): EnablementChange[] {
+/** The decision of discovery about one module, as a list; empty if the module is on and stays on. */
+function forecastEnablement(facts: ModuleFacts): EnablementChange[] {
   const { enabled, enabledBy } = facts.record;
   if (enabled && facts.flag.enabled) return [];
-  const decision = decideEnabled(facts, { enabled: enabled || enabledBy !== "script" });
+  const decision = decideEnablement(facts, { enabled: enabled || enabledBy !== "script" });
   return decision === "run-script" ? [] : [{ facts, decision }];
 }

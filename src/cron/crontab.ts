@@ -43,7 +43,7 @@ const YEARS_50_MS = 50 * 366 * DAY_MS;
 /** Reads a crontab line. Throws CrontabError. */
 export function parseCrontab(line: string): Crontab {
   const trimmed = line.trim();
-  const zone = zoneOf(trimmed, line);
+  const zone = parseZone(trimmed, line);
   const text = trimmed.replace(ZONE_PATTERN, "");
   if (text.startsWith("@every")) return parseEvery(text, line);
   if (text.startsWith("@") && !Object.hasOwn(LINES_BY_NAME, text)) {
@@ -53,15 +53,16 @@ export function parseCrontab(line: string): Crontab {
     );
   }
   const fields = parseFields(LINES_BY_NAME[text] ?? text, line);
-  const warning = warningOf(fields, text);
+  const warning = findSecondsMistake(fields, text);
   return {
     line,
     ...(warning === undefined ? {} : { warning }),
-    next: (afterMs, local) => nextMoment(fields, afterMs, zone ?? local),
+    next: (afterMs, local) => findNextTick(fields, afterMs, zone ?? local),
   };
 }
 
-function zoneOf(text: string, line: string): TimeZone | undefined {
+/** The time zone of a `TZ=` or `CRON_TZ=` prefix; undefined without one. Throws CrontabError for an unknown zone. */
+function parseZone(text: string, line: string): TimeZone | undefined {
   const name = ZONE_PATTERN.exec(text)?.[1];
   if (name === undefined || name === "Local") return undefined;
   try {
@@ -71,6 +72,7 @@ function zoneOf(text: string, line: string): TimeZone | undefined {
   }
 }
 
+/** Reads `@every <duration>`: ticks a whole number of seconds apart. */
 function parseEvery(text: string, line: string): Crontab {
   const duration = parseDuration(EVERY_PATTERN.exec(text)?.[1] ?? "");
   if (duration === undefined || duration > YEARS_50_MS) {
@@ -80,8 +82,8 @@ function parseEvery(text: string, line: string): Crontab {
   return { line, periodMs, next: (afterMs) => Math.floor(afterMs / SECOND_MS) * SECOND_MS + periodMs };
 }
 
-/** Lines with six fields that begin with a star are often meant as five fields. */
-function warningOf({ second, minute, hour }: Fields, text: string): string | undefined {
+/** A warning about a line that fires each second of a minute: its author probably meant five fields. Undefined for other lines. */
+function findSecondsMistake({ second, minute, hour }: Fields, text: string): string | undefined {
   const everySecond = second.star && second.values.size === 60;
   if (!everySecond || (minute.values.size > 1 && hour.values.size > 1)) return undefined;
   const meant = text.replace(/^\S+/, "0");
@@ -96,12 +98,12 @@ const CHECK_BACK_MS = 2 * DAY_MS;
  * follow the wall clock as it is: a repeated hour fires again, a skipped hour does not fire. Other lines (a daily
  * job) fire once a day: a skipped time fires later by the size of the jump, a repeated time fires only once.
  */
-function nextMoment(fields: Fields, afterMs: number, zone: TimeZone): number | undefined {
-  const first = nextWall(fields, afterMs + zone.offsetAt(afterMs));
+function findNextTick(fields: Fields, afterMs: number, zone: TimeZone): number | undefined {
+  const first = findNextWallTime(fields, afterMs + zone.offsetAt(afterMs));
   if (first === undefined) return undefined;
   const daily = !fields.hour.star;
   const last = daily ? zone.nextTransition(afterMs - CHECK_BACK_MS, afterMs) : undefined;
-  return findTick({ fields, zone, daily }, afterMs, last);
+  return findTickAcrossOffsets({ fields, zone, daily }, afterMs, last);
 }
 
 interface Search {
@@ -114,12 +116,16 @@ interface Search {
  * Finds the next tick. It goes from one stretch of constant offset to the next, until no change of the offset comes before
  * the tick. `last` is a recent change before `afterMs`.
  */
-function findTick(spec: Search, afterMs: number, last: Transition | undefined): number | undefined {
+function findTickAcrossOffsets(
+  spec: Search,
+  afterMs: number,
+  last: Transition | undefined,
+): number | undefined {
   let change = last;
   let from = afterMs;
   for (;;) {
     const offset = change?.after ?? spec.zone.offsetAt(from);
-    const found = tickInStretch(spec, { from, offset, change });
+    const found = findTickInStretch(spec, { from, offset, change });
     if (found === undefined) return undefined;
     const next = spec.zone.nextTransition(Math.max(from, change?.at ?? from), found);
     if (next === undefined) return found;
@@ -139,20 +145,20 @@ interface Stretch {
  * The next tick if the offset stays as in the stretch; undefined if there is none. `change` is the change of the offset at
  * which the stretch began. After it, a daily job fires later if its time was skipped, and not again if it is repeated.
  */
-function tickInStretch({ fields, daily }: Search, { from, offset, change }: Stretch): number | undefined {
-  if (!daily || change === undefined) return tickOnWallClock(fields, from, offset);
+function findTickInStretch({ fields, daily }: Search, { from, offset, change }: Stretch): number | undefined {
+  if (!daily || change === undefined) return findTickAtOffset(fields, from, offset);
   const jump = change.after - change.before;
   // The wall clock repeats this time, which has fired already.
-  if (jump < 0) return tickOnWallClock(fields, Math.max(from, change.at - jump - 1), offset);
-  const regular = tickOnWallClock(fields, from, offset);
-  const shifted = tickOnWallClock(fields, Math.max(from, change.at - 1), change.before);
+  if (jump < 0) return findTickAtOffset(fields, Math.max(from, change.at - jump - 1), offset);
+  const regular = findTickAtOffset(fields, from, offset);
+  const shifted = findTickAtOffset(fields, Math.max(from, change.at - 1), change.before);
   const isSkippedTime = shifted !== undefined && shifted < change.at + jump;
   return isSkippedTime ? Math.min(shifted, regular ?? shifted) : regular;
 }
 
-/** The next tick with a constant offset. */
-function tickOnWallClock(fields: Fields, afterMs: number, offset: number): number | undefined {
-  const wall = nextWall(fields, afterMs + offset);
+/** The next tick, if the zone had this offset from UTC all the time. */
+function findTickAtOffset(fields: Fields, afterMs: number, offset: number): number | undefined {
+  const wall = findNextWallTime(fields, afterMs + offset);
   return wall === undefined ? undefined : wall - offset;
 }
 
@@ -164,29 +170,30 @@ function tickOnWallClock(fields: Fields, afterMs: number, offset: number): numbe
  * field. There a day must match both fields, even if the star has a step (every second day and Friday), but cron-parser
  * accepts days that match either.
  */
-export function nextWall(fields: Fields, wallMs: number): number | undefined {
+export function findNextWallTime(fields: Fields, wallMs: number): number | undefined {
   const { day, month, weekday } = fields;
   const isEither = !day.star && !weekday.star;
-  if (isEither) return nextByCronParser(fields, valueList(weekday), wallMs);
+  if (isEither) return findNextByCronParser(fields, formatFieldValues(weekday), wallMs);
   const longest = Math.max(...[...month.values].map((value) => CronMonth.daysInMonth[value - 1] ?? 0));
   if (Math.min(...day.values) > longest) return undefined;
   // Every date falls on every day of the week within forty years.
   for (let from = wallMs; ;) {
-    const wall = nextByCronParser(fields, "*", from);
+    const wall = findNextByCronParser(fields, "*", from);
     if (weekday.values.has(new Date(wall).getUTCDay())) return wall;
     from = Math.floor(wall / DAY_MS) * DAY_MS + DAY_MS - 1;
   }
 }
 
-function nextByCronParser(fields: Fields, weekdays: string, wallMs: number): number {
+/** The next wall time by cron-parser, computed as if the wall clock were UTC. */
+function findNextByCronParser(fields: Fields, weekdays: string, wallMs: number): number {
   const { second, minute, hour, day, month } = fields;
-  const expression = [...[second, minute, hour, day, month].map(valueList), weekdays].join(" ");
+  const expression = [...[second, minute, hour, day, month].map(formatFieldValues), weekdays].join(" ");
   return CronExpressionParser.parse(expression, { currentDate: new Date(wallMs), tz: "UTC" })
     .next()
     .getTime();
 }
 
 /** The values of a field as cron-parser reads them. */
-function valueList({ values }: Field): string {
+function formatFieldValues({ values }: Field): string {
   return [...values].join(",");
 }

@@ -54,6 +54,7 @@ export function parseFields(text: string, line: string): Fields {
   return Object.fromEntries(fields) as Fields;
 }
 
+/** Reads one field, e.g. `1-5,30`, into the set of its values. */
 function parseField(text: string, bounds: Bounds, line: string): Field {
   const parts = text.split(",").filter((part) => part !== "");
   if (parts.length === 0) throw new CrontabError(`${bounds.name}: nothing in "${text}"`, line);
@@ -78,6 +79,7 @@ interface Range {
 
 const RANGE = /^([^-/]+)(?:-([^-/]+))?(?:\/([^-/]+))?$/;
 
+/** Reads one part of a field: `*`, `N`, `N-M`, each maybe with `/step`. */
 function parseRange(text: string, bounds: Bounds, line: string): Range {
   const found = RANGE.exec(text);
   if (found === null) throw new CrontabError(`${bounds.name}: cannot read "${text}"`, line);
@@ -88,16 +90,17 @@ function parseRange(text: string, bounds: Bounds, line: string): Range {
     return { from: bounds.min, to: bounds.last, step, star: true };
   }
   const from = parseValue(low, bounds, line);
-  const to = high === undefined ? openEnd(from, stepText, bounds) : parseValue(high, bounds, line);
+  const to = high === undefined ? getOpenRangeEnd(from, stepText, bounds) : parseValue(high, bounds, line);
   if (from > to) throw new CrontabError(`${bounds.name}: the range ${text} runs backwards`, line);
   return { from, to, step, star: false };
 }
 
-/** `N/n` runs to the end of the field's range, a lone `N` does not. */
-function openEnd(from: number, stepText: string | undefined, bounds: Bounds): number {
+/** The last value of a range that names only its first: `N/n` goes on to the end of the field, a lone `N` is just that value. */
+function getOpenRangeEnd(from: number, stepText: string | undefined, bounds: Bounds): number {
   return stepText === undefined ? from : Math.max(from, bounds.last);
 }
 
+/** Reads the step after the slash, which is 1 if there is none. */
 function parseStep(text: string | undefined, bounds: Bounds, line: string): number {
   if (text === undefined) return 1;
   const step = /^\d+$/.test(text) ? Number(text) : 0;
@@ -106,6 +109,7 @@ function parseStep(text: string | undefined, bounds: Bounds, line: string): numb
   return step;
 }
 
+/** Reads a number in the field's range, or a name like `MON`. */
 function parseValue(text: string, bounds: Bounds, line: string): number {
   const named = bounds.names?.indexOf(text.toUpperCase()) ?? -1;
   if (named >= 0) return named + bounds.min;

@@ -1,4 +1,4 @@
 export { parseCrontab } from "./crontab.ts";
 export { CrontabError } from "./fields.ts";
-export { nextOpening, type MaintenanceWindow } from "./windows.ts";
+export { findNextOpening, type MaintenanceWindow } from "./windows.ts";
 export { CronTable } from "./table.ts";

@@ -13,9 +13,9 @@ export interface CronTableOptions {
 interface ScheduledLine {
   readonly crontab: Crontab;
   readonly subscribers: Set<{ readonly fire: () => void }>;
-  due: number | undefined;
+  nextTickAt: number | undefined;
   /** The last tick that fired or was skipped. */
-  passed: number;
+  lastTickAt: number;
   timer: Timer | undefined;
 }
 
@@ -62,11 +62,18 @@ export class CronTable {
     this.#entries.clear();
   }
 
+  /** Parses a line that has no subscribers yet, and sets its first timer. */
   #openLine(line: string): ScheduledLine {
     const crontab = parseCrontab(line);
-    const passed = this.#clock.now();
-    const due = crontab.next(passed, this.#zone);
-    const entry: ScheduledLine = { crontab, subscribers: new Set(), due, passed, timer: undefined };
+    const lastTickAt = this.#clock.now();
+    const nextTickAt = crontab.next(lastTickAt, this.#zone);
+    const entry: ScheduledLine = {
+      crontab,
+      subscribers: new Set(),
+      nextTickAt,
+      lastTickAt,
+      timer: undefined,
+    };
     this.#entries.set(line, entry);
     this.#setTimer(entry);
     return entry;
@@ -74,19 +81,19 @@ export class CronTable {
 
   /** Sets the timer for the next tick, but checks the wall clock at least each minute. */
   #setTimer(entry: ScheduledLine): void {
-    if (entry.due === undefined) return;
-    const wait = Math.min(Math.max(entry.due - this.#clock.now(), 1), CHECK_MS);
-    entry.timer = this.#clock.setTimer(wait, () => this.#check(entry));
+    if (entry.nextTickAt === undefined) return;
+    const wait = Math.min(Math.max(entry.nextTickAt - this.#clock.now(), 1), CHECK_MS);
+    entry.timer = this.#clock.setTimer(wait, () => this.#fireIfDue(entry));
   }
 
   /** Fires the subscribers if a tick is due and not too late, and sets the next timer. */
-  #check(entry: ScheduledLine): void {
+  #fireIfDue(entry: ScheduledLine): void {
     const now = this.#clock.now();
-    const { due } = entry;
-    if (due === undefined) return;
-    const lateMs = now - due;
-    if (lateMs < 0) this.#checkClockSetBack(entry, now);
-    else this.#passTick(entry, now);
+    const { nextTickAt } = entry;
+    if (nextTickAt === undefined) return;
+    const lateMs = now - nextTickAt;
+    if (lateMs < 0) this.#rescheduleIfClockSetBack(entry, now);
+    else this.#scheduleNextTick(entry, now);
     this.#setTimer(entry);
     if (lateMs < 0 || lateMs > LATE_MS) return;
     const called = Array.from(entry.subscribers);
@@ -96,24 +103,25 @@ export class CronTable {
     }
   }
 
-  /** Sets the timer for the first tick after now; `@every` keeps its phase. */
-  #passTick(entry: ScheduledLine, now: number): void {
-    const { crontab, due = now } = entry;
-    entry.passed = due;
+  /** Records the tick as passed and computes the next one after now. `@every` keeps its phase. */
+  #scheduleNextTick(entry: ScheduledLine, now: number): void {
+    const { crontab, nextTickAt = now } = entry;
+    entry.lastTickAt = nextTickAt;
     const { periodMs } = crontab;
-    entry.due =
+    entry.nextTickAt =
       periodMs === undefined
         ? crontab.next(now, this.#zone)
-        : due + (Math.floor((now - due) / periodMs) + 1) * periodMs;
+        : nextTickAt + (Math.floor((now - nextTickAt) / periodMs) + 1) * periodMs;
   }
 
-  /** Before the tick: if the clock was set back before the last tick, computes the next tick again. */
-  #checkClockSetBack(entry: ScheduledLine, now: number): void {
-    const { crontab, passed } = entry;
-    if (now >= passed) return;
+  /** Called before the tick is due. If the clock was set back to before the last tick, computes the next tick again. */
+  #rescheduleIfClockSetBack(entry: ScheduledLine, now: number): void {
+    const { crontab, lastTickAt } = entry;
+    if (now >= lastTickAt) return;
     // A small change must not repeat ticks that have fired.
-    const from = passed - now > SET_BACK_MS ? now : passed;
-    entry.due = crontab.periodMs === undefined ? crontab.next(from, this.#zone) : now + crontab.periodMs;
-    entry.passed = from;
+    const from = lastTickAt - now > SET_BACK_MS ? now : lastTickAt;
+    entry.nextTickAt =
+      crontab.periodMs === undefined ? crontab.next(from, this.#zone) : now + crontab.periodMs;
+    entry.lastTickAt = from;
   }
 }

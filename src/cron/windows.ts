@@ -14,7 +14,7 @@ export interface MaintenanceWindow {
  * itself if one is, undefined if none ever is. `zone` is the default time zone of the lines, e.g. `Europe/Berlin`. Throws
  * CrontabError.
  */
-export function nextOpening(
+export function findNextOpening(
   windows: readonly MaintenanceWindow[],
   fromMs: number,
   zone: string,

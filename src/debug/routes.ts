@@ -3,7 +3,7 @@
 import { LOG_LEVELS, oneLine, parseDuration, withSuggestion, type LogLevel } from "../lib/index.ts";
 import { describeProblem, GLOBAL, MAIN_QUEUE } from "../model/index.ts";
 import type { Hook, Json, Module } from "../model/index.ts";
-import { drawGraph, explainModule, graphData, graphOf, blockedBy } from "../plan/index.ts";
+import { drawGraph, explainModule, graphToJson, buildGraph, describeRunBlocker } from "../plan/index.ts";
 import type { State } from "../state/index.ts";
 import { evaluateModule, overviewOf, stateSummaryOf } from "../status/index.ts";
 import { traceEvent } from "../trace/index.ts";
@@ -171,10 +171,13 @@ function answerGraph(
 ): RouteResponse {
   const now = clock.now();
   const nodes = secrets.redactDeep(
-    graphOf(view, (each) => evaluateModule(each, { now, wait: blockedBy(each, view) }).state),
+    buildGraph(
+      view,
+      (each) => evaluateModule(each, { now, runBlocker: describeRunBlocker(each, view) }).state,
+    ),
   );
   const format = query.get("as");
-  if (format === null) return dataResponse(graphData(nodes));
+  if (format === null) return dataResponse(graphToJson(nodes));
   if (format === "text" || format === "dot" || format === "mermaid")
     return { status: 200, text: drawGraph(nodes, format) };
   return errorResponse(400, `as: "${format}" is not accepted; use text, dot or mermaid`);

@@ -4,7 +4,7 @@ import { apiVersionOf, type KubeClient, type RequestReport, type WatchHub } from
 import type { Clock } from "../lib/index.ts";
 import type { Metrics } from "./metrics.ts";
 import { moduleOf, type Hook, type KubernetesBinding, type Task } from "../model/index.ts";
-import { blockedBy } from "../plan/index.ts";
+import { describeRunBlocker } from "../plan/index.ts";
 import type { QueueView, Queues, RunContext } from "../queue/index.ts";
 import type { ModuleView, State, View } from "../state/index.ts";
 import type { BindingTimes, KubeBindings } from "../bindings/index.ts";
@@ -74,7 +74,7 @@ export function sample(
 
 function sampleModule(metrics: Metrics, view: ModuleView, all: View): void {
   const { name, enabled, suspended, module, health } = view;
-  const wait = blockedBy(view, all);
+  const wait = describeRunBlocker(view, all);
   if (wait !== undefined) metrics.set("moduleWaiting", { module: name, reason: wait.reason }, 1);
   const healthy = HEALTHY[health?.status ?? "Unknown"];
   if (healthy !== undefined) metrics.set("moduleHealthy", { module: name }, healthy);

@@ -4,7 +4,7 @@ import { describeObject, type DriftedObject } from "../drift/index.ts";
 import type { Health } from "../health/index.ts";
 import type { HelmRecorder, ReleaseOutcome } from "../helm/index.ts";
 import type { Logger } from "../lib/index.ts";
-import { HOW_TO_END, enabledText, describeAwaitedTask } from "../plan/index.ts";
+import { HOW_TO_END_HANGING_HOOK, describeEnablement, describeAwaitedTask } from "../plan/index.ts";
 import type { State, View } from "../state/index.ts";
 import type { EventReason, OperatorEvent } from "../status/index.ts";
 import type { Recorder } from "../tasks/index.ts";
@@ -64,7 +64,7 @@ export function makeRecorder({ metrics, announce, logger, state }: RecorderParts
       announce({ module, reason: isOfValues ? "ValuesInvalid" : "RunFailed", note: `${reason}: ${message}` });
     },
     switched(module, { enabled, by, reason }) {
-      const note = enabledText({ enabled, enabledBy: by, enabledReason: reason });
+      const note = describeEnablement({ enabled, enabledBy: by, enabledReason: reason });
       announce({ module, reason: enabled ? "ModuleEnabled" : "ModuleDisabled", note });
       logger.info(enabled ? "Module enabled" : "Module disabled", { module, by: reason ?? by });
     },
@@ -164,7 +164,7 @@ export function hangReporter({
     if (task.kind !== "hook") return;
     const { name: hook, module } = task.hook;
     logger.warn("A hook hangs: its run takes longer than five minutes", { hook, module, queue });
-    const note = `${describeAwaitedTask(task)} runs for five minutes in queue ${queue}, and blocks what waits there; ${HOW_TO_END}`;
+    const note = `${describeAwaitedTask(task)} runs for five minutes in queue ${queue}, and blocks what waits there; ${HOW_TO_END_HANGING_HOOK}`;
     announce({ module, reason: "HookHangs", note });
   };
 }
@@ -177,14 +177,14 @@ export function blockerReporter({
   logger,
 }: Pick<RecorderParts, "announce" | "logger">): (view: View) => void {
   let reported = new Set<string>();
-  return ({ holds, converge }) => {
-    for (const { of, text } of holds) {
+  return ({ removalBlockers, converge }) => {
+    for (const { action, text } of removalBlockers) {
       if (reported.has(text)) continue;
       reported.add(text);
       logger.warn("A removal is blocked", { hold: text });
-      announce({ module: undefined, reason: REASONS_OF_HOLDS[of], note: text });
+      announce({ module: undefined, reason: REASONS_OF_HOLDS[action], note: text });
     }
-    if (converge.phase === "idle") reported = new Set(holds.map(({ text }) => text));
+    if (converge.phase === "idle") reported = new Set(removalBlockers.map(({ text }) => text));
   };
 }
 

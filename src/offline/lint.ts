@@ -11,7 +11,7 @@ import { asProblem, layoutProblems, addonFileIn } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import { crdProblems, crdsInForce, HelmError, LARGEST_RECORD } from "../helm/index.ts";
 import { manifestProblems, readsEnabledModules, recordSize, unreadKeys } from "../helm/index.ts";
-import { preceding, requirementCycle } from "../plan/index.ts";
+import { getPrecedingModules, findCycle } from "../plan/index.ts";
 import { equalWebhooks } from "../tasks/index.ts";
 import type { Children } from "../process/index.ts";
 import {
@@ -290,7 +290,7 @@ function findRequirementCycles(modules: readonly Module[]): Problem[] {
   return modules.flatMap((module) => {
     const cycle = reported.has(module.name)
       ? undefined
-      : requirementCycle({ modules }, module.name, preceding);
+      : findCycle({ modules }, module.name, getPrecedingModules);
     if (cycle === undefined) return [];
     for (const name of cycle) reported.add(name);
     const message = `requires itself, or comes before itself: ${cycle.join(" → ")}`;

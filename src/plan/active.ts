@@ -1,58 +1,69 @@
-/** Decides which modules need a closer look when the plan is made: with hundreds of modules, nearly all are at rest. */
+/** Selects the modules that the plan must check: of hundreds of modules, nearly all are idle at any moment. */
 
 import type { Cause } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
 
-const REQUESTED: Cause = { kind: "requested" };
-const FILES: Cause = { kind: "files" };
+const REQUESTED_CAUSE: Cause = { kind: "requested" };
+const FILES_CAUSE: Cause = { kind: "files" };
 
-/** `new`: only its first run is due, which begins in a converge, or when none is under way. */
-type Rest = "resting" | "new" | "active";
+/** `new`: only the module's first run is due, which a converge starts. Without a converge, the plan starts it. */
+type Activity = "idle" | "new" | "active";
 
-/** Caches: views are immutable. */
-const knownRest = new WeakMap<ModuleView, Rest>();
-const knownActive = new WeakMap<View["modules"], Record<"idle" | "converging", readonly ModuleView[]>>();
+/** Caches by view: views are immutable. */
+const cachedActivities = new WeakMap<ModuleView, Activity>();
+const cachedActiveModules = new WeakMap<
+  View["modules"],
+  Record<"idle" | "converging", readonly ModuleView[]>
+>();
 
 /**
- * The modules that are at work, wait, or have something due, in the order of the tree. While a converge is under way, new
- * modules are left out: the converge itself begins their first run. The rules of the plan look at no other modules.
+ * The modules that run, wait, or have a task due, in the order of the tree. While a converge is under way, new
+ * modules are left out: the converge itself begins their first run. The rules of the plan check no other modules.
  */
 export function activeModules({
   modules,
   converge,
 }: Pick<View, "modules" | "converge">): readonly ModuleView[] {
-  const known = knownActive.get(modules) ?? findActive(modules);
-  knownActive.set(modules, known);
+  const known = cachedActiveModules.get(modules) ?? findActiveModules(modules);
+  cachedActiveModules.set(modules, known);
   return converge.phase === "idle" ? known.idle : known.converging;
 }
 
-/** The modules to look at while no converge runs, and while one runs: then new modules begin in the converge. */
-function findActive(modules: View["modules"]): Record<"idle" | "converging", readonly ModuleView[]> {
-  const idle = [...modules.values()].filter((module) => restOf(module) !== "resting");
-  return { idle, converging: idle.filter((module) => restOf(module) === "active") };
+/** Computes both lists of `activeModules`: for the time without a converge, and for a converge, which starts new modules itself. */
+function findActiveModules(modules: View["modules"]): Record<"idle" | "converging", readonly ModuleView[]> {
+  const idle = [...modules.values()].filter((module) => getActivity(module) !== "idle");
+  return { idle, converging: idle.filter((module) => getActivity(module) === "active") };
 }
 
-/** As `computeRest`, computed once for each view of a module. */
-function restOf(module: ModuleView): Rest {
-  const known = knownRest.get(module);
+/** `computeActivity` with a cache, since most views of modules do not change between two plans. */
+function getActivity(module: ModuleView): Activity {
+  const known = cachedActivities.get(module);
   if (known !== undefined) return known;
-  const rest = computeRest(module);
-  knownRest.set(module, rest);
-  return rest;
+  const activity = computeActivity(module);
+  cachedActivities.set(module, activity);
+  return activity;
 }
 
-/** Whether the module needs a closer look: it is at work, or something is due. */
-function computeRest(module: ModuleView): Rest {
+/** Classifies a module: whether the plan must check it, because it runs, waits, or has a task due. */
+function computeActivity(module: ModuleView): Activity {
   const { enabled, requestedToken, handled, phase } = module;
   if (!isIdle(module)) return "active";
-  if (!enabled) return isRequested(requestedToken, handled.token) ? "active" : "resting";
+  if (!enabled) return isRequested(requestedToken, handled.token) ? "active" : "idle";
   if (phase !== "ready") return "new";
-  return editDue(module) === undefined && repairDue(module) === undefined ? "resting" : "active";
+  return findEditCause(module) === undefined && findRepairCause(module) === undefined ? "idle" : "active";
 }
 
 /** Whether nothing of the module is in progress or waits. */
-function isIdle({ activity, retry, blockedSince, turn, isStuck, problem, absent }: ModuleView): boolean {
-  if (activity !== "none" || retry !== undefined || turn !== undefined || isStuck) return false;
+function isIdle({
+  activity,
+  retry,
+  blockedSince,
+  scheduledRun,
+  isStuck,
+  problem,
+  absent,
+}: ModuleView): boolean {
+  if (activity !== "none" || retry !== undefined || scheduledRun !== undefined || isStuck) return false;
   return blockedSince === undefined && problem === undefined && absent.length === 0;
 }
 
@@ -62,10 +73,10 @@ export function isRequested(token: string | undefined, handled: string | undefin
 }
 
 /** Why a module that has run must run again: a user or a hook changed what its runs use. */
-export function editDue(module: ModuleView): Cause | undefined {
+export function findEditCause(module: ModuleView): Cause | undefined {
   const { requestedToken, handled, sectionDigest, valuesDigest, files, cause } = module;
-  if (isRequested(requestedToken, handled.token)) return REQUESTED;
-  if (files !== undefined && files !== handled.files) return FILES;
+  if (isRequested(requestedToken, handled.token)) return REQUESTED_CAUSE;
+  if (files !== undefined && files !== handled.files) return FILES_CAUSE;
   if (sectionDigest !== handled.section) return cause?.kind === "sources" ? cause : { kind: "section" };
   return valuesDigest === handled.values ? undefined : (cause ?? { kind: "values" });
 }
@@ -74,7 +85,7 @@ export function editDue(module: ModuleView): Cause | undefined {
  * Why a module that has run must run again: its release or the objects of it changed. Without a chart, its runs leave the
  * release alone, so none is due.
  */
-export function repairDue({
+export function findRepairCause({
   module,
   suspended,
   goesBack,

@@ -8,22 +8,22 @@ import type { ModuleFacts } from "./discovery.ts";
 /** Removals within this time are counted together. */
 const WINDOW_MS = 600_000;
 
-/** What is to be removed, and the facts for the limit. */
+/** A removal that discovery wants to start, and the facts to compare it with the limit. */
 export interface Removal {
-  readonly off: readonly ModuleFacts[];
+  readonly modulesOff: readonly ModuleFacts[];
   /** Releases of this operator without a module directory. */
   readonly orphans: readonly string[];
   /** Modules that are installed or on. */
-  readonly present: Iterable<string>;
+  readonly presentModules: Iterable<string>;
   /** Identifies one installation, so that a later one of the same name differs. */
-  readonly identityOf: (name: string) => string;
+  readonly installationIdOf: (name: string) => string;
   readonly limit: Limit;
   /** Monotonic time in ms. */
   readonly at: number;
 }
 
 /** The deletion limit after a discovery. */
-interface Limited {
+interface DeletionLimitResult {
   readonly deletionLimit: DeletionLimitView | undefined;
   readonly deletions: DeletionWindow;
 }
@@ -34,84 +34,99 @@ interface Limited {
  * removals. A removal that has begun or is confirmed does not count. While this removal is blocked, earlier removals do not
  * expire: otherwise the blocked removal would start by itself ten minutes later.
  */
-export function deletionLimitOf(removal: Removal, view: View): Limited {
-  const { off, orphans, present, limit, at } = removal;
-  const deleted = off.filter(({ begun }) => !begun).map(({ module }) => module.name);
+export function applyDeletionLimit(removal: Removal, view: View): DeletionLimitResult {
+  const { modulesOff, orphans, presentModules, limit, at } = removal;
+  const deleted = modulesOff.filter(({ isRemovalBegun }) => !isRemovalBegun).map(({ module }) => module.name);
   const names = [...deleted, ...orphans].toSorted();
   const isBlocked = view.deletionLimit?.confirmed === false;
-  const removed = isBlocked ? view.deletions.removed : laterThan(view.deletions.removed, at - WINDOW_MS);
-  const known = knownSince(view.deletions, [...present, ...names], at);
-  const deletions = { removed, known };
-  const counted = new Set([...removed.keys(), ...names]);
-  const firstRemovalAt = Math.min(at, ...removed.values());
-  const knownBefore = [...known].filter(([, firstSeen]) => firstSeen < firstRemovalAt).map(([name]) => name);
+  const removedRecently = isBlocked
+    ? view.deletions.removed
+    : selectAfter(view.deletions.removed, at - WINDOW_MS);
+  const knownSince = recordFirstSeen(view.deletions, [...presentModules, ...names], at);
+  const deletions = { removed: removedRecently, known: knownSince };
+  const counted = new Set([...removedRecently.keys(), ...names]);
+  const firstRemovalAt = Math.min(at, ...removedRecently.values());
+  const knownBefore = [...knownSince]
+    .filter(([, firstSeen]) => firstSeen < firstRemovalAt)
+    .map(([name]) => name);
   const installed = new Set([...knownBefore, ...counted]).size;
   if (names.length === 0 || !exceedsLimit(limit, counted.size, installed))
     return { deletionLimit: undefined, deletions };
-  const covers = names.map((name) => `${name} ${removal.identityOf(name)}`);
-  const question = {
+  const covers = names.map((name) => `${name} ${removal.installationIdOf(name)}`);
+  const limitView = {
     modules: names,
     covers,
     removed: counted.size - names.length,
     installed,
-    token: tokenOf(covers, view),
+    token: confirmationToken(covers, view),
   };
-  return { deletionLimit: { ...question, confirmed: isAnswered(question, view) }, deletions };
+  return { deletionLimit: { ...limitView, confirmed: isRemovalConfirmed(limitView, view) }, deletions };
 }
 
-function laterThan(times: ReadonlyMap<string, number>, start: number): Map<string, number> {
+/** The entries with a time after `start`. */
+function selectAfter(times: ReadonlyMap<string, number>, start: number): Map<string, number> {
   return new Map([...times].filter(([, at]) => at > start));
 }
 
-/** When each present module was first seen; those of the first discovery count as older than everything. */
-function knownSince({ known }: DeletionWindow, present: readonly string[], at: number): Map<string, number> {
+/** The time at which each present module was first seen. Modules of the first discovery count as older than any removal. */
+function recordFirstSeen(
+  { known }: DeletionWindow,
+  presentModules: readonly string[],
+  at: number,
+): Map<string, number> {
   const firstSeen = known.size === 0 ? -Infinity : at;
-  return new Map(present.map((name) => [name, known.get(name) ?? firstSeen]));
+  return new Map(presentModules.map((name) => [name, known.get(name) ?? firstSeen]));
 }
 
 const TOKEN_LENGTH = 12;
 
 /**
- * A token for exactly these installations. It includes the value of the annotation when the question arises, so that an old
- * confirmation never answers a new question.
+ * The token that a user must write into the annotation to confirm the removal of exactly these installations. It depends on
+ * the value that the annotation has when the removal is first blocked, so that an old confirmation never confirms a new
+ * removal.
  */
-function tokenOf(
+function confirmationToken(
   covers: readonly string[],
   { deletionLimit, confirmation }: Pick<View, "confirmation" | "deletionLimit">,
 ): string {
-  const isOpen = deletionLimit?.covers.length === covers.length && isCovered(covers, deletionLimit);
-  return isOpen ? deletionLimit.token : digest(...covers, confirmation ?? "").slice(3, 3 + TOKEN_LENGTH);
+  const isSameQuestion =
+    deletionLimit?.covers.length === covers.length && isCoveredByLimit(covers, deletionLimit);
+  return isSameQuestion
+    ? deletionLimit.token
+    : digest(...covers, confirmation ?? "").slice(3, 3 + TOKEN_LENGTH);
 }
 
-/** Whether the earlier question contained all these installations. */
-function isCovered(covers: readonly string[], limit: DeletionLimitView): boolean {
+/** Whether the removal that was blocked before contained all these installations. */
+function isCoveredByLimit(covers: readonly string[], limit: DeletionLimitView): boolean {
   return covers.every((each) => limit.covers.includes(each));
 }
 
-/** A confirmation covers the rest of the removal that it started, and nothing after that. */
-function isAnswered(
+/** Whether a user has confirmed the removal. A confirmation also covers the rest of the removal that it started, but no later one. */
+function isRemovalConfirmed(
   { covers, token }: Pick<DeletionLimitView, "covers" | "token">,
   { confirmation, deletionLimit }: Pick<View, "confirmation" | "deletionLimit">,
 ): boolean {
-  const continuesConfirmed = deletionLimit?.confirmed === true && isCovered(covers, deletionLimit);
+  const continuesConfirmed = deletionLimit?.confirmed === true && isCoveredByLimit(covers, deletionLimit);
   return continuesConfirmed || confirmation === token;
 }
 
-/** Whether a blocked removal has been confirmed since. */
-export function isConfirmedNow(view: View): boolean {
+/** Whether a user has confirmed the removal that the last discovery blocked. */
+export function isBlockedRemovalConfirmed(view: View): boolean {
   return (
-    view.deletionLimit !== undefined && !view.deletionLimit.confirmed && isAnswered(view.deletionLimit, view)
+    view.deletionLimit !== undefined &&
+    !view.deletionLimit.confirmed &&
+    isRemovalConfirmed(view.deletionLimit, view)
   );
 }
 
 /** Annotation of the AddonOperator that confirms a removal. */
 export const CONFIRM_DELETE = "addon-operator.io/confirm-delete";
 
-const MOST_NAMED = 20;
-const LONGEST_ANSWER = 20;
+const MAX_NAMES = 20;
+const MAX_TOKEN_CHARS = 20;
 
-/** The command that confirms a blocked removal. */
-export function confirmCommand(
+/** The kubectl command with which a user confirms a blocked removal. */
+export function formatConfirmCommand(
   { token }: Pick<DeletionLimitView, "token">,
   { operator: { name, namespace } }: Pick<View, "operator">,
 ): string {
@@ -125,7 +140,7 @@ export function confirmCommand(
 export function explainDeletionLimit(
   limit: DeletionLimitView,
   view: Pick<View, "confirmation" | "operator">,
-  remedy = `switch them on again, or confirm: ${confirmCommand(limit, view)}`,
+  remedy = `switch them on again, or confirm: ${formatConfirmCommand(limit, view)}`,
 ): string {
   const { modules, installed, removed, token } = limit;
   const { confirmation } = view;
@@ -134,9 +149,9 @@ export function explainDeletionLimit(
   const stale =
     confirmation === undefined || confirmation === "" || confirmation === token
       ? ""
-      : `; its present value ${plainLine(confirmation, LONGEST_ANSWER)} does not confirm this removal`;
+      : `; its present value ${plainLine(confirmation, MAX_TOKEN_CHARS)} does not confirm this removal`;
   return (
-    `not deleted: ${listNames(modules, MOST_NAMED)}: ${count} ${when}` +
+    `not deleted: ${listNames(modules, MAX_NAMES)}: ${count} ${when}` +
     ` are more than --delete-brake allows; ${remedy}${stale}`
   );
 }

@@ -5,7 +5,7 @@ import { brokenFiles, newModuleRecord } from "../state/index.ts";
 import { invalidValues } from "../values/index.ts";
 import type { Enablement, ModuleRecord, State } from "../state/index.ts";
 import type { ModuleSettings } from "../values/index.ts";
-import { cycleProblem } from "./graph.ts";
+import { findCycleProblem } from "./requirements/graph.ts";
 
 /** The facts about a module at one moment. */
 export interface ModuleFacts {
@@ -15,14 +15,14 @@ export interface ModuleFacts {
   readonly flag: Pick<Enablement, "enabled" | "by">;
   /** The owner of the release of its name. */
   readonly owner: "ours" | "foreign" | "none";
-  /** The release of its name is never touched. */
-  readonly reserved: boolean;
-  /** Its removal was interrupted after helm had removed the release; only hooks are left to run. */
-  readonly begun: boolean;
+  /** The operator must not touch the release of this name. */
+  readonly isReserved: boolean;
+  /** A removal was interrupted after helm had removed the release: only delete hooks are left to run. */
+  readonly isRemovalBegun: boolean;
   /** Values that its `enabled` script reads are missing. */
   readonly lacksValues: boolean;
-  /** Why it cannot run: a cycle of requirements, or invalid values. */
-  readonly invalid: () => Problem | undefined;
+  /** Returns why the module cannot run: a cycle of requirements, or invalid values. */
+  readonly findProblem: () => Problem | undefined;
 }
 
 /** The facts about releases that discovery needs. */
@@ -34,8 +34,8 @@ export interface ReleaseFacts {
   identity(name: string): string | undefined;
 }
 
-/** Collects the facts about a module. */
-export function moduleFacts(
+/** Collects what discovery must know about a module before it decides whether the module is on. */
+export function collectModuleFacts(
   state: Pick<State, "module" | "values" | "tree">,
   releases: ReleaseFacts,
   module: Module,
@@ -47,15 +47,15 @@ export function moduleFacts(
     settings: state.values.settings(module),
     flag: state.values.flag(module),
     owner: releases.ownership(name),
-    reserved: releases.isReserved(name),
-    begun: releases.get(name)?.status === "uninstalled",
+    isReserved: releases.isReserved(name),
+    isRemovalBegun: releases.get(name)?.status === "uninstalled",
     lacksValues: [GLOBAL, module.valuesKey].some((key) => state.values.sources.of(key).missing.length > 0),
-    invalid: () => cycleProblem(state.tree, name) ?? invalidValues(state.values, module),
+    findProblem: () => findCycleProblem(state.tree, name) ?? invalidValues(state.values, module),
   };
 }
 
-/** Identifies one installation under a name, so that a later one differs: by its release, else by its last run. */
-export function installationId(
+/** An id of the present installation of a module, by its release, else by its last run. A later installation of the same name has another id. */
+export function getInstallationId(
   state: Pick<State, "module">,
   releases: Pick<ReleaseFacts, "identity">,
   name: string,
@@ -63,33 +63,33 @@ export function installationId(
   return releases.identity(name) ?? `run ${state.module(name)?.run.lastRun?.startedAt ?? 0}`;
 }
 
-/** Whether hooks and schemas of a module are needed: it may run, or has something to be deleted. */
-export function needsLoading({ record, owner, flag }: ModuleFacts): boolean {
+/** Whether the operator must load a module's hooks and schemas: the module may run, or has an installation to delete. */
+export function mustLoadModule({ record, owner, flag }: ModuleFacts): boolean {
   return record.ranHere || owner === "ours" || flag.enabled;
 }
 
-/** The answer of an `enabled` script; a problem means that it gave none. */
+/** The answer of an `enabled` script; `problem` is set if the script gave none. */
 export type ScriptAnswer = Pick<Enablement, "enabled" | "reason" | "problem">;
 
 /** The sources of the facts for discovery. */
 export interface DiscoveryInput {
-  check(module: Module): Promise<ModuleFacts>;
+  collectFacts(module: Module): Promise<ModuleFacts>;
   /** Runs the module's `enabled` script; throws when discovery has to begin again. */
   runScript(module: Module, enabled: readonly string[]): Promise<ScriptAnswer>;
 }
 
-/** Decides about all modules in order: each `enabled` script sees the modules that are on before it. */
-export async function decideAll(
+/** Decides in order whether each module is on. Each `enabled` script gets the names of the modules before it that are on. */
+export async function decideAllModules(
   modules: readonly Module[],
   input: DiscoveryInput,
 ): Promise<ReadonlyMap<Module, Enablement>> {
   const decisions = new Map<Module, Enablement>();
   const enabled: string[] = [];
   for (const module of modules) {
-    let decision = decideEnabled(await input.check(module));
+    let decision = decideEnablement(await input.collectFacts(module));
     if (decision === "run-script") {
       const answer = await input.runScript(module, enabled);
-      decision = decideEnabled(await input.check(module), answer);
+      decision = decideEnablement(await input.collectFacts(module), answer);
     }
     if (decision === "run-script") continue;
     if (decision.enabled) enabled.push(module.name);
@@ -99,23 +99,23 @@ export async function decideAll(
 }
 
 /**
- * Whether a module is on: its flag, then its `enabled` script, which may only switch it off. `run-script` where the answer
- * of the script is needed.
+ * Decides whether a module is on: by its flag, then by its `enabled` script, which may only switch it off. Returns
+ * `run-script` if the caller must run the script first and call again with its answer.
  */
-export function decideEnabled(facts: ModuleFacts, answer?: ScriptAnswer): Enablement | "run-script" {
+export function decideEnablement(facts: ModuleFacts, answer?: ScriptAnswer): Enablement | "run-script" {
   const { module, record, flag } = facts;
-  if (module.missing !== undefined || brokenFiles(record)) return lastDecision(facts);
-  if (module.origin?.removed === true) return switchedOff(facts, { enabled: false, by: "source" });
-  if (!flag.enabled) return switchedOff(facts, { enabled: false, by: flag.by });
-  if (module.enabledScript === undefined) return switchedOn(facts, { enabled: true, by: flag.by });
-  if (facts.lacksValues) return decisionWithoutValues(facts);
+  if (module.missing !== undefined || brokenFiles(record)) return keepLastDecision(facts);
+  if (module.origin?.removed === true) return disableUnlessProtected(facts, { enabled: false, by: "source" });
+  if (!flag.enabled) return disableUnlessProtected(facts, { enabled: false, by: flag.by });
+  if (module.enabledScript === undefined) return enableUnlessInvalid(facts, { enabled: true, by: flag.by });
+  if (facts.lacksValues) return decideWithoutScript(facts);
   if (answer === undefined) return "run-script";
-  if (!answer.enabled) return switchedOff(facts, { ...answer, by: "script" });
-  return switchedOn(facts, { ...answer, by: flag.by });
+  if (!answer.enabled) return disableUnlessProtected(facts, { ...answer, by: "script" });
+  return enableUnlessInvalid(facts, { ...answer, by: flag.by });
 }
 
-/** A module that cannot be read keeps its last state; at a start it counts as enabled if this operator owns its release. */
-function lastDecision({ record, owner }: ModuleFacts): Enablement {
+/** The decision about a module that cannot be read: the last one stays. At a start, the module counts as on if this operator owns its release. */
+function keepLastDecision({ record, owner }: ModuleFacts): Enablement {
   const { decided, enabled, enabledBy: by, enabledReason: reason } = record;
   if (!decided) return { enabled: owner === "ours", by: "none", reason: "its files cannot be read" };
   return { enabled, by, reason };
@@ -125,26 +125,27 @@ function lastDecision({ record, owner }: ModuleFacts): Enablement {
  * The decision about a module whose `enabled` script cannot run yet, because values are missing. The last decision stays
  * if the script made it. Else the module counts as on, as its flag has it. In both cases it waits for the script.
  */
-function decisionWithoutValues({ record, flag }: ModuleFacts): Enablement {
+function decideWithoutScript({ record, flag }: ModuleFacts): Enablement {
   const { decided, enabled, enabledBy: by, enabledReason: reason } = record;
   const last = decided && by === "script" ? { enabled, by, reason } : { enabled: true, by: flag.by };
   return { ...last, awaitsScript: true };
 }
 
-function switchedOn(facts: ModuleFacts, decision: Enablement): Enablement {
-  const problem = runProblem(facts);
+/** The decision to switch a module on, with the problem that keeps it from running, if there is one. */
+function enableUnlessInvalid(facts: ModuleFacts, decision: Enablement): Enablement {
+  const problem = findRunProblem(facts);
   return problem === undefined ? decision : { ...decision, problem };
 }
 
 /** Why a module that is on cannot run with these files: invalid values, a cycle, or a reserved release of its name. */
-export function runProblem({ module, reserved, invalid }: ModuleFacts): Problem | undefined {
-  if (module.chart === "none" || !reserved) return invalid();
+export function findRunProblem({ module, isReserved, findProblem }: ModuleFacts): Problem | undefined {
+  if (module.chart === "none" || !isReserved) return findProblem();
   const message = "the release of this name is the operator's own, or HELM_IGNORE_RELEASE names it";
   return { file: module.dir, message, remedy: "give the directory another name" };
 }
 
-/** A protected module that is off and installed is a contradiction that only a user can resolve. */
-function switchedOff({ module, settings, owner }: ModuleFacts, decision: Enablement): Enablement {
+/** The decision to switch a module off. If the module is protected and installed, adds a problem: only a user can resolve that contradiction. */
+function disableUnlessProtected({ module, settings, owner }: ModuleFacts, decision: Enablement): Enablement {
   if (!settings.protected || owner !== "ours" || decision.problem !== undefined) return decision;
   const message = "the module is protected but switched off";
   const remedy = `remove ${module.valuesKey}Protected from the ConfigMap, or switch the module on`;

@@ -1,11 +1,11 @@
-export { CONFIRM_DELETE, confirmCommand, explainDeletionLimit } from "./deletion-limit.ts";
+export { CONFIRM_DELETE, formatConfirmCommand, explainDeletionLimit } from "./deletion-limit.ts";
 export {
-  decideEnabled,
-  decideAll,
-  installationId,
-  needsLoading,
-  moduleFacts,
-  runProblem,
+  decideEnablement,
+  decideAllModules,
+  getInstallationId,
+  mustLoadModule,
+  collectModuleFacts,
+  findRunProblem,
   type DiscoveryInput,
   type ModuleFacts,
   type ScriptAnswer,
@@ -13,46 +13,56 @@ export {
 export { Engine } from "./engine.ts";
 export {
   describeRunWait,
-  enabledText,
   explainBlockers,
   explainModule,
-  nextRetryAt,
-  convergeBlocker,
-  waitsOf,
+  getNextRetryTime,
+  findConvergeBlocker,
+  collectWaits,
   type StateSnapshot,
   type ConvergeBlocker,
   type Waits,
 } from "./explain/explain-wait.ts";
-export { HOW_TO_END, droppedTicks, failingOf } from "./explain/failing-hooks.ts";
+export { describeEnablement } from "./explain/enablement.ts";
+export {
+  HOW_TO_END_HANGING_HOOK,
+  describeDroppedTicks,
+  describeFailingHooks,
+} from "./explain/failing-hooks.ts";
 export { describeReasons, describeHealth, type Reasons } from "./explain/reasons.ts";
-export { describeContent, describeOrigin, originOf, type DisplayedOrigin } from "./explain/origin.ts";
+export {
+  describeContent,
+  describeOrigin,
+  toDisplayedOrigin,
+  type DisplayedOrigin,
+} from "./explain/origin.ts";
 export { describeAwaitedTask } from "./explain/task-words.ts";
-export { drawGraph, graphData, graphOf } from "./explain/graph-text.ts";
-export { cycleProblem, preceding, requirementCycle } from "./graph.ts";
-export { configSuperseded, placeOf, plan, convergeDue, restartDue, runDue } from "./due.ts";
-export { mayRestore } from "./restores.ts";
+export { drawGraph, graphToJson, buildGraph } from "./explain/graph-text.ts";
+export { findCycleProblem, getPrecedingModules, findCycle } from "./requirements/graph.ts";
+export { hasGlobalConfigChanged, findConvergeCause, findRestartCause, findRunCause } from "./causes.ts";
+export { choosePosition, planTasks } from "./due.ts";
+export { canRestoreWithoutRun } from "./restores.ts";
 export {
   SECOND_CHECK_MS,
-  keepReleaseKey,
-  keepsObjects,
-  blockerOf,
-  modulesToRemove,
-  removalBlocker,
-  purgeBlocker,
-  removalsOf,
-  requiredBy,
+  findRetainKey,
+  mustKeepObjects,
+  buildRemovalBlocker,
+  classifyDisabledModules,
+  explainRemovalBlocker,
+  findPurgeBlocker,
+  decideRemovals,
+  describeRequiredBy,
   type Removals,
 } from "./removals.ts";
-export { removalInput, type ObservedFacts } from "./removal-facts.ts";
-export { explainDeferred, deferredWork } from "./explain/deferred.ts";
+export { collectRemovalInput, type ObservedFacts } from "./removal-facts.ts";
+export { explainHeadOfLineBlocking, explainBlockedConverge } from "./explain/deferred.ts";
 export {
-  blockedBy,
-  lostRequirement,
-  mayBegin,
-  mayRun,
-  turnsLeft,
-  waitOf,
-  type Requirement,
-  type Wait,
-} from "./turns.ts";
-export { wavesOf } from "./waves.ts";
+  describeRunBlocker,
+  findLostRequirement,
+  canStartRun,
+  isRunnable,
+  findModulesAwaitedByConverge,
+  findRunBlocker,
+  type RunBlocker,
+} from "./run-readiness.ts";
+export { simulateStart } from "./waves.ts";
+export type { Requirement } from "./requirements/requirements.ts";

@@ -1,15 +1,16 @@
-/** Decides which missing objects are restored without a module run, because the run waits for something else. */
+/** Decides which missing objects are restored without a module run, because the run waits for a queue or for requirements. */
 
 import { queueOf, type RestoreTask } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
 import { activeModules } from "./active.ts";
-import { blockedBy, mayBegin } from "./turns.ts";
+import { describeRunBlocker, canStartRun } from "./run-readiness.ts";
 
 /** Tasks that restore missing objects of modules whose run waits in one of the `stalled` queues or for requirements. */
-export function restoresDue(view: View, stalled: ReadonlySet<string>): RestoreTask[] {
-  const waits = (module: ModuleView): boolean =>
-    stalled.has(queueOf(view.moduleQueues, module.name)) || blockedBy(module, view) !== undefined;
-  const due = activeModules(view).filter((module) => mayRestore(module) && waits(module));
+export function findRestoreTasks(view: View, stalledQueues: ReadonlySet<string>): RestoreTask[] {
+  const isRunWaiting = (module: ModuleView): boolean =>
+    stalledQueues.has(queueOf(view.moduleQueues, module.name)) ||
+    describeRunBlocker(module, view) !== undefined;
+  const due = activeModules(view).filter((module) => canRestoreWithoutRun(module) && isRunWaiting(module));
   return due.map(({ name }) => ({ kind: "restore-objects", key: `restore-objects/${name}`, module: name }));
 }
 
@@ -17,9 +18,9 @@ export function restoresDue(view: View, stalled: ReadonlySet<string>): RestoreTa
  * Whether missing objects of a module's release are restored without a run: the module is installed, stays on, and nothing
  * is about to change its release. A retry that reaches helm restores them itself.
  */
-export function mayRestore(module: ModuleView): boolean {
+export function canRestoreWithoutRun(module: ModuleView): boolean {
   const { phase, flag, activity, suspended, absent, retry, release } = module;
-  if (phase !== "ready" || activity !== "none" || !flag || suspended || !mayBegin(module)) return false;
+  if (phase !== "ready" || activity !== "none" || !flag || suspended || !canStartRun(module)) return false;
   const reachesHelm = retry !== undefined && retry.reason !== "HookFailed";
   return absent.length > 0 && !reachesHelm && release?.status === "deployed";
 }

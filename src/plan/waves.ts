@@ -1,45 +1,46 @@
-/** The order of first runs, in waves (docs/reference/commands.md, "plan"): a simulation with the rules of `turns.ts`. */
+/** Simulates in which order a start runs modules, in waves (docs/reference/commands.md, "plan"), with the rules of `run-readiness.ts`. */
 
 import { requiredKey } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
-import { runDue } from "./due.ts";
-import { mayRun, turnsDue, waitOf } from "./turns.ts";
+import { findRunCause } from "./causes.ts";
+import { isRunnable, findStartableScheduledRuns, findRunBlocker } from "./run-readiness.ts";
 
 /** The order in which a start runs modules. */
-interface Order {
+interface StartOrder {
   /** The modules of a wave wait only for the waves before it. */
   readonly waves: readonly (readonly string[])[];
   /** Modules that cannot run, with what they wait for. */
-  readonly waits: ReadonlyMap<string, string>;
+  readonly blockedModules: ReadonlyMap<string, string>;
 }
 
 /**
- * The waves in which enabled modules run for the first time: smaller numbers first, and modules with requirements as soon
- * as these have run. Assumes that no run fails, that all take equally long, and that required objects exist.
+ * Simulates the first runs of all enabled modules and returns the waves in which they run: smaller numbers first, and
+ * modules with requirements as soon as the required modules have run. Starts nothing. Assumes that no run fails, that all
+ * take equally long, and that required objects exist.
  */
-export function wavesOf(view: View): Order {
-  let state = startOf(view);
+export function simulateStart(view: View): StartOrder {
+  let state = toStateBeforeFirstRuns(view);
   const waves: (readonly string[])[] = [];
   for (;;) {
-    const { wave, during } = beginRuns(state);
-    state = withChanges(during, wave, endOfRun);
-    if (wave.length === 0) break;
-    waves.push(wave);
+    const { startedModules, stateDuringWave } = simulateWave(state);
+    state = withChanges(stateDuringWave, startedModules, markRunSucceeded);
+    if (startedModules.length === 0) break;
+    waves.push(startedModules);
   }
   const blocked = [...state.modules.values()].filter(
-    (each) => mayRun(each) && each.blockedSince !== undefined,
+    (each) => isRunnable(each) && each.blockedSince !== undefined,
   );
-  const waits = blocked.map((each) => [each.name, waitOf(each, state)?.message ?? ""] as const);
-  return { waves, waits: new Map(waits) };
+  const waits = blocked.map((each) => [each.name, findRunBlocker(each, state)?.message ?? ""] as const);
+  return { waves, blockedModules: new Map(waits) };
 }
 
-/** The state in which all modules that may run have their turn ahead. */
-function startOf(view: View): View {
-  const converge = { ...view.converge, phase: "turns" as const };
+/** A copy of the view in which no module has run, and a converge has scheduled a run of each module that can run. */
+function toStateBeforeFirstRuns(view: View): View {
+  const converge = { ...view.converge, phase: "scheduledRuns" as const };
   const modules = [...view.modules.values()];
   const required = modules.flatMap(({ module }) => module.requires?.objects ?? []);
   const objects = new Map(required.map((object) => [requiredKey(object), { message: undefined }]));
-  const names = modules.filter(mayRun).map(({ name }) => name);
+  const names = modules.filter(isRunnable).map(({ name }) => name);
   return withChanges({ ...view, converge, objects }, names, () => BEFORE_RUN);
 }
 
@@ -52,61 +53,81 @@ const BEFORE_RUN: Partial<ModuleView> = {
   isStuck: false,
   awaitsCrds: false,
   awaitsScript: false,
-  turn: { cause: { kind: "start-up" }, begun: false },
+  scheduledRun: { cause: { kind: "start-up" }, hasBegun: false },
 };
 
-/** Begins all runs that may begin before one of them ends. */
-function beginRuns(view: View): { readonly wave: readonly string[]; readonly during: View } {
-  const begun = new Set<string>();
+/** Marks all runs as started that may start before one of them ends. Returns the started modules and the view in which they run. */
+function simulateWave(view: View): {
+  readonly startedModules: readonly string[];
+  readonly stateDuringWave: View;
+} {
+  const startedNames = new Set<string>();
   let state = view;
   for (;;) {
-    const due = modulesToStart(state);
+    const due = findModulesToStart(state);
     if (due.length === 0) break;
     for (const name of due) {
       const module = state.modules.get(name);
-      const mayStart = module !== undefined && waitOf(module, state) === undefined;
-      if (mayStart) begun.add(name);
-      state = withChanges(state, [name], mayStart ? beginOfRun : waitForRequirements);
+      const canStart = module !== undefined && findRunBlocker(module, state) === undefined;
+      if (canStart) startedNames.add(name);
+      state = withChanges(state, [name], canStart ? markRunStarted : markRunBlocked);
     }
   }
-  return { wave: [...state.modules.keys()].filter((name) => begun.has(name)), during: state };
+  const startedModules = [...state.modules.keys()].filter((name) => startedNames.has(name));
+  return { startedModules, stateDuringWave: state };
 }
 
-/** Modules whose turn has come, and modules that waited for requirements which are met now. */
-function modulesToStart(view: View): string[] {
+/** Names of modules whose scheduled run may start, and of blocked modules whose requirements are met now. */
+function findModulesToStart(view: View): string[] {
   const unblocked = [...view.modules.values()].filter(
-    (each) => each.blockedSince !== undefined && runDue(each, view),
+    (each) => each.blockedSince !== undefined && findRunCause(each, view),
   );
-  return [...turnsDue(view).keys(), ...unblocked.map(({ name }) => name)];
+  return [...findStartableScheduledRuns(view).keys(), ...unblocked.map(({ name }) => name)];
 }
 
 /** A copy of the view with changed modules. Views are immutable, because rules cache results by view. */
 function withChanges(
   view: View,
   names: readonly string[],
-  by: (module: ModuleView) => Partial<ModuleView>,
+  changeModule: (module: ModuleView) => Partial<ModuleView>,
 ): View {
   const modules = new Map(view.modules);
   for (const name of names) {
     const module = modules.get(name);
-    if (module !== undefined) modules.set(name, { ...module, ...by(module) });
+    if (module !== undefined) modules.set(name, { ...module, ...changeModule(module) });
   }
   return { ...view, modules };
 }
 
-function beginOfRun({ turn }: ModuleView): Partial<ModuleView> {
-  return { activity: "running", blockedSince: undefined, turn: turn && { ...turn, begun: true } };
+/** The fields of a module whose simulated run has started. */
+function markRunStarted({ scheduledRun }: ModuleView): Partial<ModuleView> {
+  return {
+    activity: "running",
+    blockedSince: undefined,
+    scheduledRun: scheduledRun && { ...scheduledRun, hasBegun: true },
+  };
 }
 
-/** The run waits for what the module requires. */
-function waitForRequirements(): Partial<ModuleView> {
-  return { turn: undefined, blockedSince: 0 };
+/** The fields of a module whose simulated run waits for what the module requires. */
+function markRunBlocked(): Partial<ModuleView> {
+  return { scheduledRun: undefined, blockedSince: 0 };
 }
 
-/** The run has succeeded, and its release is healthy. */
-function endOfRun({ configDigest: config, requestedToken: token, module }: ModuleView): Partial<ModuleView> {
+/** The fields of a module whose simulated run has succeeded, with a healthy release. */
+function markRunSucceeded({
+  configDigest: config,
+  requestedToken: token,
+  module,
+}: ModuleView): Partial<ModuleView> {
   const handled = { config, token, version: module.chartVersion };
-  const isFine = { absent: [], deferred: [], unread: undefined, releaseMoved: false };
-  const isReady = { unhealthy: undefined, unready: undefined };
-  return { phase: "ready", activity: "none", turn: undefined, handled, ...isFine, ...isReady };
+  const intactRelease = { absent: [], deferred: [], unread: undefined, releaseMoved: false };
+  const healthyRelease = { unhealthy: undefined, unready: undefined };
+  return {
+    phase: "ready",
+    activity: "none",
+    scheduledRun: undefined,
+    handled,
+    ...intactRelease,
+    ...healthyRelease,
+  };
 }

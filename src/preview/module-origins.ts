@@ -1,7 +1,7 @@
 /** Which modules come from ModuleSources, and which newer content of them waits. */
 
 import type { Json } from "../model/index.ts";
-import { describeOrigin, originOf } from "../plan/index.ts";
+import { describeOrigin, toDisplayedOrigin } from "../plan/index.ts";
 import type { State } from "../state/index.ts";
 
 /** Sentences by module, as the member `sources` of a plan; no member where no module comes from a ModuleSource. */
@@ -9,7 +9,7 @@ export function moduleOrigins(state: State, running: State | undefined): { reado
   const sources: Record<string, Json> = {};
   for (const module of state.view.modules.values()) {
     const update = running?.view.modules.get(module.name)?.update;
-    const sentences = describeOrigin(originOf({ module: module.module, update }));
+    const sentences = describeOrigin(toDisplayedOrigin({ module: module.module, update }));
     if (sentences.length > 0) sources[module.name] = sentences.join("; ");
   }
   return Object.keys(sources).length === 0 ? {} : { sources };

@@ -3,7 +3,7 @@
 import { ForeignReleaseError, type Releases } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { describeProblem, type Module, type Tree } from "../model/index.ts";
-import { keepReleaseKey, requiredBy, type ModuleFacts, type Removals } from "../plan/index.ts";
+import { findRetainKey, describeRequiredBy, type ModuleFacts, type Removals } from "../plan/index.ts";
 import { problemOf, type State } from "../state/index.ts";
 import { helmInput, createSecretHider, withoutHelm } from "../values/index.ts";
 
@@ -52,7 +52,7 @@ export async function moduleOutcome(
 
 /** What would happen to a disabled module that `users` still require. */
 export function requiredOutcome({ module }: ModuleFacts, users: readonly string[]): ModuleOutcome {
-  return [module.name, "unchanged", `switched off, but ${requiredBy(users)}`];
+  return [module.name, "unchanged", `switched off, but ${describeRequiredBy(users)}`];
 }
 
 /** What would happen to a disabled module. `isRemoved`: its release is deleted. */
@@ -73,14 +73,14 @@ function disabledOutcome(
 export function orphanOutcomes(
   { releases, state, tree }: Facts,
   purges: readonly string[],
-  inUse: Removals["inUse"],
+  inUse: Removals["requiredBy"],
 ): ModuleOutcome[] {
   return releases.observed.withoutModule(tree).flatMap((release): ModuleOutcome[] => {
     if (purges.includes(release)) return [[release, "purge", "there is no such module"]];
     const users = inUse.get(release);
     if (users !== undefined)
-      return [[release, "unchanged", `there is no such module, but ${requiredBy(users)}`]];
-    const key = keepReleaseKey(state.values.config, release);
+      return [[release, "unchanged", `there is no such module, but ${describeRequiredBy(users)}`]];
+    const key = findRetainKey(state.values.config, release);
     if (key === undefined) return [];
     return [[release, "unchanged", `there is no such module, but ${key} is set in the ConfigMap`]];
   });

@@ -13,15 +13,15 @@ import {
 } from "../lib/index.ts";
 import { describeProblem, GLOBAL, type Json, type Module, type Overlay, type Tree } from "../model/index.ts";
 import {
-  decideAll,
+  decideAllModules,
   explainDeletionLimit,
-  installationId,
-  explainDeferred,
-  needsLoading,
-  mayRun,
-  moduleFacts,
-  removalsOf,
-  wavesOf,
+  getInstallationId,
+  explainHeadOfLineBlocking,
+  mustLoadModule,
+  isRunnable,
+  collectModuleFacts,
+  decideRemovals,
+  simulateStart,
 } from "../plan/index.ts";
 import type { ModuleFacts, Removals, ScriptAnswer } from "../plan/index.ts";
 import { crdRequest, explainInvalid, problemOf, State, type InvalidConfig } from "../state/index.ts";
@@ -87,17 +87,19 @@ export async function previewStart(base: Sources, releases: Releases, running?: 
   );
   const crds = await previewCrds(inputs);
   // Facts are snapshots: discovery and the check of CRDs have recorded problems.
-  const all = tree.modules.map((module) => moduleFacts(state, releases.observed, module));
-  const { deletes, purges, inUse, blocked } = previewRemovals(inputs, all, running);
+  const all = tree.modules.map((module) => collectModuleFacts(state, releases.observed, module));
+  const { modulesToDelete, releasesToPurge, requiredBy, blocked } = previewRemovals(inputs, all, running);
   const outcomes: ModuleOutcome[] = [];
   for (const facts of all) {
-    const users = inUse.get(facts.module.name);
+    const users = requiredBy.get(facts.module.name);
     outcomes.push(
-      users === undefined ? await moduleOutcome(inputs, facts, deletes) : requiredOutcome(facts, users),
+      users === undefined
+        ? await moduleOutcome(inputs, facts, modulesToDelete)
+        : requiredOutcome(facts, users),
     );
   }
   const groups: Record<string, Json> = Object.fromEntries(ALWAYS.map((outcome) => [outcome, {}]));
-  for (const [name, outcome, reason] of [...outcomes, ...orphanOutcomes(inputs, purges, inUse)])
+  for (const [name, outcome, reason] of [...outcomes, ...orphanOutcomes(inputs, releasesToPurge, requiredBy)])
     groups[outcome] = { ...(groups[outcome] as object), [name]: reason };
   return base.secrets.redactDeep({
     ...groups,
@@ -110,12 +112,12 @@ export async function previewStart(base: Sources, releases: Releases, running?: 
 
 /** The waves of runs with their usual durations. `waits` lists modules that wait for something that no run brings. */
 function runOrder({ base, state }: Inputs): Record<string, Json> {
-  const { waves, waits } = wavesOf(state.view);
+  const { waves, blockedModules } = simulateStart(state.view);
   const times = waves.map((wave) => waveSeconds(wave, state, base.settings));
   return {
     waves: waves.map((wave) => [...wave]),
     ...(times.some((each) => each !== null) && { waveSeconds: times }),
-    ...(waits.size > 0 && { waits: Object.fromEntries(waits) }),
+    ...(blockedModules.size > 0 && { waits: Object.fromEntries(blockedModules) }),
   };
 }
 
@@ -126,13 +128,15 @@ function previewRemovals(
   { base, releases, state, tree }: Inputs,
   modules: readonly ModuleFacts[],
   running: State | undefined,
-): Pick<Removals, "deletes" | "purges" | "inUse"> & { readonly blocked: readonly string[] } {
+): Pick<Removals, "modulesToDelete" | "releasesToPurge" | "requiredBy"> & {
+  readonly blocked: readonly string[];
+} {
   const orphans = releases.observed.withoutModule(tree);
   const { deletionLimit, confirmation, deletions } = running?.view ?? state.view;
   const input = {
     modules,
     orphans,
-    present: [...releases.observed.installed(), ...state.view.enabledModules],
+    presentModules: [...releases.observed.installed(), ...state.view.enabledModules],
     config: state.values.config,
     // The operator confirms orphans by a second check; the preview takes it for granted.
     view: {
@@ -143,11 +147,11 @@ function previewRemovals(
       orphans: new Map(orphans.map((name) => [name, -Infinity])),
     },
     at: base.clock.monotonic(),
-    identityOf: (name: string) => installationId(running ?? state, releases.observed, name),
+    installationIdOf: (name: string) => getInstallationId(running ?? state, releases.observed, name),
   };
-  const { deletionLimit: found } = removalsOf({ ...input, limit: base.settings.deleteBrake });
+  const { deletionLimit: found } = decideRemovals({ ...input, limit: base.settings.deleteBrake });
   const blocked = found === undefined || found.confirmed ? [] : [explainDeletionLimit(found, input.view)];
-  return { ...removalsOf({ ...input, limit: NO_LIMIT }), blocked };
+  return { ...decideRemovals({ ...input, limit: NO_LIMIT }), blocked };
 }
 
 /** Reads directories and ConfigMap into a new state, as a start would. */
@@ -224,7 +228,7 @@ function explainWaiting(
   running: State | undefined,
 ): readonly string[] {
   const { modules } = state.view;
-  const order = [...modules.values()].filter(mayRun).map(({ name }) => name);
+  const order = [...modules.values()].filter(isRunnable).map(({ name }) => name);
   const retrying = new Set(outcomes.flatMap(([name, outcome]) => (outcome === "retrying" ? name : [])));
   const fails = (name: string): boolean =>
     retrying.has(name) || running?.view.modules.get(name)?.retry !== undefined;
@@ -232,22 +236,22 @@ function explainWaiting(
   if (failed === undefined) return [];
   const { moduleQueues } = base.settings;
   const behind = order.slice(order.indexOf(failed) + 1);
-  const text = explainDeferred(failed, behind, { moduleQueues, modules });
+  const text = explainHeadOfLineBlocking(failed, behind, { moduleQueues, modules });
   return text === undefined ? [] : [text];
 }
 
 /** Decides which modules are enabled, as a start would, and records the decisions. */
 async function discover(inputs: Inputs): Promise<void> {
   const { releases, state, tree } = inputs;
-  const factsOf = (module: Module): ModuleFacts => moduleFacts(state, releases.observed, module);
+  const factsOf = (module: Module): ModuleFacts => collectModuleFacts(state, releases.observed, module);
   for (const module of tree.modules) {
-    const problem = needsLoading(factsOf(module))
+    const problem = mustLoadModule(factsOf(module))
       ? checkSchemas({ logger: silentLogger }, module.schemas)
       : undefined;
     state.recordModule(module.name, "loaded", { module, hooks: undefined, problem });
   }
-  const decisions = await decideAll(tree.modules, {
-    check: (module) => Promise.resolve(factsOf(module)),
+  const decisions = await decideAllModules(tree.modules, {
+    collectFacts: (module) => Promise.resolve(factsOf(module)),
     runScript: (module, enabled) => queryScript(inputs, module, enabled),
   });
   for (const [{ name }, decision] of decisions) state.recordModule(name, "decided", decision);

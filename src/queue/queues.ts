@@ -11,7 +11,7 @@ const STOP_REASON = "the operator stops";
 /** `left`: the task has left its queue. `tried`: that, or the task or the head before it has failed. */
 export type WaitUntil = "left" | "tried";
 
-interface Wait<T> {
+interface Waiter<T> {
   readonly key: string;
   readonly until: WaitUntil;
   readonly resolve: (failure: Failure<T> | undefined) => void;
@@ -29,7 +29,7 @@ interface Wait<T> {
  * - the start: until Synchronization of global hooks in named queues has succeeded;
  * - a converge: until Synchronization of new or changed global hooks in named queues was tried;
  * - the run of a module, which releases its slot meanwhile: for Synchronization of its hooks (`waitForSynchronization`);
- * - a first run in its own queue: for first runs of smaller numbers (`plan/turns.ts`);
+ * - a first run in its own queue: for first runs of smaller numbers (`plan/run-readiness.ts`);
  * - removal, reading of hooks, discovery: until the current runs of that module, which they interrupt, have ended.
  */
 export class Queues<T extends QueueTask> {
@@ -38,8 +38,8 @@ export class Queues<T extends QueueTask> {
   readonly #slots: Slots;
   readonly #wall: WallTimes;
   #stopped = false;
-  #idle: (() => void)[] = [];
-  #waits: readonly Wait<T>[] = [];
+  #resolveStop: (() => void)[] = [];
+  #waiters: readonly Waiter<T>[] = [];
   /** Cached: it is read far more often than it changes. */
   #views: readonly QueueView<T>[] | undefined;
 
@@ -51,7 +51,7 @@ export class Queues<T extends QueueTask> {
 
   /** Adds a task to a queue, which is created on first use. Returns false where the queue has a task with its key. */
   offer(queue: string, task: T, place: Position = "back"): boolean {
-    return this.#worker(queue).offer(task, place);
+    return this.#getWorker(queue).offer(task, place);
   }
 
   /** Removes waiting tasks from all queues; running ones stay. */
@@ -64,7 +64,7 @@ export class Queues<T extends QueueTask> {
    * start there. It is not added while a task with its key remains.
    */
   replace(match: (task: T) => boolean, queue: string, task: T): void {
-    const own = this.#worker(queue);
+    const own = this.#getWorker(queue);
     own.replace(match, task);
     for (const worker of this.#workers.values()) if (worker !== own) worker.remove(match);
   }
@@ -105,13 +105,13 @@ export class Queues<T extends QueueTask> {
    */
   whenSettled(key: string, until: WaitUntil): Promise<Failure<T> | undefined> {
     return new Promise((resolve) => {
-      this.#waits = [...this.#waits, { key, until, resolve }];
+      this.#waiters = [...this.#waiters, { key, until, resolve }];
       this.#resolveSettledWaits();
     });
   }
 
-  waiting(queue: string, key: string): T | undefined {
-    return this.#workers.get(queue)?.taskList.waiting(key);
+  findWaiting(queue: string, key: string): T | undefined {
+    return this.#workers.get(queue)?.taskList.findWaiting(key);
   }
 
   /** Names of the queues in which everything waits behind a task that failed or has run for long. */
@@ -139,7 +139,7 @@ export class Queues<T extends QueueTask> {
     for (const worker of this.#workers.values()) worker.stop();
     if (this.running === 0) return;
     const idle = new Promise<void>((resolve) => {
-      this.#idle.push(resolve);
+      this.#resolveStop.push(resolve);
     });
     const allEnded = new AbortController();
     const grace = sleep(this.#options.clock, graceMs, allEnded.signal).then(() =>
@@ -151,16 +151,16 @@ export class Queues<T extends QueueTask> {
   }
 
   /** The worker of the queue; created on first use. */
-  #worker(name: string): Worker<T> {
+  #getWorker(name: string): Worker<T> {
     let worker = this.#workers.get(name);
     if (worker === undefined) {
       worker = new Worker<T>(name, {
         ...this.#options,
         sharedSlots: this.#slots,
         wall: this.#wall,
-        slotFreed: () => this.#fillSlots(),
-        changed: (queue) => this.#changed(queue),
-        ended: (batch, outcome, context) => this.#runEnded(batch, outcome, context),
+        onSlotFreed: () => this.#assignFreeSlots(),
+        onQueueChanged: (queue) => this.#handleChange(queue),
+        onRunEnded: (batch, outcome, context) => this.#handleRunEnd(batch, outcome, context),
       });
       if (this.#stopped) worker.stop();
       this.#workers.set(name, worker);
@@ -168,7 +168,7 @@ export class Queues<T extends QueueTask> {
     return worker;
   }
 
-  #changed(queue: string): void {
+  #handleChange(queue: string): void {
     this.#views = undefined;
     this.#resolveSettledWaits();
     this.#options.onChange?.(queue);
@@ -176,11 +176,11 @@ export class Queues<T extends QueueTask> {
 
   /** Resolves the promises of `whenSettled` whose task has left its queue, or has failed if that ends the wait. */
   #resolveSettledWaits(): void {
-    if (this.#waits.length === 0) return;
+    if (this.#waiters.length === 0) return;
     const settled: (() => void)[] = [];
-    this.#waits = this.#waits.filter(({ key, until, resolve }) => {
+    this.#waiters = this.#waiters.filter(({ key, until, resolve }) => {
       const worker = [...this.#workers.values()].find((each) => each.taskList.has(key));
-      const failure = until === "tried" ? worker?.taskList.failureOf(key) : undefined;
+      const failure = until === "tried" ? worker?.taskList.findFailure(key) : undefined;
       if (worker !== undefined && failure === undefined) return true;
       settled.push(() => resolve(failure));
       return false;
@@ -189,23 +189,23 @@ export class Queues<T extends QueueTask> {
   }
 
   /** A run has ended: reports it, ends a stop that waits for it, and gives its slot to another run. */
-  #runEnded(batch: readonly T[], outcome: Outcome<T>, context: RunContext): void {
+  #handleRunEnd(batch: readonly T[], outcome: Outcome<T>, context: RunContext): void {
     this.#views = undefined;
     this.#options.onEnd?.(batch, outcome, context);
-    this.#changed(context.queue);
-    if (this.#stopped && this.running === 0) for (const resolve of this.#idle.splice(0)) resolve();
-    if (batch[0] !== undefined && this.#slots.release(batch[0])) this.#fillSlots();
+    this.#handleChange(context.queue);
+    if (this.#stopped && this.running === 0) for (const resolve of this.#resolveStop.splice(0)) resolve();
+    if (batch[0] !== undefined && this.#slots.release(batch[0])) this.#assignFreeSlots();
   }
 
   /** Gives free slots to runs that wait for theirs again, then to urgent tasks, then to the oldest. */
-  #fillSlots(): void {
-    this.#slots.resume();
+  #assignFreeSlots(): void {
+    this.#slots.resumeWaitingRuns();
     const waiting = [...this.#workers.values()].flatMap((worker) => {
-      const head = worker.waitsForSlot;
+      const head = worker.headAwaitingSlot;
       return head === undefined ? [] : [{ worker, head, usualLast: Number(head.tasks[0]?.slot === "usual") }];
     });
     waiting.sort((a, b) => a.usualLast - b.usualLast || a.head.enqueuedAt - b.head.enqueuedAt);
-    for (const { worker } of waiting) worker.wake();
+    for (const { worker } of waiting) worker.startHeadIfReady();
   }
 }
 

@@ -23,16 +23,16 @@ export class RateLimits<T> {
 
   /** Milliseconds until the task may run. */
   waitMs(task: T): number {
-    return Math.ceil(this.#bucketOf(task)?.waitMs ?? 0);
+    return Math.ceil(this.#getBucket(task)?.waitMs ?? 0);
   }
 
   /** Records that the task runs now. */
   consume(task: T): void {
-    void this.#bucketOf(task)?.takeToken();
+    void this.#getBucket(task)?.takeToken();
   }
 
-  /** A full bucket where the limit is new or has changed. */
-  #bucketOf(task: T): TokenBucket | undefined {
+  /** The token bucket of the task's key; a new, full one if the limit is new or has changed. Undefined for a task without a limit. */
+  #getBucket(task: T): TokenBucket | undefined {
     const limit = this.#limitOf(task);
     if (limit === undefined) return undefined;
     const { key, minIntervalMs, burst } = limit;

@@ -7,7 +7,7 @@ export class Slots {
   readonly #limit: number;
   #inUse = 0;
   /** Runs that released their slot while they waited, and continue once they have one again. */
-  #waiting: readonly { readonly task: QueueTask; readonly resume: () => void }[] = [];
+  #waiting: readonly { readonly task: QueueTask; readonly resumeRun: () => void }[] = [];
 
   constructor(limit = Infinity) {
     this.#limit = limit;
@@ -34,26 +34,26 @@ export class Slots {
     if (!this.isFree(task) && !signal.aborted) {
       const { promise, resolve } = Promise.withResolvers<void>();
       const resumeRun = (): void => resolve();
-      this.#waiting = [...this.#waiting, { task, resume: resumeRun }];
+      this.#waiting = [...this.#waiting, { task, resumeRun }];
       signal.addEventListener("abort", resumeRun, { once: true });
       await promise;
       signal.removeEventListener("abort", resumeRun);
-      const isWaiting = this.#waiting.some((each) => each.resume === resumeRun);
-      this.#waiting = this.#waiting.filter((each) => each.resume !== resumeRun);
-      // `resume` has acquired the slot already.
+      const isWaiting = this.#waiting.some((each) => each.resumeRun === resumeRun);
+      this.#waiting = this.#waiting.filter((each) => each.resumeRun !== resumeRun);
+      // `resumeWaitingRuns` has acquired the slot already.
       if (!isWaiting) return;
     }
     this.acquire(task);
   }
 
   /** Resumes runs that wait for a slot, as far as slots are free. */
-  resume(): void {
+  resumeWaitingRuns(): void {
     const resumed = this.#waiting.filter(({ task }) => {
       const isFree = this.isFree(task);
       if (isFree) this.acquire(task);
       return isFree;
     });
     this.#waiting = this.#waiting.filter((each) => !resumed.includes(each));
-    for (const { resume } of resumed) resume();
+    for (const { resumeRun } of resumed) resumeRun();
   }
 }

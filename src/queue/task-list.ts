@@ -52,7 +52,7 @@ export class TaskList<T extends QueueTask> {
   }
 
   /** Counts a dropped task where one with its key waits; returns false where none waits. */
-  drop(key: string): boolean {
+  countDropped(key: string): boolean {
     const item = this.items.find(({ running, tasks }) => !running && tasks.some((task) => task.key === key));
     if (item === undefined) return false;
     item.dropped += 1;
@@ -65,13 +65,13 @@ export class TaskList<T extends QueueTask> {
     return next !== undefined && next.notBefore <= now && next.tasks.some((task) => task.key === key);
   }
 
-  waiting(key: string): T | undefined {
+  findWaiting(key: string): T | undefined {
     const items = this.items.filter(({ running }) => !running);
     return items.flatMap(({ tasks }) => tasks).find((task) => task.key === key);
   }
 
   /** The last failure of the item with this task, or of the head that blocks it. */
-  failureOf(key: string): Failure<T> | undefined {
+  findFailure(key: string): Failure<T> | undefined {
     const own = this.items.find((item) => item.tasks.some((task) => task.key === key));
     const failed = [own, this.head].find((item) => item !== undefined && item.failures > 0);
     return failed && { task: failed.tasks[0] as T, message: failed.message ?? "" };
@@ -95,8 +95,8 @@ export class TaskList<T extends QueueTask> {
 
   /** Adds a task at the end. A queue that has grown very long is compacted. */
   append(task: T, now: number): void {
-    this.items.push(newItem(task, now));
-    if (this.items.length > FLOOD && this.items.length % FLOOD === 0) this.#compact();
+    this.items.push(createItem(task, now));
+    if (this.items.length > FLOOD && this.items.length % FLOOD === 0) this.#mergeBatches();
   }
 
   /**
@@ -106,12 +106,12 @@ export class TaskList<T extends QueueTask> {
     const keys = new Set(tasks.map((task) => task.key));
     this.remove((task) => task.key !== undefined && keys.has(task.key));
     const at = this.head?.running === true ? 1 : 0;
-    const items = tasks.map((task) => ({ ...newItem(task, now), from, isPrepended: at === 1 }));
+    const items = tasks.map((task) => ({ ...createItem(task, now), from, isPrepended: at === 1 }));
     this.items.splice(at, 0, ...items);
   }
 
   /** Moves a failed head behind the tasks that were put in front while it ran. */
-  yieldHead(): void {
+  moveFailedHeadBack(): void {
     const [head, ...rest] = this.items;
     if (head === undefined) return;
     const end = rest.findIndex((item) => !item.isPrepended);
@@ -126,9 +126,9 @@ export class TaskList<T extends QueueTask> {
   debounceMs(now: number, endedAt: number): number {
     const [head] = this.items;
     const last = this.items.at(-1);
-    const batch = head === undefined ? undefined : joiningBatch(head);
+    const batch = head === undefined ? undefined : getSharedBatch(head);
     if (head === undefined || last === undefined || batch === undefined) return 0;
-    if (head.failures > 0 || head.enqueuedAt >= endedAt || joiningBatch(last) !== batch) return 0;
+    if (head.failures > 0 || head.enqueuedAt >= endedAt || getSharedBatch(last) !== batch) return 0;
     return Math.min(last.enqueuedAt + DEBOUNCE_MS, endedAt + MAX_DEBOUNCE_MS) - now;
   }
 
@@ -136,7 +136,7 @@ export class TaskList<T extends QueueTask> {
   foldIntoHead(): void {
     const [head, ...others] = this.items;
     if (head === undefined) return;
-    const stop = others.findIndex((item, index) => !mayJoin(others[index - 1] ?? head, item));
+    const stop = others.findIndex((item, index) => !canRunTogether(others[index - 1] ?? head, item));
     const joined = this.items.splice(1, stop < 0 ? others.length : stop);
     for (const { tasks, dropped } of joined) {
       head.tasks.push(...tasks);
@@ -157,7 +157,7 @@ export class TaskList<T extends QueueTask> {
   /**
    * In a long queue, merges all waiting tasks of one batch into the first of them, but not across one that runs alone.
    */
-  #compact(): void {
+  #mergeBatches(): void {
     const first = new Map<string, QueueItem<T>>();
     this.items = this.items.filter((item) => {
       const { batch, alone } = item.tasks[0] ?? {};
@@ -179,7 +179,7 @@ export class TaskList<T extends QueueTask> {
 }
 
 /** Whether an item may run together with the one before it. */
-function mayJoin<T extends QueueTask>(before: QueueItem<T>, item: QueueItem<T>): boolean {
+function canRunTogether<T extends QueueTask>(before: QueueItem<T>, item: QueueItem<T>): boolean {
   const [last, first] = [before.tasks.at(-1), item.tasks[0]];
   if (last?.batch === undefined || last.batch !== first?.batch) return false;
   if (last.alone !== true && first.alone !== true) return true;
@@ -187,11 +187,11 @@ function mayJoin<T extends QueueTask>(before: QueueItem<T>, item: QueueItem<T>):
 }
 
 /** The batch with which an item may run; undefined for an item that runs alone. */
-function joiningBatch<T extends QueueTask>({ tasks: [first] }: QueueItem<T>): string | undefined {
+function getSharedBatch<T extends QueueTask>({ tasks: [first] }: QueueItem<T>): string | undefined {
   return first?.alone === true ? undefined : first?.batch;
 }
 
-function newItem<T extends QueueTask>(task: T, now: number): QueueItem<T> {
+function createItem<T extends QueueTask>(task: T, now: number): QueueItem<T> {
   return {
     tasks: [task],
     enqueuedAt: now,

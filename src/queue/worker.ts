@@ -12,16 +12,16 @@ import type { Slots } from "./slots.ts";
 const INTERRUPT_AFTER_MS = 3000;
 
 /** What all workers share. */
-interface Shared<T extends QueueTask> extends QueuesOptions<T> {
+interface SharedWorkerParts<T extends QueueTask> extends QueuesOptions<T> {
   readonly sharedSlots: Slots;
   /** Converts monotonic times for display. */
   readonly wall: WallTimes;
   /** Called when a slot was given back while its run goes on. */
-  readonly slotFreed: () => void;
+  readonly onSlotFreed: () => void;
   /** Called after every change of the queue. */
-  readonly changed: (queue: string) => void;
+  readonly onQueueChanged: (queue: string) => void;
   /** Called when a run has ended, before the next one starts. */
-  readonly ended: (batch: readonly T[], outcome: Outcome<T>, context: RunContext) => void;
+  readonly onRunEnded: (batch: readonly T[], outcome: Outcome<T>, context: RunContext) => void;
 }
 
 type Match<T> = (task: T) => boolean;
@@ -29,12 +29,12 @@ type Match<T> = (task: T) => boolean;
 /** Runs the tasks of one queue, one at a time. It does not poll: it wakes when a task is offered, a run or a delay ends. */
 export class Worker<T extends QueueTask> {
   readonly name: string;
-  readonly #shared: Shared<T>;
+  readonly #shared: SharedWorkerParts<T>;
   /** Others only read it. */
   readonly taskList: TaskList<T> = new TaskList<T>();
   /** Fires when the head may start. */
   #timer: Timer | undefined;
-  #abort: AbortController | undefined;
+  #abortController: AbortController | undefined;
   #interruptTimer: Timer | undefined;
   /** Fires when the current run has taken `LONG_RUN_MS`. */
   #longRunTimer: Timer | undefined;
@@ -44,7 +44,7 @@ export class Worker<T extends QueueTask> {
   /** Resolves when the current run ends. */
   runEnded: Promise<void> = Promise.resolve();
 
-  constructor(name: string, shared: Shared<T>) {
+  constructor(name: string, shared: SharedWorkerParts<T>) {
     this.name = name;
     this.#shared = shared;
   }
@@ -54,27 +54,27 @@ export class Worker<T extends QueueTask> {
     if (task.key !== undefined && this.#isDuplicate(task.key, task)) return false;
     const now = this.#now;
     if (place === "front") this.#prepend([task]);
-    else this.#measured("AddLast", () => this.taskList.append(task, now));
-    this.#changed();
+    else this.#measureAction("AddLast", () => this.taskList.append(task, now));
+    this.#notifyAndWake();
     return true;
   }
 
   /** Whether a task with this key makes the new one unnecessary. If the task folds, only a waiting one does, and the drop is reported. */
   #isDuplicate(key: string, task: T): boolean {
     if (task.foldsInto === undefined) return this.taskList.has(key);
-    const isDropped = this.taskList.drop(key);
+    const isDropped = this.taskList.countDropped(key);
     if (!isDropped) return false;
     this.#shared.onDrop?.(this.name, task);
-    this.#shared.changed(this.name);
+    this.#shared.onQueueChanged(this.name);
     return true;
   }
 
   /** Removes matching waiting tasks and puts `task` at the front, before any other may start. */
   replace(match: Match<T>, task: T): void {
-    this.#measured("Filter", () => this.taskList.remove(match));
+    this.#measureAction("Filter", () => this.taskList.remove(match));
     const { key } = task;
     if (key === undefined || !this.taskList.has(key)) this.#prepend([task]);
-    this.#changed();
+    this.#notifyAndWake();
   }
 
   /** Whether the task with this key starts next, without back-off or rate limit. */
@@ -84,8 +84,8 @@ export class Worker<T extends QueueTask> {
 
   /** Removes waiting tasks; a running one stays. */
   remove(match: Match<T>): void {
-    if (this.taskList.head !== undefined && this.#measured("Filter", () => this.taskList.remove(match)))
-      this.#changed();
+    if (this.taskList.head !== undefined && this.#measureAction("Filter", () => this.taskList.remove(match)))
+      this.#notifyAndWake();
   }
 
   /** Ends the back-off of a matching head. */
@@ -93,7 +93,7 @@ export class Worker<T extends QueueTask> {
     const { head } = this.taskList;
     if (head === undefined || head.running || !head.tasks.some(match)) return;
     head.notBefore = 0;
-    this.#changed();
+    this.#notifyAndWake();
   }
 
   /** The tasks of the current run. */
@@ -108,7 +108,7 @@ export class Worker<T extends QueueTask> {
     if (head === undefined || !this.runningTasks.some(match)) return;
     const remainingMs = head.startedAt + afterMs - this.#now;
     const abort = (): void =>
-      void (head.tasks.some(match) && this.#abort?.abort(new DOMException(why, "AbortError")));
+      void (head.tasks.some(match) && this.#abortController?.abort(new DOMException(why, "AbortError")));
     if (remainingMs <= 0) abort();
     else this.#interruptTimer ??= this.#shared.clock.setTimer(remainingMs, abort);
   }
@@ -138,7 +138,7 @@ export class Worker<T extends QueueTask> {
   }
 
   /** The head, if it waits for nothing but a slot. */
-  get waitsForSlot(): QueueItem<T> | undefined {
+  get headAwaitingSlot(): QueueItem<T> | undefined {
     const { head } = this.taskList;
     const waits = head?.running === false && head.tasks[0]?.slot !== undefined && this.#timer === undefined;
     return waits ? head : undefined;
@@ -151,7 +151,7 @@ export class Worker<T extends QueueTask> {
   }
 
   /** Starts the head if it may start now, else sets the timer for it. */
-  wake(): void {
+  startHeadIfReady(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
     const { head } = this.taskList;
@@ -161,9 +161,9 @@ export class Worker<T extends QueueTask> {
     const [first] = head.tasks;
     if (waitMs > 0) {
       head.notBefore = this.#now + waitMs;
-      this.#timer = clock.setTimer(waitMs, () => this.wake());
+      this.#timer = clock.setTimer(waitMs, () => this.startHeadIfReady());
     } else if (first !== undefined && !sharedSlots.isFree(first)) head.notBefore = 0;
-    else this.#start(head);
+    else this.#startHead(head);
   }
 
   /** Milliseconds until back-off, debounce and rate limit let the head start. */
@@ -175,13 +175,13 @@ export class Worker<T extends QueueTask> {
   }
 
   /** Starts the head: takes a slot and a token of its rate limit, and runs it. */
-  #start(head: QueueItem<T>): void {
+  #startHead(head: QueueItem<T>): void {
     const { clock, limits, sharedSlots } = this.#shared;
     head.running = true;
     head.isPrepended = false;
     head.startedAt = this.#now;
     head.notBefore = 0;
-    this.#abort = new AbortController();
+    this.#abortController = new AbortController();
     const [first] = head.tasks;
     if (first !== undefined) {
       limits?.consume(first);
@@ -193,28 +193,28 @@ export class Worker<T extends QueueTask> {
       waitedMs: this.#now - head.enqueuedAt,
       waitingSince: this.#shared.wall.toWallTime(head.waitingSince),
       from: head.from,
-      signal: this.#abort.signal,
-      withoutSlot: (wait) => this.#withoutSlot(first, context.signal, wait),
+      signal: this.#abortController.signal,
+      withoutSlot: (wait) => this.#waitWithoutSlot(first, context.signal, wait),
     };
     this.#longRunTimer = clock.setTimer(LONG_RUN_MS, () => this.#markLongRun(head));
-    this.#shared.changed(this.name);
+    this.#shared.onQueueChanged(this.name);
     // Outside the span of the caller, and after it has offered the tasks that join this one.
-    this.runEnded = outside(() => this.#run(head, context));
+    this.runEnded = outside(() => this.#runHead(head, context));
   }
 
-  /** The run has taken `LONG_RUN_MS`: displays and reports that. */
+  /** Marks a run that has taken `LONG_RUN_MS`, and reports it once. */
   #markLongRun(head: QueueItem<T>): void {
     head.isLong = true;
-    const { changed, onLong } = this.#shared;
-    changed(this.name);
+    const { onQueueChanged, onLong } = this.#shared;
+    onQueueChanged(this.name);
     if (head.tasks[0] !== undefined) onLong?.(this.name, head.tasks[0]);
   }
 
   /** Waits without the slot of the run, so that another run can use it meanwhile; takes a slot again afterwards. */
-  async #withoutSlot<R>(task: T | undefined, signal: AbortSignal, wait: () => Promise<R>): Promise<R> {
-    const { sharedSlots, slotFreed } = this.#shared;
+  async #waitWithoutSlot<R>(task: T | undefined, signal: AbortSignal, wait: () => Promise<R>): Promise<R> {
+    const { sharedSlots, onSlotFreed } = this.#shared;
     if (task === undefined || !sharedSlots.release(task)) return wait();
-    slotFreed();
+    onSlotFreed();
     try {
       return await wait();
     } finally {
@@ -223,11 +223,11 @@ export class Worker<T extends QueueTask> {
   }
 
   /** Runs the head and handles the outcome. An exception is a failure that is retried. */
-  async #run(head: QueueItem<T>, context: RunContext): Promise<void> {
+  async #runHead(head: QueueItem<T>, context: RunContext): Promise<void> {
     const outcome = await Promise.resolve()
       .then(() => {
-        this.#measured("GetFirst", () => this.taskList.foldIntoHead());
-        this.#shared.changed(this.name);
+        this.#measureAction("GetFirst", () => this.taskList.foldIntoHead());
+        this.#shared.onQueueChanged(this.name);
         return this.#shared.run(head.tasks, context);
       })
       .catch((error: unknown): Outcome<T> => ({ kind: "retry", message: toError(error).message }));
@@ -237,20 +237,20 @@ export class Worker<T extends QueueTask> {
     this.#longRunTimer?.cancel();
     this.#endedAt = this.#now;
     head.waitingSince = this.#endedAt;
-    this.#abort = undefined;
+    this.#abortController = undefined;
     this.#cancelInterrupt();
     this.#applyOutcome(head, outcome);
-    this.#shared.ended(batch, outcome, context);
-    this.wake();
+    this.#shared.onRunEnded(batch, outcome, context);
+    this.startHeadIfReady();
   }
 
-  /** Removes the head, puts the next steps before it, or sets the time of its retry. */
+  /** After a run: removes the head, puts its next steps before it, or sets the time of its retry. */
   #applyOutcome(head: QueueItem<T>, outcome: Outcome<T>): void {
     const { bounds, random } = this.#shared;
     switch (outcome.kind) {
       case "done":
       case "cancelled":
-        this.#measured("RemoveFirst", () => void this.taskList.items.shift());
+        this.#measureAction("RemoveFirst", () => void this.taskList.items.shift());
         return;
       case "expand":
         head.failures = 0;
@@ -263,7 +263,7 @@ export class Worker<T extends QueueTask> {
         head.failingSince ??= this.#endedAt;
         head.message = outcome.message;
         head.notBefore = this.#now + (outcome.delayMs ?? retryDelay(head.failures, bounds, random()));
-        this.taskList.yieldHead();
+        this.taskList.moveFailedHeadBack();
     }
   }
 
@@ -273,16 +273,16 @@ export class Worker<T extends QueueTask> {
 
   #prepend(tasks: readonly T[], from?: QueueItem<T>["from"]): void {
     const now = this.#now;
-    this.#measured("AddFirst", () => this.taskList.prepend(tasks, now, from));
+    this.#measureAction("AddFirst", () => this.taskList.prepend(tasks, now, from));
   }
 
-  #changed(): void {
-    this.#shared.changed(this.name);
-    this.wake();
+  #notifyAndWake(): void {
+    this.#shared.onQueueChanged(this.name);
+    this.startHeadIfReady();
   }
 
   /** Does `work` and reports how long it took. */
-  #measured<R>(action: QueueAction, work: () => R): R {
+  #measureAction<R>(action: QueueAction, work: () => R): R {
     const startedAt = this.#now;
     const result = work();
     this.#shared.onAction?.(this.name, action, this.#now - startedAt);

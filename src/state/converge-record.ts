@@ -2,8 +2,8 @@
 
 import type { Cause } from "../model/index.ts";
 
-/** Phase of *converge all modules*; `turns` only where modules run in queues of their own. */
-export type ConvergePhase = "idle" | "beforeAll" | "discovery" | "modules" | "turns" | "afterAll";
+/** Phase of *converge all modules*; `scheduledRuns` only where each module has a queue of its own. */
+export type ConvergePhase = "idle" | "beforeAll" | "discovery" | "modules" | "scheduledRuns" | "afterAll";
 
 /** Digests of what a converge depends on. */
 export interface ConvergeDigests {

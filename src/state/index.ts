@@ -11,7 +11,7 @@ export type {
   BootPhase,
   DeletionLimitView,
   DeletionWindow,
-  Blocker,
+  RemovalBlocker,
   InvalidConfig,
   ModuleView,
   RequiredFinding,

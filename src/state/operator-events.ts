@@ -4,7 +4,7 @@ import type { Cause } from "../model/index.ts";
 import type { ConvergeDigests, ConvergeRecord } from "./converge-record.ts";
 import { nextToken } from "./annotations.ts";
 import { NO_FILES, configIsMissing } from "./view.ts";
-import type { Blocker, ConfigView, OperatorState } from "./view.ts";
+import type { RemovalBlocker, ConfigView, OperatorState } from "./view.ts";
 
 type Change = Partial<OperatorState>;
 
@@ -23,8 +23,8 @@ function convergeBegun(state: OperatorState, context: EventContext, cause: Cause
   const { converge, requestedToken, handledToken } = state;
   return {
     secondCheck: false,
-    movedFiles: NO_FILES,
-    removing: [],
+    modulesWithChangedFiles: NO_FILES,
+    pendingRemovals: [],
     handledToken: requestedToken ?? handledToken,
     converge: {
       ...converge,
@@ -80,26 +80,31 @@ function convergeEnded({ boot, converge }: OperatorState, context: EventContext,
 
 /** Records the ConfigMap. Removals that were blocked while it was missing are decided again when it returns. */
 function configObserved(
-  { secondCheck, holds, config: before }: OperatorState,
+  { secondCheck, removalBlockers, config: before }: OperatorState,
   _: EventContext,
   config: ConfigView,
 ): Change {
   const returned = configIsMissing({ config: before }) && !configIsMissing({ config });
-  return { config, secondCheck: secondCheck || (returned && holds.length > 0) };
+  return { config, secondCheck: secondCheck || (returned && removalBlockers.length > 0) };
 }
 
 /** Adds modules whose files have changed since they were read; `all` = more than single modules. */
 function filesMoved(
-  { movedFiles }: OperatorState,
+  { modulesWithChangedFiles }: OperatorState,
   _: EventContext,
-  moved: OperatorState["movedFiles"],
+  moved: OperatorState["modulesWithChangedFiles"],
 ): Change {
-  return { movedFiles: moved === "all" || movedFiles === "all" ? "all" : movedFiles.union(moved) };
+  return {
+    modulesWithChangedFiles:
+      moved === "all" || modulesWithChangedFiles === "all" ? "all" : modulesWithChangedFiles.union(moved),
+  };
 }
 
 /** Withdraws `filesMoved` for a module whose files are changing again. */
-function filesForgotten({ movedFiles }: OperatorState, _: EventContext, name: string): Change {
-  return movedFiles === "all" ? {} : { movedFiles: movedFiles.difference(new Set([name])) };
+function filesForgotten({ modulesWithChangedFiles }: OperatorState, _: EventContext, name: string): Change {
+  return modulesWithChangedFiles === "all"
+    ? {}
+    : { modulesWithChangedFiles: modulesWithChangedFiles.difference(new Set([name])) };
 }
 
 /** A user requests a converge. A repeated `token` (of the annotation) has no effect; each request without a token counts. */
@@ -140,12 +145,14 @@ export const OPERATOR_EVENTS = {
   answered,
   removalBegun,
   /** A removal is done, or no longer due. */
-  removalEnded: ({ removing }: OperatorState, _: EventContext, name: string): Change => ({
-    removing: removing.includes(name) ? removing.filter((each) => each !== name) : removing,
+  removalEnded: ({ pendingRemovals }: OperatorState, _: EventContext, name: string): Change => ({
+    pendingRemovals: pendingRemovals.includes(name)
+      ? pendingRemovals.filter((each) => each !== name)
+      : pendingRemovals,
   }),
   /** Something is not deleted or purged now. */
-  removalBlocked: ({ holds }: OperatorState, _: EventContext, why: Blocker): Change => ({
-    holds: [...holds, why],
+  removalBlocked: ({ removalBlockers }: OperatorState, _: EventContext, why: RemovalBlocker): Change => ({
+    removalBlockers: [...removalBlockers, why],
   }),
   /** The Synchronization of these bindings of global hooks has succeeded. */
   synchronized: ({ synchronized }: OperatorState, _: EventContext, ids: readonly string[]): Change => ({

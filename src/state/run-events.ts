@@ -3,16 +3,16 @@
 import type { Cause } from "../model/index.ts";
 import type { ConfigBasis } from "../values/index.ts";
 import { NEVER_RAN } from "./run-record.ts";
-import type { LastRun, ModuleActivity, RetryView, RunBasis, RunRecord, Turn } from "./run-record.ts";
+import type { LastRun, ModuleActivity, RetryView, RunBasis, RunRecord, ScheduledRun } from "./run-record.ts";
 
 /** Resets the record before a first run, but keeps what later runs and the status compare with. */
 export function withoutRuns({ lastRun, runSeconds, attempted, handled }: RunRecord): RunRecord {
   return { ...NEVER_RAN, lastRun, runSeconds, attempted, handled };
 }
 
-/** The scheduled run, if it has not begun: it was scheduled during the run that ends now. */
-function pendingTurn({ turn }: RunRecord): Turn | undefined {
-  return turn?.begun === true ? undefined : turn;
+/** The scheduled run, if it has not begun: a converge scheduled it during the run that ends now, so it must not be lost. */
+function getUnstartedScheduledRun({ scheduledRun }: RunRecord): ScheduledRun | undefined {
+  return scheduledRun?.hasBegun === true ? undefined : scheduledRun;
 }
 
 export interface RunBegin extends Pick<LastRun, "trigger" | "startedAt" | "attempts"> {
@@ -28,7 +28,7 @@ export function begun(run: RunRecord, { activity, ...begin }: RunBegin, basis: R
     attempted: basis,
     blockedSince: undefined,
     withConverge: undefined,
-    turn: run.turn && { ...run.turn, begun: true },
+    scheduledRun: run.scheduledRun && { ...run.scheduledRun, hasBegun: true },
     lastRun: { ...begin, ...blank },
   };
 }
@@ -81,7 +81,7 @@ function succeeded(run: RunRecord, now: number): RunRecord {
     activity: "none",
     retry: undefined,
     refused: undefined,
-    turn: pendingTurn(run),
+    scheduledRun: getUnstartedScheduledRun(run),
     lastRun: run.lastRun && { ...run.lastRun, ...end },
   };
 }
@@ -109,7 +109,7 @@ function failed(run: RunRecord, { line, ...retry }: RunFailure, now: number): Ru
     activity: run.activity === "deleting" ? "deleting" : "none",
     retry: { ...retry, since: run.retry?.since ?? now },
     refused: undefined,
-    turn: pendingTurn(run),
+    scheduledRun: getUnstartedScheduledRun(run),
     lastRun: run.lastRun && { ...run.lastRun, finishedAt: now, result: "Failed", message: line },
     rounds: retry.reason === "Unstable" ? 0 : run.rounds,
   };
@@ -129,7 +129,7 @@ function passedOver(run: RunRecord, now: number): RunRecord {
     ...run,
     activity: "none",
     retry: undefined,
-    turn: undefined,
+    scheduledRun: undefined,
     blockedSince: run.blockedSince ?? now,
   };
 }
@@ -143,7 +143,7 @@ function endedAsFailed(run: RunRecord, message: string, now: number): RunRecord 
   return {
     ...run,
     activity: "none",
-    turn: run.turn && { ...run.turn, begun: false },
+    scheduledRun: run.scheduledRun && { ...run.scheduledRun, hasBegun: false },
     lastRun: run.lastRun && { ...run.lastRun, ...end },
   };
 }
@@ -176,9 +176,13 @@ function scriptFailed(run: RunRecord, message: string, now: number): RunRecord {
 /** The events that change the record of runs alone. */
 export const RUN_EVENTS = {
   /** Schedules a run for a converge. */
-  scheduled: (run: RunRecord, cause: Cause) => ({ ...run, turn: { cause, begun: false }, isStuck: false }),
+  scheduled: (run: RunRecord, cause: Cause): RunRecord => ({
+    ...run,
+    scheduledRun: { cause, hasBegun: false },
+    isStuck: false,
+  }),
   /** Whether the head of the module's own queue blocks its scheduled run. */
-  stuck: (run: RunRecord, isStuck: boolean) => ({ ...run, isStuck }),
+  stuck: (run: RunRecord, isStuck: boolean): RunRecord => ({ ...run, isStuck }),
   /** The run has ended, or its removal is blocked. */
   idle: (run: RunRecord): RunRecord => ({ ...run, activity: "none" }),
   scriptFailed,

@@ -59,10 +59,10 @@ export interface RunBasis extends ConfigBasis {
 }
 
 /** A run that a converge has scheduled in the module's own queue. */
-export interface Turn {
+export interface ScheduledRun {
   readonly cause: Cause;
   /** The run is under way. */
-  readonly begun: boolean;
+  readonly hasBegun: boolean;
 }
 
 /** The runs of a module, its removal included. Immutable: each event makes a new record. */
@@ -88,7 +88,7 @@ export interface RunRecord {
   /** Digest of the section, if the same edit also caused a converge: the converge's run handles both. */
   readonly withConverge: string | undefined;
   /** Set until the scheduled run has ended or failed once. */
-  readonly turn: Turn | undefined;
+  readonly scheduledRun: ScheduledRun | undefined;
   /** A hook in the module's own queue failed, or a task there takes too long: no converge waits for the module. */
   readonly isStuck: boolean;
   /** Set after a rollback to the last good revision: what failed, and which revision is deployed. */
@@ -115,7 +115,7 @@ export const NEVER_RAN: RunRecord = {
   leftRevision: undefined,
   blockedSince: undefined,
   withConverge: undefined,
-  turn: undefined,
+  scheduledRun: undefined,
   isStuck: false,
   refused: undefined,
   foundUnhealthy: undefined,

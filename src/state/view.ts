@@ -129,8 +129,8 @@ export interface DeletionWindow {
 }
 
 /** Why a due removal is blocked: of a module that is off (delete), or of an orphan release (purge). */
-export interface Blocker {
-  readonly of: "delete" | "purge";
+export interface RemovalBlocker {
+  readonly action: "delete" | "purge";
   /** What is blocked, and why. */
   readonly text: string;
 }
@@ -163,17 +163,17 @@ export interface View {
   /** Another converge is due: a file, a module of a release, or the ConfigMap was missing. */
   readonly secondCheck: boolean;
   /** Modules whose files have changed since they were read; `all` = more than single modules. */
-  readonly movedFiles: ReadonlySet<string> | "all";
+  readonly modulesWithChangedFiles: ReadonlySet<string> | "all";
   /** Names of enabled modules, in order. */
   readonly enabledModules: readonly string[];
-  readonly holds: readonly Blocker[];
+  readonly removalBlockers: readonly RemovalBlocker[];
   /** The removal that the last discovery blocked. */
   readonly deletionLimit: DeletionLimitView | undefined;
   /** The token in the user's confirmation of a removal. */
   readonly confirmation: string | undefined;
   readonly deletions: DeletionWindow;
   /** Removals that are still due in the converge in progress: modules, and orphan releases. */
-  readonly removing: readonly string[];
+  readonly pendingRemovals: readonly string[];
   /** Releases without a module in the tree, and since when, in ms since the epoch. */
   readonly orphans: ReadonlyMap<string, number>;
   /** Findings about objects that modules require, by `requiredKey`; no entry before the first check. */
@@ -240,12 +240,12 @@ export const BLANK: OperatorState = {
   },
   globalCause: undefined,
   secondCheck: false,
-  movedFiles: NO_FILES,
-  holds: [],
+  modulesWithChangedFiles: NO_FILES,
+  removalBlockers: [],
   deletionLimit: undefined,
   confirmation: undefined,
   deletions: { removed: new Map(), known: new Map() },
-  removing: [],
+  pendingRemovals: [],
   orphans: new Map(),
   objects: new Map(),
   serverVersion: undefined,

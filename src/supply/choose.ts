@@ -1,6 +1,6 @@
 /** Chooses the next content of a module: of the versions in the registry, those that the request and the update policy allow. */
 
-import { nextOpening } from "../cron/index.ts";
+import { findNextOpening } from "../cron/index.ts";
 import { formatDuration, isInRange, isOlder, isVersion, releaseNumbersOf } from "../lib/index.ts";
 import type { Candidate, Choice, ChoiceInput, Complete, LockEntry, ModuleRequest } from "./types.ts";
 
@@ -163,7 +163,7 @@ function delay(candidate: Complete, { request, locked, update, now, zone }: Choi
   const { windows, afterMs } = update;
   const since = locked.seen?.digest === candidate.digest ? locked.seen.since : now;
   const oldEnoughAt = isNamed(request) ? now : Math.max(now, since + afterMs);
-  const until = windows.length === 0 ? oldEnoughAt : nextOpening(windows, oldEnoughAt, zone);
+  const until = windows.length === 0 ? oldEnoughAt : findNextOpening(windows, oldEnoughAt, zone);
   if (until === now) return undefined;
   const { version } = candidate;
   if (until !== oldEnoughAt) return waitsForWindow(candidate, until);

@@ -2,7 +2,7 @@
 
 import { MAIN_QUEUE, describeTask, moduleOf, queueOf } from "../model/index.ts";
 import type { HookTask, RunModuleTask, Task } from "../model/index.ts";
-import { turnsLeft } from "../plan/index.ts";
+import { findModulesAwaitedByConverge } from "../plan/index.ts";
 import { LONG_RUN_MS, Queues } from "../queue/index.ts";
 import type { Outcome, QueuesOptions, RateLimit, RunContext } from "../queue/index.ts";
 import { yieldToEventLoop, oneLine, type Timer } from "../lib/index.ts";
@@ -149,7 +149,8 @@ function recordRemovalEnd({ state }: Ports, task: Task): void {
 /** Records a finished module as progress of its converge. */
 function recordProgress({ state }: Ports, task: RunModuleTask, outcome: Outcome<Task>): void {
   const { phase, remaining } = state.view.converge;
-  if (phase === "turns") state.record("convergeStep", { remaining: turnsLeft(state.view) });
+  if (phase === "scheduledRuns")
+    state.record("convergeStep", { remaining: findModulesAwaitedByConverge(state.view) });
   // None remain when the converge was reset.
   if (outcome.kind === "done" && task.group === "converge" && remaining.includes(task.module))
     state.record("convergeStep", { remaining: remaining.filter((name) => name !== task.module) });

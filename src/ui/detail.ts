@@ -1,6 +1,6 @@
 /** Details for the page: one module, its values, and the last runs. The caller redacts secrets. */
 
-import { describeContent, explainModule, originOf, type StateSnapshot } from "../plan/index.ts";
+import { describeContent, explainModule, toDisplayedOrigin, type StateSnapshot } from "../plan/index.ts";
 import type { ModuleView } from "../state/index.ts";
 import type { ModuleStatus, DisplayedValues } from "../status/index.ts";
 import { listLeaves, formatMessage } from "../lib/index.ts";
@@ -68,7 +68,7 @@ function listFacts(module: ModuleView, status: ModuleStatus | undefined): [strin
 
 /** The ModuleSource of a module, with the content in force. */
 function describeSource(module: ModuleView): string | undefined {
-  const origin = originOf(module);
+  const origin = toDisplayedOrigin(module);
   if (origin === undefined) return undefined;
   return [origin.name, describeContent(origin)].filter(Boolean).join(": ");
 }

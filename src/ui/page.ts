@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { oneLine, type Clock, type KnownSecrets } from "../lib/index.ts";
 import { readMap } from "../helm/index.ts";
 import { member, objectOf, type Json, type JsonObject, type Module } from "../model/index.ts";
-import { graphOf, type StateSnapshot } from "../plan/index.ts";
+import { buildGraph, type StateSnapshot } from "../plan/index.ts";
 import type { ModuleView } from "../state/index.ts";
 import { displayValues, type ModuleStatus, type StatusValues } from "../status/index.ts";
 import type { RunRing } from "../trace/index.ts";
@@ -225,7 +225,7 @@ export class Page {
 
   /** The graph of requirements between modules. */
   #buildGraph(): readonly GraphNode[] {
-    return graphOf(this.#sources.snapshot().view, () => "").map(({ module, requires, after }) => ({
+    return buildGraph(this.#sources.snapshot().view, () => "").map(({ module, requires, after }) => ({
       name: module,
       requires: requires.flatMap(({ of, name, unmet }) =>
         of === "module" ? [{ name, met: unmet === undefined }] : [],

@@ -23,7 +23,7 @@ import type { RecorderParts } from "../metrics/index.ts";
 import { camelCase, moduleOf, type Task } from "../model/index.ts";
 import { isConfirmedMissing, moduleContent, placesOf } from "../modules/index.ts";
 import { releaseFreeMemory } from "../process/index.ts";
-import { Engine, keepsObjects } from "../plan/index.ts";
+import { Engine, mustKeepObjects } from "../plan/index.ts";
 import { RateLimits, type Queues } from "../queue/index.ts";
 import { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
@@ -233,7 +233,7 @@ export class Components {
             (module) => module.name === name && !isConfirmedMissing(module, this.#base.clock),
           ),
         hideOf: (release) => createSecretHider(this.state.values, camelCase(release)),
-        keepsObjects: (release) => keepsObjects(this.state.view, this.state.values.config, release),
+        keepsObjects: (release) => mustKeepObjects(this.state.view, this.state.values.config, release),
       }),
     );
   }

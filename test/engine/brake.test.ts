@@ -34,7 +34,7 @@ describe("one change that would remove too many modules", () => {
       "not deleted: a, b, c, d, e: 5 of 5 modules at once are more than --delete-brake allows;" +
       ` switch them on again, or confirm: kubectl annotate --overwrite -n default addonoperator/addon-operator addon-operator.io/confirm-delete=${tokenOf(lab)}`;
     expect(tokenOf(lab)).toMatch(/^[0-9a-f]{12}$/);
-    expect(lab.state.view.holds).toEqual([{ of: "delete", text }]);
+    expect(lab.state.view.removalBlockers).toEqual([{ action: "delete", text }]);
     expect(heldOf(lab)).toEqual(NAMES);
     expect(lab.state.view.modules.get("a")?.problem).toMatchObject({
       message: expect.stringContaining("its removal is blocked"),
@@ -73,7 +73,7 @@ describe("one change that would remove too many modules", () => {
     lab.edit(Object.fromEntries(NAMES.map((name) => [`${name}Enabled`, "true"])));
     await lab.run();
     expect(heldOf(lab)).toEqual([]);
-    expect(lab.state.view.holds).toEqual([]);
+    expect(lab.state.view.removalBlockers).toEqual([]);
     expect(lab.state.view.deletionLimit).toBeUndefined();
     expect(lab.linesOf("uninstall")).toEqual([]);
   });
@@ -84,14 +84,14 @@ describe("one change that would remove too many modules", () => {
     lab.state.record("requested", "look again");
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
-    expect(lab.state.view.holds[0]?.text).toMatch(
+    expect(lab.state.view.removalBlockers[0]?.text).toMatch(
       new RegExp(`confirm-delete=${tokenOf(lab)}; its present value 2 does not confirm this removal$`),
     );
     lab.state.record("observed", { confirmation: tokenOf(lab) });
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
     expect(lab.releases.size).toBe(0);
-    expect(lab.state.view.holds).toEqual([]);
+    expect(lab.state.view.removalBlockers).toEqual([]);
     expect(heldOf(lab)).toEqual([]);
   });
 
@@ -105,7 +105,7 @@ describe("one change that would remove too many modules", () => {
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
     expect(tokenOf(lab)).not.toBe(used);
-    expect(lab.state.view.holds[0]?.text).toContain("does not confirm this removal");
+    expect(lab.state.view.removalBlockers[0]?.text).toContain("does not confirm this removal");
     lab.state.record("observed", { confirmation: tokenOf(lab) });
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
@@ -166,7 +166,7 @@ describe("one change that would remove too many modules", () => {
     await lab.run();
     await lab.run(10_000);
     expect(lab.linesOf("uninstall")).toEqual([]);
-    expect(lab.state.view.holds[0]?.text).toMatch(/^not deleted: a, b, c, d: 4 of 5 modules/);
+    expect(lab.state.view.removalBlockers[0]?.text).toMatch(/^not deleted: a, b, c, d: 4 of 5 modules/);
     lab.state.record("observed", { confirmation: tokenOf(lab) });
     await lab.run(10_000);
     expect(lab.linesOf("uninstall")).toHaveLength(4);
@@ -273,7 +273,9 @@ describe("a confirmation", () => {
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
     expect(tokenOf(lab)).not.toBe(confirmation);
-    expect(lab.state.view.holds[0]?.text).toContain(`its present value ${confirmation} does not confirm`);
+    expect(lab.state.view.removalBlockers[0]?.text).toContain(
+      `its present value ${confirmation} does not confirm`,
+    );
   });
 
   it("is used up where modules have no release", async () => {
@@ -345,7 +347,7 @@ describe("removals one after the other", () => {
     await vanishing(lab, TWELVE.slice(0, 11));
     // The sixth and the seventh come to the same discovery.
     expect(lab.linesOf("uninstall")).toHaveLength(5);
-    expect(lab.state.view.holds[0]?.text).toMatch(
+    expect(lab.state.view.removalBlockers[0]?.text).toMatch(
       /^not deleted: m\d.*: 11 of 12 modules within 10 minutes \(5 removed already\) are more than --delete-brake allows/,
     );
     // What is held does not go by itself when the window has passed.

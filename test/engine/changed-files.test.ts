@@ -57,7 +57,7 @@ describe.each<ModuleQueues>(["main", "own"])("files that changed on disk, module
     lab.setModules([one]);
     lab.state.record("filesMoved", "all");
     await lab.run();
-    expect([lab.converges, lab.state.view.movedFiles]).toEqual([1, new Set()]);
+    expect([lab.converges, lab.state.view.modulesWithChangedFiles]).toEqual([1, new Set()]);
   });
 
   it("broken ones leave the release as it is; mended, the module runs", async () => {

@@ -311,7 +311,9 @@ describe("a module that others require", () => {
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual(["uninstall other"]);
     expect(hold(lab, "a")).toBe("off, but stays while b, c require it");
-    expect(lab.state.view.holds.map(({ text }) => text)).toEqual(["not deleted: a: b, c require it"]);
+    expect(lab.state.view.removalBlockers.map(({ text }) => text)).toEqual([
+      "not deleted: a: b, c require it",
+    ]);
     expect(why(lab, "b").join()).toContain("waits for a, which is off");
     expect(lab.quiet).toBe(true);
     lab.edit({ bEnabled: "false" });
@@ -325,7 +327,7 @@ describe("a module that others require", () => {
       "uninstall c",
       "uninstall a",
     ]);
-    expect(lab.state.view.holds).toEqual([]);
+    expect(lab.state.view.removalBlockers).toEqual([]);
   });
 
   it("waits for the removal of one of them that fails", async () => {
@@ -377,7 +379,7 @@ describe("a module that others require", () => {
       await lab.run(5000);
     }
     expect(lab.linesOf("uninstall")).toEqual([]);
-    expect(lab.state.view.holds.map(({ text }) => text)).toEqual(["not purged: a: b requires it"]);
+    expect(lab.state.view.removalBlockers.map(({ text }) => text)).toEqual(["not purged: a: b requires it"]);
     expect(hold(lab, "b")).toContain("waits for a, which is no module");
     lab.edit({ bEnabled: "false" });
     await lab.run(5000);

@@ -114,7 +114,7 @@ describe("6 to 8: deletes, purges and the end of a converge", () => {
     await lab.run(60_000);
     expect(lab.log.filter((line) => /^(helm|crds|uninstall)/.test(line))).toEqual([]);
     expect([...lab.state.view.modules.values()].map(({ suspended }) => suspended)).toEqual([true, true]);
-    expect(lab.state.view.holds.map(({ text }) => text)).toEqual([
+    expect(lab.state.view.removalBlockers.map(({ text }) => text)).toEqual([
       "not purged: late: maintenance is set in the ConfigMap",
     ]);
     lab.edit({ maintenance: undefined });
@@ -146,7 +146,9 @@ describe("6 to 8: deletes, purges and the end of a converge", () => {
     await lab.run();
     await lab.run(10_000);
     expect(lab.linesOf("uninstall")).toEqual([]);
-    expect(lab.state.view.holds).toEqual([{ of: "purge", text: "not purged: one, two: no module" }]);
+    expect(lab.state.view.removalBlockers).toEqual([
+      { action: "purge", text: "not purged: one, two: no module" },
+    ]);
     lab.setModules([{ name: "two", enabled: true }]);
     lab.log.length = 0;
     lab.edit({ global: "{ x: 2 }" });

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { wavesOf } from "../../src/plan/index.ts";
+import { simulateStart } from "../../src/plan/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
 import { requiring } from "../support/fuzz-requirements.ts";
@@ -41,9 +41,9 @@ it("modules in queues of their own run in the waves of plan, where each takes as
     const modules = new Map(
       [...lab.state.view.modules].map(([name, view]) => [name, { ...view, phase: "new" as const }]),
     );
-    const { waves, waits } = wavesOf({ ...lab.state.view, modules });
+    const { waves, blockedModules } = simulateStart({ ...lab.state.view, modules });
     const sorted = (names: readonly string[]): string[] => names.toSorted();
     expect(runs.map(sorted), `seed ${seed}`).toEqual(waves.map(sorted));
-    for (const name of waits.keys()) expect(lab.state.view.modules.get(name)?.phase).toBe("new");
+    for (const name of blockedModules.keys()) expect(lab.state.view.modules.get(name)?.phase).toBe("new");
   }
 });

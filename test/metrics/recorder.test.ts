@@ -12,7 +12,7 @@ import {
   makeRecorder,
 } from "../../src/metrics/index.ts";
 import type { Hook, ScheduleBinding } from "../../src/model/index.ts";
-import type { Blocker } from "../../src/state/index.ts";
+import type { RemovalBlocker } from "../../src/state/index.ts";
 import type { OperatorEvent } from "../../src/status/index.ts";
 import type { Recorder } from "../../src/tasks/index.ts";
 import { viewOf } from "../status/views.ts";
@@ -126,12 +126,12 @@ test("the Event of a held removal is for what is held, reported once until it is
   const events: string[] = [];
   const announce = ({ reason, note }: OperatorEvent): void => void events.push(`${reason}: ${note}`);
   const report = blockerReporter({ announce, logger: silentLogger });
-  const off: Blocker = { of: "delete", text: "not deleted: a: the ConfigMap is missing" };
-  const missing: Blocker = { of: "purge", text: "not purged: b: the ConfigMap is missing" };
-  report(viewOf([], { holds: [off] }));
-  report(viewOf([], { holds: [off, missing] }));
-  report(viewOf([], { holds: [missing] }));
-  report(viewOf([], { holds: [off, missing] }));
+  const off: RemovalBlocker = { action: "delete", text: "not deleted: a: the ConfigMap is missing" };
+  const missing: RemovalBlocker = { action: "purge", text: "not purged: b: the ConfigMap is missing" };
+  report(viewOf([], { removalBlockers: [off] }));
+  report(viewOf([], { removalBlockers: [off, missing] }));
+  report(viewOf([], { removalBlockers: [missing] }));
+  report(viewOf([], { removalBlockers: [off, missing] }));
   expect(events).toEqual([
     `RemovalHeld: ${off.text}`,
     `PurgeRefused: ${missing.text}`,

@@ -1,7 +1,12 @@
 import { describe, expect, it } from "vitest";
 
 import type { Module, Problem } from "../../src/model/index.ts";
-import { decideEnabled, decideAll, needsLoading, modulesToRemove } from "../../src/plan/index.ts";
+import {
+  decideEnablement,
+  decideAllModules,
+  mustLoadModule,
+  classifyDisabledModules,
+} from "../../src/plan/index.ts";
 import type { ModuleFacts, ScriptAnswer } from "../../src/plan/index.ts";
 import { newModuleRecord } from "../../src/state/index.ts";
 import type { Enablement, ModuleRecord } from "../../src/state/index.ts";
@@ -22,10 +27,10 @@ function facts(change: Change = {}, name = "m"): ModuleFacts {
     settings: NO_SETTINGS,
     flag: { enabled: true, by: "configmap" },
     owner: "none",
-    reserved: false,
-    begun: false,
+    isReserved: false,
+    isRemovalBegun: false,
     lacksValues: false,
-    invalid: () => undefined,
+    findProblem: () => undefined,
     ...change,
     module,
     record: { ...newModuleRecord(module), ...change.record },
@@ -59,13 +64,13 @@ describe("whether a module is on", () => {
     ["its script denies it", SCRIPT, { enabled: false }, { enabled: false, by: "script" }],
     [
       "its values are broken",
-      { invalid: () => PROBLEM },
+      { findProblem: () => PROBLEM },
       undefined,
       { enabled: true, by: "configmap", problem: PROBLEM },
     ],
     [
       "its script denies it, and its values are broken: nobody has to mend them",
-      { ...SCRIPT, invalid: () => PROBLEM },
+      { ...SCRIPT, findProblem: () => PROBLEM },
       { enabled: false },
       { enabled: false, by: "script" },
     ],
@@ -96,23 +101,23 @@ describe("whether a module is on", () => {
     ["protected, without a release", { ...OFF, ...KEPT }, undefined, { enabled: false, by: "none" }],
     [
       "a release of its name is never touched, but it has no chart",
-      { module: { chart: "none" }, reserved: true },
+      { module: { chart: "none" }, isReserved: true },
       undefined,
       { enabled: true, by: "configmap" },
     ],
   ])("%s", (...[_what, change, answer, expected]) => {
-    expect(decideEnabled(facts(change), answer)).toEqual(expected);
+    expect(decideEnablement(facts(change), answer)).toEqual(expected);
   });
 
   it.each<readonly [string, Change, string]>([
     ["protected, and off", { ...OFF, ...KEPT, owner: "ours" }, "the module is protected but switched off"],
     [
       "its release would overwrite another",
-      { reserved: true },
+      { isReserved: true },
       "the release of this name is the operator's own",
     ],
   ])("%s: a person has to say", (_what, change, message) => {
-    expect(decideEnabled(facts(change))).toMatchObject({
+    expect(decideEnablement(facts(change))).toMatchObject({
       problem: { message: expect.stringContaining(message) },
     });
   });
@@ -120,14 +125,14 @@ describe("whether a module is on", () => {
   it("scripts see the modules before them that are on, those that need a person too", async () => {
     const requested: string[] = [];
     const worlds: Record<string, Change> = {
-      a: { invalid: () => PROBLEM },
+      a: { findProblem: () => PROBLEM },
       b: { ...OFF },
       c: SCRIPT,
       d: SCRIPT,
     };
     const modules = Object.keys(worlds).map((name) => facts(worlds[name], name).module);
-    const decisions = await decideAll(modules, {
-      check: ({ name }) => Promise.resolve(facts(worlds[name], name)),
+    const decisions = await decideAllModules(modules, {
+      collectFacts: ({ name }) => Promise.resolve(facts(worlds[name], name)),
       runScript: ({ name }, enabled) => {
         requested.push(`${name}: ${enabled.join()}`);
         return Promise.resolve({ enabled: name === "d" });
@@ -144,7 +149,7 @@ describe("whether a module is on", () => {
     ["off with somebody else's", { ...OFF, owner: "foreign" }, false],
     ["off, having run", { ...OFF, record: { ranHere: true } }, true],
   ])("hooks and schemas of a module that is %s matter: %j", (_what, change, expected) => {
-    expect(needsLoading(facts(change))).toBe(expected);
+    expect(mustLoadModule(facts(change))).toBe(expected);
   });
 });
 
@@ -161,9 +166,9 @@ describe("which modules are removed", () => {
     ["in need of a person", off({ record: { decisionProblem: PROBLEM } }), ""],
     ["off by its script", off({ record: { enabledBy: "script" } }), "off"],
   ])("%s: %s", (_what, change, expected) => {
-    const { off: missing, foreign } = modulesToRemove([facts(change)]);
+    const { modulesOff, foreignModules } = classifyDisabledModules([facts(change)]);
     expect(
-      Object.entries({ off: missing, foreign })
+      Object.entries({ off: modulesOff, foreign: foreignModules })
         .flatMap(([where, list]) => list.map(() => where))
         .join(),
     ).toBe(expected);
@@ -174,7 +179,7 @@ describe("which modules are removed", () => {
       facts(off({ record: { enabledBy: name === "b" ? "script" : "none" } }), name),
     );
     const names = (list: readonly ModuleFacts[]) =>
-      modulesToRemove(list).off.map(({ module }) => module.name);
+      classifyDisabledModules(list).modulesOff.map(({ module }) => module.name);
     expect(names(all)).toEqual(["c", "b", "a"]);
     expect(names([...all, facts(BROKEN, "d")])).toEqual(["c", "a"]);
   });

@@ -1,7 +1,12 @@
 import { describe, expect, it } from "vitest";
 
 import { describeCause } from "../../src/model/index.ts";
-import { configSuperseded, placeOf, convergeDue, restartDue } from "../../src/plan/index.ts";
+import {
+  hasGlobalConfigChanged,
+  choosePosition,
+  findConvergeCause,
+  findRestartCause,
+} from "../../src/plan/index.ts";
 import type { ConvergePhase, ModuleView, View } from "../../src/state/index.ts";
 import { basis, moduleView, viewOf } from "../status/views.ts";
 
@@ -94,8 +99,10 @@ describe("whether a converge is due, and why", () => {
       "back: global values changed",
     ],
   ])("%s", (_what, view, expected) => {
-    const cause = convergeDue(view);
-    expect(cause === undefined ? undefined : `${placeOf(cause)}: ${describeCause(cause)}`).toBe(expected);
+    const cause = findConvergeCause(view);
+    expect(cause === undefined ? undefined : `${choosePosition(cause)}: ${describeCause(cause)}`).toBe(
+      expected,
+    );
   });
 
   it.each<readonly [ConvergePhase, Partial<View>, boolean]>([
@@ -111,7 +118,7 @@ describe("whether a converge is due, and why", () => {
   ])("a converge in its %s phase and %j: starts again: %s", (phase, change, restarts) => {
     const view = world(change);
     const during = { ...view, converge: { ...view.converge, phase } };
-    expect(restartDue(during) !== undefined).toBe(restarts);
-    expect(configSuperseded(during)).toBe(during.convergeDigests.globalConfig !== NOW.globalConfig);
+    expect(findRestartCause(during) !== undefined).toBe(restarts);
+    expect(hasGlobalConfigChanged(during)).toBe(during.convergeDigests.globalConfig !== NOW.globalConfig);
   });
 });

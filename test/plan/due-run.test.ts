@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { describeCause } from "../../src/model/index.ts";
 import type { Cause, Problem } from "../../src/model/index.ts";
-import { placeOf, runDue } from "../../src/plan/index.ts";
+import { choosePosition, findRunCause } from "../../src/plan/index.ts";
 import type { ModuleView } from "../../src/state/index.ts";
 import { basis, moduleView, release, viewOf } from "../status/views.ts";
 
@@ -68,8 +68,10 @@ describe("whether a module run is due, and why", () => {
     ],
   ])("%s", (_what, change, expected) => {
     const module = moduleView("m", change);
-    const cause = runDue(module, viewOf([module]));
-    expect(cause === undefined ? undefined : `${placeOf(cause)}: ${describeCause(cause)}`).toBe(expected);
+    const cause = findRunCause(module, viewOf([module]));
+    expect(cause === undefined ? undefined : `${choosePosition(cause)}: ${describeCause(cause)}`).toBe(
+      expected,
+    );
   });
 
   it.each(["beforeAll", "discovery", "modules", "afterAll"] as const)(
@@ -77,7 +79,7 @@ describe("whether a module run is due, and why", () => {
     (phase) => {
       const module = moduleView("m", { phase: "new" });
       const rest = viewOf([module]);
-      expect(runDue(module, { ...rest, converge: { ...rest.converge, phase } })).toBeUndefined();
+      expect(findRunCause(module, { ...rest, converge: { ...rest.converge, phase } })).toBeUndefined();
     },
   );
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { describeCause, describeTask } from "../../src/model/index.ts";
-import { plan } from "../../src/plan/index.ts";
+import { planTasks } from "../../src/plan/index.ts";
 import type { BootPhase, ModuleView, View } from "../../src/state/index.ts";
 import { basis, moduleView, viewOf } from "../status/views.ts";
 
@@ -23,11 +23,11 @@ function viewAt({ operator = {}, web = {}, db = {} }: StateSnapshot): View {
 
 /** What the plan says, a line each: where a task goes and why; what restarts; whose back-off ends. */
 function reported(view: View): string[] {
-  const { offers, restart, outdated } = plan(view);
+  const { dueTasks, restartCause, outdatedModules } = planTasks(view);
   return [
-    ...offers.map(({ task, place }) => `${place} ${describeTask(task)}`),
-    ...(restart === undefined ? [] : [`restart: ${describeCause(restart)}`]),
-    ...outdated.map((name) => `outdated ${name}`),
+    ...dueTasks.map(({ task, position }) => `${position} ${describeTask(task)}`),
+    ...(restartCause === undefined ? [] : [`restart: ${describeCause(restartCause)}`]),
+    ...outdatedModules.map((name) => `outdated ${name}`),
   ];
 }
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { keepsObjects } from "../../src/plan/index.ts";
+import { mustKeepObjects } from "../../src/plan/index.ts";
 import type { ParsedConfig } from "../../src/values/index.ts";
 
 const config = { guards: new Set(["webServerProtected", "dbMaintenance"]) } as unknown as ParsedConfig;
@@ -14,9 +14,9 @@ it.each([
   ["cache", true],
   ["other", false],
 ])("%s keeps its objects where it is protected, suspended or its removal is blocked: %s", (name, keeps) => {
-  expect(keepsObjects(blocked(false), config, name)).toBe(keeps);
+  expect(mustKeepObjects(blocked(false), config, name)).toBe(keeps);
 });
 
 it("a release whose removal is confirmed gives its objects", () => {
-  expect(keepsObjects(blocked(true), config, "cache")).toBe(false);
+  expect(mustKeepObjects(blocked(true), config, "cache")).toBe(false);
 });

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { wavesOf } from "../../src/plan/index.ts";
+import { simulateStart } from "../../src/plan/index.ts";
 import type { ModuleView, View } from "../../src/state/index.ts";
 import { moduleView, viewOf } from "../status/views.ts";
 
@@ -37,7 +37,7 @@ it.each<[string, Parameters<typeof start>[0], string]>([
   ["what comes after one that cannot run", { a: [1, undefined, "b"], b: [1, "none"] }, "a"],
   ["modules that come after each other", { a: [1, undefined, "b"], b: [1, undefined, "a"] }, "b, a"],
 ])("orders %s", (_, modules, expected) => {
-  const { waves } = wavesOf(start(modules));
+  const { waves } = simulateStart(start(modules));
   expect(waves.map((wave) => wave.join(" ")).join(", ")).toBe(expected);
 });
 
@@ -54,23 +54,26 @@ it("reports what cannot run, and why", () => {
       },
     );
   change("d", { problem: { file: "f", message: "m" } });
-  const { waves, waits } = wavesOf(viewOf(views));
+  const { waves, blockedModules } = simulateStart(viewOf(views));
   expect(waves).toEqual([["e"]]);
-  expect(Object.fromEntries(waits)).toEqual({
+  expect(Object.fromEntries(blockedModules)).toEqual({
     a: "none, which is no module",
     b: "a, which is not Ready",
     c: "d, which needs a person",
   });
   change("d", { enabled: false });
-  expect(wavesOf(viewOf(views)).waits.get("c")).toBe("d, which is off");
+  expect(simulateStart(viewOf(views)).blockedModules.get("c")).toBe("d, which is off");
 });
 
 it("takes objects for there, and goes by the version of Kubernetes", () => {
   const module = moduleView("a", { phase: "new" });
   const objects = [{ apiVersion: "v1", kind: "Secret", name: "ca" }];
   const a = { ...module, module: { ...module.module, requires: { objects, kubernetes: ">=1.30" } } };
-  expect(wavesOf(viewOf([a], { serverVersion: "v1.31.0" }))).toEqual({ waves: [["a"]], waits: new Map() });
-  expect(wavesOf(viewOf([a], { serverVersion: "v1.29.0" })).waits.get("a")).toBe(
+  expect(simulateStart(viewOf([a], { serverVersion: "v1.31.0" }))).toEqual({
+    waves: [["a"]],
+    blockedModules: new Map(),
+  });
+  expect(simulateStart(viewOf([a], { serverVersion: "v1.29.0" })).blockedModules.get("a")).toBe(
     "Kubernetes, which is 1.29.0, not >=1.30",
   );
 });
@@ -83,5 +86,5 @@ it("sees the version that a run installs", () => {
     const file = { ...each.module, chartVersion: "2.0.0", requires } as ModuleView["module"];
     return { ...each, release: release as ModuleView["release"], module: file };
   });
-  expect(wavesOf(viewOf(views))).toEqual({ waves: [["a"], ["b"]], waits: new Map() });
+  expect(simulateStart(viewOf(views))).toEqual({ waves: [["a"], ["b"]], blockedModules: new Map() });
 });

@@ -88,7 +88,7 @@ describe("the record", () => {
   it("reports of changes once per turn", async () => {
     const { state, changes } = lab("web");
     await changes();
-    state.record("removalBlocked", { of: "purge", text: "a" });
+    state.record("removalBlocked", { action: "purge", text: "a" });
     state.record("observed", { boot: "running" });
     state.recordModule("web", "observed", { absent: ["x"] });
     expect(await changes()).toBe(1);
@@ -199,7 +199,7 @@ describe("the record", () => {
     state.inputs.recordConfig(seen({}), FRONT);
     expect(state.view.secondCheck).toBe(false);
     state.inputs.recordConfig(missing, FRONT);
-    state.record("removalBlocked", { of: "purge", text: "not purged: old" });
+    state.record("removalBlocked", { action: "purge", text: "not purged: old" });
     state.inputs.recordConfig(missing, FRONT);
     expect(state.view.secondCheck).toBe(false);
     state.inputs.recordConfig(seen({}), FRONT);
@@ -266,8 +266,8 @@ describe("the record", () => {
 
   it("starts with nothing seen", () => {
     const state = new State({ clock: new ManualClock() });
-    const { boot, config, converge, holds, secondCheck, modules, tree } = state.view;
-    expect([boot, config.condition, config.digest, secondCheck, holds]).toEqual([
+    const { boot, config, converge, removalBlockers, secondCheck, modules, tree } = state.view;
+    expect([boot, config.condition, config.digest, secondCheck, removalBlockers]).toEqual([
       "loading",
       "ok",
       "",
@@ -373,20 +373,20 @@ describe("the record", () => {
     const release = { name: "web", revision: 3, status: "deployed" } as never;
     state.recordModule("web", "observed", { release });
     state.record("observed", { missingRights: ["list pods"] });
-    state.record("removalBlocked", { of: "delete", text: "a" });
-    state.record("removalBlocked", { of: "purge", text: "b" });
+    state.record("removalBlocked", { action: "delete", text: "a" });
+    state.record("removalBlocked", { action: "purge", text: "b" });
     state.record("observed", { confirmation: "yes" });
     expect(state.view).toMatchObject({
       missingRights: ["list pods"],
-      holds: [
-        { of: "delete", text: "a" },
-        { of: "purge", text: "b" },
+      removalBlockers: [
+        { action: "delete", text: "a" },
+        { action: "purge", text: "b" },
       ],
       confirmation: "yes",
     });
     expect(state.view.modules.get("web")).toMatchObject({ release });
-    state.record("observed", { holds: [] });
-    expect(state.view.holds).toEqual([]);
+    state.record("observed", { removalBlockers: [] });
+    expect(state.view.removalBlockers).toEqual([]);
     await changes();
     state.record("observed", { confirmation: "yes" });
     expect(await changes()).toBe(0);

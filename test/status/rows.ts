@@ -1,5 +1,5 @@
 import type { ModuleView } from "../../src/state/index.ts";
-import type { Wait } from "../../src/plan/index.ts";
+import type { RunBlocker } from "../../src/plan/index.ts";
 import { T0, underWay } from "./views.ts";
 
 /** One row of the table of states. */
@@ -7,7 +7,7 @@ export interface Row {
   readonly name: string;
   readonly view: Partial<ModuleView>;
   readonly hold?: string;
-  readonly wait?: Wait;
+  readonly wait?: RunBlocker;
   readonly state: string;
   readonly ready: "True" | "False" | "Unknown";
   readonly other: "Reconciling" | "Stalled" | undefined;
@@ -47,7 +47,7 @@ export const rows: readonly Row[] = [
     (reason): Row => ({
       name: reason,
       view: { blockedSince: T0 },
-      wait: { on: "a", reason, message: "waits for a" },
+      wait: { awaitedName: "a", reason, message: "waits for a" },
       ...waits,
       reason,
     }),

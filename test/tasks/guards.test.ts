@@ -36,7 +36,9 @@ describe("what is not deleted although it was about to be", () => {
     lab.loseConfig();
     await lab.run(60_000);
     expect(lab.linesOf("uninstall").length).toBe(1);
-    expect(lab.state.view.holds).toEqual([{ of: "delete", text: `not deleted: one: ${MISSING}` }]);
+    expect(lab.state.view.removalBlockers).toEqual([
+      { action: "delete", text: `not deleted: one: ${MISSING}` },
+    ]);
     expect([lab.releases.get("one")?.status, view(lab)?.activity]).toEqual(["deployed", "none"]);
     expect(lab.broken).toEqual([]);
   });
@@ -76,7 +78,9 @@ describe("what is not deleted although it was about to be", () => {
     lab.edit({ ...OFF, twoEnabled: "false" });
     lab.loseConfig();
     await lab.run();
-    expect(lab.state.view.holds).toEqual([{ of: "delete", text: `not deleted: two, one: ${MISSING}` }]);
+    expect(lab.state.view.removalBlockers).toEqual([
+      { action: "delete", text: `not deleted: two, one: ${MISSING}` },
+    ]);
     expect(lab.linesOf("uninstall")).toEqual([]);
   });
 
@@ -93,8 +97,8 @@ describe("what is not deleted although it was about to be", () => {
       else lab.edit({ strangerProtected: "true" });
       await lab.run(60_000);
       expect(lab.linesOf("uninstall stranger").length).toBe(1);
-      expect(lab.state.view.holds).toEqual([
-        { of: "purge", text: expect.stringMatching(/^not purged: stranger: /) },
+      expect(lab.state.view.removalBlockers).toEqual([
+        { action: "purge", text: expect.stringMatching(/^not purged: stranger: /) },
       ]);
       expect(lab.broken).toEqual([]);
     }

@@ -366,8 +366,8 @@ describe("what is reported of a delete", () => {
     lab.loseConfig();
     await lab.run();
     expect(lab.releases.has("one")).toBe(true);
-    expect(lab.state.view.holds).toContainEqual({
-      of: "delete",
+    expect(lab.state.view.removalBlockers).toContainEqual({
+      action: "delete",
       text: "not deleted: one: the ConfigMap is missing",
     });
     expect(record(lab)?.activity).toBe("none");
@@ -396,15 +396,17 @@ describe("what is reported of a purge", () => {
     const lab = await started([one()], { config: { [key]: value } }, (fresh) => fresh.addRelease("stranger"));
     await lab.run(10_000);
     expect([...lab.releases.keys()]).toContain("stranger");
-    expect(lab.state.view.holds).toEqual([
-      { of: "purge", text: `not purged: stranger: ${key} is set in the ConfigMap` },
+    expect(lab.state.view.removalBlockers).toEqual([
+      { action: "purge", text: `not purged: stranger: ${key} is set in the ConfigMap` },
     ]);
   });
 
   it("that waits because nothing can be said of the directories", async () => {
     const lab = await started([], {}, (fresh) => fresh.addRelease("stranger"));
     await lab.run(10_000);
-    expect(lab.state.view.holds).toEqual([{ of: "purge", text: "not purged: stranger: no module" }]);
+    expect(lab.state.view.removalBlockers).toEqual([
+      { action: "purge", text: "not purged: stranger: no module" },
+    ]);
   });
 });
 

@@ -12,13 +12,26 @@ import {
   type ModuleView,
   type View,
 } from "../../state/index.ts";
-import { HOW_TO_END, describeFailingHook, droppedTicks, failingHooks, failingOf } from "./failing-hooks.ts";
-import { describeUsers } from "../removals.ts";
-import { describeOrigin, originOf } from "./origin.ts";
+import {
+  HOW_TO_END_HANGING_HOOK,
+  describeFailingHook,
+  describeDroppedTicks,
+  findFailingHooks,
+  describeFailingHooks,
+} from "./failing-hooks.ts";
+import { describeDecision, describeEnablement } from "./enablement.ts";
+import { describeDependents } from "../removals.ts";
+import { describeOrigin, toDisplayedOrigin } from "./origin.ts";
 import { describeReasons, describeHealth } from "./reasons.ts";
-import { describeAwaitedTask, times } from "./task-words.ts";
-import { blockedBy, lostRequirement, otherBlockers, reportedRequirements, runsBefore } from "../turns.ts";
-import type { Requirement, Wait } from "../turns.ts";
+import { describeAwaitedTask, formatTimes } from "./task-words.ts";
+import {
+  describeRunBlocker,
+  findLostRequirement,
+  describeOtherBlockers,
+  findBlockingFirstRuns,
+} from "../run-readiness.ts";
+import { listReportedRequirements, type Requirement } from "../requirements/requirements.ts";
+import type { RunBlocker } from "../run-readiness.ts";
 
 /** The state and the queues, read at the same time. */
 export interface StateSnapshot {
@@ -26,30 +39,30 @@ export interface StateSnapshot {
   readonly queues: readonly QueueView<Task>[];
 }
 
-/** Everything that a module waits for at one moment. */
+/** What the status of a module reports about its waits at one moment. */
 export interface Waits {
   /** Why it does not run now, in words; undefined where nothing blocks it. */
-  readonly blocker: string | undefined;
+  readonly blockerText: string | undefined;
   /** When the failed run is retried, in ms since the epoch. */
   readonly nextRetryAt: number | undefined;
   /** What it requires and waits for. */
-  readonly wait: Wait | undefined;
+  readonly runBlocker: RunBlocker | undefined;
   /** A requirement that was met when it ran and is not met any more. */
-  readonly lost: Wait | undefined;
-  readonly required: readonly Requirement[];
+  readonly lostRequirement: RunBlocker | undefined;
+  readonly requirements: readonly Requirement[];
   /** Its failing hooks, in words. */
-  readonly failing: string | undefined;
+  readonly failingHooks: string | undefined;
 }
 
-/** What the status of a module reports about its waits. */
-export function waitsOf(module: ModuleView, at: StateSnapshot): Waits {
+/** Collects everything that the module waits for now. */
+export function collectWaits(module: ModuleView, snapshot: StateSnapshot): Waits {
   return {
-    blocker: explainBlockers(module, at),
-    nextRetryAt: nextRetryAt(module, at),
-    wait: blockedBy(module, at.view),
-    lost: lostRequirement(module, at.view),
-    required: reportedRequirements(module, at.view),
-    failing: failingOf(module.name, at),
+    blockerText: explainBlockers(module, snapshot),
+    nextRetryAt: getNextRetryTime(module, snapshot),
+    runBlocker: describeRunBlocker(module, snapshot.view),
+    lostRequirement: findLostRequirement(module, snapshot.view),
+    requirements: listReportedRequirements(module, snapshot.view),
+    failingHooks: describeFailingHooks(module.name, snapshot),
   };
 }
 
@@ -57,135 +70,155 @@ export function waitsOf(module: ModuleView, at: StateSnapshot): Waits {
  * Why a module does not run now, in words; undefined when it need not run. E.g. *waits for cert-manager (failed 5
  * times)*: the error itself is reported with cert-manager, not with each module that waits for it.
  */
-export function explainBlockers(module: ModuleView, at: StateSnapshot): string | undefined {
+export function explainBlockers(module: ModuleView, snapshot: StateSnapshot): string | undefined {
   if (module.problem !== undefined || module.activity !== "none") return undefined;
-  const blocked = blockedBy(module, at.view);
+  const blocked = describeRunBlocker(module, snapshot.view);
   if (blocked !== undefined) return blocked.message;
-  const users =
-    module.enabled || module.release === undefined ? undefined : describeUsers(module.name, at.view);
-  if (users !== undefined) return `off, but stays while ${users}`;
-  const waiting = waitingFor(module, at);
-  if (waiting !== undefined) return describeWait(module, waiting);
-  return waitsForTurn(module, at.view) ?? waitsForStart(module, at.view) ?? waitsForConfig(at.view);
+  const dependents =
+    module.enabled || module.release === undefined
+      ? undefined
+      : describeDependents(module.name, snapshot.view);
+  if (dependents !== undefined) return `off, but stays while ${dependents}`;
+  const blockingTask = findBlockingTask(module, snapshot);
+  if (blockingTask !== undefined) return describeBlockingTask(module, blockingTask);
+  return (
+    explainWaitForFirstRuns(module, snapshot.view) ??
+    explainWaitForStart(module, snapshot.view) ??
+    explainWaitForConfig(snapshot.view)
+  );
 }
 
-/** The task that has to end before the module runs: the head of its queue, which may be the module's own. */
-function waitingFor(module: ModuleView, { queues, view }: StateSnapshot): TaskView<Task> | undefined {
+/**
+ * The task that must end before the module can run: the head of the queue in which its run waits, or of the queue with the
+ * converge that will start its run. Undefined if the module's own run is that head and is in progress.
+ */
+function findBlockingTask(module: ModuleView, { queues, view }: StateSnapshot): TaskView<Task> | undefined {
   const queueTasks = [queueOf(view.moduleQueues, module.name), MAIN_QUEUE].map(
     (name) => queues.find((queue) => queue.name === name)?.tasks ?? [],
   );
-  const queueWith = (match: (task: Task) => boolean): (typeof queueTasks)[number] | undefined =>
+  const findQueueTasks = (match: (task: Task) => boolean): (typeof queueTasks)[number] | undefined =>
     queueTasks.find((tasks) => tasks.some(({ task }) => match(task)));
-  const isTurnAhead = module.turn?.begun === false;
-  const waitsForConverge = view.converge.phase === "idle" || module.phase !== "ready" || isTurnAhead;
+  const isScheduledRunAhead = module.scheduledRun?.hasBegun === false;
+  const waitsForConverge = view.converge.phase === "idle" || module.phase !== "ready" || isScheduledRunAhead;
   const tasks =
-    queueWith((task) => isRunOrRemoval(module, task)) ??
-    (waitsForConverge ? queueWith(isConverge) : undefined);
+    findQueueTasks((task) => isRunOrRemovalOf(module, task)) ??
+    (waitsForConverge ? findQueueTasks(isConvergeOrBoot) : undefined);
   const head = tasks?.[0];
   if (head === undefined) return undefined;
-  return isRunOrRemoval(module, head.task) && head.running ? undefined : head;
+  return isRunOrRemovalOf(module, head.task) && head.running ? undefined : head;
 }
 
-function isConverge({ kind }: Task): boolean {
+/** Whether the task is a converge, or the start that leads to the first one. */
+function isConvergeOrBoot({ kind }: Task): boolean {
   return kind === "converge" || kind === "boot";
 }
 
-function isRunOrRemoval({ name }: ModuleView, task: Task): boolean {
+/** Whether the task runs or removes this module. */
+function isRunOrRemovalOf({ name }: ModuleView, task: Task): boolean {
   return task.kind !== "hook" && moduleOf(task) === name;
 }
 
 /** When the failed run or removal is retried, in ms since the epoch; undefined while it runs. */
-export function nextRetryAt(module: ModuleView, { queues }: StateSnapshot): number | undefined {
+export function getNextRetryTime(module: ModuleView, { queues }: StateSnapshot): number | undefined {
   if (module.retry === undefined) return undefined;
-  return queues.flatMap(({ tasks }) => tasks).find(({ task }) => isRunOrRemoval(module, task))?.nextAt;
+  return queues.flatMap(({ tasks }) => tasks).find(({ task }) => isRunOrRemovalOf(module, task))?.nextAt;
 }
 
-/** What a waiting module waits for: a slot, its own next try, or another task. */
-function describeWait(module: ModuleView, { task, failures, nextAt }: TaskView<Task>): string {
-  const own = task.slot !== undefined && nextAt === undefined ? NO_SLOT : "will be tried again";
-  const what = isRunOrRemoval(module, task) ? own : `waits for ${describeAwaitedTask(task)}`;
-  return failures === 0 ? what : `${what} (failed ${times(failures)})`;
+/** Says what a module waits for, given the task that blocks it: a slot, the next try of its own run, or another task. */
+function describeBlockingTask(module: ModuleView, { task, failures, nextAt }: TaskView<Task>): string {
+  const ownRunText = task.slot !== undefined && nextAt === undefined ? WAITS_FOR_SLOT : "will be tried again";
+  const text = isRunOrRemovalOf(module, task) ? ownRunText : `waits for ${describeAwaitedTask(task)}`;
+  return failures === 0 ? text : `${text} (failed ${formatTimes(failures)})`;
 }
 
-const NO_SLOT = "waits until fewer modules run";
+const WAITS_FOR_SLOT = "waits until fewer modules run";
 
-/** The last error of the task for which a module waits, and the time of its next try (UTC). */
-function describeFailure(module: ModuleView, at: StateSnapshot): string | undefined {
-  if (blockedBy(module, at.view) !== undefined || explainBlockers(module, at) === undefined) return undefined;
-  const head = waitingFor(module, at);
+/** The last error of the task that blocks the module, and the time of its next try (UTC); undefined if that task has not failed. */
+function describeBlockingFailure(module: ModuleView, snapshot: StateSnapshot): string | undefined {
+  if (
+    describeRunBlocker(module, snapshot.view) !== undefined ||
+    explainBlockers(module, snapshot) === undefined
+  )
+    return undefined;
+  const head = findBlockingTask(module, snapshot);
   if (head === undefined || head.failures === 0) return undefined;
   const { nextAt, message = "" } = head;
   const when = nextAt === undefined ? "now" : new Date(nextAt).toISOString().slice(11, 19);
   return `${describeAwaitedTask(head.task)} failed: ${message}; next try ${when}`;
 }
 
-/** What blocks a converge. */
+/** Why a converge makes no progress. */
 export interface ConvergeBlocker {
   /** True where a step failed and is retried; false where a removal takes long or a hook hangs. */
   readonly hasFailed: boolean;
   readonly text: string;
 }
 
-/** The head of `main`, if the rest of a converge waits for it: a failed step, a removal, or a hanging hook. */
-export function convergeBlocker(at: StateSnapshot): ConvergeBlocker | undefined {
-  const head = at.queues.find(({ name }) => name === MAIN_QUEUE)?.tasks[0];
+/** Why the converge makes no progress: the head of queue `main` is a failed step, a long removal, or a hanging hook. Undefined if it makes progress. */
+export function findConvergeBlocker(snapshot: StateSnapshot): ConvergeBlocker | undefined {
+  const head = snapshot.queues.find(({ name }) => name === MAIN_QUEUE)?.tasks[0];
   // A module that fails is reported by its own state.
-  if (head === undefined || head.task.kind === "run-module" || !isOfConverge(head.task, at.view))
+  if (head === undefined || head.task.kind === "run-module" || !isPartOfConverge(head.task, snapshot.view))
     return undefined;
   const { task, failures, message = "" } = head;
-  if (failures === 0) return longTask(head, at.view);
-  return { hasFailed: true, text: `${describeAwaitedTask(task)} failed ${times(failures)}: ${message}` };
+  if (failures === 0) return describeLongTask(head, snapshot.view);
+  return {
+    hasFailed: true,
+    text: `${describeAwaitedTask(task)} failed ${formatTimes(failures)}: ${message}`,
+  };
 }
 
-function isOfConverge(task: Task, { boot, converge }: View): boolean {
-  return boot !== "running" || converge.phase !== "idle" || isConverge(task);
+/** Whether the head of queue `main` holds up a converge: one is in progress, or the head is one. */
+function isPartOfConverge(task: Task, { boot, converge }: View): boolean {
+  return boot !== "running" || converge.phase !== "idle" || isConvergeOrBoot(task);
 }
 
-/** The head of `main` that has not failed, but takes so long that it blocks the converge: a hanging hook, or a removal. */
-function longTask(
+/** The blocker for a task that has not failed but takes long: a hanging hook, or a removal. Undefined for any other task. */
+function describeLongTask(
   { task, startedAt, isLong }: TaskView<Task>,
   { modules }: View,
 ): ConvergeBlocker | undefined {
   if (startedAt === undefined) return undefined;
   const text = `waits for ${describeAwaitedTask(task)} since ${formatUtc(startedAt)}`;
-  const isOfStep = task.kind === "hook" && task.group !== undefined;
-  if (isOfStep && isLong === true) return { hasFailed: false, text: `${text}; ${HOW_TO_END}` };
+  const isConvergeStep = task.kind === "hook" && task.group !== undefined;
+  if (isConvergeStep && isLong === true)
+    return { hasFailed: false, text: `${text}; ${HOW_TO_END_HANGING_HOOK}` };
   if (task.kind !== "delete-module" && task.kind !== "purge-release") return undefined;
   const helm = describeRunWait(modules.get(moduleOf(task) ?? "")?.lastRun);
   return { hasFailed: false, text: helm === undefined ? text : `${text}: ${helm}` };
 }
 
-/** In a converge that runs modules in parallel, a first run waits for first runs of smaller numbers; undefined if it need not wait. */
-function waitsForTurn(module: ModuleView, view: View): string | undefined {
-  if (view.converge.phase !== "turns" || module.turn?.begun !== false) return undefined;
-  const [first, ...more] = runsBefore(module, view);
+/** Says for which first runs of smaller numbers a module waits, in a converge that runs modules in parallel; undefined if it waits for none. */
+function explainWaitForFirstRuns(module: ModuleView, view: View): string | undefined {
+  if (view.converge.phase !== "scheduledRuns" || module.scheduledRun?.hasBegun !== false) return undefined;
+  const [first, ...more] = findBlockingFirstRuns(module, view);
   if (first === undefined) return undefined;
   return `waits for the first run of ${first}${more.length === 0 ? "" : ` and ${more.length} more`}`;
 }
 
-/** What the start waits for before it runs anything. */
-function waitsForInputs({ areSourcesRead, missingGlobals: [missing] }: View): string {
+/** Says what the operator's start waits for before it runs anything. */
+function explainWaitForInputs({ areSourcesRead, missingGlobals: [missing] }: View): string {
   if (missing !== undefined) return `waits for ${missing}: global values are in it`;
   return areSourcesRead
     ? "waits for the ConfigMap: it is missing while releases of ours exist"
     : "waits until Secrets and ConfigMaps with values are read";
 }
 
-/** Why a module that has not run yet waits: for the start, or for the first converge. */
-function waitsForStart(module: ModuleView, view: View): string | undefined {
+/** Says whether a module that has not run yet waits for the operator's start or the first converge; undefined after that. */
+function explainWaitForStart(module: ModuleView, view: View): string | undefined {
   if (view.boot === "running" || module.phase === "ready") return undefined;
-  if (view.boot === "waiting") return waitsForInputs(view);
+  if (view.boot === "waiting") return explainWaitForInputs(view);
   return "waits for the first converge";
 }
 
-/** What a missing or invalid ConfigMap means for a module that waits for nothing else; undefined if it is valid. */
-function waitsForConfig(view: View): string | undefined {
+/** Says what a missing or invalid ConfigMap means for a module that waits for nothing else; undefined if the ConfigMap is valid. */
+function explainWaitForConfig(view: View): string | undefined {
   if (view.config.condition === "ok") return undefined;
   if (configIsMissing(view)) return "nothing is deleted or purged while the ConfigMap is missing";
   return view.config.problems.map(describeProblem).join("; ");
 }
 
-/** What a run waits for now, e.g. *helm waits for its hook Job/migrate (pre-upgrade) since …* (UTC). */
+/** Says what a run in progress waits for, e.g. *helm waits for its hook Job/migrate (pre-upgrade) since …* (UTC). */
 export function describeRunWait(run: LastRun | undefined): string | undefined {
   if (run === undefined || run.finishedAt !== undefined) return undefined;
   if (run.waitsFor !== undefined) return `waits for ${run.waitsFor}`;
@@ -193,55 +226,52 @@ export function describeRunWait(run: LastRun | undefined): string | undefined {
   return `helm waits for its hook ${run.hook} since ${formatUtc(run.hookSince)}`;
 }
 
+/** Says which step the module's run has reached and what that step waits for; empty if the module is idle. */
 function describeActivity({ activity, lastRun }: ModuleView): readonly (string | undefined)[] {
   return activity === "none" ? [] : [`${activity}: step ${lastRun?.step ?? ""}`, describeRunWait(lastRun)];
 }
 
-/** Everything that can be said about the module's state, one sentence each (`module why`). */
-export function explainModule(module: ModuleView, at: StateSnapshot): string[] {
-  const reported = [...reasonsOf(module, at), ...describeChain(module, at)];
-  const isIdle = reported.length === 0 && module.enabled;
-  const rest = isIdle ? ["nothing is due: the last run used the current state"] : reported;
-  return [decisionOf(module), ...rest, ...describeOrigin(originOf(module))];
+/** The answer of `module why`: sentences about whether the module is on, why it does not run or is not Ready, and where it comes from. */
+export function explainModule(module: ModuleView, snapshot: StateSnapshot): string[] {
+  const reasons = [...listReasons(module, snapshot), ...describeBlockingModules(module, snapshot)];
+  const isIdle = reasons.length === 0 && module.enabled;
+  const rest = isIdle ? ["nothing is due: the last run used the current state"] : reasons;
+  return [describeDecision(module), ...rest, ...describeOrigin(toDisplayedOrigin(module))];
 }
 
-/** Whether and why a module is on. While its `enabled` script fails, the previous decision remains in force. */
-function decisionOf(module: ModuleView): string {
-  const decided = module.decided ? enabledText(module) + howToSwitchOn(module) : undefined;
-  if (module.retry?.reason !== "ScriptFailed") return decided ?? "Nothing has decided yet whether it is on";
-  const before = decided === undefined ? "before that nothing was decided" : `before that: ${decided}`;
-  return `Its enabled script fails, so it is unknown whether the module should be on; ${before}`;
-}
-
-/** Why the modules for which a module waits are not ready, one after the other down to the root cause. */
-function describeChain(module: ModuleView, at: StateSnapshot): string[] {
+/** Says why the modules for which a module waits are not ready: follows the chain of blockers, one sentence each, down to the root cause. */
+function describeBlockingModules(module: ModuleView, snapshot: StateSnapshot): string[] {
   const chain = new Map<string, string>();
-  for (let next = module; ;) {
-    const name = (blockedBy(next, at.view) ?? lostRequirement(next, at.view))?.on;
-    const found = name === undefined ? undefined : at.view.modules.get(name);
-    if (found === undefined || found === module || chain.has(found.name)) return [...chain.values()];
-    const facts = found.enabled ? reasonsOf(found, at) : [enabledText(found)];
+  for (let current = module; ;) {
+    const name = (describeRunBlocker(current, snapshot.view) ?? findLostRequirement(current, snapshot.view))
+      ?.awaitedName;
+    const awaitedModule = name === undefined ? undefined : snapshot.view.modules.get(name);
+    if (awaitedModule === undefined || awaitedModule === module || chain.has(awaitedModule.name))
+      return [...chain.values()];
+    const reasons = awaitedModule.enabled
+      ? listReasons(awaitedModule, snapshot)
+      : [describeEnablement(awaitedModule)];
     // Nothing is wrong with it, e.g. only its version does not match: the message before says that.
-    if (facts.length === 0) return [...chain.values()];
-    chain.set(found.name, `${found.name}: ${facts.join("; ")}`);
-    next = found;
+    if (reasons.length === 0) return [...chain.values()];
+    chain.set(awaitedModule.name, `${awaitedModule.name}: ${reasons.join("; ")}`);
+    current = awaitedModule;
   }
 }
 
-/** Everything that is wrong with the module or in progress, one sentence each. */
-function reasonsOf(module: ModuleView, at: StateSnapshot): string[] {
+/** Sentences about everything that is wrong with the module or in progress. */
+function listReasons(module: ModuleView, snapshot: StateSnapshot): string[] {
   const { problem, retry } = module;
   return describeReasons({
     blockers: [
       problem &&
         `${problem.retriedAs === undefined ? "needs a person" : "is tried again"}: ${describeProblem(problem)}`,
       module.crdWork,
-      explainBlockers(module, at),
-      ...otherBlockers(module, at.view),
-      describeFailure(module, at),
-      ...stuckBy(module, at),
-      ...droppedTicks(module.name, at),
-      lostRequirement(module, at.view)?.message,
+      explainBlockers(module, snapshot),
+      ...describeOtherBlockers(module, snapshot.view),
+      describeBlockingFailure(module, snapshot),
+      ...describeRelevantFailingHooks(module, snapshot),
+      ...describeDroppedTicks(module.name, snapshot),
+      findLostRequirement(module, snapshot.view)?.message,
     ],
     isSuspended: module.suspended,
     activity: describeActivity(module),
@@ -255,39 +285,11 @@ function reasonsOf(module: ModuleView, at: StateSnapshot): string[] {
   });
 }
 
-/** Hooks that fail or hang and belong to the module or block its next run. */
-function stuckBy(module: ModuleView, at: StateSnapshot): string[] {
-  const head = waitingFor(module, at)?.task;
-  const own = failingHooks(at).filter(({ task }) => task.hook.module === module.name || task === head);
-  return own.map(describeFailingHook);
-}
-
-/** A hint for a module that nothing has switched on; else empty. */
-function howToSwitchOn({ enabledBy, enabledReason, module }: ModuleView): string {
-  if (enabledBy !== "none" || enabledReason !== undefined) return "";
-  return ` (${module.valuesKey}Enabled: true in the ConfigMap does, or in a values.yaml)`;
-}
-
-const ENABLED_TEXT = {
-  values: "values.yaml of the modules directory",
-  "module-values": "the module's own values.yaml",
-  hook: "a global hook",
-  configmap: "the ConfigMap",
-  script: "the module's enabled script",
-  source: "its removal from its ModuleSource",
-} as const;
-
-/** Why the module is on or off, in one line. */
-export function enabledText(view: Pick<ModuleView, "enabled" | "enabledBy" | "enabledReason">): string {
-  const by =
-    view.enabledBy === "none"
-      ? undecidedText(view)
-      : `Switched ${view.enabled ? "on" : "off"} by ${ENABLED_TEXT[view.enabledBy]}`;
-  return view.enabledReason === undefined ? by : `${by}: ${view.enabledReason}`;
-}
-
-/** Of a module that nobody has switched, or whose files cannot be read at the start. */
-function undecidedText({ enabled, enabledReason }: Pick<ModuleView, "enabled" | "enabledReason">): string {
-  if (enabled) return "On because its release is in place";
-  return enabledReason === undefined ? "Off because nothing switches it on" : "Off";
+/** Sentences about hooks that fail or hang and belong to the module or block its next run. */
+function describeRelevantFailingHooks(module: ModuleView, snapshot: StateSnapshot): string[] {
+  const head = findBlockingTask(module, snapshot)?.task;
+  const hooks = findFailingHooks(snapshot).filter(
+    ({ task }) => task.hook.module === module.name || task === head,
+  );
+  return hooks.map(describeFailingHook);
 }

@@ -16,28 +16,29 @@ export interface FailingHook {
   /** The last error; undefined where it hangs. */
   readonly message: string | undefined;
   /** The tasks that wait behind it in its queue, in words, each once. */
-  readonly behind: readonly string[];
+  readonly blockedTasks: readonly string[];
 }
 
-interface Queued {
+/** The queues at one moment. */
+interface QueueViews {
   readonly queues: readonly QueueView<Task>[];
 }
 
 /** All hooks that fail now, except those of start-up and converge, which have their own states. */
-export function failingHooks({ queues }: Queued): FailingHook[] {
+export function findFailingHooks({ queues }: QueueViews): FailingHook[] {
   return queues.flatMap(({ name: queue, tasks }) => {
-    const at = tasks.findIndex(({ failures, isLong }) => failures > 0 || isLong === true);
-    const failed = tasks[at];
-    if (failed === undefined || !isHook(failed)) return [];
+    const index = tasks.findIndex(({ failures, isLong }) => failures > 0 || isLong === true);
+    const failed = tasks[index];
+    if (failed === undefined || !isStandaloneHook(failed)) return [];
     const { task, isLong } = failed;
-    const behind = [...new Set(tasks.slice(at + 1).map((each) => describeAwaitedTask(each.task)))];
-    if (isLong === true && behind.length === 0 && !isOfRuns(task, queue)) return [];
-    return [{ task, name: describeAwaitedTask(task), queue, behind, ...howItFails(failed) }];
+    const blockedTasks = [...new Set(tasks.slice(index + 1).map((each) => describeAwaitedTask(each.task)))];
+    if (isLong === true && blockedTasks.length === 0 && !isModuleRunQueue(task, queue)) return [];
+    return [{ task, name: describeAwaitedTask(task), queue, blockedTasks, ...describeFailureTime(failed) }];
   });
 }
 
-/** Since when the hook hangs, or fails and with which error. */
-function howItFails({
+/** Since when the hook hangs (no message), or since when it fails and its last error. */
+function describeFailureTime({
   isLong,
   startedAt,
   failingSince,
@@ -47,32 +48,34 @@ function howItFails({
   return { since: failingSince ?? 0, message: message ?? "" };
 }
 
-/** Whether module runs go through the queue. In another one, a long run that blocks nothing does no harm. */
-function isOfRuns({ hook: { module } }: HookTask, queue: string): boolean {
+/** Whether the queue also runs modules. In any other queue, a long hook that blocks no task does no harm. */
+function isModuleRunQueue({ hook: { module } }: HookTask, queue: string): boolean {
   return queue === MAIN_QUEUE || queue === queueOf("own", module);
 }
 
-function isHook(view: TaskView<Task>): view is TaskView<Task> & { readonly task: HookTask } {
+/** Whether the task is a hook that runs for its own trigger, not as a step of the start or a converge. */
+function isStandaloneHook(view: TaskView<Task>): view is TaskView<Task> & { readonly task: HookTask } {
   return view.task.kind === "hook" && view.task.group === undefined;
 }
 
-const MOST_NAMED = 5;
+const MAX_NAMES = 5;
 
 /** A failing hook in one sentence. */
-export function describeFailingHook({ name, queue, since, message, behind }: FailingHook): string {
-  const is = message === undefined ? "hangs" : "fails";
+export function describeFailingHook({ name, queue, since, message, blockedTasks }: FailingHook): string {
+  const verb = message === undefined ? "hangs" : "fails";
   return [
-    `${name} ${is} in queue ${queue} since ${formatUtc(since)}${message === undefined ? "" : `: ${message}`}`,
-    ...(behind.length === 0 ? [] : [`behind it wait ${listNames(behind, MOST_NAMED)}`]),
-    ...(message === undefined ? [HOW_TO_END] : []),
+    `${name} ${verb} in queue ${queue} since ${formatUtc(since)}${message === undefined ? "" : `: ${message}`}`,
+    ...(blockedTasks.length === 0 ? [] : [`behind it wait ${listNames(blockedTasks, MAX_NAMES)}`]),
+    ...(message === undefined ? [HOW_TO_END_HANGING_HOOK] : []),
   ].join("; ");
 }
 
 /** How to end a hanging hook. */
-export const HOW_TO_END = "restart the operator to end it, set --hook-timeout to limit such runs";
+export const HOW_TO_END_HANGING_HOOK =
+  "restart the operator to end it, set --hook-timeout to limit such runs";
 
 /** The schedules of a module (undefined: of global hooks) that lose ticks because an earlier tick waits; one sentence each. */
-export function droppedTicks(module: string | undefined, { queues }: Queued): string[] {
+export function describeDroppedTicks(module: string | undefined, { queues }: QueueViews): string[] {
   return queues.flatMap(({ name, tasks }) =>
     tasks.flatMap(({ task, dropped = 0, running }) => {
       if (task.kind !== "hook" || task.hook.module !== module || dropped === 0 || running) return [];
@@ -82,9 +85,9 @@ export function droppedTicks(module: string | undefined, { queues }: Queued): st
   );
 }
 
-/** The failing hooks of a module (undefined: of all modules), in words; undefined where there are none. */
-export function failingOf(module: string | undefined, at: Queued): string | undefined {
-  const all = failingHooks(at);
-  const own = module === undefined ? all : all.filter(({ task }) => task.hook.module === module);
-  return own.length === 0 ? undefined : own.map(describeFailingHook).join("; ");
+/** Sentences about the failing hooks of a module (undefined: of all modules); undefined if no hook fails. */
+export function describeFailingHooks(module: string | undefined, snapshot: QueueViews): string | undefined {
+  const all = findFailingHooks(snapshot);
+  const hooks = module === undefined ? all : all.filter(({ task }) => task.hook.module === module);
+  return hooks.length === 0 ? undefined : hooks.map(describeFailingHook).join("; ");
 }

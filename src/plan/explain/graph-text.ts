@@ -2,8 +2,9 @@
 
 import type { Json } from "../../model/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
-import { requirementsOf, type Requirement } from "../turns.ts";
+import { listRequirements, type Requirement } from "../requirements/requirements.ts";
 
+/** A module in the graph of requirements. */
 interface GraphNode {
   readonly module: string;
   readonly state: string;
@@ -14,17 +15,17 @@ interface GraphNode {
 type GraphFormat = "text" | "dot" | "mermaid";
 
 /** All modules in their order, each with its state and what it requires. */
-export function graphOf(view: View, stateOf: (module: ModuleView) => string): GraphNode[] {
+export function buildGraph(view: View, stateOf: (module: ModuleView) => string): GraphNode[] {
   return [...view.modules.values()].map((module) => ({
     module: module.name,
     state: stateOf(module),
-    requires: requirementsOf(module, view),
+    requires: listRequirements(module, view),
     after: module.module.after ?? [],
   }));
 }
 
-/** The graph as data. */
-export function graphData(nodes: readonly GraphNode[]): Json {
+/** The graph of requirements as JSON. */
+export function graphToJson(nodes: readonly GraphNode[]): Json {
   return nodes.map(({ module, state, requires, after }) => ({
     module,
     state,
@@ -37,19 +38,19 @@ export function graphData(nodes: readonly GraphNode[]): Json {
   }));
 }
 
-/** The graph as plain text, for Graphviz, or for Mermaid. */
+/** The graph of requirements as plain text, or as a drawing for Graphviz or Mermaid. */
 export function drawGraph(nodes: readonly GraphNode[], format: GraphFormat): string {
-  const lines = format === "text" ? nodes.map(lineOf) : drawEdges(nodes, format);
+  const lines = format === "text" ? nodes.map(formatNode) : drawNodesAndEdges(nodes, format);
   return `${lines.join("\n")}\n`;
 }
 
 /** One line of the text format, e.g. *web: Ready; requires db (is off)*. */
-function lineOf({ module, state, requires, after }: GraphNode): string {
-  const needs = requires.map(
+function formatNode({ module, state, requires, after }: GraphNode): string {
+  const requirements = requires.map(
     ({ name, unmet }) => `${name}${unmet === undefined ? "" : ` (${unmet.message})`}`,
   );
   const parts = [
-    ...(needs.length > 0 ? [`requires ${needs.join(", ")}`] : []),
+    ...(requirements.length > 0 ? [`requires ${requirements.join(", ")}`] : []),
     ...(after.length > 0 ? [`after ${after.join(", ")}`] : []),
   ];
   return `${module}: ${[state, ...parts].join("; ")}`;
@@ -63,7 +64,7 @@ interface Edge {
 }
 
 /** The edges from a module to those that it requires or runs after. */
-function edgesOf({ module: from, requires, after }: GraphNode): Edge[] {
+function listEdges({ module: from, requires, after }: GraphNode): Edge[] {
   return [
     ...requires.map(({ name, unmet }): Edge => ({ from, to: name, kind: unmet ? "unmet" : "met" })),
     ...after.map((to): Edge => ({ from, to, kind: "after" })),
@@ -74,24 +75,24 @@ const DOT_EDGES = { unmet: " [color=red]", met: "", after: " [style=dashed]" } a
 const MERMAID_ARROWS = { unmet: "-- unmet -->", met: "-->", after: "-.->" } as const;
 
 /** The lines of a Graphviz or Mermaid drawing: modules with their states, then edges. */
-function drawEdges(nodes: readonly GraphNode[], format: "dot" | "mermaid"): string[] {
-  const edges = nodes.flatMap(edgesOf);
+function drawNodesAndEdges(nodes: readonly GraphNode[], format: "dot" | "mermaid"): string[] {
+  const edges = nodes.flatMap(listEdges);
   const states = new Map(nodes.map(({ module, state }) => [module, state]));
   const names = [...new Set([...states.keys(), ...edges.map(({ to }) => to)])];
   const labelOf = (name: string): string => [name, states.get(name)].filter(Boolean).join("\\n");
   if (format === "dot") {
-    const quoted = (text: string): string => `"${text.replaceAll('"', "'")}"`;
+    const quote = (text: string): string => `"${text.replaceAll('"', "'")}"`;
     return [
       "digraph modules {",
-      ...names.map((name) => `  ${quoted(name)} [label=${quoted(labelOf(name))}];`),
-      ...edges.map(({ from, to, kind }) => `  ${quoted(from)} -> ${quoted(to)}${DOT_EDGES[kind]};`),
+      ...names.map((name) => `  ${quote(name)} [label=${quote(labelOf(name))}];`),
+      ...edges.map(({ from, to, kind }) => `  ${quote(from)} -> ${quote(to)}${DOT_EDGES[kind]};`),
       "}",
     ];
   }
-  const id = (name: string): string => `n${names.indexOf(name)}`;
+  const nodeId = (name: string): string => `n${names.indexOf(name)}`;
   return [
     "flowchart LR",
-    ...names.map((name) => `  ${id(name)}["${labelOf(name).replace("\\n", ": ").replaceAll('"', "'")}"]`),
-    ...edges.map(({ from, to, kind }) => `  ${id(from)} ${MERMAID_ARROWS[kind]} ${id(to)}`),
+    ...names.map((name) => `  ${nodeId(name)}["${labelOf(name).replace("\\n", ": ").replaceAll('"', "'")}"]`),
+    ...edges.map(({ from, to, kind }) => `  ${nodeId(from)} ${MERMAID_ARROWS[kind]} ${nodeId(to)}`),
   ];
 }

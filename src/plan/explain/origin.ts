@@ -24,7 +24,7 @@ export interface DisplayedOrigin {
 }
 
 /** The origin of a module; undefined for one of a directory. */
-export function originOf({
+export function toDisplayedOrigin({
   module,
   update,
 }: Pick<ModuleView, "module" | "update">): DisplayedOrigin | undefined {
@@ -36,11 +36,12 @@ export function originOf({
     ...(version !== undefined && { version }),
     ...(digest !== undefined && { digest }),
     ...(verifiedBy !== undefined && { verifiedBy }),
-    ...(update !== undefined && !origin.removed && { next: displayed(update) }),
+    ...(update !== undefined && !origin.removed && { next: toDisplayedUpdate(update) }),
   };
 }
 
-function displayed({
+/** The newer content of a module that waits, with times in UTC. */
+function toDisplayedUpdate({
   waitsFor,
   version,
   digest,
@@ -58,7 +59,7 @@ function displayed({
   };
 }
 
-/** The origin in sentences: what is in force, and what waits. */
+/** Sentences about the ModuleSource of a module: the content in force, and newer content that waits. */
 export function describeOrigin(origin: DisplayedOrigin | undefined): string[] {
   if (origin === undefined) return [];
   const { name, next } = origin;
@@ -69,13 +70,14 @@ export function describeOrigin(origin: DisplayedOrigin | undefined): string[] {
   ];
 }
 
-/** The content in force: version, digest and key; undefined where there is none. */
+/** The content in force as text: version, digest and the key that signed it; undefined if no content is in force. */
 export function describeContent({ version, digest, verifiedBy }: DisplayedOrigin): string | undefined {
   if (version === undefined) return undefined;
   const signed = verifiedBy === undefined || verifiedBy === "" ? "" : `, signed by ${verifiedBy}`;
   return `version ${version} (${digest ?? ""})${signed}`;
 }
 
+/** A sentence about newer content that waits. */
 function describeUpdate({ message, since, until }: DisplayedUpdate): string {
   const times = [`since ${since}`, until === undefined ? undefined : `until ${until}`];
   return `update: ${message} (${times.filter(Boolean).join(", ")})`;

@@ -1,6 +1,6 @@
 /** Why a module is not Ready, in sentences: one format for the state of the running operator and for AddonModules. */
 
-import { times } from "./task-words.ts";
+import { formatTimes } from "./task-words.ts";
 
 /** What is known of a module, from its view (`module why`) or from its AddonModule (`kubectl addon why`). */
 export interface Reasons {
@@ -29,7 +29,7 @@ interface RetryReason {
   readonly nextTry?: string | undefined;
 }
 
-/** One sentence for each reason. */
+/** Turns the known facts about a module into sentences, one for each reason why it is not Ready. */
 export function describeReasons(reasons: Reasons): string[] {
   const { blockers, isSuspended, activity = [], retry, missing, unhealthy, warnings = [] } = reasons;
   const facts = [
@@ -46,11 +46,12 @@ export function describeReasons(reasons: Reasons): string[] {
   return facts.filter((fact) => fact !== undefined);
 }
 
+/** A sentence about failures in a row and the next try. */
 function describeRetry({ failures, since, reason, message, nextTry }: RetryReason): string {
   const from = since === undefined ? "" : ` since ${since}`;
   const why = message === undefined ? "" : `: ${message}`;
   const next = nextTry === undefined ? "" : `; next try ${nextTry}`;
-  return `failed ${times(failures)}${from} (${reason})${why}${next}`;
+  return `failed ${formatTimes(failures)}${from} (${reason})${why}${next}`;
 }
 
 /** The health of a module in words; undefined where it is healthy, or not known to be unhealthy. */

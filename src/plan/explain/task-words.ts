@@ -2,8 +2,8 @@
 
 import { describeTask, type Task } from "../../model/index.ts";
 
-/** E.g. *3 times*. */
-export function times(count: number): string {
+/** A count as text, e.g. *3 times*. */
+export function formatTimes(count: number): string {
   return `${count} time${count === 1 ? "" : "s"}`;
 }
 

@@ -3,7 +3,7 @@
 import { changedByOthers } from "../../drift/index.ts";
 import { formatUtc } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
-import { describeRunWait, enabledText, type Waits } from "../../plan/index.ts";
+import { describeRunWait, describeEnablement, type Waits } from "../../plan/index.ts";
 import { missingObjects, warningsOf, type ModuleView } from "../../state/index.ts";
 import { STALLED, line } from "../models/kinds.ts";
 import { runbook } from "../models/runbook.ts";
@@ -13,7 +13,9 @@ import type { Condition, ConditionStatus, ModuleState, StoredCondition } from ".
 export const ANNOUNCE_AFTER_MS = 1000;
 
 /** What is known besides the view of the module. */
-export interface EvaluationContext extends Partial<Pick<Waits, "blocker" | "wait" | "lost" | "failing">> {
+export interface EvaluationContext extends Partial<
+  Pick<Waits, "blockerText" | "runBlocker" | "lostRequirement" | "failingHooks">
+> {
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
@@ -96,30 +98,31 @@ const running: Rule = (view, { now }) => {
   return { state: "Running", reason: "Progressing", message: `${message}: ${describeCause(run.trigger)}` };
 };
 
-const waiting: Rule = (view, { wait }) => {
-  if (wait === undefined) return undefined;
+const waiting: Rule = (view, { runBlocker }) => {
+  if (runBlocker === undefined) return undefined;
   const missing = missingObjects(view);
-  const message = missing.length === 0 ? wait.message : `${wait.message}; missing: ${objectsText(missing)}`;
-  return { state: "Pending", reason: wait.reason, message };
+  const message =
+    missing.length === 0 ? runBlocker.message : `${runBlocker.message}; missing: ${objectsText(missing)}`;
+  return { state: "Pending", reason: runBlocker.reason, message };
 };
 
 const retrying: Rule = ({ retry }) =>
   retry === undefined ? undefined : { state: "Retrying", reason: retry.reason, message: retry.message };
 
 /** The module is off, but its release still exists. The removal waits, or a suspension retains the release. */
-const leaving: Rule = (view, { blocker }) => {
+const leaving: Rule = (view, { blockerText }) => {
   if (view.enabled || !(view.leaves || hasRelease(view))) return undefined;
   if (view.suspended) return suspendedAs("True", "Off, but its release stays while it is suspended");
-  return { state: "Pending", reason: "Pending", message: blocker ?? "Waits to be removed" };
+  return { state: "Pending", reason: "Pending", message: blockerText ?? "Waits to be removed" };
 };
 
 const due: Rule = (view, facts) => {
   if (!isDue(view) && (!view.enabled || view.phase === "ready")) return undefined;
-  return { state: "Pending", reason: "Pending", message: facts.blocker ?? "Waits for its turn" };
+  return { state: "Pending", reason: "Pending", message: facts.blockerText ?? "Waits for its turn" };
 };
 
 const disabled: Rule = (view) =>
-  view.enabled ? undefined : { state: "Disabled", reason: "Disabled", message: enabledText(view) };
+  view.enabled ? undefined : { state: "Disabled", reason: "Disabled", message: describeEnablement(view) };
 
 /** Objects of the release were deleted, and the module waits to restore them. */
 const absent: Rule = (view) => {
@@ -179,11 +182,11 @@ const RULES: readonly Rule[] = [
 ];
 
 /** The module is Ready. The message also names what does not change that: failing hooks, drift and warnings. */
-function ready(view: ModuleView, { failing }: EvaluationContext): Evaluation {
+function ready(view: ModuleView, { failingHooks }: EvaluationContext): Evaluation {
   const release = view.release;
   const message =
     release === undefined ? "Everything ran" : `Release ${release.name}.v${release.revision} is in place`;
-  const facts = [message, failing, changedByOthers(view.drift), ...warningsOf(view)];
+  const facts = [message, failingHooks, changedByOthers(view.drift), ...warningsOf(view)];
   return { state: "Ready", reason: "Ready", message: facts.filter((fact) => fact !== undefined).join("; ") };
 }
 

@@ -6,7 +6,7 @@ import type { Drift } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
 import type { Release } from "../../helm/index.ts";
 import { type Json, describeCause, isJsonObject } from "../../model/index.ts";
-import { enabledText, originOf, type Requirement } from "../../plan/index.ts";
+import { describeEnablement, toDisplayedOrigin, type Requirement } from "../../plan/index.ts";
 import { annotationToken, missingObjects } from "../../state/index.ts";
 import type { LastRun, ModuleView } from "../../state/index.ts";
 import { defined, line } from "../models/kinds.ts";
@@ -41,7 +41,7 @@ export interface ModuleContext extends EvaluationContext {
    * requirements.
    */
   readonly displayedBefore?: ModuleStatus | undefined;
-  readonly required?: readonly Requirement[];
+  readonly requirements?: readonly Requirement[];
   readonly displayed: DisplayedValues;
   /** As whom the module acts; undefined = as the operator. */
   readonly identity?: ModuleStatus["identity"];
@@ -69,11 +69,11 @@ export function projectModule(view: ModuleView, facts: ModuleContext): ModulePro
       runSeconds: view.runSeconds.length === 0 ? undefined : view.runSeconds,
       release: mapOptional(view.release, projectRelease),
       absent: missing.length === 0 ? undefined : missing.slice(0, MAX_ABSENT_OBJECTS),
-      ...projectRequires(facts.required, facts.displayedBefore?.requires, facts.now),
+      ...projectRequires(facts.requirements, facts.displayedBefore?.requires, facts.now),
       ...mapOptional(view.health, projectHealth),
       drift: projectDrift(view.drift),
       identity: facts.identity,
-      source: originOf(view),
+      source: toDisplayedOrigin(view),
       failures: view.retry?.failures ?? 0,
       nextRetryAt: mapOptional(facts.nextRetryAt, formatUtc),
       lastHandledReconcileAt: annotationToken(view.handled.token),
@@ -85,7 +85,7 @@ export function projectModule(view: ModuleView, facts: ModuleContext): ModulePro
 function conditionsOf(
   view: ModuleView,
   evaluation: Evaluation,
-  { lost, failing }: EvaluationContext,
+  { lostRequirement, failingHooks }: EvaluationContext,
 ): UntimedCondition[] {
   const list = progressConditions(evaluation);
   if (view.health !== undefined)
@@ -95,14 +95,19 @@ function conditionsOf(
       reason: view.health.reason,
       message: line(view.health.message),
     });
-  list.push(...driftConditions(view.drift), ...failingHooksConditions(failing));
-  if (lost !== undefined)
-    list.push({ type: "DependencyLost", status: "True", reason: lost.reason, message: line(lost.message) });
+  list.push(...driftConditions(view.drift), ...failingHooksConditions(failingHooks));
+  if (lostRequirement !== undefined)
+    list.push({
+      type: "DependencyLost",
+      status: "True",
+      reason: lostRequirement.reason,
+      message: line(lostRequirement.message),
+    });
   list.push({
     type: "Enabled",
     status: view.enabled ? "True" : "False",
     reason: ENABLED_REASON[view.enabledBy],
-    message: line(enabledText(view)),
+    message: line(describeEnablement(view)),
   });
   if (view.suspended) {
     const message = "The ConfigMap sets NoResourceReconciliation: helm changes nothing";

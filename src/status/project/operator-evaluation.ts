@@ -1,7 +1,12 @@
 /** The state of the operator with its reason, from the states of all modules (docs/reference/status.md, "States of the operator"). */
 
 import { describeCause, describeProblem } from "../../model/index.ts";
-import { blockedBy, deferredWork, explainDeletionLimit, type ConvergeBlocker } from "../../plan/index.ts";
+import {
+  describeRunBlocker,
+  explainBlockedConverge,
+  explainDeletionLimit,
+  type ConvergeBlocker,
+} from "../../plan/index.ts";
 import { explainInvalid } from "../../state/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
 import { STALLED, line, type OperatorState } from "../models/kinds.ts";
@@ -30,8 +35,8 @@ export function evaluateOperator(
     evaluateConfig(view) ??
     evaluateSources(view) ??
     evaluateConverge(view, hold) ??
-    evaluationWhileBusy(view, evaluations) ??
-    evaluationWhenIdle(view, evaluations);
+    evaluateWhileBusy(view, evaluations) ??
+    evaluateWhenIdle(view, evaluations);
   return withHooks(besidesHooks, failing);
 }
 
@@ -55,7 +60,7 @@ export function evaluateModules(view: View, now: number): Evaluations {
   return new Map(
     [...view.modules].map(([name, module]) => [
       name,
-      evaluateModule(module, { now, wait: blockedBy(module, view) }),
+      evaluateModule(module, { now, runBlocker: describeRunBlocker(module, view) }),
     ]),
   );
 }
@@ -97,7 +102,7 @@ function evaluateConverge(view: View, hold: ConvergeBlocker | undefined): Operat
   if (hold?.hasFailed === true)
     return { state: "Retrying", reason: "ReloadHeldUp", message: message.join(" is blocked: ") };
   const isFailing = ({ name, retry }: ModuleView): boolean =>
-    retry !== undefined && switchStateOf(name, view) === "on";
+    retry !== undefined && getSwitchState(name, view) === "on";
   if ([...view.modules.values()].some(isFailing)) return undefined;
   if (progress !== undefined)
     return hold === undefined ? progress : { ...progress, message: message.join(": ") };
@@ -123,35 +128,35 @@ function convergeProgress({ boot, converge, missingGlobals }: View): OperatorEva
 }
 
 /**
- * `going`: an edit switched the module off, but it stays enabled until the next converge removes it. `unused`: its files
+ * `disabling`: an edit switched the module off, but it stays enabled until the next converge removes it. `unused`: its files
  * cannot be read, and nothing switches it on.
  */
-function switchStateOf(name: string, { modules }: View): "on" | "off" | "going" | "unused" {
+function getSwitchState(name: string, { modules }: View): "on" | "off" | "disabling" | "unused" {
   const { enabled, flag, problem } = modules.get(name) ?? {};
   if (enabled !== true && problem !== undefined) return flag === true ? "on" : "unused";
   if (enabled !== true) return "off";
-  return flag === true ? "on" : "going";
+  return flag === true ? "on" : "disabling";
 }
 
-/** Modules that fail or run. */
-function evaluationWhileBusy(view: View, evaluations: Evaluations): OperatorEvaluation | undefined {
-  const failing = Object.groupBy(inState(evaluations, "Retrying"), (name) => switchStateOf(name, view));
+/** The evaluation while a module fails or runs; undefined if none does. */
+function evaluateWhileBusy(view: View, evaluations: Evaluations): OperatorEvaluation | undefined {
+  const failing = Object.groupBy(inState(evaluations, "Retrying"), (name) => getSwitchState(name, view));
   if (failing.on !== undefined)
-    return withDeferred(aggregateEvaluation("Retrying", failing.on, evaluations), view);
+    return withBlockedWork(aggregateEvaluation("Retrying", failing.on, evaluations), view);
   if (failing.off !== undefined) return aggregateEvaluation("Removing", failing.off, evaluations);
   const busy = [...evaluations].filter(([, evaluation]) => isBusy(evaluation) && !isBlocked(evaluation));
-  const names = [...busy.map(([name]) => name), ...(failing.going ?? [])];
+  const names = [...busy.map(([name]) => name), ...(failing.disabling ?? [])];
   return names.length === 0 ? undefined : aggregateEvaluation("Running", names, evaluations);
 }
 
 /** Appends which work the failing module blocks. */
-function withDeferred(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
-  const held = deferredWork(view);
+function withBlockedWork(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
+  const held = explainBlockedConverge(view);
   return held === undefined ? evaluation : { ...evaluation, message: `${evaluation.message}; ${held}` };
 }
 
 /** The evaluation when nothing is in progress. */
-function evaluationWhenIdle(view: View, evaluations: Evaluations): OperatorEvaluation {
+function evaluateWhenIdle(view: View, evaluations: Evaluations): OperatorEvaluation {
   const broken = inState(evaluations, ...STALLED).filter((name) => isWanted(view.modules.get(name)));
   if (broken.length > 0) return aggregateEvaluation("Invalid", broken, evaluations);
   if (view.deletionLimit?.confirmed === false)

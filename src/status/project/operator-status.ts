@@ -50,7 +50,7 @@ export function projectOperator(view: View, facts: OperatorFacts): OperatorProje
         condition: config.condition,
         unknownKeys: shortList(config.unknownKeys),
       }),
-      holds: shortList(view.holds.map(({ text }) => text)),
+      holds: shortList(view.removalBlockers.map(({ text }) => text)),
       missingRights: shortList(view.missingRights, MAX_RIGHTS),
       lastHandledReconcileAt: annotationToken(view.handledToken),
       conditions: withTimes(
@@ -144,8 +144,8 @@ function waitingSeconds({ converge, modules }: View): number | undefined {
 }
 
 /** The status has one phase for runs, in `main` or in own queues. */
-function displayedPhase(phase: ConvergePhase): Exclude<ConvergePhase, "turns"> {
-  return phase === "turns" ? "modules" : phase;
+function displayedPhase(phase: ConvergePhase): Exclude<ConvergePhase, "scheduledRuns"> {
+  return phase === "scheduledRuns" ? "modules" : phase;
 }
 
 /** The first items, each as one line; undefined for an empty list, so that the status omits the field. */

@@ -3,12 +3,12 @@
 import { formatUtc, medianOf } from "../../lib/index.ts";
 import { describeCause } from "../../model/index.ts";
 import {
-  failingOf,
-  blockedBy,
-  convergeBlocker,
-  droppedTicks,
-  originOf,
-  waitsOf,
+  describeFailingHooks,
+  describeRunBlocker,
+  findConvergeBlocker,
+  describeDroppedTicks,
+  toDisplayedOrigin,
+  collectWaits,
   type DisplayedOrigin,
   type StateSnapshot,
 } from "../../plan/index.ts";
@@ -72,21 +72,26 @@ export interface Overview {
 
 /** The overview at one moment; `now` in ms since the epoch. Texts are not redacted. */
 export function overviewOf(at: StateSnapshot, now: number): Overview {
-  const facts = { now, before: new Map(), hold: convergeBlocker(at), failing: failingOf(undefined, at) };
+  const facts = {
+    now,
+    before: new Map(),
+    hold: findConvergeBlocker(at),
+    failing: describeFailingHooks(undefined, at),
+  };
   const { state, converge, conditions } = projectOperator(at.view, facts).status;
   const ready = conditions.find(({ type }) => type === "Ready");
   return {
     state: state ?? "Pending",
     ready: ready?.status ?? "Unknown",
     reason: ready?.reason ?? "",
-    message: [ready?.message ?? "", ...droppedTicks(undefined, at)].join("; "),
+    message: [ready?.message ?? "", ...describeDroppedTicks(undefined, at)].join("; "),
     converge: converge ?? {},
     modules: [...at.view.modules.values()].map((module) => rowOf(module, at, now)),
   };
 }
 
 export function stateSummaryOf(module: ModuleView, at: StateSnapshot, now: number): StateSummary {
-  const evaluation = evaluateModule(module, { now, ...waitsOf(module, at) });
+  const evaluation = evaluateModule(module, { now, ...collectWaits(module, at) });
   const healthy = module.health?.status ?? "Unknown";
   return defined({
     state: evaluation.state,
@@ -100,7 +105,7 @@ export function stateSummaryOf(module: ModuleView, at: StateSnapshot, now: numbe
 
 function rowOf(module: ModuleView, at: StateSnapshot, now: number): ModuleRow {
   const { name, enabled, drift, lastRun, release, retry } = module;
-  const warned = enabled ? [...warningsOf(module), ...droppedTicks(name, at)] : [];
+  const warned = enabled ? [...warningsOf(module), ...describeDroppedTicks(name, at)] : [];
   const warnings = warned.map((text) => line(text));
   return defined({
     name,
@@ -109,11 +114,11 @@ function rowOf(module: ModuleView, at: StateSnapshot, now: number): ModuleRow {
     ...stateSummaryOf(module, at, now),
     drifted: drift.count,
     warnings: warnings.length === 0 ? undefined : warnings,
-    waitsFor: blockedBy(module, at.view)?.on,
+    waitsFor: describeRunBlocker(module, at.view)?.awaitedName,
     lastRun: lastRun && runOf(lastRun, now),
     failingSince: retry && formatUtc(retry.since),
     chartVersion: release?.chartVersion ?? module.module.chartVersion,
-    source: originOf(module),
+    source: toDisplayedOrigin(module),
   });
 }
 

@@ -2,12 +2,12 @@
 
 import type { KnownSecrets } from "../../lib/index.ts";
 import {
-  failingOf,
+  describeFailingHooks,
   type StateSnapshot,
-  convergeBlocker,
+  findConvergeBlocker,
   type Requirement,
   type Waits,
-  waitsOf,
+  collectWaits,
 } from "../../plan/index.ts";
 import type { ModuleView } from "../../state/index.ts";
 import { projectModule, displayValues } from "./module-status.ts";
@@ -65,7 +65,7 @@ export class Projector {
     let checkAgainAt: number | undefined;
     for (const [name, module] of view.modules) {
       const hidden = isHidden(module, now);
-      modules.set(name, this.#module({ ...waitsOf(module, at), view: module, hidden }, now));
+      modules.set(name, this.#module({ ...collectWaits(module, at), view: module, hidden }, now));
       const startedAt = hidden ? (module.lastRun?.startedAt ?? now) : Number.POSITIVE_INFINITY;
       checkAgainAt = earlier(checkAgainAt, startedAt + ANNOUNCE_AFTER_MS);
     }
@@ -73,8 +73,8 @@ export class Projector {
       projectOperator(view, {
         now,
         before: this.#operatorTransitions,
-        hold: convergeBlocker(at),
-        failing: failingOf(undefined, at),
+        hold: findConvergeBlocker(at),
+        failing: describeFailingHooks(undefined, at),
       }),
     );
     this.#operatorTransitions = transitionsOf(operator.status.conditions);
@@ -128,14 +128,15 @@ export class Projector {
  * `required`, only the messages are visible.
  */
 function isSameInput(
-  { wait: _oldWait, lost: oldLost, required: before, ...known }: ProjectionInput,
-  { wait: _wait, lost, required, ...now }: ProjectionInput,
+  { runBlocker: _oldBlocker, lostRequirement: oldLost, requirements: before, ...known }: ProjectionInput,
+  { runBlocker: _newBlocker, lostRequirement, requirements, ...now }: ProjectionInput,
 ): boolean {
   const keys = Object.keys(now) as (keyof typeof now)[];
-  if (oldLost?.message !== lost?.message || !keys.every((key) => known[key] === now[key])) return false;
-  const hasSameMessage = (each: Requirement, place: number): boolean =>
-    each.unmet?.message === before[place]?.unmet?.message;
-  return before.length === required.length && required.every(hasSameMessage);
+  if (oldLost?.message !== lostRequirement?.message || !keys.every((key) => known[key] === now[key]))
+    return false;
+  const hasSameMessage = (each: Requirement, index: number): boolean =>
+    each.unmet?.message === before[index]?.unmet?.message;
+  return before.length === requirements.length && requirements.every(hasSameMessage);
 }
 
 /** The earlier of two times. An infinite `b` does not count. */

@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 import { isInRange, releaseNumbersOf } from "../../lib/index.ts";
 import { collect, describeProblem, type Module, type Problem, type Tree } from "../../model/index.ts";
-import { cycleProblem } from "../../plan/index.ts";
+import { findCycleProblem } from "../../plan/index.ts";
 import type { State } from "../../state/index.ts";
 import { checkConfig, compileSchemas, invalidValues, ValuesStore } from "../../values/index.ts";
 
@@ -60,7 +60,7 @@ async function problemOf(
   const others = tree.modules.filter((each) => each !== before);
   const next: Tree = { ...tree, modules: [...others, candidate] };
   return (
-    cycleProblem(next, module.name) ??
+    findCycleProblem(next, module.name) ??
     (await requirementProblem(check, module, content)) ??
     valuesProblem(check, candidate, next)
   );

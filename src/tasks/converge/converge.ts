@@ -9,7 +9,7 @@ import {
   type Task,
 } from "../../model/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
-import { turnsLeft } from "../../plan/index.ts";
+import { findModulesAwaitedByConverge } from "../../plan/index.ts";
 import { MAX_ROUNDS, type ConvergePhase, type View } from "../../state/index.ts";
 import { discover } from "./discover.ts";
 import type { Ports } from "../ports.ts";
@@ -55,7 +55,7 @@ const HANDLERS: Readonly<Record<ConvergePhase, PhaseHandler>> = {
   beforeAll: discoverModules,
   discovery: discoverModules,
   modules: continueAfterModules,
-  turns: continueAfterModules,
+  scheduledRuns: continueAfterModules,
   afterAll: finishConverge,
 };
 
@@ -123,7 +123,7 @@ async function discoverModules(
     state.record("convergeStep", {
       phase: "modules",
       remaining: [
-        ...turnsLeft(state.view),
+        ...findModulesAwaitedByConverge(state.view),
         ...tasks.flatMap((each) => (each.kind === "run-module" ? each.module : [])),
       ],
     });
@@ -161,8 +161,8 @@ function reportFailure({ recorder, logger }: Ports, step: Step, error: unknown):
  */
 function continueAfterModules(ports: Ports): Promise<Outcome<Task>> {
   const { state, queues } = ports;
-  if (turnsLeft(state.view).length > 0) {
-    state.record("convergeStep", { phase: "turns" });
+  if (findModulesAwaitedByConverge(state.view).length > 0) {
+    state.record("convergeStep", { phase: "scheduledRuns" });
     // A converge retries at once what waits for a back-off.
     queues.retryNow((task) => task.kind === "run-module" || isInOwnQueue(task, state.view));
     return Promise.resolve({ kind: "done" });

@@ -3,12 +3,12 @@
 import { deleteModuleKey, moduleOf, runModuleKey } from "../../model/index.ts";
 import type { Cause, Module, Task } from "../../model/index.ts";
 import {
-  confirmCommand,
+  formatConfirmCommand,
   SECOND_CHECK_MS,
-  decideAll,
-  mayRun,
-  removalInput,
-  removalsOf,
+  decideAllModules,
+  isRunnable,
+  collectRemovalInput,
+  decideRemovals,
 } from "../../plan/index.ts";
 import type { DiscoveryInput, Removals, ScriptAnswer } from "../../plan/index.ts";
 import type { Enablement, ModuleRecord } from "../../state/index.ts";
@@ -35,12 +35,12 @@ class ScriptFailure extends Error {}
 export async function discover(ports: Ports, cause: Cause, signal: AbortSignal): Promise<Task[]> {
   const { state } = ports;
   state.record("configHandled", "globals");
-  const decisions = await decideAll(state.tree.modules, discoveryInput(ports, signal));
+  const decisions = await decideAllModules(state.tree.modules, discoveryInput(ports, signal));
   await endRuns(ports, switchedOn(ports, decisions), "the module was switched off and on");
   for (const [module, decision] of decisions) handleDecision(ports, module, decision);
   const removals = removalTasks(ports);
   dropDisabled(ports);
-  const runs = [...state.view.modules.values()].filter(mayRun).map(({ name }) => name);
+  const runs = [...state.view.modules.values()].filter(isRunnable).map(({ name }) => name);
   announceDueRuns(ports, runs);
   return [...crdTasks(ports, runs), ...removals, ...runTasks(ports, runs, cause)];
 }
@@ -64,7 +64,7 @@ function switchedOn({ state }: Ports, decisions: ReadonlyMap<Module, Enablement>
 /** How discovery gets its facts: `check` loads a module if necessary, `runScript` runs its `enabled` script. */
 function discoveryInput(ports: Ports, signal: AbortSignal): DiscoveryInput {
   return {
-    async check(module) {
+    async collectFacts(module) {
       await loadLate(ports, module);
       return factsOf(ports, module);
     },
@@ -169,12 +169,16 @@ function hasFinalValues({ hooks, run }: ModuleRecord): boolean {
 function removalTasks(ports: Ports): Task[] {
   const { state, releases, clock, deleteBrake: limit } = ports;
   const circumstances = { view: state.view, limit, at: clock.monotonic() };
-  const found = removalsOf(removalInput(state, releases.observed, circumstances));
+  const found = decideRemovals(collectRemovalInput(state, releases.observed, circumstances));
   recordRemovals(ports, found);
-  if (found.checksAgain) scheduleConverge(ports, SECOND_CHECK_MS);
+  if (found.needsSecondCheck) scheduleConverge(ports, SECOND_CHECK_MS);
   return [
-    ...found.deletes.map((module): Task => ({ kind: "delete-module", key: deleteModuleKey(module), module })),
-    ...found.purges.map((release): Task => ({
+    ...found.modulesToDelete.map((module): Task => ({
+      kind: "delete-module",
+      key: deleteModuleKey(module),
+      module,
+    })),
+    ...found.releasesToPurge.map((release): Task => ({
       kind: "purge-release",
       key: `purge-release/${release}`,
       release,
@@ -184,14 +188,30 @@ function removalTasks(ports: Ports): Task[] {
 
 /** Records what is removed and what stays; reports foreign releases and modules that the deletion limit keeps. */
 function recordRemovals({ state, recorder }: Ports, removals: Removals): void {
-  const { blockers, deletionLimit, deletions, orphans, foreign, blocked, deletes, purges } = removals;
-  const removing = [...deletes, ...purges];
-  state.record("observed", { holds: blockers, deletionLimit, deletions, orphans, removing });
+  const {
+    blockers,
+    deletionLimit,
+    deletions,
+    orphanedSince,
+    foreignModules,
+    limitedModules,
+    modulesToDelete,
+    releasesToPurge,
+  } = removals;
+  const pendingRemovals = [...modulesToDelete, ...releasesToPurge];
+  state.record("observed", {
+    removalBlockers: blockers,
+    deletionLimit,
+    deletions,
+    orphans: orphanedSince,
+    pendingRemovals,
+  });
   const note = "a release of this name belongs to another owner and is left alone";
-  for (const module of foreign) recorder.failed(module, "ForeignRelease", note);
+  for (const module of foreignModules) recorder.failed(module, "ForeignRelease", note);
   const message = "the module is switched off, but its removal is blocked: it exceeds the deletion limit";
-  const confirm = deletionLimit && `, or confirm: ${confirmCommand(deletionLimit, state.view)}`;
+  const confirm = deletionLimit && `, or confirm: ${formatConfirmCommand(deletionLimit, state.view)}`;
   const remedy = `switch it on again${confirm ?? ""}`;
-  for (const { name, dir } of blocked) state.recordModule(name, "invalid", { file: dir, message, remedy });
-  for (const name of deletes) state.recordModule(name, "leaving");
+  for (const { name, dir } of limitedModules)
+    state.recordModule(name, "invalid", { file: dir, message, remedy });
+  for (const name of modulesToDelete) state.recordModule(name, "leaving");
 }

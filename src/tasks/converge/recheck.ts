@@ -2,7 +2,7 @@
 
 import { canonicalJson } from "../../lib/index.ts";
 import type { Module, Tree } from "../../model/index.ts";
-import { configSuperseded, decideEnabled, SECOND_CHECK_MS } from "../../plan/index.ts";
+import { hasGlobalConfigChanged, decideEnablement, SECOND_CHECK_MS } from "../../plan/index.ts";
 import { askScript } from "./discover.ts";
 import { factsOf, scheduleConverge } from "../files/load.ts";
 import type { Ports } from "../ports.ts";
@@ -15,7 +15,7 @@ export async function isRemovalStillDue(ports: Ports, name: string, signal: Abor
   const { state, config, logger } = ports;
   await config.refresh();
   signal.throwIfAborted();
-  if (configSuperseded(state.view)) return false;
+  if (hasGlobalConfigChanged(state.view)) return false;
   const tree = await ports.readTree(state.tree);
   if (removalInputs(tree) !== removalInputs(state.tree)) {
     logger.info("Files changed before a removal; another discovery decides", { module: name });
@@ -49,11 +49,11 @@ function removalInputs({ modules, purgeHolds }: Tree): string {
 /** Whether the module is on with the newest facts. Runs its `enabled` script if that decides. */
 async function isEnabledNow(ports: Ports, module: Module, signal: AbortSignal): Promise<boolean> {
   const facts = factsOf(ports, module);
-  const decision = decideEnabled(facts);
+  const decision = decideEnablement(facts);
   if (decision !== "run-script") return decision.enabled;
   const { modules } = ports.state.tree;
   const before = modules.slice(0, modules.indexOf(module)).map(({ name }) => name);
   const enabled = before.filter((name) => ports.state.module(name)?.enabled === true);
-  const decided = decideEnabled(facts, await askScript(ports, module, { enabled, signal }));
+  const decided = decideEnablement(facts, await askScript(ports, module, { enabled, signal }));
   return decided !== "run-script" && decided.enabled;
 }

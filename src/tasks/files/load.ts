@@ -4,7 +4,12 @@ import { ProblemError } from "../../model/index.ts";
 import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree, Task } from "../../model/index.ts";
 import { sameJson } from "../../lib/index.ts";
 import { reportTree } from "../../modules/index.ts";
-import { configSuperseded, needsLoading, moduleFacts, type ModuleFacts } from "../../plan/index.ts";
+import {
+  hasGlobalConfigChanged,
+  mustLoadModule,
+  collectModuleFacts,
+  type ModuleFacts,
+} from "../../plan/index.ts";
 import type { Enablement, ModuleRecord } from "../../state/index.ts";
 import { compileSchemas, invalidValues } from "../../values/index.ts";
 import { isCurrent } from "../hooks/execute-hook.ts";
@@ -20,7 +25,7 @@ export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree>
   const read = await readOnCurrentTree(ports, (before) => ports.readTree(before));
   await recordRead(ports, read, signal);
   for (const module of read.tree.modules) {
-    if (needsLoading(factsOf(ports, module))) await loadModule(ports, module);
+    if (mustLoadModule(factsOf(ports, module))) await loadModule(ports, module);
     else unload(ports, module);
   }
   return read.tree;
@@ -58,7 +63,7 @@ async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: Abor
   reportTree(ports.logger, tree, before);
   recheck(ports, { before, tree });
   const missing = removedFrom(ports, tree);
-  const isConfigHandled = !configSuperseded(ports.state.view);
+  const isConfigHandled = !hasGlobalConfigChanged(ports.state.view);
   const names = moduleNames(ports);
   recordTree(ports, tree);
   // An invalid ConfigMap may be valid with the new schemas.
@@ -137,7 +142,7 @@ async function retireModules(ports: Ports, missing: readonly ModuleRecord[]): Pr
 
 /** The facts that discovery decides from. */
 export function factsOf({ state, releases }: Ports, module: Module): ModuleFacts {
-  return moduleFacts(state, releases.observed, module);
+  return collectModuleFacts(state, releases.observed, module);
 }
 
 /** Forgets load problems of a disabled module without a due delete: its hooks and schemas are not used. */
@@ -147,7 +152,7 @@ function unload({ state }: Ports, { name }: Module): void {
 
 /** Loads a module that a global hook enabled after the directories were read. */
 export async function loadLate(ports: Ports, module: Module): Promise<void> {
-  if (ports.state.module(module.name)?.loaded === module || !needsLoading(factsOf(ports, module))) return;
+  if (ports.state.module(module.name)?.loaded === module || !mustLoadModule(factsOf(ports, module))) return;
   await loadModule(ports, module);
 }
 

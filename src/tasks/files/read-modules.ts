@@ -2,7 +2,7 @@
 
 import type { Module, Task, Tree } from "../../model/index.ts";
 import { reportTree } from "../../modules/index.ts";
-import { needsLoading } from "../../plan/index.ts";
+import { mustLoadModule } from "../../plan/index.ts";
 import type { Outcome } from "../../queue/index.ts";
 import { NO_FILES } from "../../state/index.ts";
 import { configure, factsOf, readOnCurrentTree, applyLoaded } from "./load.ts";
@@ -14,11 +14,13 @@ import type { Ports } from "../ports.ts";
  */
 export async function readModules(ports: Ports): Promise<Outcome<Task>> {
   const { state, logger } = ports;
-  const { movedFiles } = state.view;
-  if (movedFiles === "all" || movedFiles.size === 0) return { kind: "done" };
-  state.record("observed", { movedFiles: NO_FILES });
-  const { before, tree } = await readOnCurrentTree(ports, (current) => ports.readTree(current, movedFiles));
-  const modules = tree.modules.filter(({ name }) => movedFiles.has(name));
+  const { modulesWithChangedFiles } = state.view;
+  if (modulesWithChangedFiles === "all" || modulesWithChangedFiles.size === 0) return { kind: "done" };
+  state.record("observed", { modulesWithChangedFiles: NO_FILES });
+  const { before, tree } = await readOnCurrentTree(ports, (current) =>
+    ports.readTree(current, modulesWithChangedFiles),
+  );
+  const modules = tree.modules.filter(({ name }) => modulesWithChangedFiles.has(name));
   // Missing files may mean that a module is deleted, which a converge decides.
   const isListSame =
     (before.recheckAt ?? tree.recheckAt) === undefined && moduleNames(tree) === moduleNames(before);
@@ -26,7 +28,7 @@ export async function readModules(ports: Ports): Promise<Outcome<Task>> {
     state.record("filesMoved", "all");
     return { kind: "done" };
   }
-  const wanted = modules.filter((module) => needsLoading(factsOf(ports, module)));
+  const wanted = modules.filter((module) => mustLoadModule(factsOf(ports, module)));
   const loaded = await Promise.all(
     wanted.map(async (module) => [module, await configure(ports, module)] as const),
   );

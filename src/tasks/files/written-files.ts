@@ -2,7 +2,7 @@
 
 import { reportTree } from "../../modules/index.ts";
 import { describeProblem, type Problem } from "../../model/index.ts";
-import { runProblem } from "../../plan/index.ts";
+import { findRunProblem } from "../../plan/index.ts";
 import { configure, factsOf, readOnCurrentTree, recheck, recordLoaded } from "./load.ts";
 import type { Ports } from "../ports.ts";
 import { deactivate } from "../hooks/sources.ts";
@@ -53,6 +53,6 @@ function assertUsable(ports: Ports, name: string): void {
     throw new FilesUnusable(
       `files are missing: ${module.missing.what.join(", ")}; they are checked again soon`,
     );
-  const problem = module.problem ?? loadProblem ?? runProblem(factsOf(ports, module));
+  const problem = module.problem ?? loadProblem ?? findRunProblem(factsOf(ports, module));
   if (problem !== undefined) throw new FilesUnusable(describeProblem(problem), problem);
 }

@@ -2,7 +2,7 @@
 
 import { ExistingObjectsError } from "../../helm/index.ts";
 import { MAIN_QUEUE, queueOf, type DeleteModuleTask, type PurgeTask, type Task } from "../../model/index.ts";
-import { blockerOf, removalBlocker, purgeBlocker } from "../../plan/index.ts";
+import { buildRemovalBlocker, explainRemovalBlocker, findPurgeBlocker } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import type { RetryReason } from "../../state/index.ts";
 import { oneLine, orAborted } from "../../lib/index.ts";
@@ -29,7 +29,7 @@ export async function deleteModule(
   } catch {
     return { kind: "cancelled" };
   }
-  const blockedBecause = removalBlocker(ports.state.view);
+  const blockedBecause = explainRemovalBlocker(ports.state.view);
   if (blockedBecause !== undefined) return blockRemoval(ports, task.module, blockedBecause);
   const run = new ModuleRun(ports, { record, activity: "deleting", trigger: { kind: "disabled" } }, context);
   try {
@@ -59,7 +59,7 @@ function endSuperseded(run: ModuleRun): Outcome<Task> {
 /** Blocks the removal; the converge after the ConfigMap's return decides again. */
 function blockRemoval({ state }: Ports, name: string, why: string): Outcome<Task> {
   state.recordModule(name, "idle");
-  state.record("removalBlocked", blockerOf("delete", [name], why));
+  state.record("removalBlocked", buildRemovalBlocker("delete", [name], why));
   return { kind: "done" };
 }
 
@@ -72,7 +72,7 @@ async function runDeleteSteps(run: ModuleRun): Promise<void> {
   if (status !== undefined && status !== "uninstalled") {
     await run.hooks("beforeDeleteHelm");
     run.step("uninstall");
-    const blockedBecause = removalBlocker(ports.state.view);
+    const blockedBecause = explainRemovalBlocker(ports.state.view);
     if (blockedBecause !== undefined) throw new Error(blockedBecause);
     const hasHooks = lifecycleHooks(run.record.hooks, "beforeDeleteHelm").length > 0;
     if (hasHooks && !(await isRemovalStillDue(ports, name, run.context.signal))) throw new Superseded();
@@ -116,7 +116,7 @@ export async function purgeRelease(
   context: RunContext,
 ): Promise<Outcome<Task>> {
   const { view, values } = ports.state;
-  const blocker = purgeBlocker(view, values.config, task.release);
+  const blocker = findPurgeBlocker(view, values.config, task.release);
   if (blocker !== undefined) {
     ports.state.record("removalBlocked", blocker);
     return { kind: "done" };

@@ -3,7 +3,7 @@
 import { RestoreError } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import type { RestoreTask, Task } from "../../model/index.ts";
-import { mayRestore } from "../../plan/index.ts";
+import { canRestoreWithoutRun } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import type { Ports } from "../ports.ts";
 
@@ -15,7 +15,7 @@ export async function restoreModule(
 ): Promise<Outcome<Task>> {
   const { state, releases, recorder, logger } = ports;
   const module = state.view.modules.get(name);
-  if (module === undefined || !mayRestore(module)) return { kind: "done" };
+  if (module === undefined || !canRestoreWithoutRun(module)) return { kind: "done" };
   const { absent } = module;
   const recordRestored = (left: readonly string[]): void =>
     state.recordModule(name, "objectsRestored", { objects: absent, left });

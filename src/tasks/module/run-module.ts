@@ -11,7 +11,7 @@ import type { ReconcileRequest, ReleaseOutcome } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import type { RunModuleTask, Task } from "../../model/index.ts";
-import { mayBegin, waitOf } from "../../plan/index.ts";
+import { canStartRun, findRunBlocker } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import { MAX_ROUNDS, type ModuleView, type RetryReason } from "../../state/index.ts";
 import { helmInput, describeIncompleteValues, invalidValues, withoutHelm } from "../../values/index.ts";
@@ -43,7 +43,7 @@ export async function runModule(
   await endRestore(ports, task.module);
   const record = ports.state.module(task.module);
   const view = ports.state.view.modules.get(task.module);
-  if (record === undefined || view === undefined || !mayBegin(view)) return { kind: "done" };
+  if (record === undefined || view === undefined || !canStartRun(view)) return { kind: "done" };
   const problem = invalidValues(ports.state.values, record.module);
   if (problem !== undefined) {
     // An edit removed a required value, or a file changed, since discovery.
@@ -69,7 +69,7 @@ export async function runModule(
  */
 function deferIfBlocked({ state, clock, logger }: Ports, module: ModuleView): boolean {
   const { name, blockedSince } = module;
-  const wait = waitOf(module, state.view);
+  const wait = findRunBlocker(module, state.view);
   if (wait === undefined) return false;
   if (blockedSince === undefined)
     logger.info("Module waits", { module: name, for: wait.message, reason: wait.reason });

@@ -87,8 +87,14 @@ export class WatchedFiles {
     const name = this.#moduleAt(entry);
     const seen = this.#reported.get(entry);
     const { state } = this.#options;
-    const { movedFiles } = state.view;
-    if (seen === undefined || name === undefined || movedFiles === "all" || !movedFiles.has(name)) return;
+    const { modulesWithChangedFiles } = state.view;
+    if (
+      seen === undefined ||
+      name === undefined ||
+      modulesWithChangedFiles === "all" ||
+      !modulesWithChangedFiles.has(name)
+    )
+      return;
     state.record("filesForgotten", name);
     this.#reported = new Map(this.#reported).set(entry, { ...seen, stamps: "", content: "" });
   }

@@ -8,7 +8,7 @@ import {
 import { readyExitCode } from "../../../src/commands/operator/overview.ts";
 import { microTime } from "../../../src/kube/resources.ts";
 import { KnownSecrets } from "../../../src/lib/index.ts";
-import { enabledText, explainModule } from "../../../src/plan/index.ts";
+import { describeEnablement, explainModule } from "../../../src/plan/index.ts";
 import type { ModuleView } from "../../../src/state/index.ts";
 import { Projector, overviewOf, type IAddonModule, type IAddonOperator } from "../../../src/status/index.ts";
 import { moduleView, T0, viewOf } from "../../status/views.ts";
@@ -124,7 +124,7 @@ it("says the same of an AddonModule as `module why` says of the module", () => {
     absent: web.absent,
     conditions: [
       { type: "Ready", status: "Unknown", message: "Running helm" },
-      { type: "Enabled", status: "True", message: enabledText(web) },
+      { type: "Enabled", status: "True", message: describeEnablement(web) },
       { type: "Suspended", status: "True", message: "The ConfigMap sets NoResourceReconciliation" },
       { type: "Healthy", status: "False", message: "Pod web-0: CrashLoopBackOff" },
     ],

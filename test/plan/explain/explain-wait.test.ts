@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Hook, Task } from "../../../src/model/index.ts";
-import { explainBlockers, explainModule, nextRetryAt } from "../../../src/plan/index.ts";
+import { explainBlockers, explainModule, getNextRetryTime } from "../../../src/plan/index.ts";
 import type { TaskView } from "../../../src/queue/index.ts";
 import type { ModuleView, View } from "../../../src/state/index.ts";
 import { moduleView, underWay, viewOf } from "../../status/views.ts";
@@ -51,7 +51,7 @@ function explain({ main, side = [], web = {}, view = {} }: Case): {
   return {
     hold: explainBlockers(module, evidence),
     why: explainModule(module, evidence),
-    next: nextRetryAt(module, evidence),
+    next: getNextRetryTime(module, evidence),
   };
 }
 
@@ -208,9 +208,13 @@ describe("why a module does not run now", () => {
 
   describe("with a queue of its own", () => {
     const own = (name: string, slot?: Task["slot"]): Task => ({ ...run(name), ...(slot && { slot }) });
-    const turn = { cause: { kind: "start-up" }, begun: false } as const;
-    const turns: Partial<View> = { converge: { ...viewOf([]).converge, phase: "turns" } };
-    const db = moduleView("db", { phase: "new", turn, module: { ...moduleView("db").module, order: 1 } });
+    const turn = { cause: { kind: "start-up" }, hasBegun: false } as const;
+    const turns: Partial<View> = { converge: { ...viewOf([]).converge, phase: "scheduledRuns" } };
+    const db = moduleView("db", {
+      phase: "new",
+      scheduledRun: turn,
+      module: { ...moduleView("db").module, order: 1 },
+    });
     const at = (web: Partial<ModuleView>, view: Partial<View>, tasks: readonly TaskView<Task>[]) => {
       const module = moduleView("web", web);
       const main = view.converge === undefined ? [entry(RELOAD)] : [];
@@ -229,7 +233,7 @@ describe("why a module does not run now", () => {
         at({}, {}, [waits]),
         at({}, {}, [{ ...waits, failures: 2, nextAt: NEXT }]),
         at({ phase: "new" }, {}, []),
-        at({ phase: "new", turn }, { ...turns }, []),
+        at({ phase: "new", scheduledRun: turn }, { ...turns }, []),
       ]).toEqual([
         "waits for beforeAll hook 010-discover of web",
         undefined,

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { drawGraph, graphData, graphOf } from "../../../src/plan/index.ts";
+import { drawGraph, graphToJson, buildGraph } from "../../../src/plan/index.ts";
 import type { ModuleView } from "../../../src/state/index.ts";
 import { moduleView, viewOf } from "../../status/views.ts";
 
@@ -15,7 +15,7 @@ const view = viewOf([
   moduleView("b"),
   moduleView("c", { enabled: false }),
 ]);
-const nodes = graphOf(view, ({ enabled }) => (enabled ? "Ready" : "Disabled"));
+const nodes = buildGraph(view, ({ enabled }) => (enabled ? "Ready" : "Disabled"));
 
 test("a line for each module, with its state and what it lacks", () => {
   expect(drawGraph(nodes, "text")).toBe(
@@ -55,7 +55,7 @@ test("as Markdown shows it", () => {
 });
 
 test("as data", () => {
-  expect(graphData(nodes)).toMatchObject([
+  expect(graphToJson(nodes)).toMatchObject([
     {
       module: "a",
       state: "Ready",

@@ -22,7 +22,7 @@ function* nodes(node: JsonObject, path = ""): Generator<{ path: string; node: Js
 
 const { status: operatorStatus } = projectOperator(
   viewOf([moduleView("m")], {
-    holds: [{ of: "purge", text: "h" }],
+    removalBlockers: [{ action: "purge", text: "h" }],
     missingRights: ["get x"],
     handledToken: "t",
   }),
@@ -143,12 +143,17 @@ function project() {
     nextRetryAt: T0,
     displayed,
     identity: { serviceAccount: "team-a/deployer", hooksIsolated: false, message: "m" },
-    required: [
+    requirements: [
       {
         of: "module",
         name: "b",
         range: ">=2",
-        unmet: { name: "b", reason: "DependencyMissing", message: "is 1.2.0, not >=2", isLost: true },
+        unmet: {
+          name: "b",
+          reason: "DependencyMissing",
+          message: "is 1.2.0, not >=2",
+          needsIntervention: true,
+        },
       },
     ],
   });

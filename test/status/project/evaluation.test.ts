@@ -1,6 +1,6 @@
 import { describe, expect, it, test } from "vitest";
 
-import { enabledText } from "../../../src/plan/index.ts";
+import { describeEnablement } from "../../../src/plan/index.ts";
 import { type Condition, isHidden, evaluateModule, projectModule } from "../../../src/status/index.ts";
 import type { ModuleView } from "../../../src/state/index.ts";
 import { T0, basis, finished, moduleView, release, underWay } from "../views.ts";
@@ -16,7 +16,7 @@ const PROBLEM = { file: "values.yaml", key: "m", message: "no YAML" };
 const NEVER: Partial<ModuleView> = { phase: "new", release: undefined, handled: {} };
 
 function reported({ hold, ...change }: Change): readonly [string, string] {
-  const { state, message } = evaluateModule(moduleView("m", change), { now: T0, blocker: hold });
+  const { state, message } = evaluateModule(moduleView("m", change), { now: T0, blockerText: hold });
   return [state, message];
 }
 
@@ -121,8 +121,11 @@ describe("what the MESSAGE column says", () => {
 });
 
 test("a module that waits for a requirement names its missing objects", () => {
-  const wait = { on: "db", reason: "DependencyNotReady", message: "waits for db" } as const;
-  const { message } = evaluateModule(moduleView("m", { absent: ["n/Service/a"] }), { now: T0, wait });
+  const wait = { awaitedName: "db", reason: "DependencyNotReady", message: "waits for db" } as const;
+  const { message } = evaluateModule(moduleView("m", { absent: ["n/Service/a"] }), {
+    now: T0,
+    runBlocker: wait,
+  });
   expect(message).toBe("waits for db; missing: n/Service/a");
 });
 
@@ -199,7 +202,7 @@ describe("why a module is on or off", () => {
       "Switched off by the module's enabled script: no GPU here",
     ],
   ])("%j", (change, text) => {
-    expect(enabledText(moduleView("m", change))).toBe(text);
+    expect(describeEnablement(moduleView("m", change))).toBe(text);
   });
 });
 

@@ -13,8 +13,8 @@ describe("the table of states", () => {
     const view = moduleView("m", row.view);
     const { status } = projectModule(view, {
       now: T0,
-      blocker: row.hold,
-      wait: row.wait,
+      blockerText: row.hold,
+      runBlocker: row.wait,
       before: new Map(),
       displayed: {},
     });

@@ -231,7 +231,10 @@ describe("AddonOperator", () => {
 
   it("reports the rights that are missing and why removals are delayed", () => {
     const missingRights = ["create leases.coordination.k8s.io in namespace ns"];
-    const view = viewOf([good], { missingRights, holds: [{ of: "purge", text: "not purged: a" }] });
+    const view = viewOf([good], {
+      missingRights,
+      removalBlockers: [{ action: "purge", text: "not purged: a" }],
+    });
     const { status } = projectOperator(view, { now: T0, before: new Map() });
     expect(status).toMatchObject({ missingRights, holds: ["not purged: a"] });
   });

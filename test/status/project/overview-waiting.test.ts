@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { explainDeferred } from "../../../src/plan/index.ts";
+import { explainHeadOfLineBlocking } from "../../../src/plan/index.ts";
 import { overviewOf } from "../../../src/status/index.ts";
 import { EngineLab } from "../../support/engine-lab.ts";
 
@@ -40,6 +40,6 @@ test("nothing is reported where all behind it require it, and requirements may r
     moduleQueues: "main",
     modules: new Map([of("x", "y"), of("y", "x"), of("z", "web")]),
   } as never;
-  expect(explainDeferred("web", ["z"], view)).toBeUndefined();
-  expect(explainDeferred("web", ["z", "x"], view)).toMatch(/would go on: x$/);
+  expect(explainHeadOfLineBlocking("web", ["z"], view)).toBeUndefined();
+  expect(explainHeadOfLineBlocking("web", ["z", "x"], view)).toMatch(/would go on: x$/);
 });

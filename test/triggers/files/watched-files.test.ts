@@ -83,8 +83,8 @@ async function checked(ms = CALM_MS): Promise<void> {
 }
 
 const moved = (): unknown => {
-  const { movedFiles } = state.view;
-  return movedFiles === "all" ? "all" : [...movedFiles].sort();
+  const { modulesWithChangedFiles } = state.view;
+  return modulesWithChangedFiles === "all" ? "all" : [...modulesWithChangedFiles].sort();
 };
 
 describe("what is reported of a change", () => {
@@ -149,7 +149,7 @@ describe("what is reported of a change", () => {
     await rm(join(root, "repo/v1"), { recursive: true });
     await checked();
     expect(moved()).toEqual(["b"]);
-    state.record("observed", { movedFiles: NO_FILES });
+    state.record("observed", { modulesWithChangedFiles: NO_FILES });
     await put("repo/v2/modules/010-a/values.yaml", "a: {}\n");
     await checked();
     expect(moved()).toEqual(["a"]);

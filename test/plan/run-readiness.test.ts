@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { describeCause } from "../../src/model/index.ts";
-import { plan, turnsLeft } from "../../src/plan/index.ts";
+import { planTasks, findModulesAwaitedByConverge } from "../../src/plan/index.ts";
 import type { ModuleView, View } from "../../src/state/index.ts";
 import { moduleView, viewOf } from "../status/views.ts";
 
@@ -10,30 +10,30 @@ type Change = Partial<ModuleView> & { readonly order?: number; readonly requires
 /** A module that the converge under way is to run for the first time. */
 function first(name: string, { order = 5, requires, ...change }: Change = {}): ModuleView {
   const module = { ...moduleView(name).module, order };
-  const turn = { cause: { kind: "start-up" }, begun: false } as const;
+  const turn = { cause: { kind: "start-up" }, hasBegun: false } as const;
   const wanted =
     requires === undefined ? module : { ...module, requires: { modules: requires, objects: [] } };
-  return moduleView(name, { phase: "new", turn, module: wanted, ...change });
+  return moduleView(name, { phase: "new", scheduledRun: turn, module: wanted, ...change });
 }
 
-const BEGUN = { turn: { cause: { kind: "start-up" }, begun: true }, activity: "running" } as const;
-const OVER = { turn: undefined, phase: "ready" } as const;
+const BEGUN = { scheduledRun: { cause: { kind: "start-up" }, hasBegun: true }, activity: "running" } as const;
+const OVER = { scheduledRun: undefined, phase: "ready" } as const;
 const FAILED = {
-  turn: undefined,
+  scheduledRun: undefined,
   retry: { reason: "HelmFailed", message: "no", failures: 1, since: 0 },
 } as const;
 const PERSON = { problem: { file: "values.yaml", message: "no YAML" } } as const;
 
 const HANDLED = { globalConfig: "c1", globals: "g1" };
 
-function during(modules: readonly ModuleView[], phase: View["converge"]["phase"] = "turns"): View {
+function during(modules: readonly ModuleView[], phase: View["converge"]["phase"] = "scheduledRuns"): View {
   const view = viewOf(modules, { moduleQueues: "own", convergeDigests: HANDLED, secondCheck: false });
   return { ...view, converge: { ...view.converge, phase, handled: HANDLED } };
 }
 
 /** Modules whose run begins, and the converge where its rest does. */
 function reported(view: View): string[] {
-  return plan(view).offers.map(({ queue, task }) => {
+  return planTasks(view).dueTasks.map(({ queue, task }) => {
     const name = task.kind === "run-module" ? task.module : task.kind;
     const cause = "cause" in task ? `: ${describeCause(task.cause)}` : "";
     return `${queue}: ${name}${cause}`;
@@ -92,7 +92,7 @@ describe("the modules whose turn it is, with a queue for each module", () => {
     ],
     [
       "a smaller one waits for what it requires: it blocks no other",
-      [first("a", { order: 1, requires: { z: "*" }, turn: undefined, blockedSince: 1 }), first("b")],
+      [first("a", { order: 1, requires: { z: "*" }, scheduledRun: undefined, blockedSince: 1 }), first("b")],
       ["b"],
     ],
     [
@@ -112,7 +112,7 @@ describe("the modules whose turn it is, with a queue for each module", () => {
     ["one needs a person", [first("a", PERSON)], true],
     [
       "one waits for what it requires",
-      [first("a", { turn: undefined, requires: { z: "*" }, blockedSince: 1 })],
+      [first("a", { scheduledRun: undefined, requires: { z: "*" }, blockedSince: 1 })],
       true,
     ],
     ["one was edited meanwhile", [first("a", { ...OVER, sectionDigest: "s2" })], false],
@@ -129,7 +129,7 @@ describe("the modules whose turn it is, with a queue for each module", () => {
     "no turn begins before the converge has left %s",
     (phase) => {
       expect(reported(during([first("a")], phase))).toEqual([]);
-      expect(turnsLeft(during([first("a")], phase))).toEqual(["a"]);
+      expect(findModulesAwaitedByConverge(during([first("a")], phase))).toEqual(["a"]);
     },
   );
 
@@ -171,13 +171,13 @@ describe("the modules whose turn it is, with a queue for each module", () => {
   it("a run by a user may use an extra slot, others share theirs", () => {
     const edited = moduleView("a", { sectionDigest: "s2" });
     const moved = moduleView("b", { valuesDigest: "v2" });
-    const slots = plan(during([edited, moved, first("c")])).offers.map(({ task }) => task.slot);
+    const slots = planTasks(during([edited, moved, first("c")])).dueTasks.map(({ task }) => task.slot);
     expect(slots).toEqual(["urgent", "usual", "usual"]);
   });
 
   it("in main there are no turns", () => {
     const modules = [moduleView("a", { phase: "new" })];
     const view = { ...during(modules, "modules"), moduleQueues: "main" as const };
-    expect([reported(view), turnsLeft(view)]).toEqual([[], []]);
+    expect([reported(view), findModulesAwaitedByConverge(view)]).toEqual([[], []]);
   });
 });

@@ -1,33 +1,37 @@
 /** The graph of requirements between modules, and its cycles (docs/reference/modules.md, "What a module requires"). */
 
-import type { Module, Problem, Tree } from "../model/index.ts";
+import type { Module, Problem, Tree } from "../../model/index.ts";
 
 /** The problem of a module that requires itself, maybe through others, so that it can never run; undefined if it does not. */
-export function cycleProblem(tree: Tree, name: string): Problem | undefined {
-  const cycle = requirementCycle(tree, name);
+export function findCycleProblem(tree: Tree, name: string): Problem | undefined {
+  const cycle = findCycle(tree, name);
   if (cycle === undefined) return undefined;
   const dir = tree.modules.find((module) => module.name === name)?.dir ?? "";
   const message = `requires itself: ${cycle.join(" → ")}`;
   return { file: `${dir}/addon.yaml`, key: "requires.modules", message, remedy: "take one of them out" };
 }
 
-/** The modules to which a module has an edge. */
-type Edges = (module: Module) => readonly string[];
+/** Returns the names of the modules to which a module has an edge in the graph. */
+type GetEdges = (module: Module) => readonly string[];
 
-export const required: Edges = ({ requires }) => Object.keys(requires?.modules ?? {});
+/** The modules that a module requires. */
+export const getRequiredModules: GetEdges = ({ requires }) => Object.keys(requires?.modules ?? {});
 
 /** The modules that a module requires or names in `after`. */
-export const preceding: Edges = (module) => [...required(module), ...(module.after ?? [])];
+export const getPrecedingModules: GetEdges = (module) => [
+  ...getRequiredModules(module),
+  ...(module.after ?? []),
+];
 
 /** The shortest cycle through a module, which is both its first and its last element; undefined without a cycle. */
-export function requirementCycle(
+export function findCycle(
   { modules }: Pick<Tree, "modules">,
   name: string,
-  edges = required,
+  edges = getRequiredModules,
 ): string[] | undefined {
   const byName = new Map(modules.map((module) => [module.name, module]));
-  const next = (at: string): readonly string[] => {
-    const module = byName.get(at);
+  const getSuccessors = (current: string): readonly string[] => {
+    const module = byName.get(current);
     return module === undefined ? [] : edges(module);
   };
   // Breadth first: all paths of one length, then those that are longer by one module.
@@ -36,7 +40,7 @@ export function requirementCycle(
   while (paths.length > 0) {
     const longer: string[][] = [];
     for (const path of paths) {
-      for (const each of next(path.at(-1) ?? "")) {
+      for (const each of getSuccessors(path.at(-1) ?? "")) {
         if (each === name) return [...path, name];
         if (seen.has(each)) continue;
         seen.add(each);

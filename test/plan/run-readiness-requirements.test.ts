@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { blockedBy, lostRequirement, waitOf } from "../../src/plan/index.ts";
+import { describeRunBlocker, findLostRequirement, findRunBlocker } from "../../src/plan/index.ts";
 import { requiredKey } from "../../src/model/index.ts";
 import type { ModuleView } from "../../src/state/index.ts";
 import { T0, basis, moduleView, release, viewOf } from "../status/views.ts";
@@ -62,11 +62,11 @@ describe("what a module requires of another one", () => {
     ["is suspended without objects", { suspended: true, absent: ["n/Secret/s"] }, undefined],
   ])("%s", (...[, change, expected, range = "*"]) => {
     const { a, view } = requiring(range, change);
-    const wait = waitOf(a, view);
+    const wait = findRunBlocker(a, view);
     expect(wait && `${wait.reason.replace("Dependency", "")}: ${wait.message.replace("b, which ", "")}`).toBe(
       expected,
     );
-    expect(blockedBy(a, view)?.message).toBe(
+    expect(describeRunBlocker(a, view)?.message).toBe(
       wait && `waits for ${wait.message} (since 2026-01-01T00:00:00Z)`,
     );
   });
@@ -79,9 +79,9 @@ describe("what a module requires of another one", () => {
     ["a loss where it waits itself", { blockedSince: T0 }, "it requires b, which is not Ready"],
   ])("is %s", (_, change, expected) => {
     const { a, view } = requiring("*", change);
-    expect(lostRequirement(a, view)?.message).toBe(expected);
-    expect(lostRequirement({ ...a, phase: "new" }, view)).toBeUndefined();
-    expect(lostRequirement({ ...a, enabled: false }, view)).toBeUndefined();
+    expect(findLostRequirement(a, view)?.message).toBe(expected);
+    expect(findLostRequirement({ ...a, phase: "new" }, view)).toBeUndefined();
+    expect(findLostRequirement({ ...a, enabled: false }, view)).toBeUndefined();
   });
 
   it.each<[string, { message?: string } | undefined, string | undefined]>([
@@ -94,9 +94,9 @@ describe("what a module requires of another one", () => {
     const a = { ...before, module: { ...before.module, requires: { objects: [object] } } };
     const objects = new Map(found && [[requiredKey(object), { message: found.message }]]);
     const view = viewOf([a], { objects });
-    expect(waitOf(a, view)?.message).toBe(expected);
-    expect(waitOf(a, view)?.reason).toBe(expected && "DependencyMissing");
-    expect(lostRequirement(a, view)?.message).toBe(found?.message && `it requires ${expected ?? ""}`);
+    expect(findRunBlocker(a, view)?.message).toBe(expected);
+    expect(findRunBlocker(a, view)?.reason).toBe(expected && "DependencyMissing");
+    expect(findLostRequirement(a, view)?.message).toBe(found?.message && `it requires ${expected ?? ""}`);
   });
 
   it.each<[string, string | undefined, string, string | undefined]>([
@@ -111,14 +111,16 @@ describe("what a module requires of another one", () => {
     const a = { ...before, module: { ...before.module, requires: { kubernetes } } };
     const view = viewOf([a], { serverVersion });
     const wait = expected && { reason: "DependencyMissing", message: `Kubernetes, which ${expected}` };
-    expect(waitOf(a, view)).toEqual(wait && { on: "Kubernetes", ...wait });
-    expect(lostRequirement(a, view)?.message).toBe(wait && serverVersion && `it requires ${wait.message}`);
+    expect(findRunBlocker(a, view)).toEqual(wait && { awaitedName: "Kubernetes", ...wait });
+    expect(findLostRequirement(a, view)?.message).toBe(
+      wait && serverVersion && `it requires ${wait.message}`,
+    );
   });
 
   it("is reported as one of several", () => {
     const before = moduleView("a");
     const modules = { b: "*", c: "*", d: "*" };
     const a = { ...before, module: { ...before.module, requires: { modules } } };
-    expect(waitOf(a, viewOf([a]))?.message).toBe("b, which is no module and 2 more");
+    expect(findRunBlocker(a, viewOf([a]))?.message).toBe("b, which is no module and 2 more");
   });
 });

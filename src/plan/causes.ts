@@ -1,0 +1,128 @@
+/** Finds the causes of converges and module runs: compares the current state with what the last converge or run used. */
+
+import type { Cause } from "../model/index.ts";
+import type { ConvergeDigests, ModuleView, View } from "../state/index.ts";
+import { activeModules, findEditCause, findRepairCause, isRequested } from "./active.ts";
+import { isBlockedRemovalConfirmed } from "./deletion-limit.ts";
+import { canStartRun, findRunBlocker } from "./run-readiness.ts";
+
+const CONFIG_CAUSE: Cause = { kind: "config" };
+/** Globals or flags, where the source of the change is unknown. */
+export const GLOBALS_CAUSE: Cause = { kind: "globals" };
+const REQUESTED_CAUSE: Cause = { kind: "requested" };
+const FILES_CAUSE: Cause = { kind: "files" };
+
+/** Whether the ConfigMap's global section or its flags changed since the last converge began. */
+export function hasGlobalConfigChanged({ converge: { handled }, convergeDigests }: View): boolean {
+  return handled !== undefined && handled.globalConfig !== convergeDigests.globalConfig;
+}
+
+/**
+ * Why the current converge is stale; undefined if it may go on. It is stale if globals or flags of the ConfigMap changed, or
+ * if files changed before all of its removals were done. A converge that is blocked, or only waits for modules, is also
+ * stale if a user requests another one.
+ */
+export function findRestartCause(view: View): Cause | undefined {
+  if (view.converge.phase === "idle") return undefined;
+  if (hasGlobalConfigChanged(view)) return CONFIG_CAUSE;
+  const isConvergeBlocked =
+    view.converge.phase === "scheduledRuns" || activeModules(view).some((each) => each.retry !== undefined);
+  // The changed files may keep a module that is still to be removed.
+  if (!isConvergeBlocked) return view.pendingRemovals.length > 0 ? findFilesCause(view) : undefined;
+  return (
+    (isRequested(view.requestedToken, view.handledToken) ? REQUESTED_CAUSE : findConfirmationCause(view)) ??
+    findFilesCause(view)
+  );
+}
+
+/** Why a converge is due while none runs; undefined if none is due. The first reason that applies is reported. */
+export function findConvergeCause(view: View): Cause | undefined {
+  const { handled } = view.converge;
+  if (handled === undefined) return { kind: "start-up" };
+  // An edit takes precedence over changes by hooks, since it goes to the front and must not wait behind a failing task.
+  const config = hasGlobalConfigChanged(view) ? CONFIG_CAUSE : undefined;
+  return (
+    findRequestCause(view) ??
+    findConfirmationCause(view) ??
+    findInvalidModuleEditCause(view) ??
+    config ??
+    findFilesCause(view) ??
+    findGlobalsCause(view, handled) ??
+    findSecondCheckCause(view)
+  );
+}
+
+/**
+ * The cause of a converge if a user requests one, or requests a run of a module that is disabled or Invalid. Such a module
+ * cannot run before a discovery has enabled it.
+ */
+function findRequestCause(view: View): Cause | undefined {
+  const resting = activeModules(view).filter((each) => !each.enabled || each.problem !== undefined);
+  const isModuleRequested = resting.some((each) => isRequested(each.requestedToken, each.handled.token));
+  return isModuleRequested || isRequested(view.requestedToken, view.handledToken)
+    ? REQUESTED_CAUSE
+    : undefined;
+}
+
+/** The cause of a converge if a user has confirmed the removal that the deletion limit blocks. */
+function findConfirmationCause(view: View): Cause | undefined {
+  return isBlockedRemovalConfirmed(view) ? { kind: "confirmed" } : undefined;
+}
+
+/** The cause of a converge if a user edited the ConfigMap section of an Invalid module: the module may be valid now. */
+function findInvalidModuleEditCause(view: View): Cause | undefined {
+  const isEdited = activeModules(view).some(
+    (each) => each.enabled && each.problem !== undefined && each.sectionDigest !== each.handled.section,
+  );
+  return isEdited ? CONFIG_CAUSE : undefined;
+}
+
+/** Whether a task of its own must read changed files of single modules, because no converge is about to read them. */
+export function mustReadFilesWithoutConverge({
+  modulesWithChangedFiles,
+  converge: { phase },
+}: View): boolean {
+  return (
+    modulesWithChangedFiles !== "all" &&
+    modulesWithChangedFiles.size > 0 &&
+    (phase === "idle" || phase === "scheduledRuns")
+  );
+}
+
+/** The cause of a converge if files changed that affect more than single modules, or that the converge in progress must read again. */
+function findFilesCause(view: View): Cause | undefined {
+  const { modulesWithChangedFiles } = view;
+  const hasMoved = modulesWithChangedFiles === "all" || modulesWithChangedFiles.size > 0;
+  // Hooks that change files at every converge must not end its back-off; the next try reads the files.
+  return hasMoved && !mustReadFilesWithoutConverge(view) && !view.converge.isUnstable
+    ? FILES_CAUSE
+    : undefined;
+}
+
+/** The cause of a converge if the merged global values or flags changed since discovery. */
+function findGlobalsCause(view: View, { globals }: ConvergeDigests): Cause | undefined {
+  const haveChanged = globals !== undefined && globals !== view.convergeDigests.globals;
+  return haveChanged ? (view.globalCause ?? GLOBALS_CAUSE) : undefined;
+}
+
+/**
+ * The cause of a converge after something was missing: the values of a module whose `enabled` script could not run are there
+ * now, or missing files, modules or the ConfigMap need a second check.
+ */
+function findSecondCheckCause({ modules, secondCheck }: View): Cause | undefined {
+  const canRunScript = [...modules.values()].some(
+    (each) => each.awaitsScript && each.missingValues.length === 0,
+  );
+  if (canRunScript) return { kind: "sources" };
+  return secondCheck ? { kind: "second-look" } : undefined;
+}
+
+/** Why a run of the module is due outside of a converge; undefined if no run is due or the run may not start yet. */
+export function findRunCause(module: ModuleView, view: View): Cause | undefined {
+  if (!canStartRun(module)) return undefined;
+  if (module.blockedSince !== undefined)
+    return findRunBlocker(module, view) === undefined ? { kind: "required" } : undefined;
+  if (module.phase === "ready") return findEditCause(module) ?? findRepairCause(module);
+  // A converge runs new modules itself.
+  return view.converge.phase === "idle" ? { kind: "first-run" } : undefined;
+}

@@ -1,0 +1,175 @@
+/** Checks what a module requires (docs/reference/modules.md, "What a module requires"). */
+
+import { isInRange, releaseNumbersOf } from "../../lib/index.ts";
+import { requiredKey, type RequiredObject } from "../../model/index.ts";
+import { missingObjects, type ModuleView, type View } from "../../state/index.ts";
+import { toMissingValues, type MissingValues } from "./missing-values.ts";
+
+export type UnmetReason = "DependencyNotReady" | "DependencyDisabled" | "DependencyMissing";
+
+/** Why a requirement of a module is not met. */
+export interface UnmetRequirement {
+  /** The required module, object or Kubernetes. */
+  readonly name: string;
+  readonly reason: UnmetReason;
+  /** E.g. *is off*. */
+  readonly message: string;
+  /** Nothing in progress will meet the requirement: a user must fix something, or a failed run must be retried. */
+  readonly needsIntervention: boolean;
+}
+
+/** One entry of `requires` in `addon.yaml`, and whether it is met. */
+export interface Requirement {
+  readonly of: "module" | "object" | "kubernetes";
+  /** A module, an object as `namespace/Kind/name`, or Kubernetes. */
+  readonly name: string;
+  /** The range of versions. */
+  readonly range?: string;
+  /** Undefined if the requirement is met. */
+  readonly unmet: UnmetRequirement | undefined;
+}
+
+/** Checks all that a module requires: Kubernetes, modules, then objects, in the order of `addon.yaml`. */
+export function listRequirements({ module }: Pick<ModuleView, "module">, view: View): Requirement[] {
+  const { modules = {}, objects = [], kubernetes } = module.requires ?? {};
+  return [
+    ...(kubernetes === undefined ? [] : [checkKubernetesVersion(kubernetes, view)]),
+    ...Object.entries(modules).map(([name, range]) => ({
+      of: "module" as const,
+      name,
+      range,
+      unmet: checkRequiredModule(name, range, view),
+    })),
+    ...objects.map((object) => ({
+      of: "object" as const,
+      name: formatObjectName(object),
+      unmet: checkRequiredObject(object, view),
+    })),
+  ];
+}
+
+/**
+ * The requirements that the status of an enabled module reports. For a module that runs already, a requirement that will be
+ * met again by itself counts as met.
+ */
+export function listReportedRequirements(module: ModuleView, view: View): readonly Requirement[] {
+  if (!module.enabled || module.module.requires === undefined) return [];
+  const isInstalled = module.phase === "ready" && module.blockedSince === undefined;
+  return listRequirements(module, view).map((each) =>
+    isInstalled && each.unmet?.needsIntervention === false ? { ...each, unmet: undefined } : each,
+  );
+}
+
+/** Everything that the module lacks before it can run: missing Secrets and ConfigMaps with values first, then unmet requirements. */
+export function listUnmetRequirements(module: ModuleView, view: View): (UnmetRequirement | MissingValues)[] {
+  return [...toMissingValues(module), ...listRequirements(module, view).flatMap(({ unmet }) => unmet ?? [])];
+}
+
+/** E.g. `namespace/Kind/name`. */
+function formatObjectName({ kind, namespace, name }: RequiredObject): string {
+  return [namespace, kind, name].filter(Boolean).join("/");
+}
+
+/** Compares the version of the API server with the required range. */
+function checkKubernetesVersion(range: string, { serverVersion }: View): Requirement {
+  const name = "Kubernetes";
+  const version = serverVersion === undefined ? undefined : releaseNumbersOf(serverVersion);
+  const requirement = { of: "kubernetes", name, range } as const;
+  if (isInRange(version, range)) return { ...requirement, unmet: undefined };
+  const isVersionKnown = serverVersion !== undefined;
+  const message = isVersionKnown ? `is ${version ?? "without a version"}, not ${range}` : NOT_CHECKED_YET;
+  return {
+    ...requirement,
+    unmet: { name, reason: "DependencyMissing", message, needsIntervention: isVersionKnown },
+  };
+}
+
+const NOT_CHECKED_YET = "has not been checked yet";
+
+/** Checks that a required module exists, is on, has a version in the range and is Ready. Returns undefined if all of that is so. */
+function checkRequiredModule(name: string, range: string, { modules }: View): UnmetRequirement | undefined {
+  const describeUnmet = (
+    reason: UnmetReason,
+    message: string,
+    needsIntervention = true,
+  ): UnmetRequirement => ({
+    name,
+    reason,
+    message,
+    needsIntervention,
+  });
+  const required = modules.get(name);
+  if (required === undefined) return describeUnmet("DependencyMissing", "is no module");
+  if (!required.enabled)
+    return describeUnmet(
+      "DependencyDisabled",
+      required.problem === undefined ? "is off" : "is off and needs a person",
+    );
+  const version = getInstalledVersion(required);
+  if (!isInRange(version, range))
+    return describeUnmet("DependencyMissing", `is ${version ?? "without a version"}, not ${range}`);
+  const notReady = explainNotReady(required);
+  return notReady && describeUnmet("DependencyNotReady", notReady.message, notReady.needsIntervention);
+}
+
+/** Why a module that is on is not Ready; undefined if it is Ready. */
+function explainNotReady(
+  module: ModuleView,
+): Pick<UnmetRequirement, "message" | "needsIntervention"> | undefined {
+  const { problem, retry, blockedSince, unhealthy, unready, suspended } = module;
+  if (problem !== undefined) return { message: "needs a person", needsIntervention: true };
+  if (isSuspendedBeforeInstall(module))
+    return { message: "is suspended and not installed", needsIntervention: true };
+  if (!hasAppliedCurrentConfig(module))
+    return { message: "is not Ready", needsIntervention: (retry ?? blockedSince) !== undefined };
+  // The health of a suspended module is ignored, because nothing repairs it.
+  if (suspended) return undefined;
+  if (unhealthy !== undefined)
+    return { message: "is not healthy", needsIntervention: unhealthy.status === "False" };
+  return (
+    unready && { message: "does not pass its readiness probe", needsIntervention: unready.status === "False" }
+  );
+}
+
+/** Reads the last check of a required object. Returns undefined if the object is as required. */
+function checkRequiredObject(object: RequiredObject, { objects }: View): UnmetRequirement | undefined {
+  const unmet = { name: formatObjectName(object), reason: "DependencyMissing" } as const;
+  const found = objects.get(requiredKey(object));
+  if (found === undefined) return { ...unmet, message: NOT_CHECKED_YET, needsIntervention: false };
+  return found.message === undefined
+    ? undefined
+    : { ...unmet, message: found.message, needsIntervention: true };
+}
+
+/**
+ * The installed version of a module. After a run it is the version of the chart that ran: the release may have an older one,
+ * because a version that changes no object creates no revision. Before a run it is the release's, else the chart's.
+ */
+function getInstalledVersion({ phase, handled, release, module }: ModuleView): string | undefined {
+  const ran = phase === "ready" ? handled.version : undefined;
+  return ran ?? release?.chartVersion ?? module.chartVersion;
+}
+
+/** Whether a module was suspended before its first installation: its run succeeds without helm, but nothing is installed. */
+function isSuspendedBeforeInstall({ suspended, release, module }: ModuleView): boolean {
+  const isInstalled = release !== undefined && release.status !== "uninstalled";
+  return suspended && !isInstalled && module.chart !== "none";
+}
+
+/** Whether a module's last run succeeded with the current configuration, and its release is still intact. */
+function hasAppliedCurrentConfig(module: ModuleView): boolean {
+  const { phase, activity, retry, blockedSince, refused, handled } = module;
+  if (phase !== "ready" || activity !== "none" || (retry ?? blockedSince ?? refused) !== undefined)
+    return false;
+  return (
+    handled.config === module.configDigest &&
+    handled.token === module.requestedToken &&
+    isReleaseIntact(module)
+  );
+}
+
+/** Whether the release is as the last run left it. The release of a suspended module counts as intact, because nothing repairs it. */
+function isReleaseIntact(module: ModuleView): boolean {
+  const { suspended, unread, releaseMoved } = module;
+  return suspended || (missingObjects(module).length === 0 && unread === undefined && !releaseMoved);
+}
