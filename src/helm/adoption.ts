@@ -12,7 +12,7 @@ export type AdoptPolicy = "all" | "go" | "none";
 export type ReleaseOwner = "ours" | "other" | "go" | "manual";
 
 /** The origin by a release's labels; `hasGoOperatorMark` = an older Go operator has marked its values. */
-export function releaseOwnerOf(
+export function determineReleaseOwner(
   { labels }: Pick<ReleaseMeta, "labels">,
   managedBy: string,
   hasGoOperatorMark: boolean,
@@ -26,28 +26,28 @@ export function releaseOwnerOf(
 }
 
 /** Whether a module may take over a release of this origin. */
-export function mayAdopt(policy: AdoptPolicy, origin: ReleaseOwner): boolean {
-  if (origin === "ours") return true;
-  if (origin === "other" || policy === "none") return false;
-  return origin === "go" || policy === "all";
+export function mayAdopt(policy: AdoptPolicy, owner: ReleaseOwner): boolean {
+  if (owner === "ours") return true;
+  if (owner === "other" || policy === "none") return false;
+  return owner === "go" || policy === "all";
 }
 
 /** Who made a release. Throws ForeignReleaseError if this operator must not change the release. */
-export async function checkedOrigin(
+export async function requireAdoptableRelease(
   tools: { readonly store: ReleaseStore; readonly managedBy: string; readonly adopt: AdoptPolicy },
   release: ReleaseMeta,
 ): Promise<ReleaseOwner> {
   const { store, managedBy, adopt } = tools;
-  let origin = releaseOwnerOf(release, managedBy, false);
+  let origin = determineReleaseOwner(release, managedBy, false);
   if (origin === "manual" && (await isMarkedByGoOperator(store, release))) origin = "go";
   if (mayAdopt(adopt, origin)) return origin;
   throw new ForeignReleaseError(
     release.name,
-    OWNERS[origin] + (origin === "other" ? "" : ` (--adopt=${adopt})`),
+    OWNER_NAMES[origin] + (origin === "other" ? "" : ` (--adopt=${adopt})`),
   );
 }
 
-const OWNERS: Readonly<Record<ReleaseOwner, string>> = {
+const OWNER_NAMES: Readonly<Record<ReleaseOwner, string>> = {
   ours: "this addon-operator",
   other: "another addon-operator",
   go: "the Go operator",
@@ -56,7 +56,7 @@ const OWNERS: Readonly<Record<ReleaseOwner, string>> = {
 
 /** Whether an older Go operator has marked the values. False for a broken record, because helm itself reports that. */
 function isMarkedByGoOperator(store: ReleaseStore, release: ReleaseMeta): Promise<boolean> {
-  return store.summary(release).then(
+  return store.readSummary(release).then(
     ({ hasGoOperatorMark }) => hasGoOperatorMark,
     (error: unknown) => {
       if (error instanceof SyntaxError) return false;

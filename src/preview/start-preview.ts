@@ -206,7 +206,7 @@ function notesOf({ state, tree, configFound, releases }: Inputs, running: State 
     notes.push(
       `the ConfigMap is invalid, so the values accepted last stay in force: ${config.problems.map(describeProblem).join("; ")}`,
     );
-  if (!configFound && releases.observed.anyOurs())
+  if (!configFound && releases.observed.hasOwnReleases())
     notes.push(
       "the ConfigMap is missing while releases of this operator exist: a start waits for the ConfigMap",
     );

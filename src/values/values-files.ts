@@ -111,8 +111,8 @@ export function valuesFiles(
 export function helmInput(
   values: ValuesView,
   module: Module,
-): { module: Module; values: string; given: () => string } {
-  return { module, values: helmText(values, module), given: () => givenDigest(values, module) };
+): { module: Module; values: string; userValuesDigest: () => string } {
+  return { module, values: helmText(values, module), userValuesDigest: () => givenDigest(values, module) };
 }
 
 /** Digest of the merged values of ConfigMap and files, without patches of hooks. */

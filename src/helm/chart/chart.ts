@@ -20,7 +20,7 @@ export interface Chart {
   readonly digest: string;
   readonly reach: Reach;
   /** helm refuses the chart as it is (no Chart.yaml, or one without a usable name). */
-  readonly needsStage: boolean;
+  readonly needsChartYaml: boolean;
 }
 
 /** The files of a module's chart cannot be used; a user has to change them. */
@@ -109,7 +109,7 @@ function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
   return {
     digest: hashFiles(contents),
     reach: withReachOfFiles(reach, contents),
-    needsStage: kind === "synthetic" || !hasUsableName(text("Chart.yaml")),
+    needsChartYaml: kind === "synthetic" || !hasUsableName(text("Chart.yaml")),
   };
 }
 
@@ -179,7 +179,7 @@ interface Inputs {
   readonly capabilities: () => Promise<string>;
 }
 
-export async function inputsDigest(inputs: Inputs): Promise<string> {
+export async function computeInputsDigest(inputs: Inputs): Promise<string> {
   const { module, namespace, chart, values, helm } = inputs;
   const { global, ...rest } = values;
   return digest(

@@ -16,23 +16,30 @@ import {
 import { bothEnds, growingDelay, oneLine, sameJson, sleep, type Logger } from "../../lib/index.ts";
 import { conditionOf, objectOf, ProblemError, asString } from "../../model/index.ts";
 import type { JsonObject, Problem } from "../../model/index.ts";
-import { plain } from "../manifest/manifest.ts";
-import { endConfirmed, checkCrds, refuseBreaking } from "./breaking.ts";
-import { crdName, resourceIn, type CrdFile, type CrdRequest, type CrdTools, type StoredCrd } from "./crd.ts";
+import { withoutServerFields } from "../manifest/manifest.ts";
+import { removeChangeMarks, checkCrds, refuseBreakingChanges } from "./breaking.ts";
+import {
+  crdName,
+  toResource,
+  type CrdFile,
+  type CrdRequest,
+  type CrdTools,
+  type InstalledCrd,
+} from "./crd.ts";
 import { readCrds, readModuleCrds } from "./read-crds.ts";
 
 /** A busy API server may need this long to serve new kinds. */
 const SERVED_WITHIN_MS = 60_000;
 /** Delays between reads. They grow, because definitions are large. */
-const PACE = { firstMs: 50, mostMs: 1000 };
+const READ_DELAYS = { firstMs: 50, mostMs: 1000 };
 /** Status codes of the server for content that it will never accept. */
-const REFUSED: ReadonlySet<number> = new Set([400, 413, 422]);
+const REFUSED_STATUSES: ReadonlySet<number> = new Set([400, 413, 422]);
 /** RBAC's message with status 403; other messages with that status come from admission policies. */
-const MISSING_RIGHT = /\bUser ".*" cannot \w+ resource\b/;
+const MISSING_PERMISSION = /\bUser ".*" cannot \w+ resource\b/;
 /** Message of server-side apply, with status 500, for an object that does not fit its type, such as two versions of one name. */
 const UNTYPED = "failed to create typed patch object";
 /** Fields of metadata that belong to the author of a definition; all others belong to the server. */
-const OWN_METADATA = ["name", "labels", "annotations", "finalizers", "ownerReferences"];
+const AUTHOR_METADATA = ["name", "labels", "annotations", "finalizers", "ownerReferences"];
 
 /**
  * Creates or updates the CustomResourceDefinitions in `files`; never deletes one. Fields of others stay, such as the status
@@ -43,9 +50,9 @@ const OWN_METADATA = ["name", "labels", "annotations", "finalizers", "ownerRefer
 export async function ensureCrds(files: readonly string[], tools: CrdTools): Promise<string[]> {
   const { crds, problems, dropped } = readModuleCrds(files);
   if (dropped.size > 0) tools.onDropped?.(dropped);
-  const confirmed = await refuseBreaking(crds, tools);
+  const confirmed = await refuseBreakingChanges(crds, tools);
   const { applied, refused } = await applyCrds(crds, tools);
-  await endConfirmed(
+  await removeChangeMarks(
     confirmed.filter((name) => applied.includes(name)),
     tools,
   );
@@ -54,7 +61,7 @@ export async function ensureCrds(files: readonly string[], tools: CrdTools): Pro
   return applied;
 }
 
-interface Applied {
+interface ApplyResult {
   /** Names of definitions that are applied and served. */
   readonly applied: string[];
   /** Why the others are not. */
@@ -62,9 +69,9 @@ interface Applied {
 }
 
 /** Applies definitions without checking objects. Throws ApiError, ConnectionError. */
-async function applyCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<Applied> {
+async function applyCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<ApplyResult> {
   const refused: Problem[] = [];
-  const collectRefused = collectorOf(refused);
+  const collectRefused = createProblemCollector(refused);
   const tries = crds.map(async (each) => [{ ...each, crd: await applyCrd(each, tools) }]);
   const accepted = (await Promise.all(tries.map((each) => each.catch(collectRefused)))).flat();
   const deadline = tools.clock.monotonic() + SERVED_WITHIN_MS;
@@ -80,7 +87,7 @@ async function applyCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<App
 }
 
 /** A handler of errors that adds the problems of a refused definition to the list, and throws all other errors. */
-function collectorOf(refused: Problem[]): (error: unknown) => [] {
+function createProblemCollector(refused: Problem[]): (error: unknown) => [] {
   return (error) => {
     if (!(error instanceof ProblemError)) throw error;
     refused.push(...error.problems);
@@ -89,7 +96,10 @@ function collectorOf(refused: Problem[]): (error: unknown) => [] {
 }
 
 /** Problems of files with definitions, and warnings about fields that are not applied. */
-export function crdProblems(files: readonly string[]): { problems: readonly Problem[]; warnings: Problem[] } {
+export function checkCrdFiles(files: readonly string[]): {
+  problems: readonly Problem[];
+  warnings: Problem[];
+} {
   const { problems, dropped } = readModuleCrds(files);
   const warnings = [...dropped].map(([file, fields]) => ({
     file,
@@ -99,11 +109,11 @@ export function crdProblems(files: readonly string[]): { problems: readonly Prob
 }
 
 /** Whether the server will never accept this definition. A missing permission does not count, because it may be granted later. */
-function isRefusal(error: unknown): error is ApiError {
+function isPermanentRefusal(error: unknown): error is ApiError {
   if (!(error instanceof ApiError)) return false;
   const { status, message } = error;
-  if (status === 403) return !MISSING_RIGHT.test(message);
-  return REFUSED.has(status) || (status === 500 && message.includes(UNTYPED));
+  if (status === 403) return !MISSING_PERMISSION.test(message);
+  return REFUSED_STATUSES.has(status) || (status === 500 && message.includes(UNTYPED));
 }
 
 /** Applies one definition, or does a dry run. Throws ProblemError where the server refuses it, ApiError. */
@@ -114,7 +124,7 @@ async function applyCrd(
 ): Promise<JsonObject> {
   const { status: _, metadata: given, ...body } = crd;
   const metadata = Object.fromEntries(
-    Object.entries(objectOf(given)).filter(([field]) => OWN_METADATA.includes(field)),
+    Object.entries(objectOf(given)).filter(([field]) => AUTHOR_METADATA.includes(field)),
   );
   const withExtraLabels = labels && { labels: { ...objectOf(metadata["labels"]), ...labels } };
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: crdName(crd) };
@@ -127,7 +137,7 @@ async function applyCrd(
       ...(fieldManager && { fieldManager }),
     });
   } catch (error) {
-    if (!isRefusal(error)) throw error;
+    if (!isPermanentRefusal(error)) throw error;
     const message = `the API server refuses CRD ${crdName(crd)}: ${bothEnds(error)}`;
     throw new ProblemError({ file, message, remedy: remedyFor(error) });
   }
@@ -157,7 +167,7 @@ async function waitUntilServed(
     }
     if (clock.monotonic() > deadline)
       throw new Error(`CRD ${crdName(crd)} is not served after ${SERVED_WITHIN_MS / 1000}s`);
-    await sleep(clock, growingDelay(reads, PACE), signal);
+    await sleep(clock, growingDelay(reads, READ_DELAYS), signal);
     now = await get(client, target, { signal });
   }
 }
@@ -168,10 +178,10 @@ async function isServed(
   client: KubeClient,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
-  const { spec } = crd as unknown as StoredCrd;
+  const { spec } = crd as unknown as InstalledCrd;
   const version = spec.versions.find((each) => each.served)?.name;
   if (version === undefined) return true;
-  const path = pathOf(resourceIn(spec, version));
+  const path = pathOf(toResource(spec, version));
   try {
     await client.json({ path, query: { limit: 1 }, signal });
     return true;
@@ -181,7 +191,7 @@ async function isServed(
   }
 }
 
-const OWN_FILES = ["addonmodules.yaml", "addonoperators.yaml"];
+const OWN_CRD_FILES = ["addonmodules.yaml", "addonoperators.yaml"];
 const SOURCES_FILE = "modulesources.yaml";
 
 interface OwnCrdTools extends Pick<CrdTools, "client" | "clock"> {
@@ -193,7 +203,9 @@ interface OwnCrdTools extends Pick<CrdTools, "client" | "clock"> {
 export async function applyOwnCrds({ client, clock, logger, settings }: OwnCrdTools): Promise<void> {
   try {
     // The chart contains the same definitions, and helm would refuse to change fields of another manager.
-    const { crds } = readCrds([...OWN_FILES, ...(settings.sources ? [SOURCES_FILE] : [])].map(fileOf));
+    const { crds } = readCrds(
+      [...OWN_CRD_FILES, ...(settings.sources ? [SOURCES_FILE] : [])].map(findOwnCrdFile),
+    );
     const { refused } = await applyCrds(crds, { client, clock, fieldManager: "helm" });
     if (refused.length > 0) throw new ProblemError(...refused);
   } catch (error) {
@@ -204,7 +216,7 @@ export async function applyOwnCrds({ client, clock, logger, settings }: OwnCrdTo
 }
 
 /** The path of a CRD file, next to the bundle or in the source tree. */
-function fileOf(name: string): string {
+function findOwnCrdFile(name: string): string {
   const places = [`./crds/${name}`, `../../../crds/${name}`].map((path) =>
     fileURLToPath(new URL(path, import.meta.url)),
   );
@@ -229,17 +241,19 @@ export async function previewCrds({ files, ...request }: CrdRequest, tools: CrdT
   const { crds, problems } = readModuleCrds(files);
   const { problem } = await checkCrds(crds, { ...tools, ...request });
   const refused: Problem[] = [];
-  const collectRefused = collectorOf(refused);
-  const changes = (await Promise.all(crds.map((each) => changeBy(each, tools).catch(collectRefused)))).flat();
+  const collectRefused = createProblemCollector(refused);
+  const changes = (
+    await Promise.all(crds.map((each) => previewCrd(each, tools).catch(collectRefused)))
+  ).flat();
   return { changes, problem: problem ?? problems[0] ?? refused[0] };
 }
 
 /** What a definition would change in the installed one, by a dry run. Empty if nothing. */
-async function changeBy(file: CrdFile, tools: CrdTools): Promise<CrdChange[]> {
+async function previewCrd(file: CrdFile, tools: CrdTools): Promise<CrdChange[]> {
   const name = crdName(file.crd);
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name };
   const live = await get(tools.client, target, { signal: tools.signal }).catch(ignoreNotFound);
-  const after = plain(await applyCrd(file, tools, true));
-  const before = live === undefined ? undefined : plain(live);
+  const after = withoutServerFields(await applyCrd(file, tools, true));
+  const before = live === undefined ? undefined : withoutServerFields(live);
   return sameJson(before, after) ? [] : [{ name, before, after }];
 }

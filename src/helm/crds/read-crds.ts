@@ -2,7 +2,7 @@
 
 import { readPlain } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
-import { documentsOf, type ObjectRef } from "../manifest/manifest.ts";
+import { parseDocuments, type ObjectRef } from "../manifest/manifest.ts";
 import { crdName, type CrdFile } from "./crd.ts";
 import { withKnownFields } from "./known-fields.ts";
 
@@ -22,18 +22,18 @@ const OWN_CRDS: ReadonlySet<string> = new Set([
   "modulesources.addon-operator.io",
 ]);
 
-const OWN_FAULT = {
+const OWN_CRD_PROBLEM = {
   message: "is a definition of the operator itself, which no module may replace",
   remedy: "remove it from the module: the operator applies its own definitions when it starts",
 };
 
 /** The first definition of the operator's own kinds among the objects of a chart, as a problem of this file. */
-export function ownCrdIn(
+export function findOwnCrd(
   objects: readonly Pick<ObjectRef, "kind" | "name">[],
   file: string,
 ): Problem | undefined {
   const own = objects.find(({ kind, name }) => kind === "CustomResourceDefinition" && OWN_CRDS.has(name));
-  return own && { file, key: `CustomResourceDefinition ${own.name}`, ...OWN_FAULT };
+  return own && { file, key: `CustomResourceDefinition ${own.name}`, ...OWN_CRD_PROBLEM };
 }
 
 /** The definitions of a module. Those of the operator's own kinds are problems. Throws the file system's error. */
@@ -43,7 +43,7 @@ export function readModuleCrds(files: readonly string[]): CrdContent {
   const refused = own.map(({ file, crd }): Problem => ({
     file,
     key: `CustomResourceDefinition ${crdName(crd)}`,
-    ...OWN_FAULT,
+    ...OWN_CRD_PROBLEM,
   }));
   const crds = content.crds.filter((each) => !own.includes(each));
   return { ...content, crds, problems: [...content.problems, ...refused] };
@@ -56,9 +56,9 @@ export function readCrds(files: readonly string[]): CrdContent {
   const dropped = new Map<string, readonly string[]>();
   for (const file of files) {
     const unknown = new Set<string>();
-    for (const document of documentsOf(readPlain(file).toString("utf8"))) {
+    for (const document of parseDocuments(readPlain(file).toString("utf8"))) {
       if (isCrd(document)) crds.push({ file, crd: withKnownFields(document, unknown) });
-      else problems.push(notCrd(file, document));
+      else problems.push(buildNotCrdProblem(file, document));
     }
     if (unknown.size > 0) dropped.set(file, [...unknown].sort());
   }
@@ -76,7 +76,7 @@ function isCrd(document: Json): document is JsonObject {
   );
 }
 
-function notCrd(file: string, document: Json): Problem {
+function buildNotCrdProblem(file: string, document: Json): Problem {
   const { apiVersion, kind, metadata } = isJsonObject(document) ? document : {};
   const words = [apiVersion, kind, objectOf(metadata)["name"]].filter((each) => typeof each === "string");
   return {

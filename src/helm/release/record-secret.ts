@@ -16,19 +16,19 @@ export function secretRef({ namespace, secret }: ReleaseMeta) {
 }
 
 /** The key of a Secret among those of all namespaces. */
-export function keyOf({ namespace, name }: SecretTarget): string {
+export function secretKey({ namespace, name }: SecretTarget): string {
   return `${namespace}/${name}`;
 }
 
 /** The encoded record in the Secret of a revision. Throws BrokenRecordError if there is none. */
-export function encodedIn(meta: ReleaseMeta, secret: JsonObject): string {
+export function readEncodedRecord(meta: ReleaseMeta, secret: JsonObject): string {
   const data = isJsonObject(secret["data"]) ? secret["data"]["release"] : undefined;
   if (typeof data !== "string") throw new BrokenRecordError(meta.secret, "it contains no release");
   return data;
 }
 
 /** The result of decoding a record. An invalid record becomes a BrokenRecordError that names the Secret. */
-export async function orBrokenRecord<T>(meta: ReleaseMeta, read: Promise<T>): Promise<T> {
+export async function withSecretInError<T>(meta: ReleaseMeta, read: Promise<T>): Promise<T> {
   try {
     return await read;
   } catch (error) {

@@ -29,10 +29,12 @@ class OccupiedNamespaceError extends ForeignReleaseError {
 export async function ensureLocation(tools: Reconciler, relocation: Relocation): Promise<void> {
   const { store, namespace: to, operator } = tools;
   const { release, account, signal } = relocation;
-  const { namespace, from }: ReleaseLocation = store.location(release) ?? { namespace: operator.namespace };
+  const { namespace, from }: ReleaseLocation = store.getLocation(release) ?? {
+    namespace: operator.namespace,
+  };
   const isMoving = from !== undefined;
   if (isMoving || namespace !== to) await ensureNamespace(tools, to, signal);
-  await store.known(to);
+  await store.waitUntilListed(to);
   if (!isMoving && namespace === to) return recordLocation(tools, relocation, to);
   if (!isMoving) return moveIfInstalled(tools, relocation, namespace);
   if (namespace === to) return completeMove(tools, relocation, { namespace, from, account });
@@ -46,7 +48,7 @@ async function moveIfInstalled(tools: Reconciler, relocation: Relocation, from: 
   const { store, namespace: to } = tools;
   const { release, account } = relocation;
   // In the operator's namespace, a release of this name may be another owner's.
-  const isOwn = store.location(release) !== undefined || tools.isOurs(release);
+  const isOwn = store.getLocation(release) !== undefined || tools.isOurs(release);
   if (!isOwn || store.revisionsIn(from, release).length === 0) return recordLocation(tools, relocation, to);
   if (store.revisionsIn(to, release).length > 0) throw new OccupiedNamespaceError(release, { from, to });
   return completeMove(tools, relocation, { namespace: to, from, account });

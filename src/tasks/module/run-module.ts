@@ -88,7 +88,7 @@ async function runSteps(run: ModuleRun): Promise<string | undefined> {
   await applyWrittenFiles(ports, name);
   run.recordValues();
   const outcome = await helmStep(run);
-  const refused = outcome?.refused;
+  const refused = outcome?.refusal;
   if (refused === undefined) await run.hooks("afterHelm");
   run.complete();
   ports.recorder.released(name, outcome);

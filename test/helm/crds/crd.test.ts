@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { lossesOf, type StoredCrd } from "../../../src/helm/crds/crd.ts";
+import { findLosses, type InstalledCrd } from "../../../src/helm/crds/crd.ts";
 import type { JsonObject } from "../../../src/model/index.ts";
 
 // docs/reference/modules.md, "CRDs that change": what a new definition takes away.
@@ -12,7 +12,7 @@ interface Version {
   readonly spec?: JsonObject;
 }
 
-function crd(versions: readonly Version[], storedVersions = ["v1"]): StoredCrd & JsonObject {
+function crd(versions: readonly Version[], storedVersions = ["v1"]): InstalledCrd & JsonObject {
   const made = versions.map(({ name, served = true, storage = name === "v1", spec = {} }) => ({
     name,
     served,
@@ -24,7 +24,7 @@ function crd(versions: readonly Version[], storedVersions = ["v1"]): StoredCrd &
     metadata: { name: "things.example.org" },
     spec: { group: "example.org", scope: "Namespaced", names, versions: made },
     status: { storedVersions },
-  } as unknown as StoredCrd & JsonObject;
+  } as unknown as InstalledCrd & JsonObject;
 }
 
 const thing = (spec: JsonObject | null, apiVersion = "example.org/v1"): JsonObject => ({
@@ -34,8 +34,8 @@ const thing = (spec: JsonObject | null, apiVersion = "example.org/v1"): JsonObje
   spec,
 });
 
-const reported = (live: StoredCrd, next: JsonObject): string[] =>
-  lossesOf(live, next).map(({ what }) => what);
+const reported = (live: InstalledCrd, next: JsonObject): string[] =>
+  findLosses(live, next).map(({ description: what }) => what);
 
 describe("versions", () => {
   test("that stay cost nothing, nor does a new one", () => {
@@ -44,28 +44,30 @@ describe("versions", () => {
 
   test("a stored one that goes hits every object, and counts without any", () => {
     const live = crd([{ name: "v1" }, { name: "v2", storage: true }], ["v1", "v2"]);
-    const [stored] = lossesOf(live, crd([{ name: "v2", storage: true }]));
+    const [stored] = findLosses(live, crd([{ name: "v2", storage: true }]));
     expect(stored).toMatchObject({ what: "drops version v1, in which objects are stored", always: true });
-    expect(stored?.hits(thing({}))).toBe("");
+    expect(stored?.describeEffect(thing({}))).toBe("");
   });
 
   test.each([
     ["is dropped", [{ name: "v1" }]],
     ["is served no more", [{ name: "v1" }, { name: "v2", served: false }]],
   ])("one that %s hits who writes in it", (_what, versions) => {
-    const [loss, ...more] = lossesOf(crd([{ name: "v1" }, { name: "v2" }]), crd(versions));
+    const [loss, ...more] = findLosses(crd([{ name: "v1" }, { name: "v2" }]), crd(versions));
     expect(more).toEqual([]);
     expect(loss).toMatchObject({ what: "no longer serves version v2", version: "v2", always: false });
-    expect(loss?.hits(thing({}, "example.org/v2"))).toBe("written in it by kubectl");
-    expect(loss?.hits(thing({}, "example.org/v1"))).toBeUndefined();
-    expect(loss?.hits({ metadata: { managedFields: "none" } })).toBeUndefined();
+    expect(loss?.describeEffect(thing({}, "example.org/v2"))).toBe("written in it by kubectl");
+    expect(loss?.describeEffect(thing({}, "example.org/v1"))).toBeUndefined();
+    expect(loss?.describeEffect({ metadata: { managedFields: "none" } })).toBeUndefined();
   });
 });
 
 describe("schemas", () => {
   const sized = { properties: { size: { type: "string" } } };
   const hits = (before: JsonObject, after: JsonObject, spec: JsonObject | null): string | undefined =>
-    lossesOf(crd([{ name: "v1", spec: before }]), crd([{ name: "v1", spec: after }]))[0]?.hits(thing(spec));
+    findLosses(crd([{ name: "v1", spec: before }]), crd([{ name: "v1", spec: after }]))[0]?.describeEffect(
+      thing(spec),
+    );
 
   interface Row {
     readonly what: string;

@@ -5,7 +5,7 @@ import type { ReleaseStore } from "./release-store.ts";
 import { LABELS } from "./revisions.ts";
 
 /** Debounce: labels are written after this long without work on a release. */
-const QUIET_MS = 1000;
+const DEBOUNCE_MS = 1000;
 
 interface LabelTools {
   readonly clock: Clock;
@@ -17,44 +17,44 @@ interface LabelTools {
  * Labels that only save a later rendering: written one by one when no release was worked on for a second, so that a
  * first installation of many modules does not wait for them.
  */
-export class LateLabels {
+export class DeferredLabels {
   readonly #tools: LabelTools;
-  readonly #due = new Set<string>();
-  readonly #quiet: Quiet;
-  #writing = Promise.resolve();
+  readonly #pendingReleases = new Set<string>();
+  readonly #debounce: Quiet;
+  #lastFlush = Promise.resolve();
 
   constructor(tools: LabelTools) {
     this.#tools = tools;
-    this.#quiet = new Quiet(tools.clock, QUIET_MS, () => void this.flush());
+    this.#debounce = new Quiet(tools.clock, DEBOUNCE_MS, () => void this.flush());
   }
 
   /** Schedules the label of a release. */
   schedule(release: string): void {
-    this.#due.add(release);
-    this.touch();
+    this.#pendingReleases.add(release);
+    this.postpone();
   }
 
   /** Records work on a release, which restarts the delay. */
-  touch(): void {
-    if (this.#due.size > 0) this.#quiet.touch();
+  postpone(): void {
+    if (this.#pendingReleases.size > 0) this.#debounce.touch();
   }
 
   /** Writes all scheduled labels now; resolves when they are written. */
   flush(): Promise<void> {
-    this.#quiet.close();
-    this.#writing = this.#writing.then(() => this.#writeAll());
-    return this.#writing;
+    this.#debounce.close();
+    this.#lastFlush = this.#lastFlush.then(() => this.#writeAll());
+    return this.#lastFlush;
   }
 
   /** Stops writing; a release without its label only takes longer to compare. */
   close(): void {
-    this.#quiet.close();
-    this.#due.clear();
+    this.#debounce.close();
+    this.#pendingReleases.clear();
   }
 
   async #writeAll(): Promise<void> {
-    for (const release of this.#due) {
-      this.#due.delete(release);
+    for (const release of this.#pendingReleases) {
+      this.#pendingReleases.delete(release);
       await this.#write(release);
     }
   }
@@ -65,7 +65,10 @@ export class LateLabels {
     try {
       const now = store.get(release);
       if (now === undefined) return;
-      await store.label(now, now.assumed ?? { [LABELS.manifest]: (await store.summary(now)).checksum });
+      await store.setLabels(
+        now,
+        now.deferredLabels ?? { [LABELS.manifest]: (await store.readSummary(now)).checksum },
+      );
     } catch (error) {
       logger.debug("Labels were not written", { release, error: oneLine(error) });
     }
