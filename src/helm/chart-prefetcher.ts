@@ -11,7 +11,7 @@ import type { HelmInput, Reconciler, Reconciliation } from "./types.ts";
 /** A module that a converge is going to run. */
 export interface UpcomingModule {
   readonly name: string;
-  /** What its release would be made from now. */
+  /** Reads from what the release would be made now; hooks may change that later. */
   readonly readInput: () => HelmInput;
   /** None of its hooks changes its values before helm runs. */
   readonly hasFinalValues: boolean;
@@ -32,9 +32,9 @@ interface PrefetchedChart extends RenderedChart {
 }
 
 /**
- * A converge of many modules spends most of its time in helm, so charts are rendered while other modules run, a few at a
- * time. It begins when the first chart has to be rendered, because mostly none has to. A rendering is used only for exactly
- * its inputs; a failed one is repeated.
+ * Renders the charts of modules before their runs, while other modules run, because a converge of many modules spends most of its
+ * time in helm. Begins when the first chart has to be rendered, because usually no chart has to. A rendering is used only for
+ * exactly its inputs; a failed one is repeated.
  */
 export class ChartPrefetcher {
   readonly #tools: PrefetchTools;
@@ -55,19 +55,19 @@ export class ChartPrefetcher {
       : upcoming.filter(({ name, hasFinalValues }) => hasFinalValues && tools.store.get(name) !== undefined);
   }
 
-  /** Whether all modules have started. */
+  /** Whether all modules of the converge have started, so that nothing is left to prefetch. */
   get hasAllStarted(): boolean {
     return this.#upcoming.size === 0;
   }
 
-  /** Records that a module starts. */
+  /** Records that the run of a module starts: its chart is not prefetched any more. */
   markStarted(module: string): void {
     this.#upcoming.delete(module);
     this.#objectKeys.delete(module);
     this.#candidates = this.#candidates.filter(({ name }) => name !== module);
   }
 
-  /** As `renderChart`. An abort ends all renderings. */
+  /** As `renderChart`, but uses the prefetched rendering if it has the same inputs. An abort of the request ends all renderings. */
   async render(reconciliation: Reconciliation): Promise<RenderedChart> {
     const { request, inputsDigest } = reconciliation;
     const { name } = request.module;
@@ -86,7 +86,7 @@ export class ChartPrefetcher {
   }
 
   /**
-   * The module that is going to apply each object, by `namespacedKey`: if a template moves to another module, its object moves too
+   * Finds the module that is going to apply each object, by `namespacedKey`: if a template moves to another module, its object moves too
    * (docs/guides/running.md, "What outlives a release"). Charts that cannot be rendered, or whose release stays as it is,
    * apply nothing. Call it only before deletions, because it renders charts.
    */
@@ -101,7 +101,7 @@ export class ChartPrefetcher {
     return pendingOwners;
   }
 
-  /** Ends all renderings. */
+  /** Ends all renderings and starts no more. */
   stop(): void {
     this.#candidates = [];
     this.#abortController.abort();
@@ -121,7 +121,7 @@ export class ChartPrefetcher {
     );
   }
 
-  /** A rendering for later use; undefined if the module needs none, or it may differ when the module runs. */
+  /** Renders a chart for later use. Undefined if its run needs no rendering, or if the rendering may differ by then. */
   async #prefetch({ readInput }: UpcomingModule, signal: AbortSignal): Promise<PrefetchedChart | undefined> {
     signal.throwIfAborted();
     const request = { ...readInput(), signal };
@@ -133,7 +133,10 @@ export class ChartPrefetcher {
     return { inputsDigest: reconciliation.inputsDigest, ...(await renderChart(reconciliation)) };
   }
 
-  /** The keys of the objects that a module is going to apply. Empty if it leaves its release as it is, or its chart cannot be rendered. */
+  /**
+   * Renders the chart of a module to find the keys of the objects that its run is going to apply. Empty if the run leaves the release
+   * as it is, or if the chart cannot be rendered.
+   */
   async #findObjectKeys({ readInput }: UpcomingModule, signal: AbortSignal): Promise<readonly string[]> {
     try {
       const request = { ...readInput(), signal };

@@ -14,6 +14,7 @@ export interface HelmHook {
   readonly since: number;
 }
 
+/** Called with the hook that helm waits for, and with undefined when it is over. */
 export type OnWait = (hook: HelmHook | undefined) => void;
 
 /** One run of helm. */
@@ -25,7 +26,7 @@ export interface HelmRun {
   readonly onWait?: OnWait | undefined;
 }
 
-/** Most runs end before the first check, and cost no request. */
+/** Delays between checks. Most runs of helm end before the first check, and cost no request. */
 const CHECK_DELAYS = { firstMs: 10_000, mostMs: 60_000 };
 
 /**
@@ -43,6 +44,7 @@ export async function withHookWatch<T>(watched: HelmRun, helm: () => Promise<T>)
   }
 }
 
+/** Checks from time to time, while helm runs, for which hook of the chart helm waits. */
 class HookWatch {
   readonly #run: HelmRun;
   readonly #startedAt: number;
@@ -58,12 +60,13 @@ class HookWatch {
     this.#timer = this.#scheduleCheck(1);
   }
 
+  /** Ends the checks. */
   stop(): void {
     this.#abortController.abort();
     this.#timer.cancel();
   }
 
-  /** The same error with the name of the hook that helm waited for, if any. */
+  /** Adds the name of the hook in which helm failed to a HelmError. Returns any other error, or without such a hook, unchanged. */
   async addHookName(failure: unknown): Promise<unknown> {
     this.stop();
     const { signal } = this.#run;
@@ -72,6 +75,7 @@ class HookWatch {
     return hook === undefined ? failure : new HelmError(failure.verb, failure.result, hook.name);
   }
 
+  /** Schedules the next check; delays grow with the number of checks. */
   #scheduleCheck(checks: number): Timer {
     return this.#run.clock.setTimer(growingDelay(checks, CHECK_DELAYS), () => this.#checkHook(checks));
   }
@@ -94,7 +98,10 @@ class HookWatch {
     this.#run.onWait?.(hook);
   }
 
-  /** The hook that this run of helm started last, if it is in one of these phases. */
+  /**
+   * Reads from the record of the release which hook this run of helm started last. Undefined if the hook is in none of these phases,
+   * or if helm has not begun to work on the release.
+   */
   async #findLastHook(phases: readonly string[], signal: AbortSignal): Promise<HelmHook | undefined> {
     const { store, release } = this.#run;
     const meta = store.get(release);
@@ -102,14 +109,14 @@ class HookWatch {
     if (isPendingStatus(meta.status)) this.#status = meta.status;
     if (this.#status === undefined) return undefined;
     const { hooks } = await store.readRecord(meta, signal);
-    const begun = hooks.filter(({ startedAt = 0 }) => startedAt >= this.#startedAt);
-    const [last] = begun.toSorted((a, b) => (b.startedAt ?? 0) - (a.startedAt ?? 0));
+    const startedHooks = hooks.filter(({ startedAt = 0 }) => startedAt >= this.#startedAt);
+    const [last] = startedHooks.toSorted((a, b) => (b.startedAt ?? 0) - (a.startedAt ?? 0));
     if (last?.startedAt === undefined || !phases.includes(last.phase ?? "")) return undefined;
     return { name: describeHook(last, this.#status), since: last.startedAt };
   }
 }
 
-/** The hook's object, with those of its events that belong to helm's current operation. */
+/** Describes a hook for people: its object, and its events that belong to helm's current operation, which `status` shows. */
 function describeHook({ object, events }: HookRecord, status: string): string {
   const verb = status === "uninstalling" ? "delete" : status.replace("pending-", "");
   const own = events.filter((event) => event.endsWith(`-${verb}`));

@@ -1,4 +1,4 @@
-/** The tools of each module: requests and helm act as the module's ServiceAccount, records stay the operator's. */
+/** The tools of each module: its requests and helm run under its ServiceAccount, while records are the operator's. */
 
 import { isForbidden, type Accounts, type AccountTerms } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
@@ -10,22 +10,22 @@ import type { ModuleIdentity, Reconciler, ReconcileRequest } from "./types.ts";
 /** The ServiceAccounts of modules. */
 export type ModuleAccounts = Pick<Accounts, "of" | "known" | "mustExist">;
 
-/** The tools of a reconciler, by module. */
+/** Creates the tools of a reconciler for each module: for its namespace, and with the permissions of its ServiceAccount. */
 export class ModuleTools {
   readonly #reconciler: Reconciler;
   readonly #accounts: ModuleAccounts | undefined;
   /** The namespaces of modules that were read before. */
   readonly #namespaces = new Map<string, string>();
 
-  /** Without `accounts`, all modules act as the operator. */
+  /** Without `accounts`, the requests of all modules run under the operator's own account. */
   constructor(reconciler: Reconciler, accounts?: ModuleAccounts) {
     this.#reconciler = reconciler;
     this.#accounts = accounts;
   }
 
   /**
-   * The tools for a run: the account of the module exists, and its release is in the module's namespace. Throws
-   * MissingAccountError, ProblemError, and as `ensureLocation`.
+   * Creates the tools for a run, after making sure that the module's ServiceAccount exists and that its release is in the module's
+   * namespace. Throws MissingAccountError, ProblemError, and as `ensureLocation`.
    */
   async forRun({ module, signal }: ReconcileRequest): Promise<Reconciler> {
     const account = this.#accounts?.of(module);
@@ -35,27 +35,33 @@ export class ModuleTools {
     return tools;
   }
 
-  /** The tools of a module, in its namespace. Throws ProblemError if its account is not allowed. */
+  /** Creates the tools for the namespace of a module. Throws ProblemError if the module may not use its ServiceAccount. */
   readonly forModule = (module: AccountTerms): Reconciler => {
     const namespace = module.namespace ?? this.#reconciler.operator.namespace;
     this.#namespaces.set(module.name, namespace);
     return this.#createTools(this.#accounts?.of(module), namespace);
   };
 
-  /** Tools for the current namespace of a release, with the account of its module, also if the module's directory is missing. */
+  /**
+   * Creates tools for the current namespace of a release, with the ServiceAccount of its module. Works also if the module's directory
+   * is missing, as in a removal, because the account is stored with the location of the release.
+   */
   forRelease(release: string): Reconciler {
     const { store } = this.#reconciler;
     return this.#createTools(this.#findAccount(release), store.namespaceOf(release));
   }
 
-  /** Who a module that was read before acts as. */
+  /** On behalf of whom the requests of a module are sent. The module must have been read before. */
   readonly getIdentity = (module: string): ModuleIdentity => {
     const { client, namespace } = this.forRelease(module);
-    const isAccount = this.#findAccount(module) !== undefined;
-    return { client, namespace: this.#namespaces.get(module) ?? namespace, hasServiceAccount: isAccount };
+    const hasServiceAccount = this.#findAccount(module) !== undefined;
+    return { client, namespace: this.#namespaces.get(module) ?? namespace, hasServiceAccount };
   };
 
-  /** Makes missing rights on CRDs a problem of the module, so that other modules do not wait for them. */
+  /**
+   * Converts an error of work on CRDs: a missing permission of the module's ServiceAccount becomes a ProblemError of the module, so
+   * that other modules do not wait for a retry. Returns any other error unchanged.
+   */
   toCrdError({ release = "", files: [file = ""] }: CrdRequest, error: unknown): unknown {
     const account = this.#findAccount(release);
     if (account === undefined || !isForbidden(error)) return error;
@@ -64,12 +70,13 @@ export class ModuleTools {
     return new ProblemError({ file, message, remedy });
   }
 
+  /** The ServiceAccount of a module; if the module's directory is missing, the one that is stored with the release's location. */
   #findAccount(release: string): Account | undefined {
     const last = this.#reconciler.store.getLocation(release)?.account;
     return this.#accounts?.known(release) ?? (last === undefined ? undefined : accountIn(last, ""));
   }
 
-  /** The tools that act as an account, or as the operator, on a release of that namespace. */
+  /** Creates tools for releases in a namespace that impersonate an account; without an account, they use the operator's own. */
   #createTools(account: Account | undefined, namespace: string): Reconciler {
     const tools = this.#reconciler;
     const user = account && userOf(account);
@@ -79,6 +86,7 @@ export class ModuleTools {
   }
 }
 
+/** An account as the stored location of a release has it. */
 function formatAccount({ namespace, name }: Account): string {
   return `${namespace}/${name}`;
 }

@@ -31,7 +31,7 @@ export interface ReleaseOutcome {
   readonly action: "unchanged" | "labelled" | "restored" | "installed" | "upgraded" | "rolledBack";
   /** Why these inputs are not applied, and which revision is installed instead; undefined where they are. */
   readonly refusal?: string | undefined;
-  /** It should be rolled back, but there is no good revision. */
+  /** The release should be rolled back, but no revision is labelled good. */
   readonly lacksRollbackTarget?: boolean;
   readonly release: Release | undefined;
   /** The release was pending, because a helm was killed, and was recovered first. */
@@ -47,7 +47,7 @@ export interface HelmInput {
     Partial<Pick<Module, "crdFiles" | "serviceAccountName" | "namespace" | "origin">>;
   /** JSON with `global` and the module's section. */
   readonly values: string;
-  /** Digest of the values without changes by hooks. */
+  /** Computes the digest of the values without changes by hooks. */
   readonly userValuesDigest?: () => string;
 }
 
@@ -80,11 +80,11 @@ export interface CheckTools {
   readonly namespace: string;
 }
 
-/** Who sends the requests of a module, and the namespace of its release. */
+/** On behalf of whom the requests of a module are sent, and the namespace of its release. */
 export interface ModuleIdentity {
   readonly client: KubeClient;
   readonly namespace: string;
-  /** A ServiceAccount; otherwise the operator. */
+  /** Requests run under a ServiceAccount of the module, by impersonation; otherwise under the operator's own account. */
   readonly hasServiceAccount: boolean;
 }
 
@@ -121,9 +121,9 @@ export interface Reconciler extends CheckTools {
   readonly keepsObjects: (release: string) => boolean;
   readonly recorder?: HelmRecorder | undefined;
   readonly deferredLabels: DeferredLabels;
-  /** The module of the current converge that is about to apply each object, by `namespacedKey`. */
+  /** Finds the module of the current converge that is about to apply each object, by `namespacedKey`. */
   readonly findPendingOwners: (signal?: AbortSignal) => Promise<ReadonlyMap<string, string>>;
-  /** Who a module that was read before acts as. */
+  /** On behalf of whom the requests of a module are sent. The module must have been read before. */
   readonly getIdentity: (module: string) => ModuleIdentity;
   /** Renders a chart as helm would install or upgrade now. */
   readonly render: (reconciliation: Reconciliation) => Promise<RenderedChart>;
@@ -158,6 +158,6 @@ export interface RollbackPolicy {
 export interface Refusal {
   readonly rejectedRevision: ReleaseMeta;
   readonly goodRevision: ReleaseMeta;
-  /** The release went back to the good revision. */
+  /** The release has been rolled back to the good revision already. */
   readonly isRolledBack: boolean;
 }

@@ -61,41 +61,48 @@ export async function ensureCrds(files: readonly string[], tools: CrdTools): Pro
   return applied;
 }
 
+/** What happened to the definitions of a module. */
 interface ApplyResult {
   /** Names of definitions that are applied and served. */
   readonly applied: string[];
-  /** Why the others are not. */
+  /** Why the server refuses the other definitions. */
   readonly refused: readonly Problem[];
 }
 
-/** Applies definitions without checking objects. Throws ApiError, ConnectionError. */
+/**
+ * Applies all definitions in parallel, then waits until the API serves each. Does not check existing objects. A refused
+ * definition does not prevent the others. Throws ApiError, ConnectionError.
+ */
 async function applyCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<ApplyResult> {
   const refused: Problem[] = [];
-  const collectRefused = createProblemCollector(refused);
-  const tries = crds.map(async (each) => [{ ...each, crd: await applyCrd(each, tools) }]);
-  const accepted = (await Promise.all(tries.map((each) => each.catch(collectRefused)))).flat();
+  const tries = crds.map(async (each) => ({ ...each, crd: await applyCrd(each, tools) }));
+  const accepted = await Promise.all(tries.map((each) => collectRefusal(each, refused)));
   const deadline = tools.clock.monotonic() + SERVED_WITHIN_MS;
   const applied: string[] = [];
   for (const each of accepted) {
-    const names = await waitUntilServed(each, deadline, tools).then(
-      () => [crdName(each.crd)],
-      collectRefused,
-    );
-    applied.push(...names);
+    if (each === undefined) continue;
+    const served = waitUntilServed(each, deadline, tools).then(() => crdName(each.crd));
+    const name = await collectRefusal(served, refused);
+    if (name !== undefined) applied.push(name);
   }
   return { applied, refused };
 }
 
-/** A handler of errors that adds the problems of a refused definition to the list, and throws all other errors. */
-function createProblemCollector(refused: Problem[]): (error: unknown) => [] {
-  return (error) => {
+/**
+ * Waits for work on a definition. If the definition is refused, adds the problems to `refused` and returns undefined, so that the
+ * other definitions are still applied. Throws all other errors.
+ */
+async function collectRefusal<T>(work: Promise<T>, refused: Problem[]): Promise<T | undefined> {
+  try {
+    return await work;
+  } catch (error) {
     if (!(error instanceof ProblemError)) throw error;
     refused.push(...error.problems);
-    return [];
-  };
+    return undefined;
+  }
 }
 
-/** Problems of files with definitions, and warnings about fields that are not applied. */
+/** Checks files with definitions, for `lint`: problems, and warnings about fields that would not be applied. */
 export function checkCrdFiles(files: readonly string[]): {
   problems: readonly Problem[];
   warnings: Problem[];
@@ -108,7 +115,7 @@ export function checkCrdFiles(files: readonly string[]): {
   return { problems, warnings };
 }
 
-/** Whether the server will never accept this definition. A missing permission does not count, because it may be granted later. */
+/** Whether the server will never accept this definition. A missing permission is no such refusal: it may be granted later. */
 function isPermanentRefusal(error: unknown): error is ApiError {
   if (!(error instanceof ApiError)) return false;
   const { status, message } = error;
@@ -116,7 +123,10 @@ function isPermanentRefusal(error: unknown): error is ApiError {
   return REFUSED_STATUSES.has(status) || (status === 500 && message.includes(UNTYPED));
 }
 
-/** Applies one definition, or does a dry run. Throws ProblemError where the server refuses it, ApiError. */
+/**
+ * Applies one definition by server-side apply, or only tries to (`dryRun`). Omits its status and metadata that belong to the
+ * server. Throws ProblemError where the server refuses it for good, ApiError.
+ */
 async function applyCrd(
   { file, crd }: CrdFile,
   { client, signal, fieldManager, labels }: CrdTools,
@@ -143,36 +153,43 @@ async function applyCrd(
   }
 }
 
+/** What a user has to do about a refused definition. */
 function remedyFor({ status }: ApiError): string {
   return `${status === 403 ? "satisfy the admission policy" : "correct the definition"}, then request a converge`;
 }
 
-/** Waits until the API serves a definition. Throws ProblemError where another definition has its names, ApiError. */
+/**
+ * Waits until the API serves the objects of a definition, because a chart with such objects fails before. Throws ProblemError
+ * where another definition has its names, ApiError, and Error after the deadline.
+ */
 async function waitUntilServed(
   { file, crd }: CrdFile,
   deadline: number,
   { client, clock, signal }: CrdTools,
 ): Promise<void> {
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: crdName(crd) };
-  let now = crd;
+  let installed = crd;
   for (let reads = 1; ; reads++) {
-    if (conditionOf(now, "Established", "True") !== undefined && (await isServed(now, client, signal)))
+    if (
+      conditionOf(installed, "Established", "True") !== undefined &&
+      (await isServed(installed, client, signal))
+    )
       return;
     signal?.throwIfAborted();
-    const taken = conditionOf(now, "NamesAccepted", "False");
-    if (taken) {
-      const message = `CRD ${crdName(crd)}: its names are not accepted: ${asString(taken["message"])}`;
+    const nameConflict = conditionOf(installed, "NamesAccepted", "False");
+    if (nameConflict !== undefined) {
+      const message = `CRD ${crdName(crd)}: its names are not accepted: ${asString(nameConflict["message"])}`;
       const remedy = "choose other names or remove the CRD that has them, then request a converge";
       throw new ProblemError({ file, message, remedy });
     }
     if (clock.monotonic() > deadline)
       throw new Error(`CRD ${crdName(crd)} is not served after ${SERVED_WITHIN_MS / 1000}s`);
     await sleep(clock, growingDelay(reads, READ_DELAYS), signal);
-    now = await get(client, target, { signal });
+    installed = await get(client, target, { signal });
   }
 }
 
-/** Whether the server answers for the kind. The condition `Established` becomes true a moment before that. */
+/** Whether the server answers requests for the kind. The condition `Established` becomes true a moment before it does. */
 async function isServed(
   crd: JsonObject,
   client: KubeClient,
@@ -194,12 +211,16 @@ async function isServed(
 const OWN_CRD_FILES = ["addonmodules.yaml", "addonoperators.yaml"];
 const SOURCES_FILE = "modulesources.yaml";
 
+/** Tools to apply the operator's own definitions. */
 interface OwnCrdTools extends Pick<CrdTools, "client" | "clock"> {
   readonly logger: Logger;
   readonly settings: { readonly sources: boolean };
 }
 
-/** Creates or upgrades the operator's own CRDs, that of ModuleSources only where they are read; without permission, logs that once and continues. */
+/**
+ * Creates or upgrades the operator's own CRDs at its start; that of ModuleSources only if `--sources` is set. Without permission,
+ * logs a warning and continues, because modules run without statuses, too.
+ */
 export async function applyOwnCrds({ client, clock, logger, settings }: OwnCrdTools): Promise<void> {
   try {
     // The chart contains the same definitions, and helm would refuse to change fields of another manager.
@@ -215,45 +236,44 @@ export async function applyOwnCrds({ client, clock, logger, settings }: OwnCrdTo
   }
 }
 
-/** The path of a CRD file, next to the bundle or in the source tree. */
+/** Finds a CRD file of the operator, which is next to the bundled program or in the source tree. */
 function findOwnCrdFile(name: string): string {
-  const places = [`./crds/${name}`, `../../../crds/${name}`].map((path) =>
+  const paths = [`./crds/${name}`, `../../../crds/${name}`].map((path) =>
     fileURLToPath(new URL(path, import.meta.url)),
   );
-  return places.find((path) => existsSync(path)) ?? places[0] ?? name;
+  return paths.find((path) => existsSync(path)) ?? paths[0] ?? name;
 }
 
-/** A definition that would be created, where there is nothing before, or changed. */
+/** A definition that would be changed, or created if `before` is undefined. */
 interface CrdChange {
   readonly name: string;
   readonly before: JsonObject | undefined;
   readonly after: JsonObject;
 }
 
+/** What applying the definitions of a module would change. */
 export interface CrdPreview {
   readonly changes: readonly CrdChange[];
   /** The first reason why the module would be Invalid: no definition, or a change that is refused. */
   readonly problem: Problem | undefined;
 }
 
-/** Compares definitions in files with the installed ones, by dry runs. Throws ApiError, ConnectionError. */
+/** Finds out by dry runs what applying the definitions in files would change. Throws ApiError, ConnectionError. */
 export async function previewCrds({ files, ...request }: CrdRequest, tools: CrdTools): Promise<CrdPreview> {
   const { crds, problems } = readModuleCrds(files);
   const { problem } = await checkCrds(crds, { ...tools, ...request });
   const refused: Problem[] = [];
-  const collectRefused = createProblemCollector(refused);
-  const changes = (
-    await Promise.all(crds.map((each) => previewCrd(each, tools).catch(collectRefused)))
-  ).flat();
+  const previews = await Promise.all(crds.map((each) => collectRefusal(previewCrd(each, tools), refused)));
+  const changes = previews.filter((each) => each !== undefined);
   return { changes, problem: problem ?? problems[0] ?? refused[0] };
 }
 
-/** What a definition would change in the installed one, by a dry run. Empty if nothing. */
-async function previewCrd(file: CrdFile, tools: CrdTools): Promise<CrdChange[]> {
+/** Finds out by a dry run what a definition would change in the installed one; undefined for nothing. */
+async function previewCrd(file: CrdFile, tools: CrdTools): Promise<CrdChange | undefined> {
   const name = crdName(file.crd);
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name };
   const live = await get(tools.client, target, { signal: tools.signal }).catch(ignoreNotFound);
   const after = withoutServerFields(await applyCrd(file, tools, true));
   const before = live === undefined ? undefined : withoutServerFields(live);
-  return sameJson(before, after) ? [] : [{ name, before, after }];
+  return sameJson(before, after) ? undefined : { name, before, after };
 }

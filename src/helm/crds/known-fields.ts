@@ -73,20 +73,20 @@ export const FIELDS: Readonly<Record<string, Readonly<Record<string, string>>>> 
   V1ValidationRule: fieldsOfAnyType("fieldPath message messageExpression optionalOldSelf reason rule"),
 };
 
-/** Fields of any type, named in lines of words. */
+/** Entries of `FIELDS` for fields whose values are not examined. Each argument is a line of names separated by blanks. */
 function fieldsOfAnyType(...names: readonly string[]): Record<string, string> {
   return Object.fromEntries(names.flatMap((line) => line.split(" ")).map((name) => [name, ""]));
 }
 
 /**
- * A definition without the fields that its type does not have, as a typed client sends it. Server-side apply refuses
- * unknown fields. Adds the names of these fields to `dropped`.
+ * Removes from a CRD the fields that its type does not have, at any depth, as a typed client does: server-side apply refuses
+ * unknown fields. Adds the names of the removed fields to `dropped`.
  */
 export function withKnownFields(definition: JsonObject, dropped: Set<string>): JsonObject {
   return keepFieldsOfType("V1CustomResourceDefinition", definition, dropped);
 }
 
-/** An object without the fields that its type does not have. */
+/** Removes from an object the fields that its `type`, a key of `FIELDS`, does not have. Adds their names to `dropped`. */
 function keepFieldsOfType(type: string, object: JsonObject, dropped: Set<string>): JsonObject {
   const fields = FIELDS[type] ?? {};
   const names = Object.keys(object);
@@ -97,7 +97,7 @@ function keepFieldsOfType(type: string, object: JsonObject, dropped: Set<string>
   );
 }
 
-/** A value of a type as in `FIELDS`, without unknown fields at any depth. */
+/** Removes unknown fields from the value of one field, at any depth. `type` is the field's entry in `FIELDS`. */
 function keepKnownFields(type: string, value: Json | undefined, dropped: Set<string>): Json | undefined {
   if (type === "") return value;
   if (Array.isArray(value)) return value.map((each) => keepKnownFields(type, each, dropped) ?? null);

@@ -27,7 +27,10 @@ const OWN_CRD_PROBLEM = {
   remedy: "remove it from the module: the operator applies its own definitions when it starts",
 };
 
-/** The first definition of the operator's own kinds among the objects of a chart, as a problem of this file. */
+/**
+ * Finds a definition of the operator's own kinds among the objects of a chart, and returns it as a problem of `file`: a module
+ * must not replace them. Undefined if the chart contains none.
+ */
 export function findOwnCrd(
   objects: readonly Pick<ObjectRef, "kind" | "name">[],
   file: string,
@@ -36,7 +39,10 @@ export function findOwnCrd(
   return own && { file, key: `CustomResourceDefinition ${own.name}`, ...OWN_CRD_PROBLEM };
 }
 
-/** The definitions of a module. Those of the operator's own kinds are problems. Throws the file system's error. */
+/**
+ * Reads the definitions of a module from its files. Definitions of the operator's own kinds become problems, because a module
+ * must not replace them. Throws the file system's error.
+ */
 export function readModuleCrds(files: readonly string[]): CrdContent {
   const content = readCrds(files);
   const own = content.crds.filter(({ crd }) => OWN_CRDS.has(crdName(crd)));
@@ -49,7 +55,7 @@ export function readModuleCrds(files: readonly string[]): CrdContent {
   return { ...content, crds, problems: [...content.problems, ...refused] };
 }
 
-/** The definitions in files. Throws the file system's error. */
+/** Reads all definitions from files. Fields that a definition does not have are left out and listed. Throws the file system's error. */
 export function readCrds(files: readonly string[]): CrdContent {
   const crds: CrdFile[] = [];
   const problems: Problem[] = [];
@@ -76,6 +82,7 @@ function isCrd(document: Json): document is JsonObject {
   );
 }
 
+/** The problem of a document in a CRD file that is no CRD. It names version, kind and name where the document has them. */
 function buildNotCrdProblem(file: string, document: Json): Problem {
   const { apiVersion, kind, metadata } = isJsonObject(document) ? document : {};
   const words = [apiVersion, kind, objectOf(metadata)["name"]].filter((each) => typeof each === "string");

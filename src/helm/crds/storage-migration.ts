@@ -32,7 +32,10 @@ interface Obstacle {
   readonly remedy: string;
 }
 
-/** Why a migration is impossible; undefined where none is needed or the cluster can do it. Throws ApiError, ConnectionError. */
+/**
+ * Finds out why objects cannot be migrated out of the versions that the new definition `crd` drops. Undefined if no migration is
+ * needed or the cluster can do it. Throws ApiError, ConnectionError.
+ */
 export async function findMigrationObstacle(
   { live, crd }: Migration,
   tools: CrdTools,
@@ -86,7 +89,10 @@ export async function migrateObjects({ live, crd }: Migration, tools: CrdTools):
   await remove(client, target, { signal }).catch(ignoreNotFound);
 }
 
-/** The resource of migrations; undefined where only alpha versions are served, which do not update `storedVersions`. */
+/**
+ * Finds the resource of StorageVersionMigrations. Undefined if the cluster does not serve it, or only in alpha versions, which do
+ * not update `storedVersions` of the CRD.
+ */
 async function findMigrationResource({ client, signal }: CrdTools): Promise<Resource | undefined> {
   const group = await client.json<JsonObject>({ path: `/apis/${GROUP}`, signal }).catch(ignoreNotFound);
   const versions = objectsIn(group?.["versions"]).map((each) => asString(each["version"]) ?? "");
@@ -96,7 +102,10 @@ async function findMigrationResource({ client, signal }: CrdTools): Promise<Reso
   return { group: GROUP, version, plural, kind: KIND, namespaced: false, verbs: [] };
 }
 
-/** Sets the storage version of the installed definition, and waits until every API server knows it. */
+/**
+ * Makes `version` the storage version of the installed definition, and waits until every API server knows it. Returns the
+ * definition after that.
+ */
 async function setStorageVersion(
   version: string,
   live: InstalledCrd,
@@ -116,10 +125,10 @@ async function setStorageVersion(
   return stored;
 }
 
-/** The kubectl commands that migrate the objects. */
+/** Builds the kubectl commands with which a user migrates the objects where the cluster cannot. */
 function buildMigrationCommand({ metadata: { name }, spec }: InstalledCrd, version: string): string {
   const { names, group, versions, scope } = spec;
-  const flags = versions.flatMap((each, index) => {
+  const versionPatch = versions.flatMap((each, index) => {
     const value = each.name === version;
     const stored =
       each.storage === value ? [] : [{ op: "replace", path: `/spec/versions/${index}/storage`, value }];
@@ -130,9 +139,9 @@ function buildMigrationCommand({ metadata: { name }, spec }: InstalledCrd, versi
   const all = scope === "Namespaced" ? " --all-namespaces" : "";
   const status = JSON.stringify({ status: { storedVersions: [version] } });
   return [
-    ...(flags.length === 0
+    ...(versionPatch.length === 0
       ? []
-      : [`kubectl patch crd ${name} --type=json -p '${JSON.stringify(flags)}'`, "sleep 5"]),
+      : [`kubectl patch crd ${name} --type=json -p '${JSON.stringify(versionPatch)}'`, "sleep 5"]),
     `kubectl get ${names.plural}.${version}.${group}${all} -o json | kubectl replace -f -`,
     `kubectl patch crd ${name} --subresource=status --type=merge -p '${status}'`,
   ].join(" && ");

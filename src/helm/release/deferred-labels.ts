@@ -28,13 +28,13 @@ export class DeferredLabels {
     this.#debounce = new Quiet(tools.clock, DEBOUNCE_MS, () => void this.flush());
   }
 
-  /** Schedules the label of a release. */
+  /** Schedules the writing of the deferred labels of a release. */
   schedule(release: string): void {
     this.#pendingReleases.add(release);
     this.postpone();
   }
 
-  /** Records work on a release, which restarts the delay. */
+  /** Restarts the delay before scheduled labels are written, because a release is being worked on. */
   postpone(): void {
     if (this.#pendingReleases.size > 0) this.#debounce.touch();
   }
@@ -46,12 +46,13 @@ export class DeferredLabels {
     return this.#lastFlush;
   }
 
-  /** Stops writing; a release without its label only takes longer to compare. */
+  /** Discards scheduled labels. Nothing is lost: a release without its label only takes longer to compare. */
   close(): void {
     this.#debounce.close();
     this.#pendingReleases.clear();
   }
 
+  /** Writes the labels of all scheduled releases, one after the other. */
   async #writeAll(): Promise<void> {
     for (const release of this.#pendingReleases) {
       this.#pendingReleases.delete(release);
@@ -59,7 +60,10 @@ export class DeferredLabels {
     }
   }
 
-  /** Writes the assumed labels of a release, or the checksum of its new manifest. Only logs an error, because nothing is lost. */
+  /**
+   * Writes the deferred labels of a release's newest revision. Without deferred labels, writes the checksum of the manifest, which
+   * helm has just stored. Only logs an error, because a missing label costs no more than time.
+   */
   async #write(release: string): Promise<void> {
     const { store, logger } = this.#tools;
     try {

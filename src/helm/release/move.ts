@@ -21,8 +21,8 @@ interface Move {
 }
 
 /**
- * Copies the records, oldest first, then annotates the objects with the new owner, then deletes the old records, oldest first.
- * So the newest old record shows until the end that the move is not done, and each step can be repeated. Throws
+ * Moves a release: copies its records, annotates its objects with the new owner, then deletes the old records, each oldest first.
+ * The newest old record shows until the end that the move is not complete, and each step can be repeated. Throws
  * BrokenRecordError, ApiError, ConnectionError.
  */
 export async function moveRelease(tools: Reconciler, move: Move): Promise<void> {
@@ -75,7 +75,7 @@ async function copyRecord(
   });
 }
 
-/** Annotates the objects of the old release with the new one, as the module's account. */
+/** Annotates the objects of the moving release with its new namespace, so that helm accepts them there. */
 async function claimObjects(
   tools: Reconciler,
   revisions: readonly ReleaseMeta[],

@@ -8,6 +8,7 @@ import type { Release } from "../types.ts";
 import { ReleaseStore, type ReleaseStoreOptions } from "./release-store.ts";
 import { readArtifactDigest, LABELS, type ReleaseMeta } from "./revisions.ts";
 
+/** Whose release it is: this operator's, another owner's, or there is none. */
 export type Ownership = "ours" | "foreign" | "none";
 
 export interface ObservedOptions extends ReleaseStoreOptions {
@@ -57,18 +58,18 @@ export class ObservedReleases {
     };
   }
 
-  /** Identifies an installation by its newest revision; a reinstallation under the same name has another identity. */
+  /** Identifies the present installation by its newest revision. A reinstallation under the same name has another identity. */
   identity(name: string): string | undefined {
     return this.store.get(name)?.uid;
   }
 
-  /** Digest of the artifact of a registry that has the module's chart, as the installed revision names it. */
+  /** Digest of the registry artifact from which the installed chart comes; undefined if it comes from a directory. */
   getArtifactDigest(name: string): string | undefined {
     const meta = this.store.get(name);
     return meta?.status === "deployed" ? readArtifactDigest(meta) : undefined;
   }
 
-  /** Manifest and helm hooks as the release's newest record has them; empty when there is none. */
+  /** Reads manifest and helm hooks from the newest record of a release; empty without a release. */
   async readStoredManifests(name: string): Promise<readonly string[]> {
     const meta = this.store.get(name);
     return meta === undefined ? [] : this.store.readManifests(meta);
@@ -79,12 +80,12 @@ export class ObservedReleases {
     return this.#reservedNames().has(name);
   }
 
-  /** Whose release this is, for modules: a name that no module may have counts as having none, so it is never deleted. */
+  /** Whose release this is, for modules. A reserved name counts as having no release, so that its release is never deleted. */
   ownership(name: string): Ownership {
     return this.isReserved(name) ? "none" : this.getOwnershipByLabels(name);
   }
 
-  /** Whose release this is, reserved names included. */
+  /** Whose release this is by its labels, whether or not its name is reserved. */
   getOwnershipByLabels(name: string): Ownership {
     const meta = this.store.get(name);
     if (meta === undefined) return "none";
@@ -101,7 +102,7 @@ export class ObservedReleases {
       .map((meta) => meta.name);
   }
 
-  /** Releases that have no module in the tree, by the purge policy alone. */
+  /** Names of the releases that have no module in the tree, and that the purge policy covers. */
   withoutModule({ modules }: Pick<Tree, "modules">): string[] {
     const { purge: policy, managedBy } = this.#options;
     return listOrphans({
@@ -118,19 +119,22 @@ export class ObservedReleases {
     return this.store.newestRevisions().some((meta) => this.#isOurs(meta));
   }
 
-  /** The objects that a release should always have; undefined when there is no release. */
+  /** Reads which objects a release should always have, from its record; undefined without an installed release. */
   async readLastingRefs(name: string): Promise<readonly ObjectRef[] | undefined> {
     const meta = this.store.get(name);
     if (meta === undefined || meta.status === "uninstalled") return undefined;
     return (await this.store.readSummary(meta)).objects;
   }
 
-  /** Whether a release may be uninstalled: with `--purge=all` those made by hand too, but never another operator's. */
+  /**
+   * Whether a release may be uninstalled. With `--purge=all`, a release that a user made with helm may be, too, but never another
+   * operator's.
+   */
   mayUninstall(meta: ReleaseMeta): boolean {
     return this.#isOurs(meta) || (this.#options.purge === "all" && this.#ownerOf(meta) !== "other");
   }
 
-  /** The names that no module may have. The operator's own release counts unless a module made it. */
+  /** The names that no module may have. The name of the operator's own release is one of them, unless a module made the release. */
   #reservedNames(): ReadonlySet<string> {
     const { reserved = [], ownRelease } = this.#options;
     const own = ownRelease?.();
@@ -139,6 +143,7 @@ export class ObservedReleases {
     );
   }
 
+  /** Who made a release, by its labels and by the mark of an older Go operator. */
   #ownerOf(meta: ReleaseMeta): ReleaseOwner {
     return determineReleaseOwner(meta, this.#options.managedBy, this.#markedByGoOperator.has(meta.name));
   }
@@ -149,7 +154,7 @@ export class ObservedReleases {
     return origin !== "manual" && mayAdopt(this.#options.adopt, origin);
   }
 
-  /** Records whether an older Go operator made a release. Logs a record that cannot be read. */
+  /** Reads the record of a release to find out whether an older Go operator made it. Logs a record that cannot be read. */
   async #checkForGoOperatorMark(meta: ReleaseMeta): Promise<void> {
     try {
       if ((await this.store.readSummary(meta)).hasGoOperatorMark) this.#markedByGoOperator.add(meta.name);
@@ -161,7 +166,7 @@ export class ObservedReleases {
 
 type PurgePolicy = "owned" | "all" | "off";
 
-/** The facts for a purge. */
+/** The facts that decide which releases are orphans. */
 export interface OrphanFacts {
   readonly releases: readonly Pick<ReleaseMeta, "name" | "labels">[];
   readonly modules: Tree["modules"];
@@ -171,7 +176,7 @@ export interface OrphanFacts {
   readonly excluded: ReadonlySet<string>;
 }
 
-/** Releases that have no module directory, sorted by name. */
+/** Lists the releases that have no module directory and that the purge policy covers, sorted by name. */
 export function listOrphans(input: OrphanFacts): string[] {
   const { policy, modules, managedBy, excluded } = input;
   if (policy === "off") return [];

@@ -64,6 +64,7 @@ export async function decodeRelease(data: string): Promise<ReleaseRecord> {
   };
 }
 
+/** Parses one hook of a record. Missing fields become empty values. */
 function parseHook(json: JsonObject): HookRecord {
   const run = objectOf(json["last_run"]);
   return {
@@ -76,6 +77,7 @@ function parseHook(json: JsonObject): HookRecord {
   };
 }
 
+/** The strings in a JSON list; empty for anything else. */
 function filterTexts(value: Json | undefined): string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === "string") : [];
 }
@@ -89,7 +91,7 @@ export interface RecordChange {
   readonly mapManifests?: (manifest: string) => string;
 }
 
-/** The same record with a change, as helm itself would write it. */
+/** Decodes a record, changes it, and encodes it again as helm itself does. Throws SyntaxError, DepthError. */
 export async function changeEncodedRecord(data: string, change: RecordChange): Promise<string> {
   const json = await decodeJson(data);
   const { info, mapManifests, ...members } = change;
@@ -102,7 +104,7 @@ export async function changeEncodedRecord(data: string, change: RecordChange): P
   });
 }
 
-/** Manifest and hooks of a record after a change. */
+/** Applies a change to the manifest and to the manifests of all hooks of a record. Returns only these members. */
 function mapRecordManifests(json: JsonObject, change: (manifest: string) => string): JsonObject {
   const hooks = objectsIn(json["hooks"]).map((hook) => ({
     ...hook,
@@ -141,6 +143,7 @@ function parseJson(text: string): unknown {
   }
 }
 
+/** Decompresses a record, up to a limit that protects the memory of the operator. Throws SyntaxError. */
 async function decompress(bytes: Buffer): Promise<Buffer> {
   try {
     return await gunzipAsync(bytes, { maxOutputLength: MAX_RECORD_BYTES });
@@ -149,7 +152,7 @@ async function decompress(bytes: Buffer): Promise<Buffer> {
   }
 }
 
-/** A time in ms since the epoch; undefined without one. Go writes its zero time, in the year 1, if there is no time. */
+/** Parses a time to ms since the epoch; undefined without one. Go writes its zero time, in the year 1, if there is no time. */
 function parseTime(value: unknown): number | undefined {
   const time = Date.parse(asString(value) ?? "");
   return time > 0 ? time : undefined;
@@ -162,7 +165,7 @@ export interface ReleaseSummary
   readonly hasGoOperatorMark: boolean;
 }
 
-/** Extracts the facts for later decisions from a record. */
+/** Extracts the facts that later decisions need from a record, so that the whole record need not stay in memory. */
 export function summarize(record: ReleaseRecord): ReleaseSummary {
   const documents = parseDocuments(record.manifest);
   const hooks = record.hooks.flatMap((hook) => parseDocuments(hook.manifest));

@@ -6,7 +6,7 @@ import type { KubeClient, Secret } from "../../kube/index.ts";
 import { attempt } from "../../lib/index.ts";
 import { asString, objectOf, type Json } from "../../model/index.ts";
 
-/** Where a release is that is not, or not only, in the operator's namespace. */
+/** The location of a release that is in another namespace than the operator's, or is being moved. */
 export interface ReleaseLocation {
   readonly namespace: string;
   /** It is being moved from this namespace. */
@@ -44,6 +44,7 @@ export class ReleaseLocations {
     return this.#locations.get(release);
   }
 
+  /** The names of all releases with a stored location. */
   releaseNames(): Iterable<string> {
     return this.#locations.keys();
   }
@@ -81,7 +82,7 @@ export class ReleaseLocations {
     return true;
   }
 
-  /** Merges an entry into the Secret. Creates it, with all entries, if it does not exist. */
+  /** Merges the entry of a release into the Secret; undefined removes the entry. Creates a missing Secret with all entries. */
   async #write(
     release: string,
     location: ReleaseLocation | undefined,
@@ -113,11 +114,12 @@ export class ReleaseLocations {
   }
 }
 
+/** Encodes a location as a value of a Secret's `data`. */
 function encodeLocation(location: ReleaseLocation): string {
   return Buffer.from(JSON.stringify(location)).toString("base64");
 }
 
-/** A stored location; undefined for anything else. */
+/** Decodes a location from a value of a Secret's `data`; undefined if the value is invalid. */
 function decodeLocation(data: string): ReleaseLocation | undefined {
   const json = objectOf(attempt(() => JSON.parse(Buffer.from(data, "base64").toString("utf8")) as Json));
   const namespace = asString(json["namespace"]);

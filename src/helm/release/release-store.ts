@@ -59,7 +59,10 @@ export class ReleaseStore {
     });
   }
 
-  /** Reads which releases are elsewhere. Resolves when the releases are known, or cannot be. Throws ApiError, ConnectionError. */
+  /**
+   * Reads the stored locations of releases, and waits until the releases of all their namespaces are listed or cannot be. Throws
+   * ApiError, ConnectionError.
+   */
   async waitUntilReady(): Promise<void> {
     await Promise.all([this.#watches.synced, this.#locations.read()]);
     // A namespace that cannot be read must not stop the others: the run of its module fails and says why.
@@ -68,7 +71,7 @@ export class ReleaseStore {
     );
   }
 
-  /** Where a release is, if that is not simply the operator's namespace. */
+  /** The stored location of a release; undefined if the release is simply in the operator's namespace. */
   getLocation(name: string): ReleaseLocation | undefined {
     return this.#locations.get(name);
   }
@@ -80,18 +83,21 @@ export class ReleaseStore {
     return from !== undefined && this.revisionsIn(from, name).length > 0 ? from : namespace;
   }
 
-  /** Records where a release is from now on; undefined = in the operator's namespace. Throws ApiError, ConnectionError. */
+  /**
+   * Stores where a release is from now on; undefined = in the operator's namespace. Watches the new namespace, and stops watching
+   * namespaces without releases. Throws ApiError, ConnectionError.
+   */
   async setLocation(name: string, to: ReleaseLocation | undefined, signal?: AbortSignal): Promise<void> {
     const { namespace, from } = this.#locations.get(name) ?? {};
     if (!(await this.#locations.set(name, to, signal))) return;
-    const inUse = new Set([...this.#locations.namespaces(), this.#options.namespace]);
-    for (const left of [namespace, from])
-      if (left !== undefined && !inUse.has(left)) this.#watches.stopWatching(left);
+    const usedNamespaces = new Set([...this.#locations.namespaces(), this.#options.namespace]);
+    for (const former of [namespace, from])
+      if (former !== undefined && !usedNamespaces.has(former)) this.#watches.stopWatching(former);
     if (to !== undefined) await this.#watches.waitUntilListed(to.namespace);
     this.#notifyListeners(name);
   }
 
-  /** Resolves when the releases of a namespace are known. Throws why it cannot be watched. */
+  /** Waits until the releases of a namespace are listed. Throws the error if they cannot be watched. */
   waitUntilListed(namespace: string): Promise<void> {
     return this.#watches.waitUntilListed(namespace);
   }
@@ -118,7 +124,7 @@ export class ReleaseStore {
     return [...names].sort().flatMap((name) => this.get(name) ?? []);
   }
 
-  /** Calls `listener` with a release's name after each change; returns a function that ends this. */
+  /** Calls `listener` with a release's name after each change. The returned function removes the listener. */
   onChange(listener: (release: string) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -135,7 +141,7 @@ export class ReleaseStore {
     return this.get(name);
   }
 
-  /** As `refresh`, for the records in one namespace. */
+  /** Lists the records of a release in one namespace from the server now, and stores the result. */
   async refreshIn(namespace: string, name: string, signal?: AbortSignal): Promise<void> {
     const selection = selectReleaseSecrets(namespace, `,name=${name}`);
     const list = () => listMetadata(this.#options.client, selection, { ...selection, signal });
@@ -144,8 +150,8 @@ export class ReleaseStore {
   }
 
   /**
-   * Reads the revision that helm has just deployed by its name, because a list would wait up to 100 ms for the server's
-   * cache. If it is not that revision in status `deployed`, calls `refresh`.
+   * Reads the revision that helm has just deployed, by the name of its Secret, because a list would wait up to 100 ms for the
+   * server's cache. If the revision is not there with status `deployed`, calls `refresh` instead.
    */
   async readDeployedRevision(name: string, revision: number): Promise<ReleaseMeta | undefined> {
     const { client } = this.#options;
@@ -172,17 +178,23 @@ export class ReleaseStore {
     throw new UnseenError(name, verb, this.#options.client.origin.server);
   }
 
-  /** Treats labels as written, although they are written later. Ignores a revision that was deleted or replaced meanwhile. */
-  deferLabels(meta: ReleaseMeta, assumed: Readonly<Record<string, string>>): void {
-    const store = this.#watches.getRevisions(meta.namespace);
+  /**
+   * Adds labels to a revision in memory; `DeferredLabels` writes them to the server later. Ignores a revision that was deleted or
+   * replaced meanwhile.
+   */
+  deferLabels(meta: ReleaseMeta, deferredLabels: Readonly<Record<string, string>>): void {
+    const revisions = this.#watches.getRevisions(meta.namespace);
     const key = secretKey(secretRef(meta));
-    const known = store?.get(key);
+    const known = revisions?.get(key);
     if (known?.uid !== meta.uid) return;
-    store?.assume(key, { labels: { ...known.labels, ...assumed }, deferredLabels: assumed });
+    revisions?.assume(key, { labels: { ...known.labels, ...deferredLabels }, deferredLabels });
     this.#notifyListeners(meta.name);
   }
 
-  /** The summary of a revision's record; the last one of each release is cached. Throws ApiError, or BrokenRecordError. */
+  /**
+   * Reads the record of a revision and summarizes it. The last summary of each release is cached, and concurrent callers share one
+   * read. Throws ApiError, BrokenRecordError.
+   */
   async readSummary(meta: ReleaseMeta): Promise<ReleaseSummary> {
     const known = this.#summaries.get(meta.name);
     if (known?.uid === meta.uid) return known.summary;
@@ -201,18 +213,18 @@ export class ReleaseStore {
     }
   }
 
-  /** The record of a revision as it is now: one request. Throws as `readSummary`. */
+  /** Reads the record of a revision from the server now. Throws as `readSummary`. */
   async readRecord(meta: ReleaseMeta, signal?: AbortSignal): Promise<ReleaseRecord> {
     return withSecretInError(meta, decodeRelease(await this.#readEncodedRecord(meta, signal)));
   }
 
-  /** Manifest and helm hooks as a revision's record has them. Throws as `readSummary`. */
+  /** Reads the manifest, followed by the manifests of all helm hooks, from a revision's record. Throws as `readSummary`. */
   async readManifests(meta: ReleaseMeta, signal?: AbortSignal): Promise<string[]> {
     const { manifest, hooks } = await this.readRecord(meta, signal);
     return [manifest, ...hooks.map((hook) => hook.manifest)];
   }
 
-  /** As `summary`, if it is known already. */
+  /** The summary of a revision, if `readSummary` has read it already; sends no request. */
   getCachedSummary(meta: ReleaseMeta): ReleaseSummary | undefined {
     const known = this.#summaries.get(meta.name);
     return known?.uid === meta.uid ? known.value : undefined;
@@ -228,13 +240,13 @@ export class ReleaseStore {
     this.#notifyListeners(meta.name);
   }
 
-  /** Marks a revision failed, label and record, as helm would have done. */
+  /** Sets the status of a revision to failed, in its label and its record, as helm does after a failure. */
   async markFailed(meta: ReleaseMeta, description: string, signal?: AbortSignal): Promise<void> {
     const info = { status: "failed", description };
     await this.#rewriteRecord(meta, { change: { info }, labels: { status: info.status }, signal });
   }
 
-  /** Marks a revision with labels, from which later runs know that they must not apply its inputs again, and with `why`. */
+  /** Labels a revision, so that later runs do not apply its inputs again, and stores the reason `why` in its record. */
   async markRejected(
     meta: ReleaseMeta,
     { labels, why }: { readonly labels: Readonly<Record<string, string>>; readonly why: string },
@@ -243,13 +255,13 @@ export class ReleaseStore {
     await this.#rewriteRecord(meta, { change: { info: { description: why } }, labels, signal });
   }
 
-  /** Replaces the manifest in the record of a revision; labels that describe the old one are removed. */
+  /** Replaces the manifest in the record of a revision, and removes the labels that describe the old manifest. */
   async replaceManifest(meta: ReleaseMeta, manifest: string, signal?: AbortSignal): Promise<void> {
     const labels = { [LABELS.inputs]: null, [LABELS.manifest]: null };
     await this.#rewriteRecord(meta, { change: { manifest }, labels, signal });
   }
 
-  /** Rewrites a record with optimistic concurrency: fails where it changed since it was read. */
+  /** Changes the record and the labels of a revision. Fails if the Secret has changed since `meta` was read. */
   async #rewriteRecord(
     meta: ReleaseMeta,
     to: {
@@ -273,7 +285,7 @@ export class ReleaseStore {
     this.#notifyListeners(meta.name);
   }
 
-  /** Patches the Secret of a revision, and records the answer. */
+  /** Patches the Secret of a revision, and stores the server's answer as the newest state of the revision. */
   async #patchSecret(meta: ReleaseMeta, body: object, signal: AbortSignal | undefined): Promise<void> {
     const target = secretRef(meta);
     const patch = () => mergePatch<WatchedObject>(this.#options.client, target, { body, signal });
@@ -292,26 +304,29 @@ export class ReleaseStore {
     await this.refreshIn(namespace, name, signal);
   }
 
-  /** The encoded record in the Secret of a revision. Throws BrokenRecordError if there is none. */
+  /** Reads the encoded record of a revision from the server. Throws BrokenRecordError if the Secret contains none. */
   async #readEncodedRecord(meta: ReleaseMeta, signal?: AbortSignal): Promise<string> {
     return readEncodedRecord(meta, await get(this.#options.client, secretRef(meta), { signal }));
   }
 
-  /** Reports that something about a release has changed. */
+  /** Notifies the listeners that something about a release has changed. */
   #notifyListeners(release: string): void {
     for (const listener of this.#listeners) listener(release);
   }
 
-  /** Records the server's answer about a Secret, without notifying listeners. */
+  /**
+   * Sends a request about a Secret and stores the answer, so that readers see it before the watch reports it. Does not notify
+   * listeners.
+   */
   #recordAnswer(
     target: SecretTarget,
     request: () => Promise<WatchedObject | undefined>,
   ): Promise<ReleaseMeta | undefined> {
     // Without a watch of the namespace, nothing keeps the answer.
-    const store =
+    const revisions =
       this.#watches.getRevisions(target.namespace) ??
       new ObjectStore<ReleaseMeta>({ keep: parseReleaseMeta });
-    return store.ask(secretKey(target), async () => {
+    return revisions.ask(secretKey(target), async () => {
       const answer = await request();
       return answer && parseReleaseMeta(answer);
     });

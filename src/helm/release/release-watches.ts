@@ -13,10 +13,10 @@ export interface WatchOptions {
   readonly logger: Logger;
 }
 
-/** Type of the Secrets of helm. */
+/** Field selector for the Secrets in which helm stores records. */
 const RELEASE_TYPE_SELECTOR = "type=helm.sh/release.v1";
 
-/** What selects helm's Secrets in a namespace. */
+/** The selection of helm's Secrets in a namespace, for lists and watches. `more` extends the label selector. */
 export function selectReleaseSecrets(namespace: string, more = ""): WatchSpec {
   return {
     resource: SECRETS,
@@ -26,12 +26,13 @@ export function selectReleaseSecrets(namespace: string, more = ""): WatchSpec {
   };
 }
 
+/** The watch of helm's Secrets in one namespace. */
 interface WatchedNamespace {
   readonly revisions: ObjectStore<ReleaseMeta>;
   readonly subscription: Subscription;
-  /** Why it does not work now. */
+  /** Why the watch does not work now. */
   error: Error | undefined;
-  /** Rejected when it fails next. */
+  /** Rejected when the watch fails the next time. */
   nextFailure: PromiseWithResolvers<never>;
 }
 
@@ -52,7 +53,7 @@ export class ReleaseWatches {
     return this.#watches.get(namespace)?.revisions;
   }
 
-  /** Resolves when the first list of a namespace is in. Watches it, if it was not watched. Throws why it cannot be watched. */
+  /** Watches a namespace, unless it is watched, and waits for its first list. Throws the error if it cannot be watched. */
   async waitUntilListed(namespace: string): Promise<void> {
     const watched = this.#watches.get(namespace) ?? this.#startWatching(namespace);
     if (watched.revisions.isSynced) return;
@@ -65,7 +66,7 @@ export class ReleaseWatches {
     return this.#watches.get(this.#options.namespace)?.subscription.synced ?? Promise.resolve();
   }
 
-  /** Ends the watch of a namespace. */
+  /** Ends the watch of a namespace and discards its revisions. */
   stopWatching(namespace: string): void {
     this.#watches.get(namespace)?.subscription.close();
     this.#watches.delete(namespace);
@@ -76,6 +77,7 @@ export class ReleaseWatches {
     this.#watches.clear();
   }
 
+  /** Watches helm's Secrets in a namespace. Callers must check that it is not watched yet. */
   #startWatching(namespace: string): WatchedNamespace {
     const present = new ObjectStore<ReleaseMeta>({ keep: parseReleaseMeta, groupOf: ({ name }) => name });
     const subscription = present.follow(
@@ -99,6 +101,7 @@ export class ReleaseWatches {
     return watched;
   }
 
+  /** Records and logs that a watch fails, or (undefined) that it works again. A failure rejects those who wait for its list. */
   #onError(namespace: string, error: Error | undefined): void {
     const { logger } = this.#options;
     const watched = this.#watches.get(namespace);
@@ -110,6 +113,7 @@ export class ReleaseWatches {
   }
 }
 
+/** A promise to be rejected with the next failure. Its rejection is handled, because often no caller waits for it. */
 function createFailurePromise(): PromiseWithResolvers<never> {
   const failure = Promise.withResolvers<never>();
   failure.promise.catch(() => {});

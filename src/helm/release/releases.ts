@@ -53,6 +53,7 @@ export interface ReleasesOptions extends Omit<HelmOptions, "server">, ObservedOp
   readonly onCrds?: () => void;
 }
 
+/** The health of a release, and the revision that was assessed. */
 interface ReportedHealth {
   readonly status: string;
   readonly revision: number | undefined;
@@ -131,7 +132,7 @@ export class Releases {
     return this.observed.get(request.module.name);
   }
 
-  /** The number of the revision that `rollBack` would go back to. Throws NoRollbackTargetError. */
+  /** The number of the revision to which `rollBack` would roll back. Throws NoRollbackTargetError. */
   findRollbackTarget(name: string, wanted: number | undefined): number {
     return findRollbackTarget(this.store.revisions(name), wanted).revision;
   }
@@ -148,7 +149,7 @@ export class Releases {
     return { action: "restored", release: this.observed.get(name), wasRecovered: false };
   }
 
-  /** Stops prefetching, because the converge is over or another one begins. */
+  /** Stops prefetching charts, because the converge is over or another one begins. */
   #stopPrefetching(): void {
     this.#prefetcher?.stop();
     this.#prefetcher = undefined;
@@ -165,7 +166,10 @@ export class Releases {
     if (modules.length > 0) this.#prefetcher = new ChartPrefetcher(tools, modules, areParallel);
   }
 
-  /** The objects in a release's record, read in one request; undefined without a release. Throws as `readSummary`. */
+  /**
+   * Reads the objects in a release's record, to compare them with the live ones; undefined without an installed release. Throws
+   * as `readSummary`.
+   */
   async readRecordedObjects(name: string, signal: AbortSignal): Promise<RecordedObjects | undefined> {
     const meta = this.store.get(name);
     if (meta === undefined || meta.status === "uninstalled") return undefined;
@@ -173,7 +177,7 @@ export class Releases {
     return new RecordedObjects(this.#moduleTools.forRelease(name), name, manifest);
   }
 
-  /** Records the health of a module: a revision that stays healthy for a minute becomes the target of rollbacks. */
+  /** Records the health of a module. A revision that stays healthy for a minute is marked as the target of rollbacks. */
   recordHealth(module: HelmInput["module"], health: ReportedHealth | undefined): void {
     this.#healthyTimers.update(
       module.name,
@@ -182,7 +186,10 @@ export class Releases {
     );
   }
 
-  /** Marks a healthy revision as the target of rollbacks at once. Never throws. */
+  /**
+   * Marks the installed revision as the target of rollbacks, if it is the revision that was found healthy, belongs to this operator,
+   * and the module's upgrades are rolled back at all. Never throws.
+   */
   async markHealthy(module: HelmInput["module"], health: ReportedHealth | undefined): Promise<void> {
     const { logger, onFailure = "retry" } = this.#options;
     const meta = findMarkableRevision(this.store.revisions(module.name));
@@ -202,13 +209,13 @@ export class Releases {
     return this.#deferredLabels.flush();
   }
 
-  /** What `reconcile` would do now; changes nothing. Throws as `reconcile`. */
+  /** Decides what `reconcile` would do now; changes nothing. Throws as `reconcile`. */
   preview(request: ReconcileRequest): Promise<Preview> {
     return previewRelease(this.#moduleTools.forModule(request.module), request);
   }
 
   /**
-   * Manifest and helm hooks as `reconcile` would render them now; with `diff`, how they differ from those in the
+   * Renders manifest and helm hooks as text, as `reconcile` would now. With `diff`, returns how they differ from those in the
    * release's newest record. Throws as `reconcile`.
    */
   async renderManifests(request: ReconcileRequest, diff: boolean): Promise<string> {
@@ -219,14 +226,17 @@ export class Releases {
     return difference === "" ? "No diff found\n" : difference;
   }
 
-  /** What `reconcile` would change in the cluster now, as a diff; "" for nothing. Throws as `reconcile`. */
+  /** The changes that `reconcile` would make in the cluster now, as a diff; "" for none. Throws as `reconcile`. */
   async diff(request: DiffRequest): Promise<string> {
     const crds = await diffCrds(this.#createCrdTools(request.crds), request);
     if (request.module.chart === "none") return crds;
     return `${crds}${await diffRelease(this.#moduleTools.forModule(request.module), request)}`;
   }
 
-  /** Runs `helm uninstall --keep-history`, unless the release is deleted or uninstalled already. */
+  /**
+   * Uninstalls a release with `helm uninstall --keep-history`, after objects that must stay are protected. Does nothing if the release
+   * is deleted or uninstalled already. Throws ForeignReleaseError, UnseenError, and as `retainBeforeRemoval`.
+   */
   async uninstall(
     { name, helm }: Pick<Module, "name" | "helm">,
     signal: AbortSignal,
@@ -253,7 +263,10 @@ export class Releases {
       throw new UnseenError(name, "uninstall", this.#options.client.origin.server);
   }
 
-  /** Removes the release's records, never objects; annotates the remaining objects of its hooks. Throws ApiError, ConnectionError. */
+  /**
+   * Deletes the records and the stored location of a release, but never its objects. Marks the remaining objects of its hooks, so
+   * that a later release of this name may replace them. Throws ApiError, ConnectionError.
+   */
   async forgetRelease(name: string): Promise<void> {
     await claimRemainingHookObjects(this.#moduleTools.forRelease(name), name);
     await this.store.deleteRecords(name);
@@ -267,7 +280,7 @@ export class Releases {
     await ensureNamespace(this.#reconciler, namespace, signal);
   }
 
-  /** What `ensureCrds` would do; changes nothing. Throws ApiError, ConnectionError. */
+  /** Finds out what `ensureCrds` would do; changes nothing. Throws ApiError, ConnectionError. */
   previewCrds(request: CrdRequest): Promise<CrdPreview> {
     return previewCrds(request, this.#createCrdTools(request));
   }
@@ -288,11 +301,13 @@ export class Releases {
     }
   }
 
+  /** The tools for work on the CRDs of a module, with the client that acts for the module. */
   #createCrdTools({ release = "" }: CrdRequest): Pick<CrdTools, "client" | "clock" | "labels" | "namespace"> {
     const { clock, crdExtraLabels: labels, namespace } = this.#options;
     return { client: this.#moduleTools.forRelease(release).client, clock, labels, namespace };
   }
 
+  /** Stops prefetching, timers and watches. */
   close(): void {
     this.#stopPrefetching();
     this.#healthyTimers.close();

@@ -31,7 +31,7 @@ export const GO_LABELS = ["moduleChecksum", "maintenance.deckhouse.io/no-resourc
 /** Key of the release's own values where an older Go operator kept its checksum. */
 export const GO_CONFIG_KEY = "_addonOperatorModuleChecksum";
 
-/** Value of the managed-by label of the operator that reads `configMap` in `namespace`. */
+/** The value of the managed-by label, which identifies the operator that reads `configMap` in `namespace`. */
 export function managedByDigest(namespace: string, configMap: string): string {
   return digest(`${namespace}/${configMap}`);
 }
@@ -51,11 +51,11 @@ export interface ReleaseMeta {
   readonly secret: string;
   readonly uid: string;
   readonly resourceVersion: string;
-  /** Labels that are still to be written. */
+  /** Those of `labels` that are only in memory: `DeferredLabels` is going to write them. */
   readonly deferredLabels?: Readonly<Record<string, string>>;
 }
 
-/** The revision that a Secret's labels describe; undefined where it does not belong to a release. */
+/** Parses the revision that the labels of a Secret describe; undefined if the Secret does not belong to a release. */
 export function parseReleaseMeta(object: WatchedObject): ReleaseMeta | undefined {
   const { name: secret, namespace = "", uid = "", resourceVersion = "", labels: found } = object.metadata;
   const labels = objectOf(found) as Record<string, string>;
@@ -67,21 +67,21 @@ export function parseReleaseMeta(object: WatchedObject): ReleaseMeta | undefined
 
 const SHA256_LABEL_PREFIX = "sha256.";
 
-/** A digest `sha256:HEX` as a label, which has room for it in base64url only. */
+/** Converts a digest `sha256:HEX` to the value of a label, in base64url, because a label has no space for 64 digits. */
 export function toArtifactLabel(digest: string): string {
   return (
     SHA256_LABEL_PREFIX + Buffer.from(digest.slice(SHA256_LABEL_PREFIX.length), "hex").toString("base64url")
   );
 }
 
-/** The digest that `toArtifactLabel` has made a label of; undefined without one. */
+/** Reads the digest `sha256:HEX` of an artifact from the label of a revision; undefined without a valid label. */
 export function readArtifactDigest({ labels }: Pick<ReleaseMeta, "labels">): string | undefined {
   const label = labels[LABELS.artifact];
   if (label?.startsWith(SHA256_LABEL_PREFIX) !== true) return undefined;
   return `sha256:${Buffer.from(label.slice(SHA256_LABEL_PREFIX.length), "base64url").toString("hex")}`;
 }
 
-/** Whether a release with this status is pending: helm works on it, or was killed. */
+/** Whether a release with this status is pending: helm is working on it, or was killed while it did. */
 export function isPendingStatus(status: string): boolean {
   return status.startsWith("pending-") || status === "uninstalling";
 }
