@@ -24,13 +24,13 @@ export {
   type Inspection,
   type RecordedObjects,
 } from "./objects/live-objects.ts";
-export { readMap, UnusableChartError } from "./chart/chart.ts";
-export { crdsInForce } from "./chart/sub-charts.ts";
+export { readYamlMap as readMap, UnusableChartError } from "./chart/chart.ts";
+export { listEnabledCrdFiles as crdsInForce } from "./chart/sub-charts.ts";
 export { renderOffline } from "./rendering.ts";
 export { ReleaseStore } from "./release/release-store.ts";
 export { locationsSecretName } from "./release/release-locations.ts";
 export { readsEnabledModules } from "./chart/enabled-modules.ts";
-export { unreadKeys } from "./chart/unread-values.ts";
+export { findUnreadKeys as unreadKeys } from "./chart/unread-values.ts";
 export { Releases, type ReleasesOptions } from "./release/releases.ts";
 export {
   mayAdopt,

@@ -82,7 +82,7 @@ export class ModuleTools {
     const user = account && userOf(account);
     if (user === undefined && namespace === tools.namespace) return tools;
     const client = user === undefined ? tools.client : tools.client.as(user);
-    return { ...tools, client, helm: tools.helm.in(namespace, user), namespace };
+    return { ...tools, client, helm: tools.helm.forNamespace(namespace, user), namespace };
   }
 }
 

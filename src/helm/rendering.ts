@@ -6,8 +6,8 @@ import { dirname, join } from "node:path";
 import { hashFiles, parseYaml, readPlain, toYaml, type Clock } from "../lib/index.ts";
 import { objectOf, type JsonObject, type Module } from "../model/index.ts";
 import { Scratch } from "../process/index.ts";
-import type { ChartOptions, Helm, UpgradeOptions, OfflineTerms } from "./binary/helm.ts";
-import { ChartReader, chartFilesOf, type Chart } from "./chart/chart.ts";
+import type { ChartOptions, Helm, UpgradeOptions, OfflineRenderOptions } from "./binary/helm.ts";
+import { ChartReader, findChartFiles, type Chart } from "./chart/chart.ts";
 import {
   adoptionChecksum,
   parseDocuments,
@@ -107,7 +107,9 @@ async function getApplyMethod({
   release,
 }: Reconciliation): Promise<"csa" | "ssa" | undefined> {
   if (release === undefined || release.status === "uninstalled") return undefined;
-  return (await helm.major(signal)) < 4 ? undefined : (await store.readSummary(release)).applyMethod;
+  return (await helm.getMajorVersion(signal)) < 4
+    ? undefined
+    : (await store.readSummary(release)).applyMethod;
 }
 
 /**
@@ -116,7 +118,7 @@ async function getApplyMethod({
  */
 export async function renderOffline(
   tools: { readonly helm: Helm; readonly tmpDir: string; readonly clock: Clock },
-  request: ReconcileRequest & OfflineTerms,
+  request: ReconcileRequest & OfflineRenderOptions,
 ): Promise<string> {
   const { includeCrds, skipTests, kubeVersion } = request;
   const chart = new ChartReader(tools.clock).read(request.module);
@@ -195,7 +197,7 @@ function isExcludedCrd({ chartDir, crdFiles }: ChartModule, rel: string): boolea
 /** Reads all files of a chart, with their relative paths. Throws ChartChangedError if a file disappears meanwhile. */
 function readChartFiles(module: ChartModule) {
   try {
-    return chartFilesOf(module).map(({ rel, path }) => [rel, readPlain(path)] as const);
+    return findChartFiles(module).map(({ rel, path }) => [rel, readPlain(path)] as const);
   } catch {
     throw new ChartChangedError(module.name);
   }

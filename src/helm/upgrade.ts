@@ -153,7 +153,7 @@ export async function recoverPendingRelease({
 }: Reconciliation): Promise<ReleaseMeta | undefined> {
   const { helm, store, logger } = tools;
   const { module, signal } = request;
-  await helm.endLeftOver(signal, module.name);
+  await helm.endOrphanedProcesses(signal, module.name);
   const release = await store.refresh(module.name, signal);
   if (release === undefined || !isPendingStatus(release.status)) return release;
   logger.warn("Recovering an unfinished release", { release: module.name, status: release.status });

@@ -145,7 +145,7 @@ export class Operator {
       key.ensure(),
       this.#readFiles(components, crds),
       components.webhooks.lead(),
-      releases.helm.endLeftOver(stop.signal).then(() => releases.observed.waitUntilReady()),
+      releases.helm.endOrphanedProcesses(stop.signal).then(() => releases.observed.waitUntilReady()),
     ]);
   }
 

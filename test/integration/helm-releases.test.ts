@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { MARK } from "../../src/helm/binary/helm-environment.ts";
+import { RELEASE_VARIABLE } from "../../src/helm/binary/helm-environment.ts";
 import { LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
 import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
 import type { ReconcileRequest } from "../../src/helm/types.ts";
@@ -931,7 +931,7 @@ function run(bin: string, args: readonly string[]): Promise<void> {
 
 /** Kills the helm that works in `namespace`, as the kernel would. */
 async function kill(namespace: string, signal: NodeJS.Signals): Promise<void> {
-  const mark = `${MARK}=${managedByDigest(namespace, "addon-operator")}/m`;
+  const mark = `${RELEASE_VARIABLE}=${managedByDigest(namespace, "addon-operator")}/m`;
   const pids = await strays((environment) => environment.includes(mark));
   expect(pids).toHaveLength(1);
   for (const pid of pids) process.kill(pid, signal);

@@ -39,7 +39,7 @@ export class HelmBinary {
   }
 
   /** 3 or 4. `helm version` runs once for each binary, across restarts. */
-  async major(ask: () => Promise<string>): Promise<number> {
+  async getMajorVersion(ask: () => Promise<string>): Promise<number> {
     const binary = this.locate();
     const requested = this.#majors.get(binary.id) ?? this.#findMajor(binary, ask);
     this.#majors.set(binary.id, requested);
@@ -53,7 +53,7 @@ export class HelmBinary {
 
   /** The recorded major version, or else the one that helm reports. Throws Error for an unsupported one. */
   async #findMajor(binary: Binary, ask: () => Promise<string>): Promise<number> {
-    const recorded = await recordedMajor(this.#home, binary);
+    const recorded = await readRecordedMajor(this.#home, binary);
     if (recorded !== undefined) return recorded;
     const version = (await ask()).trim();
     const major = Number(/^v?(\d+)\./.exec(version)?.[1]);
@@ -65,9 +65,9 @@ export class HelmBinary {
 }
 
 /** The major version that an earlier operator process recorded for a binary. */
-async function recordedMajor(dir: string, binary: Binary): Promise<number | undefined> {
+async function readRecordedMajor(dir: string, binary: Binary): Promise<number | undefined> {
   try {
-    const note: unknown = JSON.parse(await readFile(noteFile(dir), "utf8"));
+    const note: unknown = JSON.parse(await readFile(versionFile(dir), "utf8"));
     const { id, major } = objectOf(note);
     return id === binary.id && typeof major === "number" ? major : undefined;
   } catch {
@@ -77,16 +77,16 @@ async function recordedMajor(dir: string, binary: Binary): Promise<number | unde
 
 /** Records it for later processes. If the directory cannot be written, the next process runs `helm version` again. */
 async function recordMajor(dir: string, binary: Binary, major: number): Promise<void> {
-  const fresh = `${noteFile(dir)}.${process.pid}`;
+  const fresh = `${versionFile(dir)}.${process.pid}`;
   try {
     await mkdir(dir, { recursive: true, mode: 0o700 });
     await writeFile(fresh, JSON.stringify({ id: binary.id, major }), { mode: 0o600 });
-    await rename(fresh, noteFile(dir));
+    await rename(fresh, versionFile(dir));
   } catch {
     // See above.
   }
 }
 
-function noteFile(dir: string): string {
+function versionFile(dir: string): string {
   return join(dir, "version.json");
 }

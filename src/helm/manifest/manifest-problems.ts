@@ -5,7 +5,7 @@ import { gzipSync } from "node:zlib";
 import { readPlain } from "../../lib/index.ts";
 import { isJsonObject, objectOf, objectsIn, asString } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
-import { chartFilesOf } from "../chart/chart.ts";
+import { findChartFiles } from "../chart/chart.ts";
 import { findOwnCrd } from "../crds/read-crds.ts";
 import { parseDocuments, expandLists } from "./manifest.ts";
 
@@ -138,7 +138,7 @@ export const MAX_RECORD_BYTES = 1024 * 1024;
  * system's error.
  */
 export function computeRecordSize(module: Pick<Module, "chartDir" | "chart">, manifest: string): number {
-  const files = chartFilesOf(module)
+  const files = findChartFiles(module)
     .filter(({ rel }) => !rel.startsWith("charts/"))
     .map(({ rel, path }) => ({ name: rel, data: readPlain(path).toString("base64") }));
   const packed = gzipSync(JSON.stringify({ chart: { files }, manifest }), { level: 9 });

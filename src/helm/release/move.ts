@@ -33,7 +33,7 @@ export async function moveRelease(tools: Reconciler, move: Move): Promise<void> 
   await refresh();
   const isPending = isPendingStatus(store.revisionsIn(from, release)[0]?.status ?? "");
   // A helm that still works would write to the old records.
-  if (isPending) await helm.endLeftOver(signal, release).then(refresh);
+  if (isPending) await helm.endOrphanedProcesses(signal, release).then(refresh);
   const revisions = store.revisionsIn(from, release);
   const [newest] = revisions;
   const [copied] = store.revisionsIn(to, release);

@@ -7,7 +7,7 @@ import { ModuleTools, type ModuleAccounts } from "../module-tools.ts";
 import { ChartPrefetcher, type UpcomingModule } from "../chart-prefetcher.ts";
 import { ForeignReleaseError, UnseenError } from "../binary/helm-errors.ts";
 import { Helm, type HelmOptions } from "../binary/helm.ts";
-import { capabilitiesOf, ChartReader } from "../chart/chart.ts";
+import { cacheCapabilities, ChartReader } from "../chart/chart.ts";
 import type { CrdRequest, CrdTools } from "../crds/crd.ts";
 import { ensureCrds, previewCrds, type CrdPreview } from "../crds/ensure-crds.ts";
 import { collectFacts } from "../decide.ts";
@@ -71,7 +71,7 @@ export class Releases {
   readonly #healthyTimers: HealthyTimers;
   /** Set while modules of a converge have not run yet. */
   #prefetcher: ChartPrefetcher | undefined;
-  readonly #capabilities: ReturnType<typeof capabilitiesOf>;
+  readonly #capabilities: ReturnType<typeof cacheCapabilities>;
 
   constructor(options: ReleasesOptions) {
     const { client, clock } = options;
@@ -79,7 +79,7 @@ export class Releases {
     this.observed = new ObservedReleases(options);
     this.store = this.observed.store;
     this.helm = new Helm({ ...options, server: client.origin.server });
-    this.#capabilities = capabilitiesOf(client, clock);
+    this.#capabilities = cacheCapabilities(client, clock);
     this.#deferredLabels = new DeferredLabels({ ...options, store: this.store });
     this.#reconciler = {
       ...options,
@@ -245,7 +245,7 @@ export class Releases {
     const meta = await this.store.refresh(name, signal);
     if (meta === undefined || meta.status === "uninstalled") return;
     if (!this.observed.mayUninstall(meta)) throw new ForeignReleaseError(name, "another owner");
-    await this.helm.endLeftOver(signal, name);
+    await this.helm.endOrphanedProcesses(signal, name);
     const location = this.store.getLocation(name);
     if (location !== undefined)
       await completeMove(this.#moduleTools.forRelease(name), { release: name, signal }, location);

@@ -35,7 +35,7 @@ const thing = (spec: JsonObject | null, apiVersion = "example.org/v1"): JsonObje
 });
 
 const reported = (live: InstalledCrd, next: JsonObject): string[] =>
-  findLosses(live, next).map(({ description: what }) => what);
+  findLosses(live, next).map(({ description }) => description);
 
 describe("versions", () => {
   test("that stay cost nothing, nor does a new one", () => {
@@ -45,7 +45,10 @@ describe("versions", () => {
   test("a stored one that goes hits every object, and counts without any", () => {
     const live = crd([{ name: "v1" }, { name: "v2", storage: true }], ["v1", "v2"]);
     const [stored] = findLosses(live, crd([{ name: "v2", storage: true }]));
-    expect(stored).toMatchObject({ what: "drops version v1, in which objects are stored", always: true });
+    expect(stored).toMatchObject({
+      description: "drops version v1, in which objects are stored",
+      countsWithoutObjects: true,
+    });
     expect(stored?.describeEffect(thing({}))).toBe("");
   });
 
@@ -55,7 +58,11 @@ describe("versions", () => {
   ])("one that %s hits who writes in it", (_what, versions) => {
     const [loss, ...more] = findLosses(crd([{ name: "v1" }, { name: "v2" }]), crd(versions));
     expect(more).toEqual([]);
-    expect(loss).toMatchObject({ what: "no longer serves version v2", version: "v2", always: false });
+    expect(loss).toMatchObject({
+      description: "no longer serves version v2",
+      version: "v2",
+      countsWithoutObjects: false,
+    });
     expect(loss?.describeEffect(thing({}, "example.org/v2"))).toBe("written in it by kubectl");
     expect(loss?.describeEffect(thing({}, "example.org/v1"))).toBeUndefined();
     expect(loss?.describeEffect({ metadata: { managedFields: "none" } })).toBeUndefined();
@@ -70,7 +77,7 @@ describe("schemas", () => {
     );
 
   interface Row {
-    readonly what: string;
+    readonly description: string;
     readonly after: JsonObject;
     readonly spec: JsonObject | null;
     readonly reported: string | undefined;
@@ -80,16 +87,16 @@ describe("schemas", () => {
 
   // oxfmt-ignore
   const ROWS: readonly Row[] = [
-    { what: "a field that is required now", after: { ...sized, required: ["size"] }, spec: {}, reported: "/spec/size is required" },
-    { what: "another type", after: size({ type: "integer" }), spec: { size: "1" }, reported: "/spec/size must be integer" },
-    { what: "a limit", after: size({ type: "string", maxLength: 2 }), spec: { size: "abc" }, reported: "/spec/size must" },
-    { what: "no null any more", after: { ...sized, nullable: false }, spec: null, reported: "/spec must be object" },
-    { what: "a field that is required and has a default", after: { ...size({ type: "string", default: "1" }), required: ["size"] }, spec: {}, reported: undefined },
-    { what: "a field that is no longer there: it is dropped", after: { properties: {} }, spec: { size: "1" }, reported: undefined },
-    { what: "what still fits", after: size({ type: "string", maxLength: 9 }), spec: { size: "abc" }, reported: undefined },
-    { what: "integer or text", after: size(intOrText), spec: { size: "1" }, reported: undefined },
+    { description: "a field that is required now", after: { ...sized, required: ["size"] }, spec: {}, reported: "/spec/size is required" },
+    { description: "another type", after: size({ type: "integer" }), spec: { size: "1" }, reported: "/spec/size must be integer" },
+    { description: "a limit", after: size({ type: "string", maxLength: 2 }), spec: { size: "abc" }, reported: "/spec/size must" },
+    { description: "no null any more", after: { ...sized, nullable: false }, spec: null, reported: "/spec must be object" },
+    { description: "a field that is required and has a default", after: { ...size({ type: "string", default: "1" }), required: ["size"] }, spec: {}, reported: undefined },
+    { description: "a field that is no longer there: it is dropped", after: { properties: {} }, spec: { size: "1" }, reported: undefined },
+    { description: "what still fits", after: size({ type: "string", maxLength: 9 }), spec: { size: "abc" }, reported: undefined },
+    { description: "integer or text", after: size(intOrText), spec: { size: "1" }, reported: undefined },
   ];
-  test.each(ROWS)("$what", ({ after, spec, reported }) => {
+  test.each(ROWS)("$description", ({ after, spec, reported }) => {
     expect(hits({ ...sized, nullable: true }, after, spec)?.slice(0, reported?.length)).toBe(reported);
   });
 
