@@ -19,7 +19,7 @@ interface HelmContext {
   readonly release: string;
 }
 
-/** The whole environment of one helm process. */
+/** Builds the whole environment of one helm process: isolated from the home of hooks and from other clusters. */
 export function helmEnvironment(context: HelmContext): Record<string, string> {
   const { env, kubeconfig, managedBy, server, home, release } = context;
   return {

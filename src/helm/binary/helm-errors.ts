@@ -38,11 +38,12 @@ export function extractReason(result: RunResult, hide: (text: string) => string)
 /** The end of helm's message after a signal. */
 const CANCELLED_SUFFIX = " has been cancelled.";
 
+/** Whether a signal ended helm that this operator did not send, for example the kernel's when memory is short. */
 function wasEndedByForeignSignal({ outcome, signal, stdout }: RunResult): boolean {
   return outcome === "failed" && (signal !== undefined || stdout.includes(CANCELLED_SUFFIX));
 }
 
-/** helm's last error without its prefix and its advice, after `hide` has removed secrets from it. */
+/** Extracts helm's last error from stderr, without its prefix and its advice. `hide` removes secrets. */
 function extractErrorText(result: RunResult, hide: (text: string) => string): string {
   const at = result.outcome === "failed" ? result.stderr.lastIndexOf("Error: ") : -1;
   if (at < 0) return hide(result.message);

@@ -115,12 +115,12 @@ export class Helm {
     return new Helm({ ...this.#options, namespace, user }, this.#binary);
   }
 
-  /** Path, size and time of the binary, without a process. */
+  /** Path, size and time of the helm binary: it changes when the binary is replaced. Starts no process. */
   getBinaryId(): string {
     return this.#binary.locate().id;
   }
 
-  /** 3 or 4. */
+  /** The major version of helm, 3 or 4. */
   getMajorVersion(signal = new AbortController().signal): Promise<number> {
     const ask = async (): Promise<string> => {
       const options = { release: "", signal };
@@ -189,10 +189,12 @@ export class Helm {
     await this.#run("uninstall", args, options);
   }
 
+  /** The argument for helm's own time limit. */
   #timeoutArgs(options: ReleaseOptions): string[] {
     return ["--timeout", `${this.#timeoutMs(options)}ms`];
   }
 
+  /** The arguments that an upgrade and its dry run share. */
   async #upgradeArgs(options: UpgradeOptions): Promise<string[]> {
     const { validate } = this.#options;
     const args = ["--install", options.release, options.chartDir, "-f", options.valuesFile, "--reset-values"];
@@ -226,11 +228,12 @@ export class Helm {
     return endStrays(isOurs, { clock, graceMs: GRACE_MS, signal });
   }
 
-  /** How long helm may take. */
+  /** How long helm may take: the time limit of the module, or else the operator's. */
   #timeoutMs({ terms }: ReleaseOptions): number {
     return parseDuration(terms?.timeout ?? "") ?? this.#options.timeoutMs;
   }
 
+  /** Runs helm as a span of the trace. */
   #run(verb: string, args: readonly string[], options: CommandOptions): Promise<RunResult> {
     const attributes = { release: options.release, dryRun: args.includes("--dry-run=server") || undefined };
     return span({ kind: "helm", name: `helm ${verb}`, attributes }, () =>
@@ -285,6 +288,7 @@ function withAbortReason(result: RunResult, { aborted, reason }: AbortSignal): R
   return { ...result, message: `cancelled: ${why}` };
 }
 
+/** Log fields about a helm that failed; none after a success. */
 function failureFields(result: RunResult): JsonObject {
   return result.outcome === "succeeded" ? {} : { outcome: result.outcome, error: result.message };
 }

@@ -59,7 +59,7 @@ function callsSecretFunction(text: string): boolean {
   );
 }
 
-/** The texts of the chart, its values and names, which may be reported; undefined where they cannot be read. */
+/** Reads the texts whose words are no secrets: files of the chart, its values and names. Undefined if they cannot be read. */
 function readKnownTexts({ release, namespace, chartDir = "", valuesFile }: HelmWork): string[] | undefined {
   try {
     const files = listChartFiles(chartDir, false).map(({ rel, path }) => [
@@ -74,7 +74,7 @@ function readKnownTexts({ release, namespace, chartDir = "", valuesFile }: HelmW
   }
 }
 
-/** The words of a message that occur in none of these texts. */
+/** Finds the words of a message that occur in none of these texts. */
 function findForeignWords(message: string, texts: readonly string[]): ReadonlySet<string> {
   const foreign = new Set(splitWords(message));
   for (const text of texts) for (const [word] of text.matchAll(WORD)) foreign.delete(word);

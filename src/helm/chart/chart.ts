@@ -30,7 +30,7 @@ export class UnusableChartError extends ProblemError {}
 type ChartFilesOf = Pick<Module, "chartDir" | "chart"> & Partial<Pick<Module, "dir" | "serviceAccountName">>;
 
 /**
- * The files of a module's chart. Throws ProblemError where its directory is missing or, for a module with an account, links lead
+ * Finds the files of a module's chart. Throws ProblemError where its directory is missing or, for a module with an account, links lead
  * out of the modules directory, and as `listChartFiles` does.
  */
 export function findChartFiles(module: ChartFilesOf): ChartFile[] {
@@ -119,7 +119,10 @@ const SCHEMA_FILE = /^(?:charts\/[^/]+\/)*values\.schema\.json$/;
 
 const VALUES_FILE = /^(?:charts\/[^/]+\/)*values\.yaml$/;
 
-/** Adds what other files reach: conditions of sub-charts and values.schema.json read values, and `tpl` can render any file. */
+/**
+ * Adds to the reach of templates what other files of the chart reach: conditions of sub-charts and values.schema.json read values,
+ * and `tpl` can render any file.
+ */
 function addReachOfFiles(reach: Reach, contents: readonly (readonly [string, Buffer])[]): Reach {
   const texts = (which: (rel: string) => boolean): string[] =>
     contents.filter(([rel]) => which(rel)).map(([, bytes]) => bytes.toString("utf8"));
@@ -144,12 +147,13 @@ function mentionsLookup(text: string): boolean {
   return actions.some((action) => /\blookup\b/.test(textBefore(action, "}")));
 }
 
+/** The text before the first `end`; all of it without one. */
 function textBefore(text: string, end: string): string {
   const at = text.indexOf(end);
   return at < 0 ? text : text.slice(0, at);
 }
 
-/** The paths below `global` that conditions of sub-charts read. */
+/** Finds the paths below `global` that conditions of sub-charts read. `text` is a Chart.yaml or requirements.yaml. */
 function findGlobalConditionPaths(text: string): string[] {
   const paths = Array.from(text.matchAll(SUB_CHART_CONDITION), ([, list]) => (list ?? "").split(",")).flat();
   return paths
@@ -179,6 +183,10 @@ interface ReleaseInputs {
   readonly capabilities: () => Promise<string>;
 }
 
+/**
+ * Computes the digest of all that a release is made from. While it stays the same, a run need not call helm. Globals and
+ * capabilities of the server count only where the chart's templates can reach them.
+ */
 export async function computeInputsDigest(inputs: ReleaseInputs): Promise<string> {
   const { module, namespace, chart, values, helm } = inputs;
   const { global, ...rest } = values;
@@ -193,7 +201,7 @@ export async function computeInputsDigest(inputs: ReleaseInputs): Promise<string
   );
 }
 
-/** The part of `global` that the chart's templates can reach: by literal path, or all of it. */
+/** Selects the part of `global` that the chart's templates can reach: by literal path, or all of it. */
 function selectReachedGlobals(chart: Pick<Chart, "reach">, global: Json | undefined): Json {
   if (chart.reach.dynamic) return global ?? null;
   const reached: JsonObject = {};
@@ -202,7 +210,10 @@ function selectReachedGlobals(chart: Pick<Chart, "reach">, global: Json | undefi
   return reached;
 }
 
-/** Adds what templates in values reach: with `tpl`, values may read `.Capabilities` or use `lookup`, or contain hooks or CRDs. */
+/**
+ * Adds to the reach of a chart what the values add: values may contain hooks or CRDs and, if the chart renders values with `tpl`,
+ * templates that read `.Capabilities` or use `lookup`.
+ */
 export function addReachOfValues(given: Chart, valuesText: string): Chart {
   const hooks = given.reach.hooks || mentionsHooks(valuesText);
   const crds = given.reach.crds || mentionsCrds(valuesText);
@@ -221,7 +232,7 @@ const CAPABILITIES_TTL_MS = 5000;
 /** Returns the digest of `.Capabilities`, shared by concurrent callers. Throws ApiError or ConnectionError. */
 export type Capabilities = () => Promise<string>;
 
-/** The server's version and every kind it serves, cached for 5 s, at most until `forget`. */
+/** Caches the digest of the server's version and kinds for 5 s. `forget` discards it, for example after CRDs were applied. */
 export function cacheCapabilities(
   client: KubeClient,
   clock: Clock,
@@ -242,7 +253,7 @@ async function readCapabilities(client: KubeClient): Promise<string> {
   return digest(version, ...kinds.sort());
 }
 
-/** Changes when a file changes. */
+/** A text that changes when a file of the chart changes, computed without reading contents. */
 function computeFingerprint(files: readonly ChartFile[]): string {
   return files.map((file) => `${file.rel}\0${file.signature}`).join("\n");
 }

@@ -9,7 +9,7 @@ import { stat } from "../../modules/index.ts";
 import { merge } from "../../values/index.ts";
 import { readYamlMap } from "./chart.ts";
 
-/** CRD files of a module, without those of sub-charts that the values disable. */
+/** Lists the CRD files of a module, without those of sub-charts that the values disable. Reads `values` only if necessary. */
 export function listEnabledCrdFiles(
   module: Pick<Module, "chartDir" | "crdFiles">,
   values: () => string,
@@ -20,7 +20,7 @@ export function listEnabledCrdFiles(
   return module.crdFiles.filter((file) => !disabledDirs.some((dir) => file.startsWith(dir + sep)));
 }
 
-/** Directories of disabled sub-charts, at any depth. */
+/** Finds the directories of sub-charts that the values disable, at any depth. `given` are the values of the chart in `dir`. */
 function findDisabledSubCharts(dir: string, given: JsonObject): string[] {
   const subCharts = readSubCharts(dir);
   const values = withSubChartDefaults(subCharts, mergeDefaults(readYamlMap(join(dir, "values.yaml")), given));
@@ -37,6 +37,7 @@ function findDisabledSubCharts(dir: string, given: JsonObject): string[] {
   });
 }
 
+/** A chart in the directory `charts/` of another one. */
 interface SubChart {
   readonly dir: string;
   readonly name: string;
@@ -52,7 +53,7 @@ interface Dependency {
   readonly tags: readonly string[];
 }
 
-/** The sub-charts in `charts/`, each with its entries in `dependencies`. */
+/** Reads the sub-charts in `charts/` of a chart, each with its entries in `dependencies`. */
 function readSubCharts(dir: string): SubChart[] {
   const named = ["Chart.yaml", "requirements.yaml"].flatMap((file) =>
     objectsIn(readYamlMap(join(dir, file))["dependencies"]),
@@ -67,6 +68,7 @@ function readSubCharts(dir: string): SubChart[] {
   });
 }
 
+/** Parses an entry of `dependencies`. The alias, if there is one, is the key of its values. */
 function parseDependency({ name, alias, condition, tags }: JsonObject): Dependency {
   return {
     key: asString(alias) || (asString(name) ?? ""),
@@ -75,7 +77,7 @@ function parseDependency({ name, alias, condition, tags }: JsonObject): Dependen
   };
 }
 
-/** The values with the defaults of sub-charts, which conditions also use. */
+/** Adds the default values of sub-charts to the values of their chart, because conditions use these defaults, too. */
 function withSubChartDefaults(subCharts: readonly SubChart[], values: JsonObject): JsonObject {
   const result = { ...values };
   for (const { dir, name, dependencies } of subCharts) {
@@ -86,7 +88,7 @@ function withSubChartDefaults(subCharts: readonly SubChart[], values: JsonObject
   return result;
 }
 
-/** Whether an entry is enabled: by the first condition with a boolean value, otherwise by tags, otherwise always. */
+/** Whether a dependency is enabled: by the first condition with a boolean value, otherwise by tags, otherwise always. */
 function isDependencyEnabled({ condition, tags }: Dependency, values: JsonObject): boolean {
   const answers = condition.split(",").map((path) => valueAt(values, path.trim().split(".")));
   const answer = answers.find((each) => typeof each === "boolean");
@@ -95,10 +97,12 @@ function isDependencyEnabled({ condition, tags }: Dependency, values: JsonObject
   return tagValues.includes(true) || !tagValues.includes(false);
 }
 
+/** Merges values over defaults, as helm does. */
 function mergeDefaults(defaults: JsonObject, given: JsonObject): JsonObject {
   return objectOf(merge(defaults, given));
 }
 
+/** The paths of the directories in a directory; empty if it cannot be read. */
 function listDirectories(dir: string): string[] {
   try {
     return readdirSync(dir)

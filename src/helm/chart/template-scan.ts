@@ -95,6 +95,7 @@ export function mentionsCrds(text: string): boolean {
   return text.includes("CustomResourceDefinition");
 }
 
+/** Scans all actions of one template file. The root context is the dot at its top level, and `$`. */
 function scanFile(scan: Scan, text: string): void {
   const file: FileScan = {
     scan,
@@ -124,7 +125,7 @@ function scanAction(file: FileScan, tokens: readonly Token[]): void {
     file.mayDotBeRootByBlock[file.mayDotBeRootByBlock.length - 1] = mayDotBeRootInWith(file, tokens);
 }
 
-/** `index $ "Values"`, `get .Values "global"`: names in strings cannot be followed. */
+/** Makes the scan dynamic where a string names values, as in `index $ "Values"`: the scan cannot follow names in strings. */
 function scanString(scan: Scan, text: string): void {
   if (text === "Values" || text === "global") scan.dynamic = true;
   if (text.includes("Capabilities")) scan.capabilities = true;
@@ -143,7 +144,7 @@ function scanWord(file: FileScan, tokens: readonly Token[], at: number): void {
   else recordFieldUse(file, tokens, at);
 }
 
-/** What a word names below `.Values`; undefined when it is no such path. */
+/** Parses the path below `.Values` that a word names, such as `a.b` of `.Values.a.b`; undefined if it names none. */
 function parseValuesPath(word: string): readonly string[] | undefined {
   const parts = word.split(".");
   const broken = parts.findLastIndex((part) => part === "" || part.includes("$"));
@@ -165,6 +166,7 @@ function mayBeRoot(file: FileScan, word: string): boolean {
   return word === "." ? mayDotBeRoot(file) : file.rootVariables.has(word);
 }
 
+/** Whether the dot may be the root context in the innermost open block. */
 function mayDotBeRoot(file: FileScan): boolean {
   return file.mayDotBeRootByBlock.at(-1) ?? true;
 }
@@ -188,13 +190,13 @@ function recordFieldUse(file: FileScan, tokens: readonly Token[], at: number): v
   else file.scan.escapingFields.add(field);
 }
 
-/** The name of the field that a word reads; undefined if it reads none. */
+/** Finds the name of the field that a word reads, directly or through a variable; undefined if it reads none. */
 function findField(file: FileScan, word: string): string | undefined {
   if (/^\$\w+$/.test(word)) return file.fieldVariables.get(word);
   return /\.(\w+)$/.exec(word)?.[1];
 }
 
-/** How the value at `at` is used within its action. */
+/** Classifies what an action does with the value of the token at index `at`. */
 function classifyUse(tokens: readonly Token[], at: number): Use {
   const start = findCommandStart(tokens, at);
   if (start < at) return classifyArgumentUse(tokens, start, at);
@@ -204,7 +206,7 @@ function classifyUse(tokens: readonly Token[], at: number): Use {
   return classifyPipelineUse(tokens, at);
 }
 
-/** How a function uses the value that is its argument. */
+/** Classifies what a function, whose name is the token at `start`, does with its argument at `at`. */
 function classifyArgumentUse(tokens: readonly Token[], start: number, at: number): Use {
   const head = tokens[start]?.text ?? "";
   if (TEMPLATE_CALLS.has(head) || INSPECTING_FUNCTIONS.has(head)) return "inspected";
@@ -215,7 +217,7 @@ function classifyArgumentUse(tokens: readonly Token[], start: number, at: number
   return "escapes";
 }
 
-/** The use of a value that is the whole pipeline of an action. */
+/** Classifies the use of a value that is the whole pipeline of an action: it is assigned, tested, or printed. */
 function classifyPipelineUse(tokens: readonly Token[], at: number): Use {
   const previous = tokens[at - 1]?.text;
   if (previous === ":=" || previous === "=") {
@@ -248,7 +250,7 @@ function openBlock(file: FileScan, tokens: readonly Token[], keyword: string): v
   else file.mayDotBeRootByBlock.push(mayDotBeRootInWith(file, tokens));
 }
 
-/** Whether the dot may be the root context within `with …`. */
+/** Whether the dot may be the root context within `with …`, which sets the dot to the last value of its action. */
 function mayDotBeRootInWith(file: FileScan, tokens: readonly Token[]): boolean {
   const last = tokens.at(-1)?.text ?? "";
   if (mayBeRoot(file, last)) return true;

@@ -15,7 +15,8 @@ const QUOTES_LENGTH = 2;
 const QUOTES = "\"'`";
 
 /**
- * The actions (`{{ … }}`) of a template, each as its tokens, without comments. An unterminated action extends to the end.
+ * Splits a template into its actions (`{{ … }}`), each as a list of tokens, without comments. An unterminated action extends to the
+ * end.
  */
 export function parseActions(template: string): Token[][] {
   const actions: Token[][] = [];
@@ -30,7 +31,7 @@ export function parseActions(template: string): Token[][] {
   return actions;
 }
 
-/** Where the comment that begins at `at` ends; undefined if none begins there or it does not end. */
+/** Finds the index after the comment that begins at `at`; undefined if no comment begins there or it is not closed. */
 function findCommentEnd(template: string, at: number): number | undefined {
   COMMENT.lastIndex = at;
   if (!COMMENT.test(template)) return undefined;
@@ -39,7 +40,7 @@ function findCommentEnd(template: string, at: number): number | undefined {
   return close >= 0 && COMMENT_END.test(template) ? COMMENT_END.lastIndex : undefined;
 }
 
-/** Where an action ends. Braces in a string literal do not end it. */
+/** Finds the index after the action whose content begins at `from`. Braces in a string literal do not end it. */
 function findActionEnd(template: string, from: number, quoted: StringLiterals): number {
   let at = from;
   while (at < template.length) {
@@ -50,11 +51,12 @@ function findActionEnd(template: string, from: number, quoted: StringLiterals): 
   return template.length + 2;
 }
 
+/** Removes the markers that trim white space (`{{- … -}}`) from the content of an action. */
 function withoutTrimMarks(body: string): string {
   return body.replace(/^-\s/, " ").replace(/\s-$/, " ");
 }
 
-/** The tokens of an action, without white space. */
+/** Splits the content of an action into tokens, without white space. */
 function tokenize(body: string): Token[] {
   const tokens: Token[] = [];
   const quoted = new StringLiterals(body);
@@ -66,7 +68,7 @@ function tokenize(body: string): Token[] {
   return tokens;
 }
 
-/** The token that begins at `at`: a string literal, a word, or one mark. */
+/** Reads the token that begins at `at`: a string literal, a word, or a punctuator. */
 function readToken(body: string, at: number, quoted: StringLiterals): Token {
   const close = quoted.findEnd(at);
   if (close !== undefined) return { type: "string", text: body.slice(at + 1, close - 1) };
@@ -79,14 +81,14 @@ function readToken(body: string, at: number, quoted: StringLiterals): Token {
 /** Finds where string literals end, in linear time however many are never closed. */
 class StringLiterals {
   readonly #text: string;
-  /** For each kind of quote, up to where none is closed. */
+  /** For each kind of quote, the index up to which no literal is closed, so that the text is not searched again. */
   readonly #unclosedUntil = new Map<string, number>();
 
   constructor(text: string) {
     this.#text = text;
   }
 
-  /** Where the literal that begins at `at` ends; undefined when none does. */
+  /** Finds the index after the literal that begins at `at`; undefined if none begins there or it is not closed. */
   findEnd(at: number): number | undefined {
     const quote = this.#text.charAt(at);
     if (!QUOTES.includes(quote) || at < (this.#unclosedUntil.get(quote) ?? 0)) return undefined;

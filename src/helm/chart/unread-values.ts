@@ -9,7 +9,7 @@ import { scanTemplates } from "./template-scan.ts";
 import { parseActions } from "./template-tokens.ts";
 
 /**
- * Top-level keys of a module's `values.yaml` that neither the chart's templates nor a sub-chart read, probably because they
+ * Finds top-level keys of a module's `values.yaml` that neither the chart's templates nor a sub-chart read, probably because they
  * are at the wrong level. Empty where templates use values in a way that the scan cannot follow.
  */
 export function findUnreadKeys(module: Pick<Module, "dir" | "chart" | "chartDir" | "valuesKey">): string[] {
@@ -24,7 +24,7 @@ export function findUnreadKeys(module: Pick<Module, "dir" | "chart" | "chartDir"
   return read === undefined ? [] : candidates.filter((key) => !read.has(key));
 }
 
-/** The top-level keys that the chart reads; undefined where it may read any. */
+/** Finds the top-level keys of values that the chart reads; undefined if the scan cannot follow its templates. */
 function findReadKeys(module: Pick<Module, "chartDir" | "chart">): ReadonlySet<string> | undefined {
   const files = findChartFiles(module).filter(({ rel }) => isTemplate(rel));
   const texts = (which: (rel: string) => boolean): string[] =>
@@ -37,7 +37,7 @@ function findReadKeys(module: Pick<Module, "chartDir" | "chart">): ReadonlySet<s
     : new Set([...keys, ...listDependencyKeys(readYamlMap(join(module.chartDir, "Chart.yaml")))]);
 }
 
-/** Whether templates include one that they do not define. */
+/** Whether templates include a template that they do not define, such as one of a sub-chart. */
 function includesForeignTemplates(templates: readonly string[]): boolean {
   const actions = templates.flatMap(parseActions);
   const named = (words: readonly string[]): (string | undefined)[] =>
@@ -50,12 +50,16 @@ function includesForeignTemplates(templates: readonly string[]): boolean {
   return named(["include", "template"]).some((name) => name === undefined || !defined.has(name));
 }
 
+/** The text of a token, if it is a string literal. */
 function readString(tokens: ReturnType<typeof parseActions>[number], at: number): string | undefined {
   const token = tokens[at];
   return token?.type === "string" ? token.text : undefined;
 }
 
-/** Sections of sub-charts, the first words of their conditions, and of the values that they export. */
+/**
+ * Lists the top-level keys that sub-charts read: their sections of values, the first segments of their conditions, and of the
+ * paths to which they export values.
+ */
 function listDependencyKeys(chart: JsonObject): string[] {
   return objectsIn(chart["dependencies"]).flatMap(({ name, alias, condition, "import-values": imported }) => [
     asString(alias) ?? asString(name) ?? "",
@@ -64,6 +68,7 @@ function listDependencyKeys(chart: JsonObject): string[] {
   ]);
 }
 
+/** The top-level key to which an entry of `import-values` imports; empty for an entry without `parent`. */
 function parseParentKey(imported: Json): string[] {
   const parent = asString(objectOf(imported)["parent"]);
   return parent === undefined ? [] : [parent.split(".")[0] ?? ""];
