@@ -119,11 +119,11 @@ function createItemMatcher(kind: string, text: string): (item: Json) => boolean 
   return (item) => isJsonObject(item) && keys.every(([key, value]) => sameJson(member(item, key), value));
 }
 
-/** The value to which a segment refers. */
+/** The member or list item of a value to which a segment of a path refers; undefined if there is none. */
 export function getChild(value: Json | undefined, segment: string): Json | undefined {
-  const place = resolveSegment(value, segment);
-  if (typeof place === "string") return objectOf(value)[place];
-  return place !== undefined && Array.isArray(value) ? value[place] : undefined;
+  const keyOrIndex = resolveSegment(value, segment);
+  if (typeof keyOrIndex === "string") return objectOf(value)[keyOrIndex];
+  return keyOrIndex !== undefined && Array.isArray(value) ? value[keyOrIndex] : undefined;
 }
 
 /** Converts a path to a JSON pointer into an object. The pointer ends before the first list item that the object lacks. */
@@ -131,9 +131,10 @@ export function toPointer(object: Json, path: FieldPath): string {
   const segments: (string | number)[] = [];
   let value: Json | undefined = object;
   for (const segment of path) {
-    const place = resolveSegment(value, segment) ?? (segment.startsWith("f:") ? segment.slice(2) : undefined);
-    if (place === undefined) break;
-    segments.push(place);
+    const keyOrIndex =
+      resolveSegment(value, segment) ?? (segment.startsWith("f:") ? segment.slice(2) : undefined);
+    if (keyOrIndex === undefined) break;
+    segments.push(keyOrIndex);
     value = getChild(value, segment);
   }
   return pointerOf(segments);
@@ -166,9 +167,9 @@ export function withoutFields(object: JsonObject, paths: readonly FieldPath[]): 
 /** Removes the member or the list item at a path, if it exists. */
 function removeField(object: JsonObject, path: FieldPath): void {
   const parent = path.slice(0, -1).reduce<Json | undefined>(getChild, object);
-  const place = resolveSegment(parent, path.at(-1) ?? "");
-  if (typeof place === "string") setMember(objectOf(parent), place, undefined);
-  else if (place !== undefined && Array.isArray(parent)) parent.splice(place, 1);
+  const keyOrIndex = resolveSegment(parent, path.at(-1) ?? "");
+  if (typeof keyOrIndex === "string") setMember(objectOf(parent), keyOrIndex, undefined);
+  else if (keyOrIndex !== undefined && Array.isArray(parent)) parent.splice(keyOrIndex, 1);
 }
 
 /** A name that a path shows without quotes. */
@@ -182,7 +183,7 @@ export function describePath(path: FieldPath): string {
   return text.length > MAX_PATH_LENGTH ? `${text.slice(0, MAX_PATH_LENGTH - 1)}…` : text;
 }
 
-/** A segment in words: `.name`, or `[key="value"]` for an item of a list. */
+/** Describes a segment of a path for people: `.name`, or `[key="value"]` for an item of a list. */
 function describeSegment(segment: string): string {
   const [kind, rest] = [segment.slice(0, 2), segment.slice(2)];
   if (kind === "f:") return PLAIN_NAME.test(rest) ? `.${rest}` : `[${JSON.stringify(rest)}]`;

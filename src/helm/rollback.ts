@@ -228,7 +228,7 @@ function withCurrentLabels(store: ReleaseStore, { name, revision, ...rest }: Rel
   return store.revisions(name).find((meta) => meta.revision === revision) ?? { name, revision, ...rest };
 }
 
-/** The newest revision, if it failed and is newer than `before`: this run of helm has created it. */
+/** The revision that this run of helm has created, if it failed: the newest one, if it is newer than `before`. */
 function findFailedRevisionAfter(
   before: ReleaseMeta | undefined,
   [newest]: readonly ReleaseMeta[],

@@ -634,7 +634,7 @@ ${CONFIG_MAP}`;
     await putChart();
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({
       action: "upgraded",
-      recovered: true,
+      wasRecovered: true,
       release: { status: "deployed", revision: 2 },
     });
   });
@@ -653,7 +653,7 @@ ${CONFIG_MAP}`;
     await releases.observed.waitUntilReady();
     await putChart();
     const outcome = await reconcile({ m: { a: 1 } });
-    expect(outcome).toMatchObject({ recovered: true, release: { status: "deployed" } });
+    expect(outcome).toMatchObject({ wasRecovered: true, release: { status: "deployed" } });
     expect(await failure).toMatch(/helm upgrade m/);
     orphaned.close();
   });
@@ -840,7 +840,7 @@ ${CONFIG_MAP}`;
     const meta = releases.store.get("m");
     if (meta === undefined) throw new Error("no release");
     await releases.store.setLabels(meta, { status: "uninstalling" });
-    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "upgraded", recovered: true });
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "upgraded", wasRecovered: true });
     const again = releases.store.get("m");
     if (again === undefined) throw new Error("no release");
     await releases.store.setLabels(again, { status: "uninstalling" });

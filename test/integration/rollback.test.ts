@@ -143,9 +143,9 @@ describe.each(HELMS)("rollback with %s", (which) => {
     );
     expect(await data()).toBe(before);
     expect(history().at(-1)).toBe("5 deployed");
-    expect(await reconcile()).toMatchObject({ action: "unchanged", refused: outcome.refusal });
+    expect(await reconcile()).toMatchObject({ action: "unchanged", refusal: outcome.refusal });
     await restart();
-    expect(await reconcile()).toMatchObject({ action: "unchanged", refused: outcome.refusal });
+    expect(await reconcile()).toMatchObject({ action: "unchanged", refusal: outcome.refusal });
     expect(history().at(-1)).toBe("5 deployed");
     await putChart("2.0.1", false);
     expect(await reconcile()).toMatchObject({ action: "upgraded" });
@@ -250,7 +250,7 @@ describe.each(HELMS)("rollback with %s", (which) => {
     const newest = releases.store.get("m")!;
     await releases.store.setLabels(newest, { status: "pending-rollback" });
     await restart({ historyMax: 1 });
-    expect(await reconcile({ module })).toMatchObject({ action: "rolledBack", recovered: true });
+    expect(await reconcile({ module })).toMatchObject({ action: "rolledBack", wasRecovered: true });
     expect(await reported({ module })).toBe("unchanged");
     expect(await data()).toBe(before);
   });
@@ -284,22 +284,22 @@ describe.each(HELMS)("rollback with %s", (which) => {
       await putChart("2.0.0", false);
       expect(await reported({ unhealthy: ILL })).toBe("upgraded");
       // The first version was not healthy when it was left: there is nothing to go back to.
-      expect(await reconcile({ unhealthy: ILL })).toMatchObject({ action: "unchanged", hasNoWayBack: true });
-      expect(await reconcile()).not.toHaveProperty("hasNoWayBack");
+      expect(await reconcile({ unhealthy: ILL })).toMatchObject({ action: "unchanged", lacksRollbackTarget: true });
+      expect(await reconcile()).not.toHaveProperty("lacksRollbackTarget");
       await releases.markHealthy(requestOf({}).module, { status: "True", revision: 2 });
       await putChart("3.0.0", false);
       expect(await reported()).toBe("upgraded");
       const outcome = await reconcile({ unhealthy: ILL });
       expect(outcome).toMatchObject({
         action: "rolledBack",
-        refused: expect.stringContaining(
+        refusal: expect.stringContaining(
           "was not healthy in time: Deployment n/web: 0 of 1 replicas available; an edit",
         ),
       });
       expect(await data()).toContain("2.0.0");
       const stays = await reconcile({ unhealthy: ILL });
       expect(stays.action).toBe("unchanged");
-      expect(stays).not.toHaveProperty("hasNoWayBack");
+      expect(stays).not.toHaveProperty("lacksRollbackTarget");
     },
   );
 });

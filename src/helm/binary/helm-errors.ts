@@ -25,7 +25,7 @@ const TRAILING_ADVICE = "\nUse --debug flag to render out invalid YAML";
 const MAX_REASON_LENGTH = 440;
 
 /**
- * helm's own error message: from its last `Error:` to the end, in one line. Of a long one, both ends are kept, because the
+ * Extracts helm's own error message: from its last `Error:` to the end, in one line. Of a long one, both ends are kept, because the
  * names of nested templates come before the problem. `hide` removes secrets.
  */
 export function extractReason(result: RunResult, hide: (text: string) => string): string {

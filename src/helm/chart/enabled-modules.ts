@@ -7,7 +7,7 @@ import { parseActions } from "./template-tokens.ts";
 
 const LIST = /\benabledModules\b/;
 
-/** Whether a template of a module's own chart, or of a library in it, reads `global.enabledModules`. */
+/** Whether a template of a module's own chart, or of a library chart in it, reads the list `global.enabledModules`. */
 export function readsEnabledModules(module: Pick<Module, "chart" | "chartDir">): boolean {
   if (module.chart === "none" || module.chart === "root") return false;
   const templates = findChartFiles(module).filter(({ rel }) => isTemplate(rel));

@@ -85,7 +85,10 @@ export interface LiveObject {
   readonly owner: Owner | undefined;
 }
 
-/** Reads the metadata of an object; undefined where it does not exist. Throws an Error that names the object. */
+/**
+ * Reads the metadata of an object, to find out which release owns it; undefined where it does not exist. Throws an Error that names
+ * the object.
+ */
 export async function readLiveObject(
   { client, discovery, namespace }: CheckTools,
   ref: ObjectRef,
