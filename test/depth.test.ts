@@ -1,7 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 
-import { decodeRelease, encodeChanged } from "../src/helm/release/record.ts";
+import { decodeRelease, changeEncodedRecord } from "../src/helm/release/record.ts";
 import { parseMetrics, parseObjectOperations } from "../src/hooks/index.ts";
 import { parseHookConfig } from "../src/hooks/config/hook-config.ts";
 import {
@@ -64,7 +64,7 @@ describe("what is nested too deep is refused with one clear error", () => {
   it("a release record is read as far as it is looked at, and not written back cut", async () => {
     const data = release(`{"manifest":"kind: A","config":${TOO_DEEP},"chart":${TOO_DEEP}}`);
     expect((await decodeRelease(data)).manifest).toBe("kind: A");
-    await expect(encodeChanged(data, { info: { status: "failed", description: "x" } })).rejects.toThrow(
+    await expect(changeEncodedRecord(data, { info: { status: "failed", description: "x" } })).rejects.toThrow(
       DepthError,
     );
   });

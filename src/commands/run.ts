@@ -182,7 +182,10 @@ function toUsageError({ code, message }: CommanderError, { typed, env, given }: 
 /** Suggests commands of which the user typed the wrong group: `module values` for `values`, `plan` for `module plan`. */
 function suggestCommands([first = "", second = ""]: readonly string[]): string[] {
   const lastWord = ({ words }: CommandRow): string => words.split(" ").at(-1) ?? "";
-  const nearestWord = findNearestName(Object.hasOwn(GROUPS, first) ? second : first, VISIBLE_COMMANDS.map(lastWord));
+  const nearestWord = findNearestName(
+    Object.hasOwn(GROUPS, first) ? second : first,
+    VISIBLE_COMMANDS.map(lastWord),
+  );
   const matching = VISIBLE_COMMANDS.filter((row) => lastWord(row) === nearestWord).map(({ words }) => words);
   return matching.length === 0 ? [] : [`Did you mean ${matching.join(" or ")}?`];
 }

@@ -4,15 +4,15 @@ import { isAtOrBelow, oneLine, sameJson } from "../lib/index.ts";
 import { isJsonObject, member, objectOf } from "../model/index.ts";
 import type { DriftIgnore, Json, JsonObject } from "../model/index.ts";
 import {
-  childAt,
+  getChild,
   describePath,
-  entriesOf,
+  parseEntries,
   HELM,
-  foreignEntryOf,
+  findForeignEntry,
   ownsField,
   isHelmEntry,
   isLeaf,
-  pointerTo,
+  fieldPathToPointer,
   type Entry,
   type FieldPath,
 } from "./managed-fields.ts";
@@ -38,7 +38,7 @@ export interface Comparison {
 }
 
 /** Differences that do not count as drift. */
-interface CompareTerms {
+interface CompareOptions {
   readonly ignore: readonly DriftIgnore[];
   /** An autoscaler of the cluster targets the object. */
   readonly isAutoscaled: boolean;
@@ -46,27 +46,27 @@ interface CompareTerms {
 
 /** At most this many fields of an object are compared. */
 const MAX_FIELDS = 5000;
-const LONGEST_NAME = 100;
+const MAX_NAME_LENGTH = 100;
 
 /**
  * Compares a live object with `applied`, the result of a dry-run forced apply of the manifest that the release records. Only
  * fields that the manifest sets count. A difference in a field that only helm owns is no drift: a webhook causes it, because
  * it changes each apply in a different way.
  */
-export function compare(
+export function compareObjects(
   live: JsonObject,
   applied: JsonObject,
-  { ignore, isAutoscaled }: CompareTerms,
+  { ignore, isAutoscaled }: CompareOptions,
 ): Comparison {
-  const entries = entriesOf(live);
+  const entries = parseEntries(live);
   const own = entries.filter(isHelmEntry);
-  const set = entriesOf(applied).find((entry) => isHelmEntry(entry) && entry.operation === "Apply");
-  const walk = new Walk();
-  walk.step(set?.fields, [applied, live], []);
+  const set = parseEntries(applied).find((entry) => isHelmEntry(entry) && entry.operation === "Apply");
+  const walk = new FieldComparer();
+  walk.compareBelow(set?.fields, [applied, live], []);
   const differing = walk.differing.map((path) => ({
     path,
-    pointer: pointerTo(applied, path),
-    holder: foreignEntryOf(entries, path),
+    pointer: fieldPathToPointer(applied, path),
+    holder: findForeignEntry(entries, path),
   }));
   const foreignOrUnowned = differing.filter(
     ({ path, holder }) => holder !== undefined || !own.some(({ fields }) => ownsField(fields, path)),
@@ -74,58 +74,60 @@ export function compare(
   const ignored = foreignOrUnowned.filter((each) => isExpected(each));
   const fields = foreignOrUnowned
     .filter((each) => !ignored.includes(each))
-    .map(({ path, holder }) => fieldOf(path, holder, valueAt(live, path)));
+    .map(({ path, holder }) => toDriftedField(path, holder, getValueAt(live, path)));
   return { fields, ignored: ignored.map(({ path }) => path), isShared: walk.leaves.some(isOwnedByOther) };
 
   /** Whether a difference does not count as drift. */
   function isExpected(difference: Difference): boolean {
-    return (isAutoscaled && byAutoscaler(difference)) || isIgnored(difference, applied, ignore);
+    return (isAutoscaled && isByAutoscaler(difference)) || isIgnored(difference, applied, ignore);
   }
 
   /** Whether another manager owns a field, and its changes would count as drift. */
   function isOwnedByOther(path: FieldPath): boolean {
-    const holder = foreignEntryOf(entries, path);
-    return holder !== undefined && !isExpected({ path, pointer: pointerTo(applied, path), holder });
+    const holder = findForeignEntry(entries, path);
+    return holder !== undefined && !isExpected({ path, pointer: fieldPathToPointer(applied, path), holder });
   }
 }
 
-/** Describes a field, and who owns it now. */
-function fieldOf(path: FieldPath, holder: Entry | undefined, value: Json | undefined): DriftedField {
+/** Describes a drifted field for the status: its path, and which field manager owns it now. */
+function toDriftedField(path: FieldPath, holder: Entry | undefined, value: Json | undefined): DriftedField {
   return {
     field: describePath(path),
-    manager: holder && oneLine(holder.manager, LONGEST_NAME),
+    manager: holder && oneLine(holder.manager, MAX_NAME_LENGTH),
     at: holder?.at,
     removed: value === undefined,
   };
 }
 
-function valueAt(object: JsonObject, path: FieldPath): Json | undefined {
-  return path.reduce<Json | undefined>(childAt, object);
+/** The value at a path; undefined if the object lacks it. */
+function getValueAt(object: JsonObject, path: FieldPath): Json | undefined {
+  return path.reduce<Json | undefined>(getChild, object);
 }
 
 /** The applied and the live value. */
 type Pair = readonly [wanted: Json | undefined, live: Json | undefined];
 
-/** Walks through the applied fields in both objects. */
-class Walk {
+/** Compares the fields that helm sets in two objects, and collects the paths of all of them and of the differing ones. */
+class FieldComparer {
   readonly leaves: FieldPath[] = [];
   readonly differing: FieldPath[] = [];
 
   /** Compares the fields below a node of the tree of `managedFields`, and collects the paths of leaves and differences. */
-  step(node: Json | undefined, [wanted, live]: Pair, path: FieldPath): void {
+  compareBelow(node: Json | undefined, [wanted, live]: Pair, path: FieldPath): void {
     if (!isJsonObject(node) || this.leaves.length >= MAX_FIELDS) return;
     // The server omits empty values, such as "" or false. A field that both objects lack is equal.
     if (wanted === undefined && live === undefined) return;
     const segments = Object.keys(node).filter((segment) => segment !== ".");
     if (live === undefined || segments.length === 0) return this.#compareLeaf(node, [wanted, live], path);
     for (const segment of segments)
-      this.step(
+      this.compareBelow(
         member(node, segment),
-        [childAt(wanted, segment), childAt(live, segment)],
+        [getChild(wanted, segment), getChild(live, segment)],
         [...path, segment],
       );
   }
 
+  /** Records a field that helm owns as a whole, and whether its values differ. */
   #compareLeaf(node: JsonObject, [wanted, live]: Pair, path: FieldPath): void {
     this.leaves.push(path);
     // Helm may own a list item without its members. Then only the presence of the item counts.
@@ -143,65 +145,67 @@ interface Difference {
 /** The manager of hooks: their changes are intended. */
 const OWN_MANAGER = "addon-operator";
 /** Tools with which people scale, even if an autoscaler targets the object. */
-const PEOPLE = /^(?:kubectl|k9s|lens|openlens|headlamp|mozilla|curl)/i;
+const INTERACTIVE_TOOLS = /^(?:kubectl|k9s|lens|openlens|headlamp|mozilla|curl)/i;
 
 /** Annotations and labels that controllers overwrite. */
-const CONTROLLERS =
+const CONTROLLER_METADATA =
   /^(?:(?:deployment|deprecated\.daemonset\.template|pv|volume|volume\.beta|autoscaling\.alpha|control-plane\.alpha|endpoints)\.kubernetes\.io\/|kubectl\.kubernetes\.io\/|prometheus-operator-validated$|helm\.sh\/resource-policy$)/;
 
 type Rule = (difference: Difference, object: JsonObject) => boolean;
 
-const byOwnHooks: Rule = ({ holder }) => holder?.manager === OWN_MANAGER;
+/** Whether a hook of this operator has changed the field, which is intended. */
+const isByOwnHooks: Rule = ({ holder }) => holder?.manager === OWN_MANAGER;
 
 /** Whether a program has changed the number of replicas through the subresource `scale`. */
-function byAutoscaler({ holder }: Pick<Difference, "holder">): boolean {
-  return holder?.subresource === "scale" && !PEOPLE.test(holder.manager);
+function isByAutoscaler({ holder }: Pick<Difference, "holder">): boolean {
+  return holder?.subresource === "scale" && !INTERACTIVE_TOOLS.test(holder.manager);
 }
 
-/** Whether an autoscaler may have scaled an object. */
-export function maybeAutoscaled(object: JsonObject): boolean {
-  return entriesOf(object).some((holder) => byAutoscaler({ holder }));
+/** Whether an autoscaler may have scaled an object. Only then is it worth a request to look for the autoscaler. */
+export function mayBeAutoscaled(object: JsonObject): boolean {
+  return parseEntries(object).some((holder) => isByAutoscaler({ holder }));
 }
 
-/** Resources that a vertical Pod autoscaler has changed. */
-const byVerticalAutoscaler: Rule = ({ path, holder }) =>
+/** Whether a vertical Pod autoscaler has changed resources of a container. */
+const isByVerticalAutoscaler: Rule = ({ path, holder }) =>
   holder?.manager.startsWith("vpa-") === true && path.includes("f:resources");
 
-const inStatus: Rule = ({ path }) => path[0] === "f:status";
+/** Whether the field is in the status, which belongs to controllers. */
+const isInStatus: Rule = ({ path }) => path[0] === "f:status";
 
-/** A certificate that a controller injects into a webhook. */
-const caBundle: Rule = ({ path }) => path.at(-1) === "f:caBundle";
+/** Whether the field is the certificate that a controller injects into a webhook. */
+const isCaBundle: Rule = ({ path }) => path.at(-1) === "f:caBundle";
 
-/** An annotation or a label that a controller overwrites. */
-const ofControllers: Rule = ({ path: [first, second, third = ""] }) =>
+/** Whether the field is an annotation or a label that a controller overwrites. */
+const isControllerMetadata: Rule = ({ path: [first, second, third = ""] }) =>
   first === "f:metadata" &&
   (second === "f:annotations" || second === "f:labels") &&
-  CONTROLLERS.test(third.slice(2));
+  CONTROLLER_METADATA.test(third.slice(2));
 
 /** The field that a controller fills in, by kind. */
-const FILLED_IN: Readonly<Record<string, string>> = {
+const FILLED_IN_PATHS: Readonly<Record<string, string>> = {
   PersistentVolumeClaim: "/spec/resources/requests",
   ServiceAccount: "/secrets",
 };
 
-/** A field that a controller completes, such as the size of a volume. */
-const filledIn: Rule = ({ pointer }, { kind }) => {
-  const place = typeof kind === "string" ? member(FILLED_IN, kind) : undefined;
-  return place !== undefined && isAtOrBelow(pointer, place);
+/** Whether the field is one that a controller fills in, such as the size of a volume. */
+const isFilledIn: Rule = ({ pointer }, { kind }) => {
+  const path = typeof kind === "string" ? member(FILLED_IN_PATHS, kind) : undefined;
+  return path !== undefined && isAtOrBelow(pointer, path);
 };
 
-/** The rules of an aggregated ClusterRole, which its controller writes. */
-const aggregated: Rule = ({ pointer }, { kind, aggregationRule }) =>
+/** Whether the field is in the rules of an aggregated ClusterRole, which its controller writes. */
+const isAggregatedRule: Rule = ({ pointer }, { kind, aggregationRule }) =>
   kind === "ClusterRole" && aggregationRule !== undefined && isAtOrBelow(pointer, "/rules");
 
 // oxfmt-ignore
-const RULES: readonly Rule[] = [
-  byOwnHooks, byVerticalAutoscaler, inStatus, caBundle, ofControllers, filledIn, aggregated,
+const IGNORE_RULES: readonly Rule[] = [
+  isByOwnHooks, isByVerticalAutoscaler, isInStatus, isCaBundle, isControllerMetadata, isFilledIn, isAggregatedRule,
 ];
 
 /** Whether a difference is no drift, by default or by `addon.yaml`. */
 function isIgnored(difference: Difference, object: JsonObject, targets: readonly DriftIgnore[]): boolean {
-  if (RULES.some((rule) => rule(difference, object))) return true;
+  if (IGNORE_RULES.some((rule) => rule(difference, object))) return true;
   const { name } = objectOf(object["metadata"]);
   return targets
     .filter((target) => target.kind === object["kind"] && (target.name ?? name) === name)
@@ -236,8 +240,8 @@ export const NO_DRIFT: Drift = { objects: [], count: 0 };
 /** At most this many objects are listed, and as many fields of each. */
 const MAX_LISTED = 20;
 
-/** The drift that the status reports for these objects. */
-export function driftOf(objects: readonly DriftedObject[], issue?: string): Drift {
+/** Summarizes drifted objects for the status, which lists only the first of them. `issue`: why some could not be compared. */
+export function summarizeDrift(objects: readonly DriftedObject[], issue?: string): Drift {
   if (objects.length === 0) return issue === undefined ? NO_DRIFT : { ...NO_DRIFT, issue };
   const listed = objects.slice(0, MAX_LISTED);
   return {
@@ -254,12 +258,12 @@ export function describeDrift({ objects: [first], count }: Drift): string {
   return `${describeObject(first)}${more}`;
 }
 
-/** What others have changed, for people; undefined without drift. */
-export function changedByOthers(drift: Drift): string | undefined {
+/** A sentence for people about what others have changed of a release; undefined without drift. */
+export function describeChangesByOthers(drift: Drift): string | undefined {
   return drift.count === 0 ? undefined : `changed by others: ${describeDrift(drift)}`;
 }
 
-/** One object in words. */
+/** Describes a drifted object for people: its first field, who changed it, and the number of the other fields. */
 export function describeObject({ title, fields, isContested }: DriftedObject): string {
   const [first] = fields;
   if (first === undefined) return title;

@@ -1,11 +1,16 @@
 export {
   NO_DRIFT,
-  changedByOthers,
-  compare,
+  describeChangesByOthers as changedByOthers,
+  compareObjects as compare,
   describeDrift,
   describeObject,
-  driftOf,
-  maybeAutoscaled,
+  summarizeDrift as driftOf,
+  mayBeAutoscaled as maybeAutoscaled,
 } from "./difference.ts";
 export type { Comparison, Drift, DriftedField, DriftedObject } from "./difference.ts";
-export { HELM, fieldManagersOf, withoutFields, type FieldManagers } from "./managed-fields.ts";
+export {
+  HELM,
+  digestFieldManagers as fieldManagersOf,
+  withoutFields,
+  type FieldManagers,
+} from "./managed-fields.ts";

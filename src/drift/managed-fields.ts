@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 
-import { attempt, toPointer, sameJson } from "../lib/index.ts";
+import { attempt, sameJson, toPointer } from "../lib/index.ts";
 import { isJsonObject, member, objectOf, objectsIn, setMember, asString } from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 
@@ -20,8 +20,8 @@ export interface Entry {
   readonly fields: JsonObject;
 }
 
-/** The valid entries of an object. */
-export function entriesOf(object: JsonObject): Entry[] {
+/** Parses the entries of `managedFields` of an object; invalid ones are left out. */
+export function parseEntries(object: JsonObject): Entry[] {
   return objectsIn(objectOf(object["metadata"])["managedFields"]).flatMap((entry) => {
     const { manager, operation, subresource, time, fieldsV1 } = entry;
     if (typeof manager !== "string" || !isJsonObject(fieldsV1)) return [];
@@ -38,7 +38,7 @@ export function entriesOf(object: JsonObject): Entry[] {
   });
 }
 
-/** Whether an entry is helm's own. */
+/** Whether an entry belongs to helm. */
 export function isHelmEntry({ manager, subresource }: Entry): boolean {
   return manager === HELM && subresource === "";
 }
@@ -48,8 +48,8 @@ function isForeign(entry: Entry): boolean {
   return !isHelmEntry(entry) && entry.subresource !== "status";
 }
 
-/** The newest entry of another manager that owns a field. */
-export function foreignEntryOf(entries: readonly Entry[], path: FieldPath): Entry | undefined {
+/** Finds who changed a field: the newest entry of another manager than helm that owns the field; undefined if none does. */
+export function findForeignEntry(entries: readonly Entry[], path: FieldPath): Entry | undefined {
   return entries
     .filter((entry) => isForeign(entry) && ownsField(entry.fields, path))
     .reduce<Entry | undefined>(
@@ -69,9 +69,9 @@ export interface FieldManagers {
   readonly moves: string;
 }
 
-/** Digests the field managers of an object, of which only the metadata is needed. */
-export function fieldManagersOf(object: JsonObject): FieldManagers {
-  const entries = entriesOf(object);
+/** Computes digests of the field ownership of an object, of which only the metadata is needed. */
+export function digestFieldManagers(object: JsonObject): FieldManagers {
+  const entries = parseEntries(object);
   const { uid, resourceVersion, generation } = objectOf(object["metadata"]);
   const version = asString(resourceVersion) ?? "";
   const others = entries.filter(isForeign);
@@ -101,17 +101,17 @@ function shortDigest(value: Json): string {
  */
 export type FieldPath = readonly string[];
 
-/** The member name or list index to which a segment refers; undefined if the value has no such member or item. */
-function keyOrIndexOf(value: Json | undefined, segment: string): string | number | undefined {
+/** Resolves a segment of a path to a member name or a list index; undefined if the value has no such member or item. */
+function resolveSegment(value: Json | undefined, segment: string): string | number | undefined {
   const [kind, rest] = [segment.slice(0, 2), segment.slice(2)];
   if (kind === "f:") return isJsonObject(value) && member(value, rest) !== undefined ? rest : undefined;
   if (!Array.isArray(value)) return undefined;
-  const index = kind === "i:" ? Number(rest) : value.findIndex(matcherOf(kind, rest));
+  const index = kind === "i:" ? Number(rest) : value.findIndex(createItemMatcher(kind, rest));
   return Number.isInteger(index) && index >= 0 && index < value.length ? index : undefined;
 }
 
-/** A test that finds the list item to which a `k:` or `v:` segment refers. */
-function matcherOf(kind: string, text: string): (item: Json) => boolean {
+/** Creates a test for the list item to which a segment refers: by its keys (`k:`) or by its value (`v:`). */
+function createItemMatcher(kind: string, text: string): (item: Json) => boolean {
   const wanted = attempt(() => JSON.parse(text) as Json);
   if (kind === "v:") return (item) => sameJson(item, wanted);
   const keys = Object.entries(objectOf(wanted));
@@ -119,22 +119,23 @@ function matcherOf(kind: string, text: string): (item: Json) => boolean {
   return (item) => isJsonObject(item) && keys.every(([key, value]) => sameJson(member(item, key), value));
 }
 
-/** The value to which a segment refers. */
-export function childAt(value: Json | undefined, segment: string): Json | undefined {
-  const place = keyOrIndexOf(value, segment);
-  if (typeof place === "string") return objectOf(value)[place];
-  return place !== undefined && Array.isArray(value) ? value[place] : undefined;
+/** The member or list item of a value to which a segment of a path refers; undefined if there is none. */
+export function getChild(value: Json | undefined, segment: string): Json | undefined {
+  const keyOrIndex = resolveSegment(value, segment);
+  if (typeof keyOrIndex === "string") return objectOf(value)[keyOrIndex];
+  return keyOrIndex !== undefined && Array.isArray(value) ? value[keyOrIndex] : undefined;
 }
 
-/** The JSON pointer of a field; it ends before the first list item that the object lacks. */
-export function pointerTo(object: Json, path: FieldPath): string {
+/** Converts a path to a JSON pointer into an object. The pointer ends before the first list item that the object lacks. */
+export function fieldPathToPointer(object: Json, path: FieldPath): string {
   const segments: (string | number)[] = [];
   let value: Json | undefined = object;
   for (const segment of path) {
-    const place = keyOrIndexOf(value, segment) ?? (segment.startsWith("f:") ? segment.slice(2) : undefined);
-    if (place === undefined) break;
-    segments.push(place);
-    value = childAt(value, segment);
+    const keyOrIndex =
+      resolveSegment(value, segment) ?? (segment.startsWith("f:") ? segment.slice(2) : undefined);
+    if (keyOrIndex === undefined) break;
+    segments.push(keyOrIndex);
+    value = getChild(value, segment);
   }
   return toPointer(segments);
 }
@@ -151,7 +152,7 @@ export function ownsField(tree: Json | undefined, path: FieldPath): boolean {
   return isJsonObject(node);
 }
 
-/** Whether a field is owned as a whole. */
+/** Whether a node of a tree of `managedFields` is a leaf: the manager owns the field as a whole. */
 export function isLeaf(node: Json | undefined): boolean {
   return isJsonObject(node) && Object.keys(node).length === 0;
 }
@@ -159,30 +160,30 @@ export function isLeaf(node: Json | undefined): boolean {
 /** A copy of an object without the fields at these paths. */
 export function withoutFields(object: JsonObject, paths: readonly FieldPath[]): JsonObject {
   const copy = structuredClone(object);
-  for (const path of paths) removeAt(copy, path);
+  for (const path of paths) removeField(copy, path);
   return copy;
 }
 
 /** Removes the member or the list item at a path, if it exists. */
-function removeAt(object: JsonObject, path: FieldPath): void {
-  const parent = path.slice(0, -1).reduce<Json | undefined>(childAt, object);
-  const place = keyOrIndexOf(parent, path.at(-1) ?? "");
-  if (typeof place === "string") setMember(objectOf(parent), place, undefined);
-  else if (place !== undefined && Array.isArray(parent)) parent.splice(place, 1);
+function removeField(object: JsonObject, path: FieldPath): void {
+  const parent = path.slice(0, -1).reduce<Json | undefined>(getChild, object);
+  const keyOrIndex = resolveSegment(parent, path.at(-1) ?? "");
+  if (typeof keyOrIndex === "string") setMember(objectOf(parent), keyOrIndex, undefined);
+  else if (keyOrIndex !== undefined && Array.isArray(parent)) parent.splice(keyOrIndex, 1);
 }
 
 /** A name that a path shows without quotes. */
 const PLAIN_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,62}$/;
 /** Maximal length of a path as text. */
-const LONGEST = 250;
+const MAX_PATH_LENGTH = 250;
 
 /** For people: `spec.template.spec.containers[name="web"].image`. */
 export function describePath(path: FieldPath): string {
   const text = path.map(describeSegment).join("").replace(/^\./, "");
-  return text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text;
+  return text.length > MAX_PATH_LENGTH ? `${text.slice(0, MAX_PATH_LENGTH - 1)}…` : text;
 }
 
-/** A segment in words: `.name`, or `[key="value"]` for an item of a list. */
+/** Describes a segment of a path for people: `.name`, or `[key="value"]` for an item of a list. */
 function describeSegment(segment: string): string {
   const [kind, rest] = [segment.slice(0, 2), segment.slice(2)];
   if (kind === "f:") return PLAIN_NAME.test(rest) ? `.${rest}` : `[${JSON.stringify(rest)}]`;

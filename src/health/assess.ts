@@ -2,20 +2,27 @@
 
 import type { JsonObject } from "../model/index.ts";
 import {
-  conditionsOf,
+  readConditions,
   CURRENT,
-  failed,
-  firstMissing,
-  generationIn,
-  inProgress,
-  memberOf,
-  textAt,
+  createFailed,
+  assessSteps,
+  readGeneration,
+  createInProgress,
+  getMember,
+  readText,
   UnreadableError,
   type Assessment,
   type Rule,
   type StatusCondition,
 } from "./rule.ts";
-import { daemonSet, deployment, job, pod, replicaSet, statefulSet } from "./workloads.ts";
+import {
+  assessDaemonSet,
+  assessDeployment,
+  assessJob,
+  assessPod,
+  assessReplicaSet,
+  assessStatefulSet,
+} from "./workloads.ts";
 
 /**
  * Computes the status that kstatus (`sigs.k8s.io/cli-utils` 0.37) gives an object, with our own messages. Where the library
@@ -30,20 +37,20 @@ export function assessObject(object: JsonObject, now: number): Assessment {
   }
 }
 
-/** The first rule that applies: deletion, generation, standard conditions, the kind's own, Ready. */
+/** Assesses an object by the first rule that applies: deletion, generation, standard conditions, the rule of its kind, Ready. */
 function assessByRules(object: JsonObject, now: number): Assessment {
-  const early = terminating(object) ?? unobserved(object);
+  const early = assessDeletion(object) ?? assessGeneration(object);
   if (early !== undefined) return early;
-  const conditions = conditionsOf(object);
-  const standard = standardCondition(conditions);
+  const conditions = readConditions(object);
+  const standard = assessStandardConditions(conditions);
   if (standard !== undefined) return standard;
-  const rule = RULES.get(kindOf(object));
-  return rule === undefined ? byReady(conditions) : rule({ object, conditions, now });
+  const rule = RULES.get(groupKindOf(object));
+  return rule === undefined ? assessReadyCondition(conditions) : rule({ object, conditions, now });
 }
 
 /** The assessment of an object that is being deleted; undefined for any other object. */
-function terminating(object: JsonObject): Assessment | undefined {
-  const since = memberOf(object["metadata"], "deletionTimestamp", "metadata");
+function assessDeletion(object: JsonObject): Assessment | undefined {
+  const since = getMember(object["metadata"], "deletionTimestamp", "metadata");
   if (since === undefined || since === "") return undefined;
   if (typeof since !== "string") throw new UnreadableError("metadata.deletionTimestamp is no text");
   return { status: "Terminating", reason: "Terminating", message: "is being deleted" };
@@ -53,36 +60,37 @@ function terminating(object: JsonObject): Assessment | undefined {
  * The assessment of an object whose controller has not observed its current generation; undefined if it has. A larger
  * observed generation is also wrong: it was written for another object, or before this one was restored.
  */
-function unobserved(object: JsonObject): Assessment | undefined {
-  const generation = generationIn(object, "metadata", "generation");
+function assessGeneration(object: JsonObject): Assessment | undefined {
+  const generation = readGeneration(object, "metadata", "generation");
   if (generation === undefined) return undefined;
-  const observed = generationIn(object, "status", "observedGeneration");
+  const observed = readGeneration(object, "status", "observedGeneration");
   if (observed === undefined || observed === generation) return undefined;
   const message = `its controller has seen generation ${observed}, not ${generation}`;
-  return inProgress("LatestGenerationNotObserved", message);
+  return createInProgress("LatestGenerationNotObserved", message);
 }
 
 /** The assessment by a true condition `Reconciling` or `Stalled`; undefined without one. */
-function standardCondition(conditions: readonly StatusCondition[]): Assessment | undefined {
+function assessStandardConditions(conditions: readonly StatusCondition[]): Assessment | undefined {
   const found = conditions.find(
     ({ type, status }) => status === "True" && (type === "Reconciling" || type === "Stalled"),
   );
   if (found === undefined) return undefined;
   return found.type === "Stalled"
-    ? failed(found.reason, describe(found))
-    : inProgress(found.reason, describe(found));
+    ? createFailed(found.reason, describeCondition(found))
+    : createInProgress(found.reason, describeCondition(found));
 }
 
 /** The assessment by the condition `Ready`. An object without that condition is Current. */
-function byReady(conditions: readonly StatusCondition[]): Assessment {
+function assessReadyCondition(conditions: readonly StatusCondition[]): Assessment {
   const ready = conditions.find(
     ({ type, status }) => type === "Ready" && ["True", "False", "Unknown"].includes(status),
   );
   if (ready === undefined || ready.status === "True") return CURRENT;
-  return inProgress(ready.reason, describe(ready));
+  return createInProgress(ready.reason, describeCondition(ready));
 }
 
-function describe({ type, status, reason, message }: StatusCondition): string {
+/** The message of a condition; without one, its type, status and reason. */
+function describeCondition({ type, status, reason, message }: StatusCondition): string {
   return message || `${type} is ${status}${reason === "" ? "" : ` (${reason})`}`;
 }
 
@@ -95,8 +103,8 @@ export function groupKind(apiVersion: string, kind: string): string {
 }
 
 /** `groupKind` of an object. */
-export function kindOf(object: JsonObject): string {
-  return groupKind(textAt(object, "apiVersion"), textAt(object, "kind"));
+export function groupKindOf(object: JsonObject): string {
+  return groupKind(readText(object, "apiVersion"), readText(object, "kind"));
 }
 
 /** Built-in kinds without a status, or whose status says nothing about health: they are healthy once they exist. */
@@ -123,26 +131,28 @@ export function hasStatus(apiVersion: string, kind: string): boolean {
   return !WITHOUT_STATUS.has(key) && !GROUPS_WITHOUT_STATUS.test(key);
 }
 
-const claim: Rule = ({ object }) => {
-  const phase = textAt(object, "status.phase", "unknown");
-  return firstMissing([[phase !== "Bound", "NotBound", `is not bound, but ${phase}`]]);
+/** A PersistentVolumeClaim is Current once it is bound to a volume. */
+const assessVolumeClaim: Rule = ({ object }) => {
+  const phase = readText(object, "status.phase", "unknown");
+  return assessSteps([[phase !== "Bound", "NotBound", `is not bound, but ${phase}`]]);
 };
 
-const service: Rule = ({ object }) => {
+/** A Service is Current, except one of type LoadBalancer without a cluster IP. */
+const assessService: Rule = ({ object }) => {
   const isUnplaced =
-    textAt(object, "spec.type") === "LoadBalancer" && textAt(object, "spec.clusterIP") === "";
-  return firstMissing([[isUnplaced, "NoIPAssigned", "has no cluster IP"]]);
+    readText(object, "spec.type") === "LoadBalancer" && readText(object, "spec.clusterIP") === "";
+  return assessSteps([[isUnplaced, "NoIPAssigned", "has no cluster IP"]]);
 };
 
 /** Current once the definition is established. Failed if its names are refused or it is no longer served. */
-const customResourceDefinition: Rule = ({ conditions }) => {
+const assessCrd: Rule = ({ conditions }) => {
   for (const { type, status, reason, message } of conditions) {
     const isRefused = type === "NamesAccepted" && status === "False";
     const isDeleted = type === "Established" && status === "False" && reason !== "Installing";
-    if (isRefused || isDeleted) return failed(reason, message || `${type} is False`);
+    if (isRefused || isDeleted) return createFailed(reason, message || `${type} is False`);
     if (type === "Established" && status === "True") return CURRENT;
   }
-  return inProgress("Installing", "is not served yet");
+  return createInProgress("Installing", "is not served yet");
 };
 
 /** For kinds that are healthy once they exist. */
@@ -150,20 +160,20 @@ const alwaysCurrent: Rule = () => CURRENT;
 
 /** The rules of kstatus by kind, for all versions. */
 const RULES: ReadonlyMap<string, Rule> = new Map([
-  ["Service", service],
-  ["Pod", pod],
+  ["Service", assessService],
+  ["Pod", assessPod],
   ["Secret", alwaysCurrent],
   ["ConfigMap", alwaysCurrent],
-  ["PersistentVolumeClaim", claim],
-  ["apps/StatefulSet", statefulSet],
-  ["apps/DaemonSet", daemonSet],
-  ["extensions/DaemonSet", daemonSet],
-  ["apps/Deployment", deployment],
-  ["extensions/Deployment", deployment],
-  ["apps/ReplicaSet", replicaSet],
-  ["extensions/ReplicaSet", replicaSet],
+  ["PersistentVolumeClaim", assessVolumeClaim],
+  ["apps/StatefulSet", assessStatefulSet],
+  ["apps/DaemonSet", assessDaemonSet],
+  ["extensions/DaemonSet", assessDaemonSet],
+  ["apps/Deployment", assessDeployment],
+  ["extensions/Deployment", assessDeployment],
+  ["apps/ReplicaSet", assessReplicaSet],
+  ["extensions/ReplicaSet", assessReplicaSet],
   ["policy/PodDisruptionBudget", alwaysCurrent],
   ["batch/CronJob", alwaysCurrent],
-  ["batch/Job", job],
-  ["apiextensions.k8s.io/CustomResourceDefinition", customResourceDefinition],
+  ["batch/Job", assessJob],
+  ["apiextensions.k8s.io/CustomResourceDefinition", assessCrd],
 ]);

@@ -1,6 +1,22 @@
 export { hasStatus, assessObject } from "./assess.ts";
-export { findingOf, NOT_FOUND, unwatched, type Finding } from "./finding.ts";
-export { controllerOf, isCurrentReplicaSet, isOfWantedRevision, makesPods } from "./own-pods.ts";
+export {
+  createFinding as findingOf,
+  NOT_FOUND,
+  createUnwatchedFinding as unwatched,
+  type Finding,
+} from "./finding.ts";
+export {
+  controllerUidOf as controllerOf,
+  isCurrentReplicaSet,
+  isOfWantedRevision,
+  makesPods,
+} from "./own-pods.ts";
 export type { OwnPods } from "./own-pods.ts";
-export { reassessAt, healthOf, mayBeGood, provesBroken, podIssue } from "./summary.ts";
+export {
+  findReassessTime as reassessAt,
+  summarizeHealth as healthOf,
+  mayBeRollbackTarget as mayBeGood,
+  provesBroken,
+  findPodIssue as podIssue,
+} from "./summary.ts";
 export type { Health, HealthCondition, NamedIssue, AssessedObject } from "./summary.ts";

@@ -8,8 +8,8 @@ import {
   type JsonObject,
   type LabelSelector,
 } from "../model/index.ts";
-import { groupKind, kindOf } from "./assess.ts";
-import { intAt, textAt } from "./rule.ts";
+import { groupKind, groupKindOf } from "./assess.ts";
+import { readInt, readText } from "./rule.ts";
 
 /**
  * How a workload's Pods are recognized. Selectors of workloads may overlap, so the owner reference decides. During a
@@ -28,58 +28,66 @@ export interface OwnPods {
 const REVISION_NUMBER = "deployment.kubernetes.io/revision";
 const TEMPLATE_GENERATION = "deprecated.daemonset.template.generation";
 /** Matches no Pod and no ReplicaSet: the controller has not reported the current revision yet. */
-const NONE = "";
+const NO_REVISION = "";
 
-/** How to find the Pods of an object; undefined for objects that create none, or that lack a selector. */
-export function ownPodsOf(object: JsonObject): OwnPods | undefined {
+/** Describes how to find the Pods of a workload; undefined for objects that create none, or that lack a selector. */
+export function describeOwnPods(object: JsonObject): OwnPods | undefined {
   const selector = objectOf(object["spec"])["selector"];
-  const revision = REVISIONS.get(kindOf(object));
+  const revision = REVISION_READERS.get(groupKindOf(object));
   if (revision === undefined || !isJsonObject(selector)) return undefined;
-  return { selector: selector as LabelSelector, uid: textAt(object, "metadata.uid"), ...revision(object) };
+  return { selector: selector as LabelSelector, uid: readText(object, "metadata.uid"), ...revision(object) };
 }
 
 /** Whether objects of a kind create Pods, whose statuses say why the objects are unhealthy. */
 export function makesPods(apiVersion: string, kind: string): boolean {
-  return REVISIONS.has(groupKind(apiVersion, kind));
+  return REVISION_READERS.has(groupKind(apiVersion, kind));
 }
 
 type Revision = Pick<OwnPods, "replicaSet" | "label">;
 
-const REVISIONS: ReadonlyMap<string, (object: JsonObject) => Revision> = new Map<
+const REVISION_READERS: ReadonlyMap<string, (object: JsonObject) => Revision> = new Map<
   string,
   (object: JsonObject) => Revision
 >([
   [
     "apps/Deployment",
-    (object) => ({ replicaSet: observed(object, () => annotation(object, REVISION_NUMBER)) }),
+    (object) => ({ replicaSet: revisionIfObserved(object, () => readAnnotation(object, REVISION_NUMBER)) }),
   ],
   [
     "apps/StatefulSet",
     (object) => ({
-      label: ["controller-revision-hash", observed(object, () => textAt(object, "status.updateRevision"))],
+      label: [
+        "controller-revision-hash",
+        revisionIfObserved(object, () => readText(object, "status.updateRevision")),
+      ],
     }),
   ],
   [
     "apps/DaemonSet",
     // Its status does not name the current revision; its controller compares this number as well.
-    (object) => ({ label: ["pod-template-generation", annotation(object, TEMPLATE_GENERATION)] }),
+    (object) => ({ label: ["pod-template-generation", readAnnotation(object, TEMPLATE_GENERATION)] }),
   ],
   ["apps/ReplicaSet", () => ({})],
   ["batch/Job", () => ({})],
 ]);
 
-/** The revision that the status names. Returns NONE until the controller has observed this generation of the spec. */
-function observed(object: JsonObject, revision: () => string): string {
-  const isObserved = intAt(object, "status.observedGeneration", 0) >= intAt(object, "metadata.generation", 0);
-  return isObserved ? revision() : NONE;
+/**
+ * Reads the current revision of a workload. Returns NO_REVISION until the controller has observed this generation of the spec,
+ * because until then the object names the previous revision.
+ */
+function revisionIfObserved(object: JsonObject, revision: () => string): string {
+  const isObserved =
+    readInt(object, "status.observedGeneration", 0) >= readInt(object, "metadata.generation", 0);
+  return isObserved ? revision() : NO_REVISION;
 }
 
-function annotation({ metadata }: JsonObject, name: string): string {
-  return asString(objectOf(objectOf(metadata)["annotations"])[name]) ?? NONE;
+/** The value of an annotation; NO_REVISION without it. */
+function readAnnotation({ metadata }: JsonObject, name: string): string {
+  return asString(objectOf(objectOf(metadata)["annotations"])[name]) ?? NO_REVISION;
 }
 
 /** The uid of the controller of an object. */
-export function controllerOf({ metadata }: JsonObject): string | undefined {
+export function controllerUidOf({ metadata }: JsonObject): string | undefined {
   return asString(
     objectsIn(objectOf(metadata)["ownerReferences"]).find(({ controller }) => controller === true)?.["uid"],
   );
@@ -87,13 +95,13 @@ export function controllerOf({ metadata }: JsonObject): string | undefined {
 
 /** Whether a ReplicaSet belongs to a Deployment's current revision. */
 export function isCurrentReplicaSet(replicaSet: JsonObject, { uid, replicaSet: number }: OwnPods): boolean {
-  const own = annotation(replicaSet, REVISION_NUMBER);
-  return number !== NONE && own === number && controllerOf(replicaSet) === uid;
+  const own = readAnnotation(replicaSet, REVISION_NUMBER);
+  return number !== NO_REVISION && own === number && controllerUidOf(replicaSet) === uid;
 }
 
 /** Whether the labels of a Pod, which the workload or its current ReplicaSet owns, are those of the current revision. */
 export function isOfWantedRevision(labels: JsonObject, { label }: OwnPods): boolean {
   if (label === undefined) return true;
   const [name, value] = label;
-  return value !== NONE && labels[name] === value;
+  return value !== NO_REVISION && labels[name] === value;
 }

@@ -14,50 +14,51 @@ export interface StatusCondition {
 }
 
 /** Bound of Go's int64; larger numbers are fractions to Go. */
-const MOST_INT = 2 ** 63;
+const GO_INT_BOUND = 2 ** 63;
 
-/** A member; undefined where it is absent or its parent is null. Throws an UnreadableError where the parent is no object. */
-export function memberOf(parent: Json | undefined, key: string, path: string): Json | undefined {
+/** A member of `parent`; undefined if it is missing or the parent is null. Throws UnreadableError if the parent is no object. */
+export function getMember(parent: Json | undefined, key: string, path: string): Json | undefined {
   if (parent === undefined || parent === null) return undefined;
   if (!isJsonObject(parent)) throw new UnreadableError(`${path} is no object`);
   return member(parent, key);
 }
 
-/** An integer that may be absent; anything else, null included, throws an UnreadableError. */
-export function generationIn(object: JsonObject, part: string, key: string): number | undefined {
-  const value = memberOf(object[part], key, part);
-  if (value !== undefined && !isInt(value)) throw new UnreadableError(`${part}.${key} is no integer`);
+/** Reads a generation, an integer that may be missing. Any other value, null included, throws UnreadableError as in kstatus. */
+export function readGeneration(object: JsonObject, part: string, key: string): number | undefined {
+  const value = getMember(object[part], key, part);
+  if (value !== undefined && !isGoInt(value)) throw new UnreadableError(`${part}.${key} is no integer`);
   return value;
 }
 
 /** The integer at a path; `otherwise` where there is none. */
-export function intAt(object: JsonObject, path: string, otherwise: number): number {
-  const value = at(object, path);
-  return isInt(value) ? value : otherwise;
+export function readInt(object: JsonObject, path: string, otherwise: number): number {
+  const value = readPath(object, path);
+  return isGoInt(value) ? value : otherwise;
 }
 
 /** The text at a path; `otherwise` where there is none. */
-export function textAt(object: JsonObject, path: string, otherwise = ""): string {
-  return asString(at(object, path)) ?? otherwise;
+export function readText(object: JsonObject, path: string, otherwise = ""): string {
+  return asString(readPath(object, path)) ?? otherwise;
 }
 
 /** The value at a path of member names, separated by dots. */
-function at(object: JsonObject, path: string): Json | undefined {
+function readPath(object: JsonObject, path: string): Json | undefined {
   return path.split(".").reduce<Json | undefined>((value, key) => member(objectOf(value), key), object);
 }
 
-function isInt(value: Json | undefined): value is number {
-  return Number.isInteger(value) && Math.abs(value as number) < MOST_INT;
+/** Whether a number is an integer to Go, which the kstatus library is written in. */
+function isGoInt(value: Json | undefined): value is number {
+  return Number.isInteger(value) && Math.abs(value as number) < GO_INT_BOUND;
 }
 
-/** The conditions in the status. One that cannot be read makes all of them unreadable: an UnreadableError. */
-export function conditionsOf(object: JsonObject): StatusCondition[] {
-  const list = memberOf(object["status"], "conditions", "status") ?? [];
+/** Reads the conditions in the status of an object. A single invalid condition throws UnreadableError, as in kstatus. */
+export function readConditions(object: JsonObject): StatusCondition[] {
+  const list = getMember(object["status"], "conditions", "status") ?? [];
   if (!Array.isArray(list)) throw new UnreadableError("status.conditions is no list");
   return list.map((each, index) => {
     const path = `status.conditions[${index}]`;
     const text = (key: keyof StatusCondition): string => {
-      const value = memberOf(each, key, path) ?? "";
+      const value = getMember(each, key, path) ?? "";
       if (typeof value !== "string") throw new UnreadableError(`${path}.${key} is no text`);
       return value;
     };
@@ -76,14 +77,15 @@ export interface Assessment {
 }
 
 /** The input of a rule. */
-export interface Facts {
+export interface RuleInput {
   readonly object: JsonObject;
   readonly conditions: readonly StatusCondition[];
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
-export type Rule = (facts: Facts) => Assessment;
+/** Assesses an object of the kinds to which the rule belongs. */
+export type Rule = (facts: RuleInput) => Assessment;
 
 /** A shared value, because most objects are Current. */
 export const CURRENT: Assessment = { status: "Current", reason: "", message: "" };
@@ -91,21 +93,21 @@ export const CURRENT: Assessment = { status: "Current", reason: "", message: "" 
 /** Reason for a rollout that a user has to resume: it never becomes unhealthy. */
 export const PAUSED = "RolloutPaused";
 
-export function inProgress(reason: string, message: string): Assessment {
+export function createInProgress(reason: string, message: string): Assessment {
   return { status: "InProgress", reason, message };
 }
 
-export function failed(reason: string, message: string): Assessment {
+export function createFailed(reason: string, message: string): Assessment {
   return { status: "Failed", reason, message };
 }
 
 /** A step of a rollout, and whether the object has not reached it yet. */
 export type Step = readonly [isMissing: boolean, reason: string, message: string];
 
-/** In progress, with the reason of the first step that is missing. Current if no step is missing. */
-export function firstMissing(steps: readonly Step[]): Assessment {
+/** Assesses an object by the steps of its rollout: in progress with the reason of the first missing step, Current if none is missing. */
+export function assessSteps(steps: readonly Step[]): Assessment {
   const step = steps.find(([isMissing]) => isMissing);
-  return step === undefined ? CURRENT : inProgress(step[1], step[2]);
+  return step === undefined ? CURRENT : createInProgress(step[1], step[2]);
 }
 
 /** E.g. `1 of 3 replicas ready`. */
@@ -114,6 +116,6 @@ export function describeCount(actual: number, wanted: number, what: string): str
 }
 
 /** Whether the status has a condition of this type with this status. */
-export function has(conditions: readonly StatusCondition[], type: string, status: string): boolean {
+export function hasCondition(conditions: readonly StatusCondition[], type: string, status: string): boolean {
   return conditions.some((each) => each.type === type && each.status === status);
 }

@@ -2,7 +2,7 @@
 
 import { conditionOf, objectOf, objectsIn, asString, type JsonObject } from "../model/index.ts";
 import type { Finding } from "./finding.ts";
-import { intAt, type HealthStatus, type Assessment } from "./rule.ts";
+import { readInt, type HealthStatus, type Assessment } from "./rule.ts";
 
 /** An object of a release, with its finding. */
 export interface AssessedObject {
@@ -50,7 +50,9 @@ export function provesBroken(condition: Pick<HealthCondition, "status" | "isOuta
 }
 
 /** Whether a failed upgrade may be rolled back to a revision that had this condition when the upgrade began. */
-export function mayBeGood(condition: Pick<HealthCondition, "status" | "isFailing"> | undefined): boolean {
+export function mayBeRollbackTarget(
+  condition: Pick<HealthCondition, "status" | "isFailing"> | undefined,
+): boolean {
   return condition?.status !== "False" && condition?.isFailing !== true;
 }
 
@@ -67,31 +69,37 @@ export interface Timing {
   readonly timeoutMs: number;
 }
 
-const MOST_AILMENTS = 20;
+const MAX_LISTED_OBJECTS = 20;
 
 /** `lost`: it was healthy, and its spec has not changed since. */
 type Level = "unhealthy" | "lost" | "inProgress" | "unknown" | "healthy";
 
-/** True when all objects are Current, False when one of them is unhealthy or lost, otherwise Unknown. */
-export function healthOf(targets: readonly AssessedObject[], timing: Timing): Health {
+/**
+ * Summarizes the health of a release from its objects: True if all objects are Current, False if one of them is unhealthy or lost,
+ * otherwise Unknown.
+ */
+export function summarizeHealth(targets: readonly AssessedObject[], timing: Timing): Health {
   const by = { unhealthy: [], lost: [], inProgress: [], unknown: [], healthy: [] } as Record<
     Level,
     AssessedObject[]
   >;
-  for (const target of targets) by[levelOf(target, timing)].push(target);
+  for (const target of targets) by[getLevel(target, timing)].push(target);
   const unhealthy = [...by.unhealthy, ...by.lost];
   const notReady = [...unhealthy, ...by.inProgress, ...by.unknown];
   return {
-    ...condition(by),
-    counts: countsOf(targets),
+    ...buildCondition(by),
+    counts: countByStatus(targets),
     ailments: notReady
-      .slice(0, MOST_AILMENTS)
-      .map((target) => healthIssueOf(target, unhealthy.includes(target))),
+      .slice(0, MAX_LISTED_OBJECTS)
+      .map((target) => toUnhealthyObject(target, unhealthy.includes(target))),
   };
 }
 
-/** How well an object is. An object in progress becomes unhealthy when its time limit is over. */
-function levelOf({ finding, pod }: AssessedObject, { now, timeoutMs }: Timing): Level {
+/**
+ * Classifies an object. An object that is not Current is unhealthy when its time limit is over or a Pod of its current revision will
+ * not recover, lost if it was healthy before in this generation, otherwise in progress.
+ */
+function getLevel({ finding, pod }: AssessedObject, { now, timeoutMs }: Timing): Level {
   if (finding === undefined || finding.status === "Unknown") return "unknown";
   if (finding.status === "Current") return "healthy";
   // A Pod of another revision does not matter.
@@ -100,8 +108,8 @@ function levelOf({ finding, pod }: AssessedObject, { now, timeoutMs }: Timing): 
   return finding.status === "Failed" ? "unhealthy" : "inProgress";
 }
 
-/** The condition by the worst level at which there are objects. */
-function condition(by: Record<Level, readonly AssessedObject[]>): HealthCondition {
+/** Builds the condition of a release by the worst level that has objects, with the first of them in the message. */
+function buildCondition(by: Record<Level, readonly AssessedObject[]>): HealthCondition {
   const [unhealthy] = by.unhealthy;
   if (unhealthy !== undefined)
     return {
@@ -117,45 +125,50 @@ function condition(by: Record<Level, readonly AssessedObject[]>): HealthConditio
   const [running] = by.inProgress;
   if (running !== undefined) {
     const message = describeTarget(running, by.inProgress.length);
-    const isFailing = by.inProgress.some(({ pod }) => pod?.isWanted === true && isBroken(pod));
+    const isFailing = by.inProgress.some(({ pod }) => pod?.isWanted === true && isContainerBroken(pod));
     return { status: "Unknown", reason: "Progressing", message, ...(isFailing && { isFailing }) };
   }
   const [unknown] = by.unknown;
   if (unknown !== undefined)
     return {
       status: "Unknown",
-      reason: reasonOf(unknown),
+      reason: getReason(unknown),
       message: describeTarget(unknown, by.unknown.length),
     };
   const message = `All objects are as they should be (${by.healthy.length})`;
   return { status: "True", reason: "Healthy", message };
 }
 
-/** When the next object will have been in progress for too long; Infinity where none is in progress. */
-export function reassessAt(targets: readonly AssessedObject[], timing: Timing): number {
+/** Finds the time at which the next object exceeds its time limit, so that it has to be assessed again; Infinity for none. */
+export function findReassessTime(targets: readonly AssessedObject[], timing: Timing): number {
   const ends = targets.map((target) =>
-    ["inProgress", "lost"].includes(levelOf(target, timing))
+    ["inProgress", "lost"].includes(getLevel(target, timing))
       ? (target.finding?.since ?? Infinity) + timing.timeoutMs
       : Infinity,
   );
   return ends.reduce((a, b) => Math.min(a, b), Infinity);
 }
 
-const UNSEEN = { reason: "NotLookedAt", message: "has not been checked yet" };
+const UNCHECKED = { reason: "NotLookedAt", message: "has not been checked yet" };
 
-function reasonOf({ finding = UNSEEN }: { readonly finding?: Pick<Finding, "reason"> | undefined }): string {
+/** The reason of a finding for the status; an unchecked object has its own. */
+function getReason({
+  finding = UNCHECKED,
+}: {
+  readonly finding?: Pick<Finding, "reason"> | undefined;
+}): string {
   return finding.reason || "Unhealthy";
 }
 
 /** E.g. `Deployment kube-system/web: 1 of 3 replicas available; Pod web-7d-x: CrashLoopBackOff: exit code 1`. */
 function describeTarget(target: AssessedObject, count: number, isUnhealthy = false): string {
   const more = count > 1 ? ` (and ${count - 1} more)` : "";
-  return `${target.title}: ${messageOf(target, isUnhealthy)}${more}`;
+  return `${target.title}: ${describeIssue(target, isUnhealthy)}${more}`;
 }
 
 /** Why an object is not Current, with the issue of its Pod, and the remedy if an old Pod blocks a StatefulSet. */
-function messageOf({ finding, pod }: AssessedObject, isUnhealthy: boolean): string {
-  const message = finding?.message ?? UNSEEN.message;
+function describeIssue({ finding, pod }: AssessedObject, isUnhealthy: boolean): string {
+  const message = finding?.message ?? UNCHECKED.message;
   if (pod === undefined) return message;
   const text = `${message}; Pod ${pod.name}: ${pod.text}`;
   return blocksRollout(finding, pod, isUnhealthy)
@@ -165,15 +178,22 @@ function messageOf({ finding, pod }: AssessedObject, isUnhealthy: boolean): stri
 
 /** Whether a Pod of an old revision blocks an ordered StatefulSet: it will not become ready, and the controller does not replace it. */
 function blocksRollout(finding: Finding | undefined, pod: NamedIssue, isUnhealthy: boolean): boolean {
-  return finding?.isOrdered === true && !pod.isWanted && (isUnhealthy || isBroken(pod));
+  return finding?.isOrdered === true && !pod.isWanted && (isUnhealthy || isContainerBroken(pod));
 }
 
-function healthIssueOf(target: AssessedObject, isUnhealthy: boolean): UnhealthyObject {
+/** Converts an object that is not Current to its entry in the status. */
+function toUnhealthyObject(target: AssessedObject, isUnhealthy: boolean): UnhealthyObject {
   const status = target.finding?.status ?? "Unknown";
-  return { object: target.name, status, reason: reasonOf(target), message: messageOf(target, isUnhealthy) };
+  return {
+    object: target.name,
+    status,
+    reason: getReason(target),
+    message: describeIssue(target, isUnhealthy),
+  };
 }
 
-function countsOf(targets: readonly AssessedObject[]): HealthCounts {
+/** Counts the objects by their status; an unchecked object counts as unknown. */
+function countByStatus(targets: readonly AssessedObject[]): HealthCounts {
   const countWith = (status: HealthStatus): number =>
     targets.filter(({ finding }) => (finding?.status ?? "Unknown") === status).length;
   return {
@@ -196,6 +216,7 @@ interface PodIssue {
   readonly isPermanent: boolean;
 }
 
+/** Why a Pod is not ready, with its name. */
 export interface NamedIssue extends PodIssue {
   readonly name: string;
   /** The Pod is of the revision that its workload's spec requests. */
@@ -208,41 +229,42 @@ const MOST_RESTARTS = 3;
 const RANK = { crashes: 5, refused: 4, ended: 3, unscheduled: 2, unready: 1, starts: 0 };
 
 /** Whether a container does not run, rather than a Pod that is only not ready yet. */
-function isBroken({ rank }: PodIssue): boolean {
+function isContainerBroken({ rank }: PodIssue): boolean {
   return rank >= RANK.ended;
 }
 
-/** The most informative issue of a Pod; undefined where it is ready, has succeeded, or has no status yet. */
-export function podIssue(pod: JsonObject): PodIssue | undefined {
+/** Finds the most informative reason why a Pod is not ready; undefined if it is ready, has succeeded, or has no status yet. */
+export function findPodIssue(pod: JsonObject): PodIssue | undefined {
   const status = objectOf(pod["status"]);
   if (status["phase"] === "Succeeded" || conditionOf(pod, "Ready", "True") !== undefined) return undefined;
   const containers = [
     ...objectsIn(status["initContainerStatuses"]),
     ...objectsIn(status["containerStatuses"]),
   ];
-  const issues = [...containers.flatMap(containerIssue), ...podItself(pod, status)];
+  const issues = [...containers.flatMap(findContainerIssues), ...findPodLevelIssues(pod, status)];
   return issues.toSorted((a, b) => b.rank - a.rank)[0];
 }
 
-/** Why a container does not run. Empty if it runs or has succeeded. */
-function containerIssue(container: JsonObject): PodIssue[] {
+/** Finds out why a container does not run, as a list of at most one issue; empty if it runs or has succeeded. */
+function findContainerIssues(container: JsonObject): PodIssue[] {
   const state = objectOf(container["state"]);
   const waiting = objectOf(state["waiting"]);
   const reason = asString(waiting["reason"]) ?? "";
   if (reason === "CrashLoopBackOff") {
-    const end = endOf(objectOf(objectOf(container["lastState"])["terminated"]));
-    const isPermanent = intAt(container, "restartCount", 0) > MOST_RESTARTS;
+    const end = describeExit(objectOf(objectOf(container["lastState"])["terminated"]));
+    const isPermanent = readInt(container, "restartCount", 0) > MOST_RESTARTS;
     return [{ text: [reason, ...end].join(": "), rank: RANK.crashes, isPermanent }];
   }
-  if (/Err|BackOff|Invalid|Never/.test(reason)) return [issue(reason, waiting["message"], RANK.refused)];
-  const [end] = endOf(objectOf(state["terminated"]));
-  if (end !== undefined) return [issue(end, undefined, RANK.ended)];
+  if (/Err|BackOff|Invalid|Never/.test(reason))
+    return [createIssue(reason, waiting["message"], RANK.refused)];
+  const [end] = describeExit(objectOf(state["terminated"]));
+  if (end !== undefined) return [createIssue(end, undefined, RANK.ended)];
   // It waits for a volume, a network, or earlier containers; the Pod's Events say which.
-  return reason === "" ? [] : [issue(reason, waiting["message"], RANK.starts)];
+  return reason === "" ? [] : [createIssue(reason, waiting["message"], RANK.starts)];
 }
 
-/** How a container ended, unless it succeeded. */
-function endOf(terminated: JsonObject): string[] {
+/** Describes the exit code of a container, as a list of one text; empty if it succeeded or has not ended. */
+function describeExit(terminated: JsonObject): string[] {
   const { exitCode, reason } = terminated;
   if (typeof exitCode !== "number" || exitCode === 0) return [];
   const why = typeof reason === "string" && reason !== "Error" ? ` (${reason})` : "";
@@ -250,21 +272,26 @@ function endOf(terminated: JsonObject): string[] {
 }
 
 /** The issue of the Pod as a whole: it has failed, has no node, or runs but is not ready. Empty without an issue. */
-function podItself(pod: JsonObject, status: JsonObject): PodIssue[] {
+function findPodLevelIssues(pod: JsonObject, status: JsonObject): PodIssue[] {
   if (status["phase"] === "Failed")
-    return [issue(asString(status["reason"]) ?? "Failed", status["message"], RANK.ended)];
+    return [createIssue(asString(status["reason"]) ?? "Failed", status["message"], RANK.ended)];
   const unscheduled = conditionOf(pod, "PodScheduled", "False");
   if (unscheduled !== undefined)
     return [
-      issue(asString(unscheduled["reason"]) ?? "Unschedulable", unscheduled["message"], RANK.unscheduled),
+      createIssue(
+        asString(unscheduled["reason"]) ?? "Unschedulable",
+        unscheduled["message"],
+        RANK.unscheduled,
+      ),
     ];
   const unready = conditionOf(pod, "Ready", "False");
   return unready === undefined || status["phase"] !== "Running"
     ? []
-    : [issue("not ready", unready["message"], RANK.unready)];
+    : [createIssue("not ready", unready["message"], RANK.unready)];
 }
 
-function issue(reason: string, message: unknown, rank: number): PodIssue {
+/** An issue of a Pod that may pass, with its message if there is one. */
+function createIssue(reason: string, message: unknown, rank: number): PodIssue {
   const why = asString(message) ?? "";
   return { text: why === "" ? reason : `${reason}: ${why}`, rank, isPermanent: false };
 }

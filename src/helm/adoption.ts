@@ -11,8 +11,8 @@ export type AdoptPolicy = "all" | "go" | "none";
 /** Who made a release: this operator, another one of its kind, the Go operator, or someone with helm. */
 export type ReleaseOwner = "ours" | "other" | "go" | "manual";
 
-/** The origin by a release's labels; `hasGoOperatorMark` = an older Go operator has marked its values. */
-export function releaseOwnerOf(
+/** Determines who made a release by its labels. `hasGoOperatorMark`: an older Go operator has left its checksum in the values. */
+export function determineReleaseOwner(
   { labels }: Pick<ReleaseMeta, "labels">,
   managedBy: string,
   hasGoOperatorMark: boolean,
@@ -25,38 +25,41 @@ export function releaseOwnerOf(
   return hasGoOperatorMark || GO_LABELS.some((name) => name in labels) ? "go" : "manual";
 }
 
-/** Whether a module may take over a release of this origin. */
-export function mayAdopt(policy: AdoptPolicy, origin: ReleaseOwner): boolean {
-  if (origin === "ours") return true;
-  if (origin === "other" || policy === "none") return false;
-  return origin === "go" || policy === "all";
+/** Whether a module may take over a release of this owner. A release of another addon-operator never is. */
+export function mayAdopt(policy: AdoptPolicy, owner: ReleaseOwner): boolean {
+  if (owner === "ours") return true;
+  if (owner === "other" || policy === "none") return false;
+  return owner === "go" || policy === "all";
 }
 
-/** Who made a release. Throws ForeignReleaseError if this operator must not change the release. */
-export async function checkedOrigin(
+/** Determines who made a release. Throws ForeignReleaseError if this operator must not adopt it (`--adopt`). */
+export async function requireAdoptableRelease(
   tools: { readonly store: ReleaseStore; readonly managedBy: string; readonly adopt: AdoptPolicy },
   release: ReleaseMeta,
 ): Promise<ReleaseOwner> {
   const { store, managedBy, adopt } = tools;
-  let origin = releaseOwnerOf(release, managedBy, false);
-  if (origin === "manual" && (await isMarkedByGoOperator(store, release))) origin = "go";
-  if (mayAdopt(adopt, origin)) return origin;
+  let owner = determineReleaseOwner(release, managedBy, false);
+  if (owner === "manual" && (await isMarkedByGoOperator(store, release))) owner = "go";
+  if (mayAdopt(adopt, owner)) return owner;
   throw new ForeignReleaseError(
     release.name,
-    OWNERS[origin] + (origin === "other" ? "" : ` (--adopt=${adopt})`),
+    OWNER_NAMES[owner] + (owner === "other" ? "" : ` (--adopt=${adopt})`),
   );
 }
 
-const OWNERS: Readonly<Record<ReleaseOwner, string>> = {
+const OWNER_NAMES: Readonly<Record<ReleaseOwner, string>> = {
   ours: "this addon-operator",
   other: "another addon-operator",
   go: "the Go operator",
   manual: "a user of helm",
 };
 
-/** Whether an older Go operator has marked the values. False for a broken record, because helm itself reports that. */
+/**
+ * Whether an older Go operator has left its checksum in the values of a release. False for a broken record, because helm itself
+ * reports that.
+ */
 function isMarkedByGoOperator(store: ReleaseStore, release: ReleaseMeta): Promise<boolean> {
-  return store.summary(release).then(
+  return store.readSummary(release).then(
     ({ hasGoOperatorMark }) => hasGoOperatorMark,
     (error: unknown) => {
       if (error instanceof SyntaxError) return false;

@@ -3,13 +3,13 @@
 import { provesBroken } from "../health/index.ts";
 import { digest } from "../lib/index.ts";
 import { objectOf } from "../model/index.ts";
-import { checkedOrigin } from "./adoption.ts";
-import { inputsDigest, withValueTemplates } from "./chart/chart.ts";
-import type { Rendered } from "./manifest/manifest.ts";
-import { artifactLabel, isUnfinished, LABELS, type ReleaseMeta } from "./release/revisions.ts";
-import { isSameRendering, renderNow } from "./rendering.ts";
-import { policyOf, rollbackRefusal, unhealthyRefusal } from "./rollback.ts";
-import { refusalByHand } from "./rollback-by-hand.ts";
+import { requireAdoptableRelease } from "./adoption.ts";
+import { computeInputsDigest, addReachOfValues } from "./chart/chart.ts";
+import type { RenderedChart } from "./manifest/manifest.ts";
+import { toArtifactLabel, isPendingStatus, LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { hasSameManifest, renderChart } from "./rendering.ts";
+import { getRollbackPolicy, findRefusalAfterRejection, findRefusalOfUnhealthy } from "./rollback.ts";
+import { findRefusalAfterUserRollback } from "./user-rollback.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation, Refusal } from "./types.ts";
 
 /** The decision about a release, and the facts behind it. */
@@ -25,14 +25,14 @@ export interface ReleasePlan {
 export async function planRelease(
   tools: Reconciler,
   request: ReconcileRequest,
-  render: Reconciler["render"] = renderNow,
+  render: Reconciler["render"] = renderChart,
 ): Promise<ReleasePlan> {
-  const reconciliation = await examine(tools, request);
-  const decision = decisionOn(reconciliation);
+  const reconciliation = await collectFacts(tools, request);
+  const decision = decideBeforeRendering(reconciliation);
   if (decision.act !== "compare") return { reconciliation, decision };
   const { release } = reconciliation;
   const rendered = await render(reconciliation);
-  const isEqual = release !== undefined && (await isSameRendering(tools, release, rendered));
+  const isEqual = release !== undefined && (await hasSameManifest(tools, release, rendered));
   const why = `${decision.why}; the manifest ${isEqual ? "stays the same" : "changes"}`;
   return {
     reconciliation,
@@ -40,60 +40,69 @@ export async function planRelease(
   };
 }
 
-/** Reads the facts for a decision about a release; changes nothing. Throws ForeignReleaseError. */
-export async function examine(tools: Reconciler, request: ReconcileRequest): Promise<Reconciliation> {
+/**
+ * Reads the facts for a decision about a release: its newest revision, its owner, the chart, and the digests of its inputs.
+ * Changes nothing. Throws ForeignReleaseError if the release belongs to another owner.
+ */
+export async function collectFacts(tools: Reconciler, request: ReconcileRequest): Promise<Reconciliation> {
   const { module } = request;
   const release = tools.store.get(module.name);
-  const origin = release === undefined ? undefined : await checkedOrigin(tools, release);
+  const owner = release === undefined ? undefined : await requireAdoptableRelease(tools, release);
   await tools.restoreChart?.(module.chartDir);
-  const chart = withValueTemplates(tools.charts.read(module), request.values);
+  const chart = addReachOfValues(tools.charts.read(module), request.values);
   const { namespace, capabilities } = tools;
   const values = objectOf(JSON.parse(request.values));
-  const made = { module, namespace, chart, values, capabilities };
-  const inputs = await inputsDigest({ ...made, helm: tools.helm.identity() });
-  const given = digest(chart.digest, request.given?.() ?? "");
-  const content = await inputsDigest({ ...made, helm: "" });
-  const policy = policyOf(tools, module, { given, content });
-  return { tools, request, release, chart, inputs, given, policy, origin };
+  const inputs = { module, namespace, chart, values, capabilities };
+  const inputsDigest = await computeInputsDigest({ ...inputs, helm: tools.helm.getBinaryId() });
+  const userInputsDigest = digest(chart.digest, request.userValuesDigest?.() ?? "");
+  const contentDigest = await computeInputsDigest({ ...inputs, helm: "" });
+  const policy = getRollbackPolicy(tools, module, { userInputsDigest, contentDigest });
+  return { tools, request, release, chart, inputsDigest, userInputsDigest, policy, owner };
 }
 
-/** The decision about a release, before anything is rendered. */
-export function decisionOn(reconciliation: Reconciliation): ReleaseDecision {
-  const { tools, release, chart, inputs } = reconciliation;
+/**
+ * Decides about a release by its labels and the digest of its inputs, without rendering the chart. The result is `compare`
+ * where only the rendered manifest shows whether the release has to change.
+ */
+export function decideBeforeRendering(reconciliation: Reconciliation): ReleaseDecision {
+  const { tools, release, chart, inputsDigest } = reconciliation;
   const { managedBy } = tools;
-  const refusal = refusalOf(reconciliation);
-  return decide({ release, inputs, managedBy, lookup: chart.reach.lookup, refusal });
+  const refusal = findRefusal(reconciliation);
+  return decide({ release, inputsDigest, managedBy, usesLookup: chart.reach.lookup, refusal });
 }
 
-/** Why the current inputs are not applied; undefined if they may be, or if a user requests the run. */
-function refusalOf({ tools, request, inputs, given, policy }: Reconciliation): Refusal | undefined {
+/**
+ * The reason not to apply the current inputs: a user has rolled them back, an upgrade with them has failed, or their objects
+ * are unhealthy. Returns undefined if the inputs may be applied, or if a user requests this run.
+ */
+function findRefusal(reconciliation: Reconciliation): Refusal | undefined {
+  const { tools, request, inputsDigest, userInputsDigest, policy } = reconciliation;
   const { module, isRequested = false, unhealthy } = request;
-  const revisions = tools.store.revisions(module.name);
   if (isRequested) return undefined;
-  const byHand = refusalByHand(revisions, given);
-  if (byHand !== undefined || policy === undefined) return byHand;
-  return (
-    rollbackRefusal(revisions, inputs, policy) ??
-    (provesBroken(unhealthy) ? unhealthyRefusal(revisions, inputs) : undefined)
-  );
+  const revisions = tools.store.revisions(module.name);
+  const userRefusal = findRefusalAfterUserRollback(revisions, userInputsDigest);
+  if (userRefusal !== undefined || policy === undefined) return userRefusal;
+  const rejection = findRefusalAfterRejection(revisions, inputsDigest, policy);
+  if (rejection !== undefined) return rejection;
+  return provesBroken(unhealthy) ? findRefusalOfUnhealthy(revisions, inputsDigest) : undefined;
 }
 
-/** What a run does about a release. */
+/** What a run does about a release, after the chart has been rendered where that was necessary. */
 type PlannedDecision =
   | Exclude<ReleaseDecision, { readonly act: "compare" }>
-  /** The manifest is equal. */
+  /** The manifest is equal, so only the labels of the revision are updated. */
   | {
       readonly act: "label";
       readonly why: string;
       readonly release: ReleaseMeta;
-      readonly rendered: Rendered;
+      readonly rendered: RenderedChart;
     };
 
 /** What a run does about a release, where `compare` means that the rendered manifest decides. */
 export type ReleaseDecision =
   | { readonly act: "nothing" }
   /** Straight to `helm upgrade --install`. */
-  | { readonly act: "install" | "upgrade"; readonly why: string; readonly rendered?: Rendered }
+  | { readonly act: "install" | "upgrade"; readonly why: string; readonly rendered?: RenderedChart }
   /** Mark the record failed, then upgrade. */
   | { readonly act: "recover"; readonly why: string }
   /** Render first; an equal manifest is only labelled. */
@@ -105,10 +114,10 @@ export type ReleaseDecision =
 export interface DecisionInput {
   readonly release: Pick<ReleaseMeta, "status" | "labels"> | undefined;
   /** Digest of the current inputs. */
-  readonly inputs: string;
+  readonly inputsDigest: string;
   readonly managedBy: string;
   /** Templates use `lookup`. */
-  readonly lookup: boolean;
+  readonly usesLookup: boolean;
   /** Why these inputs are not applied. */
   readonly refusal?: Refusal | undefined;
 }
@@ -116,44 +125,50 @@ export interface DecisionInput {
 /**
  * Decides what a run does about a release with a chart that this operator owns or may adopt; the first rule that applies
  * counts. Inputs are the files of the chart, the section of the module, the globals that its templates can reach, name and
- * namespace, the helm binary, and the capabilities of the server where templates use them (`inputsDigest`).
+ * namespace, the helm binary, and the capabilities of the server where templates use them (`computeInputsDigest`).
  */
 export function decide(input: DecisionInput): ReleaseDecision {
-  const { release, inputs, managedBy } = input;
+  const { release, inputsDigest, managedBy } = input;
   if (release === undefined) return { act: "install", why: "there is no release" };
   const { status, labels } = release;
   if (status === "uninstalled") return { act: "install", why: "the release was uninstalled" };
-  if (isUnfinished(status)) return { act: "recover", why: `the release is ${status}` };
+  if (isPendingStatus(status)) return { act: "recover", why: `the release is ${status}` };
   const { refusal } = input;
   if (refusal !== undefined)
-    return { act: refusal.isOver ? "stay" : "rollback", why: "these inputs were rejected", refusal };
+    return { act: refusal.isRolledBack ? "stay" : "rollback", why: "these inputs were rejected", refusal };
   if (status !== "deployed") return { act: "upgrade", why: `the release is ${status}` };
   if (labels[LABELS.managedBy] !== managedBy)
     return { act: "compare", why: "the release has no labels of ours" };
-  if (labels[LABELS.inputs] !== inputs) return { act: "compare", why: "inputs changed" };
-  return input.lookup ? { act: "compare", why: "templates use lookup" } : { act: "nothing" };
+  if (labels[LABELS.inputs] !== inputsDigest) return { act: "compare", why: "inputs changed" };
+  return input.usesLookup ? { act: "compare", why: "templates use lookup" } : { act: "nothing" };
 }
 
 /** The label that names the artifact of a registry from which the module comes; none for other modules. */
-export function artifactLabels({ request }: Pick<Reconciliation, "request">): Record<string, string> {
+export function buildArtifactLabels({ request }: Pick<Reconciliation, "request">): Record<string, string> {
   const digest = request.module.origin?.digest;
-  return digest === undefined ? {} : { [LABELS.artifact]: artifactLabel(digest) };
+  return digest === undefined ? {} : { [LABELS.artifact]: toArtifactLabel(digest) };
 }
 
-/** Labels of the next revision. `null` removes the manifest label, which helm copies from the last revision. */
-export function labelsOf(
+/**
+ * The labels of the revision that the next upgrade creates. helm copies labels of the last revision, so an unknown `manifest`
+ * checksum is removed with helm's `null`, except in a first installation.
+ */
+export function buildRevisionLabels(
   reconciliation: Reconciliation,
   manifest: string | undefined,
   isFirst: boolean,
 ): Record<string, string> {
-  const { inputs, tools, policy } = reconciliation;
+  const { inputsDigest, tools, policy } = reconciliation;
   const labelValue = manifest ?? (isFirst ? undefined : "null");
   const manifestLabel = labelValue === undefined ? {} : { [LABELS.manifest]: labelValue };
-  const policyLabels = policy && { [LABELS.given]: policy.given, [LABELS.content]: policy.content };
+  const policyLabels = policy && {
+    [LABELS.userInputs]: policy.userInputsDigest,
+    [LABELS.content]: policy.contentDigest,
+  };
   return {
     [LABELS.managedBy]: tools.managedBy,
-    [LABELS.inputs]: inputs,
-    ...artifactLabels(reconciliation),
+    [LABELS.inputs]: inputsDigest,
+    ...buildArtifactLabels(reconciliation),
     ...manifestLabel,
     ...policyLabels,
   };

@@ -4,7 +4,7 @@ import { exponentialDelay, type Clock, type Timer } from "../lib/index.ts";
 import { HelmError } from "./binary/helm-errors.ts";
 import type { HookRecord } from "./release/record.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
-import { isUnfinished } from "./release/revisions.ts";
+import { isPendingStatus } from "./release/revisions.ts";
 
 /** A hook of a chart that helm waits for. */
 export interface HelmHook {
@@ -14,103 +14,110 @@ export interface HelmHook {
   readonly since: number;
 }
 
+/** Called with the hook that helm waits for, and with undefined when it is over. */
 export type OnWait = (hook: HelmHook | undefined) => void;
 
 /** One run of helm. */
-export interface Watched {
-  readonly store: Pick<ReleaseStore, "get" | "record">;
+export interface HelmRun {
+  readonly store: Pick<ReleaseStore, "get" | "readRecord">;
   readonly clock: Clock;
   readonly release: string;
   readonly signal: AbortSignal;
   readonly onWait?: OnWait | undefined;
 }
 
-/** Most runs end before the first check, and cost no request. */
-const PACE = { firstMs: 10_000, maxMs: 60_000 };
+/** Delays between checks. Most runs of helm end before the first check, and cost no request. */
+const CHECK_DELAYS = { firstMs: 10_000, maxMs: 60_000 };
 
 /**
  * Runs helm. During a long run, it reports for which of the chart's hooks helm waits, which it reads from the record of the
  * release. A HelmError after such a wait names the hook.
  */
-export async function withHookWatch<T>(watched: Watched, helm: () => Promise<T>): Promise<T> {
+export async function withHookWatch<T>(watched: HelmRun, helm: () => Promise<T>): Promise<T> {
   const watch = new HookWatch(watched);
   try {
     return await helm();
   } catch (error) {
-    throw await watch.nameHookIn(error);
+    throw await watch.addHookName(error);
   } finally {
-    watch.end();
+    watch.stop();
   }
 }
 
+/** Checks from time to time, while helm runs, for which hook of the chart helm waits. */
 class HookWatch {
-  readonly #watched: Watched;
-  readonly #from: number;
-  readonly #ended = new AbortController();
+  readonly #run: HelmRun;
+  readonly #startedAt: number;
+  readonly #abortController = new AbortController();
   #timer: Timer;
   /** Status of the release while helm works, such as `pending-upgrade`. */
   #status: string | undefined;
-  #reported: string | undefined;
+  #lastReportKey: string | undefined;
 
-  constructor(watched: Watched) {
-    this.#watched = watched;
-    this.#from = watched.clock.now();
+  constructor(watched: HelmRun) {
+    this.#run = watched;
+    this.#startedAt = watched.clock.now();
     this.#timer = this.#scheduleCheck(1);
   }
 
-  end(): void {
-    this.#ended.abort();
+  /** Ends the checks. */
+  stop(): void {
+    this.#abortController.abort();
     this.#timer.cancel();
   }
 
-  /** The same error with the name of the hook that helm waited for, if any. */
-  async nameHookIn(failure: unknown): Promise<unknown> {
-    this.end();
-    const { signal } = this.#watched;
+  /** Adds the name of the hook in which helm failed to a HelmError. Returns any other error, or without such a hook, unchanged. */
+  async addHookName(failure: unknown): Promise<unknown> {
+    this.stop();
+    const { signal } = this.#run;
     if (this.#status === undefined || !(failure instanceof HelmError) || signal.aborted) return failure;
-    const hook = await this.#lastHook(["Running", "Failed"], signal).catch(() => undefined);
+    const hook = await this.#findLastHook(["Running", "Failed"], signal).catch(() => undefined);
     return hook === undefined ? failure : new HelmError(failure.verb, failure.result, hook.name);
   }
 
+  /** Schedules the next check; delays grow with the number of checks. */
   #scheduleCheck(checks: number): Timer {
-    return this.#watched.clock.setTimer(exponentialDelay(checks, PACE), () => this.#check(checks));
+    return this.#run.clock.setTimer(exponentialDelay(checks, CHECK_DELAYS), () => this.#checkHook(checks));
   }
 
   /** Reports the hook for which helm waits now, and schedules the next check. */
-  async #check(checks: number): Promise<void> {
-    const signal = this.#ended.signal;
+  async #checkHook(checks: number): Promise<void> {
+    const signal = this.#abortController.signal;
     // A failed read is ignored, because the report is only for people and the next check reads again.
-    const hook = await this.#lastHook(["Running"], signal).catch(() => undefined);
+    const hook = await this.#findLastHook(["Running"], signal).catch(() => undefined);
     if (signal.aborted) return;
-    this.#report(hook);
+    this.#reportIfNew(hook);
     this.#timer = this.#scheduleCheck(checks + 1);
   }
 
   /** Calls `onWait` if the hook is another one than in the last report. */
-  #report(hook: HelmHook | undefined): void {
+  #reportIfNew(hook: HelmHook | undefined): void {
     const now = hook && `${hook.name} ${hook.since}`;
-    if (now === this.#reported) return;
-    this.#reported = now;
-    this.#watched.onWait?.(hook);
+    if (now === this.#lastReportKey) return;
+    this.#lastReportKey = now;
+    this.#run.onWait?.(hook);
   }
 
-  /** The hook that this run of helm started last, if it is in one of these phases. */
-  async #lastHook(phases: readonly string[], signal: AbortSignal): Promise<HelmHook | undefined> {
-    const { store, release } = this.#watched;
+  /**
+   * Reads from the record of the release which hook this run of helm started last. Undefined if the hook is in none of these phases,
+   * or if helm has not begun to work on the release.
+   */
+  async #findLastHook(phases: readonly string[], signal: AbortSignal): Promise<HelmHook | undefined> {
+    const { store, release } = this.#run;
     const meta = store.get(release);
     if (meta === undefined) return undefined;
-    if (isUnfinished(meta.status)) this.#status = meta.status;
+    if (isPendingStatus(meta.status)) this.#status = meta.status;
     if (this.#status === undefined) return undefined;
-    const { hooks } = await store.record(meta, signal);
-    const begun = hooks.filter(({ startedAt = 0 }) => startedAt >= this.#from);
-    const [last] = begun.toSorted((a, b) => (b.startedAt ?? 0) - (a.startedAt ?? 0));
+    const { hooks } = await store.readRecord(meta, signal);
+    const startedHooks = hooks.filter(({ startedAt = 0 }) => startedAt >= this.#startedAt);
+    const [last] = startedHooks.toSorted((a, b) => (b.startedAt ?? 0) - (a.startedAt ?? 0));
     if (last?.startedAt === undefined || !phases.includes(last.phase ?? "")) return undefined;
-    return { name: nameOf(last, this.#status), since: last.startedAt };
+    return { name: describeHook(last, this.#status), since: last.startedAt };
   }
 }
 
-/** The hook's object, with those of its events that belong to helm's current operation. */
-function nameOf({ object, events }: HookRecord, status: string): string {
+/** Describes a hook for people: its object, and its events that belong to helm's current operation, which `status` shows. */
+function describeHook({ object, events }: HookRecord, status: string): string {
   const verb = status === "uninstalling" ? "delete" : status.replace("pending-", "");
   const own = events.filter((event) => event.endsWith(`-${verb}`));
   return `${object} (${own.join(", ")})`;

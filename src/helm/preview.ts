@@ -4,13 +4,19 @@ import { mapInParallel, oneLine, sameJson } from "../lib/index.ts";
 import { describeProblem, type JsonObject } from "../model/index.ts";
 import type { CrdTools } from "./crds/crd.ts";
 import { previewCrds } from "./crds/ensure-crds.ts";
-import { examine, planRelease } from "./decide.ts";
-import { withHelmMarks, ServedObject } from "./objects/live-objects.ts";
-import { diffOf, documentsOf, lastingByKey, plain, type ObjectRef } from "./manifest/manifest.ts";
+import { collectFacts, planRelease } from "./decide.ts";
+import { withHelmMetadata, LiveObjectClient } from "./objects/live-objects.ts";
+import {
+  diffObjects,
+  parseDocuments,
+  indexLastingObjects,
+  withoutServerFields,
+  type ObjectRef,
+} from "./manifest/manifest.ts";
 import { withNamespaces } from "./manifest/edit-manifest.ts";
-import { namespacedKinds } from "./objects/namespaced-kinds.ts";
+import { loadNamespacedTest } from "./objects/namespaced-kinds.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
-import { manifestsNow, renderNow } from "./rendering.ts";
+import { renderManifests, renderChart } from "./rendering.ts";
 import type { DiffRequest, ReconcileRequest, Reconciler } from "./types.ts";
 
 /** What a run would do about a release, and why. */
@@ -29,27 +35,27 @@ export async function previewRelease(tools: Reconciler, request: ReconcileReques
   const { release } = reconciliation;
   const { act, why } = decision;
   if (release !== undefined && release.namespace !== tools.namespace) {
-    if (!("rendered" in decision)) await renderNow(reconciliation);
+    if (!("rendered" in decision)) await renderChart(reconciliation);
     const move = `the release moves from namespace ${release.namespace} to ${tools.namespace}`;
     return { action: "upgrade", why: move };
   }
   if (act === "stay" || act === "label") return { action: "unchanged", why };
   if (act === "rollback") return { action: "upgrade", why: `${why}; the release is rolled back` };
-  if (!("rendered" in decision)) await renderNow(reconciliation);
+  if (!("rendered" in decision)) await renderChart(reconciliation);
   return { action: act === "install" ? "install" : "upgrade", why };
 }
 
-/** Manifest and helm hooks as a run would render them now. Throws the same errors. */
+/** Renders manifest and helm hooks as a run would render them now. Throws the errors of `reconcileRelease`. */
 export async function renderRelease(tools: Reconciler, request: ReconcileRequest): Promise<string[]> {
-  return manifestsNow(await examine(tools, request));
+  return renderManifests(await collectFacts(tools, request));
 }
 
 /** Number of parallel requests. */
 const AT_ONCE = 4;
 const CRD = "apiextensions.k8s.io/v1 CustomResourceDefinition";
 
-/** An object of a release, as it was applied last and as it is rendered now. */
-interface Pair {
+/** An object of a release: `stored` as it was applied last, `wanted` as it is rendered now; undefined where it does not exist. */
+interface ObjectPair {
   readonly ref: ObjectRef;
   readonly stored: JsonObject | undefined;
   readonly wanted: JsonObject | undefined;
@@ -60,19 +66,19 @@ interface Pair {
  * of each object prevents that defaults of the server appear as differences. *Drifted* marks objects that are rendered as
  * before, but were changed by others. Helm hooks are left out. Throws as `reconcile`.
  */
-export async function liveDiff(tools: Reconciler, request: DiffRequest): Promise<string> {
-  const reconciliation = await examine(tools, request);
+export async function diffRelease(tools: Reconciler, request: DiffRequest): Promise<string> {
+  const reconciliation = await collectFacts(tools, request);
   const { release } = reconciliation;
-  const rendered = await manifestsNow(reconciliation);
-  const stored = release === undefined ? "" : await storedManifest(tools, release, request.signal);
-  const all = pairsOf(tools.namespace, [stored], rendered);
+  const rendered = await renderManifests(reconciliation);
+  const stored = release === undefined ? "" : await readStoredManifest(tools, release, request.signal);
+  const all = pairObjects(tools.namespace, [stored], rendered);
   const moves = release !== undefined && release.namespace !== tools.namespace;
   // The objects of a release that moves get another annotation, which is no drift.
   const pairs = moves ? all.map((pair) => ({ ...pair, stored: undefined })) : all;
   const found = new Map<string, string>();
   await mapInParallel(AT_ONCE, pairs, async (pair) => {
     const { apiVersion, kind, name, namespace = tools.namespace } = pair.ref;
-    const text = await differenceOf(tools, pair, request).catch((error: unknown) => {
+    const text = await describeDifference(tools, pair, request).catch((error: unknown) => {
       request.signal.throwIfAborted();
       return `cannot be compared: ${oneLine(error)}\n`;
     });
@@ -82,28 +88,31 @@ export async function liveDiff(tools: Reconciler, request: DiffRequest): Promise
   return names.map((name) => `# ${name}: ${found.get(name) ?? ""}`).join("");
 }
 
-/** The manifest of a release. Objects of a release that is going to move name their namespace. */
-async function storedManifest(
+/**
+ * Reads the manifest of a release from its record. If the release is going to move to another namespace, adds the present
+ * namespace to the objects that do not name one, so that they are compared with the right live objects.
+ */
+async function readStoredManifest(
   { store, discovery, namespace }: Reconciler,
   release: ReleaseMeta,
   signal: AbortSignal,
 ): Promise<string> {
-  const [manifest = ""] = await store.manifests(release, signal);
+  const [manifest = ""] = await store.readManifests(release, signal);
   if (release.namespace === namespace) return manifest;
-  return withNamespaces(manifest, release.namespace, await namespacedKinds(discovery, [manifest]));
+  return withNamespaces(manifest, release.namespace, await loadNamespacedTest(discovery, [manifest]));
 }
 
-/** What a run would change in the definitions of `crds/`, which are applied first. Never throws. */
-export async function crdDiff(
+/** Describes what a run would change in the CRDs of `crds/`, which it applies before the chart. Reports errors in the text. */
+export async function diffCrds(
   tools: Pick<CrdTools, "client" | "clock" | "labels" | "namespace">,
-  { crds, displayed, signal }: Pick<DiffRequest, "crds" | "displayed" | "signal">,
+  { crds, redact, signal }: Pick<DiffRequest, "crds" | "redact" | "signal">,
 ): Promise<string> {
   try {
     const { changes, problem } = await previewCrds(crds, { ...tools, signal });
     const refusal = problem && `# ${CRD}: refused: ${describeProblem(problem)}\n`;
     const texts = changes.map(({ name, before, after }) => {
       const what = before === undefined ? "is created" : "changes";
-      return `# ${CRD} ${name}: ${what}\n${diffOf(before && displayed(before), displayed(after))}`;
+      return `# ${CRD} ${name}: ${what}\n${diffObjects(before && redact(before), redact(after))}`;
     });
     return [refusal, ...texts].join("");
   } catch (error) {
@@ -111,10 +120,10 @@ export async function crdDiff(
   }
 }
 
-/** The objects of the stored and the rendered manifests, paired by `keyIn`. */
-function pairsOf(own: string, stored: readonly string[], rendered: readonly string[]): Pair[] {
-  const old = lastingByKey(stored.flatMap(documentsOf), own);
-  const now = lastingByKey(rendered.flatMap(documentsOf), own);
+/** Pairs the objects of the stored manifests with the same objects of the rendered ones. `own`: the release's namespace. */
+function pairObjects(own: string, stored: readonly string[], rendered: readonly string[]): ObjectPair[] {
+  const old = indexLastingObjects(stored.flatMap(parseDocuments), own);
+  const now = indexLastingObjects(rendered.flatMap(parseDocuments), own);
   const all = new Map([...old, ...now]);
   return [...all].map(([key, { ref }]) => ({
     ref,
@@ -123,21 +132,26 @@ function pairsOf(own: string, stored: readonly string[], rendered: readonly stri
   }));
 }
 
-/** The text about one object, with its difference; "" where there is none. */
-async function differenceOf(
+/**
+ * Describes how a run would change one object: created, removed, changed or drifted, with a diff. A dry-run apply shows the
+ * result, defaults of the server included. Returns "" if nothing would change.
+ */
+async function describeDifference(
   tools: Reconciler,
-  { ref, stored, wanted }: Pair,
-  { module, signal, displayed }: DiffRequest,
+  { ref, stored, wanted }: ObjectPair,
+  { module, signal, redact }: DiffRequest,
 ): Promise<string> {
-  const served = await ServedObject.of(tools, ref);
+  const served = await LiveObjectClient.resolve(tools, ref);
   if (served === undefined) return wanted === undefined ? "" : "is created, once its kind is served\n";
-  const live = await served.live({ signal });
+  const live = await served.get({ signal });
   if (wanted === undefined)
-    return live === undefined ? "" : `is removed\n${diffOf(displayed(plain(live)), undefined)}`;
-  const body = withHelmMarks(wanted, module.name, tools.namespace);
-  if (live === undefined) return `is created\n${diffOf(undefined, displayed(body))}`;
+    return live === undefined
+      ? ""
+      : `is removed\n${diffObjects(redact(withoutServerFields(live)), undefined)}`;
+  const body = withHelmMetadata(wanted, module.name, tools.namespace);
+  if (live === undefined) return `is created\n${diffObjects(undefined, redact(body))}`;
   const after = await served.apply(body, { signal, dryRun: true });
-  if (sameJson(plain(live), plain(after))) return "";
+  if (sameJson(withoutServerFields(live), withoutServerFields(after))) return "";
   const what = stored !== undefined && sameJson(stored, wanted) ? "drifted" : "changes";
-  return `${what}\n${diffOf(displayed(plain(live)), displayed(plain(after)))}`;
+  return `${what}\n${diffObjects(redact(withoutServerFields(live)), redact(withoutServerFields(after)))}`;
 }

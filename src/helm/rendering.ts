@@ -1,4 +1,4 @@
-/** Stages a chart for helm, renders it, and compares the manifest with the release. */
+/** Copies a chart for helm, renders it, and compares the manifest with the release. */
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -6,49 +6,57 @@ import { dirname, join } from "node:path";
 import { hashFiles, parseYaml, readRegularFile, toYaml, type Clock } from "../lib/index.ts";
 import { objectOf, type JsonObject, type Module } from "../model/index.ts";
 import { ScratchDir } from "../process/index.ts";
-import type { ChartOptions, Helm, UpgradeOptions, OfflineTerms } from "./binary/helm.ts";
-import { ChartReader, chartFilesOf, type Chart } from "./chart/chart.ts";
+import type { ChartOptions, Helm, UpgradeOptions, OfflineRenderOptions } from "./binary/helm.ts";
+import { ChartReader, findChartFiles, type Chart } from "./chart/chart.ts";
 import {
   adoptionChecksum,
-  documentsOf,
-  hookObjects,
+  parseDocuments,
+  listHookObjects,
   manifestChecksum,
-  objectsOf,
+  listObjectRefs,
 } from "./manifest/manifest.ts";
-import type { Rendered } from "./manifest/manifest.ts";
+import type { RenderedChart } from "./manifest/manifest.ts";
 import { isCurrentScheme, LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation } from "./types.ts";
 
-/** Renders what helm would install or upgrade now. */
-export async function renderNow(reconciliation: Reconciliation): Promise<Rendered> {
-  const documents = (await manifestsNow(reconciliation)).flatMap(documentsOf);
+/** Renders the chart as helm would install or upgrade it now, and summarizes the result for comparisons and adoptions. */
+export async function renderChart(reconciliation: Reconciliation): Promise<RenderedChart> {
+  const documents = (await renderManifests(reconciliation)).flatMap(parseDocuments);
   return {
     checksum: manifestChecksum(documents),
     adoptionChecksum: adoptionChecksum(documents),
-    objects: objectsOf(documents),
-    hooks: hookObjects(documents),
+    objects: listObjectRefs(documents),
+    hooks: listHookObjects(documents),
   };
 }
 
-/** As `renderNow`, but returns the texts of manifest and helm hooks. Finds the apply method at the same time, for a later upgrade. */
-export async function manifestsNow(reconciliation: Reconciliation): Promise<string[]> {
+/**
+ * Renders the chart and returns the texts of manifest and helm hooks. Reads the apply method in parallel, because a later
+ * upgrade needs it and finds it in the cache then.
+ */
+export async function renderManifests(reconciliation: Reconciliation): Promise<string[]> {
   if (needsServer(reconciliation))
-    return withUpgradeOptions(reconciliation, (options) => manifestsOf(reconciliation, options));
+    return withUpgradeOptions(reconciliation, (options) => renderManifestsFromCopy(reconciliation, options));
   const { tools, request, chart } = reconciliation;
   const [manifest] = await Promise.all([
-    withChart(tools.tmpDir, { ...request, chart }, (options) => template(reconciliation, options)),
-    applyMethodOf(reconciliation),
+    withChartCopy(tools.tmpDir, { ...request, chart }, (options) =>
+      renderWithoutServer(reconciliation, options),
+    ),
+    getApplyMethod(reconciliation),
   ]);
   return [manifest];
 }
 
-/** Renders manifest and hooks. Uses the server only if templates use its data, because that takes twice as long. */
-export async function manifestsOf(
+/**
+ * Renders manifest and hooks from the copy of the chart that `options` name. Uses the server only if templates use its data,
+ * because that takes twice as long.
+ */
+export async function renderManifestsFromCopy(
   reconciliation: Reconciliation,
   options: UpgradeOptions,
 ): Promise<string[]> {
   if (needsServer(reconciliation)) return reconciliation.tools.helm.dryRun(options);
-  return [await template(reconciliation, options)];
+  return [await renderWithoutServer(reconciliation, options)];
 }
 
 /** Whether templates use the server's data, so that `helm template` would render something else. */
@@ -57,53 +65,64 @@ function needsServer({ chart }: Reconciliation): boolean {
   return lookup || capabilities;
 }
 
-/** Renders without the server, as an upgrade or as a first installation. */
-function template({ tools, origin }: Reconciliation, options: ChartOptions): Promise<string> {
-  return tools.helm.template({ ...options, isUpgrade: origin !== undefined });
+/** Runs `helm template`, as an upgrade if the release exists (`.Release.IsUpgrade`), otherwise as a first installation. */
+function renderWithoutServer({ tools, owner }: Reconciliation, options: ChartOptions): Promise<string> {
+  return tools.helm.template({ ...options, isUpgrade: owner !== undefined });
 }
 
-/** Whether a release has this manifest. Its label says so; without a label, the checksum of its record does. */
-export async function isSameRendering(
+/**
+ * Whether the last revision of a release has the rendered manifest. The checksum is in a label of the revision. Without the
+ * label, it is computed from the record. For a release of the Go operator, labels that only the Go operator adds do not count.
+ */
+export async function hasSameManifest(
   { store }: Pick<Reconciler, "store">,
   release: ReleaseMeta,
-  rendered: Rendered,
+  rendered: RenderedChart,
 ): Promise<boolean> {
   const label = release.labels[LABELS.manifest];
   if (isCurrentScheme(label)) return label === rendered.checksum;
-  const stored = await store.summary(release);
+  const stored = await store.readSummary(release);
   if (release.labels[LABELS.managedBy] !== undefined) return stored.checksum === rendered.checksum;
   return stored.adoptionChecksum === rendered.adoptionChecksum;
 }
 
-/** Calls `act` with the options of an upgrade; chart and values file are removed afterwards. */
+/** Calls `act` with the options for an upgrade from a private copy of chart and values, which is removed afterwards. */
 export function withUpgradeOptions<T>(
   reconciliation: Reconciliation,
   act: (options: UpgradeOptions) => Promise<T>,
 ): Promise<T> {
   const { tools, request, chart } = reconciliation;
-  return withChart(tools.tmpDir, { ...request, chart }, async (options) =>
-    act({ ...options, labels: {}, applyMethod: await applyMethodOf(reconciliation) }),
+  return withChartCopy(tools.tmpDir, { ...request, chart }, async (options) =>
+    act({ ...options, labels: {}, applyMethod: await getApplyMethod(reconciliation) }),
   );
 }
 
-/** How the release was applied before; helm continues with that method. Helm 3 has only one. */
-async function applyMethodOf({
+/**
+ * How the release was applied before, client-side (`csa`) or server-side (`ssa`), because helm continues with that method.
+ * Returns undefined for a new release, and for helm 3, which has only one method.
+ */
+async function getApplyMethod({
   tools: { helm, store },
   request: { signal },
   release,
 }: Reconciliation): Promise<"csa" | "ssa" | undefined> {
   if (release === undefined || release.status === "uninstalled") return undefined;
-  return (await helm.major(signal)) < 4 ? undefined : (await store.summary(release)).applyMethod;
+  return (await helm.getMajorVersion(signal)) < 4
+    ? undefined
+    : (await store.readSummary(release)).applyMethod;
 }
 
-/** A module's manifest without a cluster: no `lookup`, helm's own capabilities. Throws HelmError, ProblemError. */
+/**
+ * Renders a module's manifest without a cluster, for `lint` and similar commands: `lookup` finds nothing, and `.Capabilities`
+ * are those that helm assumes. Throws HelmError, ProblemError.
+ */
 export async function renderOffline(
   tools: { readonly helm: Helm; readonly tmpDir: string; readonly clock: Clock },
-  request: ReconcileRequest & OfflineTerms,
+  request: ReconcileRequest & OfflineRenderOptions,
 ): Promise<string> {
   const { includeCrds, skipTests, kubeVersion } = request;
   const chart = new ChartReader(tools.clock).read(request.module);
-  return withChart(tools.tmpDir, { ...request, chart }, (options) =>
+  return withChartCopy(tools.tmpDir, { ...request, chart }, (options) =>
     tools.helm.template({ ...options, isUpgrade: false, includeCrds, skipTests, kubeVersion }),
   );
 }
@@ -111,34 +130,34 @@ export async function renderOffline(
 /** Version of the chart that is generated for a directory without Chart.yaml. */
 const GENERATED_CHART: JsonObject = { apiVersion: "v2", version: "0.2.0" };
 
-/** The chart changed on disk after the decision. */
-export class ChartMovedError extends Error {
+/** The chart changed on disk after the decision about its release; the caller decides again. */
+export class ChartChangedError extends Error {
   constructor(name: string) {
     super(`the chart of ${name} is being changed`);
-    this.name = "ChartMovedError";
+    this.name = "ChartChangedError";
   }
 }
 
-type ChartOf = Pick<Module, "name" | "chartDir" | "chart"> & Partial<Pick<Module, "crdFiles">>;
+type ChartModule = Pick<Module, "name" | "chartDir" | "chart"> & Partial<Pick<Module, "crdFiles">>;
 
-interface StageRequest extends ReconcileRequest {
+interface ChartCopyRequest extends ReconcileRequest {
   /** The chart on which the decision is based. */
-  readonly chart: Pick<Chart, "digest" | "needsStage">;
+  readonly chart: Pick<Chart, "digest" | "needsChartYaml">;
 }
 
 /**
- * Calls `act` with a chart and a values file for helm, in a private directory that is removed afterwards.
- * Throws ChartMovedError.
+ * Calls `act` with a copy of the chart and a values file for helm, in a private directory that is removed afterwards.
+ * Throws ChartChangedError.
  */
-async function withChart<T>(
+async function withChartCopy<T>(
   tmpDir: string,
-  { module, values, signal, chart }: StageRequest,
+  { module, values, signal, chart }: ChartCopyRequest,
   act: (options: ChartOptions) => Promise<T>,
 ): Promise<T> {
   const scratch = await ScratchDir.open(tmpDir, `helm-${module.name}`);
   try {
     const valuesFile = await scratch.write("values.json", values);
-    const chartDir = stageChart({ module, chart }, scratch);
+    const chartDir = copyChart({ module, chart }, scratch);
     return await act({ release: module.name, terms: module.helm, chartDir, valuesFile, signal });
   } finally {
     await scratch.dispose();
@@ -148,20 +167,20 @@ async function withChart<T>(
 /**
  * Copies a chart, so that helm reads exactly the files on which the decision is based. Generates a Chart.yaml with the
  * module's name where helm would refuse the chart's own, and omits files of `crds/` that `--crd-filters` excludes. Returns
- * the path of the copy. Throws ChartMovedError.
+ * the path of the copy. Throws ChartChangedError.
  */
-export function stageChart(
-  { module, chart }: Pick<StageRequest, "chart"> & { readonly module: ChartOf },
+export function copyChart(
+  { module, chart }: Pick<ChartCopyRequest, "chart"> & { readonly module: ChartModule },
   scratch: ScratchDir,
 ): string {
   const dir = scratch.path("chart");
-  const all = contentsOf(module);
-  if (hashFiles(all) !== chart.digest) throw new ChartMovedError(module.name);
-  const contents = all.filter(([rel]) => !isFiltered(module, rel));
+  const all = readChartFiles(module);
+  if (hashFiles(all) !== chart.digest) throw new ChartChangedError(module.name);
+  const contents = all.filter(([rel]) => !isExcludedCrd(module, rel));
   const dirs = new Set(["", ...contents.map(([rel]) => dirname(rel))]);
   for (const each of dirs) mkdirSync(join(dir, each), { recursive: true, mode: 0o700 });
   for (const [rel, bytes] of contents) writeFileSync(join(dir, rel), bytes, { mode: 0o600 });
-  if (!chart.needsStage) return dir;
+  if (!chart.needsChartYaml) return dir;
   const [, given] = contents.find(([rel]) => rel === "Chart.yaml") ?? [];
   const own =
     given === undefined ? GENERATED_CHART : objectOf(parseYaml(given.toString("utf8"), "Chart.yaml").value);
@@ -170,16 +189,16 @@ export function stageChart(
 }
 
 /** Whether `--crd-filters` excludes a file in `crds/`, which helm would apply as a CRD. */
-function isFiltered({ chartDir, crdFiles }: ChartOf, rel: string): boolean {
+function isExcludedCrd({ chartDir, crdFiles }: ChartModule, rel: string): boolean {
   if (crdFiles === undefined || !/^crds\/.*\.ya?ml$/.test(rel)) return false;
   return !crdFiles.includes(join(chartDir, rel));
 }
 
-/** The files of a chart by relative path. Throws ChartMovedError if one disappears while it is read. */
-function contentsOf(module: ChartOf) {
+/** Reads all files of a chart, with their relative paths. Throws ChartChangedError if a file disappears meanwhile. */
+function readChartFiles(module: ChartModule) {
   try {
-    return chartFilesOf(module).map(({ rel, path }) => [rel, readRegularFile(path)] as const);
+    return findChartFiles(module).map(({ rel, path }) => [rel, readRegularFile(path)] as const);
   } catch {
-    throw new ChartMovedError(module.name);
+    throw new ChartChangedError(module.name);
   }
 }

@@ -8,66 +8,76 @@ import { withoutSecretValues } from "./binary/reported-error.ts";
 import type { HelmInput, Reconciler, Reconciliation, Refusal, RollbackPolicy } from "./types.ts";
 import { summarize, type ReleaseRecord } from "./release/record.ts";
 import { type ReleaseStore } from "./release/release-store.ts";
-import { guardHookObjects } from "./objects/hook-objects.ts";
+import { refuseHookReplacements } from "./objects/hook-objects.ts";
 import { GO_LABELS, LABELS, type ReleaseMeta } from "./release/revisions.ts";
-import { retainInUpgrade } from "./objects/retain.ts";
+import { retainBeforeUpgrade } from "./objects/retain.ts";
 
-/** The rollback policy of a module; undefined where failed upgrades are only retried. */
-export function policyOf(
+/** The policy by which failed upgrades of a module are rolled back; undefined if they are only retried (`onFailure`). */
+export function getRollbackPolicy(
   { onFailure }: Pick<Reconciler, "onFailure">,
   module: HelmInput["module"],
-  digests: Pick<RollbackPolicy, "given" | "content">,
+  digests: Pick<RollbackPolicy, "userInputsDigest" | "contentDigest">,
 ): RollbackPolicy | undefined {
   const retries = retriesOf(module, onFailure);
   return retries === undefined ? undefined : { retries, ...digests };
 }
 
 /** A rollback needs three revisions: the failed one, the good one, and its own. */
-const LEAST_HISTORY = 3;
-const MOST_HISTORY = 50;
+const MIN_HISTORY = 3;
+const MAX_HISTORY = 50;
 /** The value of the label that marks a revision good. */
-const SET = "true";
+const LABEL_SET = "true";
 
-/** The newest revision that was good, which helm's own status does not show. */
-export function lastGood(revisions: readonly ReleaseMeta[]): ReleaseMeta | undefined {
+/**
+ * The newest revision that is labelled good, the target of rollbacks. The status of helm does not suffice to find it: helm
+ * reports `deployed` although the objects of a revision never became healthy.
+ */
+export function findLastGoodRevision(revisions: readonly ReleaseMeta[]): ReleaseMeta | undefined {
   return revisions.find((meta) => isGood(meta) && ["deployed", "superseded"].includes(meta.status));
 }
 
-/** The newest revision, if it may be marked good; undefined where it is marked already, or was rejected. */
-export function markable([newest]: readonly ReleaseMeta[]): ReleaseMeta | undefined {
+/** The installed revision, if it may be labelled good; undefined if it is labelled already, was rejected, or has failed. */
+export function findMarkableRevision([newest]: readonly ReleaseMeta[]): ReleaseMeta | undefined {
   if (newest?.status !== "deployed" || isGood(newest) || isRejectedRevision(newest)) return undefined;
   return newest;
 }
 
-/** How many upgrades in a row with these given inputs have failed. */
-export function triesOf(revisions: readonly ReleaseMeta[], given: string): number {
+/** Counts how many upgrades in a row have failed with these user inputs. The label of the last failed revision has the number. */
+export function countFailedTries(revisions: readonly ReleaseMeta[], userInputsDigest: string): number {
   const [newest] = revisions;
-  const last = rejectedIn(revisions) ?? (newest?.status === "deployed" ? undefined : newest);
-  if (last === undefined || last.labels[LABELS.given] !== given) return 0;
+  const last = findRejectedRevision(revisions) ?? (newest?.status === "deployed" ? undefined : newest);
+  if (last === undefined || last.labels[LABELS.userInputs] !== userInputsDigest) return 0;
   return Number(last.labels[LABELS.tries] ?? 0) || 0;
 }
 
 /**
- * Why these inputs are not applied; undefined if they may be. They are refused if they were rejected. They are also refused
- * if only hooks have changed them since the rejection, and twice the allowed number of tries has failed.
+ * Refuses inputs that were rejected because upgrades with them failed. Inputs that only hooks have changed since then are
+ * tried again, until twice the allowed number of tries has failed. Returns undefined if the inputs may be applied.
  */
-export function rollbackRefusal(
+export function findRefusalAfterRejection(
   revisions: readonly ReleaseMeta[],
-  inputs: string,
-  { given, content, retries }: RollbackPolicy,
+  inputsDigest: string,
+  { userInputsDigest, contentDigest, retries }: RollbackPolicy,
 ): Refusal | undefined {
-  const [rejected, good] = [rejectedIn(revisions), lastGood(revisions)];
-  if (rejected === undefined || good === undefined) return undefined;
+  const [rejectedRevision, goodRevision] = [findRejectedRevision(revisions), findLastGoodRevision(revisions)];
+  if (rejectedRevision === undefined || goodRevision === undefined) return undefined;
   const [newest] = revisions;
-  const isOver = newest !== rejected && newest?.status === "deployed";
-  if (isOver && newest.labels[LABELS.inputs] === inputs) return undefined;
+  const isRolledBack = newest !== rejectedRevision && newest?.status === "deployed";
+  if (isRolledBack && newest.labels[LABELS.inputs] === inputsDigest) return undefined;
   // Another helm binary, from another image of the operator, does not change rejected inputs.
-  const isSame = rejected.labels[LABELS.inputs] === inputs || rejected.labels[LABELS.content] === content;
-  return isSame || triesOf(revisions, given) >= 2 * retries ? { rejected, good, isOver } : undefined;
+  const isSame =
+    rejectedRevision.labels[LABELS.inputs] === inputsDigest ||
+    rejectedRevision.labels[LABELS.content] === contentDigest;
+  return isSame || countFailedTries(revisions, userInputsDigest) >= 2 * retries
+    ? { rejectedRevision, goodRevision, isRolledBack }
+    : undefined;
 }
 
-/** The rejected revision that is still the last attempt: only its rollback followed, with the labels of the good revision. */
-export function rejectedIn(revisions: readonly ReleaseMeta[]): ReleaseMeta | undefined {
+/**
+ * Finds the rejected revision if it is still the last attempt to upgrade. A rollback creates a newer revision that is no
+ * attempt: it is good and has the inputs of the newest revision, so it is skipped.
+ */
+export function findRejectedRevision(revisions: readonly ReleaseMeta[]): ReleaseMeta | undefined {
   const restoredInputs = revisions[0]?.labels[LABELS.inputs];
   const isAttempt = (meta: ReleaseMeta): boolean =>
     isRejectedRevision(meta) || !isGood(meta) || meta.labels[LABELS.inputs] !== restoredInputs;
@@ -75,43 +85,51 @@ export function rejectedIn(revisions: readonly ReleaseMeta[]): ReleaseMeta | und
   return last !== undefined && isRejectedRevision(last) ? last : undefined;
 }
 
-/** Value of the label `rejected` on a revision that a user has rolled back. */
+/** Value of the label `rejected` on a revision that was rolled back because a user requested it. */
 export const BY_HAND = "by-hand";
 
 /** Why a revision is rejected: helm failed, or its objects did not become healthy in time. */
 type RejectReason = "failed" | "unhealthy";
 
-/** Labels of a revision after `tries` failures; with a `reason`, it is rejected. */
-function failureLabels(tries: number, reason?: RejectReason): Record<string, string> {
+/** The labels that record `tries` failures on a revision. With a `reason`, the labels also reject the revision. */
+function buildFailureLabels(tries: number, reason?: RejectReason): Record<string, string> {
   return { [LABELS.tries]: String(tries), ...(reason && { [LABELS.rejected]: reason }) };
 }
 
-/** The refusal of the installed revision, which is unhealthy; undefined where there is no good revision. */
-export function unhealthyRefusal(revisions: readonly ReleaseMeta[], inputs: string): Refusal | undefined {
-  const [rejected, good] = [markable(revisions), lastGood(revisions)];
-  if (rejected?.labels[LABELS.inputs] !== inputs || good === undefined) return undefined;
-  return { rejected, good, isOver: false };
+/**
+ * Refuses the inputs of the installed revision, because its objects are unhealthy. Returns undefined if the inputs have changed
+ * since, if the revision was good before, or if there is no good revision for a rollback.
+ */
+export function findRefusalOfUnhealthy(
+  revisions: readonly ReleaseMeta[],
+  inputsDigest: string,
+): Refusal | undefined {
+  const [rejectedRevision, goodRevision] = [findMarkableRevision(revisions), findLastGoodRevision(revisions)];
+  if (rejectedRevision?.labels[LABELS.inputs] !== inputsDigest || goodRevision === undefined)
+    return undefined;
+  return { rejectedRevision, goodRevision, isRolledBack: false };
 }
 
-/** Whether neither the installed revision nor an earlier one was good. */
-export function hasNoWayBack(revisions: readonly ReleaseMeta[]): boolean {
-  return markable(revisions) !== undefined && lastGood(revisions) === undefined;
+/** Whether a rollback is impossible, because neither the installed revision nor an earlier one is labelled good. */
+export function lacksRollbackTarget(revisions: readonly ReleaseMeta[]): boolean {
+  return findMarkableRevision(revisions) !== undefined && findLastGoodRevision(revisions) === undefined;
 }
 
-/** Label of a revision that is good. */
-export const GOOD = { [LABELS.good]: SET } as const;
+/** The label of a good revision, to which failed upgrades are rolled back. */
+export const GOOD_LABEL = { [LABELS.good]: LABEL_SET } as const;
 
 /**
- * Labels of the next revision. helm copies those of the newest one; `null` removes them. The Go operator's labels are
- * removed, because it would consider the next revision up to date.
+ * Labels that make helm not copy the state of the newest revision to the next one: helm copies all labels, and `null` removes
+ * one. Also removes the labels of the Go operator, which would consider the next revision up to date. Keeps the number of
+ * failed tries.
  */
-export function nextLabels(newest: ReleaseMeta | undefined, tries: number): Record<string, string> {
+export function resetCopiedLabels(newest: ReleaseMeta | undefined, tries: number): Record<string, string> {
   const copiedByHelm = [
     LABELS.good,
     LABELS.rejected,
     LABELS.rolledBackTo,
     LABELS.tries,
-    LABELS.given,
+    LABELS.userInputs,
     LABELS.content,
     LABELS.artifact,
     ...GO_LABELS,
@@ -121,17 +139,22 @@ export function nextLabels(newest: ReleaseMeta | undefined, tries: number): Reco
   return { ...Object.fromEntries(stale.map((name) => [name, "null"])), ...triesLabel };
 }
 
-/** How many revisions helm must keep so that the good one remains; by itself, helm only retains the deployed one. */
-export function historyMax(most: number, revisions: readonly ReleaseMeta[]): number {
+/**
+ * Computes `--history-max` such that helm does not delete the good revision; by itself, helm only retains the deployed one.
+ * `most` is the configured limit, where 0 means unlimited.
+ */
+export function computeHistoryMax(most: number, revisions: readonly ReleaseMeta[]): number {
   if (most === 0) return 0;
   const [newest] = revisions;
-  const good = lastGood(revisions);
-  const revisionsToGood = good === undefined ? 0 : (newest?.revision ?? 0) - good.revision + LEAST_HISTORY;
-  return Math.max(most, LEAST_HISTORY, Math.min(revisionsToGood, MOST_HISTORY));
+  const goodRevision = findLastGoodRevision(revisions);
+  const revisionsToGood =
+    goodRevision === undefined ? 0 : (newest?.revision ?? 0) - goodRevision.revision + MIN_HISTORY;
+  return Math.max(most, MIN_HISTORY, Math.min(revisionsToGood, MAX_HISTORY));
 }
 
+/** Whether a revision is labelled good. */
 function isGood({ labels }: ReleaseMeta): boolean {
-  return labels[LABELS.good] === SET;
+  return labels[LABELS.good] === LABEL_SET;
 }
 
 /** Whether a revision was rejected. */
@@ -140,28 +163,28 @@ export function isRejectedRevision({ labels }: ReleaseMeta): boolean {
 }
 
 /** Longer than the first back-off of a crashing container, which is ready for a moment before each crash. */
-const PROOF_MS = 60_000;
+const HEALTHY_FOR_MS = 60_000;
 
-/** A timer for each module whose release is healthy, but not for long enough yet. */
-export class Proofs extends Timers<string> {
-  /** Restarts with each change; calls `proved` when the module has been healthy for the whole time. */
-  check(module: string, isHealthy: boolean, proved: () => void): void {
-    if (isHealthy) this.set(module, PROOF_MS, proved);
+/** One timer per module, which expires when the release of the module has been healthy for long enough to be good. */
+export class HealthyTimers extends Timers<string> {
+  /** Restarts the timer of a healthy module, and cancels it for an unhealthy one. An expired timer calls `onProven`. */
+  update(module: string, isHealthy: boolean, onProven: () => void): void {
+    if (isHealthy) this.set(module, HEALTHY_FOR_MS, onProven);
     else this.cancel(module);
   }
 }
 
-/** Before an upgrade: marks the installed revision good, as the target of a rollback. */
-export async function markGood({ tools, request, policy }: Reconciliation): Promise<void> {
+/** Labels the installed revision good before an upgrade, so that the upgrade can be rolled back to it if it fails. */
+export async function markInstalledRevisionGood({ tools, request, policy }: Reconciliation): Promise<void> {
   const { store, managedBy } = tools;
-  const inForce = markable(store.revisions(request.module.name));
+  const inForce = findMarkableRevision(store.revisions(request.module.name));
   if (policy === undefined || !mayBeGood(request.unhealthy) || inForce === undefined) return;
-  const labels = { ...inForce.assumed, ...GOOD, [LABELS.managedBy]: managedBy };
-  await store.label(inForce, labels, request.signal);
+  const labels = { ...inForce.deferredLabels, ...GOOD_LABEL, [LABELS.managedBy]: managedBy };
+  await store.setLabels(inForce, labels, request.signal);
 }
 
-/** Options of the next upgrade: labels of its revision, and how many revisions helm keeps. */
-export function nextOf({ tools, request, policy }: Reconciliation): {
+/** The options of the next upgrade that rollbacks depend on: labels of the new revision, and how many revisions helm keeps. */
+export function getNextUpgradeOptions({ tools, request, policy }: Reconciliation): {
   readonly labels: Readonly<Record<string, string>>;
   readonly historyMax: number | undefined;
 } {
@@ -170,8 +193,8 @@ export function nextOf({ tools, request, policy }: Reconciliation): {
   if (newest === undefined || newest.status === "uninstalled") return { labels: {}, historyMax: undefined };
   const isCounted = policy !== undefined && request.isRequested !== true;
   return {
-    labels: nextLabels(newest, isCounted ? triesOf(revisions, policy.given) : 0),
-    historyMax: policy && historyMax(tools.historyMax, revisions),
+    labels: resetCopiedLabels(newest, isCounted ? countFailedTries(revisions, policy.userInputsDigest) : 0),
+    historyMax: policy && computeHistoryMax(tools.historyMax, revisions),
   };
 }
 
@@ -185,24 +208,28 @@ export async function countFailure(
 ): Promise<Refusal> {
   const { store } = tools;
   const revisions = store.revisions(request.module.name);
-  const rejected = failedAfter(before, revisions);
-  if (policy === undefined || request.signal.aborted || rejected === undefined) throw failure;
-  const good = lastGood(revisions);
-  if (good === undefined) throw withoutWayBack(failure);
-  const tries = triesOf(revisions, policy.given) + 1;
+  const rejectedRevision = findFailedRevisionAfter(before, revisions);
+  if (policy === undefined || request.signal.aborted || rejectedRevision === undefined) throw failure;
+  const goodRevision = findLastGoodRevision(revisions);
+  if (goodRevision === undefined) throw addNoRollbackTarget(failure);
+  const tries = countFailedTries(revisions, policy.userInputsDigest) + 1;
   const isLast = tries >= policy.retries;
-  await store.label(rejected, failureLabels(tries, isLast ? "failed" : undefined), request.signal);
+  await store.setLabels(
+    rejectedRevision,
+    buildFailureLabels(tries, isLast ? "failed" : undefined),
+    request.signal,
+  );
   if (!isLast) throw failure;
-  return { rejected: asLabelled(store, rejected), good, isOver: false };
+  return { rejectedRevision: withCurrentLabels(store, rejectedRevision), goodRevision, isRolledBack: false };
 }
 
-/** A revision with its current labels. */
-function asLabelled(store: ReleaseStore, { name, revision, ...rest }: ReleaseMeta): ReleaseMeta {
+/** The same revision as the store has it now, because its labels may have changed since `meta` was read. */
+function withCurrentLabels(store: ReleaseStore, { name, revision, ...rest }: ReleaseMeta): ReleaseMeta {
   return store.revisions(name).find((meta) => meta.revision === revision) ?? { name, revision, ...rest };
 }
 
-/** The newest revision, if it failed and is newer than `before`: this run of helm has created it. */
-function failedAfter(
+/** The revision that this run of helm has created, if it failed: the newest one, if it is newer than `before`. */
+function findFailedRevisionAfter(
   before: ReleaseMeta | undefined,
   [newest]: readonly ReleaseMeta[],
 ): ReleaseMeta | undefined {
@@ -210,68 +237,83 @@ function failedAfter(
 }
 
 /** Adds to a failure of helm that there is no good revision for a rollback. */
-function withoutWayBack(failure: unknown): unknown {
+function addNoRollbackTarget(failure: unknown): unknown {
   if (!(failure instanceof HelmError)) return failure;
   failure.message += "; there is no good revision to go back to";
   return failure;
 }
 
-/** Rolls back to the chart and the values of the good revision. Hooks of the module do not run. */
+/**
+ * Rolls a release back to its good revision. First labels the bad revision rejected, so that later runs do not apply its inputs
+ * again. Hooks of the module do not run.
+ */
 export async function rollBack(
   { tools, request, policy }: Reconciliation,
-  { rejected, good }: Refusal,
+  { rejectedRevision, goodRevision }: Refusal,
 ): Promise<void> {
   const { store } = tools;
   const { signal } = request;
-  if (!isRejectedRevision(rejected)) {
-    const tries = Math.max(Number(rejected.labels[LABELS.tries] ?? 0) + 1, policy?.retries ?? 0);
+  if (!isRejectedRevision(rejectedRevision)) {
+    const tries = Math.max(Number(rejectedRevision.labels[LABELS.tries] ?? 0) + 1, policy?.retries ?? 0);
     const why = request.unhealthy?.message ?? "";
-    await store.markRejected(rejected, { labels: failureLabels(tries, "unhealthy"), why }, signal);
+    await store.markRejected(
+      rejectedRevision,
+      { labels: buildFailureLabels(tries, "unhealthy"), why },
+      signal,
+    );
   }
-  await rollBackTo({ tools, request }, { rejected, good });
+  await rollBackTo({ tools, request }, { rejectedRevision, goodRevision });
 }
 
-/** Rolls back with helm from one revision to another. Throws as `Helm.rollback`. */
+/**
+ * Runs `helm rollback` to the good revision, after protecting objects that helm must neither replace nor delete. Reads the
+ * records again also after a failure. Throws as `Helm.rollback`.
+ */
 export async function rollBackTo(
   { tools, request }: Pick<Reconciliation, "tools" | "request">,
-  { rejected, good }: Pick<Refusal, "rejected" | "good">,
+  { rejectedRevision, goodRevision }: Pick<Refusal, "rejectedRevision" | "goodRevision">,
 ): Promise<void> {
   const { store, helm, logger, clock } = tools;
   const { module, signal } = request;
   const { name } = module;
-  const { objects, hooks, applyMethod } = summarize(await store.record(good, signal));
-  await guardHookObjects(tools, request, { verb: "rollback", hooks });
-  await retainInUpgrade(tools, name, { made: objects, signal });
-  logger.warn("Rolling a release back", { release: name, from: rejected.revision, to: good.revision });
-  const keep = historyMax(tools.historyMax, store.revisions(name));
+  const { objects, hooks, applyMethod } = summarize(await store.readRecord(goodRevision, signal));
+  await refuseHookReplacements(tools, request, { verb: "rollback", hooks });
+  await retainBeforeUpgrade(tools, name, { rendered: objects, signal });
+  logger.warn("Rolling a release back", {
+    release: name,
+    from: rejectedRevision.revision,
+    to: goodRevision.revision,
+  });
+  const keep = computeHistoryMax(tools.historyMax, store.revisions(name));
   const call = { release: name, terms: module.helm, signal, applyMethod, historyMax: keep };
   const [from, before] = [clock.monotonic(), store.get(name)];
   try {
-    await helm.rollback({ ...call, revision: good.revision });
+    await helm.rollback({ ...call, revision: goodRevision.revision });
   } finally {
     await store.refresh(name);
     logger.debug("Rolled back", { release: name, ms: Math.round(clock.monotonic() - from) });
   }
-  store.confirm(name, "rollback", before);
+  store.requireNewRevision(name, "rollback", before);
 }
 
-/** A sentence for people: which revision failed and why, and which one is installed instead. */
+/** Describes a refusal for people: which revision failed and why, which one is installed instead, and how to try again. */
 export async function describeRefusal({ tools, request }: Reconciliation, refusal: Refusal): Promise<string> {
   const { store } = tools;
-  const rejected = asLabelled(store, refusal.rejected);
+  const rejectedRevision = withCurrentLabels(store, refusal.rejectedRevision);
   const inForce = store.get(request.module.name);
-  const failed = await recordOf(rejected);
-  const kept = inForce === undefined ? undefined : await recordOf(inForce);
+  const failed = await tryReadRecord(rejectedRevision);
+  const kept = inForce === undefined ? undefined : await tryReadRecord(inForce);
   const why = oneLine(withoutSecretValues(failed?.description || "see the log"));
   const problem = {
     unhealthy: `was not healthy in time: ${why}`,
-    [BY_HAND]: `was taken out of force by hand, for revision ${rejected.labels[LABELS.rolledBackTo] ?? "?"}`,
-  }[rejected.labels[LABELS.rejected] ?? ""];
-  return `Rolled back to ${chart(kept)} (revision ${inForce?.revision ?? "?"}): ${chart(failed)}, revision ${rejected.revision}, ${problem ?? `failed: ${why}`}; an edit or a requested run tries again`;
+    [BY_HAND]: `was taken out of force by hand, for revision ${rejectedRevision.labels[LABELS.rolledBackTo] ?? "?"}`,
+  }[rejectedRevision.labels[LABELS.rejected] ?? ""];
+  return `Rolled back to ${describeChart(kept)} (revision ${inForce?.revision ?? "?"}): ${describeChart(failed)}, revision ${rejectedRevision.revision}, ${problem ?? `failed: ${why}`}; an edit or a requested run tries again`;
 
-  async function recordOf(meta: ReleaseMeta): Promise<ReleaseRecord | undefined> {
+  /** The record of a revision; undefined if it cannot be read, because the sentence is useful without it. */
+  async function tryReadRecord(meta: ReleaseMeta): Promise<ReleaseRecord | undefined> {
     try {
-      return await store.record(meta, request.signal);
+      return await store.readRecord(meta, request.signal);
     } catch {
       request.signal.throwIfAborted();
       return undefined;
@@ -279,6 +321,7 @@ export async function describeRefusal({ tools, request }: Reconciliation, refusa
   }
 }
 
-function chart(record: ReleaseRecord | undefined): string {
+/** The version of the chart in a record, with a question mark where it is unknown. */
+function describeChart(record: ReleaseRecord | undefined): string {
   return `chart ${record?.chartVersion ?? "?"}`;
 }

@@ -9,8 +9,8 @@ import type { Helm, HelmRecorder } from "./binary/helm.ts";
 import type { Capabilities, Chart, ChartReader } from "./chart/chart.ts";
 import type { CrdRequest } from "./crds/crd.ts";
 import type { OnWait } from "./hook-watch.ts";
-import type { Rendered } from "./manifest/manifest.ts";
-import type { LateLabels } from "./release/late-labels.ts";
+import type { RenderedChart } from "./manifest/manifest.ts";
+import type { DeferredLabels } from "./release/deferred-labels.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
 
@@ -30,12 +30,12 @@ export interface ReleaseOutcome {
   /** `restored`: the release was up to date, and missing objects were restored. */
   readonly action: "unchanged" | "labelled" | "restored" | "installed" | "upgraded" | "rolledBack";
   /** Why these inputs are not applied, and which revision is installed instead; undefined where they are. */
-  readonly refused?: string | undefined;
-  /** It should be rolled back, but there is no good revision. */
-  readonly hasNoWayBack?: boolean;
+  readonly refusal?: string | undefined;
+  /** The release should be rolled back, but no revision is labelled good. */
+  readonly lacksRollbackTarget?: boolean;
   readonly release: Release | undefined;
   /** The release was pending, because a helm was killed, and was recovered first. */
-  readonly recovered: boolean;
+  readonly wasRecovered: boolean;
 }
 
 /** The inputs of a module's release. */
@@ -47,13 +47,13 @@ export interface HelmInput {
     Partial<Pick<Module, "crdFiles" | "serviceAccountName" | "namespace" | "origin">>;
   /** JSON with `global` and the module's section. */
   readonly values: string;
-  /** Digest of the values without changes by hooks. */
-  readonly given?: () => string;
+  /** Computes the digest of the values without changes by hooks. */
+  readonly userValuesDigest?: () => string;
 }
 
 export interface ReconcileRequest extends HelmInput {
-  /** Missing objects of the release, as `nameOf` names them, with their namespaces. */
-  readonly absent?: readonly string[];
+  /** Missing objects of the release, as `resourceName` names them, with their namespaces. */
+  readonly missingObjects?: readonly string[];
   /** A user requests the run, so that rejected inputs are tried again. */
   readonly isRequested?: boolean;
   /** Token of the existing objects whose adoption a user has confirmed. */
@@ -69,7 +69,7 @@ export interface ReconcileRequest extends HelmInput {
 export interface DiffRequest extends ReconcileRequest {
   readonly crds: CrdRequest;
   /** Redacts an object for display. */
-  readonly displayed: (object: JsonObject) => Json;
+  readonly redact: (object: JsonObject) => Json;
 }
 
 /** Tools to read the objects of a release. */
@@ -80,12 +80,12 @@ export interface CheckTools {
   readonly namespace: string;
 }
 
-/** Who sends the requests of a module, and the namespace of its release. */
-export interface Actor {
+/** On behalf of whom the requests of a module are sent, and the namespace of its release. */
+export interface ModuleIdentity {
   readonly client: KubeClient;
   readonly namespace: string;
-  /** A ServiceAccount; otherwise the operator. */
-  readonly isAccount: boolean;
+  /** Requests run under a ServiceAccount of the module, by impersonation; otherwise under the operator's own account. */
+  readonly hasServiceAccount: boolean;
 }
 
 /** What belongs to the operator itself, whichever account acts for a module. */
@@ -120,13 +120,13 @@ export interface Reconciler extends CheckTools {
   /** Whether other releases must not adopt objects of this one: it is protected or suspended, or its removal is blocked. */
   readonly keepsObjects: (release: string) => boolean;
   readonly recorder?: HelmRecorder | undefined;
-  readonly lateLabels: LateLabels;
-  /** The module of the current converge that is about to apply each object, by `keyIn`. */
-  readonly pendingOwners: (signal?: AbortSignal) => Promise<ReadonlyMap<string, string>>;
-  /** Who a module that was read before acts as. */
-  readonly actorOf: (module: string) => Actor;
+  readonly deferredLabels: DeferredLabels;
+  /** Finds the module of the current converge that is about to apply each object, by `namespacedKey`. */
+  readonly findPendingOwners: (signal?: AbortSignal) => Promise<ReadonlyMap<string, string>>;
+  /** On behalf of whom the requests of a module are sent. The module must have been read before. */
+  readonly getIdentity: (module: string) => ModuleIdentity;
   /** Renders a chart as helm would install or upgrade now. */
-  readonly render: (reconciliation: Reconciliation) => Promise<Rendered>;
+  readonly render: (reconciliation: Reconciliation) => Promise<RenderedChart>;
 }
 
 /** The facts about one release during its reconciliation. */
@@ -135,13 +135,13 @@ export interface Reconciliation {
   readonly request: ReconcileRequest;
   readonly release: ReleaseMeta | undefined;
   readonly chart: Chart;
-  readonly inputs: string;
+  readonly inputsDigest: string;
   /** Digest of the chart and of the values without changes by hooks. */
-  readonly given: string;
+  readonly userInputsDigest: string;
   /** Undefined where failed upgrades are only retried. */
   readonly policy: RollbackPolicy | undefined;
   /** The owner of the existing release. */
-  readonly origin: ReleaseOwner | undefined;
+  readonly owner: ReleaseOwner | undefined;
 }
 
 /** When the upgrades of a module are rolled back. */
@@ -149,15 +149,15 @@ export interface RollbackPolicy {
   /** How often an upgrade may fail. */
   readonly retries: number;
   /** Digest of the chart and of the values without changes by hooks. */
-  readonly given: string;
+  readonly userInputsDigest: string;
   /** Digest of the inputs without the helm binary. */
-  readonly content: string;
+  readonly contentDigest: string;
 }
 
 /** A rejected upgrade, and the revision that is installed instead. */
 export interface Refusal {
-  readonly rejected: ReleaseMeta;
-  readonly good: ReleaseMeta;
-  /** The release went back to the good revision. */
-  readonly isOver: boolean;
+  readonly rejectedRevision: ReleaseMeta;
+  readonly goodRevision: ReleaseMeta;
+  /** The release has been rolled back to the good revision already. */
+  readonly isRolledBack: boolean;
 }

@@ -1,74 +1,89 @@
 /** Installs or upgrades a release with helm, and repairs its records after known errors of helm. */
 
 import { UnusableChartError } from "./chart/chart.ts";
-import { ownCrdIn } from "./crds/read-crds.ts";
+import { findOwnCrd } from "./crds/read-crds.ts";
 import { BrokenRecordError, HelmError } from "./binary/helm-errors.ts";
 import type { UpgradeOptions } from "./binary/helm.ts";
-import { documentsOf, hookObjects, objectsOf, type Rendered } from "./manifest/manifest.ts";
-import { claimExisting, isTaken } from "./objects/ownership.ts";
-import { claimHookLeftovers, guardHookObjects, type HookRun } from "./objects/hook-objects.ts";
-import { retainInUpgrade } from "./objects/retain.ts";
-import { comparedRevisions, isUnfinished, LABELS, secretOf, type ReleaseMeta } from "./release/revisions.ts";
-import { manifestsOf } from "./rendering.ts";
+import { parseDocuments, listHookObjects, listObjectRefs, type RenderedChart } from "./manifest/manifest.ts";
+import { adoptExistingObjects, isExistingObjectError } from "./objects/ownership.ts";
+import { claimRemainingHookObjects, refuseHookReplacements, type HookRun } from "./objects/hook-objects.ts";
+import { retainBeforeUpgrade } from "./objects/retain.ts";
+import {
+  findComparedRevisions,
+  isPendingStatus,
+  LABELS,
+  releaseSecretName,
+  type ReleaseMeta,
+} from "./release/revisions.ts";
+import { renderManifestsFromCopy } from "./rendering.ts";
 import type { Reconciliation } from "./types.ts";
 
 /** How often records are repaired in one run. A killed helm may change its record more than once after its end was requested. */
-const MOST_REPAIRS = 3;
+const MAX_REPAIRS = 3;
 
-/** Retains the objects that must stay, then installs or upgrades with helm. */
-export async function install(
+/**
+ * Installs or upgrades a release with helm. Before that, protects objects that helm must neither delete nor replace. Repairs the
+ * release's records after known errors of helm, and tries again. `rendered` is the chart's rendering, if there is one already.
+ */
+export async function installOrUpgrade(
   reconciliation: Reconciliation,
   options: UpgradeOptions,
-  rendered: Rendered | undefined,
+  rendered: RenderedChart | undefined,
 ): Promise<void> {
   const { tools, request } = reconciliation;
-  const made = rendered ?? (await previousRendering(reconciliation));
-  const { objects, hooks } = made ?? (await contentNow(reconciliation, options));
-  const problem = ownCrdIn([...objects, ...hooks.map(({ ref }) => ref)], request.module.chartDir);
+  const rendering = rendered ?? (await findReusableRendering(reconciliation));
+  const { objects, hooks } = rendering ?? (await renderContent(reconciliation, options));
+  const problem = findOwnCrd([...objects, ...hooks.map(({ ref }) => ref)], request.module.chartDir);
   if (problem !== undefined) throw new UnusableChartError(problem);
-  await retainInUpgrade(tools, options.release, { made: made?.objects, signal: request.signal });
+  await retainBeforeUpgrade(tools, options.release, { rendered: rendering?.objects, signal: request.signal });
   for (let repairs = 0; ; repairs += 1) {
     try {
       return await upgrade();
     } catch (error) {
-      if (repairs === MOST_REPAIRS || !(error instanceof HelmError)) throw error;
+      if (repairs === MAX_REPAIRS || !(error instanceof HelmError)) throw error;
       if (!(await repairRecords(reconciliation, error.result.stderr))) throw error;
     }
   }
 
   async function upgrade(): Promise<void> {
-    await guardHookObjects(tools, request, { verb: verbOf(reconciliation), hooks });
-    await upgradeOrClaim(reconciliation, options);
+    await refuseHookReplacements(tools, request, { verb: getHookVerb(reconciliation), hooks });
+    await upgradeAndAdopt(reconciliation, options);
   }
 }
 
-/** Objects and hooks of the chart. Renders it only if it may have hooks or definitions of kinds, else nothing is listed. */
-async function contentNow(
+/**
+ * Renders the chart to find its hooks and CRDs, which need checks before helm runs. Rendering takes time, so a chart whose
+ * templates mention neither is not rendered, and the result is empty.
+ */
+async function renderContent(
   reconciliation: Reconciliation,
   options: UpgradeOptions,
-): Promise<Pick<Rendered, "objects" | "hooks">> {
+): Promise<Pick<RenderedChart, "objects" | "hooks">> {
   const { hooks, crds } = reconciliation.chart.reach;
   if (!hooks && !crds) return { objects: [], hooks: [] };
-  const documents = (await manifestsOf(reconciliation, options)).flatMap(documentsOf);
-  return { objects: objectsOf(documents), hooks: hookObjects(documents) };
+  const documents = (await renderManifestsFromCopy(reconciliation, options)).flatMap(parseDocuments);
+  return { objects: listObjectRefs(documents), hooks: listHookObjects(documents) };
 }
 
-/** `install` or `upgrade`, decided by the newest revision as helm does. */
-function verbOf({ tools, request }: Reconciliation): HookRun["verb"] {
+/** Whether helm is going to run the hooks of an installation or of an upgrade. As helm does, decides by the newest revision. */
+function getHookVerb({ tools, request }: Reconciliation): HookRun["verb"] {
   const status = tools.store.get(request.module.name)?.status ?? "uninstalled";
   return status === "uninstalled" ? "install" : "upgrade";
 }
 
-/** The rendering of the last revision, which a retry with equal inputs may use again; undefined if the inputs differ or `lookup` is used. */
-async function previousRendering({
+/**
+ * The rendering of the last revision, read from its record, which saves a retry with equal inputs from rendering again.
+ * Undefined if the inputs differ, or if templates use `lookup`, whose result may have changed.
+ */
+async function findReusableRendering({
   tools,
   request,
   chart,
-  inputs,
-}: Reconciliation): Promise<Rendered | undefined> {
+  inputsDigest,
+}: Reconciliation): Promise<RenderedChart | undefined> {
   const release = tools.store.get(request.module.name);
-  if (release?.labels[LABELS.inputs] !== inputs || chart.reach.lookup) return undefined;
-  return tools.store.summary(release);
+  if (release?.labels[LABELS.inputs] !== inputsDigest || chart.reach.lookup) return undefined;
+  return tools.store.readSummary(release);
 }
 
 /** Part of helm's message, because helm has no exit codes: no revision was ever deployed, so helm cannot upgrade. */
@@ -80,55 +95,67 @@ const UNRECOGNIZED_RECORD = ["release: already exists", "no revision for release
 
 /**
  * Runs helm without `--take-ownership`. Where helm refuses existing objects, claims those that the release may adopt and
- * runs helm again. Throws as `claimExisting` and `Helm.upgradeInstall`.
+ * runs helm again. Throws as `adoptExistingObjects` and `Helm.upgradeInstall`.
  */
-async function upgradeOrClaim(reconciliation: Reconciliation, options: UpgradeOptions): Promise<void> {
+async function upgradeAndAdopt(reconciliation: Reconciliation, options: UpgradeOptions): Promise<void> {
   const { helm, store } = reconciliation.tools;
   try {
     await helm.upgradeInstall(options);
   } catch (error) {
-    if (!isTaken(error)) throw error;
-    const compared = comparedRevisions(store.revisions(options.release)).at(-1);
-    const recorded = compared === undefined ? [] : (await store.summary(compared)).objects;
-    await claimExisting(reconciliation, options, { recorded, taken: error });
+    if (!isExistingObjectError(error)) throw error;
+    const compared = findComparedRevisions(store.revisions(options.release)).at(-1);
+    const recorded = compared === undefined ? [] : (await store.readSummary(compared)).objects;
+    await adoptExistingObjects(reconciliation, options, { recorded, refusal: error });
     await helm.upgradeInstall(options);
   }
 }
 
-/** Repairs the records of a release after a known error of helm; returns whether it did. */
+/**
+ * Repairs the records of a release after an error that helm's message identifies. Returns whether a repair was made, so that
+ * helm can run again. Throws BrokenRecordError where a user has to repair a Secret.
+ */
 async function repairRecords(reconciliation: Reconciliation, stderr: string): Promise<boolean> {
   const { tools, request } = reconciliation;
   const { store, logger } = tools;
   const { module, signal } = request;
   if (OPERATION_PENDING.every((part) => stderr.includes(part))) {
-    await recover(reconciliation);
+    await recoverPendingRelease(reconciliation);
     return true;
   }
   if (UNRECOGNIZED_RECORD.some((text) => stderr.includes(text)))
-    throw await unrecognizedRecordError(reconciliation);
+    throw await buildUnrecognizedRecordError(reconciliation);
   if (!stderr.includes(NOTHING_DEPLOYED)) return false;
   logger.warn("helm refuses the record of a failed release; removing it", { release: module.name });
-  await claimHookLeftovers(tools, module.name);
-  await store.forget(module.name, signal);
+  await claimRemainingHookObjects(tools, module.name);
+  await store.deleteRecords(module.name, signal);
   return true;
 }
 
-/** An error that names the Secret that helm does not recognize. Throws BrokenRecordError where it is unreadable. */
-async function unrecognizedRecordError({ tools, request }: Reconciliation): Promise<Error> {
+/**
+ * Builds the error for a Secret that exists but that helm does not recognize as a record, because its labels are missing or
+ * wrong. The Secret has the name of the next revision, unless the newest record is unreadable, which throws BrokenRecordError.
+ */
+async function buildUnrecognizedRecordError({ tools, request }: Reconciliation): Promise<Error> {
   const { name } = request.module;
   const newest = await tools.store.refresh(name, request.signal);
-  if (newest !== undefined) await tools.store.record(newest, request.signal);
-  const secret = secretOf(name, (newest?.revision ?? 0) + 1);
+  if (newest !== undefined) await tools.store.readRecord(newest, request.signal);
+  const secret = releaseSecretName(name, (newest?.revision ?? 0) + 1);
   return new BrokenRecordError(secret, "it blocks helm, because it lacks helm's labels or has wrong ones");
 }
 
-/** Ends orphaned helm processes, then marks the pending revision failed, so that helm accepts it. */
-export async function recover({ tools, request }: Reconciliation): Promise<ReleaseMeta | undefined> {
+/**
+ * Recovers a release that a killed helm left pending: ends orphaned helm processes, then marks the pending revision failed,
+ * because helm refuses to work on a pending release. Returns the newest revision after that.
+ */
+export async function recoverPendingRelease({
+  tools,
+  request,
+}: Reconciliation): Promise<ReleaseMeta | undefined> {
   const { helm, store, logger } = tools;
   const { module, signal } = request;
-  await helm.endLeftOver(signal, module.name);
+  await helm.endOrphanedProcesses(signal, module.name);
   const release = await store.refresh(module.name, signal);
-  if (release === undefined || !isUnfinished(release.status)) return release;
+  if (release === undefined || !isPendingStatus(release.status)) return release;
   logger.warn("Recovering an unfinished release", { release: module.name, status: release.status });
   await store.markFailed(release, `${release.status} was interrupted`, signal);
   return store.get(module.name);

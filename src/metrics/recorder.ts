@@ -46,7 +46,7 @@ export function makeRecorder({ metrics, announce, logger, state }: RecorderParts
     released(module, outcome) {
       announceRelease(announce, module, outcome);
       if (outcome?.action === "rolledBack") metrics.add("rollbacks", { module });
-      if (outcome?.recovered === true)
+      if (outcome?.wasRecovered === true)
         metrics.add("helmFallback", { module, operation: "upgrade", error_type: "pending" });
     },
     rolledBackByHand(module, release) {
@@ -114,11 +114,11 @@ const REASONS_OF_RELEASES: Readonly<Partial<Record<ReleaseOutcome["action"], Eve
 /** Announces what helm did with a release; nothing if it is unchanged. */
 function announceRelease(announce: Announce, module: string, outcome: ReleaseOutcome | undefined): void {
   if (outcome === undefined) return;
-  const { action, release, recovered, refused } = outcome;
+  const { action, release, wasRecovered, refusal } = outcome;
   const note = releaseText(module, release);
   const reason = REASONS_OF_RELEASES[action];
-  if (recovered) announce({ module, reason: "PendingReleaseRecovered", note });
-  if (reason !== undefined) announce({ module, reason, note: refused ?? note });
+  if (wasRecovered) announce({ module, reason: "PendingReleaseRecovered", note });
+  if (reason !== undefined) announce({ module, reason, note: refusal ?? note });
 }
 
 function releaseText(module: string, release: ReleaseOutcome["release"]): string {

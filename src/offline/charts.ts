@@ -65,7 +65,7 @@ export class OfflineCharts {
   /** Why charts cannot be rendered: the helm binary is missing or unusable. Undefined if it is usable. */
   findHelmProblem(): Problem | undefined {
     try {
-      this.#helm.identity();
+      this.#helm.getBinaryId();
       return undefined;
     } catch (error) {
       if (error instanceof ProblemError) return error.problems[0];
@@ -78,7 +78,7 @@ export class OfflineCharts {
    * chart's test hooks. Throws HelmError, ProblemError.
    */
   render(module: Module, tree: Tree, { includeCrds = false, skipTests = false } = {}): Promise<string> {
-    const helm = module.namespace === undefined ? this.#helm : this.#helm.in(module.namespace);
+    const helm = module.namespace === undefined ? this.#helm : this.#helm.forNamespace(module.namespace);
     const tools = { helm, tmpDir: this.#tmpDir, clock: systemClock };
     const values = this.helmValues(module, tree);
     const options = { includeCrds, skipTests, kubeVersion: this.#kubeVersion };

@@ -4,8 +4,11 @@ import type { Json } from "../model/index.ts";
 import { describeOrigin, toDisplayedOrigin } from "../plan/index.ts";
 import type { State } from "../state/index.ts";
 
-/** Sentences by module, as the member `sources` of a plan; no member where no module comes from a ModuleSource. */
-export function moduleOrigins(state: State, running: State | undefined): { readonly sources?: Json } {
+/**
+ * Describes which modules come from ModuleSources and which newer content waits, as the member `sources` of a plan. Without such
+ * modules, the plan has no such member.
+ */
+export function describeModuleOrigins(state: State, running: State | undefined): { readonly sources?: Json } {
   const sources: Record<string, Json> = {};
   for (const module of state.view.modules.values()) {
     const update = running?.view.modules.get(module.name)?.update;

@@ -7,7 +7,7 @@ import { findRetainKey, describeRequiredBy, type ModuleFacts, type Removals } fr
 import { problemOf, type State } from "../state/index.ts";
 import { helmInput, createSecretHider, withoutHelm } from "../values/index.ts";
 
-/** What would happen to one module, or to a release without one. */
+/** The outcome of a start for one module, or for a release without a module. */
 export type Outcome =
   | "install"
   | "upgrade"
@@ -30,8 +30,11 @@ interface Facts {
 
 export type ModuleOutcome = readonly [name: string, outcome: Outcome, reason: string];
 
-/** What would happen to a module that no other module still requires. `deletes`: the modules whose releases are deleted. */
-export async function moduleOutcome(
+/**
+ * Previews the outcome of a start for a module: by its problems, whether it is enabled, and what helm would do. `deletes` are the
+ * modules whose releases a start deletes. For a disabled module that others require, use `buildRequiredOutcome`.
+ */
+export async function previewModule(
   from: Facts,
   facts: ModuleFacts,
   deletes: readonly string[],
@@ -40,23 +43,23 @@ export async function moduleOutcome(
   const { name } = module;
   const problem = problemOf(record);
   if (problem !== undefined) return [name, "invalid", describeProblem(problem)];
-  if (!record.enabled) return disabledOutcome(facts, deletes.includes(name));
+  if (!record.enabled) return buildDisabledOutcome(facts, deletes.includes(name));
   const [missing] = from.state.view.modules.get(name)?.missingValues ?? [];
   if (missing !== undefined) return [name, "waiting", `its values are in ${missing}`];
   const reasonWithoutHelm = withoutHelm(from.state.values, module);
-  if (reasonWithoutHelm === undefined) return releaseOutcome(from, module);
+  if (reasonWithoutHelm === undefined) return previewModuleRelease(from, module);
   return reasonWithoutHelm === "suspended"
     ? [name, "suspended", "helm does not run for it"]
     : [name, "hooksOnly", "it has no chart"];
 }
 
-/** What would happen to a disabled module that `users` still require. */
-export function requiredOutcome({ module }: ModuleFacts, users: readonly string[]): ModuleOutcome {
+/** The outcome for a disabled module that is not deleted yet, because the enabled modules `users` still require it. */
+export function buildRequiredOutcome({ module }: ModuleFacts, users: readonly string[]): ModuleOutcome {
   return [module.name, "unchanged", `switched off, but ${describeRequiredBy(users)}`];
 }
 
-/** What would happen to a disabled module. `isRemoved`: its release is deleted. */
-function disabledOutcome(
+/** The outcome for a disabled module: its release is deleted (`isRemoved`), or why it is not. */
+function buildDisabledOutcome(
   { module, record, settings, owner }: ModuleFacts,
   isRemoved: boolean,
 ): ModuleOutcome {
@@ -69,8 +72,11 @@ function disabledOutcome(
   return [module.name, "unchanged", `${why}, but not all files of modules can be read`];
 }
 
-/** What would happen to releases whose module directory is missing. `purges`: the releases that are removed. */
-export function orphanOutcomes(
+/**
+ * Previews the outcomes for releases whose module directory is missing. `purges` are those that a start removes. A release is
+ * listed as unchanged if a module requires it or the ConfigMap protects it.
+ */
+export function previewOrphans(
   { releases, state, tree }: Facts,
   purges: readonly string[],
   inUse: Removals["requiredBy"],
@@ -86,8 +92,8 @@ export function orphanOutcomes(
   });
 }
 
-/** What helm would do with the release of an enabled module, or why that is unknown. */
-async function releaseOutcome({ releases, state }: Facts, module: Module): Promise<ModuleOutcome> {
+/** Previews what helm would do with the release of an enabled module, or reports why that is unknown. */
+async function previewModuleRelease({ releases, state }: Facts, module: Module): Promise<ModuleOutcome> {
   const { signal } = new AbortController();
   try {
     const { action, why } = await releases.preview({ ...helmInput(state.values, module), signal });

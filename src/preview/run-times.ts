@@ -14,13 +14,16 @@ export interface Concurrency {
 
 const TIMEOUT_MS = 10_000;
 
-/** Copies the run times that the running operator recorded. */
+/** Copies the run times of modules from the state of the running operator to that of the preview. */
 export function copyRunTimes(from: State, to: State): void {
   for (const { module, run } of from.records())
     to.recordModule(module.name, "secondsRestored", run.runSeconds);
 }
 
-/** Reads run times from the status of the AddonModules. Without access to them no run time is known. */
+/**
+ * Reads the last run times of modules from the status of the AddonModules, where no operator is running. If the AddonModules cannot
+ * be read, the plan lacks durations.
+ */
 export async function loadRunTimes(
   { client, namespace }: { readonly client: KubeClient; readonly namespace: string },
   to: State,
@@ -31,8 +34,15 @@ export async function loadRunTimes(
     if (Array.isArray(runSeconds)) to.recordModule(metadata.name, "secondsRestored", runSeconds);
 }
 
-/** The usual duration of a wave in seconds; null unless the run times of all its modules are known. */
-export function waveSeconds(wave: readonly string[], state: State, concurrency: Concurrency): number | null {
+/**
+ * Estimates how long a wave takes, in seconds, from the usual run times of its modules. Modules run one after the other in queue
+ * `main`, otherwise in parallel. Null unless the run times of all modules are known.
+ */
+export function estimateWaveSeconds(
+  wave: readonly string[],
+  state: State,
+  concurrency: Concurrency,
+): number | null {
   const known = wave.flatMap((name) => medianOf(state.module(name)?.run.runSeconds ?? []) ?? []);
   if (known.length < wave.length) return null;
   const sum = known.reduce((all, each) => all + each, 0);

@@ -28,14 +28,14 @@ import { crdRequest, explainInvalid, problemOf, State, type InvalidConfig } from
 import { checkSchemas, recordServerVersion, scriptCall } from "../tasks/index.ts";
 import { AcceptedConfig, FollowedConfig, overlayInForce, readValuesSources } from "../triggers/index.ts";
 import {
-  moduleOutcome,
-  orphanOutcomes,
-  requiredOutcome,
+  previewModule,
+  previewOrphans,
+  buildRequiredOutcome,
   type ModuleOutcome,
   type Outcome,
 } from "./outcomes.ts";
-import { moduleOrigins } from "./module-origins.ts";
-import { copyRunTimes, loadRunTimes, waveSeconds, type Concurrency } from "./run-times.ts";
+import { describeModuleOrigins } from "./module-origins.ts";
+import { copyRunTimes, loadRunTimes, estimateWaveSeconds, type Concurrency } from "./run-times.ts";
 
 /** What a start reads and uses. */
 interface Sources {
@@ -68,18 +68,19 @@ interface Inputs {
 }
 
 /** The groups that the result always contains. */
-const ALWAYS: readonly Outcome[] = ["install", "upgrade", "delete", "purge"];
+const ALWAYS_LISTED: readonly Outcome[] = ["install", "upgrade", "delete", "purge"];
 
 /**
- * Says what a start would do with the current directories, ConfigMap and releases. Runs `enabled` scripts but no hooks,
- * and changes nothing. `running`, the state of the running operator, supplies the values patches of hooks.
+ * Previews what a start of the operator would do with the current directories, ConfigMap and releases, as groups of modules by
+ * outcome. Runs `enabled` scripts but no hooks, and changes nothing. `running`, the state of the running operator, supplies the
+ * values patches of hooks.
  */
 export async function previewStart(base: Sources, releases: Releases, running?: State): Promise<Json> {
   const { state, tree, configFound } = await readInputs(base, running);
   const inputs = { base, releases, state, tree, configFound };
   const errors = startupErrors(inputs);
   if (errors.length > 0) return base.secrets.redactDeep({ refuses: errors });
-  await discover(inputs);
+  await decideEnablement(inputs);
   const { signal } = new AbortController();
   await recordServerVersion(
     { state, serverVersion: (requested) => serverVersion(base.client, requested) },
@@ -94,26 +95,29 @@ export async function previewStart(base: Sources, releases: Releases, running?: 
     const users = requiredBy.get(facts.module.name);
     outcomes.push(
       users === undefined
-        ? await moduleOutcome(inputs, facts, modulesToDelete)
-        : requiredOutcome(facts, users),
+        ? await previewModule(inputs, facts, modulesToDelete)
+        : buildRequiredOutcome(facts, users),
     );
   }
-  const groups: Record<string, Json> = Object.fromEntries(ALWAYS.map((outcome) => [outcome, {}]));
-  for (const [name, outcome, reason] of [...outcomes, ...orphanOutcomes(inputs, releasesToPurge, requiredBy)])
+  const groups: Record<string, Json> = Object.fromEntries(ALWAYS_LISTED.map((outcome) => [outcome, {}]));
+  for (const [name, outcome, reason] of [...outcomes, ...previewOrphans(inputs, releasesToPurge, requiredBy)])
     groups[outcome] = { ...(groups[outcome] as object), [name]: reason };
   return base.secrets.redactDeep({
     ...groups,
     ...(Object.keys(crds).length > 0 && { crds }),
-    ...runOrder(inputs),
-    ...moduleOrigins(state, running),
-    notes: [...blocked, ...notesOf(inputs, running), ...explainWaiting(inputs, outcomes, running)],
+    ...describeRunOrder(inputs),
+    ...describeModuleOrigins(state, running),
+    notes: [...blocked, ...buildNotes(inputs, running), ...explainWaiting(inputs, outcomes, running)],
   });
 }
 
-/** The waves of runs with their usual durations. `waits` lists modules that wait for something that no run brings. */
-function runOrder({ base, state }: Inputs): Record<string, Json> {
+/**
+ * Describes in which waves modules would run, and how long each wave usually takes. `waits` lists modules that wait for something
+ * that no run brings.
+ */
+function describeRunOrder({ base, state }: Inputs): Record<string, Json> {
   const { waves, blockedModules } = simulateStart(state.view);
-  const times = waves.map((wave) => waveSeconds(wave, state, base.settings));
+  const times = waves.map((wave) => estimateWaveSeconds(wave, state, base.settings));
   return {
     waves: waves.map((wave) => [...wave]),
     ...(times.some((each) => each !== null) && { waveSeconds: times }),
@@ -123,7 +127,7 @@ function runOrder({ base, state }: Inputs): Record<string, Json> {
 
 const NO_LIMIT: Limit = { count: undefined, percent: undefined };
 
-/** All removals, and a note on those that the deletion limit blocks until a user confirms them. */
+/** Finds the releases that a start would remove, and notes if the deletion limit blocks them until a user confirms the removal. */
 function previewRemovals(
   { base, releases, state, tree }: Inputs,
   modules: readonly ModuleFacts[],
@@ -154,7 +158,7 @@ function previewRemovals(
   return { ...decideRemovals({ ...input, limit: NO_LIMIT }), blocked };
 }
 
-/** Reads directories and ConfigMap into a new state, as a start would. */
+/** Reads directories and ConfigMap into a new state, as a start would, so that the preview decides by the same rules. */
 async function readInputs(
   base: Sources,
   running: State | undefined,
@@ -183,7 +187,10 @@ async function readInputs(
   return { state, tree, configFound };
 }
 
-/** Copies what a start cannot read: run times, patches and flags of hooks, confirmed CRDs. */
+/**
+ * Copies from the running operator's state what a start cannot read from directories and ConfigMap: run times, values patches and
+ * `enabled` flags of hooks, confirmed CRDs.
+ */
 function copyRunningState(from: State, to: State): void {
   copyRunTimes(from, to);
   for (const key of [GLOBAL, ...to.tree.modules.map((module) => module.valuesKey)])
@@ -194,7 +201,7 @@ function copyRunningState(from: State, to: State): void {
   }
 }
 
-/** The errors with which a start would fail. */
+/** The errors with which a start would fail: unreadable modules, and an invalid ConfigMap without a last valid content. */
 function startupErrors({ tree, state }: Inputs): string[] {
   const { config } = state.view;
   const isRefused = config.condition === "invalid" && !config.isInForce;
@@ -202,15 +209,15 @@ function startupErrors({ tree, state }: Inputs): string[] {
   return [...tree.problems.map(describeProblem), ...why];
 }
 
-/** Notes that concern the whole plan: purges, the ConfigMap, unknown patches of hooks. */
-function notesOf({ state, tree, configFound, releases }: Inputs, running: State | undefined): string[] {
+/** Builds notes that concern the whole plan: why nothing is purged, the state of the ConfigMap, unknown patches of hooks. */
+function buildNotes({ state, tree, configFound, releases }: Inputs, running: State | undefined): string[] {
   const notes = tree.purgeHolds.map((reason) => `no release is purged: ${reason}`);
   const { config } = state.view;
   if (config.condition === "invalid")
     notes.push(
       `the ConfigMap is invalid, so the values accepted last stay in force: ${config.problems.map(describeProblem).join("; ")}`,
     );
-  if (!configFound && releases.observed.anyOurs())
+  if (!configFound && releases.observed.hasOwnReleases())
     notes.push(
       "the ConfigMap is missing while releases of this operator exist: a start waits for the ConfigMap",
     );
@@ -240,8 +247,8 @@ function explainWaiting(
   return text === undefined ? [] : [text];
 }
 
-/** Decides which modules are enabled, as a start would, and records the decisions. */
-async function discover(inputs: Inputs): Promise<void> {
+/** Decides which modules are enabled, as a start would, and records the decisions in the preview's own state. */
+async function decideEnablement(inputs: Inputs): Promise<void> {
   const { releases, state, tree } = inputs;
   const factsOf = (module: Module): ModuleFacts => collectModuleFacts(state, releases.observed, module);
   for (const module of tree.modules) {
@@ -252,13 +259,16 @@ async function discover(inputs: Inputs): Promise<void> {
   }
   const decisions = await decideAllModules(tree.modules, {
     collectFacts: (module) => Promise.resolve(factsOf(module)),
-    runScript: (module, enabled) => queryScript(inputs, module, enabled),
+    runScript: (module, enabled) => runScriptForPreview(inputs, module, enabled),
   });
   for (const [{ name }, decision] of decisions) state.recordModule(name, "decided", decision);
 }
 
-/** Runs an `enabled` script. A failing script would block a start; the preview goes on with the other modules. */
-async function queryScript(
+/**
+ * Runs the `enabled` script of a module. A failing script would block a start; the preview reports it as a problem of the module and
+ * goes on with the other modules.
+ */
+async function runScriptForPreview(
   { base, state }: Inputs,
   module: Module,
   enabled: readonly string[],
@@ -271,7 +281,7 @@ async function queryScript(
   return { enabled: false, problem: { file: script.path, message } };
 }
 
-/** CRDs that would be created or changed, as text by module. A refused CRD becomes a problem of its module. */
+/** Describes which CRDs would be created or changed, by module. A refused CRD is recorded as a problem of its module. */
 async function previewCrds({ state, releases }: Inputs): Promise<Record<string, string>> {
   const changesByModule: Record<string, string> = {};
   for (const record of state.records()) {
@@ -280,7 +290,7 @@ async function previewCrds({ state, releases }: Inputs): Promise<Record<string, 
     try {
       const { changes, problem } = await releases.previewCrds(crdRequest(state.values, record));
       if (problem !== undefined) state.recordModule(module.name, "invalid", problem);
-      else if (changes.length > 0) changesByModule[module.name] = changes.map(describeChange).join(", ");
+      else if (changes.length > 0) changesByModule[module.name] = changes.map(describeCrdChange).join(", ");
     } catch (error) {
       changesByModule[module.name] = `cannot be compared: ${oneLine(error)}`;
     }
@@ -288,6 +298,6 @@ async function previewCrds({ state, releases }: Inputs): Promise<Record<string, 
   return changesByModule;
 }
 
-function describeChange({ name, before }: { readonly name: string; readonly before: unknown }): string {
+function describeCrdChange({ name, before }: { readonly name: string; readonly before: unknown }): string {
   return `${before === undefined ? "creates" : "changes"} ${name}`;
 }

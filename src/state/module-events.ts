@@ -108,10 +108,17 @@ const MODULE_EVENTS = {
   released: (
     record,
     _,
-    { release, hasNoWayBack = false }: { readonly release: Release | undefined; hasNoWayBack?: boolean },
+    {
+      release,
+      lacksRollbackTarget = false,
+    }: { readonly release: Release | undefined; lacksRollbackTarget?: boolean },
   ) => {
     const leftRevision = release?.revision;
-    const run = { ...record.run, leftRevision, withoutWayBack: hasNoWayBack ? leftRevision : undefined };
+    const run = {
+      ...record.run,
+      leftRevision,
+      withoutWayBack: lacksRollbackTarget ? leftRevision : undefined,
+    };
     return { release, absent: [], run };
   },
 

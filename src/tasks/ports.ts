@@ -31,15 +31,15 @@ type ReleasesPort = Pick<
   | "prepareNamespace"
   | "reconcile"
   | "rollBack"
-  | "restore"
-  | "announce"
+  | "restoreObjects"
+  | "announceModules"
   | "uninstall"
-  | "forget"
+  | "forgetRelease"
   | "ensureCrds"
 > & {
   readonly observed: Pick<
     Releases["observed"],
-    "isReserved" | "ownership" | "installed" | "anyOurs" | "withoutModule" | "identity"
+    "isReserved" | "ownership" | "installed" | "hasOwnReleases" | "withoutModule" | "identity"
   > & { get(name: string): Release | undefined };
 };
 

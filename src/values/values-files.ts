@@ -114,11 +114,11 @@ export function valuesFiles(
 export function helmInput(
   values: ValuesView,
   module: Module,
-): { module: Module; values: string; given: () => string } {
+): { module: Module; values: string; userValuesDigest: () => string } {
   return {
     module,
     values: helmValuesAsJson(values, module),
-    given: () => digestWithoutPatches(values, module),
+    userValuesDigest: () => digestWithoutPatches(values, module),
   };
 }
 

@@ -207,10 +207,10 @@ export class Adapters {
   }
 
   /** The difference between the objects in the cluster and those that the next run would apply, as text. */
-  #diff(module: Module, displayed: (object: JsonObject) => Json): Promise<string> {
+  #diff(module: Module, redact: (object: JsonObject) => Json): Promise<string> {
     const { state, releases } = this.#parts;
     const record = state.module(module.name) ?? { module, confirmedCrds: undefined };
-    return releases.diff({ ...this.#helmRequest(module), crds: crdRequest(state.values, record), displayed });
+    return releases.diff({ ...this.#helmRequest(module), crds: crdRequest(state.values, record), redact });
   }
 
   /** The input of helm for the module, for displaying: nothing interrupts it. */
@@ -231,11 +231,11 @@ export class Adapters {
       state,
       queues: () => queues.views(),
       snapshots: (hookId) => bindings.dump(hookId) as unknown as Json,
-      render: (module, diff) => releases.show(this.#helmRequest(module), diff),
+      render: (module, diff) => releases.renderManifests(this.#helmRequest(module), diff),
       diff: (module) => this.#diff(module, (object) => object),
       page: this.#page,
       watchedObjects: (module) => followed()?.objects(module),
-      rollbackTarget: (module, revision) => releases.wayBack(module, revision),
+      rollbackTarget: (module, revision) => releases.findRollbackTarget(module, revision),
       plan: () => previewStart(this.#base, releases, state),
       runs: runRing,
       moduleSourceState: () => this.#base.supplied?.report?.(),

@@ -291,7 +291,7 @@ export async function planAlone(settings: Settings, env: Environment, format: st
     await base.actors.check();
     const releases = makeReleases(base);
     scope.addRelease(() => releases.close());
-    await releases.observed.ready();
+    await releases.observed.waitUntilReady();
     const plan = await previewStart(base, releases);
     return format === "json" ? `${JSON.stringify(plan)}\n` : toYaml(plan);
   });

@@ -133,7 +133,7 @@ export class Operator {
     if (settings.ha) {
       await supply?.prepare();
       supply?.follow();
-      await Promise.all([warmUp(this.#base, ports), releases.observed.ready(), key.read()]);
+      await Promise.all([warmUp(this.#base, ports), releases.observed.waitUntilReady(), key.read()]);
     }
     await leadership.acquire(adapters.port, stop.signal);
     // Leftovers of a leader that was killed on this machine while this operator waited.
@@ -145,7 +145,7 @@ export class Operator {
       key.ensure(),
       this.#readFiles(components, crds),
       components.webhooks.lead(),
-      releases.helm.endLeftOver(stop.signal).then(() => releases.observed.ready()),
+      releases.helm.endOrphanedProcesses(stop.signal).then(() => releases.observed.waitUntilReady()),
     ]);
   }
 
@@ -240,7 +240,7 @@ async function warmUp(base: Base, ports: Ports): Promise<void> {
 async function loadConfig(state: State, config: FollowedConfig, ports: Ports): Promise<void> {
   await config.moveOverlay();
   const found = await config.refresh();
-  if (!found && ports.releases.observed.anyOurs()) {
+  if (!found && ports.releases.observed.hasOwnReleases()) {
     config.missingAtStart();
     return;
   }

@@ -34,7 +34,7 @@ export async function makeSupply(
       keys: sourceKeysConfigMap(settings) ?? "",
       announce: (event) => adapters.announce(event),
       serverVersion: () => serverVersion(client),
-      contentOf: (module) => releases.observed.artifact(module),
+      contentOf: (module) => releases.observed.getArtifactDigest(module),
       hasRelease: (module) => releases.observed.ownership(module) === "ours",
     }),
   );

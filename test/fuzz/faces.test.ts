@@ -2,7 +2,7 @@ import { gzipSync } from "node:zlib";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { decodeRelease, encodeChanged, summarize } from "../../src/helm/release/record.ts";
+import { decodeRelease, changeEncodedRecord, summarize } from "../../src/helm/release/record.ts";
 import { parseHookConfig } from "../../src/hooks/config/hook-config.ts";
 import { OutputError, parseMetrics, parseObjectOperations, renderContext } from "../../src/hooks/index.ts";
 import { OutputLog } from "../../src/hooks/output/output-log.ts";
@@ -162,7 +162,7 @@ function releaseFaces(): Face[] {
   });
   const read = async (data: string): Promise<void> => {
     summarize(await decodeRelease(data));
-    await encodeChanged(data, { info: { status: "failed", description: "x" } });
+    await changeEncodedRecord(data, { info: { status: "failed", description: "x" } });
   };
   const twice = (bytes: Uint8Array): string =>
     Buffer.from(Buffer.from(bytes).toString("base64")).toString("base64");

@@ -22,7 +22,7 @@ describe("decide", () => {
       "install: the release was uninstalled",
     ],
     ["equal inputs", {}, "nothing"],
-    ["equal inputs, but lookup", { lookup: true }, "compare: templates use lookup"],
+    ["equal inputs, but lookup", { usesLookup: true }, "compare: templates use lookup"],
     [
       "changed inputs",
       { release: { ...deployed, labels: labels(OURS, "v1-old") } },
@@ -63,9 +63,9 @@ describe("decide", () => {
   ])("%s", (_, change, expected) => {
     const evidence: DecisionInput = {
       release: deployed,
-      inputs: "v1-now",
+      inputsDigest: "v1-now",
       managedBy: OURS,
-      lookup: false,
+      usesLookup: false,
       ...change,
     };
     const decision = decide(evidence);
@@ -114,10 +114,10 @@ describe("purgeList", () => {
     ["owned", {}, ["gone"]],
     ["all", { policy: "all" }, ["foreign", "go", "gone"]],
     ["off", { policy: "off" }, []],
-    ["ignored", { policy: "all", never: new Set(["foreign"]) }, ["go", "gone"]],
-    ["protected", { never: new Set(["gone"]) }, []],
+    ["ignored", { policy: "all", excluded: new Set(["foreign"]) }, ["go", "gone"]],
+    ["protected", { excluded: new Set(["gone"]) }, []],
   ])("%s", (_, change, names) => {
-    const input: PurgeInput = { releases, modules, policy: "owned", managedBy: OURS, never: new Set() };
+    const input: PurgeInput = { releases, modules, policy: "owned", managedBy: OURS, excluded: new Set() };
     expect(purgeList({ ...input, ...change })).toEqual(names);
   });
 });

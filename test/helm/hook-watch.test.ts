@@ -31,7 +31,7 @@ class Lab {
     {
       store: {
         get: () => ({ status: this.status }) as ReleaseMeta,
-        record: () => {
+        readRecord: () => {
           this.reads++;
           if (this.broken) return Promise.reject(new Error("no record"));
           return Promise.resolve({ hooks: this.hooks } as unknown as ReleaseRecord);

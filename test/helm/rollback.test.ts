@@ -2,9 +2,14 @@ import { describe, expect, test } from "vitest";
 
 import { decide, LABELS } from "../../src/helm/index.ts";
 import type { Reconciliation } from "../../src/helm/types.ts";
-import { historyMax, lastGood, markGood, nextLabels } from "../../src/helm/rollback.ts";
-import { Proofs, rollbackRefusal, triesOf } from "../../src/helm/rollback.ts";
-import { refusalByHand, wayBackOf } from "../../src/helm/rollback-by-hand.ts";
+import {
+  computeHistoryMax,
+  findLastGoodRevision,
+  markInstalledRevisionGood,
+  resetCopiedLabels,
+} from "../../src/helm/rollback.ts";
+import { HealthyTimers, findRefusalAfterRejection, countFailedTries } from "../../src/helm/rollback.ts";
+import { findRefusalAfterUserRollback, findRollbackTarget } from "../../src/helm/user-rollback.ts";
 import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
 import { ManualClock } from "../support/clock.ts";
 
@@ -21,7 +26,7 @@ function rev(at: string, inputs: string, ...words: Words[]): ReleaseMeta {
   const labels: Record<string, string> = {
     [LABELS.managedBy]: "us",
     [LABELS.inputs]: inputs,
-    [LABELS.given]: inputs.slice(0, 1),
+    [LABELS.userInputs]: inputs.slice(0, 1),
     [LABELS.content]: contentOf(inputs),
   };
   for (const word of words) {
@@ -62,45 +67,56 @@ test.each<Case>([
   ["other inputs were good since", "X: compare", [rev("6 deployed", "Y", "good"), back, rejected, old]],
 ])("%s", (_, wanted, revisions) => {
   const [inputs = "", act] = wanted.split(": ");
-  const refusal = rollbackRefusal(revisions, inputs, {
-    given: inputs.slice(0, 1),
-    content: contentOf(inputs),
+  const refusal = findRefusalAfterRejection(revisions, inputs, {
+    userInputsDigest: inputs.slice(0, 1),
+    contentDigest: contentOf(inputs),
     retries: 3,
   });
-  const decision = decide({ release: revisions[0], inputs, managedBy: "us", lookup: false, refusal });
-  const to = decision.act === "rollback" ? ` to ${decision.refusal.good.revision}` : "";
+  const decision = decide({
+    release: revisions[0],
+    inputsDigest: inputs,
+    managedBy: "us",
+    usesLookup: false,
+    refusal,
+  });
+  const to = decision.act === "rollback" ? ` to ${decision.refusal.goodRevision.revision}` : "";
   expect(decision.act + to).toBe(act);
 });
 
 describe("the memory", () => {
   test("counts failures in a row with what people give, and those of hooks' values on", () => {
-    expect(triesOf([rev("3 failed", "X", "tries 2"), good], "X")).toBe(2);
-    expect(triesOf([back, rejected, old], "X")).toBe(3);
-    expect(triesOf([rev("3 failed", "X", "tries 2"), good], "Y")).toBe(0);
-    expect(triesOf([rev("3 deployed", "X", "tries 2"), old], "X")).toBe(0);
-    expect(triesOf([], "X")).toBe(0);
+    expect(countFailedTries([rev("3 failed", "X", "tries 2"), good], "X")).toBe(2);
+    expect(countFailedTries([back, rejected, old], "X")).toBe(3);
+    expect(countFailedTries([rev("3 failed", "X", "tries 2"), good], "Y")).toBe(0);
+    expect(countFailedTries([rev("3 deployed", "X", "tries 2"), old], "X")).toBe(0);
+    expect(countFailedTries([], "X")).toBe(0);
   });
 
   test("takes no revision for good that failed, whatever its labels say", () => {
-    expect(lastGood([rev("5 failed", "G", "good"), rejected, old])?.revision).toBe(1);
-    expect(lastGood([rev("2 superseded", "Y")])).toBeUndefined();
+    expect(findLastGoodRevision([rev("5 failed", "G", "good"), rejected, old])?.revision).toBe(1);
+    expect(findLastGoodRevision([rev("2 superseded", "Y")])).toBeUndefined();
   });
 
   test("hands nothing on to the next revision but the count", () => {
-    const none = { [LABELS.good]: "null", [LABELS.given]: "null", [LABELS.content]: "null" };
-    expect(nextLabels(back, 0)).toEqual(none);
-    expect(nextLabels(back, 3)).toEqual({ ...none, [LABELS.tries]: "3" });
-    expect(nextLabels(rejected, 0)).toMatchObject({ [LABELS.rejected]: "null", [LABELS.tries]: "null" });
-    expect(nextLabels({ ...back, labels: {} }, 0)).toEqual({});
-    expect(nextLabels({ ...back, labels: { moduleChecksum: "abc" } }, 0)).toEqual({ moduleChecksum: "null" });
+    const none = { [LABELS.good]: "null", [LABELS.userInputs]: "null", [LABELS.content]: "null" };
+    expect(resetCopiedLabels(back, 0)).toEqual(none);
+    expect(resetCopiedLabels(back, 3)).toEqual({ ...none, [LABELS.tries]: "3" });
+    expect(resetCopiedLabels(rejected, 0)).toMatchObject({
+      [LABELS.rejected]: "null",
+      [LABELS.tries]: "null",
+    });
+    expect(resetCopiedLabels({ ...back, labels: {} }, 0)).toEqual({});
+    expect(resetCopiedLabels({ ...back, labels: { moduleChecksum: "abc" } }, 0)).toEqual({
+      moduleChecksum: "null",
+    });
   });
 
   test("keeps as much history as reaches back to the good revision, and no more than 50", () => {
-    expect(historyMax(10, [back, rejected, old])).toBe(10);
-    expect(historyMax(1, [good])).toBe(3);
-    expect(historyMax(3, [rev("9 failed", "X"), old])).toBe(11);
-    expect(historyMax(3, [rev("900 failed", "X"), old])).toBe(50);
-    expect(historyMax(0, [rev("900 failed", "X"), old])).toBe(0);
+    expect(computeHistoryMax(10, [back, rejected, old])).toBe(10);
+    expect(computeHistoryMax(1, [good])).toBe(3);
+    expect(computeHistoryMax(3, [rev("9 failed", "X"), old])).toBe(11);
+    expect(computeHistoryMax(3, [rev("900 failed", "X"), old])).toBe(50);
+    expect(computeHistoryMax(0, [rev("900 failed", "X"), old])).toBe(0);
   });
 });
 
@@ -121,33 +137,33 @@ describe("a revision that a person took out of force", () => {
     ["also to the same inputs: T", [rev("5 deployed", "T", "good"), byHand("T", 3), three], "stay at 3"],
     ["and others were installed since: X", [rev("6 deployed", "Y"), byHand("X", 3), three], "go on"],
   ])("%s", (what, revisions, wanted) => {
-    const refusal = refusalByHand(revisions, what.slice(-1));
-    const word = refusal?.isOver === true ? "stay at" : "go to";
-    expect(refusal === undefined ? "go on" : `${word} ${refusal.good.revision}`).toBe(wanted);
+    const refusal = findRefusalAfterUserRollback(revisions, what.slice(-1));
+    const word = refusal?.isRolledBack === true ? "stay at" : "go to";
+    expect(refusal === undefined ? "go on" : `${word} ${refusal.goodRevision.revision}`).toBe(wanted);
   });
 
   test("goes back to what was in force and was not rejected, or to a given revision that was", () => {
     const revisions = [rev("6 deployed", "Y"), rev("5 failed", "Z"), byHand("X", 3), three, old];
-    expect(wayBackOf(revisions, undefined).revision).toBe(3);
-    expect(wayBackOf(revisions, 1).revision).toBe(1);
+    expect(findRollbackTarget(revisions, undefined).revision).toBe(3);
+    expect(findRollbackTarget(revisions, 1).revision).toBe(1);
     for (const wanted of [9, 6, 5])
-      expect(() => wayBackOf(revisions, wanted)).toThrow(
+      expect(() => findRollbackTarget(revisions, wanted)).toThrow(
         `there is no revision ${wanted} that was in force; choose one of 4, 3, 1`,
       );
   });
 
   test("has no way back where nothing was in force before", () => {
-    expect(() => wayBackOf([rev("1 deployed", "Y")], undefined)).toThrow("no earlier one is known");
+    expect(() => findRollbackTarget([rev("1 deployed", "Y")], undefined)).toThrow("no earlier one is known");
   });
 });
 
 // A container that crashes is ready for a moment each time.
 test("a module has to be healthy for a minute, without a break", async () => {
   const clock = new ManualClock();
-  const proofs = new Proofs(clock);
+  const proofs = new HealthyTimers(clock);
   const proved: string[] = [];
   const check = (module: string, isHealthy: boolean): void =>
-    proofs.check(module, isHealthy, () => void proved.push(module));
+    proofs.update(module, isHealthy, () => void proved.push(module));
   check("crashes", true);
   check("works", true);
   for (let restart = 0; restart < 5; restart++) {
@@ -171,11 +187,15 @@ describe("what is in force as the next upgrade begins", () => {
     const labelled: number[] = [];
     const store = {
       revisions: () => [rev("2 deployed", "Y"), old],
-      label: ({ revision }: ReleaseMeta) => Promise.resolve(void labelled.push(revision)),
+      setLabels: ({ revision }: ReleaseMeta) => Promise.resolve(void labelled.push(revision)),
     };
     const request = { module: { name: "m" }, unhealthy, signal: new AbortController().signal };
-    const policy = { retries: 3, given: "Y", content: "Y" };
-    await markGood({ tools: { store, managedBy: "us" }, request, policy } as unknown as Reconciliation);
+    const policy = { retries: 3, userInputsDigest: "Y", contentDigest: "Y" };
+    await markInstalledRevisionGood({
+      tools: { store, managedBy: "us" },
+      request,
+      policy,
+    } as unknown as Reconciliation);
     return labelled;
   };
   test.each<[string, Ailing, number[]]>([

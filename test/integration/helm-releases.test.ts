@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { MARK } from "../../src/helm/binary/helm-environment.ts";
+import { RELEASE_VARIABLE } from "../../src/helm/binary/helm-environment.ts";
 import { LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
 import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
 import type { ReconcileRequest } from "../../src/helm/types.ts";
@@ -78,7 +78,7 @@ async function putChart(template = CONFIG_MAP): Promise<void> {
 
 async function reconcile(
   values: object,
-  change: { absent?: readonly string[]; chart?: ChartKind } = {},
+  change: { missingObjects?: readonly string[]; chart?: ChartKind } = {},
 ): Promise<ReleaseOutcome> {
   const outcome = await releases.reconcile(requestOf(values, change));
   await releases.flushLabels();
@@ -87,12 +87,12 @@ async function reconcile(
 
 function requestOf(
   values: object,
-  change: { absent?: readonly string[]; chart?: ChartKind } = {},
+  change: { missingObjects?: readonly string[]; chart?: ChartKind } = {},
 ): ReconcileRequest {
   return {
     module: { name: "m", valuesKey: "m", chartDir: join(lab.root, "m"), chart: change.chart ?? "own" },
     values: JSON.stringify({ global: {}, m: {}, ...values }),
-    absent: change.absent ?? [],
+    missingObjects: change.missingObjects ?? [],
     signal: AbortSignal.timeout(50_000),
   };
 }
@@ -121,7 +121,7 @@ describe.each(HELMS)("releases with %s", (which) => {
     const hub = new WatchHub({ client, clock: systemClock, logger });
     lab = { namespace, root, client, hub, discovery: new Discovery(client) };
     releases = new Releases(options(bin()));
-    await releases.observed.ready();
+    await releases.observed.waitUntilReady();
   });
 
   afterEach(async () => {
@@ -136,7 +136,7 @@ describe.each(HELMS)("releases with %s", (which) => {
   async function restart(change: Partial<ReleasesOptions> = {}): Promise<void> {
     releases.close();
     releases = new Releases(options(bin(), change));
-    await releases.observed.ready();
+    await releases.observed.waitUntilReady();
   }
 
   test("installs, then nothing for equal inputs, also after a restart without a single process", async () => {
@@ -237,8 +237,8 @@ spec:
       /** Has the chart of `m` rendered: it follows a module that has to be rendered. */
       const ahead = async (values: object): Promise<void> => {
         const due = [inputOf("first", {}), inputOf("m", values)];
-        releases.announce(
-          due.map((input) => ({ name: input.module.name, input: () => input, hasFinalValues: true })),
+        releases.announceModules(
+          due.map((input) => ({ name: input.module.name, readInput: () => input, hasFinalValues: true })),
         );
         const before = helmRuns;
         expect(await first()).toMatchObject({ action: "labelled" });
@@ -361,7 +361,7 @@ rules: []
         expect(before[0]?.labels).toMatchObject({ own: "label", "app.kubernetes.io/managed-by": "Helm" });
         await removeAll();
         const runs = helmRuns;
-        expect(await reconcile({ m: { a: 1 } }, { absent: all() })).toMatchObject({
+        expect(await reconcile({ m: { a: 1 } }, { missingObjects: all() })).toMatchObject({
           action: "restored",
           release: { revision: 1, status: "deployed" },
         });
@@ -381,10 +381,14 @@ rules: []
       await kubectl("delete", "cm", "listed");
       await kubectl("label", "secret", "random", "own=by-hand", "--overwrite");
       const absent = [`${lab.namespace}/ConfigMap/listed`];
-      expect(await reconcile({ m: { a: 1 } }, { absent })).toMatchObject({ action: "restored" });
+      expect(await reconcile({ m: { a: 1 } }, { missingObjects: absent })).toMatchObject({
+        action: "restored",
+      });
       expect((await read("secret", "random")).metadata.labels).toMatchObject({ own: "by-hand" });
       // Back already by somebody else's hand.
-      expect(await reconcile({ m: { a: 1 } }, { absent })).toMatchObject({ action: "restored" });
+      expect(await reconcile({ m: { a: 1 } }, { missingObjects: absent })).toMatchObject({
+        action: "restored",
+      });
       expect((await read("cm", "listed")).metadata.labels).toBeDefined();
     });
 
@@ -393,10 +397,12 @@ rules: []
       await reconcile({ m: { a: 1 } });
       const absent = [`${lab.namespace}/ConfigMap/m`];
       await kubectl("delete", "cm", "m");
-      expect(await reconcile({ m: { a: 2 } }, { absent })).toMatchObject({ action: "upgraded" });
+      expect(await reconcile({ m: { a: 2 } }, { missingObjects: absent })).toMatchObject({
+        action: "upgraded",
+      });
       expect(await data()).toContain(`"a":"2"`);
       await kubectl("delete", "cm", "m");
-      expect(await reconcile({ m: { a: 2, unused: 1 } }, { absent })).toMatchObject({
+      expect(await reconcile({ m: { a: 2, unused: 1 } }, { missingObjects: absent })).toMatchObject({
         action: "restored",
         release: { revision: 2 },
       });
@@ -416,13 +422,15 @@ ${CONFIG_MAP}`;
       const before = (await read("secret", "kept")).data;
       await kubectl("delete", "cm", "m");
       const absent = [`${lab.namespace}/ConfigMap/m`, `${lab.namespace}/Secret/kept`];
-      expect(await reconcile({ m: { a: 1 } }, { absent })).toMatchObject({
+      expect(await reconcile({ m: { a: 1 } }, { missingObjects: absent })).toMatchObject({
         action: "restored",
         release: { revision: 1 },
       });
       expect((await read("secret", "kept")).data).toEqual(before);
       await kubectl("delete", "secret", "kept");
-      expect(await reconcile({ m: { a: 1 } }, { absent })).toMatchObject({ action: "upgraded" });
+      expect(await reconcile({ m: { a: 1 } }, { missingObjects: absent })).toMatchObject({
+        action: "upgraded",
+      });
     });
 
     test.runIf(once)(
@@ -454,7 +462,7 @@ ${CONFIG_MAP}`;
         await cluster().apply(refuse);
         const absent = [...names.map((name) => `ConfigMap/${name}`), "ServiceAccount/account"];
         const run = () =>
-          reconcile({ m: { a: 1 } }, { absent: absent.map((name) => `${lab.namespace}/${name}`) });
+          reconcile({ m: { a: 1 } }, { missingObjects: absent.map((name) => `${lab.namespace}/${name}`) });
         try {
           await eventually(
             async () =>
@@ -471,7 +479,7 @@ ${CONFIG_MAP}`;
         }
         await eventually(async () => void (await kubectl("create", "cm", "probe")), "the webhook is gone");
         expect(await run()).toMatchObject({ action: "restored", release: { revision: 1 } });
-        expect(await releases.observed.objects("m")).toHaveLength(21);
+        expect(await releases.observed.readLastingRefs("m")).toHaveLength(21);
         await kubectl("get", "cm", ...names);
       },
     );
@@ -506,7 +514,7 @@ ${CONFIG_MAP}`;
         expect(await lab.discovery.resolve("Thing", `${group}/v1`)).toBeUndefined();
       }, "the kind is gone");
       const absent = [`${lab.namespace}/Thing/t`];
-      await expect(reconcile({ m: { a: 1 } }, { absent })).rejects.toThrow(
+      await expect(reconcile({ m: { a: 1 } }, { missingObjects: absent })).rejects.toThrow(
         `cannot bring back ${lab.namespace}/Thing/t: the server knows no Thing of ${group}/v1`,
       );
     });
@@ -515,14 +523,14 @@ ${CONFIG_MAP}`;
   test.runIf(once)("reports when each revision was deployed, also after a restart", async () => {
     await putChart();
     await reconcile({ m: { a: 1 } });
-    await releases.observed.objects("m");
+    await releases.observed.readLastingRefs("m");
     const first = releases.observed.get("m");
     await reconcile({ m: { a: 2 } });
-    await releases.observed.objects("m");
+    await releases.observed.readLastingRefs("m");
     const second = releases.observed.get("m");
     expect(second?.lastDeployed).toBeGreaterThan(first?.lastDeployed ?? Infinity);
     await restart();
-    await releases.observed.objects("m");
+    await releases.observed.readLastingRefs("m");
     expect(releases.observed.get("m")).toEqual(second);
     expect(second?.chartVersion).toBe("1.0.0");
   });
@@ -577,7 +585,7 @@ ${CONFIG_MAP}`;
       "-p",
       JSON.stringify({ data: { release } }),
     ];
-    await releases.observed.objects("m");
+    await releases.observed.readLastingRefs("m");
     await kubectl("patch", "secret", secret, ...damage(whole.slice(0, 400)));
     const reported = new RegExp(`^Secret ${secret}: .* cannot be unpacked.* restore it, or delete it`);
     await expect(reconcile({ m: { a: 2 } })).rejects.toThrow(reported);
@@ -626,7 +634,7 @@ ${CONFIG_MAP}`;
     await putChart();
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({
       action: "upgraded",
-      recovered: true,
+      wasRecovered: true,
       release: { status: "deployed", revision: 2 },
     });
   });
@@ -642,10 +650,10 @@ ${CONFIG_MAP}`;
     const { failure } = await startSlow();
     const orphaned = releases;
     releases = new Releases(options(bin()));
-    await releases.observed.ready();
+    await releases.observed.waitUntilReady();
     await putChart();
     const outcome = await reconcile({ m: { a: 1 } });
-    expect(outcome).toMatchObject({ recovered: true, release: { status: "deployed" } });
+    expect(outcome).toMatchObject({ wasRecovered: true, release: { status: "deployed" } });
     expect(await failure).toMatch(/helm upgrade m/);
     orphaned.close();
   });
@@ -665,10 +673,10 @@ ${CONFIG_MAP}`;
     "what is shown is what a run would render: an installation first, then an upgrade",
     async () => {
       await putChart(CONFIG_MAP.replace("\ndata: {", '\ndata: {first: "{{ .Release.IsInstall }}", '));
-      expect(await releases.show(requestOf({ m: { a: 1 } }), false)).toContain('first: "true"');
+      expect(await releases.renderManifests(requestOf({ m: { a: 1 } }), false)).toContain('first: "true"');
       await reconcile({ m: { a: 1 } });
       expect(await data()).toContain('"first":"true"');
-      expect(await releases.show(requestOf({ m: { a: 2 } }), false)).toContain('first: "false"');
+      expect(await releases.renderManifests(requestOf({ m: { a: 2 } }), false)).toContain('first: "false"');
     },
   );
 
@@ -821,7 +829,7 @@ ${CONFIG_MAP}`;
       release: { status: "deployed" },
     });
     await releases.uninstall({ name: "m" }, signal);
-    await releases.forget("m");
+    await releases.forgetRelease("m");
     expect(releases.observed.ownership("m")).toBe("none");
     expect(await kubectl("get", "secrets", "-o", "name")).toBe("");
   });
@@ -831,11 +839,11 @@ ${CONFIG_MAP}`;
     await reconcile({ m: { a: 1 } });
     const meta = releases.store.get("m");
     if (meta === undefined) throw new Error("no release");
-    await releases.store.label(meta, { status: "uninstalling" });
-    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "upgraded", recovered: true });
+    await releases.store.setLabels(meta, { status: "uninstalling" });
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "upgraded", wasRecovered: true });
     const again = releases.store.get("m");
     if (again === undefined) throw new Error("no release");
-    await releases.store.label(again, { status: "uninstalling" });
+    await releases.store.setLabels(again, { status: "uninstalling" });
     await releases.uninstall({ name: "m" }, AbortSignal.timeout(50_000));
     expect(releases.observed.get("m")?.status).toBe("uninstalled");
   });
@@ -862,7 +870,7 @@ ${CONFIG_MAP}`;
     const meta = releases.store.get("m");
     if (meta === undefined) throw new Error("no release");
     const old = { [LABELS.managedBy]: "v0-a", [LABELS.inputs]: "v0-b", [LABELS.manifest]: "v0-c" };
-    await releases.store.label(meta, old);
+    await releases.store.setLabels(meta, old);
     await restart();
     expect(releases.observed.ownership("m")).toBe("ours");
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "labelled", release: { revision: 1 } });
@@ -923,7 +931,7 @@ function run(bin: string, args: readonly string[]): Promise<void> {
 
 /** Kills the helm that works in `namespace`, as the kernel would. */
 async function kill(namespace: string, signal: NodeJS.Signals): Promise<void> {
-  const mark = `${MARK}=${managedByDigest(namespace, "addon-operator")}/m`;
+  const mark = `${RELEASE_VARIABLE}=${managedByDigest(namespace, "addon-operator")}/m`;
   const pids = await findOrphanedProcesses((environment) => environment.includes(mark));
   expect(pids).toHaveLength(1);
   for (const pid of pids) process.kill(pid, signal);

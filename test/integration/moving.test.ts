@@ -64,7 +64,7 @@ describe.each(HELMS)("a release that moves, with %s", (which) => {
       moduleNamespaceLabels: { tier: "addons" },
       locationsSecret: locationsSecretName("addon-operator"),
     });
-    await releases.observed.ready();
+    await releases.observed.waitUntilReady();
   }
 
   beforeEach(async () => {
@@ -135,7 +135,7 @@ rules: []
     const request = requestOf(to, "1");
     const why = `the release moves from namespace ${from} to ${to}`;
     expect(await releases.preview(request)).toEqual({ action: "upgrade", why });
-    const diff = await releases.diff({ ...request, crds: { files: [] }, displayed: (object) => object });
+    const diff = await releases.diff({ ...request, crds: { files: [] }, redact: (object) => object });
     expect(diff.split("\n").filter((line) => line.startsWith("# "))).toEqual(
       [
         `# rbac.authorization.k8s.io/v1 ClusterRole ${to} ${home}: changes`,
@@ -258,7 +258,7 @@ rules: []
       await restart();
       expect(releases.observed.withoutModule({ modules: [] })).toEqual(["m"]);
       await releases.uninstall({ name: "m" }, AbortSignal.timeout(60_000));
-      await releases.forget("m");
+      await releases.forgetRelease("m");
       expect(await records(home)).toEqual([]);
       expect(await records(team)).toEqual([]);
       for (const namespace of [home, team])

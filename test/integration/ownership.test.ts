@@ -69,7 +69,7 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
     const client = connect({ kubeConfig: cluster().kubeconfig, userAgent: "test", logger });
     lab = { namespace, root, client, hub: new WatchHub({ client, clock: systemClock, logger }) };
     releases = open();
-    await releases.observed.ready();
+    await releases.observed.waitUntilReady();
   });
 
   afterEach(async () => {
@@ -119,7 +119,7 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
 
   async function remove(name: string): Promise<void> {
     await releases.uninstall({ name }, AbortSignal.timeout(50_000));
-    await releases.forget(name);
+    await releases.forgetRelease(name);
   }
 
   const warnings = () =>
@@ -306,20 +306,20 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
       await chart("broken", "{{ fail }}");
       const upcoming = (name: string) => ({
         name,
-        input: () => ({ module: moduleOf(name), values: "{}" }),
+        readInput: () => ({ module: moduleOf(name), values: "{}" }),
         hasFinalValues: false,
       });
-      releases.announce(["a", "broken", "b"].map(upcoming));
+      releases.announceModules(["a", "broken", "b"].map(upcoming));
       await bring("a");
       expect(await uid("cm/dropped")).toBe("");
       await bring("b");
       expect(await uid("cm/moved")).toBe(before);
       await chart("c", map("moved"));
-      releases.announce([upcoming("c")]);
+      releases.announceModules([upcoming("c")]);
       await remove("b");
       await bring("c");
       expect(await uid("cm/moved")).toBe(before);
-      releases.announce([]);
+      releases.announceModules([]);
       await chart("c", map("other"));
       await bring("c");
       expect(await uid("cm/moved")).toBe("");
@@ -416,7 +416,7 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
       const before = await uid("secret/left");
       releases.close();
       releases = open(nothingElse);
-      await releases.observed.ready();
+      await releases.observed.waitUntilReady();
       await bring("b");
       expect(await uid("secret/left")).not.toBe(before);
     });
@@ -428,7 +428,7 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
     const before = await uid("cm/shared");
     releases.close();
     releases = open({ hasModule: () => false, keepsObjects: (release) => release === "a" });
-    await releases.observed.ready();
+    await releases.observed.waitUntilReady();
     await chart("b", map("shared"));
     await expect(bring("b")).rejects.toThrow(`ConfigMap/shared of ${lab.namespace}/a`);
     const events = "annotations: {helm.sh/hook: pre-install}";
@@ -455,7 +455,7 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
       const tookOver = (release: string, objects: readonly string[]) =>
         void reported.push([release, ...objects]);
       releases = open({ recorder: { tookOver, ran: () => {}, adopted: () => {}, reconciled: () => {} } });
-      await releases.observed.ready();
+      await releases.observed.waitUntilReady();
       await kubectl(["create", "configmap", "nobodys", "-n", lab.namespace]);
       await chart("a", role, map("shared"), map("nobodys"));
       await bring("a", {}, { takeOwnership: true });
@@ -479,7 +479,7 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
     await bring("a");
     releases.close();
     releases = open({ discovery: { resolve: () => Promise.reject(new Error("no answer")) } });
-    await releases.observed.ready();
+    await releases.observed.waitUntilReady();
     await expect(remove("a")).rejects.toThrow("cannot determine the owner of ConfigMap/own: no answer");
     expect(await uid("cm/own")).not.toBe("");
   });
@@ -493,11 +493,11 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
       await bring("b");
       releases.close();
       releases = open({ bin: "/nowhere/helm" });
-      await releases.observed.ready();
+      await releases.observed.waitUntilReady();
       await expect(remove("a")).rejects.toThrow("/nowhere/helm");
       releases.close();
       releases = open();
-      await releases.observed.ready();
+      await releases.observed.waitUntilReady();
       await bring("a");
       const owner = String.raw`jsonpath={.metadata.annotations.meta\.helm\.sh/release-name}`;
       expect(await kubectl(["get", "cm/shared", "-n", lab.namespace, "-o", owner])).toBe("a");

@@ -54,7 +54,7 @@ function requestOf({ a = 1, b = 1, module, ...change }: Change): ReconcileReques
   return {
     module: { onFailure: "rollback", ...own },
     values: JSON.stringify({ global: {}, m: { a, b } }),
-    given: () => String(a),
+    userValuesDigest: () => String(a),
     signal: AbortSignal.timeout(50_000),
     ...change,
   };
@@ -122,7 +122,7 @@ describe.each(HELMS)("rollback with %s", (which) => {
       adopt: "all",
       ...change,
     });
-    await releases.observed.ready();
+    await releases.observed.waitUntilReady();
   }
 
   async function restart(change: Partial<ReleasesOptions> = {}): Promise<void> {
@@ -138,18 +138,18 @@ describe.each(HELMS)("rollback with %s", (which) => {
     expect([await reported(), await reported()]).toEqual(["failed", "failed"]);
     const outcome = await reconcile();
     expect(outcome.action).toBe("rolledBack");
-    expect(outcome.refused).toMatch(
+    expect(outcome.refusal).toMatch(
       /^Rolled back to chart 1\.0\.0 \(revision 5\): chart 2\.0\.0, revision 4, failed: .*Unheard/,
     );
     expect(await data()).toBe(before);
     expect(history().at(-1)).toBe("5 deployed");
-    expect(await reconcile()).toMatchObject({ action: "unchanged", refused: outcome.refused });
+    expect(await reconcile()).toMatchObject({ action: "unchanged", refusal: outcome.refusal });
     await restart();
-    expect(await reconcile()).toMatchObject({ action: "unchanged", refused: outcome.refused });
+    expect(await reconcile()).toMatchObject({ action: "unchanged", refusal: outcome.refusal });
     expect(history().at(-1)).toBe("5 deployed");
     await putChart("2.0.1", false);
     expect(await reconcile()).toMatchObject({ action: "upgraded" });
-    expect((await reconcile()).refused).toBeUndefined();
+    expect((await reconcile()).refusal).toBeUndefined();
     expect(await data()).toContain("2.0.1");
     const { labels = {} } = releases.store.get("m") ?? {};
     expect(Object.keys(labels)).not.toContain(LABELS.rejected);
@@ -163,21 +163,21 @@ describe.each(HELMS)("rollback with %s", (which) => {
       expect(await reported({ module })).toMatch(/installed|upgraded/);
     }
     const { signal } = requestOf({});
-    expect(() => releases.wayBack("m", 9)).toThrow("choose one of 2, 1");
-    expect(releases.wayBack("m", undefined)).toBe(2);
+    expect(() => releases.findRollbackTarget("m", 9)).toThrow("choose one of 2, 1");
+    expect(releases.findRollbackTarget("m", undefined)).toBe(2);
     expect(await releases.rollBack({ ...requestOf({ module }), signal }, 1)).toMatchObject({ revision: 4 });
     expect(await data()).toContain("1.0.0");
     await restart();
     const held = await reconcile({ module });
     expect(held.action).toBe("unchanged");
-    expect(held.refused).toMatch(
+    expect(held.refusal).toMatch(
       /^Rolled back to chart 1\.0\.0 \(revision 4\): chart 3\.0\.0, revision 3, was taken out of force by hand/,
     );
     expect(await reported({ module, b: 2 })).toBe("unchanged");
     expect(history().at(-1)).toBe("4 deployed");
     expect(await reported({ module, a: 2 })).toBe("upgraded");
     expect(await data()).toContain("3.0.0");
-    expect((await reconcile({ module, a: 2 })).refused).toBeUndefined();
+    expect((await reconcile({ module, a: 2 })).refusal).toBeUndefined();
   });
 
   test.runIf(once)("a way back by hand that was interrupted is carried on", async () => {
@@ -248,9 +248,9 @@ describe.each(HELMS)("rollback with %s", (which) => {
     expect(await reported({ module })).toBe("unchanged");
     // It is killed at the end: its revision has the labels of the good one.
     const newest = releases.store.get("m")!;
-    await releases.store.label(newest, { status: "pending-rollback" });
+    await releases.store.setLabels(newest, { status: "pending-rollback" });
     await restart({ historyMax: 1 });
-    expect(await reconcile({ module })).toMatchObject({ action: "rolledBack", recovered: true });
+    expect(await reconcile({ module })).toMatchObject({ action: "rolledBack", wasRecovered: true });
     expect(await reported({ module })).toBe("unchanged");
     expect(await data()).toBe(before);
   });
@@ -270,7 +270,7 @@ describe.each(HELMS)("rollback with %s", (which) => {
     await putChart("2.0.0", true);
     for (let turn = 0; turn < 4; turn++) expect(await reported({ module })).toBe("failed");
     const names = releases.store.revisions("m").flatMap(({ labels }) => Object.keys(labels));
-    const ours = [LABELS.good, LABELS.given, LABELS.content, LABELS.tries, LABELS.rejected];
+    const ours = [LABELS.good, LABELS.userInputs, LABELS.content, LABELS.tries, LABELS.rejected];
     expect(names.filter((name) => ours.some((each) => each === name))).toEqual([]);
   });
 
@@ -284,22 +284,25 @@ describe.each(HELMS)("rollback with %s", (which) => {
       await putChart("2.0.0", false);
       expect(await reported({ unhealthy: ILL })).toBe("upgraded");
       // The first version was not healthy when it was left: there is nothing to go back to.
-      expect(await reconcile({ unhealthy: ILL })).toMatchObject({ action: "unchanged", hasNoWayBack: true });
-      expect(await reconcile()).not.toHaveProperty("hasNoWayBack");
+      expect(await reconcile({ unhealthy: ILL })).toMatchObject({
+        action: "unchanged",
+        lacksRollbackTarget: true,
+      });
+      expect(await reconcile()).not.toHaveProperty("lacksRollbackTarget");
       await releases.markHealthy(requestOf({}).module, { status: "True", revision: 2 });
       await putChart("3.0.0", false);
       expect(await reported()).toBe("upgraded");
       const outcome = await reconcile({ unhealthy: ILL });
       expect(outcome).toMatchObject({
         action: "rolledBack",
-        refused: expect.stringContaining(
+        refusal: expect.stringContaining(
           "was not healthy in time: Deployment n/web: 0 of 1 replicas available; an edit",
         ),
       });
       expect(await data()).toContain("2.0.0");
       const stays = await reconcile({ unhealthy: ILL });
       expect(stays.action).toBe("unchanged");
-      expect(stays).not.toHaveProperty("hasNoWayBack");
+      expect(stays).not.toHaveProperty("lacksRollbackTarget");
     },
   );
 });

@@ -228,7 +228,7 @@ describe("the operator's series", () => {
     const helm = makeHelmRecorder({ metrics, announce: () => {}, state: NO_STATE });
     recorder.moduleDeleteFailed("m");
     recorder.discoveryFailed();
-    recorder.released("m", { action: "upgraded", recovered: true, release: undefined } as never);
+    recorder.released("m", { action: "upgraded", wasRecovered: true, release: undefined } as never);
     recorder.reloaded(2.5);
     helm.reconciled("m", 1);
     helm.ran({ release: "m", operation: "upgrade", seconds: 1 });

@@ -67,7 +67,7 @@ test("a rollback on request is an Event, too", () => {
 });
 
 test("a rollback is an Event that says what failed and what is in force, and is counted", () => {
-  const outcome = { release: undefined, recovered: false, refused: "chart 2 failed" } as const;
+  const outcome = { release: undefined, wasRecovered: false, refusal: "chart 2 failed" } as const;
   const metrics = new Metrics("");
   const state = { view: { modules: new Map() } } as never;
   const events: OperatorEvent[] = [];

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { waveSeconds } from "../../src/preview/run-times.ts";
+import { estimateWaveSeconds } from "../../src/preview/run-times.ts";
 import { State } from "../../src/state/index.ts";
 import { ManualClock } from "../support/clock.ts";
 
@@ -12,7 +12,7 @@ it("adds up the run times of a wave, or divides them among parallel modules; nul
   state.recordModule("b", "secondsRestored", [5]);
   const main = { moduleQueues: "main", parallelModules: 2 } as const;
   const own = { moduleQueues: "own", parallelModules: 2 } as const;
-  expect([main, own].map((pace) => waveSeconds(["a", "b"], state, pace))).toEqual([8, 5]);
-  expect(waveSeconds(["a", "b"], state, { ...own, parallelModules: 1 })).toBe(8);
-  expect(waveSeconds(["a", "c"], state, main)).toBeNull();
+  expect([main, own].map((pace) => estimateWaveSeconds(["a", "b"], state, pace))).toEqual([8, 5]);
+  expect(estimateWaveSeconds(["a", "b"], state, { ...own, parallelModules: 1 })).toBe(8);
+  expect(estimateWaveSeconds(["a", "c"], state, main)).toBeNull();
 });

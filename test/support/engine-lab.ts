@@ -570,7 +570,15 @@ export class EngineLab {
       },
       releases: {
         prepareNamespace: () => Promise.resolve(),
-        reconcile: async ({ module, values, absent = [], isRequested, unhealthy, signal, onWait }) => {
+        reconcile: async ({
+          module,
+          values,
+          missingObjects = [],
+          isRequested,
+          unhealthy,
+          signal,
+          onWait,
+        }) => {
           const failure = this.helmFails?.(module.name);
           this.#note(`helm ${module.name}${failure === undefined ? "" : " fails"}`);
           this.askedOfHelm.push(
@@ -589,31 +597,31 @@ export class EngineLab {
             throw new UnusableChartError({ file: "chart", message: "contains more than 100 MiB" });
           if (failure === "foreign") throw new ForeignReleaseError(module.name, "somebody else");
           if (failure !== undefined) throw new Error(failure);
-          if (absent.length > 0) this.restores?.(absent);
-          const refused = this.refuses?.(module.name);
-          if (refused !== undefined)
+          if (missingObjects.length > 0) this.restores?.(missingObjects);
+          const refusal = this.refuses?.(module.name);
+          if (refusal !== undefined)
             return {
               action: "rolledBack",
-              refused,
+              refusal,
               release: this.releases.get(module.name),
-              recovered: false,
+              wasRecovered: false,
             };
-          const hasNoWayBack = unhealthy?.status === "False" && this.noWayBack;
-          return { ...this.#upgrade(module.name, values), hasNoWayBack };
+          const lacksRollbackTarget = unhealthy?.status === "False" && this.noWayBack;
+          return { ...this.#upgrade(module.name, values), lacksRollbackTarget };
         },
         rollBack: ({ module: { name } }, revision) => {
           this.#note(`rollback ${name}${revision === undefined ? "" : ` to ${revision}`}`);
           return Promise.resolve(this.releases.get(name));
         },
-        restore: async (name, absent, signal) => {
-          this.#note(`restore ${name}: ${absent.join(" ")}`);
+        restoreObjects: async (name, missingObjects, signal) => {
+          this.#note(`restore ${name}: ${missingObjects.join(" ")}`);
           if (state.module(name)?.run.activity !== "none") this.broken.push(`restore of busy ${name}`);
           if (this.restoreTakes > 0) await this.#pass(this.restoreTakes, signal);
           signal.throwIfAborted();
-          this.restores?.(absent);
-          return { action: "restored", release: this.releases.get(name), recovered: false };
+          this.restores?.(missingObjects);
+          return { action: "restored", release: this.releases.get(name), wasRecovered: false };
         },
-        announce: (modules) =>
+        announceModules: (modules) =>
           void this.announced.push(
             modules.map(({ name, hasFinalValues }) => name + (hasFinalValues ? "" : "?")),
           ),
@@ -627,7 +635,7 @@ export class EngineLab {
             [...this.releases.values()]
               .filter(({ name, status }) => !this.foreign.has(name) && status !== "uninstalled")
               .map(({ name }) => name),
-          anyOurs: () => [...this.releases.keys()].some((name) => !this.foreign.has(name)),
+          hasOwnReleases: () => [...this.releases.keys()].some((name) => !this.foreign.has(name)),
           withoutModule: (tree) =>
             [...this.releases.keys()].filter((name) => tree.modules.every((module) => module.name !== name)),
         },
@@ -642,7 +650,7 @@ export class EngineLab {
           const release = this.releases.get(name);
           if (release !== undefined) this.releases.set(name, { ...release, status: "uninstalled" });
         },
-        forget: (name) => {
+        forgetRelease: (name) => {
           this.releases.delete(name);
           return Promise.resolve();
         },
@@ -780,10 +788,10 @@ export class EngineLab {
   #upgrade(
     name: string,
     values: string,
-  ): { action: "unchanged" | "installed" | "upgraded"; release: Release; recovered: boolean } {
+  ): { action: "unchanged" | "installed" | "upgraded"; release: Release; wasRecovered: boolean } {
     const before = this.releases.get(name);
     if (before !== undefined && before.values === values && before.status === "deployed") {
-      return { action: "unchanged", release: before, recovered: false };
+      return { action: "unchanged", release: before, wasRecovered: false };
     }
     const revision = (before?.revision ?? 0) + 1;
     const release = {
@@ -798,7 +806,7 @@ export class EngineLab {
     };
     this.releases.set(name, release);
     this.log.push(`release ${name} v${revision}`);
-    return { action: before === undefined ? "installed" : "upgraded", release, recovered: false };
+    return { action: before === undefined ? "installed" : "upgraded", release, wasRecovered: false };
   }
 }
 

@@ -142,6 +142,8 @@ function endEntry(run: RunView, terminal: Terminal): LogEntry[] {
   const { interrupted } = task.attributes;
   const outcome = interrupted === undefined ? "ended well" : `interrupted: ${interrupted}`;
   const result = task.error === undefined ? outcome : `failed: ${task.error}`;
-  const text = escapeControlCharacters(`${formatUtc(task.endMs)} --- ${task.name}: ${result} after ${duration}`);
+  const text = escapeControlCharacters(
+    `${formatUtc(task.endMs)} --- ${task.name}: ${result} after ${duration}`,
+  );
   return [{ timeMs: task.endMs, text: paint(terminal, task.error === undefined ? "green" : "red", text) }];
 }

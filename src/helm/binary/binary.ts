@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { objectOf, ProblemError } from "../../model/index.ts";
 import { findProgram } from "../../process/index.ts";
 
-/** Which helm it is; `id` changes with the file. */
+/** The helm program. `id` changes when its file changes. */
 interface Binary {
   readonly path: string;
   readonly id: string;
@@ -27,7 +27,7 @@ export class HelmBinary {
     this.#home = home;
   }
 
-  /** Finds it. Throws ProblemError where there is none. */
+  /** Finds the helm binary, at each call, because a user may replace it. Throws ProblemError if there is none. */
   locate(): Binary {
     const path = findProgram(this.#bin, this.#searchPath);
     if (path === undefined) {
@@ -38,10 +38,10 @@ export class HelmBinary {
     return { path, id: `${path}:${size}:${mtimeMs}` };
   }
 
-  /** 3 or 4. `helm version` runs once for each binary, across restarts. */
-  async major(ask: () => Promise<string>): Promise<number> {
+  /** The major version of helm, 3 or 4. `queryVersion` runs `helm version`: once for each binary, across restarts. */
+  async getMajorVersion(queryVersion: () => Promise<string>): Promise<number> {
     const binary = this.locate();
-    const requested = this.#majors.get(binary.id) ?? this.#findMajor(binary, ask);
+    const requested = this.#majors.get(binary.id) ?? this.#findMajor(binary, queryVersion);
     this.#majors.set(binary.id, requested);
     try {
       return await requested;
@@ -52,10 +52,10 @@ export class HelmBinary {
   }
 
   /** The recorded major version, or else the one that helm reports. Throws Error for an unsupported one. */
-  async #findMajor(binary: Binary, ask: () => Promise<string>): Promise<number> {
-    const recorded = await recordedMajor(this.#home, binary);
+  async #findMajor(binary: Binary, queryVersion: () => Promise<string>): Promise<number> {
+    const recorded = await readRecordedMajor(this.#home, binary);
     if (recorded !== undefined) return recorded;
-    const version = (await ask()).trim();
+    const version = (await queryVersion()).trim();
     const major = Number(/^v?(\d+)\./.exec(version)?.[1]);
     if (major !== 3 && major !== 4)
       throw new Error(`helm ${version} is not supported: install helm 3 or 4, or set --helm-bin`);
@@ -64,10 +64,10 @@ export class HelmBinary {
   }
 }
 
-/** The major version that an earlier operator process recorded for a binary. */
-async function recordedMajor(dir: string, binary: Binary): Promise<number | undefined> {
+/** Reads the major version that an earlier operator process recorded for a binary; undefined for another binary. */
+async function readRecordedMajor(dir: string, binary: Binary): Promise<number | undefined> {
   try {
-    const note: unknown = JSON.parse(await readFile(noteFile(dir), "utf8"));
+    const note: unknown = JSON.parse(await readFile(versionFile(dir), "utf8"));
     const { id, major } = objectOf(note);
     return id === binary.id && typeof major === "number" ? major : undefined;
   } catch {
@@ -75,18 +75,18 @@ async function recordedMajor(dir: string, binary: Binary): Promise<number | unde
   }
 }
 
-/** Records it for later processes. If the directory cannot be written, the next process runs `helm version` again. */
+/** Records the major version of a binary for later operator processes. If the directory cannot be written, the next process runs `helm version` again. */
 async function recordMajor(dir: string, binary: Binary, major: number): Promise<void> {
-  const fresh = `${noteFile(dir)}.${process.pid}`;
+  const fresh = `${versionFile(dir)}.${process.pid}`;
   try {
     await mkdir(dir, { recursive: true, mode: 0o700 });
     await writeFile(fresh, JSON.stringify({ id: binary.id, major }), { mode: 0o600 });
-    await rename(fresh, noteFile(dir));
+    await rename(fresh, versionFile(dir));
   } catch {
     // See above.
   }
 }
 
-function noteFile(dir: string): string {
+function versionFile(dir: string): string {
   return join(dir, "version.json");
 }

@@ -3,10 +3,10 @@
 import { join } from "node:path";
 
 /** Environment variable that marks every helm of this operator with its release. */
-export const MARK = "ADDON_OPERATOR_HELM_RELEASE";
+export const RELEASE_VARIABLE = "ADDON_OPERATOR_HELM_RELEASE";
 
 /** The same for the API server that it works with. */
-export const SERVER = "ADDON_OPERATOR_HELM_SERVER";
+export const SERVER_VARIABLE = "ADDON_OPERATOR_HELM_SERVER";
 
 interface HelmContext {
   /** The environment of the operator's children. */
@@ -19,7 +19,7 @@ interface HelmContext {
   readonly release: string;
 }
 
-/** The whole environment of one helm process. */
+/** Builds the whole environment of one helm process: isolated from the home of hooks and from other clusters. */
 export function helmEnvironment(context: HelmContext): Record<string, string> {
   const { env, kubeconfig, managedBy, server, home, release } = context;
   return {
@@ -36,8 +36,8 @@ export function helmEnvironment(context: HelmContext): Record<string, string> {
     HELM_DATA_HOME: join(home, "data"),
     KUBECACHEDIR: join(home, "kube"),
     HELM_DRIVER: "secret",
-    [MARK]: `${managedBy}/${release}`,
-    [SERVER]: server,
+    [RELEASE_VARIABLE]: `${managedBy}/${release}`,
+    [SERVER_VARIABLE]: server,
   };
 }
 

@@ -19,34 +19,37 @@ export class HelmError extends Error {
   }
 }
 
-const LAST_ADVICE = "\nUse --debug flag to render out invalid YAML";
+const TRAILING_ADVICE = "\nUse --debug flag to render out invalid YAML";
 
 /** Leaves space in a line for a prefix. */
-const LONGEST_REASON = 440;
+const MAX_REASON_LENGTH = 440;
 
 /**
- * helm's own error message: from its last `Error:` to the end, in one line. Of a long one, both ends are kept, because the
+ * Extracts helm's own error message: from its last `Error:` to the end, in one line. Of a long one, both ends are kept, because the
  * names of nested templates come before the problem. `hide` removes secrets.
  */
-export function reasonOf(result: RunResult, hide: (text: string) => string): string {
-  const errorText = errorTextOf(result, hide);
-  return isEndedByOthers(result) ? `${errorText}; a signal that is not this operator's ended it` : errorText;
+export function extractReason(result: RunResult, hide: (text: string) => string): string {
+  const errorText = extractErrorText(result, hide);
+  return wasEndedByForeignSignal(result)
+    ? `${errorText}; a signal that is not this operator's ended it`
+    : errorText;
 }
 
 /** The end of helm's message after a signal. */
-const ENDED = " has been cancelled.";
+const CANCELLED_SUFFIX = " has been cancelled.";
 
-function isEndedByOthers({ outcome, signal, stdout }: RunResult): boolean {
-  return outcome === "failed" && (signal !== undefined || stdout.includes(ENDED));
+/** Whether a signal ended helm that this operator did not send, for example the kernel's when memory is short. */
+function wasEndedByForeignSignal({ outcome, signal, stdout }: RunResult): boolean {
+  return outcome === "failed" && (signal !== undefined || stdout.includes(CANCELLED_SUFFIX));
 }
 
-/** helm's last error without its prefix and its advice, after `hide` has removed secrets from it. */
-function errorTextOf(result: RunResult, hide: (text: string) => string): string {
+/** Extracts helm's last error from stderr, without its prefix and its advice. `hide` removes secrets. */
+function extractErrorText(result: RunResult, hide: (text: string) => string): string {
   const at = result.outcome === "failed" ? result.stderr.lastIndexOf("Error: ") : -1;
   if (at < 0) return hide(result.message);
   const text = result.stderr.slice(at + "Error: ".length).trimEnd();
-  const withoutAdvice = text.endsWith(LAST_ADVICE) ? text.slice(0, -LAST_ADVICE.length) : text;
-  return shortenMiddle(hide(withoutAdvice), LONGEST_REASON);
+  const withoutAdvice = text.endsWith(TRAILING_ADVICE) ? text.slice(0, -TRAILING_ADVICE.length) : text;
+  return shortenMiddle(hide(withoutAdvice), MAX_REASON_LENGTH);
 }
 
 /** The release belongs to another operator, or may not be deleted. */

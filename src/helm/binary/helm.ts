@@ -8,9 +8,9 @@ import { objectOf, objectsIn, asString, type HelmOverrides, type JsonObject } fr
 import { endOrphanedProcesses, ensureTempDir, type Children, type RunResult } from "../../process/index.ts";
 import { span } from "../../trace/index.ts";
 import { HelmBinary } from "./binary.ts";
-import { HelmError, reasonOf } from "./helm-errors.ts";
-import { helmEnvironment, MARK, SERVER } from "./helm-environment.ts";
-import { reportedError } from "./reported-error.ts";
+import { HelmError, extractReason } from "./helm-errors.ts";
+import { helmEnvironment, RELEASE_VARIABLE, SERVER_VARIABLE } from "./helm-environment.ts";
+import { redactHelmError } from "./reported-error.ts";
 
 /** Receives the events of work with helm; its methods are cheap and never throw. */
 export interface HelmRecorder {
@@ -69,7 +69,7 @@ export interface ChartOptions extends ReleaseOptions {
 }
 
 /** How a chart is rendered without a cluster. */
-export interface OfflineTerms {
+export interface OfflineRenderOptions {
   readonly includeCrds?: boolean | undefined;
   /** Without hooks of the kind `test`. */
   readonly skipTests?: boolean | undefined;
@@ -96,7 +96,7 @@ const GRACE_MS = 20_000;
 const HOME = "helm-home";
 const MANIFEST_LIMIT = 256 * 1024 * 1024;
 /** Added to helm's own time limit, for a helm that hangs. */
-const MARGIN_MS = 60_000;
+const HANG_MARGIN_MS = 60_000;
 
 /** helm as a process of this operator. Every verb throws HelmError, or ProblemError when helm is missing. */
 export class Helm {
@@ -111,26 +111,28 @@ export class Helm {
   }
 
   /** The same helm for releases of a namespace, acting as `user` by impersonation if there is one. */
-  in(namespace: string, user?: string): Helm {
+  forNamespace(namespace: string, user?: string): Helm {
     return new Helm({ ...this.#options, namespace, user }, this.#binary);
   }
 
-  /** Path, size and time of the binary, without a process. */
-  identity(): string {
+  /** Path, size and time of the helm binary: it changes when the binary is replaced. Starts no process. */
+  getBinaryId(): string {
     return this.#binary.locate().id;
   }
 
-  /** 3 or 4. */
-  major(signal = new AbortController().signal): Promise<number> {
+  /** The major version of helm, 3 or 4. */
+  getMajorVersion(signal = new AbortController().signal): Promise<number> {
     const ask = async (): Promise<string> => {
       const options = { release: "", signal };
       return (await this.#run("version", ["--template", "{{.Version}}"], options)).stdout;
     };
-    return this.#binary.major(ask);
+    return this.#binary.getMajorVersion(ask);
   }
 
   /** Manifest and hooks as `helm template` prints them, without the server. */
-  async template(options: ChartOptions & { readonly isUpgrade: boolean } & OfflineTerms): Promise<string> {
+  async template(
+    options: ChartOptions & { readonly isUpgrade: boolean } & OfflineRenderOptions,
+  ): Promise<string> {
     const args = [options.release, options.chartDir, "-f", options.valuesFile];
     if (options.isUpgrade) args.push("--is-upgrade");
     if (options.includeCrds === true) args.push("--include-crds");
@@ -183,14 +185,16 @@ export class Helm {
 
   /** `helm uninstall --keep-history`. */
   async uninstall(options: ReleaseOptions): Promise<void> {
-    const args = [options.release, "--keep-history", ...this.#timeout(options)];
+    const args = [options.release, "--keep-history", ...this.#timeoutArgs(options)];
     await this.#run("uninstall", args, options);
   }
 
-  #timeout(options: ReleaseOptions): string[] {
+  /** The argument for helm's own time limit. */
+  #timeoutArgs(options: ReleaseOptions): string[] {
     return ["--timeout", `${this.#timeoutMs(options)}ms`];
   }
 
+  /** The arguments that an upgrade and its dry run share. */
   async #upgradeArgs(options: UpgradeOptions): Promise<string[]> {
     const { validate } = this.#options;
     const args = ["--install", options.release, options.chartDir, "-f", options.valuesFile, "--reset-values"];
@@ -203,9 +207,9 @@ export class Helm {
     options: ReleaseOptions & Pick<UpgradeOptions, "applyMethod" | "historyMax">,
   ): Promise<string[]> {
     const { historyMax } = this.#options;
-    const args = ["--history-max", String(options.historyMax ?? historyMax), ...this.#timeout(options)];
+    const args = ["--history-max", String(options.historyMax ?? historyMax), ...this.#timeoutArgs(options)];
     // helm applies a release as its last revision was applied; new releases of helm 4 use server-side apply.
-    const serverSide = options.applyMethod !== "csa" && (await this.major(options.signal)) >= 4;
+    const serverSide = options.applyMethod !== "csa" && (await this.getMajorVersion(options.signal)) >= 4;
     if (serverSide) args.push("--server-side=true", "--force-conflicts");
     return args;
   }
@@ -214,21 +218,22 @@ export class Helm {
    * Ends orphaned helm processes of an earlier operator process, for one release or for all: with SIGTERM, so that they can
    * mark their release, then with SIGKILL.
    */
-  endLeftOver(signal?: AbortSignal, release?: string): Promise<void> {
+  endOrphanedProcesses(signal?: AbortSignal, release?: string): Promise<void> {
     const { managedBy, server, clock } = this.#options;
-    const ours = `${MARK}=${managedBy}/`;
+    const ours = `${RELEASE_VARIABLE}=${managedBy}/`;
     const isMark = (each: string): boolean =>
       release === undefined ? each.startsWith(ours) : each === ours + release;
     const isOurs = (environment: readonly string[]): boolean =>
-      environment.includes(`${SERVER}=${server}`) && environment.some(isMark);
+      environment.includes(`${SERVER_VARIABLE}=${server}`) && environment.some(isMark);
     return endOrphanedProcesses(isOurs, { clock, graceMs: GRACE_MS, signal });
   }
 
-  /** How long helm may take. */
+  /** How long helm may take: the time limit of the module, or else the operator's. */
   #timeoutMs({ terms }: ReleaseOptions): number {
     return parseDuration(terms?.timeout ?? "") ?? this.#options.timeoutMs;
   }
 
+  /** Runs helm as a span of the trace. */
   #run(verb: string, args: readonly string[], options: CommandOptions): Promise<RunResult> {
     const attributes = { release: options.release, dryRun: args.includes("--dry-run=server") || undefined };
     return span({ kind: "helm", name: `helm ${verb}`, attributes }, () =>
@@ -243,25 +248,25 @@ export class Helm {
     await kubeconfig?.refresh();
     const ended = await children.run({
       file: this.#binary.locate().path,
-      args: [verb, ...args, ...(verb === "version" ? [] : ["-n", namespace, ...this.#connection()])],
+      args: [verb, ...args, ...(verb === "version" ? [] : ["-n", namespace, ...this.#connectionArgs()])],
       cwd: this.#home,
       env: helmEnvironment({ ...this.#options, home: this.#home, release: options.release }),
-      timeoutMs: this.#timeoutMs(options) + MARGIN_MS,
+      timeoutMs: this.#timeoutMs(options) + HANG_MARGIN_MS,
       signal: options.signal,
       graceMs: GRACE_MS,
       stdoutLimit: MANIFEST_LIMIT,
       redact: this.#options.hideOf?.(options.release),
       clock,
     });
-    const message = reasonOf(ended, (stderr) => reportedError(stderr, { ...options, namespace }));
+    const message = extractReason(ended, (stderr) => redactHelmError(stderr, { ...options, namespace }));
     const result = { ...ended, message };
     logger.debug("Ran helm", {
       verb,
       release: options.release,
       ms: Math.round(result.durationMs),
-      ...outcome(result),
+      ...failureFields(result),
     });
-    const operation = operationOf(verb, args);
+    const operation = getOperation(verb, args);
     if (operation !== undefined)
       this.#options.recorder?.ran({ release: options.release, operation, seconds: result.durationMs / 1000 });
     if (result.outcome === "succeeded") return result;
@@ -269,7 +274,7 @@ export class Helm {
   }
 
   /** Arguments for the connection to the API server; none if helm works without a cluster. */
-  #connection(): string[] {
+  #connectionArgs(): string[] {
     const { kubeconfig, user } = this.#options;
     if (kubeconfig === undefined) return [];
     return ["--kubeconfig", kubeconfig.path, ...(user === undefined ? [] : ["--kube-as-user", user])];
@@ -283,12 +288,13 @@ function withAbortReason(result: RunResult, { aborted, reason }: AbortSignal): R
   return { ...result, message: `cancelled: ${why}` };
 }
 
-function outcome(result: RunResult): JsonObject {
+/** Log fields about a helm that failed; none after a success. */
+function failureFields(result: RunResult): JsonObject {
   return result.outcome === "succeeded" ? {} : { outcome: result.outcome, error: result.message };
 }
 
 /** The operation that metrics count; undefined for a verb that they do not count. */
-function operationOf(verb: string, args: readonly string[]): HelmOperation | undefined {
+function getOperation(verb: string, args: readonly string[]): HelmOperation | undefined {
   if (verb === "upgrade") return args.includes("--dry-run=server") ? "check-upgrade" : "upgrade";
   return verb === "template" || verb === "rollback" || verb === "uninstall" ? verb : undefined;
 }

@@ -3,10 +3,10 @@
 import { HIDDEN, hideQuotedValues, readRegularFile } from "../../lib/index.ts";
 import { listChartFiles } from "../../modules/index.ts";
 import { unpackedText } from "../chart/chart.ts";
-import { actionsOf } from "../chart/template-tokens.ts";
+import { parseActions } from "../chart/template-tokens.ts";
 
 /** An error is about a Secret: `Secret "db" is invalid`, `Kind=Secret`. */
-const SECRET = /\bSecret\b/;
+const SECRET_KIND = /\bSecret\b/;
 /** Template functions that return live objects, passwords or keys, which no known value of the module reveals. */
 const SECRET_FUNCTIONS =
   /^(?:lookup|rand[A-Z]\w*|gen[A-Z]\w*|derivePassword|htpasswd|bcrypt|shuffle|uuidv4|encryptAES|decryptAES)$/;
@@ -14,7 +14,7 @@ const SECRET_FUNCTIONS =
 const RENDERING =
   /(?:^|FAILED: )(?:execution error at |template: |YAML parse error |parse error )|\bexecuting "/;
 /** The parts of a template's error that may contain values: its own message, and texts in quotes. */
-const OWN_MESSAGE = /(?<=execution error at \([^)]{0,500}\): )[^]*/;
+const EXECUTION_ERROR_MESSAGE = /(?<=execution error at \([^)]{0,500}\): )[^]*/;
 const QUOTED = /(["'`])(?:\\[^]|(?!\1)[^\\])*\1?/g;
 
 /** The helm call that failed. */
@@ -29,37 +29,38 @@ interface HelmWork {
  * Removes quoted values of Secrets from an error of helm. Where templates look up objects or generate passwords, only words
  * of the chart and its values remain in quotes, and nothing that the API server quotes from an object.
  */
-export function reportedError(errorText: string, work: HelmWork): string {
+export function redactHelmError(errorText: string, work: HelmWork): string {
   const isRendering = RENDERING.test(errorText);
   if (work.chartDir === undefined && !isRendering) return withoutSecretValues(errorText);
-  const texts = textsOf(work);
-  if (texts?.some(makesSecrets) === false) return isRendering ? errorText : withoutSecretValues(errorText);
+  const texts = readKnownTexts(work);
+  if (texts?.some(callsSecretFunction) === false)
+    return isRendering ? errorText : withoutSecretValues(errorText);
   return withoutForeignWords(isRendering ? errorText : hideQuotedValues(errorText), texts ?? []);
 }
 
 /** Removes quoted values of Secrets from an API server's error. */
 export function withoutSecretValues(errorText: string): string {
-  return SECRET.test(errorText) ? hideQuotedValues(errorText) : errorText;
+  return SECRET_KIND.test(errorText) ? hideQuotedValues(errorText) : errorText;
 }
 
 /** Hides the words of values that occur in none of the texts, because they may come from a Secret. */
 function withoutForeignWords(errorText: string, texts: readonly string[]): string {
-  const foreign = foreignWords(errorText, texts);
-  const isForeign = (part: string): boolean => wordsOf(part).some((word) => foreign.has(word));
+  const foreign = findForeignWords(errorText, texts);
+  const isForeign = (part: string): boolean => splitWords(part).some((word) => foreign.has(word));
   const hide = (quoted: string): string =>
     quoted.replaceAll(/[^\s"'`]+/g, (part) => (isForeign(part) ? HIDDEN : part));
-  return errorText.replace(OWN_MESSAGE, hide).replaceAll(QUOTED, hide);
+  return errorText.replace(EXECUTION_ERROR_MESSAGE, hide).replaceAll(QUOTED, hide);
 }
 
 /** Whether a template calls a function that looks up objects or generates secrets. */
-function makesSecrets(text: string): boolean {
-  return actionsOf(text).some((tokens) =>
+function callsSecretFunction(text: string): boolean {
+  return parseActions(text).some((tokens) =>
     tokens.some((token) => token.type === "word" && SECRET_FUNCTIONS.test(token.text)),
   );
 }
 
-/** The texts of the chart, its values and names, which may be reported; undefined where they cannot be read. */
-function textsOf({ release, namespace, chartDir = "", valuesFile }: HelmWork): string[] | undefined {
+/** Reads the texts whose words are no secrets: files of the chart, its values and names. Undefined if they cannot be read. */
+function readKnownTexts({ release, namespace, chartDir = "", valuesFile }: HelmWork): string[] | undefined {
   try {
     const files = listChartFiles(chartDir, false).map(({ rel, path }) => [
       rel,
@@ -73,12 +74,12 @@ function textsOf({ release, namespace, chartDir = "", valuesFile }: HelmWork): s
   }
 }
 
-/** The words of a message that occur in none of these texts. */
-function foreignWords(message: string, texts: readonly string[]): ReadonlySet<string> {
-  const foreign = new Set(wordsOf(message));
+/** Finds the words of a message that occur in none of these texts. */
+function findForeignWords(message: string, texts: readonly string[]): ReadonlySet<string> {
+  const foreign = new Set(splitWords(message));
   for (const text of texts) for (const [word] of text.matchAll(WORD)) foreign.delete(word);
   return foreign;
 }
 
 const WORD = /[\p{L}\p{N}]+/gu;
-const wordsOf = (text: string): string[] => text.match(WORD) ?? [];
+const splitWords = (text: string): string[] => text.match(WORD) ?? [];

@@ -20,7 +20,7 @@ export interface Chart {
   readonly digest: string;
   readonly reach: Reach;
   /** helm refuses the chart as it is (no Chart.yaml, or one without a usable name). */
-  readonly needsStage: boolean;
+  readonly needsChartYaml: boolean;
 }
 
 /** The files of a module's chart cannot be used; a user has to change them. */
@@ -30,12 +30,12 @@ export class UnusableChartError extends ProblemError {}
 type ChartFilesOf = Pick<Module, "chartDir" | "chart"> & Partial<Pick<Module, "dir" | "serviceAccountName">>;
 
 /**
- * The files of a module's chart. Throws ProblemError where its directory is missing or, for a module with an account, links lead
+ * Finds the files of a module's chart. Throws ProblemError where its directory is missing or, for a module with an account, links lead
  * out of the modules directory, and as `listChartFiles` does.
  */
-export function chartFilesOf(module: ChartFilesOf): ChartFile[] {
+export function findChartFiles(module: ChartFilesOf): ChartFile[] {
   const { chartDir, chart, dir = chartDir, serviceAccountName } = module;
-  if (stat(chartDir) === undefined) throw new ProblemError(missingChart(chartDir));
+  if (stat(chartDir) === undefined) throw new ProblemError(buildMissingChartProblem(chartDir));
   const files = listChartFiles(chartDir, chart === "synthetic");
   // An unpacked archive, which lies elsewhere, contains no links.
   const isArchive = !chartDir.startsWith(dir);
@@ -47,7 +47,7 @@ export function chartFilesOf(module: ChartFilesOf): ChartFile[] {
   return files;
 }
 
-function missingChart(file: string): Problem {
+function buildMissingChartProblem(file: string): Problem {
   return {
     file,
     message: "the chart in force is missing: the files of its module have changed since they were read",
@@ -74,8 +74,8 @@ export class ChartReader {
 
   /** The facts about a chart, from the cache if no file changed. Throws UnusableChartError, or the file system's error. */
   read(module: Pick<Module, "name"> & ChartFilesOf): Chart {
-    const files = usableFilesOf(module);
-    const fingerprint = fingerprintOf(files);
+    const files = findUsableChartFiles(module);
+    const fingerprint = computeFingerprint(files);
     const known = this.#cache.get(module.name);
     const same = known?.dir === module.chartDir && known.fingerprint === fingerprint;
     if (same && known.settled) return known.chart;
@@ -90,9 +90,9 @@ export class ChartReader {
 }
 
 /** As `chartFilesOf`, but throws UnusableChartError instead of ProblemError. */
-function usableFilesOf(module: ChartFilesOf): ChartFile[] {
+function findUsableChartFiles(module: ChartFilesOf): ChartFile[] {
   try {
-    return chartFilesOf(module);
+    return findChartFiles(module);
   } catch (error) {
     throw error instanceof ProblemError ? new UnusableChartError(...error.problems) : error;
   }
@@ -108,25 +108,28 @@ function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
   const reach = scanTemplates(templates);
   return {
     digest: hashFiles(contents),
-    reach: withReachOfFiles(reach, contents),
-    needsStage: kind === "synthetic" || !hasUsableName(text("Chart.yaml")),
+    reach: addReachOfFiles(reach, contents),
+    needsChartYaml: kind === "synthetic" || !hasUsableName(text("Chart.yaml")),
   };
 }
 
-const CONDITION = /^[ \t]*(?:-[ \t]+)?condition:\s*["']?([^"'#\n]+)/gm;
-const METADATA = /^(?:charts\/[^/]+\/)*(?:Chart|requirements)\.yaml$/;
-const SCHEMA = /^(?:charts\/[^/]+\/)*values\.schema\.json$/;
+const SUB_CHART_CONDITION = /^[ \t]*(?:-[ \t]+)?condition:\s*["']?([^"'#\n]+)/gm;
+const CHART_METADATA_FILE = /^(?:charts\/[^/]+\/)*(?:Chart|requirements)\.yaml$/;
+const SCHEMA_FILE = /^(?:charts\/[^/]+\/)*values\.schema\.json$/;
 
-const VALUES = /^(?:charts\/[^/]+\/)*values\.yaml$/;
+const VALUES_FILE = /^(?:charts\/[^/]+\/)*values\.yaml$/;
 
-/** Adds what other files reach: conditions of sub-charts and values.schema.json read values, and `tpl` can render any file. */
-function withReachOfFiles(reach: Reach, contents: readonly (readonly [string, Buffer])[]): Reach {
+/**
+ * Adds to the reach of templates what other files of the chart reach: conditions of sub-charts and values.schema.json read values,
+ * and `tpl` can render any file.
+ */
+function addReachOfFiles(reach: Reach, contents: readonly (readonly [string, Buffer])[]): Reach {
   const texts = (which: (rel: string) => boolean): string[] =>
     contents.filter(([rel]) => which(rel)).map(([, bytes]) => bytes.toString("utf8"));
-  const conditions = texts((rel) => METADATA.test(rel)).flatMap(conditionPaths);
-  const schema = texts((rel) => SCHEMA.test(rel)).some((text) => text.includes(`"global"`));
+  const conditions = texts((rel) => CHART_METADATA_FILE.test(rel)).flatMap(findGlobalConditionPaths);
+  const schema = texts((rel) => SCHEMA_FILE.test(rel)).some((text) => text.includes(`"global"`));
   const rendered = reach.tpl ? texts(() => true) : [];
-  const values = texts((rel) => VALUES.test(rel));
+  const values = texts((rel) => VALUES_FILE.test(rel));
   return {
     ...reach,
     globals: new Set([...reach.globals, ...conditions]),
@@ -141,17 +144,18 @@ function withReachOfFiles(reach: Reach, contents: readonly (readonly [string, Bu
 /** Whether a text contains a template action with `lookup`. */
 function mentionsLookup(text: string): boolean {
   const [, ...actions] = text.split("{{");
-  return actions.some((action) => /\blookup\b/.test(upTo(action, "}")));
+  return actions.some((action) => /\blookup\b/.test(textBefore(action, "}")));
 }
 
-function upTo(text: string, end: string): string {
+/** The text before the first `end`; all of it without one. */
+function textBefore(text: string, end: string): string {
   const at = text.indexOf(end);
   return at < 0 ? text : text.slice(0, at);
 }
 
-/** The paths below `global` that conditions of sub-charts read. */
-function conditionPaths(text: string): string[] {
-  const paths = Array.from(text.matchAll(CONDITION), ([, list]) => (list ?? "").split(",")).flat();
+/** Finds the paths below `global` that conditions of sub-charts read. `text` is a Chart.yaml or requirements.yaml. */
+function findGlobalConditionPaths(text: string): string[] {
+  const paths = Array.from(text.matchAll(SUB_CHART_CONDITION), ([, list]) => (list ?? "").split(",")).flat();
   return paths
     .map((path) => path.trim())
     .flatMap((path) => (path.startsWith("global.") ? [path.slice(7)] : []));
@@ -167,7 +171,7 @@ function hasUsableName(chartYaml: string): boolean {
   }
 }
 
-interface Inputs {
+interface ReleaseInputs {
   readonly module: Pick<Module, "name" | "valuesKey">;
   readonly namespace: string;
   readonly chart: Chart;
@@ -179,13 +183,17 @@ interface Inputs {
   readonly capabilities: () => Promise<string>;
 }
 
-export async function inputsDigest(inputs: Inputs): Promise<string> {
+/**
+ * Computes the digest of all that a release is made from. While it stays the same, a run need not call helm. Globals and
+ * capabilities of the server count only where the chart's templates can reach them.
+ */
+export async function computeInputsDigest(inputs: ReleaseInputs): Promise<string> {
   const { module, namespace, chart, values, helm } = inputs;
   const { global, ...rest } = values;
   return digest(
     chart.digest,
     canonicalJson(rest),
-    canonicalJson(reachedGlobals(chart, global)),
+    canonicalJson(selectReachedGlobals(chart, global)),
     module.name,
     namespace,
     helm,
@@ -193,8 +201,8 @@ export async function inputsDigest(inputs: Inputs): Promise<string> {
   );
 }
 
-/** The part of `global` that the chart's templates can reach: by literal path, or all of it. */
-function reachedGlobals(chart: Pick<Chart, "reach">, global: Json | undefined): Json {
+/** Selects the part of `global` that the chart's templates can reach: by literal path, or all of it. */
+function selectReachedGlobals(chart: Pick<Chart, "reach">, global: Json | undefined): Json {
   if (chart.reach.dynamic) return global ?? null;
   const reached: JsonObject = {};
   for (const path of [...chart.reach.globals].sort())
@@ -202,8 +210,11 @@ function reachedGlobals(chart: Pick<Chart, "reach">, global: Json | undefined): 
   return reached;
 }
 
-/** Adds what templates in values reach: with `tpl`, values may read `.Capabilities` or use `lookup`, or contain hooks or CRDs. */
-export function withValueTemplates(given: Chart, valuesText: string): Chart {
+/**
+ * Adds to the reach of a chart what the values add: values may contain hooks or CRDs and, if the chart renders values with `tpl`,
+ * templates that read `.Capabilities` or use `lookup`.
+ */
+export function addReachOfValues(given: Chart, valuesText: string): Chart {
   const hooks = given.reach.hooks || mentionsHooks(valuesText);
   const crds = given.reach.crds || mentionsCrds(valuesText);
   const isMore = hooks !== given.reach.hooks || crds !== given.reach.crds;
@@ -216,17 +227,17 @@ export function withValueTemplates(given: Chart, valuesText: string): Chart {
 }
 
 /** How long an answer of the server is used again. */
-const CACHED_MS = 5000;
+const CAPABILITIES_TTL_MS = 5000;
 
 /** Returns the digest of `.Capabilities`, shared by concurrent callers. Throws ApiError or ConnectionError. */
 export type Capabilities = () => Promise<string>;
 
-/** The server's version and every kind it serves, cached for 5 s, at most until `forget`. */
-export function capabilitiesOf(
+/** Caches the digest of the server's version and kinds for 5 s. `forget` discards it, for example after CRDs were applied. */
+export function cacheCapabilities(
   client: KubeClient,
   clock: Clock,
 ): { digest: Capabilities; forget: () => void } {
-  const shared = (): Capabilities => shareCalls(clock, CACHED_MS, () => readCapabilities(client));
+  const shared = (): Capabilities => shareCalls(clock, CAPABILITIES_TTL_MS, () => readCapabilities(client));
   let ask = shared();
   return { digest: () => ask(), forget: () => void (ask = shared()) };
 }
@@ -242,8 +253,8 @@ async function readCapabilities(client: KubeClient): Promise<string> {
   return digest(version, ...kinds.sort());
 }
 
-/** Changes when a file changes. */
-function fingerprintOf(files: readonly ChartFile[]): string {
+/** A text that changes when a file of the chart changes, computed without reading contents. */
+function computeFingerprint(files: readonly ChartFile[]): string {
   return files.map((file) => `${file.rel}\0${file.signature}`).join("\n");
 }
 
@@ -267,7 +278,7 @@ export function isTemplate(rel: string): boolean {
 }
 
 /** The map in a YAML file; empty where it is missing or broken, because helm reports that when it renders the chart. */
-export function readMap(file: string): JsonObject {
+export function readYamlMap(file: string): JsonObject {
   try {
     return objectOf(parseYaml(readRegularFile(file).toString("utf8"), file).value);
   } catch {

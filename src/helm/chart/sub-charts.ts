@@ -7,63 +7,69 @@ import { member, objectOf, objectsIn, asString, valueAt } from "../../model/inde
 import type { Json, JsonObject, Module } from "../../model/index.ts";
 import { stat } from "../../modules/index.ts";
 import { merge } from "../../values/index.ts";
-import { readMap } from "./chart.ts";
+import { readYamlMap } from "./chart.ts";
 
-/** CRD files of a module, without those of sub-charts that the values disable. */
-export function crdsInForce(
+/** Lists the CRD files of a module, without those of sub-charts that the values disable. Reads `values` only if necessary. */
+export function listEnabledCrdFiles(
   module: Pick<Module, "chartDir" | "crdFiles">,
   values: () => string,
 ): readonly string[] {
   const subCharts = join(module.chartDir, "charts") + sep;
   if (!module.crdFiles.some((file) => file.startsWith(subCharts))) return module.crdFiles;
-  const disabledDirs = disabledSubCharts(module.chartDir, objectOf(JSON.parse(values()) as Json));
+  const disabledDirs = findDisabledSubCharts(module.chartDir, objectOf(JSON.parse(values()) as Json));
   return module.crdFiles.filter((file) => !disabledDirs.some((dir) => file.startsWith(dir + sep)));
 }
 
-/** Directories of disabled sub-charts, at any depth. */
-function disabledSubCharts(dir: string, given: JsonObject): string[] {
-  const subCharts = subChartsOf(dir);
-  const values = withSubChartDefaults(subCharts, mergeOver(readMap(join(dir, "values.yaml")), given));
+/** Finds the directories of sub-charts that the values disable, at any depth. `given` are the values of the chart in `dir`. */
+function findDisabledSubCharts(dir: string, given: JsonObject): string[] {
+  const subCharts = readSubCharts(dir);
+  const values = withSubChartDefaults(subCharts, mergeDefaults(readYamlMap(join(dir, "values.yaml")), given));
   return subCharts.flatMap((sub) => {
-    const enabledUses = sub.uses.filter((use) => isEnabled(use, values));
-    if (sub.uses.length > 0 && enabledUses.length === 0) return [sub.dir];
+    const enabledUses = sub.dependencies.filter((use) => isDependencyEnabled(use, values));
+    if (sub.dependencies.length > 0 && enabledUses.length === 0) return [sub.dir];
     const section = objectOf(values[enabledUses[0]?.key ?? sub.name]);
     const { global = {}, tags = {} } = values;
-    return disabledSubCharts(sub.dir, {
+    return findDisabledSubCharts(sub.dir, {
       ...section,
-      global: mergeOver(objectOf(global), objectOf(section["global"])),
+      global: mergeDefaults(objectOf(global), objectOf(section["global"])),
       tags,
     });
   });
 }
 
+/** A chart in the directory `charts/` of another one. */
 interface SubChart {
   readonly dir: string;
   readonly name: string;
   /** Its entries in `dependencies`; several where it is used under several aliases. */
-  readonly uses: readonly Use[];
+  readonly dependencies: readonly Dependency[];
 }
 
 /** One entry of `dependencies`. */
-interface Use {
+interface Dependency {
   /** Its section of values. */
   readonly key: string;
   readonly condition: string;
   readonly tags: readonly string[];
 }
 
-/** The sub-charts in `charts/`, each with its entries in `dependencies`. */
-function subChartsOf(dir: string): SubChart[] {
+/** Reads the sub-charts in `charts/` of a chart, each with its entries in `dependencies`. */
+function readSubCharts(dir: string): SubChart[] {
   const named = ["Chart.yaml", "requirements.yaml"].flatMap((file) =>
-    objectsIn(readMap(join(dir, file))["dependencies"]),
+    objectsIn(readYamlMap(join(dir, file))["dependencies"]),
   );
-  return directoriesIn(join(dir, "charts")).map((sub) => {
-    const name = asString(readMap(join(sub, "Chart.yaml"))["name"]) ?? "";
-    return { dir: sub, name, uses: named.filter((each) => each["name"] === name).map(useOf) };
+  return listDirectories(join(dir, "charts")).map((sub) => {
+    const name = asString(readYamlMap(join(sub, "Chart.yaml"))["name"]) ?? "";
+    return {
+      dir: sub,
+      name,
+      dependencies: named.filter((each) => each["name"] === name).map(parseDependency),
+    };
   });
 }
 
-function useOf({ name, alias, condition, tags }: JsonObject): Use {
+/** Parses an entry of `dependencies`. The alias, if there is one, is the key of its values. */
+function parseDependency({ name, alias, condition, tags }: JsonObject): Dependency {
   return {
     key: asString(alias) || (asString(name) ?? ""),
     condition: asString(condition) ?? "",
@@ -71,19 +77,19 @@ function useOf({ name, alias, condition, tags }: JsonObject): Use {
   };
 }
 
-/** The values with the defaults of sub-charts, which conditions also use. */
+/** Adds the default values of sub-charts to the values of their chart, because conditions use these defaults, too. */
 function withSubChartDefaults(subCharts: readonly SubChart[], values: JsonObject): JsonObject {
   const result = { ...values };
-  for (const { dir, name, uses } of subCharts) {
-    const defaults = readMap(join(dir, "values.yaml"));
-    for (const key of uses.length === 0 ? [name] : uses.map((use) => use.key))
-      result[key] = mergeOver(defaults, objectOf(member(values, key)));
+  for (const { dir, name, dependencies } of subCharts) {
+    const defaults = readYamlMap(join(dir, "values.yaml"));
+    for (const key of dependencies.length === 0 ? [name] : dependencies.map((use) => use.key))
+      result[key] = mergeDefaults(defaults, objectOf(member(values, key)));
   }
   return result;
 }
 
-/** Whether an entry is enabled: by the first condition with a boolean value, otherwise by tags, otherwise always. */
-function isEnabled({ condition, tags }: Use, values: JsonObject): boolean {
+/** Whether a dependency is enabled: by the first condition with a boolean value, otherwise by tags, otherwise always. */
+function isDependencyEnabled({ condition, tags }: Dependency, values: JsonObject): boolean {
   const answers = condition.split(",").map((path) => valueAt(values, path.trim().split(".")));
   const answer = answers.find((each) => typeof each === "boolean");
   if (answer !== undefined) return answer;
@@ -91,11 +97,13 @@ function isEnabled({ condition, tags }: Use, values: JsonObject): boolean {
   return tagValues.includes(true) || !tagValues.includes(false);
 }
 
-function mergeOver(defaults: JsonObject, given: JsonObject): JsonObject {
+/** Merges values over defaults, as helm does. */
+function mergeDefaults(defaults: JsonObject, given: JsonObject): JsonObject {
   return objectOf(merge(defaults, given));
 }
 
-function directoriesIn(dir: string): string[] {
+/** The paths of the directories in a directory; empty if it cannot be read. */
+function listDirectories(dir: string): string[] {
   try {
     return readdirSync(dir)
       .map((name) => join(dir, name))

@@ -1,6 +1,6 @@
 /** Finds out which values and functions the templates of a chart use. */
 
-import { actionsOf, type Token } from "./template-tokens.ts";
+import { parseActions, type Token } from "./template-tokens.ts";
 
 /** What templates can reach beyond their own section of values. */
 export interface Reach {
@@ -40,17 +40,17 @@ interface Scan {
 }
 
 /** State within one template file. */
-interface File {
+interface FileScan {
   readonly scan: Scan;
   /** For each open block: whether the dot in it may be the root context. */
-  readonly blocks: boolean[];
+  readonly mayDotBeRootByBlock: boolean[];
   readonly rootVariables: Set<string>;
   /** Variables that hold a field, by that field's name. */
   readonly fieldVariables: Map<string, string>;
 }
 
 /** Methods of the whole values, which look like keys in a template. */
-const METHODS = new Set(["AsMap", "YAML", "Encode", "Table", "PathValue"]);
+const VALUES_METHODS = new Set(["AsMap", "YAML", "Encode", "Table", "PathValue"]);
 /** Calls that pass a value to another template, which the scan reads too. */
 const TEMPLATE_CALLS = new Set(["include", "template", "block"]);
 /** Functions whose result does not contain the value itself. */
@@ -95,50 +95,57 @@ export function mentionsCrds(text: string): boolean {
   return text.includes("CustomResourceDefinition");
 }
 
+/** Scans all actions of one template file. The root context is the dot at its top level, and `$`. */
 function scanFile(scan: Scan, text: string): void {
-  const file: File = { scan, blocks: [], rootVariables: new Set(["$"]), fieldVariables: new Map() };
-  for (const action of actionsOf(text)) scanAction(file, action);
+  const file: FileScan = {
+    scan,
+    mayDotBeRootByBlock: [],
+    rootVariables: new Set(["$"]),
+    fieldVariables: new Map(),
+  };
+  for (const action of parseActions(text)) scanAction(file, action);
 }
 
 /** Scans the words and strings of one template action, and tracks the blocks that it opens or ends. */
-function scanAction(file: File, tokens: readonly Token[]): void {
+function scanAction(file: FileScan, tokens: readonly Token[]): void {
   const keyword = tokens[0]?.text;
   if (keyword === "end") {
-    file.blocks.pop();
+    file.mayDotBeRootByBlock.pop();
     return;
   }
   // After `else`, the dot is again that of the block around this one.
-  if (keyword === "else") file.blocks[file.blocks.length - 1] = file.blocks.at(-2) ?? true;
+  if (keyword === "else")
+    file.mayDotBeRootByBlock[file.mayDotBeRootByBlock.length - 1] = file.mayDotBeRootByBlock.at(-2) ?? true;
   tokens.forEach((token, at) => {
     if (token.type === "string") scanString(file.scan, token.text);
     else if (token.type === "word") scanWord(file, tokens, at);
   });
   if (keyword !== undefined && BLOCK_KEYWORDS.has(keyword)) openBlock(file, tokens, keyword);
   else if (keyword === "else" && tokens[1]?.text === "with")
-    file.blocks[file.blocks.length - 1] = dotAfter(file, tokens);
+    file.mayDotBeRootByBlock[file.mayDotBeRootByBlock.length - 1] = mayDotBeRootInWith(file, tokens);
 }
 
-/** `index $ "Values"`, `get .Values "global"`: names in strings cannot be followed. */
+/** Makes the scan dynamic where a string names values, as in `index $ "Values"`: the scan cannot follow names in strings. */
 function scanString(scan: Scan, text: string): void {
   if (text === "Values" || text === "global") scan.dynamic = true;
   if (text.includes("Capabilities")) scan.capabilities = true;
 }
 
 /** Records the functions, the values and the root context that a word names. */
-function scanWord(file: File, tokens: readonly Token[], at: number): void {
+function scanWord(file: FileScan, tokens: readonly Token[], at: number): void {
   const { scan } = file;
   const word = tokens[at]?.text ?? "";
   if (word === "tpl") scan.tpl = true;
   if (word === "lookup") scan.lookup = true;
   if (word.includes("Capabilities")) scan.capabilities = true;
-  const values = valuesPath(word);
+  const values = parseValuesPath(word);
   if (values !== undefined) scanValuesPath(scan, values);
-  else if (isRoot(file, word)) recordRootUse(file, tokens, at);
+  else if (mayBeRoot(file, word)) recordRootUse(file, tokens, at);
   else recordFieldUse(file, tokens, at);
 }
 
-/** What a word names below `.Values`; undefined when it is no such path. */
-function valuesPath(word: string): readonly string[] | undefined {
+/** Parses the path below `.Values` that a word names, such as `a.b` of `.Values.a.b`; undefined if it names none. */
+function parseValuesPath(word: string): readonly string[] | undefined {
   const parts = word.split(".");
   const broken = parts.findLastIndex((part) => part === "" || part.includes("$"));
   // The part before the first dot is a variable or a field; its name does not matter.
@@ -149,57 +156,58 @@ function valuesPath(word: string): readonly string[] | undefined {
 /** Records a path below `.Values`. The path `.Values` itself, or all of `global`, makes the scan dynamic. */
 function scanValuesPath(scan: Scan, [first, ...rest]: readonly string[]): void {
   if (first !== undefined) scan.keys.add(first);
-  if (first === undefined || METHODS.has(first)) scan.dynamic = true;
+  if (first === undefined || VALUES_METHODS.has(first)) scan.dynamic = true;
   else if (first === "global" && rest.length === 0) scan.dynamic = true;
   else if (first === "global") scan.globals.add(rest.join("."));
 }
 
 /** Whether a word names the root context `$`, or may do so. */
-function isRoot(file: File, word: string): boolean {
-  return word === "." ? dotIsRoot(file) : file.rootVariables.has(word);
+function mayBeRoot(file: FileScan, word: string): boolean {
+  return word === "." ? mayDotBeRoot(file) : file.rootVariables.has(word);
 }
 
-function dotIsRoot(file: File): boolean {
-  return file.blocks.at(-1) ?? true;
+/** Whether the dot may be the root context in the innermost open block. */
+function mayDotBeRoot(file: FileScan): boolean {
+  return file.mayDotBeRootByBlock.at(-1) ?? true;
 }
 
 /** Records where the root context goes: into a variable, into a `dict`, or where the scan cannot follow it. */
-function recordRootUse(file: File, tokens: readonly Token[], at: number): void {
-  const use = useOf(tokens, at);
+function recordRootUse(file: FileScan, tokens: readonly Token[], at: number): void {
+  const use = classifyUse(tokens, at);
   if (use === "escapes") file.scan.dynamic = true;
   else if (use !== "inspected" && "variable" in use) file.rootVariables.add(use.variable);
   else if (use !== "inspected") file.scan.rootKeys.add(use.dictKey);
 }
 
 /** Records where the value of a field goes, because `dict` may have put the root context into that field. */
-function recordFieldUse(file: File, tokens: readonly Token[], at: number): void {
+function recordFieldUse(file: FileScan, tokens: readonly Token[], at: number): void {
   const word = tokens[at]?.text ?? "";
-  const field = fieldOf(file, word);
+  const field = findField(file, word);
   if (field === undefined) return;
-  const use = useOf(tokens, at);
+  const use = classifyUse(tokens, at);
   if (use === "inspected") return;
   if (use !== "escapes" && "variable" in use) file.fieldVariables.set(use.variable, field);
   else file.scan.escapingFields.add(field);
 }
 
-/** The name of the field that a word reads; undefined if it reads none. */
-function fieldOf(file: File, word: string): string | undefined {
+/** Finds the name of the field that a word reads, directly or through a variable; undefined if it reads none. */
+function findField(file: FileScan, word: string): string | undefined {
   if (/^\$\w+$/.test(word)) return file.fieldVariables.get(word);
   return /\.(\w+)$/.exec(word)?.[1];
 }
 
-/** How the value at `at` is used within its action. */
-function useOf(tokens: readonly Token[], at: number): Use {
-  const start = commandStart(tokens, at);
-  if (start < at) return useAsArgument(tokens, start, at);
+/** Classifies what an action does with the value of the token at index `at`. */
+function classifyUse(tokens: readonly Token[], at: number): Use {
+  const start = findCommandStart(tokens, at);
+  if (start < at) return classifyArgumentUse(tokens, start, at);
   const next = tokens[at + 1]?.text;
   if (next === "|") return TEMPLATE_CALLS.has(tokens[at + 2]?.text ?? "") ? "inspected" : "escapes";
   if (next !== undefined) return "escapes";
-  return useAlone(tokens, at);
+  return classifyPipelineUse(tokens, at);
 }
 
-/** How a function uses the value that is its argument. */
-function useAsArgument(tokens: readonly Token[], start: number, at: number): Use {
+/** Classifies what a function, whose name is the token at `start`, does with its argument at `at`. */
+function classifyArgumentUse(tokens: readonly Token[], start: number, at: number): Use {
   const head = tokens[start]?.text ?? "";
   if (TEMPLATE_CALLS.has(head) || INSPECTING_FUNCTIONS.has(head)) return "inspected";
   const previous = tokens[at - 1];
@@ -209,8 +217,8 @@ function useAsArgument(tokens: readonly Token[], start: number, at: number): Use
   return "escapes";
 }
 
-/** The use of a value that is the whole pipeline of an action. */
-function useAlone(tokens: readonly Token[], at: number): Use {
+/** Classifies the use of a value that is the whole pipeline of an action: it is assigned, tested, or printed. */
+function classifyPipelineUse(tokens: readonly Token[], at: number): Use {
   const previous = tokens[at - 1]?.text;
   if (previous === ":=" || previous === "=") {
     const variable = tokens[at - 2]?.text ?? "";
@@ -223,7 +231,7 @@ function useAlone(tokens: readonly Token[], at: number): Use {
 const COMMAND_STARTS = new Set(["(", "|", ":=", "=", "if", "with", "range", "else"]);
 
 /** Index of the first token of the command (function call) that `at` belongs to. */
-function commandStart(tokens: readonly Token[], at: number): number {
+function findCommandStart(tokens: readonly Token[], at: number): number {
   let depth = 0;
   for (let i = at - 1; i >= 0; i--) {
     const { text, type } = tokens[i] as Token;
@@ -235,19 +243,19 @@ function commandStart(tokens: readonly Token[], at: number): number {
 }
 
 /** Records whether the dot may be the root context in the block that begins here. */
-function openBlock(file: File, tokens: readonly Token[], keyword: string): void {
-  if (keyword === "define" || keyword === "block") file.blocks.push(true);
-  else if (keyword === "if") file.blocks.push(dotIsRoot(file));
-  else if (keyword === "range") file.blocks.push(false);
-  else file.blocks.push(dotAfter(file, tokens));
+function openBlock(file: FileScan, tokens: readonly Token[], keyword: string): void {
+  if (keyword === "define" || keyword === "block") file.mayDotBeRootByBlock.push(true);
+  else if (keyword === "if") file.mayDotBeRootByBlock.push(mayDotBeRoot(file));
+  else if (keyword === "range") file.mayDotBeRootByBlock.push(false);
+  else file.mayDotBeRootByBlock.push(mayDotBeRootInWith(file, tokens));
 }
 
-/** Whether the dot may be the root context within `with …`. */
-function dotAfter(file: File, tokens: readonly Token[]): boolean {
+/** Whether the dot may be the root context within `with …`, which sets the dot to the last value of its action. */
+function mayDotBeRootInWith(file: FileScan, tokens: readonly Token[]): boolean {
   const last = tokens.at(-1)?.text ?? "";
-  if (isRoot(file, last)) return true;
-  const field = fieldOf(file, last);
+  if (mayBeRoot(file, last)) return true;
+  const field = findField(file, last);
   // A field that may hold the root is followed no further than this.
-  if (field !== undefined && valuesPath(last) === undefined) file.scan.escapingFields.add(field);
+  if (field !== undefined && parseValuesPath(last) === undefined) file.scan.escapingFields.add(field);
   return false;
 }

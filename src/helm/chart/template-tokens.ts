@@ -15,23 +15,24 @@ const QUOTES_LENGTH = 2;
 const QUOTES = "\"'`";
 
 /**
- * The actions (`{{ … }}`) of a template, each as its tokens, without comments. An unterminated action extends to the end.
+ * Splits a template into its actions (`{{ … }}`), each as a list of tokens, without comments. An unterminated action extends to the
+ * end.
  */
-export function actionsOf(template: string): Token[][] {
+export function parseActions(template: string): Token[][] {
   const actions: Token[][] = [];
-  const quoted = new Quoted(template);
+  const quoted = new StringLiterals(template);
   const lastComment = template.lastIndexOf("*/");
   for (let at = template.indexOf("{{"); at >= 0; at = template.indexOf("{{", at)) {
-    const comment = at > lastComment ? undefined : endOfComment(template, at);
-    const end = comment ?? endOfAction(template, at + 2, quoted);
-    if (comment === undefined) actions.push(tokensOf(withoutTrimMarks(template.slice(at + 2, end - 2))));
+    const comment = at > lastComment ? undefined : findCommentEnd(template, at);
+    const end = comment ?? findActionEnd(template, at + 2, quoted);
+    if (comment === undefined) actions.push(tokenize(withoutTrimMarks(template.slice(at + 2, end - 2))));
     at = end;
   }
   return actions;
 }
 
-/** Where the comment that begins at `at` ends; undefined if none begins there or it does not end. */
-function endOfComment(template: string, at: number): number | undefined {
+/** Finds the index after the comment that begins at `at`; undefined if no comment begins there or it is not closed. */
+function findCommentEnd(template: string, at: number): number | undefined {
   COMMENT.lastIndex = at;
   if (!COMMENT.test(template)) return undefined;
   const close = template.indexOf("*/", COMMENT.lastIndex);
@@ -39,36 +40,37 @@ function endOfComment(template: string, at: number): number | undefined {
   return close >= 0 && COMMENT_END.test(template) ? COMMENT_END.lastIndex : undefined;
 }
 
-/** Where an action ends. Braces in a string literal do not end it. */
-function endOfAction(template: string, from: number, quoted: Quoted): number {
+/** Finds the index after the action whose content begins at `from`. Braces in a string literal do not end it. */
+function findActionEnd(template: string, from: number, quoted: StringLiterals): number {
   let at = from;
   while (at < template.length) {
     if (template.startsWith("}}", at)) return at + 2;
-    at = quoted.endOf(at) ?? at + 1;
+    at = quoted.findEnd(at) ?? at + 1;
   }
   // The caller removes two characters, which an unterminated action lacks.
   return template.length + 2;
 }
 
+/** Removes the markers that trim white space (`{{- … -}}`) from the content of an action. */
 function withoutTrimMarks(body: string): string {
   return body.replace(/^-\s/, " ").replace(/\s-$/, " ");
 }
 
-/** The tokens of an action, without white space. */
-function tokensOf(body: string): Token[] {
+/** Splits the content of an action into tokens, without white space. */
+function tokenize(body: string): Token[] {
   const tokens: Token[] = [];
-  const quoted = new Quoted(body);
+  const quoted = new StringLiterals(body);
   for (let at = 0; at < body.length;) {
-    const token = SPACE.test(body.charAt(at)) ? undefined : tokenAt(body, at, quoted);
+    const token = SPACE.test(body.charAt(at)) ? undefined : readToken(body, at, quoted);
     if (token !== undefined) tokens.push(token);
     at += token === undefined ? 1 : token.text.length + (token.type === "string" ? QUOTES_LENGTH : 0);
   }
   return tokens;
 }
 
-/** The token that begins at `at`: a string literal, a word, or one mark. */
-function tokenAt(body: string, at: number, quoted: Quoted): Token {
-  const close = quoted.endOf(at);
+/** Reads the token that begins at `at`: a string literal, a word, or a punctuator. */
+function readToken(body: string, at: number, quoted: StringLiterals): Token {
+  const close = quoted.findEnd(at);
   if (close !== undefined) return { type: "string", text: body.slice(at + 1, close - 1) };
   WORD.lastIndex = at;
   const word = WORD.exec(body)?.[0];
@@ -77,19 +79,19 @@ function tokenAt(body: string, at: number, quoted: Quoted): Token {
 }
 
 /** Finds where string literals end, in linear time however many are never closed. */
-class Quoted {
+class StringLiterals {
   readonly #text: string;
-  /** For each kind of quote, up to where none is closed. */
-  readonly #open = new Map<string, number>();
+  /** For each kind of quote, the index up to which no literal is closed, so that the text is not searched again. */
+  readonly #unclosedUntil = new Map<string, number>();
 
   constructor(text: string) {
     this.#text = text;
   }
 
-  /** Where the literal that begins at `at` ends; undefined when none does. */
-  endOf(at: number): number | undefined {
+  /** Finds the index after the literal that begins at `at`; undefined if none begins there or it is not closed. */
+  findEnd(at: number): number | undefined {
     const quote = this.#text.charAt(at);
-    if (!QUOTES.includes(quote) || at < (this.#open.get(quote) ?? 0)) return undefined;
+    if (!QUOTES.includes(quote) || at < (this.#unclosedUntil.get(quote) ?? 0)) return undefined;
     let to = at + 1;
     for (; to < this.#text.length; to++) {
       const char = this.#text[to];
@@ -98,7 +100,7 @@ class Quoted {
       if (char === "\n") break;
       if (char === "\\") to++;
     }
-    this.#open.set(quote, to);
+    this.#unclosedUntil.set(quote, to);
     return undefined;
   }
 }

@@ -20,98 +20,110 @@ import {
   type Problem,
   type Question,
 } from "../../model/index.ts";
-import { lossesOf, crdName, resourceIn, unstored } from "./crd.ts";
-import type { CrdFile, CrdTools, Loss, StoredCrd } from "./crd.ts";
-import { migrate, migrationObstacle } from "./storage-migration.ts";
+import { findLosses, crdName, toResource, findDroppedStoredVersions } from "./crd.ts";
+import type { CrdFile, CrdTools, Loss, InstalledCrd } from "./crd.ts";
+import { migrateObjects, findMigrationObstacle } from "./storage-migration.ts";
 
 /** Annotation of the AddonModule that confirms a change of its CRDs, by its token. */
 export const CONFIRM_CRDS = "addon-operator.io/confirm-crds";
 
 /** Annotation of a CRD during a confirmed change, so that the change continues after a failure or a restart. */
-const UNDER_WAY = "addon-operator.io/confirmed-change";
+const CHANGE_MARK = "addon-operator.io/confirmed-change";
 
-const CHECK_MS = 30_000;
-const MOST_NAMED = 5;
+const LIST_TIMEOUT_MS = 30_000;
+const MAX_NAMED_OBJECTS = 5;
 /** Limits what a message names, so that the command after it is not cut off. */
-const LONGEST_NAMED = 500;
+const MAX_MESSAGE_LENGTH = 500;
 const TOKEN_LENGTH = 12;
 const FORBIDDEN = 403;
 
-/** A definition that differs from the installed one. */
-interface Change extends CrdFile {
-  readonly live: StoredCrd;
+/** A definition that takes something away from the installed one, which may break existing objects. */
+interface LossyChange extends CrdFile {
+  readonly live: InstalledCrd;
   readonly losses: readonly Loss[];
 }
 
-/** A change, what it breaks in words, and the objects that it breaks. */
-interface Breaking {
-  readonly change: Change;
+/** A change, sentences about what it breaks, and the ids of the objects that it breaks. */
+interface BreakingChange {
+  readonly change: LossyChange;
   readonly breaks: readonly string[];
   readonly affected: readonly string[];
 }
 
 /** The result of comparing definitions with the installed ones. */
-interface CrdCheck {
+interface CrdCheckResult {
   /** Why they are refused. */
   readonly problem: Problem | undefined;
   /** Breaking changes that a user has confirmed. */
-  readonly confirmed: readonly Change[];
+  readonly confirmed: readonly LossyChange[];
 }
 
 /**
- * Compares definitions with the installed ones. Refuses a definition that drops a stored version, no longer serves a version
- * in use, or has a schema that existing objects violate, and names these objects. With `confirmed`, the token of exactly
- * this change, it is accepted, after objects in a dropped stored version are migrated. Returns the names of the confirmed
- * CRDs, for `endConfirmed`. Throws ProblemError, ApiError, ConnectionError.
+ * Refuses definitions that would break existing objects: a definition that drops a stored version, no longer serves a version in
+ * use, or has a schema that existing objects violate. With `confirmed`, the token of exactly this change, the definition is
+ * accepted, after objects in a dropped stored version are migrated. Returns the names of the confirmed CRDs, for
+ * `removeChangeMarks`. Throws ProblemError, which names the objects; ApiError, ConnectionError.
  */
-export async function refuseBreaking(crds: readonly CrdFile[], tools: CrdTools): Promise<string[]> {
+export async function refuseBreakingChanges(crds: readonly CrdFile[], tools: CrdTools): Promise<string[]> {
   const { problem, confirmed } = await checkCrds(crds, tools);
   if (problem !== undefined) throw new ProblemError(problem);
-  for (const { live, crd } of confirmed) await markUnderWay(live.metadata.name, markOf(crd, tools), tools);
+  for (const { live, crd } of confirmed)
+    await setChangeMark(live.metadata.name, computeChangeMark(crd, tools), tools);
   for (const change of confirmed)
-    if (unstored(change.live, change.crd).length > 0) await migrate(change, tools);
+    if (findDroppedStoredVersions(change.live, change.crd).length > 0) await migrateObjects(change, tools);
   return confirmed.map(({ crd }) => crdName(crd));
 }
 
-/** Removes the annotation of a confirmed change once the change is applied. */
-export async function endConfirmed(names: readonly string[], tools: CrdTools): Promise<void> {
-  for (const name of names) await markUnderWay(name, null, tools);
+/** Removes the annotation that marks a confirmed change from CRDs, once the change is applied. */
+export async function removeChangeMarks(names: readonly string[], tools: CrdTools): Promise<void> {
+  for (const name of names) await setChangeMark(name, null, tools);
 }
 
-/** Sets the annotation of a confirmed change on an installed CRD; null removes it. */
-async function markUnderWay(name: string, mark: string | null, { client, signal }: CrdTools): Promise<void> {
-  const body = { metadata: { annotations: { [UNDER_WAY]: mark } } };
+/** Sets the annotation that marks a confirmed change on an installed CRD; null removes it. */
+async function setChangeMark(name: string, mark: string | null, { client, signal }: CrdTools): Promise<void> {
+  const body = { metadata: { annotations: { [CHANGE_MARK]: mark } } };
   await mergePatch(client, { resource: CUSTOM_RESOURCE_DEFINITIONS, name }, { body, signal });
 }
 
-/** The value of the annotation for a confirmed change to exactly this definition. */
-function markOf(crd: JsonObject, { confirmed = "" }: CrdTools): string {
+/** Computes the value of the annotation that marks a confirmed change to exactly this definition. */
+function computeChangeMark(crd: JsonObject, { confirmed = "" }: CrdTools): string {
   return digestJson([confirmed, objectOf(crd["spec"])]);
 }
 
-/** Whether an earlier run began to apply exactly this confirmed change. */
-function isUnderWay({ live, crd }: Change, tools: CrdTools): boolean {
-  return tools.confirmed !== undefined && live.metadata.annotations?.[UNDER_WAY] === markOf(crd, tools);
+/**
+ * Whether an earlier run began to apply exactly this confirmed change. The token of the change may differ now, because the run
+ * has already changed the CRD.
+ */
+function wasStartedBefore({ live, crd }: LossyChange, tools: CrdTools): boolean {
+  return (
+    tools.confirmed !== undefined &&
+    live.metadata.annotations?.[CHANGE_MARK] === computeChangeMark(crd, tools)
+  );
 }
 
-/** Like `refuseBreaking`, but changes nothing and throws no ProblemError. Throws ApiError, ConnectionError. */
-export async function checkCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<CrdCheck> {
-  const changes = (await Promise.all(crds.map((each) => changeOf(each, tools)))).flat();
-  const found = await Promise.all(changes.map((change) => breakageOf(change, tools)));
+/**
+ * Checks whether definitions would break existing objects. Returns the problem for the user, or the breaking changes that the
+ * user has confirmed. Changes nothing. Throws ApiError, ConnectionError.
+ */
+export async function checkCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<CrdCheckResult> {
+  const changes = await Promise.all(crds.map((each) => findLossyChange(each, tools)));
+  const lossy = changes.filter((change) => change !== undefined);
+  const found = await Promise.all(lossy.map((change) => findBreakage(change, tools)));
   const breaking = found.filter(({ breaks }) => breaks.length > 0);
   const [first] = breaking;
   if (first === undefined) return { problem: undefined, confirmed: [] };
-  const obstacles = await Promise.all(breaking.map(({ change }) => migrationObstacle(change, tools)));
+  const obstacles = await Promise.all(breaking.map(({ change }) => findMigrationObstacle(change, tools)));
   const obstacle = obstacles.find((each) => each !== undefined);
-  const token = tokenOf(breaking);
-  const isConfirmed = token === tools.confirmed || breaking.every(({ change }) => isUnderWay(change, tools));
+  const token = computeConfirmationToken(breaking);
+  const isConfirmed =
+    token === tools.confirmed || breaking.every(({ change }) => wasStartedBefore(change, tools));
   if (isConfirmed && obstacle === undefined)
     return { problem: undefined, confirmed: breaking.map(({ change }) => change) };
   const texts = breaking.map(({ change, breaks }) => `${crdName(change.crd)} ${breaks.join("; ")}`);
   const message = [...texts, ...(obstacle === undefined ? [] : [obstacle.message])].join("; ");
-  const question = questionOf(token, tools);
-  const confirm = `fix the objects or the definition, or confirm: ${question.command}${staleNote(tools.confirmed)}`;
-  const problem = { file: first.change.file, message: oneLine(message, LONGEST_NAMED) };
+  const question = buildQuestion(token, tools);
+  const confirm = `fix the objects or the definition, or confirm: ${question.command}${describeStaleConfirmation(tools.confirmed)}`;
+  const problem = { file: first.change.file, message: oneLine(message, MAX_MESSAGE_LENGTH) };
   return {
     problem:
       obstacle === undefined
@@ -121,8 +133,8 @@ export async function checkCrds(crds: readonly CrdFile[], tools: CrdTools): Prom
   };
 }
 
-/** A token for exactly these installed definitions, their successors, and the objects that break. */
-function tokenOf(breaking: readonly Breaking[]): string {
+/** Computes the token by which a user confirms exactly these installed definitions, their successors, and the broken objects. */
+function computeConfirmationToken(breaking: readonly BreakingChange[]): string {
   const covered = breaking.map(({ change: { live, crd }, affected }) => {
     const { uid = null, generation = null } = live.metadata;
     const inForce = live.spec as unknown as JsonObject;
@@ -131,93 +143,107 @@ function tokenOf(breaking: readonly Breaking[]): string {
   return digestJson(covered).slice(3, 3 + TOKEN_LENGTH);
 }
 
-/** The question for a user; its command also requests the run that applies the change. */
-function questionOf(token: string, { namespace = "NAMESPACE", release = "NAME" }: CrdTools): Question {
+/** Builds the question for the user: the command that confirms the change and requests the run that applies it. */
+function buildQuestion(token: string, { namespace = "NAMESPACE", release = "NAME" }: CrdTools): Question {
   const annotations = { [CONFIRM_CRDS]: token, [REQUESTED_AT]: '"$(date +%s)"' };
   const command = annotateCommand(`addonmodule/${release}`, namespace, annotations);
   return { annotation: CONFIRM_CRDS, token, command };
 }
 
-/** Says that the confirmation which the user gave is for another change; empty without a confirmation. */
-function staleNote(confirmed: string | undefined): string {
+/** Describes that the present confirmation of the user is for another change; "" without a confirmation. */
+function describeStaleConfirmation(confirmed: string | undefined): string {
   if (confirmed === undefined || confirmed === "") return "";
   return `; its present value ${plainLine(confirmed, TOKEN_LENGTH + 1)} does not confirm this change`;
 }
 
-/** The change that a definition makes to the installed one. Empty if there is none, or if nothing can break. */
-async function changeOf({ file, crd }: CrdFile, { client, signal }: CrdTools): Promise<Change[]> {
+/** Compares a definition with the installed one. Undefined if no definition is installed, or if nothing can break. */
+async function findLossyChange(
+  { file, crd }: CrdFile,
+  { client, signal }: CrdTools,
+): Promise<LossyChange | undefined> {
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: crdName(crd) };
   const found = await get(client, target, { signal }).catch(ignoreNotFound);
-  const live = found as unknown as StoredCrd | undefined;
-  const losses = live === undefined ? [] : lossesOf(live, crd);
-  return live === undefined || losses.length === 0 ? [] : [{ file, crd, live, losses }];
+  const live = found as unknown as InstalledCrd | undefined;
+  if (live === undefined) return undefined;
+  const losses = findLosses(live, crd);
+  return losses.length === 0 ? undefined : { file, crd, live, losses };
 }
 
-/** The objects that a change breaks, with a sentence for each kind of loss. */
-async function breakageOf(change: Change, tools: CrdTools): Promise<Breaking> {
+/** Finds the objects that a change breaks, with a sentence for each loss that affects objects. */
+async function findBreakage(change: LossyChange, tools: CrdTools): Promise<BreakingChange> {
   const affected: string[] = [];
   const reported = await Promise.all(
-    change.losses.map((loss) => describe(change.live, { loss, affected }, tools)),
+    change.losses.map((loss) => describeLoss(change.live, { loss, affected }, tools)),
   );
   return { change, breaks: reported.filter((each) => each !== undefined), affected };
 }
 
-/** Describes the objects that a loss affects, and adds their ids to `affected`. Undefined if no object is affected. */
-async function describe(
-  { spec }: StoredCrd,
+/**
+ * Lists the objects of a CRD and describes those that a loss affects. Adds their ids to `affected`, which the confirmation token
+ * covers. Undefined if no object is affected.
+ */
+async function describeLoss(
+  { spec }: InstalledCrd,
   { loss, affected }: { readonly loss: Loss; readonly affected: string[] },
   tools: CrdTools,
 ): Promise<string | undefined> {
   const named: string[] = [];
   const ids: string[] = [];
   let count = 0;
-  const take = (object: WatchedObject): void => {
-    const how = loss.hits(object);
-    if (how === undefined) return;
+  const checkObject = (object: WatchedObject): void => {
+    const effect = loss.describeEffect(object);
+    if (effect === undefined) return;
     count += 1;
     const { namespace, name } = object.metadata;
-    const at = namespace === undefined ? name : `${namespace}/${name}`;
-    ids.push(`${loss.what} ${at} ${String(object.metadata["uid"])}`);
-    if (named.length < MOST_NAMED) named.push(how === "" ? at : `${at} (${oneLine(how)})`);
+    const fullName = namespace === undefined ? name : `${namespace}/${name}`;
+    ids.push(`${loss.description} ${fullName} ${String(object.metadata["uid"])}`);
+    if (named.length < MAX_NAMED_OBJECTS)
+      named.push(effect === "" ? fullName : `${fullName} (${oneLine(effect)})`);
   };
-  const issue = await visitObjects(resourceIn(spec, loss.version), take, tools);
+  const readError = await visitObjects(toResource(spec, loss.version), checkObject, tools);
   // If not all objects could be read, the token cannot cover them one by one.
-  affected.push(...(issue === undefined ? ids : [`${loss.what} unread`]));
-  if (issue !== undefined) return `${loss.what}: its objects cannot be read (${issue})`;
-  if (count === 0) return loss.always ? `${loss.what}, though none is there` : undefined;
+  affected.push(...(readError === undefined ? ids : [`${loss.description} unread`]));
+  if (readError !== undefined) return `${loss.description}: its objects cannot be read (${readError})`;
+  if (count === 0) return loss.countsWithoutObjects ? `${loss.description}, though none is there` : undefined;
   const more = count > named.length ? ` and ${count - named.length} more` : "";
-  return `${loss.what}: ${spec.names.kind} ${named.join(", ")}${more}`;
+  return `${loss.description}: ${spec.names.kind} ${named.join(", ")}${more}`;
 }
 
-/** Passes all objects to a callback, page by page. Returns why not all could be read; undefined after a success. */
+/**
+ * Lists all objects of a resource and passes each to a callback, page by page. Returns why not all objects could be read;
+ * undefined after a success, and for a kind that is not served or may not be listed.
+ */
 async function visitObjects(
-  resource: ReturnType<typeof resourceIn>,
-  take: (object: WatchedObject) => void,
+  resource: ReturnType<typeof toResource>,
+  onObject: (object: WatchedObject) => void,
   { client, clock, signal }: CrdTools,
 ): Promise<string | undefined> {
-  const limit = timeLimit(clock, CHECK_MS);
+  const limit = createTimeLimit(clock, LIST_TIMEOUT_MS);
   const both = AbortSignal.any([limit.signal, ...(signal === undefined ? [] : [signal])]);
   try {
     await listObjects(
       { resource, keepManagedFields: true },
       { client, clock, signal: both, unpaged: false },
-      take,
+      onObject,
     );
     return undefined;
   } catch (error) {
     signal?.throwIfAborted();
-    if (limit.signal.aborted) return `not all in ${CHECK_MS / 1000} s`;
+    if (limit.signal.aborted) return `not all in ${LIST_TIMEOUT_MS / 1000} s`;
     // The kind is not served, or listing it is forbidden.
     if (isNotFound(error) || (error instanceof ApiError && error.status === FORBIDDEN)) return undefined;
     return oneLine(error);
   } finally {
-    limit.end();
+    limit.cancelTimer();
   }
 }
 
-/** A signal that aborts after a time, unless `end` is called before. */
-function timeLimit(clock: Clock, ms: number): { readonly signal: AbortSignal; readonly end: () => void } {
+/** Creates a signal that aborts after a time, unless `cancelTimer` is called before. */
+function createTimeLimit(
+  clock: Clock,
+  ms: number,
+): { readonly signal: AbortSignal; readonly cancelTimer: () => void } {
   const controller = new AbortController();
   const timer = clock.setTimer(ms, () => controller.abort());
-  return { signal: controller.signal, end: () => timer.cancel() };
+  return { signal: controller.signal, cancelTimer: () => timer.cancel() };
 }

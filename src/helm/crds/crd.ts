@@ -48,7 +48,7 @@ export interface CrdFile {
 }
 
 /** An installed CRD, which the API server has validated. */
-export interface StoredCrd {
+export interface InstalledCrd {
   readonly metadata: {
     readonly name: string;
     readonly uid?: string;
@@ -78,66 +78,74 @@ export function crdName(object: JsonObject): string {
   return asString(objectOf(object["metadata"])["name"]) ?? "";
 }
 
-/** The path of a definition's objects in one version. */
-export function resourceIn({ group, names, scope }: CrdSpec, version: string): Resource {
+/** The resource in one version of a definition, for requests about its objects. */
+export function toResource({ group, names, scope }: CrdSpec, version: string): Resource {
   const { plural, kind } = names;
   return { group, version, plural, kind, namespaced: scope === "Namespaced", verbs: [] };
 }
 
 /** The version in which a definition stores objects. */
 export function storageVersion(crd: JsonObject): string | undefined {
-  return versionsOf(crd).find(({ storage }) => storage)?.name;
+  return listVersions(crd).find(({ storage }) => storage)?.name;
 }
 
-/** The versions that a definition names. */
-function versionsOf(crd: JsonObject): readonly CrdVersion[] {
+/** The versions in the spec of a definition. */
+function listVersions(crd: JsonObject): readonly CrdVersion[] {
   return objectsIn(objectOf(crd["spec"])["versions"]) as unknown as readonly CrdVersion[];
 }
 
-/** Something that a new definition removes, and a test for the affected objects. */
+/** Something that a new definition takes away, such as a served version, and a test which objects that affects. */
 export interface Loss {
-  readonly what: string;
+  readonly description: string;
   /** The version in which objects are read. */
   readonly version: string;
-  /** It counts even without objects. */
-  readonly always: boolean;
-  /** How an object is affected ("" without details); undefined where it is not. */
-  readonly hits: (object: JsonObject) => string | undefined;
+  /** The loss is reported even if it affects no object. */
+  readonly countsWithoutObjects: boolean;
+  /** Describes how the loss affects an object ("" without details); undefined where it does not. */
+  readonly describeEffect: (object: JsonObject) => string | undefined;
 }
 
-/** The versions in which objects may be stored and which `next` drops. */
-export function unstored(live: StoredCrd, next: JsonObject): string[] {
-  const kept = new Set(versionsOf(next).map(({ name }) => name));
+/** Finds the versions in which objects may be stored and which the new definition `next` no longer has. */
+export function findDroppedStoredVersions(live: InstalledCrd, next: JsonObject): string[] {
+  const kept = new Set(listVersions(next).map(({ name }) => name));
   return (live.status?.storedVersions ?? []).filter((version) => !kept.has(version));
 }
 
-/** What `next` removes: stored versions, served versions, or values that the schema allowed. Pure. */
-export function lossesOf(live: StoredCrd, next: JsonObject): Loss[] {
+/**
+ * Finds what the new definition `next` takes away from the installed one: stored versions, served versions, or values that the
+ * schema allowed.
+ */
+export function findLosses(live: InstalledCrd, next: JsonObject): Loss[] {
   const { versions, group } = live.spec;
   const served = versions.filter((version) => version.served);
   const readable = served.find((version) => version.storage) ?? served[0];
   if (readable === undefined) return [];
-  const after = new Map(versionsOf(next).map((version) => [version.name, version]));
-  const dropped = unstored(live, next).map((version): Loss => {
-    const what = `drops version ${version}, in which objects are stored`;
-    return { what, version: readable.name, always: true, hits: () => "" };
+  const after = new Map(listVersions(next).map((version) => [version.name, version]));
+  const dropped = findDroppedStoredVersions(live, next).map((version): Loss => {
+    const description = `drops version ${version}, in which objects are stored`;
+    return {
+      description,
+      version: readable.name,
+      countsWithoutObjects: true,
+      describeEffect: () => "",
+    };
   });
   const others = served.flatMap((version): Loss[] => {
     const now = after.get(version.name);
-    if (now?.served !== true) return [unserved(group, version.name)];
-    return reshaped(version, now);
+    if (now?.served !== true) return [buildUnservedVersionLoss(group, version.name)];
+    return findSchemaLosses(version, now);
   });
   return [...dropped, ...others];
 }
 
-/** The loss of a served version. It affects the objects that someone still writes in that version. */
-function unserved(group: string, version: string): Loss {
+/** The loss of a served version. It affects objects that a field manager still writes in that version. */
+function buildUnservedVersionLoss(group: string, version: string): Loss {
   const apiVersion = `${group}/${version}`;
   return {
-    what: `no longer serves version ${version}`,
+    description: `no longer serves version ${version}`,
     version,
-    always: false,
-    hits: (object) => {
+    countsWithoutObjects: false,
+    describeEffect: (object) => {
       const users = objectsIn(objectOf(object["metadata"])["managedFields"]).filter(
         (entry) => entry["apiVersion"] === apiVersion,
       );
@@ -148,26 +156,31 @@ function unserved(group: string, version: string): Loss {
   };
 }
 
-/** Losses by a changed schema: objects that were valid before and are invalid now. */
-function reshaped(before: CrdVersion, after: CrdVersion): Loss[] {
+/** The loss by a changed schema, as a list of at most one. It affects objects that violate the new schema but not the old one. */
+function findSchemaLosses(before: CrdVersion, after: CrdVersion): Loss[] {
   const old = objectOf(before.schema?.openAPIV3Schema);
   const now = objectOf(after.schema?.openAPIV3Schema);
   if (sameJson(old, now)) return [];
-  const [checkBefore, checkNow] = [checkOf(old), checkOf(now)];
+  const [checkBefore, checkNow] = [buildValidator(old), buildValidator(now)];
   const hits = (object: JsonObject): string | undefined => {
-    const broken = checkNow(object);
-    if (broken.length === 0) return undefined;
-    const known = new Set(checkBefore(object).map(violationId));
-    const fresh = broken.find((violation) => !known.has(violationId(violation)));
-    return fresh && `${fresh.path} ${fresh.message}`;
+    const violations = checkNow(object);
+    if (violations.length === 0) return undefined;
+    const oldIds = new Set(checkBefore(object).map(violationId));
+    const newViolation = violations.find((violation) => !oldIds.has(violationId(violation)));
+    return newViolation && `${newViolation.path} ${newViolation.message}`;
   };
   return [
-    { what: `has a stricter schema in version ${after.name}`, version: after.name, always: false, hits },
+    {
+      description: `has a stricter schema in version ${after.name}`,
+      version: after.name,
+      countsWithoutObjects: false,
+      describeEffect: hits,
+    },
   ];
 }
 
-/** A validator that applies defaults first, as the server does. */
-function checkOf(openApi: JsonObject): (object: JsonObject) => readonly Violation[] {
+/** Builds a validator for objects of an OpenAPI schema. The validator applies defaults first, as the server does. */
+function buildValidator(openApi: JsonObject): (object: JsonObject) => readonly Violation[] {
   const schema = structuralSchema(openApi);
   const [fill, validate] = [createFiller(schema), createValidator(schema)];
   return (object) => validate(fill({ ...object, metadata: {} }));

@@ -16,23 +16,30 @@ import {
 import { shortenMiddle, exponentialDelay, oneLine, sameJson, sleep, type Logger } from "../../lib/index.ts";
 import { conditionOf, objectOf, ProblemError, asString } from "../../model/index.ts";
 import type { JsonObject, Problem } from "../../model/index.ts";
-import { plain } from "../manifest/manifest.ts";
-import { endConfirmed, checkCrds, refuseBreaking } from "./breaking.ts";
-import { crdName, resourceIn, type CrdFile, type CrdRequest, type CrdTools, type StoredCrd } from "./crd.ts";
+import { withoutServerFields } from "../manifest/manifest.ts";
+import { removeChangeMarks, checkCrds, refuseBreakingChanges } from "./breaking.ts";
+import {
+  crdName,
+  toResource,
+  type CrdFile,
+  type CrdRequest,
+  type CrdTools,
+  type InstalledCrd,
+} from "./crd.ts";
 import { readCrds, readModuleCrds } from "./read-crds.ts";
 
 /** A busy API server may need this long to serve new kinds. */
 const SERVED_WITHIN_MS = 60_000;
 /** Delays between reads. They grow, because definitions are large. */
-const PACE = { firstMs: 50, maxMs: 1000 };
+const READ_DELAYS = { firstMs: 50, maxMs: 1000 };
 /** Status codes of the server for content that it will never accept. */
-const REFUSED: ReadonlySet<number> = new Set([400, 413, 422]);
+const REFUSED_STATUSES: ReadonlySet<number> = new Set([400, 413, 422]);
 /** RBAC's message with status 403; other messages with that status come from admission policies. */
-const MISSING_RIGHT = /\bUser ".*" cannot \w+ resource\b/;
+const MISSING_PERMISSION = /\bUser ".*" cannot \w+ resource\b/;
 /** Message of server-side apply, with status 500, for an object that does not fit its type, such as two versions of one name. */
 const UNTYPED = "failed to create typed patch object";
 /** Fields of metadata that belong to the author of a definition; all others belong to the server. */
-const OWN_METADATA = ["name", "labels", "annotations", "finalizers", "ownerReferences"];
+const AUTHOR_METADATA = ["name", "labels", "annotations", "finalizers", "ownerReferences"];
 
 /**
  * Creates or updates the CustomResourceDefinitions in `files`; never deletes one. Fields of others stay, such as the status
@@ -43,9 +50,9 @@ const OWN_METADATA = ["name", "labels", "annotations", "finalizers", "ownerRefer
 export async function ensureCrds(files: readonly string[], tools: CrdTools): Promise<string[]> {
   const { crds, problems, dropped } = readModuleCrds(files);
   if (dropped.size > 0) tools.onDropped?.(dropped);
-  const confirmed = await refuseBreaking(crds, tools);
+  const confirmed = await refuseBreakingChanges(crds, tools);
   const { applied, refused } = await applyCrds(crds, tools);
-  await endConfirmed(
+  await removeChangeMarks(
     confirmed.filter((name) => applied.includes(name)),
     tools,
   );
@@ -54,42 +61,52 @@ export async function ensureCrds(files: readonly string[], tools: CrdTools): Pro
   return applied;
 }
 
-interface Applied {
+/** What happened to the definitions of a module. */
+interface ApplyResult {
   /** Names of definitions that are applied and served. */
   readonly applied: string[];
-  /** Why the others are not. */
+  /** Why the server refuses the other definitions. */
   readonly refused: readonly Problem[];
 }
 
-/** Applies definitions without checking objects. Throws ApiError, ConnectionError. */
-async function applyCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<Applied> {
+/**
+ * Applies all definitions in parallel, then waits until the API serves each. Does not check existing objects. A refused
+ * definition does not prevent the others. Throws ApiError, ConnectionError.
+ */
+async function applyCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<ApplyResult> {
   const refused: Problem[] = [];
-  const collectRefused = collectorOf(refused);
-  const tries = crds.map(async (each) => [{ ...each, crd: await applyCrd(each, tools) }]);
-  const accepted = (await Promise.all(tries.map((each) => each.catch(collectRefused)))).flat();
+  const tries = crds.map(async (each) => ({ ...each, crd: await applyCrd(each, tools) }));
+  const accepted = await Promise.all(tries.map((each) => collectRefusal(each, refused)));
   const deadline = tools.clock.monotonic() + SERVED_WITHIN_MS;
   const applied: string[] = [];
   for (const each of accepted) {
-    const names = await waitUntilServed(each, deadline, tools).then(
-      () => [crdName(each.crd)],
-      collectRefused,
-    );
-    applied.push(...names);
+    if (each === undefined) continue;
+    const served = waitUntilServed(each, deadline, tools).then(() => crdName(each.crd));
+    const name = await collectRefusal(served, refused);
+    if (name !== undefined) applied.push(name);
   }
   return { applied, refused };
 }
 
-/** A handler of errors that adds the problems of a refused definition to the list, and throws all other errors. */
-function collectorOf(refused: Problem[]): (error: unknown) => [] {
-  return (error) => {
+/**
+ * Waits for work on a definition. If the definition is refused, adds the problems to `refused` and returns undefined, so that the
+ * other definitions are still applied. Throws all other errors.
+ */
+async function collectRefusal<T>(work: Promise<T>, refused: Problem[]): Promise<T | undefined> {
+  try {
+    return await work;
+  } catch (error) {
     if (!(error instanceof ProblemError)) throw error;
     refused.push(...error.problems);
-    return [];
-  };
+    return undefined;
+  }
 }
 
-/** Problems of files with definitions, and warnings about fields that are not applied. */
-export function crdProblems(files: readonly string[]): { problems: readonly Problem[]; warnings: Problem[] } {
+/** Checks files with definitions, for `lint`: problems, and warnings about fields that would not be applied. */
+export function checkCrdFiles(files: readonly string[]): {
+  problems: readonly Problem[];
+  warnings: Problem[];
+} {
   const { problems, dropped } = readModuleCrds(files);
   const warnings = [...dropped].map(([file, fields]) => ({
     file,
@@ -98,15 +115,18 @@ export function crdProblems(files: readonly string[]): { problems: readonly Prob
   return { problems, warnings };
 }
 
-/** Whether the server will never accept this definition. A missing permission does not count, because it may be granted later. */
-function isRefusal(error: unknown): error is ApiError {
+/** Whether the server will never accept this definition. A missing permission is no such refusal: it may be granted later. */
+function isPermanentRefusal(error: unknown): error is ApiError {
   if (!(error instanceof ApiError)) return false;
   const { status, message } = error;
-  if (status === 403) return !MISSING_RIGHT.test(message);
-  return REFUSED.has(status) || (status === 500 && message.includes(UNTYPED));
+  if (status === 403) return !MISSING_PERMISSION.test(message);
+  return REFUSED_STATUSES.has(status) || (status === 500 && message.includes(UNTYPED));
 }
 
-/** Applies one definition, or does a dry run. Throws ProblemError where the server refuses it, ApiError. */
+/**
+ * Applies one definition by server-side apply, or only tries to (`dryRun`). Omits its status and metadata that belong to the
+ * server. Throws ProblemError where the server refuses it for good, ApiError.
+ */
 async function applyCrd(
   { file, crd }: CrdFile,
   { client, signal, fieldManager, labels }: CrdTools,
@@ -114,7 +134,7 @@ async function applyCrd(
 ): Promise<JsonObject> {
   const { status: _, metadata: given, ...body } = crd;
   const metadata = Object.fromEntries(
-    Object.entries(objectOf(given)).filter(([field]) => OWN_METADATA.includes(field)),
+    Object.entries(objectOf(given)).filter(([field]) => AUTHOR_METADATA.includes(field)),
   );
   const withExtraLabels = labels && { labels: { ...objectOf(metadata["labels"]), ...labels } };
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: crdName(crd) };
@@ -127,51 +147,58 @@ async function applyCrd(
       ...(fieldManager && { fieldManager }),
     });
   } catch (error) {
-    if (!isRefusal(error)) throw error;
+    if (!isPermanentRefusal(error)) throw error;
     const message = `the API server refuses CRD ${crdName(crd)}: ${shortenMiddle(error)}`;
     throw new ProblemError({ file, message, remedy: remedyFor(error) });
   }
 }
 
+/** What a user has to do about a refused definition. */
 function remedyFor({ status }: ApiError): string {
   return `${status === 403 ? "satisfy the admission policy" : "correct the definition"}, then request a converge`;
 }
 
-/** Waits until the API serves a definition. Throws ProblemError where another definition has its names, ApiError. */
+/**
+ * Waits until the API serves the objects of a definition, because a chart with such objects fails before. Throws ProblemError
+ * where another definition has its names, ApiError, and Error after the deadline.
+ */
 async function waitUntilServed(
   { file, crd }: CrdFile,
   deadline: number,
   { client, clock, signal }: CrdTools,
 ): Promise<void> {
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: crdName(crd) };
-  let now = crd;
+  let installed = crd;
   for (let reads = 1; ; reads++) {
-    if (conditionOf(now, "Established", "True") !== undefined && (await isServed(now, client, signal)))
+    if (
+      conditionOf(installed, "Established", "True") !== undefined &&
+      (await isServed(installed, client, signal))
+    )
       return;
     signal?.throwIfAborted();
-    const taken = conditionOf(now, "NamesAccepted", "False");
-    if (taken) {
-      const message = `CRD ${crdName(crd)}: its names are not accepted: ${asString(taken["message"])}`;
+    const nameConflict = conditionOf(installed, "NamesAccepted", "False");
+    if (nameConflict !== undefined) {
+      const message = `CRD ${crdName(crd)}: its names are not accepted: ${asString(nameConflict["message"])}`;
       const remedy = "choose other names or remove the CRD that has them, then request a converge";
       throw new ProblemError({ file, message, remedy });
     }
     if (clock.monotonic() > deadline)
       throw new Error(`CRD ${crdName(crd)} is not served after ${SERVED_WITHIN_MS / 1000}s`);
-    await sleep(clock, exponentialDelay(reads, PACE), signal);
-    now = await get(client, target, { signal });
+    await sleep(clock, exponentialDelay(reads, READ_DELAYS), signal);
+    installed = await get(client, target, { signal });
   }
 }
 
-/** Whether the server answers for the kind. The condition `Established` becomes true a moment before that. */
+/** Whether the server answers requests for the kind. The condition `Established` becomes true a moment before it does. */
 async function isServed(
   crd: JsonObject,
   client: KubeClient,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
-  const { spec } = crd as unknown as StoredCrd;
+  const { spec } = crd as unknown as InstalledCrd;
   const version = spec.versions.find((each) => each.served)?.name;
   if (version === undefined) return true;
-  const path = pathOf(resourceIn(spec, version));
+  const path = pathOf(toResource(spec, version));
   try {
     await client.json({ path, query: { limit: 1 }, signal });
     return true;
@@ -181,19 +208,25 @@ async function isServed(
   }
 }
 
-const OWN_FILES = ["addonmodules.yaml", "addonoperators.yaml"];
+const OWN_CRD_FILES = ["addonmodules.yaml", "addonoperators.yaml"];
 const SOURCES_FILE = "modulesources.yaml";
 
+/** Tools to apply the operator's own definitions. */
 interface OwnCrdTools extends Pick<CrdTools, "client" | "clock"> {
   readonly logger: Logger;
   readonly settings: { readonly sources: boolean };
 }
 
-/** Creates or upgrades the operator's own CRDs, that of ModuleSources only where they are read; without permission, logs that once and continues. */
+/**
+ * Creates or upgrades the operator's own CRDs at its start; that of ModuleSources only if `--sources` is set. Without permission,
+ * logs a warning and continues, because modules run without statuses, too.
+ */
 export async function applyOwnCrds({ client, clock, logger, settings }: OwnCrdTools): Promise<void> {
   try {
     // The chart contains the same definitions, and helm would refuse to change fields of another manager.
-    const { crds } = readCrds([...OWN_FILES, ...(settings.sources ? [SOURCES_FILE] : [])].map(fileOf));
+    const { crds } = readCrds(
+      [...OWN_CRD_FILES, ...(settings.sources ? [SOURCES_FILE] : [])].map(findOwnCrdFile),
+    );
     const { refused } = await applyCrds(crds, { client, clock, fieldManager: "helm" });
     if (refused.length > 0) throw new ProblemError(...refused);
   } catch (error) {
@@ -203,43 +236,44 @@ export async function applyOwnCrds({ client, clock, logger, settings }: OwnCrdTo
   }
 }
 
-/** The path of a CRD file, next to the bundle or in the source tree. */
-function fileOf(name: string): string {
-  const places = [`./crds/${name}`, `../../../crds/${name}`].map((path) =>
+/** Finds a CRD file of the operator, which is next to the bundled program or in the source tree. */
+function findOwnCrdFile(name: string): string {
+  const paths = [`./crds/${name}`, `../../../crds/${name}`].map((path) =>
     fileURLToPath(new URL(path, import.meta.url)),
   );
-  return places.find((path) => existsSync(path)) ?? places[0] ?? name;
+  return paths.find((path) => existsSync(path)) ?? paths[0] ?? name;
 }
 
-/** A definition that would be created, where there is nothing before, or changed. */
+/** A definition that would be changed, or created if `before` is undefined. */
 interface CrdChange {
   readonly name: string;
   readonly before: JsonObject | undefined;
   readonly after: JsonObject;
 }
 
+/** What applying the definitions of a module would change. */
 export interface CrdPreview {
   readonly changes: readonly CrdChange[];
   /** The first reason why the module would be Invalid: no definition, or a change that is refused. */
   readonly problem: Problem | undefined;
 }
 
-/** Compares definitions in files with the installed ones, by dry runs. Throws ApiError, ConnectionError. */
+/** Finds out by dry runs what applying the definitions in files would change. Throws ApiError, ConnectionError. */
 export async function previewCrds({ files, ...request }: CrdRequest, tools: CrdTools): Promise<CrdPreview> {
   const { crds, problems } = readModuleCrds(files);
   const { problem } = await checkCrds(crds, { ...tools, ...request });
   const refused: Problem[] = [];
-  const collectRefused = collectorOf(refused);
-  const changes = (await Promise.all(crds.map((each) => changeBy(each, tools).catch(collectRefused)))).flat();
+  const previews = await Promise.all(crds.map((each) => collectRefusal(previewCrd(each, tools), refused)));
+  const changes = previews.filter((each) => each !== undefined);
   return { changes, problem: problem ?? problems[0] ?? refused[0] };
 }
 
-/** What a definition would change in the installed one, by a dry run. Empty if nothing. */
-async function changeBy(file: CrdFile, tools: CrdTools): Promise<CrdChange[]> {
+/** Finds out by a dry run what a definition would change in the installed one; undefined for nothing. */
+async function previewCrd(file: CrdFile, tools: CrdTools): Promise<CrdChange | undefined> {
   const name = crdName(file.crd);
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name };
   const live = await get(tools.client, target, { signal: tools.signal }).catch(ignoreNotFound);
-  const after = plain(await applyCrd(file, tools, true));
-  const before = live === undefined ? undefined : plain(live);
-  return sameJson(before, after) ? [] : [{ name, before, after }];
+  const after = withoutServerFields(await applyCrd(file, tools, true));
+  const before = live === undefined ? undefined : withoutServerFields(live);
+  return sameJson(before, after) ? undefined : { name, before, after };
 }

@@ -11,45 +11,45 @@ import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
  */
 export const FIELDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   V1CustomResourceDefinition: {
-    ...anyOf("apiVersion kind status"),
+    ...fieldsOfAnyType("apiVersion kind status"),
     metadata: "V1ObjectMeta",
     spec: "V1CustomResourceDefinitionSpec",
   },
-  V1ObjectMeta: anyOf(
+  V1ObjectMeta: fieldsOfAnyType(
     "annotations creationTimestamp deletionGracePeriodSeconds deletionTimestamp finalizers generateName generation",
     "labels managedFields name namespace ownerReferences resourceVersion selfLink uid",
   ),
   V1CustomResourceDefinitionSpec: {
-    ...anyOf("group preserveUnknownFields scope"),
+    ...fieldsOfAnyType("group preserveUnknownFields scope"),
     conversion: "V1CustomResourceConversion",
     names: "V1CustomResourceDefinitionNames",
     versions: "V1CustomResourceDefinitionVersion",
   },
-  V1CustomResourceDefinitionNames: anyOf("categories kind listKind plural shortNames singular"),
-  V1CustomResourceConversion: { ...anyOf("strategy"), webhook: "V1WebhookConversion" },
+  V1CustomResourceDefinitionNames: fieldsOfAnyType("categories kind listKind plural shortNames singular"),
+  V1CustomResourceConversion: { ...fieldsOfAnyType("strategy"), webhook: "V1WebhookConversion" },
   V1WebhookConversion: {
-    ...anyOf("conversionReviewVersions"),
+    ...fieldsOfAnyType("conversionReviewVersions"),
     clientConfig: "ApiextensionsV1WebhookClientConfig",
   },
   ApiextensionsV1WebhookClientConfig: {
-    ...anyOf("caBundle url"),
+    ...fieldsOfAnyType("caBundle url"),
     service: "ApiextensionsV1ServiceReference",
   },
-  ApiextensionsV1ServiceReference: anyOf("name namespace path port"),
+  ApiextensionsV1ServiceReference: fieldsOfAnyType("name namespace path port"),
   V1CustomResourceDefinitionVersion: {
-    ...anyOf("deprecated deprecationWarning name served storage"),
+    ...fieldsOfAnyType("deprecated deprecationWarning name served storage"),
     additionalPrinterColumns: "V1CustomResourceColumnDefinition",
     schema: "V1CustomResourceValidation",
     selectableFields: "V1SelectableField",
     subresources: "V1CustomResourceSubresources",
   },
-  V1CustomResourceColumnDefinition: anyOf("description format jsonPath name priority type"),
-  V1SelectableField: anyOf("jsonPath"),
-  V1CustomResourceSubresources: { ...anyOf("status"), scale: "V1CustomResourceSubresourceScale" },
-  V1CustomResourceSubresourceScale: anyOf("labelSelectorPath specReplicasPath statusReplicasPath"),
+  V1CustomResourceColumnDefinition: fieldsOfAnyType("description format jsonPath name priority type"),
+  V1SelectableField: fieldsOfAnyType("jsonPath"),
+  V1CustomResourceSubresources: { ...fieldsOfAnyType("status"), scale: "V1CustomResourceSubresourceScale" },
+  V1CustomResourceSubresourceScale: fieldsOfAnyType("labelSelectorPath specReplicasPath statusReplicasPath"),
   V1CustomResourceValidation: { openAPIV3Schema: "V1JSONSchemaProps" },
   V1JSONSchemaProps: {
-    ...anyOf(
+    ...fieldsOfAnyType(
       "$ref $schema default description enum example exclusiveMaximum exclusiveMinimum format id maxItems maxLength",
       "maxProperties maximum minItems minLength minProperties minimum multipleOf nullable pattern required title type",
       "uniqueItems x-kubernetes-embedded-resource x-kubernetes-int-or-string x-kubernetes-list-map-keys",
@@ -69,38 +69,42 @@ export const FIELDS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     properties: "*V1JSONSchemaProps",
     "x-kubernetes-validations": "V1ValidationRule",
   },
-  V1ExternalDocumentation: anyOf("description url"),
-  V1ValidationRule: anyOf("fieldPath message messageExpression optionalOldSelf reason rule"),
+  V1ExternalDocumentation: fieldsOfAnyType("description url"),
+  V1ValidationRule: fieldsOfAnyType("fieldPath message messageExpression optionalOldSelf reason rule"),
 };
 
-/** Fields of any type, named in lines of words. */
-function anyOf(...names: readonly string[]): Record<string, string> {
+/** Entries of `FIELDS` for fields whose values are not examined. Each argument is a line of names separated by blanks. */
+function fieldsOfAnyType(...names: readonly string[]): Record<string, string> {
   return Object.fromEntries(names.flatMap((line) => line.split(" ")).map((name) => [name, ""]));
 }
 
 /**
- * A definition without the fields that its type does not have, as a typed client sends it. Server-side apply refuses
- * unknown fields. Adds the names of these fields to `dropped`.
+ * Removes from a CRD the fields that its type does not have, at any depth, as a typed client does: server-side apply refuses
+ * unknown fields. Adds the names of the removed fields to `dropped`.
  */
 export function withKnownFields(definition: JsonObject, dropped: Set<string>): JsonObject {
-  return objectBy("V1CustomResourceDefinition", definition, dropped);
+  return keepFieldsOfType("V1CustomResourceDefinition", definition, dropped);
 }
 
-/** An object without the fields that its type does not have. */
-function objectBy(type: string, object: JsonObject, dropped: Set<string>): JsonObject {
+/** Removes from an object the fields that its `type`, a key of `FIELDS`, does not have. Adds their names to `dropped`. */
+function keepFieldsOfType(type: string, object: JsonObject, dropped: Set<string>): JsonObject {
   const fields = FIELDS[type] ?? {};
   const names = Object.keys(object);
   for (const name of names) if (!Object.hasOwn(fields, name)) dropped.add(name);
   const known = names.filter((name) => Object.hasOwn(fields, name));
-  return Object.fromEntries(known.map((name) => [name, valueBy(fields[name] ?? "", object[name], dropped)]));
+  return Object.fromEntries(
+    known.map((name) => [name, keepKnownFields(fields[name] ?? "", object[name], dropped)]),
+  );
 }
 
-/** A value of a type as in `FIELDS`, without unknown fields at any depth. */
-function valueBy(type: string, value: Json | undefined, dropped: Set<string>): Json | undefined {
+/** Removes unknown fields from the value of one field, at any depth. `type` is the field's entry in `FIELDS`. */
+function keepKnownFields(type: string, value: Json | undefined, dropped: Set<string>): Json | undefined {
   if (type === "") return value;
-  if (Array.isArray(value)) return value.map((each) => valueBy(type, each, dropped) ?? null);
+  if (Array.isArray(value)) return value.map((each) => keepKnownFields(type, each, dropped) ?? null);
   if (!isJsonObject(value)) return value;
-  if (!type.startsWith("*")) return objectBy(type, value, dropped);
+  if (!type.startsWith("*")) return keepFieldsOfType(type, value, dropped);
   const members = Object.entries(value);
-  return Object.fromEntries(members.map(([name, each]) => [name, valueBy(type.slice(1), each, dropped)]));
+  return Object.fromEntries(
+    members.map(([name, each]) => [name, keepKnownFields(type.slice(1), each, dropped)]),
+  );
 }

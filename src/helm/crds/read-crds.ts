@@ -2,7 +2,7 @@
 
 import { readRegularFile } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
-import { documentsOf, type ObjectRef } from "../manifest/manifest.ts";
+import { parseDocuments, type ObjectRef } from "../manifest/manifest.ts";
 import { crdName, type CrdFile } from "./crd.ts";
 import { withKnownFields } from "./known-fields.ts";
 
@@ -22,43 +22,49 @@ const OWN_CRDS: ReadonlySet<string> = new Set([
   "modulesources.addon-operator.io",
 ]);
 
-const OWN_FAULT = {
+const OWN_CRD_PROBLEM = {
   message: "is a definition of the operator itself, which no module may replace",
   remedy: "remove it from the module: the operator applies its own definitions when it starts",
 };
 
-/** The first definition of the operator's own kinds among the objects of a chart, as a problem of this file. */
-export function ownCrdIn(
+/**
+ * Finds a definition of the operator's own kinds among the objects of a chart, and returns it as a problem of `file`: a module
+ * must not replace them. Undefined if the chart contains none.
+ */
+export function findOwnCrd(
   objects: readonly Pick<ObjectRef, "kind" | "name">[],
   file: string,
 ): Problem | undefined {
   const own = objects.find(({ kind, name }) => kind === "CustomResourceDefinition" && OWN_CRDS.has(name));
-  return own && { file, key: `CustomResourceDefinition ${own.name}`, ...OWN_FAULT };
+  return own && { file, key: `CustomResourceDefinition ${own.name}`, ...OWN_CRD_PROBLEM };
 }
 
-/** The definitions of a module. Those of the operator's own kinds are problems. Throws the file system's error. */
+/**
+ * Reads the definitions of a module from its files. Definitions of the operator's own kinds become problems, because a module
+ * must not replace them. Throws the file system's error.
+ */
 export function readModuleCrds(files: readonly string[]): CrdContent {
   const content = readCrds(files);
   const own = content.crds.filter(({ crd }) => OWN_CRDS.has(crdName(crd)));
   const refused = own.map(({ file, crd }): Problem => ({
     file,
     key: `CustomResourceDefinition ${crdName(crd)}`,
-    ...OWN_FAULT,
+    ...OWN_CRD_PROBLEM,
   }));
   const crds = content.crds.filter((each) => !own.includes(each));
   return { ...content, crds, problems: [...content.problems, ...refused] };
 }
 
-/** The definitions in files. Throws the file system's error. */
+/** Reads all definitions from files. Fields that a definition does not have are left out and listed. Throws the file system's error. */
 export function readCrds(files: readonly string[]): CrdContent {
   const crds: CrdFile[] = [];
   const problems: Problem[] = [];
   const dropped = new Map<string, readonly string[]>();
   for (const file of files) {
     const unknown = new Set<string>();
-    for (const document of documentsOf(readRegularFile(file).toString("utf8"))) {
+    for (const document of parseDocuments(readRegularFile(file).toString("utf8"))) {
       if (isCrd(document)) crds.push({ file, crd: withKnownFields(document, unknown) });
-      else problems.push(notCrd(file, document));
+      else problems.push(buildNotCrdProblem(file, document));
     }
     if (unknown.size > 0) dropped.set(file, [...unknown].sort());
   }
@@ -76,7 +82,8 @@ function isCrd(document: Json): document is JsonObject {
   );
 }
 
-function notCrd(file: string, document: Json): Problem {
+/** The problem of a document in a CRD file that is no CRD. It names version, kind and name where the document has them. */
+function buildNotCrdProblem(file: string, document: Json): Problem {
   const { apiVersion, kind, metadata } = isJsonObject(document) ? document : {};
   const words = [apiVersion, kind, objectOf(metadata)["name"]].filter((each) => typeof each === "string");
   return {

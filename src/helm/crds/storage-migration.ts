@@ -11,18 +11,18 @@ import {
 } from "../../kube/index.ts";
 import { sleep } from "../../lib/index.ts";
 import { conditionOf, objectsIn, asString, type JsonObject } from "../../model/index.ts";
-import { storageVersion, unstored, type CrdTools, type StoredCrd } from "./crd.ts";
+import { storageVersion, findDroppedStoredVersions, type CrdTools, type InstalledCrd } from "./crd.ts";
 
 const GROUP = "storagemigration.k8s.io";
 const KIND = "StorageVersionMigration";
 /** After this time all API servers of a cluster know a new storage version; the API server waits as long for a new CRD. */
-const KNOWN_MS = 5000;
+const PROPAGATION_MS = 5000;
 const CHECK_MS = 1000;
-const LONGEST_MS = 10 * 60_000;
+const MIGRATION_TIMEOUT_MS = 10 * 60_000;
 
 /** A definition that drops versions in which objects are stored. */
 interface Migration {
-  readonly live: StoredCrd;
+  readonly live: InstalledCrd;
   readonly crd: JsonObject;
 }
 
@@ -32,20 +32,23 @@ interface Obstacle {
   readonly remedy: string;
 }
 
-/** Why a migration is impossible; undefined where none is needed or the cluster can do it. Throws ApiError, ConnectionError. */
-export async function migrationObstacle(
+/**
+ * Finds out why objects cannot be migrated out of the versions that the new definition `crd` drops. Undefined if no migration is
+ * needed or the cluster can do it. Throws ApiError, ConnectionError.
+ */
+export async function findMigrationObstacle(
   { live, crd }: Migration,
   tools: CrdTools,
 ): Promise<Obstacle | undefined> {
-  if (unstored(live, crd).length === 0) return undefined;
+  if (findDroppedStoredVersions(live, crd).length === 0) return undefined;
   const version = storageVersion(crd);
   if (version === undefined || !live.spec.versions.some(({ name }) => name === version)) {
     const message = `stores version ${version}, which the definition in force does not have: objects cannot be converted`;
     return { message, remedy: "take a definition that has both versions first" };
   }
-  if ((await servedMigrations(tools)) !== undefined) return undefined;
+  if ((await findMigrationResource(tools)) !== undefined) return undefined;
   const message = `this cluster does not serve ${KIND}, which brings objects into version ${version}`;
-  return { message, remedy: `do it yourself, then ask for a run: ${commandFor(live, version)}` };
+  return { message, remedy: `do it yourself, then ask for a run: ${buildMigrationCommand(live, version)}` };
 }
 
 /**
@@ -53,12 +56,12 @@ export async function migrationObstacle(
  * `crd`, then runs a StorageVersionMigration, which also updates `status.storedVersions`. Idempotent. Throws ApiError,
  * ConnectionError, and Error where the migration fails or takes too long.
  */
-export async function migrate({ live, crd }: Migration, tools: CrdTools): Promise<void> {
+export async function migrateObjects({ live, crd }: Migration, tools: CrdTools): Promise<void> {
   const { client, clock, signal } = tools;
   const version = storageVersion(crd) ?? "";
-  const resource = await servedMigrations(tools);
+  const resource = await findMigrationResource(tools);
   if (resource === undefined) throw new Error(`the API server does not serve ${KIND} any more`);
-  const { metadata, spec } = await storeIn(version, live, tools);
+  const { metadata, spec } = await setStorageVersion(version, live, tools);
   // The generation distinguishes it from the migration of an earlier change.
   const name = `${metadata.name}-${metadata.generation}`;
   const target = { resource, name };
@@ -66,7 +69,7 @@ export async function migrate({ live, crd }: Migration, tools: CrdTools): Promis
   const apiVersion = `${GROUP}/${resource.version}`;
   const body = { apiVersion, kind: KIND, metadata: { name }, spec: { resource: migrated } };
   tools.report?.(`Waits for ${KIND} ${name}: objects of ${metadata.name} go into version ${version}`);
-  const deadline = clock.monotonic() + LONGEST_MS;
+  const deadline = clock.monotonic() + MIGRATION_TIMEOUT_MS;
   for (;;) {
     const now: JsonObject =
       (await get(client, target, { signal }).catch(ignoreNotFound)) ??
@@ -79,15 +82,18 @@ export async function migrate({ live, crd }: Migration, tools: CrdTools): Promis
     }
     if (clock.monotonic() > deadline)
       throw new Error(
-        `${KIND} ${name} has not ended after ${LONGEST_MS / 60_000} minutes; does kube-controller-manager run with --feature-gates=StorageVersionMigrator=true?`,
+        `${KIND} ${name} has not ended after ${MIGRATION_TIMEOUT_MS / 60_000} minutes; does kube-controller-manager run with --feature-gates=StorageVersionMigrator=true?`,
       );
     await sleep(clock, CHECK_MS, signal);
   }
   await remove(client, target, { signal }).catch(ignoreNotFound);
 }
 
-/** The resource of migrations; undefined where only alpha versions are served, which do not update `storedVersions`. */
-async function servedMigrations({ client, signal }: CrdTools): Promise<Resource | undefined> {
+/**
+ * Finds the resource of StorageVersionMigrations. Undefined if the cluster does not serve it, or only in alpha versions, which do
+ * not update `storedVersions` of the CRD.
+ */
+async function findMigrationResource({ client, signal }: CrdTools): Promise<Resource | undefined> {
   const group = await client.json<JsonObject>({ path: `/apis/${GROUP}`, signal }).catch(ignoreNotFound);
   const versions = objectsIn(group?.["versions"]).map((each) => asString(each["version"]) ?? "");
   const version = versions.find((each) => !each.includes("alpha"));
@@ -96,12 +102,15 @@ async function servedMigrations({ client, signal }: CrdTools): Promise<Resource 
   return { group: GROUP, version, plural, kind: KIND, namespaced: false, verbs: [] };
 }
 
-/** Sets the storage version of the installed definition, and waits until every API server knows it. */
-async function storeIn(
+/**
+ * Makes `version` the storage version of the installed definition, and waits until every API server knows it. Returns the
+ * definition after that.
+ */
+async function setStorageVersion(
   version: string,
-  live: StoredCrd,
+  live: InstalledCrd,
   { client, clock, signal }: CrdTools,
-): Promise<StoredCrd> {
+): Promise<InstalledCrd> {
   const { versions } = live.spec;
   if (versions.some((each) => each.name === version && each.storage && each.served)) return live;
   const changed = versions.map((each) => ({
@@ -111,15 +120,15 @@ async function storeIn(
   }));
   const definition = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: live.metadata.name };
   const body = { spec: { versions: changed } };
-  const stored = await mergePatch<StoredCrd>(client, definition, { body, signal });
-  await sleep(clock, KNOWN_MS, signal);
+  const stored = await mergePatch<InstalledCrd>(client, definition, { body, signal });
+  await sleep(clock, PROPAGATION_MS, signal);
   return stored;
 }
 
-/** The kubectl commands that migrate the objects. */
-function commandFor({ metadata: { name }, spec }: StoredCrd, version: string): string {
+/** Builds the kubectl commands with which a user migrates the objects where the cluster cannot. */
+function buildMigrationCommand({ metadata: { name }, spec }: InstalledCrd, version: string): string {
   const { names, group, versions, scope } = spec;
-  const flags = versions.flatMap((each, index) => {
+  const versionPatch = versions.flatMap((each, index) => {
     const value = each.name === version;
     const stored =
       each.storage === value ? [] : [{ op: "replace", path: `/spec/versions/${index}/storage`, value }];
@@ -130,9 +139,9 @@ function commandFor({ metadata: { name }, spec }: StoredCrd, version: string): s
   const all = scope === "Namespaced" ? " --all-namespaces" : "";
   const status = JSON.stringify({ status: { storedVersions: [version] } });
   return [
-    ...(flags.length === 0
+    ...(versionPatch.length === 0
       ? []
-      : [`kubectl patch crd ${name} --type=json -p '${JSON.stringify(flags)}'`, "sleep 5"]),
+      : [`kubectl patch crd ${name} --type=json -p '${JSON.stringify(versionPatch)}'`, "sleep 5"]),
     `kubectl get ${names.plural}.${version}.${group}${all} -o json | kubectl replace -f -`,
     `kubectl patch crd ${name} --subresource=status --type=merge -p '${status}'`,
   ].join(" && ");

@@ -2,28 +2,34 @@
 
 import { isJsonObject, objectOf, type JsonObject } from "../../model/index.ts";
 import {
-  expand,
-  listItems,
+  expandLists,
+  getListItems,
   parseManifestDocument,
-  refOf,
+  parseObjectRef,
   resourceKey,
-  SEPARATOR,
+  DOCUMENT_SEPARATOR,
   type ObjectRef,
 } from "./manifest.ts";
 
-/** A manifest without some of its objects; the other documents are not changed at all. */
+/** Removes objects from a manifest. Documents without such an object keep their text. */
 export function withoutObjects(manifest: string, objects: readonly ObjectRef[]): string {
   const unwanted = new Set(objects.map(resourceKey));
   return mapDocuments(manifest, (document) => {
-    const all = expand(document).filter(isJsonObject);
-    const wanted = all.filter((object) => refOf(object).every((ref) => !unwanted.has(resourceKey(ref))));
+    const all = expandLists(document).filter(isJsonObject);
+    const wanted = all.filter((object) => {
+      const ref = parseObjectRef(object);
+      return ref === undefined || !unwanted.has(resourceKey(ref));
+    });
     if (wanted.length === all.length) return document;
     // Only a list is more than one object.
     return wanted.length === 0 ? undefined : { ...document, items: wanted };
   });
 }
 
-/** A manifest whose objects all name their namespace, which is `namespace` unless they name another or are cluster-wide. */
+/**
+ * Adds `namespace` to the objects of a manifest that name none, so that the objects stay where they are when their release
+ * moves. `isNamespaced` excludes cluster-wide objects, because the manifest does not tell the scope of a kind.
+ */
 export function withNamespaces(
   manifest: string,
   namespace: string,
@@ -32,7 +38,7 @@ export function withNamespaces(
   return mapDocuments(manifest, withNamespace);
 
   function withNamespace(document: JsonObject): JsonObject {
-    const items = listItems(document);
+    const items = getListItems(document);
     if (items !== undefined) {
       const changed = items.map((item) => (isJsonObject(item) ? withNamespace(item) : item));
       return changed.every((item, index) => item === items[index])
@@ -40,8 +46,9 @@ export function withNamespaces(
         : { ...document, items: changed };
     }
     const metadata = objectOf(document["metadata"]);
-    const isComplete = typeof metadata["namespace"] === "string" || refOf(document).length === 0;
-    if (isComplete || !isNamespaced(document)) return document;
+    const namesNamespace = typeof metadata["namespace"] === "string";
+    const isObject = parseObjectRef(document) !== undefined;
+    if (namesNamespace || !isObject || !isNamespaced(document)) return document;
     return { ...document, metadata: { ...metadata, namespace } };
   }
 }
@@ -49,7 +56,7 @@ export function withNamespaces(
 /** Changes the documents of a manifest; undefined removes one. A document that stays the same keeps its text. */
 function mapDocuments(manifest: string, change: (document: JsonObject) => JsonObject | undefined): string {
   return manifest
-    .split(SEPARATOR)
+    .split(DOCUMENT_SEPARATOR)
     .map((text) => {
       const document = parseManifestDocument(text);
       if (!isJsonObject(document)) return text;

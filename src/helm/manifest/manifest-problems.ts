@@ -5,137 +5,140 @@ import { gzipSync } from "node:zlib";
 import { readRegularFile } from "../../lib/index.ts";
 import { isJsonObject, objectOf, objectsIn, asString } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
-import { chartFilesOf } from "../chart/chart.ts";
-import { ownCrdIn } from "../crds/read-crds.ts";
-import { documentsOf, expand } from "./manifest.ts";
+import { findChartFiles } from "../chart/chart.ts";
+import { findOwnCrd } from "../crds/read-crds.ts";
+import { parseDocuments, expandLists } from "./manifest.ts";
 
-const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+const DNS_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 const SUBDOMAIN_LENGTH = 253;
 /** Kinds whose names only have to be valid in a path. */
-const PATH_NAMED = "rbac.authorization.k8s.io/";
+const PATH_NAMED_GROUP = "rbac.authorization.k8s.io/";
 /** Kinds whose names become part of host names. */
-const LABEL_NAMED = new Set(["Namespace", "Service"]);
-const CONTAINERS = ["containers", "initContainers", "ephemeralContainers"];
-/** The deepest place of containers in a manifest: `spec.jobTemplate.spec.template.spec`. */
-const POD_SPECS = [
+const LABEL_NAMED_KINDS = new Set(["Namespace", "Service"]);
+const CONTAINER_KEYS = ["containers", "initContainers", "ephemeralContainers"];
+/** Paths to the Pod specs of Pods, of workloads and of CronJobs. */
+const POD_SPEC_PATHS = [
   ["spec"],
   ["spec", "template", "spec"],
   ["spec", "jobTemplate", "spec", "template", "spec"],
 ];
 
 /**
- * What an API server would refuse in every cluster: documents that are no objects, names of objects and containers
- * and values of labels that are not allowed, the same object twice. One sentence each.
+ * Finds what every API server would refuse: documents that are no objects, invalid names of objects and containers, invalid
+ * values of labels, and objects that occur twice. Returns a sentence for each problem.
  */
-export function manifestProblems(manifest: string): string[] {
+export function findManifestProblems(manifest: string): string[] {
   const problems: string[] = [];
   const seen = new Set<string>();
-  for (const object of documentsOf(manifest).flatMap(expand)) {
+  for (const object of parseDocuments(manifest).flatMap(expandLists)) {
     if (!isJsonObject(object)) {
       problems.push("a document is no object");
       continue;
     }
-    const what = describe(object);
+    const what = describeObject(object);
     if (typeof object["apiVersion"] !== "string" || typeof object["kind"] !== "string") {
       problems.push(`${what}: apiVersion or kind is missing`);
       continue;
     }
-    problems.push(...objectProblems(object).map((problem) => `${what}: ${problem}`));
-    const id = `${text(object["apiVersion"])} ${what}`;
+    problems.push(...findObjectProblems(object).map((problem) => `${what}: ${problem}`));
+    const id = `${textOrNone(object["apiVersion"])} ${what}`;
     if (seen.has(id)) problems.push(`${what} is in the manifest twice`);
     seen.add(id);
   }
   return problems;
 }
 
-function describe(object: JsonObject): string {
+/** `Kind namespace/name` for messages, with `(none)` for missing parts. */
+function describeObject(object: JsonObject): string {
   const { name, namespace } = objectOf(object["metadata"]);
   const where = typeof namespace === "string" ? `${namespace}/` : "";
-  return `${text(object["kind"])} ${where}${text(name)}`;
+  return `${textOrNone(object["kind"])} ${where}${textOrNone(name)}`;
 }
 
-function text(value: Json | undefined): string {
+function textOrNone(value: Json | undefined): string {
   return asString(value) ?? "(none)";
 }
 
-/** All problems of one object: its name, namespace, labels and containers. */
-function objectProblems(object: JsonObject): string[] {
+/** Finds the problems of one object: of its name, namespace, labels and containers, and a replaced CRD of the operator. */
+function findObjectProblems(object: JsonObject): string[] {
   const { name, namespace, labels } = objectOf(object["metadata"]);
-  const own = ownCrdIn([{ kind: text(object["kind"]), name: text(name) }], "");
+  const own = findOwnCrd([{ kind: textOrNone(object["kind"]), name: textOrNone(name) }], "");
   return [
     ...(own === undefined ? [] : [`${own.message}: ${own.remedy ?? ""}`]),
-    ...nameProblems(object, name),
-    ...(namespace === undefined || namespace === null || isLabel(namespace)
+    ...findNameProblems(object, name),
+    ...(namespace === undefined || namespace === null || isDnsLabel(namespace)
       ? []
-      : [`"${printed(namespace)}" is no valid namespace`]),
-    ...labelProblems(labels),
-    ...POD_SPECS.flatMap((path) =>
-      containerProblems(path.reduce((here, key) => objectOf(here[key]), object)),
+      : [`"${formatValue(namespace)}" is no valid namespace`]),
+    ...findLabelProblems(labels),
+    ...POD_SPEC_PATHS.flatMap((path) =>
+      findContainerProblems(path.reduce((here, key) => objectOf(here[key]), object)),
     ),
   ];
 }
 
-/** What is wrong with the name of an object; empty if nothing. */
-function nameProblems(object: JsonObject, name: Json | undefined): string[] {
+/** Checks that an object has a name, and that the name is valid. A `generateName` suffices, too. */
+function findNameProblems(object: JsonObject, name: Json | undefined): string[] {
   if (name === undefined && objectOf(object["metadata"])["generateName"] !== undefined) return [];
   if (name === undefined || name === null || name === "") return ["it has no name"];
-  if (typeof name !== "string") return [`its name is ${printed(name)}, which is no text: quote it`];
-  return spellingProblems(object, name);
+  if (typeof name !== "string") return [`its name is ${formatValue(name)}, which is no text: quote it`];
+  return findSpellingProblems(object, name);
 }
 
-/** Whether the spelling of a name is allowed, by the rule for its kind. */
-function spellingProblems({ apiVersion, kind }: JsonObject, name: string): string[] {
-  if (text(apiVersion).startsWith(PATH_NAMED))
+/** Checks the characters of a name. The API server allows other characters in names of RBAC objects, Namespaces and Services. */
+function findSpellingProblems({ apiVersion, kind }: JsonObject, name: string): string[] {
+  if (textOrNone(apiVersion).startsWith(PATH_NAMED_GROUP))
     return /[/%]/.test(name) ? [`its name may contain neither "/" nor "%"`] : [];
-  const valid = LABEL_NAMED.has(text(kind)) ? isLabel(name) : isSubdomain(name);
+  const valid = LABEL_NAMED_KINDS.has(textOrNone(kind)) ? isDnsLabel(name) : isDnsSubdomain(name);
   return valid ? [] : ["its name is not valid: lower-case letters, digits, - and . only"];
 }
 
-/** The labels with values that the server refuses. */
-function labelProblems(labels: Json | undefined): string[] {
+/** Finds labels with values that the server refuses. */
+function findLabelProblems(labels: Json | undefined): string[] {
   if (labels === undefined || labels === null) return [];
   if (!isJsonObject(labels)) return ["its labels are no map"];
   return Object.entries(labels)
     .filter(([, value]) => value !== null && (typeof value !== "string" || !LABEL_VALUE.test(value)))
-    .map(([key, value]) => `the value "${printed(value)}" of label ${key} is not valid`);
+    .map(([key, value]) => `the value "${formatValue(value)}" of label ${key} is not valid`);
 }
 
-/** The containers with names that the server refuses. */
-function containerProblems(podSpec: JsonObject): string[] {
-  return CONTAINERS.flatMap((key) => objectsIn(podSpec[key]))
-    .filter(({ name }) => !isLabel(name))
+/** Finds containers of a Pod spec with names that the server refuses. */
+function findContainerProblems(podSpec: JsonObject): string[] {
+  return CONTAINER_KEYS.flatMap((key) => objectsIn(podSpec[key]))
+    .filter(({ name }) => !isDnsLabel(name))
     .map(
       ({ name }) =>
-        `the container name "${printed(name)}" is not valid: lower-case letters, digits and - only`,
+        `the container name "${formatValue(name)}" is not valid: lower-case letters, digits and - only`,
     );
 }
 
-function isLabel(name: Json | undefined): boolean {
-  return typeof name === "string" && LABEL.test(name);
+function isDnsLabel(name: Json | undefined): boolean {
+  return typeof name === "string" && DNS_LABEL.test(name);
 }
 
-function isSubdomain(name: string): boolean {
+function isDnsSubdomain(name: string): boolean {
   return (
     name.length <= SUBDOMAIN_LENGTH &&
     name.split(".").every((part) => /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(part))
   );
 }
 
-function printed(value: Json | undefined): string {
+/** A value for a message, shortened. */
+function formatValue(value: Json | undefined): string {
   const displayed = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
   return displayed.length > 80 ? `${displayed.slice(0, 80)}…` : displayed;
 }
 
 /** The API server's size limit of a Secret, and so of a record, in bytes. */
-export const LARGEST_RECORD = 1024 * 1024;
+export const MAX_RECORD_BYTES = 1024 * 1024;
 
 /**
- * Bytes of the record that helm would keep: manifest and files of the chart, without those of its sub-charts, packed
- * and in base64. Throws the file system's error.
+ * Computes how many bytes helm's record of a release would have, because the API server limits the size of a Secret. helm
+ * stores the manifest and the files of the chart, without those of its sub-charts, compressed and in base64. Throws the file
+ * system's error.
  */
-export function recordSize(module: Pick<Module, "chartDir" | "chart">, manifest: string): number {
-  const files = chartFilesOf(module)
+export function computeRecordSize(module: Pick<Module, "chartDir" | "chart">, manifest: string): number {
+  const files = findChartFiles(module)
     .filter(({ rel }) => !rel.startsWith("charts/"))
     .map(({ rel, path }) => ({ name: rel, data: readRegularFile(path).toString("base64") }));
   const packed = gzipSync(JSON.stringify({ chart: { files }, manifest }), { level: 9 });

@@ -14,17 +14,17 @@ export interface ObjectRef {
 }
 
 /** The separator of documents. */
-export const SEPARATOR = /^---(?:[ \t].*)?$/m;
+export const DOCUMENT_SEPARATOR = /^---(?:[ \t].*)?$/m;
 
-/** The documents of a rendered manifest; texts that are not YAML stay texts, empty ones are left out. */
-export function documentsOf(manifest: string): Json[] {
+/** Parses the documents of a rendered manifest. Text that is not YAML stays text; empty documents are left out. */
+export function parseDocuments(manifest: string): Json[] {
   return manifest
-    .split(SEPARATOR)
+    .split(DOCUMENT_SEPARATOR)
     .map(parseManifestDocument)
     .filter((document) => document !== null);
 }
 
-/** One document; a text that is not YAML stays a text. */
+/** Parses one document of a manifest. Text that is not YAML stays text. */
 export function parseManifestDocument(text: string): Json {
   try {
     return parseYaml(text, "manifest").value;
@@ -41,11 +41,15 @@ export function manifestChecksum(documents: readonly Json[]): string {
   return digest(...documents.map(canonicalJson).sort());
 }
 
-/** As `manifestChecksum`, without the `heritage` label that the Go operator puts on every object. */
+/**
+ * As `manifestChecksum`, without the `heritage` label that the Go operator puts on every object: so a release of the Go
+ * operator can be compared with a rendering of this one.
+ */
 export function adoptionChecksum(documents: readonly Json[]): string {
   return manifestChecksum(documents.map(withoutHeritage));
 }
 
+/** Removes the label `heritage` from an object, and `labels` if no other label remains. */
 function withoutHeritage(document: Json): Json {
   const metadata = isJsonObject(document) ? document["metadata"] : undefined;
   const labels = isJsonObject(metadata) ? metadata["labels"] : undefined;
@@ -56,32 +60,34 @@ function withoutHeritage(document: Json): Json {
 }
 
 /**
- * The objects of a release that should always exist: without helm hooks, objects with a delete policy, Jobs with a
- * TTL.
+ * References to the objects of a release that should always exist, so that a missing one is restored. Helm hooks, objects with
+ * a delete policy and Jobs with a TTL are left out, because they disappear by themselves.
  */
-export function lastingObjects(documents: readonly Json[]): ObjectRef[] {
-  return lastingBodies(documents).flatMap(refOf);
+export function listLastingRefs(documents: readonly Json[]): ObjectRef[] {
+  return listLastingObjects(documents).flatMap((object) => parseObjectRef(object) ?? []);
 }
 
-/** As `lastingObjects`, with all that the manifest says of them. */
-export function lastingBodies(documents: readonly Json[]): JsonObject[] {
-  return bodiesOf(documents).filter((object) => !isShortLived(object));
+/** As `listLastingRefs`, but returns the whole objects of the manifest. */
+export function listLastingObjects(documents: readonly Json[]): JsonObject[] {
+  return listManifestObjects(documents).filter((object) => !isShortLived(object));
 }
 
-/** The objects that should always exist, by `keyIn`. */
-export function lastingByKey(
+/** Indexes the objects that should always exist by `namespacedKey`. `namespace` is that of the release. */
+export function indexLastingObjects(
   documents: readonly Json[],
   namespace: string,
 ): Map<string, { readonly ref: ObjectRef; readonly body: JsonObject }> {
-  const keyed = lastingBodies(documents).flatMap((body) =>
-    refOf(body).map((ref) => [keyIn(namespace, ref), { ref, body }] as const),
-  );
-  return new Map(keyed);
+  const objectsByKey = new Map<string, { readonly ref: ObjectRef; readonly body: JsonObject }>();
+  for (const body of listLastingObjects(documents)) {
+    const ref = parseObjectRef(body);
+    if (ref !== undefined) objectsByKey.set(namespacedKey(namespace, ref), { ref, body });
+  }
+  return objectsByKey;
 }
 
-/** All objects of a manifest. */
-export function objectsOf(documents: readonly Json[]): ObjectRef[] {
-  return bodiesOf(documents).flatMap(refOf);
+/** References to all objects of a manifest, helm hooks included. */
+export function listObjectRefs(documents: readonly Json[]): ObjectRef[] {
+  return listManifestObjects(documents).flatMap((object) => parseObjectRef(object) ?? []);
 }
 
 /** An object that helm creates as a hook, and the events at which it does, e.g. `pre-install`. */
@@ -90,24 +96,27 @@ export interface HookObject {
   readonly events: readonly string[];
 }
 
-/** The objects of helm's hooks in a manifest. */
-export function hookObjects(documents: readonly Json[]): HookObject[] {
+/** Lists the objects of a manifest that helm creates as hooks. */
+export function listHookObjects(documents: readonly Json[]): HookObject[] {
   return documents.flatMap((document) => {
-    const events = hookEvents(document);
-    return events === undefined ? [] : objectsOf([document]).map((ref) => ({ ref, events }));
+    const events = parseHookEvents(document);
+    return events === undefined ? [] : listObjectRefs([document]).map((ref) => ({ ref, events }));
   });
 }
 
-/** The events of a document that is a hook; undefined where it is none. Of a list its own annotation counts, as for helm. */
-export function hookEvents(document: Json): string[] | undefined {
+/**
+ * The events at which helm runs a document as a hook; undefined if the document is no hook. For a list, the annotation of the
+ * list itself counts, as for helm.
+ */
+export function parseHookEvents(document: Json): string[] | undefined {
   const metadata = objectOf(objectOf(document)["metadata"]);
-  const events = asString(objectOf(metadata["annotations"])[HOOK]);
+  const events = asString(objectOf(metadata["annotations"])[HOOK_ANNOTATION]);
   return events?.split(",").map((event) => event.trim().toLowerCase());
 }
 
-/** As `objectsOf`, with all that the manifest says of them. */
-export function bodiesOf(documents: readonly Json[]): JsonObject[] {
-  return documents.flatMap(expand).filter(isJsonObject);
+/** All objects of a manifest, with the items of lists in place of the lists. */
+export function listManifestObjects(documents: readonly Json[]): JsonObject[] {
+  return documents.flatMap(expandLists).filter(isJsonObject);
 }
 
 /** For people: `namespace/Kind/name`, or `Kind/name`. */
@@ -115,29 +124,29 @@ export function resourceName({ namespace, kind, name }: Omit<ObjectRef, "apiVers
   return [...(namespace === undefined ? [] : [namespace]), kind, name].join("/");
 }
 
-/** Identifies objects of a manifest. */
+/** A key that identifies an object of a manifest; objects with and without a namespace have different keys. */
 export function resourceKey({ apiVersion, kind, namespace, name }: ObjectRef): string {
   return canonicalJson([apiVersion, kind, namespace ?? null, name]);
 }
 
-/** A key that is the same whether an object names its namespace or inherits that of the release. */
-export function keyIn(namespace: string, object: ObjectRef): string {
+/** A key that is the same whether an object names its namespace or inherits `namespace`, that of the release. */
+export function namespacedKey(namespace: string, object: ObjectRef): string {
   return resourceKey({ ...object, namespace: object.namespace ?? namespace });
 }
 
-/** The items of a list, recursively; any other document itself. */
-export function expand(document: Json): Json[] {
-  return listItems(objectOf(document))?.flatMap(expand) ?? [document];
+/** Replaces a list, such as `kind: List`, by its items, recursively. Any other document is returned alone. */
+export function expandLists(document: Json): Json[] {
+  return getListItems(objectOf(document))?.flatMap(expandLists) ?? [document];
 }
 
-/** The items of a list; undefined if the document is none. */
-export function listItems({ apiVersion, kind, items }: JsonObject): readonly Json[] | undefined {
+/** The items of a list such as `kind: List` or `kind: ConfigMapList`; undefined if the document is no list. */
+export function getListItems({ apiVersion, kind, items }: JsonObject): readonly Json[] | undefined {
   const isList = typeof apiVersion === "string" && typeof kind === "string" && kind.endsWith("List");
   return isList && Array.isArray(items) ? items : undefined;
 }
 
-const HOOK = "helm.sh/hook";
-const SHORT_LIVED_ANNOTATIONS = [HOOK, "helm.sh/hook-delete-policy"];
+const HOOK_ANNOTATION = "helm.sh/hook";
+const SHORT_LIVED_ANNOTATIONS = [HOOK_ANNOTATION, "helm.sh/hook-delete-policy"];
 
 /** Whether an object may disappear by itself: a hook, an object with a delete policy, or a Job with a TTL. */
 function isShortLived(object: JsonObject): boolean {
@@ -146,12 +155,13 @@ function isShortLived(object: JsonObject): boolean {
   return object["kind"] === "Job" && typeof objectOf(object["spec"])["ttlSecondsAfterFinished"] === "number";
 }
 
-/** The reference to an object as a list of one. Empty for anything that does not name an object. */
-export function refOf(object: JsonObject): ObjectRef[] {
+/** The reference to an object of a manifest; undefined if its version, kind or name is missing. */
+export function parseObjectRef(object: JsonObject): ObjectRef | undefined {
   const { apiVersion, kind } = object;
   const { name, namespace } = objectOf(object["metadata"]);
-  if (typeof apiVersion !== "string" || typeof kind !== "string" || typeof name !== "string") return [];
-  return [{ apiVersion, kind, name, namespace: asString(namespace) }];
+  if (typeof apiVersion !== "string" || typeof kind !== "string" || typeof name !== "string")
+    return undefined;
+  return { apiVersion, kind, name, namespace: asString(namespace) };
 }
 
 /** An object that differs between two manifests or is in only one of them. */
@@ -163,57 +173,65 @@ export interface ChangedObject {
   readonly difference: () => string;
 }
 
-/** What changes between two manifests, object by object. The order of objects and keys does not count. */
+/**
+ * Compares two manifests object by object, and returns the objects that differ. The order of objects and keys does not count.
+ * A manifest may consist of several texts.
+ */
 export function changedObjects(before: readonly string[], after: readonly string[]): ChangedObject[] {
-  const old = byIdentity(before);
-  const now = byIdentity(after);
+  const old = indexDocuments(before);
+  const now = indexDocuments(after);
   const names = [...new Set([...old.keys(), ...now.keys()])].sort();
   return names
     .filter((name) => old.get(name) !== now.get(name))
     .map((name) => ({
       name,
       change: !old.has(name) ? "added" : now.has(name) ? "changed" : "removed",
-      difference: () => differenceOf(linesOf(old.get(name)), linesOf(now.get(name))),
+      difference: () => formatLineDiff(splitLines(old.get(name)), splitLines(now.get(name))),
     }));
 }
 
-/** `changedObjects` as text; empty where the manifests mean the same. */
-export function manifestDiff(before: readonly string[], after: readonly string[]): string {
+/** The result of `changedObjects` as text; empty where the manifests mean the same. */
+export function diffManifests(before: readonly string[], after: readonly string[]): string {
   return changedObjects(before, after)
     .map(({ name, difference }) => `# ${name}\n${difference()}`)
     .join("");
 }
 
-/** What changes between two versions of an object: changed lines, and a few around them; "" for nothing. */
-export function diffOf(before: Json | undefined, after: Json | undefined): string {
+/** The diff of two versions of an object as YAML: changed lines, and a few around them; "" if the versions are equal. */
+export function diffObjects(before: Json | undefined, after: Json | undefined): string {
   const [old, now] = [before, after].map((object) =>
-    object === undefined ? [] : linesOf(toYaml(JSON.parse(canonicalJson(object)) as Json)),
+    object === undefined ? [] : splitLines(toYaml(JSON.parse(canonicalJson(object)) as Json)),
   );
-  return differenceOf(old ?? [], now ?? []);
+  return formatLineDiff(old ?? [], now ?? []);
 }
 
-function differenceOf(old: string[], now: string[]): string {
-  return withContext(lineDiff(old, now))
+/** The diff of two texts, given as lines: changed lines, and a few around them. */
+function formatLineDiff(old: string[], now: string[]): string {
+  return collapseUnchangedLines(computeLineDiff(old, now))
     .map((line) => `${line}\n`)
     .join("");
 }
 
 /** Fields of metadata that only the server writes. */
-const SERVERS_OWN = ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"];
+const SERVER_METADATA = ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"];
 
-/** An object without its status and what only the server writes. */
-export function plain({ status: _status, ...object }: JsonObject): JsonObject {
-  const metadata = Object.entries(objectOf(object["metadata"])).filter(([key]) => !SERVERS_OWN.includes(key));
+/** Removes the status of an object and the metadata that only the server writes, so that two versions can be compared. */
+export function withoutServerFields({ status: _status, ...object }: JsonObject): JsonObject {
+  const metadata = Object.entries(objectOf(object["metadata"])).filter(
+    ([key]) => !SERVER_METADATA.includes(key),
+  );
   return { ...object, metadata: Object.fromEntries(metadata) };
 }
 
-const CONTEXT = 3;
+const CONTEXT_LINES = 3;
 
-/** Replaces lines far from any change with `…`. */
-function withContext(lines: readonly string[]): string[] {
+/** Keeps the changed lines of a diff and a few around them, and replaces each run of other lines with `…`. */
+function collapseUnchangedLines(lines: readonly string[]): string[] {
   const changes = lines.flatMap((line, index) => (line.startsWith(" ") ? [] : [index]));
   const near = new Set(
-    changes.flatMap((at) => Array.from({ length: 2 * CONTEXT + 1 }, (_, by) => at + by - CONTEXT)),
+    changes.flatMap((at) =>
+      Array.from({ length: 2 * CONTEXT_LINES + 1 }, (_, by) => at + by - CONTEXT_LINES),
+    ),
   );
   if (changes.length === 0) return [];
   return lines.flatMap((line, index) => {
@@ -222,33 +240,34 @@ function withContext(lines: readonly string[]): string[] {
   });
 }
 
-/** The documents of manifests as canonical YAML, by version, kind, namespace and name. */
-function byIdentity(manifests: readonly string[]): Map<string, string> {
+/** The documents of manifests as canonical YAML, by `documentIdentity`. Documents of one identity are joined. */
+function indexDocuments(manifests: readonly string[]): Map<string, string> {
   const found = new Map<string, string>();
-  for (const document of manifests.flatMap(documentsOf)) {
-    const name = identityOf(document);
+  for (const document of manifests.flatMap(parseDocuments)) {
+    const name = documentIdentity(document);
     found.set(name, `${found.get(name) ?? ""}${toYaml(JSON.parse(canonicalJson(document)) as Json)}`);
   }
   return found;
 }
 
-function identityOf(document: Json): string {
+/** Version, kind, namespace and name of a document as one text, for people. */
+function documentIdentity(document: Json): string {
   if (!isJsonObject(document)) return "text";
   const metadata = objectOf(document["metadata"]);
   const parts = [document["apiVersion"], document["kind"], metadata["namespace"], metadata["name"]];
   return parts.filter((part) => typeof part === "string").join(" ");
 }
 
-function linesOf(text: string | undefined): string[] {
+function splitLines(text: string | undefined): string[] {
   return text === undefined ? [] : text.trimEnd().split("\n");
 }
 
 /** Above this number of changes, the diff removes all old lines and adds all new ones. */
-const MOST_CHANGES = 4_000;
+const MAX_DIFF_CHANGES = 4_000;
 
-/** A line diff by the longest common subsequence. */
-function lineDiff(old: string[], now: string[]): string[] {
-  const parts = diffArrays(old, now, { maxEditLength: MOST_CHANGES });
+/** Computes a line diff by the longest common subsequence. Each line begins with `-`, `+` or a blank. */
+function computeLineDiff(old: string[], now: string[]): string[] {
+  const parts = diffArrays(old, now, { maxEditLength: MAX_DIFF_CHANGES });
   if (parts === undefined) return [...old.map((line) => `-${line}`), ...now.map((line) => `+${line}`)];
   return parts.flatMap(({ value, added, removed }) => {
     const mark = added ? "+" : removed ? "-" : " ";
@@ -257,7 +276,7 @@ function lineDiff(old: string[], now: string[]): string[] {
 }
 
 /** A rendered chart, with its checksums. */
-export interface Rendered {
+export interface RenderedChart {
   readonly checksum: string;
   /** For comparing with a release that the Go operator made. */
   readonly adoptionChecksum: string;

@@ -11,8 +11,8 @@ const AUTOSCALERS = {
 } as const;
 
 /**
- * Whether a HorizontalPodAutoscaler targets an object: one request. True also where the operator may not list them.
- * Throws ApiError, ConnectionError.
+ * Whether a HorizontalPodAutoscaler targets an object, so that its number of replicas is no drift. True also if the operator
+ * may not list autoscalers: then the replicas are left alone. One request. Throws ApiError, ConnectionError.
  */
 export async function isAutoscaled(
   client: KubeClient,
@@ -25,7 +25,7 @@ export async function isAutoscaled(
     const list = await client.json<JsonObject>({ ...call, path });
     return objectsIn(list["items"]).some((each) => {
       const target = objectOf(objectOf(each["spec"])["scaleTargetRef"]);
-      const isSameKind = target["kind"] === object["kind"] && groupOf(target) === groupOf(object);
+      const isSameKind = target["kind"] === object["kind"] && apiGroupOf(target) === apiGroupOf(object);
       return isSameKind && target["name"] === name;
     });
   } catch (error) {
@@ -35,7 +35,8 @@ export async function isAutoscaled(
   }
 }
 
-function groupOf({ apiVersion }: JsonObject): string {
+/** The API group of an object; "" for the core group. */
+function apiGroupOf({ apiVersion }: JsonObject): string {
   const [group = "", version] = (asString(apiVersion) ?? "").split("/");
   return version === undefined ? "" : group;
 }

@@ -16,25 +16,28 @@ import { isJsonObject, objectOf, type DriftIgnore, type JsonObject } from "../..
 import { isAutoscaled } from "./autoscaled.ts";
 import { RestoreError } from "../binary/helm-errors.ts";
 import {
-  documentsOf,
-  keyIn,
-  lastingBodies,
-  lastingByKey,
+  parseDocuments,
+  namespacedKey,
+  listLastingObjects,
+  indexLastingObjects,
   resourceName,
-  refOf,
+  parseObjectRef,
 } from "../manifest/manifest.ts";
 import type { ObjectRef } from "../manifest/manifest.ts";
 import type { ReleaseMeta } from "../release/revisions.ts";
 import type { CheckTools, Reconciler } from "../types.ts";
 
 /** Annotations that helm puts on each object of a release. */
-const OWNER = { name: "meta.helm.sh/release-name", namespace: "meta.helm.sh/release-namespace" } as const;
+const OWNER_ANNOTATIONS = {
+  name: "meta.helm.sh/release-name",
+  namespace: "meta.helm.sh/release-namespace",
+} as const;
 
 /** The labels and annotations that helm adds to an object of a release. */
-export function helmMarks(release: string, namespace: string) {
+export function helmMetadata(release: string, namespace: string) {
   return {
     labels: { "app.kubernetes.io/managed-by": "Helm" },
-    annotations: { [OWNER.name]: release, [OWNER.namespace]: namespace },
+    annotations: { [OWNER_ANNOTATIONS.name]: release, [OWNER_ANNOTATIONS.namespace]: namespace },
   };
 }
 
@@ -44,27 +47,30 @@ export interface Owner {
   readonly namespace: string;
 }
 
-/** The release that an object's annotations name. */
-export function ownerOf(annotations: Readonly<Record<string, string>>, namespace: string): Owner | undefined {
-  const release = annotations[OWNER.name];
+/** The release that the annotations of an object name as its owner; undefined if helm did not create the object. */
+export function readOwner(
+  annotations: Readonly<Record<string, string>>,
+  namespace: string,
+): Owner | undefined {
+  const release = annotations[OWNER_ANNOTATIONS.name];
   return release === undefined
     ? undefined
-    : { release, namespace: annotations[OWNER.namespace] ?? namespace };
+    : { release, namespace: annotations[OWNER_ANNOTATIONS.namespace] ?? namespace };
 }
 
-/** The owner of an object, if it is another release. */
-export function otherOwner(annotations: Readonly<Record<string, string>>, own: Owner): Owner | undefined {
-  const owner = ownerOf(annotations, own.namespace);
+/** The owner of an object, if it is another release than `own`; otherwise undefined. */
+export function readOtherOwner(annotations: Readonly<Record<string, string>>, own: Owner): Owner | undefined {
+  const owner = readOwner(annotations, own.namespace);
   return owner?.release === own.release && owner.namespace === own.namespace ? undefined : owner;
 }
 
 /** Options to write objects as helm does; no validation, because the server has accepted the chart before. */
-const AS_HELM = { fieldManager: HELM, fieldValidation: "Ignore" } as const;
+const HELM_WRITE_OPTIONS = { fieldManager: HELM, fieldValidation: "Ignore" } as const;
 
-/** Adds helm's labels and annotations, which the record lacks because helm adds them when it applies objects. */
-export function withHelmMarks(body: JsonObject, release: string, namespace: string): JsonObject {
+/** Adds helm's labels and annotations to a recorded object. The record lacks them, because helm adds them when it applies. */
+export function withHelmMetadata(body: JsonObject, release: string, namespace: string): JsonObject {
   const metadata = objectOf(body["metadata"]);
-  const marks = helmMarks(release, namespace);
+  const marks = helmMetadata(release, namespace);
   return {
     ...body,
     metadata: {
@@ -75,13 +81,14 @@ export function withHelmMarks(body: JsonObject, release: string, namespace: stri
   };
 }
 
-interface Call {
+/** Options of one request. */
+interface CallOptions {
   readonly signal: AbortSignal;
   readonly timeoutMs?: number;
 }
 
-/** One object on the server. Its methods throw ApiError, ConnectionError. */
-export class ServedObject {
+/** Reads and writes one object of the cluster. Its methods throw ApiError, ConnectionError. */
+export class LiveObjectClient {
   readonly #client: CheckTools["client"];
   readonly #target: Target;
 
@@ -90,29 +97,29 @@ export class ServedObject {
     this.#target = target;
   }
 
-  /** Undefined where the server does not know its kind. */
-  static async of(
+  /** Finds the resource of the object's kind by discovery; undefined if the server does not serve the kind. */
+  static async resolve(
     { client, discovery, namespace: own }: CheckTools,
     { apiVersion, kind, name, namespace = own }: ObjectRef,
-  ): Promise<ServedObject | undefined> {
+  ): Promise<LiveObjectClient | undefined> {
     const resource = await discovery.resolve(kind, apiVersion);
-    return resource && new ServedObject(client, { resource, namespace, name });
+    return resource && new LiveObjectClient(client, { resource, namespace, name });
   }
 
-  /** The object on the server; undefined where it does not exist. */
-  live(call: Call): Promise<JsonObject | undefined> {
+  /** Reads the live object; undefined where it does not exist. */
+  get(call: CallOptions): Promise<JsonObject | undefined> {
     return get(this.#client, this.#target, call).catch(ignoreNotFound);
   }
 
   /** Applies the object as helm does and returns the result; with `dryRun` nothing is stored. */
-  apply(body: JsonObject, call: Call & { readonly dryRun?: boolean }): Promise<JsonObject> {
-    return applyRequest(this.#client, this.#target, { ...AS_HELM, ...call, force: true, body });
+  apply(body: JsonObject, call: CallOptions & { readonly dryRun?: boolean }): Promise<JsonObject> {
+    return applyRequest(this.#client, this.#target, { ...HELM_WRITE_OPTIONS, ...call, force: true, body });
   }
 
   /** Creates the object; fails where it exists. */
-  create(body: JsonObject, call: Call): Promise<JsonObject> {
+  create(body: JsonObject, call: CallOptions): Promise<JsonObject> {
     const { resource, namespace } = this.#target;
-    return create(this.#client, { resource, namespace }, { ...AS_HELM, ...call, body });
+    return create(this.#client, { resource, namespace }, { ...HELM_WRITE_OPTIONS, ...call, body });
   }
 }
 
@@ -125,18 +132,18 @@ export interface Inspection extends Comparison {
 }
 
 /** Time limit of a request. */
-const ANSWER_MS = 10_000;
+const REQUEST_TIMEOUT_MS = 10_000;
 
-/** The objects of one release as its record has them. */
+/** The objects that the record of one release contains, to compare them with the live objects. */
 export class RecordedObjects {
   readonly #tools: CheckTools;
   readonly #release: string;
-  readonly #recorded: ReturnType<typeof lastingByKey>;
+  readonly #recordedByKey: ReturnType<typeof indexLastingObjects>;
 
   constructor(tools: CheckTools, release: string, manifest: string) {
     this.#tools = tools;
     this.#release = release;
-    this.#recorded = lastingByKey(documentsOf(manifest), tools.namespace);
+    this.#recordedByKey = indexLastingObjects(parseDocuments(manifest), tools.namespace);
   }
 
   /**
@@ -147,20 +154,20 @@ export class RecordedObjects {
     object: ObjectRef,
     { ignore, signal }: { readonly ignore: readonly DriftIgnore[]; readonly signal: AbortSignal },
   ): Promise<Inspection | undefined> {
-    const body = this.#recorded.get(keyIn(this.#tools.namespace, object))?.body;
-    const served = await ServedObject.of(this.#tools, object);
+    const body = this.#recordedByKey.get(namespacedKey(this.#tools.namespace, object))?.body;
+    const served = await LiveObjectClient.resolve(this.#tools, object);
     if (served === undefined || body === undefined) return undefined;
-    const call = { signal, timeoutMs: ANSWER_MS };
-    const live = await served.live(call);
-    if (live === undefined || !this.#isOurs(live)) return undefined;
-    const recorded = this.#prepared(body, live);
-    const applied = await served.apply(withData(recorded), { ...call, dryRun: true });
+    const call = { signal, timeoutMs: REQUEST_TIMEOUT_MS };
+    const live = await served.get(call);
+    if (live === undefined || !this.#belongsToRelease(live)) return undefined;
+    const recorded = this.#toHelmObject(body, live);
+    const applied = await served.apply(withEncodedData(recorded), { ...call, dryRun: true });
     const scaled = maybeAutoscaled(live) && (await isAutoscaled(this.#tools.client, live, call));
     const comparison = compare(live, applied, { ignore, isAutoscaled: scaled });
     const { ignored } = comparison;
-    const kept = ignored.length === 0 ? recorded : withoutFields(withData(recorded), ignored);
+    const kept = ignored.length === 0 ? recorded : withoutFields(withEncodedData(recorded), ignored);
     // Optimistic concurrency: a slow repair must not overwrite a later write of a run.
-    const repaired = withMeta(kept, { resourceVersion: objectOf(live["metadata"])["resourceVersion"] });
+    const repaired = withMetadata(kept, { resourceVersion: objectOf(live["metadata"])["resourceVersion"] });
     return {
       ...comparison,
       fieldManagers: fieldManagersOf(live),
@@ -168,27 +175,31 @@ export class RecordedObjects {
     };
   }
 
-  /** Whether an object belongs to this release and is not being deleted. */
-  #isOurs(live: JsonObject): boolean {
+  /** Whether a live object belongs to this release and is not being deleted. */
+  #belongsToRelease(live: JsonObject): boolean {
     const { deletionTimestamp, annotations } = objectOf(live["metadata"]);
     const own = { release: this.#release, namespace: this.#tools.namespace };
-    const owner = otherOwner(objectOf(annotations) as Record<string, string>, own);
+    const owner = readOtherOwner(objectOf(annotations) as Record<string, string>, own);
     return deletionTimestamp === undefined && owner === undefined;
   }
 
-  /** The recorded object as helm writes it. Its uid prevents that a write recreates an object that was deleted meanwhile. */
-  #prepared(body: JsonObject, live: JsonObject): JsonObject {
-    const { status: _, ...rest } = withHelmMarks(body, this.#release, this.#tools.namespace);
-    return withMeta(rest, { uid: objectOf(live["metadata"])["uid"] });
+  /**
+   * The recorded object as helm writes it, with the uid of the live one: the server refuses a write to an object that was deleted
+   * meanwhile instead of creating it again.
+   */
+  #toHelmObject(body: JsonObject, live: JsonObject): JsonObject {
+    const { status: _, ...rest } = withHelmMetadata(body, this.#release, this.#tools.namespace);
+    return withMetadata(rest, { uid: objectOf(live["metadata"])["uid"] });
   }
 }
 
-function withMeta(body: JsonObject, more: JsonObject): JsonObject {
+/** Adds members to the metadata of an object. */
+function withMetadata(body: JsonObject, more: JsonObject): JsonObject {
   return { ...body, metadata: { ...objectOf(body["metadata"]), ...more } };
 }
 
 /** Converts `stringData` of a Secret to `data`, as the server does. */
-function withData(body: JsonObject): JsonObject {
+function withEncodedData(body: JsonObject): JsonObject {
   const { stringData, ...rest } = body;
   if (body["kind"] !== "Secret" || !isJsonObject(stringData)) return body;
   const encoded = Object.entries(stringData).map(([key, text]) => [
@@ -198,18 +209,20 @@ function withData(body: JsonObject): JsonObject {
   return { ...rest, data: { ...objectOf(rest["data"]), ...(Object.fromEntries(encoded) as JsonObject) } };
 }
 
+/** The objects of a release to restore. */
 interface RestoreRequest {
   readonly release: ReleaseMeta;
   /** Objects as `resourceName` names them, with their namespaces. */
-  readonly absent: readonly string[];
+  readonly missingObjects: readonly string[];
   readonly signal: AbortSignal;
 }
 
-const AT_ONCE = 4;
+const MAX_PARALLEL_RESTORES = 4;
 /** After this many refusals of one kind, by a webhook or a quota, the other objects are not tried. */
-const MOST_REFUSED = 3;
+const MAX_REFUSALS_PER_KIND = 3;
 
-interface Absent {
+/** A missing object: `name` as the request has it, and what the record contains. */
+interface MissingObject {
   readonly ref: ObjectRef;
   readonly name: string;
   readonly body: JsonObject;
@@ -222,18 +235,18 @@ interface Absent {
  */
 export async function restoreObjects(tools: Reconciler, request: RestoreRequest): Promise<void> {
   const { release, signal } = request;
-  const [manifest = ""] = await tools.store.manifests(release, signal);
-  const { applyMethod } = await tools.store.summary(release);
-  const left = new Set(request.absent);
+  const [manifest = ""] = await tools.store.readManifests(release, signal);
+  const { applyMethod } = await tools.store.readSummary(release);
+  const left = new Set(request.missingObjects);
   const refusals: string[] = [];
-  for (const group of byKind(absentOf(manifest, tools.namespace, left))) {
+  for (const group of groupByKind(findMissingObjects(manifest, tools.namespace, left))) {
     const before = refusals.length;
-    await mapInParallel(AT_ONCE, group, async ({ ref, body, name }) => {
-      if (refusals.length - before >= MOST_REFUSED) return;
+    await mapInParallel(MAX_PARALLEL_RESTORES, group, async ({ ref, body, name }) => {
+      if (refusals.length - before >= MAX_REFUSALS_PER_KIND) return;
       try {
-        await putBack(tools, {
+        await restoreObject(tools, {
           ref,
-          body: withHelmMarks(body, release.name, tools.namespace),
+          body: withHelmMetadata(body, release.name, tools.namespace),
           applyMethod,
           signal,
         });
@@ -247,20 +260,24 @@ export async function restoreObjects(tools: Reconciler, request: RestoreRequest)
   if (refusals.length > 0) throw new RestoreError(refusals, [...left]);
 }
 
-/** The recorded objects that `absent` names, with or without their namespace. */
-function absentOf(manifest: string, own: string, absent: ReadonlySet<string>): Absent[] {
-  return lastingBodies(documentsOf(manifest)).flatMap((body) => {
-    const [ref] = refOf(body);
+/** Finds the recorded objects whose names are in `missingObjects`, with or without the release's namespace `own`. */
+function findMissingObjects(
+  manifest: string,
+  own: string,
+  missingObjects: ReadonlySet<string>,
+): MissingObject[] {
+  return listLastingObjects(parseDocuments(manifest)).flatMap((body) => {
+    const ref = parseObjectRef(body);
     if (ref === undefined) return [];
     const names = [ref.namespace ?? own, undefined].map((namespace) => resourceName({ ...ref, namespace }));
-    const name = names.find((each) => absent.has(each));
+    const name = names.find((each) => missingObjects.has(each));
     return name === undefined ? [] : [{ ref, body, name }];
   });
 }
 
 /** Groups consecutive objects of one kind; manifests are in helm's order of installation. */
-function byKind(objects: readonly Absent[]): Absent[][] {
-  const groups: Absent[][] = [];
+function groupByKind(objects: readonly MissingObject[]): MissingObject[][] {
+  const groups: MissingObject[][] = [];
   for (const object of objects) {
     const last = groups.at(-1);
     if (last?.[0]?.ref.kind === object.ref.kind) last.push(object);
@@ -269,14 +286,18 @@ function byKind(objects: readonly Absent[]): Absent[][] {
   return groups;
 }
 
-interface Putting extends Pick<Absent, "ref" | "body"> {
+/** A missing object, and how the release applies objects. */
+interface ObjectToRestore extends Pick<MissingObject, "ref" | "body"> {
   readonly applyMethod: "csa" | "ssa";
   readonly signal: AbortSignal;
 }
 
-/** Writes a missing object again. An object that exists again meanwhile is no error. */
-async function putBack(tools: Reconciler, { ref, body, applyMethod, signal }: Putting): Promise<void> {
-  const served = await ServedObject.of(tools, ref);
+/** Creates a missing object by the method of its release. An object that someone else has created meanwhile is no error. */
+async function restoreObject(
+  tools: Reconciler,
+  { ref, body, applyMethod, signal }: ObjectToRestore,
+): Promise<void> {
+  const served = await LiveObjectClient.resolve(tools, ref);
   if (served === undefined) throw new Error(`the server knows no ${ref.kind} of ${ref.apiVersion}`);
   try {
     await (applyMethod === "ssa" ? served.apply(body, { signal }) : served.create(body, { signal }));

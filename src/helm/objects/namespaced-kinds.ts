@@ -1,27 +1,30 @@
 /** Finds out which objects of manifests are in namespaces. */
 
 import { asString, type JsonObject } from "../../model/index.ts";
-import { bodiesOf, documentsOf } from "../manifest/manifest.ts";
+import { listManifestObjects, parseDocuments } from "../manifest/manifest.ts";
 import type { CheckTools } from "../types.ts";
 
-/** A test whether an object of these manifests is in a namespace. False for kinds that the server does not know. */
-export async function namespacedKinds(
+/**
+ * Looks up the kinds of all objects in manifests, and returns a test whether such an object is in a namespace: a manifest does
+ * not tell the scope of a kind. The test returns false for kinds that the server does not know.
+ */
+export async function loadNamespacedTest(
   discovery: CheckTools["discovery"],
   manifests: readonly string[],
 ): Promise<(object: JsonObject) => boolean> {
   const namespaced = new Map<string, boolean>();
-  for (const object of bodiesOf(manifests.flatMap(documentsOf))) {
-    const { apiVersion = "", kind = "" } = kindOf(object);
-    const key = `${apiVersion} ${kind}`;
+  for (const object of listManifestObjects(manifests.flatMap(parseDocuments))) {
+    const key = versionAndKind(object);
     if (namespaced.has(key)) continue;
-    namespaced.set(key, (await discovery.resolve(kind, apiVersion))?.namespaced === true);
+    const resource = await discovery.resolve(
+      asString(object["kind"]) ?? "",
+      asString(object["apiVersion"]) ?? "",
+    );
+    namespaced.set(key, resource?.namespaced === true);
   }
-  return (object) => {
-    const { apiVersion = "", kind = "" } = kindOf(object);
-    return namespaced.get(`${apiVersion} ${kind}`) === true;
-  };
+  return (object) => namespaced.get(versionAndKind(object)) === true;
 }
 
-function kindOf({ apiVersion, kind }: JsonObject) {
-  return { apiVersion: asString(apiVersion), kind: asString(kind) };
+function versionAndKind({ apiVersion, kind }: JsonObject): string {
+  return `${asString(apiVersion) ?? ""} ${asString(kind) ?? ""}`;
 }

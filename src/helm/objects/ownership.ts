@@ -14,16 +14,16 @@ import { objectOf, type Question } from "../../model/index.ts";
 import { HelmError } from "../binary/helm-errors.ts";
 import type { UpgradeOptions } from "../binary/helm.ts";
 import type { CheckTools, Reconciler, ReconcileRequest, Reconciliation } from "../types.ts";
-import { helmMarks, ownerOf, type Owner } from "./live-objects.ts";
+import { helmMetadata, readOwner, type Owner } from "./live-objects.ts";
 import {
-  documentsOf,
-  hookEvents,
-  keyIn,
+  parseDocuments,
+  parseHookEvents,
+  namespacedKey,
   resourceName,
-  objectsOf,
+  listObjectRefs,
   type ObjectRef,
 } from "../manifest/manifest.ts";
-import { manifestsOf } from "../rendering.ts";
+import { renderManifestsFromCopy } from "../rendering.ts";
 
 /** helm looks for it in manifests and, in upgrades, on objects. */
 export const RESOURCE_POLICY = "helm.sh/resource-policy";
@@ -33,18 +33,18 @@ export const KEEP = "keep";
 export const CONFIRM_TAKEOVER = "addon-operator.io/confirm-takeover";
 
 /** Number of parallel requests. */
-export const AT_ONCE = 8;
+export const MAX_PARALLEL_REQUESTS = 8;
 const TOKEN_LENGTH = 12;
-export const MOST_LOGGED = 20;
+export const MAX_LOGGED_OBJECTS = 20;
 /** Limits the names in a message, so that the remedy after them is not cut off. */
-const LONGEST_NAMES = 200;
+const MAX_NAMES_LENGTH = 200;
 
 /** Part of helm's message where an object exists already and its annotations do not name this release. */
-const NOT_OURS = "cannot be imported into the current release";
+const EXISTING_OBJECT = "cannot be imported into the current release";
 
-/** Whether helm changed nothing because an object exists that does not belong to the release. */
-export function isTaken(error: unknown): error is HelmError {
-  return error instanceof HelmError && error.result.stderr.includes(NOT_OURS);
+/** Whether helm refused to install or upgrade because an object exists already that does not belong to the release. */
+export function isExistingObjectError(error: unknown): error is HelmError {
+  return error instanceof HelmError && error.result.stderr.includes(EXISTING_OBJECT);
 }
 
 /** A release does not own these existing objects and may neither adopt nor replace them. */
@@ -57,18 +57,18 @@ export class ExistingObjectsError extends Error {
     objects: readonly string[],
     { remedy, question }: { remedy: string; question: Question },
   ) {
-    super(`${what} existing objects that this release does not own: ${namesIn(objects)}; ${remedy}`);
+    super(`${what} existing objects that this release does not own: ${joinNames(objects)}; ${remedy}`);
     this.name = "ExistingObjectsError";
     this.question = question;
   }
 }
 
-/** The first names, as many as fit, and the number of the others. */
-function namesIn(objects: readonly string[]): string {
+/** Joins the first names, as many as fit into a message, and adds the number of the others. */
+function joinNames(objects: readonly string[]): string {
   let text = objects[0] ?? "";
   for (const [index, each] of objects.entries()) {
     if (index === 0) continue;
-    if (text.length + each.length > LONGEST_NAMES) return `${text} and ${objects.length - index} more`;
+    if (text.length + each.length > MAX_NAMES_LENGTH) return `${text} and ${objects.length - index} more`;
     text = `${text}, ${each}`;
   }
   return text;
@@ -85,8 +85,11 @@ export interface LiveObject {
   readonly owner: Owner | undefined;
 }
 
-/** Reads the metadata of an object; undefined where it does not exist. Throws an Error that names the object. */
-export async function liveObject(
+/**
+ * Reads the metadata of an object, to find out which release owns it; undefined where it does not exist. Throws an Error that names
+ * the object.
+ */
+export async function readLiveObject(
   { client, discovery, namespace }: CheckTools,
   ref: ObjectRef,
   signal: AbortSignal | undefined,
@@ -98,7 +101,7 @@ export async function liveObject(
     const { metadata } = await getMetadata<WatchedObject>(client, target, { signal });
     const labels = objectOf(metadata["labels"]) as Record<string, string>;
     const annotations = objectOf(metadata["annotations"]) as Record<string, string>;
-    const owner = ownerOf(annotations, namespace);
+    const owner = readOwner(annotations, namespace);
     const { uid = "", resourceVersion = "" } = metadata;
     return { ref, target, uid, resourceVersion, labels, annotations, owner };
   } catch (error) {
@@ -115,32 +118,37 @@ export type TakeoverRequest = Pick<ReconcileRequest, "confirmedTakeover"> & {
   readonly module: Pick<ReconcileRequest["module"], "name" | "helm">;
 };
 
-interface Claim {
+/** How to mark an object as owned by a release. */
+interface ClaimOptions {
   readonly release: string;
-  /** The object outlives the release. */
+  /** Annotates the object with the resource policy `keep`, so that it outlives the release. */
   readonly keep?: boolean;
   readonly signal: AbortSignal | undefined;
 }
 
-/** Annotates an object with the release, so that helm accepts it. Throws ApiError where it was replaced meanwhile. */
-export async function claim(tools: CheckTools, object: LiveObject, how: Claim): Promise<void> {
-  const { labels, annotations } = helmMarks(how.release, tools.namespace);
+/**
+ * Marks an object as owned by a release, with the labels and annotations that helm requires before it changes an existing
+ * object. Throws ApiError if the object was replaced meanwhile.
+ */
+export async function claimObject(tools: CheckTools, object: LiveObject, how: ClaimOptions): Promise<void> {
+  const { labels, annotations } = helmMetadata(how.release, tools.namespace);
   const keep = how.keep === true ? { [RESOURCE_POLICY]: KEEP } : {};
   const metadata = { uid: object.uid, labels, annotations: { ...annotations, ...keep } };
   await mergePatch(tools.client, object.target, { body: { metadata }, signal: how.signal });
 }
 
 /**
- * Whether the account of a module may change an object, so that its chart can have it. True of modules that act as the
- * operator, and of an object that does not exist. Throws ApiError, ConnectionError.
+ * Whether a module has the permission to change an object: without it, the object must not be handed over to the module's
+ * release. Always true of a module without a ServiceAccount of its own, and of an object that does not exist. Throws ApiError,
+ * ConnectionError.
  */
-export async function mayHave(
-  { actorOf, logger }: Pick<Reconciler, "actorOf" | "logger">,
+export async function mayChangeObject(
+  { getIdentity, logger }: Pick<Reconciler, "getIdentity" | "logger">,
   module: string,
   live: LiveObject | undefined,
 ): Promise<boolean> {
-  const { client, isAccount } = actorOf(module);
-  if (!isAccount || live === undefined) return true;
+  const { client, hasServiceAccount } = getIdentity(module);
+  if (!hasServiceAccount || live === undefined) return true;
   const { resource, namespace = "", name = "" } = live.target;
   const { group, plural, namespaced } = resource;
   const right = { verb: "patch", group, resource: plural, namespace: namespaced ? namespace : "", name };
@@ -153,26 +161,26 @@ export async function mayHave(
 }
 
 /**
- * After helm's refusal (`taken`): adopts the existing objects of the chart that the release may have. Objects of other
- * releases of this operator are adopted freely, because a template moved or a module was renamed. All others need
- * `helm.takeOwnership` or a confirmation, and are retained when the module is removed. Throws ExistingObjectsError, with
- * nothing changed; `taken` where no object is found; ApiError.
+ * Call it after helm has refused existing objects with the error `refusal`. Adopts the existing objects of the chart. Objects of
+ * other releases of this operator are adopted freely, because a template moved or a module was renamed. All others need
+ * `helm.takeOwnership` or a user's confirmation, and are retained when the module is removed. `recorded` are the objects that the
+ * release has already. Throws ExistingObjectsError, with nothing changed; `refusal` if no such object is found; ApiError.
  */
-export async function claimExisting(
+export async function adoptExistingObjects(
   reconciliation: Reconciliation,
   options: UpgradeOptions,
-  { recorded, taken }: { readonly recorded: readonly ObjectRef[]; readonly taken: HelmError },
+  { recorded, refusal }: { readonly recorded: readonly ObjectRef[]; readonly refusal: HelmError },
 ): Promise<void> {
   const { tools, request } = reconciliation;
   const { module, signal } = request;
-  const existing = await existingObjects(reconciliation, options, recorded);
-  if (existing.length === 0) throw taken;
+  const existing = await findUnownedObjects(reconciliation, options, recorded);
+  if (existing.length === 0) throw refusal;
   const isOwn = ({ owner }: LiveObject): boolean =>
-    owner !== undefined && isOwnOwner(tools, module.name, owner);
+    owner !== undefined && isYieldingOwner(tools, module.name, owner);
   const others = existing.filter((each) => !isOwn(each));
-  refuseUnlessAllowed(tools, request, { what: "the chart contains", objects: others });
+  requireTakeoverConsent(tools, request, { what: "the chart contains", objects: others });
   for (const object of existing)
-    await claim(tools, object, { release: module.name, keep: others.includes(object), signal });
+    await claimObject(tools, object, { release: module.name, keep: others.includes(object), signal });
   reportTakeover(reconciliation, existing, others);
 }
 
@@ -180,62 +188,68 @@ export async function claimExisting(
  * Whether an owner is this release, or another one of this operator that yields its objects, because a template moved or a
  * module was renamed.
  */
-function isOwnOwner(tools: Reconciler, own: string, { release, namespace }: Owner): boolean {
+function isYieldingOwner(tools: Reconciler, own: string, { release, namespace }: Owner): boolean {
   if (release === own) return namespace === tools.namespace;
   const { isOurs, keepsObjects, store } = tools;
   return namespace === store.namespaceOf(release) && isOurs(release) && !keepsObjects(release);
 }
 
-/** The objects of the chart that helm refuses: they exist, the release does not record them, and they lack its marks. */
-async function existingObjects(
+/** Finds the objects of the chart that helm refuses: they exist, the release does not record them, and they lack its metadata. */
+async function findUnownedObjects(
   reconciliation: Reconciliation,
   options: UpgradeOptions,
   recorded: readonly ObjectRef[],
 ): Promise<LiveObject[]> {
   const { tools, request } = reconciliation;
-  const known = new Set(recorded.map((each) => keyIn(tools.namespace, each)));
-  const documents = (await manifestsOf(reconciliation, options)).flatMap(documentsOf);
-  const applied = documents.filter((document) => hookEvents(document) === undefined);
-  const refs = objectsOf(applied).filter((ref) => !known.has(keyIn(tools.namespace, ref)));
-  const marks = helmMarks(request.module.name, tools.namespace);
-  return (await liveObjects(tools, refs, request.signal)).filter((each) => !hasMarks(each, marks));
+  const known = new Set(recorded.map((each) => namespacedKey(tools.namespace, each)));
+  const documents = (await renderManifestsFromCopy(reconciliation, options)).flatMap(parseDocuments);
+  const applied = documents.filter((document) => parseHookEvents(document) === undefined);
+  const refs = listObjectRefs(applied).filter((ref) => !known.has(namespacedKey(tools.namespace, ref)));
+  const marks = helmMetadata(request.module.name, tools.namespace);
+  return (await readLiveObjects(tools, refs, request.signal)).filter((each) => !hasHelmMetadata(each, marks));
 }
 
-/** `liveObject` for several objects; missing ones are left out. */
-export async function liveObjects(
+/** Reads the metadata of several objects with a few parallel requests; missing objects are left out. */
+export async function readLiveObjects(
   tools: CheckTools,
   refs: readonly ObjectRef[],
   signal: AbortSignal | undefined,
 ): Promise<LiveObject[]> {
-  const found = await mapInParallel(AT_ONCE, refs, (ref) => liveObject(tools, ref, signal));
+  const found = await mapInParallel(MAX_PARALLEL_REQUESTS, refs, (ref) => readLiveObject(tools, ref, signal));
   return found.filter((each) => each !== undefined);
 }
 
 /** Whether an object has all labels and annotations that helm expects. */
-function hasMarks({ labels, annotations }: LiveObject, marks: ReturnType<typeof helmMarks>): boolean {
+function hasHelmMetadata(
+  { labels, annotations }: LiveObject,
+  marks: ReturnType<typeof helmMetadata>,
+): boolean {
   const has = (wanted: object, given: Readonly<Record<string, string>>): boolean =>
     Object.entries(wanted).every(([key, value]) => given[key] === value);
   return has(marks.labels, labels) && has(marks.annotations, annotations);
 }
 
-/** A refused adoption or replacement. */
-interface Refused {
+/** An attempt to adopt or replace objects of others; `what` begins the error message. */
+interface TakeoverAttempt {
   readonly what: string;
   readonly objects: readonly LiveObject[];
 }
 
-/** Throws ExistingObjectsError, unless the list is empty or a user has confirmed exactly these objects. */
-export function refuseUnlessAllowed(
+/**
+ * Throws ExistingObjectsError with a question for the user, unless the list is empty, `helm.takeOwnership` is set, or the user
+ * has confirmed exactly these objects by their token.
+ */
+export function requireTakeoverConsent(
   { logger, operator }: Pick<Reconciler, "logger" | "operator">,
   { module, confirmedTakeover: confirmed = "" }: TakeoverRequest,
-  { what, objects }: Refused,
+  { what, objects }: TakeoverAttempt,
 ): void {
-  const token = tokenOf(objects);
+  const token = computeTakeoverToken(objects);
   if (objects.length === 0 || module.helm?.takeOwnership === true || confirmed === token) return;
   const named = objects.map(describeWithOwner);
   logger.warn("Existing objects are not adopted", {
     module: module.name,
-    objects: named.slice(0, MOST_LOGGED),
+    objects: named.slice(0, MAX_LOGGED_OBJECTS),
   });
   const stale = confirmed === "" ? "" : `; ${oneLine(confirmed, 20)} does not confirm this`;
   const command = annotateCommand(`addonmodule/${module.name}`, operator.namespace, {
@@ -247,10 +261,10 @@ export function refuseUnlessAllowed(
 }
 
 /**
- * A token for exactly these objects, their owners and versions: each write to one of them, such as the adoption itself,
- * makes it stale.
+ * Computes a token for exactly these objects, their owners and versions, by which a user confirms their adoption. Each write to
+ * one of them, such as the adoption itself, makes the token stale.
  */
-function tokenOf(objects: readonly LiveObject[]): string {
+function computeTakeoverToken(objects: readonly LiveObject[]): string {
   const parts = objects.map(
     ({ ref, uid, resourceVersion, owner }) =>
       `${uid} ${resourceVersion} ${resourceName(ref)} ${owner?.namespace}/${owner?.release}`,
@@ -263,7 +277,7 @@ export function describeWithOwner({ ref, owner }: LiveObject): string {
   return `${resourceName(ref)} of ${owner === undefined ? "no release" : `${owner.namespace}/${owner.release}`}`;
 }
 
-/** Logs and counts the objects that change their owner. */
+/** Logs and counts the objects that change their owner. `others` are those of no release of this operator. */
 function reportTakeover(
   { tools, request }: Reconciliation,
   existing: readonly LiveObject[],
@@ -275,7 +289,7 @@ function reportTakeover(
     ({ owner }) => owner?.release !== name || owner.namespace !== tools.namespace,
   );
   if (moved.length === 0) return;
-  const objects = moved.map(describeWithOwner).slice(0, MOST_LOGGED);
+  const objects = moved.map(describeWithOwner).slice(0, MAX_LOGGED_OBJECTS);
   if (others.length > 0)
     logger.warn("Existing objects are adopted, and retained when the module is removed", {
       module: name,

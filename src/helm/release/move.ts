@@ -4,13 +4,13 @@ import { create, get, ignoreNotFound, isAlreadyExists, replace, type Secret } fr
 import { mapInParallel } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 import { withNamespaces } from "../manifest/edit-manifest.ts";
-import { documentsOf, objectsOf } from "../manifest/manifest.ts";
-import { namespacedKinds } from "../objects/namespaced-kinds.ts";
-import { AT_ONCE, claim, liveObjects } from "../objects/ownership.ts";
+import { parseDocuments, listObjectRefs } from "../manifest/manifest.ts";
+import { loadNamespacedTest } from "../objects/namespaced-kinds.ts";
+import { MAX_PARALLEL_REQUESTS, claimObject, readLiveObjects } from "../objects/ownership.ts";
 import type { Reconciler } from "../types.ts";
-import { encodeChanged } from "./record.ts";
-import { encodedIn, orBrokenRecord, secretRef } from "./record-secret.ts";
-import { comparedRevisions, isUnfinished, LABELS, type ReleaseMeta } from "./revisions.ts";
+import { changeEncodedRecord } from "./record.ts";
+import { readEncodedRecord, withSecretInError, secretRef } from "./record-secret.ts";
+import { findComparedRevisions, isPendingStatus, LABELS, type ReleaseMeta } from "./revisions.ts";
 
 /** A release, and the namespaces between which it moves. */
 interface Move {
@@ -21,27 +21,27 @@ interface Move {
 }
 
 /**
- * Copies the records, oldest first, then annotates the objects with the new owner, then deletes the old records, oldest first.
- * So the newest old record shows until the end that the move is not done, and each step can be repeated. Throws
+ * Moves a release: copies its records, annotates its objects with the new owner, then deletes the old records, each oldest first.
+ * The newest old record shows until the end that the move is not complete, and each step can be repeated. Throws
  * BrokenRecordError, ApiError, ConnectionError.
  */
 export async function moveRelease(tools: Reconciler, move: Move): Promise<void> {
   const { store, helm, logger } = tools;
   const { release, from, to, signal } = move;
-  await Promise.all([store.known(from), store.known(to)]);
+  await Promise.all([store.waitUntilListed(from), store.waitUntilListed(to)]);
   const refresh = () => Promise.all([from, to].map((each) => store.refreshIn(each, release, signal)));
   await refresh();
-  const isPending = isUnfinished(store.revisionsIn(from, release)[0]?.status ?? "");
+  const isPending = isPendingStatus(store.revisionsIn(from, release)[0]?.status ?? "");
   // A helm that still works would write to the old records.
-  if (isPending) await helm.endLeftOver(signal, release).then(refresh);
+  if (isPending) await helm.endOrphanedProcesses(signal, release).then(refresh);
   const revisions = store.revisionsIn(from, release);
   const [newest] = revisions;
   const [copied] = store.revisionsIn(to, release);
   logger.warn("Moving a release to another namespace", { release, from, to });
   if (newest !== undefined && newest.revision > (copied?.revision ?? 0))
-    for (const meta of revisions.toReversed()) await copy(tools, meta, move);
-  await claimObjects(tools, comparedRevisions(revisions), move);
-  await store.forget(release, signal, from);
+    for (const meta of revisions.toReversed()) await copyRecord(tools, meta, move);
+  await claimObjects(tools, findComparedRevisions(revisions), move);
+  await store.deleteRecords(release, signal, from);
   await store.refreshIn(to, release, signal);
 }
 
@@ -49,18 +49,21 @@ export async function moveRelease(tools: Reconciler, move: Move): Promise<void> 
  * Copies the record of a revision. Objects that inherit the namespace of the release get it explicitly, so that they stay where
  * they are until an upgrade replaces them.
  */
-async function copy(
+async function copyRecord(
   { store, operator, discovery }: Reconciler,
   meta: ReleaseMeta,
   { to, signal }: Move,
 ): Promise<void> {
-  const manifests = await store.manifests(meta, signal);
-  const isNamespaced = await namespacedKinds(discovery, manifests);
+  const manifests = await store.readManifests(meta, signal);
+  const isNamespaced = await loadNamespacedTest(discovery, manifests);
   const mapManifests = (manifest: string): string => withNamespaces(manifest, meta.namespace, isNamespaced);
   const { client } = operator;
   const secret = await get<Secret>(client, secretRef(meta), { signal });
-  const encoded = encodedIn(meta, secret as unknown as JsonObject);
-  const release = await orBrokenRecord(meta, encodeChanged(encoded, { namespace: to, mapManifests }));
+  const encoded = readEncodedRecord(meta, secret as unknown as JsonObject);
+  const release = await withSecretInError(
+    meta,
+    changeEncodedRecord(encoded, { namespace: to, mapManifests }),
+  );
   // They describe the old inputs and the old manifest.
   const { [LABELS.inputs]: _, [LABELS.manifest]: __, ...labels } = secret.metadata.labels ?? {};
   const metadata = { name: meta.secret, namespace: to, labels };
@@ -72,18 +75,22 @@ async function copy(
   });
 }
 
-/** Annotates the objects of the old release with the new one, as the module's account. */
+/** Annotates the objects of the moving release with its new namespace, so that helm accepts them there. */
 async function claimObjects(
   tools: Reconciler,
   revisions: readonly ReleaseMeta[],
   { release, from, to, signal }: Move,
 ): Promise<void> {
   for (const meta of revisions) {
-    const [manifest = ""] = await tools.store.manifests(meta, signal);
-    const live = await liveObjects({ ...tools, namespace: from }, objectsOf(documentsOf(manifest)), signal);
+    const [manifest = ""] = await tools.store.readManifests(meta, signal);
+    const live = await readLiveObjects(
+      { ...tools, namespace: from },
+      listObjectRefs(parseDocuments(manifest)),
+      signal,
+    );
     const own = live.filter(({ owner }) => owner?.release === release && owner.namespace === from);
-    await mapInParallel(AT_ONCE, own, (object) =>
-      claim({ ...tools, namespace: to }, object, { release, signal }).catch(ignoreNotFound),
+    await mapInParallel(MAX_PARALLEL_REQUESTS, own, (object) =>
+      claimObject({ ...tools, namespace: to }, object, { release, signal }).catch(ignoreNotFound),
     );
   }
 }

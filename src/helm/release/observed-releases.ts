@@ -2,12 +2,13 @@
 
 import { oneLine, type Logger } from "../../lib/index.ts";
 import type { Tree } from "../../model/index.ts";
-import { mayAdopt, releaseOwnerOf, type AdoptPolicy, type ReleaseOwner } from "../adoption.ts";
+import { mayAdopt, determineReleaseOwner, type AdoptPolicy, type ReleaseOwner } from "../adoption.ts";
 import type { ObjectRef } from "../manifest/manifest.ts";
 import type { Release } from "../types.ts";
 import { ReleaseStore, type ReleaseStoreOptions } from "./release-store.ts";
-import { artifactOf, LABELS, type ReleaseMeta } from "./revisions.ts";
+import { readArtifactDigest, LABELS, type ReleaseMeta } from "./revisions.ts";
 
+/** Whose release it is: this operator's, another owner's, or there is none. */
 export type Ownership = "ours" | "foreign" | "none";
 
 export interface ObservedOptions extends ReleaseStoreOptions {
@@ -35,9 +36,9 @@ export class ObservedReleases {
   }
 
   /** Resolves when all releases are known, those of an older Go operator included. */
-  async ready(): Promise<void> {
-    await this.store.ready();
-    const unmarked = this.store.all().filter((meta) => this.#origin(meta) === "manual");
+  async waitUntilReady(): Promise<void> {
+    await this.store.waitUntilReady();
+    const unmarked = this.store.newestRevisions().filter((meta) => this.#ownerOf(meta) === "manual");
     for (const meta of unmarked) await this.#checkForGoOperatorMark(meta);
   }
 
@@ -45,7 +46,7 @@ export class ObservedReleases {
   get(name: string): Release | undefined {
     const meta = this.store.get(name);
     if (meta === undefined) return undefined;
-    const summary = this.store.knownSummary(meta);
+    const summary = this.store.getCachedSummary(meta);
     return {
       name,
       namespace: meta.namespace,
@@ -57,35 +58,35 @@ export class ObservedReleases {
     };
   }
 
-  /** Identifies an installation by its newest revision; a reinstallation under the same name has another identity. */
+  /** Identifies the present installation by its newest revision. A reinstallation under the same name has another identity. */
   identity(name: string): string | undefined {
     return this.store.get(name)?.uid;
   }
 
-  /** Digest of the artifact of a registry that has the module's chart, as the installed revision names it. */
-  artifact(name: string): string | undefined {
+  /** Digest of the registry artifact from which the installed chart comes; undefined if it comes from a directory. */
+  getArtifactDigest(name: string): string | undefined {
     const meta = this.store.get(name);
-    return meta?.status === "deployed" ? artifactOf(meta) : undefined;
+    return meta?.status === "deployed" ? readArtifactDigest(meta) : undefined;
   }
 
-  /** Manifest and helm hooks as the release's newest record has them; empty when there is none. */
-  async stored(name: string): Promise<readonly string[]> {
+  /** Reads manifest and helm hooks from the newest record of a release; empty without a release. */
+  async readStoredManifests(name: string): Promise<readonly string[]> {
     const meta = this.store.get(name);
-    return meta === undefined ? [] : this.store.manifests(meta);
+    return meta === undefined ? [] : this.store.readManifests(meta);
   }
 
   /** Whether no module may have a release of this name: it is the operator's own, or `HELM_IGNORE_RELEASE` names it. */
   isReserved(name: string): boolean {
-    return this.#reserved().has(name);
+    return this.#reservedNames().has(name);
   }
 
-  /** Whose release this is, for modules: a name that no module may have counts as having none, so it is never deleted. */
+  /** Whose release this is, for modules. A reserved name counts as having no release, so that its release is never deleted. */
   ownership(name: string): Ownership {
-    return this.isReserved(name) ? "none" : this.ownershipByLabels(name);
+    return this.isReserved(name) ? "none" : this.getOwnershipByLabels(name);
   }
 
-  /** Whose release this is, reserved names included. */
-  ownershipByLabels(name: string): Ownership {
+  /** Whose release this is by its labels, whether or not its name is reserved. */
+  getOwnershipByLabels(name: string): Ownership {
     const meta = this.store.get(name);
     if (meta === undefined) return "none";
     return this.#isOurs(meta) ? "ours" : "foreign";
@@ -93,60 +94,70 @@ export class ObservedReleases {
 
   /** Names of this operator's releases that are not uninstalled. */
   installed(): string[] {
-    const reserved = this.#reserved();
+    const reserved = this.#reservedNames();
     const isInstalled = (meta: ReleaseMeta) => meta.status !== "uninstalled" && this.#isOurs(meta);
     return this.store
-      .all()
+      .newestRevisions()
       .filter((meta) => isInstalled(meta) && !reserved.has(meta.name))
       .map((meta) => meta.name);
   }
 
-  /** Releases that have no module in the tree, by the purge policy alone. */
+  /** Names of the releases that have no module in the tree, and that the purge policy covers. */
   withoutModule({ modules }: Pick<Tree, "modules">): string[] {
     const { purge: policy, managedBy } = this.#options;
-    return purgeList({ releases: this.store.all(), modules, policy, managedBy, never: this.#reserved() });
+    return listOrphans({
+      releases: this.store.newestRevisions(),
+      modules,
+      policy,
+      managedBy,
+      excluded: this.#reservedNames(),
+    });
   }
 
   /** Whether there is any release of this operator. */
-  anyOurs(): boolean {
-    return this.store.all().some((meta) => this.#isOurs(meta));
+  hasOwnReleases(): boolean {
+    return this.store.newestRevisions().some((meta) => this.#isOurs(meta));
   }
 
-  /** The objects that a release should always have; undefined when there is no release. */
-  async objects(name: string): Promise<readonly ObjectRef[] | undefined> {
+  /** Reads which objects a release should always have, from its record; undefined without an installed release. */
+  async readLastingRefs(name: string): Promise<readonly ObjectRef[] | undefined> {
     const meta = this.store.get(name);
     if (meta === undefined || meta.status === "uninstalled") return undefined;
-    return (await this.store.summary(meta)).objects;
+    return (await this.store.readSummary(meta)).objects;
   }
 
-  /** Whether a release may be uninstalled: with `--purge=all` those made by hand too, but never another operator's. */
+  /**
+   * Whether a release may be uninstalled. With `--purge=all`, a release that a user made with helm may be, too, but never another
+   * operator's.
+   */
   mayUninstall(meta: ReleaseMeta): boolean {
-    return this.#isOurs(meta) || (this.#options.purge === "all" && this.#origin(meta) !== "other");
+    return this.#isOurs(meta) || (this.#options.purge === "all" && this.#ownerOf(meta) !== "other");
   }
 
-  /** The names that no module may have. The operator's own release counts unless a module made it. */
-  #reserved(): ReadonlySet<string> {
+  /** The names that no module may have. The name of the operator's own release is one of them, unless a module made the release. */
+  #reservedNames(): ReadonlySet<string> {
     const { reserved = [], ownRelease } = this.#options;
     const own = ownRelease?.();
     return new Set(
-      own === undefined || this.ownershipByLabels(own) === "ours" ? reserved : [...reserved, own],
+      own === undefined || this.getOwnershipByLabels(own) === "ours" ? reserved : [...reserved, own],
     );
   }
 
-  #origin(meta: ReleaseMeta): ReleaseOwner {
-    return releaseOwnerOf(meta, this.#options.managedBy, this.#markedByGoOperator.has(meta.name));
+  /** Who made a release, by its labels and by the mark of an older Go operator. */
+  #ownerOf(meta: ReleaseMeta): ReleaseOwner {
+    return determineReleaseOwner(meta, this.#options.managedBy, this.#markedByGoOperator.has(meta.name));
   }
 
   /** Whether a release is this operator's own, or may be taken over from the Go operator, which this one replaces. */
   #isOurs(meta: ReleaseMeta): boolean {
-    const origin = this.#origin(meta);
+    const origin = this.#ownerOf(meta);
     return origin !== "manual" && mayAdopt(this.#options.adopt, origin);
   }
 
-  /** Records whether an older Go operator made a release. Logs a record that cannot be read. */
+  /** Reads the record of a release to find out whether an older Go operator made it. Logs a record that cannot be read. */
   async #checkForGoOperatorMark(meta: ReleaseMeta): Promise<void> {
     try {
-      if ((await this.store.summary(meta)).hasGoOperatorMark) this.#markedByGoOperator.add(meta.name);
+      if ((await this.store.readSummary(meta)).hasGoOperatorMark) this.#markedByGoOperator.add(meta.name);
     } catch (error) {
       this.#options.logger.warn("Cannot read a release", { release: meta.name, error: oneLine(error) });
     }
@@ -155,28 +166,28 @@ export class ObservedReleases {
 
 type PurgePolicy = "owned" | "all" | "off";
 
-/** The facts for a purge. */
-export interface PurgeInput {
+/** The facts that decide which releases are orphans. */
+export interface OrphanFacts {
   readonly releases: readonly Pick<ReleaseMeta, "name" | "labels">[];
   readonly modules: Tree["modules"];
   readonly policy: PurgePolicy;
   readonly managedBy: string;
   /** `HELM_IGNORE_RELEASE` and the operator's own release. */
-  readonly never: ReadonlySet<string>;
+  readonly excluded: ReadonlySet<string>;
 }
 
-/** Releases that have no module directory, sorted by name. */
-export function purgeList(input: PurgeInput): string[] {
-  const { policy, modules, managedBy, never } = input;
+/** Lists the releases that have no module directory and that the purge policy covers, sorted by name. */
+export function listOrphans(input: OrphanFacts): string[] {
+  const { policy, modules, managedBy, excluded } = input;
   if (policy === "off") return [];
   const present = new Set(modules.map((module) => module.name));
   return input.releases
     .filter((release) =>
       policy === "all"
-        ? releaseOwnerOf(release, managedBy, false) !== "other"
+        ? determineReleaseOwner(release, managedBy, false) !== "other"
         : release.labels[LABELS.managedBy] === managedBy,
     )
     .map((release) => release.name)
-    .filter((name) => !present.has(name) && !never.has(name))
+    .filter((name) => !present.has(name) && !excluded.has(name))
     .sort();
 }

@@ -10,27 +10,30 @@ export interface SecretTarget {
   readonly name: string;
 }
 
-/** The Secret of a revision. */
+/** The target of requests for the Secret of a revision. */
 export function secretRef({ namespace, secret }: ReleaseMeta) {
   return { resource: SECRETS, namespace, name: secret };
 }
 
-/** The key of a Secret among those of all namespaces. */
-export function keyOf({ namespace, name }: SecretTarget): string {
+/** The key of a Secret in an ObjectStore. */
+export function secretKey({ namespace, name }: SecretTarget): string {
   return `${namespace}/${name}`;
 }
 
-/** The encoded record in the Secret of a revision. Throws BrokenRecordError if there is none. */
-export function encodedIn(meta: ReleaseMeta, secret: JsonObject): string {
+/** Reads the encoded record from the Secret of a revision. Throws BrokenRecordError if there is none. */
+export function readEncodedRecord(meta: ReleaseMeta, secret: JsonObject): string {
   const data = isJsonObject(secret["data"]) ? secret["data"]["release"] : undefined;
   if (typeof data !== "string") throw new BrokenRecordError(meta.secret, "it contains no release");
   return data;
 }
 
-/** The result of decoding a record. An invalid record becomes a BrokenRecordError that names the Secret. */
-export async function orBrokenRecord<T>(meta: ReleaseMeta, read: Promise<T>): Promise<T> {
+/**
+ * Waits for the decoding of a record. Converts the SyntaxError of an invalid record into a BrokenRecordError, which names the
+ * Secret for the user.
+ */
+export async function withSecretInError<T>(meta: ReleaseMeta, decoding: Promise<T>): Promise<T> {
   try {
-    return await read;
+    return await decoding;
   } catch (error) {
     throw error instanceof SyntaxError ? new BrokenRecordError(meta.secret, error.message) : error;
   }

@@ -12,14 +12,14 @@ import {
   type Json,
   type JsonObject,
 } from "../../model/index.ts";
-import { adoptionChecksum, documentsOf, hookObjects } from "../manifest/manifest.ts";
-import { lastingObjects, manifestChecksum, type Rendered } from "../manifest/manifest.ts";
+import { adoptionChecksum, parseDocuments, listHookObjects } from "../manifest/manifest.ts";
+import { listLastingRefs, manifestChecksum, type RenderedChart } from "../manifest/manifest.ts";
 import { GO_CONFIG_KEY } from "./revisions.ts";
 
 /** Maximal size of an uncompressed record in bytes. */
-const LARGEST = 64 * 1024 * 1024;
-const inflate = promisify(gunzip);
-const pack = promisify(gzip);
+const MAX_RECORD_BYTES = 64 * 1024 * 1024;
+const gunzipAsync = promisify(gunzip);
+const gzipAsync = promisify(gzip);
 
 /** A hook of a chart, and how its last run ended. */
 export interface HookRecord {
@@ -55,28 +55,30 @@ export async function decodeRelease(data: string): Promise<ReleaseRecord> {
   const chart = objectOf(objectOf(json["chart"])["metadata"]);
   return {
     manifest: asString(json["manifest"]) ?? "",
-    hooks: objectsIn(json["hooks"]).map(hookOf),
+    hooks: objectsIn(json["hooks"]).map(parseHook),
     config: objectOf(json["config"]),
     chartVersion: asString(chart["version"]),
-    lastDeployed: timeOf(objectOf(json["info"])["last_deployed"]),
+    lastDeployed: parseTime(objectOf(json["info"])["last_deployed"]),
     applyMethod: json["apply_method"] === "ssa" ? "ssa" : "csa",
     description: asString(objectOf(json["info"])["description"]),
   };
 }
 
-function hookOf(json: JsonObject): HookRecord {
+/** Parses one hook of a record. Missing fields become empty values. */
+function parseHook(json: JsonObject): HookRecord {
   const run = objectOf(json["last_run"]);
   return {
     manifest: asString(json["manifest"]) ?? "",
     object: `${asString(json["kind"]) ?? ""}/${asString(json["name"]) ?? ""}`,
-    events: textsIn(json["events"]),
+    events: filterTexts(json["events"]),
     phase: asString(run["phase"]),
-    startedAt: timeOf(run["started_at"]),
-    deletePolicies: textsIn(json["delete_policies"]),
+    startedAt: parseTime(run["started_at"]),
+    deletePolicies: filterTexts(json["delete_policies"]),
   };
 }
 
-function textsIn(value: Json | undefined): string[] {
+/** The strings in a JSON list; empty for anything else. */
+function filterTexts(value: Json | undefined): string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === "string") : [];
 }
 
@@ -89,16 +91,21 @@ export interface RecordChange {
   readonly mapManifests?: (manifest: string) => string;
 }
 
-/** The same record with a change, as helm itself would write it. */
-export async function encodeChanged(data: string, change: RecordChange): Promise<string> {
+/** Decodes a record, changes it, and encodes it again as helm itself does. Throws SyntaxError, DepthError. */
+export async function changeEncodedRecord(data: string, change: RecordChange): Promise<string> {
   const json = await decodeJson(data);
   const { info, mapManifests, ...members } = change;
   const changedInfo = info && { info: { ...objectOf(json["info"]), ...info } };
-  return encode({ ...json, ...members, ...changedInfo, ...(mapManifests && mapped(json, mapManifests)) });
+  return encodeRecord({
+    ...json,
+    ...members,
+    ...changedInfo,
+    ...(mapManifests && mapRecordManifests(json, mapManifests)),
+  });
 }
 
-/** Manifest and hooks of a record after a change. */
-function mapped(json: JsonObject, change: (manifest: string) => string): JsonObject {
+/** Applies a change to the manifest and to the manifests of all hooks of a record. Returns only these members. */
+function mapRecordManifests(json: JsonObject, change: (manifest: string) => string): JsonObject {
   const hooks = objectsIn(json["hooks"]).map((hook) => ({
     ...hook,
     manifest: change(asString(hook["manifest"]) ?? ""),
@@ -108,9 +115,9 @@ function mapped(json: JsonObject, change: (manifest: string) => string): JsonObj
 }
 
 /** Encodes a record as helm does. Throws DepthError. */
-async function encode(json: JsonObject): Promise<string> {
+async function encodeRecord(json: JsonObject): Promise<string> {
   if (isTooDeep(json)) throw new DepthError("the release record");
-  const packed = await pack(Buffer.from(JSON.stringify(json)));
+  const packed = await gzipAsync(Buffer.from(JSON.stringify(json)));
   return Buffer.from(packed.toString("base64")).toString("base64");
 }
 
@@ -121,14 +128,14 @@ async function encode(json: JsonObject): Promise<string> {
 async function decodeJson(data: string): Promise<JsonObject> {
   const bytes = Buffer.from(Buffer.from(data, "base64").toString("latin1"), "base64");
   const isGzip = bytes[0] === 0x1f && bytes[1] === 0x8b;
-  const plain = isGzip ? await unpack(bytes) : bytes;
-  const value = parse(plain.toString("utf8"));
+  const plain = isGzip ? await decompress(bytes) : bytes;
+  const value = parseJson(plain.toString("utf8"));
   if (!isJsonObject(value)) throw new SyntaxError("a release record that is no object");
   return value;
 }
 
 /** Parses JSON without V8's error message, which quotes the text and may contain secrets. */
-function parse(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
@@ -136,35 +143,36 @@ function parse(text: string): unknown {
   }
 }
 
-async function unpack(bytes: Buffer): Promise<Buffer> {
+/** Decompresses a record, up to a limit that protects the memory of the operator. Throws SyntaxError. */
+async function decompress(bytes: Buffer): Promise<Buffer> {
   try {
-    return await inflate(bytes, { maxOutputLength: LARGEST });
+    return await gunzipAsync(bytes, { maxOutputLength: MAX_RECORD_BYTES });
   } catch (error) {
     throw new SyntaxError(`a release record that cannot be unpacked: ${oneLine(error)}`);
   }
 }
 
-/** A time in ms since the epoch; undefined without one. Go writes its zero time, in the year 1, if there is no time. */
-function timeOf(value: unknown): number | undefined {
+/** Parses a time to ms since the epoch; undefined without one. Go writes its zero time, in the year 1, if there is no time. */
+function parseTime(value: unknown): number | undefined {
   const time = Date.parse(asString(value) ?? "");
   return time > 0 ? time : undefined;
 }
 
 /** The part of a release record that stays in memory; `objects` are its lasting objects. */
 export interface ReleaseSummary
-  extends Rendered, Pick<ReleaseRecord, "chartVersion" | "lastDeployed" | "applyMethod"> {
+  extends RenderedChart, Pick<ReleaseRecord, "chartVersion" | "lastDeployed" | "applyMethod"> {
   /** An older Go operator left its checksum among the release's values. */
   readonly hasGoOperatorMark: boolean;
 }
 
-/** Extracts the facts for later decisions from a record. */
+/** Extracts the facts that later decisions need from a record, so that the whole record need not stay in memory. */
 export function summarize(record: ReleaseRecord): ReleaseSummary {
-  const documents = documentsOf(record.manifest);
-  const hooks = record.hooks.flatMap((hook) => documentsOf(hook.manifest));
+  const documents = parseDocuments(record.manifest);
+  const hooks = record.hooks.flatMap((hook) => parseDocuments(hook.manifest));
   const all = [...documents, ...hooks];
   return {
-    objects: lastingObjects(documents),
-    hooks: hookObjects(hooks),
+    objects: listLastingRefs(documents),
+    hooks: listHookObjects(hooks),
     checksum: manifestChecksum(all),
     adoptionChecksum: adoptionChecksum(all),
     chartVersion: record.chartVersion,

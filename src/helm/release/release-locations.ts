@@ -6,7 +6,7 @@ import type { KubeClient, Secret } from "../../kube/index.ts";
 import { attempt } from "../../lib/index.ts";
 import { asString, objectOf, type Json } from "../../model/index.ts";
 
-/** Where a release is that is not, or not only, in the operator's namespace. */
+/** The location of a release that is in another namespace than the operator's, or is being moved. */
 export interface ReleaseLocation {
   readonly namespace: string;
   /** It is being moved from this namespace. */
@@ -33,7 +33,7 @@ export function locationsSecretName(configMap: string): string {
  */
 export class ReleaseLocations {
   readonly #options: ReleaseLocationsOptions;
-  readonly #known = new Map<string, ReleaseLocation>();
+  readonly #locations = new Map<string, ReleaseLocation>();
 
   constructor(options: ReleaseLocationsOptions) {
     this.#options = options;
@@ -41,16 +41,20 @@ export class ReleaseLocations {
 
   /** The location of a release; undefined = the operator's namespace. */
   get(release: string): ReleaseLocation | undefined {
-    return this.#known.get(release);
+    return this.#locations.get(release);
   }
 
-  releases(): Iterable<string> {
-    return this.#known.keys();
+  /** The names of all releases with a stored location. */
+  releaseNames(): Iterable<string> {
+    return this.#locations.keys();
   }
 
   /** All namespaces of releases beside the operator's. */
   namespaces(): string[] {
-    return [...this.#known.values()].flatMap(({ namespace, from }) => [namespace, ...(from ? [from] : [])]);
+    return [...this.#locations.values()].flatMap(({ namespace, from }) => [
+      namespace,
+      ...(from ? [from] : []),
+    ]);
   }
 
   /** Reads the stored locations. Throws ApiError, ConnectionError. */
@@ -58,27 +62,27 @@ export class ReleaseLocations {
     const { client, namespace, secret: name } = this.#options;
     if (name === undefined) return;
     const found = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
-    this.#known.clear();
+    this.#locations.clear();
     for (const [release, data] of Object.entries(found?.data ?? {})) {
-      const location = locationIn(data);
-      if (location !== undefined) this.#known.set(release, location);
+      const location = decodeLocation(data);
+      if (location !== undefined) this.#locations.set(release, location);
     }
   }
 
   /** Stores the location of a release; undefined = the operator's namespace. Returns whether it changed. Throws ApiError, ConnectionError. */
   async set(release: string, location: ReleaseLocation | undefined, signal?: AbortSignal): Promise<boolean> {
-    const before = this.#known.get(release);
+    const before = this.#locations.get(release);
     const isSame = (["namespace", "from", "account"] as const).every(
       (key) => location?.[key] === before?.[key],
     );
     if (isSame) return false;
     await this.#write(release, location, signal);
-    if (location === undefined) this.#known.delete(release);
-    else this.#known.set(release, location);
+    if (location === undefined) this.#locations.delete(release);
+    else this.#locations.set(release, location);
     return true;
   }
 
-  /** Merges an entry into the Secret. Creates it, with all entries, if it does not exist. */
+  /** Merges the entry of a release into the Secret; undefined removes the entry. Creates a missing Secret with all entries. */
   async #write(
     release: string,
     location: ReleaseLocation | undefined,
@@ -89,7 +93,7 @@ export class ReleaseLocations {
     const target = { resource: SECRETS, namespace, name };
     const patch = () =>
       mergePatch(client, target, {
-        body: { data: { [release]: location ? encoded(location) : null } },
+        body: { data: { [release]: location ? encodeLocation(location) : null } },
         signal,
       });
     try {
@@ -97,8 +101,8 @@ export class ReleaseLocations {
     } catch (error) {
       if (!isNotFound(error)) throw error;
       if (location === undefined) return;
-      const all = [...this.#known, [release, location] as const];
-      const data = Object.fromEntries(all.map(([each, its]) => [each, encoded(its)]));
+      const all = [...this.#locations, [release, location] as const];
+      const data = Object.fromEntries(all.map(([each, its]) => [each, encodeLocation(its)]));
       const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
       const body = { apiVersion: "v1", kind: "Secret", metadata, data };
       await create(client, { resource: SECRETS, namespace }, { body, signal }).catch((failure: unknown) => {
@@ -110,12 +114,13 @@ export class ReleaseLocations {
   }
 }
 
-function encoded(location: ReleaseLocation): string {
+/** Encodes a location as a value of a Secret's `data`. */
+function encodeLocation(location: ReleaseLocation): string {
   return Buffer.from(JSON.stringify(location)).toString("base64");
 }
 
-/** A stored location; undefined for anything else. */
-function locationIn(data: string): ReleaseLocation | undefined {
+/** Decodes a location from a value of a Secret's `data`; undefined if the value is invalid. */
+function decodeLocation(data: string): ReleaseLocation | undefined {
   const json = objectOf(attempt(() => JSON.parse(Buffer.from(data, "base64").toString("utf8")) as Json));
   const namespace = asString(json["namespace"]);
   if (namespace === undefined) return undefined;

@@ -13,11 +13,17 @@ import {
 import type { WatchedObject } from "../../kube/index.ts";
 import { UnseenError } from "../binary/helm-errors.ts";
 import { ReleaseLocations, type ReleaseLocation } from "./release-locations.ts";
-import { decodeRelease, encodeChanged, summarize } from "./record.ts";
+import { decodeRelease, changeEncodedRecord, summarize } from "./record.ts";
 import type { RecordChange, ReleaseRecord, ReleaseSummary } from "./record.ts";
-import { encodedIn, keyOf, orBrokenRecord, secretRef, type SecretTarget } from "./record-secret.ts";
-import { ReleaseWatches, releaseSecrets, type WatchOptions } from "./release-watches.ts";
-import { LABELS, metaOf, secretOf, type ReleaseMeta } from "./revisions.ts";
+import {
+  readEncodedRecord,
+  secretKey,
+  withSecretInError,
+  secretRef,
+  type SecretTarget,
+} from "./record-secret.ts";
+import { ReleaseWatches, selectReleaseSecrets, type WatchOptions } from "./release-watches.ts";
+import { LABELS, parseReleaseMeta, releaseSecretName, type ReleaseMeta } from "./revisions.ts";
 
 export interface ReleaseStoreOptions extends WatchOptions {
   /** Name of the Secret that lists the releases in other namespaces; without it, they are forgotten with this process. */
@@ -25,7 +31,7 @@ export interface ReleaseStoreOptions extends WatchOptions {
 }
 
 /** The summary of a revision; concurrent callers share one read. */
-interface Summary {
+interface CachedSummary {
   readonly uid: string;
   readonly summary: Promise<ReleaseSummary>;
   value: ReleaseSummary | undefined;
@@ -39,7 +45,7 @@ export class ReleaseStore {
   readonly #options: ReleaseStoreOptions;
   readonly #watches: ReleaseWatches;
   readonly #locations: ReleaseLocations;
-  readonly #summaries = new Map<string, Summary>();
+  readonly #summaries = new Map<string, CachedSummary>();
   readonly #listeners = new Set<(release: string) => void>();
 
   constructor(options: ReleaseStoreOptions) {
@@ -49,19 +55,24 @@ export class ReleaseStore {
       const location = this.#locations.get(name);
       const isOther =
         location !== undefined && namespace !== location.namespace && namespace !== location.from;
-      if (!isOther) this.#report(name);
+      if (!isOther) this.#notifyListeners(name);
     });
   }
 
-  /** Reads which releases are elsewhere. Resolves when the releases are known, or cannot be. Throws ApiError, ConnectionError. */
-  async ready(): Promise<void> {
+  /**
+   * Reads the stored locations of releases, and waits until the releases of all their namespaces are listed or cannot be. Throws
+   * ApiError, ConnectionError.
+   */
+  async waitUntilReady(): Promise<void> {
     await Promise.all([this.#watches.synced, this.#locations.read()]);
     // A namespace that cannot be read must not stop the others: the run of its module fails and says why.
-    await Promise.allSettled(this.#locations.namespaces().map((namespace) => this.#watches.known(namespace)));
+    await Promise.allSettled(
+      this.#locations.namespaces().map((namespace) => this.#watches.waitUntilListed(namespace)),
+    );
   }
 
-  /** Where a release is, if that is not simply the operator's namespace. */
-  location(name: string): ReleaseLocation | undefined {
+  /** The stored location of a release; undefined if the release is simply in the operator's namespace. */
+  getLocation(name: string): ReleaseLocation | undefined {
     return this.#locations.get(name);
   }
 
@@ -72,19 +83,23 @@ export class ReleaseStore {
     return from !== undefined && this.revisionsIn(from, name).length > 0 ? from : namespace;
   }
 
-  /** Records where a release is from now on; undefined = in the operator's namespace. Throws ApiError, ConnectionError. */
+  /**
+   * Stores where a release is from now on; undefined = in the operator's namespace. Watches the new namespace, and stops watching
+   * namespaces without releases. Throws ApiError, ConnectionError.
+   */
   async setLocation(name: string, to: ReleaseLocation | undefined, signal?: AbortSignal): Promise<void> {
     const { namespace, from } = this.#locations.get(name) ?? {};
     if (!(await this.#locations.set(name, to, signal))) return;
-    const inUse = new Set([...this.#locations.namespaces(), this.#options.namespace]);
-    for (const left of [namespace, from]) if (left !== undefined && !inUse.has(left)) this.#watches.end(left);
-    if (to !== undefined) await this.#watches.known(to.namespace);
-    this.#report(name);
+    const usedNamespaces = new Set([...this.#locations.namespaces(), this.#options.namespace]);
+    for (const former of [namespace, from])
+      if (former !== undefined && !usedNamespaces.has(former)) this.#watches.stopWatching(former);
+    if (to !== undefined) await this.#watches.waitUntilListed(to.namespace);
+    this.#notifyListeners(name);
   }
 
-  /** Resolves when the releases of a namespace are known. Throws why it cannot be watched. */
-  known(namespace: string): Promise<void> {
-    return this.#watches.known(namespace);
+  /** Waits until the releases of a namespace are listed. Throws the error if they cannot be watched. */
+  waitUntilListed(namespace: string): Promise<void> {
+    return this.#watches.waitUntilListed(namespace);
   }
 
   /** The newest revision of a release. */
@@ -99,17 +114,17 @@ export class ReleaseStore {
 
   /** The revisions of a release of this name in one namespace, newest first. */
   revisionsIn(namespace: string, name: string): ReleaseMeta[] {
-    return (this.#watches.in(namespace)?.group(name) ?? []).sort((a, b) => b.revision - a.revision);
+    return (this.#watches.getRevisions(namespace)?.group(name) ?? []).sort((a, b) => b.revision - a.revision);
   }
 
   /** The newest revision of every release, by name. */
-  all(): ReleaseMeta[] {
-    const own = this.#watches.in(this.#options.namespace)?.groups() ?? [];
-    const names = new Set([...own, ...this.#locations.releases()]);
+  newestRevisions(): ReleaseMeta[] {
+    const own = this.#watches.getRevisions(this.#options.namespace)?.groups() ?? [];
+    const names = new Set([...own, ...this.#locations.releaseNames()]);
     return [...names].sort().flatMap((name) => this.get(name) ?? []);
   }
 
-  /** Calls `listener` with a release's name after each change; returns a function that ends this. */
+  /** Calls `listener` with a release's name after each change. The returned function removes the listener. */
   onChange(listener: (release: string) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -126,26 +141,30 @@ export class ReleaseStore {
     return this.get(name);
   }
 
-  /** As `refresh`, for the records in one namespace. */
+  /** Lists the records of a release in one namespace from the server now, and stores the result. */
   async refreshIn(namespace: string, name: string, signal?: AbortSignal): Promise<void> {
-    const selection = releaseSecrets(namespace, `,name=${name}`);
+    const selection = selectReleaseSecrets(namespace, `,name=${name}`);
     const list = () => listMetadata(this.#options.client, selection, { ...selection, signal });
-    await this.#watches.in(namespace)?.list(list, name);
-    this.#report(name);
+    await this.#watches.getRevisions(namespace)?.list(list, name);
+    this.#notifyListeners(name);
   }
 
   /**
-   * Reads the revision that helm has just deployed by its name, because a list would wait up to 100 ms for the server's
-   * cache. If it is not that revision in status `deployed`, calls `refresh`.
+   * Reads the revision that helm has just deployed, by the name of its Secret, because a list would wait up to 100 ms for the
+   * server's cache. If the revision is not there with status `deployed`, calls `refresh` instead.
    */
-  async learn(name: string, revision: number): Promise<ReleaseMeta | undefined> {
+  async readDeployedRevision(name: string, revision: number): Promise<ReleaseMeta | undefined> {
     const { client } = this.#options;
-    const target = { resource: SECRETS, namespace: this.namespaceOf(name), name: secretOf(name, revision) };
+    const target = {
+      resource: SECRETS,
+      namespace: this.namespaceOf(name),
+      name: releaseSecretName(name, revision),
+    };
     const read = (): Promise<WatchedObject | undefined> =>
       getMetadata<WatchedObject>(client, target).catch(ignoreNotFound);
-    const found = await this.#answered(target, read);
+    const found = await this.#recordAnswer(target, read);
     if (found?.status !== "deployed") return this.refresh(name);
-    this.#report(name);
+    this.#notifyListeners(name);
     return this.get(name);
   }
 
@@ -153,27 +172,37 @@ export class ReleaseStore {
    * After a success of helm, checks that it used the same API server: the newest revision must differ from `before`. Throws
    * UnseenError.
    */
-  confirm(name: string, verb: string, before: ReleaseMeta | undefined): void {
+  requireNewRevision(name: string, verb: string, before: ReleaseMeta | undefined): void {
     const now = this.get(name);
     if (now !== undefined && now.uid !== before?.uid) return;
     throw new UnseenError(name, verb, this.#options.client.origin.server);
   }
 
-  /** Treats labels as written, although they are written later. Ignores a revision that was deleted or replaced meanwhile. */
-  assume(meta: ReleaseMeta, assumed: Readonly<Record<string, string>>): void {
-    const store = this.#watches.in(meta.namespace);
-    const key = keyOf(secretRef(meta));
-    const known = store?.get(key);
+  /**
+   * Adds labels to a revision in memory; `DeferredLabels` writes them to the server later. Ignores a revision that was deleted or
+   * replaced meanwhile.
+   */
+  deferLabels(meta: ReleaseMeta, deferredLabels: Readonly<Record<string, string>>): void {
+    const revisions = this.#watches.getRevisions(meta.namespace);
+    const key = secretKey(secretRef(meta));
+    const known = revisions?.get(key);
     if (known?.uid !== meta.uid) return;
-    store?.assume(key, { labels: { ...known.labels, ...assumed }, assumed });
-    this.#report(meta.name);
+    revisions?.assume(key, { labels: { ...known.labels, ...deferredLabels }, deferredLabels });
+    this.#notifyListeners(meta.name);
   }
 
-  /** The summary of a revision's record; the last one of each release is cached. Throws ApiError, or BrokenRecordError. */
-  async summary(meta: ReleaseMeta): Promise<ReleaseSummary> {
+  /**
+   * Reads the record of a revision and summarizes it. The last summary of each release is cached, and concurrent callers share one
+   * read. Throws ApiError, BrokenRecordError.
+   */
+  async readSummary(meta: ReleaseMeta): Promise<ReleaseSummary> {
     const known = this.#summaries.get(meta.name);
     if (known?.uid === meta.uid) return known.summary;
-    const read: Summary = { uid: meta.uid, summary: this.record(meta).then(summarize), value: undefined };
+    const read: CachedSummary = {
+      uid: meta.uid,
+      summary: this.readRecord(meta).then(summarize),
+      value: undefined,
+    };
     this.#summaries.set(meta.name, read);
     try {
       read.value = await read.summary;
@@ -184,56 +213,56 @@ export class ReleaseStore {
     }
   }
 
-  /** The record of a revision as it is now: one request. Throws as `summary`. */
-  async record(meta: ReleaseMeta, signal?: AbortSignal): Promise<ReleaseRecord> {
-    return orBrokenRecord(meta, decodeRelease(await this.#data(meta, signal)));
+  /** Reads the record of a revision from the server now. Throws as `readSummary`. */
+  async readRecord(meta: ReleaseMeta, signal?: AbortSignal): Promise<ReleaseRecord> {
+    return withSecretInError(meta, decodeRelease(await this.#readEncodedRecord(meta, signal)));
   }
 
-  /** Manifest and helm hooks as a revision's record has them. Throws as `summary`. */
-  async manifests(meta: ReleaseMeta, signal?: AbortSignal): Promise<string[]> {
-    const { manifest, hooks } = await this.record(meta, signal);
+  /** Reads the manifest, followed by the manifests of all helm hooks, from a revision's record. Throws as `readSummary`. */
+  async readManifests(meta: ReleaseMeta, signal?: AbortSignal): Promise<string[]> {
+    const { manifest, hooks } = await this.readRecord(meta, signal);
     return [manifest, ...hooks.map((hook) => hook.manifest)];
   }
 
-  /** As `summary`, if it is known already. */
-  knownSummary(meta: ReleaseMeta): ReleaseSummary | undefined {
+  /** The summary of a revision, if `readSummary` has read it already; sends no request. */
+  getCachedSummary(meta: ReleaseMeta): ReleaseSummary | undefined {
     const known = this.#summaries.get(meta.name);
     return known?.uid === meta.uid ? known.value : undefined;
   }
 
   /** Sets labels of a revision's Secret, and removes those that are null; helm's own stay. */
-  async label(
+  async setLabels(
     meta: ReleaseMeta,
     labels: Readonly<Record<string, string | null>>,
     signal?: AbortSignal,
   ): Promise<void> {
-    await this.#patch(meta, { metadata: { labels } }, signal);
-    this.#report(meta.name);
+    await this.#patchSecret(meta, { metadata: { labels } }, signal);
+    this.#notifyListeners(meta.name);
   }
 
-  /** Marks a revision failed, label and record, as helm would have done. */
+  /** Sets the status of a revision to failed, in its label and its record, as helm does after a failure. */
   async markFailed(meta: ReleaseMeta, description: string, signal?: AbortSignal): Promise<void> {
     const info = { status: "failed", description };
-    await this.#rewrite(meta, { change: { info }, labels: { status: info.status }, signal });
+    await this.#rewriteRecord(meta, { change: { info }, labels: { status: info.status }, signal });
   }
 
-  /** Marks a revision with labels, from which later runs know that they must not apply its inputs again, and with `why`. */
+  /** Labels a revision, so that later runs do not apply its inputs again, and stores the reason `why` in its record. */
   async markRejected(
     meta: ReleaseMeta,
     { labels, why }: { readonly labels: Readonly<Record<string, string>>; readonly why: string },
     signal?: AbortSignal,
   ): Promise<void> {
-    await this.#rewrite(meta, { change: { info: { description: why } }, labels, signal });
+    await this.#rewriteRecord(meta, { change: { info: { description: why } }, labels, signal });
   }
 
-  /** Replaces the manifest in the record of a revision; labels that describe the old one are removed. */
+  /** Replaces the manifest in the record of a revision, and removes the labels that describe the old manifest. */
   async replaceManifest(meta: ReleaseMeta, manifest: string, signal?: AbortSignal): Promise<void> {
     const labels = { [LABELS.inputs]: null, [LABELS.manifest]: null };
-    await this.#rewrite(meta, { change: { manifest }, labels, signal });
+    await this.#rewriteRecord(meta, { change: { manifest }, labels, signal });
   }
 
-  /** Rewrites a record with optimistic concurrency: fails where it changed since it was read. */
-  async #rewrite(
+  /** Changes the record and the labels of a revision. Fails if the Secret has changed since `meta` was read. */
+  async #rewriteRecord(
     meta: ReleaseMeta,
     to: {
       readonly change: RecordChange;
@@ -242,26 +271,29 @@ export class ReleaseStore {
     },
   ): Promise<void> {
     const { change, labels, signal } = to;
-    const release = await orBrokenRecord(meta, encodeChanged(await this.#data(meta, signal), change));
+    const release = await withSecretInError(
+      meta,
+      changeEncodedRecord(await this.#readEncodedRecord(meta, signal), change),
+    );
     const metadata = { resourceVersion: meta.resourceVersion, labels };
     try {
-      await this.#patch(meta, { metadata, data: { release } }, signal);
+      await this.#patchSecret(meta, { metadata, data: { release } }, signal);
     } finally {
       // Also after a lost answer, because the server may have the new record.
       this.#summaries.delete(meta.name);
     }
-    this.#report(meta.name);
+    this.#notifyListeners(meta.name);
   }
 
-  /** Patches the Secret of a revision, and records the answer. */
-  async #patch(meta: ReleaseMeta, body: object, signal: AbortSignal | undefined): Promise<void> {
+  /** Patches the Secret of a revision, and stores the server's answer as the newest state of the revision. */
+  async #patchSecret(meta: ReleaseMeta, body: object, signal: AbortSignal | undefined): Promise<void> {
     const target = secretRef(meta);
     const patch = () => mergePatch<WatchedObject>(this.#options.client, target, { body, signal });
-    await this.#answered(target, patch);
+    await this.#recordAnswer(target, patch);
   }
 
   /** Deletes all records of a release in one namespace, never its objects. */
-  async forget(name: string, signal?: AbortSignal, namespace = this.namespaceOf(name)): Promise<void> {
+  async deleteRecords(name: string, signal?: AbortSignal, namespace = this.namespaceOf(name)): Promise<void> {
     await this.refreshIn(namespace, name, signal);
     // Oldest first, so that the newest shows the state of the release until the end.
     for (const meta of this.revisionsIn(namespace, name).reverse()) {
@@ -272,26 +304,31 @@ export class ReleaseStore {
     await this.refreshIn(namespace, name, signal);
   }
 
-  /** The encoded record in the Secret of a revision. Throws BrokenRecordError if there is none. */
-  async #data(meta: ReleaseMeta, signal?: AbortSignal): Promise<string> {
-    return encodedIn(meta, await get(this.#options.client, secretRef(meta), { signal }));
+  /** Reads the encoded record of a revision from the server. Throws BrokenRecordError if the Secret contains none. */
+  async #readEncodedRecord(meta: ReleaseMeta, signal?: AbortSignal): Promise<string> {
+    return readEncodedRecord(meta, await get(this.#options.client, secretRef(meta), { signal }));
   }
 
-  /** Reports that something about a release has changed. */
-  #report(release: string): void {
+  /** Notifies the listeners that something about a release has changed. */
+  #notifyListeners(release: string): void {
     for (const listener of this.#listeners) listener(release);
   }
 
-  /** Records the server's answer about a Secret, without notifying listeners. */
-  #answered(
+  /**
+   * Sends a request about a Secret and stores the answer, so that readers see it before the watch reports it. Does not notify
+   * listeners.
+   */
+  #recordAnswer(
     target: SecretTarget,
     request: () => Promise<WatchedObject | undefined>,
   ): Promise<ReleaseMeta | undefined> {
     // Without a watch of the namespace, nothing keeps the answer.
-    const store = this.#watches.in(target.namespace) ?? new ObjectStore<ReleaseMeta>({ keep: metaOf });
-    return store.ask(keyOf(target), async () => {
+    const revisions =
+      this.#watches.getRevisions(target.namespace) ??
+      new ObjectStore<ReleaseMeta>({ keep: parseReleaseMeta });
+    return revisions.ask(secretKey(target), async () => {
       const answer = await request();
-      return answer && metaOf(answer);
+      return answer && parseReleaseMeta(answer);
     });
   }
 }

@@ -3,7 +3,7 @@
 import { ObjectStore, SECRETS } from "../../kube/index.ts";
 import type { KubeClient, Subscription, WatchHub, WatchSpec } from "../../kube/index.ts";
 import { oneLine, type Logger } from "../../lib/index.ts";
-import { metaOf, type ReleaseMeta } from "./revisions.ts";
+import { parseReleaseMeta, type ReleaseMeta } from "./revisions.ts";
 
 export interface WatchOptions {
   readonly client: KubeClient;
@@ -13,94 +13,108 @@ export interface WatchOptions {
   readonly logger: Logger;
 }
 
-/** Type of the Secrets of helm. */
-const TYPE_FIELD = "type=helm.sh/release.v1";
+/** Field selector for the Secrets in which helm stores records. */
+const RELEASE_TYPE_SELECTOR = "type=helm.sh/release.v1";
 
-/** What selects helm's Secrets in a namespace. */
-export function releaseSecrets(namespace: string, more = ""): WatchSpec {
-  return { resource: SECRETS, namespace, labelSelector: `owner=helm${more}`, fieldSelector: TYPE_FIELD };
+/** The selection of helm's Secrets in a namespace, for lists and watches. `more` extends the label selector. */
+export function selectReleaseSecrets(namespace: string, more = ""): WatchSpec {
+  return {
+    resource: SECRETS,
+    namespace,
+    labelSelector: `owner=helm${more}`,
+    fieldSelector: RELEASE_TYPE_SELECTOR,
+  };
 }
 
-interface Watched {
-  readonly present: ObjectStore<ReleaseMeta>;
+/** The watch of helm's Secrets in one namespace. */
+interface WatchedNamespace {
+  readonly revisions: ObjectStore<ReleaseMeta>;
   readonly subscription: Subscription;
-  /** Why it does not work now. */
-  issue: Error | undefined;
-  /** Rejected when it fails next. */
-  failed: PromiseWithResolvers<never>;
+  /** Why the watch does not work now. */
+  error: Error | undefined;
+  /** Rejected when the watch fails the next time. */
+  nextFailure: PromiseWithResolvers<never>;
 }
 
 /** The revisions in each watched namespace, from metadata only. */
 export class ReleaseWatches {
   readonly #options: WatchOptions;
   readonly #onChange: (meta: ReleaseMeta) => void;
-  readonly #watched = new Map<string, Watched>();
+  readonly #watches = new Map<string, WatchedNamespace>();
 
   constructor(options: WatchOptions, onChange: (meta: ReleaseMeta) => void) {
     this.#options = options;
     this.#onChange = onChange;
-    this.#open(options.namespace);
+    this.#startWatching(options.namespace);
   }
 
   /** The revisions in a namespace; undefined if it is not watched. */
-  in(namespace: string): ObjectStore<ReleaseMeta> | undefined {
-    return this.#watched.get(namespace)?.present;
+  getRevisions(namespace: string): ObjectStore<ReleaseMeta> | undefined {
+    return this.#watches.get(namespace)?.revisions;
   }
 
-  /** Resolves when the first list of a namespace is in. Watches it, if it was not watched. Throws why it cannot be watched. */
-  async known(namespace: string): Promise<void> {
-    const watched = this.#watched.get(namespace) ?? this.#open(namespace);
-    if (watched.present.isSynced) return;
-    if (watched.issue !== undefined) throw watched.issue;
-    await Promise.race([watched.subscription.synced, watched.failed.promise]);
+  /** Watches a namespace, unless it is watched, and waits for its first list. Throws the error if it cannot be watched. */
+  async waitUntilListed(namespace: string): Promise<void> {
+    const watched = this.#watches.get(namespace) ?? this.#startWatching(namespace);
+    if (watched.revisions.isSynced) return;
+    if (watched.error !== undefined) throw watched.error;
+    await Promise.race([watched.subscription.synced, watched.nextFailure.promise]);
   }
 
   /** Resolves when the first list of the operator's namespace is in. */
   get synced(): Promise<void> {
-    return this.#watched.get(this.#options.namespace)?.subscription.synced ?? Promise.resolve();
+    return this.#watches.get(this.#options.namespace)?.subscription.synced ?? Promise.resolve();
   }
 
-  /** Ends the watch of a namespace. */
-  end(namespace: string): void {
-    this.#watched.get(namespace)?.subscription.close();
-    this.#watched.delete(namespace);
+  /** Ends the watch of a namespace and discards its revisions. */
+  stopWatching(namespace: string): void {
+    this.#watches.get(namespace)?.subscription.close();
+    this.#watches.delete(namespace);
   }
 
   close(): void {
-    for (const { subscription } of this.#watched.values()) subscription.close();
-    this.#watched.clear();
+    for (const { subscription } of this.#watches.values()) subscription.close();
+    this.#watches.clear();
   }
 
-  #open(namespace: string): Watched {
-    const present = new ObjectStore<ReleaseMeta>({ keep: metaOf, groupOf: ({ name }) => name });
+  /** Watches helm's Secrets in a namespace. Callers must check that it is not watched yet. */
+  #startWatching(namespace: string): WatchedNamespace {
+    const present = new ObjectStore<ReleaseMeta>({ keep: parseReleaseMeta, groupOf: ({ name }) => name });
     const subscription = present.follow(
       this.#options.hub,
-      { ...releaseSecrets(namespace), metadataOnly: true },
+      { ...selectReleaseSecrets(namespace), metadataOnly: true },
       {
         changed: (now, before) => {
           const meta = now ?? before;
           if (meta !== undefined) this.#onChange(meta);
         },
-        issue: (error) => this.#issue(namespace, error),
+        issue: (error) => this.#onError(namespace, error),
       },
     );
-    const watched: Watched = { present, subscription, issue: undefined, failed: nextFailure() };
-    this.#watched.set(namespace, watched);
+    const watched: WatchedNamespace = {
+      revisions: present,
+      subscription,
+      error: undefined,
+      nextFailure: createFailurePromise(),
+    };
+    this.#watches.set(namespace, watched);
     return watched;
   }
 
-  #issue(namespace: string, error: Error | undefined): void {
+  /** Records and logs that a watch fails, or (undefined) that it works again. A failure rejects those who wait for its list. */
+  #onError(namespace: string, error: Error | undefined): void {
     const { logger } = this.#options;
-    const watched = this.#watched.get(namespace);
-    if (watched !== undefined) watched.issue = error;
+    const watched = this.#watches.get(namespace);
+    if (watched !== undefined) watched.error = error;
     if (error === undefined) return logger.info("Helm releases are watched again", { namespace });
     logger.warn("Helm releases cannot be watched", { namespace, error: oneLine(error) });
-    watched?.failed.reject(error);
-    if (watched !== undefined) watched.failed = nextFailure();
+    watched?.nextFailure.reject(error);
+    if (watched !== undefined) watched.nextFailure = createFailurePromise();
   }
 }
 
-function nextFailure(): PromiseWithResolvers<never> {
+/** A promise to be rejected with the next failure. Its rejection is handled, because often no caller waits for it. */
+function createFailurePromise(): PromiseWithResolvers<never> {
   const failure = Promise.withResolvers<never>();
   failure.promise.catch(() => {});
   return failure;

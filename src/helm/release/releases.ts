@@ -3,22 +3,22 @@
 import type { Discovery } from "../../kube/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { retriesOf, type Module, type OnFailure } from "../../model/index.ts";
-import { ActingTools, type ModuleAccounts } from "../acting-tools.ts";
-import { Ahead, type UpcomingModule } from "../ahead.ts";
+import { ModuleTools, type ModuleAccounts } from "../module-tools.ts";
+import { ChartPrefetcher, type UpcomingModule } from "../chart-prefetcher.ts";
 import { ForeignReleaseError, UnseenError } from "../binary/helm-errors.ts";
 import { Helm, type HelmOptions } from "../binary/helm.ts";
-import { capabilitiesOf, ChartReader } from "../chart/chart.ts";
+import { cacheCapabilities, ChartReader } from "../chart/chart.ts";
 import type { CrdRequest, CrdTools } from "../crds/crd.ts";
 import { ensureCrds, previewCrds, type CrdPreview } from "../crds/ensure-crds.ts";
-import { examine } from "../decide.ts";
+import { collectFacts } from "../decide.ts";
 import { withHookWatch, type OnWait } from "../hook-watch.ts";
 import { RecordedObjects, restoreObjects } from "../objects/live-objects.ts";
-import { manifestDiff } from "../manifest/manifest.ts";
-import { crdDiff, liveDiff, previewRelease, renderRelease, type Preview } from "../preview.ts";
+import { diffManifests } from "../manifest/manifest.ts";
+import { diffCrds, diffRelease, previewRelease, renderRelease, type Preview } from "../preview.ts";
 import { reconcileRelease } from "../reconcile.ts";
-import { renderNow } from "../rendering.ts";
-import { GOOD, markable, Proofs } from "../rollback.ts";
-import { rollBackByHand, wayBackOf } from "../rollback-by-hand.ts";
+import { renderChart } from "../rendering.ts";
+import { GOOD_LABEL, findMarkableRevision, HealthyTimers } from "../rollback.ts";
+import { rollBackByHand, findRollbackTarget } from "../user-rollback.ts";
 import type {
   DiffRequest,
   HelmInput,
@@ -27,9 +27,9 @@ import type {
   Release,
   ReleaseOutcome,
 } from "../types.ts";
-import { claimHookLeftovers } from "../objects/hook-objects.ts";
-import { retainInRemoval } from "../objects/retain.ts";
-import { LateLabels } from "./late-labels.ts";
+import { claimRemainingHookObjects } from "../objects/hook-objects.ts";
+import { retainBeforeRemoval } from "../objects/retain.ts";
+import { DeferredLabels } from "./deferred-labels.ts";
 import { ensureNamespace } from "./namespace.ts";
 import { completeMove } from "./relocate.ts";
 import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
@@ -53,6 +53,7 @@ export interface ReleasesOptions extends Omit<HelmOptions, "server">, ObservedOp
   readonly onCrds?: () => void;
 }
 
+/** The health of a release, and the revision that was assessed. */
 interface ReportedHealth {
   readonly status: string;
   readonly revision: number | undefined;
@@ -65,12 +66,12 @@ export class Releases {
   readonly store: ReleaseStore;
   readonly #options: ReleasesOptions;
   readonly #reconciler: Reconciler;
-  readonly #acting: ActingTools;
-  readonly #lateLabels: LateLabels;
-  readonly #proofs: Proofs;
+  readonly #moduleTools: ModuleTools;
+  readonly #deferredLabels: DeferredLabels;
+  readonly #healthyTimers: HealthyTimers;
   /** Set while modules of a converge have not run yet. */
-  #ahead: Ahead | undefined;
-  readonly #capabilities: ReturnType<typeof capabilitiesOf>;
+  #prefetcher: ChartPrefetcher | undefined;
+  readonly #capabilities: ReturnType<typeof cacheCapabilities>;
 
   constructor(options: ReleasesOptions) {
     const { client, clock } = options;
@@ -78,8 +79,8 @@ export class Releases {
     this.observed = new ObservedReleases(options);
     this.store = this.observed.store;
     this.helm = new Helm({ ...options, server: client.origin.server });
-    this.#capabilities = capabilitiesOf(client, clock);
-    this.#lateLabels = new LateLabels({ ...options, store: this.store });
+    this.#capabilities = cacheCapabilities(client, clock);
+    this.#deferredLabels = new DeferredLabels({ ...options, store: this.store });
     this.#reconciler = {
       ...options,
       operator: { client, namespace: options.namespace, namespaceLabels: options.moduleNamespaceLabels },
@@ -88,16 +89,16 @@ export class Releases {
       helm: this.helm,
       charts: new ChartReader(clock),
       capabilities: this.#capabilities.digest,
-      isOurs: (release) => this.observed.ownershipByLabels(release) === "ours",
+      isOurs: (release) => this.observed.getOwnershipByLabels(release) === "ours",
       hasModule: options.hasModule ?? (() => true),
       keepsObjects: options.keepsObjects ?? (() => false),
-      lateLabels: this.#lateLabels,
-      pendingOwners: async (signal) => (await this.#ahead?.pendingOwners(signal)) ?? new Map(),
-      actorOf: (module) => this.#acting.actorOf(module),
-      render: (reconciliation) => this.#ahead?.render(reconciliation) ?? renderNow(reconciliation),
+      deferredLabels: this.#deferredLabels,
+      findPendingOwners: async (signal) => (await this.#prefetcher?.findPendingOwners(signal)) ?? new Map(),
+      getIdentity: (module) => this.#moduleTools.getIdentity(module),
+      render: (reconciliation) => this.#prefetcher?.render(reconciliation) ?? renderChart(reconciliation),
     };
-    this.#acting = new ActingTools(this.#reconciler, options.accounts);
-    this.#proofs = new Proofs(clock);
+    this.#moduleTools = new ModuleTools(this.#reconciler, options.accounts);
+    this.#healthyTimers = new HealthyTimers(clock);
   }
 
   /**
@@ -105,83 +106,98 @@ export class Releases {
    * HelmError, ProblemError (helm is missing), ApiError, ConnectionError.
    */
   async reconcile(request: ReconcileRequest): Promise<ReleaseOutcome> {
-    this.#lateLabels.touch();
-    this.#ahead?.turn(request.module.name);
+    this.#deferredLabels.postpone();
+    this.#prefetcher?.markStarted(request.module.name);
     const { clock, recorder } = this.#options;
     const { name } = request.module;
     const from = clock.monotonic();
     try {
-      const result = await reconcileRelease(await this.#acting.forRun(request), request);
+      const result = await reconcileRelease(await this.#moduleTools.forRun(request), request);
       return { ...result, release: this.observed.get(name) };
     } finally {
       recorder?.reconciled(name, (clock.monotonic() - from) / 1000);
-      if (this.#ahead?.isOver === true) this.#endAhead();
+      if (this.#prefetcher?.hasAllStarted === true) this.#stopPrefetching();
     }
   }
 
   /**
    * Rolls back to an earlier revision at the request of a user, and stays there while chart and values stay the same.
-   * `wanted` is the number of the revision, by default that of the previous one. Throws as `reconcile`, and NoWayBackError.
+   * `wanted` is the number of the revision, by default that of the previous one. Throws as `reconcile`, and NoRollbackTargetError.
    */
   async rollBack(request: ReconcileRequest, wanted: number | undefined): Promise<Release | undefined> {
-    this.#ahead?.turn(request.module.name);
+    this.#prefetcher?.markStarted(request.module.name);
     await this.flushLabels();
-    const reconciliation = await examine(await this.#acting.forRun(request), request);
+    const reconciliation = await collectFacts(await this.#moduleTools.forRun(request), request);
     await rollBackByHand(reconciliation, wanted);
     return this.observed.get(request.module.name);
   }
 
-  /** The number of the revision that `rollBack` would go back to. Throws NoWayBackError. */
-  wayBack(name: string, wanted: number | undefined): number {
-    return wayBackOf(this.store.revisions(name), wanted).revision;
+  /** The number of the revision to which `rollBack` would roll back. Throws NoRollbackTargetError. */
+  findRollbackTarget(name: string, wanted: number | undefined): number {
+    return findRollbackTarget(this.store.revisions(name), wanted).revision;
   }
 
   /** Restores missing objects of a release from its record. Throws RestoreError, ApiError, ConnectionError. */
-  async restore(name: string, absent: readonly string[], signal: AbortSignal): Promise<ReleaseOutcome> {
+  async restoreObjects(
+    name: string,
+    missingObjects: readonly string[],
+    signal: AbortSignal,
+  ): Promise<ReleaseOutcome> {
     const release = this.store.get(name);
-    if (release !== undefined) await restoreObjects(this.#acting.known(name), { release, absent, signal });
-    return { action: "restored", release: this.observed.get(name), recovered: false };
+    if (release !== undefined)
+      await restoreObjects(this.#moduleTools.forRelease(name), { release, missingObjects, signal });
+    return { action: "restored", release: this.observed.get(name), wasRecovered: false };
   }
 
-  /** Stops prefetching, because the converge is over or another one begins. */
-  #endAhead(): void {
-    this.#ahead?.stop();
-    this.#ahead = undefined;
+  /** Stops prefetching charts, because the converge is over or another one begins. */
+  #stopPrefetching(): void {
+    this.#prefetcher?.stop();
+    this.#prefetcher = undefined;
   }
 
   /**
    * Announces the modules that a converge is going to run, in order: their charts may be prefetched, and objects whose
    * template moved to one of them are retained. Discards the cached capabilities of the server. Never throws.
    */
-  announce(modules: readonly UpcomingModule[], areParallel = false): void {
+  announceModules(modules: readonly UpcomingModule[], areParallel = false): void {
     this.#capabilities.forget();
-    this.#endAhead();
-    const tools = { ...this.#reconciler, toolsOf: this.#acting.of };
-    if (modules.length > 0) this.#ahead = new Ahead(tools, modules, areParallel);
+    this.#stopPrefetching();
+    const tools = { ...this.#reconciler, toolsOf: this.#moduleTools.forModule };
+    if (modules.length > 0) this.#prefetcher = new ChartPrefetcher(tools, modules, areParallel);
   }
 
-  /** The objects in a release's record, read in one request; undefined without a release. Throws as `summary`. */
-  async recorded(name: string, signal: AbortSignal): Promise<RecordedObjects | undefined> {
+  /**
+   * Reads the objects in a release's record, to compare them with the live ones; undefined without an installed release. Throws
+   * as `readSummary`.
+   */
+  async readRecordedObjects(name: string, signal: AbortSignal): Promise<RecordedObjects | undefined> {
     const meta = this.store.get(name);
     if (meta === undefined || meta.status === "uninstalled") return undefined;
-    const { manifest } = await this.store.record(meta, signal);
-    return new RecordedObjects(this.#acting.known(name), name, manifest);
+    const { manifest } = await this.store.readRecord(meta, signal);
+    return new RecordedObjects(this.#moduleTools.forRelease(name), name, manifest);
   }
 
-  /** Records the health of a module: a revision that stays healthy for a minute becomes the target of rollbacks. */
+  /** Records the health of a module. A revision that stays healthy for a minute is marked as the target of rollbacks. */
   recordHealth(module: HelmInput["module"], health: ReportedHealth | undefined): void {
-    this.#proofs.check(module.name, health?.status === "True", () => void this.markHealthy(module, health));
+    this.#healthyTimers.update(
+      module.name,
+      health?.status === "True",
+      () => void this.markHealthy(module, health),
+    );
   }
 
-  /** Marks a healthy revision as the target of rollbacks at once. Never throws. */
+  /**
+   * Marks the installed revision as the target of rollbacks, if it is the revision that was found healthy, belongs to this operator,
+   * and the module's upgrades are rolled back at all. Never throws.
+   */
   async markHealthy(module: HelmInput["module"], health: ReportedHealth | undefined): Promise<void> {
     const { logger, onFailure = "retry" } = this.#options;
-    const meta = markable(this.store.revisions(module.name));
+    const meta = findMarkableRevision(this.store.revisions(module.name));
     if (health?.status !== "True" || meta?.revision !== health.revision) return;
-    if (meta === undefined || this.observed.ownershipByLabels(module.name) !== "ours") return;
+    if (meta === undefined || this.observed.getOwnershipByLabels(module.name) !== "ours") return;
     if (retriesOf(module, onFailure) === undefined) return;
     try {
-      await this.store.label(meta, { ...meta.assumed, ...GOOD });
+      await this.store.setLabels(meta, { ...meta.deferredLabels, ...GOOD_LABEL });
     } catch (error) {
       // The next upgrade marks it, if it is healthy then.
       logger.debug("A healthy release was not marked", { release: module.name, error: oneLine(error) });
@@ -190,34 +206,37 @@ export class Releases {
 
   /** Writes deferred labels now; resolves when they are written. */
   flushLabels(): Promise<void> {
-    return this.#lateLabels.flush();
+    return this.#deferredLabels.flush();
   }
 
-  /** What `reconcile` would do now; changes nothing. Throws as `reconcile`. */
+  /** Decides what `reconcile` would do now; changes nothing. Throws as `reconcile`. */
   preview(request: ReconcileRequest): Promise<Preview> {
-    return previewRelease(this.#acting.of(request.module), request);
+    return previewRelease(this.#moduleTools.forModule(request.module), request);
   }
 
   /**
-   * Manifest and helm hooks as `reconcile` would render them now; with `diff`, how they differ from those in the
+   * Renders manifest and helm hooks as text, as `reconcile` would now. With `diff`, returns how they differ from those in the
    * release's newest record. Throws as `reconcile`.
    */
-  async show(request: ReconcileRequest, diff: boolean): Promise<string> {
+  async renderManifests(request: ReconcileRequest, diff: boolean): Promise<string> {
     if (request.module.chart === "none") return "";
-    const rendered = await renderRelease(this.#acting.of(request.module), request);
+    const rendered = await renderRelease(this.#moduleTools.forModule(request.module), request);
     if (!diff) return `${rendered.map((part) => part.trim()).join("\n---\n")}\n`;
-    const difference = manifestDiff(await this.observed.stored(request.module.name), rendered);
+    const difference = diffManifests(await this.observed.readStoredManifests(request.module.name), rendered);
     return difference === "" ? "No diff found\n" : difference;
   }
 
-  /** What `reconcile` would change in the cluster now, as a diff; "" for nothing. Throws as `reconcile`. */
+  /** The changes that `reconcile` would make in the cluster now, as a diff; "" for none. Throws as `reconcile`. */
   async diff(request: DiffRequest): Promise<string> {
-    const crds = await crdDiff(this.#crdTools(request.crds), request);
+    const crds = await diffCrds(this.#createCrdTools(request.crds), request);
     if (request.module.chart === "none") return crds;
-    return `${crds}${await liveDiff(this.#acting.of(request.module), request)}`;
+    return `${crds}${await diffRelease(this.#moduleTools.forModule(request.module), request)}`;
   }
 
-  /** Runs `helm uninstall --keep-history`, unless the release is deleted or uninstalled already. */
+  /**
+   * Uninstalls a release with `helm uninstall --keep-history`, after objects that must stay are protected. Does nothing if the release
+   * is deleted or uninstalled already. Throws ForeignReleaseError, UnseenError, and as `retainBeforeRemoval`.
+   */
   async uninstall(
     { name, helm }: Pick<Module, "name" | "helm">,
     signal: AbortSignal,
@@ -226,12 +245,12 @@ export class Releases {
     const meta = await this.store.refresh(name, signal);
     if (meta === undefined || meta.status === "uninstalled") return;
     if (!this.observed.mayUninstall(meta)) throw new ForeignReleaseError(name, "another owner");
-    await this.helm.endLeftOver(signal, name);
-    const location = this.store.location(name);
+    await this.helm.endOrphanedProcesses(signal, name);
+    const location = this.store.getLocation(name);
     if (location !== undefined)
-      await completeMove(this.#acting.known(name), { release: name, signal }, location);
-    const tools = this.#acting.known(name);
-    await retainInRemoval(tools, { name, helm }, signal);
+      await completeMove(this.#moduleTools.forRelease(name), { release: name, signal }, location);
+    const tools = this.#moduleTools.forRelease(name);
+    await retainBeforeRemoval(tools, { name, helm }, signal);
     try {
       const { clock } = this.#options;
       const watched = { store: this.store, clock, release: name, signal, onWait };
@@ -244,10 +263,13 @@ export class Releases {
       throw new UnseenError(name, "uninstall", this.#options.client.origin.server);
   }
 
-  /** Removes the release's records, never objects; annotates the remaining objects of its hooks. Throws ApiError, ConnectionError. */
-  async forget(name: string): Promise<void> {
-    await claimHookLeftovers(this.#acting.known(name), name);
-    await this.store.forget(name);
+  /**
+   * Deletes the records and the stored location of a release, but never its objects. Marks the remaining objects of its hooks, so
+   * that a later release of this name may replace them. Throws ApiError, ConnectionError.
+   */
+  async forgetRelease(name: string): Promise<void> {
+    await claimRemainingHookObjects(this.#moduleTools.forRelease(name), name);
+    await this.store.deleteRecords(name);
     await this.store.setLocation(name, undefined);
   }
 
@@ -258,9 +280,9 @@ export class Releases {
     await ensureNamespace(this.#reconciler, namespace, signal);
   }
 
-  /** What `ensureCrds` would do; changes nothing. Throws ApiError, ConnectionError. */
+  /** Finds out what `ensureCrds` would do; changes nothing. Throws ApiError, ConnectionError. */
   previewCrds(request: CrdRequest): Promise<CrdPreview> {
-    return previewCrds(request, this.#crdTools(request));
+    return previewCrds(request, this.#createCrdTools(request));
   }
 
   /** Creates and updates CRDs from files, and calls `listeners` with what it finds and does. Throws as `ensureCrds`. */
@@ -269,9 +291,9 @@ export class Releases {
     listeners: Pick<CrdTools, "report" | "onDropped"> = {},
   ): Promise<void> {
     try {
-      await ensureCrds(request.files, { ...this.#crdTools(request), ...request, ...listeners });
+      await ensureCrds(request.files, { ...this.#createCrdTools(request), ...request, ...listeners });
     } catch (error) {
-      throw this.#acting.crdFailure(request, error);
+      throw this.#moduleTools.toCrdError(request, error);
     } finally {
       // Some may be applied although others are refused.
       this.#capabilities.forget();
@@ -279,15 +301,17 @@ export class Releases {
     }
   }
 
-  #crdTools({ release = "" }: CrdRequest): Pick<CrdTools, "client" | "clock" | "labels" | "namespace"> {
+  /** The tools for work on the CRDs of a module, with the client that acts for the module. */
+  #createCrdTools({ release = "" }: CrdRequest): Pick<CrdTools, "client" | "clock" | "labels" | "namespace"> {
     const { clock, crdExtraLabels: labels, namespace } = this.#options;
-    return { client: this.#acting.known(release).client, clock, labels, namespace };
+    return { client: this.#moduleTools.forRelease(release).client, clock, labels, namespace };
   }
 
+  /** Stops prefetching, timers and watches. */
   close(): void {
-    this.#endAhead();
-    this.#proofs.close();
-    this.#lateLabels.close();
+    this.#stopPrefetching();
+    this.#healthyTimers.close();
+    this.#deferredLabels.close();
     this.store.close();
   }
 }

@@ -6,7 +6,7 @@ import { moveRelease } from "./move.ts";
 import { ensureNamespace } from "./namespace.ts";
 import type { ReleaseLocation } from "./release-locations.ts";
 
-/** A release that has to be in `tools.namespace`: that of its module. */
+/** A release that has to be in `tools.namespace`, the namespace of its module. */
 interface Relocation {
   readonly release: string;
   /** The account of its module: `NAMESPACE/NAME`. */
@@ -23,16 +23,19 @@ class OccupiedNamespaceError extends ForeignReleaseError {
 }
 
 /**
- * Records where the release of a module is, and moves it if it is elsewhere. The record is written first, so that an
- * interrupted move goes on. Throws OccupiedNamespaceError, and as `ensureNamespace` and `moveRelease`.
+ * Makes sure that the release of a module is in the module's namespace `tools.namespace`: moves the release if it is elsewhere, and
+ * stores its location. An interrupted move is completed first, or reversed if the module wants the old namespace again. Throws
+ * OccupiedNamespaceError, and as `ensureNamespace` and `moveRelease`.
  */
 export async function ensureLocation(tools: Reconciler, relocation: Relocation): Promise<void> {
   const { store, namespace: to, operator } = tools;
   const { release, account, signal } = relocation;
-  const { namespace, from }: ReleaseLocation = store.location(release) ?? { namespace: operator.namespace };
+  const { namespace, from }: ReleaseLocation = store.getLocation(release) ?? {
+    namespace: operator.namespace,
+  };
   const isMoving = from !== undefined;
   if (isMoving || namespace !== to) await ensureNamespace(tools, to, signal);
-  await store.known(to);
+  await store.waitUntilListed(to);
   if (!isMoving && namespace === to) return recordLocation(tools, relocation, to);
   if (!isMoving) return moveIfInstalled(tools, relocation, namespace);
   if (namespace === to) return completeMove(tools, relocation, { namespace, from, account });
@@ -41,18 +44,21 @@ export async function ensureLocation(tools: Reconciler, relocation: Relocation):
   return ensureLocation(tools, relocation);
 }
 
-/** Moves the release from a namespace. Where the namespace has none of its own, only records the new location. */
+/** Moves the release out of the namespace `from`. If the module has no release there, only stores the new location. */
 async function moveIfInstalled(tools: Reconciler, relocation: Relocation, from: string): Promise<void> {
   const { store, namespace: to } = tools;
   const { release, account } = relocation;
   // In the operator's namespace, a release of this name may be another owner's.
-  const isOwn = store.location(release) !== undefined || tools.isOurs(release);
+  const isOwn = store.getLocation(release) !== undefined || tools.isOurs(release);
   if (!isOwn || store.revisionsIn(from, release).length === 0) return recordLocation(tools, relocation, to);
   if (store.revisionsIn(to, release).length > 0) throw new OccupiedNamespaceError(release, { from, to });
   return completeMove(tools, relocation, { namespace: to, from, account });
 }
 
-/** Moves a release from `from` to `namespace`, or goes on with such a move that was interrupted. */
+/**
+ * Moves a release from `location.from` to `location.namespace`, or completes such a move that was interrupted. Stores the location
+ * before the move, so that an operator that is killed meanwhile completes the move later.
+ */
 export async function completeMove(
   tools: Reconciler,
   relocation: Pick<Relocation, "release" | "signal"> & Partial<Relocation>,
@@ -66,7 +72,7 @@ export async function completeMove(
   await recordLocation(tools, { release, account, signal }, to);
 }
 
-/** Records that a release is in a namespace. */
+/** Stores that a release is in a namespace. The operator's namespace is the default and is not stored. */
 function recordLocation(
   { store, operator }: Pick<Reconciler, "store" | "operator">,
   { release, account, signal }: Relocation,

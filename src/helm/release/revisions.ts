@@ -12,12 +12,12 @@ export const LABELS = {
   /** `true` on a good revision, to which failed upgrades are rolled back. */
   good: "addon-operator.io/good",
   /** Digest of the chart and of the values without changes by hooks. */
-  given: "addon-operator.io/given",
+  userInputs: "addon-operator.io/given",
   /** Digest of the inputs without the helm binary, so that another binary does not cause a retry of rejected inputs. */
   content: "addon-operator.io/content",
-  /** Artifact of a registry that the chart and the hooks of the module come from (`artifactLabel`). */
+  /** Artifact of a registry that the chart and the hooks of the module come from (`toArtifactLabel`). */
   artifact: "addon-operator.io/artifact",
-  /** How many upgrades in a row have failed with equal `given`. */
+  /** How many upgrades in a row have failed with equal `userInputs`. */
   tries: "addon-operator.io/tries",
   /** On a revision that a user has rolled back: the number of the revision that is installed instead. */
   rolledBackTo: "addon-operator.io/rolled-back-to",
@@ -31,7 +31,7 @@ export const GO_LABELS = ["moduleChecksum", "maintenance.deckhouse.io/no-resourc
 /** Key of the release's own values where an older Go operator kept its checksum. */
 export const GO_CONFIG_KEY = "_addonOperatorModuleChecksum";
 
-/** Value of the managed-by label of the operator that reads `configMap` in `namespace`. */
+/** The value of the managed-by label, which identifies the operator that reads `configMap` in `namespace`. */
 export function managedByDigest(namespace: string, configMap: string): string {
   return digest(`${namespace}/${configMap}`);
 }
@@ -51,12 +51,12 @@ export interface ReleaseMeta {
   readonly secret: string;
   readonly uid: string;
   readonly resourceVersion: string;
-  /** Labels that are still to be written. */
-  readonly assumed?: Readonly<Record<string, string>>;
+  /** Those of `labels` that are only in memory: `DeferredLabels` is going to write them. */
+  readonly deferredLabels?: Readonly<Record<string, string>>;
 }
 
-/** The revision that a Secret's labels describe; undefined where it does not belong to a release. */
-export function metaOf(object: WatchedObject): ReleaseMeta | undefined {
+/** Parses the revision that the labels of a Secret describe; undefined if the Secret does not belong to a release. */
+export function parseReleaseMeta(object: WatchedObject): ReleaseMeta | undefined {
   const { name: secret, namespace = "", uid = "", resourceVersion = "", labels: found } = object.metadata;
   const labels = objectOf(found) as Record<string, string>;
   const { name, version, status } = labels;
@@ -65,27 +65,29 @@ export function metaOf(object: WatchedObject): ReleaseMeta | undefined {
   return { name, namespace, revision, status: status ?? "unknown", labels, secret, uid, resourceVersion };
 }
 
-const SHA256 = "sha256.";
+const SHA256_LABEL_PREFIX = "sha256.";
 
-/** A digest `sha256:HEX` as a label, which has room for it in base64url only. */
-export function artifactLabel(digest: string): string {
-  return SHA256 + Buffer.from(digest.slice(SHA256.length), "hex").toString("base64url");
+/** Converts a digest `sha256:HEX` to the value of a label, in base64url, because a label has no space for 64 digits. */
+export function toArtifactLabel(digest: string): string {
+  return (
+    SHA256_LABEL_PREFIX + Buffer.from(digest.slice(SHA256_LABEL_PREFIX.length), "hex").toString("base64url")
+  );
 }
 
-/** The digest that `artifactLabel` has made a label of; undefined without one. */
-export function artifactOf({ labels }: Pick<ReleaseMeta, "labels">): string | undefined {
+/** Reads the digest `sha256:HEX` of an artifact from the label of a revision; undefined without a valid label. */
+export function readArtifactDigest({ labels }: Pick<ReleaseMeta, "labels">): string | undefined {
   const label = labels[LABELS.artifact];
-  if (label?.startsWith(SHA256) !== true) return undefined;
-  return `sha256:${Buffer.from(label.slice(SHA256.length), "base64url").toString("hex")}`;
+  if (label?.startsWith(SHA256_LABEL_PREFIX) !== true) return undefined;
+  return `sha256:${Buffer.from(label.slice(SHA256_LABEL_PREFIX.length), "base64url").toString("hex")}`;
 }
 
-/** Whether a release with this status is pending: helm works on it, or was killed. */
-export function isUnfinished(status: string): boolean {
+/** Whether a release with this status is pending: helm is working on it, or was killed while it did. */
+export function isPendingStatus(status: string): boolean {
   return status.startsWith("pending-") || status === "uninstalling";
 }
 
 /** The revisions with which helm may compare a chart: the newest, and the last deployed one. */
-export function comparedRevisions(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
+export function findComparedRevisions(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
   const [newest] = revisions;
   if (newest === undefined || newest.status === "uninstalled") return [];
   const deployed = revisions.find(({ status }) => status === "deployed");
@@ -93,6 +95,6 @@ export function comparedRevisions(revisions: readonly ReleaseMeta[]): ReleaseMet
 }
 
 /** The name of helm's Secret for a revision. */
-export function secretOf(release: string, revision: number): string {
+export function releaseSecretName(release: string, revision: number): string {
   return `sh.helm.release.v1.${release}.v${revision}`;
 }

@@ -146,14 +146,14 @@ function crdTasks(ports: Ports, runs: readonly string[]): Task[] {
   return modules.length === 0 ? [] : [{ kind: "ensure-crds", modules }];
 }
 
-/** Announces the runs for prefetching. `input` is evaluated late, since hooks change values meanwhile. */
+/** Announces the runs for prefetching. `readInput` is called late, since hooks change values meanwhile. */
 function announceDueRuns({ state, releases }: Ports, runs: readonly string[]): void {
   const records = runs.flatMap((name) => state.module(name) ?? []);
   const due = records.filter(({ module }) => withoutHelm(state.values, module) === undefined);
-  releases.announce(
+  releases.announceModules(
     due.map((record) => ({
       name: record.module.name,
-      input: () => helmInput(state.values, record.module),
+      readInput: () => helmInput(state.values, record.module),
       hasFinalValues: hasFinalValues(record),
     })),
     state.view.moduleQueues === "own",

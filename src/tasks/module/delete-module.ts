@@ -83,7 +83,7 @@ async function runDeleteSteps(run: ModuleRun): Promise<void> {
   } else if (run.record.module.chart === "none") await run.hooks("beforeDeleteHelm");
   await run.hooks("afterDeleteHelm");
   deactivate(ports, run.record.hooks);
-  await ports.releases.forget(name);
+  await ports.releases.forgetRelease(name);
 }
 
 /** Ends the run with success: the module counts as never installed. */
@@ -126,7 +126,7 @@ export async function purgeRelease(
     if (!(await isRemovalStillDue(ports, task.release, context.signal))) return { kind: "cancelled" };
     ports.state.record("removalBegun", task.release);
     await ports.releases.uninstall({ name: task.release }, context.signal);
-    await ports.releases.forget(task.release);
+    await ports.releases.forgetRelease(task.release);
     ports.recorder.purged(task.release);
     ports.logger.info("Release purged", { release: task.release });
     return { kind: "done" };

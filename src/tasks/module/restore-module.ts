@@ -20,7 +20,7 @@ export async function restoreModule(
   const recordRestored = (left: readonly string[]): void =>
     state.recordModule(name, "objectsRestored", { objects: absent, left });
   try {
-    const outcome = await releases.restore(name, absent, signal);
+    const outcome = await releases.restoreObjects(name, absent, signal);
     recordRestored([]);
     recorder.released(name, outcome);
     logger.info("Objects were restored before the due run", {

@@ -88,7 +88,7 @@ async function runSteps(run: ModuleRun): Promise<string | undefined> {
   await applyWrittenFiles(ports, name);
   run.recordValues();
   const outcome = await helmStep(run);
-  const refused = outcome?.refused;
+  const refused = outcome?.refusal;
   if (refused === undefined) await run.hooks("afterHelm");
   run.complete();
   ports.recorder.released(name, outcome);
@@ -167,7 +167,7 @@ async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
   await repairCrds(run);
   const unhealthy = ports.state.view.modules.get(name)?.unhealthy;
   if (provesBroken(unhealthy)) ports.state.recordModule(name, "foundUnhealthy", run.record.release?.revision);
-  const circumstances = { absent, isRequested, unhealthy, confirmedTakeover };
+  const circumstances = { missingObjects: absent, isRequested, unhealthy, confirmedTakeover };
   const request = { ...helmInput(values, module), ...circumstances, signal: context.signal, onWait };
   const outcome = await reconcile(ports, request).catch((error: unknown) => {
     // The retry restores only what is left.

@@ -121,7 +121,7 @@ export class FollowedReleases {
     const observed = releases.observed.get(module);
     const revision = observed?.revision;
     try {
-      const refs = (await releases.observed.objects(module)) ?? [];
+      const refs = (await releases.observed.readLastingRefs(module)) ?? [];
       const checks = state.module(module)?.module.health?.checks;
       const objects = await releaseObjectsOf(refs, observed?.namespace ?? "", checks);
       this.#unreadable.delete(module);
@@ -193,7 +193,7 @@ export class FollowedReleases {
       clock,
       logger,
       policy: () => this.#policyOf(module),
-      recorded: (signal) => releases.recorded(module, signal),
+      recorded: (signal) => releases.readRecordedObjects(module, signal),
       mayCheck: () => this.#isSettled(module) && releases.observed.get(module)?.status === "deployed",
       onDrift: (drift) => state.recordModule(module, "observed", { drift }),
       onFound: (object, repaired) => onDrift(module, object, repaired),

@@ -54,9 +54,9 @@ it.runIf(process.platform === "linux")(
   async () => {
     const [here, there] = [helmOf("here", "exec sleep 60"), helmOf("there", "exec sleep 60")];
     const seen = await hanging(there, "there");
-    await here.endLeftOver();
+    await here.endOrphanedProcesses();
     expect(seen.reported).toBeUndefined();
-    await there.endLeftOver();
+    await there.endOrphanedProcesses();
     await eventually(() => {
       expect(seen.reported).toBe(
         "helm uninstall web: ended by SIGTERM; a signal that is not this operator's ended it",

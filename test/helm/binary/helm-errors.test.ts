@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
 
-import { reasonOf } from "../../../src/helm/binary/helm-errors.ts";
+import { extractReason } from "../../../src/helm/binary/helm-errors.ts";
 import type { HelmError } from "../../../src/helm/index.ts";
 import { oneLine } from "../../../src/lib/index.ts";
 
 const reason = (stderr: string): string => {
   const result = { outcome: "failed", message: "exit code 1", stdout: "", stderr };
-  return reasonOf(result as HelmError["result"], (said) => said);
+  return extractReason(result as HelmError["result"], (said) => said);
 };
 
 it("a long error of nested templates keeps where it was, and what is wrong", () => {

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { reportedError } from "../../../src/helm/binary/reported-error.ts";
+import { redactHelmError } from "../../../src/helm/binary/reported-error.ts";
 
 const LIVE = '{{ $db := lookup "v1" "Secret" .Release.Namespace "live" }}';
 
@@ -20,7 +20,12 @@ function reported(said: string, template: string, values: object = { web: { host
   file("chart/Chart.yaml", "name: web");
   file("chart/templates/a.yaml", template);
   const valuesFile = file("values.json", JSON.stringify(values));
-  return reportedError(said, { release: "web", namespace: "ops", chartDir: join(dir, "chart"), valuesFile });
+  return redactHelmError(said, {
+    release: "web",
+    namespace: "ops",
+    chartDir: join(dir, "chart"),
+    valuesFile,
+  });
 }
 
 describe("an error of a template", () => {
@@ -57,7 +62,7 @@ describe("an error of a template", () => {
 
   it("shows nothing where its chart cannot be read", () => {
     const work = { release: "web", namespace: "ops", chartDir: "/nowhere" };
-    expect(reportedError(`${at} s3cret`, work)).toBe(`${at} (hidden)`);
+    expect(redactHelmError(`${at} s3cret`, work)).toBe(`${at} (hidden)`);
   });
 });
 

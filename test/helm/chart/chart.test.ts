@@ -7,9 +7,9 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import type { Module } from "../../../src/model/index.ts";
 import { ScratchDir } from "../../../src/process/index.ts";
-import { ChartReader, inputsDigest } from "../../../src/helm/chart/chart.ts";
+import { ChartReader, computeInputsDigest } from "../../../src/helm/chart/chart.ts";
 import { parseHelmIgnore } from "../../../src/modules/chart/helm-ignore.ts";
-import { ChartMovedError, stageChart } from "../../../src/helm/rendering.ts";
+import { ChartChangedError, copyChart } from "../../../src/helm/rendering.ts";
 import { ManualClock } from "../../support/clock.ts";
 
 describe(".helmignore as helm reads it", () => {
@@ -121,9 +121,9 @@ test("a chart that is missing is a state that a converge ends", () => {
 
 describe("the inputs digest", () => {
   const reader = new ChartReader(clock);
-  async function digest(change: Partial<Parameters<typeof inputsDigest>[0]> = {}): Promise<string> {
+  async function digest(change: Partial<Parameters<typeof computeInputsDigest>[0]> = {}): Promise<string> {
     const values = { global: { used: { deep: 1 }, other: 1 }, m: { a: 1 } };
-    return inputsDigest({
+    return computeInputsDigest({
       module: { name: "m", valuesKey: "m" },
       namespace: "ns",
       chart: reader.read({ name: "m", chartDir: root, chart: "own" }),
@@ -134,7 +134,7 @@ describe("the inputs digest", () => {
     });
   }
 
-  test.each<[string, Partial<Parameters<typeof inputsDigest>[0]>]>([
+  test.each<[string, Partial<Parameters<typeof computeInputsDigest>[0]>]>([
     ["module values", { values: { global: { used: { deep: 1 }, other: 1 }, m: { a: 2 } } }],
     ["a global it names", { values: { global: { used: { deep: 2 }, other: 1 }, m: { a: 1 } } }],
     ["the release name", { module: { name: "n", valuesKey: "m" } }],
@@ -144,7 +144,7 @@ describe("the inputs digest", () => {
     expect(await digest(change)).not.toBe(await digest());
   });
 
-  test.each<[string, Partial<Parameters<typeof inputsDigest>[0]>]>([
+  test.each<[string, Partial<Parameters<typeof computeInputsDigest>[0]>]>([
     ["other globals", { values: { global: { used: { deep: 1 }, other: 2 }, m: { a: 1 } } }],
     ["the order of keys", { values: { m: { a: 1 }, global: { other: 1, used: { deep: 1 } } } }],
     ["the server, unless asked", { capabilities: async () => "other" }],
@@ -206,7 +206,9 @@ test.each<[string, boolean]>([
   ["name: [1]\n", true],
 ])("Chart.yaml %j needs a stage: %s", async (text, needed) => {
   await put("Chart.yaml", text);
-  expect(new ChartReader(clock).read({ name: "m", chartDir: root, chart: "own" }).needsStage).toBe(needed);
+  expect(new ChartReader(clock).read({ name: "m", chartDir: root, chart: "own" }).needsChartYaml).toBe(
+    needed,
+  );
 });
 
 async function staged(
@@ -218,7 +220,7 @@ async function staged(
   const module = { name: "m", chartDir: root, chart, ...(crdFiles && { crdFiles }) };
   const read = new ChartReader(clock).read(module);
   await meanwhile();
-  return stageChart({ module, chart: read }, await ScratchDir.open(scratches, "stage"));
+  return copyChart({ module, chart: read }, await ScratchDir.open(scratches, "stage"));
 }
 
 test("a made chart has the module's name and leaves out what is none of helm's", async () => {
@@ -237,9 +239,9 @@ test("helm gets a copy of what was decided on, and nothing of what was written s
   await put(file, "second");
   expect(await readFile(join(dir, file), "utf8")).toBe("first");
   expect(await readFile(join(dir, "Chart.yaml"))).toEqual(await readFile(join(root, "Chart.yaml")));
-  await expect(staged("own", () => put(file, "third"))).rejects.toThrow(ChartMovedError);
-  await expect(staged("own", () => put("templates/b.yaml", ""))).rejects.toThrow(ChartMovedError);
-  await expect(staged("own", () => rm(root, { recursive: true }))).rejects.toThrow(ChartMovedError);
+  await expect(staged("own", () => put(file, "third"))).rejects.toThrow(ChartChangedError);
+  await expect(staged("own", () => put("templates/b.yaml", ""))).rejects.toThrow(ChartChangedError);
+  await expect(staged("own", () => rm(root, { recursive: true }))).rejects.toThrow(ChartChangedError);
 });
 
 test("files in crds/ that --crd-filters names are left out: helm would take them for CRDs", async () => {

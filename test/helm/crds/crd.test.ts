@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { lossesOf, type StoredCrd } from "../../../src/helm/crds/crd.ts";
+import { findLosses, type InstalledCrd } from "../../../src/helm/crds/crd.ts";
 import type { JsonObject } from "../../../src/model/index.ts";
 
 // docs/reference/modules.md, "CRDs that change": what a new definition takes away.
@@ -12,7 +12,7 @@ interface Version {
   readonly spec?: JsonObject;
 }
 
-function crd(versions: readonly Version[], storedVersions = ["v1"]): StoredCrd & JsonObject {
+function crd(versions: readonly Version[], storedVersions = ["v1"]): InstalledCrd & JsonObject {
   const made = versions.map(({ name, served = true, storage = name === "v1", spec = {} }) => ({
     name,
     served,
@@ -24,7 +24,7 @@ function crd(versions: readonly Version[], storedVersions = ["v1"]): StoredCrd &
     metadata: { name: "things.example.org" },
     spec: { group: "example.org", scope: "Namespaced", names, versions: made },
     status: { storedVersions },
-  } as unknown as StoredCrd & JsonObject;
+  } as unknown as InstalledCrd & JsonObject;
 }
 
 const thing = (spec: JsonObject | null, apiVersion = "example.org/v1"): JsonObject => ({
@@ -34,8 +34,8 @@ const thing = (spec: JsonObject | null, apiVersion = "example.org/v1"): JsonObje
   spec,
 });
 
-const reported = (live: StoredCrd, next: JsonObject): string[] =>
-  lossesOf(live, next).map(({ what }) => what);
+const reported = (live: InstalledCrd, next: JsonObject): string[] =>
+  findLosses(live, next).map(({ description }) => description);
 
 describe("versions", () => {
   test("that stay cost nothing, nor does a new one", () => {
@@ -44,31 +44,40 @@ describe("versions", () => {
 
   test("a stored one that goes hits every object, and counts without any", () => {
     const live = crd([{ name: "v1" }, { name: "v2", storage: true }], ["v1", "v2"]);
-    const [stored] = lossesOf(live, crd([{ name: "v2", storage: true }]));
-    expect(stored).toMatchObject({ what: "drops version v1, in which objects are stored", always: true });
-    expect(stored?.hits(thing({}))).toBe("");
+    const [stored] = findLosses(live, crd([{ name: "v2", storage: true }]));
+    expect(stored).toMatchObject({
+      description: "drops version v1, in which objects are stored",
+      countsWithoutObjects: true,
+    });
+    expect(stored?.describeEffect(thing({}))).toBe("");
   });
 
   test.each([
     ["is dropped", [{ name: "v1" }]],
     ["is served no more", [{ name: "v1" }, { name: "v2", served: false }]],
   ])("one that %s hits who writes in it", (_what, versions) => {
-    const [loss, ...more] = lossesOf(crd([{ name: "v1" }, { name: "v2" }]), crd(versions));
+    const [loss, ...more] = findLosses(crd([{ name: "v1" }, { name: "v2" }]), crd(versions));
     expect(more).toEqual([]);
-    expect(loss).toMatchObject({ what: "no longer serves version v2", version: "v2", always: false });
-    expect(loss?.hits(thing({}, "example.org/v2"))).toBe("written in it by kubectl");
-    expect(loss?.hits(thing({}, "example.org/v1"))).toBeUndefined();
-    expect(loss?.hits({ metadata: { managedFields: "none" } })).toBeUndefined();
+    expect(loss).toMatchObject({
+      description: "no longer serves version v2",
+      version: "v2",
+      countsWithoutObjects: false,
+    });
+    expect(loss?.describeEffect(thing({}, "example.org/v2"))).toBe("written in it by kubectl");
+    expect(loss?.describeEffect(thing({}, "example.org/v1"))).toBeUndefined();
+    expect(loss?.describeEffect({ metadata: { managedFields: "none" } })).toBeUndefined();
   });
 });
 
 describe("schemas", () => {
   const sized = { properties: { size: { type: "string" } } };
   const hits = (before: JsonObject, after: JsonObject, spec: JsonObject | null): string | undefined =>
-    lossesOf(crd([{ name: "v1", spec: before }]), crd([{ name: "v1", spec: after }]))[0]?.hits(thing(spec));
+    findLosses(crd([{ name: "v1", spec: before }]), crd([{ name: "v1", spec: after }]))[0]?.describeEffect(
+      thing(spec),
+    );
 
   interface Row {
-    readonly what: string;
+    readonly description: string;
     readonly after: JsonObject;
     readonly spec: JsonObject | null;
     readonly reported: string | undefined;
@@ -78,16 +87,16 @@ describe("schemas", () => {
 
   // oxfmt-ignore
   const ROWS: readonly Row[] = [
-    { what: "a field that is required now", after: { ...sized, required: ["size"] }, spec: {}, reported: "/spec/size is required" },
-    { what: "another type", after: size({ type: "integer" }), spec: { size: "1" }, reported: "/spec/size must be integer" },
-    { what: "a limit", after: size({ type: "string", maxLength: 2 }), spec: { size: "abc" }, reported: "/spec/size must" },
-    { what: "no null any more", after: { ...sized, nullable: false }, spec: null, reported: "/spec must be object" },
-    { what: "a field that is required and has a default", after: { ...size({ type: "string", default: "1" }), required: ["size"] }, spec: {}, reported: undefined },
-    { what: "a field that is no longer there: it is dropped", after: { properties: {} }, spec: { size: "1" }, reported: undefined },
-    { what: "what still fits", after: size({ type: "string", maxLength: 9 }), spec: { size: "abc" }, reported: undefined },
-    { what: "integer or text", after: size(intOrText), spec: { size: "1" }, reported: undefined },
+    { description: "a field that is required now", after: { ...sized, required: ["size"] }, spec: {}, reported: "/spec/size is required" },
+    { description: "another type", after: size({ type: "integer" }), spec: { size: "1" }, reported: "/spec/size must be integer" },
+    { description: "a limit", after: size({ type: "string", maxLength: 2 }), spec: { size: "abc" }, reported: "/spec/size must" },
+    { description: "no null any more", after: { ...sized, nullable: false }, spec: null, reported: "/spec must be object" },
+    { description: "a field that is required and has a default", after: { ...size({ type: "string", default: "1" }), required: ["size"] }, spec: {}, reported: undefined },
+    { description: "a field that is no longer there: it is dropped", after: { properties: {} }, spec: { size: "1" }, reported: undefined },
+    { description: "what still fits", after: size({ type: "string", maxLength: 9 }), spec: { size: "abc" }, reported: undefined },
+    { description: "integer or text", after: size(intOrText), spec: { size: "1" }, reported: undefined },
   ];
-  test.each(ROWS)("$what", ({ after, spec, reported }) => {
+  test.each(ROWS)("$description", ({ after, spec, reported }) => {
     expect(hits({ ...sized, nullable: true }, after, spec)?.slice(0, reported?.length)).toBe(reported);
   });
 

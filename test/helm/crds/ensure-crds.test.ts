@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
 import { ensureCrds } from "../../../src/helm/index.ts";
 import type { CrdTools } from "../../../src/helm/crds/crd.ts";
-import { ownCrdIn } from "../../../src/helm/crds/read-crds.ts";
+import { findOwnCrd } from "../../../src/helm/crds/read-crds.ts";
 import { ApiError, connect } from "../../../src/kube/index.ts";
 import { silentLogger } from "../../../src/lib/index.ts";
 import type { Clock } from "../../../src/lib/index.ts";
@@ -200,7 +200,7 @@ test("a definition of the operator is found among the objects of a chart, other 
   const kind = "CustomResourceDefinition";
   const name = "modulesources.addon-operator.io";
   expect(
-    ownCrdIn(
+    findOwnCrd(
       [
         { kind, name: "things.example.org" },
         { kind: "ConfigMap", name },
@@ -208,7 +208,7 @@ test("a definition of the operator is found among the objects of a chart, other 
       "chart",
     ),
   ).toBeUndefined();
-  expect(ownCrdIn([{ kind, name }], "chart")).toMatchObject({
+  expect(findOwnCrd([{ kind, name }], "chart")).toMatchObject({
     file: "chart",
     key: `CustomResourceDefinition ${name}`,
     message: "is a definition of the operator itself, which no module may replace",

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { diffOf } from "../../../src/helm/manifest/manifest.ts";
+import { diffObjects } from "../../../src/helm/manifest/manifest.ts";
 
 // `module diff`: what is shown of an object that changes.
 
@@ -13,18 +13,18 @@ describe("the difference of an object", () => {
     ["at the beginning", 0],
     ["at the end", 6],
   ])("has one line that changes %s, and a few around it", (_where, at) => {
-    const reported = diffOf({ list: lines(7) }, { list: lines(7, at) }).split("\n");
+    const reported = diffObjects({ list: lines(7) }, { list: lines(7, at) }).split("\n");
     expect(reported.filter((line) => /^[-+]/.test(line))).toEqual([`-  - line ${at}`, "+  - changed"]);
   });
 
   test("keeps a line that is there twice", () => {
-    expect(diffOf({ list: ["a", "a"] }, { list: ["a"] })).toBe(" list:\n   - a\n-  - a\n");
-    expect(diffOf({ list: ["a"] }, { list: ["a", "a"] })).toBe(" list:\n   - a\n+  - a\n");
-    expect(diffOf({ list: ["a"] }, { list: ["a"] })).toBe("");
+    expect(diffObjects({ list: ["a", "a"] }, { list: ["a"] })).toBe(" list:\n   - a\n-  - a\n");
+    expect(diffObjects({ list: ["a"] }, { list: ["a", "a"] })).toBe(" list:\n   - a\n+  - a\n");
+    expect(diffObjects({ list: ["a"] }, { list: ["a"] })).toBe("");
   });
 
   test("is found in objects of many thousand lines", () => {
-    const reported = diffOf({ list: lines(20_000) }, { list: lines(20_000, 9000) }).split("\n");
+    const reported = diffObjects({ list: lines(20_000) }, { list: lines(20_000, 9000) }).split("\n");
     expect(reported.filter((line) => /^[-+]/.test(line))).toEqual(["-  - line 9000", "+  - changed"]);
   });
 });

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 
 import { documentsOf, lastingObjects, manifestChecksum } from "../../../src/helm/index.ts";
 import { adoptionChecksum } from "../../../src/helm/manifest/manifest.ts";
-import { decodeRelease, encodeChanged } from "../../../src/helm/release/record.ts";
+import { decodeRelease, changeEncodedRecord } from "../../../src/helm/release/record.ts";
 
 const A = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
 const B = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: b\n";
@@ -52,7 +52,7 @@ test("objects to be healed: no hooks, no delete policies, no Jobs with a TTL", (
 describe("release records", () => {
   test("another manifest leaves the rest of a record as it is", async () => {
     const data = Buffer.from(gzipSync(JSON.stringify(release)).toString("base64")).toString("base64");
-    const changed = await decodeRelease(await encodeChanged(data, { manifest: "x" }));
+    const changed = await decodeRelease(await changeEncodedRecord(data, { manifest: "x" }));
     expect(changed).toEqual({ ...(await decodeRelease(data)), manifest: "x" });
   });
 
@@ -104,7 +104,7 @@ describe("release records", () => {
   });
 
   test("marked failed, the rest as it was", async () => {
-    const failed = await encodeChanged(twice(gzipSync(JSON.stringify(release))), {
+    const failed = await changeEncodedRecord(twice(gzipSync(JSON.stringify(release))), {
       info: { status: "failed", description: "why" },
     });
     const plain = Buffer.from(Buffer.from(failed, "base64").toString("latin1"), "base64");

@@ -20,8 +20,8 @@ function lab(documents: readonly string[], applyMethod: "csa" | "ssa" = "csa") {
   const tools = {
     namespace: "home",
     store: {
-      manifests: () => Promise.resolve([documents.join("---\n"), document("Secret", "name: hook")]),
-      summary: () => Promise.resolve({ applyMethod }),
+      readManifests: () => Promise.resolve([documents.join("---\n"), document("Secret", "name: hook")]),
+      readSummary: () => Promise.resolve({ applyMethod }),
     },
     discovery: { resolve: (kind: string) => Promise.resolve(KINDS[kind]) },
     client: {
@@ -35,7 +35,11 @@ function lab(documents: readonly string[], applyMethod: "csa" | "ssa" = "csa") {
   } as unknown as Reconciler;
   const controller = new AbortController();
   const restore = (...absent: readonly string[]): Promise<void> =>
-    restoreObjects(tools, { release: { name: "m" } as ReleaseMeta, absent, signal: controller.signal });
+    restoreObjects(tools, {
+      release: { name: "m" } as ReleaseMeta,
+      missingObjects: absent,
+      signal: controller.signal,
+    });
   return { requests, server, restore, controller };
 }
 

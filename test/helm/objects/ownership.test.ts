@@ -2,8 +2,8 @@ import { beforeEach, describe, expect, test } from "vitest";
 
 import { ExistingObjectsError, HelmError } from "../../../src/helm/index.ts";
 import type { Reconciliation } from "../../../src/helm/types.ts";
-import { claimExisting, isTaken } from "../../../src/helm/objects/ownership.ts";
-import { refOf } from "../../../src/helm/manifest/manifest.ts";
+import { adoptExistingObjects, isExistingObjectError } from "../../../src/helm/objects/ownership.ts";
+import { parseObjectRef } from "../../../src/helm/manifest/manifest.ts";
 import { ApiError, CONFIG_MAPS, SECRETS } from "../../../src/kube/index.ts";
 import type { ApiRequest } from "../../../src/kube/index.ts";
 import type { JsonObject } from "../../../src/model/index.ts";
@@ -70,11 +70,15 @@ describe("existing objects of a chart", () => {
     const module = { name: "m", helm: { takeOwnership } };
     const request = { module, values: "{}", confirmedTakeover, signal: new AbortController().signal };
     const reconciliation = { tools, request, chart: { reach: {} } } as unknown as Reconciliation;
-    const refs = recorded.flatMap((name) =>
-      refOf({ apiVersion: "v1", kind: "ConfigMap", metadata: { name } }),
+    const refs = recorded.flatMap(
+      (name) => parseObjectRef({ apiVersion: "v1", kind: "ConfigMap", metadata: { name } }) ?? [],
     );
     const call = { release: "m", chartDir: "c", valuesFile: "v", labels: {}, applyMethod: undefined };
-    return claimExisting(reconciliation, { ...call, signal: request.signal }, { recorded: refs, taken });
+    return adoptExistingObjects(
+      reconciliation,
+      { ...call, signal: request.signal },
+      { recorded: refs, refusal: taken },
+    );
   }
 
   const refusal = async (
@@ -187,7 +191,9 @@ describe("existing objects of a chart", () => {
 });
 
 test("only helm's refusal to import objects is such a question", () => {
-  expect(isTaken(taken)).toBe(true);
-  expect(isTaken(new HelmError("upgrade m", { stderr: "Error: other" } as RunResult))).toBe(false);
-  expect(isTaken(new Error("cannot be imported into the current release"))).toBe(false);
+  expect(isExistingObjectError(taken)).toBe(true);
+  expect(isExistingObjectError(new HelmError("upgrade m", { stderr: "Error: other" } as RunResult))).toBe(
+    false,
+  );
+  expect(isExistingObjectError(new Error("cannot be imported into the current release"))).toBe(false);
 });

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 
-import { documentsOf, keyIn, objectsOf } from "../../../src/helm/manifest/manifest.ts";
+import { parseDocuments, namespacedKey, listObjectRefs } from "../../../src/helm/manifest/manifest.ts";
 import type { ReleaseMeta } from "../../../src/helm/release/revisions.ts";
 import type { Reconciler } from "../../../src/helm/types.ts";
-import { retainInUpgrade } from "../../../src/helm/objects/retain.ts";
+import { retainBeforeUpgrade } from "../../../src/helm/objects/retain.ts";
 import { CONFIG_MAPS } from "../../../src/kube/index.ts";
 import { keepLog, type LoggedLine } from "../../support/logged.ts";
 import { fake } from "../../kube/fixture.ts";
@@ -27,7 +27,7 @@ test.each([
     api.on(review, { json: { status: { allowed: may } } });
     for (const method of ["GET", "PATCH"])
       api.on(`${method} ${PATH}`, { json: { metadata: { name: "shared", uid: "u" } } });
-    const objects = objectsOf(documentsOf(MANIFEST));
+    const objects = listObjectRefs(parseDocuments(MANIFEST));
     const meta = { name: "old", revision: 1, status: "deployed", labels: {} } as unknown as ReleaseMeta;
     const manifests: string[] = [];
     const tools = {
@@ -37,18 +37,19 @@ test.each([
       logger: keepLog(logged),
       store: {
         revisions: () => [meta],
-        summary: () => Promise.resolve({ objects }),
-        manifests: () => Promise.resolve([MANIFEST]),
+        readSummary: () => Promise.resolve({ objects }),
+        readManifests: () => Promise.resolve([MANIFEST]),
         replaceManifest: (_: ReleaseMeta, text: string) => Promise.resolve(void manifests.push(text)),
       },
-      pendingOwners: () => Promise.resolve(new Map(objects.map((each) => [keyIn("ops", each), "new"]))),
-      actorOf: () => ({
+      findPendingOwners: () =>
+        Promise.resolve(new Map(objects.map((each) => [namespacedKey("ops", each), "new"]))),
+      getIdentity: () => ({
         client: account === undefined ? client : client.as(account),
-        isAccount: account !== undefined,
+        hasServiceAccount: account !== undefined,
       }),
     } as unknown as Reconciler;
 
-    await retainInUpgrade(tools, "old", { made: [], signal: new AbortController().signal });
+    await retainBeforeUpgrade(tools, "old", { rendered: [], signal: new AbortController().signal });
     const writes = api.requests.filter(({ method }) => method === "PATCH");
     expect(writes.map(({ headers }) => headers["impersonate-user"])).toEqual(stays ? [account] : []);
     expect(manifests.map((text) => text.includes("shared"))).toEqual(stays ? [false] : []);

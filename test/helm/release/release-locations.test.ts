@@ -23,7 +23,7 @@ test("locations are read as they were written; what is no location is left out",
   };
   api.on(`GET ${PATH}/locations`, { json: { data } });
   await locations.read();
-  expect([...locations.releases()]).toEqual(["web"]);
+  expect([...locations.releaseNames()]).toEqual(["web"]);
   expect(locations.get("web")).toEqual({ namespace: "team-a", from: "ops", account: "team-a/deployer" });
   expect(locations.namespaces()).toEqual(["team-a", "ops"]);
 });

@@ -82,7 +82,7 @@ class ReleaseStory {
     for (const { path } of before.slice(2)) this.api.remove(path);
     const uid = this.api.get(pathOf(name, revision))?.metadata.uid;
     this.#work(async () => {
-      const meta = await this.store.learn(name, revision);
+      const meta = await this.store.readDeployedRevision(name, revision);
       const isThere = this.api.get(pathOf(name, revision))?.metadata.uid === uid;
       if (isThere && (meta === undefined || meta.revision < revision))
         this.broken.push(`${name} is at ${meta?.revision} after revision ${revision} was learned`);
@@ -100,11 +100,11 @@ class ReleaseStory {
     // Who asks while it is being read shares the answer, and has no request of their own.
     if (meta === undefined || this.#read.has(meta.uid)) return;
     this.#read.add(meta.uid);
-    this.#work(() => this.store.summary(meta).finally(() => this.#read.delete(meta.uid)));
+    this.#work(() => this.store.readSummary(meta).finally(() => this.#read.delete(meta.uid)));
   }
 
   label(name: string): void {
-    this.#write(name, this.#labelled, (meta, word) => this.store.label(meta, { [LABEL]: word }));
+    this.#write(name, this.#labelled, (meta, word) => this.store.setLabels(meta, { [LABEL]: word }));
   }
 
   replaceManifest(name: string): void {
@@ -120,13 +120,13 @@ class ReleaseStory {
 
   assume(name: string): void {
     const meta = this.#held.get(name);
-    if (meta !== undefined) this.store.assume(meta, { [ASSUMED]: `w${this.#words++}` });
+    if (meta !== undefined) this.store.deferLabels(meta, { [ASSUMED]: `w${this.#words++}` });
   }
 
   forget(name: string): void {
     const before = this.#deployed.get(name);
     this.#inTurn(name, async () => {
-      await this.store.forget(name);
+      await this.store.deleteRecords(name);
       const isDeployed = this.#deployed.get(name) !== before;
       if (!isDeployed && this.#revisions(name).length > 0)
         this.broken.push(`${name} was forgotten and is there`);
@@ -137,8 +137,8 @@ class ReleaseStory {
   settleAssumed(): void {
     for (const name of NAMES)
       for (const meta of this.store.revisions(name)) {
-        const { assumed } = meta;
-        if (assumed !== undefined) this.#work(() => this.store.label(meta, assumed));
+        const { deferredLabels: assumed } = meta;
+        if (assumed !== undefined) this.#work(() => this.store.setLabels(meta, assumed));
       }
   }
 
@@ -149,7 +149,7 @@ class ReleaseStory {
       const newest = this.store.get(name);
       const path = this.#revisions(name)[0]?.path;
       if (newest === undefined || path === undefined) continue;
-      const summary = this.store.knownSummary(newest);
+      const summary = this.store.getCachedSummary(newest);
       const { manifest } = recordOf(this.api.get(path));
       if (summary !== undefined && summary.checksum !== manifestChecksum([manifest ?? ""]))
         this.broken.push(`${path}: the summary is of another manifest`);

@@ -25,13 +25,13 @@ async function lab({
   const steps: string[] = [];
   let location = at;
   const store = {
-    known: () => Promise.resolve(),
-    location: () => location,
+    waitUntilListed: () => Promise.resolve(),
+    getLocation: () => location,
     revisionsIn: (namespace: string) =>
       records.includes(namespace) ? [{ namespace, name: "web", revision: 1, status: "uninstalled" }] : [],
     refreshIn: () => Promise.resolve(),
-    manifests: () => Promise.resolve([]),
-    forget: (_: string, __: unknown, namespace: string) =>
+    readManifests: () => Promise.resolve([]),
+    deleteRecords: (_: string, __: unknown, namespace: string) =>
       Promise.resolve(void steps.push(`forget ${namespace}`)),
     setLocation: (_: string, next: ReleaseLocation | undefined) => {
       const { namespace = "", from, account = "" } = next ?? {};

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { expect, it } from "vitest";
 
-import { artifactLabel, artifactOf, LABELS } from "../../../src/helm/release/revisions.ts";
+import { toArtifactLabel, readArtifactDigest, LABELS } from "../../../src/helm/release/revisions.ts";
 
 // The label that names the artifact of a registry (docs/reference/contract.md, "Labels and annotations").
 
@@ -12,13 +12,13 @@ const digests = Array.from(
 
 it("a digest is a valid label, and can be read again", () => {
   for (const digest of digests) {
-    const label = artifactLabel(digest);
+    const label = toArtifactLabel(digest);
     expect(label).toMatch(/^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/);
-    expect(artifactOf({ labels: { [LABELS.artifact]: label } })).toBe(digest);
+    expect(readArtifactDigest({ labels: { [LABELS.artifact]: label } })).toBe(digest);
   }
 });
 
 it("without the label, or with one of another kind, nothing is known", () => {
-  expect(artifactOf({ labels: {} })).toBeUndefined();
-  expect(artifactOf({ labels: { [LABELS.artifact]: "sha512.x" } })).toBeUndefined();
+  expect(readArtifactDigest({ labels: {} })).toBeUndefined();
+  expect(readArtifactDigest({ labels: { [LABELS.artifact]: "sha512.x" } })).toBeUndefined();
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { chartFilesOf } from "../../../src/helm/chart/chart.ts";
+import { findChartFiles } from "../../../src/helm/chart/chart.ts";
 import { directories } from "../directories.ts";
 
 // docs/guides/tenancy.md, "Which boundaries hold": a link makes the operator read nothing for a team.
@@ -41,7 +41,7 @@ test("links between modules, and a modules directory that is a link, are as befo
   const { modules } = await on.read(undefined, { dirs: ["current"] });
   expect(modules.map(({ problem }) => problem)).toEqual([undefined, undefined, undefined]);
   const [, team] = modules;
-  expect(team && chartFilesOf(team).map(({ rel }) => rel)).toContain("templates/shared.tpl");
+  expect(team && findChartFiles(team).map(({ rel }) => rel)).toContain("templates/shared.tpl");
 });
 
 test("helm gets no file of a chart that links elsewhere, where the module has an account", async () => {
@@ -52,7 +52,7 @@ test("helm gets no file of a chart that links elsewhere, where the module has an
   await on.link("m/1-team/files", on.at("elsewhere"));
   const [team] = (await on.read()).modules;
   if (team === undefined) throw new Error("no module");
-  expect(() => chartFilesOf(team)).toThrow(MESSAGE);
+  expect(() => findChartFiles(team)).toThrow(MESSAGE);
   const { serviceAccountName: _, ...trusted } = team;
-  expect(chartFilesOf(trusted).map(({ rel }) => rel)).toContain("files/token");
+  expect(findChartFiles(trusted).map(({ rel }) => rel)).toContain("files/token");
 });

@@ -76,7 +76,7 @@ async function lab(status = "deployed") {
   const releases = {
     observed: {
       get: release,
-      objects: () => (made.broken ? Promise.reject(made.broken) : Promise.resolve(made.objects)),
+      readLastingRefs: () => (made.broken ? Promise.reject(made.broken) : Promise.resolve(made.objects)),
     },
     store: { onChange: (listener: typeof changed) => void (changed = listener) },
   } as unknown as Releases;
@@ -331,7 +331,7 @@ test("a release that cannot be read keeps its watches, is reported once and read
     store: { onChange: () => {} },
     observed: {
       get: () => ({ name: "one", namespace: "ops", revision: 1, status: "deployed" }),
-      objects: () => answer(),
+      readLastingRefs: () => answer(),
     },
   } as unknown as Releases;
   const scope = new Scope();

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import type { Reconciler } from "../../../src/helm/types.ts";
 import { LABELS } from "../../../src/helm/index.ts";
-import { LateLabels } from "../../../src/helm/release/late-labels.ts";
+import { DeferredLabels } from "../../../src/helm/release/deferred-labels.ts";
 import type { ReleaseMeta } from "../../../src/helm/release/revisions.ts";
 import { silentLogger } from "../../../src/lib/index.ts";
 import { ManualClock } from "../../support/clock.ts";
@@ -15,19 +15,19 @@ function lab() {
   const made: unknown[] = [];
   const store = {
     get: (name: string) =>
-      name === "gone" ? undefined : { name, ...(name === "known" && { assumed: KNOWN }) },
-    summary: async () => ({ checksum: "sum" }),
-    label: async ({ name }: ReleaseMeta, its: unknown) => {
+      name === "gone" ? undefined : { name, ...(name === "known" && { deferredLabels: KNOWN }) },
+    readSummary: async () => ({ checksum: "sum" }),
+    setLabels: async ({ name }: ReleaseMeta, its: unknown) => {
       written.push(name);
       made.push(its);
       if (name === "refused") throw new Error("refused");
     },
   };
   const tools = { clock, store, logger: silentLogger } as unknown as Reconciler;
-  return { clock, written, made, labels: new LateLabels(tools) };
+  return { clock, written, made, labels: new DeferredLabels(tools) };
 }
 
-describe("LateLabels", () => {
+describe("DeferredLabels", () => {
   it("writes each once, a second after the last release was worked on", async () => {
     const { clock, written, labels } = lab();
     labels.schedule("a");
@@ -35,7 +35,7 @@ describe("LateLabels", () => {
     labels.schedule("b");
     labels.schedule("a");
     await clock.advance(900);
-    labels.touch();
+    labels.postpone();
     await clock.advance(900);
     expect(written).toEqual([]);
     await clock.advance(100);

@@ -1,0 +1,92 @@
+/** The tools of each module: its requests and helm run under its ServiceAccount, while records are the operator's. */
+
+import { isForbidden, type Accounts, type AccountTerms } from "../kube/index.ts";
+import { oneLine } from "../lib/index.ts";
+import { accountIn, describeAccount, ProblemError, userOf, type Account } from "../model/index.ts";
+import type { CrdRequest } from "./crds/crd.ts";
+import { ensureLocation } from "./release/relocate.ts";
+import type { ModuleIdentity, Reconciler, ReconcileRequest } from "./types.ts";
+
+/** The ServiceAccounts of modules. */
+export type ModuleAccounts = Pick<Accounts, "of" | "known" | "mustExist">;
+
+/** Creates the tools of a reconciler for each module: for its namespace, and with the permissions of its ServiceAccount. */
+export class ModuleTools {
+  readonly #reconciler: Reconciler;
+  readonly #accounts: ModuleAccounts | undefined;
+  /** The namespaces of modules that were read before. */
+  readonly #namespaces = new Map<string, string>();
+
+  /** Without `accounts`, the requests of all modules run under the operator's own account. */
+  constructor(reconciler: Reconciler, accounts?: ModuleAccounts) {
+    this.#reconciler = reconciler;
+    this.#accounts = accounts;
+  }
+
+  /**
+   * Creates the tools for a run, after making sure that the module's ServiceAccount exists and that its release is in the module's
+   * namespace. Throws MissingAccountError, ProblemError, and as `ensureLocation`.
+   */
+  async forRun({ module, signal }: ReconcileRequest): Promise<Reconciler> {
+    const account = this.#accounts?.of(module);
+    if (account !== undefined) await this.#accounts?.mustExist(account, signal);
+    const tools = this.forModule(module);
+    await ensureLocation(tools, { release: module.name, account: account && formatAccount(account), signal });
+    return tools;
+  }
+
+  /** Creates the tools for the namespace of a module. Throws ProblemError if the module may not use its ServiceAccount. */
+  readonly forModule = (module: AccountTerms): Reconciler => {
+    const namespace = module.namespace ?? this.#reconciler.operator.namespace;
+    this.#namespaces.set(module.name, namespace);
+    return this.#createTools(this.#accounts?.of(module), namespace);
+  };
+
+  /**
+   * Creates tools for the current namespace of a release, with the ServiceAccount of its module. Works also if the module's directory
+   * is missing, as in a removal, because the account is stored with the location of the release.
+   */
+  forRelease(release: string): Reconciler {
+    const { store } = this.#reconciler;
+    return this.#createTools(this.#findAccount(release), store.namespaceOf(release));
+  }
+
+  /** On behalf of whom the requests of a module are sent. The module must have been read before. */
+  readonly getIdentity = (module: string): ModuleIdentity => {
+    const { client, namespace } = this.forRelease(module);
+    const hasServiceAccount = this.#findAccount(module) !== undefined;
+    return { client, namespace: this.#namespaces.get(module) ?? namespace, hasServiceAccount };
+  };
+
+  /**
+   * Converts an error of work on CRDs: a missing permission of the module's ServiceAccount becomes a ProblemError of the module, so
+   * that other modules do not wait for a retry. Returns any other error unchanged.
+   */
+  toCrdError({ release = "", files: [file = ""] }: CrdRequest, error: unknown): unknown {
+    const account = this.#findAccount(release);
+    if (account === undefined || !isForbidden(error)) return error;
+    const message = `${describeAccount(account)} may not apply CRDs: ${oneLine(error)}`;
+    const remedy = "grant it the right, or let a module of the platform install the CRDs";
+    return new ProblemError({ file, message, remedy });
+  }
+
+  /** The ServiceAccount of a module; if the module's directory is missing, the one that is stored with the release's location. */
+  #findAccount(release: string): Account | undefined {
+    const last = this.#reconciler.store.getLocation(release)?.account;
+    return this.#accounts?.known(release) ?? (last === undefined ? undefined : accountIn(last, ""));
+  }
+
+  /** Creates tools for releases in a namespace that impersonate an account; without an account, they use the operator's own. */
+  #createTools(account: Account | undefined, namespace: string): Reconciler {
+    const tools = this.#reconciler;
+    const user = account && userOf(account);
+    if (user === undefined && namespace === tools.namespace) return tools;
+    const client = user === undefined ? tools.client : tools.client.as(user);
+    return { ...tools, client, helm: tools.helm.forNamespace(namespace, user), namespace };
+  }
+}
+
+/** An account as the stored location of a release has it. */
+function formatAccount({ namespace, name }: Account): string {
+  return `${namespace}/${name}`;
+}

@@ -1,0 +1,80 @@
+/** Labels of releases that are written later, because nothing waits for them. */
+
+import { oneLine, Debounce, type Clock, type Logger } from "../../lib/index.ts";
+import type { ReleaseStore } from "./release-store.ts";
+import { LABELS } from "./revisions.ts";
+
+/** Debounce: labels are written after this long without work on a release. */
+const DEBOUNCE_MS = 1000;
+
+interface LabelTools {
+  readonly clock: Clock;
+  readonly store: ReleaseStore;
+  readonly logger: Logger;
+}
+
+/**
+ * Labels that only save a later rendering: written one by one when no release was worked on for a second, so that a
+ * first installation of many modules does not wait for them.
+ */
+export class DeferredLabels {
+  readonly #tools: LabelTools;
+  readonly #pendingReleases = new Set<string>();
+  readonly #debounce: Debounce;
+  #lastFlush = Promise.resolve();
+
+  constructor(tools: LabelTools) {
+    this.#tools = tools;
+    this.#debounce = new Debounce(tools.clock, DEBOUNCE_MS, () => void this.flush());
+  }
+
+  /** Schedules the writing of the deferred labels of a release. */
+  schedule(release: string): void {
+    this.#pendingReleases.add(release);
+    this.postpone();
+  }
+
+  /** Restarts the delay before scheduled labels are written, because a release is being worked on. */
+  postpone(): void {
+    if (this.#pendingReleases.size > 0) this.#debounce.restart();
+  }
+
+  /** Writes all scheduled labels now; resolves when they are written. */
+  flush(): Promise<void> {
+    this.#debounce.close();
+    this.#lastFlush = this.#lastFlush.then(() => this.#writeAll());
+    return this.#lastFlush;
+  }
+
+  /** Discards scheduled labels. Nothing is lost: a release without its label only takes longer to compare. */
+  close(): void {
+    this.#debounce.close();
+    this.#pendingReleases.clear();
+  }
+
+  /** Writes the labels of all scheduled releases, one after the other. */
+  async #writeAll(): Promise<void> {
+    for (const release of this.#pendingReleases) {
+      this.#pendingReleases.delete(release);
+      await this.#write(release);
+    }
+  }
+
+  /**
+   * Writes the deferred labels of a release's newest revision. Without deferred labels, writes the checksum of the manifest, which
+   * helm has just stored. Only logs an error, because a missing label costs no more than time.
+   */
+  async #write(release: string): Promise<void> {
+    const { store, logger } = this.#tools;
+    try {
+      const now = store.get(release);
+      if (now === undefined) return;
+      await store.setLabels(
+        now,
+        now.deferredLabels ?? { [LABELS.manifest]: (await store.readSummary(now)).checksum },
+      );
+    } catch (error) {
+      logger.debug("Labels were not written", { release, error: oneLine(error) });
+    }
+  }
+}
