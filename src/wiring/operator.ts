@@ -19,9 +19,9 @@ import { explainInvalid, type State } from "../state/index.ts";
 import { checkSchemas, loadHooks, type Ports } from "../tasks/index.ts";
 import type { FollowedConfig } from "../triggers/index.ts";
 import { makeBase, type Base } from "./base.ts";
-import type { Supply } from "../supply/index.ts";
+import type { Supply } from "../module-sources/index.ts";
 import { Components } from "./components.ts";
-import { makeSupply } from "./supply.ts";
+import { makeSupply } from "./module-sources.ts";
 
 /** After the lease is lost, child processes are ended first; those left after this time are killed. */
 const CHILDREN_GRACE_MS = LEASE_GRACE_MS - 1000;

@@ -83,7 +83,7 @@ export function recall(tree: Tree | undefined): Memory {
   return (tree && memories.get(tree)) ?? emptyMemory();
 }
 
-/** Modules from registries, which `supply/` keeps in a directory of their own. Its members change; its identity does not. */
+/** Modules from registries, which `module-sources/` keeps in a directory of their own. Its members change; its identity does not. */
 export interface SuppliedModules {
   /** Undefined before the directory exists. */
   dir: string | undefined;

@@ -1,0 +1,1 @@
+export { Supply } from "./module-sources.ts";
