@@ -1,1 +1,1 @@
-export { Supply } from "./module-sources.ts";
+export { ModuleSources } from "./module-sources.ts";

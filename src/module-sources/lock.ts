@@ -14,18 +14,18 @@ import {
 import { attempt, parseJson } from "../lib/index.ts";
 import { isJsonObject, objectOf, type Json } from "../model/index.ts";
 import { isDigest } from "../registry/index.ts";
-import { linkProblem } from "./disk/module-links.ts";
+import { describeNameProblem } from "./disk/module-links.ts";
 import type { Lock, LockEntry } from "./types.ts";
 
-/** Name of the lock of the operator with this ConfigMap. */
-function lockName(configMap: string): string {
+/** Name of the ConfigMap that contains the lock of the operator with this ConfigMap. */
+function lockConfigMapName(configMap: string): string {
   return `${configMap}-modules`;
 }
 
 /** Annotation of the lock with the uid of the CRD whose ModuleSources it follows. */
-const CRD_UID = "addon-operator.io/modulesources-crd-uid";
+const CRD_UID_ANNOTATION = "addon-operator.io/modulesources-crd-uid";
 /** Most characters of an entry: some 500 fit into one ConfigMap. */
-const LARGEST_ENTRY = 2048;
+const MAX_ENTRY_CHARS = 2048;
 
 interface LockOptions {
   readonly client: KubeClient;
@@ -43,13 +43,13 @@ export interface LockContent {
 }
 
 /** Reads and writes the lock. */
-export class LockFile {
+export class LockConfigMap {
   readonly #options: LockOptions;
   readonly name: string;
 
   constructor(options: LockOptions) {
     this.#options = options;
-    this.name = lockName(options.configMap);
+    this.name = lockConfigMapName(options.configMap);
   }
 
   /** Throws ApiError, ConnectionError. */
@@ -64,29 +64,29 @@ export class LockFile {
     const entries = new Map<string, LockEntry>();
     const damaged: string[] = [];
     for (const [name, text] of Object.entries(object?.data ?? {})) {
-      const entry = linkProblem(name) === undefined ? parseEntry(text) : undefined;
+      const entry = describeNameProblem(name) === undefined ? parseEntry(text) : undefined;
       if (entry === undefined) damaged.push(name);
       else entries.set(name, entry);
     }
-    const crdUid = object?.metadata.annotations?.[CRD_UID];
+    const crdUid = object?.metadata.annotations?.[CRD_UID_ANNOTATION];
     return { entries, crdUid, damaged };
   }
 
   /** Writes one entry; undefined removes it. Throws ApiError, ConnectionError, RangeError for an entry that is too large. */
-  async write(name: string, entry: LockEntry | undefined): Promise<void> {
+  async writeEntry(name: string, entry: LockEntry | undefined): Promise<void> {
     const text = entry === undefined ? null : JSON.stringify(entry);
-    if (text !== null && text.length > LARGEST_ENTRY)
-      throw new RangeError(`its entry in the lock has more than ${LARGEST_ENTRY} characters`);
-    await this.#patch({ data: { [name]: text } });
+    if (text !== null && text.length > MAX_ENTRY_CHARS)
+      throw new RangeError(`its entry in the lock has more than ${MAX_ENTRY_CHARS} characters`);
+    await this.#patchOrCreate({ data: { [name]: text } });
   }
 
   /** Records the CRD whose objects the lock follows. Throws ApiError, ConnectionError. */
-  async writeCrd(uid: string): Promise<void> {
-    await this.#patch({ metadata: { annotations: { [CRD_UID]: uid } } });
+  async writeCrdUid(uid: string): Promise<void> {
+    await this.#patchOrCreate({ metadata: { annotations: { [CRD_UID_ANNOTATION]: uid } } });
   }
 
   /** Changes the ConfigMap; creates it if there is none. */
-  async #patch(change: {
+  async #patchOrCreate(change: {
     readonly data?: Readonly<Record<string, string | null>>;
     readonly metadata?: { readonly annotations: Readonly<Record<string, string>> };
   }): Promise<void> {
@@ -103,58 +103,60 @@ export class LockFile {
   }
 }
 
-/** As the CRD has it. */
-const LARGEST_ORDER = 999_999;
+/** The maximum of `order` in the CRD. */
+const MAX_ORDER = 999_999;
 
-const isText = (value: Json | undefined): boolean => typeof value === "string";
+const isString = (value: Json | undefined): boolean => typeof value === "string";
 const isNumber = (value: Json | undefined): boolean => typeof value === "number" && Number.isFinite(value);
-const isSet = (value: Json | undefined): boolean => value === true;
+const isTrue = (value: Json | undefined): boolean => value === true;
 
-function isContent(value: Json | undefined): boolean {
-  return isJsonObject(value) && isText(value["version"]) && isDigest(value["digest"]);
+function isVersionWithDigest(value: Json | undefined): boolean {
+  return isJsonObject(value) && isString(value["version"]) && isDigest(value["digest"]);
 }
 
-/** What an entry has in any case. */
-const NEEDED: Readonly<Partial<Record<keyof LockEntry, (value: Json | undefined) => boolean>>> = {
-  source: isText,
-  version: isText,
+/** Checks of the fields that each entry has. */
+const REQUIRED_FIELDS: Readonly<Partial<Record<keyof LockEntry, (value: Json | undefined) => boolean>>> = {
+  source: isString,
+  version: isString,
   digest: isDigest,
-  verifiedBy: isText,
+  verifiedBy: isString,
   at: isNumber,
 };
 
-/** What an entry may have. */
-const OPTIONAL: typeof NEEDED = {
-  order: (value) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= LARGEST_ORDER,
+/** Checks of the fields that an entry may have. */
+const OPTIONAL_FIELDS: typeof REQUIRED_FIELDS = {
+  order: (value) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= MAX_ORDER,
   enabled: (value) => typeof value === "boolean",
-  chart: isChart,
-  isNew: isSet,
-  isBack: isSet,
-  removed: isSet,
-  previous: isContent,
+  chart: isChartContent,
+  isNew: isTrue,
+  isBack: isTrue,
+  removed: isTrue,
+  previous: isVersionWithDigest,
   rejected: (value) => Array.isArray(value) && value.every(isDigest),
-  rejectedFor: isText,
-  seen: (value) => isContent(value) && isJsonObject(value) && isNumber(value["since"]),
+  rejectedFor: isString,
+  seen: (value) => isVersionWithDigest(value) && isJsonObject(value) && isNumber(value["since"]),
 };
 
 /**
- * An entry, without fields that nobody can have written here; undefined for text that is none. A chart that cannot be read
- * counts, too: without it, the entry would be one of a module.
+ * Parses an entry of the lock, without its optional fields that are invalid. Returns undefined if a required field or the chart
+ * is invalid: without its chart, the entry would be taken for one of a module.
  */
 function parseEntry(text: string): LockEntry | undefined {
   const value = attempt(() => parseJson(text));
   if (!isJsonObject(value)) return undefined;
-  for (const [key, isValid] of Object.entries(NEEDED)) if (!isValid(value[key])) return undefined;
-  if (value["chart"] !== undefined && !isChart(value["chart"])) return undefined;
-  const valid = Object.entries({ ...NEEDED, ...OPTIONAL }).filter(([key, isValid]) => isValid(value[key]));
+  for (const [key, isValid] of Object.entries(REQUIRED_FIELDS)) if (!isValid(value[key])) return undefined;
+  if (value["chart"] !== undefined && !isChartContent(value["chart"])) return undefined;
+  const valid = Object.entries({ ...REQUIRED_FIELDS, ...OPTIONAL_FIELDS }).filter(([key, isValid]) =>
+    isValid(value[key]),
+  );
   return Object.fromEntries(valid.map(([key]) => [key, value[key]])) as unknown as LockEntry;
 }
 
-/** Whether a value is a chart as this program writes it. */
-function isChart(value: Json | undefined): boolean {
+/** Whether a value is a `ChartContent`. */
+function isChartContent(value: Json | undefined): boolean {
   const { from, name, unsigned, terms } = objectOf(value);
-  const isPlaced = isText(from) && isText(name);
+  const hasNames = isString(from) && isString(name);
   return (
-    isPlaced && (unsigned === undefined || unsigned === true) && (terms === undefined || isJsonObject(terms))
+    hasNames && (unsigned === undefined || unsigned === true) && (terms === undefined || isJsonObject(terms))
   );
 }

@@ -12,114 +12,120 @@ import {
 import { oneLine } from "../lib/index.ts";
 import { describeProblem, type Json } from "../model/index.ts";
 import { MODULE_SOURCES } from "../status/index.ts";
-import { chartsPlace } from "../registry/index.ts";
+import { normalizeChartLocation } from "../registry/index.ts";
 import { BlobStore } from "./disk/blob-store.ts";
-import { readKeys, type Keys } from "./trusted-keys.ts";
-import { LockFile } from "./lock.ts";
-import { Leader } from "./leader/controller.ts";
-import type { Shared, SupplyOptions } from "./context.ts";
-import { keysFor, Sources } from "./source-list.ts";
-import { Stock, type Moved } from "./locked-modules.ts";
-import { Follower } from "./standby.ts";
+import { parseInstallerKeys, type InstallerKeys } from "./trusted-keys.ts";
+import { LockConfigMap } from "./lock.ts";
+import { SourceController } from "./leader/controller.ts";
+import type { SourcesContext, ModuleSourcesOptions } from "./context.ts";
+import { filterKeys, SourceList } from "./source-list.ts";
+import { LockedModules, type ChangedModules } from "./locked-modules.ts";
+import { Standby } from "./standby.ts";
 
 /**
- * Prepares what is locked from disk before anything is read, without a request to a registry. Then the leader checks the
- * sources, and a follower fetches what the leader locks.
+ * Provides modules from registries as a modules directory. Prepares the locked content from disk before the operator reads its
+ * modules, without a request to a registry. Then the leader checks the sources, and a standby fetches what the leader locks.
  */
-export class Supply {
-  readonly #options: SupplyOptions;
-  readonly #shared: Shared;
-  readonly #stock: Stock;
-  readonly #store: BlobStore;
-  readonly #lock: LockFile;
-  #keys: Keys = { keys: [], problems: [] };
-  #sources = new Sources();
+export class ModuleSources {
+  readonly #options: ModuleSourcesOptions;
+  readonly #context: SourcesContext;
+  readonly #lockedModules: LockedModules;
+  readonly #blobStore: BlobStore;
+  readonly #lock: LockConfigMap;
+  #keys: InstallerKeys = { keys: [], problems: [] };
+  #sources = new SourceList();
   /** Why the ModuleSources cannot be read, or why a missing one does not count as deleted. */
   readonly #problems = new Map<"start" | "watch" | "removal", string>();
-  #working: Promise<unknown> = Promise.resolve();
+  #lastWork: Promise<unknown> = Promise.resolve();
   #isOpen = false;
-  #leader: Leader | undefined;
-  #follower: Follower | undefined;
+  #controller: SourceController | undefined;
+  #standby: Standby | undefined;
 
-  constructor(options: SupplyOptions) {
+  constructor(options: ModuleSourcesOptions) {
     this.#options = options;
-    const { dir, supplied, unsignedCharts } = options;
-    supplied.report = () => this.#report();
-    const places = unsignedCharts.flatMap((text) => chartsPlace(text) ?? []);
-    this.#store = new BlobStore(dir, places);
-    this.#lock = new LockFile(options);
-    this.#stock = new Stock({ dir, supplied, lock: this.#lock, store: this.#store });
-    this.#shared = {
-      options,
-      stock: this.#stock,
-      store: this.#store,
+    const { dir, registryModules, unsignedCharts } = options;
+    registryModules.describe = () => this.#describeState();
+    const places = unsignedCharts.flatMap((text) => normalizeChartLocation(text) ?? []);
+    this.#blobStore = new BlobStore(dir, places);
+    this.#lock = new LockConfigMap(options);
+    this.#lockedModules = new LockedModules({
+      dir,
+      registryModules,
       lock: this.#lock,
-      keys: () => this.#keys,
-      sources: () => this.#sources,
+      store: this.#blobStore,
+    });
+    this.#context = {
+      options,
+      lockedModules: this.#lockedModules,
+      blobStore: this.#blobStore,
+      lock: this.#lock,
+      installerKeys: () => this.#keys,
+      currentSources: () => this.#sources,
       setSources: (objects) => {
-        this.#sources = this.#sources.next(objects);
+        this.#sources = this.#sources.withObjects(objects);
         this.#setProblem("start", undefined);
       },
-      setProblem: (of, why) => this.#setProblem(of, why),
-      list: () => this.#list(),
-      exclusively: (work) => this.#exclusively(work),
+      setProblem: (kind, message) => this.#setProblem(kind, message),
+      listSources: () => this.#listSources(),
+      runExclusively: (work) => this.#runExclusively(work),
       publish: () => this.#publish(),
-      keysOf: (name) => this.#keysOf(name),
+      keysForModule: (name) => this.#keysForModule(name),
       rereadKeys: () => this.#rereadKeys(),
     };
   }
 
   /**
-   * Reads ModuleSources, lock and keys, and stages what is locked from disk. Sends nothing to a registry. Throws errors of
-   * the API if lock or keys cannot be read: without them, a release could look as if its module were missing. `served`
-   * resolves when the CRD is there.
+   * Reads ModuleSources, lock and keys, and verifies and unpacks the locked content from disk. Sends nothing to a registry.
+   * Throws errors of the API if lock or keys cannot be read: without them, a release could look as if its module were missing.
+   * `served` resolves when the API server serves the CRD.
    */
   async prepare(served: Promise<unknown> = Promise.resolve()): Promise<void> {
-    this.#follower?.close();
-    await this.#exclusively(async () => {
-      if (!this.#isOpen) await this.#store.open();
+    this.#standby?.close();
+    await this.#runExclusively(async () => {
+      if (!this.#isOpen) await this.#blobStore.prepareDirectories();
       this.#isOpen = true;
       const reads = [this.#lock.read(), this.#readKeys(), this.#readSources(served)] as const;
       const [content] = await Promise.all(reads);
-      await this.#stock.load(content, (name) => this.#keysOf(name));
+      await this.#lockedModules.load(content, (name) => this.#keysForModule(name));
       await this.#publish();
     });
   }
 
-  /** As a follower: fetches what the leader locks, until `prepare` is called again. */
-  follow(): void {
-    this.#follower = new Follower(this.#shared);
+  /** As a standby: fetches content that the leader locks, until `prepare` is called again. */
+  startStandby(): void {
+    this.#standby = new Standby(this.#context);
   }
 
-  /** As the leader, once modules may run: checks sources, locks, and writes statuses. */
-  lead(): void {
-    this.#leader = new Leader(this.#shared);
+  /** As the leader, once modules may run: checks sources, locks content, and writes statuses. */
+  startLeading(): void {
+    this.#controller = new SourceController(this.#context);
   }
 
   close(): void {
-    this.#leader?.close();
-    this.#follower?.close();
+    this.#controller?.close();
+    this.#standby?.close();
   }
 
-  async #list(): Promise<readonly WatchedObject[]> {
+  /** Lists the ModuleSources on the API server. */
+  async #listSources(): Promise<readonly WatchedObject[]> {
     const { client, namespace, clock } = this.#options;
     const objects: WatchedObject[] = [];
-    const signal = AbortSignal.timeout(LIST_MS);
+    const signal = AbortSignal.timeout(LIST_TIMEOUT_MS);
     const spec = { resource: MODULE_SOURCES, namespace };
     await listObjects(spec, { client, clock, signal, unpaged: false }, (object) => void objects.push(object));
     return objects;
   }
 
-  /** Everything that explains which content is in force; credentials are in Secrets, which it only names. */
-  #report(): Json {
+  /** Describes for support which content is in use, and why. Contains no credentials: the specs only name Secrets. */
+  #describeState(): Json {
     const sources = [...this.#sources.all()].map(({ name, object: { spec, status }, problem }) => ({
       name,
       problem,
       spec,
       status,
     }));
-    const { entries } = this.#stock;
-    const contents = [...entries.keys()].map((name) => [name, this.#stock.content(name)] as const);
+    const { entries } = this.#lockedModules;
+    const contents = [...entries.keys()].map((name) => [name, this.#lockedModules.getContent(name)] as const);
     return JSON.parse(
       JSON.stringify({
         faults: Object.fromEntries(this.#problems),
@@ -132,14 +138,15 @@ export class Supply {
     ) as Json;
   }
 
+  /** Reads the ModuleSources for a start, after the CRD is served. A failure is recorded: the locked content stays in use. */
   async #readSources(served: Promise<unknown>): Promise<void> {
     try {
-      const objects = await this.#list().catch(async (error: unknown) => {
+      const objects = await this.#listSources().catch(async (error: unknown) => {
         if (!isNotFound(error)) throw error;
         await served;
-        return this.#list();
+        return this.#listSources();
       });
-      this.#shared.setSources(objects);
+      this.#context.setSources(objects);
     } catch (error) {
       const why = oneLine(error);
       this.#setProblem("start", `The ModuleSources cannot be read: ${why}`);
@@ -149,50 +156,60 @@ export class Supply {
     }
   }
 
-  #setProblem(of: "start" | "watch" | "removal", why: string | undefined): void {
-    if (why === undefined) this.#problems.delete(of);
-    else this.#problems.set(of, why);
+  /** Records or clears one problem. The state displays the first one, which also blocks removals. */
+  #setProblem(kind: "start" | "watch" | "removal", message: string | undefined): void {
+    if (message === undefined) this.#problems.delete(kind);
+    else this.#problems.set(kind, message);
     const [sourcesProblem] = this.#problems.values();
     const { state } = this.#options;
     if (state.view.sourcesProblem !== sourcesProblem) state.record("observed", { sourcesProblem });
   }
 
+  /** Reads the installer's keys from their ConfigMap, and logs the keys that cannot be used. */
   async #readKeys(): Promise<void> {
-    const { client, namespace, keys: name, logger, unsignedCharts } = this.#options;
+    const { client, namespace, keysConfigMap: name, logger, unsignedCharts } = this.#options;
     const target = { resource: CONFIG_MAPS, namespace, name };
     const object = await get<ConfigMap>(client, target).catch(ignoreNotFound);
     // Unsigned charts need no keys.
     const isNeeded = object !== undefined || unsignedCharts.length === 0;
-    this.#keys = isNeeded ? readKeys(object, name) : { keys: [], problems: [] };
+    this.#keys = isNeeded ? parseInstallerKeys(object, name) : { keys: [], problems: [] };
     for (const problem of this.#keys.problems)
       logger.error("A key of module sources cannot be used", { problem: describeProblem(problem) });
   }
 
+  /** Reads the keys again, and verifies all locked content with them if they have changed. */
   async #rereadKeys(): Promise<void> {
-    await this.#exclusively(async () => {
+    await this.#runExclusively(async () => {
       const before = this.#keys.keys.map(({ hint, source }) => `${source} ${hint}`).join();
       await this.#readKeys();
       if (this.#keys.keys.map(({ hint, source }) => `${source} ${hint}`).join() === before) return;
-      await this.#stock.stageAll((name) => this.#keysOf(name));
+      await this.#lockedModules.verifyAndUnpackAll((name) => this.#keysForModule(name));
     });
   }
 
-  #keysOf(name: string): Keys["keys"] {
-    const source = this.#sources.requested.get(name)?.source ?? this.#stock.entries.get(name)?.source ?? "";
-    return keysFor(this.#keys.keys, this.#sources.get(source)?.spec);
+  /** The keys that may sign content of a module: those of the source that requests it, else of the source in its lock entry. */
+  #keysForModule(name: string): InstallerKeys["keys"] {
+    const source =
+      this.#sources.requested.get(name)?.source ?? this.#lockedModules.entries.get(name)?.source ?? "";
+    return filterKeys(this.#keys.keys, this.#sources.get(source)?.spec);
   }
 
-  #exclusively<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#working.then(work);
-    this.#working = done.catch(() => undefined);
-    return done;
+  /** Runs work after all work that was passed here before, whether that failed or not. */
+  #runExclusively<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#lastWork.then(work);
+    this.#lastWork = result.catch(() => undefined);
+    return result;
   }
 
-  #publish(): Promise<Moved> {
-    const unread = this.#problems.get("start");
-    return this.#stock.publish(this.#sources.requested, unread === undefined ? [] : [unread]);
+  /** Writes the modules directory. While ModuleSources cannot be read, no release is purged. */
+  #publish(): Promise<ChangedModules> {
+    const startProblem = this.#problems.get("start");
+    return this.#lockedModules.writeModulesDir(
+      this.#sources.requested,
+      startProblem === undefined ? [] : [startProblem],
+    );
   }
 }
 
 /** Longest time for one list of ModuleSources. */
-const LIST_MS = 30_000;
+const LIST_TIMEOUT_MS = 30_000;

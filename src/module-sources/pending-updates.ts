@@ -1,34 +1,34 @@
-/** Which newer content of modules is not used yet, and why: for the state, from which everything is displayed, and for series. */
+/** Records in the state and in metrics which newer content of modules is not used yet, and why. */
 
 import { sameJson } from "../lib/index.ts";
 import type { Json, UpdateWait, WaitingUpdate } from "../model/index.ts";
 import { APPROVE_UPDATE } from "../state/index.ts";
 import { line } from "../status/index.ts";
-import { approvalOf } from "./choose.ts";
-import type { Held, ModuleError } from "./leader/entry/findings.ts";
-import type { Shared } from "./context.ts";
+import { toApproval } from "./choose.ts";
+import type { PendingUpdate, ModuleError } from "./leader/entry/findings.ts";
+import type { SourcesContext } from "./context.ts";
 import type { LockEntry } from "./types.ts";
 
-/** Why content waits, with the command that approves it. */
-export function describeHeld(held: Held, namespace: string, module: string): string {
+/** Describes why an update is not used yet, with the command that approves it. */
+export function describePendingUpdate(held: PendingUpdate, namespace: string, module: string): string {
   const target = `-n ${namespace} addonmodule/${module}`;
-  const command = `kubectl annotate --overwrite ${target} ${APPROVE_UPDATE}=${approvalOf(held)}`;
+  const command = `kubectl annotate --overwrite ${target} ${APPROVE_UPDATE}=${toApproval(held)}`;
   return line(`${held.reason}; to use it now: ${command}`);
 }
 
 /** What a check has found about one module. */
-interface Found {
+interface ModuleFindings {
   readonly source: string;
   readonly module: string;
   readonly namespace: string;
-  readonly held: Held | undefined;
+  readonly pendingUpdate: PendingUpdate | undefined;
   readonly error: ModuleError | undefined;
-  /** What is in force. */
+  /** The entry whose content is in use. */
   readonly locked: LockEntry | undefined;
   readonly now: number;
 }
 
-const WAIT_OF_ERROR: Readonly<Record<ModuleError["reason"], UpdateWait | undefined>> = {
+const WAIT_BY_ERROR: Readonly<Record<ModuleError["reason"], UpdateWait | undefined>> = {
   NotVerified: "refused",
   Blocked: "blocked",
   Withdrawn: "withdrawn",
@@ -37,18 +37,21 @@ const WAIT_OF_ERROR: Readonly<Record<ModuleError["reason"], UpdateWait | undefin
   Overridden: undefined,
 };
 
-/** What waits; undefined = nothing. An error of a module without content in force is a problem of the module instead. */
-export function waitingOf({
+/**
+ * Turns the findings about a module into the update that the state displays as waiting; undefined if none waits. An error
+ * of a module that has no content in use is a problem of the module instead.
+ */
+export function toWaitingUpdate({
   source,
   module,
   namespace,
-  held,
+  pendingUpdate,
   error,
   locked,
   now,
-}: Found): WaitingUpdate | undefined {
-  if (held !== undefined) {
-    const { version, digest, since, until, waitsFor } = held;
+}: ModuleFindings): WaitingUpdate | undefined {
+  if (pendingUpdate !== undefined) {
+    const { version, digest, since, until, waitsFor } = pendingUpdate;
     return {
       source,
       waitsFor,
@@ -56,64 +59,75 @@ export function waitingOf({
       digest,
       since,
       until,
-      message: describeHeld(held, namespace, module),
+      message: describePendingUpdate(pendingUpdate, namespace, module),
     };
   }
-  const waitsFor = error && WAIT_OF_ERROR[error.reason];
+  const waitsFor = error && WAIT_BY_ERROR[error.reason];
   if (error === undefined || waitsFor === undefined || locked === undefined) return undefined;
   const about = waitsFor === "registry" ? "newer versions cannot be looked up" : "newer content is not used";
   const message = line(`${about}: ${error.message}; ${locked.version} stays in force`);
   return { source, waitsFor, version: undefined, digest: undefined, since: now, until: undefined, message };
 }
 
-/** Records waiting content in the state and in the series. */
-export class Waiting {
-  readonly #shared: Pick<Shared, "options" | "stock">;
+/** Records pending updates in the state and in metrics. */
+export class PendingUpdateRecorder {
+  readonly #context: Pick<SourcesContext, "options" | "lockedModules">;
   readonly #updates = new Map<string, WaitingUpdate>();
 
-  constructor(shared: Pick<Shared, "options" | "stock">) {
-    this.#shared = shared;
+  constructor(shared: Pick<SourcesContext, "options" | "lockedModules">) {
+    this.#context = shared;
     // The record of a new module is made when its directory is read, maybe after the check.
-    shared.options.state.onChange(() => this.#record());
+    shared.options.state.onChange(() => this.#recordInState());
   }
 
-  /** Takes over what the last check of a source has found about its modules. */
-  update(
+  /** Records what the last check of a source found about its modules; forgets modules about which it found nothing. */
+  recordFindings(
     source: string,
-    held: ReadonlyMap<string, Held>,
+    pendingUpdates: ReadonlyMap<string, PendingUpdate>,
     errors: ReadonlyMap<string, ModuleError> | undefined,
   ): void {
-    const { namespace, clock } = this.#shared.options;
-    const names = new Set([...held.keys(), ...(errors?.keys() ?? [])]);
+    const { namespace, clock } = this.#context.options;
+    const names = new Set([...pendingUpdates.keys(), ...(errors?.keys() ?? [])]);
     for (const [module, { source: before }] of this.#updates)
-      if (before === source && !names.has(module)) this.#set(module, undefined);
+      if (before === source && !names.has(module)) this.#setUpdate(module, undefined);
     for (const module of names) {
-      const [waits, error] = [held.get(module), errors?.get(module)];
-      const about = { source, module, namespace, now: clock.now(), locked: this.#inForce(source, module) };
-      this.#set(module, waitingOf({ ...about, held: waits, error }));
+      const pendingUpdate = pendingUpdates.get(module);
+      const error = errors?.get(module);
+      const about = {
+        source,
+        module,
+        namespace,
+        now: clock.now(),
+        locked: this.#findUsableEntry(source, module),
+      };
+      this.#setUpdate(module, toWaitingUpdate({ ...about, pendingUpdate, error }));
     }
-    this.#record();
+    this.#recordInState();
   }
 
-  /** The entry of a module of this source whose content can be used. */
-  #inForce(source: string, module: string): LockEntry | undefined {
-    const { stock } = this.#shared;
-    const own = stock.entries.get(module);
-    return own?.source === source && stock.content(module)?.problem === undefined ? own : undefined;
+  /** Finds the locked entry of a module of this source, if its content can be used. */
+  #findUsableEntry(source: string, module: string): LockEntry | undefined {
+    const { lockedModules } = this.#context;
+    const own = lockedModules.entries.get(module);
+    return own?.source === source && lockedModules.getContent(module)?.problem === undefined
+      ? own
+      : undefined;
   }
 
-  #set(module: string, found: WaitingUpdate | undefined): void {
-    const { metrics } = this.#shared.options;
+  /** Replaces the pending update of a module, and its series. */
+  #setUpdate(module: string, found: WaitingUpdate | undefined): void {
+    const { metrics } = this.#context.options;
     const before = this.#updates.get(module);
     if (before?.waitsFor !== found?.waitsFor) metrics.drop({ module }, ["sourceUpdateWaiting"]);
     if (found === undefined) return void this.#updates.delete(module);
-    const now = continued(before, found);
+    const now = keepEarlierTime(before, found);
     this.#updates.set(module, now);
     metrics.set("sourceUpdateWaiting", { module, reason: now.waitsFor }, 1);
   }
 
-  #record(): void {
-    const { state } = this.#shared.options;
+  /** Writes the updates into the records of the modules. Called again after each change of the state, see the constructor. */
+  #recordInState(): void {
+    const { state } = this.#context.options;
     for (const { module, update } of state.records()) {
       const now = this.#updates.get(module.name);
       if (update !== now) state.recordModule(module.name, "observed", { update: now });
@@ -121,11 +135,14 @@ export class Waiting {
   }
 }
 
-/** What waits now; the earlier object if it says the same. What cannot be found is so since the first time. */
-function continued(before: WaitingUpdate | undefined, found: WaitingUpdate): WaitingUpdate {
+/**
+ * Keeps the time at which an error first occurred, and the earlier object if nothing has changed: the state compares
+ * objects.
+ */
+function keepEarlierTime(before: WaitingUpdate | undefined, found: WaitingUpdate): WaitingUpdate {
   const isSame = before?.source === found.source && before.waitsFor === found.waitsFor;
   const now = isSame && found.version === undefined ? { ...found, since: before.since } : found;
-  return before !== undefined && sameJson(jsonOf(before), jsonOf(now)) ? before : now;
+  return before !== undefined && sameJson(toJson(before), toJson(now)) ? before : now;
 }
 
-const jsonOf = (update: WaitingUpdate): Json => JSON.parse(JSON.stringify(update)) as Json;
+const toJson = (update: WaitingUpdate): Json => JSON.parse(JSON.stringify(update)) as Json;

@@ -4,7 +4,7 @@ import type { WatchedObject } from "../kube/index.ts";
 import { describeProblem, ProblemError } from "../model/index.ts";
 import type { Signer } from "../registry/index.ts";
 import type { IModuleSource } from "../status/index.ts";
-import { readSpec } from "./source-spec.ts";
+import { parseSourceSpec } from "./source-spec.ts";
 import type { RequestedModule } from "./locked-modules.ts";
 import type { SourceSpec } from "./types.ts";
 
@@ -19,12 +19,12 @@ export interface Source {
 }
 
 /** All ModuleSources, the oldest first. Immutable. */
-export class Sources {
+export class SourceList {
   readonly #byName: ReadonlyMap<string, Source>;
   readonly #requested: ReadonlyMap<string, RequestedModule>;
 
   constructor(sources: readonly Source[] = []) {
-    this.#byName = new Map(sources.toSorted(byAge).map((source) => [source.name, source]));
+    this.#byName = new Map(sources.toSorted(compareByAge).map((source) => [source.name, source]));
     const requested = new Map<string, RequestedModule>();
     for (const { name: source, spec } of this.#byName.values())
       for (const [name, request] of spec?.modules ?? [])
@@ -32,9 +32,9 @@ export class Sources {
     this.#requested = requested;
   }
 
-  /** The sources with these objects. An invalid spec leaves the last valid one in force. */
-  next(objects: readonly WatchedObject[]): Sources {
-    return new Sources(
+  /** A new list with these objects. If a spec is invalid, the last valid spec of that source stays in force. */
+  withObjects(objects: readonly WatchedObject[]): SourceList {
+    return new SourceList(
       objects.map((object) => readSource(object as unknown as IModuleSource, this.get(object.metadata.name))),
     );
   }
@@ -53,34 +53,39 @@ export class Sources {
   }
 
   /** The modules that a source provides. */
-  modulesOf(name: string): string[] {
+  listModules(name: string): string[] {
     return [...this.#requested].filter(([, { source }]) => source === name).map(([module]) => module);
   }
 
-  /** Whether a module that `source` provided may still be named by it: its spec cannot be read, or it is suspended. */
-  mayStillName(source: string): boolean {
+  /**
+   * Whether a source may still provide a module that it does not name now: its spec is invalid, or it is suspended. Then
+   * no module of it is removed.
+   */
+  mayStillProvide(source: string): boolean {
     const found = this.get(source);
     return found !== undefined && (found.spec === undefined || found.spec.suspend);
   }
 }
 
-/** The keys of `all` that count for a source. */
-export function keysFor(all: readonly Signer[], spec: SourceSpec | undefined): readonly Signer[] {
+/** The keys of the installer that may sign content of a source: all, unless its spec names some. */
+export function filterKeys(all: readonly Signer[], spec: SourceSpec | undefined): readonly Signer[] {
   return spec?.keys === undefined ? all : all.filter(({ source }) => spec.keys?.includes(source));
 }
 
-function byAge({ object: a }: Source, { object: b }: Source): number {
+/** Sorts the older source first, because it wins if two sources name a module; by name if both are equally old. */
+function compareByAge({ object: a }: Source, { object: b }: Source): number {
   const [left, right] = [a, b].map(({ metadata }) => `${metadata.creationTimestamp ?? ""} ${metadata.name}`);
   return (left ?? "") < (right ?? "") ? -1 : 1;
 }
 
+/** Reads one ModuleSource. Parses the spec only if it has changed; an invalid spec leaves the earlier one in force. */
 function readSource(object: IModuleSource, before: Source | undefined): Source {
   const { name, uid, generation } = object.metadata;
   const known = before?.object.metadata;
   if (before !== undefined && known?.uid === uid && known?.generation === generation)
     return { ...before, object };
   try {
-    return { name, object, spec: readSpec(object), problem: undefined };
+    return { name, object, spec: parseSourceSpec(object), problem: undefined };
   } catch (error) {
     if (!(error instanceof ProblemError)) throw error;
     return { name, object, spec: before?.spec, problem: error.problems.map(describeProblem).join("; ") };

@@ -1,26 +1,29 @@
-/** A follower's part: it fetches what the leader has locked, so that it can take over without a registry. */
+/**
+ * What a standby operator does for ModuleSources: it fetches content that the leader has locked, so that it can take over
+ * while no registry answers.
+ */
 
 import { growingDelay, Memo, oneLine, type Timer } from "../lib/index.ts";
-import { Access } from "./fetch/registry-access.ts";
-import { obtain } from "./fetch/fetch-content.ts";
-import { followConfigMap, type Shared } from "./context.ts";
+import { RegistryAccess } from "./fetch/registry-access.ts";
+import { fetchContent } from "./fetch/fetch-content.ts";
+import { watchConfigMap, type SourcesContext } from "./context.ts";
 
 const RETRY = { firstMs: 5000, mostMs: 600_000 };
 
-/** Follows the lock. Never decides, never locks. */
-export class Follower {
-  readonly #shared: Shared;
+/** Watches the lock, and fetches the content of its entries. Never chooses content, and never changes the lock. */
+export class Standby {
+  readonly #context: SourcesContext;
   readonly #subscription: { close(): void };
-  readonly #refused = new Memo<{ why: string | undefined }>(1000);
+  readonly #refusals = new Memo<{ why: string | undefined }>(1000);
   #timer: Timer | undefined;
   #failures = 0;
   #closed = false;
 
-  constructor(shared: Shared) {
-    this.#shared = shared;
+  constructor(shared: SourcesContext) {
+    this.#context = shared;
     const { options, lock } = shared;
-    this.#subscription = followConfigMap(options, lock.name, () => this.#refreshIn(0));
-    this.#refreshIn(0);
+    this.#subscription = watchConfigMap(options, lock.name, () => this.#scheduleRefresh(0));
+    this.#scheduleRefresh(0);
   }
 
   close(): void {
@@ -29,41 +32,49 @@ export class Follower {
     this.#subscription.close();
   }
 
-  #refreshIn(ms: number): void {
+  /** Reads the lock again in `ms`, instead of at the time that was scheduled before. */
+  #scheduleRefresh(ms: number): void {
     if (this.#closed) return;
     this.#timer?.cancel();
-    this.#timer = this.#shared.options.clock.setTimer(ms, () => this.#refresh());
+    this.#timer = this.#context.options.clock.setTimer(ms, () => this.#refresh());
   }
 
-  /** Reads the lock again, and fetches what the disk does not have. */
+  /** Reads the lock again, and fetches content that is missing on disk. Tries again after an error, in growing steps. */
   async #refresh(): Promise<void> {
-    const { options, stock, lock, exclusively, setSources, list, keysOf } = this.#shared;
+    const { options, lockedModules, lock, runExclusively, setSources, listSources, keysForModule } =
+      this.#context;
     try {
       const content = await lock.read();
-      setSources(await list());
-      await exclusively(async () => stock.load(content, keysOf));
-      await this.#fetchMissing();
+      setSources(await listSources());
+      await runExclusively(async () => lockedModules.load(content, keysForModule));
+      await this.#fetchMissingContent();
       this.#failures = 0;
     } catch (error) {
       this.#failures += 1;
       options.logger.debug("Locked modules could not be fetched", { error: oneLine(error) });
-      this.#refreshIn(growingDelay(this.#failures, RETRY));
+      this.#scheduleRefresh(growingDelay(this.#failures, RETRY));
     }
   }
 
-  /** Throws the last error, after it has tried all modules. */
-  async #fetchMissing(): Promise<void> {
-    const { options, stock, store, sources, keysOf, exclusively } = this.#shared;
+  /** Fetches the locked content that is missing on disk. Tries all modules, then throws the last error. */
+  async #fetchMissingContent(): Promise<void> {
+    const { options, lockedModules, blobStore, currentSources, keysForModule, runExclusively } =
+      this.#context;
     let failure: unknown;
-    for (const [name, entry] of stock.entries) {
-      const source = sources().get(entry.source);
-      if (this.#closed || source?.spec === undefined || stock.content(name)?.dir !== undefined) continue;
-      const registry = new Access(options, source.spec, () => {});
+    for (const [name, entry] of lockedModules.entries) {
+      const source = currentSources().get(entry.source);
+      if (this.#closed || source?.spec === undefined || lockedModules.getContent(name)?.dir !== undefined)
+        continue;
+      const registry = new RegistryAccess(options, source.spec, () => {});
       try {
-        const { mostBytes } = options;
-        const wanted = { ...entry, name };
-        await obtain({ store, registry, mostBytes, keys: keysOf(name) }, wanted, this.#refused);
-        await exclusively(() => stock.stage(name, keysOf(name)));
+        const { maxBytes } = options;
+        const requested = { ...entry, name };
+        await fetchContent(
+          { store: blobStore, registry, maxBytes, keys: keysForModule(name) },
+          requested,
+          this.#refusals,
+        );
+        await runExclusively(() => lockedModules.verifyAndUnpack(name, keysForModule(name)));
       } catch (error) {
         failure = error;
       } finally {

@@ -5,7 +5,10 @@ import type { JsonObject } from "../model/index.ts";
 import type { UpdateWait } from "../model/index.ts";
 import type { Reference } from "../registry/index.ts";
 
-/** One module of a source: either `tag`, or `version` and `digest`, of which one is enough. With a digest the version is exact. */
+/**
+ * One module of a source: either `tag`, or `version` and `digest`, of which one is enough. With a digest the version is
+ * exact.
+ */
 export interface ModuleRequest {
   /** An exact version, or a range. */
   readonly version?: string;
@@ -34,14 +37,14 @@ export interface ChartContent {
   readonly terms?: JsonObject;
 }
 
-/** When an update is taken (`spec.update`). */
+/** When an update is used (`spec.update`). */
 export interface UpdatePolicy {
   readonly approval: "auto" | "patch" | "manual";
   readonly windows: readonly MaintenanceWindow[];
   /** How many updates of the source may be under way at once. */
   readonly parallel: number;
   /** Least age of a version, in milliseconds since it was first seen. */
-  readonly afterMs: number;
+  readonly minAgeMs: number;
 }
 
 /** The spec of a ModuleSource, checked. */
@@ -64,12 +67,12 @@ export interface SourceSpec {
   /** Names of the keys that count; undefined = all keys of the installer. */
   readonly keys: readonly string[] | undefined;
   readonly modules: ReadonlyMap<string, ModuleRequest>;
-  /** Undefined = every update is taken at once. */
+  /** Undefined = every update is used at once. */
   readonly update: UpdatePolicy | undefined;
 }
 
-/** A version that a newer content has, or has had, and since when it is known. */
-interface Seen {
+/** Newer content, and when a check first saw it: its age may decide when it is used. */
+interface FirstSeen {
   readonly version: string;
   readonly digest: string;
   /** Milliseconds since the epoch. */
@@ -91,26 +94,32 @@ export interface LockEntry {
   /** As the request has them: they stay if the source cannot be read. */
   readonly order?: number;
   readonly enabled?: boolean;
-  /** An update that has not proven itself yet: the module has not run with it, or is not Ready. */
+  /** Set while an update has not proven itself: the module has not run with the new content, or is not Ready. */
   readonly isNew?: true;
-  /** The last content before it that has proven itself. */
+  /** The last content that has proven itself: a failed update rolls back to it. */
   readonly previous?: { readonly version: string; readonly digest: string };
-  /** Set when the update after it failed, and was rolled back, until another update begins or the request changes. */
+  /**
+   * Set when an update failed and this entry was rolled back to earlier content, until another update begins or the
+   * request changes.
+   */
   readonly isBack?: true;
-  /** Set when no source names the module any more: it is switched off, and forgotten once it is deleted. */
+  /**
+   * Set when no source names the module any more: discovery disables the module, and the entry is deleted once its
+   * release is deleted.
+   */
   readonly removed?: true;
   /** Digests that are not tried again, the last one first, as long as the request is `rejectedFor`. */
   readonly rejected?: readonly string[];
   /** The request as text (`requestText`) for which they were rejected. */
   readonly rejectedFor?: string;
-  /** The newest content that waits. */
-  readonly seen?: Seen;
+  /** The newest content that is not used yet. */
+  readonly seen?: FirstSeen;
 }
 
 /** The lock: by name of the module. */
 export type Lock = ReadonlyMap<string, LockEntry>;
 
-/** A content that the registry offers. */
+/** A content that the registry has. */
 export interface Candidate {
   readonly version: string | undefined;
   /** Names it in the registry. */
@@ -119,8 +128,8 @@ export interface Candidate {
   readonly digest: string | undefined;
 }
 
-/** A candidate of which everything is known. */
-export interface Complete extends Candidate {
+/** A candidate whose version and digest are known. */
+export interface ResolvedCandidate extends Candidate {
   readonly version: string;
   readonly digest: string;
 }
@@ -129,7 +138,7 @@ export interface Complete extends Candidate {
 export interface ChoiceInput {
   readonly request: ModuleRequest;
   readonly locked: LockEntry | undefined;
-  /** What the registry offers for the request, in any order. */
+  /** What the registry has for the request, in any order. */
   readonly candidates: readonly Candidate[];
   readonly update: Omit<UpdatePolicy, "parallel"> | undefined;
   /** The content that a user has approved: `VERSION@sha256:…`. */
@@ -137,22 +146,23 @@ export interface ChoiceInput {
   /** Milliseconds since the epoch. */
   readonly now: number;
   /** The operator's time zone, in which windows open. */
-  readonly zone: string;
+  readonly timeZone: string;
 }
 
 /** Which content a module gets next. */
 export type Choice =
-  /** What is locked; with a reason if the registry has nothing for the request. */
+  /** Keep the locked content; with a reason if the registry has nothing for the request. */
   | { readonly kind: "keep"; readonly reason?: string }
-  /** The registry has to resolve version and digest of this candidate; then choose again among them. */
+  /** The caller has to look up version and digest of this candidate in the registry, and then choose again. */
   | { readonly kind: "resolve"; readonly candidate: Candidate }
-  | { readonly kind: "take"; readonly candidate: Complete }
+  /** Lock this content and use it. */
+  | { readonly kind: "apply"; readonly candidate: ResolvedCandidate }
   | {
-      readonly kind: "hold";
-      readonly candidate: Complete;
+      readonly kind: "defer";
+      readonly candidate: ResolvedCandidate;
       readonly waitsFor: UpdateWait;
       /** Why it waits, for people. */
       readonly reason: string;
-      /** When it may be taken, in milliseconds since the epoch; undefined = when a user approves it (`approvalOf`). */
+      /** When it may be used, in milliseconds since the epoch; undefined = when a user approves it (`approvalOf`). */
       readonly until?: number;
     };

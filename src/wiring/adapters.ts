@@ -238,7 +238,7 @@ export class Adapters {
       rollbackTarget: (module, revision) => releases.wayBack(module, revision),
       plan: () => previewStart(this.#base, releases, state),
       runs: runRing,
-      supply: () => this.#base.supplied?.report?.(),
+      supply: () => this.#base.registryModules?.describe?.(),
       about: () => ({
         settings: settings as unknown as Json,
         node: process.version,

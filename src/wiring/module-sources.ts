@@ -5,36 +5,36 @@ import { join } from "node:path";
 import { keysConfigMapOf } from "../config.ts";
 import { serverVersion } from "../kube/index.ts";
 import type { Scope } from "../lib/index.ts";
-import type { Supply } from "../module-sources/index.ts";
+import type { ModuleSources } from "../module-sources/index.ts";
 import { timeZoneOf, type Base } from "./base.ts";
 import type { Components } from "./components.ts";
 
 /** Modules from registries; undefined while `--sources` is off. */
-export async function makeSupply(
+export async function makeModuleSources(
   base: Base,
   { state, metrics, releases, adapters }: Components,
   scope: Scope,
-): Promise<Supply | undefined> {
-  const { settings, supplied, client, namespace } = base;
-  if (supplied === undefined) return undefined;
-  const { Supply } = await import("../module-sources/index.ts");
-  const { configMap, tmpDir, sourcesDir, sourcesMaxBytes: mostBytes, unsignedCharts = [] } = settings;
+): Promise<ModuleSources | undefined> {
+  const { settings, registryModules, client, namespace } = base;
+  if (registryModules === undefined) return undefined;
+  const { ModuleSources } = await import("../module-sources/index.ts");
+  const { configMap, tmpDir, sourcesDir, sourcesMaxBytes: maxBytes, unsignedCharts = [] } = settings;
   return scope.own(
-    new Supply({
+    new ModuleSources({
       ...base,
-      supplied,
+      registryModules,
       state,
       metrics,
       configMap,
-      mostBytes,
+      maxBytes,
       unsignedCharts,
-      zone: timeZoneOf(base.env),
+      timeZone: timeZoneOf(base.env),
       // Operators of one user share the directory for temporary files.
       dir: sourcesDir ?? join(tmpDir, "sources", `${namespace}-${configMap}`),
-      keys: keysConfigMapOf(settings) ?? "",
+      keysConfigMap: keysConfigMapOf(settings) ?? "",
       announce: (event) => adapters.announce(event),
       serverVersion: () => serverVersion(client),
-      contentOf: (module) => releases.observed.artifact(module),
+      getInstalledDigest: (module) => releases.observed.artifact(module),
       hasRelease: (module) => releases.observed.ownership(module) === "ours",
     }),
   );

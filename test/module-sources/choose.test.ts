@@ -1,11 +1,16 @@
 import { describe, expect, it } from "vitest";
 
-import { approvalOf, candidatesOf, choose, requestText } from "../../src/module-sources/choose.ts";
+import {
+  toApproval,
+  parseVersionTags,
+  chooseContent,
+  serializeRequest,
+} from "../../src/module-sources/choose.ts";
 import type {
   Candidate,
   Choice,
   ChoiceInput,
-  Complete,
+  ResolvedCandidate,
   LockEntry,
   ModuleRequest,
 } from "../../src/module-sources/types.ts";
@@ -16,11 +21,11 @@ type Policy = NonNullable<ChoiceInput["update"]>;
 const HOUR = 3_600_000;
 /** A Tuesday. */
 const NOW = Date.UTC(2026, 10, 24, 12);
-const POLICY: Policy = { approval: "auto", windows: [], afterMs: 0 };
+const POLICY: Policy = { approval: "auto", windows: [], minAgeMs: 0 };
 
 /** A digest that begins with these digits. */
 const digest = (digits: string): string => `sha256:${digits.padEnd(64, "0")}`;
-const complete = (version: string, digits = "1", tag?: string): Complete => ({
+const complete = (version: string, digits = "1", tag?: string): ResolvedCandidate => ({
   version,
   tag,
   digest: digest(digits),
@@ -46,19 +51,19 @@ interface Case {
 const inputOf = ({ request, locked: lock, offers = [], update, approved }: Case): ChoiceInput => ({
   request,
   locked: lock,
-  candidates: offers.flatMap((each) => (typeof each === "string" ? candidatesOf([each]) : [each])),
+  candidates: offers.flatMap((each) => (typeof each === "string" ? parseVersionTags([each]) : [each])),
   update: update === undefined ? undefined : { ...POLICY, ...update },
   approved,
   now: NOW,
-  zone: "UTC",
+  timeZone: "UTC",
 });
 
-/** A choice in short: `take 1.4.2`, `hold 1.4.2: REASON`. */
+/** A choice in short: `apply 1.4.2`, `defer 1.4.2: REASON`. */
 function told(choice: Choice): string {
   if (choice.kind === "keep") return choice.reason === undefined ? "keep" : `keep: ${choice.reason}`;
   const { version, digest: by } = choice.candidate;
   const what = `${choice.kind} ${version ?? by?.slice(7, 8) ?? "?"}`;
-  if (choice.kind !== "hold") return what;
+  if (choice.kind !== "defer") return what;
   const hours = choice.until === undefined ? "" : ` (${(choice.until - NOW) / HOUR}h)`;
   return `${what}: ${choice.reason}${hours}`;
 }
@@ -75,7 +80,7 @@ describe("which content", () => {
     [
       "a tag whose digest is known",
       { request: { version: "~1.4" }, offers: [complete("1.4.10")] },
-      "take 1.4.10",
+      "apply 1.4.10",
     ],
     [
       "what is locked is not asked for",
@@ -121,7 +126,7 @@ describe("which content", () => {
       "keep: the registry has no version 1.4.2",
     ],
     ["a digest", { request: { digest: digest("1") } }, "resolve 1"],
-    ["a digest and its version", { request: { digest: digest("1"), version: "2.0.1" } }, "take 2.0.1"],
+    ["a digest and its version", { request: { digest: digest("1"), version: "2.0.1" } }, "apply 2.0.1"],
     [
       "a digest that is locked",
       { request: { digest: digest("a"), version: "2.0.1" }, locked: locked("2.0.1") },
@@ -149,15 +154,15 @@ describe("which content", () => {
     [
       "a channel that has moved",
       { request: { tag: "stable" }, locked: locked("1.0.0"), offers: [complete("1.1.0", "1", "stable")] },
-      "take 1.1.0",
+      "apply 1.1.0",
     ],
     [
       "a channel with other content of the same version",
       { request: { tag: "stable" }, locked: locked("1.0.0"), offers: [complete("1.0.0", "1", "stable")] },
-      "take 1.0.0",
+      "apply 1.0.0",
     ],
   ])("%s", (_, given, expected) => {
-    expect(told(choose(inputOf(given)))).toBe(expected);
+    expect(told(chooseContent(inputOf(given)))).toBe(expected);
   });
 });
 
@@ -185,17 +190,17 @@ describe("back to an older version", () => {
     [
       "as the range excludes what is locked",
       { request: { version: "~1.4" }, locked: locked("1.5.0"), offers: [complete("1.4.2")] },
-      "take 1.4.2",
+      "apply 1.4.2",
     ],
     [
       "as the exact version is named",
       { request: { version: "1.4.2" }, locked: locked("1.5.0"), offers: [complete("1.4.2")] },
-      "take 1.4.2",
+      "apply 1.4.2",
     ],
     [
       "as the digest is named",
       { request: { digest: digest("1"), version: "1.4.2" }, locked: locked("1.5.0") },
-      "take 1.4.2",
+      "apply 1.4.2",
     ],
     [
       "as it is approved",
@@ -205,7 +210,7 @@ describe("back to an older version", () => {
         offers: [complete("1.4.2", "1", "stable")],
         approved: `1.4.2@${digest("1")}`,
       },
-      "take 1.4.2",
+      "apply 1.4.2",
     ],
     [
       "not as another digest of it is approved",
@@ -228,7 +233,7 @@ describe("back to an older version", () => {
       "resolve 1.6.0",
     ],
   ])("%s", (_, given, expected) => {
-    expect(told(choose(inputOf(given)))).toMatch(expected);
+    expect(told(chooseContent(inputOf(given)))).toMatch(expected);
   });
 });
 
@@ -237,14 +242,14 @@ describe("what failed", () => {
   const pinned = { digest: digest("1"), version: "1.1.0" };
   /** Version 1.0.0, after 1.1.0 was rejected for a request. */
   const back = (wanted: ModuleRequest): LockEntry =>
-    locked("1.0.0", { rejected: [digest("1")], rejectedFor: requestText(wanted) });
+    locked("1.0.0", { rejected: [digest("1")], rejectedFor: serializeRequest(wanted) });
   it.each<[string, Case, string | RegExp]>([
     [
       "is not tried again",
       { request, locked: back(request), offers: [complete("1.1.0")] },
-      "hold 1.1.0: 1.1.0 is not tried again",
+      "defer 1.1.0: 1.1.0 is not tried again",
     ],
-    ["also where it is pinned", { request: pinned, locked: back(pinned) }, "hold 1.1.0: "],
+    ["also where it is pinned", { request: pinned, locked: back(pinned) }, "defer 1.1.0: "],
     [
       "unless it is approved",
       {
@@ -253,13 +258,13 @@ describe("what failed", () => {
         offers: [complete("1.1.0")],
         approved: `1.1.0@${digest("1")}`,
       },
-      "take 1.1.0",
+      "apply 1.1.0",
     ],
-    ["unless the request is another one", { request: pinned, locked: back(request) }, "take 1.1.0"],
+    ["unless the request is another one", { request: pinned, locked: back(request) }, "apply 1.1.0"],
     [
       "but another content of the version is",
       { request, locked: back(request), offers: [complete("1.1.0", "2")] },
-      "take 1.1.0",
+      "apply 1.1.0",
     ],
     [
       "but a newer version is",
@@ -267,7 +272,7 @@ describe("what failed", () => {
       "resolve 1.1.1",
     ],
   ])("%s", (_, given, expected) => {
-    expect(told(choose(inputOf(given)))).toMatch(expected);
+    expect(told(chooseContent(inputOf(given)))).toMatch(expected);
   });
 });
 
@@ -278,37 +283,37 @@ describe("approval", () => {
     [
       "auto takes every version of the range",
       { request, locked: lock, offers: [complete("2.0.0")], update: {} },
-      "take 2.0.0",
+      "apply 2.0.0",
     ],
     [
       "patch takes patches",
       { request, locked: lock, offers: [complete("1.4.3")], update: { approval: "patch" } },
-      "take 1.4.3",
+      "apply 1.4.3",
     ],
     [
       "patch holds others",
       { request, locked: lock, offers: [complete("1.5.0")], update: { approval: "patch" } },
-      "hold 1.5.0: 1.5.0 is no patch of 1.4.2: it waits for approval",
+      "defer 1.5.0: 1.5.0 is no patch of 1.4.2: it waits for approval",
     ],
     [
       "patch takes the first version",
       { request, offers: [complete("1.5.0")], update: { approval: "patch" } },
-      "take 1.5.0",
+      "apply 1.5.0",
     ],
     [
       "manual holds patches",
       { request, locked: lock, offers: [complete("1.4.3")], update: { approval: "manual" } },
-      "hold 1.4.3: 1.4.3 waits for approval",
+      "defer 1.4.3: 1.4.3 waits for approval",
     ],
     [
       "manual holds the first version",
       { request, offers: [complete("1.4.3")], update: { approval: "manual" } },
-      "hold 1.4.3: 1.4.3 waits for approval",
+      "defer 1.4.3: 1.4.3 waits for approval",
     ],
     [
       "manual holds a channel",
       { request: { tag: "edge" }, offers: [complete("1.4.3", "1", "edge")], update: { approval: "manual" } },
-      "hold 1.4.3: 1.4.3 waits for approval",
+      "defer 1.4.3: 1.4.3 waits for approval",
     ],
     [
       "an exact version is approved by its name",
@@ -318,12 +323,12 @@ describe("approval", () => {
         offers: [complete("1.5.0")],
         update: { approval: "manual" },
       },
-      "take 1.5.0",
+      "apply 1.5.0",
     ],
     [
       "a digest is approved by its name",
       { request: { digest: digest("1"), version: "1.5.0" }, locked: lock, update: { approval: "manual" } },
-      "take 1.5.0",
+      "apply 1.5.0",
     ],
     [
       "what is approved is taken",
@@ -334,7 +339,7 @@ describe("approval", () => {
         update: { approval: "manual" },
         approved: `1.4.3@${digest("1")}`,
       },
-      "take 1.4.3",
+      "apply 1.4.3",
     ],
     [
       "the first version, too",
@@ -344,7 +349,7 @@ describe("approval", () => {
         update: { approval: "manual" },
         approved: `1.4.3@${digest("1")}`,
       },
-      "take 1.4.3",
+      "apply 1.4.3",
     ],
     [
       "an approval is for one digest",
@@ -355,7 +360,7 @@ describe("approval", () => {
         update: { approval: "manual" },
         approved: `1.4.3@${digest("1")}`,
       },
-      "hold 1.4.3: 1.4.3 waits for approval",
+      "defer 1.4.3: 1.4.3 waits for approval",
     ],
     [
       "a newer version does not outrun one that is approved",
@@ -377,7 +382,7 @@ describe("approval", () => {
         update: { approval: "manual" },
         approved: `1.4.3@${digest("1")}`,
       },
-      "hold 1.5.0: 1.5.0 waits for approval",
+      "defer 1.5.0: 1.5.0 waits for approval",
     ],
     [
       "a channel's version that is none",
@@ -385,7 +390,7 @@ describe("approval", () => {
       'hold nightly: "nightly" is no semantic version: it waits for approval',
     ],
   ])("%s", (_, given, expected) => {
-    expect(told(choose(inputOf(given)))).toBe(expected);
+    expect(told(chooseContent(inputOf(given)))).toBe(expected);
   });
 });
 
@@ -401,63 +406,63 @@ describe("times", () => {
     [
       "a window that is closed",
       { request, locked: lock, offers, update: { windows: night } },
-      "hold 1.1.0: 1.1.0 waits for the next window (14h)",
+      "defer 1.1.0: 1.1.0 waits for the next window (14h)",
     ],
-    ["a window that is open", { request, locked: lock, offers, update: { windows: noon } }, "take 1.1.0"],
+    ["a window that is open", { request, locked: lock, offers, update: { windows: noon } }, "apply 1.1.0"],
     [
       "one of two windows",
       { request, locked: lock, offers, update: { windows: [...night, ...noon] } },
-      "take 1.1.0",
+      "apply 1.1.0",
     ],
     [
       "a window that has just closed",
       { request, locked: lock, offers, update: { windows: [{ cron: "0 11 * * *", forMs: HOUR }] } },
-      "hold 1.1.0: 1.1.0 waits for the next window (23h)",
+      "defer 1.1.0: 1.1.0 waits for the next window (23h)",
     ],
     [
       "a window that has just opened",
       { request, locked: lock, offers, update: { windows: [{ cron: "0 12 * * *", forMs: 60_000 }] } },
-      "take 1.1.0",
+      "apply 1.1.0",
     ],
     [
       "a window that never opens",
       { request, locked: lock, offers, update: { windows: [{ cron: "0 0 30 2 *", forMs: HOUR }] } },
-      "hold 1.1.0: 1.1.0 waits for a window, and none ever opens",
+      "defer 1.1.0: 1.1.0 waits for a window, and none ever opens",
     ],
     [
       "a new version that has to be known for a day",
-      { request, locked: lock, offers, update: { afterMs: 24 * HOUR } },
-      "hold 1.1.0: 1.1.0 waits until it has been known for 24h0m0s (24h)",
+      { request, locked: lock, offers, update: { minAgeMs: 24 * HOUR } },
+      "defer 1.1.0: 1.1.0 waits until it has been known for 24h0m0s (24h)",
     ],
     [
       "one that has been known for an hour",
-      { request, locked: seen(1), offers, update: { afterMs: 24 * HOUR } },
-      "hold 1.1.0: 1.1.0 waits until it has been known for 24h0m0s (23h)",
+      { request, locked: seen(1), offers, update: { minAgeMs: 24 * HOUR } },
+      "defer 1.1.0: 1.1.0 waits until it has been known for 24h0m0s (23h)",
     ],
     [
       "one that has been known for a day",
-      { request, locked: seen(24), offers, update: { afterMs: 24 * HOUR } },
-      "take 1.1.0",
+      { request, locked: seen(24), offers, update: { minAgeMs: 24 * HOUR } },
+      "apply 1.1.0",
     ],
     [
       "another digest of a version that was known",
-      { request, locked: seen(24, "2"), offers, update: { afterMs: 24 * HOUR } },
-      "hold 1.1.0: 1.1.0 waits until it has been known for 24h0m0s (24h)",
+      { request, locked: seen(24, "2"), offers, update: { minAgeMs: 24 * HOUR } },
+      "defer 1.1.0: 1.1.0 waits until it has been known for 24h0m0s (24h)",
     ],
     [
       "the first window after that",
-      { request, locked: seen(1), offers, update: { windows: night, afterMs: 17 * HOUR } },
-      "hold 1.1.0: 1.1.0 waits for the next window (38h)",
+      { request, locked: seen(1), offers, update: { windows: night, minAgeMs: 17 * HOUR } },
+      "defer 1.1.0: 1.1.0 waits for the next window (38h)",
     ],
     [
       "an open window after that",
-      { request, locked: seen(1), offers, update: { windows: night, afterMs: 16 * HOUR } },
-      "hold 1.1.0: 1.1.0 waits until it has been known for 16h0m0s (15h)",
+      { request, locked: seen(1), offers, update: { windows: night, minAgeMs: 16 * HOUR } },
+      "defer 1.1.0: 1.1.0 waits until it has been known for 16h0m0s (15h)",
     ],
     [
       "a first installation waits for neither",
-      { request, offers, update: { windows: night, afterMs: HOUR } },
-      "take 1.1.0",
+      { request, offers, update: { windows: night, minAgeMs: HOUR } },
+      "apply 1.1.0",
     ],
     [
       "what is approved waits for neither",
@@ -465,41 +470,46 @@ describe("times", () => {
         request,
         locked: lock,
         offers,
-        update: { windows: night, afterMs: HOUR },
+        update: { windows: night, minAgeMs: HOUR },
         approved: `1.1.0@${digest("1")}`,
       },
-      "take 1.1.0",
+      "apply 1.1.0",
     ],
     [
       "an exact version waits for its window only",
-      { request: { version: "1.1.0" }, locked: lock, offers, update: { windows: night, afterMs: 99 * HOUR } },
-      "hold 1.1.0: 1.1.0 waits for the next window (14h)",
+      {
+        request: { version: "1.1.0" },
+        locked: lock,
+        offers,
+        update: { windows: night, minAgeMs: 99 * HOUR },
+      },
+      "defer 1.1.0: 1.1.0 waits for the next window (14h)",
     ],
   ])("%s", (_, given, expected) => {
-    expect(told(choose(inputOf(given)))).toBe(expected);
+    expect(told(chooseContent(inputOf(given)))).toBe(expected);
   });
 
   it("windows open in the operator's time zone", () => {
     const given = inputOf({ request, locked: lock, offers, update: { windows: night } });
-    expect(told(choose({ ...given, zone: "Asia/Tokyo" }))).toContain("(5h)");
-    expect(told(choose({ ...given, zone: "America/Los_Angeles" }))).toContain("(22h)");
+    expect(told(chooseContent({ ...given, timeZone: "Asia/Tokyo" }))).toContain("(5h)");
+    expect(told(chooseContent({ ...given, timeZone: "America/Los_Angeles" }))).toContain("(22h)");
   });
 });
 
 it("an approval names version and digest", () => {
-  expect(approvalOf(complete("1.4.2", "1"))).toBe(`1.4.2@${digest("1")}`);
+  expect(toApproval(complete("1.4.2", "1"))).toBe(`1.4.2@${digest("1")}`);
 });
 
 it("tags that are no versions are no candidates", () => {
   const tags = ["latest", "1.4", "1.4.2", "v1.5.0", "1.4.2_b.1", "sha256-00.sig", "01.2.3", "1.2.3-", "x_1"];
-  expect(candidatesOf(tags).map(({ version }) => version)).toEqual(["1.4.2", "v1.5.0", "1.4.2+b.1"]);
+  expect(parseVersionTags(tags).map(({ version }) => version)).toEqual(["1.4.2", "v1.5.0", "1.4.2+b.1"]);
 });
 
 it("10,000 tags are chosen from at once", () => {
   const tags = Array.from({ length: 10_000 }, (_, index) => `1.${index % 100}.${index}`);
-  const given = { ...inputOf({ request: { version: "^1" } }), candidates: candidatesOf(tags) };
+  const given = { ...inputOf({ request: { version: "^1" } }), candidates: parseVersionTags(tags) };
   const started = performance.now();
-  expect(told(choose(given))).toBe("resolve 1.99.9999");
+  expect(told(chooseContent(given))).toBe("resolve 1.99.9999");
   expect(performance.now() - started).toBeLessThan(5000);
 });
 
@@ -517,14 +527,14 @@ it("among 20,000 random situations none goes back unless a user asked for it, an
   for (let turn = 0; turn < 20_000; turn += 1) {
     const digits = (): string => pick("1", "2", "3", "a");
     const request = pick<ModuleRequest>({ version: pick("^1", "~1.1", "*", ">=1.1 <2") }, { tag: "stable" });
-    const failed = { rejected: [digest(pick("1", "2"))], rejectedFor: requestText(request) };
+    const failed = { rejected: [digest(pick("1", "2"))], rejectedFor: serializeRequest(request) };
     const entry = locked(version(), failed);
     const offers = Array.from({ length: below(4) }, () => ({
       ...complete(version(), digits()),
       tag: "stable",
     }));
-    const approved = pick(undefined, undefined, ...offers.map(approvalOf));
-    const choice = choose(
+    const approved = pick(undefined, undefined, ...offers.map(toApproval));
+    const choice = chooseContent(
       inputOf({
         request,
         locked: entry,
@@ -534,11 +544,11 @@ it("among 20,000 random situations none goes back unless a user asked for it, an
       }),
     );
     kinds.add(choice.kind);
-    if (choice.kind !== "take" || approvalOf(choice.candidate) === approved) continue;
+    if (choice.kind !== "apply" || toApproval(choice.candidate) === approved) continue;
     expect(entry.rejected).not.toContain(choice.candidate.digest);
     // A range that has nothing for the locked version excludes it.
     const isExcluded = request.version !== undefined && !inRange(entry.version, request.version);
     expect(isExcluded || !isOlder(choice.candidate.version, entry.version)).toBe(true);
   }
-  expect([...kinds].sort()).toEqual(["hold", "keep", "take"]);
+  expect([...kinds].sort()).toEqual(["apply", "defer", "keep"]);
 });

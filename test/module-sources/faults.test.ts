@@ -163,7 +163,7 @@ describe("the lock", () => {
     const lab = await edited(change);
     await lab.pass(MINUTE, () => lab.content("web") === "1.4.2");
     expect(lab.content("web")).toBe("1.4.2");
-    expect(lab.supplied.origins.get("web")?.removed).toBe(false);
+    expect(lab.registryModules.origins.get("web")?.removed).toBe(false);
     expect((await lab.tree()).modules.map(({ name }) => name)).toEqual(["web"]);
   });
 

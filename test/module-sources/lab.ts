@@ -9,10 +9,10 @@ import { ApiError, WatchHub, type ApiRequest, type KubeClient } from "../../src/
 import { Failures, silentLogger } from "../../src/lib/index.ts";
 import { Metrics } from "../../src/metrics/index.ts";
 import type { JsonObject, Tree } from "../../src/model/index.ts";
-import { ChartArchives, readTree, type SuppliedModules } from "../../src/modules/index.ts";
+import { ChartArchives, readTree, type RegistryModules } from "../../src/modules/index.ts";
 import { State } from "../../src/state/index.ts";
 import type { IModuleSource, OperatorEvent } from "../../src/status/index.ts";
-import { Supply } from "../../src/module-sources/index.ts";
+import { ModuleSources } from "../../src/module-sources/index.ts";
 import { moduleDir, registryLab, tempDir, type Lab } from "../registry/artifact/lab.ts";
 import { ManualClock } from "../support/clock.ts";
 import type { Switches } from "../support/registry.ts";
@@ -40,7 +40,7 @@ export interface SupplyLab {
   /** The series of the process that runs now. */
   metrics: Metrics;
   /** What the process that runs now has told the reader of directories. */
-  supplied: SuppliedModules;
+  registryModules: RegistryModules;
   /** Whether the CRD exists, and its uid. */
   crd: string | undefined;
   /** Refuses a request, if it returns something. */
@@ -48,7 +48,7 @@ export interface SupplyLab {
   /** In how many steps time passes: fewer are faster. */
   rounds: number;
   /** As `--sources-max`. */
-  mostBytes: number;
+  maxBytes: number;
   /** The ConfigMap that is in force. */
   config: Record<string, string>;
   /** Directories of modules before the one of sources. */
@@ -107,7 +107,7 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
   const api = new RestlessApi(roll, clock);
   api.put(KEYS, { data: { "ci.pub": lab.key.publicPem } });
   const dir = tempDir();
-  let running: Supply | undefined;
+  let running: ModuleSources | undefined;
   onTestFinished(() => it.stop());
   const it: SupplyLab = {
     lab,
@@ -117,11 +117,11 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
     events: [],
     warnings: [],
     metrics: new Metrics("test_"),
-    supplied: { dir: undefined, origins: new Map(), holds: [] },
+    registryModules: { dir: undefined, origins: new Map(), holds: [] },
     crd: "crd-1",
     refuse: () => undefined,
     rounds: 200,
-    mostBytes: 1_000_000,
+    maxBytes: 1_000_000,
     config: {},
     modulesDirs: [],
     unsignedCharts: [],
@@ -130,7 +130,7 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
     state: new State({ clock }),
     async start() {
       await it.stop();
-      it.supplied = { dir: undefined, origins: new Map(), holds: [] };
+      it.registryModules = { dir: undefined, origins: new Map(), holds: [] };
       it.state = new State({ clock });
       it.metrics = new Metrics("test_");
       const made = supplyOf(it);
@@ -140,7 +140,7 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
       prepared.catch(() => {});
       await it.pass(1000, () => isPrepared);
       await prepared;
-      made.lead();
+      made.startLeading();
     },
     async stop() {
       if (running === undefined) return;
@@ -149,7 +149,7 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
       await it.pass(100);
     },
     async follow() {
-      const own = { dir: tempDir(), supplied: NOTHING_SUPPLIED() };
+      const own = { dir: tempDir(), registryModules: NOTHING_SUPPLIED() };
       const made = supplyOf({ ...it, ...own });
       onTestFinished(() => made.close());
       const prepare = async (): Promise<void> => {
@@ -159,7 +159,7 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
         await prepared;
       };
       await prepare();
-      made.follow();
+      made.startStandby();
       return {
         content: (module) => contentIn(own.dir, module),
         unpacked: () => readdirSync(join(own.dir, "unpacked")).filter((name) => !name.startsWith(".")).length,
@@ -207,7 +207,7 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
   return it;
 }
 
-const NOTHING_SUPPLIED = (): SuppliedModules => ({ dir: undefined, origins: new Map(), holds: [] });
+const NOTHING_SUPPLIED = (): RegistryModules => ({ dir: undefined, origins: new Map(), holds: [] });
 
 function contentIn(dir: string, module: string): string | undefined {
   try {
@@ -228,7 +228,7 @@ function versionIn(dir: string, module: string): string | undefined {
   return file && /^ *version: (.*)/m.exec(readFileSync(join(real, file), "utf8"))?.[1];
 }
 
-function readAll({ supplied, modulesDirs }: SupplyLab, clock: ManualClock): Promise<Tree> {
+function readAll({ registryModules, modulesDirs }: SupplyLab, clock: ManualClock): Promise<Tree> {
   const archives = new ChartArchives(tempDir());
   return readTree({
     modulesDirs,
@@ -236,13 +236,13 @@ function readAll({ supplied, modulesDirs }: SupplyLab, clock: ManualClock): Prom
     unnumberedOrder: 1,
     strict: false,
     archives,
-    supplied,
+    registryModules,
     clock,
   });
 }
 
-function supplyOf(it: SupplyLab): Supply {
-  const { clock, api, dir, supplied, events, releases, installed } = it;
+function supplyOf(it: SupplyLab): ModuleSources {
+  const { clock, api, dir, registryModules, events, releases, installed } = it;
   const client = withCrd(api.client, it);
   const logger = {
     ...silentLogger,
@@ -251,7 +251,7 @@ function supplyOf(it: SupplyLab): Supply {
   const failures = new Failures(logger);
   const archives = new ChartArchives(tempDir());
   const shared = { globalHooksDir: undefined, unnumberedOrder: 1, strict: false, archives, clock };
-  return new Supply({
+  return new ModuleSources({
     client,
     clock,
     logger,
@@ -262,16 +262,16 @@ function supplyOf(it: SupplyLab): Supply {
     metrics: it.metrics,
     announce: (event) => void events.push(event),
     env: {},
-    supplied,
-    readApart: (modulesDir) => readTree({ ...shared, modulesDirs: [modulesDir] }),
+    registryModules,
+    readModulesDir: (modulesDir) => readTree({ ...shared, modulesDirs: [modulesDir] }),
     serverVersion: () => Promise.resolve("v1.35.0"),
     hasRelease: (module) => releases.has(module),
-    contentOf: (module) => installed.get(module),
+    getInstalledDigest: (module) => installed.get(module),
     configMap: "addon-operator",
     dir,
-    keys: "addon-operator-keys",
-    zone: "UTC",
-    mostBytes: it.mostBytes,
+    keysConfigMap: "addon-operator-keys",
+    timeZone: "UTC",
+    maxBytes: it.maxBytes,
     unsignedCharts: it.unsignedCharts,
   });
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { ApiRequest, KubeClient } from "../../src/kube/index.ts";
-import { LockFile } from "../../src/module-sources/lock.ts";
+import { LockConfigMap } from "../../src/module-sources/lock.ts";
 import type { LockEntry } from "../../src/module-sources/types.ts";
 
 const DIGEST = `sha256:${"a".repeat(64)}`;
@@ -20,11 +20,11 @@ const FULL: LockEntry = {
   seen: { version: "1.5.0", digest: DIGEST, since: 1 },
 };
 
-function lockOf(): { lock: LockFile; requests: ApiRequest[] } {
+function lockOf(): { lock: LockConfigMap; requests: ApiRequest[] } {
   const requests: ApiRequest[] = [];
   const json = (request: ApiRequest): Promise<unknown> => Promise.resolve(void requests.push(request));
   const client = { json } as unknown as KubeClient;
-  return { lock: new LockFile({ client, namespace: "ops", configMap: "addon-operator" }), requests };
+  return { lock: new LockConfigMap({ client, namespace: "ops", configMap: "addon-operator" }), requests };
 }
 
 const parsed = (data: Record<string, string>) => lockOf().lock.parse({ data, metadata: {} as never });
@@ -68,11 +68,11 @@ describe("an entry of the lock", () => {
 
   it("is not written if it is too large", async () => {
     const { lock, requests } = lockOf();
-    await expect(lock.write("web", { ...ENTRY, version: "1".repeat(2048) })).rejects.toThrow(
+    await expect(lock.writeEntry("web", { ...ENTRY, version: "1".repeat(2048) })).rejects.toThrow(
       "its entry in the lock has more than 2048 characters",
     );
     expect(requests).toEqual([]);
-    await lock.write("web", FULL);
+    await lock.writeEntry("web", FULL);
     expect(requests).toHaveLength(1);
   });
 });

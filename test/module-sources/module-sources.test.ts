@@ -180,8 +180,8 @@ describe("a start", () => {
     const { modules } = await lab.tree();
     const problem = { retriedAs: "SourceUnavailable", isExpected: true };
     expect(modules).toMatchObject([{ name: "web", problem }]);
-    await lab.pass(MINUTE, () => lab.supplied.origins.get("web")?.problem?.isExpected === undefined);
-    expect(lab.supplied.origins.get("web")?.problem?.message).toContain("does not show web:1.4.2");
+    await lab.pass(MINUTE, () => lab.registryModules.origins.get("web")?.problem?.isExpected === undefined);
+    expect(lab.registryModules.origins.get("web")?.problem?.message).toContain("does not show web:1.4.2");
   });
 
   it("with another key does not load what only the old one has signed", async () => {
@@ -220,7 +220,7 @@ describe("a module that no source names", () => {
     lab.source({});
     await lab.pass(2000);
     expect(lab.locked("web")).not.toHaveProperty("removed");
-    const isOff = (): boolean => lab.supplied.origins.get("web")?.removed === true;
+    const isOff = (): boolean => lab.registryModules.origins.get("web")?.removed === true;
     await lab.pass(MINUTE, isOff);
     expect(lab.warnings).toEqual([]);
     expect(lab.locked("web")).toMatchObject({ removed: true });
@@ -265,7 +265,7 @@ describe("a module that an identity has signed", () => {
     await lab.start();
     expect(lab.content("web")).toBe("1.4.2");
     lab.api.put(KEYS, { data: identity });
-    const problem = (): string | undefined => lab.supplied.origins.get("web")?.problem?.message;
+    const problem = (): string | undefined => lab.registryModules.origins.get("web")?.problem?.message;
     await lab.pass(MINUTE, () => problem() !== undefined);
     expect(problem()).toContain("no key of the installer counts for its source");
     expect(lab.content("web")).toBeUndefined();

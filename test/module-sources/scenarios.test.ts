@@ -67,7 +67,7 @@ async function fail(it: SupplyLab): Promise<void> {
 
 /** The lock is never without the module, and neither is what the reader of directories is told. */
 function check(it: SupplyLab, story: readonly number[]): void {
-  const [locked, origin] = [it.locked("web"), it.supplied.origins.get("web")];
+  const [locked, origin] = [it.locked("web"), it.registryModules.origins.get("web")];
   const isKept = locked !== undefined && locked["removed"] === undefined && origin?.removed === false;
   if (!isKept) throw new Error(`removed after ${story.join(", ")}: ${JSON.stringify({ locked, origin })}`);
 }

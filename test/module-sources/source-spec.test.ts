@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
 
 import type { IModuleSource } from "../../src/status/index.ts";
-import { readSpec } from "../../src/module-sources/source-spec.ts";
+import { parseSourceSpec } from "../../src/module-sources/source-spec.ts";
 
 const REGISTRY = "oci://registry.example.com/modules";
 const DIGEST = `sha256:${"a".repeat(64)}`;
 const read = (spec: object) =>
-  readSpec({
+  parseSourceSpec({
     apiVersion: "addon-operator.io/v1alpha1",
     kind: "ModuleSource",
     metadata: { name: "s" },
@@ -29,14 +29,14 @@ it("reads ranges, channels, digests and the policy of updates", () => {
   expect(spec.update).toEqual({
     approval: "patch",
     parallel: 3,
-    afterMs: 86_400_000,
+    minAgeMs: 86_400_000,
     windows: [
       { cron: "0 2 * * 1-5", forMs: 7_200_000 },
       { cron: "CRON_TZ=Europe/Berlin 0 3 * * *", forMs: 5_400_000 },
     ],
   });
   expect(read({}).update).toBeUndefined();
-  expect(read({ update: {} }).update).toEqual({ approval: "auto", windows: [], afterMs: 0, parallel: 1 });
+  expect(read({ update: {} }).update).toEqual({ approval: "auto", windows: [], minAgeMs: 0, parallel: 1 });
 });
 
 it.each<[string, object, string]>([

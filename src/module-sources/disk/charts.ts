@@ -1,4 +1,4 @@
-/** Charts on disk: verified as artifacts or by their hash, and made into the directory of a module. */
+/** Charts on disk: verifies them, and makes the directory of a module from a chart. */
 
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { createHash, randomUUID } from "node:crypto";
@@ -7,28 +7,31 @@ import { join } from "node:path";
 import { exists, toYaml } from "../../lib/index.ts";
 import { ProblemError, type Json } from "../../model/index.ts";
 import { ADDON_FILE, ChartArchives, readChartYaml, wordIn } from "../../modules/index.ts";
-import { findChart, isRepository, type Signer } from "../../registry/index.ts";
+import { findChart, isChartRepository, type Signer } from "../../registry/index.ts";
 import type { Artifacts, Blobs, Descriptor, FoundChart } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
-import { NotStoredError, RefusedError, type Stored, type Wanted } from "./content.ts";
+import { NotStoredError, WrongContentError, type StoredContent, type RequestedContent } from "./content.ts";
 
-const ARCHIVE = "chart.tgz";
+const ARCHIVE_FILE = "chart.tgz";
 
-/** What is on disk. */
+/** The files of a chart on disk. */
 interface ChartStore extends Artifacts, Blobs {
-  find(digest: string): Promise<Descriptor | undefined>;
+  findBlob(digest: string): Promise<Descriptor | undefined>;
   readonly scratchDir: string;
 }
 
-/** A chart that is complete on disk, verified. Throws NotStoredError, NotVerifiedError, CannotVerifyError. */
+/**
+ * Finds a complete chart on disk and verifies it: by its signature, or by its hash if it needs none. Throws
+ * NotStoredError, NotVerifiedError, CannotVerifyError.
+ */
 export async function findStoredChart(
   store: ChartStore,
   { digest, chart }: { readonly digest: string; readonly chart: ChartContent },
   keys: readonly Signer[],
 ): Promise<FoundChart> {
   const missing = new NotStoredError(`the content ${digest} is not on disk`);
-  if (isRepository(chart.from)) {
-    const layer = await store.find(digest);
+  if (isChartRepository(chart.from)) {
+    const layer = await store.findBlob(digest);
     if (layer === undefined) throw missing;
     return { digest, layer, verified: undefined };
   }
@@ -41,10 +44,10 @@ export async function findStoredChart(
  * The version of a content: of a chart, what the `Chart.yaml` in its archive says. Throws RefusedError if that is another
  * chart or version.
  */
-export async function contentVersion(
+export async function readContentVersion(
   store: ChartStore,
-  { layer, version: known = "" }: Stored,
-  { chart, version, digest }: Wanted,
+  { layer, version: known = "" }: StoredContent,
+  { chart, version, digest }: RequestedContent,
 ): Promise<string> {
   if (chart === undefined) return known;
   const file = join(store.scratchDir, `${randomUUID()}.tgz`);
@@ -52,15 +55,20 @@ export async function contentVersion(
   try {
     await store.saveBlob(layer, file);
     const found = readChartYaml((await archives.unpack(file)).dir);
-    const [name, own] = [wordIn(found, "name"), wordIn(found, "version")];
-    if (name !== chart.name || own === undefined || (version !== undefined && own !== version))
-      throw new RefusedError(
-        `${digest} is the chart "${name}" in version "${own}", not "${chart.name}" in version "${version ?? "any"}"`,
+    const name = wordIn(found, "name");
+    const chartVersion = wordIn(found, "version");
+    if (
+      name !== chart.name ||
+      chartVersion === undefined ||
+      (version !== undefined && chartVersion !== version)
+    )
+      throw new WrongContentError(
+        `${digest} is the chart "${name}" in version "${chartVersion}", not "${chart.name}" in version "${version ?? "any"}"`,
       );
-    return own;
+    return chartVersion;
   } catch (error) {
     if (!(error instanceof ProblemError)) throw error;
-    throw new RefusedError(
+    throw new WrongContentError(
       `${digest} is refused: ${error.problems.map(({ message }) => message).join("; ")}`,
     );
   } finally {
@@ -69,15 +77,18 @@ export async function contentVersion(
   }
 }
 
-/** Makes a module of a chart: its archive, and `addon.yaml`. Returns the directory, whose name begins with `prefix`. */
+/**
+ * Creates the directory of a module from a chart: the archive, and a generated `addon.yaml`. Returns its path, which
+ * begins with `prefix`.
+ */
 export async function makeChartModule(
   store: ChartStore,
-  { layer, version = "", chart }: Stored,
+  { layer, version = "", chart }: StoredContent,
   prefix: string,
 ): Promise<string> {
   const { from = "", name = "", terms } = chart ?? {};
-  const source = isRepository(from) ? { repo: from, chart: name } : { chart: `${from}/${name}` };
-  const place = { path: ARCHIVE, digest: layer.digest, source: { ...source, version } };
+  const source = isChartRepository(from) ? { repo: from, chart: name } : { chart: `${from}/${name}` };
+  const place = { path: ARCHIVE_FILE, digest: layer.digest, source: { ...source, version } };
   const text = `# Generated from a ModuleSource.\n${toYaml({ ...terms, chart: place } as Json)}`;
   const dir = `${prefix}-${createHash("sha256").update(text).digest("hex").slice(0, 16)}`;
   if (await exists(dir)) return dir;
@@ -85,7 +96,7 @@ export async function makeChartModule(
   const part = `${dir}.${randomUUID()}`;
   try {
     await mkdir(part, { mode: 0o755 });
-    await store.saveBlob(layer, join(part, ARCHIVE));
+    await store.saveBlob(layer, join(part, ARCHIVE_FILE));
     await writeFile(join(part, ADDON_FILE), text);
     await rename(part, dir);
   } catch (error) {

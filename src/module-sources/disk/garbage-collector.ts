@@ -1,33 +1,34 @@
-/** Deletes what nothing needs any more from the disk, an hour later. */
+/** Deletes content from the disk an hour after it was last needed. */
 
-import { KEEP_MS, type BlobStore } from "./blob-store.ts";
+import { RETENTION_MS, type BlobStore } from "./blob-store.ts";
 
-/** Looks at the disk when something has changed, and every hour: it reads each manifest. */
-export class Collector {
-  readonly #store: Pick<BlobStore, "collect" | "size" | "written">;
-  /** What was needed at the last look. */
-  #needed: ReadonlySet<string> = new Set();
-  #written = 0;
-  /** When that was, in milliseconds since the epoch. */
-  #at = -Infinity;
+/** Scans the disk only when something has changed, and every hour: a scan reads each manifest. */
+export class GarbageCollector {
+  readonly #store: Pick<BlobStore, "deleteUnneeded" | "measureBytes" | "writtenFiles">;
+  /** The digests that were needed at the last scan. */
+  #neededDigests: ReadonlySet<string> = new Set();
+  #writtenFiles = 0;
+  /** Time of the last scan, in milliseconds since the epoch. */
+  #collectedAt = -Infinity;
 
-  constructor(store: Pick<BlobStore, "collect" | "size" | "written">) {
+  constructor(store: Pick<BlobStore, "deleteUnneeded" | "measureBytes" | "writtenFiles">) {
     this.#store = store;
   }
 
   /**
-   * Deletes what was needed neither now nor in the last hour. Returns the bytes of all blobs; undefined if nothing has
-   * changed since the last look.
+   * Deletes content that no digest needs, nor needed in the last hour. Returns the bytes of all blobs; undefined if nothing has
+   * changed since the last scan.
    */
   async collect(digests: ReadonlySet<string>, now: number): Promise<number | undefined> {
-    const { written } = this.#store;
-    const isSame = digests.symmetricDifference(this.#needed).size === 0 && written === this.#written;
-    if (isSame && now - this.#at < KEEP_MS) return undefined;
-    // What was needed until now is kept for an hour from now.
-    await this.#store.collect(digests.union(this.#needed), now);
-    this.#needed = digests;
-    this.#written = written;
-    this.#at = now;
-    return this.#store.size();
+    const { writtenFiles } = this.#store;
+    const isSame =
+      digests.symmetricDifference(this.#neededDigests).size === 0 && writtenFiles === this.#writtenFiles;
+    if (isSame && now - this.#collectedAt < RETENTION_MS) return undefined;
+    // Digests of the last scan count as needed now, so that their hour begins now.
+    await this.#store.deleteUnneeded(digests.union(this.#neededDigests), now);
+    this.#neededDigests = digests;
+    this.#writtenFiles = writtenFiles;
+    this.#collectedAt = now;
+    return this.#store.measureBytes();
   }
 }

@@ -9,7 +9,7 @@ import { camelCase } from "../../model/index.ts";
 import { refuseName, splitEntryName } from "../../modules/index.ts";
 
 /** One module in the directory. */
-export interface Link {
+export interface ModuleLink {
   readonly name: string;
   readonly order: number | undefined;
   /** Its content; undefined = it has none now, and the link leads to an empty directory. */
@@ -18,14 +18,14 @@ export interface Link {
   readonly enabled: boolean | undefined;
 }
 
-/** The name of a module's link: with its order, which the directory decides. */
-export function entryOf({ name, order }: Pick<Link, "name" | "order">): string {
+/** The name of a module's link. A number before the name is the order of the module. */
+export function toLinkName({ name, order }: Pick<ModuleLink, "name" | "order">): string {
   return order === undefined ? name : `${String(order).padStart(3, "0")}-${name}`;
 }
 
 /** Why no module can have this name: its link would be read as another module, or as no module. */
-export function linkProblem(name: string): string | undefined {
-  if (name === VALUES) return `"${name}" is a file of each modules directory`;
+export function describeNameProblem(name: string): string | undefined {
+  if (name === VALUES_FILE) return `"${name}" is a file of each modules directory`;
   if (splitEntryName(name, 0).name !== name)
     return `"${name}" begins with a number, which is the order in the name of a directory`;
   return refuseName(name);
@@ -35,30 +35,34 @@ export function linkProblem(name: string): string | undefined {
  * Makes the directory contain exactly these modules. Each link is replaced by one rename, so that it always leads to
  * complete content. Makes what is new before it removes what is old.
  */
-export async function writeLinks(dir: string, absent: string, links: readonly Link[]): Promise<void> {
+export async function writeModuleLinks(
+  dir: string,
+  absent: string,
+  links: readonly ModuleLink[],
+): Promise<void> {
   await mkdir(dir, { recursive: true });
-  const wanted = new Set([VALUES]);
+  const wanted = new Set([VALUES_FILE]);
   for (const link of links) {
-    const entry = entryOf(link);
+    const entry = toLinkName(link);
     wanted.add(entry);
     const target = link.content ?? join(absent, link.name);
     if (link.content === undefined) await mkdir(target, { recursive: true });
-    await pointTo(join(dir, entry), target);
+    await replaceLink(join(dir, entry), target);
   }
-  await writeValues(join(dir, VALUES), links);
+  await writeEnabledFlags(join(dir, VALUES_FILE), links);
   for (const name of await readdir(dir)) if (!wanted.has(name)) await rm(join(dir, name), { force: true });
 }
 
-const VALUES = "values.yaml";
+const VALUES_FILE = "values.yaml";
 
-/** Makes a link lead to a target. */
-async function pointTo(path: string, target: string): Promise<void> {
+/** Replaces a link, unless it already leads to the target. */
+async function replaceLink(path: string, target: string): Promise<void> {
   if (attempt(() => readlinkSync(path)) === target) return;
-  await replace(path, (part) => symlink(target, part));
+  await createAtomically(path, (part) => symlink(target, part));
 }
 
 /** Creates a file or link with `make` under a temporary name, then renames it. */
-async function replace(path: string, make: (part: string) => Promise<void>): Promise<void> {
+async function createAtomically(path: string, make: (part: string) => Promise<void>): Promise<void> {
   // Names that begin with a dot are no modules.
   const part = join(path, "..", `.${crypto.randomUUID()}`);
   await make(part);
@@ -66,10 +70,10 @@ async function replace(path: string, make: (part: string) => Promise<void>): Pro
 }
 
 /** Writes the flags of the modules, unless the file has them already. */
-async function writeValues(path: string, links: readonly Link[]): Promise<void> {
+async function writeEnabledFlags(path: string, links: readonly ModuleLink[]): Promise<void> {
   const flags = links.filter(({ enabled }) => enabled !== undefined);
   const lines = flags.map(({ name, enabled }) => `${camelCase(name)}Enabled: ${enabled}\n`).sort();
   const text = `# Generated from ModuleSources.\n${lines.join("")}`;
   if ((await readFile(path, "utf8").catch(() => undefined)) === text) return;
-  await replace(path, (part) => writeFile(part, text));
+  await createAtomically(path, (part) => writeFile(part, text));
 }

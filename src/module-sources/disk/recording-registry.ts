@@ -1,4 +1,4 @@
-/** What a registry answers while an artifact is verified, and its layer: stored on disk once a valid signature was found. */
+/** Stores on disk what a registry answered while an artifact was verified, and the layer of the artifact. */
 
 import { RegistryError } from "../../registry/index.ts";
 import type { Artifacts, Blobs, Descriptor, StoredManifest } from "../../registry/index.ts";
@@ -10,10 +10,10 @@ const SIGNATURE_TAG = /^sha256-[0-9a-f]{64}(?:\.sig)?$/;
  * A registry whose answers are remembered, so that the next start can verify without it. Without a valid signature nothing
  * is stored: a registry could fill the disk with signatures that do not count.
  */
-export class Recording implements Artifacts {
+export class RecordingRegistry implements Artifacts {
   readonly #registry: Artifacts;
   readonly #manifests = new Map<string, StoredManifest>();
-  readonly #lists = new Map<string, readonly Descriptor[]>();
+  readonly #referrers = new Map<string, readonly Descriptor[]>();
   /** The last signature that was read: the search ends with the one that counts. */
   #signature: Buffer | undefined;
 
@@ -34,37 +34,37 @@ export class Recording implements Artifacts {
 
   async referrers(digest: string, limit: number): Promise<readonly Descriptor[] | undefined> {
     const list = await this.#registry.referrers(digest, limit);
-    if (list !== undefined) this.#lists.set(digest, list);
+    if (list !== undefined) this.#referrers.set(digest, list);
     return list;
   }
 
-  /** Stores what was answered. */
-  async keep(store: BlobStore): Promise<void> {
+  /** Stores the recorded answers. To be called once the signature was verified. */
+  async storeAnswers(store: BlobStore): Promise<void> {
     for (const [reference, { bytes, digest }] of this.#manifests) {
-      await store.keep(bytes);
-      if (SIGNATURE_TAG.test(reference)) await store.keepTag(reference, digest);
+      await store.saveBytes(bytes);
+      if (SIGNATURE_TAG.test(reference)) await store.saveSignatureTag(reference, digest);
     }
-    for (const [digest, list] of this.#lists) await store.keepReferrers(digest, list);
-    if (this.#signature !== undefined) await store.keep(this.#signature);
+    for (const [digest, list] of this.#referrers) await store.saveReferrers(digest, list);
+    if (this.#signature !== undefined) await store.saveBytes(this.#signature);
   }
 }
 
-/** Fetches what is missing of a layer. Throws RegistryError if the store would be larger than `mostBytes`. */
+/** Fetches a layer, unless the disk has it. Throws RegistryError if the store would be larger than `maxBytes`. */
 export async function fetchLayer(
   registry: Blobs,
   store: BlobStore,
-  { layer, mostBytes }: { readonly layer: Descriptor; readonly mostBytes: number },
+  { layer, maxBytes }: { readonly layer: Descriptor; readonly maxBytes: number },
 ): Promise<void> {
-  if (await store.has(layer)) return;
-  await requireRoom(store, layer.size, mostBytes);
-  await store.keepFile(layer.digest, (part) => registry.saveBlob(layer, part));
+  if (await store.hasBlob(layer)) return;
+  await requireDiskSpace(store, layer.size, maxBytes);
+  await store.saveFile(layer.digest, (part) => registry.saveBlob(layer, part));
 }
 
-/** Throws RegistryError if the store would be larger than `mostBytes`. */
-export async function requireRoom(store: BlobStore, more: number, mostBytes: number): Promise<void> {
-  const size = await store.size();
-  if (size + more > mostBytes)
+/** Checks the limit of the disk before a fetch. Throws RegistryError if the store would be larger than `maxBytes`. */
+export async function requireDiskSpace(store: BlobStore, more: number, maxBytes: number): Promise<void> {
+  const size = await store.measureBytes();
+  if (size + more > maxBytes)
     throw new RegistryError(
-      `it does not fit on disk: ${size} bytes are stored, ${more} are to be fetched, ${mostBytes} are allowed (--sources-max)`,
+      `it does not fit on disk: ${size} bytes are stored, ${more} are to be fetched, ${maxBytes} are allowed (--sources-max)`,
     );
 }

@@ -3,16 +3,16 @@
 import { sameJson } from "../../lib/index.ts";
 import { ProblemError, type Json } from "../../model/index.ts";
 import { ADDON_FILE, addonProblem } from "../../modules/index.ts";
-import { chartsPlace, isRepository, parseReference } from "../../registry/index.ts";
+import { normalizeChartLocation, isChartRepository, parseReference } from "../../registry/index.ts";
 import type { IModuleSource } from "../../status/index.ts";
-import type { Report } from "../update-policy.ts";
+import type { ReportProblem } from "../update-policy.ts";
 import type { ChartContent, SourceSpec, ModuleRequest } from "../types.ts";
 
 type Spec = NonNullable<IModuleSource["spec"]>;
-type Place = Pick<SourceSpec, "registry" | "charts" | "unsigned">;
+type SourceLocation = Pick<SourceSpec, "registry" | "charts" | "unsigned">;
 
-/** The place that a spec names; undefined after it has reported what is wrong. */
-export function readPlace(spec: Spec, report: Report): Place | undefined {
+/** Parses the registry or chart repository of a spec. Returns undefined after it has reported a problem. */
+export function parseLocation(spec: Spec, report: ReportProblem): SourceLocation | undefined {
   const { registry: text, charts, unsigned = false } = spec;
   if ((text === undefined) === (charts === undefined)) {
     report("spec", "needs either registry or charts", "name one of them");
@@ -20,21 +20,22 @@ export function readPlace(spec: Spec, report: Report): Place | undefined {
   }
   if (text !== undefined) {
     if (unsigned) report("spec.unsigned", "is for charts alone", "remove it, and sign the modules");
-    const registry = registryOf(text, "spec.registry", report);
+    const registry = parseRegistry(text, "spec.registry", report);
     return registry && { registry, charts: undefined, unsigned: false };
   }
-  return placeOfCharts(spec, report);
+  return parseChartLocation(spec, report);
 }
 
-function placeOfCharts(spec: Spec, report: Report): Place | undefined {
+/** Parses `spec.charts`: a registry, or a chart repository, whose charts are never signed. */
+function parseChartLocation(spec: Spec, report: ReportProblem): SourceLocation | undefined {
   const { charts: text = "", unsigned = false, plainHttp = false } = spec;
-  const charts = chartsPlace(text);
+  const charts = normalizeChartLocation(text);
   if (charts === undefined) {
     report("spec.charts", `"${text}" is no place of charts`, "write https://HOST/PATH or oci://HOST/PATH");
     return undefined;
   }
-  if (!isRepository(charts)) {
-    const registry = registryOf(charts, "spec.charts", report);
+  if (!isChartRepository(charts)) {
+    const registry = parseRegistry(charts, "spec.charts", report);
     return registry && { registry, charts, unsigned };
   }
   if (!unsigned)
@@ -45,19 +46,23 @@ function placeOfCharts(spec: Spec, report: Report): Place | undefined {
   return { registry: { host, name: pathname.slice(1) }, charts, unsigned };
 }
 
-/** The mirrors of a registry. Content without a signature comes from its own place alone. */
-export function readMirrors(
+/**
+ * Parses the mirrors of a registry. Content without a signature may come from its own location only, because a mirror
+ * could change it.
+ */
+export function parseMirrors(
   { mirrors = [] }: Spec,
-  place: Place | undefined,
-  report: Report,
+  place: SourceLocation | undefined,
+  report: ReportProblem,
 ): SourceSpec["mirrors"] {
-  const isAllowed = place?.charts === undefined || (!place.unsigned && !isRepository(place.charts));
+  const isAllowed = place?.charts === undefined || (!place.unsigned && !isChartRepository(place.charts));
   if (mirrors.length > 0 && !isAllowed)
     report("spec.mirrors", "are for registries whose content is signed", "remove them");
-  return mirrors.flatMap((text, index) => registryOf(text, `spec.mirrors[${index}]`, report) ?? []);
+  return mirrors.flatMap((text, index) => parseRegistry(text, `spec.mirrors[${index}]`, report) ?? []);
 }
 
-function registryOf(text: string, key: string, report: Report): SourceSpec["registry"] | undefined {
+/** Parses a registry reference, which must have neither tag nor digest. Returns undefined after it has reported a problem. */
+function parseRegistry(text: string, key: string, report: ReportProblem): SourceSpec["registry"] | undefined {
   const form = "write oci://HOST/PATH, without tag and digest";
   try {
     const { host, name, tag, digest } = parseReference(text);
@@ -70,24 +75,32 @@ function registryOf(text: string, key: string, report: Report): SourceSpec["regi
   return undefined;
 }
 
-/** Reports what a module says that its place does not allow. An invalid place allows everything. */
-export function checkTerms(
-  place: Place | undefined,
+/**
+ * Reports fields of a module that only charts may have, or that charts must not have. Reports nothing if the location
+ * itself is invalid.
+ */
+export function checkModuleFields(
+  place: SourceLocation | undefined,
   [name, request]: readonly [string, ModuleRequest],
-  report: Report,
+  report: ReportProblem,
 ): void {
   const key = `spec.modules.${name}`;
   const isChart = request.chart !== undefined || request.module !== undefined;
   if (place?.charts !== undefined)
-    checkChart(place.charts, request, (at, ...rest) => report(key + at, ...rest));
+    checkChartFields(place.charts, request, (at, ...rest) => report(key + at, ...rest));
   else if (place !== undefined && isChart)
     report(key, "has chart or module, which are for charts alone", "write addon.yaml into the module");
 }
 
-function checkChart(charts: string, { chart, tag, module: terms = {} }: ModuleRequest, report: Report): void {
-  if (chart !== undefined && !CHART.test(chart))
+/** Reports invalid fields of a module that is a chart. Keys are reported relative to the module. */
+function checkChartFields(
+  charts: string,
+  { chart, tag, module: terms = {} }: ModuleRequest,
+  report: ReportProblem,
+): void {
+  if (chart !== undefined && !CHART_NAME.test(chart))
     report(".chart", `"${chart}" is no name of a chart`, "write it as Chart.yaml has it");
-  if (tag !== undefined && isRepository(charts))
+  if (tag !== undefined && isChartRepository(charts))
     report(".tag", "is for registries: chart repositories have no tags", "name a version or a range");
   if ("chart" in terms) report(".module.chart", "is set by the operator", "remove it");
   const problem = addonProblem(terms, ADDON_FILE);
@@ -95,11 +108,11 @@ function checkChart(charts: string, { chart, tag, module: terms = {} }: ModuleRe
     report(`.module.${problem.key ?? ""}`, problem.message, problem.remedy ?? "correct it");
 }
 
-const CHART = /^[a-zA-Z0-9][a-zA-Z0-9._-]{0,249}$/;
+const CHART_NAME = /^[a-zA-Z0-9][a-zA-Z0-9._-]{0,249}$/;
 
 /** The chart that a source names for a module; undefined for a source of modules. */
-export function chartOf(
-  { charts, unsigned }: Place,
+export function toChartContent(
+  { charts, unsigned }: SourceLocation,
   name: string,
   { chart = name, module: terms }: ModuleRequest,
 ): ChartContent | undefined {
@@ -113,12 +126,21 @@ export function chartOf(
       };
 }
 
-/** Whether both are the same chart of the same place, or both are modules: only then their versions can be compared. */
-export function isSamePlace(left: ChartContent | undefined, right: ChartContent | undefined): boolean {
+/**
+ * Whether both are the same chart of the same location, or both are modules (undefined): only then their versions can be
+ * compared.
+ */
+export function areVersionsComparable(
+  left: ChartContent | undefined,
+  right: ChartContent | undefined,
+): boolean {
   return left?.from === right?.from && left?.name === right?.name;
 }
 
-/** Whether the same archive makes the same module of both. */
-export function isSameChart(left: ChartContent | undefined, right: ChartContent | undefined): boolean {
+/** Whether both are equal in chart and settings, so that the same archive makes the same module directory. */
+export function isEqualChartContent(
+  left: ChartContent | undefined,
+  right: ChartContent | undefined,
+): boolean {
   return sameJson(left as unknown as Json, right as unknown as Json);
 }

@@ -8,7 +8,7 @@ import {
   ChartRepository,
   fetchIndex,
   findLogin,
-  isRepository,
+  isChartRepository,
   NoAnswerError,
   NotVerifiedError,
   RegistryClient,
@@ -17,7 +17,7 @@ import {
   type KnownIndex,
   type Login,
 } from "../../registry/index.ts";
-import { NotStoredError, RefusedError } from "../disk/content.ts";
+import { NotStoredError, WrongContentError } from "../disk/content.ts";
 import type { SourceSpec } from "../types.ts";
 
 export interface AccessOptions {
@@ -33,31 +33,34 @@ export interface AccessOptions {
 type Registry = SourceSpec["registry"];
 
 /** A registry or a chart repository that is open. */
-interface Opened {
+interface OpenRegistry {
   readonly client: RegistryClient;
   /** Path before the names of modules. */
   readonly path: string;
-  /** What the last calls got, all of which got no answer. */
-  readonly silent: NoAnswerError[];
+  /** Errors of the last requests in a row that got no answer. */
+  readonly unansweredErrors: NoAnswerError[];
 }
 
-/** A registry that leaves so many modules without an answer is not asked for others: each may wait for half a minute. */
-const MOST_SILENT = 3;
+/**
+ * After so many requests in a row without an answer, a registry gets no more requests in this check: each may wait for
+ * half a minute.
+ */
+const MAX_UNANSWERED = 3;
 
-/** The mirrors of a source in their order, and the place that they are mirrors of. */
-interface Places {
-  readonly mirrors: readonly Opened[];
-  readonly own: Opened;
+/** The mirrors of a source in their order, and the registry that they mirror. */
+interface OpenRegistries {
+  readonly mirrors: readonly OpenRegistry[];
+  readonly primary: OpenRegistry;
 }
 
 /** One source's registries, mirrors first, or its chart repository, during one check: opened with the first request. */
-export class Access {
+export class RegistryAccess {
   readonly #options: AccessOptions;
   readonly #spec: SourceSpec;
   readonly #onAnswer: (code: string) => void;
-  #places: Promise<Places> | undefined;
+  #registries: Promise<OpenRegistries> | undefined;
   /** Registries that failed during this check. */
-  readonly #failed = new Set<Opened>();
+  readonly #failed = new Set<OpenRegistry>();
   #index: Promise<KnownIndex> | undefined;
 
   constructor(options: AccessOptions, spec: SourceSpec, onAnswer: (code: string) => void) {
@@ -68,118 +71,124 @@ export class Access {
 
   /**
    * Requests a module or a chart from the mirrors and then from the registry, until one answers. One that fails is not used
-   * again as long as there is another one. Throws what all of them answer, ProblemError for a Secret that cannot be used,
+   * again as long as there is another one. Throws the combined errors of all of them, ProblemError for a Secret that cannot be used,
    * and errors of the API.
    */
-  async inTurn<T>(
+  async requestFromAny<T>(
     name: string,
-    ask: (repository: Repository) => Promise<T | undefined>,
+    request: (repository: Repository) => Promise<T | undefined>,
   ): Promise<T | undefined> {
-    const { mirrors, own } = await this.#opened();
-    const all = [...mirrors, own];
+    const { mirrors, primary } = await this.#openOnce();
+    const all = [...mirrors, primary];
     const working = all.filter((each) => !this.#failed.has(each));
     const errors: Error[] = [];
     for (const each of working.length === 0 ? all : working) {
       try {
-        const answer = await askOne(each, name, ask);
+        const answer = await requestFromOne(each, name, request);
         if (answer !== undefined) return answer;
       } catch (error) {
-        if (!isAnswer(error)) throw error;
+        if (!allowsNextRegistry(error)) throw error;
         if (error instanceof RegistryError && error.status !== 404) this.#failed.add(each);
         errors.push(error);
       }
     }
-    if (errors.length > 0) throw errorOf(errors);
+    if (errors.length > 0) throw combineErrors(errors);
     return undefined;
   }
 
-  /** A chart of the source's chart repository, which has no mirrors. Throws as `inTurn`. */
-  async chart(name: string): Promise<ChartRepository> {
+  /** Opens a chart of the source's chart repository, which has no mirrors. Throws as `requestFromAny`. */
+  async openChart(name: string): Promise<ChartRepository> {
     const base = new URL(`${this.#spec.charts}/`);
     const versions = async (): Promise<KnownIndex["versions"]> =>
       (await (this.#index ??= this.#readIndex(base))).versions;
-    const { own } = await this.#opened();
-    return new ChartRepository(own.client, name, { base, versions });
+    const { primary } = await this.#openOnce();
+    return new ChartRepository(primary.client, name, { base, versions });
   }
 
-  /** Lists the versions of a module: in turn, or in the source's chart repository. Throws as `inTurn`. */
-  async offers<T>(
+  /**
+   * Requests the versions or the tag of a module from mirrors and registry, or from the chart repository. Throws as
+   * `requestFromAny`.
+   */
+  async queryVersions<T>(
     module: string,
     ask: (offers: Pick<Repository, "tags" | "digestOfTag">) => Promise<T | undefined>,
   ): Promise<T | undefined> {
     const { charts, modules } = this.#spec;
     const name = charts === undefined ? module : (modules.get(module)?.chart ?? module);
-    return charts !== undefined && isRepository(charts)
-      ? ask(await this.chart(name))
-      : this.inTurn(name, ask);
+    return charts !== undefined && isChartRepository(charts)
+      ? ask(await this.openChart(name))
+      : this.requestFromAny(name, ask);
   }
 
   async close(): Promise<void> {
-    // The caller of `inTurn` got the error.
-    const places = await this.#places?.catch(() => undefined);
-    if (places !== undefined) for (const { client } of [...places.mirrors, places.own]) await client.close();
+    // The caller of `requestFromAny` got the error.
+    const places = await this.#registries?.catch(() => undefined);
+    if (places !== undefined)
+      for (const { client } of [...places.mirrors, places.primary]) await client.close();
   }
 
-  #opened(): Promise<Places> {
-    return (this.#places ??= this.#open());
+  /** Opens the registries with the first request: a check without requests reads no Secret. */
+  #openOnce(): Promise<OpenRegistries> {
+    return (this.#registries ??= this.#openRegistries());
   }
 
   /** Reads the index once for all charts of the source, and not at all if it is as it was at the last check. */
   async #readIndex(base: URL): Promise<KnownIndex> {
     const charts = [...this.#spec.modules].map(([name, { chart = name }]) => chart).sort();
     const memory = this.#options.indexes?.get(`${base.href} ${charts.join()}`, () => ({ known: undefined }));
-    const { own } = await this.#opened();
-    const index = await fetchIndex(own.client, { base, charts }, memory?.known);
+    const { primary } = await this.#openOnce();
+    const index = await fetchIndex(primary.client, { base, charts }, memory?.known);
     if (memory !== undefined) memory.known = index;
     return index;
   }
 
-  async #open(): Promise<Places> {
+  /** Creates the clients of mirrors and registry with their credentials. */
+  async #openRegistries(): Promise<OpenRegistries> {
     const { registry, mirrors, plainHttp: isPlain, ca, charts = "oci:" } = this.#spec;
     const { clock, env } = this.#options;
-    const secret = await this.#secretData();
-    const isBasic = isRepository(charts);
+    const secret = await this.#readSecret();
+    const isBasic = isChartRepository(charts);
     const plainHttp = isBasic ? charts.startsWith("http:") : isPlain;
-    const open = (each: Registry): Opened => {
+    const open = (each: Registry): OpenRegistry => {
       // Each client has the credentials of its own host, and no others.
-      const login = this.#loginOf(secret, each);
+      const login = this.#findLogin(secret, each);
       const options = { plainHttp, isBasic, ca, proxies: env, clock, onAnswer: this.#onAnswer };
       const client = new RegistryClient({ host: each.host, ...options, login: () => login });
-      return { client, path: each.name, silent: [] };
+      return { client, path: each.name, unansweredErrors: [] };
     };
-    return { mirrors: mirrors.map(open), own: open(registry) };
+    return { mirrors: mirrors.map(open), primary: open(registry) };
   }
 
   /** The content of the source's Secret; undefined if it names none. */
-  async #secretData(): Promise<Secret["data"]> {
+  async #readSecret(): Promise<Secret["data"]> {
     const { secret: name } = this.#spec;
     if (name === undefined) return undefined;
     const { client, namespace } = this.#options;
     const secret = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
-    if (secret === undefined) throw this.#secretProblem("does not exist");
+    if (secret === undefined) throw this.#toSecretProblem("does not exist");
     return secret.data ?? {};
   }
 
   /** The credentials for a registry; undefined if there are none. */
-  #loginOf(data: Secret["data"], registry: Registry): Login | undefined {
+  #findLogin(data: Secret["data"], registry: Registry): Login | undefined {
     if (data === undefined) return undefined;
     const { username, password = "" } = data;
     // A user without a host is one of the source's own place, not of its mirrors.
     if (username !== undefined)
       return registry === this.#spec.registry
-        ? { username: decoded(username), password: decoded(password) }
+        ? { username: decodeBase64(username), password: decodeBase64(password) }
         : undefined;
     const text = data[".dockerconfigjson"] ?? data[".dockercfg"];
-    if (text === undefined) throw this.#secretProblem("has neither .dockerconfigjson nor username");
+    if (text === undefined) throw this.#toSecretProblem("has neither .dockerconfigjson nor username");
     try {
-      return findLogin(decoded(text), registry);
+      return findLogin(decodeBase64(text), registry);
     } catch {
       // The cause could quote the content.
-      throw this.#secretProblem("has a .dockerconfigjson that cannot be read");
+      throw this.#toSecretProblem("has a .dockerconfigjson that cannot be read");
     }
   }
 
-  #secretProblem(message: string): ProblemError {
+  #toSecretProblem(message: string): ProblemError {
     const { namespace } = this.#options;
     const { secret = "" } = this.#spec;
     const remedy = `create it with kubectl create secret docker-registry ${secret} -n ${namespace}`;
@@ -187,45 +196,46 @@ export class Access {
   }
 }
 
-/** Asks one registry, unless it was silent too often. */
-async function askOne<T>(
-  { client, path, silent }: Opened,
+/** Sends a request to one registry. Throws its first error at once if it left too many requests unanswered. */
+async function requestFromOne<T>(
+  { client, path, unansweredErrors }: OpenRegistry,
   name: string,
-  ask: (repository: Repository) => Promise<T>,
+  request: (repository: Repository) => Promise<T>,
 ): Promise<T> {
-  const [first] = silent;
-  if (first !== undefined && silent.length >= MOST_SILENT) throw first;
+  const [first] = unansweredErrors;
+  if (first !== undefined && unansweredErrors.length >= MAX_UNANSWERED) throw first;
   try {
-    const answer = await ask(new Repository(client, { name: `${path}/${name}` }));
-    silent.length = 0;
+    const answer = await request(new Repository(client, { name: `${path}/${name}` }));
+    unansweredErrors.length = 0;
     return answer;
   } catch (error) {
-    if (error instanceof NoAnswerError) silent.push(error);
-    else silent.length = 0;
+    if (error instanceof NoAnswerError) unansweredErrors.push(error);
+    else unansweredErrors.length = 0;
     throw error;
   }
 }
 
-/** Answers after which the next registry is tried. */
-function isAnswer(error: unknown): error is Error {
+/** Whether the next registry is tried after this error. */
+function allowsNextRegistry(error: unknown): error is Error {
   return (
-    isFinal(error) || [RegistryError, CannotVerifyError, NotStoredError].some((type) => error instanceof type)
+    isPermanent(error) ||
+    [RegistryError, CannotVerifyError, NotStoredError].some((type) => error instanceof type)
   );
 }
 
-/** Answers that the same content has always. */
-function isFinal(error: unknown): boolean {
-  return error instanceof NotVerifiedError || error instanceof RefusedError;
+/** Whether the same content always leads to this error, so that a retry does not help. */
+function isPermanent(error: unknown): boolean {
+  return error instanceof NotVerifiedError || error instanceof WrongContentError;
 }
 
-/** One error for those of all registries: it is final only if each of them is. */
-function errorOf(errors: readonly Error[]): Error {
+/** Combines the errors of all registries into one. It is permanent only if each of them is. */
+function combineErrors(errors: readonly Error[]): Error {
   const [first] = errors;
   if (first !== undefined && errors.length === 1) return first;
   const text = errors.map((error) => oneLine(error, 1000)).join("; ");
-  return errors.every(isFinal) ? new NotVerifiedError(text) : new RegistryError(text);
+  return errors.every(isPermanent) ? new NotVerifiedError(text) : new RegistryError(text);
 }
 
-function decoded(text: string): string {
+function decodeBase64(text: string): string {
   return Buffer.from(text, "base64").toString("utf8");
 }

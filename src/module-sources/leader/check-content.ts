@@ -9,10 +9,10 @@ import { cycleProblem } from "../../plan/index.ts";
 import type { State } from "../../state/index.ts";
 import { checkConfig, compileSchemas, invalidValues, ValuesStore } from "../../values/index.ts";
 
-interface ContentCheck {
+interface ContentCheckTools {
   readonly state: Pick<State, "tree" | "values">;
   /** Reads a modules directory that the operator does not use. */
-  readonly readApart: (modulesDir: string) => Promise<Tree>;
+  readonly readModulesDir: (modulesDir: string) => Promise<Tree>;
   readonly serverVersion: () => Promise<string>;
   readonly configMap: string;
   /** For a directory of this check. */
@@ -20,7 +20,7 @@ interface ContentCheck {
 }
 
 /** New content of a module. */
-interface Content {
+interface NewContent {
   readonly name: string;
   /** Entry in a modules directory: the name, maybe with an order. */
   readonly entry: string;
@@ -30,26 +30,33 @@ interface Content {
 }
 
 /** Why the content must not replace what runs, in one line; undefined if nothing is wrong. */
-export async function problemOfContent(check: ContentCheck, content: Content): Promise<string | undefined> {
+export async function describeContentProblem(
+  check: ContentCheckTools,
+  content: NewContent,
+): Promise<string | undefined> {
   const parent = await mkdtemp(join(check.tmpDir, "check-"));
   try {
     await symlink(content.dir, join(parent, content.entry));
-    const tree = await check.readApart(parent);
+    const tree = await check.readModulesDir(parent);
     const module = tree.modules.find(({ name }) => name === content.name);
     const problem =
       module === undefined
         ? { file: content.name, message: "is no module", remedy: "correct its files" }
-        : (module.problem ?? (await problemOf(check, module, content)));
+        : (module.problem ?? (await findModuleProblem(check, module, content)));
     return problem === undefined ? undefined : describeProblem(problem).replaceAll(`${parent}/`, "");
   } finally {
     await rm(parent, { recursive: true, force: true });
   }
 }
 
-async function problemOf(
-  check: ContentCheck,
+/**
+ * Finds the first problem of the new content: its schemas, a cycle of requirements, its requirements, or the values in
+ * force.
+ */
+async function findModuleProblem(
+  check: ContentCheckTools,
   module: Module,
-  content: Content,
+  content: NewContent,
 ): Promise<Problem | undefined> {
   const problems: Problem[] = [];
   collect(problems, () => compileSchemas(module.schemas));
@@ -61,13 +68,17 @@ async function problemOf(
   const next: Tree = { ...tree, modules: [...others, candidate] };
   return (
     cycleProblem(next, module.name) ??
-    (await requirementProblem(check, module, content)) ??
-    valuesProblem(check, candidate, next)
+    (await findRequirementProblem(check, module, content)) ??
+    findValuesProblem(check, candidate, next)
   );
 }
 
-/** The first problem of the values in force with the schemas of the new content, if the module is on. */
-function valuesProblem({ state, configMap }: ContentCheck, module: Module, tree: Tree): Problem | undefined {
+/** Finds the first value in force that the schemas of the new content refuse. A disabled module is not checked. */
+function findValuesProblem(
+  { state, configMap }: ContentCheckTools,
+  module: Module,
+  tree: Tree,
+): Problem | undefined {
   const { config, overlay } = state.values;
   if (config === undefined) return undefined;
   const values = new ValuesStore();
@@ -81,11 +92,14 @@ function valuesProblem({ state, configMap }: ContentCheck, module: Module, tree:
   );
 }
 
-/** What the content requires and does not have. A first installation waits for modules as any other module does. */
-async function requirementProblem(
-  { state, serverVersion }: ContentCheck,
+/**
+ * Finds a requirement of the content that is not satisfied. A first installation may still wait for modules that it
+ * requires.
+ */
+async function findRequirementProblem(
+  { state, serverVersion }: ContentCheckTools,
   { name, requires = {} }: Module,
-  { isUpdate }: Content,
+  { isUpdate }: NewContent,
 ): Promise<Problem | undefined> {
   const { kubernetes, modules = {} } = requires;
   const problem = (key: string, message: string): Problem => ({ file: name, key, message });

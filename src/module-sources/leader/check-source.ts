@@ -4,295 +4,296 @@ import { isDeepStrictEqual } from "node:util";
 
 import { oneLine, plainLine } from "../../lib/index.ts";
 import { NotVerifiedError, type Signer } from "../../registry/index.ts";
-import { Access, type AccessOptions } from "../fetch/registry-access.ts";
-import { obtain, type Obtained, type Refused } from "../fetch/fetch-content.ts";
-import { entryOf } from "../disk/module-links.ts";
-import { RefusedError, type Wanted } from "../disk/content.ts";
-import type { BlobStore } from "../disk/blob-store.ts";
-import { approvalOf } from "../choose.ts";
-import { chartOf, isSameChart, isSamePlace } from "../fetch/location.ts";
-import { keysFor, type Source } from "../source-list.ts";
-import type { Stock } from "../locked-modules.ts";
-import type { Checked, Held, ModuleError } from "./entry/findings.ts";
-import { contentOf, stayed, taken, unrequestedReturn } from "./entry/next-entry.ts";
-import { BlockedError, goBack, relock, type Returning, type CandidateContent } from "./entry/roll-back.ts";
-import type { ChartContent, Choice, Complete, Lock, LockEntry, ModuleRequest } from "../types.ts";
-import { chooseNext } from "./choose-from-registry.ts";
-import { updatesBefore } from "./update-progress.ts";
-
-/** What a check needs. */
-export interface CheckTools {
-  readonly stock: Stock;
-  readonly store: BlobStore;
-  readonly access: AccessOptions;
-  /** All keys of the installer. */
-  readonly keys: () => readonly Signer[];
-  /** Most bytes of blobs on disk. */
-  readonly mostBytes: number;
-  /** Why the content must not be used, in one line. */
-  readonly problemOf: (content: CandidateContent) => Promise<string | undefined>;
-  /** Whether the source still names the module in this way: it may have changed during the check. */
-  readonly isCurrent: (source: Source, name: string) => boolean;
-  /** Changes lock and content, while nothing else does, and then publishes both. */
-  readonly commit: (work: () => Promise<void>) => Promise<void>;
-  /** Digests that were refused, with the keys at that time. */
-  readonly refused: Refused;
-  readonly report: {
-    answered(source: string, code: string): void;
-    /** Called with the lock whenever that may have changed. */
-    contents(lock: Lock): void;
-    fetched(bytes: number): void;
-    notVerified(source: string, module: string, message: string): void;
-    locked(module: string, entry: LockEntry, before: LockEntry | undefined): void;
-    recovered(module: string): void;
-    held(module: string, held: Held): void;
-    approved(module: string, version: string): void;
-    rejected(
-      module: string,
-      now: LockEntry,
-      failed: { readonly version: string; readonly why: string },
-    ): void;
-    /** `isWithout`: the locked content cannot be used, because it is not on disk. */
-    checked(module: string, error: ModuleError | undefined, isWithout: boolean): void;
-  };
-  /** The digest from which the installed release was made, if that is known. */
-  readonly installedOf: (module: string) => string | undefined;
-  /** Why the update that is in use has failed; undefined if it has not. */
-  readonly failureOf: (module: string) => string | undefined;
-  /** What a user has approved: `VERSION@DIGEST`. */
-  readonly approvedOf: (module: string) => string | undefined;
-  /** Ends an approval whose content is in force. */
-  readonly approvalUsed: (module: string, approval: string) => void;
-  /** What waited for the module at the last check. */
-  readonly heldOf: (source: string, module: string) => Held | undefined;
-  /** The operator's time zone. */
-  readonly zone: string;
-  readonly now: () => number;
-}
+import { RegistryAccess } from "../fetch/registry-access.ts";
+import { fetchContent, type VerifiedContent } from "../fetch/fetch-content.ts";
+import { toLinkName } from "../disk/module-links.ts";
+import { WrongContentError, type RequestedContent } from "../disk/content.ts";
+import { toApproval } from "../choose.ts";
+import { toChartContent, isEqualChartContent, areVersionsComparable } from "../fetch/location.ts";
+import { filterKeys, type Source } from "../source-list.ts";
+import type { CheckFindings, PendingUpdate, ModuleError } from "./entry/findings.ts";
+import {
+  toEntryContent,
+  buildKeptEntry,
+  buildUpdatedEntry,
+  findUnrequestedRollback,
+} from "./entry/next-entry.ts";
+import { BlockedError, rollBackFailedUpdate, restoreLostEntry, type EntryTools } from "./entry/roll-back.ts";
+import type { ChartContent, Choice, ResolvedCandidate, LockEntry, ModuleRequest } from "../types.ts";
+import { chooseFromRegistry } from "./choose-from-registry.ts";
+import type { CheckTools } from "./check-tools.ts";
+import { describeBlockingUpdate } from "./update-progress.ts";
 
 /** Checks all modules that this source provides. A failure of one does not affect the others. Never throws. */
 export async function checkSource(
   tools: CheckTools,
   source: Source,
   names: readonly string[],
-): Promise<Checked> {
-  const found = { errors: new Map<string, ModuleError>(), held: new Map<string, Held>() };
+): Promise<CheckFindings> {
+  const findings = {
+    errors: new Map<string, ModuleError>(),
+    pendingUpdates: new Map<string, PendingUpdate>(),
+  };
   const { spec } = source;
-  if (spec === undefined) return found;
-  const access = new Access(tools.access, spec, (code) => tools.report.answered(source.name, code));
+  if (spec === undefined) return findings;
+  const access = new RegistryAccess(tools.access, spec, (code) => tools.reporter.onAnswer(source.name, code));
   try {
     for (const name of names) {
       const request = spec.modules.get(name);
-      if (request === undefined || !tools.isCurrent(source, name)) continue;
-      const chart = chartOf(spec, name, request);
+      if (request === undefined || !tools.isStillRequested(source, name)) continue;
+      const chart = toChartContent(spec, name, request);
       const check = { ...tools, source, name, request, chart, registry: access };
-      await recordModule(check, found);
+      await checkAndRecord(check, findings);
     }
   } finally {
     await access.close();
   }
-  return found;
+  return findings;
 }
 
-/** Checks one module, and records the result. Never throws. */
-async function recordModule(
-  check: Check,
-  { errors, held }: { readonly errors: Map<string, ModuleError>; readonly held: Map<string, Held> },
+/** Checks one module, and adds its error or its pending update to the findings. Never throws. */
+async function checkAndRecord(
+  check: ModuleCheck,
+  findings: {
+    readonly errors: Map<string, ModuleError>;
+    readonly pendingUpdates: Map<string, PendingUpdate>;
+  },
 ): Promise<void> {
-  const { name, request, stock, report } = check;
+  const { name, request, lockedModules, reporter } = check;
+  const { errors, pendingUpdates } = findings;
   try {
-    const waiting = await checkModule(check);
-    if (waiting !== undefined) held.set(name, waiting);
-    const back = unrequestedReturn(stock.entries.get(name), request);
-    if (waiting !== undefined && back !== undefined)
-      errors.set(name, { reason: "Blocked", message: `${waiting.reason}; ${back} is in use again` });
+    const pending = await checkModule(check);
+    if (pending !== undefined) pendingUpdates.set(name, pending);
+    const rolledBackTo = findUnrequestedRollback(lockedModules.entries.get(name), request);
+    if (pending !== undefined && rolledBackTo !== undefined)
+      errors.set(name, { reason: "Blocked", message: `${pending.reason}; ${rolledBackTo} is in use again` });
   } catch (error) {
-    errors.set(name, errorOf(error));
+    errors.set(name, toModuleError(error));
   }
-  const isWithout = stock.content(name)?.problem?.reason === "SourceUnavailable";
-  report.checked(name, errors.get(name), isWithout);
+  const isContentMissing = lockedModules.getContent(name)?.problem?.reason === "SourceUnavailable";
+  reporter.onModuleChecked(name, errors.get(name), isContentMissing);
 }
 
-/** The registry does not have what is requested; what is locked stays. */
+/** The registry has no version for the request. The locked content stays in use. */
 class WithdrawnError extends Error {}
 
-function errorOf(error: unknown): ModuleError {
-  // What a registry answers may be quoted in it.
+/** Turns an error of a check into the reason and the line that the status displays. */
+function toModuleError(error: unknown): ModuleError {
+  // The error may quote what a registry answers: one line without control characters, of limited length.
   const message = plainLine(oneLine(error, 1000), 1000);
   if (error instanceof BlockedError) return { reason: "Blocked", message };
   if (error instanceof WithdrawnError) return { reason: "Withdrawn", message };
-  const isRefused = error instanceof NotVerifiedError || error instanceof RefusedError;
+  const isRefused = error instanceof NotVerifiedError || error instanceof WrongContentError;
   return { reason: isRefused ? "NotVerified" : "CheckFailed", message };
 }
 
 /** One module of a check. */
-interface Check extends CheckTools {
+interface ModuleCheck extends CheckTools {
   readonly source: Source;
   readonly name: string;
   readonly request: ModuleRequest;
   /** The chart that the request names, if it names one. */
   readonly chart: ChartContent | undefined;
-  readonly registry: Access;
+  readonly registry: RegistryAccess;
 }
 
-/** Throws NotVerifiedError if no key or identity of the installer counts for this source. */
-function requireTrust(check: Check): void {
-  check.store.requireTrust(check.chart);
-  if (check.chart?.unsigned !== true && keysOf(check).length === 0)
+/**
+ * Throws NotVerifiedError if no key or identity of the installer may sign for this source: then no module of it can be
+ * accepted.
+ */
+function requireSigners(check: ModuleCheck): void {
+  check.blobStore.requireUnsignedAllowed(check.chart);
+  if (check.chart?.unsigned !== true && keysForSource(check).length === 0)
     throw new NotVerifiedError(
       "the installer names no key or identity for this source, so no module is accepted (--source-keys)",
     );
 }
 
-/** Returns what waits. */
-async function checkModule(check: Check): Promise<Held | undefined> {
-  requireTrust(check);
-  const returning: Returning = {
+/**
+ * Brings one module to the content that its source requests, as far as the update policy allows. Returns the newer content
+ * that has to wait. Before that, this restores a lost entry of the lock, fetches locked content that is missing on disk, and
+ * rolls a failed update back.
+ */
+async function checkModule(check: ModuleCheck): Promise<PendingUpdate | undefined> {
+  requireSigners(check);
+  const entryTools: EntryTools = {
     ...check,
-    obtain: (wanted, chart) => obtainFor(check, wanted, chart),
-    commit: (entry, dir) => commitEntry(check, entry, dir),
+    fetchContent: (requested, chart) => fetchForModule(check, requested, chart),
+    writeEntry: (entry, dir) => commitEntry(check, entry, dir),
   };
-  await relock(returning);
-  // Locked content may be lost for good: other content may come into force nevertheless.
-  const incomplete = await completeLocked(check).catch((error: unknown) => ({ error }));
-  if (incomplete === undefined && lockedOf(check) !== undefined) await goBack(returning);
-  const choice = withParallelLimit(check, await nextOf(check));
-  if (choice.kind === "take") {
-    await take(check, choice.candidate);
+  await restoreLostEntry(entryTools);
+  // The registry may have lost the locked content for good: a newer version can still replace it.
+  const fetchFailure = await fetchLockedContent(check).catch((error: unknown) => ({ error }));
+  if (fetchFailure === undefined && findComparableEntry(check) !== undefined)
+    await rollBackFailedUpdate(entryTools);
+  const choice = applyParallelLimit(check, await chooseNext(check));
+  if (choice.kind === "apply") {
+    await applyCandidate(check, choice.candidate);
     return undefined;
   }
-  if (incomplete !== undefined) throw incomplete.error as Error;
-  await takeTerms(check, choice);
-  if (choice.kind === "hold") return hold(check, choice);
+  if (fetchFailure !== undefined) throw fetchFailure.error as Error;
+  await updateEntrySettings(check, choice);
+  if (choice.kind === "defer") return recordPendingUpdate(check, choice);
   if (choice.kind === "keep" && choice.reason !== undefined) throw new WithdrawnError(choice.reason);
   return undefined;
 }
 
-/** Defers an update while another one of the source is under way, unless it is approved. */
-function withParallelLimit(check: Check, choice: Choice): Choice {
-  const { name, stock, source, approvedOf } = check;
-  if (choice.kind !== "take" || !stock.entries.has(name)) return choice;
+/**
+ * Defers an update while as many updates of the source are under way as its policy allows, unless a user has approved
+ * this one.
+ */
+function applyParallelLimit(check: ModuleCheck, choice: Choice): Choice {
+  const { name, lockedModules, source, getApproval } = check;
+  if (choice.kind !== "apply" || !lockedModules.entries.has(name)) return choice;
   const { candidate } = choice;
-  if (approvedOf(name) === approvalOf(candidate)) return choice;
+  if (getApproval(name) === toApproval(candidate)) return choice;
   const parallel = source.spec?.update?.parallel ?? 1;
-  const before = updatesBefore(stock.entries, { module: name, source: source.name, parallel });
-  return before === undefined
+  const blocker = describeBlockingUpdate(lockedModules.entries, {
+    module: name,
+    source: source.name,
+    parallel,
+  });
+  return blocker === undefined
     ? choice
-    : { kind: "hold", candidate, waitsFor: "turn", reason: `${candidate.version} waits ${before}` };
+    : { kind: "defer", candidate, waitsFor: "turn", reason: `${candidate.version} waits ${blocker}` };
 }
 
-function nextOf(check: Check): Promise<Choice> {
-  const { name, source, request, registry, zone, heldOf, approvedOf } = check;
-  const locked = lockedOf(check);
-  return chooseNext({
+/** Chooses the content of a module from what the registry has, the request and the update policy. */
+function chooseNext(check: ModuleCheck): Promise<Choice> {
+  const { name, source, request, registry, timeZone, getPendingUpdate, getApproval } = check;
+  const locked = findComparableEntry(check);
+  return chooseFromRegistry({
     name,
     request,
     registry,
-    zone,
+    timeZone,
     locked,
     now: check.now(),
     update: source.spec?.update,
-    approved: approvedOf(name),
-    known: [locked ?? [], locked?.seen ?? [], heldOf(source.name, name) ?? []].flat(),
-    verify: async (content) => (await obtainFor(check, content, check.chart)).version,
+    approved: getApproval(name),
+    verifiedContents: [locked ?? [], locked?.seen ?? [], getPendingUpdate(source.name, name) ?? []].flat(),
+    fetchVersion: async (content) => (await fetchForModule(check, content, check.chart)).version,
   });
 }
 
-/** What is locked, unless it is another chart than the request names: versions of different charts cannot be compared. */
-function lockedOf({ stock, name, chart }: Check): LockEntry | undefined {
-  const locked = stock.entries.get(name);
-  return isSamePlace(locked?.chart, chart) ? locked : undefined;
+/** The locked entry, unless the request names another chart: versions of different charts cannot be compared. */
+function findComparableEntry({ lockedModules, name, chart }: ModuleCheck): LockEntry | undefined {
+  const locked = lockedModules.entries.get(name);
+  return areVersionsComparable(locked?.chart, chart) ? locked : undefined;
 }
 
-/** Records when newer content was first seen. */
-async function hold(
-  check: Check,
-  { candidate, waitsFor, reason, until }: Choice & { kind: "hold" },
-): Promise<Held> {
-  const { name, source, stock, heldOf, now } = check;
+/**
+ * Records newer content that has to wait. The lock keeps when the content was first seen, because its age may decide when
+ * it is used.
+ */
+async function recordPendingUpdate(
+  check: ModuleCheck,
+  { candidate, waitsFor, reason, until }: Choice & { kind: "defer" },
+): Promise<PendingUpdate> {
+  const { name, source, lockedModules, getPendingUpdate, now } = check;
   const { version, digest } = candidate;
-  const locked = stock.entries.get(name);
-  const before = locked === undefined ? heldOf(source.name, name) : locked.seen;
+  const locked = lockedModules.entries.get(name);
+  const before = locked === undefined ? getPendingUpdate(source.name, name) : locked.seen;
   const since = before?.digest === digest ? before.since : now();
-  const held: Held = { ...candidate, since, until, waitsFor, reason };
-  if (before?.digest === digest) return held;
+  const pending: PendingUpdate = { ...candidate, since, until, waitsFor, reason };
+  if (before?.digest === digest) return pending;
   if (locked !== undefined) await commitEntry(check, { ...locked, seen: { version, digest, since } });
-  check.report.held(name, held);
-  return held;
+  check.reporter.onUpdateDeferred(name, pending);
+  return pending;
 }
 
-/** Takes over order, flag and settings of a module whose content stays. */
-async function takeTerms(check: Check, choice: Choice): Promise<void> {
-  const { stock, source, name, request, chart } = check;
-  const locked = lockedOf(check);
-  if (locked === undefined || stock.content(name)?.dir === undefined) return;
+/**
+ * Updates the entry of a module whose content stays: order, flag and chart settings as the request has them now. New chart
+ * settings pass the same checks as new content, because they change what the operator applies.
+ */
+async function updateEntrySettings(check: ModuleCheck, choice: Choice): Promise<void> {
+  const { lockedModules, source, name, request, chart } = check;
+  const locked = findComparableEntry(check);
+  if (locked === undefined || lockedModules.getContent(name)?.dir === undefined) return;
   const isRequested = choice.kind === "keep" && choice.reason === undefined;
-  const next = stayed(locked, { source: source.name, request, chart, isRequested });
+  const next = buildKeptEntry(locked, { source: source.name, request, chart, isRequested });
   if (isDeepStrictEqual(next, locked)) return;
-  if (isSameChart(next.chart, locked.chart)) return commitEntry(check, next);
-  const { found, dir } = await tried(check, locked);
-  const { verifiedBy } = contentOf(found, { source: source.name, at: locked.at });
+  if (isEqualChartContent(next.chart, locked.chart)) return commitEntry(check, next);
+  const { found, dir } = await fetchAndCheck(check, locked);
+  const { verifiedBy } = toEntryContent(found, { source: source.name, at: locked.at });
   await commitEntry(check, { ...next, verifiedBy }, dir);
 }
 
-/** Fetches the content that is locked and not on disk. */
-async function completeLocked(check: Check): Promise<void> {
-  const { stock, name } = check;
-  const locked = lockedOf(check);
-  if (locked === undefined || stock.content(name)?.dir !== undefined) return;
-  await obtainFor(check, locked, locked.chart);
-  await check.commit(() => stock.stage(name, keysOf(check)));
-  if (stock.content(name)?.dir !== undefined) check.report.recovered(name);
+/** Fetches the locked content if it is missing on disk, for example after a restart with an empty volume. */
+async function fetchLockedContent(check: ModuleCheck): Promise<void> {
+  const { lockedModules, name } = check;
+  const locked = findComparableEntry(check);
+  if (locked === undefined || lockedModules.getContent(name)?.dir !== undefined) return;
+  await fetchForModule(check, locked, locked.chart);
+  await check.commit(() => lockedModules.verifyAndUnpack(name, keysForSource(check)));
+  if (lockedModules.getContent(name)?.dir !== undefined) check.reporter.onRecovered(name);
 }
 
-/** Puts new content into use, after it was verified, fetched, tested and locked. */
-async function take(check: Check, candidate: Complete): Promise<void> {
-  const { name, stock, approvedOf, report } = check;
-  const { found, dir } = await tried(check, candidate);
-  const locked = stock.entries.get(name);
-  const next = taken(contentOf(found, { source: check.source.name, at: check.now() }), check.request, locked);
+/** Fetches and checks new content, locks it, and so puts it into use. An approval of the content ends with that. */
+async function applyCandidate(check: ModuleCheck, candidate: ResolvedCandidate): Promise<void> {
+  const { name, lockedModules, getApproval, reporter } = check;
+  const { found, dir } = await fetchAndCheck(check, candidate);
+  const locked = lockedModules.entries.get(name);
+  const next = buildUpdatedEntry(
+    toEntryContent(found, { source: check.source.name, at: check.now() }),
+    check.request,
+    locked,
+  );
   await commitEntry(check, next, dir);
-  const approval = approvalOf(candidate);
-  if (approvedOf(name) === approval) report.approved(name, next.version);
-  report.locked(name, next, locked);
-  check.approvalUsed(name, approval);
+  const approval = toApproval(candidate);
+  if (getApproval(name) === approval) reporter.onApproved(name, next.version);
+  reporter.onLocked(name, next, locked);
+  check.endApproval(name, approval);
 }
 
-/** Content that has passed verification and the check with the values in force. */
-async function tried(
-  check: Check,
-  { version, digest }: Complete | LockEntry,
-): Promise<{ readonly found: Obtained; readonly dir: string }> {
-  const { name, stock, store, request } = check;
-  const found = await obtainFor(check, { version, digest }, check.chart);
-  const dir = await store.unpack(found);
-  const entry = entryOf({ name, order: request.order });
-  const problem = await check.problemOf({ name, entry, dir, isUpdate: stock.entries.has(name) });
+/**
+ * Fetches, verifies and unpacks content, and checks it with the values in force. Throws BlockedError if the operator
+ * cannot use it.
+ */
+async function fetchAndCheck(
+  check: ModuleCheck,
+  { version, digest }: ResolvedCandidate | LockEntry,
+): Promise<{ readonly found: VerifiedContent; readonly dir: string }> {
+  const { name, lockedModules, blobStore, request } = check;
+  const found = await fetchForModule(check, { version, digest }, check.chart);
+  const dir = await blobStore.unpack(found);
+  const entry = toLinkName({ name, order: request.order });
+  const problem = await check.findContentProblem({
+    name,
+    entry,
+    dir,
+    isUpdate: lockedModules.entries.has(name),
+  });
   if (problem !== undefined) throw new BlockedError(`version ${found.version} is not used: ${problem}`);
   return { found, dir };
 }
 
-async function commitEntry(check: Check, entry: LockEntry, dir?: string): Promise<void> {
+/** Writes the entry of the lock, unless the source was edited meanwhile and no longer requests the module in this way. */
+async function commitEntry(check: ModuleCheck, entry: LockEntry, dir?: string): Promise<void> {
   await check.commit(async () => {
-    if (check.isCurrent(check.source, check.name)) await check.stock.lock(check.name, entry, dir);
+    if (check.isStillRequested(check.source, check.name))
+      await check.lockedModules.writeEntry(check.name, entry, dir);
   });
 }
 
-function obtainFor(
-  check: Check,
-  { version, digest }: Pick<Wanted, "version" | "digest">,
+/** Fetches and verifies content of the module with the keys of its source, unless the disk has the content already. */
+function fetchForModule(
+  check: ModuleCheck,
+  { version, digest }: Pick<RequestedContent, "version" | "digest">,
   chart: ChartContent | undefined,
-): Promise<Obtained> {
-  const { name, source, report } = check;
-  const fetching = {
+): Promise<VerifiedContent> {
+  const { name, source, reporter } = check;
+  const fetchTools = {
     ...check,
-    keys: keysOf(check),
-    fetched: (bytes: number) => report.fetched(bytes),
-    notVerified: (message: string) => report.notVerified(source.name, name, message),
+    store: check.blobStore,
+    keys: keysForSource(check),
+    onFetched: (bytes: number) => reporter.onFetched(bytes),
+    onNotVerified: (message: string) => reporter.onNotVerified(source.name, name, message),
   };
-  return obtain(fetching, { name, version, digest, ...(chart && { chart }) }, check.refused);
+  return fetchContent(fetchTools, { name, version, digest, ...(chart && { chart }) }, check.refusals);
 }
 
-function keysOf({ keys, source }: Check): readonly Signer[] {
-  return keysFor(keys(), source.spec);
+/** The keys and identities that may sign content of this source. */
+function keysForSource({ installerKeys, source }: ModuleCheck): readonly Signer[] {
+  return filterKeys(installerKeys(), source.spec);
 }

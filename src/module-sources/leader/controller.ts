@@ -1,122 +1,116 @@
-/** The leader's part: it checks sources in their intervals, locks what passes, and writes their statuses. */
+/**
+ * What only the leader does for ModuleSources: it checks them in their intervals, locks content that passes, and writes
+ * their statuses.
+ */
 
 import { keepWhole, ObjectStore, type WholeObject } from "../../kube/index.ts";
-import { Memo, oneLine } from "../../lib/index.ts";
+import { oneLine } from "../../lib/index.ts";
 import { MODULE_SOURCES } from "../../status/index.ts";
-import { checkSource, type CheckTools } from "./check-source.ts";
-import { Collector } from "../disk/garbage-collector.ts";
+import { checkSource } from "./check-source.ts";
+import { createCheckTools, type CheckTools } from "./check-tools.ts";
+import { GarbageCollector } from "../disk/garbage-collector.ts";
 import { Removals } from "./removals.ts";
-import { followConfigMap, type Shared } from "../context.ts";
+import { watchConfigMap, type SourcesContext } from "../context.ts";
+import type { ChangedModules } from "../locked-modules.ts";
 import type { Source } from "../source-list.ts";
-import { overridden } from "./overridden-modules.ts";
-import { newFollowed, tokenOf, type Followed } from "./check-state.ts";
-import { nextCheck } from "./next-check.ts";
-import { Approvals, Updates } from "./update-progress.ts";
+import { findOverriddenModules } from "./entry/findings.ts";
+import { newCheckState, readCheckToken, type CheckState } from "./check-state.ts";
+import { computeNextCheck } from "./next-check.ts";
+import { ApprovalObserver, UpdateObserver } from "./update-progress.ts";
 import { StatusWriter } from "./status-writer.ts";
-import { makeReport } from "./reporter.ts";
-import { problemOfContent } from "./check-content.ts";
-import { failureOf } from "./entry/failed-update.ts";
 
-const MOST_REFUSED = 1000;
-const MOST_INDEXES = 100;
-
-/** Checks all sources, each by a timer of its own. */
-export class Leader {
-  readonly #shared: Shared;
+/** The controller of ModuleSources on the leader. Each source has a timer for its next check. */
+export class SourceController {
+  readonly #context: SourcesContext;
   readonly #removals: Removals;
-  readonly #followed = new Map<string, Followed>();
-  readonly #objects = new ObjectStore<WholeObject>({ keep: keepWhole });
+  readonly #checkStates = new Map<string, CheckState>();
+  readonly #sourceObjects = new ObjectStore<WholeObject>({ keep: keepWhole });
   readonly #subscriptions: { close(): void }[] = [];
-  readonly #tools: CheckTools;
-  readonly #statuses: StatusWriter;
-  readonly #collector: Collector;
-  #isReconciling = false;
+  readonly #checkTools: CheckTools;
+  readonly #statusWriter: StatusWriter;
+  readonly #garbageCollector: GarbageCollector;
+  #isReconcileScheduled = false;
   #closed = false;
 
-  constructor(shared: Shared) {
-    this.#shared = shared;
-    this.#collector = new Collector(shared.store);
-    const guard = (work: () => Promise<void>): void => this.#guard(work);
-    this.#statuses = new StatusWriter(shared, {
-      guard,
-      findingsOf: (name) => this.#followed.get(name)?.findings,
+  constructor(context: SourcesContext) {
+    this.#context = context;
+    const { options, lockedModules, currentSources, listSources, setProblem } = context;
+    const { state, hub, namespace } = options;
+    this.#garbageCollector = new GarbageCollector(context.blobStore);
+    const runInBackground = (work: () => Promise<void>): void => this.#runInBackground(work);
+    this.#statusWriter = new StatusWriter(context, {
+      runInBackground,
+      getFindings: (name) => this.#checkStates.get(name)?.findings,
     });
-    const { options, stock, sources, list, setProblem } = shared;
-    const { clock, logger, state, hub, namespace } = options;
     const commit = (work: () => Promise<void>): Promise<void> => this.#commit(work);
     this.#removals = new Removals({
       ...options,
-      stock,
-      sources,
-      list,
+      lockedModules,
+      currentSources,
+      listSources,
       commit,
-      recordOf: (module) => state.module(module),
-      held: (why) => setProblem("removal", why),
+      getRecord: (module) => state.module(module),
+      onBlocked: (reason) => setProblem("removal", reason),
     });
-    this.#tools = this.#makeTools(commit);
-    const approvals = new Approvals();
-    const decided = (source: string): void => this.#checkIn(source, 0);
-    const updates = new Updates({ ...this.#tools, state, clock, decided, guard });
-    state.onChange(() => {
-      guard(() => this.#removals.forgetDeleted());
-      updates.review();
-      const { requested } = sources();
-      for (const source of approvals.news(requested, this.#tools.approvedOf)) this.#checkIn(source, 0);
+    this.#checkTools = createCheckTools(context, {
+      commit,
+      isStillRequested: (source, module) => this.#isStillRequested(source, module),
+      getPendingUpdate: (source, module) =>
+        this.#checkStates.get(source)?.findings.pendingUpdates.get(module),
     });
-    const issue = (error: Error | undefined): void => {
-      const why = error && oneLine(error);
-      setProblem("watch", why && `The ModuleSources cannot be read: ${why}`);
-      if (why) logger.warn("ModuleSources cannot be watched; what is locked stays in force", { error: why });
-    };
-    const changed = (): void => this.#reconcileSoon();
-    const listener = { changed, synced: changed, issue };
+    this.#observeState(runInBackground);
+    const onChange = (): void => this.#scheduleReconcile();
+    const issue = (error: Error | undefined): void => this.#onWatchError(error);
+    const listener = { changed: onChange, synced: onChange, issue };
     this.#subscriptions.push(
-      this.#objects.follow(hub, { resource: MODULE_SOURCES, namespace }, listener),
-      followConfigMap(options, options.keys, () => this.#keysChanged()),
+      this.#sourceObjects.follow(hub, { resource: MODULE_SOURCES, namespace }, listener),
+      watchConfigMap(options, options.keysConfigMap, () => this.#onKeysChanged()),
     );
-    this.#guard(() => this.#publish());
-    this.#reconcileSoon();
+    this.#runInBackground(() => this.#publish());
+    this.#scheduleReconcile();
   }
 
-  #makeTools(commit: CheckTools["commit"]): CheckTools {
-    const { options, stock, store, keys } = this.#shared;
-    const { clock, state } = options;
-    return {
-      stock,
-      store,
-      access: { ...options, indexes: new Memo(MOST_INDEXES) },
-      commit,
-      mostBytes: options.mostBytes,
-      keys: () => keys().keys,
-      problemOf: (content) => problemOfContent({ ...options, tmpDir: store.scratchDir }, content),
-      isCurrent: (source, name) => this.#isCurrent(source, name),
-      approvedOf: (module) => state.module(module)?.confirmedUpdate,
-      approvalUsed: (module, approval) =>
-        state.recordModule(module, "confirmationEnded", "confirmedUpdate", approval),
-      installedOf: options.contentOf,
-      failureOf: (module) => {
-        const entry = stock.entries.get(module);
-        return entry && failureOf(entry, state.view.modules.get(module), options.contentOf(module));
-      },
-      heldOf: (source, module) => this.#followed.get(source)?.findings.held.get(module),
-      zone: options.zone,
-      refused: new Memo(MOST_REFUSED),
-      report: makeReport(options),
-      now: () => clock.now(),
-    };
+  /** A change of the state may decide or approve an update, or complete the deletion of a module. */
+  #observeState(runInBackground: (work: () => Promise<void>) => void): void {
+    const { options, currentSources } = this.#context;
+    const { state, clock } = options;
+    const approvals = new ApprovalObserver();
+    const updates = new UpdateObserver({
+      ...this.#checkTools,
+      state,
+      clock,
+      onDecided: (source) => this.#scheduleCheck(source, 0),
+      runInBackground,
+    });
+    state.onChange(() => {
+      runInBackground(() => this.#removals.deleteEntriesOfDeleted());
+      updates.reviewUpdates();
+      const { requested } = currentSources();
+      for (const source of approvals.findNewlyApproved(requested, this.#checkTools.getApproval))
+        this.#scheduleCheck(source, 0);
+    });
+  }
+
+  /** Reports that the watch of ModuleSources fails; without an error, that it works again. */
+  #onWatchError(error: Error | undefined): void {
+    const { options, setProblem } = this.#context;
+    const message = error && oneLine(error);
+    setProblem("watch", message && `The ModuleSources cannot be read: ${message}`);
+    if (message === undefined) return;
+    options.logger.warn("ModuleSources cannot be watched; what is locked stays in force", { error: message });
   }
 
   close(): void {
     this.#closed = true;
     this.#removals.close();
     for (const subscription of this.#subscriptions) subscription.close();
-    for (const { timer } of this.#followed.values()) timer?.cancel();
-    this.#statuses.close();
+    for (const { timer } of this.#checkStates.values()) timer?.cancel();
+    this.#statusWriter.close();
   }
 
-  /** Does work in the background. Its errors are reported, unless this operator stops meanwhile. */
-  #guard(work: () => Promise<void>): void {
-    this.#shared.options.failures.guard("module sources", async () => {
+  /** Runs work that no caller awaits. An error of the work is reported, unless the controller was closed meanwhile. */
+  #runInBackground(work: () => Promise<void>): void {
+    this.#context.options.failures.guard("module sources", async () => {
       if (this.#closed) return;
       await work().catch((error: unknown) => {
         if (!this.#closed) throw error;
@@ -124,172 +118,183 @@ export class Leader {
     });
   }
 
-  /** Reconciles once, after all events that are there already. */
-  #reconcileSoon(): void {
-    if (this.#isReconciling || this.#closed || !this.#objects.isSynced) return;
-    this.#isReconciling = true;
-    this.#shared.options.clock.setTimer(0, () => {
-      this.#isReconciling = false;
-      this.#guard(() => this.#reconcile());
+  /** Reconciles once for all watch events that have already arrived. Does nothing before the first list is complete. */
+  #scheduleReconcile(): void {
+    if (this.#isReconcileScheduled || this.#closed || !this.#sourceObjects.isSynced) return;
+    this.#isReconcileScheduled = true;
+    this.#context.options.clock.setTimer(0, () => {
+      this.#isReconcileScheduled = false;
+      this.#runInBackground(() => this.#reconcile());
     });
   }
 
-  /** Takes over the ModuleSources as they are now: plans checks, and finds modules that none names. */
+  /** Schedules checks of new and changed sources, and forgets deleted sources and the modules that no source names. */
   async #reconcile(): Promise<void> {
-    const { sources, setSources } = this.#shared;
-    setSources([...this.#objects.values()].map(({ object }) => object));
+    const { currentSources, setSources } = this.#context;
+    setSources([...this.#sourceObjects.values()].map(({ object }) => object));
     await this.#publish();
-    for (const name of this.#followed.keys()) if (sources().get(name) === undefined) this.#drop(name);
-    for (const source of sources().all()) this.#consider(source);
-    this.#removals.review();
-    await this.#followCrd();
+    for (const name of this.#checkStates.keys())
+      if (currentSources().get(name) === undefined) this.#forgetSource(name);
+    for (const source of currentSources().all()) this.#checkIfDue(source);
+    this.#removals.scheduleRemovals();
+    await this.#recordCrdUid();
   }
 
-  async #followCrd(): Promise<void> {
-    await this.#removals.followCrd().catch((error: unknown) => {
-      const { logger } = this.#shared.options;
+  /** Records in the lock which CRD the ModuleSources belong to. An error only delays that: the next check tries again. */
+  async #recordCrdUid(): Promise<void> {
+    await this.#removals.recordCrdUid().catch((error: unknown) => {
+      const { logger } = this.#context.options;
       logger.debug("The CRD of ModuleSources cannot be read", { error: oneLine(error) });
     });
   }
 
-  /** Checks a source now if its spec is new or a check is requested; otherwise writes its status if that has changed. */
-  #consider(source: Source): void {
-    const followed = this.#entry(source.name);
+  /** Checks a source now if its spec is new or a user requests a check by annotation; otherwise only updates its status. */
+  #checkIfDue(source: Source): void {
+    const checkState = this.#getOrCreateState(source.name);
     const { uid, generation } = source.object.metadata;
-    const isNew = followed.checked !== `${uid} ${generation}`;
-    const token = tokenOf(source.object);
+    const isNew = checkState.checkedSpec !== `${uid} ${generation}`;
+    const token = readCheckToken(source.object);
     const isRequested =
       token !== undefined &&
-      token !== followed.findings.token &&
+      token !== checkState.findings.handledToken &&
       token !== source.object.status?.lastHandledReconcileAt;
-    if (isNew || isRequested) this.#checkIn(source.name, 0);
-    else this.#statuses.write(source.name);
+    if (isNew || isRequested) this.#scheduleCheck(source.name, 0);
+    else this.#statusWriter.writeIfChanged(source.name);
   }
 
-  #entry(name: string): Followed {
-    const known = this.#followed.get(name);
-    if (known !== undefined) return known;
-    const made = newFollowed();
-    this.#followed.set(name, made);
-    return made;
+  #getOrCreateState(name: string): CheckState {
+    const checkState = this.#checkStates.get(name) ?? newCheckState();
+    this.#checkStates.set(name, checkState);
+    return checkState;
   }
 
-  #drop(name: string): void {
-    const followed = this.#followed.get(name);
-    followed?.timer?.cancel();
-    this.#statuses.forget(name);
-    this.#followed.delete(name);
-    this.#shared.options.metrics.drop({ source: name });
+  /** Ends the timer, the pending status and the series of a ModuleSource that was deleted. */
+  #forgetSource(name: string): void {
+    const checkState = this.#checkStates.get(name);
+    checkState?.timer?.cancel();
+    this.#statusWriter.forgetSource(name);
+    this.#checkStates.delete(name);
+    this.#context.options.metrics.drop({ source: name });
   }
 
-  #checkIn(name: string, ms: number): void {
-    const followed = this.#entry(name);
-    if (followed.isRunning) return void (followed.isDue = true);
-    followed.timer?.cancel();
-    if (!this.#closed)
-      followed.timer = this.#shared.options.clock.setTimer(ms, () => this.#guard(() => this.#check(name)));
-  }
-
-  /** One check of a source, and the time of the next one. */
-  async #check(name: string): Promise<void> {
-    const source = this.#shared.sources().get(name);
-    const followed = this.#followed.get(name);
-    if (source === undefined || followed === undefined || this.#closed) return;
-    Object.assign(followed, { isRunning: true, isDue: false });
-    try {
-      await this.#runCheck(source, followed);
-    } finally {
-      followed.isRunning = false;
+  /** Schedules the next check of a source. While a check runs, the next one starts at its end. */
+  #scheduleCheck(name: string, ms: number): void {
+    const checkState = this.#getOrCreateState(name);
+    if (checkState.isRunning) {
+      checkState.isCheckDue = true;
+      return;
     }
-    const { clock } = this.#shared.options;
-    const waitMs = (followed.findings.nextCheck ?? 0) - clock.now();
-    this.#checkIn(name, followed.isDue ? 0 : waitMs);
-    await this.#publish();
-    this.#statuses.write(name);
-    await this.#followCrd();
-    await this.#collect();
+    checkState.timer?.cancel();
+    if (!this.#closed)
+      checkState.timer = this.#context.options.clock.setTimer(ms, () =>
+        this.#runInBackground(() => this.#check(name)),
+      );
   }
 
-  /** Checks the modules of a source, and records what was found and when the next check is due. */
-  async #runCheck(source: Source, followed: Followed): Promise<void> {
-    const { options, stock } = this.#shared;
+  /** Checks a source, schedules its next check, and then updates directory, status, lock and disk. */
+  async #check(name: string): Promise<void> {
+    const source = this.#context.currentSources().get(name);
+    const checkState = this.#checkStates.get(name);
+    if (source === undefined || checkState === undefined || this.#closed) return;
+    checkState.isRunning = true;
+    checkState.isCheckDue = false;
+    try {
+      await this.#runCheck(source, checkState);
+    } finally {
+      checkState.isRunning = false;
+    }
+    const { clock } = this.#context.options;
+    const waitMs = (checkState.findings.nextCheck ?? 0) - clock.now();
+    this.#scheduleCheck(name, checkState.isCheckDue ? 0 : waitMs);
+    await this.#publish();
+    this.#statusWriter.writeIfChanged(name);
+    await this.#recordCrdUid();
+    await this.#collectGarbage();
+  }
+
+  /** Checks the modules of a source, unless it is suspended. Records findings and the next check. */
+  async #runCheck(source: Source, checkState: CheckState): Promise<void> {
+    const { options, lockedModules } = this.#context;
     const { object, spec, name } = source;
     const { uid, generation } = object.metadata;
-    let answered = followed.findings.reachable;
-    const report = {
-      ...this.#tools.report,
-      answered: (from: string, code: string): void => {
-        this.#tools.report.answered(from, code);
-        answered = code !== "error" && !code.startsWith("5");
+    let isReachable = checkState.findings.isReachable;
+    const reporter = {
+      ...this.#checkTools.reporter,
+      onAnswer: (from: string, code: string): void => {
+        this.#checkTools.reporter.onAnswer(from, code);
+        isReachable = code !== "error" && !code.startsWith("5");
       },
     };
-    const isIdle = spec === undefined || spec.suspend;
-    const names = isIdle ? [] : this.#shared.sources().modulesOf(name);
-    const found = await checkSource({ ...this.#tools, report }, source, names);
-    const { errors, held } = found;
+    const isSuspended = spec === undefined || spec.suspend;
+    const names = isSuspended ? [] : this.#context.currentSources().listModules(name);
+    const found = await checkSource({ ...this.#checkTools, reporter }, source, names);
+    const { errors, pendingUpdates } = found;
     const isFailed = [...errors.values()].some(({ reason }) => reason === "CheckFailed");
-    followed.failures = isFailed ? followed.failures + 1 : 0;
+    checkState.failures = isFailed ? checkState.failures + 1 : 0;
     const now = options.clock.now();
     if (!isFailed) options.metrics.set("sourceLastSuccess", { source: name }, now / 1000);
-    for (const [module, { reason }] of held) stock.recordError(module, reason);
-    for (const [module, { message }] of errors) stock.recordError(module, message);
-    const checked = { intervalMs: spec?.intervalMs, failures: followed.failures };
-    followed.findings = {
-      errors: new Map([...overridden(this.#shared, source), ...errors]),
-      held,
+    for (const [module, { reason }] of pendingUpdates) lockedModules.recordError(module, reason);
+    for (const [module, { message }] of errors) lockedModules.recordError(module, message);
+    const timing = { intervalMs: spec?.intervalMs, failures: checkState.failures };
+    checkState.findings = {
+      errors: new Map([...findOverriddenModules(this.#context, source), ...errors]),
+      pendingUpdates,
       lastCheck: now,
-      nextCheck: nextCheck({ ...checked, held: held.values(), now }),
-      reachable: answered,
-      token: tokenOf(object) ?? object.status?.lastHandledReconcileAt,
+      nextCheck: computeNextCheck({ ...timing, pendingUpdates: pendingUpdates.values(), now }),
+      isReachable,
+      handledToken: readCheckToken(object) ?? object.status?.lastHandledReconcileAt,
     };
-    followed.checked = `${uid} ${generation}`;
+    checkState.checkedSpec = `${uid} ${generation}`;
   }
 
-  #isCurrent({ name, object }: Source, module: string): boolean {
-    const { sources } = this.#shared;
-    const now = sources().get(name);
+  /** Whether the source still names the module, with the same spec: a user may edit the source during a check. */
+  #isStillRequested({ name, object }: Source, module: string): boolean {
+    const { currentSources } = this.#context;
+    if (this.#closed) return false;
     return (
-      !this.#closed &&
-      now?.object.metadata.generation === object.metadata.generation &&
-      sources().requested.get(module)?.source === name
+      currentSources().get(name)?.object.metadata.generation === object.metadata.generation &&
+      currentSources().requested.get(module)?.source === name
     );
   }
 
+  /** Changes the lock while nothing else does, then updates modules directory and state. */
   async #commit(work: () => Promise<void>): Promise<void> {
-    const { exclusively, publish, stock } = this.#shared;
-    await exclusively(async () => {
+    const { runExclusively, publish, lockedModules } = this.#context;
+    await runExclusively(async () => {
       if (this.#closed) throw new Error("the operator stops");
       await work();
-      this.#tools.report.contents(stock.entries);
-      this.#moved(await publish());
+      this.#checkTools.reporter.onLockChanged(lockedModules.entries);
+      this.#notifyChangedFiles(await publish());
     });
   }
 
-  /** Brings the modules directory up to date with sources and lock. */
+  /** Updates the modules directory from ModuleSources and lock, without a change of the lock. */
   #publish(): Promise<void> {
     return this.#commit(() => Promise.resolve());
   }
 
-  #moved(moved: Awaited<ReturnType<Shared["publish"]>>): void {
-    if (moved === "all" || moved.size > 0) this.#shared.options.state.record("filesMoved", moved);
+  /** Reports to the state which modules have other files now, so that it reads them again. */
+  #notifyChangedFiles(modules: ChangedModules): void {
+    if (modules === "all" || modules.size > 0) this.#context.options.state.record("filesMoved", modules);
   }
 
-  /** Verifies everything again, and checks all sources: what was refused may be accepted now. */
-  #keysChanged(): void {
-    const { rereadKeys } = this.#shared;
-    this.#guard(async () => {
+  /** Verifies all locked content with the new keys, and checks all sources: content that was refused may be accepted now. */
+  #onKeysChanged(): void {
+    const { rereadKeys } = this.#context;
+    this.#runInBackground(async () => {
       await rereadKeys();
       await this.#publish();
-      for (const name of this.#followed.keys()) this.#checkIn(name, 0);
+      for (const name of this.#checkStates.keys()) this.#scheduleCheck(name, 0);
     });
   }
 
-  /** Deletes blobs and unpacked content that nothing names any more. */
-  async #collect(): Promise<void> {
-    const { stock, options, exclusively } = this.#shared;
-    const waiting = [...this.#followed.values()].flatMap(({ findings }) => [...findings.held.values()]);
-    const digests = new Set([...stock.digests(), ...waiting.map(({ digest }) => digest)]);
-    const bytes = await exclusively(() => this.#collector.collect(digests, options.clock.now()));
+  /** Deletes blobs and unpacked content that neither the lock nor a pending update names, and reports the size of the rest. */
+  async #collectGarbage(): Promise<void> {
+    const { lockedModules, options, runExclusively } = this.#context;
+    const digests = new Set(lockedModules.listDigests());
+    for (const { findings } of this.#checkStates.values())
+      for (const { digest } of findings.pendingUpdates.values()) digests.add(digest);
+    const bytes = await runExclusively(() => this.#garbageCollector.collect(digests, options.clock.now()));
     if (bytes !== undefined) options.metrics.set("sourceStore", {}, bytes);
   }
 }

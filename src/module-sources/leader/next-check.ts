@@ -1,33 +1,39 @@
 /** When a source is checked next. */
 
 import { growingDelay } from "../../lib/index.ts";
-import type { Held } from "./entry/findings.ts";
+import type { PendingUpdate } from "./entry/findings.ts";
 
 const RETRY = { firstMs: 5000, mostMs: 600_000 };
 /** An interval varies by this share, so that operators do not ask a registry at the same moment. */
 const JITTER = 0.1;
-const SOON_MS = 1000;
+const MIN_WAIT_MS = 1000;
 
 /** What the time of the next check depends on. */
-interface Timing {
+interface NextCheckInput {
   /** Undefined while the spec is invalid. */
   readonly intervalMs: number | undefined;
   /** Checks in a row that failed. */
   readonly failures: number;
-  readonly held: Iterable<Pick<Held, "until">>;
+  readonly pendingUpdates: Iterable<Pick<PendingUpdate, "until">>;
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
 /**
- * The time of the next check, in milliseconds since the epoch: after the interval, after failures sooner, in growing
- * steps, and when content that waits may be used, but not before a second has passed.
+ * Computes the time of the next check, in milliseconds since the epoch. The regular check follows after the interval, or after
+ * failures in growing steps. A check runs earlier if a pending update may be used before that, but not within a second.
  */
-export function nextCheck({ intervalMs = RETRY.mostMs, failures, held, now }: Timing): number {
-  const pause = intervalMs * (1 + JITTER * (2 * Math.random() - 1));
-  const regular = now + (failures === 0 ? pause : Math.min(pause, growingDelay(failures, RETRY)));
-  const moments = [...held].flatMap(({ until }) =>
-    until === undefined ? [] : [Math.max(until, now + SOON_MS)],
+export function computeNextCheck({
+  intervalMs = RETRY.mostMs,
+  failures,
+  pendingUpdates,
+  now,
+}: NextCheckInput): number {
+  const intervalWithJitter = intervalMs * (1 + JITTER * (2 * Math.random() - 1));
+  const regularCheck =
+    now + (failures === 0 ? intervalWithJitter : Math.min(intervalWithJitter, growingDelay(failures, RETRY)));
+  const useTimes = [...pendingUpdates].flatMap(({ until }) =>
+    until === undefined ? [] : [Math.max(until, now + MIN_WAIT_MS)],
   );
-  return Math.min(regular, ...moments);
+  return Math.min(regularCheck, ...useTimes);
 }

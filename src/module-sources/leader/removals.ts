@@ -1,4 +1,7 @@
-/** Modules that no ModuleSource names any more: switched off after a second check, removed from the lock once they are deleted. */
+/**
+ * Modules that no ModuleSource names any more: switched off after a second check, removed from the lock once they are
+ * deleted.
+ */
 
 import {
   CUSTOM_RESOURCE_DEFINITIONS,
@@ -10,26 +13,26 @@ import {
 import { oneLine, type Clock, type Logger, type Timer } from "../../lib/index.ts";
 import { SECOND_CHECK_MS } from "../../plan/index.ts";
 import type { ModuleRecord } from "../../state/index.ts";
-import type { Sources } from "../source-list.ts";
-import type { Stock } from "../locked-modules.ts";
+import type { SourceList } from "../source-list.ts";
+import type { LockedModules } from "../locked-modules.ts";
 import type { LockEntry } from "../types.ts";
 
 interface RemovalOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly stock: Stock;
+  readonly lockedModules: LockedModules;
   /** The ModuleSources now. */
-  readonly sources: () => Sources;
+  readonly currentSources: () => SourceList;
   /** Lists them on the server. Throws if it does not answer. */
-  readonly list: () => Promise<readonly WatchedObject[]>;
+  readonly listSources: () => Promise<readonly WatchedObject[]>;
   /** Changes the lock, while nothing else does, and then publishes it. */
   readonly commit: (work: () => Promise<void>) => Promise<void>;
-  readonly recordOf: (module: string) => ModuleRecord | undefined;
+  readonly getRecord: (module: string) => ModuleRecord | undefined;
   /** Whether this operator has a release of this name. */
   readonly hasRelease: (module: string) => boolean;
   /** Called with the reason why nothing is removed, and with undefined when it is over. */
-  readonly held: (why: string | undefined) => void;
+  readonly onBlocked: (why: string | undefined) => void;
 }
 
 const CRD = "modulesources.addon-operator.io";
@@ -39,135 +42,150 @@ export class Removals {
   readonly #options: RemovalOptions;
   #timer: Timer | undefined;
   /** Modules that no source named when the timer was set. */
-  #missing: ReadonlySet<string> = new Set();
+  #unnamedAtFirstCheck: ReadonlySet<string> = new Set();
   /** Why removals wait; logged once. */
-  #heldBecause: string | undefined;
+  #blocker: string | undefined;
 
   /** The CRD is the one that the lock names. */
-  #followsCrd = false;
+  #isCrdRecorded = false;
 
   constructor(options: RemovalOptions) {
     this.#options = options;
   }
 
-  /** Finds modules that no source names, and checks them again later before it switches them off. */
-  review(): void {
-    const missing = this.#unnamed(this.#options.sources());
+  /**
+   * Finds modules that no source names, and checks them again later before it disables them: a tool may delete and create
+   * a source again.
+   */
+  scheduleRemovals(): void {
+    const missing = this.#listUnnamed(this.#options.currentSources());
     if (missing.length === 0 || this.#timer !== undefined) return;
-    this.#missing = new Set(missing.map(([name]) => name));
-    this.#timer = this.#options.clock.setTimer(SECOND_CHECK_MS, () => this.#confirm());
+    this.#unnamedAtFirstCheck = new Set(missing.map(([name]) => name));
+    this.#timer = this.#options.clock.setTimer(SECOND_CHECK_MS, () => this.#confirmRemovals());
   }
 
   close(): void {
     this.#timer?.cancel();
   }
 
-  /** Removes deleted modules from the lock: their release is removed, and their delete hooks have run. */
-  async forgetDeleted(): Promise<void> {
-    const deleted = [...this.#options.stock.entries].filter(([name, entry]) => this.#isDeleted(name, entry));
+  /** Deletes the entries of removed modules whose release is deleted and whose delete hooks have run. */
+  async deleteEntriesOfDeleted(): Promise<void> {
+    const deleted = [...this.#options.lockedModules.entries].filter(([name, entry]) =>
+      this.#isDeleted(name, entry),
+    );
     if (deleted.length === 0) return;
     await this.#options.commit(async () => {
       for (const [name, entry] of deleted)
-        if (this.#options.stock.entries.get(name) === entry) await this.#options.stock.forget(name);
+        if (this.#options.lockedModules.entries.get(name) === entry)
+          await this.#options.lockedModules.deleteEntry(name);
     });
   }
 
   /**
-   * Records the CRD whose objects are followed, once every locked module is named by one of them. Before that, nothing is
+   * Records in the lock to which CRD the ModuleSources belong, once they name every locked module. Before that, nothing is
    * removed. Throws errors of the API.
    */
-  async followCrd(): Promise<void> {
-    if (this.#followsCrd && this.#heldBecause === undefined) return;
-    const { stock, sources } = this.#options;
-    const uid = await this.#crdUid();
-    if (uid !== undefined && uid !== stock.crdUid) {
-      if (this.#unnamed(sources()).length > 0) return;
-      await this.#options.commit(() => stock.followCrd(uid));
+  async recordCrdUid(): Promise<void> {
+    if (this.#isCrdRecorded && this.#blocker === undefined) return;
+    const { lockedModules, currentSources } = this.#options;
+    const uid = await this.#readCrdUid();
+    if (uid !== undefined && uid !== lockedModules.crdUid) {
+      if (this.#listUnnamed(currentSources()).length > 0) return;
+      await this.#options.commit(() => lockedModules.writeCrdUid(uid));
     }
-    this.#followsCrd = uid !== undefined;
+    this.#isCrdRecorded = uid !== undefined;
   }
 
-  /** The locked modules that no source names, and that are not switched off for it yet. */
-  #unnamed(sources: Sources): (readonly [name: string, entry: LockEntry])[] {
-    return [...this.#options.stock.entries].filter(
+  /** The locked modules that no source names, and that are not marked as removed yet. */
+  #listUnnamed(sources: SourceList): (readonly [name: string, entry: LockEntry])[] {
+    return [...this.#options.lockedModules.entries].filter(
       ([name, { source, removed }]) =>
-        removed === undefined && !sources.requested.has(name) && !sources.mayStillName(source),
+        removed === undefined && !sources.requested.has(name) && !sources.mayStillProvide(source),
     );
   }
 
-  /** The second check, with a list from the server. */
-  async #confirm(): Promise<void> {
-    const { stock, commit, logger, clock } = this.#options;
+  /**
+   * The second check, with a list from the API server: disables modules that still no source names. Tries again while
+   * blocked.
+   */
+  async #confirmRemovals(): Promise<void> {
+    const { lockedModules, commit, logger, clock } = this.#options;
     this.#timer = undefined;
-    const before = this.#missing;
+    const before = this.#unnamedAtFirstCheck;
     try {
-      const sources = this.#options.sources().next(await this.#options.list());
-      const held = await this.#holdOf();
-      if (held !== undefined) return this.#hold(held);
-      this.#release();
+      const sources = this.#options.currentSources().withObjects(await this.#options.listSources());
+      const blocker = await this.#describeBlocker();
+      if (blocker !== undefined) return this.#block(blocker);
+      this.#unblock();
       await commit(async () => {
-        for (const [name, entry] of this.#unnamed(sources)) {
+        for (const [name, entry] of this.#listUnnamed(sources)) {
           // Only the second check found it, or a source names it again.
-          if (!before.has(name) || this.#options.sources().requested.has(name)) continue;
-          await stock.lock(name, { ...entry, removed: true });
+          if (!before.has(name) || this.#options.currentSources().requested.has(name)) continue;
+          await lockedModules.writeEntry(name, { ...entry, removed: true });
           logger.info("No ModuleSource names the module any more; it is switched off", {
             module: name,
             source: entry.source,
           });
         }
       });
-      this.review();
+      this.scheduleRemovals();
     } catch (error) {
-      this.#hold(`the ModuleSources cannot be read: ${oneLine(error)}`);
+      this.#block(`the ModuleSources cannot be read: ${oneLine(error)}`);
     } finally {
-      if (this.#heldBecause !== undefined && this.#timer === undefined)
-        this.#timer = clock.setTimer(HELD_MS, () => this.#confirm());
+      if (this.#blocker !== undefined && this.#timer === undefined)
+        this.#timer = clock.setTimer(BLOCKED_RETRY_MS, () => this.#confirmRemovals());
     }
   }
 
-  #hold(why: string): void {
-    if (this.#heldBecause !== why)
+  /** Records why no module is removed, and logs it once. */
+  #block(why: string): void {
+    if (this.#blocker !== why)
       this.#options.logger.warn("Modules that no ModuleSource names stay as they are", { reason: why });
-    this.#heldBecause = why;
-    this.#options.held(`Modules that no ModuleSource names are not removed: ${why}`);
+    this.#blocker = why;
+    this.#options.onBlocked(`Modules that no ModuleSource names are not removed: ${why}`);
   }
 
-  #release(): void {
-    this.#heldBecause = undefined;
-    this.#options.held(undefined);
+  /** Records that nothing blocks removals any more. */
+  #unblock(): void {
+    this.#blocker = undefined;
+    this.#options.onBlocked(undefined);
   }
 
-  /** Why an empty list does not mean that a user deleted the objects: they were lost together with their CRD. */
-  async #holdOf(): Promise<string | undefined> {
-    const { stock } = this.#options;
-    const uid = await this.#crdUid();
+  /**
+   * Describes why missing ModuleSources do not mean that a user deleted them: they may have been lost together with their
+   * CRD.
+   */
+  async #describeBlocker(): Promise<string | undefined> {
+    const { lockedModules } = this.#options;
+    const uid = await this.#readCrdUid();
     if (uid === undefined) return `the CRD ${CRD} is missing or being deleted`;
-    if (stock.crdUid === uid) return undefined;
+    if (lockedModules.crdUid === uid) return undefined;
     return "the ModuleSources may have been lost together with their CRD; create them again";
   }
 
   /** The uid of the CRD; undefined if it is missing or being deleted. Throws errors of the API. */
-  async #crdUid(): Promise<string | undefined> {
+  async #readCrdUid(): Promise<string | undefined> {
     const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: CRD };
     const { metadata } = await getMetadata<{ metadata: NamedMeta }>(this.#options.client, target);
     return metadata.deletionTimestamp === undefined ? metadata.uid : undefined;
   }
 
+  /** Whether a removed module is deleted completely, or a directory of the same name has replaced it. */
   #isDeleted(name: string, { removed }: LockEntry): boolean {
-    const { recordOf, hasRelease } = this.#options;
-    if (removed !== true || this.#options.sources().requested.has(name)) return false;
-    const record = recordOf(name);
+    const { getRecord, hasRelease } = this.#options;
+    if (removed !== true || this.#options.currentSources().requested.has(name)) return false;
+    const record = getRecord(name);
     if (record === undefined) return false;
     const { origin } = record.module;
     // Without an origin, a directory of the same name has taken over.
-    return origin === undefined || (origin.removed && isDeleted(record) && !hasRelease(name));
+    return origin === undefined || (origin.removed && isSwitchedOffAndDeleted(record) && !hasRelease(name));
   }
 }
 
 /** Whether discovery has switched the module off, and nothing of it is left to be deleted. */
-function isDeleted({ enabled, decided, ranHere, leaves }: ModuleRecord): boolean {
+function isSwitchedOffAndDeleted({ enabled, decided, ranHere, leaves }: ModuleRecord): boolean {
   return decided && !enabled && !ranHere && !leaves;
 }
 
 /** Time between two checks while removals are blocked. */
-const HELD_MS = 60_000;
+const BLOCKED_RETRY_MS = 60_000;

@@ -1,25 +1,44 @@
-/** What module sources report besides statuses: Events, log lines and series. */
+/** Reports what checks of ModuleSources find as Events, log lines and metrics. Statuses are written elsewhere. */
 
-import type { CheckTools } from "./check-source.ts";
-import type { ModuleError } from "./entry/findings.ts";
+import type { ModuleError, PendingUpdate } from "./entry/findings.ts";
 import type { OperatorEvent } from "../../status/index.ts";
-import type { SupplyOptions } from "../context.ts";
-import type { Lock } from "../types.ts";
+import type { ModuleSourcesOptions } from "../context.ts";
+import type { Lock, LockEntry } from "../types.ts";
 
-/** Reports what checks of sources have found. */
-export function makeReport(options: SupplyOptions): CheckTools["report"] {
+/** Functions that a check calls when something happened to a module or a registry answered. */
+export interface CheckReporter {
+  onAnswer(source: string, code: string): void;
+  /** Called with the lock whenever that may have changed. */
+  onLockChanged(lock: Lock): void;
+  onFetched(bytes: number): void;
+  onNotVerified(source: string, module: string, message: string): void;
+  onLocked(module: string, entry: LockEntry, before: LockEntry | undefined): void;
+  onRecovered(module: string): void;
+  onUpdateDeferred(module: string, held: PendingUpdate): void;
+  onApproved(module: string, version: string): void;
+  onUpdateRejected(
+    module: string,
+    now: LockEntry,
+    failed: { readonly version: string; readonly why: string },
+  ): void;
+  /** `isContentMissing`: the locked content is not on disk, so the module has none. */
+  onModuleChecked(module: string, error: ModuleError | undefined, isContentMissing: boolean): void;
+}
+
+/** Creates the functions with which checks report. Each function writes an Event, a log line or a metric. */
+export function createReporter(options: ModuleSourcesOptions): CheckReporter {
   const { metrics, announce, logger } = options;
-  const outcomes = new Map<string, string>();
+  const lastReasons = new Map<string, string>();
   return {
-    answered: (source, code) => metrics.add("sourceRequests", { source, code }),
-    contents: lockedSeries(options),
-    fetched: (bytes) => metrics.add("sourceFetched", {}, bytes),
-    notVerified(source, module, message) {
+    onAnswer: (source, code) => metrics.add("sourceRequests", { source, code }),
+    onLockChanged: createLockSeries(options),
+    onFetched: (bytes) => metrics.add("sourceFetched", {}, bytes),
+    onNotVerified(source, module, message) {
       metrics.add("sourceVerifyFailures", { source, module });
       announce({ module, reason: "NotVerified", note: message });
       logger.error("Content of a module is refused", { module, source, error: message });
     },
-    locked(module, { version, digest, source }, before) {
+    onLocked(module, { version, digest, source }, before) {
       const from = before === undefined ? "" : `, before it ${before.version}`;
       announce({
         module,
@@ -28,13 +47,13 @@ export function makeReport(options: SupplyOptions): CheckTools["report"] {
       });
       logger.info("Content of a module is locked", { module, source, version, digest });
     },
-    held(module, { version, digest, reason }) {
+    onUpdateDeferred(module, { version, digest, reason }) {
       announce({ module, reason: "UpdateHeld", note: reason });
       logger.info("An update of a module waits", { module, version, digest, reason });
     },
-    approved: (module, version) =>
+    onApproved: (module, version) =>
       announce({ module, reason: "UpdateApproved", note: `version ${version} is used now: it was approved` }),
-    rejected(module, { version, source }, { version: failed, why }) {
+    onUpdateRejected(module, { version, source }, { version: failed, why }) {
       announce({
         module,
         reason: "UpdateRejected",
@@ -47,40 +66,43 @@ export function makeReport(options: SupplyOptions): CheckTools["report"] {
         version,
       });
     },
-    checked(module, error, isWithout) {
-      const found = noteOf(error, isWithout);
-      // Each check of a module that has no content says the same.
-      if (found !== undefined && outcomes.get(module) !== found.reason) announce({ module, ...found });
-      outcomes.set(module, found?.reason ?? "");
+    onModuleChecked(module, error, isContentMissing) {
+      const event = toCheckEvent(error, isContentMissing);
+      // Each check of a module without content has the same result: one Event is enough.
+      if (event !== undefined && lastReasons.get(module) !== event.reason) announce({ module, ...event });
+      lastReasons.set(module, event?.reason ?? "");
     },
-    recovered: (module) =>
+    onRecovered: (module) =>
       announce({ module, reason: "SourceRecovered", note: "the locked content is in place again" }),
   };
 }
 
-/** Shows the contents in a lock as series. */
-function lockedSeries({ metrics }: Pick<SupplyOptions, "metrics">): (lock: Lock) => void {
-  const shown = new Map<string, string>();
+/** Returns a function that keeps one series for each locked module, with its version and digest as labels. */
+function createLockSeries({ metrics }: Pick<ModuleSourcesOptions, "metrics">): (lock: Lock) => void {
+  const digestsInSeries = new Map<string, string>();
   return (lock) => {
-    for (const [module, digest] of shown) {
+    for (const [module, digest] of digestsInSeries) {
       if (lock.get(module)?.digest === digest) continue;
       metrics.drop({ module }, ["sourceModule"]);
-      shown.delete(module);
+      digestsInSeries.delete(module);
     }
     for (const [module, { version, digest }] of lock) {
-      if (shown.has(module)) continue;
+      if (digestsInSeries.has(module)) continue;
       metrics.set("sourceModule", { module, version, digest }, 1);
-      shown.set(module, digest);
+      digestsInSeries.set(module, digest);
     }
   };
 }
 
-/** What is announced of a check that did not end well. Content that is refused is announced when it is refused. */
-function noteOf(
+/**
+ * The Event for a module whose content is missing or withdrawn. Content that fails verification has its own Event, when
+ * that happens.
+ */
+function toCheckEvent(
   { reason, message: note }: Partial<ModuleError> = { message: "the locked content is not on disk" },
-  isWithout: boolean,
+  isContentMissing: boolean,
 ): Pick<OperatorEvent, "reason" | "note"> | undefined {
   if (note === undefined) return undefined;
-  if (isWithout) return { reason: "SourceUnavailable", note };
+  if (isContentMissing) return { reason: "SourceUnavailable", note };
   return reason === "Withdrawn" ? { reason, note } : undefined;
 }

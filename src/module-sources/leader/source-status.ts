@@ -9,134 +9,148 @@ import {
   type IModuleSource,
   type UntimedCondition,
 } from "../../status/index.ts";
-import { fits } from "../choose.ts";
+import { allowsVersion } from "../choose.ts";
 import type { LockEntry, ModuleRequest } from "../types.ts";
-import { FINAL, type Checked, type Held, type ModuleError } from "./entry/findings.ts";
+import {
+  REASONS_FOR_USER_ACTION,
+  type CheckFindings,
+  type PendingUpdate,
+  type ModuleError,
+} from "./entry/findings.ts";
 import type { Source } from "../source-list.ts";
-import type { Stock } from "../locked-modules.ts";
-import { describeHeld } from "../pending-updates.ts";
+import type { LockedModules } from "../locked-modules.ts";
+import { describePendingUpdate } from "../pending-updates.ts";
 
 type Status = NonNullable<IModuleSource["status"]>;
 
 /** What the checks of one source have found. */
-export interface Findings {
+export interface SourceFindings {
   /** Errors by module; undefined before the first check of this spec. */
   readonly errors: ReadonlyMap<string, ModuleError> | undefined;
   /** What waits, by module. */
-  readonly held: Checked["held"];
+  readonly pendingUpdates: CheckFindings["pendingUpdates"];
   /** Times in milliseconds since the epoch. */
   readonly lastCheck: number | undefined;
   readonly nextCheck: number | undefined;
   /** Whether the registry answered; undefined before the first request. */
-  readonly reachable: boolean | undefined;
+  readonly isReachable: boolean | undefined;
   /** The token of the last request that was handled. */
-  readonly token: string | undefined;
+  readonly handledToken: string | undefined;
 }
 
 /** Before the first check. */
-export const NOTHING_FOUND: Findings = {
+export const FINDINGS_BEFORE_CHECK: SourceFindings = {
   errors: undefined,
-  held: new Map(),
+  pendingUpdates: new Map(),
   lastCheck: undefined,
   nextCheck: undefined,
-  reachable: undefined,
-  token: undefined,
+  isReachable: undefined,
+  handledToken: undefined,
 };
 
-const MOST_NAMED = 3;
-const LONGEST_ERROR = 1000;
+const MAX_LISTED_MODULES = 3;
+const MAX_ERROR_CHARS = 1000;
 
-/** What a status is made from. */
-interface Facts {
+/** What a status is built from. */
+interface StatusInput {
   readonly source: Source;
-  readonly stock: Pick<Stock, "entries" | "content">;
-  readonly findings: Findings;
+  readonly lockedModules: Pick<LockedModules, "entries" | "getContent">;
+  readonly findings: SourceFindings;
   readonly now: number;
   readonly namespace: string;
 }
 
-/** The status of a source. Pure. */
-export function statusOf(facts: Facts): Status {
+/** Builds the status of a ModuleSource. Pure. */
+export function buildStatus(facts: StatusInput): Status {
   const { source, findings, now } = facts;
   const { object, spec } = source;
   const names = [...(spec?.modules.keys() ?? [])];
-  const rows = names.map((name) => rowOf(name, facts));
-  const inPlace = rows.filter(({ error }) => error === undefined).length;
+  const rows = names.map((name) => buildModuleRow(name, facts));
+  const readyCount = rows.filter(({ error }) => error === undefined).length;
   const { generation = 0 } = object.metadata;
   const before = transitionsOf(object.status?.conditions ?? []);
-  const conditions = withTimes(conditionsOf(facts, rows), before, now);
-  const { lastCheck, nextCheck, token } = findings;
+  const conditions = withTimes(buildConditions(facts, rows), before, now);
+  const { lastCheck, nextCheck, handledToken } = findings;
   return {
     observedGeneration: generation,
-    summary: `${inPlace}/${names.length}`,
+    summary: `${readyCount}/${names.length}`,
     waiting: rows.filter(({ next }) => next !== undefined).length,
     ...(lastCheck === undefined ? {} : { lastCheck: formatUtc(lastCheck) }),
     ...(nextCheck === undefined ? {} : { nextCheck: formatUtc(nextCheck) }),
-    ...(token === undefined ? {} : { lastHandledReconcileAt: token }),
+    ...(handledToken === undefined ? {} : { lastHandledReconcileAt: handledToken }),
     modules: rows.toSorted((a, b) => Number(b.error !== undefined) - Number(a.error !== undefined)),
     conditions: conditions.map((condition) => ({ ...condition, observedGeneration: generation })),
   };
 }
 
-/** Whether two statuses say the same; the transition times count too. */
-export function sameStatus(a: Status | undefined, b: Status): boolean {
+/** Whether two statuses are equal, including the transition times of their conditions. */
+export function isSameStatus(a: Status | undefined, b: Status): boolean {
   return a !== undefined && canonicalJson(a as unknown as Json) === canonicalJson(b as unknown as Json);
 }
 
-type Row = NonNullable<Status["modules"]>[number];
+type ModuleRow = NonNullable<Status["modules"]>[number];
 
-function rowOf(name: string, facts: Facts): Row {
-  const { source, stock, findings, namespace } = facts;
-  const entry = stock.entries.get(name);
+/** Builds the row of one module: its locked content, its error, and its pending update. */
+function buildModuleRow(name: string, facts: StatusInput): ModuleRow {
+  const { source, lockedModules, findings, namespace } = facts;
+  const entry = lockedModules.entries.get(name);
   const own = entry?.source === source.name ? entry : undefined;
-  const held = findings.held.get(name);
-  const next = held && nextOf(held, describeHeld(held, namespace, name));
-  const error = errorOf(name, facts, own) ?? (own === undefined ? notYet(next) : undefined);
+  const held = findings.pendingUpdates.get(name);
+  const next = held && toNextField(held, describePendingUpdate(held, namespace, name));
+  const error =
+    describeModuleError(name, facts, own) ?? (own === undefined ? describeMissingContent(next) : undefined);
   return {
     name,
-    ...(own && contentOf(own)),
-    ...(error === undefined ? {} : { error: line(error).slice(0, LONGEST_ERROR) }),
+    ...(own && toContentFields(own)),
+    ...(error === undefined ? {} : { error: line(error).slice(0, MAX_ERROR_CHARS) }),
     ...(next && { next }),
   };
 }
 
-function contentOf({ version, digest, verifiedBy, rejected }: LockEntry): Partial<Row> {
+function toContentFields({ version, digest, verifiedBy, rejected }: LockEntry): Partial<ModuleRow> {
   return { version, digest, verifiedBy, ...(rejected && { rejected }) };
 }
 
-function notYet(next: Row["next"]): string {
+/** Why a module has no content although its check found no error. */
+function describeMissingContent(next: ModuleRow["next"]): string {
   return next?.held ?? "waits for its first check";
 }
 
-/** Why the wanted content is not in place. */
-function errorOf(
+/**
+ * Describes why the module does not have the requested content; undefined if it has. A failed check is no error while the
+ * locked content satisfies the request.
+ */
+function describeModuleError(
   name: string,
-  { source, stock, findings }: Facts,
+  { source, lockedModules, findings }: StatusInput,
   own: LockEntry | undefined,
 ): string | undefined {
   const failure = findings.errors?.get(name);
   const request = source.spec?.modules.get(name);
-  const problem = stock.content(name)?.problem;
+  const problem = lockedModules.getContent(name)?.problem;
   if (failure === undefined) return problem?.message;
-  if (!onlyDelays(failure, own, request)) return failure.message;
+  if (!onlyDelaysUpdates(failure, own, request)) return failure.message;
   // Nothing is delayed where the content is missing: why it cannot be fetched is what helps.
   return problem?.reason === "SourceUnavailable"
     ? `${problem.message}: ${failure.message}`
     : problem?.message;
 }
 
-/** Whether a failure only delays news: what is locked is what the request may have. */
-function onlyDelays(
+/** Whether an error only delays updates: the locked version satisfies the request. */
+function onlyDelaysUpdates(
   { reason }: ModuleError,
   own: LockEntry | undefined,
   request: ModuleRequest | undefined,
 ): boolean {
   const isDelay = reason === "CheckFailed" || reason === "Withdrawn";
-  return isDelay && own !== undefined && request !== undefined && fits(request, own.version);
+  return isDelay && own !== undefined && request !== undefined && allowsVersion(request, own.version);
 }
 
-/** What waits. */
-function nextOf({ version, digest, since, until }: Held, held: string): NonNullable<Row["next"]> {
+/** The field `next` of a row: the pending update. */
+function toNextField(
+  { version, digest, since, until }: PendingUpdate,
+  held: string,
+): NonNullable<ModuleRow["next"]> {
   return {
     version,
     digest,
@@ -146,46 +160,57 @@ function nextOf({ version, digest, since, until }: Held, held: string): NonNulla
   };
 }
 
-function conditionsOf(facts: Facts, rows: readonly Row[]): UntimedCondition[] {
+/** Builds all conditions; Withdrawn and Rejected exist only while they are true. */
+function buildConditions(facts: StatusInput, rows: readonly ModuleRow[]): UntimedCondition[] {
   const { source, findings } = facts;
-  const ready = { type: "Ready", ...readyOf(source, rows, findings) } as const;
-  const special = [...withdrawnOf(findings), ...rejectedOf(rows, facts)];
-  return [ready, ...progressOf(source, ready, findings), ...special, reachableOf(findings)];
+  const ready = { type: "Ready", ...evaluateReady(source, rows, findings) } as const;
+  const special = [...buildWithdrawnCondition(findings), ...buildRejectedCondition(rows, facts)];
+  return [
+    ready,
+    ...buildProgressCondition(source, ready, findings),
+    ...special,
+    buildReachableCondition(findings),
+  ];
 }
 
-/** Modules that are back on the content before an update, because that failed. */
-function rejectedOf(rows: readonly Row[], { stock, findings }: Facts): UntimedCondition[] {
-  const back = rows.filter(({ name, version }) => version && stock.entries.get(name)?.isBack === true);
+/** The condition Rejected, while modules use earlier content again because an update failed. */
+function buildRejectedCondition(
+  rows: readonly ModuleRow[],
+  { lockedModules, findings }: StatusInput,
+): UntimedCondition[] {
+  const back = rows.filter(
+    ({ name, version }) => version && lockedModules.entries.get(name)?.isBack === true,
+  );
   if (back.length === 0) return [];
   const texts = back.map(({ name, version }) => {
-    const why = findings.held.get(name)?.reason ?? "the update failed, and was rolled back";
+    const why = findings.pendingUpdates.get(name)?.reason ?? "the update failed, and was rolled back";
     return { name, error: `${version} is in use again: ${why}` };
   });
-  return [{ type: "Rejected", status: "True", reason: "RolledBack", message: line(listed(texts)) }];
+  return [{ type: "Rejected", status: "True", reason: "RolledBack", message: line(joinFirstErrors(texts)) }];
 }
 
-/** What the registry does not have any more. */
-function withdrawnOf({ errors }: Findings): UntimedCondition[] {
+/** The condition Withdrawn, while the registry no longer has requested versions. */
+function buildWithdrawnCondition({ errors }: SourceFindings): UntimedCondition[] {
   const withdrawn = [...(errors ?? [])].filter(([, { reason }]) => reason === "Withdrawn");
   if (withdrawn.length === 0) return [];
-  const message = line(listed(withdrawn.map(([name, { message: error }]) => ({ name, error }))));
+  const message = line(joinFirstErrors(withdrawn.map(([name, { message: error }]) => ({ name, error }))));
   return [{ type: "Withdrawn", status: "True", reason: "Withdrawn", message }];
 }
 
-/** Stalled if a user has to act, else Reconciling; none if it is Ready. */
-function progressOf(
+/** The condition Stalled if a user has to act, else Reconciling; none if the source is Ready (kstatus). */
+function buildProgressCondition(
   { problem }: Source,
   { status, reason, message }: UntimedCondition,
-  { errors }: Findings,
+  { errors }: SourceFindings,
 ): UntimedCondition[] {
   if (status === "True") return [];
-  const isFinal = [...(errors?.values() ?? [])].some((each) => FINAL.has(each.reason));
+  const isFinal = [...(errors?.values() ?? [])].some((each) => REASONS_FOR_USER_ACTION.has(each.reason));
   if (isFinal || problem !== undefined) return [{ type: "Stalled", status: "True", reason, message }];
   const progress = status === "Unknown" ? "Progressing" : "ProgressingWithRetry";
   return [{ type: "Reconciling", status: "True", reason: progress, message }];
 }
 
-const REACHABLE = {
+const REACHABLE_BY_ANSWER = {
   undefined: { status: "Unknown", reason: "NotAsked", message: "No request was necessary" },
   true: { status: "True", reason: "Answered", message: "The registry answered" },
   false: {
@@ -195,36 +220,38 @@ const REACHABLE = {
   },
 } as const;
 
-function reachableOf({ reachable }: Findings): UntimedCondition {
-  return { type: "Reachable", ...REACHABLE[`${reachable}`] };
+/** The condition Reachable: whether the registry answered the last request. */
+function buildReachableCondition({ isReachable }: SourceFindings): UntimedCondition {
+  return { type: "Reachable", ...REACHABLE_BY_ANSWER[`${isReachable}`] };
 }
 
-function readyOf(
+/** Evaluates Ready: the spec is valid, and each module has its requested content. Unknown before the first check. */
+function evaluateReady(
   { spec, problem }: Source,
-  rows: readonly Row[],
-  { errors }: Findings,
+  rows: readonly ModuleRow[],
+  { errors }: SourceFindings,
 ): Pick<UntimedCondition, "status" | "reason" | "message"> {
   if (problem !== undefined) return { status: "False", reason: "Invalid", message: line(problem) };
-  const suspended = spec?.suspend === true ? "; suspended: nothing is checked" : "";
-  const bad = rows.filter(({ error }) => error !== undefined);
-  if (bad.length === 0) {
-    const message = `All ${rows.length} modules are verified and in place${suspended}`;
+  const suspendedNote = spec?.suspend === true ? "; suspended: nothing is checked" : "";
+  const failed = rows.filter(({ error }) => error !== undefined);
+  if (failed.length === 0) {
+    const message = `All ${rows.length} modules are verified and in place${suspendedNote}`;
     return { status: "True", reason: "Ready", message };
   }
-  const message = line(`${listed(bad)}${suspended}`);
+  const message = line(`${joinFirstErrors(failed)}${suspendedNote}`);
   if (errors === undefined) return { status: "Unknown", reason: "Progressing", message };
-  return { status: "False", reason: reasonOf(bad[0], errors), message };
+  return { status: "False", reason: findReason(failed[0], errors), message };
 }
 
-/** The reason of a module that is not in place. */
-function reasonOf(row: Row | undefined, errors: NonNullable<Findings["errors"]>): string {
+/** The reason of Ready=False: the error of the first module, or what its update waits for. */
+function findReason(row: ModuleRow | undefined, errors: NonNullable<SourceFindings["errors"]>): string {
   const otherwise = row?.next === undefined ? "SourceUnavailable" : "UpdateHeld";
   return errors.get(row?.name ?? "")?.reason ?? otherwise;
 }
 
 /** The first modules with their errors, in one line. */
-function listed(bad: readonly Pick<Row, "name" | "error">[]): string {
-  const more = bad.length > MOST_NAMED ? `; and ${bad.length - MOST_NAMED} more` : "";
-  const texts = bad.slice(0, MOST_NAMED).map(({ name, error }) => `${name}: ${error}`);
+function joinFirstErrors(failed: readonly Pick<ModuleRow, "name" | "error">[]): string {
+  const more = failed.length > MAX_LISTED_MODULES ? `; and ${failed.length - MAX_LISTED_MODULES} more` : "";
+  const texts = failed.slice(0, MAX_LISTED_MODULES).map(({ name, error }) => `${name}: ${error}`);
   return `${texts.join("; ")}${more}`;
 }

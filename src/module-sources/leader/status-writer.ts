@@ -3,33 +3,33 @@
 import { jsonPatch } from "../../kube/index.ts";
 import { oneLine, type Timer } from "../../lib/index.ts";
 import { MODULE_SOURCES, type IModuleSource } from "../../status/index.ts";
-import type { Shared } from "../context.ts";
+import type { SourcesContext } from "../context.ts";
 import type { Source } from "../source-list.ts";
-import { Waiting } from "../pending-updates.ts";
-import { sameStatus, statusOf, type Findings } from "./source-status.ts";
+import { PendingUpdateRecorder } from "../pending-updates.ts";
+import { isSameStatus, buildStatus, type SourceFindings } from "./source-status.ts";
 
 const RETRY_MS = 10_000;
 
-interface Ports {
-  readonly findingsOf: (source: string) => Findings | undefined;
+interface StatusWriterPorts {
+  readonly getFindings: (source: string) => SourceFindings | undefined;
   /** Does work in the background, and reports its errors. */
-  readonly guard: (work: () => Promise<void>) => void;
+  readonly runInBackground: (work: () => Promise<void>) => void;
 }
 
-/** Writes a status when it says something else than the one in the cluster. */
+/** Writes the status of a source when it differs from the one in the cluster, and records its pending updates and metrics. */
 export class StatusWriter {
-  readonly #shared: Shared;
-  readonly #ports: Ports;
+  readonly #context: SourcesContext;
+  readonly #ports: StatusWriterPorts;
   readonly #retries = new Map<string, Timer>();
-  readonly #waiting: Waiting;
+  readonly #pendingUpdates: PendingUpdateRecorder;
   /** Sources that have a series for their last check. */
-  readonly #known = new Set<string>();
+  readonly #sourcesWithSeries = new Set<string>();
   #closed = false;
 
-  constructor(shared: Shared, ports: Ports) {
-    this.#shared = shared;
+  constructor(shared: SourcesContext, ports: StatusWriterPorts) {
+    this.#context = shared;
     this.#ports = ports;
-    this.#waiting = new Waiting(shared);
+    this.#pendingUpdates = new PendingUpdateRecorder(shared);
   }
 
   close(): void {
@@ -37,11 +37,11 @@ export class StatusWriter {
     for (const name of this.#retries.keys()) this.#cancelRetry(name);
   }
 
-  /** Ends what is still to be done for a source that was deleted. */
-  forget(name: string): void {
+  /** Cancels the retry and clears the pending updates of a source that was deleted. */
+  forgetSource(name: string): void {
     this.#cancelRetry(name);
-    this.#known.delete(name);
-    this.#waiting.update(name, new Map(), undefined);
+    this.#sourcesWithSeries.delete(name);
+    this.#pendingUpdates.recordFindings(name, new Map(), undefined);
   }
 
   #cancelRetry(name: string): void {
@@ -49,32 +49,34 @@ export class StatusWriter {
     this.#retries.delete(name);
   }
 
-  write(name: string): void {
-    const { options, stock, sources } = this.#shared;
-    const findings = this.#ports.findingsOf(name);
-    const source = sources().get(name);
+  /** Builds the status of a source from its findings and writes it if it has changed. */
+  writeIfChanged(name: string): void {
+    const { options, lockedModules, currentSources } = this.#context;
+    const findings = this.#ports.getFindings(name);
+    const source = currentSources().get(name);
     if (findings === undefined || source === undefined || this.#closed) return;
     const { clock, namespace, metrics } = options;
-    const status = statusOf({ source, stock, findings, now: clock.now(), namespace });
+    const status = buildStatus({ source, lockedModules, findings, now: clock.now(), namespace });
     const ready = status.conditions?.find(({ type }) => type === "Ready")?.status;
     metrics.set("sourceReady", { source: name }, ready === "True" ? 1 : 0);
-    this.#recordFirst(name, findings);
-    this.#waiting.update(name, findings.held, findings.errors);
-    if (sameStatus(source.object.status, status)) return;
-    this.#ports.guard(() => this.#patch(source, status));
+    this.#recordFirstFailure(name, findings);
+    this.#pendingUpdates.recordFindings(name, findings.pendingUpdates, findings.errors);
+    if (isSameStatus(source.object.status, status)) return;
+    this.#ports.runInBackground(() => this.#patchStatus(source, status));
   }
 
-  /** Without a check that succeeded, the time counts from the first one: after a restart the registry may be away. */
-  #recordFirst(name: string, { errors = new Map() }: Findings): void {
-    const { clock, metrics } = this.#shared.options;
+  /** If the first check after a start fails, its time counts as the last success: an alert measures from then on. */
+  #recordFirstFailure(name: string, { errors = new Map() }: SourceFindings): void {
+    const { clock, metrics } = this.#context.options;
     const isFailed = [...errors.values()].some(({ reason }) => reason === "CheckFailed");
-    if (!this.#known.has(name) && isFailed)
+    if (!this.#sourcesWithSeries.has(name) && isFailed)
       metrics.set("sourceLastSuccess", { source: name }, clock.now() / 1000);
-    this.#known.add(name);
+    this.#sourcesWithSeries.add(name);
   }
 
-  async #patch({ name, object }: Source, status: IModuleSource["status"]): Promise<void> {
-    const { client, namespace, logger, clock } = this.#shared.options;
+  /** Writes a status, unless the object was created again meanwhile (its uid). Tries again later after an error. */
+  async #patchStatus({ name, object }: Source, status: IModuleSource["status"]): Promise<void> {
+    const { client, namespace, logger, clock } = this.#context.options;
     const body = [
       { op: "test", path: "/metadata/uid", value: object.metadata.uid },
       { op: "add", path: "/status", value: status },
@@ -87,7 +89,7 @@ export class StatusWriter {
       if (!this.#closed)
         this.#retries.set(
           name,
-          clock.setTimer(RETRY_MS, () => this.write(name)),
+          clock.setTimer(RETRY_MS, () => this.writeIfChanged(name)),
         );
     }
   }

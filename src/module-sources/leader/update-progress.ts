@@ -3,7 +3,7 @@
 import type { Clock } from "../../lib/index.ts";
 import type { ModuleView, State } from "../../state/index.ts";
 import { evaluateModule } from "../../status/index.ts";
-import type { Stock, RequestedModule } from "../locked-modules.ts";
+import type { LockedModules, RequestedModule } from "../locked-modules.ts";
 import type { Lock, LockEntry } from "../types.ts";
 
 /** After this time a module that is Ready counts as proven, although nothing of the update made it run. */
@@ -17,15 +17,16 @@ export function isProven({ at, digest }: LockEntry, view: ModuleView | undefined
   return state === "Ready" && (hasRunSince(at, view) || now - at > SETTLED_MS);
 }
 
+/** Whether a run of the module has begun since `at` and has ended. */
 function hasRunSince(at: number, { lastRun }: ModuleView): boolean {
   return lastRun !== undefined && lastRun.startedAt >= at && lastRun.finishedAt !== undefined;
 }
 
 /**
- * What an update of `module` has to wait for; undefined if it may begin. At most `parallel` updates of a source are under
+ * Describes for which other update an update of `module` has to wait; undefined if it may begin. At most `parallel` updates of a source are under
  * way, or have failed and wait for other content.
  */
-export function updatesBefore(
+export function describeBlockingUpdate(
   lock: Lock,
   {
     module,
@@ -33,98 +34,100 @@ export function updatesBefore(
     parallel,
   }: { readonly module: string; readonly source: string; readonly parallel: number },
 ): string | undefined {
-  const open = [...lock].filter(
+  const unfinished = [...lock].filter(
     ([name, each]) =>
       name !== module &&
       each.source === source &&
       (each.isNew === true || each.isBack === true) &&
       each.removed !== true,
   );
-  const [first] = open;
-  if (first === undefined || open.length < parallel) return undefined;
+  const [first] = unfinished;
+  if (first === undefined || unfinished.length < parallel) return undefined;
   const [name, { version, isBack }] = first;
   return isBack === true
     ? `because an update of ${name} has failed, and ${version} is in use again`
     : `until the update of ${name} to ${version} has proven itself`;
 }
 
-interface UpdatesOptions {
+interface UpdateObserverOptions {
   readonly state: State;
-  readonly stock: Stock;
+  readonly lockedModules: LockedModules;
   readonly clock: Clock;
   /** Does work in the background, and reports its errors. */
-  readonly guard: (work: () => Promise<void>) => void;
+  readonly runInBackground: (work: () => Promise<void>) => void;
   readonly commit: (work: () => Promise<void>) => Promise<void>;
   /** Why the update of a module has failed; undefined if it has not. */
-  readonly failureOf: (module: string) => string | undefined;
+  readonly getUpdateFailure: (module: string) => string | undefined;
   /** Called when an update of this source has proven itself, or has failed. */
-  readonly decided: (source: string) => void;
+  readonly onDecided: (source: string) => void;
 }
 
-/** Notices when updates have proven themselves, and records that in the lock. Those that have failed are left to a check. */
-export class Updates {
-  readonly #options: UpdatesOptions;
+/** Observes updates: records in the lock that one has proven itself, and requests a check of the source when one has failed. */
+export class UpdateObserver {
+  readonly #options: UpdateObserverOptions;
   readonly #recording = new Set<string>();
   /** Updates that have failed, as module and digest. */
-  readonly #failed = new Set<string>();
+  readonly #reportedFailures = new Set<string>();
 
-  constructor(options: UpdatesOptions) {
+  constructor(options: UpdateObserverOptions) {
     this.#options = options;
   }
 
   /** To be called after each change of the state. */
-  review(): void {
-    const { state, stock, clock, guard } = this.#options;
-    for (const [name, entry] of stock.entries) {
-      this.#noticeFailure(name, entry);
+  reviewUpdates(): void {
+    const { state, lockedModules, clock, runInBackground } = this.#options;
+    for (const [name, entry] of lockedModules.entries) {
+      this.#reportFailureOnce(name, entry);
       if (entry.isNew !== true || this.#recording.has(name)) continue;
       if (!isProven(entry, state.view.modules.get(name), clock.now())) continue;
       this.#recording.add(name);
-      guard(() => this.#record(name, entry));
+      runInBackground(() => this.#recordProven(name, entry));
     }
   }
 
-  #noticeFailure(name: string, { source, digest }: LockEntry): void {
-    const { failureOf, decided } = this.#options;
+  /** Requests a check of the source once for each failed update; the check rolls it back. */
+  #reportFailureOnce(name: string, { source, digest }: LockEntry): void {
+    const { getUpdateFailure, onDecided } = this.#options;
     const key = `${name} ${digest}`;
-    if (failureOf(name) === undefined) return void this.#failed.delete(key);
-    if (this.#failed.has(key)) return;
-    this.#failed.add(key);
-    decided(source);
+    if (getUpdateFailure(name) === undefined) return void this.#reportedFailures.delete(key);
+    if (this.#reportedFailures.has(key)) return;
+    this.#reportedFailures.add(key);
+    onDecided(source);
   }
 
-  async #record(name: string, { digest }: LockEntry): Promise<void> {
-    const { stock, commit, decided } = this.#options;
+  /** Removes the mark of a new update from its entry, so that updates of other modules may begin. */
+  async #recordProven(name: string, { digest }: LockEntry): Promise<void> {
+    const { lockedModules, commit, onDecided } = this.#options;
     try {
       await commit(async () => {
-        const entry = stock.entries.get(name);
+        const entry = lockedModules.entries.get(name);
         if (entry?.digest !== digest) return;
         const { isNew: _, ...rest } = entry;
-        await stock.lock(name, rest);
+        await lockedModules.writeEntry(name, rest);
       });
     } finally {
       this.#recording.delete(name);
     }
-    const source = stock.entries.get(name)?.source;
-    if (source !== undefined) decided(source);
+    const source = lockedModules.entries.get(name)?.source;
+    if (source !== undefined) onDecided(source);
   }
 }
 
-/** The approvals at the last call. */
-export class Approvals {
-  readonly #seen = new Map<string, string>();
+/** Observes the approvals of users: each new one requests a check of its source. */
+export class ApprovalObserver {
+  readonly #lastApprovals = new Map<string, string>();
 
-  /** The sources of modules that have an approval which they had not at the last call. */
-  news(
+  /** Returns the sources of modules whose approval is new since the last call. */
+  findNewlyApproved(
     requested: ReadonlyMap<string, Pick<RequestedModule, "source">>,
     approvedOf: (module: string) => string | undefined,
   ): ReadonlySet<string> {
     const sources = new Set<string>();
     for (const [module, { source }] of requested) {
       const approval = approvedOf(module);
-      if (approval === this.#seen.get(module)) continue;
-      if (approval === undefined) this.#seen.delete(module);
-      else this.#seen.set(module, approval);
+      if (approval === this.#lastApprovals.get(module)) continue;
+      if (approval === undefined) this.#lastApprovals.delete(module);
+      else this.#lastApprovals.set(module, approval);
       if (approval !== undefined) sources.add(source);
     }
     return sources;

@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 
 import { Memo } from "../../../src/lib/index.ts";
-import { Collector } from "../../../src/module-sources/disk/garbage-collector.ts";
+import { GarbageCollector } from "../../../src/module-sources/disk/garbage-collector.ts";
 import { BlobStore } from "../../../src/module-sources/disk/blob-store.ts";
-import { obtain } from "../../../src/module-sources/fetch/fetch-content.ts";
+import { fetchContent } from "../../../src/module-sources/fetch/fetch-content.ts";
 import { moduleDir, registryLab, tempDir } from "../../registry/artifact/lab.ts";
 import { filesOf } from "../lab.ts";
 
@@ -18,22 +18,22 @@ async function disk(switches: { readonly hasReferrers: boolean }) {
   const lab = await registryLab(switches);
   const dir = tempDir();
   const store = new BlobStore(dir, []);
-  await store.open();
+  await store.prepareDirectories();
   const keys = lab.signers;
-  const registry = { inTurn: (name: string, ask: (from: never) => unknown) => ask(from(name)) };
+  const registry = { requestFromAny: (name: string, ask: (from: never) => unknown) => ask(from(name)) };
   const from = (name: string): never => lab.place(name).repository as never;
   return {
     dir,
     store,
     add: async (version: string): Promise<string> => {
       const digest = await lab.push(version, { dir: moduleDir(filesOf(version)) });
-      const fetching = { store, keys, mostBytes: 1_000_000, registry: registry as never };
-      await obtain(fetching, { name: "web", version, digest }, new Memo(1));
+      const fetching = { store, keys, maxBytes: 1_000_000, registry: registry as never };
+      await fetchContent(fetching, { name: "web", version, digest }, new Memo(1));
       return digest;
     },
     isWhole: (digest: string): Promise<boolean> =>
-      store.verify({ name: "web", version: undefined, digest }, keys).then(
-        ({ layer }) => store.has(layer),
+      store.verifyContent({ name: "web", version: undefined, digest }, keys).then(
+        ({ layer }) => store.hasBlob(layer),
         () => false,
       ),
   };
@@ -46,23 +46,23 @@ it.each([{ hasReferrers: true }, { hasReferrers: false }])(
     const [old, now] = [await add("1.4.2"), await add("1.5.0")];
     const whole = async (): Promise<boolean[]> => [await isWhole(old), await isWhole(now)];
     const start = Date.now();
-    const collector = new Collector(store);
+    const collector = new GarbageCollector(store);
     await collector.collect(new Set([old, now]), start);
     await collector.collect(new Set([now]), start + 0.5 * HOUR);
     expect(await whole()).toEqual([true, true]);
-    await store.keep(Buffer.from("news"));
+    await store.saveBytes(Buffer.from("news"));
     await collector.collect(new Set([now]), start + 1.4 * HOUR);
     expect(await whole()).toEqual([true, true]);
     const left = await collector.collect(new Set([now]), start + 2.4 * HOUR);
     expect(await whole()).toEqual([false, true]);
-    expect(left).toBe(await store.size());
+    expect(left).toBe(await store.measureBytes());
   },
 );
 
 it("the disk is looked at when something has changed, and every hour", async () => {
   const { dir, store, add } = await disk({ hasReferrers: true });
   const digest = await add("1.4.2");
-  const collector = new Collector(store);
+  const collector = new GarbageCollector(store);
   const path = join(dir, "blobs/sha256", digest.slice("sha256:".length));
   const seenAt = async (hours: number): Promise<number> => {
     await collector.collect(new Set([digest]), hours * HOUR);
@@ -70,7 +70,7 @@ it("the disk is looked at when something has changed, and every hour", async () 
   };
   expect(await seenAt(1)).toBe(1);
   expect(await seenAt(1.5)).toBe(1);
-  await store.keep(Buffer.from("news"));
+  await store.saveBytes(Buffer.from("news"));
   expect(await seenAt(1.75)).toBe(1.75);
   expect(await seenAt(2.5)).toBe(1.75);
   expect(await seenAt(2.75)).toBe(2.75);

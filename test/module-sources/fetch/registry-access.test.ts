@@ -6,8 +6,8 @@ import type { KubeClient } from "../../../src/kube/index.ts";
 import { Memo } from "../../../src/lib/index.ts";
 import { NotVerifiedError, RegistryError } from "../../../src/registry/index.ts";
 import { BlobStore } from "../../../src/module-sources/disk/blob-store.ts";
-import { Access } from "../../../src/module-sources/fetch/registry-access.ts";
-import { obtain } from "../../../src/module-sources/fetch/fetch-content.ts";
+import { RegistryAccess } from "../../../src/module-sources/fetch/registry-access.ts";
+import { fetchContent } from "../../../src/module-sources/fetch/fetch-content.ts";
 import type { SourceSpec } from "../../../src/module-sources/types.ts";
 import { putBundle, putSimple, REPOSITORY } from "../../registry/artifact/forge.ts";
 import { hurried, keyPair, registryLab, tempDir, type Lab } from "../../registry/artifact/lab.ts";
@@ -24,12 +24,12 @@ interface Given {
 function accessTo(
   hosts: readonly [string, ...string[]],
   { auths, basic, answered = () => {} }: Given = {},
-): Access {
+): RegistryAccess {
   const [registry, ...mirrors] = hosts.map((host) => ({ host, name: "modules" }));
   const spec = { registry, mirrors, plainHttp: true, secret: (auths ?? basic) && "login", ca: undefined };
   const data = basic ?? { ".dockerconfigjson": Buffer.from(JSON.stringify({ auths })).toString("base64") };
   const client = { json: () => Promise.resolve({ data }) } as unknown as KubeClient;
-  const access = new Access(
+  const access = new RegistryAccess(
     { client, namespace: "ops", clock: hurried, env: {} },
     spec as unknown as SourceSpec,
     answered,
@@ -53,14 +53,14 @@ async function registries(count: number) {
   labs.forEach(calls);
   const dir = tempDir();
   const store = new BlobStore(dir, []);
-  await store.open();
-  const fetching = { store, mostBytes: 1_000_000, keys: first.signers };
+  await store.prepareDirectories();
+  const fetching = { store, maxBytes: 1_000_000, keys: first.signers };
   return {
     labs,
     digest,
     dir,
-    fetch: (registry: Access) =>
-      obtain({ ...fetching, registry }, { name: "web", version: "1.4.2", digest }, new Memo(10)),
+    fetch: (registry: RegistryAccess) =>
+      fetchContent({ ...fetching, registry }, { name: "web", version: "1.4.2", digest }, new Memo(10)),
   };
 }
 
@@ -78,7 +78,7 @@ it("a mirror that is away is passed over, once in a check", async () => {
   const [registry, mirror] = labs as [Lab, Lab];
   mirror.registry.failures = { status: 503, left: Infinity };
   const access = accessTo([hostOf(registry), hostOf(mirror)]);
-  expect(await access.inTurn("web", (repository) => repository.digestOfTag("1.4.2"))).toBeDefined();
+  expect(await access.requestFromAny("web", (repository) => repository.digestOfTag("1.4.2"))).toBeDefined();
   expect(calls(mirror)).toBe(3);
   await fetch(access);
   expect(calls(mirror)).toBe(0);
@@ -88,7 +88,7 @@ it("a registry that is away is asked for three modules, not for all of a source"
   const codes: string[] = [];
   const access = accessTo([ABSENT], { answered: (code) => codes.push(code) });
   const ask = (name: string) =>
-    access.inTurn(name, (repository) => repository.digestOfTag("stable")).catch(String);
+    access.requestFromAny(name, (repository) => repository.digestOfTag("stable")).catch(String);
   const first = await ask("a");
   for (const name of ["b", "c"]) expect(await ask(name)).not.toBe(first);
   const tries = codes.length;
@@ -101,7 +101,7 @@ it("a registry that answers in between is asked for each module", async () => {
   const [{ registry }] = labs as [Lab];
   const access = accessTo([registry.host]);
   const ask = (name: string) =>
-    access.inTurn(name, (repository) => repository.digestOfTag("1.4.2")).catch(String);
+    access.requestFromAny(name, (repository) => repository.digestOfTag("1.4.2")).catch(String);
   registry.instead = (line) => (line.includes("/web/") ? undefined : { status: 1000 });
   for (const name of ["a", "b", "web", "c", "d"]) await ask(name);
   expect(await ask("web")).toMatch(/^sha256:/);
@@ -111,7 +111,7 @@ it("a tag that a mirror does not have is asked for in the registry", async () =>
   const { labs, digest } = await registries(2);
   const [registry, mirror] = labs as [Lab, Lab];
   const access = accessTo([hostOf(registry), hostOf(mirror)]);
-  const ask = (tag: string) => access.inTurn("web", (repository) => repository.digestOfTag(tag));
+  const ask = (tag: string) => access.requestFromAny("web", (repository) => repository.digestOfTag(tag));
   mirror.registry.manifests.delete(`${REPOSITORY}@1.4.2`);
   expect(await ask("1.4.2")).toBe(digest);
   expect(await ask("none")).toBeUndefined();

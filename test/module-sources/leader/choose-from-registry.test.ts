@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
 
-import { chooseNext, type Question } from "../../../src/module-sources/leader/choose-from-registry.ts";
+import {
+  chooseFromRegistry,
+  type RegistryChoiceInput,
+} from "../../../src/module-sources/leader/choose-from-registry.ts";
 import type { LockEntry, ModuleRequest } from "../../../src/module-sources/types.ts";
 import { registryLab, type Lab } from "../../registry/artifact/lab.ts";
 import { sha256 } from "../../support/registry.ts";
@@ -15,7 +18,11 @@ const lockedAt = (version: string, digest: string): LockEntry => ({
   at: 0,
 });
 
-function questionFor(lab: Lab, request: ModuleRequest, change: Partial<Question> = {}): Question {
+function questionFor(
+  lab: Lab,
+  request: ModuleRequest,
+  change: Partial<RegistryChoiceInput> = {},
+): RegistryChoiceInput {
   return {
     name: "web",
     request,
@@ -23,10 +30,10 @@ function questionFor(lab: Lab, request: ModuleRequest, change: Partial<Question>
     update: undefined,
     approved: undefined,
     now: 0,
-    zone: "UTC",
-    known: [],
-    registry: { offers: (name, ask) => ask(lab.place(name).repository) },
-    verify: async ({ version, digest }) => {
+    timeZone: "UTC",
+    verifiedContents: [],
+    registry: { queryVersions: (name, ask) => ask(lab.place(name).repository) },
+    fetchVersion: async ({ version, digest }) => {
       const found = await lab.find(`web@${digest}`);
       if (version !== undefined && version !== found.version)
         throw new Error(`it is version ${found.version}`);
@@ -40,10 +47,10 @@ function questionFor(lab: Lab, request: ModuleRequest, change: Partial<Question>
 async function ask(
   lab: Lab,
   request: ModuleRequest,
-  change: Partial<Question> = {},
+  change: Partial<RegistryChoiceInput> = {},
 ): Promise<readonly [string, readonly string[]]> {
   const before = lab.registry.calls.length;
-  const choice = await chooseNext(questionFor(lab, request, change));
+  const choice = await chooseFromRegistry(questionFor(lab, request, change));
   const calls = lab.registry.calls.slice(before).map(({ line }) => line.replace(`/v2/${REPOSITORY}/`, ""));
   const version = "candidate" in choice ? ` ${choice.candidate.version}` : "";
   return [`${choice.kind}${version}`, calls];
@@ -78,15 +85,15 @@ describe("requests without news", () => {
   it("what waits is not verified again", async () => {
     const { lab, digests } = await labWith("1.5.0", "1.4.2");
     const [newer = "", digest = ""] = digests;
-    const update = { approval: "manual", windows: [], afterMs: 0 } as const;
+    const update = { approval: "manual", windows: [], minAgeMs: 0 } as const;
     const change = {
       locked: lockedAt("1.4.2", digest),
       update,
-      known: [{ version: "1.5.0", digest: newer }],
+      verifiedContents: [{ version: "1.5.0", digest: newer }],
     };
-    expect(await ask(lab, { tag: "stable" }, change)).toEqual(["hold 1.5.0", ["HEAD manifests/stable"]]);
+    expect(await ask(lab, { tag: "stable" }, change)).toEqual(["defer 1.5.0", ["HEAD manifests/stable"]]);
     expect(await ask(lab, { version: "^1" }, change)).toEqual([
-      "hold 1.5.0",
+      "defer 1.5.0",
       ["GET tags/list", "HEAD manifests/1.5.0"],
     ]);
   });
@@ -99,12 +106,12 @@ describe("news", () => {
     const locked = lockedAt("1.4.2", digest);
     const [tag, calls] = await ask(lab, { tag: "stable" }, { locked });
     expect([tag, calls.slice(0, 2)]).toEqual([
-      "take 1.5.0",
+      "apply 1.5.0",
       ["HEAD manifests/stable", `GET manifests/${newer}`],
     ]);
-    expect((await ask(lab, { version: "^1" }, { locked }))[0]).toBe("take 1.5.0");
-    expect((await ask(lab, { version: "2.0.0" }, { locked }))[0]).toBe("take 2.0.0");
-    expect((await ask(lab, { digest: newer }, { locked }))[0]).toBe("take 1.5.0");
+    expect((await ask(lab, { version: "^1" }, { locked }))[0]).toBe("apply 1.5.0");
+    expect((await ask(lab, { version: "2.0.0" }, { locked }))[0]).toBe("apply 2.0.0");
+    expect((await ask(lab, { digest: newer }, { locked }))[0]).toBe("apply 1.5.0");
   });
 
   it("a tag that a version does not deserve is refused, also if its content is known", async () => {
@@ -113,20 +120,20 @@ describe("news", () => {
     const stored = lab.registry.manifests.get(`${REPOSITORY}@${digest}`);
     if (stored !== undefined) lab.registry.manifests.set(`${REPOSITORY}@9.0.0`, stored);
     const locked = lockedAt("1.4.2", digest);
-    const asked = ask(lab, { version: "*" }, { locked, known: [{ version: "1.4.2", digest }] });
+    const asked = ask(lab, { version: "*" }, { locked, verifiedContents: [{ version: "1.4.2", digest }] });
     await expect(asked).rejects.toThrow("it is version 1.4.2");
   });
 
   it("an approved version is asked for before a newer one", async () => {
     const { lab, digests } = await labWith("1.4.2", "1.4.3", "1.5.0");
     const [digest = "", approved = ""] = digests;
-    const update = { approval: "manual", windows: [], afterMs: 0 } as const;
+    const update = { approval: "manual", windows: [], minAgeMs: 0 } as const;
     const change = { locked: lockedAt("1.4.2", digest), update };
     expect((await ask(lab, { version: "^1" }, { ...change, approved: `1.4.3@${approved}` }))[0]).toBe(
-      "take 1.4.3",
+      "apply 1.4.3",
     );
     expect((await ask(lab, { version: "^1" }, { ...change, approved: `1.4.3@${sha256("x")}` }))[0]).toBe(
-      "hold 1.5.0",
+      "defer 1.5.0",
     );
   });
 });
@@ -137,7 +144,7 @@ describe("what the registry does not have", () => {
     const locked = lockedAt("1.4.2", digests[0] ?? "");
     lab.registry.manifests.clear();
     const kept = async (request: ModuleRequest): Promise<unknown> =>
-      chooseNext(questionFor(lab, request, { locked }));
+      chooseFromRegistry(questionFor(lab, request, { locked }));
     expect(await kept({ tag: "stable" })).toEqual({ kind: "keep", reason: "the registry has no tag stable" });
     expect(await kept({ version: "^1" })).toEqual({
       kind: "keep",
@@ -168,8 +175,8 @@ describe("what the registry does not have", () => {
     const { lab } = await labWith("1.4.2", "1.4.3", "1.4.4", "1.4.5", "1.4.6");
     let turn = 0;
     const verify = (): Promise<string> => Promise.resolve(`1.0.${(turn += 1)}`);
-    const update = { approval: "manual", windows: [], afterMs: 0 } as const;
-    await expect(ask(lab, { version: "^1" }, { verify, update })).rejects.toThrow(
+    const update = { approval: "manual", windows: [], minAgeMs: 0 } as const;
+    await expect(ask(lab, { version: "^1" }, { fetchVersion: verify, update })).rejects.toThrow(
       "its tags change all the time",
     );
   });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { IModuleSource } from "../../../src/status/index.ts";
-import { statusOf, type Findings } from "../../../src/module-sources/leader/source-status.ts";
+import { buildStatus, type SourceFindings } from "../../../src/module-sources/leader/source-status.ts";
 import type { LockEntry, SourceSpec, ModuleRequest } from "../../../src/module-sources/types.ts";
 
 const NOW = Date.UTC(2026, 10, 24, 12);
@@ -17,7 +17,7 @@ const MISSING = {
 interface Given {
   readonly request: ModuleRequest;
   readonly locked?: LockEntry;
-  readonly findings?: Partial<Findings>;
+  readonly findings?: Partial<SourceFindings>;
   /** The locked content is not on disk. */
   readonly isMissing?: boolean;
 }
@@ -40,23 +40,23 @@ function statusWith({ request, locked, findings, isMissing = false }: Given) {
     modules,
   };
   const object = { metadata: { name: "s", generation: 3 }, spec: {} } as unknown as IModuleSource;
-  const stock = {
+  const lockedModules = {
     entries: new Map(locked === undefined ? [] : [["web", locked]]),
-    content: () =>
+    getContent: () =>
       locked && { digest: locked.digest, ...(isMissing ? MISSING : { dir: "/d", problem: undefined }) },
   };
   const nothing = {
     errors: new Map(),
-    held: new Map(),
+    pendingUpdates: new Map(),
     lastCheck: NOW,
     nextCheck: NOW,
-    reachable: true,
-    token: undefined,
+    isReachable: true,
+    handledToken: undefined,
   };
   const source = { name: "s", object, spec, problem: undefined };
-  const status = statusOf({
+  const status = buildStatus({
     source,
-    stock,
+    lockedModules,
     findings: { ...nothing, ...findings },
     now: NOW,
     namespace: "ops",
@@ -65,10 +65,15 @@ function statusWith({ request, locked, findings, isMissing = false }: Given) {
   return { ...status, conditions };
 }
 
-const held = (reason: string, until?: number): Partial<Findings> => ({
-  held: new Map([["web", { ...NEXT, waitsFor: until === undefined ? "approval" : "window", reason, until }]]),
+const held = (reason: string, until?: number): Partial<SourceFindings> => ({
+  pendingUpdates: new Map([
+    ["web", { ...NEXT, waitsFor: until === undefined ? "approval" : "window", reason, until }],
+  ]),
 });
-const failed = (reason: "CheckFailed" | "Withdrawn" | "NotVerified", message = "no"): Partial<Findings> => ({
+const failed = (
+  reason: "CheckFailed" | "Withdrawn" | "NotVerified",
+  message = "no",
+): Partial<SourceFindings> => ({
   errors: new Map([["web", { reason, message }]]),
 });
 
@@ -109,7 +114,11 @@ describe("a registry that is away or has nothing", () => {
     ["a range that excludes what is locked", { version: "^2" }, "CheckFailed", "False"],
     ["an exact version that is another one", { version: "1.5.0" }, "CheckFailed", "False"],
   ])("leaves %s", (...[, request, reason, ready]) => {
-    const status = statusWith({ request, locked: LOCKED, findings: { ...failed(reason), reachable: false } });
+    const status = statusWith({
+      request,
+      locked: LOCKED,
+      findings: { ...failed(reason), isReachable: false },
+    });
     expect(status.conditions["Ready"]?.status).toBe(ready);
     expect(status.conditions["Reachable"]?.status).toBe("False");
   });

@@ -1,7 +1,11 @@
 import { describe, expect, it } from "vitest";
 
 import type { ModuleView } from "../../../src/state/index.ts";
-import { Approvals, isProven, updatesBefore } from "../../../src/module-sources/leader/update-progress.ts";
+import {
+  ApprovalObserver,
+  isProven,
+  describeBlockingUpdate,
+} from "../../../src/module-sources/leader/update-progress.ts";
 import type { LockEntry } from "../../../src/module-sources/types.ts";
 import { finished, moduleView, T0 } from "../../status/views.ts";
 
@@ -77,7 +81,7 @@ describe("another update of the source", () => {
       ["dns", old],
     ]);
   const before = (entries: ReadonlyMap<string, LockEntry>, module = "db", parallel = 1) =>
-    updatesBefore(entries, { module, source: "s", parallel });
+    describeBlockingUpdate(entries, { module, source: "s", parallel });
 
   it("waits while one is under way, which is named", () => {
     expect(before(lock())).toBe("until the update of web to 1.5.0 has proven itself");
@@ -98,14 +102,14 @@ describe("another update of the source", () => {
 });
 
 it("an approval is new once, and again after it was withdrawn", () => {
-  const approvals = new Approvals();
+  const approvals = new ApprovalObserver();
   const requested = new Map([
     ["web", { source: "s" }],
     ["db", { source: "t" }],
   ]);
   const given = [undefined, "1@a", "1@a", "2@b", undefined, "2@b"];
   const news = given.map((each) => [
-    ...approvals.news(requested, (module) => (module === "web" ? each : undefined)),
+    ...approvals.findNewlyApproved(requested, (module) => (module === "web" ? each : undefined)),
   ]);
   expect(news).toEqual([[], ["s"], [], ["s"], [], ["s"]]);
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { chartsPlace, isAt, isRepository } from "../../../src/registry/index.ts";
+import { normalizeChartLocation, isWithinLocations, isChartRepository } from "../../../src/registry/index.ts";
 
 test.each([
   ["https://charts.example.org", "https://charts.example.org"],
@@ -9,7 +9,7 @@ test.each([
   ["oci://Registry.example.com:5000/charts", "oci://registry.example.com:5000/charts"],
   ["oci://docker.io/bitnamicharts", "oci://registry-1.docker.io/bitnamicharts"],
 ])("%s is the place %s", (text, place) => {
-  expect(chartsPlace(text)).toBe(place);
+  expect(normalizeChartLocation(text)).toBe(place);
 });
 
 test.each([
@@ -26,14 +26,14 @@ test.each([
   "https://",
   "oci://a:99999999/b",
 ])("%s is no place", (text) => {
-  expect(chartsPlace(text)).toBeUndefined();
+  expect(normalizeChartLocation(text)).toBeUndefined();
 });
 
 test("a place is allowed where it, or one above it, is named", () => {
   const allowed = ["https://a.example/charts", "oci://r.example"];
   expect(
     ["https://a.example/charts", "https://a.example/charts/b", "oci://r.example/c"].map((each) =>
-      isAt(each, allowed),
+      isWithinLocations(each, allowed),
     ),
   ).toEqual([true, true, true]);
   const others = [
@@ -43,6 +43,6 @@ test("a place is allowed where it, or one above it, is named", () => {
     "oci://r.example.org/c",
     "https://r.example",
   ];
-  expect(others.filter((each) => isAt(each, allowed))).toEqual([]);
-  expect(["oci://a/b", "https://a"].map(isRepository)).toEqual([false, true]);
+  expect(others.filter((each) => isWithinLocations(each, allowed))).toEqual([]);
+  expect(["oci://a/b", "https://a"].map(isChartRepository)).toEqual([false, true]);
 });

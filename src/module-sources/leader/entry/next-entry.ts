@@ -1,57 +1,72 @@
-/** What the lock records next of a module: after an update, after an update that failed, and after an edit of its source. */
+/** Builds the next entry of a module in the lock: after an update, after a rollback, and after an edit of its source. */
 
-import { fits, requestText } from "../../choose.ts";
-import type { Obtained } from "../../fetch/fetch-content.ts";
-import { isSamePlace } from "../../fetch/location.ts";
+import { allowsVersion, serializeRequest } from "../../choose.ts";
+import type { VerifiedContent } from "../../fetch/fetch-content.ts";
+import { areVersionsComparable } from "../../fetch/location.ts";
 import type { ChartContent, LockEntry, ModuleRequest } from "../../types.ts";
 
 /** Content that was verified. */
-interface Content extends Pick<LockEntry, "source" | "version" | "digest" | "verifiedBy" | "chart"> {
+interface EntryContent extends Pick<LockEntry, "source" | "version" | "digest" | "verifiedBy" | "chart"> {
   /** Milliseconds since the epoch. */
   readonly at: number;
 }
 
-/** What stands in `verifiedBy` for a chart that needs no signature. Names of keys and identities have an ending. */
-const UNSIGNED = "unsigned";
+/**
+ * Value of `verifiedBy` for a chart without a signature. It cannot be a key: names of keys and identities have an
+ * extension.
+ */
+const VERIFIED_BY_NONE = "unsigned";
 
-/** Verified content, as an entry records it. */
-export function contentOf(
-  { version, digest, verified, chart }: Obtained,
-  { source, at }: Pick<Content, "source" | "at">,
-): Content {
-  const verifiedBy = verified?.signer.source ?? UNSIGNED;
+/** Turns verified content into the fields by which an entry of the lock names it. */
+export function toEntryContent(
+  { version, digest, verified, chart }: VerifiedContent,
+  { source, at }: Pick<EntryContent, "source" | "at">,
+): EntryContent {
+  const verifiedBy = verified?.signer.source ?? VERIFIED_BY_NONE;
   return { source, version, digest, verifiedBy, at, ...(chart && { chart }) };
 }
 
-/** An entry has room for so many. */
-const MOST_REJECTED = 10;
+/** Most rejected digests in an entry: its size is limited. */
+const MAX_REJECTED = 10;
 
 /**
- * The entry of new content. What it goes back to is the last content that has proven itself. There is no way back to
- * another chart, or from a chart to a module.
+ * Builds the entry of new content. `previous` is the content to which a failed update rolls back: the last one that has proven
+ * itself. It is omitted if the module was another chart before, because versions of different charts cannot be compared.
  */
-export function taken(content: Content, request: ModuleRequest, locked: LockEntry | undefined): LockEntry {
-  const next = { ...content, ...termsOf(request) };
+export function buildUpdatedEntry(
+  content: EntryContent,
+  request: ModuleRequest,
+  locked: LockEntry | undefined,
+): LockEntry {
+  const next = { ...content, ...toEntrySettings(request) };
   if (locked === undefined) return next;
   const { version, digest, isNew, previous } = locked;
-  const last = isNew === true && previous !== undefined ? previous : { version, digest };
-  const wayBack = isSamePlace(locked.chart, content.chart) ? { previous: last } : {};
-  const rejected = rejectedOf(locked, request).filter((each) => each !== content.digest);
-  return { ...next, ...wayBack, isNew: true, ...rejectedFields(rejected, request) };
-}
-
-/** The entry after an update that failed: with the content before it, and without a way back. */
-export function wentBack(content: Content, request: ModuleRequest, failed: LockEntry): LockEntry {
-  const others = rejectedOf(failed, request).filter((each) => each !== failed.digest);
-  const rejected = [failed.digest, ...others].slice(0, MOST_REJECTED);
-  return { ...content, ...termsOf(request), isBack: true, ...rejectedFields(rejected, request) };
+  const lastProven = isNew === true && previous !== undefined ? previous : { version, digest };
+  const rollbackTarget = areVersionsComparable(locked.chart, content.chart) ? { previous: lastProven } : {};
+  const rejected = rejectedDigestsFor(locked, request).filter((each) => each !== content.digest);
+  return { ...next, ...rollbackTarget, isNew: true, ...toRejectedFields(rejected, request) };
 }
 
 /**
- * The entry of content that stays, with `chart` as its chart. Nothing failed any more with another request, and if
- * `isRequested`: the request names this content.
+ * Builds the entry after a failed update: with the content before the update, and with the failed digest as rejected, so
+ * that the next check does not try it again.
  */
-export function stayed(
+export function buildRolledBackEntry(
+  content: EntryContent,
+  request: ModuleRequest,
+  failed: LockEntry,
+): LockEntry {
+  const others = rejectedDigestsFor(failed, request).filter((each) => each !== failed.digest);
+  const rejected = [failed.digest, ...others].slice(0, MAX_REJECTED);
+  return { ...content, ...toEntrySettings(request), isBack: true, ...toRejectedFields(rejected, request) };
+}
+
+/**
+ * Builds the entry of a module whose content stays, with order, flag and chart settings of the current request. Another request
+ * clears the rejected digests. The mark of a rollback (`isBack`) goes with them, or if the content is what the request names
+ * (`isRequested`).
+ */
+export function buildKeptEntry(
   locked: LockEntry,
   {
     source,
@@ -66,37 +81,48 @@ export function stayed(
   },
 ): LockEntry {
   const { order: _, enabled: __, removed: ___, rejected: ____, rejectedFor: _____, ...others } = locked;
+  // The fields of the request are set below, from the request as it is now.
   const { chart: ______, isBack, ...kept } = others;
-  const rejected = rejectedOf(locked, request);
+  const rejected = rejectedDigestsFor(locked, request);
   const isStillBack = isBack === true && rejected.length > 0 && !isRequested;
   return {
     ...kept,
     source,
     ...(chart && { chart }),
-    ...termsOf(request),
-    ...rejectedFields(rejected, request),
+    ...toEntrySettings(request),
+    ...toRejectedFields(rejected, request),
     ...(isStillBack ? { isBack } : {}),
   };
 }
 
-/** The version that is back after an update failed, if the request does not allow it; a range or a channel may. */
-export function unrequestedReturn(locked: LockEntry | undefined, request: ModuleRequest): string | undefined {
-  return locked?.isBack === true && !fits(request, locked.version) ? locked.version : undefined;
+/**
+ * The version to which a failed update was rolled back, if the request does not allow that version; a range or a channel
+ * may allow it.
+ */
+export function findUnrequestedRollback(
+  locked: LockEntry | undefined,
+  request: ModuleRequest,
+): string | undefined {
+  return locked?.isBack === true && !allowsVersion(request, locked.version) ? locked.version : undefined;
 }
 
-/** What was rejected for this request. */
-function rejectedOf({ rejected = [], rejectedFor }: LockEntry, request: ModuleRequest): readonly string[] {
-  return rejectedFor === requestText(request) ? rejected : [];
+/** The digests that were rejected for this request: another request tries them again. */
+function rejectedDigestsFor(
+  { rejected = [], rejectedFor }: LockEntry,
+  request: ModuleRequest,
+): readonly string[] {
+  return rejectedFor === serializeRequest(request) ? rejected : [];
 }
 
-function rejectedFields(
+/** The fields of an entry that record rejected digests; none if there are no such digests. */
+function toRejectedFields(
   rejected: readonly string[],
   request: ModuleRequest,
 ): Pick<LockEntry, "rejected" | "rejectedFor"> {
-  return rejected.length === 0 ? {} : { rejected, rejectedFor: requestText(request) };
+  return rejected.length === 0 ? {} : { rejected, rejectedFor: serializeRequest(request) };
 }
 
-/** What the lock keeps of a request besides its content. */
-function termsOf({ order, enabled }: ModuleRequest): Pick<LockEntry, "order" | "enabled"> {
+/** Order and flag of a request, which the lock keeps so that they apply while the source cannot be read. */
+function toEntrySettings({ order, enabled }: ModuleRequest): Pick<LockEntry, "order" | "enabled"> {
   return { ...(order === undefined ? {} : { order }), ...(enabled === undefined ? {} : { enabled }) };
 }

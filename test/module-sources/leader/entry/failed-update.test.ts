@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 
 import type { ModuleView } from "../../../../src/state/index.ts";
-import { failureOf } from "../../../../src/module-sources/leader/entry/failed-update.ts";
+import { describeUpdateFailure } from "../../../../src/module-sources/leader/entry/failed-update.ts";
 import type { LockEntry } from "../../../../src/module-sources/types.ts";
 import { moduleView } from "../../../status/views.ts";
 
@@ -44,6 +44,6 @@ it.each<[string, Case, "failed" | "not"]>([
   ["the module is not known", { module: "unknown" }, "not"],
 ])("an update has failed, or not: %s", (_, given, expected) => {
   const { entry, module, inForce } = { entry: ENTRY, module: view("why"), inForce: OLD, ...given };
-  const why = failureOf(entry, module === "unknown" ? undefined : module, inForce);
+  const why = describeUpdateFailure(entry, module === "unknown" ? undefined : module, inForce);
   expect(why).toBe(expected === "failed" ? "why" : undefined);
 });
