@@ -387,7 +387,7 @@ describe("approval", () => {
     [
       "a channel's version that is none",
       { request: { tag: "edge" }, locked: lock, offers: [complete("nightly", "1", "edge")] },
-      'hold nightly: "nightly" is no semantic version: it waits for approval',
+      'defer nightly: "nightly" is no semantic version: it waits for approval',
     ],
   ])("%s", (_, given, expected) => {
     expect(told(chooseContent(inputOf(given)))).toBe(expected);
