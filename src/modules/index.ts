@@ -11,5 +11,5 @@ export { placesOf } from "./places.ts";
 export { findHookFiles } from "./read/listing.ts";
 export { readTree } from "./read/read-tree.ts";
 export { moduleContent, rereadModule } from "./read/reread-module.ts";
-export { isConfirmedMissing, type SuppliedModules } from "./read/reading.ts";
+export { isConfirmedMissing, type RegistryModules } from "./read/reading.ts";
 export { found, isSettled, stat } from "./read/files.ts";

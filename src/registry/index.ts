@@ -11,7 +11,7 @@ export { packDirectory } from "./artifact/pack.ts";
 export { unpackLayer } from "./artifact/unpack.ts";
 export { fetchIndex, type KnownIndex } from "./charts/chart-index.ts";
 export { ChartRepository } from "./charts/chart-repository.ts";
-export { chartsPlace, isAt, isRepository } from "./charts/place.ts";
+export { normalizeChartLocation, isWithinLocations, isChartRepository } from "./charts/location.ts";
 export { readIdentity, readTrustedRoot, type Signer } from "./cosign/identity.ts";
 export { readPublicKeys, readSigningKey } from "./cosign/keys.ts";
 export { CannotVerifyError, NotVerifiedError } from "./cosign/errors.ts";

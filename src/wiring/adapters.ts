@@ -238,7 +238,7 @@ export class Adapters {
       rollbackTarget: (module, revision) => releases.findRollbackTarget(module, revision),
       plan: () => previewStart(this.#base, releases, state),
       runs: runRing,
-      moduleSourceState: () => this.#base.supplied?.report?.(),
+      moduleSourceState: () => this.#base.registryModules?.describe?.(),
       platformInfo: () => ({
         settings: settings as unknown as Json,
         node: process.version,

@@ -31,7 +31,7 @@ import type { Clock, Logger, Scope } from "../lib/index.ts";
 import { ProblemError, type Tree } from "../model/index.ts";
 import { DROP_REASONS, RunRing, Tracer, exportTo, note, type SpanExport } from "../trace/index.ts";
 import { Children, StableTempDir } from "../process/index.ts";
-import { ChartArchives, placesOf, readTree, rereadModule, type SuppliedModules } from "../modules/index.ts";
+import { ChartArchives, placesOf, readTree, rereadModule, type RegistryModules } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
 import { Actors } from "./actors.ts";
 import { previewStart } from "../preview/index.ts";
@@ -101,7 +101,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
 }
 
 /** In force until the modules of registries are staged. */
-const NOT_STAGED = "the modules of registries are known to the running operator alone";
+const REGISTRY_MODULES_UNKNOWN = "the modules of registries are known to the running operator alone";
 
 /** The functions that read modules, global hooks and charts with these settings. */
 function makeReaders(
@@ -114,16 +114,21 @@ function makeReaders(
   const refusalOf: Accounts["problemOf"] = (module, file) => accounts.problemOf(module, file);
   const namespaceTemplate = moduleNamespaceTemplate;
   const terms = { unnumberedOrder, strict, crdFilters, schemaDirs, refusalOf, namespaceTemplate };
-  const supplied: SuppliedModules | undefined = settings.sources
-    ? { dir: undefined, origins: new Map(), holds: [NOT_STAGED] }
+  const registryModules: RegistryModules | undefined = settings.sources
+    ? { dir: undefined, origins: new Map(), holds: [REGISTRY_MODULES_UNKNOWN] }
     : undefined;
-  const reads = { ...placesOf(settings), ...terms, archives, clock, supplied };
+  const reads = { ...placesOf(settings), ...terms, archives, clock, registryModules };
   return {
     /** Modules from registries; undefined = `--sources` is off. */
-    supplied,
+    registryModules,
     /** Reads a modules directory that is not in use. */
-    readApart: (modulesDir: string): Promise<Tree> =>
-      readTree({ ...reads, modulesDirs: [modulesDir], globalHooksDir: undefined, supplied: undefined }),
+    readModulesDir: (modulesDir: string): Promise<Tree> =>
+      readTree({
+        ...reads,
+        modulesDirs: [modulesDir],
+        globalHooksDir: undefined,
+        registryModules: undefined,
+      }),
     restoreChart: (chartDir: string): Promise<void> => archives.restore(chartDir),
     /** Without `previous` at a start. */
     readTree: (previous?: Tree, names?: ReadonlySet<string>): Promise<Tree> =>

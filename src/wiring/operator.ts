@@ -19,9 +19,9 @@ import { explainInvalid, type State } from "../state/index.ts";
 import { checkSchemas, loadHooks, type Ports } from "../tasks/index.ts";
 import type { FollowedConfig } from "../triggers/index.ts";
 import { makeBase, type Base } from "./base.ts";
-import type { Supply } from "../supply/index.ts";
+import type { ModuleSources } from "../module-sources/index.ts";
 import { Components } from "./components.ts";
-import { makeSupply } from "./supply.ts";
+import { makeModuleSources } from "./module-sources.ts";
 
 /** After the lease is lost, child processes are ended first; those left after this time are killed. */
 const CHILDREN_GRACE_MS = LEASE_GRACE_MS - 1000;
@@ -42,7 +42,7 @@ export class Operator {
   readonly #base: Base;
   #components: Components | undefined;
   /** Modules from registries; undefined while `--sources` is off. */
-  #supply: Supply | undefined;
+  #moduleSources: ModuleSources | undefined;
   /** Grace period of running work at a stop; 0 after the lease is lost. */
   #graceMs: number;
 
@@ -129,16 +129,16 @@ export class Operator {
     void checkRights();
     // A warm follower reads now what it needs when it takes over.
     const key = new RedactionKey({ ...this.#base, secret: redactionSecretName(settings.configMap) });
-    const supply = await makeSupply(this.#base, components, this.#options.scope);
+    const moduleSources = await makeModuleSources(this.#base, components, this.#options.scope);
     if (settings.ha) {
-      await supply?.prepare();
-      supply?.follow();
+      await moduleSources?.prepare();
+      moduleSources?.startStandby();
       await Promise.all([warmUp(this.#base, ports), releases.observed.waitUntilReady(), key.read()]);
     }
     await leadership.acquire(adapters.port, stop.signal);
     // Leftovers of a leader that was killed on this machine while this operator waited.
     await ScratchDir.removeStaleDirs(settings.tmpDir, this.#base.clock);
-    this.#supply = supply;
+    this.#moduleSources = moduleSources;
     const crds = settings.manageCrds ? applyOwnCrds(this.#base) : Promise.resolve();
     await Promise.all([
       crds,
@@ -151,7 +151,7 @@ export class Operator {
 
   /** Reads the directories, and before that what is in the one of module sources. `crds` resolves when ours are there. */
   async #readFiles(components: Components, crds: Promise<void>): Promise<void> {
-    await this.#supply?.prepare(crds);
+    await this.#moduleSources?.prepare(crds);
     // Watch before reading, so that no change is missed.
     await components.watchFiles();
     await loadEverything(this.#base, components.state, components.ports);
@@ -173,7 +173,7 @@ export class Operator {
     await config.watch();
     signal.throwIfAborted();
     components.follow();
-    this.#supply?.lead();
+    this.#moduleSources?.startLeading();
     state.record("observed", { boot: "waiting" });
   }
 

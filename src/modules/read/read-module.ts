@@ -82,11 +82,11 @@ export async function readModule(reading: Reading, source: ModuleSource, listed:
 
 /** Where a module from a registry comes from; undefined for a module of any other directory. */
 export function registryOrigin(
-  { options: { supplied } }: Reading,
+  { options: { registryModules } }: Reading,
   { name, dir }: Pick<ModuleSource, "name" | "dir">,
 ): ModuleOrigin | undefined {
-  return supplied?.dir !== undefined && dirname(dir) === supplied.dir
-    ? supplied.origins.get(name)
+  return registryModules?.dir !== undefined && dirname(dir) === registryModules.dir
+    ? registryModules.origins.get(name)
     : undefined;
 }
 

@@ -77,8 +77,8 @@ async function readOnce(options: ReadTreeOptions): Promise<{ tree: Tree; reading
 }
 
 /** All modules directories. That of modules from registries is the last, so that any other directory may override it. */
-function modulesDirsOf({ modulesDirs, supplied }: ReadTreeOptions): readonly string[] {
-  return supplied?.dir === undefined ? modulesDirs : [...modulesDirs, supplied.dir];
+function modulesDirsOf({ modulesDirs, registryModules }: ReadTreeOptions): readonly string[] {
+  return registryModules?.dir === undefined ? modulesDirs : [...modulesDirs, registryModules.dir];
 }
 
 interface Scanned {
@@ -96,15 +96,15 @@ function scanAll(reading: Reading, dirs: readonly string[]): Scanned[] {
     return scanned === undefined ? [] : [scanned];
   });
   if (fatal.length > 0) throw new ProblemError(...fatal);
-  reading.holds.push(...(reading.options.supplied?.holds ?? []));
+  reading.holds.push(...(reading.options.registryModules?.holds ?? []));
   return scans;
 }
 
 /** Scans one directory. If it cannot be read, reports it and returns the last scan, or undefined without one. */
 function scanOrReport(reading: Reading, dir: string, fatal: Problem[]): Scanned | undefined {
   try {
-    const { unnumberedOrder, supplied } = reading.options;
-    const scan = scanDir(dir, unnumberedOrder, dir === supplied?.dir);
+    const { unnumberedOrder, registryModules } = reading.options;
+    const scan = scanDir(dir, unnumberedOrder, dir === registryModules?.dir);
     reading.refused.push(...scan.refused);
     reading.warnings.push(...scan.warnings);
     reading.holds.push(...scan.holds);

@@ -83,8 +83,8 @@ export function recall(tree: Tree | undefined): Memory {
   return (tree && memories.get(tree)) ?? emptyMemory();
 }
 
-/** Modules from registries, which `supply/` keeps in a directory of their own. Its members change; its identity does not. */
-export interface SuppliedModules {
+/** Modules from registries, which `module-sources/` keeps in a directory of their own. Its members change; its identity does not. */
+export interface RegistryModules {
   /** Undefined before the directory exists. */
   dir: string | undefined;
   /** By name of the module. */
@@ -92,7 +92,7 @@ export interface SuppliedModules {
   /** Reasons not to purge releases. */
   holds: readonly string[];
   /** ModuleSources, lock and keys, for a support archive. */
-  report?: () => Json;
+  describe?: () => Json;
 }
 
 /** The directories to read, and how. */
@@ -115,7 +115,7 @@ export interface ReadTreeOptions {
   /** Why the operator's settings do not allow what `addon.yaml` says; without it, everything is allowed. */
   readonly refusalOf?: AddonCheck | undefined;
   /** Modules from registries; their directory comes last. */
-  readonly supplied?: SuppliedModules | undefined;
+  readonly registryModules?: RegistryModules | undefined;
   /** The directory of the only module to read; the others are only named. */
   readonly only?: string | undefined;
   /** Names of the known modules to read again; undefined = all. */

@@ -1,0 +1,292 @@
+/** Fetched content on disk: blobs named by their hash, from which modules are verified and unpacked. */
+
+import { createReadStream, statSync } from "node:fs";
+import { copyFile, mkdir, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { createHash, randomUUID } from "node:crypto";
+import { join } from "node:path";
+
+import { attempt, parseJson, readRegularFile } from "../../lib/index.ts";
+import { objectsIn } from "../../model/index.ts";
+import {
+  digestOf,
+  findModule,
+  isWithinLocations,
+  isDigest,
+  NotVerifiedError,
+  unpackLayer,
+  type Artifacts,
+  type Blobs,
+  type Descriptor,
+  type Signer,
+  type StoredManifest,
+} from "../../registry/index.ts";
+import type { ChartContent } from "../types.ts";
+import { findStoredChart, makeChartModule } from "./charts.ts";
+import {
+  NotStoredError,
+  parseReferencedDigests,
+  WrongContentError,
+  type RequestedContent,
+  type StoredContent,
+} from "./content.ts";
+
+const MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json";
+/** Most bytes of a manifest, an index or a list of referrers. */
+const MAX_MANIFEST_BYTES = 4 * 1024 * 1024;
+/** Content is deleted this long after it was last needed. */
+export const RETENTION_MS = 3_600_000;
+/** Most bytes of a layer that is unpacked from memory; a larger one is read as a file. */
+const MAX_LAYER_BYTES_IN_MEMORY = 1024 * 1024;
+
+/**
+ * Copies of what registries answered. They are trusted no more than a registry: the hash and a signature of each
+ * are verified. A damaged blob counts as missing, and is deleted.
+ */
+export class BlobStore implements Artifacts, Blobs {
+  readonly #dir: string;
+  readonly #unsignedLocations: readonly string[];
+  /** Modules that are being unpacked, by directory. */
+  readonly #unpackingByDir = new Map<string, Promise<void>>();
+  #writtenFiles = 0;
+
+  /** `unsigned`: registries and repositories whose charts the installer allows without a signature. */
+  constructor(dir: string, unsigned: readonly string[]) {
+    this.#dir = dir;
+    this.#unsignedLocations = unsigned;
+  }
+
+  /** Creates the directories, and deletes unpacked content: it is unpacked again, because only blobs can be verified. */
+  async prepareDirectories(): Promise<void> {
+    const [blobs, unpacked] = [join(this.#dir, "blobs"), this.#unpackedPath("")];
+    for (const name of ["sha256", "tags", "referrers"]) await mkdir(join(blobs, name), { recursive: true });
+    for (const dir of [unpacked, join(blobs, "part"), this.scratchDir]) {
+      await rm(dir, { recursive: true, force: true });
+      await mkdir(dir);
+    }
+  }
+
+  /** How many files were stored since the start. */
+  get writtenFiles(): number {
+    return this.#writtenFiles;
+  }
+
+  /** A directory for content that is being checked. */
+  get scratchDir(): string {
+    return join(this.#dir, "trials");
+  }
+
+  async manifest(reference: string, limit = MAX_MANIFEST_BYTES): Promise<StoredManifest | undefined> {
+    const digest = isDigest(reference) ? reference : this.#readText("tags", reference);
+    if (!isDigest(digest)) return undefined;
+    const bytes = await this.#readVerified(digest, limit);
+    return bytes && { digest, mediaType: MANIFEST_TYPE, bytes };
+  }
+
+  async blob({ digest, size }: Descriptor, limit: number): Promise<Buffer> {
+    const bytes = await this.#readVerified(digest, Math.min(size, limit));
+    if (bytes === undefined) throw new NotStoredError(`the blob ${digest} is not on disk`);
+    return bytes;
+  }
+
+  /** Copies a blob to a new file. Throws NotStoredError. */
+  async saveBlob(descriptor: Descriptor, file: string): Promise<void> {
+    if (!(await this.hasBlob(descriptor)))
+      throw new NotStoredError(`the blob ${descriptor.digest} is not on disk`);
+    await copyFile(this.#blobPath(descriptor.digest), file);
+  }
+
+  async referrers(digest: string, limit: number): Promise<readonly Descriptor[] | undefined> {
+    const text = this.#readText("referrers", hexOf(digest));
+    if (text === undefined) return undefined;
+    const list = objectsIn(parseJson(text));
+    return (list as unknown as Descriptor[]).filter((each) => isDigest(each.digest)).slice(0, limit);
+  }
+
+  /** Whether a blob is complete: its hash is computed, in pieces. */
+  async hasBlob({ digest, size }: Pick<Descriptor, "digest" | "size">): Promise<boolean> {
+    const file = this.#blobPath(digest);
+    const found = await stat(file).catch(() => undefined);
+    if (found === undefined) return false;
+    const hash = createHash("sha256");
+    if (found.size === size) for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer);
+    if (found.size === size && `sha256:${hash.digest("hex")}` === digest) return true;
+    await rm(file, { force: true });
+    return false;
+  }
+
+  /** Stores bytes under their hash. */
+  async saveBytes(bytes: Buffer): Promise<void> {
+    await this.saveFile(digestOf(bytes), (part) => writeFile(part, bytes, { mode: 0o600, flush: true }));
+  }
+
+  /** Stores a blob that `write` writes to a file. `write` checks the content, and a file appears only when it is complete. */
+  async saveFile(digest: string, write: (file: string) => Promise<void>): Promise<void> {
+    await this.#writeAtomically(this.#blobPath(digest), write);
+  }
+
+  /** Stores which manifest a tag of a signature names. */
+  saveSignatureTag(tag: string, digest: string): Promise<void> {
+    return this.#saveText("tags", tag, digest);
+  }
+
+  /** Stores which manifests refer to a digest. */
+  async saveReferrers(digest: string, list: readonly Descriptor[]): Promise<void> {
+    await this.#saveText("referrers", hexOf(digest), JSON.stringify(list));
+  }
+
+  /** Bytes of all blobs. */
+  async measureBytes(): Promise<number> {
+    const blobs = join(this.#dir, "blobs", "sha256");
+    const sizes = (await readdir(blobs)).map(async (name) => (await stat(join(blobs, name))).size);
+    return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+  }
+
+  /**
+   * Verifies that a module is complete on disk: hash, signature by one of `keys`, name and version; of a chart, hash and
+   * signature. Throws NotStoredError, NotVerifiedError, CannotVerifyError.
+   */
+  async verifyContent(
+    { name, version, digest, chart }: RequestedContent,
+    keys: readonly Signer[],
+  ): Promise<StoredContent> {
+    if (chart !== undefined) {
+      this.requireUnsignedAllowed(chart);
+      return { ...(await findStoredChart(this, { digest, chart }, keys)), version, chart };
+    }
+    if ((await this.manifest(digest)) === undefined)
+      throw new NotStoredError(`the content ${digest} is not on disk`);
+    const found = await findModule({ repository: this, reference: { host: "disk", name, digest } }, keys);
+    if (version !== undefined && found.version !== version)
+      throw new WrongContentError(`${digest} is version "${found.version}" of ${name}, not "${version}"`);
+    return { ...found, chart };
+  }
+
+  /** Throws NotVerifiedError for a chart without signature from a place that the installer does not allow. */
+  requireUnsignedAllowed(chart: ChartContent | undefined): void {
+    if (chart?.unsigned === true && !isWithinLocations(chart.from, this.#unsignedLocations))
+      throw new NotVerifiedError(
+        `the installer does not allow charts of ${chart.from} without a signature (--unsigned-charts)`,
+      );
+  }
+
+  /** Finds a complete blob by its digest alone, without a manifest that describes it. */
+  async findBlob(digest: string): Promise<Descriptor | undefined> {
+    const size = await stat(this.#blobPath(digest)).then(
+      (found) => found.size,
+      () => undefined,
+    );
+    if (size === undefined || !(await this.hasBlob({ digest, size }))) return undefined;
+    return { mediaType: "application/octet-stream", digest, size };
+  }
+
+  /**
+   * Unpacks a verified module, or makes the directory of one from a chart. The files of a module are read-only, and
+   * readable for all users: hooks may run under a user id of their own. Returns the directory. Throws NotStoredError, or
+   * Error for an archive that is refused.
+   */
+  async unpack(found: StoredContent): Promise<string> {
+    const dir = this.#unpackedPath(hexOf(found.digest));
+    if (found.chart !== undefined) return makeChartModule(this, found, dir);
+    const unpacking = this.#unpackingByDir.get(dir) ?? this.#unpackModule(found, dir);
+    this.#unpackingByDir.set(dir, unpacking);
+    await unpacking.finally(() => this.#unpackingByDir.delete(dir));
+    return dir;
+  }
+
+  /** Unpacks a layer into a directory, unless the directory exists. */
+  async #unpackModule({ layer }: StoredContent, dir: string): Promise<void> {
+    // Only this process unpacks here, and a directory gets its name when it is complete.
+    if (statSync(dir, { throwIfNoEntry: false }) !== undefined) return;
+    await unpackLayer(await this.#readLayer(layer), dir, true);
+  }
+
+  /** Reads a complete layer: the bytes of a small one, or the path of a large one. Throws NotStoredError. */
+  async #readLayer(layer: Descriptor): Promise<Buffer | string> {
+    const isSmall = layer.size <= MAX_LAYER_BYTES_IN_MEMORY;
+    const bytes = isSmall ? await this.#readVerified(layer.digest, layer.size) : undefined;
+    if (bytes?.length === layer.size) return bytes;
+    if (!isSmall && (await this.hasBlob(layer))) return this.#blobPath(layer.digest);
+    throw new NotStoredError(`the blob ${layer.digest} is not on disk`);
+  }
+
+  /** Deletes files last needed `RETENTION_MS` before `now` (milliseconds since the epoch). */
+  async deleteUnneeded(digests: Iterable<string>, now: number): Promise<void> {
+    const needed = new Set<string>();
+    for (const digest of digests) await this.#markNeeded(digest, needed);
+    const hexes = new Set([...needed].map(hexOf));
+    const isNeeded = (name: string): boolean => hexes.has(/[0-9a-f]{64}/.exec(name)?.[0] ?? "");
+    for (const folder of ["blobs/sha256", "blobs/tags", "blobs/referrers", "unpacked"])
+      for (const name of await readdir(join(this.#dir, folder))) {
+        const path = join(this.#dir, folder, name);
+        if (isNeeded(name)) await utimes(path, now / 1000, now / 1000);
+        else if ((await stat(path)).mtimeMs <= now - RETENTION_MS)
+          await rm(path, { recursive: true, force: true });
+      }
+  }
+
+  /** Adds to `needed` each digest that the verification of `digest` reads: layers, signatures and their manifests. */
+  async #markNeeded(digest: string, needed: Set<string>): Promise<void> {
+    if (needed.has(digest)) return;
+    needed.add(digest);
+    const bytes = await this.#readVerified(digest, MAX_MANIFEST_BYTES).catch(() => undefined);
+    // An archive of a chart names nothing.
+    if (bytes === undefined || bytes[0] !== JSON_FIRST_BYTE) return;
+    const tags = listSignatureTags(digest).map((tag) => this.#readText("tags", tag));
+    const referrers = (await this.referrers(digest, Infinity)) ?? [];
+    const { parts, manifests } = parseReferencedDigests(bytes);
+    for (const each of parts) if (isDigest(each)) needed.add(each);
+    const further = [...manifests, ...referrers.map((each) => each.digest), ...tags];
+    for (const each of further) if (isDigest(each)) await this.#markNeeded(each, needed);
+  }
+
+  /** Reads a small blob and verifies its hash. Returns undefined for a missing blob; deletes a damaged one. */
+  async #readVerified(digest: string, limit: number): Promise<Buffer | undefined> {
+    const file = this.#blobPath(digest);
+    // Synchronous, as all files of modules are read: a start waits for many small ones, and for nothing else.
+    const bytes = attempt(() => readRegularFile(file, limit));
+    if (bytes === undefined || digestOf(bytes) === digest) return bytes;
+    await rm(file, { force: true });
+    return undefined;
+  }
+
+  #readText(folder: string, name: string): string | undefined {
+    const file = join(this.#dir, "blobs", folder, name);
+    return attempt(() => readRegularFile(file, MAX_MANIFEST_BYTES))?.toString("utf8");
+  }
+
+  async #saveText(folder: string, name: string, text: string): Promise<void> {
+    const file = join(this.#dir, "blobs", folder, name);
+    await this.#writeAtomically(file, (part) => writeFile(part, text, { mode: 0o600 }));
+  }
+
+  /** Writes a temporary file and renames it, so that `file` is complete or does not exist. */
+  async #writeAtomically(file: string, write: (part: string) => Promise<void>): Promise<void> {
+    const part = join(this.#dir, "blobs", "part", randomUUID());
+    try {
+      await write(part);
+      await rename(part, file);
+      this.#writtenFiles += 1;
+    } finally {
+      await rm(part, { force: true });
+    }
+  }
+
+  #blobPath(digest: string): string {
+    return join(this.#dir, "blobs", "sha256", hexOf(digest));
+  }
+
+  #unpackedPath(hex: string): string {
+    return join(this.#dir, "unpacked", hex);
+  }
+}
+
+const JSON_FIRST_BYTE = "{".charCodeAt(0);
+/** Tags that signatures of a digest may have. */
+function listSignatureTags(digest: string): readonly string[] {
+  const tag = digest.replace(":", "-");
+  return [tag, `${tag}.sig`];
+}
+
+function hexOf(digest: string): string {
+  return digest.slice(digest.indexOf(":") + 1);
+}

@@ -1,0 +1,107 @@
+/** Charts on disk: verifies them, and makes the directory of a module from a chart. */
+
+import { mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { createHash, randomUUID } from "node:crypto";
+import { join } from "node:path";
+
+import { exists, toYaml } from "../../lib/index.ts";
+import { ProblemError, type Json } from "../../model/index.ts";
+import { ADDON_FILE, ChartArchives, readChartYaml, wordIn } from "../../modules/index.ts";
+import { findChart, isChartRepository, type Signer } from "../../registry/index.ts";
+import type { Artifacts, Blobs, Descriptor, FoundChart } from "../../registry/index.ts";
+import type { ChartContent } from "../types.ts";
+import { NotStoredError, WrongContentError, type StoredContent, type RequestedContent } from "./content.ts";
+
+const ARCHIVE_FILE = "chart.tgz";
+
+/** The files of a chart on disk. */
+interface ChartStore extends Artifacts, Blobs {
+  findBlob(digest: string): Promise<Descriptor | undefined>;
+  readonly scratchDir: string;
+}
+
+/**
+ * Finds a complete chart on disk and verifies it: by its signature, or by its hash if it needs none. Throws
+ * NotStoredError, NotVerifiedError, CannotVerifyError.
+ */
+export async function findStoredChart(
+  store: ChartStore,
+  { digest, chart }: { readonly digest: string; readonly chart: ChartContent },
+  keys: readonly Signer[],
+): Promise<FoundChart> {
+  const missing = new NotStoredError(`the content ${digest} is not on disk`);
+  if (isChartRepository(chart.from)) {
+    const layer = await store.findBlob(digest);
+    if (layer === undefined) throw missing;
+    return { digest, layer, verified: undefined };
+  }
+  if ((await store.manifest(digest)) === undefined) throw missing;
+  const reference = { host: "disk", name: chart.name, digest };
+  return findChart({ repository: store, reference }, chart.unsigned === true ? undefined : keys);
+}
+
+/**
+ * The version of a content: of a chart, what the `Chart.yaml` in its archive says. Throws RefusedError if that is another
+ * chart or version.
+ */
+export async function readContentVersion(
+  store: ChartStore,
+  { layer, version: known = "" }: StoredContent,
+  { chart, version, digest }: RequestedContent,
+): Promise<string> {
+  if (chart === undefined) return known;
+  const file = join(store.scratchDir, `${randomUUID()}.tgz`);
+  const archives = new ChartArchives(store.scratchDir);
+  try {
+    await store.saveBlob(layer, file);
+    const found = readChartYaml((await archives.unpack(file)).dir);
+    const name = wordIn(found, "name");
+    const chartVersion = wordIn(found, "version");
+    if (
+      name !== chart.name ||
+      chartVersion === undefined ||
+      (version !== undefined && chartVersion !== version)
+    )
+      throw new WrongContentError(
+        `${digest} is the chart "${name}" in version "${chartVersion}", not "${chart.name}" in version "${version ?? "any"}"`,
+      );
+    return chartVersion;
+  } catch (error) {
+    if (!(error instanceof ProblemError)) throw error;
+    throw new WrongContentError(
+      `${digest} is refused: ${error.problems.map(({ message }) => message).join("; ")}`,
+    );
+  } finally {
+    await archives.close();
+    await rm(file, { force: true });
+  }
+}
+
+/**
+ * Creates the directory of a module from a chart: the archive, and a generated `addon.yaml`. Returns its path, which
+ * begins with `prefix`.
+ */
+export async function makeChartModule(
+  store: ChartStore,
+  { layer, version = "", chart }: StoredContent,
+  prefix: string,
+): Promise<string> {
+  const { from = "", name = "", terms } = chart ?? {};
+  const source = isChartRepository(from) ? { repo: from, chart: name } : { chart: `${from}/${name}` };
+  const place = { path: ARCHIVE_FILE, digest: layer.digest, source: { ...source, version } };
+  const text = `# Generated from a ModuleSource.\n${toYaml({ ...terms, chart: place } as Json)}`;
+  const dir = `${prefix}-${createHash("sha256").update(text).digest("hex").slice(0, 16)}`;
+  if (await exists(dir)) return dir;
+  // Two modules of the same chart and settings have one directory, and may be made at the same time.
+  const part = `${dir}.${randomUUID()}`;
+  try {
+    await mkdir(part, { mode: 0o755 });
+    await store.saveBlob(layer, join(part, ARCHIVE_FILE));
+    await writeFile(join(part, ADDON_FILE), text);
+    await rename(part, dir);
+  } catch (error) {
+    await rm(part, { recursive: true, force: true });
+    if (!(await exists(dir))) throw error;
+  }
+  return dir;
+}

@@ -1,0 +1,243 @@
+/** Reaches the registry of a source and its mirrors, with credentials that are read when they are used. */
+
+import { get, ignoreNotFound, SECRETS, type KubeClient, type Secret } from "../../kube/index.ts";
+import { oneLine, type Clock, type Memo } from "../../lib/index.ts";
+import { ProblemError } from "../../model/index.ts";
+import {
+  CannotVerifyError,
+  ChartRepository,
+  fetchIndex,
+  findLogin,
+  isChartRepository,
+  NoAnswerError,
+  NotVerifiedError,
+  RegistryClient,
+  RegistryError,
+  Repository,
+  type KnownIndex,
+  type Login,
+} from "../../registry/index.ts";
+import { NotStoredError, WrongContentError } from "../disk/content.ts";
+import type { SourceSpec } from "../types.ts";
+
+export interface AccessOptions {
+  readonly client: KubeClient;
+  readonly namespace: string;
+  readonly clock: Clock;
+  /** Proxies, as the environment names them. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Indexes of chart repositories that were read before, by repository and charts. */
+  readonly indexes?: Memo<{ known: KnownIndex | undefined }>;
+}
+
+type Registry = SourceSpec["registry"];
+
+/** A registry or a chart repository that is open. */
+interface OpenRegistry {
+  readonly client: RegistryClient;
+  /** Path before the names of modules. */
+  readonly path: string;
+  /** Errors of the last requests in a row that got no answer. */
+  readonly unansweredErrors: NoAnswerError[];
+}
+
+/**
+ * After so many requests in a row without an answer, a registry gets no more requests in this check: each may wait for
+ * half a minute.
+ */
+const MAX_UNANSWERED = 3;
+
+/** The mirrors of a source in their order, and the registry that they mirror. */
+interface OpenRegistries {
+  readonly mirrors: readonly OpenRegistry[];
+  readonly primary: OpenRegistry;
+}
+
+/** One source's registries, mirrors first, or its chart repository, during one check: opened with the first request. */
+export class RegistryAccess {
+  readonly #options: AccessOptions;
+  readonly #spec: SourceSpec;
+  readonly #onAnswer: (code: string) => void;
+  #registries: Promise<OpenRegistries> | undefined;
+  /** Registries that failed during this check. */
+  readonly #failed = new Set<OpenRegistry>();
+  #index: Promise<KnownIndex> | undefined;
+
+  constructor(options: AccessOptions, spec: SourceSpec, onAnswer: (code: string) => void) {
+    this.#options = options;
+    this.#spec = spec;
+    this.#onAnswer = onAnswer;
+  }
+
+  /**
+   * Requests a module or a chart from the mirrors and then from the registry, until one answers. One that fails is not used
+   * again as long as there is another one. Throws the combined errors of all of them, ProblemError for a Secret that cannot be used,
+   * and errors of the API.
+   */
+  async requestFromAny<T>(
+    name: string,
+    request: (repository: Repository) => Promise<T | undefined>,
+  ): Promise<T | undefined> {
+    const { mirrors, primary } = await this.#openOnce();
+    const all = [...mirrors, primary];
+    const working = all.filter((each) => !this.#failed.has(each));
+    const errors: Error[] = [];
+    for (const each of working.length === 0 ? all : working) {
+      try {
+        const answer = await requestFromOne(each, name, request);
+        if (answer !== undefined) return answer;
+      } catch (error) {
+        if (!allowsNextRegistry(error)) throw error;
+        if (error instanceof RegistryError && error.status !== 404) this.#failed.add(each);
+        errors.push(error);
+      }
+    }
+    if (errors.length > 0) throw combineErrors(errors);
+    return undefined;
+  }
+
+  /** Opens a chart of the source's chart repository, which has no mirrors. Throws as `requestFromAny`. */
+  async openChart(name: string): Promise<ChartRepository> {
+    const base = new URL(`${this.#spec.charts}/`);
+    const versions = async (): Promise<KnownIndex["versions"]> =>
+      (await (this.#index ??= this.#readIndex(base))).versions;
+    const { primary } = await this.#openOnce();
+    return new ChartRepository(primary.client, name, { base, versions });
+  }
+
+  /**
+   * Requests the versions or the tag of a module from mirrors and registry, or from the chart repository. Throws as
+   * `requestFromAny`.
+   */
+  async queryVersions<T>(
+    module: string,
+    ask: (offers: Pick<Repository, "tags" | "digestOfTag">) => Promise<T | undefined>,
+  ): Promise<T | undefined> {
+    const { charts, modules } = this.#spec;
+    const name = charts === undefined ? module : (modules.get(module)?.chart ?? module);
+    return charts !== undefined && isChartRepository(charts)
+      ? ask(await this.openChart(name))
+      : this.requestFromAny(name, ask);
+  }
+
+  async close(): Promise<void> {
+    // The caller of `requestFromAny` got the error.
+    const places = await this.#registries?.catch(() => undefined);
+    if (places !== undefined)
+      for (const { client } of [...places.mirrors, places.primary]) await client.close();
+  }
+
+  /** Opens the registries with the first request: a check without requests reads no Secret. */
+  #openOnce(): Promise<OpenRegistries> {
+    return (this.#registries ??= this.#openRegistries());
+  }
+
+  /** Reads the index once for all charts of the source, and not at all if it is as it was at the last check. */
+  async #readIndex(base: URL): Promise<KnownIndex> {
+    const charts = [...this.#spec.modules].map(([name, { chart = name }]) => chart).sort();
+    const memory = this.#options.indexes?.getOrMake(`${base.href} ${charts.join()}`, () => ({
+      known: undefined,
+    }));
+    const { primary } = await this.#openOnce();
+    const index = await fetchIndex(primary.client, { base, charts }, memory?.known);
+    if (memory !== undefined) memory.known = index;
+    return index;
+  }
+
+  /** Creates the clients of mirrors and registry with their credentials. */
+  async #openRegistries(): Promise<OpenRegistries> {
+    const { registry, mirrors, plainHttp: isPlain, ca, charts = "oci:" } = this.#spec;
+    const { clock, env } = this.#options;
+    const secret = await this.#readSecret();
+    const isBasic = isChartRepository(charts);
+    const plainHttp = isBasic ? charts.startsWith("http:") : isPlain;
+    const open = (each: Registry): OpenRegistry => {
+      // Each client has the credentials of its own host, and no others.
+      const login = this.#findLogin(secret, each);
+      const options = { plainHttp, isBasic, ca, proxies: env, clock, onAnswer: this.#onAnswer };
+      const client = new RegistryClient({ host: each.host, ...options, login: () => login });
+      return { client, path: each.name, unansweredErrors: [] };
+    };
+    return { mirrors: mirrors.map(open), primary: open(registry) };
+  }
+
+  /** The content of the source's Secret; undefined if it names none. */
+  async #readSecret(): Promise<Secret["data"]> {
+    const { secret: name } = this.#spec;
+    if (name === undefined) return undefined;
+    const { client, namespace } = this.#options;
+    const secret = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
+    if (secret === undefined) throw this.#toSecretProblem("does not exist");
+    return secret.data ?? {};
+  }
+
+  /** The credentials for a registry; undefined if there are none. */
+  #findLogin(data: Secret["data"], registry: Registry): Login | undefined {
+    if (data === undefined) return undefined;
+    const { username, password = "" } = data;
+    // A user without a host is one of the source's own place, not of its mirrors.
+    if (username !== undefined)
+      return registry === this.#spec.registry
+        ? { username: decodeBase64(username), password: decodeBase64(password) }
+        : undefined;
+    const text = data[".dockerconfigjson"] ?? data[".dockercfg"];
+    if (text === undefined) throw this.#toSecretProblem("has neither .dockerconfigjson nor username");
+    try {
+      return findLogin(decodeBase64(text), registry);
+    } catch {
+      // The cause could quote the content.
+      throw this.#toSecretProblem("has a .dockerconfigjson that cannot be read");
+    }
+  }
+
+  #toSecretProblem(message: string): ProblemError {
+    const { namespace } = this.#options;
+    const { secret = "" } = this.#spec;
+    const remedy = `create it with kubectl create secret docker-registry ${secret} -n ${namespace}`;
+    return new ProblemError({ file: `Secret ${secret}`, message, remedy });
+  }
+}
+
+/** Sends a request to one registry. Throws its first error at once if it left too many requests unanswered. */
+async function requestFromOne<T>(
+  { client, path, unansweredErrors }: OpenRegistry,
+  name: string,
+  request: (repository: Repository) => Promise<T>,
+): Promise<T> {
+  const [first] = unansweredErrors;
+  if (first !== undefined && unansweredErrors.length >= MAX_UNANSWERED) throw first;
+  try {
+    const answer = await request(new Repository(client, { name: `${path}/${name}` }));
+    unansweredErrors.length = 0;
+    return answer;
+  } catch (error) {
+    if (error instanceof NoAnswerError) unansweredErrors.push(error);
+    else unansweredErrors.length = 0;
+    throw error;
+  }
+}
+
+/** Whether the next registry is tried after this error. */
+function allowsNextRegistry(error: unknown): error is Error {
+  return (
+    isPermanent(error) ||
+    [RegistryError, CannotVerifyError, NotStoredError].some((type) => error instanceof type)
+  );
+}
+
+/** Whether the same content always leads to this error, so that a retry does not help. */
+function isPermanent(error: unknown): boolean {
+  return error instanceof NotVerifiedError || error instanceof WrongContentError;
+}
+
+/** Combines the errors of all registries into one. It is permanent only if each of them is. */
+function combineErrors(errors: readonly Error[]): Error {
+  const [first] = errors;
+  if (first !== undefined && errors.length === 1) return first;
+  const text = errors.map((error) => oneLine(error, 1000)).join("; ");
+  return errors.every(isPermanent) ? new NotVerifiedError(text) : new RegistryError(text);
+}
+
+function decodeBase64(text: string): string {
+  return Buffer.from(text, "base64").toString("utf8");
+}

@@ -1,0 +1,1 @@
+export { ModuleSources } from "./module-sources.ts";

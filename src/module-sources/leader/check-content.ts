@@ -1,0 +1,120 @@
+/** Checks new content of a module with the values in force, before it replaces what runs. Runs no code of the module. */
+
+import { mkdtemp, rm, symlink } from "node:fs/promises";
+import { join } from "node:path";
+
+import { isInRange, releaseNumbersOf } from "../../lib/index.ts";
+import { collect, describeProblem, type Module, type Problem, type Tree } from "../../model/index.ts";
+import { findCycleProblem } from "../../plan/index.ts";
+import type { State } from "../../state/index.ts";
+import { checkConfig, compileSchemas, invalidValues, ValuesStore } from "../../values/index.ts";
+
+interface ContentCheckTools {
+  readonly state: Pick<State, "tree" | "values">;
+  /** Reads a modules directory that the operator does not use. */
+  readonly readModulesDir: (modulesDir: string) => Promise<Tree>;
+  readonly serverVersion: () => Promise<string>;
+  readonly configMap: string;
+  /** For a directory of this check. */
+  readonly tmpDir: string;
+}
+
+/** New content of a module. */
+interface NewContent {
+  readonly name: string;
+  /** Entry in a modules directory: the name, maybe with an order. */
+  readonly entry: string;
+  readonly dir: string;
+  /** The module has other content already, which works. */
+  readonly isUpdate: boolean;
+}
+
+/** Why the content must not replace what runs, in one line; undefined if nothing is wrong. */
+export async function describeContentProblem(
+  check: ContentCheckTools,
+  content: NewContent,
+): Promise<string | undefined> {
+  const parent = await mkdtemp(join(check.tmpDir, "check-"));
+  try {
+    await symlink(content.dir, join(parent, content.entry));
+    const tree = await check.readModulesDir(parent);
+    const module = tree.modules.find(({ name }) => name === content.name);
+    const problem =
+      module === undefined
+        ? { file: content.name, message: "is no module", remedy: "correct its files" }
+        : (module.problem ?? (await findModuleProblem(check, module, content)));
+    return problem === undefined ? undefined : describeProblem(problem).replaceAll(`${parent}/`, "");
+  } finally {
+    await rm(parent, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Finds the first problem of the new content: its schemas, a cycle of requirements, its requirements, or the values in
+ * force.
+ */
+async function findModuleProblem(
+  check: ContentCheckTools,
+  module: Module,
+  content: NewContent,
+): Promise<Problem | undefined> {
+  const problems: Problem[] = [];
+  collect(problems, () => compileSchemas(module.schemas));
+  if (problems.length > 0) return problems[0];
+  const { tree } = check.state;
+  const before = tree.modules.find(({ name }) => name === module.name);
+  const candidate = before === undefined ? module : { ...module, common: before.common };
+  const others = tree.modules.filter((each) => each !== before);
+  const next: Tree = { ...tree, modules: [...others, candidate] };
+  return (
+    findCycleProblem(next, module.name) ??
+    (await findRequirementProblem(check, module, content)) ??
+    findValuesProblem(check, candidate, next)
+  );
+}
+
+/** Finds the first value in force that the schemas of the new content refuse. A disabled module is not checked. */
+function findValuesProblem(
+  { state, configMap }: ContentCheckTools,
+  module: Module,
+  tree: Tree,
+): Problem | undefined {
+  const { config, overlay } = state.values;
+  if (config === undefined) return undefined;
+  const values = new ValuesStore();
+  values.setTree(tree);
+  values.setConfig(config, overlay);
+  if (!values.flag(module).enabled) return undefined;
+  const isOfModule = ({ key = "" }: Problem): boolean => key.startsWith(module.valuesKey);
+  return (
+    checkConfig(values, { name: configMap, config, overlay }).find(isOfModule) ??
+    invalidValues(values, module)
+  );
+}
+
+/**
+ * Finds a requirement of the content that is not satisfied. A first installation may still wait for modules that it
+ * requires.
+ */
+async function findRequirementProblem(
+  { state, serverVersion }: ContentCheckTools,
+  { name, requires = {} }: Module,
+  { isUpdate }: NewContent,
+): Promise<Problem | undefined> {
+  const { kubernetes, modules = {} } = requires;
+  const problem = (key: string, message: string): Problem => ({ file: name, key, message });
+  if (kubernetes !== undefined) {
+    const version = await serverVersion();
+    if (!isInRange(releaseNumbersOf(version), kubernetes))
+      return problem("requires.kubernetes", `requires Kubernetes ${kubernetes}, and this is ${version}`);
+  }
+  if (!isUpdate) return undefined;
+  for (const [other, range] of Object.entries(modules)) {
+    const found = state.tree.modules.find((each) => each.name === other);
+    const key = `requires.modules.${other}`;
+    if (found === undefined) return problem(key, "requires a module that does not exist");
+    if (!isInRange(found.chartVersion, range))
+      return problem(key, `requires ${range}, and its version is ${found.chartVersion ?? "unknown"}`);
+  }
+  return undefined;
+}

@@ -1,0 +1,300 @@
+/**
+ * What only the leader does for ModuleSources: it checks them in their intervals, locks content that passes, and writes
+ * their statuses.
+ */
+
+import { keepWhole, ObjectStore, type WholeObject } from "../../kube/index.ts";
+import { oneLine } from "../../lib/index.ts";
+import { MODULE_SOURCES } from "../../status/index.ts";
+import { checkSource } from "./check-source.ts";
+import { createCheckTools, type CheckTools } from "./check-tools.ts";
+import { GarbageCollector } from "../disk/garbage-collector.ts";
+import { Removals } from "./removals.ts";
+import { watchConfigMap, type SourcesContext } from "../context.ts";
+import type { ChangedModules } from "../locked-modules.ts";
+import type { Source } from "../source-list.ts";
+import { findOverriddenModules } from "./entry/findings.ts";
+import { newCheckState, readCheckToken, type CheckState } from "./check-state.ts";
+import { computeNextCheck } from "./next-check.ts";
+import { ApprovalObserver, UpdateObserver } from "./update-progress.ts";
+import { StatusWriter } from "./status-writer.ts";
+
+/** The controller of ModuleSources on the leader. Each source has a timer for its next check. */
+export class SourceController {
+  readonly #context: SourcesContext;
+  readonly #removals: Removals;
+  readonly #checkStates = new Map<string, CheckState>();
+  readonly #sourceObjects = new ObjectStore<WholeObject>({ keep: keepWhole });
+  readonly #subscriptions: { close(): void }[] = [];
+  readonly #checkTools: CheckTools;
+  readonly #statusWriter: StatusWriter;
+  readonly #garbageCollector: GarbageCollector;
+  #isReconcileScheduled = false;
+  #closed = false;
+
+  constructor(context: SourcesContext) {
+    this.#context = context;
+    const { options, lockedModules, currentSources, listSources, setProblem } = context;
+    const { state, hub, namespace } = options;
+    this.#garbageCollector = new GarbageCollector(context.blobStore);
+    const runInBackground = (work: () => Promise<void>): void => this.#runInBackground(work);
+    this.#statusWriter = new StatusWriter(context, {
+      runInBackground,
+      getFindings: (name) => this.#checkStates.get(name)?.findings,
+    });
+    const commit = (work: () => Promise<void>): Promise<void> => this.#commit(work);
+    this.#removals = new Removals({
+      ...options,
+      lockedModules,
+      currentSources,
+      listSources,
+      commit,
+      getRecord: (module) => state.module(module),
+      onBlocked: (reason) => setProblem("removal", reason),
+    });
+    this.#checkTools = createCheckTools(context, {
+      commit,
+      isStillRequested: (source, module) => this.#isStillRequested(source, module),
+      getPendingUpdate: (source, module) =>
+        this.#checkStates.get(source)?.findings.pendingUpdates.get(module),
+    });
+    this.#observeState(runInBackground);
+    const onChange = (): void => this.#scheduleReconcile();
+    const issue = (error: Error | undefined): void => this.#onWatchError(error);
+    const listener = { changed: onChange, synced: onChange, issue };
+    this.#subscriptions.push(
+      this.#sourceObjects.follow(hub, { resource: MODULE_SOURCES, namespace }, listener),
+      watchConfigMap(options, options.keysConfigMap, () => this.#onKeysChanged()),
+    );
+    this.#runInBackground(() => this.#publish());
+    this.#scheduleReconcile();
+  }
+
+  /** A change of the state may decide or approve an update, or complete the deletion of a module. */
+  #observeState(runInBackground: (work: () => Promise<void>) => void): void {
+    const { options, currentSources } = this.#context;
+    const { state, clock } = options;
+    const approvals = new ApprovalObserver();
+    const updates = new UpdateObserver({
+      ...this.#checkTools,
+      state,
+      clock,
+      onDecided: (source) => this.#scheduleCheck(source, 0),
+      runInBackground,
+    });
+    state.onChange(() => {
+      runInBackground(() => this.#removals.deleteEntriesOfDeleted());
+      updates.reviewUpdates();
+      const { requested } = currentSources();
+      for (const source of approvals.findNewlyApproved(requested, this.#checkTools.getApproval))
+        this.#scheduleCheck(source, 0);
+    });
+  }
+
+  /** Reports that the watch of ModuleSources fails; without an error, that it works again. */
+  #onWatchError(error: Error | undefined): void {
+    const { options, setProblem } = this.#context;
+    const message = error && oneLine(error);
+    setProblem("watch", message && `The ModuleSources cannot be read: ${message}`);
+    if (message === undefined) return;
+    options.logger.warn("ModuleSources cannot be watched; what is locked stays in force", { error: message });
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#removals.close();
+    for (const subscription of this.#subscriptions) subscription.close();
+    for (const { timer } of this.#checkStates.values()) timer?.cancel();
+    this.#statusWriter.close();
+  }
+
+  /** Runs work that no caller awaits. An error of the work is reported, unless the controller was closed meanwhile. */
+  #runInBackground(work: () => Promise<void>): void {
+    this.#context.options.failures.callAndReport("module sources", async () => {
+      if (this.#closed) return;
+      await work().catch((error: unknown) => {
+        if (!this.#closed) throw error;
+      });
+    });
+  }
+
+  /** Reconciles once for all watch events that have already arrived. Does nothing before the first list is complete. */
+  #scheduleReconcile(): void {
+    if (this.#isReconcileScheduled || this.#closed || !this.#sourceObjects.isSynced) return;
+    this.#isReconcileScheduled = true;
+    this.#context.options.clock.setTimer(0, () => {
+      this.#isReconcileScheduled = false;
+      this.#runInBackground(() => this.#reconcile());
+    });
+  }
+
+  /** Schedules checks of new and changed sources, and forgets deleted sources and the modules that no source names. */
+  async #reconcile(): Promise<void> {
+    const { currentSources, setSources } = this.#context;
+    setSources([...this.#sourceObjects.values()].map(({ object }) => object));
+    await this.#publish();
+    for (const name of this.#checkStates.keys())
+      if (currentSources().get(name) === undefined) this.#forgetSource(name);
+    for (const source of currentSources().all()) this.#checkIfDue(source);
+    this.#removals.scheduleRemovals();
+    await this.#recordCrdUid();
+  }
+
+  /** Records in the lock which CRD the ModuleSources belong to. An error only delays that: the next check tries again. */
+  async #recordCrdUid(): Promise<void> {
+    await this.#removals.recordCrdUid().catch((error: unknown) => {
+      const { logger } = this.#context.options;
+      logger.debug("The CRD of ModuleSources cannot be read", { error: oneLine(error) });
+    });
+  }
+
+  /** Checks a source now if its spec is new or a user requests a check by annotation; otherwise only updates its status. */
+  #checkIfDue(source: Source): void {
+    const checkState = this.#getOrCreateState(source.name);
+    const { uid, generation } = source.object.metadata;
+    const isNew = checkState.checkedSpec !== `${uid} ${generation}`;
+    const token = readCheckToken(source.object);
+    const isRequested =
+      token !== undefined &&
+      token !== checkState.findings.handledToken &&
+      token !== source.object.status?.lastHandledReconcileAt;
+    if (isNew || isRequested) this.#scheduleCheck(source.name, 0);
+    else this.#statusWriter.writeIfChanged(source.name);
+  }
+
+  #getOrCreateState(name: string): CheckState {
+    const checkState = this.#checkStates.get(name) ?? newCheckState();
+    this.#checkStates.set(name, checkState);
+    return checkState;
+  }
+
+  /** Ends the timer, the pending status and the series of a ModuleSource that was deleted. */
+  #forgetSource(name: string): void {
+    const checkState = this.#checkStates.get(name);
+    checkState?.timer?.cancel();
+    this.#statusWriter.forgetSource(name);
+    this.#checkStates.delete(name);
+    this.#context.options.metrics.drop({ source: name });
+  }
+
+  /** Schedules the next check of a source. While a check runs, the next one starts at its end. */
+  #scheduleCheck(name: string, ms: number): void {
+    const checkState = this.#getOrCreateState(name);
+    if (checkState.isRunning) {
+      checkState.isCheckDue = true;
+      return;
+    }
+    checkState.timer?.cancel();
+    if (!this.#closed)
+      checkState.timer = this.#context.options.clock.setTimer(ms, () =>
+        this.#runInBackground(() => this.#check(name)),
+      );
+  }
+
+  /** Checks a source, schedules its next check, and then updates directory, status, lock and disk. */
+  async #check(name: string): Promise<void> {
+    const source = this.#context.currentSources().get(name);
+    const checkState = this.#checkStates.get(name);
+    if (source === undefined || checkState === undefined || this.#closed) return;
+    checkState.isRunning = true;
+    checkState.isCheckDue = false;
+    try {
+      await this.#runCheck(source, checkState);
+    } finally {
+      checkState.isRunning = false;
+    }
+    const { clock } = this.#context.options;
+    const waitMs = (checkState.findings.nextCheck ?? 0) - clock.now();
+    this.#scheduleCheck(name, checkState.isCheckDue ? 0 : waitMs);
+    await this.#publish();
+    this.#statusWriter.writeIfChanged(name);
+    await this.#recordCrdUid();
+    await this.#collectGarbage();
+  }
+
+  /** Checks the modules of a source, unless it is suspended. Records findings and the next check. */
+  async #runCheck(source: Source, checkState: CheckState): Promise<void> {
+    const { options, lockedModules } = this.#context;
+    const { object, spec, name } = source;
+    const { uid, generation } = object.metadata;
+    let isReachable = checkState.findings.isReachable;
+    const reporter = {
+      ...this.#checkTools.reporter,
+      onAnswer: (from: string, code: string): void => {
+        this.#checkTools.reporter.onAnswer(from, code);
+        isReachable = code !== "error" && !code.startsWith("5");
+      },
+    };
+    const isSuspended = spec === undefined || spec.suspend;
+    const names = isSuspended ? [] : this.#context.currentSources().listModules(name);
+    const found = await checkSource({ ...this.#checkTools, reporter }, source, names);
+    const { errors, pendingUpdates } = found;
+    const isFailed = [...errors.values()].some(({ reason }) => reason === "CheckFailed");
+    checkState.failures = isFailed ? checkState.failures + 1 : 0;
+    const now = options.clock.now();
+    if (!isFailed) options.metrics.set("sourceLastSuccess", { source: name }, now / 1000);
+    for (const [module, { reason }] of pendingUpdates) lockedModules.recordError(module, reason);
+    for (const [module, { message }] of errors) lockedModules.recordError(module, message);
+    const timing = { intervalMs: spec?.intervalMs, failures: checkState.failures };
+    checkState.findings = {
+      errors: new Map([...findOverriddenModules(this.#context, source), ...errors]),
+      pendingUpdates,
+      lastCheck: now,
+      nextCheck: computeNextCheck({ ...timing, pendingUpdates: pendingUpdates.values(), now }),
+      isReachable,
+      handledToken: readCheckToken(object) ?? object.status?.lastHandledReconcileAt,
+    };
+    checkState.checkedSpec = `${uid} ${generation}`;
+  }
+
+  /** Whether the source still names the module, with the same spec: a user may edit the source during a check. */
+  #isStillRequested({ name, object }: Source, module: string): boolean {
+    const { currentSources } = this.#context;
+    if (this.#closed) return false;
+    return (
+      currentSources().get(name)?.object.metadata.generation === object.metadata.generation &&
+      currentSources().requested.get(module)?.source === name
+    );
+  }
+
+  /** Changes the lock while nothing else does, then updates modules directory and state. */
+  async #commit(work: () => Promise<void>): Promise<void> {
+    const { runExclusively, publish, lockedModules } = this.#context;
+    await runExclusively(async () => {
+      if (this.#closed) throw new Error("the operator stops");
+      await work();
+      this.#checkTools.reporter.onLockChanged(lockedModules.entries);
+      this.#notifyChangedFiles(await publish());
+    });
+  }
+
+  /** Updates the modules directory from ModuleSources and lock, without a change of the lock. */
+  #publish(): Promise<void> {
+    return this.#commit(() => Promise.resolve());
+  }
+
+  /** Reports to the state which modules have other files now, so that it reads them again. */
+  #notifyChangedFiles(modules: ChangedModules): void {
+    if (modules === "all" || modules.size > 0) this.#context.options.state.record("filesMoved", modules);
+  }
+
+  /** Verifies all locked content with the new keys, and checks all sources: content that was refused may be accepted now. */
+  #onKeysChanged(): void {
+    const { rereadKeys } = this.#context;
+    this.#runInBackground(async () => {
+      await rereadKeys();
+      await this.#publish();
+      for (const name of this.#checkStates.keys()) this.#scheduleCheck(name, 0);
+    });
+  }
+
+  /** Deletes blobs and unpacked content that neither the lock nor a pending update names, and reports the size of the rest. */
+  async #collectGarbage(): Promise<void> {
+    const { lockedModules, options, runExclusively } = this.#context;
+    const digests = new Set(lockedModules.listDigests());
+    for (const { findings } of this.#checkStates.values())
+      for (const { digest } of findings.pendingUpdates.values()) digests.add(digest);
+    const bytes = await runExclusively(() => this.#garbageCollector.collect(digests, options.clock.now()));
+    if (bytes !== undefined) options.metrics.set("sourceStore", {}, bytes);
+  }
+}

@@ -1,0 +1,135 @@
+/** Decides whether an update may begin: the last one of its source works, or a user has approved this one. */
+
+import type { Clock } from "../../lib/index.ts";
+import type { ModuleView, State } from "../../state/index.ts";
+import { evaluateModule } from "../../status/index.ts";
+import type { LockedModules, RequestedModule } from "../locked-modules.ts";
+import type { Lock, LockEntry } from "../types.ts";
+
+/** After this time a module that is Ready counts as proven, although nothing of the update made it run. */
+const SETTLED_MS = 60_000;
+
+/** Whether an update works: the module has run with it and is Ready, or it is off or suspended. */
+export function isProven({ at, digest }: LockEntry, view: ModuleView | undefined, now: number): boolean {
+  if (view === undefined || view.module.origin?.digest !== digest) return false;
+  const { state } = evaluateModule(view, { now });
+  if (state === "Disabled" || state === "Suspended") return true;
+  return state === "Ready" && (hasRunSince(at, view) || now - at > SETTLED_MS);
+}
+
+/** Whether a run of the module has begun since `at` and has ended. */
+function hasRunSince(at: number, { lastRun }: ModuleView): boolean {
+  return lastRun !== undefined && lastRun.startedAt >= at && lastRun.finishedAt !== undefined;
+}
+
+/**
+ * Describes for which other update an update of `module` has to wait; undefined if it may begin. At most `parallel` updates of a source are under
+ * way, or have failed and wait for other content.
+ */
+export function describeBlockingUpdate(
+  lock: Lock,
+  {
+    module,
+    source,
+    parallel,
+  }: { readonly module: string; readonly source: string; readonly parallel: number },
+): string | undefined {
+  const unfinished = [...lock].filter(
+    ([name, each]) =>
+      name !== module &&
+      each.source === source &&
+      (each.isNew === true || each.isBack === true) &&
+      each.removed !== true,
+  );
+  const [first] = unfinished;
+  if (first === undefined || unfinished.length < parallel) return undefined;
+  const [name, { version, isBack }] = first;
+  return isBack === true
+    ? `because an update of ${name} has failed, and ${version} is in use again`
+    : `until the update of ${name} to ${version} has proven itself`;
+}
+
+interface UpdateObserverOptions {
+  readonly state: State;
+  readonly lockedModules: LockedModules;
+  readonly clock: Clock;
+  /** Does work in the background, and reports its errors. */
+  readonly runInBackground: (work: () => Promise<void>) => void;
+  readonly commit: (work: () => Promise<void>) => Promise<void>;
+  /** Why the update of a module has failed; undefined if it has not. */
+  readonly getUpdateFailure: (module: string) => string | undefined;
+  /** Called when an update of this source has proven itself, or has failed. */
+  readonly onDecided: (source: string) => void;
+}
+
+/** Observes updates: records in the lock that one has proven itself, and requests a check of the source when one has failed. */
+export class UpdateObserver {
+  readonly #options: UpdateObserverOptions;
+  readonly #recording = new Set<string>();
+  /** Updates that have failed, as module and digest. */
+  readonly #reportedFailures = new Set<string>();
+
+  constructor(options: UpdateObserverOptions) {
+    this.#options = options;
+  }
+
+  /** To be called after each change of the state. */
+  reviewUpdates(): void {
+    const { state, lockedModules, clock, runInBackground } = this.#options;
+    for (const [name, entry] of lockedModules.entries) {
+      this.#reportFailureOnce(name, entry);
+      if (entry.isNew !== true || this.#recording.has(name)) continue;
+      if (!isProven(entry, state.view.modules.get(name), clock.now())) continue;
+      this.#recording.add(name);
+      runInBackground(() => this.#recordProven(name, entry));
+    }
+  }
+
+  /** Requests a check of the source once for each failed update; the check rolls it back. */
+  #reportFailureOnce(name: string, { source, digest }: LockEntry): void {
+    const { getUpdateFailure, onDecided } = this.#options;
+    const key = `${name} ${digest}`;
+    if (getUpdateFailure(name) === undefined) return void this.#reportedFailures.delete(key);
+    if (this.#reportedFailures.has(key)) return;
+    this.#reportedFailures.add(key);
+    onDecided(source);
+  }
+
+  /** Removes the mark of a new update from its entry, so that updates of other modules may begin. */
+  async #recordProven(name: string, { digest }: LockEntry): Promise<void> {
+    const { lockedModules, commit, onDecided } = this.#options;
+    try {
+      await commit(async () => {
+        const entry = lockedModules.entries.get(name);
+        if (entry?.digest !== digest) return;
+        const { isNew: _, ...rest } = entry;
+        await lockedModules.writeEntry(name, rest);
+      });
+    } finally {
+      this.#recording.delete(name);
+    }
+    const source = lockedModules.entries.get(name)?.source;
+    if (source !== undefined) onDecided(source);
+  }
+}
+
+/** Observes the approvals of users: each new one requests a check of its source. */
+export class ApprovalObserver {
+  readonly #lastApprovals = new Map<string, string>();
+
+  /** Returns the sources of modules whose approval is new since the last call. */
+  findNewlyApproved(
+    requested: ReadonlyMap<string, Pick<RequestedModule, "source">>,
+    approvedOf: (module: string) => string | undefined,
+  ): ReadonlySet<string> {
+    const sources = new Set<string>();
+    for (const [module, { source }] of requested) {
+      const approval = approvedOf(module);
+      if (approval === this.#lastApprovals.get(module)) continue;
+      if (approval === undefined) this.#lastApprovals.delete(module);
+      else this.#lastApprovals.set(module, approval);
+      if (approval !== undefined) sources.add(source);
+    }
+    return sources;
+  }
+}

@@ -1,0 +1,162 @@
+/** The lock: a ConfigMap that records which content each module has. Only the leader changes it. */
+
+import {
+  CONFIG_MAPS,
+  create,
+  get,
+  ignoreNotFound,
+  isNotFound,
+  MANAGED_BY_OPERATOR,
+  mergePatch,
+  type ConfigMap,
+  type KubeClient,
+} from "../kube/index.ts";
+import { attempt, parseJson } from "../lib/index.ts";
+import { isJsonObject, objectOf, type Json } from "../model/index.ts";
+import { isDigest } from "../registry/index.ts";
+import { describeNameProblem } from "./disk/module-links.ts";
+import type { Lock, LockEntry } from "./types.ts";
+
+/** Name of the ConfigMap that contains the lock of the operator with this ConfigMap. */
+function lockConfigMapName(configMap: string): string {
+  return `${configMap}-modules`;
+}
+
+/** Annotation of the lock with the uid of the CRD whose ModuleSources it follows. */
+const CRD_UID_ANNOTATION = "addon-operator.io/modulesources-crd-uid";
+/** Most characters of an entry: some 500 fit into one ConfigMap. */
+const MAX_ENTRY_CHARS = 2048;
+
+interface LockOptions {
+  readonly client: KubeClient;
+  readonly namespace: string;
+  /** Name of the operator's ConfigMap. */
+  readonly configMap: string;
+}
+
+/** What the ConfigMap contains. */
+export interface LockContent {
+  readonly entries: Lock;
+  readonly crdUid: string | undefined;
+  /** Names of entries that cannot be read. */
+  readonly damaged: readonly string[];
+}
+
+/** Reads and writes the lock. */
+export class LockConfigMap {
+  readonly #options: LockOptions;
+  readonly name: string;
+
+  constructor(options: LockOptions) {
+    this.#options = options;
+    this.name = lockConfigMapName(options.configMap);
+  }
+
+  /** Throws ApiError, ConnectionError. */
+  async read(): Promise<LockContent> {
+    const { client, namespace } = this.#options;
+    const target = { resource: CONFIG_MAPS, namespace, name: this.name };
+    return this.parse(await get<ConfigMap>(client, target).catch(ignoreNotFound));
+  }
+
+  /** The content of the ConfigMap. */
+  parse(object: Pick<ConfigMap, "data" | "metadata"> | undefined): LockContent {
+    const entries = new Map<string, LockEntry>();
+    const damaged: string[] = [];
+    for (const [name, text] of Object.entries(object?.data ?? {})) {
+      const entry = describeNameProblem(name) === undefined ? parseEntry(text) : undefined;
+      if (entry === undefined) damaged.push(name);
+      else entries.set(name, entry);
+    }
+    const crdUid = object?.metadata.annotations?.[CRD_UID_ANNOTATION];
+    return { entries, crdUid, damaged };
+  }
+
+  /** Writes one entry; undefined removes it. Throws ApiError, ConnectionError, RangeError for an entry that is too large. */
+  async writeEntry(name: string, entry: LockEntry | undefined): Promise<void> {
+    const text = entry === undefined ? null : JSON.stringify(entry);
+    if (text !== null && text.length > MAX_ENTRY_CHARS)
+      throw new RangeError(`its entry in the lock has more than ${MAX_ENTRY_CHARS} characters`);
+    await this.#patchOrCreate({ data: { [name]: text } });
+  }
+
+  /** Records the CRD whose objects the lock follows. Throws ApiError, ConnectionError. */
+  async writeCrdUid(uid: string): Promise<void> {
+    await this.#patchOrCreate({ metadata: { annotations: { [CRD_UID_ANNOTATION]: uid } } });
+  }
+
+  /** Changes the ConfigMap; creates it if there is none. */
+  async #patchOrCreate(change: {
+    readonly data?: Readonly<Record<string, string | null>>;
+    readonly metadata?: { readonly annotations: Readonly<Record<string, string>> };
+  }): Promise<void> {
+    const { client, namespace } = this.#options;
+    try {
+      await mergePatch(client, { resource: CONFIG_MAPS, namespace, name: this.name }, { body: change });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      const metadata = { name: this.name, namespace, labels: MANAGED_BY_OPERATOR, ...change.metadata };
+      const data = Object.fromEntries(Object.entries(change.data ?? {}).filter(([, text]) => text !== null));
+      const body = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
+      await create(client, { resource: CONFIG_MAPS, namespace }, { body });
+    }
+  }
+}
+
+/** The maximum of `order` in the CRD. */
+const MAX_ORDER = 999_999;
+
+const isString = (value: Json | undefined): boolean => typeof value === "string";
+const isNumber = (value: Json | undefined): boolean => typeof value === "number" && Number.isFinite(value);
+const isTrue = (value: Json | undefined): boolean => value === true;
+
+function isVersionWithDigest(value: Json | undefined): boolean {
+  return isJsonObject(value) && isString(value["version"]) && isDigest(value["digest"]);
+}
+
+/** Checks of the fields that each entry has. */
+const REQUIRED_FIELDS: Readonly<Partial<Record<keyof LockEntry, (value: Json | undefined) => boolean>>> = {
+  source: isString,
+  version: isString,
+  digest: isDigest,
+  verifiedBy: isString,
+  at: isNumber,
+};
+
+/** Checks of the fields that an entry may have. */
+const OPTIONAL_FIELDS: typeof REQUIRED_FIELDS = {
+  order: (value) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= MAX_ORDER,
+  enabled: (value) => typeof value === "boolean",
+  chart: isChartContent,
+  isNew: isTrue,
+  isBack: isTrue,
+  removed: isTrue,
+  previous: isVersionWithDigest,
+  rejected: (value) => Array.isArray(value) && value.every(isDigest),
+  rejectedFor: isString,
+  seen: (value) => isVersionWithDigest(value) && isJsonObject(value) && isNumber(value["since"]),
+};
+
+/**
+ * Parses an entry of the lock, without its optional fields that are invalid. Returns undefined if a required field or the chart
+ * is invalid: without its chart, the entry would be taken for one of a module.
+ */
+function parseEntry(text: string): LockEntry | undefined {
+  const value = attempt(() => parseJson(text));
+  if (!isJsonObject(value)) return undefined;
+  for (const [key, isValid] of Object.entries(REQUIRED_FIELDS)) if (!isValid(value[key])) return undefined;
+  if (value["chart"] !== undefined && !isChartContent(value["chart"])) return undefined;
+  const valid = Object.entries({ ...REQUIRED_FIELDS, ...OPTIONAL_FIELDS }).filter(([key, isValid]) =>
+    isValid(value[key]),
+  );
+  return Object.fromEntries(valid.map(([key]) => [key, value[key]])) as unknown as LockEntry;
+}
+
+/** Whether a value is a `ChartContent`. */
+function isChartContent(value: Json | undefined): boolean {
+  const { from, name, unsigned, terms } = objectOf(value);
+  const hasNames = isString(from) && isString(name);
+  return (
+    hasNames && (unsigned === undefined || unsigned === true) && (terms === undefined || isJsonObject(terms))
+  );
+}

@@ -1,0 +1,282 @@
+/** The locked modules and their content on disk. The operator reads modules from registries only from here. */
+
+import { join } from "node:path";
+
+import { mapInParallel, oneLine, sameJson } from "../lib/index.ts";
+import type { Json, ModuleOrigin, Problem } from "../model/index.ts";
+import type { RegistryModules } from "../modules/index.ts";
+import { CannotVerifyError, NotVerifiedError, type Signer } from "../registry/index.ts";
+import { writeModuleLinks, type ModuleLink } from "./disk/module-links.ts";
+import { NotStoredError, WrongContentError } from "./disk/content.ts";
+import type { BlobStore } from "./disk/blob-store.ts";
+import type { LockContent, LockConfigMap } from "./lock.ts";
+import type { Lock, LockEntry, ModuleRequest } from "./types.ts";
+
+/** A module that a source names, and what the source requests for it. */
+export interface RequestedModule {
+  readonly source: string;
+  readonly request: ModuleRequest;
+}
+
+/** The unpacked content of a locked module, or why it cannot be used. */
+export interface LockedContent {
+  readonly digest: string;
+  /** Undefined if there is a problem. */
+  readonly dir: string | undefined;
+  readonly problem:
+    | { readonly reason: "SourceUnavailable" | "NotTrusted"; readonly message: string }
+    | undefined;
+}
+
+/** The names of modules whose files have changed; `all` if the list of modules or a flag has changed. */
+export type ChangedModules = ReadonlySet<string> | "all";
+
+const PARALLEL_MODULES = 4;
+
+interface LockedModulesOptions {
+  readonly dir: string;
+  /** Written by `writeModulesDir`, read when the operator reads its modules. */
+  readonly registryModules: RegistryModules;
+  readonly lock: LockConfigMap;
+  readonly store: BlobStore;
+}
+
+/** Keeps the lock and the content of each locked module, and writes the modules directory. */
+export class LockedModules {
+  readonly #options: LockedModulesOptions;
+  #lock: LockContent = { entries: new Map(), crdUid: undefined, damaged: [] };
+  readonly #contents = new Map<string, LockedContent>();
+  /** Error messages of modules that are requested and not locked. */
+  readonly #errorsBeforeLock = new Map<string, string>();
+
+  /** The list of modules and the purge blockers at the last `writeModulesDir`, as JSON. */
+  #publishedList = "";
+  /** The directory of each module at the last `writeModulesDir`: the same chart with other settings has another directory. */
+  #publishedDirs: ReadonlyMap<string, string | undefined> = new Map();
+
+  constructor(options: LockedModulesOptions) {
+    this.#options = options;
+  }
+
+  get entries(): Lock {
+    return this.#lock.entries;
+  }
+
+  get crdUid(): string | undefined {
+    return this.#lock.crdUid;
+  }
+
+  /** The content of a locked module; undefined if the module is not locked. */
+  getContent(name: string): LockedContent | undefined {
+    return this.#contents.get(name);
+  }
+
+  /** The digests that the lock names, including those to which a failed update rolls back. */
+  listDigests(): string[] {
+    return [...this.entries.values()].flatMap(({ digest, previous }) =>
+      [digest, previous?.digest ?? []].flat(),
+    );
+  }
+
+  /** Replaces the lock by what the ConfigMap contains, then verifies and unpacks the locked content from disk. */
+  async load(content: LockContent, keysOf: (name: string) => readonly Signer[]): Promise<void> {
+    this.#lock = content;
+    for (const name of this.#contents.keys()) if (!this.entries.has(name)) this.#contents.delete(name);
+    await this.verifyAndUnpackAll(keysOf);
+  }
+
+  /** Verifies the content of all locked modules with these keys, and unpacks content that is not unpacked yet. */
+  async verifyAndUnpackAll(keysOf: (name: string) => readonly Signer[]): Promise<void> {
+    await mapInParallel(PARALLEL_MODULES, [...this.entries], async ([name, entry]) => {
+      this.#contents.set(name, await this.#prepareContent(name, entry, keysOf(name)));
+    });
+  }
+
+  /** Verifies and unpacks the content of one locked module, after it was fetched. */
+  async verifyAndUnpack(name: string, keys: readonly Signer[]): Promise<void> {
+    const entry = this.entries.get(name);
+    if (entry !== undefined) this.#contents.set(name, await this.#prepareContent(name, entry, keys));
+  }
+
+  /**
+   * Locks content for a module. Writes the ConfigMap first, so that after a crash the next process uses the new content.
+   * Throws errors of the API.
+   */
+  async writeEntry(name: string, entry: LockEntry, dir?: string): Promise<void> {
+    await this.#options.lock.writeEntry(name, entry);
+    this.#setEntry(name, entry);
+    if (dir !== undefined) this.#contents.set(name, { digest: entry.digest, dir, problem: undefined });
+    this.#errorsBeforeLock.delete(name);
+  }
+
+  /** Deletes the entry of a module from the lock. Throws errors of the API. */
+  async deleteEntry(name: string): Promise<void> {
+    await this.#options.lock.writeEntry(name, undefined);
+    this.#setEntry(name, undefined);
+    this.#contents.delete(name);
+  }
+
+  /** Records the uid of the CRD to whose objects the lock belongs. Throws errors of the API. */
+  async writeCrdUid(uid: string): Promise<void> {
+    await this.#options.lock.writeCrdUid(uid);
+    this.#lock = { ...this.#lock, crdUid: uid };
+  }
+
+  /** Records why a module that is not locked yet has no content. */
+  recordError(name: string, message: string): void {
+    this.#errorsBeforeLock.set(name, message);
+  }
+
+  /** Writes the modules directory and the origins of its modules. Returns which modules have changed since the last call. */
+  async writeModulesDir(
+    requested: ReadonlyMap<string, RequestedModule>,
+    holds: readonly string[],
+  ): Promise<ChangedModules> {
+    const { dir, registryModules } = this.#options;
+    const modulesDir = join(dir, "modules");
+    const unlocked = [...requested].filter(([name]) => !this.entries.has(name));
+    const links: ModuleLink[] = [
+      ...[...this.entries].map(([name, { order, enabled }]) => ({
+        name,
+        order,
+        enabled,
+        content: this.#contents.get(name)?.dir,
+      })),
+      ...unlocked.map(([name, { request }]) => ({
+        name,
+        order: request.order,
+        enabled: request.enabled,
+        content: undefined,
+      })),
+    ];
+    await writeModuleLinks(modulesDir, join(dir, "absent"), links);
+    const origins = new Map<string, ModuleOrigin>([
+      ...[...this.entries].map(
+        ([name, entry]) => [name, this.#buildOrigin(name, entry, requested.has(name))] as const,
+      ),
+      ...unlocked.map(([name, each]) => [name, this.#buildUnlockedOrigin(name, each)] as const),
+    ]);
+    const before = registryModules.origins;
+    registryModules.origins = new Map(
+      [...origins].map(([name, origin]) => [name, reuseIfEqual(before.get(name), origin)]),
+    );
+    registryModules.holds = [...holds, ...this.#listPurgeBlockers(modulesDir)];
+    registryModules.dir = modulesDir;
+    return this.#findChangedModules(links, before, registryModules);
+  }
+
+  /** Compares with the last call which modules have other files, and whether the list itself is another one. */
+  #findChangedModules(
+    links: readonly ModuleLink[],
+    before: ReadonlyMap<string, ModuleOrigin>,
+    { origins: now, holds }: RegistryModules,
+  ): ChangedModules {
+    const rows = links.map(({ name, order, enabled, content }) => [
+      name,
+      order,
+      enabled,
+      content === undefined,
+    ]);
+    const published = JSON.stringify([rows, holds]);
+    const isSameList = published === this.#publishedList;
+    this.#publishedList = published;
+    const dirs = this.#publishedDirs;
+    this.#publishedDirs = new Map(links.map(({ name, content }) => [name, content]));
+    const names = [...now]
+      .filter(
+        ([name, origin]) => before.get(name) !== origin || dirs.get(name) !== this.#publishedDirs.get(name),
+      )
+      .map(([name]) => name);
+    const isRemovalChanged = names.some((name) => before.get(name)?.removed !== now.get(name)?.removed);
+    return isSameList && !isRemovalChanged ? new Set(names) : "all";
+  }
+
+  /** Reasons not to purge releases: a locked module still exists, even if its content cannot be read now. */
+  #listPurgeBlockers(modulesDir: string): string[] {
+    const faulty = [...this.#contents]
+      .filter(([, { problem }]) => problem !== undefined)
+      .map(([name]) => name);
+    return [...faulty, ...this.#lock.damaged].map(
+      (name) => `${join(modulesDir, name)}: the content of module ${name} is not available`,
+    );
+  }
+
+  /** Where a locked module comes from, and why its content cannot be used; the status and messages display it. */
+  #buildOrigin(name: string, entry: LockEntry, isRequested: boolean): ModuleOrigin {
+    const { source, version, digest, verifiedBy, removed = false } = entry;
+    const failure = this.#contents.get(name)?.problem;
+    const file = `ModuleSource ${source}`;
+    const problem: Problem | undefined = failure && {
+      file,
+      key: `modules.${name}`,
+      message: failure.message,
+      ...(failure.reason === "SourceUnavailable" ? { retriedAs: failure.reason } : {}),
+    };
+    return { source, version, digest, verifiedBy, removed: removed && !isRequested, problem };
+  }
+
+  /** The origin of a module that is not locked yet. Its problem is expected until the first check has ended. */
+  #buildUnlockedOrigin(name: string, { source }: RequestedModule): ModuleOrigin {
+    const error = this.#errorsBeforeLock.get(name);
+    const problem: Problem = {
+      file: `ModuleSource ${source}`,
+      key: `modules.${name}`,
+      message: error ?? "its content is not fetched yet",
+      retriedAs: "SourceUnavailable",
+      ...(error === undefined ? { isExpected: true } : {}),
+    };
+    const nothing = { version: undefined, digest: undefined, verifiedBy: undefined };
+    return { source, ...nothing, removed: false, problem };
+  }
+
+  /** Replaces or deletes an entry in a copy of the lock: callers may hold the lock that they have read. */
+  #setEntry(name: string, entry: LockEntry | undefined): void {
+    const entries = new Map(this.#lock.entries);
+    if (entry === undefined) entries.delete(name);
+    else entries.set(name, entry);
+    this.#lock = { ...this.#lock, entries };
+  }
+
+  /** Verifies and unpacks the content of a locked module from disk, and describes why that fails. Never throws. */
+  async #prepareContent(name: string, entry: LockEntry, keys: readonly Signer[]): Promise<LockedContent> {
+    const { version, digest, chart } = entry;
+    const { store } = this.#options;
+    const describeProblem = (
+      reason: NonNullable<LockedContent["problem"]>["reason"],
+      message: string,
+    ): LockedContent => ({
+      digest,
+      dir: undefined,
+      problem: { reason, message },
+    });
+    if (keys.length === 0 && chart?.unsigned !== true)
+      return describeProblem(
+        "NotTrusted",
+        `version ${version} is locked, but no key of the installer counts for its source (--source-keys)`,
+      );
+    try {
+      const found = await store.verifyContent({ ...entry, name }, keys);
+      return { digest, dir: await store.unpack(found), problem: undefined };
+    } catch (error) {
+      if (error instanceof NotStoredError || error instanceof CannotVerifyError)
+        return describeProblem(
+          "SourceUnavailable",
+          `version ${version} is locked and not on disk, and is fetched again`,
+        );
+      const isRefused = error instanceof NotVerifiedError || error instanceof WrongContentError;
+      return isRefused
+        ? describeProblem(
+            "NotTrusted",
+            `version ${version} is locked, but no key of the installer vouches for it: ${oneLine(error)}`,
+          )
+        : describeProblem("SourceUnavailable", `version ${version} cannot be unpacked: ${oneLine(error)}`);
+    }
+  }
+}
+
+/** The earlier origin if it is equal: a module is read again only if its origin is another object. */
+function reuseIfEqual(before: ModuleOrigin | undefined, now: ModuleOrigin): ModuleOrigin {
+  return before !== undefined && sameJson(toJson(before), toJson(now)) ? before : now;
+}
+
+const toJson = (origin: ModuleOrigin): Json => JSON.parse(JSON.stringify(origin)) as Json;

@@ -1,0 +1,93 @@
+/** The ModuleSources of the namespace as they are in the cluster, and which one provides a module. */
+
+import type { WatchedObject } from "../kube/index.ts";
+import { describeProblem, ProblemError } from "../model/index.ts";
+import type { Signer } from "../registry/index.ts";
+import type { IModuleSource } from "../status/index.ts";
+import { parseSourceSpec } from "./source-spec.ts";
+import type { RequestedModule } from "./locked-modules.ts";
+import type { SourceSpec } from "./types.ts";
+
+/** One ModuleSource. */
+export interface Source {
+  readonly name: string;
+  readonly object: IModuleSource;
+  /** Undefined while the spec is invalid and no earlier one was valid. */
+  readonly spec: SourceSpec | undefined;
+  /** What is wrong with the spec, in one line. */
+  readonly problem: string | undefined;
+}
+
+/** All ModuleSources, the oldest first. Immutable. */
+export class SourceList {
+  readonly #byName: ReadonlyMap<string, Source>;
+  readonly #requested: ReadonlyMap<string, RequestedModule>;
+
+  constructor(sources: readonly Source[] = []) {
+    this.#byName = new Map(sources.toSorted(compareByAge).map((source) => [source.name, source]));
+    const requested = new Map<string, RequestedModule>();
+    for (const { name: source, spec } of this.#byName.values())
+      for (const [name, request] of spec?.modules ?? [])
+        if (!requested.has(name)) requested.set(name, { source, request });
+    this.#requested = requested;
+  }
+
+  /** A new list with these objects. If a spec is invalid, the last valid spec of that source stays in force. */
+  withObjects(objects: readonly WatchedObject[]): SourceList {
+    return new SourceList(
+      objects.map((object) => readSource(object as unknown as IModuleSource, this.get(object.metadata.name))),
+    );
+  }
+
+  get(name: string): Source | undefined {
+    return this.#byName.get(name);
+  }
+
+  all(): Iterable<Source> {
+    return this.#byName.values();
+  }
+
+  /** The modules that sources name, each with the oldest source that names it. */
+  get requested(): ReadonlyMap<string, RequestedModule> {
+    return this.#requested;
+  }
+
+  /** The modules that a source provides. */
+  listModules(name: string): string[] {
+    return [...this.#requested].filter(([, { source }]) => source === name).map(([module]) => module);
+  }
+
+  /**
+   * Whether a source may still provide a module that it does not name now: its spec is invalid, or it is suspended. Then
+   * no module of it is removed.
+   */
+  mayStillProvide(source: string): boolean {
+    const found = this.get(source);
+    return found !== undefined && (found.spec === undefined || found.spec.suspend);
+  }
+}
+
+/** The keys of the installer that may sign content of a source: all, unless its spec names some. */
+export function filterKeys(all: readonly Signer[], spec: SourceSpec | undefined): readonly Signer[] {
+  return spec?.keys === undefined ? all : all.filter(({ source }) => spec.keys?.includes(source));
+}
+
+/** Sorts the older source first, because it wins if two sources name a module; by name if both are equally old. */
+function compareByAge({ object: a }: Source, { object: b }: Source): number {
+  const [left, right] = [a, b].map(({ metadata }) => `${metadata.creationTimestamp ?? ""} ${metadata.name}`);
+  return (left ?? "") < (right ?? "") ? -1 : 1;
+}
+
+/** Reads one ModuleSource. Parses the spec only if it has changed; an invalid spec leaves the earlier one in force. */
+function readSource(object: IModuleSource, before: Source | undefined): Source {
+  const { name, uid, generation } = object.metadata;
+  const known = before?.object.metadata;
+  if (before !== undefined && known?.uid === uid && known?.generation === generation)
+    return { ...before, object };
+  try {
+    return { name, object, spec: parseSourceSpec(object), problem: undefined };
+  } catch (error) {
+    if (!(error instanceof ProblemError)) throw error;
+    return { name, object, spec: before?.spec, problem: error.problems.map(describeProblem).join("; ") };
+  }
+}

@@ -1,0 +1,86 @@
+/**
+ * What a standby operator does for ModuleSources: it fetches content that the leader has locked, so that it can take over
+ * while no registry answers.
+ */
+
+import { exponentialDelay, Memo, oneLine, type Timer } from "../lib/index.ts";
+import { RegistryAccess } from "./fetch/registry-access.ts";
+import { fetchContent } from "./fetch/fetch-content.ts";
+import { watchConfigMap, type SourcesContext } from "./context.ts";
+
+const RETRY = { firstMs: 5000, maxMs: 600_000 };
+
+/** Watches the lock, and fetches the content of its entries. Never chooses content, and never changes the lock. */
+export class Standby {
+  readonly #context: SourcesContext;
+  readonly #subscription: { close(): void };
+  readonly #refusals = new Memo<{ why: string | undefined }>(1000);
+  #timer: Timer | undefined;
+  #failures = 0;
+  #closed = false;
+
+  constructor(shared: SourcesContext) {
+    this.#context = shared;
+    const { options, lock } = shared;
+    this.#subscription = watchConfigMap(options, lock.name, () => this.#scheduleRefresh(0));
+    this.#scheduleRefresh(0);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#timer?.cancel();
+    this.#subscription.close();
+  }
+
+  /** Reads the lock again in `ms`, instead of at the time that was scheduled before. */
+  #scheduleRefresh(ms: number): void {
+    if (this.#closed) return;
+    this.#timer?.cancel();
+    this.#timer = this.#context.options.clock.setTimer(ms, () => this.#refresh());
+  }
+
+  /** Reads the lock again, and fetches content that is missing on disk. Tries again after an error, in growing steps. */
+  async #refresh(): Promise<void> {
+    const { options, lockedModules, lock, runExclusively, setSources, listSources, keysForModule } =
+      this.#context;
+    try {
+      const content = await lock.read();
+      setSources(await listSources());
+      await runExclusively(async () => lockedModules.load(content, keysForModule));
+      await this.#fetchMissingContent();
+      this.#failures = 0;
+    } catch (error) {
+      this.#failures += 1;
+      options.logger.debug("Locked modules could not be fetched", { error: oneLine(error) });
+      this.#scheduleRefresh(exponentialDelay(this.#failures, RETRY));
+    }
+  }
+
+  /** Fetches the locked content that is missing on disk. Tries all modules, then throws the last error. */
+  async #fetchMissingContent(): Promise<void> {
+    const { options, lockedModules, blobStore, currentSources, keysForModule, runExclusively } =
+      this.#context;
+    let failure: unknown;
+    for (const [name, entry] of lockedModules.entries) {
+      const source = currentSources().get(entry.source);
+      if (this.#closed || source?.spec === undefined || lockedModules.getContent(name)?.dir !== undefined)
+        continue;
+      const registry = new RegistryAccess(options, source.spec, () => {});
+      try {
+        const { maxBytes } = options;
+        const requested = { ...entry, name };
+        await fetchContent(
+          { store: blobStore, registry, maxBytes, keys: keysForModule(name) },
+          requested,
+          this.#refusals,
+        );
+        await runExclusively(() => lockedModules.verifyAndUnpack(name, keysForModule(name)));
+      } catch (error) {
+        failure = error;
+      } finally {
+        await registry.close();
+      }
+    }
+    if (failure !== undefined) throw failure as Error;
+  }
+}

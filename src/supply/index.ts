@@ -1,1 +1,0 @@
-export { Supply } from "./supply.ts";

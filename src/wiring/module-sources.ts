@@ -1,0 +1,41 @@
+/** Builds what fetches modules from registries; loads its code only if the setting is on. */
+
+import { join } from "node:path";
+
+import { sourceKeysConfigMap } from "../config.ts";
+import { serverVersion } from "../kube/index.ts";
+import type { Scope } from "../lib/index.ts";
+import type { ModuleSources } from "../module-sources/index.ts";
+import { timeZoneOf, type Base } from "./base.ts";
+import type { Components } from "./components.ts";
+
+/** Modules from registries; undefined while `--sources` is off. */
+export async function makeModuleSources(
+  base: Base,
+  { state, metrics, releases, adapters }: Components,
+  scope: Scope,
+): Promise<ModuleSources | undefined> {
+  const { settings, registryModules, client, namespace } = base;
+  if (registryModules === undefined) return undefined;
+  const { ModuleSources } = await import("../module-sources/index.ts");
+  const { configMap, tmpDir, sourcesDir, sourcesMaxBytes: maxBytes, unsignedCharts = [] } = settings;
+  return scope.closeAtEnd(
+    new ModuleSources({
+      ...base,
+      registryModules,
+      state,
+      metrics,
+      configMap,
+      maxBytes,
+      unsignedCharts,
+      timeZone: timeZoneOf(base.env),
+      // Operators of one user share the directory for temporary files.
+      dir: sourcesDir ?? join(tmpDir, "sources", `${namespace}-${configMap}`),
+      keysConfigMap: sourceKeysConfigMap(settings) ?? "",
+      announce: (event) => adapters.announce(event),
+      serverVersion: () => serverVersion(client),
+      getInstalledDigest: (module) => releases.observed.getArtifactDigest(module),
+      hasRelease: (module) => releases.observed.ownership(module) === "ours",
+    }),
+  );
+}

@@ -1,0 +1,115 @@
+import { describe, expect, it } from "vitest";
+
+import type { ModuleView } from "../../../src/state/index.ts";
+import {
+  ApprovalObserver,
+  isProven,
+  describeBlockingUpdate,
+} from "../../../src/module-sources/leader/update-progress.ts";
+import type { LockEntry } from "../../../src/module-sources/types.ts";
+import { finished, moduleView, T0 } from "../../status/views.ts";
+
+const DIGEST = `sha256:${"b".repeat(64)}`;
+const ENTRY: LockEntry = {
+  source: "s",
+  version: "1.5.0",
+  digest: DIGEST,
+  verifiedBy: "k",
+  at: T0,
+  isNew: true,
+};
+
+/** A view of the module with this content. */
+function view(change: Partial<ModuleView> = {}, digest = DIGEST): ModuleView {
+  const base = moduleView("web");
+  const origin = {
+    source: "s",
+    version: "1.5.0",
+    digest,
+    verifiedBy: "k",
+    removed: false,
+    problem: undefined,
+  };
+  return { ...base, module: { ...base.module, origin }, ...change };
+}
+
+const RUN = finished({ startedAt: T0 + 1000, finishedAt: T0 + 2000 });
+const SECONDS_LATER = T0 + 5000;
+
+describe("an update has proven itself", () => {
+  it.each<[string, ModuleView | undefined, number, boolean]>([
+    ["when its run is over and the module Ready", view({ lastRun: RUN }), SECONDS_LATER, true],
+    ["not before its run", view(), SECONDS_LATER, false],
+    ["not while its run lasts", view({ lastRun: { ...RUN, finishedAt: undefined } }), SECONDS_LATER, false],
+    [
+      "not with the content before it",
+      view({ lastRun: RUN }, `sha256:${"a".repeat(64)}`),
+      SECONDS_LATER,
+      false,
+    ],
+    [
+      "not while the module is not healthy",
+      view({ lastRun: RUN, unhealthy: { status: "False", reason: "x", message: "x" } }),
+      SECONDS_LATER,
+      false,
+    ],
+    [
+      "not after it was rolled back",
+      view({ lastRun: RUN, refused: "it was rolled back" }),
+      SECONDS_LATER,
+      false,
+    ],
+    [
+      "when the module is off",
+      view({ enabled: false, phase: "ready", release: undefined }),
+      SECONDS_LATER,
+      true,
+    ],
+    ["after a minute in which nothing had to run", view(), T0 + 61_000, true],
+    ["not without the module", undefined, T0 + 61_000, false],
+  ])("%s", (...[, module, now, expected]) => {
+    expect(isProven(ENTRY, module, now)).toBe(expected);
+  });
+});
+
+describe("another update of the source", () => {
+  const { isNew: _, ...old } = ENTRY;
+  const lock = (change: Partial<LockEntry> = {}) =>
+    new Map<string, LockEntry>([
+      ["web", { ...ENTRY, ...change }],
+      ["db", old],
+      ["dns", old],
+    ]);
+  const before = (entries: ReadonlyMap<string, LockEntry>, module = "db", parallel = 1) =>
+    describeBlockingUpdate(entries, { module, source: "s", parallel });
+
+  it("waits while one is under way, which is named", () => {
+    expect(before(lock())).toBe("until the update of web to 1.5.0 has proven itself");
+    expect(before(new Map([["db", old]]))).toBeUndefined();
+  });
+
+  it("does not wait for itself, for another source, or for a module that is removed", () => {
+    expect(before(lock(), "web")).toBeUndefined();
+    expect(before(lock({ source: "t" }))).toBeUndefined();
+    expect(before(lock({ removed: true }))).toBeUndefined();
+  });
+
+  it("waits only beyond the number that may be under way", () => {
+    const two = new Map([...lock(), ["dns", ENTRY] as const]);
+    expect(before(two, "db", 3)).toBeUndefined();
+    expect(before(two, "db", 2)).toContain("has proven itself");
+  });
+});
+
+it("an approval is new once, and again after it was withdrawn", () => {
+  const approvals = new ApprovalObserver();
+  const requested = new Map([
+    ["web", { source: "s" }],
+    ["db", { source: "t" }],
+  ]);
+  const given = [undefined, "1@a", "1@a", "2@b", undefined, "2@b"];
+  const news = given.map((each) => [
+    ...approvals.findNewlyApproved(requested, (module) => (module === "web" ? each : undefined)),
+  ]);
+  expect(news).toEqual([[], ["s"], [], ["s"], [], ["s"]]);
+});
