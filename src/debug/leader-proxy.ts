@@ -29,10 +29,13 @@ export async function proxyToLeader(
   try {
     const {
       status,
-      type = "",
+      contentType = "",
       body,
     } = await queryLeader(query.size === 0 ? path : `${path}?${query.toString()}`);
-    const headers = { ...HEADERS, "content-type": TYPES.test(type) ? type : "text/plain; charset=utf-8" };
+    const headers = {
+      ...HEADERS,
+      "content-type": TYPES.test(contentType) ? contentType : "text/plain; charset=utf-8",
+    };
     if (method !== "HEAD") return { status, headers, stream: (to) => void pipeline(body, to, () => {}) };
     body.destroy();
     return { status, headers, body: "" };

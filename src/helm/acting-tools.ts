@@ -1,6 +1,6 @@
 /** The tools of each module: requests and helm act as the module's ServiceAccount, records stay the operator's. */
 
-import { isForbidden, type Accounts, type AccountTerms } from "../kube/index.ts";
+import { isForbidden, type Accounts, type AccountSettings } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { accountIn, describeAccount, ProblemError, userOf, type Account } from "../model/index.ts";
 import type { CrdRequest } from "./crds/crd.ts";
@@ -8,7 +8,7 @@ import { ensureLocation } from "./release/relocate.ts";
 import type { Actor, Reconciler, ReconcileRequest } from "./types.ts";
 
 /** The ServiceAccounts of modules. */
-export type ModuleAccounts = Pick<Accounts, "of" | "known" | "mustExist">;
+export type ModuleAccounts = Pick<Accounts, "resolveAccount" | "getKnownAccount" | "assertUsable">;
 
 /** The tools of a reconciler, by module. */
 export class ActingTools {
@@ -28,18 +28,18 @@ export class ActingTools {
    * MissingAccountError, ProblemError, and as `ensureLocation`.
    */
   async forRun({ module, signal }: ReconcileRequest): Promise<Reconciler> {
-    const account = this.#accounts?.of(module);
-    if (account !== undefined) await this.#accounts?.mustExist(account, signal);
+    const account = this.#accounts?.resolveAccount(module);
+    if (account !== undefined) await this.#accounts?.assertUsable(account, signal);
     const tools = this.of(module);
     await ensureLocation(tools, { release: module.name, account: account && idOf(account), signal });
     return tools;
   }
 
   /** The tools of a module, in its namespace. Throws ProblemError if its account is not allowed. */
-  readonly of = (module: AccountTerms): Reconciler => {
+  readonly of = (module: AccountSettings): Reconciler => {
     const namespace = module.namespace ?? this.#reconciler.operator.namespace;
     this.#namespaces.set(module.name, namespace);
-    return this.#as(this.#accounts?.of(module), namespace);
+    return this.#as(this.#accounts?.resolveAccount(module), namespace);
   };
 
   /** Tools for the current namespace of a release, with the account of its module, also if the module's directory is missing. */
@@ -66,7 +66,7 @@ export class ActingTools {
 
   #accountOf(release: string): Account | undefined {
     const last = this.#reconciler.store.location(release)?.account;
-    return this.#accounts?.known(release) ?? (last === undefined ? undefined : accountIn(last, ""));
+    return this.#accounts?.getKnownAccount(release) ?? (last === undefined ? undefined : accountIn(last, ""));
   }
 
   /** The tools that act as an account, or as the operator, on a release of that namespace. */
@@ -74,7 +74,7 @@ export class ActingTools {
     const tools = this.#reconciler;
     const user = account && userOf(account);
     if (user === undefined && namespace === tools.namespace) return tools;
-    const client = user === undefined ? tools.client : tools.client.as(user);
+    const client = user === undefined ? tools.client : tools.client.impersonate(user);
     return { ...tools, client, helm: tools.helm.in(namespace, user), namespace };
   }
 }

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 
 import { keysConfigMapOf } from "../config.ts";
-import { serverVersion } from "../kube/index.ts";
+import { requestServerVersion } from "../kube/index.ts";
 import type { Scope } from "../lib/index.ts";
 import type { Supply } from "../supply/index.ts";
 import { timeZoneOf, type Base } from "./base.ts";
@@ -33,7 +33,7 @@ export async function makeSupply(
       dir: sourcesDir ?? join(tmpDir, "sources", `${namespace}-${configMap}`),
       keys: keysConfigMapOf(settings) ?? "",
       announce: (event) => adapters.announce(event),
-      serverVersion: () => serverVersion(client),
+      serverVersion: () => requestServerVersion(client),
       contentOf: (module) => releases.observed.artifact(module),
       hasRelease: (module) => releases.observed.ownership(module) === "ours",
     }),

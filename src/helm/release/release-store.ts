@@ -99,12 +99,12 @@ export class ReleaseStore {
 
   /** The revisions of a release of this name in one namespace, newest first. */
   revisionsIn(namespace: string, name: string): ReleaseMeta[] {
-    return (this.#watches.in(namespace)?.group(name) ?? []).sort((a, b) => b.revision - a.revision);
+    return (this.#watches.in(namespace)?.groupObjects(name) ?? []).sort((a, b) => b.revision - a.revision);
   }
 
   /** The newest revision of every release, by name. */
   all(): ReleaseMeta[] {
-    const own = this.#watches.in(this.#options.namespace)?.groups() ?? [];
+    const own = this.#watches.in(this.#options.namespace)?.groupNames() ?? [];
     const names = new Set([...own, ...this.#locations.releases()]);
     return [...names].sort().flatMap((name) => this.get(name) ?? []);
   }
@@ -130,7 +130,7 @@ export class ReleaseStore {
   async refreshIn(namespace: string, name: string, signal?: AbortSignal): Promise<void> {
     const selection = releaseSecrets(namespace, `,name=${name}`);
     const list = () => listMetadata(this.#options.client, selection, { ...selection, signal });
-    await this.#watches.in(namespace)?.list(list, name);
+    await this.#watches.in(namespace)?.fetchList(list, name);
     this.#report(name);
   }
 
@@ -156,7 +156,7 @@ export class ReleaseStore {
   confirm(name: string, verb: string, before: ReleaseMeta | undefined): void {
     const now = this.get(name);
     if (now !== undefined && now.uid !== before?.uid) return;
-    throw new UnseenError(name, verb, this.#options.client.origin.server);
+    throw new UnseenError(name, verb, this.#options.client.credentialsInfo.server);
   }
 
   /** Treats labels as written, although they are written later. Ignores a revision that was deleted or replaced meanwhile. */
@@ -165,7 +165,7 @@ export class ReleaseStore {
     const key = keyOf(secretRef(meta));
     const known = store?.get(key);
     if (known?.uid !== meta.uid) return;
-    store?.assume(key, { labels: { ...known.labels, ...assumed }, assumed });
+    store?.assumeChange(key, { labels: { ...known.labels, ...assumed }, assumed });
     this.#report(meta.name);
   }
 
@@ -288,8 +288,8 @@ export class ReleaseStore {
     request: () => Promise<WatchedObject | undefined>,
   ): Promise<ReleaseMeta | undefined> {
     // Without a watch of the namespace, nothing keeps the answer.
-    const store = this.#watches.in(target.namespace) ?? new ObjectStore<ReleaseMeta>({ keep: metaOf });
-    return store.ask(keyOf(target), async () => {
+    const store = this.#watches.in(target.namespace) ?? new ObjectStore<ReleaseMeta>({ toStored: metaOf });
+    return store.fetchObject(keyOf(target), async () => {
       const answer = await request();
       return answer && metaOf(answer);
     });

@@ -52,12 +52,12 @@ export class ReleaseWatches {
     const watched = this.#watched.get(namespace) ?? this.#open(namespace);
     if (watched.present.isSynced) return;
     if (watched.issue !== undefined) throw watched.issue;
-    await Promise.race([watched.subscription.synced, watched.failed.promise]);
+    await Promise.race([watched.subscription.whenSynced, watched.failed.promise]);
   }
 
   /** Resolves when the first list of the operator's namespace is in. */
   get synced(): Promise<void> {
-    return this.#watched.get(this.#options.namespace)?.subscription.synced ?? Promise.resolve();
+    return this.#watched.get(this.#options.namespace)?.subscription.whenSynced ?? Promise.resolve();
   }
 
   /** Ends the watch of a namespace. */
@@ -72,16 +72,16 @@ export class ReleaseWatches {
   }
 
   #open(namespace: string): Watched {
-    const present = new ObjectStore<ReleaseMeta>({ keep: metaOf, groupOf: ({ name }) => name });
-    const subscription = present.follow(
+    const present = new ObjectStore<ReleaseMeta>({ toStored: metaOf, groupOf: ({ name }) => name });
+    const subscription = present.watch(
       this.#options.hub,
       { ...releaseSecrets(namespace), metadataOnly: true },
       {
-        changed: (now, before) => {
+        onChange: (now, before) => {
           const meta = now ?? before;
           if (meta !== undefined) this.#onChange(meta);
         },
-        issue: (error) => this.#issue(namespace, error),
+        onError: (error) => this.#issue(namespace, error),
       },
     );
     const watched: Watched = { present, subscription, issue: undefined, failed: nextFailure() };

@@ -77,7 +77,7 @@ export class Releases {
     this.#options = options;
     this.observed = new ObservedReleases(options);
     this.store = this.observed.store;
-    this.helm = new Helm({ ...options, server: client.origin.server });
+    this.helm = new Helm({ ...options, server: client.credentialsInfo.server });
     this.#capabilities = capabilitiesOf(client, clock);
     this.#lateLabels = new LateLabels({ ...options, store: this.store });
     this.#reconciler = {
@@ -241,7 +241,7 @@ export class Releases {
     }
     const left = this.store.get(name);
     if (left !== undefined && left.status !== "uninstalled")
-      throw new UnseenError(name, "uninstall", this.#options.client.origin.server);
+      throw new UnseenError(name, "uninstall", this.#options.client.credentialsInfo.server);
   }
 
   /** Removes the release's records, never objects; annotates the remaining objects of its hooks. Throws ApiError, ConnectionError. */

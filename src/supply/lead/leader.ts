@@ -1,6 +1,6 @@
 /** The leader's part: it checks sources in their intervals, locks what passes, and writes their statuses. */
 
-import { keepWhole, ObjectStore, type WholeObject } from "../../kube/index.ts";
+import { toStoredObject, ObjectStore, type StoredObject } from "../../kube/index.ts";
 import { Memo, oneLine } from "../../lib/index.ts";
 import { MODULE_SOURCES } from "../../status/index.ts";
 import { checkSource, type CheckTools } from "./check.ts";
@@ -25,7 +25,7 @@ export class Leader {
   readonly #shared: Shared;
   readonly #removals: Removals;
   readonly #followed = new Map<string, Followed>();
-  readonly #objects = new ObjectStore<WholeObject>({ keep: keepWhole });
+  readonly #objects = new ObjectStore<StoredObject>({ toStored: toStoredObject });
   readonly #subscriptions: { close(): void }[] = [];
   readonly #tools: CheckTools;
   readonly #statuses: StatusWriter;
@@ -69,9 +69,9 @@ export class Leader {
       if (why) logger.warn("ModuleSources cannot be watched; what is locked stays in force", { error: why });
     };
     const changed = (): void => this.#reconcileSoon();
-    const listener = { changed, synced: changed, issue };
+    const listener = { onChange: changed, onSynced: changed, onError: issue };
     this.#subscriptions.push(
-      this.#objects.follow(hub, { resource: MODULE_SOURCES, namespace }, listener),
+      this.#objects.watch(hub, { resource: MODULE_SOURCES, namespace }, listener),
       followConfigMap(options, options.keys, () => this.#keysChanged()),
     );
     this.#guard(() => this.#publish());

@@ -1,142 +1,154 @@
-/** The objects of one release, with analyzers of their health, drift and absence. */
+/** Watches the objects of one release, with analyzers of missing objects, drift and health. */
 
 import { resourceName } from "../../helm/index.ts";
 import type { Clock, Timer } from "../../lib/index.ts";
-import type { Analyzer, FollowedObject } from "./followed-object.ts";
-import type { Healing } from "./healing.ts";
+import type { Analyzer, ObjectState } from "./followed-object.ts";
+import type { SelfHeal } from "./healing.ts";
 import type { KindListener, KindWatches } from "./kind-watches.ts";
 import type { ReleaseDrift } from "./release-drift.ts";
 import type { ReleaseHealth } from "./release-health.ts";
-import { releaseObjectKey, type ReleaseObject } from "./release-object.ts";
+import { toReleaseObjectKey, type ReleaseObject } from "./release-object.ts";
 
+/** The analyzers of a release, and the events that each of them handles. */
 interface Analyzers {
-  readonly healing: Analyzer & Pick<Healing, "deleted" | "written">;
-  readonly drift: Analyzer & Pick<ReleaseDrift, "begin" | "markChanged" | "written" | "deleted" | "putBack">;
-  readonly health: Analyzer & Pick<ReleaseHealth, "begin" | "forget">;
+  readonly selfHeal: Analyzer & Pick<SelfHeal, "handleDeleted" | "handleWritten">;
+  readonly drift: Analyzer &
+    Pick<
+      ReleaseDrift,
+      "startRevision" | "markChanged" | "handleWritten" | "handleDeleted" | "handleEtcdRestored"
+    >;
+  readonly health: Analyzer & Pick<ReleaseHealth, "startRevision" | "stopPodWatch">;
 }
 
 type AnalyzerName = keyof Analyzers;
-/** In the order in which they run. */
-const ALL_ANALYZERS: readonly AnalyzerName[] = ["healing", "drift", "health"];
+/** All analyzers, in the order in which they run. */
+const ALL_ANALYZERS: readonly AnalyzerName[] = ["selfHeal", "drift", "health"];
 
-interface FollowedReleaseOptions {
+interface WatchedReleaseOptions {
   readonly kinds: KindWatches;
   readonly clock: Clock;
   readonly analyzers: Analyzers;
 }
 
-interface FollowedRevision {
+/** A revision of a release, whose objects are watched. */
+interface ReleaseRevision {
   readonly objects: readonly ReleaseObject[];
   readonly revision: number;
   /** Whether the health of an object counts. */
-  readonly counts: (object: ReleaseObject) => boolean;
+  readonly countsForHealth: (object: ReleaseObject) => boolean;
   /** How long objects may be in progress. */
   readonly timeoutMs: number;
 }
 
 /** Watches the objects of one release, and calls the analyzers after an event and when they are due. */
-export class FollowedRelease implements KindListener {
-  readonly #options: FollowedReleaseOptions;
-  readonly #objects = new Map<string, FollowedObject>();
-  /** When to check again. */
-  readonly #dueAt: Record<AnalyzerName, number> = { healing: Infinity, drift: Infinity, health: Infinity };
-  /** Analyzers that wait for the server. */
-  readonly #waiting = new Set<AnalyzerName>();
+export class WatchedRelease implements KindListener {
+  readonly #options: WatchedReleaseOptions;
+  readonly #objects = new Map<string, ObjectState>();
+  /** When to run each analyzer again (monotonic ms). */
+  readonly #dueAt: Record<AnalyzerName, number> = { selfHeal: Infinity, drift: Infinity, health: Infinity };
+  /** Analyzers that wait for an answer of the server. */
+  readonly #waitingAnalyzers = new Set<AnalyzerName>();
   #revision: number | undefined;
   #isClosed = false;
   #timer: Timer | undefined;
 
-  constructor(options: FollowedReleaseOptions) {
+  constructor(options: WatchedReleaseOptions) {
     this.#options = options;
   }
 
-  /** The revision whose objects are followed. */
+  /** The revision whose objects are watched. */
   get revision(): number | undefined {
     return this.#revision;
   }
 
-  /** The objects, as `namespace/Kind/name`. */
-  get objects(): readonly string[] {
+  /** Names of the watched objects, as `namespace/Kind/name`. */
+  get objectNames(): readonly string[] {
     const { kinds } = this.#options;
-    return [...this.#objects.values()].map(({ object }) => resourceName(kinds.objectRefOf(object)));
+    return [...this.#objects.values()].map(({ object }) => resourceName(kinds.toObjectRef(object)));
   }
 
-  /** Follows the objects of that revision from now on. */
-  follow({ objects, revision, counts, timeoutMs }: FollowedRevision): void {
+  /** Watches the objects of this revision from now on. Objects that the last revision had, too, keep their state. */
+  watchRevision({ objects, revision, countsForHealth, timeoutMs }: ReleaseRevision): void {
     const { kinds, analyzers } = this.#options;
-    const isNew = this.#revision !== revision;
+    const isNewRevision = this.#revision !== revision;
     this.#revision = revision;
     const before = new Map(this.#objects);
     this.#objects.clear();
     for (const object of objects) {
-      const key = releaseObjectKey(object);
-      const followed = before.get(key) ?? newFollowed(key, object);
-      this.#objects.set(key, Object.assign(followed, { object, counts: counts(object) }));
+      const key = toReleaseObjectKey(object);
+      const objectState = before.get(key) ?? newObjectState(key, object);
+      objectState.object = object;
+      objectState.countsForHealth = countsForHealth(object);
+      this.#objects.set(key, objectState);
     }
-    for (const [key, followed] of before) if (!this.#objects.has(key)) analyzers.health.forget(followed);
-    kinds.follow(this, objects);
-    analyzers.drift.begin(this.#objects, isNew);
-    analyzers.health.begin({ revision, timeoutMs });
+    for (const [key, objectState] of before)
+      if (!this.#objects.has(key)) analyzers.health.stopPodWatch(objectState);
+    kinds.setWatchedObjects(this, objects);
+    analyzers.drift.startRevision(this.#objects, isNewRevision);
+    analyzers.health.startRevision({ revision, timeoutMs });
     this.#check(ALL_ANALYZERS);
   }
 
-  /** Any object may be missing or changed without an event: all are checked. */
-  missing(): void {
+  /** Any object may have been deleted or changed without an event: checks all objects. */
+  onEventsLost(): void {
     this.#options.analyzers.drift.markChanged(this.#objects);
-    this.#check(["healing", "drift"]);
+    this.#check(["selfHeal", "drift"]);
   }
 
-  /** The watch reported that this object was deleted: it is checked for absence at once. */
-  deleted(key: string): void {
-    const { healing, drift } = this.#options.analyzers;
-    const followed = this.#objects.get(key);
-    if (followed !== undefined) {
-      healing.deleted(followed);
-      drift.deleted(followed, this.#objects);
+  /** The watch reported that this object was deleted: checks at once whether it is missing. */
+  onDeleted(key: string): void {
+    const { selfHeal, drift } = this.#options.analyzers;
+    const objectState = this.#objects.get(key);
+    if (objectState !== undefined) {
+      selfHeal.handleDeleted(objectState);
+      drift.handleDeleted(objectState, this.#objects);
     }
-    this.#check(["healing"]);
+    this.#check(["selfHeal"]);
   }
 
   /** The watch reported a write: the object exists again, or may have drifted. */
-  written(key: string): void {
-    const { healing, drift } = this.#options.analyzers;
-    const followed = this.#objects.get(key);
-    if (followed === undefined) return;
-    if (healing.written(followed)) this.#check(["healing"]);
-    if (drift.written(followed)) this.#check(["drift"]);
+  onWritten(key: string): void {
+    const { selfHeal, drift } = this.#options.analyzers;
+    const objectState = this.#objects.get(key);
+    if (objectState === undefined) return;
+    if (selfHeal.handleWritten(objectState)) this.#check(["selfHeal"]);
+    if (drift.handleWritten(objectState)) this.#check(["drift"]);
   }
 
-  assessed(key?: string): void {
-    if (key === undefined || this.#objects.get(key)?.counts === true) this.#check(["health"]);
+  /** The health finding of one object, or (without `key`) of any object, may have changed. */
+  onFindingChanged(key?: string): void {
+    if (key === undefined || this.#objects.get(key)?.countsForHealth === true) this.#check(["health"]);
   }
 
-  putBack(): void {
-    this.#options.analyzers.drift.putBack(this.#objects);
+  /** The etcd was restored: recorded versions cannot be compared with new ones. */
+  onEtcdRestored(): void {
+    this.#options.analyzers.drift.handleEtcdRestored(this.#objects);
   }
 
-  /** Stops everything, without a last report. */
+  /** Ends watches and checks, without a last report. */
   close(): void {
     this.#isClosed = true;
     this.#timer?.cancel();
-    this.#options.kinds.follow(this, []);
-    for (const followed of this.#objects.values()) this.#options.analyzers.health.forget(followed);
+    this.#options.kinds.setWatchedObjects(this, []);
+    for (const objectState of this.#objects.values())
+      this.#options.analyzers.health.stopPodWatch(objectState);
     this.#objects.clear();
   }
 
-  /** Runs these analyzers now, and sets the timer for the next check of any. */
+  /** Runs these analyzers now, and sets the timer for the next check of any analyzer. */
   #check(names: readonly AnalyzerName[]): void {
     for (const name of names) this.#dueAt[name] = this.#isClosed ? Infinity : this.#runAnalyzer(name);
     this.#scheduleNextCheck();
   }
 
-  /** Runs an analyzer; returns when to run it again. While it waits for the server, it does not run again. */
+  /** Runs an analyzer; returns when to run it again. An analyzer that waits for the server does not run again before the answer. */
   #runAnalyzer(name: AnalyzerName): number {
-    if (this.#waiting.has(name)) return Infinity;
+    if (this.#waitingAnalyzers.has(name)) return Infinity;
     const result = this.#options.analyzers[name].check(this.#objects, () => this.#check([name]));
     if (typeof result === "number") return result;
-    this.#waiting.add(name);
+    this.#waitingAnalyzers.add(name);
     void result.then(() => {
-      this.#waiting.delete(name);
+      this.#waitingAnalyzers.delete(name);
       this.#check([name]);
     });
     return Infinity;
@@ -146,16 +158,24 @@ export class FollowedRelease implements KindListener {
   #scheduleNextCheck(): void {
     this.#timer?.cancel();
     const { clock } = this.#options;
-    const at = Math.min(...Object.values(this.#dueAt));
-    if (at === Infinity) return;
-    this.#timer = clock.setTimer(Math.max(at - clock.monotonic(), 0), () => {
+    const nextAt = Math.min(...Object.values(this.#dueAt));
+    if (nextAt === Infinity) return;
+    this.#timer = clock.setTimer(Math.max(nextAt - clock.monotonic(), 0), () => {
       const now = clock.monotonic();
       this.#check(ALL_ANALYZERS.filter((name) => this.#dueAt[name] <= now));
     });
   }
 }
 
-function newFollowed(key: string, object: ReleaseObject): FollowedObject {
-  const unknown = { absence: undefined, drift: undefined, isDriftDue: false };
-  return { key, object, counts: false, watchesPods: false, ...unknown };
+/** The state of an object that was not assessed yet. */
+function newObjectState(key: string, object: ReleaseObject): ObjectState {
+  return {
+    key,
+    object,
+    countsForHealth: false,
+    hasPodWatch: false,
+    absence: undefined,
+    drift: undefined,
+    isDriftCheckDue: false,
+  };
 }

@@ -1,4 +1,4 @@
-/** Follows all releases: their Secrets, and health, drift and absence of their objects. */
+/** Watches all releases: their Secrets, and the health, drift and absence of their objects. */
 
 import { NO_DRIFT, type DriftedObject } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
@@ -10,25 +10,26 @@ import type { Clock, Logger, Scope, Timer } from "../../lib/index.ts";
 import type { State } from "../../state/index.ts";
 import { traceEvent } from "../../trace/index.ts";
 import type { DriftMode } from "../../values/index.ts";
-import { FollowedRelease } from "./followed-release.ts";
-import { Healing, type AbsentObject } from "./healing.ts";
+import { WatchedRelease } from "./followed-release.ts";
+import { SelfHeal, type MissingObject } from "./healing.ts";
 import { KindWatches } from "./kind-watches.ts";
 import { PodWatches } from "./pod-watches.ts";
 import { ReleaseDrift, type DriftPolicy } from "./release-drift.ts";
 import { ReleaseHealth } from "./release-health.ts";
-import { releaseObjectsOf, type ReleaseObject } from "./release-object.ts";
+import { toReleaseObjects, type ReleaseObject } from "./release-object.ts";
 import { RequestLimit } from "./request-limit.ts";
 
 /** If a failing module blocks the first converge, the objects of the other modules are watched after this time. */
-const MOST_DELAY_MS = 30_000;
-/** Release records that are read at the same time. */
+const MAX_WATCH_DELAY_MS = 30_000;
+/** Number of release records that are read at the same time. */
 const CONCURRENCY = 4;
+/** Time until unreadable release records are read again. */
 const RETRY_MS = 10_000;
 const READ_TIMEOUT_MS = 5000;
-/** Objects named in one log line. */
-const MOST_NAMED = 20;
+/** Number of objects that one log line names. */
+const MAX_LOGGED_OBJECTS = 20;
 
-interface FollowedReleasesOptions {
+interface WatchedReleasesOptions {
   readonly client: KubeClient;
   readonly kinds: Pick<KindFinder, "find">;
   readonly hub: WatchHub;
@@ -43,57 +44,58 @@ interface FollowedReleasesOptions {
   readonly drift: DriftMode;
   /** Called with each object that has drifted. */
   readonly onDrift: (module: string, object: DriftedObject, repaired: boolean) => void;
-  /** Called when the health of a release changes; undefined = the release is not followed any more. */
+  /** Called when the health of a release changes; undefined = the release is not watched any more. */
   readonly onHealth: (module: string, health: Health | undefined) => void;
   /** Called with each object that is missing. */
-  readonly onAbsent: (module: string, object: string) => void;
+  readonly onMissing: (module: string, object: string) => void;
 }
 
 /** Records the releases of modules, and health, drift and missing objects of each. */
-export class FollowedReleases {
-  readonly #options: FollowedReleasesOptions;
-  readonly #kinds: KindWatches;
-  readonly #pods: PodWatches;
+export class WatchedReleases {
+  readonly #options: WatchedReleasesOptions;
+  readonly #kindWatches: KindWatches;
+  readonly #podWatches: PodWatches;
   /** Separate limits: a check of drift can take long, and a missing object must be found at once. */
-  readonly #reads: RequestLimit;
-  readonly #driftChecks: RequestLimit;
-  /** By module. */
-  readonly #followed = new Map<string, FollowedRelease>();
+  readonly #existenceLimit: RequestLimit;
+  readonly #driftCheckLimit: RequestLimit;
+  /** The watched releases, by module. */
+  readonly #watchedReleases = new Map<string, WatchedRelease>();
   /** Modules whose objects are watched after the first converge. */
-  readonly #unwatchedModules = new Set<string>();
-  #timer: Timer | undefined;
+  readonly #waitingModules = new Set<string>();
+  #startTimer: Timer | undefined;
   /** Modules whose release records cannot be read: the objects known before stay watched. */
-  readonly #unreadable = new Set<string>();
+  readonly #unreadableModules = new Set<string>();
   #retryTimer: Timer | undefined;
 
-  constructor(options: FollowedReleasesOptions) {
+  constructor(options: WatchedReleasesOptions) {
     this.#options = options;
-    this.#kinds = new KindWatches(options);
-    this.#pods = new PodWatches(options.hub);
-    this.#reads = new RequestLimit(options.clock);
-    this.#driftChecks = new RequestLimit(options.clock);
+    this.#kindWatches = new KindWatches(options);
+    this.#podWatches = new PodWatches(options.hub);
+    this.#existenceLimit = new RequestLimit(options.clock);
+    this.#driftCheckLimit = new RequestLimit(options.clock);
     options.scope.add(() => {
-      this.#timer?.cancel();
+      this.#startTimer?.cancel();
       this.#retryTimer?.cancel();
-      for (const followed of this.#followed.values()) followed.close();
-      for (const each of [this.#reads, this.#driftChecks, this.#pods, this.#kinds]) each.close();
+      for (const watchedRelease of this.#watchedReleases.values()) watchedRelease.close();
+      for (const each of [this.#existenceLimit, this.#driftCheckLimit, this.#podWatches, this.#kindWatches])
+        each.close();
     });
-    options.releases.store.onChange((module) => this.check(module));
+    options.releases.store.onChange((module) => this.recordRelease(module));
     options.state.onChange(({ boot }) => {
       if (boot === "running") this.#watchWaitingReleases();
     });
   }
 
-  /** The watched objects of a module's release, as `namespace/Kind/name`. */
-  objects(module: string): readonly string[] | undefined {
-    return this.#followed.get(module)?.objects;
+  /** Names of the watched objects of a module's release, as `namespace/Kind/name`. */
+  getObjectNames(module: string): readonly string[] | undefined {
+    return this.#watchedReleases.get(module)?.objectNames;
   }
 
-  /** Records a module's release, and watches its current objects. */
-  check(module: string): void {
+  /** The release of a module may have changed: records it, and watches its current objects. */
+  recordRelease(module: string): void {
     const { state, releases } = this.#options;
     state.recordModule(module, "observed", { release: releases.observed.get(module) });
-    // During a run objects are created and deleted: the end of the run counts.
+    // A run creates and deletes objects: the objects are read after its end.
     if (state.module(module)?.run.activity !== "none") return;
     if (state.view.boot === "running") void this.#watchObjects(module);
     else this.#watchLater(module);
@@ -101,21 +103,21 @@ export class FollowedReleases {
 
   /** Watches the releases that waited for the end of the first converge. */
   #watchWaitingReleases(): void {
-    if (this.#unwatchedModules.size === 0) return;
-    this.#timer?.cancel();
-    this.#timer = undefined;
-    const modules = [...this.#unwatchedModules];
-    this.#unwatchedModules.clear();
+    if (this.#waitingModules.size === 0) return;
+    this.#startTimer?.cancel();
+    this.#startTimer = undefined;
+    const modules = [...this.#waitingModules];
+    this.#waitingModules.clear();
     void inParallel(CONCURRENCY, modules, (module) => this.#watchObjects(module));
   }
 
-  /** Reading all records at once would delay the first converge, before whose end no object is restored. */
+  /** Watches a release after the first converge: reading all records before would delay the converge. */
   #watchLater(module: string): void {
-    this.#unwatchedModules.add(module);
-    this.#timer ??= this.#options.clock.setTimer(MOST_DELAY_MS, () => this.#watchWaitingReleases());
+    this.#waitingModules.add(module);
+    this.#startTimer ??= this.#options.clock.setTimer(MAX_WATCH_DELAY_MS, () => this.#watchWaitingReleases());
   }
 
-  /** Reads a module's release record and follows its objects. Never fails: a failed read is repeated later. */
+  /** Reads a module's release record and watches its objects. Never fails: a failed read is repeated later. */
   async #watchObjects(module: string): Promise<void> {
     const { releases, state } = this.#options;
     const observed = releases.observed.get(module);
@@ -123,64 +125,65 @@ export class FollowedReleases {
     try {
       const refs = (await releases.observed.objects(module)) ?? [];
       const checks = state.module(module)?.module.health?.checks;
-      const objects = await releaseObjectsOf(refs, observed?.namespace ?? "", checks);
-      this.#unreadable.delete(module);
-      this.#recordUnread(module, undefined);
+      const objects = await toReleaseObjects(refs, observed?.namespace ?? "", checks);
+      this.#unreadableModules.delete(module);
+      this.#recordReadError(module, undefined);
       const release = releases.observed.get(module);
       // The event of a newer revision starts another read.
-      if (release?.revision === revision) this.#follow(module, release, objects);
+      if (release?.revision === revision) this.#watchRelease(module, release, objects);
     } catch (error) {
       this.#retryLater(module, error);
     }
   }
 
-  /** Records the release as it was read, and follows its objects. Forgets a module that has no release or is disabled. */
-  #follow(module: string, release: Release | undefined, objects: readonly ReleaseObject[]): void {
+  /** Records the release and watches its objects. Ends the watch of a module that has no release or is disabled. */
+  #watchRelease(module: string, release: Release | undefined, objects: readonly ReleaseObject[]): void {
     const { state, healthTimeoutMs } = this.#options;
-    // The record has more than the labels of the Secret, and was read only now.
+    // Records it again: now it has the content of the release record, not only the labels of the Secret.
     state.recordModule(module, "observed", { release });
     const record = state.module(module);
-    if (release === undefined || record?.enabled !== true) return this.#forget(module);
-    // An entry without a name ignores all objects of its kind.
+    if (release === undefined || record?.enabled !== true) return this.#stopWatching(module);
+    // An entry without a name ignores the health of all objects of its kind.
     const { ignore = [], timeout = "" } = record.module.health ?? {};
-    const followed = this.#followed.get(module) ?? this.#createFollowed(module);
-    this.#followed.set(module, followed);
-    followed.follow({
+    const watchedRelease = this.#watchedReleases.get(module) ?? this.#createWatchedRelease(module);
+    this.#watchedReleases.set(module, watchedRelease);
+    watchedRelease.watchRevision({
       objects,
       revision: release.revision,
-      counts: ({ kind, name }) => !ignore.some((each) => each.kind === kind && (each.name ?? name) === name),
+      countsForHealth: ({ kind, name }) =>
+        !ignore.some((each) => each.kind === kind && (each.name ?? name) === name),
       timeoutMs: parseDuration(timeout) ?? healthTimeoutMs,
     });
   }
 
-  /** Stops to follow: the module has no release any more, or is disabled. */
-  #forget(module: string): void {
-    const followed = this.#followed.get(module);
-    if (followed === undefined) return;
-    followed.close();
-    this.#followed.delete(module);
+  /** Ends the watch of a module's objects, and forgets the findings: the module has no release any more, or is disabled. */
+  #stopWatching(module: string): void {
+    const watchedRelease = this.#watchedReleases.get(module);
+    if (watchedRelease === undefined) return;
+    watchedRelease.close();
+    this.#watchedReleases.delete(module);
     const { state, onHealth } = this.#options;
     state.recordModule(module, "observed", { deferred: [], drift: NO_DRIFT, health: undefined });
     onHealth(module, undefined);
   }
 
-  /** Makes the analyzers of a module's release. What they find is recorded in the state. */
-  #createFollowed(module: string): FollowedRelease {
+  /** Creates the analyzers of a module's release. They record their findings in the state. */
+  #createWatchedRelease(module: string): WatchedRelease {
     const { clock, logger, state, releases, onDrift, onHealth } = this.#options;
-    const kinds = this.#kinds;
-    const healing = new Healing({
+    const kinds = this.#kindWatches;
+    const selfHeal = new SelfHeal({
       kinds,
       clock,
-      exists: (resource, object) => this.#exists(resource, object),
-      limit: this.#reads,
+      checkExists: (resource, object) => this.#checkExists(resource, object),
+      limit: this.#existenceLimit,
       mayReport: () => this.#isSettled(module),
-      onAbsent: (absent) => this.#recordAbsent(module, absent),
+      onMissing: (missing) => this.#recordMissing(module, missing),
       onDeferred: (deferred) => this.#recordDeferred(module, deferred),
     });
     const health = new ReleaseHealth({
       kinds,
       clock,
-      pods: this.#pods,
+      pods: this.#podWatches,
       onHealth: (found) => {
         state.recordModule(module, "observed", { health: found });
         onHealth(module, found);
@@ -189,54 +192,55 @@ export class FollowedReleases {
     const drift = new ReleaseDrift({
       module,
       kinds,
-      limit: this.#driftChecks,
+      limit: this.#driftCheckLimit,
       clock,
       logger,
-      policy: () => this.#policyOf(module),
-      recorded: (signal) => releases.recorded(module, signal),
+      getPolicy: () => this.#getDriftPolicy(module),
+      readRecordedObjects: (signal) => releases.recorded(module, signal),
       mayCheck: () => this.#isSettled(module) && releases.observed.get(module)?.status === "deployed",
       onDrift: (drift) => state.recordModule(module, "observed", { drift }),
       onFound: (object, repaired) => onDrift(module, object, repaired),
     });
-    return new FollowedRelease({ kinds, clock, analyzers: { healing, drift, health } });
+    return new WatchedRelease({ kinds, clock, analyzers: { selfHeal, drift, health } });
   }
 
-  /** Whether the server has the object. The watch of its kind learns the answer, too. */
-  async #exists(resource: Resource, object: ReleaseObject): Promise<boolean> {
-    const read = this.#kinds.needsWhole(object) ? get : getMetadata;
+  /** Reads an object from the server and returns whether it exists. Records the answer for the health of the object, too. */
+  async #checkExists(resource: Resource, object: ReleaseObject): Promise<boolean> {
+    const read = this.#kindWatches.needsWholeObject(object) ? get : getMetadata;
     const { namespace, name } = object;
     const target = { resource, namespace, name };
     const found = await read(this.#options.client, target, { timeoutMs: READ_TIMEOUT_MS }).catch(
       ignoreNotFound,
     );
-    this.#kinds.recordAnswer(object, found);
+    this.#kindWatches.recordAnswer(object, found);
     return found !== undefined;
   }
 
   /** Warns once that a release cannot be read, and reads all unreadable releases again after RETRY_MS. */
   #retryLater(module: string, error: unknown): void {
     const { clock, logger } = this.#options;
-    if (!this.#unreadable.has(module))
+    if (!this.#unreadableModules.has(module))
       logger.warn("A release cannot be read; the objects known before stay watched", {
         module,
         error: oneLine(error),
       });
-    this.#unreadable.add(module);
+    this.#unreadableModules.add(module);
     // An API error may end by itself; a broken record needs a user.
-    if (error instanceof SyntaxError) this.#recordUnread(module, error.message);
+    if (error instanceof SyntaxError) this.#recordReadError(module, error.message);
     this.#retryTimer ??= clock.setTimer(RETRY_MS, () => {
       this.#retryTimer = undefined;
-      void inParallel(CONCURRENCY, [...this.#unreadable], (each) => this.#watchObjects(each));
+      void inParallel(CONCURRENCY, [...this.#unreadableModules], (each) => this.#watchObjects(each));
     });
   }
 
-  #recordUnread(module: string, unread: string | undefined): void {
+  /** Records why the release record of a module cannot be read; undefined = it can. */
+  #recordReadError(module: string, unread: string | undefined): void {
     const { state } = this.#options;
     if (state.module(module)?.unread !== unread) state.recordModule(module, "observed", { unread });
   }
 
-  /** Drift of a suspended module is only reported. */
-  #policyOf(name: string): DriftPolicy {
+  /** Returns how drift of a module is handled. Drift of a suspended module is only reported, never repaired. */
+  #getDriftPolicy(name: string): DriftPolicy {
     const { state, drift } = this.#options;
     const view = state.view.modules.get(name);
     const mode = view?.driftMode ?? drift;
@@ -251,38 +255,40 @@ export class FollowedReleases {
   #isSettled(module: string): boolean {
     const { state, releases } = this.#options;
     const isIdle = state.module(module)?.run.activity === "none";
-    return isIdle && this.#followed.get(module)?.revision === releases.observed.get(module)?.revision;
+    return isIdle && this.#watchedReleases.get(module)?.revision === releases.observed.get(module)?.revision;
   }
 
   /** Records missing objects, so that a run restores them. Objects that were never created are only logged. */
-  #recordAbsent(module: string, absent: readonly AbsentObject[]): void {
-    const { state, logger, onAbsent } = this.#options;
-    const missing = this.#createdObjects(module, absent);
-    const neverCreated = absent.map(({ name }) => name).filter((name) => !missing.includes(name));
+  #recordMissing(module: string, found: readonly MissingObject[]): void {
+    const { state, logger, onMissing: onAbsent } = this.#options;
+    const missing = this.#selectCreated(module, found);
+    const neverCreated = found.map(({ name }) => name).filter((name) => !missing.includes(name));
     if (neverCreated.length > 0)
-      logger.warn("Objects of a release were never created", { module, ...shorten(neverCreated) });
+      logger.warn("Objects of a release were never created", { module, ...limitNames(neverCreated) });
     if (missing.length === 0) return;
     for (const object of missing) onAbsent(module, object);
-    logger.warn("Objects of a release are missing", { module, ...shorten(missing) });
+    logger.warn("Objects of a release are missing", { module, ...limitNames(missing) });
     // Objects that were reported before may still wait for a run.
     traceEvent("deleted object", { module, object: missing[0], objects: missing.length }, () =>
       state.recordModule(module, "objectsMissing", missing),
     );
   }
 
-  #recordDeferred(module: string, deferred: readonly AbsentObject[]): void {
-    const names = this.#createdObjects(module, deferred);
+  /** Records the missing objects that a run restores only after their back-off. */
+  #recordDeferred(module: string, deferred: readonly MissingObject[]): void {
+    const names = this.#selectCreated(module, deferred);
     this.#options.state.recordModule(module, "observed", { deferred: names });
   }
 
-  /** Names of the objects that existed; in a deployed release, all have. */
-  #createdObjects(module: string, objects: readonly AbsentObject[]): string[] {
+  /** Returns the names of the objects that have existed; in a deployed release, all have. */
+  #selectCreated(module: string, objects: readonly MissingObject[]): string[] {
     const isDeployed = this.#options.releases.observed.get(module)?.status === "deployed";
-    return objects.filter(({ existed }) => existed || isDeployed).map(({ name }) => name);
+    return objects.filter(({ hasExisted }) => hasExisted || isDeployed).map(({ name }) => name);
   }
 }
 
-function shorten(objects: readonly string[]): { objects: readonly string[]; more?: number } {
-  if (objects.length <= MOST_NAMED) return { objects };
-  return { objects: objects.slice(0, MOST_NAMED), more: objects.length - MOST_NAMED };
+/** Limits the names in a log line, and counts the others. */
+function limitNames(objects: readonly string[]): { objects: readonly string[]; more?: number } {
+  if (objects.length <= MAX_LOGGED_OBJECTS) return { objects };
+  return { objects: objects.slice(0, MAX_LOGGED_OBJECTS), more: objects.length - MAX_LOGGED_OBJECTS };
 }

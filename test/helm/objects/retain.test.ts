@@ -43,7 +43,7 @@ test.each([
       },
       pendingOwners: () => Promise.resolve(new Map(objects.map((each) => [keyIn("ops", each), "new"]))),
       actorOf: () => ({
-        client: account === undefined ? client : client.as(account),
+        client: account === undefined ? client : client.impersonate(account),
         isAccount: account !== undefined,
       }),
     } as unknown as Reconciler;

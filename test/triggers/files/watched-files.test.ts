@@ -238,7 +238,7 @@ describe("the kernel has no more watches to give", () => {
 
   test("a directory that cannot be watched for another reason ends nothing", async () => {
     await start(full(3, "EACCES"));
-    expect([lines, checks[0]?.polls]).toEqual([[], false]);
+    expect([lines, checks[0]?.isPolling]).toEqual([[], false]);
   });
 });
 
