@@ -5,7 +5,7 @@ import { REQUESTED_AT } from "../model/index.ts";
 import { CONFIRM_DELETE } from "../plan/index.ts";
 import { hasConfirmations, type State } from "../state/index.ts";
 import { traceEvent } from "../trace/index.ts";
-import type { WatchedConfig } from "./config/followed-config.ts";
+import type { WatchedConfig } from "./config/watched-config.ts";
 
 const MAX_REMEMBERED_OBJECTS = 10_000;
 /** Up to 256 printable ASCII characters: tokens appear in statuses, and anyone who may annotate can set them. */

@@ -1,6 +1,6 @@
 export { AcceptedConfig } from "./config/accepted-config.ts";
-export { WatchedConfig } from "./config/followed-config.ts";
-export { WatchedReleases } from "./releases/followed-releases.ts";
+export { WatchedConfig } from "./config/watched-config.ts";
+export { WatchedReleases } from "./releases/watched-releases.ts";
 export { WatchedFiles, type WatchHealth } from "./files/watched-files.ts";
 export type { ScanLimits } from "./files/scan.ts";
 export { INVALID_TOKEN_MESSAGE, isRequestToken, Annotations } from "./annotations.ts";

@@ -35,7 +35,7 @@ function lab(...required: readonly RequiredObject[]) {
   const subscribe = (spec: WatchSpec, consumer: WatchConsumer) => {
     const one = { spec, consumer };
     open.push(one);
-    return { synced: Promise.resolve(), close: () => void open.splice(open.indexOf(one), 1) };
+    return { whenSynced: Promise.resolve(), close: () => void open.splice(open.indexOf(one), 1) };
   };
   const hub = { subscribe } as unknown as WatchHub;
   const discovery = {

@@ -1,7 +1,7 @@
 /** Queries the API server whether objects of releases exist. */
 
 import type { Resource } from "../../kube/index.ts";
-import type { ObjectState } from "./followed-object.ts";
+import type { ObjectState } from "./object-state.ts";
 import type { ReleaseObject } from "./release-object.ts";
 import type { RequestLimit } from "./request-limit.ts";
 

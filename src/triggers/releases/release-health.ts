@@ -4,7 +4,7 @@ import { reassessAt, healthOf, type AssessedObject } from "../../health/index.ts
 import { resourceName } from "../../helm/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import type { RevisionHealth } from "../../state/index.ts";
-import type { Analyzer, ObjectState, ObjectStates } from "./followed-object.ts";
+import type { Analyzer, ObjectState, ObjectStates } from "./object-state.ts";
 import type { KindWatches } from "./kind-watches.ts";
 import type { PodWatches } from "./pod-watches.ts";
 import { titleOf } from "./release-object.ts";

@@ -222,7 +222,7 @@ describe("the kernel has no more watches to give", () => {
           code,
         ],
       ]);
-      expect(checks).toEqual([{ watched: 0, polls: true }]);
+      expect(checks).toEqual([{ watchCount: 0, isPolling: true }]);
       await checked(POLL_MS);
       await put(module("010-a/values.yaml"), "a: {");
       await checked(POLL_MS);

@@ -1,6 +1,6 @@
 import type { Clock } from "../../../src/lib/index.ts";
-import type { Analyzer } from "../../../src/triggers/releases/followed-object.ts";
-import { WatchedRelease } from "../../../src/triggers/releases/followed-release.ts";
+import type { Analyzer } from "../../../src/triggers/releases/object-state.ts";
+import { WatchedRelease } from "../../../src/triggers/releases/watched-release.ts";
 import type { KindWatches } from "../../../src/triggers/releases/kind-watches.ts";
 
 type Analyzers = ConstructorParameters<typeof WatchedRelease>[0]["analyzers"];

@@ -37,7 +37,7 @@ function driftLab(mode: "off" | "warn" | "repair" = "warn") {
   const hub = {
     subscribe: (_spec: unknown, consumer: WatchConsumer) => {
       consumers.push(consumer);
-      return { synced: Promise.resolve(), close: () => {} };
+      return { whenSynced: Promise.resolve(), close: () => {} };
     },
   } as unknown as WatchHub;
   const kinds = new KindWatches({ hub, clock, logger, kinds: kindsOf(clock, () => CONFIG_MAPS) });

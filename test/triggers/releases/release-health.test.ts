@@ -7,7 +7,7 @@ import type { JsonObject } from "../../../src/model/index.ts";
 import type { RevisionHealth } from "../../../src/state/index.ts";
 import { KindWatches } from "../../../src/triggers/index.ts";
 import { ReleaseHealth } from "../../../src/triggers/releases/release-health.ts";
-import type { WatchedRelease } from "../../../src/triggers/releases/followed-release.ts";
+import type { WatchedRelease } from "../../../src/triggers/releases/watched-release.ts";
 import { PodWatches } from "../../../src/triggers/releases/pod-watches.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { kindsOf } from "../../support/kinds.ts";

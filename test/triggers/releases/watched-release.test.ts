@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 
-import type { Analyzer } from "../../../src/triggers/releases/followed-object.ts";
+import type { Analyzer } from "../../../src/triggers/releases/object-state.ts";
 import type { KindWatches } from "../../../src/triggers/releases/kind-watches.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { FOLLOWED, followedBy, quiet } from "./quiet-analyzers.ts";
 
-const kinds = { follow: () => {} } as unknown as KindWatches;
+const kinds = { setWatchedObjects: () => {} } as unknown as KindWatches;
 
 /** A release whose analyzers are due again after `everyMs`. */
 function scheduled(everyMs: { readonly selfHeal: number; readonly drift: number; readonly health: number }) {

@@ -3,7 +3,7 @@
 import { resourceName } from "../../helm/index.ts";
 import { Backoff, type Clock } from "../../lib/index.ts";
 import { checkExistence, type ExistenceResult, type CheckExists, type Candidate } from "./existence-check.ts";
-import type { Absence, Analyzer, ObjectState, ObjectStates } from "./followed-object.ts";
+import type { Absence, Analyzer, ObjectState, ObjectStates } from "./object-state.ts";
 import type { KindWatches } from "./kind-watches.ts";
 import type { RequestLimit } from "./request-limit.ts";
 

@@ -2,8 +2,8 @@
 
 import { resourceName } from "../../helm/index.ts";
 import type { Clock, Timer } from "../../lib/index.ts";
-import type { Analyzer, ObjectState } from "./followed-object.ts";
-import type { SelfHeal } from "./healing.ts";
+import type { Analyzer, ObjectState } from "./object-state.ts";
+import type { SelfHeal } from "./self-heal.ts";
 import type { KindListener, KindWatches } from "./kind-watches.ts";
 import type { ReleaseDrift } from "./release-drift.ts";
 import type { ReleaseHealth } from "./release-health.ts";

@@ -51,7 +51,7 @@ async function lab(status = "deployed") {
       subscribe: (spec: WatchSpec, consumer: WatchConsumer) => {
         specs.push(spec);
         consumers.push(consumer);
-        return { synced: Promise.resolve(), close: () => {} };
+        return { whenSynced: Promise.resolve(), close: () => {} };
       },
     },
     kinds: kindsOf(clock, (kind) => (kind === "Namespace" ? NAMESPACES : CONFIG_MAPS)),
@@ -331,7 +331,7 @@ test("a release that cannot be read keeps its watches, is reported once and read
     clock: lab.clock,
     logger: keepLog(lines),
     namespace: "ops",
-    hub: { subscribe: () => ({ synced: Promise.resolve(), close: () => {} }) },
+    hub: { subscribe: () => ({ whenSynced: Promise.resolve(), close: () => {} }) },
     kinds: kindsOf(lab.clock, () => undefined),
   } as unknown as KubeParts;
   const releases = {

@@ -82,7 +82,7 @@ function world(
   const hub = {
     subscribe: ({ fieldSelector = "" }: WatchSpec, each: WatchConsumer) => {
       consumers.set(fieldSelector.slice("metadata.name=".length), each);
-      return { synced: Promise.resolve(), close: () => {} };
+      return { whenSynced: Promise.resolve(), close: () => {} };
     },
   } as unknown as WatchHub;
   const clock = new ManualClock(0);

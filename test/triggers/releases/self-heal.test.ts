@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { CONFIG_MAPS, NAMESPACES } from "../../../src/kube/index.ts";
 import { settle } from "../../support/clock.ts";
-import { healingLab as lab, map, object, SECONDS } from "./healing-lab.ts";
+import { healingLab as lab, map, object, SECONDS } from "./self-heal-lab.ts";
 
 describe("selfHeal", () => {
   test("watches the metadata of what helm made, once per kind and namespace", async () => {
