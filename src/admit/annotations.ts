@@ -6,7 +6,7 @@ import { findNearestName, plainLine } from "../lib/index.ts";
 import { REQUESTED_AT, type Question } from "../model/index.ts";
 import { CONFIRM_DELETE, formatConfirmCommand } from "../plan/index.ts";
 import type { View } from "../state/index.ts";
-import { BAD_TOKEN, isRequestToken } from "../triggers/index.ts";
+import { INVALID_TOKEN_MESSAGE, isRequestToken } from "../triggers/index.ts";
 import { allow, refuse, type Answer } from "./answer.ts";
 
 type Annotations = Readonly<Record<string, string>>;
@@ -39,7 +39,8 @@ export function checkAnnotations(edit: AnnotationEdit, view: View): Answer {
     if (!OPERATOR_ANNOTATION.test(key)) continue;
     if (!KNOWN_ANNOTATIONS[kind].includes(key)) warnings.push(describeUnknownAnnotation(key, kind));
     else if (key === REQUESTED_AT) {
-      if (!isRequestToken(value)) return refuse(`${key}: ${BAD_TOKEN}: ${formatRequestCommand(edit, view)}`);
+      if (!isRequestToken(value))
+        return refuse(`${key}: ${INVALID_TOKEN_MESSAGE}: ${formatRequestCommand(edit, view)}`);
     } else if (value !== "") {
       const why = explainRefusal({ key, value }, edit, view);
       if (why !== undefined) return refuse(why);

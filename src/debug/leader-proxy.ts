@@ -32,12 +32,12 @@ export async function proxyToLeader(
   try {
     const {
       status,
-      type = "",
+      contentType = "",
       body,
     } = await queryLeader(query.size === 0 ? path : `${path}?${query.toString()}`);
     const headers = {
       ...SECURITY_HEADERS,
-      "content-type": ALLOWED_TYPES.test(type) ? type : "text/plain; charset=utf-8",
+      "content-type": ALLOWED_TYPES.test(contentType) ? contentType : "text/plain; charset=utf-8",
     };
     if (method !== "HEAD") return { status, headers, stream: (to) => void pipeline(body, to, () => {}) };
     body.destroy();

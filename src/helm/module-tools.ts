@@ -1,6 +1,6 @@
 /** The tools of each module: its requests and helm run under its ServiceAccount, while records are the operator's. */
 
-import { isForbidden, type Accounts, type AccountTerms } from "../kube/index.ts";
+import { isForbidden, type Accounts, type AccountSettings } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { accountIn, describeAccount, ProblemError, userOf, type Account } from "../model/index.ts";
 import type { CrdRequest } from "./crds/crd.ts";
@@ -8,7 +8,7 @@ import { ensureLocation } from "./release/relocate.ts";
 import type { ModuleIdentity, Reconciler, ReconcileRequest } from "./types.ts";
 
 /** The ServiceAccounts of modules. */
-export type ModuleAccounts = Pick<Accounts, "of" | "known" | "mustExist">;
+export type ModuleAccounts = Pick<Accounts, "resolveAccount" | "getKnownAccount" | "assertUsable">;
 
 /** Creates the tools of a reconciler for each module: for its namespace, and with the permissions of its ServiceAccount. */
 export class ModuleTools {
@@ -28,18 +28,18 @@ export class ModuleTools {
    * namespace. Throws MissingAccountError, ProblemError, and as `ensureLocation`.
    */
   async forRun({ module, signal }: ReconcileRequest): Promise<Reconciler> {
-    const account = this.#accounts?.of(module);
-    if (account !== undefined) await this.#accounts?.mustExist(account, signal);
+    const account = this.#accounts?.resolveAccount(module);
+    if (account !== undefined) await this.#accounts?.assertUsable(account, signal);
     const tools = this.forModule(module);
     await ensureLocation(tools, { release: module.name, account: account && formatAccount(account), signal });
     return tools;
   }
 
   /** Creates the tools for the namespace of a module. Throws ProblemError if the module may not use its ServiceAccount. */
-  readonly forModule = (module: AccountTerms): Reconciler => {
+  readonly forModule = (module: AccountSettings): Reconciler => {
     const namespace = module.namespace ?? this.#reconciler.operator.namespace;
     this.#namespaces.set(module.name, namespace);
-    return this.#createTools(this.#accounts?.of(module), namespace);
+    return this.#createTools(this.#accounts?.resolveAccount(module), namespace);
   };
 
   /**
@@ -73,7 +73,7 @@ export class ModuleTools {
   /** The ServiceAccount of a module; if the module's directory is missing, the one that is stored with the release's location. */
   #findAccount(release: string): Account | undefined {
     const last = this.#reconciler.store.getLocation(release)?.account;
-    return this.#accounts?.known(release) ?? (last === undefined ? undefined : accountIn(last, ""));
+    return this.#accounts?.getKnownAccount(release) ?? (last === undefined ? undefined : accountIn(last, ""));
   }
 
   /** Creates tools for releases in a namespace that impersonate an account; without an account, they use the operator's own. */
@@ -81,7 +81,7 @@ export class ModuleTools {
     const tools = this.#reconciler;
     const user = account && userOf(account);
     if (user === undefined && namespace === tools.namespace) return tools;
-    const client = user === undefined ? tools.client : tools.client.as(user);
+    const client = user === undefined ? tools.client : tools.client.impersonate(user);
     return { ...tools, client, helm: tools.helm.forNamespace(namespace, user), namespace };
   }
 }

@@ -1,6 +1,6 @@
-/** The command that people copy to annotate an object. */
+/** Builds the command that users copy to annotate an object. */
 
-/** E.g. `kubectl annotate --overwrite -n ops addonmodule/web KEY=VALUE`. `object` is a kind and a name. */
+/** Builds a command line such as `kubectl annotate --overwrite -n ops addonmodule/web KEY=VALUE`. `object` is a kind and a name. */
 export function annotateCommand(
   object: string,
   namespace: string,

@@ -3,7 +3,7 @@
 import { attempt, hideQuotedValues, parseJson } from "../lib/index.ts";
 import { isJsonObject, type JsonObject } from "../model/index.ts";
 
-const MOST_RETRY_AFTER_MS = 30_000;
+const MAX_RETRY_AFTER_MS = 30_000;
 
 /** The API server's answer was an error. `message` is the server's own sentence, never a body or a secret. */
 export class ApiError extends Error {
@@ -22,7 +22,7 @@ export class ApiError extends Error {
     this.status = answer.status;
     this.reason = answer.reason;
     const { retryAfterMs } = answer;
-    this.retryAfterMs = retryAfterMs === undefined ? undefined : Math.min(retryAfterMs, MOST_RETRY_AFTER_MS);
+    this.retryAfterMs = retryAfterMs === undefined ? undefined : Math.min(retryAfterMs, MAX_RETRY_AFTER_MS);
     this.details = answer.details;
   }
 }
@@ -68,9 +68,9 @@ export function isForbidden(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status === 403;
 }
 
-/** Optimistic concurrency: calls `work` up to `most` times while it fails with a conflict. Throws the last conflict and every other error. */
+/** Optimistic concurrency: calls `work` up to `maxTries` times while it fails with a conflict. Throws the last conflict and every other error. */
 export async function retryConflicts<T>(
-  most: number,
+  maxTries: number,
   work: () => Promise<T>,
   isSuperseded: (error: unknown) => boolean = isConflict,
 ): Promise<T> {
@@ -78,73 +78,76 @@ export async function retryConflicts<T>(
     try {
       return await work();
     } catch (error) {
-      if (!isSuperseded(error) || tries >= most) throw error;
+      if (!isSuperseded(error) || tries >= maxTries) throw error;
     }
   }
 }
 
-/** An answer with an error status. */
+/** An answer of the API server with an error status. */
 interface FailedAnswer {
   readonly status: number;
   readonly retryAfter: string | undefined;
   readonly text: string;
   /** `GET https://host/path`, for answers without a Status object. */
-  readonly what: string;
-  /** The request concerned Secrets: the error omits values that the server quotes. */
-  readonly secret: boolean;
+  readonly requestName: string;
+  /** The request was for Secrets: the error omits values that the server quotes. */
+  readonly isSecret: boolean;
 }
 
-/** The error for an answer of status 400 and above. */
-export function answerError({ text, status, what, retryAfter, secret }: FailedAnswer): ApiError {
+/** Builds the error for an answer of status 400 and above. */
+export function toApiError({ text, status, requestName, retryAfter, isSecret }: FailedAnswer): ApiError {
   const reported = readStatus(parseStatus(text), status);
-  const message = reported.message ?? `${what}: the server answered ${status}`;
-  const retryAfterMs = waitOf(retryAfter) ?? reported.retryAfterMs;
+  const message = reported.message ?? `${requestName}: the server answered ${status}`;
+  const retryAfterMs = parseRetryAfterMs(retryAfter) ?? reported.retryAfterMs;
   return new ApiError({
     ...reported,
-    message: secret ? hideQuotedValues(message) : message,
+    message: isSecret ? hideQuotedValues(message) : message,
     retryAfterMs,
-    details: secret ? undefined : reported.details,
+    details: isSecret ? undefined : reported.details,
   });
 }
 
-/** The error for a Status object that arrives in place of a list or in a watch frame. */
-export function statusError(status: JsonObject): ApiError {
+/** Builds the error for a Status object that arrives in place of a list or in a watch frame. */
+export function statusToApiError(status: JsonObject): ApiError {
   const reported = readStatus(status, Number(status["code"] ?? 500));
   const message = reported.message ?? `the server answered ${reported.status}`;
   return new ApiError({ ...reported, message });
 }
 
-function readStatus(reported: JsonObject, status: number) {
-  const details = isJsonObject(reported["details"]) ? reported["details"] : undefined;
-  const retryAfterMs = waitOf(details?.["retryAfterSeconds"]);
-  const reason = textOf(reported["reason"]) ?? String(status);
-  return { status, reason, message: textOf(reported["message"]), retryAfterMs, details };
+/** Reads the fields of a Status object; `status` is the HTTP status. */
+function readStatus(statusObject: JsonObject, status: number) {
+  const details = isJsonObject(statusObject["details"]) ? statusObject["details"] : undefined;
+  const retryAfterMs = parseRetryAfterMs(details?.["retryAfterSeconds"]);
+  const reason = toNonEmptyString(statusObject["reason"]) ?? String(status);
+  return { status, reason, message: toNonEmptyString(statusObject["message"]), retryAfterMs, details };
 }
 
-/** The error for a request that got no answer. `what` is `GET https://host/path`. */
-export function connectionError(thrown: unknown, what: string): ConnectionError {
+/** Builds the error for a request that got no answer. `requestName` is `GET https://host/path`. */
+export function toConnectionError(thrown: unknown, requestName: string): ConnectionError {
   const error = thrown instanceof Error ? thrown : new Error(String(thrown));
-  const code = codeOf(error) ?? "ECONNECTION";
-  return new ConnectionError(code, `${what}: ${error.message || code}`, { cause: error });
+  const code = findErrorCode(error) ?? "ECONNECTION";
+  return new ConnectionError(code, `${requestName}: ${error.message || code}`, { cause: error });
 }
 
-function codeOf(error: Error): string | undefined {
+/** Finds the code of an error (`ECONNREFUSED`) on the error or on the causes behind it. */
+function findErrorCode(error: Error): string | undefined {
   const { code } = error as { code?: unknown };
   if (typeof code === "string") return code;
-  return error.cause instanceof Error ? codeOf(error.cause) : undefined;
+  return error.cause instanceof Error ? findErrorCode(error.cause) : undefined;
 }
 
+/** Parses a body as a Status object; empty if the body is anything else, as from a proxy. */
 function parseStatus(body: string): JsonObject {
   const value = attempt(() => parseJson(body));
   return isJsonObject(value) && value["kind"] === "Status" ? value : {};
 }
 
-// The server sends seconds; it does not use the date form of the header.
-function waitOf(seconds: unknown): number | undefined {
+/** Parses `Retry-After` in seconds; the API server does not use the date form of the header. Undefined if there is none. */
+function parseRetryAfterMs(seconds: unknown): number | undefined {
   const ms = Number(seconds ?? Number.NaN) * 1000;
   return Number.isFinite(ms) ? Math.max(0, ms) : undefined;
 }
 
-function textOf(value: unknown): string | undefined {
+function toNonEmptyString(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
 }

@@ -1,15 +1,15 @@
-export { openAccess } from "./accounts/access.ts";
-export { Accounts, type AccountTerms } from "./accounts/accounts.ts";
-export { missingRule } from "./accounts/missing-rule.ts";
-export { MissingRightsError, mustList } from "./accounts/review.ts";
-export { ownUserName } from "./accounts/own-user.ts";
+export { openAccountKubeconfig } from "./accounts/access.ts";
+export { Accounts, type AccountSettings } from "./accounts/accounts.ts";
+export { findMissingRule } from "./accounts/missing-rule.ts";
+export { MissingPermissionsError, assertCanList } from "./accounts/review.ts";
+export { requestOwnUserName } from "./accounts/own-user.ts";
 export { RunTokens } from "./accounts/tokens.ts";
 export { annotateCommand } from "./annotate-command.ts";
 export * from "./client/client.ts";
 export * from "./client/kubeconfig.ts";
 export * from "./client/first-contact.ts";
 export {
-  applyRequest,
+  serverSideApply,
   create,
   FIELD_MANAGER,
   get,
@@ -22,7 +22,12 @@ export {
 } from "./client/verbs.ts";
 export type { ApiRequest } from "./client/request.ts";
 export type { Propagation, Target } from "./client/verbs.ts";
-export { AGGREGATED, Discovery, readAggregated, type AggregatedList } from "./discovery/discovery.ts";
+export {
+  AGGREGATED_DISCOVERY_ACCEPT,
+  Discovery,
+  readAggregated,
+  type AggregatedList,
+} from "./discovery/discovery.ts";
 export { KindFinder, MissingKindError } from "./discovery/kind-finder.ts";
 export * from "./resources.ts";
 export {
@@ -37,7 +42,7 @@ export {
 } from "./api-errors.ts";
 export { FOLLOWER_HEADER, type LeaderAnswer } from "./leader/query-leader.ts";
 export { Leadership, leaseNameOf } from "./leader/leadership.ts";
-export { formatIdentity, ownIdentity, type Identity } from "./leader/lease-lock.ts";
+export { formatIdentity, readOwnIdentity, type Identity } from "./leader/lease-lock.ts";
 export * from "./leader/lease.ts";
 export { PrivateKubeconfig } from "./private-kubeconfig.ts";
 export { RedactionKey, redactionSecretName } from "./redaction-key.ts";
@@ -45,6 +50,6 @@ export * from "./rights.ts";
 export { listObjects } from "./watch/stream.ts";
 export type { Subscription, WatchConsumer } from "./watch/consumer.ts";
 export { WatchHub } from "./watch/hub.ts";
-export { ObjectStore, keepWhole, type WholeObject } from "./watch/store.ts";
-export { EARLIEST, isLater, labelSelectorText, objectKey, splitKey } from "./watch/watch-spec.ts";
+export { ObjectStore, toStoredObject, type StoredObject } from "./watch/store.ts";
+export { EARLIEST_VERSION, isLater, formatLabelSelector, objectKey, splitKey } from "./watch/watch-spec.ts";
 export type { ObjectKey, WatchSpec, WatchedObject } from "./watch/watch-spec.ts";

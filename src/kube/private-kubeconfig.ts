@@ -3,9 +3,9 @@
 import type { StableTempDir } from "../process/index.ts";
 import type { KubeClient } from "./client/client.ts";
 
-/** A private file below the temp directory. */
+/** The kubeconfig file of child processes: readable only for the operator's user, below the temp directory. */
 export class PrivateKubeconfig {
-  /** The same for the life of the process. */
+  /** Path of the file; it stays the same for the life of the process. */
   readonly path: string;
   readonly #client: KubeClient;
   readonly #dir: StableTempDir;
@@ -21,6 +21,6 @@ export class PrivateKubeconfig {
 
   /** Rewrites the file; call it before each start of a child, since credentials rotate and children may alter the file. Throws ScratchError. */
   async refresh(): Promise<void> {
-    await this.#dir.write(this.#name, this.#client.kubeconfig());
+    await this.#dir.write(this.#name, this.#client.exportKubeconfig());
   }
 }

@@ -11,7 +11,7 @@ import type { Logger } from "../lib/index.ts";
 
 const KEY_BYTES = 32;
 
-/** Where the key of an installation is, and how it is read and written. */
+/** Client and name of the Secret that stores the key of an installation. */
 interface RedactionKeyOptions {
   readonly client: KubeClient;
   readonly logger: Logger;
@@ -25,6 +25,7 @@ interface RedactionKeyOptions {
  */
 export class RedactionKey {
   readonly #options: RedactionKeyOptions;
+  /** The stored key is in use. */
   #isKnown = false;
 
   constructor(options: RedactionKeyOptions) {
@@ -34,7 +35,7 @@ export class RedactionKey {
   /** Uses the stored key, if it exists; for followers, which must not create it. Never throws. */
   async read(): Promise<void> {
     try {
-      await this.#read();
+      await this.#loadStoredKey();
     } catch (error) {
       this.#options.logger.debug("The redaction key cannot be read yet", { error: oneLine(error) });
     }
@@ -44,7 +45,7 @@ export class RedactionKey {
   async ensure(): Promise<void> {
     if (this.#isKnown) return;
     try {
-      if (!(await this.#read())) await this.#create();
+      if (!(await this.#loadStoredKey())) await this.#createSecret();
     } catch (error) {
       this.#options.logger.warn(
         "The redaction key cannot be stored in its Secret, so placeholders of secrets differ after each start",
@@ -53,8 +54,8 @@ export class RedactionKey {
     }
   }
 
-  /** False if the Secret does not exist. */
-  async #read(): Promise<boolean> {
+  /** Reads the key from the Secret and uses it; false if the Secret does not exist. */
+  async #loadStoredKey(): Promise<boolean> {
     const { client, namespace, secret: name } = this.#options;
     const found = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
     if (found === undefined) return false;
@@ -63,12 +64,12 @@ export class RedactionKey {
       throw new Error(
         `its key does not have ${KEY_BYTES} bytes. Delete the Secret, and the operator creates a new one`,
       );
-    this.#use(key);
+    this.#useKey(key);
     return true;
   }
 
-  /** Creates the Secret; if another operator has created it meanwhile, uses that key. */
-  async #create(): Promise<void> {
+  /** Creates the Secret with a new key; if another operator has created it meanwhile, uses the stored key. */
+  async #createSecret(): Promise<void> {
     const { client, namespace, secret } = this.#options;
     const key = randomBytes(KEY_BYTES);
     const labels = MANAGED_BY_OPERATOR;
@@ -77,20 +78,21 @@ export class RedactionKey {
     const body = { apiVersion: "v1", kind: "Secret", metadata, immutable: true, data };
     try {
       await create(client, { resource: SECRETS, namespace }, { body });
-      this.#use(key);
+      this.#useKey(key);
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
-      await this.#read();
+      await this.#loadStoredKey();
     }
   }
 
-  #use(key: Uint8Array): void {
+  /** Makes placeholders and digests with this key from now on. */
+  #useKey(key: Uint8Array): void {
     useRedactionKey(key);
     this.#isKnown = true;
   }
 }
 
-/** Name of the Secret with the key, in the operator's namespace. */
+/** Name of the Secret with the redaction key, in the operator's namespace. */
 export function redactionSecretName(configMap: string): string {
   return `addon-operator-${configMap}-redaction`;
 }

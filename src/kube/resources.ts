@@ -30,12 +30,12 @@ export interface ObjectPath {
 /** The part of a resource that its path depends on. */
 export type ResourceType = Pick<Resource, "group" | "version" | "plural" | "namespaced">;
 
-/** `v1` or `group/version`. */
+/** The `apiVersion` of objects of a resource: `v1` or `group/version`. */
 export function apiVersionOf(resource: Pick<Resource, "group" | "version">): string {
   return resource.group === "" ? resource.version : `${resource.group}/${resource.version}`;
 }
 
-/** URL path of a collection, an object or its subresource; a namespace is ignored for cluster-wide resources. */
+/** Builds the URL path of a collection, an object or its subresource; ignores the namespace for cluster-wide resources. */
 export function pathOf(resource: ResourceType, object: ObjectPath = {}): string {
   const parts = [resource.group === "" ? "api" : "apis"];
   parts.push(...apiVersionOf(resource).split("/"));
@@ -47,11 +47,12 @@ export function pathOf(resource: ResourceType, object: ObjectPath = {}): string 
 }
 
 /**
- * The path with names replaced by placeholders, for metrics: `/api/v1/namespaces/{namespace}/configmaps/{name}`.
+ * Replaces the names in a URL path by placeholders, for metrics: `/api/v1/namespaces/{namespace}/configmaps/{name}`.
  * Paths outside the resource API are returned as they are.
  */
-export function pathTemplate(path: string): string {
+export function toPathTemplate(path: string): string {
   const parts = path.split("/");
+  // The API server's paths are `/api/v1/…` and `/apis/group/version/…`.
   const start = parts[1] === "api" ? 3 : parts[1] === "apis" ? 4 : parts.length;
   if (parts[start] === "namespaces" && parts.length > start + 2) {
     parts[start + 1] = "{namespace}";
@@ -62,63 +63,73 @@ export function pathTemplate(path: string): string {
   return parts.join("/");
 }
 
-const verbs = ["create", "delete", "get", "list", "patch", "update", "watch"];
-const v1 = { group: "", version: "v1", namespaced: true, verbs };
+const ALL_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"];
+const CORE_V1 = { group: "", version: "v1", namespaced: true, verbs: ALL_VERBS };
 
 /** Resources the operator itself uses, known without discovery. */
-export const CONFIG_MAPS: Resource = { ...v1, plural: "configmaps", kind: "ConfigMap" };
-export const SECRETS: Resource = { ...v1, plural: "secrets", kind: "Secret" };
-export const NAMESPACES: Resource = { ...v1, plural: "namespaces", kind: "Namespace", namespaced: false };
-export const SERVICE_ACCOUNTS: Resource = { ...v1, plural: "serviceaccounts", kind: "ServiceAccount" };
-export const PODS: Resource = { ...v1, plural: "pods", kind: "Pod" };
-export const REPLICA_SETS: Resource = { ...v1, group: "apps", plural: "replicasets", kind: "ReplicaSet" };
-export const EVENTS: Resource = { ...v1, group: "events.k8s.io", plural: "events", kind: "Event" };
-export const LEASES: Resource = { ...v1, group: "coordination.k8s.io", plural: "leases", kind: "Lease" };
+export const CONFIG_MAPS: Resource = { ...CORE_V1, plural: "configmaps", kind: "ConfigMap" };
+export const SECRETS: Resource = { ...CORE_V1, plural: "secrets", kind: "Secret" };
+export const NAMESPACES: Resource = {
+  ...CORE_V1,
+  plural: "namespaces",
+  kind: "Namespace",
+  namespaced: false,
+};
+export const SERVICE_ACCOUNTS: Resource = { ...CORE_V1, plural: "serviceaccounts", kind: "ServiceAccount" };
+export const PODS: Resource = { ...CORE_V1, plural: "pods", kind: "Pod" };
+export const REPLICA_SETS: Resource = {
+  ...CORE_V1,
+  group: "apps",
+  plural: "replicasets",
+  kind: "ReplicaSet",
+};
+export const EVENTS: Resource = { ...CORE_V1, group: "events.k8s.io", plural: "events", kind: "Event" };
+export const LEASES: Resource = { ...CORE_V1, group: "coordination.k8s.io", plural: "leases", kind: "Lease" };
 export const CUSTOM_RESOURCE_DEFINITIONS: Resource = {
-  ...v1,
+  ...CORE_V1,
   group: "apiextensions.k8s.io",
   plural: "customresourcedefinitions",
   kind: "CustomResourceDefinition",
   namespaced: false,
 };
-const webhooks = { ...v1, group: "admissionregistration.k8s.io", namespaced: false };
+const WEBHOOK_CONFIGURATIONS = { ...CORE_V1, group: "admissionregistration.k8s.io", namespaced: false };
 export const VALIDATING_WEBHOOKS: Resource = {
-  ...webhooks,
+  ...WEBHOOK_CONFIGURATIONS,
   plural: "validatingwebhookconfigurations",
   kind: "ValidatingWebhookConfiguration",
 };
 export const MUTATING_WEBHOOKS: Resource = {
-  ...webhooks,
+  ...WEBHOOK_CONFIGURATIONS,
   plural: "mutatingwebhookconfigurations",
   kind: "MutatingWebhookConfiguration",
 };
 
 /** The JSON form of an API type: times are strings, everything is readonly. */
-type Wire<T> = T extends Date
+type JsonForm<T> = T extends Date
   ? string
   : T extends readonly (infer Item)[]
-    ? readonly Wire<Item>[]
+    ? readonly JsonForm<Item>[]
     : T extends object
-      ? { readonly [Key in keyof T]: Wire<T[Key]> }
+      ? { readonly [Key in keyof T]: JsonForm<T[Key]> }
       : T;
 
 /** Metadata of an object that has its name. */
-export type NamedMeta = Wire<V1ObjectMeta> & { readonly name: string };
-/** An object as the server has it. */
-type Stored<T> = Wire<T> & {
+export type NamedMeta = JsonForm<V1ObjectMeta> & { readonly name: string };
+/** An object as the server returns it. */
+type ServerObject<T> = JsonForm<T> & {
   readonly metadata: NamedMeta & { readonly uid: string; readonly resourceVersion: string };
 };
 
-export type ConfigMap = Stored<V1ConfigMap>;
-export type Event = Wire<EventsV1Event>;
-export type LeaseObject = Stored<V1Lease>;
+export type ConfigMap = ServerObject<V1ConfigMap>;
+export type Event = JsonForm<EventsV1Event>;
+export type LeaseObject = ServerObject<V1Lease>;
 export type LeaseSpec = NonNullable<LeaseObject["spec"]>;
-export type OwnerReference = Wire<V1OwnerReference>;
-export type Secret = Stored<V1Secret>;
-export type AccessReview = Wire<V1SelfSubjectAccessReview>;
+export type OwnerReference = JsonForm<V1OwnerReference>;
+export type Secret = ServerObject<V1Secret>;
+export type AccessReview = JsonForm<V1SelfSubjectAccessReview>;
 
-/** RFC 3339 time in the form of metav1.MicroTime, which requires exactly six fractional digits. */
-export function microTime(ms: number): string {
+/** Formats a time in the form of metav1.MicroTime, which requires exactly six fractional digits. */
+export function formatMicroTime(ms: number): string {
   return new Date(ms).toISOString().replace("Z", "000Z");
 }
 

@@ -1,4 +1,4 @@
-/** Queries the API server for the operator's rights and reports the ones that it lacks. */
+/** Queries the API server for the operator's RBAC permissions and reports the missing ones. */
 
 import type { KubeAccess, KubeClient } from "./client/client.ts";
 import { mapInParallel, oneLine, type Timer } from "../lib/index.ts";
@@ -6,8 +6,8 @@ import type { Overlay } from "../model/index.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "./resources.ts";
 import type { AccessReview } from "./resources.ts";
 
-/** One verb on one resource in one namespace. */
-export interface Right {
+/** An RBAC permission: one verb on one resource in one namespace; in all namespaces if `namespace` is empty. */
+export interface Permission {
   readonly verb: string;
   readonly group: string;
   readonly resource: string;
@@ -17,82 +17,99 @@ export interface Right {
   readonly name?: string;
 }
 
-const PARALLEL = 8;
+const MAX_PARALLEL_REVIEWS = 8;
 
 /**
- * The rights of `wanted` that the server would refuse, in order (SelfSubjectAccessReview). Errors: ApiError,
+ * Returns those of the `wanted` permissions that the client's user lacks, in order (SelfSubjectAccessReview). Throws ApiError,
  * ConnectionError.
  */
-export async function missingRights(client: KubeClient, wanted: readonly Right[]): Promise<Right[]> {
-  const allowed = await mapInParallel(PARALLEL, wanted, (right) => isAllowed(client, right));
+export async function findMissingPermissions(
+  client: KubeClient,
+  wanted: readonly Permission[],
+): Promise<Permission[]> {
+  const allowed = await mapInParallel(MAX_PARALLEL_REVIEWS, wanted, (permission) =>
+    isAllowed(client, permission),
+  );
   return wanted.filter((_, index) => !allowed[index]);
 }
 
-/** A right as text: `create configmaps in namespace ops`. */
-export function describeRight({ verb, group, resource, subresource, namespace, name }: Right): string {
-  const what = [[resource, group].filter(Boolean).join("."), subresource].filter(Boolean).join("/");
-  const named = name === undefined ? "" : ` ${name}`;
-  return `${verb} ${what}${named} ${namespace === "" ? "in all namespaces" : `in namespace ${namespace}`}`;
+/** A permission as text: `create configmaps in namespace ops`. */
+export function describePermission({
+  verb,
+  group,
+  resource,
+  subresource,
+  namespace,
+  name,
+}: Permission): string {
+  const resourceName = [[resource, group].filter(Boolean).join("."), subresource].filter(Boolean).join("/");
+  const objectName = name === undefined ? "" : ` ${name}`;
+  return `${verb} ${resourceName}${objectName} ${namespace === "" ? "in all namespaces" : `in namespace ${namespace}`}`;
 }
 
-async function isAllowed(client: KubeClient, right: Right): Promise<boolean> {
+/** Whether the API server would allow the client's user to do this. */
+async function isAllowed(client: KubeClient, permission: Permission): Promise<boolean> {
   const review = await client.json<AccessReview>({
     method: "POST",
     path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
     body: {
       apiVersion: "authorization.k8s.io/v1",
       kind: "SelfSubjectAccessReview",
-      spec: { resourceAttributes: right },
+      spec: { resourceAttributes: permission },
     },
   });
   return review.status?.allowed === true;
 }
 
-const READ = ["get", "list", "watch"];
+const READ_VERBS = ["get", "list", "watch"];
 
-const SOURCE_RIGHTS = [
-  ["addon-operator.io", "modulesources", READ],
+const SOURCE_PERMISSIONS = [
+  ["addon-operator.io", "modulesources", READ_VERBS],
   ["addon-operator.io", "modulesources/status", ["patch"]],
 ] as const;
 
-/** The rights that the operator itself needs, without those for charts and hooks of modules. */
-export function ownRights(namespace: string, overlay: Overlay["kind"] | undefined, sources = false): Right[] {
-  const rights = [
-    ["", "configmaps", [...READ, "patch", ...(overlay === "ConfigMap" || sources ? ["create"] : [])]],
-    ["", "secrets", [...READ, "create", "update", "patch", "delete"]],
+/** Lists the permissions that the operator itself needs, without those for charts and hooks of modules. */
+export function listOwnPermissions(
+  namespace: string,
+  overlay: Overlay["kind"] | undefined,
+  sources = false,
+): Permission[] {
+  const rules = [
+    ["", "configmaps", [...READ_VERBS, "patch", ...(overlay === "ConfigMap" || sources ? ["create"] : [])]],
+    ["", "secrets", [...READ_VERBS, "create", "update", "patch", "delete"]],
     ["coordination.k8s.io", "leases", ["get", "create", "update", "patch"]],
-    ["addon-operator.io", "addonmodules", [...READ, "create", "patch", "delete"]],
+    ["addon-operator.io", "addonmodules", [...READ_VERBS, "create", "patch", "delete"]],
     ["addon-operator.io", "addonmodules/status", ["patch"]],
-    ["addon-operator.io", "addonoperators", [...READ, "create", "patch"]],
+    ["addon-operator.io", "addonoperators", [...READ_VERBS, "create", "patch"]],
     ["addon-operator.io", "addonoperators/status", ["patch"]],
     ["events.k8s.io", "events", ["create", "patch"]],
-    ...(sources ? SOURCE_RIGHTS : []),
+    ...(sources ? SOURCE_PERMISSIONS : []),
   ] as const;
-  return rights.flatMap(([group, place, verbs]) => {
-    const [resource = "", subresource] = place.split("/");
+  return rules.flatMap(([group, resourcePath, verbs]) => {
+    const [resource = "", subresource] = resourcePath.split("/");
     const sub = subresource === undefined ? {} : { subresource };
     return verbs.map((verb) => ({ verb, group, resource, namespace, ...sub }));
   });
 }
 
-/** What of webhooks is registered. */
+/** Which webhooks the operator registers. */
 interface WebhookNeeds {
-  /** The API server calls them through a Service. */
+  /** The API server calls the webhooks through a Service. */
   readonly service: boolean;
   /** CRDs whose objects hooks convert. */
   readonly crds: readonly string[];
 }
 
-/** The rights that registering webhooks needs. */
-export function webhookRights(namespace: string, { service, crds }: WebhookNeeds): Right[] {
-  const verbs = [...READ, "create", "update", "delete"];
+/** Lists the permissions that registering webhooks needs. */
+export function listWebhookPermissions(namespace: string, { service, crds }: WebhookNeeds): Permission[] {
+  const verbs = [...READ_VERBS, "create", "update", "delete"];
   return [
     ...(service ? [{ verb: "get", group: "", resource: "services", namespace }] : []),
     ...[VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS].flatMap(({ group, plural: resource }) =>
       verbs.map((verb) => ({ verb, group, resource, namespace: "" })),
     ),
     ...crds.flatMap((name) =>
-      [...READ, "update"].map((verb) => {
+      [...READ_VERBS, "update"].map((verb) => {
         const { group, plural: resource } = CUSTOM_RESOURCE_DEFINITIONS;
         return { verb, group, resource, namespace: "", name };
       }),
@@ -100,58 +117,64 @@ export function webhookRights(namespace: string, { service, crds }: WebhookNeeds
   ];
 }
 
-/** The rights to create namespaces of modules. Those within a namespace are checked when a release comes there. */
-export const NAMESPACE_RIGHTS: readonly Right[] = ["get", "create"].map((verb) => ({
+/** The permissions to create namespaces of modules. Permissions within a namespace are checked when a release comes there. */
+export const NAMESPACE_PERMISSIONS: readonly Permission[] = ["get", "create"].map((verb) => ({
   verb,
   group: "",
   resource: "namespaces",
   namespace: "",
 }));
 
-interface RightsOptions extends KubeAccess {
+interface PermissionCheckOptions extends KubeAccess {
   readonly overlay: Overlay | undefined;
   readonly settings: { readonly sources: boolean };
-  /** What else is needed at the moment. */
-  readonly further: () => readonly Right[];
+  /** Returns the permissions that are needed at the moment besides the operator's own. */
+  readonly getFurtherPermissions: () => readonly Permission[];
 }
 
-/** Interval of the check while rights are missing. */
-const AGAIN_MS = 60_000;
+/** Interval of the check while permissions are missing. */
+const RECHECK_MS = 60_000;
 
 /**
- * Returns a function that checks which of its own rights the operator lacks, and does so again each minute while any is
- * missing: call it at the start, and when more is needed. Calls `onFound` with the first result and every change, as
- * sentences. Never throws.
+ * Creates a function that checks which permissions the operator lacks; call it at the start, and when more is needed. While
+ * any is missing, it repeats the check each minute. It calls `onFound` with the first result and every change, as sentences.
+ * Never throws.
  */
-export function watchRights(
-  options: RightsOptions,
+export function createPermissionCheck(
+  options: PermissionCheckOptions,
   onFound: (missing: readonly string[]) => void,
 ): () => Promise<void> {
   const { clock, logger } = options;
-  let known: readonly string[] | undefined;
-  let again: Timer | undefined;
+  let reported: readonly string[] | undefined;
+  let recheckTimer: Timer | undefined;
   const check = async (): Promise<void> => {
-    again?.cancel();
-    const found = await findMissingRights(options);
-    if (found !== undefined && found.join() !== known?.join()) {
-      known = found;
-      if (found.length > 0) logger.warn("Rights are missing; what needs them will fail", { rights: found });
-      onFound(found);
+    recheckTimer?.cancel();
+    const missing = await describeMissingPermissions(options);
+    if (missing !== undefined && missing.join() !== reported?.join()) {
+      reported = missing;
+      if (missing.length > 0)
+        logger.warn("Rights are missing; what needs them will fail", { rights: missing });
+      onFound(missing);
     }
-    if (found === undefined || found.length > 0) again = clock.setTimer(AGAIN_MS, next);
+    const isComplete = missing !== undefined && missing.length === 0;
+    if (!isComplete) recheckTimer = clock.setTimer(RECHECK_MS, checkInOrder);
   };
-  let last = Promise.resolve();
-  const next = (): Promise<void> => (last = last.then(check));
-  return next;
+  // Checks run one after another, so that an old result cannot replace a newer one.
+  let lastCheck = Promise.resolve();
+  const checkInOrder = (): Promise<void> => {
+    lastCheck = lastCheck.then(check);
+    return lastCheck;
+  };
+  return checkInOrder;
 }
 
-/** The missing rights as sentences; undefined if the check fails. */
-async function findMissingRights(options: RightsOptions): Promise<string[] | undefined> {
-  const { client, namespace, overlay, further, logger, settings } = options;
+/** Describes the missing permissions as sentences; undefined if the check fails. */
+async function describeMissingPermissions(options: PermissionCheckOptions): Promise<string[] | undefined> {
+  const { client, namespace, overlay, getFurtherPermissions, logger, settings } = options;
   try {
-    const own = ownRights(namespace, overlay?.kind, settings.sources);
-    const missing = await missingRights(client, [...own, ...further()]);
-    return missing.map(describeRight);
+    const own = listOwnPermissions(namespace, overlay?.kind, settings.sources);
+    const missing = await findMissingPermissions(client, [...own, ...getFurtherPermissions()]);
+    return missing.map(describePermission);
   } catch (error) {
     logger.debug("Own rights could not be checked", { error: oneLine(error) });
     return undefined;

@@ -27,7 +27,7 @@ export interface Measured {
 /** Connects the series to what they measure; gauges are filled in before each scrape. */
 export function measure(metrics: Metrics, measured: Measured): void {
   const { client, patchClient, hub, clock } = measured;
-  const host = new URL(client.origin.server).host;
+  const host = new URL(client.credentialsInfo.server).host;
   const count = (component: "main" | "object_patcher") => (report: RequestReport) => {
     const { code, verb, resourcePathTemplate: url, seconds } = report;
     metrics.add("apiResult", { code, method: verb, host, component });
@@ -35,13 +35,13 @@ export function measure(metrics: Metrics, measured: Measured): void {
   };
   client.onRequest(count("main"));
   patchClient.onRequest(count("object_patcher"));
-  hub.onWatch({
-    failed: (type) => metrics.add("watchErrors", { error_type: type }),
-    relisted: ({ resource, namespace = "" }) =>
+  hub.addObserver({
+    onFailure: (type) => metrics.add("watchErrors", { error_type: type }),
+    onRelist: ({ resource, namespace = "" }) =>
       metrics.add("informerDead", { gvr: `${apiVersionOf(resource)}/${resource.plural}`, namespace }),
   });
   metrics.beforeScrape(() => {
-    for (const [state, count] of Object.entries(hub.count())) metrics.set("watches", { state }, count);
+    for (const [state, count] of Object.entries(hub.countWatches())) metrics.set("watches", { state }, count);
   });
   const inventory = new Inventory(metrics, measured.state);
   metrics.beforeScrape(() => inventory.refresh());

@@ -2,7 +2,7 @@
 
 import {
   CONFIG_MAPS,
-  keepWhole,
+  toStoredObject,
   ObjectStore,
   type KubeAccess,
   type WatchedObject,
@@ -78,11 +78,11 @@ export function watchConfigMap(
   name: string,
   changed: () => void,
 ): { close(): void } {
-  const store = new ObjectStore({ keep: keepWhole });
+  const store = new ObjectStore({ toStored: toStoredObject });
   const spec = { resource: CONFIG_MAPS, namespace, fieldSelector: `metadata.name=${name}` };
-  return store.follow(hub, spec, {
-    changed,
-    issue: (error) => {
+  return store.watch(hub, spec, {
+    onChange: changed,
+    onError: (error) => {
       if (error !== undefined) logger.warn("A ConfigMap cannot be watched", { name, error: oneLine(error) });
     },
   });

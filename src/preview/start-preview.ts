@@ -2,7 +2,7 @@
 
 import type { Releases } from "../helm/index.ts";
 import { runEnabledScript, type RunSettings } from "../hooks/index.ts";
-import { serverVersion, type KubeClient, type WatchHub } from "../kube/index.ts";
+import { requestServerVersion, type KubeClient, type WatchHub } from "../kube/index.ts";
 import {
   oneLine,
   silentLogger,
@@ -26,7 +26,7 @@ import {
 import type { ModuleFacts, Removals, ScriptAnswer } from "../plan/index.ts";
 import { crdRequest, explainInvalid, problemOf, State, type InvalidConfig } from "../state/index.ts";
 import { checkSchemas, recordServerVersion, scriptCall } from "../tasks/index.ts";
-import { AcceptedConfig, FollowedConfig, overlayInForce, readValuesSources } from "../triggers/index.ts";
+import { AcceptedConfig, WatchedConfig, findStoredOverlay, readValuesSources } from "../triggers/index.ts";
 import {
   previewModule,
   previewOrphans,
@@ -83,7 +83,7 @@ export async function previewStart(base: Sources, releases: Releases, running?: 
   await decideEnablement(inputs);
   const { signal } = new AbortController();
   await recordServerVersion(
-    { state, serverVersion: (requested) => serverVersion(base.client, requested) },
+    { state, serverVersion: (requested) => requestServerVersion(base.client, requested) },
     signal,
   );
   const crds = await previewCrds(inputs);
@@ -172,16 +172,16 @@ async function readInputs(
   if (running === undefined) await loadRunTimes(base, state);
   else copyRunningState(running, state);
   const accepted = new AcceptedConfig({ ...base, name });
-  const config = new FollowedConfig({
+  const config = new WatchedConfig({
     ...base,
-    overlay: await overlayInForce(base, base.overlay),
+    overlay: await findStoredOverlay(base, base.overlay),
     state,
     name,
     accepted: invalidConfig === "last-good" ? { read: () => accepted.read() } : undefined,
-    onIssue: () => {},
+    onConfigProblem: () => {},
   });
   const configFound = await config.refresh();
-  if (state.view.config.condition === "invalid") await config.useAccepted();
+  if (state.view.config.condition === "invalid") await config.applyAcceptedContent();
   config.close();
   await readValuesSources(base.client, state, running);
   return { state, tree, configFound };

@@ -1,7 +1,7 @@
 /** Writes Kubernetes Events (docs/reference/status.md, "Events"). */
 
 import { type KnownSecrets, type Timer, nextWriteTime, oneLine, sleep, WallTimes } from "../lib/index.ts";
-import { EVENTS, create, isNotFound, mergePatch, microTime } from "../kube/index.ts";
+import { EVENTS, create, isNotFound, mergePatch, formatMicroTime } from "../kube/index.ts";
 import type { Event, KubeAccess } from "../kube/index.ts";
 import { API_VERSION, line } from "./models/kinds.ts";
 
@@ -188,7 +188,10 @@ export class EventWriter {
     const target = { resource: EVENTS, namespace, name: series.name };
     this.#write(async (signal) => {
       const body = {
-        series: { count: series.count, lastObservedTime: microTime(this.#wall.toWallTime(series.lastAt)) },
+        series: {
+          count: series.count,
+          lastObservedTime: formatMicroTime(this.#wall.toWallTime(series.lastAt)),
+        },
       };
       try {
         await mergePatch(client, target, { body, signal, timeoutMs: CALL_TIMEOUT_MS });
@@ -231,7 +234,7 @@ export class EventWriter {
       apiVersion: "events.k8s.io/v1",
       kind: "Event",
       metadata: { name, namespace },
-      eventTime: microTime(now),
+      eventTime: formatMicroTime(now),
       reportingController: "addon-operator.io/addon-operator",
       reportingInstance: instance.slice(0, 128),
       reason,

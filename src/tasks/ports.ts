@@ -18,7 +18,7 @@ import type { Usage } from "../process/index.ts";
 import type { Queues, RunContext } from "../queue/index.ts";
 import type { Enablement, State } from "../state/index.ts";
 import type { Tracer } from "../trace/index.ts";
-import type { FollowedConfig } from "../triggers/index.ts";
+import type { WatchedConfig } from "../triggers/index.ts";
 
 /** Kubernetes bindings of hooks: watches, snapshots, buffered events. */
 type WatchesPort = Pick<
@@ -99,7 +99,7 @@ export interface Ports {
   /** Resolves when the API server knows which webhooks of hooks are served. Throws ApiError, ConnectionError. */
   readonly webhooksSettled?: (() => Promise<void>) | undefined;
   readonly releases: ReleasesPort;
-  readonly config: Pick<FollowedConfig, "write" | "validateAgain" | "refresh">;
+  readonly config: Pick<WatchedConfig, "write" | "validateAgain" | "refresh">;
   readonly recorder: Recorder;
   /** Settings and environment of hooks and scripts. */
   readonly runs: RunSettings;

@@ -5,63 +5,64 @@ import { REQUESTED_AT } from "../model/index.ts";
 import { CONFIRM_DELETE } from "../plan/index.ts";
 import { hasConfirmations, type State } from "../state/index.ts";
 import { traceEvent } from "../trace/index.ts";
-import type { FollowedConfig } from "./config/followed-config.ts";
+import type { WatchedConfig } from "./config/watched-config.ts";
 
-const MOST_TOKENS = 10_000;
-/** Tokens appear in statuses, and anyone who may annotate can set them. */
-const TOKEN = /^[\u0020-\u007e]{1,256}$/;
+const MAX_REMEMBERED_OBJECTS = 10_000;
+/** Up to 256 printable ASCII characters: tokens appear in statuses, and anyone who may annotate can set them. */
+const TOKEN_PATTERN = /^[\u0020-\u007e]{1,256}$/;
 
-/** Whether a request with this token is accepted. */
+/** Whether a request annotation with this value is accepted. The value is a token that distinguishes requests. */
 export function isRequestToken(token: string): boolean {
-  return TOKEN.test(token);
+  return TOKEN_PATTERN.test(token);
 }
 
-/** The answer to a request with another token. */
-export const BAD_TOKEN = "The token of a request is invalid; use at most 256 printable ASCII characters";
+/** The message about a request whose token is not accepted. */
+export const INVALID_TOKEN_MESSAGE =
+  "The token of a request is invalid; use at most 256 printable ASCII characters";
 
-export interface AnnotationParts {
+export interface AnnotationsOptions {
   readonly state: State;
-  readonly config: Pick<FollowedConfig, "refresh">;
+  readonly config: Pick<WatchedConfig, "refresh">;
   readonly logger: Logger;
 }
 
-/** Records requests and confirmations in the state, each token once. */
+/** Records requests and confirmations of annotations in the state, each request token once. */
 export class Annotations {
-  readonly #parts: AnnotationParts;
-  /** The last token of each object. */
-  readonly #tokens = new Memo<{ last: string | undefined }>(MOST_TOKENS);
+  readonly #options: AnnotationsOptions;
+  /** The last request token of each object. */
+  readonly #lastTokens = new Memo<{ last: string | undefined }>(MAX_REMEMBERED_OBJECTS);
 
-  constructor(parts: AnnotationParts) {
-    this.#parts = parts;
+  constructor(options: AnnotationsOptions) {
+    this.#options = options;
   }
 
   /**
-   * Handles the annotations of a module's object, or (undefined) of the AddonOperator. `answered` is the token in the
-   * object's status: a restarted operator does not run again for an annotation that was answered before.
+   * Handles the annotations of a module's object, or (undefined) of the AddonOperator. `answeredToken` is the token in the
+   * object's status: a restarted operator does not run again for a request that was answered before.
    */
-  check(
+  handleAnnotations(
     module: string | undefined,
     annotations: Readonly<Record<string, string>> = {},
-    answered?: string,
+    answeredToken?: string,
   ): void {
-    const { state, logger } = this.#parts;
-    if (answered !== undefined && isRequestToken(answered)) {
-      if (module === undefined) state.record("answered", answered);
-      else state.recordModule(module, "answered", answered);
+    const { state, logger } = this.#options;
+    if (answeredToken !== undefined && isRequestToken(answeredToken)) {
+      if (module === undefined) state.record("answered", answeredToken);
+      else state.recordModule(module, "answered", answeredToken);
     }
     if (module === undefined) state.record("observed", { confirmation: annotations[CONFIRM_DELETE] });
     else recordConfirmations(state, module, annotations);
     const token = annotations[REQUESTED_AT];
-    const seen = this.#tokens.getOrMake(module ?? "", () => ({ last: undefined }));
+    const seen = this.#lastTokens.getOrMake(module ?? "", () => ({ last: undefined }));
     if (token === undefined || token === seen.last) return;
     seen.last = token;
-    if (isRequestToken(token)) return void this.#handle(module, token);
-    logger.warn(BAD_TOKEN, { module });
+    if (isRequestToken(token)) return void this.#handleRequest(module, token);
+    logger.warn(INVALID_TOKEN_MESSAGE, { module });
   }
 
-  /** Reads the ConfigMap first: the run must include edits that the user made before the request. */
-  async #handle(module: string | undefined, token: string): Promise<void> {
-    const { state, config, logger } = this.#parts;
+  /** Records a request. Reads the ConfigMap first: the run must include edits that the user made before the request. */
+  async #handleRequest(module: string | undefined, token: string): Promise<void> {
+    const { state, config, logger } = this.#options;
     try {
       await config.refresh();
     } catch (error) {
@@ -75,7 +76,7 @@ export class Annotations {
   }
 }
 
-/** The converge that a request causes applies confirmed CRD changes; the next run takes over confirmed objects. */
+/** Records that the user confirmed changes of CRDs, or the takeover of existing objects: the next converge or run carries them out. */
 function recordConfirmations(
   state: State,
   module: string,

@@ -1,10 +1,10 @@
 export { AcceptedConfig } from "./config/accepted-config.ts";
-export { FollowedConfig } from "./config/followed-config.ts";
-export { FollowedReleases } from "./releases/followed-releases.ts";
+export { WatchedConfig } from "./config/watched-config.ts";
+export { WatchedReleases } from "./releases/watched-releases.ts";
 export { WatchedFiles, type WatchHealth } from "./files/watched-files.ts";
 export type { ScanLimits } from "./files/scan.ts";
-export { BAD_TOKEN, isRequestToken, Annotations } from "./annotations.ts";
-export { overlayInForce } from "./config/overlay.ts";
+export { INVALID_TOKEN_MESSAGE, isRequestToken, Annotations } from "./annotations.ts";
+export { findStoredOverlay } from "./config/overlay.ts";
 export { KindWatches } from "./releases/kind-watches.ts";
 export type { ReleaseObject } from "./releases/release-object.ts";
 export { RequiredObjects } from "./required-objects.ts";

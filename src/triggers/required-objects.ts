@@ -1,7 +1,7 @@
 /** Watches the objects that modules require (docs/reference/modules.md, "What a module requires"). */
 
-import { keepWhole, MissingKindError, ObjectStore } from "../kube/index.ts";
-import type { KindFinder, Resource, Subscription, WatchHub, WholeObject } from "../kube/index.ts";
+import { toStoredObject, MissingKindError, ObjectStore } from "../kube/index.ts";
+import type { KindFinder, Resource, Subscription, WatchHub, StoredObject } from "../kube/index.ts";
 import { compileCel, TOO_LONG, type CelTest, type Clock, type Timer } from "../lib/index.ts";
 import { conditionOf, requiredKey, type JsonObject, type RequiredObject, type Tree } from "../model/index.ts";
 import type { RequiredFinding, State } from "../state/index.ts";
@@ -16,83 +16,86 @@ interface RequiredObjectsOptions {
 }
 
 /** Least time between two checks of an object that changes often. */
-const CHECK_EVERY_MS = 1000;
+const MIN_CHECK_INTERVAL_MS = 1000;
 /** An expression that took too long is evaluated again after this time, even if the object is unchanged. */
-const RETRY_MS = 60_000;
+const RETRY_EXPRESSION_MS = 60_000;
 
-interface Followed {
+/** The watch of one required object, and when the object was checked. */
+interface RequiredWatch {
   readonly object: RequiredObject;
-  readonly end: AbortController;
+  readonly abortController: AbortController;
+  /** The compiled expression that the object must meet. */
   test: CelTest | undefined;
   /** Contains the object if it exists. */
-  readonly store: ObjectStore<WholeObject>;
+  readonly store: ObjectStore<StoredObject>;
   subscription: Subscription | undefined;
   timer: Timer | undefined;
+  /** Time of the last check (monotonic ms); 0 = none. */
   checkedAt: number;
 }
 
-/** Watches each object that an enabled module requires, by name, and records what is wrong with it. */
+/** Watches each object that an enabled module requires, by name, and records whether it meets the requirement. */
 export class RequiredObjects {
   readonly #options: RequiredObjectsOptions;
-  readonly #followed = new Map<string, Followed>();
-  #tree: Tree | undefined;
+  readonly #watches = new Map<string, RequiredWatch>();
+  #knownTree: Tree | undefined;
   /** Names of the modules in `#tree` that require objects. */
-  #modules: readonly string[] = [];
+  #modulesWithRequirements: readonly string[] = [];
 
   constructor(options: RequiredObjectsOptions) {
     this.#options = options;
-    options.state.onChange(() => this.#followRequired());
+    options.state.onChange(() => this.#updateWatches());
   }
 
-  /** Follows exactly the objects that the modules enabled now require. */
-  #followRequired(): void {
-    const wanted = this.#requiredObjects();
-    for (const [key, followed] of this.#followed) if (!wanted.has(key)) this.#end(key, followed);
-    for (const [key, object] of wanted) if (!this.#followed.has(key)) this.#follow(key, object);
+  /** Opens and closes watches, so that exactly the objects that enabled modules require are watched. */
+  #updateWatches(): void {
+    const required = this.#requiredObjects();
+    for (const [key, watch] of this.#watches) if (!required.has(key)) this.#stopWatch(key, watch);
+    for (const [key, object] of required) if (!this.#watches.has(key)) this.#startWatch(key, object);
   }
 
   close(): void {
-    for (const [key, followed] of this.#followed) this.#end(key, followed);
+    for (const [key, watch] of this.#watches) this.#stopWatch(key, watch);
   }
 
   /** The objects that enabled modules require, by `requiredKey`. */
   #requiredObjects(): ReadonlyMap<string, RequiredObject> {
     const { state } = this.#options;
-    if (this.#tree !== state.tree) {
-      this.#tree = state.tree;
+    if (this.#knownTree !== state.tree) {
+      this.#knownTree = state.tree;
       const modules = state.tree.modules.filter(({ requires }) => requires?.objects !== undefined);
-      this.#modules = modules.map(({ name }) => name);
+      this.#modulesWithRequirements = modules.map(({ name }) => name);
     }
-    const enabledModules = this.#modules
+    const enabledModules = this.#modulesWithRequirements
       .flatMap((name) => state.module(name) ?? [])
       .filter(({ enabled }) => enabled);
     const objects = enabledModules.flatMap(({ module }) => module.requires?.objects ?? []);
     return new Map(objects.map((object) => [requiredKey(object), object]));
   }
 
-  /** Begins to follow an object; it has no finding before the first check. */
-  #follow(key: string, object: RequiredObject): void {
-    const followed: Followed = {
+  /** Begins to watch an object; it has no finding before the first check. */
+  #startWatch(key: string, object: RequiredObject): void {
+    const watch: RequiredWatch = {
       object,
-      end: new AbortController(),
+      abortController: new AbortController(),
       test: undefined,
-      store: new ObjectStore({ keep: keepWhole }),
+      store: new ObjectStore({ toStored: toStoredObject }),
       subscription: undefined,
       timer: undefined,
       checkedAt: 0,
     };
-    this.#followed.set(key, followed);
-    void this.#start(key, followed).catch(() =>
-      this.#record(key, "has an expression that cannot be compiled"),
+    this.#watches.set(key, watch);
+    void this.#findKindAndWatch(key, watch).catch(() =>
+      this.#recordFinding(key, "has an expression that cannot be compiled"),
     );
   }
 
-  /** Finds the kind of the object and watches it. Records what is wrong if the server does not know the kind. */
-  async #start(key: string, followed: Followed): Promise<void> {
-    const { object, end } = followed;
-    if (object.cel !== undefined) followed.test = await compileCel(object.cel);
+  /** Waits until the server knows the kind of the object, then watches the object. Records while the kind is missing. */
+  async #findKindAndWatch(key: string, watch: RequiredWatch): Promise<void> {
+    const { object, abortController: end } = watch;
+    if (object.cel !== undefined) watch.test = await compileCel(object.cel);
     const onMissing = (error: Error): void =>
-      this.#record(
+      this.#recordFinding(
         key,
         error instanceof MissingKindError
           ? "is of a kind that the server does not know"
@@ -100,54 +103,55 @@ export class RequiredObjects {
       );
     const resource = await this.#options.kinds.find(object, { signal: end.signal, onMissing });
     if (resource === undefined || end.signal.aborted) return;
-    followed.subscription = this.#subscribe(key, followed, resource);
+    watch.subscription = this.#subscribe(key, watch, resource);
   }
 
   /** Watches the object by name: its metadata alone if only its existence is required. */
-  #subscribe(key: string, followed: Followed, resource: Resource): Subscription {
-    const { name, namespace = this.#options.namespace, condition, cel } = followed.object;
+  #subscribe(key: string, watch: RequiredWatch, resource: Resource): Subscription {
+    const { name, namespace = this.#options.namespace, condition, cel } = watch.object;
     const spec = {
       resource,
       namespace: resource.namespaced ? namespace : undefined,
       fieldSelector: `metadata.name=${name}`,
       metadataOnly: condition === undefined && cel === undefined,
     };
-    return followed.store.follow(this.#options.hub, spec, {
-      changed: () => this.#check(key, followed),
-      synced: () => this.#check(key, followed),
-      issue: (error) => {
+    return watch.store.watch(this.#options.hub, spec, {
+      onChange: () => this.#checkObject(key, watch),
+      onSynced: () => this.#checkObject(key, watch),
+      onError: (error) => {
         // The last finding stays while the server cannot be reached.
-        if (error !== undefined && !followed.store.isSynced)
-          this.#record(key, `cannot be watched: ${error.message}`);
+        if (error !== undefined && !watch.store.isSynced)
+          this.#recordFinding(key, `cannot be watched: ${error.message}`);
       },
     });
   }
 
   /** Checks the object now. If the last check was less than CHECK_EVERY_MS ago, checks it when that time is over. */
-  #check(key: string, followed: Followed): void {
-    if (!followed.store.isSynced || followed.timer !== undefined) return;
+  #checkObject(key: string, watch: RequiredWatch): void {
+    if (!watch.store.isSynced || watch.timer !== undefined) return;
     const { clock } = this.#options;
-    const waitMs = followed.checkedAt + CHECK_EVERY_MS - clock.monotonic();
-    if (followed.checkedAt > 0 && waitMs > 0) {
-      return this.#checkIn(waitMs, key, followed);
+    const waitMs = watch.checkedAt + MIN_CHECK_INTERVAL_MS - clock.monotonic();
+    if (watch.checkedAt > 0 && waitMs > 0) {
+      return this.#scheduleCheck(waitMs, key, watch);
     }
-    followed.checkedAt = clock.monotonic();
-    const [current] = followed.store.values();
-    const message = assessRequired(followed.object, current?.object, followed.test);
-    this.#record(key, message);
-    if (message?.endsWith(TOO_LONG.why) === true) this.#checkIn(RETRY_MS, key, followed);
+    watch.checkedAt = clock.monotonic();
+    const [current] = watch.store.values();
+    const message = describeUnmetRequirement(watch.object, current?.object, watch.test);
+    this.#recordFinding(key, message);
+    if (message?.endsWith(TOO_LONG.why) === true) this.#scheduleCheck(RETRY_EXPRESSION_MS, key, watch);
   }
 
-  #checkIn(ms: number, key: string, followed: Followed): void {
-    followed.timer = this.#options.clock.setTimer(ms, () => {
-      followed.timer = undefined;
-      this.#check(key, followed);
+  /** Checks the object again after `ms`. */
+  #scheduleCheck(ms: number, key: string, watch: RequiredWatch): void {
+    watch.timer = this.#options.clock.setTimer(ms, () => {
+      watch.timer = undefined;
+      this.#checkObject(key, watch);
     });
   }
 
-  /** Records what is wrong with an object; undefined = nothing. */
-  #record(key: string, message: string | undefined): void {
-    if (!this.#followed.has(key)) return;
+  /** Records why an object does not meet the requirement; undefined = it does. Ignores late results of closed watches. */
+  #recordFinding(key: string, message: string | undefined): void {
+    if (!this.#watches.has(key)) return;
     const { objects } = this.#options.state.view;
     const before = objects.get(key);
     if (before !== undefined && before.message === message) return;
@@ -155,19 +159,19 @@ export class RequiredObjects {
     this.#options.state.record("observed", { objects: new Map(objects).set(key, finding) });
   }
 
-  /** Stops to follow an object that no enabled module requires, and forgets the finding. */
-  #end(key: string, followed: Followed): void {
-    followed.end.abort();
-    followed.subscription?.close();
-    followed.timer?.cancel();
-    this.#followed.delete(key);
+  /** Ends the watch of an object that no enabled module requires, and forgets the finding. */
+  #stopWatch(key: string, watch: RequiredWatch): void {
+    watch.abortController.abort();
+    watch.subscription?.close();
+    watch.timer?.cancel();
+    this.#watches.delete(key);
     const objects = new Map(this.#options.state.view.objects);
     if (objects.delete(key)) this.#options.state.record("observed", { objects });
   }
 }
 
-/** What is wrong with an object, as the end of a sentence that starts with the object; undefined = nothing. */
-function assessRequired(
+/** Describes why an object does not meet the requirement, as the end of a sentence that starts with the object; undefined = it does. */
+function describeUnmetRequirement(
   { condition }: RequiredObject,
   found: JsonObject | undefined,
   test: CelTest | undefined,
@@ -175,7 +179,7 @@ function assessRequired(
   if (found === undefined) return "is not there";
   if (condition !== undefined && conditionOf(found, condition, "True") === undefined)
     return `is not ${condition}`;
-  const answer = test?.(found);
-  if (answer === undefined || answer.isMet) return undefined;
-  return answer.why === undefined ? "does not meet its expression" : `has an expression that ${answer.why}`;
+  const result = test?.(found);
+  if (result === undefined || result.isMet) return undefined;
+  return result.why === undefined ? "does not meet its expression" : `has an expression that ${result.why}`;
 }

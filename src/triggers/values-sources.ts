@@ -13,69 +13,71 @@ interface ValuesSourcesOptions {
   readonly state: State;
 }
 
+/** Decoded data of a Secret or ConfigMap. */
 type Data = Readonly<Record<string, Uint8Array>>;
 
 /** The data of an object in one version. */
-interface Versioned {
+interface VersionedData {
   readonly resourceVersion: string;
   readonly data: Data;
 }
 
-interface Followed {
-  readonly store: ObjectStore<Versioned>;
+/** The watch of one object. */
+interface SourceWatch {
+  readonly store: ObjectStore<VersionedData>;
   readonly subscription: Subscription;
 }
 
-/** Watches each wanted object by name, and records its content. Sources of one object share a watch. */
+/** Watches each Secret and ConfigMap that the values refer to, by name, and records its content. References to one object share a watch. */
 export class ValuesSources {
   readonly #options: ValuesSourcesOptions;
-  readonly #followed = new Map<string, Followed>();
-  #wanted: readonly SourceObject[] = [];
-  #reported: ReadonlySet<string> = new Set();
+  readonly #watches = new Map<string, SourceWatch>();
+  #wantedObjects: readonly SourceObject[] = [];
+  #loggedIssues: ReadonlySet<string> = new Set();
 
   constructor(options: ValuesSourcesOptions) {
     this.#options = options;
     options.state.onChange(() => {
-      this.#followWanted();
-      this.#reportIssues();
+      this.#updateWatches();
+      this.#logNewIssues();
     });
   }
 
   close(): void {
-    for (const { subscription } of this.#followed.values()) subscription.close();
-    this.#followed.clear();
+    for (const { subscription } of this.#watches.values()) subscription.close();
+    this.#watches.clear();
   }
 
-  /** Follows exactly the objects that the values name now. */
-  #followWanted(): void {
+  /** Opens and closes watches, so that exactly the objects that the values refer to are watched. */
+  #updateWatches(): void {
     const { state } = this.#options;
     const { wanted } = state.values.sources;
-    if (wanted === this.#wanted) return;
-    this.#wanted = wanted;
+    if (wanted === this.#wantedObjects) return;
+    this.#wantedObjects = wanted;
     const titles = new Set(wanted.map(({ title }) => title));
-    for (const [title, { subscription }] of this.#followed) {
+    for (const [title, { subscription }] of this.#watches) {
       if (titles.has(title)) continue;
       subscription.close();
-      this.#followed.delete(title);
+      this.#watches.delete(title);
       state.inputs.recordSource(title, undefined);
     }
-    for (const object of wanted) if (!this.#followed.has(object.title)) this.#follow(object);
+    for (const object of wanted) if (!this.#watches.has(object.title)) this.#startWatch(object);
   }
 
   /** Logs each issue of the sources once, as long as it lasts. */
-  #reportIssues(): void {
+  #logNewIssues(): void {
     const { state, logger } = this.#options;
     const { issues } = state.values.sources;
-    for (const text of issues) if (!this.#reported.has(text)) logger.warn(text);
-    this.#reported = new Set(issues);
+    for (const text of issues) if (!this.#loggedIssues.has(text)) logger.warn(text);
+    this.#loggedIssues = new Set(issues);
   }
 
   /** Watches one object and records its content, or that it is missing or cannot be read. */
-  #follow(object: SourceObject): void {
+  #startWatch(object: SourceObject): void {
     const { hub, logger, state } = this.#options;
     const { namespace, name, title } = object;
-    const { resource, decode } = resourceAndDecoder(object);
-    const store = new ObjectStore<Versioned>({ keep: decode });
+    const { resource, decode } = selectResourceAndDecoder(object);
+    const store = new ObjectStore<VersionedData>({ toStored: decode });
     const record = (): void => {
       if (!store.isSynced) return;
       const found = store.get(`${namespace}/${name}`);
@@ -86,58 +88,61 @@ export class ValuesSources {
       namespace,
       fieldSelector: `metadata.name=${name}`,
     };
-    const subscription = store.follow(hub, spec, {
-      changed: record,
-      synced: record,
-      issue: (error) => {
+    const subscription = store.watch(hub, spec, {
+      onChange: record,
+      onSynced: record,
+      onError: (error) => {
         if (error === undefined) return;
         logger.warn(`${title} with values cannot be watched`, { error: oneLine(error) });
         // The last content stays while the server cannot be reached.
-        if (!store.isSynced) state.inputs.recordSource(title, unreadable(error));
+        if (!store.isSynced) state.inputs.recordSource(title, toUnreadableContent(error));
       },
     });
-    this.#followed.set(title, { store, subscription });
+    this.#watches.set(title, { store, subscription });
   }
 }
 
 const MISSING: SourceContent = { lack: "does not exist" };
 
-function unreadable(error: unknown): SourceContent {
+/** The content that is recorded for an object that cannot be read. */
+function toUnreadableContent(error: unknown): SourceContent {
   return { lack: `cannot be read: ${oneLine(error)}` };
 }
 
-/** Reads the wanted objects once, for a preview; content that `running` has is taken from there. */
+/** Reads the objects that the values refer to once, for a preview; copies content that the `running` state has. */
 export async function readValuesSources(client: KubeClient, state: State, running?: State): Promise<void> {
   for (const object of state.values.sources.wanted) {
     const known = running?.values.sources.contentOf(object.title);
-    state.inputs.recordSource(object.title, known ?? (await readSource(client, object)));
+    state.inputs.recordSource(object.title, known ?? (await requestSource(client, object)));
   }
 }
 
-async function readSource(client: KubeClient, object: SourceObject): Promise<SourceContent> {
-  const { resource, decode } = resourceAndDecoder(object);
+/** Reads one object from the server. Never fails: an error becomes part of the content. */
+async function requestSource(client: KubeClient, object: SourceObject): Promise<SourceContent> {
+  const { resource, decode } = selectResourceAndDecoder(object);
   const { namespace, name } = object;
   try {
     const found = await get(client, { resource, namespace, name }).catch(ignoreNotFound);
     return found === undefined ? MISSING : decode(found);
   } catch (error) {
-    return unreadable(error);
+    return toUnreadableContent(error);
   }
 }
 
-function resourceAndDecoder({ kind }: SourceObject) {
+/** Selects the resource of an object and the decoder of its data. */
+function selectResourceAndDecoder({ kind }: SourceObject) {
   return kind === "Secret"
     ? { resource: SECRETS, decode: decodeSecret }
     : { resource: CONFIG_MAPS, decode: decodeConfigMap };
 }
 
-function decodeSecret(object: JsonObject): Versioned {
+function decodeSecret(object: JsonObject): VersionedData {
   const { metadata, data = {} } = object as unknown as Secret;
   const decoded = Object.entries(data).map(([key, text]) => [key, Buffer.from(text, "base64")] as const);
   return { resourceVersion: metadata.resourceVersion, data: Object.fromEntries(decoded) };
 }
 
-function decodeConfigMap(object: JsonObject): Versioned {
+function decodeConfigMap(object: JsonObject): VersionedData {
   const { metadata, data = {} } = object as unknown as ConfigMap;
   const encoded = Object.entries(data).map(([key, text]) => [key, Buffer.from(text)] as const);
   return { resourceVersion: metadata.resourceVersion, data: Object.fromEntries(encoded) };

@@ -3,7 +3,7 @@
 import { statSync } from "node:fs";
 import { delimiter } from "node:path";
 
-import { mustList, openAccess, RunTokens } from "../kube/index.ts";
+import { assertCanList, openAccountKubeconfig, RunTokens } from "../kube/index.ts";
 import type { Accounts, KubeClient, Resource } from "../kube/index.ts";
 import { attempt, oneLine, type Clock, type Logger } from "../lib/index.ts";
 import { userOf, type Account, type Hook, type KubernetesBinding } from "../model/index.ts";
@@ -20,7 +20,7 @@ interface ActorsOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly accounts: Pick<Accounts, "known" | "namespaceOf">;
+  readonly accounts: Pick<Accounts, "getKnownAccount" | "namespaceOf">;
   /** The environment of hooks. */
   readonly env: Readonly<Record<string, string>>;
   readonly children: Children;
@@ -55,7 +55,7 @@ export class Actors {
 
   /** Resolves when no token of a run that has ended is being revoked. */
   settled(): Promise<void> {
-    return this.#tokens.settled();
+    return this.#tokens.waitForRevocations();
   }
 
   /** Why processes under other user ids cannot start hooks of modules. */
@@ -78,18 +78,18 @@ export class Actors {
 
   /** As whom a module acts; undefined = as the operator. */
   readonly of = (module: string): ModuleActor | undefined => {
-    const account = this.#options.accounts.known(module);
+    const account = this.#options.accounts.getKnownAccount(module);
     if (account === undefined) return undefined;
     this.#reportSharedId();
     return {
       user: userOf(account),
       uid: this.#sharedIdReason === undefined ? this.#ids.idFor(module) : undefined,
       offline: this.#variablesNaming("/dev/null"),
-      duringRun: (work) => this.#tokens.during({ module, account }, work),
+      duringRun: (work) => this.#tokens.withToken({ module, account }, work),
       withAccess: (scratch, work) =>
-        this.#tokens.during({ module, account }, async (token) => {
+        this.#tokens.withToken({ module, account }, async (token) => {
           const request = this.#requestOf(module, account);
-          const { path, close } = await openAccess({ ...this.#options, token }, request, scratch);
+          const { path, close } = await openAccountKubeconfig({ ...this.#options, token }, request, scratch);
           try {
             return await work(this.#variablesNaming(path));
           } finally {
@@ -102,9 +102,9 @@ export class Actors {
   /** As whom a module acts, for its status; undefined = as the operator. */
   describe(module: string): { serviceAccount: string; hooksIsolated: boolean; message?: string } | undefined {
     // Of a broken module, no account may be known; its state says why.
-    const account = attempt(() => this.#options.accounts.known(module));
+    const account = attempt(() => this.#options.accounts.getKnownAccount(module));
     if (account === undefined) return undefined;
-    const tokenProblem = this.#tokens.problemOf(module);
+    const tokenProblem = this.#tokens.getProblem(module);
     const problems = [
       this.#sharedIdReason && `hooks share the operator's user id: ${this.#sharedIdReason}`,
       tokenProblem && `tokens of its hooks stay valid after the run, for up to ten minutes: ${tokenProblem}`,
@@ -122,8 +122,8 @@ export class Actors {
     { namespaces = [] }: KubernetesBinding,
     resource: Resource,
   ): (() => Promise<void>) | undefined {
-    const account = module === undefined ? undefined : this.#options.accounts.known(module);
-    return account && (() => mustList(this.#options.client, account, { resource, namespaces }));
+    const account = module === undefined ? undefined : this.#options.accounts.getKnownAccount(module);
+    return account && (() => assertCanList(this.#options.client, account, { resource, namespaces }));
   }
 
   /** What a hook run needs to act as its account: the account, its namespace, and where errors are logged. */
@@ -144,8 +144,8 @@ export class Actors {
 
 /** The files of the operator's credentials: kubeconfigs, what they name, and the token of its Pod. */
 function secretFiles(client: KubeClient): string[] {
-  const namedFiles = client.kubeconfig().matchAll(/"(?:tokenFile|client-key)":"([^"]+)"/g);
-  const kubeconfigs = client.origin.file.split(delimiter);
+  const namedFiles = client.exportKubeconfig().matchAll(/"(?:tokenFile|client-key)":"([^"]+)"/g);
+  const kubeconfigs = client.credentialsInfo.file.split(delimiter);
   const files = [...kubeconfigs, ...[...namedFiles].map(([, file = ""]) => file), POD_TOKEN];
   return [...new Set(files)].filter((file) => statSync(file, { throwIfNoEntry: false })?.isFile() === true);
 }

@@ -12,14 +12,14 @@ import {
 } from "../debug/index.ts";
 import type { Sources } from "../debug/index.ts";
 import type { HelmInput, Releases } from "../helm/index.ts";
-import { ownIdentity, type Leadership } from "../kube/index.ts";
+import { readOwnIdentity, type Leadership } from "../kube/index.ts";
 import { sleep, type Debounce, type Scope } from "../lib/index.ts";
 import { measure, type HookMetrics, type Metrics } from "../metrics/index.ts";
 import type { Json, JsonObject, Module, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
 import { crdRequest, type State } from "../state/index.ts";
 import { EventWriter, StatusMirror, type OperatorEvent } from "../status/index.ts";
-import type { FollowedConfig, FollowedReleases, Annotations } from "../triggers/index.ts";
+import type { WatchedConfig, WatchedReleases, Annotations } from "../triggers/index.ts";
 import { Page } from "../ui/index.ts";
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
@@ -32,16 +32,16 @@ export interface AdapterParts {
   readonly metrics: Metrics;
   readonly hookMetrics: HookMetrics;
   readonly releases: Releases;
-  readonly config: FollowedConfig;
+  readonly config: WatchedConfig;
   readonly annotations: Annotations;
   readonly bindings: KubeBindings;
   /** Undefined before this operator leads. */
-  readonly followed: () => FollowedReleases | undefined;
+  readonly followed: () => WatchedReleases | undefined;
   /** A follower's answer to /readyz, which is the leader's. */
   readonly mirrored: () => Promise<{ status: number; text: string } | undefined>;
   /** The leader, while this operator waits for the lease. */
   readonly leader: () => string | undefined;
-  readonly queryLeader: Leadership["query"];
+  readonly queryLeader: Leadership["requestFromLeader"];
   readonly idleMemory: Pick<Debounce, "restart">;
   readonly scope: Scope;
 }
@@ -76,7 +76,7 @@ export class Adapters {
       statusValues: settings.statusValues,
       identityOf: (module) => base.actors.describe(module),
       helmRelease: helmReleaseOf(env, namespace),
-      onAnnotations: (module, ...seen) => parts.annotations.check(module, ...seen),
+      onAnnotations: (module, ...seen) => parts.annotations.handleAnnotations(module, ...seen),
       onRunSeconds: (module, seconds) => parts.state.recordModule(module, "secondsRestored", seconds),
       onWrite: (kind, result) => {
         parts.idleMemory.restart();
@@ -86,7 +86,7 @@ export class Adapters {
     });
     this.#page = this.#makePage();
     parts.state.onChange(() => this.#page.notifyChange());
-    const { name: instance } = ownIdentity(settings.pod);
+    const { name: instance } = readOwnIdentity(settings.pod);
     this.#events = new EventWriter({
       ...base,
       operatorName,
@@ -136,7 +136,7 @@ export class Adapters {
     scope.addRelease(() => server.close());
   }
 
-  #queryPage(path: string): ReturnType<Leadership["query"]> {
+  #queryPage(path: string): ReturnType<Leadership["requestFromLeader"]> {
     const { uiPort } = this.#base.settings;
     return this.#parts.queryLeader(path, uiPort === 0 ? undefined : uiPort);
   }
@@ -234,7 +234,7 @@ export class Adapters {
       render: (module, diff) => releases.renderManifests(this.#helmRequest(module), diff),
       diff: (module) => this.#diff(module, (object) => object),
       page: this.#page,
-      watchedObjects: (module) => followed()?.objects(module),
+      watchedObjects: (module) => followed()?.getObjectNames(module),
       rollbackTarget: (module, revision) => releases.findRollbackTarget(module, revision),
       plan: () => previewStart(this.#base, releases, state),
       runs: runRing,

@@ -12,8 +12,8 @@ import {
   PrivateKubeconfig,
   WatchHub,
   connect,
-  firstContact,
-  ownIdentity,
+  checkConnection,
+  readOwnIdentity,
 } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
 import {
@@ -43,7 +43,7 @@ export type Base = ReturnType<typeof makeBase>;
 /** The client for objects that hooks patch, with its own rate limits. */
 function makePatchClient(settings: Settings, client: KubeClient): KubeClient {
   const { patcherQps: qps, patcherBurst: burst, patcherTimeoutMs: timeoutMs } = settings;
-  return traced(client.limited({ qps, burst, timeoutMs }));
+  return traced(client.withLimits({ qps, burst, timeoutMs }));
 }
 
 /** Builds the shared objects; `scope` releases them. Throws ProblemError if a setting is missing. */
@@ -111,7 +111,7 @@ function makeReaders(
   const { unnumberedOrder, strictValues: strict, crdFilters, moduleNamespaceTemplate } = settings;
   const { accounts, archives, clock } = from;
   const schemaDirs = settings.schemaDirs?.split(":") ?? [];
-  const refusalOf: Accounts["problemOf"] = (module, file) => accounts.problemOf(module, file);
+  const refusalOf: Accounts["findProblem"] = (module, file) => accounts.findProblem(module, file);
   const namespaceTemplate = moduleNamespaceTemplate;
   const terms = { unnumberedOrder, strict, crdFilters, schemaDirs, refusalOf, namespaceTemplate };
   const registryModules: RegistryModules | undefined = settings.sources
@@ -215,7 +215,11 @@ function namespaceOf(settings: Settings, client: KubeClient): string {
   const namespace = settings.namespace ?? client.namespaceFromContext;
   if (namespace !== undefined) return namespace;
   const remedy = "set --namespace or ADDON_OPERATOR_NAMESPACE";
-  throw new ProblemError({ file: client.origin.file, message: "the context names no namespace", remedy });
+  throw new ProblemError({
+    file: client.credentialsInfo.file,
+    message: "the context names no namespace",
+    remedy,
+  });
 }
 
 /** The releases of this operator; reads nothing yet. */
@@ -259,7 +263,7 @@ function makeSpanExport({
 }): SpanExport | undefined {
   const { otlpEndpoint: endpoint, otlpHeaders: headers, otlpSamplingRatio: ratio, pod } = settings;
   if (endpoint === undefined) return undefined;
-  const instance = ownIdentity(pod).name;
+  const instance = readOwnIdentity(pod).name;
   const target = { endpoint, headers, version: VERSION, namespace, instance };
   return exportTo(target, { ...around, ratio, redactDeep: (value) => secrets.redactDeep(value) });
 }
@@ -292,7 +296,7 @@ export async function planAlone(settings: Settings, env: Environment, format: st
   return withScope(async (scope) => {
     // Log lines would be mixed with the plan.
     const base = makeBase({ ...settings, logLevel: "error" }, env, scope);
-    await firstContact(base.client, new AbortController().signal);
+    await checkConnection(base.client, new AbortController().signal);
     await base.actors.check();
     const releases = makeReleases(base);
     scope.addRelease(() => releases.close());

@@ -3,7 +3,7 @@
 import { KubeBindings, makeSources, type Source } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { HookLoader, applyObjects, runEnabledScript, runHook } from "../hooks/index.ts";
-import { Leadership, serverVersion } from "../kube/index.ts";
+import { Leadership, requestServerVersion } from "../kube/index.ts";
 import { collectGarbageWhenIdle, type Debounce, type Scope } from "../lib/index.ts";
 import {
   HookMetrics,
@@ -30,8 +30,8 @@ import type { OperatorEvent } from "../status/index.ts";
 import { hookRate, taskQueues, type Ports } from "../tasks/index.ts";
 import {
   AcceptedConfig,
-  FollowedConfig,
-  FollowedReleases,
+  WatchedConfig,
+  WatchedReleases,
   Annotations,
   RequiredObjects,
   ValuesSources,
@@ -55,7 +55,7 @@ export class Components {
   readonly engine: Engine;
   readonly metrics: Metrics;
   readonly leadership: Leadership;
-  readonly config: FollowedConfig;
+  readonly config: WatchedConfig;
   readonly releases: Releases;
   readonly ports: Ports;
   readonly adapters: Adapters;
@@ -68,7 +68,7 @@ export class Components {
   readonly #bindings: KubeBindings;
   /** Queues whose current run takes long. */
   readonly #longQueues = new Set<string>();
-  #followed: FollowedReleases | undefined;
+  #followed: WatchedReleases | undefined;
 
   /** `scope` releases everything that is acquired. */
   constructor(base: Base, { scope, expireMs, onLost }: ComponentsOptions) {
@@ -108,9 +108,9 @@ export class Components {
       followed: () => this.#followed,
       hookMetrics: this.#hookMetrics,
       bindings: this.#bindings,
-      mirrored: () => this.leadership.mirrored(),
-      leader: () => this.leadership.leader,
-      queryLeader: (path, port) => this.leadership.query(path, port),
+      mirrored: () => this.leadership.getFollowerReadiness(),
+      leader: () => this.leadership.leaderIdentity,
+      queryLeader: (path, port) => this.leadership.requestFromLeader(path, port),
       idleMemory: this.#idleCollector,
       scope,
     });
@@ -121,7 +121,7 @@ export class Components {
   /** Starts to watch the objects of releases. */
   follow(): void {
     const reportHealth = healthReporter(this.#recorderParts);
-    this.#followed = new FollowedReleases({
+    this.#followed = new WatchedReleases({
       ...this.#base,
       state: this.state,
       releases: this.releases,
@@ -134,7 +134,7 @@ export class Components {
         const record = this.state.module(module);
         if (record !== undefined) this.releases.recordHealth(record.module, record.health);
       },
-      onAbsent: (module, object) => this.metrics.add("absent", { module, resource: object }),
+      onMissing: (module, object) => this.metrics.add("absent", { module, resource: object }),
     });
   }
 
@@ -146,9 +146,9 @@ export class Components {
       ...this.#base,
       state: this.state,
       dirs: placesOf(settings),
-      onScan: ({ watched, polls }) => {
-        this.metrics.set("watchedDirs", {}, watched);
-        this.metrics.set("polledDirs", {}, polls ? 1 : 0);
+      onScan: ({ watchCount, isPolling }) => {
+        this.metrics.set("watchedDirs", {}, watchCount);
+        this.metrics.set("polledDirs", {}, isPolling ? 1 : 0);
       },
     });
     await this.#scope.closeAtEnd(files).start();
@@ -184,16 +184,16 @@ export class Components {
   }
 
   /** Follows the ConfigMap. Stores accepted content only with `--invalid-config=last-good`. */
-  #makeConfig(): FollowedConfig {
+  #makeConfig(): WatchedConfig {
     const { configMap: name, invalidConfig } = this.#base.settings;
     const accepted = invalidConfig === "last-good" ? new AcceptedConfig({ ...this.#base, name }) : undefined;
     return this.#scope.closeAtEnd(
-      new FollowedConfig({
+      new WatchedConfig({
         ...this.#base,
         state: this.state,
         name,
         accepted: accepted && this.#scope.closeAtEnd(accepted),
-        onIssue: configReporter(this.#recorderParts),
+        onConfigProblem: configReporter(this.#recorderParts),
       }),
     );
   }
@@ -226,7 +226,7 @@ export class Components {
     return this.#scope.closeAtEnd(
       makeReleases(this.#base, {
         recorder: makeHelmRecorder(this.#recorderParts),
-        ownRelease: () => this.config.release,
+        ownRelease: () => this.config.ownerRelease,
         onCrds: () => this.#bindings.kindsChanged(),
         hasModule: (name) =>
           this.state.view.tree.modules.some(
@@ -267,7 +267,7 @@ export class Components {
       loader: new HookLoader({ ...runs, actorOf, moduleQueues, checkFilter, clock, logger }),
       applyObjects,
       patcher: { client: patchClient, discovery, filters, clock },
-      serverVersion: (signal) => serverVersion(client, signal),
+      serverVersion: (signal) => requestServerVersion(client, signal),
       readTree: this.#base.readTree,
       rereadModule: this.#base.rereadModule,
       contentOf: moduleContent,
@@ -292,7 +292,7 @@ export class Components {
   #onRunEnded(batch: readonly Task[], mustRefresh: boolean): void {
     const [task] = batch;
     const module = task === undefined || task.kind === "hook" ? undefined : moduleOf(task);
-    if (module !== undefined) this.#followed?.check(module);
+    if (module !== undefined) this.#followed?.recordRelease(module);
     // Next retry and blocked tasks change without a change of the state.
     if (mustRefresh) this.adapters.refresh();
     this.engine.check();

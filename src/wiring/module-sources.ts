@@ -3,7 +3,7 @@
 import { join } from "node:path";
 
 import { sourceKeysConfigMap } from "../config.ts";
-import { serverVersion } from "../kube/index.ts";
+import { requestServerVersion } from "../kube/index.ts";
 import type { Scope } from "../lib/index.ts";
 import type { ModuleSources } from "../module-sources/index.ts";
 import { timeZoneOf, type Base } from "./base.ts";
@@ -33,7 +33,7 @@ export async function makeModuleSources(
       dir: sourcesDir ?? join(tmpDir, "sources", `${namespace}-${configMap}`),
       keysConfigMap: sourceKeysConfigMap(settings) ?? "",
       announce: (event) => adapters.announce(event),
-      serverVersion: () => serverVersion(client),
+      serverVersion: () => requestServerVersion(client),
       getInstalledDigest: (module) => releases.observed.getArtifactDigest(module),
       hasRelease: (module) => releases.observed.ownership(module) === "ours",
     }),

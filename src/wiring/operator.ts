@@ -3,12 +3,12 @@
 import { LEASE_GRACE_MS, type Environment } from "../config.ts";
 import { applyOwnCrds } from "../helm/index.ts";
 import {
-  NAMESPACE_RIGHTS,
+  NAMESPACE_PERMISSIONS,
   RedactionKey,
-  firstContact,
+  checkConnection,
   redactionSecretName,
-  watchRights,
-  type Right,
+  createPermissionCheck,
+  type Permission,
 } from "../kube/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
 import { ScratchDir, isLibcUnavailable, ensureTempDir } from "../process/index.ts";
@@ -17,7 +17,7 @@ import { ProblemError, type Problem } from "../model/index.ts";
 import { reportTree } from "../modules/index.ts";
 import { explainInvalid, type State } from "../state/index.ts";
 import { checkSchemas, loadHooks, type Ports } from "../tasks/index.ts";
-import type { FollowedConfig } from "../triggers/index.ts";
+import type { WatchedConfig } from "../triggers/index.ts";
 import { makeBase, type Base } from "./base.ts";
 import type { ModuleSources } from "../module-sources/index.ts";
 import { Components } from "./components.ts";
@@ -83,9 +83,9 @@ export class Operator {
     const { client, clock, logger, settings, namespace } = this.#base;
     await ensureTempDir(settings.tmpDir);
     await ScratchDir.removeStaleDirs(settings.tmpDir, clock);
-    await firstContact(client, signal);
+    await checkConnection(client, signal);
     await this.#base.actors.check();
-    logger.info("Connected", { server: client.origin.server, namespace });
+    logger.info("Connected", { server: client.credentialsInfo.server, namespace });
     const components = this.#build();
     await components.adapters.open();
     await components.webhooks.start();
@@ -101,7 +101,7 @@ export class Operator {
     await this.#base.actors.settled();
     await this.#components?.webhooks.stop();
     await this.#endChildren();
-    await this.#components?.adapters.flush(this.#components.leadership.leads);
+    await this.#components?.adapters.flush(this.#components.leadership.isLeader);
     await this.#components?.leadership.release();
   }
 
@@ -120,11 +120,14 @@ export class Operator {
     const { state, metrics, ports, releases, leadership, adapters } = components;
     const { settings, stop } = this.#options;
     // Before the lease: the permission on leases may be missing.
-    const further = (): Right[] => [...components.webhooks.rights(), ...namespaceRights(settings)];
-    const checkRights = watchRights({ ...this.#base, further }, (missing) => {
-      metrics.set("missingRights", {}, missing.length);
-      state.record("observed", { missingRights: missing });
-    });
+    const further = (): Permission[] => [...components.webhooks.rights(), ...namespaceRights(settings)];
+    const checkRights = createPermissionCheck(
+      { ...this.#base, getFurtherPermissions: further },
+      (missing) => {
+        metrics.set("missingRights", {}, missing.length);
+        state.record("observed", { missingRights: missing });
+      },
+    );
     components.webhooks.followRights(() => void checkRights());
     void checkRights();
     // A warm follower reads now what it needs when it takes over.
@@ -198,8 +201,8 @@ export class Operator {
 }
 
 /** What the operator needs if it places releases by a template, besides the rights of every operator. */
-function namespaceRights({ moduleNamespaceTemplate }: Settings): readonly Right[] {
-  return moduleNamespaceTemplate === undefined ? [] : NAMESPACE_RIGHTS;
+function namespaceRights({ moduleNamespaceTemplate }: Settings): readonly Permission[] {
+  return moduleNamespaceTemplate === undefined ? [] : NAMESPACE_PERMISSIONS;
 }
 
 /** Resolves when the signal is aborted; at once if it is. */
@@ -237,15 +240,15 @@ async function warmUp(base: Base, ports: Ports): Promise<void> {
  * Reads the ConfigMap. Creates a missing one at a first start only. Refuses an invalid one, unless content that was
  * accepted before is stored. Throws ProblemError.
  */
-async function loadConfig(state: State, config: FollowedConfig, ports: Ports): Promise<void> {
+async function loadConfig(state: State, config: WatchedConfig, ports: Ports): Promise<void> {
   await config.moveOverlay();
   const found = await config.refresh();
   if (!found && ports.releases.observed.hasOwnReleases()) {
-    config.missingAtStart();
+    config.reportMissingAtStart();
     return;
   }
   if (!found) await config.createEmpty();
-  if (state.view.config.condition !== "invalid" || (await config.useAccepted())) return;
+  if (state.view.config.condition !== "invalid" || (await config.applyAcceptedContent())) return;
   const file = `ConfigMap ${config.name}`;
   throwProblems([...state.view.config.problems, { file, message: explainInvalid(state.view) }]);
 }

@@ -5,7 +5,12 @@ import { availableParallelism } from "node:os";
 
 import type { Source } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
-import { ownUserName, webhookRights, type Leadership, type Right } from "../kube/index.ts";
+import {
+  requestOwnUserName,
+  listWebhookPermissions,
+  type Leadership,
+  type Permission,
+} from "../kube/index.ts";
 import { oneLine, type Scope } from "../lib/index.ts";
 import type { Metrics } from "../metrics/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
@@ -72,20 +77,20 @@ export class WebhookWiring {
   async #isOwn({ userInfo }: AdmissionRequest, signal: AbortSignal): Promise<boolean> {
     const { username } = userInfo;
     if (typeof username !== "string") return false;
-    return this.#base.accounts.includes(username) || username === (await this.#ownUser(signal));
+    return this.#base.accounts.isAccountUser(username) || username === (await this.#ownUser(signal));
   }
 
   /** The operator's user at the API server; undefined while the server does not say. */
   async #ownUser(signal: AbortSignal): Promise<string | undefined> {
     const { client } = this.#base;
-    return (this.#ownUserName ??= await ownUserName(client, signal).catch(() => undefined));
+    return (this.#ownUserName ??= await requestOwnUserName(client, signal).catch(() => undefined));
   }
 
   /** The rights that webhooks need at the moment. */
-  rights(): Right[] {
+  rights(): Permission[] {
     const { namespace, settings } = this.#base;
     if (!settings.webhooks && this.hooks.isEmpty) return [];
-    return webhookRights(namespace, {
+    return listWebhookPermissions(namespace, {
       service: settings.webhookUrl === undefined,
       crds: this.hooks.convertedCrds,
     });
@@ -160,7 +165,7 @@ export class WebhookWiring {
       ...this.#base,
       listen: { address: settings.webhookAddress, port: settings.webhookPort },
       clientCa: await clientCa(settings.webhookClientCa),
-      source: sourceOf(loaded, this.#base, { target, leads: () => leadership.leads }),
+      source: sourceOf(loaded, this.#base, { target, leads: () => leadership.isLeader }),
       hasReplicas: settings.ha,
       name: configurationName(this.#base),
       target,

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { locate, tools } from "../../scripts/setup/tools.mjs";
 import { environmentNames } from "../../src/config.ts";
 import { SETTINGS } from "../../src/setting-names.ts";
-import { ownRights, webhookRights, type Right } from "../../src/kube/rights.ts";
+import { listOwnPermissions, listWebhookPermissions, type Permission } from "../../src/kube/rights.ts";
 import { parseYaml } from "../../src/lib/index.ts";
 import { isJsonObject } from "../../src/model/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";
@@ -122,7 +122,7 @@ describe.skipIf(without)("rendering (needs helm 3 and 4 from `npm run setup`)", 
       const named = all.filter(({ resourceNames }) => resourceNames !== undefined);
       const old = { resources: ["configmaps"], resourceNames: ["addon-operator-state"], verbs: ["delete"] };
       expect(named).toEqual(overlayKind === "Secret" ? [{ apiGroups: [""], ...old }] : []);
-      const requested = ownRights("addons", overlayKind, enabled).map(rightText);
+      const requested = listOwnPermissions("addons", overlayKind, enabled).map(rightText);
       expect(granted(rules).toSorted()).toEqual(requested.toSorted());
     },
   );
@@ -130,7 +130,7 @@ describe.skipIf(without)("rendering (needs helm 3 and 4 from `npm run setup`)", 
   test("with webhooks, the roles contain what the operator asks for at start to register them", () => {
     const values = { ...MATRIX["own rights"], webhooks: { enabled: true } };
     const roles = objectsOf(render("helm", values)).filter(({ kind }) => /^(Cluster)?Role$/.test(kind));
-    const requested = webhookRights("addons", { service: true, crds: [] }).map(rightText);
+    const requested = listWebhookPermissions("addons", { service: true, crds: [] }).map(rightText);
     const all = roles.flatMap((role) => granted(role["rules"] as unknown as Rule[]));
     expect(all).toEqual(expect.arrayContaining(requested));
   });
@@ -249,6 +249,6 @@ function granted(rules: readonly Rule[]): string[] {
   );
 }
 
-function rightText({ verb, group, resource, subresource }: Right): string {
+function rightText({ verb, group, resource, subresource }: Permission): string {
   return `${verb} ${group}/${resource}${subresource === undefined ? "" : `/${subresource}`}`;
 }

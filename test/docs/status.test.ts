@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 
 import { EVENT_REASONS } from "../../src/status/index.ts";
-import { ownRights } from "../../src/kube/rights.ts";
+import { listOwnPermissions } from "../../src/kube/rights.ts";
 
 const root = join(import.meta.dirname, "../..");
 const page = readFileSync(join(root, "docs/reference/status.md"), "utf8");
@@ -35,7 +35,7 @@ test("every Event that is documented is written somewhere", () => {
 
 test("the rights are those that the operator asks for", () => {
   const verbs = (resource: string, subresource?: string): string[] =>
-    ownRights("ns", "ConfigMap")
+    listOwnPermissions("ns", "ConfigMap")
       .filter((right) => right.resource === resource && right.subresource === subresource)
       .map((right) => right.verb);
   const all = ["get", "list", "watch", "create", "patch", "delete"];

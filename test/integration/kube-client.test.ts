@@ -48,7 +48,7 @@ describe("verbs", () => {
       body: [{ op: "add", path: "/data/c", value: "3" }],
     });
     expect(patched.data).toEqual({ b: "2", c: "3" });
-    await kube.applyRequest(api, one, { body: configMap("one", { d: "4" }), force: true, dryRun: true });
+    await kube.serverSideApply(api, one, { body: configMap("one", { d: "4" }), force: true, dryRun: true });
     const final = await kube.get<Written>(api, one);
     expect(final.data).toEqual({ b: "2", c: "3" });
     expect(final.metadata.managedFields.map(({ manager }) => manager)).toEqual(["addon-operator"]);
@@ -98,9 +98,9 @@ test("discovery knows what kubectl knows, and a CRD once it is there", async () 
 test("a service account without rights: what is missing is named", async () => {
   const namespace = await freshNamespace("kube");
   const limited = client(await kubeconfigOf(namespace, "nobody"));
-  const right: kube.Right = { verb: "list", group: "", resource: "secrets", namespace };
-  expect(await kube.missingRights(limited, [right])).toEqual([right]);
-  expect(await kube.missingRights(client(), [right])).toEqual([]);
+  const right: kube.Permission = { verb: "list", group: "", resource: "secrets", namespace };
+  expect(await kube.findMissingPermissions(limited, [right])).toEqual([right]);
+  expect(await kube.findMissingPermissions(client(), [right])).toEqual([]);
   const refused: unknown = await kube
     .listMetadata(limited, { resource: kube.SECRETS }, {})
     .catch((error: unknown) => error);
@@ -112,7 +112,7 @@ test("a wrong CA is a problem that names file, server and remedy", async () => {
   const file = await kubeconfigOf(namespace, "nobody");
   const text = readFileSync(file, "utf8");
   writeFileSync(file, text.replace(/ *certificate-authority(-data)?: .*\n/, ""));
-  await expect(kube.firstContact(client(file))).rejects.toMatchObject({
+  await expect(kube.checkConnection(client(file))).rejects.toMatchObject({
     problems: [{ file, remedy: expect.stringContaining("certificate-authority") as string }],
   });
 });
@@ -121,7 +121,7 @@ test("a Lease is held by one, given back, and shown by kubectl", async () => {
   const namespace = await freshNamespace("kube");
   const events: string[] = [];
   const contend = (pod: string): kube.Lease => {
-    const identity = { ...kube.ownIdentity(pod), bootId: pod };
+    const identity = { ...kube.readOwnIdentity(pod), bootId: pod };
     return new kube.Lease({
       client: client(),
       clock: systemClock,
@@ -145,7 +145,7 @@ test("a Lease is held by one, given back, and shown by kubectl", async () => {
   expect(events[0]).toMatch(/^one\//);
   await one.release();
   await second;
-  expect([one.held, two.held]).toEqual([false, true]);
+  expect([one.isHeld, two.isHeld]).toEqual([false, true]);
   const lease = await cluster().json<{ spec: { holderIdentity: string } }>([
     "get",
     "lease",

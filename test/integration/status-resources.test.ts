@@ -54,7 +54,7 @@ async function world(change: Partial<MirrorOptions> = {}): Promise<World> {
   for (const resource of [ADDON_MODULES, ADDON_OPERATORS]) {
     hub.subscribe(
       { resource, namespace },
-      { object: record, synced: () => {}, applied: record, deleted: () => {} },
+      { onListed: record, onSynced: () => {}, onApplied: record, onDeleted: () => {} },
     );
   }
   let writes = 0;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { CONFIG_MAPS, LEASES, NAMESPACES, pathOf, pathTemplate } from "../../src/kube/index.ts";
+import { CONFIG_MAPS, LEASES, NAMESPACES, pathOf, toPathTemplate } from "../../src/kube/index.ts";
 import type { ObjectPath, ResourceType } from "../../src/kube/index.ts";
 
 test.each<[ResourceType, ObjectPath, string]>([
@@ -31,5 +31,5 @@ test.each([
   ["/apis/apps/v1/namespaces/ops/deployments/d", "/apis/apps/v1/namespaces/{namespace}/deployments/{name}"],
   ["/apis/apps/v1/deployments", "/apis/apps/v1/deployments"],
 ])("template of %s", (path, want) => {
-  expect(pathTemplate(path)).toBe(want);
+  expect(toPathTemplate(path)).toBe(want);
 });

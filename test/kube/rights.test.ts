@@ -1,14 +1,14 @@
 import { expect, test } from "vitest";
 
 import {
-  describeRight,
-  firstContact,
-  missingRights,
-  watchRights,
-  webhookRights,
+  describePermission,
+  checkConnection,
+  findMissingPermissions,
+  createPermissionCheck,
+  listWebhookPermissions,
 } from "../../src/kube/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
-import type { Right } from "../../src/kube/index.ts";
+import type { Permission } from "../../src/kube/index.ts";
 import { status } from "../support/fake-api.ts";
 import { fake } from "./fixture.ts";
 
@@ -17,11 +17,11 @@ const REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 test("names the rights that are missing, in order", async () => {
   const { api, client } = await fake();
   api.on(`POST ${REVIEWS}`, ({ body }) => {
-    const { spec } = JSON.parse(body) as { spec: { resourceAttributes: Right } };
+    const { spec } = JSON.parse(body) as { spec: { resourceAttributes: Permission } };
     return { status: 201, json: { status: { allowed: spec.resourceAttributes.verb === "get" } } };
   });
-  const right = (verb: string): Right => ({ verb, group: "", resource: "pods", namespace: "ops" });
-  const missing = await missingRights(client, ["get", "list", "get", "watch"].map(right));
+  const right = (verb: string): Permission => ({ verb, group: "", resource: "pods", namespace: "ops" });
+  const missing = await findMissingPermissions(client, ["get", "list", "get", "watch"].map(right));
   expect(missing.map(({ verb }) => verb)).toEqual(["list", "watch"]);
 });
 
@@ -30,7 +30,7 @@ test.each([true, false])(
   async (service) => {
     const { api, client } = await fake();
     api.on(`POST ${REVIEWS}`, ({ body }) => {
-      const { group, resource } = (JSON.parse(body) as { spec: { resourceAttributes: Right } }).spec
+      const { group, resource } = (JSON.parse(body) as { spec: { resourceAttributes: Permission } }).spec
         .resourceAttributes;
       const allowed = group !== "admissionregistration.k8s.io" && resource !== "services";
       return { status: 201, json: { status: { allowed } } };
@@ -41,9 +41,15 @@ test.each([true, false])(
       clock: { ...systemClock, setTimer: () => ({ cancel() {} }) },
       logger: silentLogger,
     };
-    const further = () => webhookRights("ops", { service, crds: [] });
-    const check = watchRights(
-      { ...base, namespace: "ops", overlay: undefined, further, settings: { sources: false } },
+    const further = () => listWebhookPermissions("ops", { service, crds: [] });
+    const check = createPermissionCheck(
+      {
+        ...base,
+        namespace: "ops",
+        overlay: undefined,
+        getFurtherPermissions: further,
+        settings: { sources: false },
+      },
       (missing) => found.push(...missing),
     );
     await check();
@@ -61,7 +67,7 @@ test.each([true, false])(
 test("rights that are needed later are checked then, and each minute only once", async () => {
   const { api, client } = await fake();
   api.on(`POST ${REVIEWS}`, ({ body }) => {
-    const { resource } = (JSON.parse(body) as { spec: { resourceAttributes: Right } }).spec
+    const { resource } = (JSON.parse(body) as { spec: { resourceAttributes: Permission } }).spec
       .resourceAttributes;
     return {
       status: 201,
@@ -75,14 +81,14 @@ test("rights that are needed later are checked then, and each minute only once",
   };
   const crds: string[] = [];
   const found: (readonly string[])[] = [];
-  const check = watchRights(
+  const check = createPermissionCheck(
     {
       client,
       clock: { ...systemClock, setTimer },
       logger: silentLogger,
       namespace: "ops",
       overlay: undefined,
-      further: () => webhookRights("ops", { service: false, crds }),
+      getFurtherPermissions: () => listWebhookPermissions("ops", { service: false, crds }),
       settings: { sources: false },
     },
     (missing) => found.push(missing),
@@ -96,7 +102,7 @@ test("rights that are needed later are checked then, and each minute only once",
   expect([found.slice(1), timers]).toEqual([[verbs.map((verb) => `${verb} ${what}`)], 1]);
 });
 
-test.each<[Right, string]>([
+test.each<[Permission, string]>([
   [{ verb: "get", group: "", resource: "pods", namespace: "ops" }, "get pods in namespace ops"],
   [
     {
@@ -109,18 +115,18 @@ test.each<[Right, string]>([
     "update deployments.apps/scale in namespace ops",
   ],
 ])("in words %#", (right, want) => {
-  expect(describeRight(right)).toBe(want);
+  expect(describePermission(right)).toBe(want);
 });
 
 test("first contact: an unreachable server and refused credentials are problems with a remedy", async () => {
   const { api, client } = await fake();
   api.on("GET /version", { json: { gitVersion: "v1.36.0" } }, status(401, "Unauthorized"));
-  await firstContact(client);
+  await checkConnection(client);
   const key = `server ${api.url}`;
   const problem = { key, message: "the server does not accept the credentials" };
-  await expect(firstContact(client)).rejects.toMatchObject({ name: "ProblemError", problems: [problem] });
+  await expect(checkConnection(client)).rejects.toMatchObject({ name: "ProblemError", problems: [problem] });
   await api.close();
-  const error: unknown = await firstContact(client).catch((failure: unknown) => failure);
+  const error: unknown = await checkConnection(client).catch((failure: unknown) => failure);
   expect(error).toMatchObject({
     problems: [{ key, remedy: expect.stringContaining("API server runs") as string }],
   });

@@ -3,7 +3,9 @@ import type { Clock } from "../../src/lib/index.ts";
 
 /** A finder of the kinds that `resolve` knows; no CRD wakes it. */
 export function kindsOf(clock: Clock, resolve: (kind: string) => Resource | undefined): KindFinder {
-  const hub = { subscribe: () => ({ synced: Promise.resolve(), close: () => {} }) } as unknown as WatchHub;
+  const hub = {
+    subscribe: () => ({ whenSynced: Promise.resolve(), close: () => {} }),
+  } as unknown as WatchHub;
   const discovery = { resolve: async (kind: string) => resolve(kind), invalidate: () => {} };
   return new KindFinder({ hub, clock, discovery });
 }

@@ -43,9 +43,9 @@ export async function watchStatuses(namespace: string, kubeconfig?: string): Pro
       broken.push(String(error));
     }
   };
-  const consumer = { object: see, synced: () => {}, applied: see, deleted: () => {} };
+  const consumer = { onListed: see, onSynced: () => {}, onApplied: see, onDeleted: () => {} };
   const watches = RESOURCES.map((resource) => hub.subscribe({ resource, namespace }, consumer));
-  if (kubeconfig === undefined) await Promise.all(watches.map(({ synced }) => synced));
+  if (kubeconfig === undefined) await Promise.all(watches.map(({ whenSynced }) => whenSynced));
   /** The watch reports the versions of an object in order: who has seen the last one has seen all. */
   const isSeen = async (): Promise<boolean> => {
     const lists = RESOURCES.map((resource) =>

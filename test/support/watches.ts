@@ -14,7 +14,7 @@ export function manualHub(): { readonly hub: WatchHub; readonly open: OpenWatch[
     subscribe: (spec: WatchSpec, consumer: WatchConsumer) => {
       const watch = { spec, consumer, closed: false };
       open.push(watch);
-      return { synced: Promise.resolve(), close: () => void (watch.closed = true) };
+      return { whenSynced: Promise.resolve(), close: () => void (watch.closed = true) };
     },
   } as unknown as WatchHub;
   return { hub, open };

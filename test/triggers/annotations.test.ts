@@ -27,11 +27,11 @@ function world(refresh: () => Promise<boolean> = () => Promise.resolve(true)) {
 
 it("takes each token once", async () => {
   const { annotations, requested } = world();
-  annotations.check("a", { [REQUESTED_AT]: "one" });
-  annotations.check("a", { [REQUESTED_AT]: "one" });
-  annotations.check("a", undefined);
-  annotations.check("a", { [REQUESTED_AT]: "one" });
-  annotations.check(undefined, { [REQUESTED_AT]: "two" });
+  annotations.handleAnnotations("a", { [REQUESTED_AT]: "one" });
+  annotations.handleAnnotations("a", { [REQUESTED_AT]: "one" });
+  annotations.handleAnnotations("a", undefined);
+  annotations.handleAnnotations("a", { [REQUESTED_AT]: "one" });
+  annotations.handleAnnotations(undefined, { [REQUESTED_AT]: "two" });
   await settle();
   expect(requested).toEqual(["a: one", "undefined: two"]);
 });
@@ -39,7 +39,7 @@ it("takes each token once", async () => {
 it("takes no token that is long, or no plain text", async () => {
   const { annotations, requested, warnings } = world();
   for (const token of ["x".repeat(257), "a\nb", "\u00e9", "", "x".repeat(256)])
-    annotations.check("a", { [REQUESTED_AT]: token });
+    annotations.handleAnnotations("a", { [REQUESTED_AT]: token });
   await settle();
   expect(requested).toEqual([`a: ${"x".repeat(256)}`]);
   expect(warnings).toHaveLength(4);
@@ -48,7 +48,7 @@ it("takes no token that is long, or no plain text", async () => {
 it("reads the ConfigMap before it takes a request, which counts even if that fails", async () => {
   const { promise, reject } = Promise.withResolvers<boolean>();
   const { annotations, requested, warnings } = world(() => promise);
-  annotations.check("a", { [REQUESTED_AT]: "one" });
+  annotations.handleAnnotations("a", { [REQUESTED_AT]: "one" });
   await settle();
   expect(requested).toEqual([]);
   reject(new Error("no answer"));
@@ -63,12 +63,12 @@ it("keeps what a person confirms of a module, and its end", () => {
     const { confirmedCrds, confirmedTakeover } = state.module("a") ?? {};
     return [confirmedCrds, confirmedTakeover];
   };
-  annotations.check("a", {
+  annotations.handleAnnotations("a", {
     "addon-operator.io/confirm-crds": "c",
     "addon-operator.io/confirm-takeover": "t",
   });
   expect(reported()).toEqual(["c", "t"]);
-  annotations.check("a", {});
+  annotations.handleAnnotations("a", {});
   expect(reported()).toEqual([undefined, undefined]);
 });
 
@@ -80,15 +80,15 @@ it("ignores an ended confirmation until its annotation is removed, and accepts t
     const { confirmedCrds, confirmedTakeover, endedConfirmations } = state.module("a") ?? {};
     return [confirmedCrds, confirmedTakeover, endedConfirmations];
   };
-  annotations.check("a", given);
+  annotations.handleAnnotations("a", given);
   state.recordModule("a", "confirmationEnded", "confirmedCrds", "c");
   const ended = { "addon-operator.io/confirm-crds": "c" };
   expect(reported()).toEqual([undefined, "t", ended]);
-  annotations.check("a", { ...given });
+  annotations.handleAnnotations("a", { ...given });
   expect(reported()).toEqual([undefined, "t", ended]);
-  annotations.check("a", { "addon-operator.io/confirm-takeover": "t" });
+  annotations.handleAnnotations("a", { "addon-operator.io/confirm-takeover": "t" });
   expect(reported()).toEqual([undefined, "t", {}]);
-  annotations.check("a", given);
+  annotations.handleAnnotations("a", given);
   expect(reported()).toEqual(["c", "t", {}]);
   // A token that a user gives while the run with the earlier one is in progress stays.
   state.recordModule("a", "confirmationEnded", "confirmedTakeover", "earlier");
@@ -98,11 +98,11 @@ it("ignores an ended confirmation until its annotation is removed, and accepts t
 it("takes the confirmation of a removal from the AddonOperator alone, and its end", () => {
   const { state, annotations } = world();
   const confirmed = { "addon-operator.io/confirm-delete": "7" };
-  annotations.check("a", confirmed);
+  annotations.handleAnnotations("a", confirmed);
   expect(state.view.confirmation).toBeUndefined();
-  annotations.check(undefined, confirmed);
+  annotations.handleAnnotations(undefined, confirmed);
   expect(state.view.confirmation).toBe("7");
-  annotations.check(undefined, undefined);
+  annotations.handleAnnotations(undefined, undefined);
   expect(state.view.confirmation).toBeUndefined();
 });
 
@@ -111,18 +111,18 @@ it("takes no token that a status names as answered, for modules and for a conver
   const modules = [{ name: "a", valuesKey: "a" }];
   const refresh = () => Promise.resolve(true);
   const annotations = new Annotations({ state, config: { refresh }, logger: silentLogger });
-  annotations.check(undefined, { [REQUESTED_AT]: "two" }, "two");
+  annotations.handleAnnotations(undefined, { [REQUESTED_AT]: "two" }, "two");
   await settle();
   expect(state.view).toMatchObject({ requestedToken: "two", handledToken: "two" });
-  annotations.check(undefined, { [REQUESTED_AT]: "four" }, "not\nplain");
+  annotations.handleAnnotations(undefined, { [REQUESTED_AT]: "four" }, "not\nplain");
   await settle();
   expect(state.view).toMatchObject({ requestedToken: "four", handledToken: "two" });
 
   state.recordTree({ ...state.tree, modules } as unknown as typeof state.tree);
-  annotations.check("a", { [REQUESTED_AT]: "one" }, "one");
+  annotations.handleAnnotations("a", { [REQUESTED_AT]: "one" }, "one");
   await settle();
   expect(state.module("a")).toMatchObject({ requestedToken: "one", run: { handled: { token: "one" } } });
-  annotations.check("a", { [REQUESTED_AT]: "three" }, "one");
+  annotations.handleAnnotations("a", { [REQUESTED_AT]: "three" }, "one");
   await settle();
   expect(state.module("a")).toMatchObject({ requestedToken: "three", run: { handled: { token: "one" } } });
 });

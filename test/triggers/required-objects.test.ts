@@ -35,7 +35,7 @@ function lab(...required: readonly RequiredObject[]) {
   const subscribe = (spec: WatchSpec, consumer: WatchConsumer) => {
     const one = { spec, consumer };
     open.push(one);
-    return { synced: Promise.resolve(), close: () => void open.splice(open.indexOf(one), 1) };
+    return { whenSynced: Promise.resolve(), close: () => void open.splice(open.indexOf(one), 1) };
   };
   const hub = { subscribe } as unknown as WatchHub;
   const discovery = {
@@ -83,7 +83,7 @@ describe("objects that modules require", () => {
       { resource: SECRETS, namespace: "own", fieldSelector: "metadata.name=ca", metadataOnly: true },
     ]);
     expect(reported()).toBe("unknown");
-    void open[0]?.consumer.synced("1");
+    void open[0]?.consumer.onSynced("1");
     expect(reported()).toBe("is not there");
     await turn("a", false);
     expect(open).toHaveLength(1);
@@ -99,7 +99,7 @@ describe("objects that modules require", () => {
     await turn("a", true);
     await expect.poll(() => open).toHaveLength(1);
     const { consumer } = open[0] as Open;
-    void consumer.synced("1");
+    void consumer.onSynced("1");
     const conditions = [{ type: "Ready", status: "True" }];
     const steps: [object | undefined, string][] = [
       [{}, "is not Ready"],
@@ -111,8 +111,8 @@ describe("objects that modules require", () => {
     ];
     for (const [more, message] of steps) {
       await clock.advance(1000);
-      if (more === undefined) void consumer.deleted(secret(), true);
-      else void consumer.applied(secret(more));
+      if (more === undefined) void consumer.onDeleted(secret(), true);
+      else void consumer.onApplied(secret(more));
       expect(reported(wanted)).toBe(message);
     }
   });
@@ -121,16 +121,16 @@ describe("objects that modules require", () => {
     const { turn, open, reported, clock, state } = lab(CA);
     await turn("a", true);
     const { consumer } = open[0] as Open;
-    void consumer.synced("1");
+    void consumer.onSynced("1");
     let records = 0;
     state.onChange(() => void records++);
     for (let change = 0; change < 500; change++) {
-      if (change % 2 === 0) void consumer.applied(secret());
-      else void consumer.deleted(secret(), true);
+      if (change % 2 === 0) void consumer.onApplied(secret());
+      else void consumer.onDeleted(secret(), true);
       await clock.advance(10);
     }
     expect(records).toBeLessThanOrEqual(5);
-    void consumer.applied(secret());
+    void consumer.onApplied(secret());
     await clock.advance(1000);
     expect(reported()).toBe("met");
   });
@@ -147,8 +147,8 @@ describe("objects that modules require", () => {
       },
     };
     const { consumer } = open[0] as Open;
-    void consumer.object(secret({ data }));
-    void consumer.synced("1");
+    void consumer.onListed(secret({ data }));
+    void consumer.onSynced("1");
     expect(reported(wanted)).toBe("has an expression that takes too long");
     text = "xx";
     await clock.advance(59_999);
@@ -176,12 +176,12 @@ describe("objects that modules require", () => {
     const { turn, open, reported } = lab(CA);
     await turn("a", true);
     const { consumer } = open[0] as Open;
-    consumer.issue?.(new Error("secrets is forbidden"));
+    consumer.onError?.(new Error("secrets is forbidden"));
     expect(reported()).toBe("cannot be watched: secrets is forbidden");
-    void consumer.object(secret());
-    void consumer.synced("1");
+    void consumer.onListed(secret());
+    void consumer.onSynced("1");
     expect(reported()).toBe("met");
-    consumer.issue?.(new Error("connection refused"));
+    consumer.onError?.(new Error("connection refused"));
     expect(reported()).toBe("met");
   });
 });

@@ -71,12 +71,12 @@ export class Informer {
     this.#subscription = hub.subscribe(spec, {
       rank: this.#owner.rank,
       // A list begins (again): what it does not contain has been deleted.
-      begin: () => void (this.#stale = new Set([...this.#store.keys(), ...this.#unfiltered])),
-      object: (object) => this.#storeObject(object),
-      applied: (object) => this.#storeObject(object),
-      deleted: (object, complete) => this.#removeObject(object, complete),
-      synced: () => this.#owner.sequence.run(undefined, () => this.#completeList()),
-      issue: (error) => {
+      onListStart: () => void (this.#stale = new Set([...this.#store.keys(), ...this.#unfiltered])),
+      onListed: (object) => this.#storeObject(object),
+      onApplied: (object) => this.#storeObject(object),
+      onDeleted: (object, complete) => this.#removeObject(object, complete),
+      onSynced: () => this.#owner.sequence.run(undefined, () => this.#completeList()),
+      onError: (error) => {
         this.issue = error;
         this.#owner.onIssue();
       },

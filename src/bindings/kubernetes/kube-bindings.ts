@@ -13,7 +13,7 @@ import { SharedObjects } from "./shared-objects.ts";
 
 export interface KubeBindingsOptions {
   readonly hub: WatchHub;
-  readonly kinds: Pick<KindFinder, "find" | "kindsChanged">;
+  readonly kinds: Pick<KindFinder, "find" | "recheckKinds">;
   readonly filters: { compile(text: string): Promise<Filter> };
   readonly clock: Clock;
   readonly logger: Logger;
@@ -27,7 +27,7 @@ export interface KubeBindingsOptions {
    */
   readonly onIssue?: (hook: Hook, binding: KubernetesBinding, message: string | undefined) => void;
   /**
-   * Returns a check that rejects with MissingRightsError while the module of the hook may not list what the binding selects;
+   * Returns a check that rejects with MissingPermissionsError while the module of the hook may not list what the binding selects;
    * undefined for hooks that act as the operator.
    */
   readonly checkOf?: (
@@ -128,7 +128,7 @@ export class KubeBindings {
 
   /** Call after CRDs were created: drops the cached discovery and searches for missing kinds at once. */
   kindsChanged(): void {
-    this.#options.kinds.kindsChanged();
+    this.#options.kinds.recheckKinds();
   }
 
   snapshots(hook: Hook): Snapshots {

@@ -1,7 +1,7 @@
 /** The watches, the snapshot and the pending events of one kubernetes binding. */
 
 import type { ObjectKey, Resource, Subscription, WatchHub, WatchSpec } from "../../kube/index.ts";
-import { NAMESPACES, ObjectStore, labelSelectorText, splitKey } from "../../kube/index.ts";
+import { NAMESPACES, ObjectStore, formatLabelSelector, splitKey } from "../../kube/index.ts";
 import type { Filter } from "../../filter/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import type { Hook, KubernetesBinding, ObjectEvent, SnapshotItem, WatchEvent } from "../../model/index.ts";
@@ -127,22 +127,22 @@ export class Monitor {
    */
   #followNamespaces(owner: InformerOwner, open: (namespace: string) => void): void {
     this.#areNamespacesListed = false;
-    const labelSelector = labelSelectorText(this.binding.namespaceLabels);
+    const labelSelector = formatLabelSelector(this.binding.namespaceLabels);
     const spec: WatchSpec = { resource: NAMESPACES, labelSelector, metadataOnly: true };
     const selected = new ObjectStore({
-      keep: ({ metadata: { resourceVersion = "" } }) => ({ resourceVersion }),
+      toStored: ({ metadata: { resourceVersion = "" } }) => ({ resourceVersion }),
     });
-    this.#namespaces = selected.follow(this.#options.hub, spec, {
-      changed: (now, before, key) => {
+    this.#namespaces = selected.watch(this.#options.hub, spec, {
+      onChange: (now, before, key) => {
         const { name } = splitKey(key);
         if (now === undefined) this.#leaveNamespace(name, owner);
         else if (before === undefined && (this.binding.namespaces?.includes(name) ?? true)) open(name);
       },
-      synced: () => {
+      onSynced: () => {
         this.#areNamespacesListed = true;
         this.#checkReady();
       },
-      issue: (error) => {
+      onError: (error) => {
         this.#namespacesIssue = error;
         this.#reportIssue();
       },
@@ -156,7 +156,7 @@ export class Monitor {
     const spec: WatchSpec = {
       resource,
       namespace,
-      labelSelector: labelSelectorText(labelSelector),
+      labelSelector: formatLabelSelector(labelSelector),
       // Without the full object and a filter, only the version of the object is needed.
       metadataOnly: !keepFullObjects && jqFilter === undefined,
       keepManagedFields: owner.keepManagedFields,

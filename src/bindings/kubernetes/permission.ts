@@ -1,13 +1,13 @@
 /** Whether a binding may list what it selects: waits for the rights of its module, and says which errors need a user. */
 
-import { ApiError, MissingRightsError } from "../../kube/index.ts";
+import { ApiError, MissingPermissionsError } from "../../kube/index.ts";
 import { sleep, toError, type Clock } from "../../lib/index.ts";
 
 /** How often the rights of a module are checked: while it lacks some, and while it has them. */
 const CHECK_REFUSED_MS = 10_000;
 const CHECK_PERMITTED_MS = 5 * 60_000;
 
-/** The check of one binding; it rejects with MissingRightsError. */
+/** The check of one binding; it rejects with MissingPermissionsError. */
 interface Permission {
   readonly check: () => Promise<void>;
   readonly clock: Clock;
@@ -34,7 +34,7 @@ export async function waitUntilRefused({ check, clock, signal }: Permission): Pr
     if (signal.aborted) return undefined;
     const refusal = await check().then(() => undefined, toError);
     if (signal.aborted) return undefined;
-    if (refusal instanceof MissingRightsError) return refusal;
+    if (refusal instanceof MissingPermissionsError) return refusal;
   }
 }
 

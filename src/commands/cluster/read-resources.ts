@@ -4,7 +4,7 @@ import { UsageError } from "../../config.ts";
 import {
   ApiError,
   connect,
-  explainContact,
+  explainConnectionError,
   get,
   ignoreNotFound,
   isForbidden,
@@ -218,9 +218,9 @@ function isOwnedBy({ metadata: { ownerReferences = [] } }: IAddonModule, operato
 }
 
 /** Replaces an error of the API server by one that names the cluster and a remedy. */
-function explainError(error: unknown, { origin }: KubeClient): unknown {
+function explainError(error: unknown, { credentialsInfo }: KubeClient): unknown {
   if (error instanceof UsageError) return error;
-  const { file, server } = origin;
+  const { file, server } = credentialsInfo;
   const problem = (message: string, remedy: string): Error =>
     new ProblemError({ file, key: `server ${server}`, message, remedy });
   if (isNotFound(error))
@@ -233,6 +233,6 @@ function explainError(error: unknown, { origin }: KubeClient): unknown {
       oneLine(error),
       "grant list on addonoperators, and get and list on addonmodules (for `source` also list and patch on modulesources, and patch on addonmodules); or read one namespace with -n NAMESPACE",
     );
-  const message = explainContact(error, origin);
+  const message = explainConnectionError(error, credentialsInfo);
   return message instanceof ProblemError ? message : problem(oneLine(error), "try again");
 }

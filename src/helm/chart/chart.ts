@@ -5,7 +5,7 @@
 
 import { gunzipSync } from "node:zlib";
 
-import { AGGREGATED, readAggregated, serverVersion } from "../../kube/index.ts";
+import { AGGREGATED_DISCOVERY_ACCEPT, readAggregated, requestServerVersion } from "../../kube/index.ts";
 import type { AggregatedList, KubeClient } from "../../kube/index.ts";
 import { canonicalJson, digest, hashFiles, parseYaml, readRegularFile, shareCalls } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
@@ -244,8 +244,12 @@ export function cacheCapabilities(
 
 /** Reads the server version and all kinds, and returns their digest. */
 async function readCapabilities(client: KubeClient): Promise<string> {
-  const served = (path: string) => client.json<AggregatedList>({ path, accept: AGGREGATED });
-  const [version, ...lists] = await Promise.all([serverVersion(client), served("/api"), served("/apis")]);
+  const served = (path: string) => client.json<AggregatedList>({ path, accept: AGGREGATED_DISCOVERY_ACCEPT });
+  const [version, ...lists] = await Promise.all([
+    requestServerVersion(client),
+    served("/api"),
+    served("/apis"),
+  ]);
   const kinds = lists.flatMap(readAggregated).flatMap(({ group, version: of, resources = [] }) => {
     const at = `${group}/${of}`;
     return [at, ...resources.map(({ kind }) => `${at}/${kind}`)];

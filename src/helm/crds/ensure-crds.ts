@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 
 import {
   ApiError,
-  applyRequest,
+  serverSideApply,
   CUSTOM_RESOURCE_DEFINITIONS,
   get,
   ignoreNotFound,
@@ -139,7 +139,7 @@ async function applyCrd(
   const withExtraLabels = labels && { labels: { ...objectOf(metadata["labels"]), ...labels } };
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: crdName(crd) };
   try {
-    return await applyRequest(client, target, {
+    return await serverSideApply(client, target, {
       body: { ...body, metadata: { ...metadata, ...withExtraLabels } },
       force: true,
       signal,

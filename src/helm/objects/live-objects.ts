@@ -9,7 +9,7 @@ import {
   type Comparison,
   type FieldManagers,
 } from "../../drift/index.ts";
-import { applyRequest, create, get, ignoreNotFound, isAlreadyExists } from "../../kube/index.ts";
+import { serverSideApply, create, get, ignoreNotFound, isAlreadyExists } from "../../kube/index.ts";
 import type { Target } from "../../kube/index.ts";
 import { mapInParallel, oneLine } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type DriftIgnore, type JsonObject } from "../../model/index.ts";
@@ -113,7 +113,7 @@ export class LiveObjectClient {
 
   /** Applies the object as helm does and returns the result; with `dryRun` nothing is stored. */
   apply(body: JsonObject, call: CallOptions & { readonly dryRun?: boolean }): Promise<JsonObject> {
-    return applyRequest(this.#client, this.#target, { ...HELM_WRITE_OPTIONS, ...call, force: true, body });
+    return serverSideApply(this.#client, this.#target, { ...HELM_WRITE_OPTIONS, ...call, force: true, body });
   }
 
   /** Creates the object; fails where it exists. */

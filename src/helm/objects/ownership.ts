@@ -5,7 +5,7 @@ import {
   getMetadata,
   isNotFound,
   mergePatch,
-  missingRights,
+  findMissingPermissions,
   type Target,
   type WatchedObject,
 } from "../../kube/index.ts";
@@ -152,7 +152,7 @@ export async function mayChangeObject(
   const { resource, namespace = "", name = "" } = live.target;
   const { group, plural, namespaced } = resource;
   const right = { verb: "patch", group, resource: plural, namespace: namespaced ? namespace : "", name };
-  if ((await missingRights(client, [right])).length === 0) return true;
+  if ((await findMissingPermissions(client, [right])).length === 0) return true;
   logger.warn("The chart of a module has an object that its account may not change", {
     module,
     object: resourceName(live.ref),

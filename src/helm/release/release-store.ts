@@ -114,12 +114,14 @@ export class ReleaseStore {
 
   /** The revisions of a release of this name in one namespace, newest first. */
   revisionsIn(namespace: string, name: string): ReleaseMeta[] {
-    return (this.#watches.getRevisions(namespace)?.group(name) ?? []).sort((a, b) => b.revision - a.revision);
+    return (this.#watches.getRevisions(namespace)?.groupObjects(name) ?? []).sort(
+      (a, b) => b.revision - a.revision,
+    );
   }
 
   /** The newest revision of every release, by name. */
   newestRevisions(): ReleaseMeta[] {
-    const own = this.#watches.getRevisions(this.#options.namespace)?.groups() ?? [];
+    const own = this.#watches.getRevisions(this.#options.namespace)?.groupNames() ?? [];
     const names = new Set([...own, ...this.#locations.releaseNames()]);
     return [...names].sort().flatMap((name) => this.get(name) ?? []);
   }
@@ -145,7 +147,7 @@ export class ReleaseStore {
   async refreshIn(namespace: string, name: string, signal?: AbortSignal): Promise<void> {
     const selection = selectReleaseSecrets(namespace, `,name=${name}`);
     const list = () => listMetadata(this.#options.client, selection, { ...selection, signal });
-    await this.#watches.getRevisions(namespace)?.list(list, name);
+    await this.#watches.getRevisions(namespace)?.fetchList(list, name);
     this.#notifyListeners(name);
   }
 
@@ -175,7 +177,7 @@ export class ReleaseStore {
   requireNewRevision(name: string, verb: string, before: ReleaseMeta | undefined): void {
     const now = this.get(name);
     if (now !== undefined && now.uid !== before?.uid) return;
-    throw new UnseenError(name, verb, this.#options.client.origin.server);
+    throw new UnseenError(name, verb, this.#options.client.credentialsInfo.server);
   }
 
   /**
@@ -187,7 +189,7 @@ export class ReleaseStore {
     const key = secretKey(secretRef(meta));
     const known = revisions?.get(key);
     if (known?.uid !== meta.uid) return;
-    revisions?.assume(key, { labels: { ...known.labels, ...deferredLabels }, deferredLabels });
+    revisions?.assumeChange(key, { labels: { ...known.labels, ...deferredLabels }, deferredLabels });
     this.#notifyListeners(meta.name);
   }
 
@@ -325,8 +327,8 @@ export class ReleaseStore {
     // Without a watch of the namespace, nothing keeps the answer.
     const revisions =
       this.#watches.getRevisions(target.namespace) ??
-      new ObjectStore<ReleaseMeta>({ keep: parseReleaseMeta });
-    return revisions.ask(secretKey(target), async () => {
+      new ObjectStore<ReleaseMeta>({ toStored: parseReleaseMeta });
+    return revisions.fetchObject(secretKey(target), async () => {
       const answer = await request();
       return answer && parseReleaseMeta(answer);
     });

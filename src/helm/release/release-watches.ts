@@ -58,12 +58,12 @@ export class ReleaseWatches {
     const watched = this.#watches.get(namespace) ?? this.#startWatching(namespace);
     if (watched.revisions.isSynced) return;
     if (watched.error !== undefined) throw watched.error;
-    await Promise.race([watched.subscription.synced, watched.nextFailure.promise]);
+    await Promise.race([watched.subscription.whenSynced, watched.nextFailure.promise]);
   }
 
   /** Resolves when the first list of the operator's namespace is in. */
   get synced(): Promise<void> {
-    return this.#watches.get(this.#options.namespace)?.subscription.synced ?? Promise.resolve();
+    return this.#watches.get(this.#options.namespace)?.subscription.whenSynced ?? Promise.resolve();
   }
 
   /** Ends the watch of a namespace and discards its revisions. */
@@ -79,16 +79,16 @@ export class ReleaseWatches {
 
   /** Watches helm's Secrets in a namespace. Callers must check that it is not watched yet. */
   #startWatching(namespace: string): WatchedNamespace {
-    const present = new ObjectStore<ReleaseMeta>({ keep: parseReleaseMeta, groupOf: ({ name }) => name });
-    const subscription = present.follow(
+    const present = new ObjectStore<ReleaseMeta>({ toStored: parseReleaseMeta, groupOf: ({ name }) => name });
+    const subscription = present.watch(
       this.#options.hub,
       { ...selectReleaseSecrets(namespace), metadataOnly: true },
       {
-        changed: (now, before) => {
+        onChange: (now, before) => {
           const meta = now ?? before;
           if (meta !== undefined) this.#onChange(meta);
         },
-        issue: (error) => this.#onError(namespace, error),
+        onError: (error) => this.#onError(namespace, error),
       },
     );
     const watched: WatchedNamespace = {

@@ -78,7 +78,7 @@ export class Releases {
     this.#options = options;
     this.observed = new ObservedReleases(options);
     this.store = this.observed.store;
-    this.helm = new Helm({ ...options, server: client.origin.server });
+    this.helm = new Helm({ ...options, server: client.credentialsInfo.server });
     this.#capabilities = cacheCapabilities(client, clock);
     this.#deferredLabels = new DeferredLabels({ ...options, store: this.store });
     this.#reconciler = {
@@ -260,7 +260,7 @@ export class Releases {
     }
     const left = this.store.get(name);
     if (left !== undefined && left.status !== "uninstalled")
-      throw new UnseenError(name, "uninstall", this.#options.client.origin.server);
+      throw new UnseenError(name, "uninstall", this.#options.client.credentialsInfo.server);
   }
 
   /**

@@ -6,15 +6,15 @@ import type { Clock, Timer } from "../../lib/index.ts";
 import { objectOf, objectsIn, userOf, type Account, type JsonObject } from "../../model/index.ts";
 import type { ScratchDir } from "../../process/index.ts";
 import type { KubeClient } from "../client/client.ts";
-import type { RunTokenSource } from "./tokens.ts";
+import type { GetRunToken } from "./tokens.ts";
 
 interface AccessOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
-  readonly token: RunTokenSource;
+  readonly token: GetRunToken;
 }
 
-/** What a run with access needs: the account, and the namespace of requests that name none. */
+/** The account of a run, and the namespace of requests that name none. */
 export interface AccessRequest {
   readonly account: Account;
   readonly namespace: string;
@@ -22,38 +22,43 @@ export interface AccessRequest {
   readonly onError: (error: unknown) => void;
 }
 
-/** A kubeconfig in a private directory, whose token is renewed until `close`. */
+/** A kubeconfig in a private directory; its token is renewed until `close`. */
 export interface AccountAccess {
   readonly path: string;
   readonly close: () => void;
 }
 
+/** Shortest time until the next renewal of a token, also after a failed one. */
 const RETRY_MS = 15_000;
 
-/** Writes kubeconfig and token into the directory of a run. Throws MissingAccountError, ApiError, ConnectionError, ScratchError. */
-export async function openAccess(
+/** Writes kubeconfig and token into the directory of a run of hooks, and renews the token until `close`. Throws MissingAccountError, ApiError, ConnectionError, ScratchError. */
+export async function openAccountKubeconfig(
   { client, clock, token }: AccessOptions,
   { account, namespace, onError }: AccessRequest,
   scratch: ScratchDir,
 ): Promise<AccountAccess> {
   let timer: Timer | undefined;
   let isClosed = false;
-  const renewIn = (ms: number): void => {
+  const scheduleRenewal = (ms: number): void => {
     if (!isClosed) timer = clock.setTimer(Math.max(ms, RETRY_MS), renew);
   };
   const writeToken = async (): Promise<void> => {
     const { token: text, freshUntil } = await token();
     if (isClosed) return;
     await scratch.replaceFile("token", text);
-    renewIn(freshUntil - clock.monotonic());
+    scheduleRenewal(freshUntil - clock.monotonic());
   };
   const renew = (): void =>
     void writeToken().catch((error: unknown) => {
       onError(error);
-      renewIn(RETRY_MS);
+      scheduleRenewal(RETRY_MS);
     });
   await writeToken();
-  const text = kubeconfigOf(client.kubeconfig(), { account, namespace, tokenFile: scratch.path("token") });
+  const text = buildAccountKubeconfig(client.exportKubeconfig(), {
+    account,
+    namespace,
+    tokenFile: scratch.path("token"),
+  });
   const path = await scratch.write("kubeconfig", text);
   return {
     path,
@@ -65,21 +70,23 @@ export async function openAccess(
 }
 
 /**
- * The operator's kubeconfig with the token of an account in place of its own credentials. It contains the certificates of the
- * server, whose file other users may not be allowed to read.
+ * Builds the kubeconfig of an account: the server of the operator's kubeconfig, with the account's token. It contains the
+ * certificate authority instead of a path: the hooks' user may not be allowed to read that file.
  */
-export function kubeconfigOf(
-  own: string,
+export function buildAccountKubeconfig(
+  operatorKubeconfig: string,
   {
     account,
     namespace,
     tokenFile,
   }: { readonly account: Account; readonly namespace: string; readonly tokenFile: string },
 ): string {
-  const [entry = {}] = objectsIn(objectOf(JSON.parse(own) as JsonObject)["clusters"]);
+  const [entry = {}] = objectsIn(objectOf(JSON.parse(operatorKubeconfig) as JsonObject)["clusters"]);
   const { "certificate-authority": file, ...cluster } = objectOf(entry["cluster"]);
   const ca =
-    typeof file === "string" && cluster["certificate-authority-data"] === undefined ? certificates(file) : {};
+    typeof file === "string" && cluster["certificate-authority-data"] === undefined
+      ? readCertificateAuthority(file)
+      : {};
   const name = userOf(account);
   return JSON.stringify({
     apiVersion: "v1",
@@ -91,6 +98,7 @@ export function kubeconfigOf(
   });
 }
 
-function certificates(file: string): JsonObject {
+/** Reads a CA file as the field that contains it. */
+function readCertificateAuthority(file: string): JsonObject {
   return { "certificate-authority-data": readFileSync(file).toString("base64") };
 }

@@ -1,4 +1,4 @@
-/** Decides as which ServiceAccount a module acts, and checks that the account exists. */
+/** Decides which ServiceAccount a module acts as, and checks that the account exists. */
 
 import { matchesGlob } from "../../lib/index.ts";
 import { accountIn, describeAccount, ProblemError, userOf } from "../../model/index.ts";
@@ -8,82 +8,83 @@ import { getMetadata } from "../client/verbs.ts";
 import { isForbidden, isNotFound } from "../api-errors.ts";
 import { SERVICE_ACCOUNTS } from "../resources.ts";
 
-/** What determines the account of a module. */
-export type AccountTerms = Pick<Module, "name"> &
+/** The settings of a module that determine its account. */
+export type AccountSettings = Pick<Module, "name"> &
   Partial<Pick<Module, "serviceAccountName" | "namespace" | "accountIsUnknown">>;
 
 interface AccountsOptions {
   readonly client: KubeClient;
   /** Namespace of a module's release. */
-  readonly namespaceOf: (module: AccountTerms) => string;
-  /** The namespace that the operator's configuration gives a module; that of `addon.yaml` gives it no other accounts. */
+  readonly namespaceOf: (module: AccountSettings) => string;
+  /** The namespace that the operator's configuration gives a module. A module may not gain accounts of other namespaces by its `addon.yaml`. */
   readonly configuredNamespaceOf: (module: string) => string;
   /** Further namespaces of accounts; `*` stands for any characters. */
   readonly allowed: readonly string[];
 }
 
-/** The file that names the account could not be read since the start. */
+/** Marks a module whose `addon.yaml`, which names the account, could not be read since the start. */
 const UNKNOWN = "unknown";
 
 interface KnownAccount {
-  /** Undefined = the module acts as the operator. */
+  /** Undefined = the module acts under the operator's own service account. */
   readonly account: Account | typeof UNKNOWN | undefined;
   readonly namespace: string;
 }
 
-/** The accounts of modules. */
+/** Decides and remembers the ServiceAccounts that modules act as (impersonation). */
 export class Accounts {
   readonly #options: AccountsOptions;
   /** By module. A module whose directory is deleted keeps its account for its removal. */
-  readonly #known = new Map<string, KnownAccount>();
+  readonly #knownAccounts = new Map<string, KnownAccount>();
 
   constructor(options: AccountsOptions) {
     this.#options = options;
   }
 
   /**
-   * The account of a module that was read before, also if its directory is deleted now; undefined = it acts as the operator.
-   * Throws ProblemError if the file that names it could not be read since the start.
+   * Returns the account of a module that was resolved before, also if its directory is deleted now; undefined = the operator's
+   * own account. Throws ProblemError if the file that names the account could not be read since the start.
    */
-  known(module: string): Account | undefined {
-    const account = this.#known.get(module)?.account;
+  getKnownAccount(module: string): Account | undefined {
+    const account = this.#knownAccounts.get(module)?.account;
     if (account !== UNKNOWN) return account;
     const message = "its addon.yaml cannot be read, so it is not known as whom the module acts";
     throw new ProblemError({ file: module, message, remedy: "correct the file" });
   }
 
-  /** Whether a module acts as a user of the API server. */
-  includes(user: string): boolean {
-    return [...this.#known.values()].some(
+  /** Whether `user`, a user name of the API server, is the account of a module. */
+  isAccountUser(user: string): boolean {
+    return [...this.#knownAccounts.values()].some(
       ({ account }) => typeof account === "object" && userOf(account) === user,
     );
   }
 
-  /** The namespace of the release of a module that was read before. */
+  /** The namespace of the release of a module that was resolved before. */
   namespaceOf(module: string): string {
-    return this.#known.get(module)?.namespace ?? "";
+    return this.#knownAccounts.get(module)?.namespace ?? "";
   }
 
   /**
-   * The account of a module; undefined = it acts as the operator. Throws ProblemError if the account is not allowed, or not
-   * known because its file is broken.
+   * Decides the account of a module by its current settings, and remembers it; undefined = the operator's own account. Throws
+   * ProblemError if the account is not allowed, or not known because its file is invalid.
    */
-  of(module: AccountTerms): Account | undefined {
+  resolveAccount(module: AccountSettings): Account | undefined {
     const { name, serviceAccountName } = module;
     if (module.accountIsUnknown === true) {
       this.#recordUnknown(module);
-      return this.known(name);
+      return this.getKnownAccount(name);
     }
-    const account = serviceAccountName === undefined ? undefined : this.#allowed(module, serviceAccountName);
-    this.#known.set(name, { account, namespace: this.#options.namespaceOf(module) });
+    const account =
+      serviceAccountName === undefined ? undefined : this.#requireAllowed(module, serviceAccountName);
+    this.#knownAccounts.set(name, { account, namespace: this.#options.namespaceOf(module) });
     return account;
   }
 
-  /** Why the account of a module is not allowed. `file` is its `addon.yaml`, whose own problem is reported elsewhere. */
-  problemOf(module: AccountTerms, file: string): Problem | undefined {
+  /** Returns why the account of a module is not allowed. `file` is its `addon.yaml`; a problem of the file itself is reported elsewhere. */
+  findProblem(module: AccountSettings, file: string): Problem | undefined {
     if (module.accountIsUnknown === true) return this.#recordUnknown(module);
     try {
-      this.of(module);
+      this.resolveAccount(module);
       return undefined;
     } catch (error) {
       const [problem] = error instanceof ProblemError ? error.problems : [];
@@ -92,26 +93,28 @@ export class Accounts {
     }
   }
 
-  /** A file that becomes invalid later does not change the account of the module. */
-  #recordUnknown(module: AccountTerms): undefined {
+  /** Records that the account is unknown, unless it is known: a file that becomes invalid later does not change the account. */
+  #recordUnknown(module: AccountSettings): undefined {
     const namespace = this.#options.namespaceOf(module);
-    if (!this.#known.has(module.name)) this.#known.set(module.name, { account: UNKNOWN, namespace });
+    if (!this.#knownAccounts.has(module.name))
+      this.#knownAccounts.set(module.name, { account: UNKNOWN, namespace });
   }
 
   /**
-   * Throws MissingAccountError if the account is deleted: impersonation alone would still work. Throws ImpersonationError if the
-   * operator may not impersonate it, which helm reports as an unreachable cluster. Throws ApiError, ConnectionError.
+   * Checks before a run that the operator can act as the account. Throws MissingAccountError if the account is deleted:
+   * impersonation alone would still work. Throws ImpersonationError if the operator may not impersonate it, which helm would
+   * report as an unreachable cluster. Throws ApiError, ConnectionError.
    */
-  async mustExist(account: Account, signal?: AbortSignal): Promise<void> {
+  async assertUsable(account: Account, signal?: AbortSignal): Promise<void> {
     const { client } = this.#options;
     const target = { resource: SERVICE_ACCOUNTS, ...account };
-    // Each run waits for both, so they are sent together.
+    // Each run waits for both requests, so they are sent together.
     const answers = await Promise.allSettled([
       getMetadata(client, target, { signal }).catch((error: unknown) => {
         throw isNotFound(error) ? new MissingAccountError(account) : error;
       }),
       client
-        .as(userOf(account))
+        .impersonate(userOf(account))
         .json({ path: "/version", signal })
         .catch((error: unknown) => {
           throw isForbidden(error) ? new ImpersonationError(account) : error;
@@ -120,14 +123,15 @@ export class Accounts {
     for (const answer of answers) if (answer.status === "rejected") throw answer.reason;
   }
 
-  #allowed(module: AccountTerms, serviceAccountName: string): Account {
+  /** Returns the account that the module names. Throws ProblemError if the module may not use accounts of its namespace. */
+  #requireAllowed(module: AccountSettings, serviceAccountName: string): Account {
     const { namespaceOf, configuredNamespaceOf, allowed } = this.#options;
-    const own = configuredNamespaceOf(module.name);
+    const ownNamespace = configuredNamespaceOf(module.name);
     const account = accountIn(serviceAccountName, namespaceOf(module));
-    if (account.namespace === own || allowed.some((each) => matchesGlob(each, account.namespace)))
+    if (account.namespace === ownNamespace || allowed.some((each) => matchesGlob(each, account.namespace)))
       return account;
-    const message = `names ${describeAccount(account)}, but the operator's configuration gives it namespace ${own}`;
-    const remedy = `name an account of ${own}, or allow the namespace with --service-account-namespaces`;
+    const message = `names ${describeAccount(account)}, but the operator's configuration gives it namespace ${ownNamespace}`;
+    const remedy = `name an account of ${ownNamespace}, or allow the namespace with --service-account-namespaces`;
     throw new ProblemError({ file: module.name, key: "serviceAccountName", message, remedy });
   }
 }

@@ -1,35 +1,38 @@
-/** Whether a ServiceAccount may list and watch what a binding selects. */
+/** Checks whether a ServiceAccount may list and watch the objects that a binding selects. */
 
 import { describeAccount, userOf, type Account } from "../../model/index.ts";
 import type { KubeClient } from "../client/client.ts";
 import type { Resource } from "../resources.ts";
-import { describeRight, missingRights } from "../rights.ts";
+import { describePermission, findMissingPermissions } from "../rights.ts";
 
-/** An account lacks rights; names each of them. */
-export class MissingRightsError extends Error {
-  constructor(account: Account, rights: readonly string[]) {
-    super(`${describeAccount(account)} may not ${rights.join(", ")}; grant it these rights`);
+/** An account lacks permissions; the message names each of them. */
+export class MissingPermissionsError extends Error {
+  constructor(account: Account, permissions: readonly string[]) {
+    super(`${describeAccount(account)} may not ${permissions.join(", ")}; grant it these rights`);
     this.name = "MissingRightsError";
   }
 }
 
-const MOST_NAMED = 5;
+const MAX_NAMED_PERMISSIONS = 5;
 
 /**
- * Throws MissingRightsError if the account may not list and watch the resource in each of the namespaces; none = in all of
- * them. Throws ApiError, ConnectionError.
+ * Throws MissingPermissionsError if the account may not list and watch the resource in each of the namespaces; without
+ * namespaces, in the whole cluster. Throws ApiError, ConnectionError.
  */
-export async function mustList(
+export async function assertCanList(
   client: KubeClient,
   account: Account,
   { resource, namespaces }: { readonly resource: Resource; readonly namespaces: readonly string[] },
 ): Promise<void> {
   const { group, plural } = resource;
-  const places = namespaces.length === 0 || !resource.namespaced ? [""] : namespaces;
-  const wanted = places.flatMap((namespace) =>
+  const checkedNamespaces = namespaces.length === 0 || !resource.namespaced ? [""] : namespaces;
+  const wanted = checkedNamespaces.flatMap((namespace) =>
     ["list", "watch"].map((verb) => ({ verb, group, resource: plural, namespace })),
   );
-  const missing = await missingRights(client.as(userOf(account)), wanted);
+  const missing = await findMissingPermissions(client.impersonate(userOf(account)), wanted);
   if (missing.length > 0)
-    throw new MissingRightsError(account, missing.slice(0, MOST_NAMED).map(describeRight));
+    throw new MissingPermissionsError(
+      account,
+      missing.slice(0, MAX_NAMED_PERMISSIONS).map(describePermission),
+    );
 }

@@ -9,37 +9,37 @@ import type { KubeClient } from "../client/client.ts";
 import { create, remove } from "../client/verbs.ts";
 import { MANAGED_BY_OPERATOR, SECRETS, SERVICE_ACCOUNTS, type Secret } from "../resources.ts";
 import { MissingAccountError } from "./accounts.ts";
-import { missingRule } from "./missing-rule.ts";
+import { findMissingRule } from "./missing-rule.ts";
 
 /** The shortest lifetime that the API server accepts. */
 const LIFETIME_S = 600;
 /** A hook begins with a token that is valid for at least this part of its lifetime. */
-const FRESH_PART = 0.5;
-/** A stop of the operator does not end before the tokens are revoked, or this time has passed. */
-const REVOCATION_MS = 10_000;
-/** A run that ends while so many tokens are being revoked waits for one of them. */
-const MOST_REVOKED_AT_ONCE = 8;
+const FRESH_FRACTION = 0.5;
+/** Time limit of a revocation: the operator does not stop before its tokens are revoked or this time has passed. */
+const REVOCATION_TIMEOUT_MS = 10_000;
+/** A run that ends while more tokens are being revoked waits until one of them is. */
+const MAX_PARALLEL_REVOCATIONS = 8;
 
 interface TokenRequest {
   readonly spec?: { readonly expirationSeconds?: number };
   readonly status?: { readonly token?: string };
 }
 
-/** A token, and for how long it is fresh. */
+/** A token of a ServiceAccount, and when to request the next one. */
 interface AccountToken {
   readonly token: string;
-  /** On the monotonic clock, in ms: from then on, another one is requested. */
+  /** From this time on (monotonic ms), another token is requested. */
   readonly freshUntil: number;
 }
 
-/** Whose hooks run, as which account. */
+/** The module whose hooks run, and the account that they act as. */
 interface TokenOwner {
   readonly module: string;
   readonly account: Account;
 }
 
-/** The fresh token of a run. Throws MissingAccountError, ApiError, ConnectionError. */
-export type RunTokenSource = () => Promise<AccountToken>;
+/** Returns a fresh token of the run; requests it when it is needed. Throws MissingAccountError, ApiError, ConnectionError. */
+export type GetRunToken = () => Promise<AccountToken>;
 
 interface RunTokensOptions {
   readonly client: KubeClient;
@@ -50,15 +50,15 @@ interface RunTokensOptions {
 }
 
 /**
- * The tokens of runs: one for all hooks of a run, and none for a run without hooks. A token is bound to an empty Secret in the
+ * Requests and revokes the tokens of runs: one token for all hooks of a run, and none for a run without hooks. A token is bound to an empty Secret in the
  * account's namespace, which is deleted at the end of the run; then the API server refuses the token.
  */
 export class RunTokens {
   readonly #options: RunTokensOptions;
-  /** By module and account. */
-  readonly #runs = new Map<string, RunToken>();
+  /** The tokens of the runs that are under way, by module and account. */
+  readonly #runTokens = new Map<string, RunToken>();
   /** Revocations under way, by module and account. They never reject. */
-  readonly #revoking = new Map<string, Promise<unknown>>();
+  readonly #revocations = new Map<string, Promise<unknown>>();
   /** Why tokens outlive runs, by module. */
   readonly #problems = new Map<string, string>();
 
@@ -68,49 +68,50 @@ export class RunTokens {
 
   /**
    * Calls `work` with the token of the module's run, which is requested when it is needed. Runs of one module that overlap or
-   * contain each other share it. At the end of the last one its revocation begins, for which nothing waits: the next task may
-   * begin meanwhile.
+   * contain each other share it. At the end of the last run the revocation of the token begins; the next task may begin
+   * meanwhile.
    */
-  async during<T>(owner: TokenOwner, work: (token: RunTokenSource) => Promise<T>): Promise<T> {
+  async withToken<T>(owner: TokenOwner, work: (token: GetRunToken) => Promise<T>): Promise<T> {
     const key = `${owner.module} ${userOf(owner.account)}`;
-    const run = this.#runs.get(key) ?? this.#newRun(key, owner);
-    this.#runs.set(key, run);
+    const run = this.#runTokens.get(key) ?? this.#createRunToken(key, owner);
+    this.#runTokens.set(key, run);
     run.users += 1;
     try {
-      return await work(() => run.fresh());
+      return await work(() => run.getFreshToken());
     } finally {
       run.users -= 1;
       if (run.users === 0) {
-        this.#runs.delete(key);
-        await this.#revoke(key, run);
+        this.#runTokens.delete(key);
+        await this.#startRevocation(key, run);
       }
     }
   }
 
   /** Resolves when all tokens of runs that have ended are revoked, or cannot be. */
-  async settled(): Promise<void> {
-    await Promise.all(this.#revoking.values());
+  async waitForRevocations(): Promise<void> {
+    await Promise.all(this.#revocations.values());
   }
 
-  #newRun(key: string, owner: TokenOwner): RunToken {
+  /** Creates the token of a run, which is requested after the revocation of the module's last token has ended. */
+  #createRunToken(key: string, owner: TokenOwner): RunToken {
     return new RunToken(
-      { ...this.#options, problems: this.#problems, before: this.#revoking.get(key) },
+      { ...this.#options, problems: this.#problems, previousRevocation: this.#revocations.get(key) },
       owner,
     );
   }
 
-  /** Begins to revoke the token of a run; waits only while too many are being revoked. */
-  async #revoke(key: string, run: RunToken): Promise<void> {
+  /** Begins to revoke the token of a run; waits only while too many tokens are being revoked. */
+  async #startRevocation(key: string, run: RunToken): Promise<void> {
     if (!run.hasSecret) return;
     const revoking: Promise<unknown> = run.revoke().finally(() => {
-      if (this.#revoking.get(key) === revoking) this.#revoking.delete(key);
+      if (this.#revocations.get(key) === revoking) this.#revocations.delete(key);
     });
-    this.#revoking.set(key, revoking);
-    if (this.#revoking.size > MOST_REVOKED_AT_ONCE) await Promise.race(this.#revoking.values());
+    this.#revocations.set(key, revoking);
+    if (this.#revocations.size > MAX_PARALLEL_REVOCATIONS) await Promise.race(this.#revocations.values());
   }
 
-  /** Why the last token of the module outlived its run; undefined = it did not. */
-  problemOf(module: string): string | undefined {
+  /** Returns why the last token of the module outlived its run; undefined = it did not. */
+  getProblem(module: string): string | undefined {
     return this.#problems.get(module);
   }
 }
@@ -119,12 +120,12 @@ interface RunTokenOptions extends RunTokensOptions {
   /** Why tokens outlive runs, by module. */
   readonly problems: Map<string, string>;
   /** The revocation of the module's last token, whose Secret has the same name. */
-  readonly before: Promise<unknown> | undefined;
+  readonly previousRevocation: Promise<unknown> | undefined;
 }
 
 /** The token of one run, and the Secret to which it is bound. */
 class RunToken {
-  /** Runs that use it. */
+  /** Number of runs that use the token. */
   users = 0;
   readonly #options: RunTokenOptions;
   readonly #owner: TokenOwner;
@@ -141,9 +142,9 @@ class RunToken {
     return this.#secret !== undefined;
   }
 
-  /** One call at a time: hooks that run at once share the answer. */
-  fresh(): Promise<AccountToken> {
-    this.#token = this.#next(this.#token);
+  /** Returns a fresh token. Concurrent calls wait for one another and share one request. */
+  getFreshToken(): Promise<AccountToken> {
+    this.#token = this.#reuseOrRequest(this.#token);
     return this.#token;
   }
 
@@ -153,24 +154,26 @@ class RunToken {
     if (secret === undefined) return;
     const { name, uid } = secret.metadata;
     const target = { resource: SECRETS, namespace: this.#owner.account.namespace, name };
-    const options = { preconditions: { uid }, timeoutMs: REVOCATION_MS };
+    const options = { preconditions: { uid }, timeoutMs: REVOCATION_TIMEOUT_MS };
     await remove(this.#options.client, target, options).catch((error: unknown) => {
       // It is deleted already, or another one has its name.
-      if (!isNotFound(error) && !isConflict(error)) this.#report(error);
+      if (!isNotFound(error) && !isConflict(error)) this.#reportProblem(error);
     });
   }
 
-  async #next(last: Promise<AccountToken> | undefined): Promise<AccountToken> {
+  /** Returns the last token if it is still fresh; requests another one otherwise. */
+  async #reuseOrRequest(last: Promise<AccountToken> | undefined): Promise<AccountToken> {
     const known = await last?.catch(() => undefined);
     const isFresh = known !== undefined && known.freshUntil > this.#options.clock.monotonic();
-    return isFresh ? known : this.#request();
+    return isFresh ? known : this.#requestToken();
   }
 
-  async #request(): Promise<AccountToken> {
+  /** Requests a token that is bound to the Secret of the run (TokenRequest). */
+  async #requestToken(): Promise<AccountToken> {
     const { client, clock } = this.#options;
     const { account } = this.#owner;
-    const at = clock.monotonic();
-    const boundObjectRef = await this.#binding();
+    const requestedAt = clock.monotonic();
+    const boundObjectRef = await this.#buildBinding();
     const body = {
       apiVersion: "authentication.k8s.io/v1",
       kind: "TokenRequest",
@@ -183,11 +186,11 @@ class RunToken {
     if (status?.token === undefined)
       throw new Error(`the API server returned no token of ${describeAccount(account)}`);
     const lifetimeMs = (spec?.expirationSeconds ?? LIFETIME_S) * 1000;
-    return { token: status.token, freshUntil: at + lifetimeMs * FRESH_PART };
+    return { token: status.token, freshUntil: requestedAt + lifetimeMs * FRESH_FRACTION };
   }
 
-  /** What the token is bound to: the run's Secret; undefined if the operator may not create it. */
-  async #binding(): Promise<object | undefined> {
+  /** Builds the reference to the run's Secret, which the token is bound to; undefined if the operator may not create Secrets. */
+  async #buildBinding(): Promise<object | undefined> {
     this.#secret ??= this.#createSecret();
     try {
       const { name, uid } = (await this.#secret).metadata;
@@ -196,14 +199,14 @@ class RunToken {
     } catch (error) {
       this.#secret = undefined;
       if (!isRefusal(error)) throw error;
-      this.#report(error);
+      this.#reportProblem(error);
       return undefined;
     }
   }
 
-  /** Creates the Secret of the run, instead of one that a killed operator has left. */
+  /** Creates the Secret of the run; replaces a Secret that a killed operator has left. */
   async #createSecret(): Promise<Secret> {
-    const { client, operator, before } = this.#options;
+    const { client, operator, previousRevocation: before } = this.#options;
     const { module, account } = this.#owner;
     const { namespace } = account;
     const digest = createHash("sha256").update(operator).digest("hex").slice(0, 10);
@@ -211,24 +214,24 @@ class RunToken {
     const target = { resource: SECRETS, namespace };
     const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
     const body = { apiVersion: "v1", kind: "Secret", metadata, immutable: true };
-    const make = (): Promise<Secret> => create<Secret>(client, target, { body });
+    const createSecret = (): Promise<Secret> => create<Secret>(client, target, { body });
     await before;
     try {
-      return await make();
+      return await createSecret();
     } catch (error) {
       if (isNotFound(error)) throw new MissingAccountError(account);
       if (!isAlreadyExists(error)) throw error;
       await remove(client, { ...target, name }).catch(ignoreNotFound);
-      return make();
+      return createSecret();
     }
   }
 
   /** Records that the token outlives the run, and logs a new reason. */
-  #report(error: unknown): void {
+  #reportProblem(error: unknown): void {
     const { module } = this.#owner;
     const { problems, logger } = this.#options;
     const text = oneLine(error);
-    const rule = missingRule(text);
+    const rule = findMissingRule(text);
     const reason = rule === undefined ? text : `${text} (missing rule: ${rule})`;
     if (problems.get(module) === reason) return;
     problems.set(module, reason);
@@ -239,7 +242,7 @@ class RunToken {
   }
 }
 
-/** The API server understood the request and does not allow it. */
+/** Whether the API server understood the request and refuses it; overload is no refusal. */
 function isRefusal(error: unknown): boolean {
   return error instanceof ApiError && error.status < 500 && error.status !== TOO_MANY_REQUESTS;
 }

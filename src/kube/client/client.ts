@@ -5,10 +5,18 @@ import type { Dispatcher } from "undici";
 import type { Clock, Logger, RateLimit, Timer } from "../../lib/index.ts";
 import { TokenBucket, cutDeepParts, orAborted, sleep, systemClock } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
-import { answerError, ApiError, connectionError, ConnectionError } from "../api-errors.ts";
+import { toApiError, ApiError, toConnectionError, ConnectionError } from "../api-errors.ts";
 import { Connections, type PoolName } from "./connections.ts";
-import { pathTemplate } from "../resources.ts";
-import { bodyOf, headersOf, objectName, queryOf, retryOf, type ApiRequest, type Method } from "./request.ts";
+import { toPathTemplate } from "../resources.ts";
+import {
+  serializeBody,
+  buildHeaders,
+  describeRequest,
+  formatQuery,
+  decideRetry,
+  type ApiRequest,
+  type Method,
+} from "./request.ts";
 
 /** A finished request; `code` is the HTTP status or the code of the connection error. */
 export interface RequestReport {
@@ -26,7 +34,7 @@ export interface KubeAccess {
   readonly namespace: string;
 }
 
-/** Settings of `connect`. */
+/** Options of `connect`. */
 export interface ConnectOptions extends RateLimit {
   readonly kubeConfig?: string | undefined;
   readonly context?: string | undefined;
@@ -39,16 +47,17 @@ export interface ConnectOptions extends RateLimit {
   readonly timeoutMs?: number | undefined;
 }
 
-const TIMEOUT_MS = 30_000;
+const DEFAULT_TIMEOUT_MS = 30_000;
 
-/** A client for the given credentials; nothing is sent yet. Throws ProblemError when they cannot be read. */
+/** Creates a client for the credentials that the options name; nothing is sent yet. Throws ProblemError if they cannot be read. */
 export function connect(options: ConnectOptions): KubeClient {
   const clock = options.clock ?? systemClock;
   const connections = new Connections(options, clock);
   return new KubeClient({ connections, clock, listeners: [], options, pool: "unary" });
 }
 
-interface Parts {
+/** What a client is made of; derived clients (see `impersonate`) share most of it. */
+interface ClientParts {
   readonly connections: Connections;
   readonly clock: Clock;
   readonly listeners: ((report: RequestReport) => void)[];
@@ -63,62 +72,66 @@ type Response = Dispatcher.ResponseData;
 
 /** Sends every request to the API server: raw JSON over shared connections. */
 export class KubeClient {
-  readonly #parts: Parts;
+  readonly #parts: ClientParts;
   readonly #bucket: TokenBucket;
 
-  constructor(parts: Parts, bucket = new TokenBucket(parts.options, parts.clock)) {
+  constructor(parts: ClientParts, bucket = new TokenBucket(parts.options, parts.clock)) {
     this.#parts = parts;
     this.#bucket = bucket;
   }
 
-  /** The namespace the credentials name: the service account's or the context's. */
+  /** The namespace that the credentials name: that of the ServiceAccount or of the context. */
   get namespaceFromContext(): string | undefined {
     return this.#parts.connections.credentials.namespace;
   }
 
   /** File of the credentials and address of the server, for messages. */
-  get origin(): { file: string; server: string } {
+  get credentialsInfo(): { file: string; server: string } {
     const { file, server } = this.#parts.connections.credentials;
     return { file, server };
   }
 
   /** A kubeconfig of this server and its current credentials, for child processes. */
-  kubeconfig(): string {
-    return this.#parts.connections.credentials.export();
+  exportKubeconfig(): string {
+    return this.#parts.connections.credentials.exportKubeconfig();
   }
 
-  /** The parsed answer. Throws ApiError or ConnectionError; the signal's reason when that is aborted. */
+  /** Sends a request and returns the parsed answer. Throws ApiError or ConnectionError, and the reason of an aborted signal. */
   async json<T>(request: ApiRequest): Promise<T> {
-    const deadline = this.#deadline(request);
+    const deadline = this.#startDeadline(request);
     try {
-      const text = await this.#retry(request, deadline, async (pools) =>
+      const text = await this.#sendWithRetries(request, deadline, async (pools) =>
         (await pools(this.#parts.pool)).body.text(),
       );
       return (text === "" ? undefined : cutDeepParts(JSON.parse(text))) as T;
     } finally {
-      deadline.end();
+      deadline.release();
     }
   }
 
-  /** The body as it arrives, over a connection of its own. Ends when the signal is aborted or the reader stops. */
+  /**
+   * Sends a request and returns the body as it arrives, over a connection of its own. The body ends when the signal is aborted
+   * or the reader stops. The time limit ends with the headers.
+   */
   async stream(request: ApiRequest): Promise<AsyncIterable<Uint8Array>> {
-    const deadline = this.#deadline(request);
+    const deadline = this.#startDeadline(request);
     try {
-      const response = await this.#retry(request, deadline, (send) => send("streams"));
-      deadline.lift();
-      return readAll(response, deadline, objectName(request, this.origin.server));
+      const response = await this.#sendWithRetries(request, deadline, (send) => send("streams"));
+      deadline.removeTimeLimit();
+      return readBody(response, deadline, describeRequest(request, this.credentialsInfo.server));
     } catch (error) {
-      deadline.end();
+      deadline.release();
       throw error;
     }
   }
 
+  /** Reports each finished request of this client, and of clients that `impersonate` derives, to the listener. */
   onRequest(listener: (report: RequestReport) => void): void {
     this.#parts.listeners.push(listener);
   }
 
-  /** A client over the same connections with its own rate limit, time limit and request reports (for object patches). */
-  limited(limit: RateLimit & { timeoutMs?: number | undefined }): KubeClient {
+  /** Creates a client over the same connections with its own rate limit, time limit and request reports (for object patches). */
+  withLimits(limit: RateLimit & { timeoutMs?: number | undefined }): KubeClient {
     const { qps, burst, timeoutMs = this.#parts.options.timeoutMs } = limit;
     return new KubeClient({
       ...this.#parts,
@@ -128,14 +141,14 @@ export class KubeClient {
   }
 
   /**
-   * A client that acts as this user by impersonation, with the same connections, limits and request reports. The API server
+   * Creates a client that acts as this user by impersonation, with the same connections, limits and request reports. The API server
    * adds the groups of a ServiceAccount by itself.
    */
-  as(user: string): KubeClient {
+  impersonate(user: string): KubeClient {
     return new KubeClient({ ...this.#parts, user }, this.#bucket);
   }
 
-  /** A client for the lease: with its own connections, without a rate limit, not subject to `writeOnlyWhile`. */
+  /** Creates a client for the lease: with its own connections, without a rate limit, not subject to `writeOnlyWhile`. */
   forLease(): KubeClient {
     return new KubeClient({ ...this.#parts, options: { ...this.#parts.options, qps: 0 }, pool: "lease" });
   }
@@ -154,13 +167,14 @@ export class KubeClient {
     return this.#parts.connections.close();
   }
 
-  #deadline(request: ApiRequest): Deadline {
-    const ms = request.timeoutMs ?? this.#parts.options.timeoutMs ?? TIMEOUT_MS;
+  /** Starts the time limit of a call. */
+  #startDeadline(request: ApiRequest): Deadline {
+    const ms = request.timeoutMs ?? this.#parts.options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
     return new Deadline(this.#parts.clock, ms, request.signal);
   }
 
   /** Retries `attempt` until it succeeds, `retryOf` refuses another try, or the deadline passes. */
-  async #retry<T>(
+  async #sendWithRetries<T>(
     request: ApiRequest,
     deadline: Deadline,
     attempt: (send: (pool: PoolName) => Promise<Response>) => Promise<T>,
@@ -172,102 +186,120 @@ export class KubeClient {
         // undici handles an abort only once the request has a connection, so the wait for a connection is aborted here.
         return await orAborted(sent, deadline.signal);
       } catch (error) {
-        const failure = explain(error, deadline, objectName(request, this.origin.server));
-        const retry = retryOf(failure, request, tries);
+        const failure = toThrownError(error, deadline, describeRequest(request, this.credentialsInfo.server));
+        const retry = decideRetry(failure, request, tries);
         if (retry === undefined) throw failure;
-        if (retry.renew) this.#parts.connections.credentials.renew();
+        if (retry.renewCredentials) this.#parts.connections.credentials.renew();
         if (retry.waitMs > 0) await sleep(this.#parts.clock, retry.waitMs, deadline.signal);
       }
     }
   }
 
+  /** Sends a request once. Throws ApiError for an error status, and the error of undici without an answer. */
   async #send(request: ApiRequest, signal: AbortSignal, pool: PoolName): Promise<Response> {
-    const { access, pools } = await this.#parts.connections.open();
+    const { access, pools } = await this.#parts.connections.openPools();
     signal.throwIfAborted();
-    const started = this.#parts.clock.monotonic();
+    const startedAt = this.#parts.clock.monotonic();
     try {
       const response = await pools[pool].request({
         origin: access.origin,
-        path: `${access.prefix}${request.path}${queryOf(request)}`,
+        path: `${access.prefix}${request.path}${formatQuery(request)}`,
         method: request.method ?? "GET",
-        headers: headersOf(request, this.#ownHeaders(access.headers), this.#parts.options.userAgent),
-        body: bodyOf(request),
+        headers: buildHeaders(request, this.#addImpersonation(access.headers), this.#parts.options.userAgent),
+        body: serializeBody(request),
         signal,
       });
-      this.#report(request, String(response.statusCode), started);
+      this.#reportRequest(request, String(response.statusCode), startedAt);
       if (response.statusCode >= 400)
-        throw await failureOf(response, objectName(request, this.origin.server), request.path);
+        throw await readErrorAnswer(
+          response,
+          describeRequest(request, this.credentialsInfo.server),
+          request.path,
+        );
       return response;
     } catch (error) {
-      if (!(error instanceof ApiError)) this.#report(request, connectionError(error, "").code, started);
+      if (!(error instanceof ApiError))
+        this.#reportRequest(request, toConnectionError(error, "").code, startedAt);
       throw error;
     }
   }
 
-  #ownHeaders(credentials: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  /** Adds the impersonation header to the headers of the credentials. */
+  #addImpersonation(credentials: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
     const { user } = this.#parts;
     return user === undefined ? credentials : { ...credentials, "Impersonate-User": user };
   }
 
-  #report(request: ApiRequest, code: string, started: number): void {
-    const seconds = (this.#parts.clock.monotonic() - started) / 1000;
+  /** Reports a finished request to the listeners, and with `--debug-kubernetes-api` to the log. */
+  #reportRequest(request: ApiRequest, code: string, startedAt: number): void {
+    const seconds = (this.#parts.clock.monotonic() - startedAt) / 1000;
     const verb = request.method ?? "GET";
     if (this.#parts.options.debug) {
-      const url = `${request.path}${queryOf(request)}`;
+      const url = `${request.path}${formatQuery(request)}`;
       this.#parts.options.logger.debug("Kubernetes API request", { verb, url, code, seconds });
     }
-    const report = { verb, resourcePathTemplate: pathTemplate(request.path), code, seconds };
+    const report = { verb, resourcePathTemplate: toPathTemplate(request.path), code, seconds };
     for (const listener of this.#parts.listeners) listener(report);
   }
 }
 
-/** The error to throw for a failed try: the caller's abort reason, a time-out, or the failure itself. */
-function explain(error: unknown, deadline: Deadline, what: string): unknown {
-  if (deadline.late) return new ConnectionError("ETIMEDOUT", `${what}: no answer in time`, { cause: error });
+/** Returns the error to throw for a failed try: the caller's abort reason, a time-out, or the failure itself. */
+function toThrownError(error: unknown, deadline: Deadline, requestName: string): unknown {
+  if (deadline.isTimedOut)
+    return new ConnectionError("ETIMEDOUT", `${requestName}: no answer in time`, { cause: error });
   if (deadline.signal.aborted) return deadline.signal.reason;
   if (error instanceof ApiError || error instanceof ConnectionError || error instanceof ProblemError)
     return error;
-  return connectionError(error, what);
+  return toConnectionError(error, requestName);
 }
 
-async function* readAll(response: Response, deadline: Deadline, what: string): AsyncGenerator<Uint8Array> {
+/** Passes on the chunks of a streamed body; ends the deadline with it, and translates errors. */
+async function* readBody(
+  response: Response,
+  deadline: Deadline,
+  requestName: string,
+): AsyncGenerator<Uint8Array> {
   try {
     for await (const chunk of response.body) yield chunk as Uint8Array;
   } catch (error) {
-    throw explain(error, deadline, what);
+    throw toThrownError(error, deadline, requestName);
   } finally {
-    deadline.end();
+    deadline.release();
   }
 }
 
-async function failureOf(response: Response, what: string, path: string): Promise<ApiError> {
+/** Path of Secrets, of one Secret or below it. */
+const SECRETS_PATH = /\/secrets(\/|$)/;
+
+/** Reads the body of an answer with an error status, and builds the error from it. */
+async function readErrorAnswer(response: Response, requestName: string, path: string): Promise<ApiError> {
   const retryAfter = response.headers["retry-after"];
   const text = await response.body.text().catch(() => "");
-  return answerError({
+  return toApiError({
     status: response.statusCode,
     retryAfter: typeof retryAfter === "string" ? retryAfter : undefined,
     text,
-    what,
-    secret: /\/secrets(\/|$)/.test(path),
+    requestName,
+    isSecret: SECRETS_PATH.test(path),
   });
 }
 
 /** A signal that is aborted by a time limit or by the caller's signal, whichever comes first. */
 class Deadline {
   readonly #controller = new AbortController();
-  readonly #outer: AbortSignal | undefined;
+  readonly #callerSignal: AbortSignal | undefined;
   readonly #timer: Timer;
-  readonly #abort = (): void => this.#controller.abort(this.#outer?.reason);
-  #late = false;
+  readonly #abortByCaller = (): void => this.#controller.abort(this.#callerSignal?.reason);
+  #isTimedOut = false;
 
   constructor(clock: Clock, ms: number, outer?: AbortSignal) {
-    this.#outer = outer;
+    this.#callerSignal = outer;
     this.#timer = clock.setTimer(ms, () => {
-      this.#late = true;
+      this.#isTimedOut = true;
       this.#controller.abort();
     });
-    if (outer?.aborted) this.#abort();
-    else outer?.addEventListener("abort", this.#abort, { once: true });
+    if (outer?.aborted) this.#abortByCaller();
+    else outer?.addEventListener("abort", this.#abortByCaller, { once: true });
   }
 
   get signal(): AbortSignal {
@@ -275,18 +307,18 @@ class Deadline {
   }
 
   /** The time limit, not the caller, aborted the signal. */
-  get late(): boolean {
-    return this.#late;
+  get isTimedOut(): boolean {
+    return this.#isTimedOut;
   }
 
   /** Removes the time limit; the caller's signal still counts. */
-  lift(): void {
+  removeTimeLimit(): void {
     this.#timer.cancel();
   }
 
   /** Releases the timer and the caller's signal. */
-  end(): void {
+  release(): void {
     this.#timer.cancel();
-    this.#outer?.removeEventListener("abort", this.#abort);
+    this.#callerSignal?.removeEventListener("abort", this.#abortByCaller);
   }
 }

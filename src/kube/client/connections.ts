@@ -4,44 +4,46 @@ import { Agent, ProxyAgent, Socks5ProxyAgent, type Dispatcher } from "undici";
 
 import type { Clock, Logger } from "../../lib/index.ts";
 import { ConnectionError } from "../api-errors.ts";
-import { Credentials, type Access } from "./credentials.ts";
+import { Credentials, type ServerAccess } from "./credentials.ts";
 import type { CredentialsOptions } from "./kubeconfig.ts";
 import { isWrite } from "./request.ts";
 
-/** Credentials and the pools that go with them, replaced when credentials change. */
+/** Keeps the connection pools of the current credentials, and replaces the pools when the credentials change. */
 export class Connections {
   readonly credentials: Credentials;
-  /** Called before each write except those of the lease. */
+  /** Decides before each write, except those of the lease, whether it may be sent. */
   mayWrite: () => boolean = () => true;
   #pools: Pools | undefined;
   #fingerprint = "";
-  #closed = false;
+  #isClosed = false;
 
   constructor(options: CredentialsOptions & { readonly logger: Logger }, clock: Clock) {
     this.credentials = new Credentials(options, clock);
   }
 
-  async open(): Promise<{ access: Access; pools: Pools }> {
-    const access = await this.credentials.access();
-    if (this.#closed) throw new ConnectionError("ECLOSED", "the client is closed");
+  /** Returns the current credentials and their pools, which are opened at first use and when the credentials have changed. */
+  async openPools(): Promise<{ access: ServerAccess; pools: Pools }> {
+    const access = await this.credentials.getAccess();
+    if (this.#isClosed) throw new ConnectionError("ECLOSED", "the client is closed");
     if (this.#pools === undefined || this.#fingerprint !== access.fingerprint) {
-      // Certificates were rotated: new requests use new connections, running ones end on the old ones.
+      // Certificates were rotated: new requests use new connections, running requests end on the old connections.
       void this.#pools?.close();
-      this.#pools = openPools(access, () => this.mayWrite());
+      this.#pools = createPools(access, () => this.mayWrite());
       this.#fingerprint = access.fingerprint;
     }
     return { access, pools: this.#pools };
   }
 
+  /** Ends all connections; running requests fail, and no new ones begin. */
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#isClosed = true;
     await this.#pools?.destroy();
   }
 }
 
 /**
- * The connections of one access: few and shared for single requests, one for each watch, and separate ones for the
- * lease.
+ * The connection pools of one version of the credentials: few shared connections for single requests, one for each watch, and
+ * separate ones for the lease.
  */
 type Pools = Readonly<Record<PoolName, Dispatcher>> & {
   /** Lets running requests end, then closes. */
@@ -49,7 +51,7 @@ type Pools = Readonly<Record<PoolName, Dispatcher>> & {
   /** Closes at once. */
   destroy(): Promise<void>;
 };
-/** Other requests neither delay nor block those of the lease. */
+/** The lease has its own pool, so that other requests neither delay nor block its requests. */
 export type PoolName = "unary" | "streams" | "lease";
 
 const UNARY_CONNECTIONS = 16;
@@ -58,15 +60,15 @@ const LEASE_CONNECTIONS = 2;
 const KEEP_ALIVE_MS = 30_000;
 
 /**
- * Opens the pools (no connection yet). Writes are sent only while `mayWrite` returns true, those of the lease
- * always.
+ * Creates the pools; connections are opened with the first requests. Writes are sent only while `mayWrite` returns true, writes
+ * of the lease always.
  */
-function openPools(access: Access, mayWrite: () => boolean): Pools {
+function createPools(access: ServerAccess, mayWrite: () => boolean): Pools {
   const pools = {
-    unary: open(access, { connections: UNARY_CONNECTIONS }).compose(refuseWrites(mayWrite)),
+    unary: createDispatcher(access, { connections: UNARY_CONNECTIONS }).compose(refuseWritesUnless(mayWrite)),
     // A watch may be silent for minutes: its reader decides when it is dead, not the pool.
-    streams: open(access, { bodyTimeout: 0 }).compose(refuseWrites(mayWrite)),
-    lease: open(access, { connections: LEASE_CONNECTIONS }),
+    streams: createDispatcher(access, { bodyTimeout: 0 }).compose(refuseWritesUnless(mayWrite)),
+    lease: createDispatcher(access, { connections: LEASE_CONNECTIONS }),
   };
   const all = Object.values(pools);
   return {
@@ -76,22 +78,26 @@ function openPools(access: Access, mayWrite: () => boolean): Pools {
   };
 }
 
-/** Calls `mayWrite` when a connection is free and the request is about to be sent, not earlier. */
-function refuseWrites(mayWrite: () => boolean): Dispatcher.DispatcherComposeInterceptor {
+/** Fails writes while `mayWrite` returns false. It is called when a connection is free and the request is about to be sent, not earlier. */
+function refuseWritesUnless(mayWrite: () => boolean): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (options, handler) => {
     if (!isWrite(options.method, options.path)) return dispatch(options, handler);
-    const begin = handler.onRequestStart?.bind(handler);
-    const onRequestStart: typeof begin = (...start) => {
-      if (!mayWrite()) throw new ConnectionError("ENOLEASE", NOT_OURS);
-      begin?.(...start);
+    const originalOnRequestStart = handler.onRequestStart?.bind(handler);
+    const onRequestStart: typeof originalOnRequestStart = (...args) => {
+      if (!mayWrite()) throw new ConnectionError("ENOLEASE", LEASE_NOT_HELD);
+      originalOnRequestStart?.(...args);
     };
     return dispatch(options, Object.assign(handler, { onRequestStart }));
   };
 }
 
-const NOT_OURS = "nothing is written: the lease is not ours";
+const LEASE_NOT_HELD = "nothing is written: the lease is not ours";
 
-function open(access: Access, options: { connections?: number; bodyTimeout?: number }): Dispatcher {
+/** Creates a pool for the server, through its proxy if there is one. */
+function createDispatcher(
+  access: ServerAccess,
+  options: { connections?: number; bodyTimeout?: number },
+): Dispatcher {
   const connect = { ...access.tls, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, timeout: 10_000 };
   const shared = { ...options, allowH2: false, keepAliveTimeout: KEEP_ALIVE_MS, pipelining: 1 };
   if (access.proxy === undefined) return new Agent({ ...shared, connect });

@@ -6,10 +6,10 @@ import type { RequestOptions } from "node:https";
 import { oneLine, type Clock, type Logger } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import { loadConfig, type CredentialsOptions, type LoadedConfig } from "./kubeconfig.ts";
-import { differenceBetween, exportContext } from "./one-cluster.ts";
+import { describeRefusedDifference, exportContext } from "./one-cluster.ts";
 
-/** How to reach the server right now. */
-export interface Access {
+/** Address, headers and TLS settings for requests to the server, valid for a few seconds. */
+export interface ServerAccess {
   /** `https://host:port`, no path. */
   readonly origin: string;
   /** Path in front of every API path (`""` for most servers). */
@@ -30,17 +30,17 @@ interface TlsSettings {
   readonly rejectUnauthorized?: boolean;
 }
 
-/** Credentials are read again this often (token files rotate every few minutes). */
-const FRESH_MS = 10_000;
+/** Requests use newly read credentials after this time (token files rotate every few minutes). */
+const REREAD_AFTER_MS = 10_000;
 
-/** Credentials of one context, kept fresh. */
+/** Reads the credentials of one context, and reads them again as they rotate. */
 export class Credentials {
   readonly #logger: Logger;
   readonly #clock: Clock;
   #loaded: LoadedConfig;
   /** The last change of the kubeconfig that was refused, so that it is logged once. */
-  #refused = "";
-  #access: Promise<Access> | undefined;
+  #lastRefusal = "";
+  #accessPromise: Promise<ServerAccess> | undefined;
   #requestedAt = 0;
 
   constructor({ logger, ...options }: CredentialsOptions & { readonly logger: Logger }, clock: Clock) {
@@ -49,7 +49,7 @@ export class Credentials {
     this.#loaded = loadConfig(options);
   }
 
-  /** The file the credentials came from. */
+  /** The file that contains the credentials. */
   get file(): string {
     return this.#loaded.file;
   }
@@ -62,18 +62,18 @@ export class Credentials {
     return this.#loaded.config.getCurrentCluster()?.server ?? "";
   }
 
-  /** The access to use for the next request. Throws a ProblemError when a plug-in or file fails. */
-  access(): Promise<Access> {
+  /** Returns address and credentials for the next request, shared for some seconds. Throws a ProblemError when a plug-in or file fails. */
+  getAccess(): Promise<ServerAccess> {
     const now = this.#clock.monotonic();
-    if (this.#access === undefined || now - this.#requestedAt > FRESH_MS) {
+    if (this.#accessPromise === undefined || now - this.#requestedAt > REREAD_AFTER_MS) {
       this.#requestedAt = now;
-      const requested = this.#query();
-      this.#access = requested;
-      requested.catch(() => {
-        if (this.#access === requested) this.#access = undefined;
+      const access = this.#requestAccess();
+      this.#accessPromise = access;
+      access.catch(() => {
+        if (this.#accessPromise === access) this.#accessPromise = undefined;
       });
     }
-    return this.#access;
+    return this.#accessPromise;
   }
 
   /**
@@ -81,46 +81,48 @@ export class Credentials {
    * credentials if the context now names another cluster or user.
    */
   renew(): void {
-    const next = this.#read();
-    this.#access = undefined;
+    const next = this.#readAgain();
+    this.#accessPromise = undefined;
     if (next === undefined) return;
-    const refusal = refusalOf(this.#loaded, next);
+    const refusal = findRefusal(this.#loaded, next);
     if (refusal !== undefined) throw refusal;
     this.#loaded = next;
   }
 
   /**
-   * A kubeconfig of this server and its current credentials. Applies changes of the files; refuses a change to another
+   * Exports a kubeconfig of this server and its current credentials. Applies changes of the files; refuses a change to another
    * cluster or user and logs it once.
    */
-  export(): string {
-    const next = this.#loaded.isCurrent() ? this.#loaded : this.#read();
-    const refusal = next && refusalOf(this.#loaded, next);
+  exportKubeconfig(): string {
+    const next = this.#loaded.isUnchanged() ? this.#loaded : this.#readAgain();
+    const refusal = next && findRefusal(this.#loaded, next);
     const message = refusal?.message ?? "";
-    if (message !== "" && message !== this.#refused)
+    if (message !== "" && message !== this.#lastRefusal)
       this.#logger.error("The change of the kubeconfig is not applied", { error: message });
-    this.#refused = message;
-    if (next !== undefined && refusal === undefined) this.#apply(next);
+    this.#lastRefusal = message;
+    if (next !== undefined && refusal === undefined) this.#applyChange(next);
     return exportContext(this.#loaded.config);
   }
 
-  #apply(next: LoadedConfig): void {
+  /** Uses changed credentials from the next request on. */
+  #applyChange(next: LoadedConfig): void {
     if (next === this.#loaded || exportContext(next.config) === exportContext(this.#loaded.config)) return;
     this.#loaded = next;
-    this.#access = undefined;
+    this.#accessPromise = undefined;
   }
 
-  /** Undefined while the kubeconfig is being replaced: the previous credentials stay in use. */
-  #read(): LoadedConfig | undefined {
+  /** Reads the files again. Undefined while the kubeconfig is being replaced: the previous credentials stay in use. */
+  #readAgain(): LoadedConfig | undefined {
     try {
-      return this.#loaded.again();
+      return this.#loaded.readAgain();
     } catch (error) {
       if (!(error instanceof ProblemError)) throw error;
       return undefined;
     }
   }
 
-  async #query(): Promise<Access> {
+  /** Reads tokens and certificates, and runs exec plug-ins. */
+  async #requestAccess(): Promise<ServerAccess> {
     const { config, file } = this.#loaded;
     const cluster = config.getCurrentCluster();
     if (cluster === null) throw new ProblemError({ file, message: "names no cluster" });
@@ -133,26 +135,28 @@ export class Credentials {
       const key = `user ${config.getCurrentUser()?.name ?? ""}`;
       throw new ProblemError({ file, key, message: `the credentials cannot be used: ${oneLine(error)}` });
     }
-    return describe(cluster.server, cluster.proxyUrl, options);
+    return toServerAccess(cluster.server, cluster.proxyUrl, options);
   }
 }
 
-function refusalOf(before: LoadedConfig, next: LoadedConfig): ProblemError | undefined {
-  const message = differenceBetween(before.config, next.config);
+/** Returns an error if the files now name another cluster or user, or verify TLS less: such a change is refused. */
+function findRefusal(before: LoadedConfig, next: LoadedConfig): ProblemError | undefined {
+  const message = describeRefusedDifference(before.config, next.config);
   if (message === undefined) return undefined;
   const key = `context ${before.config.getCurrentContext()}`;
   const remedy = "restore the context, or restart the operator to have it work with the other one";
   return new ProblemError({ file: next.file, key, message, remedy });
 }
 
-function describe(server: string, proxy: string | undefined, options: RequestOptions): Access {
+/** Converts the library's request options; the fingerprint covers everything that needs new connections. */
+function toServerAccess(server: string, proxy: string | undefined, options: RequestOptions): ServerAccess {
   const url = new URL(server);
   const tls: TlsSettings = pickTls(options);
   const hash = createHash("sha256").update(JSON.stringify([url.origin, proxy]));
   for (const part of [tls.ca, tls.cert, tls.key, tls.servername]) hash.update("\0").update(part ?? "");
   return {
     origin: url.origin,
-    prefix: withoutSlashes(url.pathname),
+    prefix: trimTrailingSlashes(url.pathname),
     headers: pickHeaders(options),
     tls,
     proxy,
@@ -160,6 +164,7 @@ function describe(server: string, proxy: string | undefined, options: RequestOpt
   };
 }
 
+/** Picks the TLS settings that are set. */
 function pickTls(options: RequestOptions & { servername?: string | undefined }): TlsSettings {
   const { ca, cert, key, servername, rejectUnauthorized } = options;
   return Object.fromEntries(
@@ -169,6 +174,7 @@ function pickTls(options: RequestOptions & { servername?: string | undefined }):
   ) as TlsSettings;
 }
 
+/** Picks the authentication headers, in lower case. */
 function pickHeaders(options: RequestOptions): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(options.headers ?? {})) {
@@ -179,7 +185,7 @@ function pickHeaders(options: RequestOptions): Record<string, string> {
   return headers;
 }
 
-function withoutSlashes(path: string): string {
+function trimTrailingSlashes(path: string): string {
   let end = path.length;
   while (path[end - 1] === "/") end--;
   return path.slice(0, end);

@@ -5,28 +5,31 @@ import { ProblemError, asString, type JsonObject } from "../../model/index.ts";
 import { ApiError, ConnectionError, isTlsFailure } from "../api-errors.ts";
 import type { KubeClient } from "./client.ts";
 
-/** The server's `gitVersion`, e.g. `v1.31.2-gke.100`. Throws ApiError, ConnectionError. */
-export async function serverVersion(client: KubeClient, signal?: AbortSignal): Promise<string> {
+/** Requests the server's `gitVersion`, e.g. `v1.31.2-gke.100`. Throws ApiError, ConnectionError. */
+export async function requestServerVersion(client: KubeClient, signal?: AbortSignal): Promise<string> {
   const { gitVersion } = await client.json<JsonObject>({ path: "/version", signal });
   return asString(gitVersion) ?? "";
 }
 
-const TIMEOUT_MS = 10_000;
+const CHECK_TIMEOUT_MS = 10_000;
 
 /**
- * Queries the server's version to check the connection. Throws one ProblemError that names the file of the credentials, the server's
+ * Requests the server's version to check the connection at the start. Throws one ProblemError that names the file of the credentials, the server's
  * address and the remedy; other errors are passed on.
  */
-export async function firstContact(client: KubeClient, signal?: AbortSignal): Promise<void> {
+export async function checkConnection(client: KubeClient, signal?: AbortSignal): Promise<void> {
   try {
-    await client.json({ path: "/version", timeoutMs: TIMEOUT_MS, signal });
+    await client.json({ path: "/version", timeoutMs: CHECK_TIMEOUT_MS, signal });
   } catch (error) {
-    throw explainContact(error, client.origin);
+    throw explainConnectionError(error, client.credentialsInfo);
   }
 }
 
 /** Turns a connection, TLS or authentication error into a ProblemError with a remedy; returns other errors unchanged. */
-export function explainContact(error: unknown, { file, server }: KubeClient["origin"]): unknown {
+export function explainConnectionError(
+  error: unknown,
+  { file, server }: KubeClient["credentialsInfo"],
+): unknown {
   const key = `server ${server}`;
   if (error instanceof ApiError && error.status === 401) {
     const remedy = "check token or certificate, and whether they have expired";
@@ -37,10 +40,16 @@ export function explainContact(error: unknown, { file, server }: KubeClient["ori
   }
   if (!(error instanceof ConnectionError)) return error;
   const cause = oneLine(error.cause ?? error);
-  return new ProblemError({ file, key, message: `cannot be reached: ${cause}`, remedy: remedyOf(error) });
+  return new ProblemError({
+    file,
+    key,
+    message: `cannot be reached: ${cause}`,
+    remedy: suggestRemedy(error),
+  });
 }
 
-function remedyOf(error: ConnectionError): string {
+/** Suggests a remedy for an error of the connection by its code. */
+function suggestRemedy(error: ConnectionError): string {
   const { code } = error;
   if (isTlsFailure(error)) return "check certificate-authority and tls-server-name in the kubeconfig";
   if (code === "ENOTFOUND" || code === "EAI_AGAIN") return "check the server's name and the name service";

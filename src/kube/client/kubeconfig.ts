@@ -10,57 +10,57 @@ import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 import { oneLine, parseYaml } from "../../lib/index.ts";
 import { isJsonObject, ProblemError, type Json, type JsonObject } from "../../model/index.ts";
 
-/** Which credentials to use. Nothing given = in-cluster, then `~/.kube/config`. */
+/** Which credentials to use. By default those of the Pod's ServiceAccount, then `~/.kube/config`. */
 export interface CredentialsOptions {
   /** Path of a kubeconfig, or several separated as in `PATH` (`--kube-config`, `KUBECONFIG`). */
   readonly kubeConfig?: string | undefined;
   /** Context to use instead of the file's current one (`--kube-context`). */
   readonly context?: string | undefined;
-  /** For tests: prepended to the service account's paths; and the home directory. */
+  /** For tests: a directory in front of the ServiceAccount's paths, and the home directory. */
   readonly root?: string | undefined;
   readonly home?: string | undefined;
 }
 
-/** Credentials, and the file they came from for messages. */
+/** Credentials, and the file that contains them, for messages. */
 export interface LoadedConfig {
   readonly config: KubeConfig;
   readonly file: string;
   readonly namespace: string | undefined;
   /** Reads the same files and the same context again, even if `current-context` has changed. Throws as `loadConfig`. */
-  readonly again: () => LoadedConfig;
-  /** Whether the files still have the same text. In a Pod, where reading again costs little, it is false. */
-  readonly isCurrent: () => boolean;
+  readonly readAgain: () => LoadedConfig;
+  /** Whether the files still have the same text. Returns false in a Pod, where reading again costs little. */
+  readonly isUnchanged: () => boolean;
 }
 
-const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
+const SERVICE_ACCOUNT_DIR = "/var/run/secrets/kubernetes.io/serviceaccount";
 const REMEDY = "set --kube-config or KUBECONFIG to a kubeconfig file, or run in a Pod with a service account";
 
 /** Chooses and reads the credentials. Throws a ProblemError that names file, key and remedy. */
 export function loadConfig(options: CredentialsOptions): LoadedConfig {
-  return load(chooseFile(options), options);
+  return loadFrom(chooseFile(options), options);
 }
 
-/** `file` is undefined in a Pod. */
-function load(file: string | undefined, { root, context }: CredentialsOptions): LoadedConfig {
-  const text = file === undefined ? undefined : textOf(file);
+/** Reads a kubeconfig or, if `file` is undefined, the in-cluster credentials of the Pod. */
+function loadFrom(file: string | undefined, { root, context }: CredentialsOptions): LoadedConfig {
+  const text = file === undefined ? undefined : readFilesText(file);
   const config = file === undefined ? loadInCluster(root ?? "") : loadFiles(file);
-  const from = file ?? ACCOUNT;
-  useContext(config, from, context);
+  const origin = file ?? SERVICE_ACCOUNT_DIR;
+  selectContext(config, origin, context);
   const name = config.getCurrentContext();
   const namespace = config.getContextObject(name)?.namespace?.trim();
   return {
     config,
-    file: from,
+    file: origin,
     namespace: namespace === "" ? undefined : namespace,
-    again: () => load(file, { root, context: name }),
-    isCurrent: () => file !== undefined && text !== undefined && textOf(file) === text,
+    readAgain: () => loadFrom(file, { root, context: name }),
+    isUnchanged: () => file !== undefined && text !== undefined && readFilesText(file) === text,
   };
 }
 
-/** The text of a list of files; undefined if one cannot be read. */
-function textOf(list: string): string | undefined {
+/** Reads the text of all files of a PATH-like list, to find changes; undefined if one cannot be read. Missing files count as empty. */
+function readFilesText(pathList: string): string | undefined {
   try {
-    return list
+    return pathList
       .split(delimiter)
       .map((file) => (existsSync(file) ? readFileSync(file, "utf8") : ""))
       .join("\0");
@@ -69,11 +69,12 @@ function textOf(list: string): string | undefined {
   }
 }
 
+/** Chooses the kubeconfig; undefined = the in-cluster credentials. Throws a ProblemError if there are no credentials. */
 function chooseFile(options: CredentialsOptions): string | undefined {
   if (options.kubeConfig !== undefined && options.kubeConfig !== "") return options.kubeConfig;
-  if (readable(`${options.root ?? ""}${ACCOUNT}/token`)) return undefined;
+  if (isReadable(`${options.root ?? ""}${SERVICE_ACCOUNT_DIR}/token`)) return undefined;
   const file = join(options.home ?? homedir(), ".kube", "config");
-  if (readable(file)) return file;
+  if (isReadable(file)) return file;
   throw new ProblemError({
     file,
     message: "no credentials for the Kubernetes API were found",
@@ -81,40 +82,45 @@ function chooseFile(options: CredentialsOptions): string | undefined {
   });
 }
 
+/** Reads the ServiceAccount of the Pod. Throws a ProblemError if the address of the API server is not set. */
 function loadInCluster(root: string): KubeConfig {
   const config = new KubeConfig();
   config.loadFromCluster(root);
   const server = config.getCurrentCluster()?.server ?? "";
+  // The library writes `undefined` for a missing environment variable into the URL.
   if (!server.includes("undefined")) return config;
   const message = "a service account is mounted, but KUBERNETES_SERVICE_HOST or _PORT is not set";
   const remedy = "set both to the address of the API server, or use --kube-config";
-  throw new ProblemError({ file: ACCOUNT, message, remedy });
+  throw new ProblemError({ file: SERVICE_ACCOUNT_DIR, message, remedy });
 }
 
-function loadFiles(list: string): KubeConfig {
+/** Joins two lists of entries; an entry of `before` wins over one with its name in `added`. */
+function mergeByName<T extends { name: string }>(before: T[], added: T[]): T[] {
+  return [...before, ...added.filter((entry) => !before.some(({ name }) => name === entry.name))];
+}
+
+/** Reads one kubeconfig or a PATH-like list of them, and merges them as kubectl does. */
+function loadFiles(pathList: string): KubeConfig {
   const merged = new KubeConfig();
-  const files = list.split(delimiter).filter((name) => name !== "");
+  const files = pathList.split(delimiter).filter((name) => name !== "");
   // As in kubectl, a list may name files that do not exist.
   const found = files.length > 1 ? files.filter((file) => existsSync(file)) : files;
   if (found.length === 0)
-    throw new ProblemError({ file: list, message: "none of these files exists", remedy: REMEDY });
+    throw new ProblemError({ file: pathList, message: "none of these files exists", remedy: REMEDY });
+  // As in kubectl, the first file that names an entry wins.
   for (const file of found) {
-    const one = loadFile(file);
-    const skip = <T extends { name: string }>(have: T[], more: T[]): T[] => [
-      ...have,
-      ...more.filter((entry) => !have.some((known) => known.name === entry.name)),
-    ];
-    // As in kubectl, the first file to name something wins.
+    const next = loadFile(file);
     merged.loadFromOptions({
-      clusters: skip(merged.clusters, one.clusters),
-      users: skip(merged.users, one.users),
-      contexts: skip(merged.contexts, one.contexts),
-      currentContext: merged.currentContext || one.currentContext,
+      clusters: mergeByName(merged.clusters, next.clusters),
+      users: mergeByName(merged.users, next.users),
+      contexts: mergeByName(merged.contexts, next.contexts),
+      currentContext: merged.currentContext || next.currentContext,
     });
   }
   return merged;
 }
 
+/** Reads one kubeconfig file. Throws a ProblemError if it is missing, empty or invalid. */
 function loadFile(file: string): KubeConfig {
   const config = new KubeConfig();
   let text: string;
@@ -134,8 +140,12 @@ function loadFile(file: string): KubeConfig {
   return config;
 }
 
-function useContext(config: KubeConfig, file: string, wanted: string | undefined): void {
-  const name = wanted ?? config.getCurrentContext();
+/**
+ * Makes `contextName`, or the file's current context, the current one. Throws a ProblemError if the context, its cluster or its
+ * user is not in the file.
+ */
+function selectContext(config: KubeConfig, file: string, contextName: string | undefined): void {
+  const name = contextName ?? config.getCurrentContext();
   const names = config.getContexts().map((context) => context.name);
   const remedy = `use one of: ${names.join(", ") || "(the file has none)"}`;
   if (!name) {
@@ -146,14 +156,14 @@ function useContext(config: KubeConfig, file: string, wanted: string | undefined
   const context = config.getContextObject(name);
   if (context === null) throw new ProblemError({ file, key, message: "there is no such context", remedy });
   config.setCurrentContext(name);
-  const lacks = (what: string): ProblemError =>
-    new ProblemError({ file, key, message: `names the ${what}, which is not in the file` });
-  if (config.getCurrentCluster() === null) throw lacks(`cluster ${context.cluster}`);
-  if (context.user && config.getCurrentUser() === null) throw lacks(`user ${context.user}`);
+  const missingEntryError = (entry: string): ProblemError =>
+    new ProblemError({ file, key, message: `names the ${entry}, which is not in the file` });
+  if (config.getCurrentCluster() === null) throw missingEntryError(`cluster ${context.cluster}`);
+  if (context.user && config.getCurrentUser() === null) throw missingEntryError(`user ${context.user}`);
   if (!context.user) addEmptyUser(config, name);
 }
 
-// The library applies CA and server name only where there is a user.
+/** Adds an empty user to a context without one: the library applies CA and server name only for a context with a user. */
 function addEmptyUser(config: KubeConfig, contextName: string): void {
   config.users = [...config.users, { name: "(none)" }];
   config.contexts = config.contexts.map((context) =>
@@ -161,7 +171,7 @@ function addEmptyUser(config: KubeConfig, contextName: string): void {
   );
 }
 
-function readable(file: string): boolean {
+function isReadable(file: string): boolean {
   try {
     accessSync(file);
     return true;
@@ -173,25 +183,27 @@ function readable(file: string): boolean {
 type User = KubeConfig["users"][number];
 
 /**
- * Adds to the users of a kubeconfig what kubectl supports and the library does not: `tokenFile` (read again as it
+ * Adds settings to the users of a kubeconfig that kubectl supports and the library does not: `tokenFile` (read again as it
  * rotates), commands of exec plug-ins beside the file, and KUBERNETES_EXEC_INFO for plug-ins with `provideClusterInfo`.
  */
 function completeUsers(users: readonly User[], text: string, file: string): User[] {
   const root = parseYaml(text, file).value;
-  const raw = new Map(entries(root).map((entry) => [entry["name"], entry["user"]]));
+  const userEntries = new Map(readUserEntries(root).map((entry) => [entry["name"], entry["user"]]));
   return users.map((user) => {
-    const reported = raw.get(user.name);
-    return isJsonObject(reported) ? complete(user, reported, dirname(file)) : user;
+    const entry = userEntries.get(user.name);
+    return isJsonObject(entry) ? completeUser(user, entry, dirname(file)) : user;
   });
 }
 
-function entries(root: Json): JsonObject[] {
+/** The entries of `users` in a parsed kubeconfig. */
+function readUserEntries(root: Json): JsonObject[] {
   const users = isJsonObject(root) ? root["users"] : undefined;
   return Array.isArray(users) ? users.filter(isJsonObject) : [];
 }
 
-function complete(user: User, reported: JsonObject, folder: string): User {
-  const tokenFile = reported["tokenFile"];
+/** Completes one user of the library from its entry in the kubeconfig; `folder` is that of the file. */
+function completeUser(user: User, entry: JsonObject, folder: string): User {
+  const tokenFile = entry["tokenFile"];
   if (typeof tokenFile === "string" && tokenFile !== "") {
     const { token: _, ...rest } = user;
     return {
@@ -199,9 +211,10 @@ function complete(user: User, reported: JsonObject, folder: string): User {
       authProvider: { name: "tokenFile", config: { tokenFile: resolve(folder, tokenFile) } },
     };
   }
-  return isJsonObject(reported["exec"]) ? { ...user, exec: completeExec(reported["exec"], folder) } : user;
+  return isJsonObject(entry["exec"]) ? { ...user, exec: completeExec(entry["exec"], folder) } : user;
 }
 
+/** Completes the exec plug-in of a user: its path, and KUBERNETES_EXEC_INFO. */
 function completeExec(exec: JsonObject, folder: string): JsonObject {
   const { command, env, apiVersion } = exec;
   const info = { kind: "ExecCredential", apiVersion: apiVersion ?? "", spec: { interactive: false } };

@@ -15,39 +15,47 @@ interface ContextTarget {
   readonly user: Partial<User>;
 }
 
-type Difference = (was: ContextTarget, is: ContextTarget) => string | false;
+/** Describes a difference that is refused; false if there is none. */
+type DifferenceCheck = (before: ContextTarget, now: ContextTarget) => string | false;
 
-const DIFFERENCES: readonly Difference[] = [
-  (was, is) =>
-    was.cluster.server !== is.cluster.server &&
-    `names the server ${is.cluster.server} now, not ${was.cluster.server}`,
-  (was, is) => was.user.name !== is.user.name && `names the user ${is.user.name} now, not ${was.user.name}`,
-  (was, is) => was.user.impersonateUser !== is.user.impersonateUser && "impersonates another user now",
-  (was, is) => was.cluster.proxyUrl !== is.cluster.proxyUrl && "names another proxy-url now",
-  (was, is) => was.cluster.tlsServerName !== is.cluster.tlsServerName && "names another tls-server-name now",
-  (was, is) => !isUnchecked(was) && isUnchecked(is) && "no longer has the server's certificate verified",
-  (was, is) => hasCa(was) && !hasCa(is) && "names no certificate authority any more",
+const REFUSED_DIFFERENCES: readonly DifferenceCheck[] = [
+  (before, now) =>
+    before.cluster.server !== now.cluster.server &&
+    `names the server ${now.cluster.server} now, not ${before.cluster.server}`,
+  (before, now) =>
+    before.user.name !== now.user.name && `names the user ${now.user.name} now, not ${before.user.name}`,
+  (before, now) =>
+    before.user.impersonateUser !== now.user.impersonateUser && "impersonates another user now",
+  (before, now) => before.cluster.proxyUrl !== now.cluster.proxyUrl && "names another proxy-url now",
+  (before, now) =>
+    before.cluster.tlsServerName !== now.cluster.tlsServerName && "names another tls-server-name now",
+  (before, now) =>
+    !skipsTlsVerification(before) &&
+    skipsTlsVerification(now) &&
+    "no longer has the server's certificate verified",
+  (before, now) => hasCa(before) && !hasCa(now) && "names no certificate authority any more",
 ];
 
 /**
  * Describes a change of the current context from `before` to `after` that is refused: another server or user, or weaker
  * TLS verification. Undefined if only tokens, certificates or the CA differ.
  */
-export function differenceBetween(before: KubeConfig, after: KubeConfig): string | undefined {
-  const [was, is] = [contextTargetOf(before), contextTargetOf(after)];
-  for (const difference of DIFFERENCES) {
-    const found = difference(was, is);
-    if (found !== false) return found;
+export function describeRefusedDifference(before: KubeConfig, after: KubeConfig): string | undefined {
+  const [targetBefore, targetNow] = [contextTargetOf(before), contextTargetOf(after)];
+  for (const describeDifference of REFUSED_DIFFERENCES) {
+    const message = describeDifference(targetBefore, targetNow);
+    if (message !== false) return message;
   }
   return undefined;
 }
 
+/** Cluster and user of the current context. */
 function contextTargetOf(config: KubeConfig): ContextTarget {
   return { cluster: config.getCurrentCluster() ?? {}, user: config.getCurrentUser() ?? {} };
 }
 
-/** Whether TLS verification is off; ignores the flag for plain http, where the library requires it. */
-function isUnchecked({ cluster: { server, skipTLSVerify } }: ContextTarget): boolean {
+/** Whether TLS verification is off. Ignores the flag for plain http, where the library requires it. */
+function skipsTlsVerification({ cluster: { server, skipTLSVerify } }: ContextTarget): boolean {
   return skipTLSVerify === true && server?.startsWith("https:") === true;
 }
 
@@ -55,7 +63,7 @@ function hasCa({ cluster: { caData, caFile } }: ContextTarget): boolean {
   return [caData, caFile].some((each) => each !== undefined && each !== "");
 }
 
-/** A kubeconfig of only the current context, as JSON. File references are kept. */
+/** Exports a kubeconfig of only the current context, as JSON, for child processes. Keeps references to files. */
 export function exportContext(config: KubeConfig): string {
   const [cluster, user] = [config.getCurrentCluster(), config.getCurrentUser()];
   const name = config.getCurrentContext();
@@ -64,13 +72,14 @@ export function exportContext(config: KubeConfig): string {
     apiVersion: "v1",
     kind: "Config",
     "current-context": name,
-    clusters: [{ name: cluster?.name, cluster: cluster && clusterOf(cluster) }],
-    users: [{ name: user?.name, user: user && userOf(user) }],
+    clusters: [{ name: cluster?.name, cluster: cluster && toClusterEntry(cluster) }],
+    users: [{ name: user?.name, user: user && toUserEntry(user) }],
     contexts: [{ name, context: { cluster: cluster?.name, user: user?.name, namespace } }],
   });
 }
 
-function clusterOf(cluster: Cluster): object {
+/** Converts a cluster of the library into the form of kubeconfig files. */
+function toClusterEntry(cluster: Cluster): object {
   const { server, caData, caFile, tlsServerName, proxyUrl } = cluster;
   return {
     server,
@@ -78,11 +87,12 @@ function clusterOf(cluster: Cluster): object {
     "certificate-authority": caFile,
     "tls-server-name": tlsServerName,
     "proxy-url": proxyUrl,
-    "insecure-skip-tls-verify": isUnchecked({ cluster, user: {} }) ? true : undefined,
+    "insecure-skip-tls-verify": skipsTlsVerification({ cluster, user: {} }) ? true : undefined,
   };
 }
 
-function userOf(user: User): object {
+/** Converts a user of the library into the form of kubeconfig files. */
+function toUserEntry(user: User): object {
   const { certData, certFile, keyData, keyFile, token, username, password, impersonateUser } = user;
   const provider = user.authProvider as { name?: string; config?: { tokenFile?: string } } | undefined;
   const isFile = provider?.name === "tokenFile";
@@ -94,15 +104,15 @@ function userOf(user: User): object {
     token,
     tokenFile: isFile ? provider.config?.tokenFile : undefined,
     "auth-provider": isFile ? undefined : (provider ?? undefined),
-    exec: isJsonObject(user.exec as Json) ? execOf(user.exec as JsonObject) : undefined,
+    exec: isJsonObject(user.exec as Json) ? addHomeVariable(user.exec as JsonObject) : undefined,
     username,
     password,
     as: impersonateUser,
   };
 }
 
-/** Sets HOME for exec plug-ins: helm runs with another home directory, but plug-ins keep their files in the original one. */
-function execOf(exec: JsonObject): JsonObject {
+/** Sets HOME for exec plug-ins: helm runs with another home directory, but plug-ins keep their files in the operator's one. */
+function addHomeVariable(exec: JsonObject): JsonObject {
   const env = objectsIn(exec["env"]).filter(({ name }) => name !== "KUBERNETES_EXEC_INFO");
   const home = env.some(({ name }) => asString(name) === "HOME") ? [] : [{ name: "HOME", value: homedir() }];
   return { ...exec, env: [...home, ...env] };

@@ -5,21 +5,21 @@ import type { JsonObject } from "../../model/index.ts";
 import { pathOf, type ObjectPath, type ResourceType } from "../resources.ts";
 import type { WatchedObject } from "../watch/watch-spec.ts";
 import type { KubeClient } from "./client.ts";
-import { acceptOf, type ApiRequest } from "./request.ts";
+import { formatAcceptHeader, type ApiRequest } from "./request.ts";
 
 /** Field manager of the operator's own writes. */
 export const FIELD_MANAGER = "addon-operator";
 
-/** Which object. Errors of all verbs: ApiError, ConnectionError. */
+/** The object or collection of a request. All verbs throw ApiError and ConnectionError. */
 export interface Target extends ObjectPath {
   readonly resource: ResourceType;
 }
 
-/** How a call is made. */
+/** Options of all verbs. */
 interface CallOptions {
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs?: number | undefined;
-  /** Checked by the server, not stored. */
+  /** The server checks the request but stores nothing. */
   readonly dryRun?: boolean;
   /** How the server validates a written body: `Strict` refuses unknown fields. */
   readonly fieldValidation?: "Strict" | "Warn" | "Ignore";
@@ -27,10 +27,10 @@ interface CallOptions {
   readonly fieldManager?: string;
 }
 
-/** Who deletes what an object owns. */
+/** When the objects that an object owns are deleted: before it, after it, or never. */
 export type Propagation = "Foreground" | "Background" | "Orphan";
 
-/** How an object is deleted. */
+/** Options of a deletion. */
 interface RemoveOptions extends CallOptions {
   readonly propagationPolicy?: Propagation;
   /** Delete only this version of the object. */
@@ -44,10 +44,14 @@ export function getMetadata<T = JsonObject>(
   options: CallOptions = {},
 ): Promise<T> {
   const path = pathOf(target.resource, target);
-  return client.json<T>({ ...common(options), path, accept: acceptOf({ metadataOnly: true }, "") });
+  return client.json<T>({
+    ...pickCallOptions(options),
+    path,
+    accept: formatAcceptHeader({ metadataOnly: true }, ""),
+  });
 }
 
-/** Lists the metadata of few objects, in one answer. */
+/** Lists the metadata of few objects, in one answer without pages. */
 export async function listMetadata(
   client: KubeClient,
   target: Pick<Target, "resource" | "namespace">,
@@ -58,10 +62,10 @@ export async function listMetadata(
 ): Promise<{ items: readonly WatchedObject[]; resourceVersion: string }> {
   const { labelSelector, fieldSelector } = call;
   const { items, metadata } = await client.json<RawList>({
-    ...common(call),
+    ...pickCallOptions(call),
     path: pathOf(target.resource, { namespace: target.namespace }),
     query: { labelSelector, fieldSelector },
-    accept: acceptOf({ metadataOnly: true }, "List"),
+    accept: formatAcceptHeader({ metadataOnly: true }, "List"),
   });
   return { items: items ?? [], resourceVersion: metadata?.resourceVersion ?? "" };
 }
@@ -78,34 +82,34 @@ export async function get<T = JsonObject>(
   options: CallOptions = {},
 ): Promise<T> {
   const path = pathOf(target.resource, target);
-  const object = await client.json<T>({ ...common(options), path });
+  const object = await client.json<T>({ ...pickCallOptions(options), path });
   if (wasCut(object as object)) throw new DepthError(path);
   return object;
 }
 
-/** How something is written. */
+/** Options of a write. */
 interface WriteOptions extends CallOptions {
   readonly body: unknown;
 }
 
 /** Creates `body` in the target's collection (or posts to its subresource, where `name` and `subresource` are given). */
-export const create = writer({ method: "POST" });
+export const create = createWriter({ method: "POST" });
 
 /** Replaces an object; a resourceVersion in `body` makes the write conditional (409 if the object has changed). */
-export const replace = writer({ method: "PUT" });
+export const replace = createWriter({ method: "PUT" });
 
-/** RFC 7396 merge patch; `metadata.resourceVersion` in `body` makes the write conditional. */
-export const mergePatch = writer({ method: "PATCH", contentType: "application/merge-patch+json" });
+/** Sends an RFC 7396 merge patch; `metadata.resourceVersion` in `body` makes the write conditional. */
+export const mergePatch = createWriter({ method: "PATCH", contentType: "application/merge-patch+json" });
 
-/** RFC 6902 JSON patch. */
-export const jsonPatch = writer({ method: "PATCH", contentType: "application/json-patch+json" });
+/** Sends an RFC 6902 JSON patch. */
+export const jsonPatch = createWriter({ method: "PATCH", contentType: "application/json-patch+json" });
 
-/** Server-side apply; `force` takes over fields of other managers, which are a conflict otherwise. */
-export const applyRequest: <T = JsonObject>(
+/** Applies an object server-side; `force` takes over fields of other managers, which are a conflict otherwise. */
+export const serverSideApply: <T = JsonObject>(
   client: KubeClient,
   target: Target,
   call: WriteOptions & Force,
-) => Promise<T> = writer({
+) => Promise<T> = createWriter({
   method: "PATCH",
   contentType: "application/apply-patch+yaml",
   force: false,
@@ -119,7 +123,7 @@ export function remove<T = JsonObject>(
 ): Promise<T> {
   const { propagationPolicy, preconditions, dryRun } = options;
   return client.json<T>({
-    ...common(options),
+    ...pickCallOptions(options),
     method: "DELETE",
     path: pathOf(target.resource, target),
     body: {
@@ -139,16 +143,23 @@ interface Force {
 
 type Write = <T = JsonObject>(client: KubeClient, target: Target, call: WriteOptions) => Promise<T>;
 
-function writer(how: Required<Pick<ApiRequest, "method">> & Pick<ApiRequest, "contentType"> & Force): Write {
+/** Creates the function of a verb that writes. `defaults` are its method, content type and `force`; a call may override them. */
+function createWriter(
+  defaults: Required<Pick<ApiRequest, "method">> & Pick<ApiRequest, "contentType"> & Force,
+): Write {
   return (client, target, call) => {
-    const { method, contentType, force, ...requested }: typeof how & WriteOptions = { ...how, ...call };
-    const { body, dryRun, fieldValidation, fieldManager = FIELD_MANAGER } = requested;
+    const { method, contentType, force, ...options }: typeof defaults & WriteOptions = {
+      ...defaults,
+      ...call,
+    };
+    const { body, dryRun, fieldValidation, fieldManager = FIELD_MANAGER } = options;
     const path = pathOf(target.resource, target);
     const query = { fieldManager, fieldValidation, dryRun: dryRun ? "All" : undefined, force };
-    return client.json({ ...common(requested), method, path, body, contentType, query });
+    return client.json({ ...pickCallOptions(options), method, path, body, contentType, query });
   };
 }
 
-function common({ signal, timeoutMs }: CallOptions): Pick<ApiRequest, "signal" | "timeoutMs"> {
+/** Picks the options that the client, not the server, handles. */
+function pickCallOptions({ signal, timeoutMs }: CallOptions): Pick<ApiRequest, "signal" | "timeoutMs"> {
   return { signal, timeoutMs };
 }

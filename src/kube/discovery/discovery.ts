@@ -6,10 +6,11 @@ import type { KubeClient } from "../client/client.ts";
 import { apiVersionOf, type Resource } from "../resources.ts";
 
 /** Minimum interval between discoveries for a kind that was not found. */
-const CHECK_AGAIN_MS = 2000;
+const MIN_INTERVAL_MS = 2000;
 
-interface Reading {
-  readonly at: number;
+/** One discovery of all kinds, under way or done. */
+interface DiscoveryRequest {
+  readonly startedAt: number;
   /** In the server's order of preference. */
   readonly resources: Promise<readonly Resource[]>;
 }
@@ -22,8 +23,8 @@ interface Reading {
 export class Discovery {
   readonly #client: KubeClient;
   readonly #clock: Clock;
-  #reading: Reading | undefined;
-  #last: readonly Resource[] = [];
+  #lastRequest: DiscoveryRequest | undefined;
+  #lastResources: readonly Resource[] = [];
 
   constructor(client: KubeClient, clock: Clock = systemClock) {
     this.#client = client;
@@ -31,45 +32,54 @@ export class Discovery {
   }
 
   /**
-   * The resource that `kind` means (see `find`); undefined if the server does not serve it, even after a new
+   * Finds the resource that `kind` names (see `findResource`); undefined if the server does not serve it, even after a new
    * discovery.
    */
   async resolve(kind: string, apiVersion?: string): Promise<Resource | undefined> {
-    const reading = this.#read();
-    const found = find(await reading.resources, kind, apiVersion);
-    if (found !== undefined || this.#clock.monotonic() - reading.at < CHECK_AGAIN_MS) return found;
-    // Unless a concurrent call has started a newer discovery.
-    if (this.#reading === reading) this.invalidate();
-    return find(await this.#read().resources, kind, apiVersion);
+    const request = this.#getOrStartRequest();
+    const found = findResource(await request.resources, kind, apiVersion);
+    if (found !== undefined || this.#clock.monotonic() - request.startedAt < MIN_INTERVAL_MS) return found;
+    // Keep a newer discovery that a concurrent call has started.
+    if (this.#lastRequest === request) this.invalidate();
+    return findResource(await this.#getOrStartRequest().resources, kind, apiVersion);
   }
 
   /** Makes the next call read discovery again, after a CRD or APIService was created, changed or deleted. */
   invalidate(): void {
-    this.#reading = undefined;
+    this.#lastRequest = undefined;
   }
 
-  #read(): Reading {
-    if (this.#reading !== undefined) return this.#reading;
-    const reading: Reading = { at: this.#clock.monotonic(), resources: this.#query() };
-    this.#reading = reading;
+  /** Returns the cached discovery, or starts one; a failed one is not cached. */
+  #getOrStartRequest(): DiscoveryRequest {
+    if (this.#lastRequest !== undefined) return this.#lastRequest;
+    const request: DiscoveryRequest = {
+      startedAt: this.#clock.monotonic(),
+      resources: this.#requestResources(),
+    };
+    this.#lastRequest = request;
     // The next call tries again.
-    reading.resources.catch(() => {
-      if (this.#reading === reading) this.#reading = undefined;
+    request.resources.catch(() => {
+      if (this.#lastRequest === request) this.#lastRequest = undefined;
     });
-    return reading;
+    return request;
   }
 
-  async #query(): Promise<readonly Resource[]> {
-    const [core, groups] = await Promise.all([this.#versions("/api"), this.#versions("/apis")]);
-    const before = Object.groupBy(this.#last, apiVersionOf);
-    this.#last = [...core, ...groups].flatMap(
-      (version) => version.resources ?? before[apiVersionOf(version)] ?? [],
+  /** Requests all kinds. An aggregated API that is down keeps its kinds from the last discovery. */
+  async #requestResources(): Promise<readonly Resource[]> {
+    const [core, groups] = await Promise.all([
+      this.#requestGroupVersions("/api"),
+      this.#requestGroupVersions("/apis"),
+    ]);
+    const lastByVersion = Object.groupBy(this.#lastResources, apiVersionOf);
+    this.#lastResources = [...core, ...groups].flatMap(
+      (version) => version.resources ?? lastByVersion[apiVersionOf(version)] ?? [],
     );
-    return this.#last;
+    return this.#lastResources;
   }
 
-  async #versions(path: string): Promise<GroupVersion[]> {
-    const list = await this.#client.json<AggregatedList>({ path, accept: AGGREGATED });
+  /** Requests the kinds below `/api` (core) or `/apis`. Throws if the server is too old for aggregated discovery. */
+  async #requestGroupVersions(path: string): Promise<GroupVersion[]> {
+    const list = await this.#client.json<AggregatedList>({ path, accept: AGGREGATED_DISCOVERY_ACCEPT });
     if (list.kind === "APIGroupDiscoveryList") return readAggregated(list);
     throw new ConnectionError(
       "EOLD",
@@ -79,32 +89,38 @@ export class Discovery {
 }
 
 /**
- * The resource that `kind` means: kind, plural, singular or short name in any case, also as `plural.group`, within
+ * Finds the resource that `kind` names: kind, plural, singular or short name in any case, also as `plural.group`, within
  * `apiVersion` (`v1`, `group/version`) when that is given. The core group wins over others, a group's preferred
  * version over its others.
  */
-function find(resources: readonly Resource[], kind: string, apiVersion?: string): Resource | undefined {
-  const wanted = kind.toLowerCase();
-  const within = apiVersion ? resources.filter((each) => apiVersionOf(each) === apiVersion) : resources;
-  const direct = byName(within, wanted);
-  const dot = wanted.indexOf(".");
-  if (direct !== undefined || dot < 0) return direct;
-  const group = wanted.slice(dot + 1);
-  return byName(
-    within.filter((resource) => resource.group === group),
-    wanted.slice(0, dot),
+function findResource(
+  resources: readonly Resource[],
+  kind: string,
+  apiVersion?: string,
+): Resource | undefined {
+  const name = kind.toLowerCase();
+  const candidates = apiVersion ? resources.filter((each) => apiVersionOf(each) === apiVersion) : resources;
+  const found = findByName(candidates, name);
+  const dot = name.indexOf(".");
+  if (found !== undefined || dot < 0) return found;
+  const group = name.slice(dot + 1);
+  return findByName(
+    candidates.filter((resource) => resource.group === group),
+    name.slice(0, dot),
   );
 }
 
-const NAMINGS: readonly ((resource: Resource, name: string) => boolean)[] = [
+/** How a name may match a resource, by precedence: a kind of this name wins over a short name. */
+const NAME_MATCHERS: readonly ((resource: Resource, name: string) => boolean)[] = [
   (resource, name) => resource.kind.toLowerCase() === name,
   (resource, name) => resource.plural === name,
   (resource, name) => resource.singular === name,
   (resource, name) => resource.shortNames?.includes(name) ?? false,
 ];
 
-function byName(resources: readonly Resource[], name: string): Resource | undefined {
-  for (const matches of NAMINGS) {
+/** Finds the first resource by the first kind of name that any resource matches. */
+function findByName(resources: readonly Resource[], name: string): Resource | undefined {
+  for (const matches of NAME_MATCHERS) {
     const found = resources.find((resource) => matches(resource, name));
     if (found !== undefined) return found;
   }
@@ -119,11 +135,11 @@ export interface GroupVersion {
   readonly resources: readonly Resource[] | undefined;
 }
 
-/** Its `Accept` header. */
-export const AGGREGATED =
+/** `Accept` header that requests aggregated discovery: all kinds in one answer. */
+export const AGGREGATED_DISCOVERY_ACCEPT =
   "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
-/** The parts of APIGroupDiscoveryList that are used. */
+/** The parts of an APIGroupDiscoveryList that the operator reads. */
 export interface AggregatedList {
   readonly kind: "APIGroupDiscoveryList";
   readonly items?: readonly AggregatedGroup[];
@@ -149,25 +165,33 @@ interface AggregatedResource {
   readonly verbs?: readonly string[];
 }
 
-/** Group versions of an aggregated answer, in its order: the preferred version of a group comes first. */
+/** Reads the group versions of an aggregated answer, in its order: the preferred version of a group comes first. */
 export function readAggregated(list: AggregatedList): GroupVersion[] {
   return (list.items ?? []).flatMap((group) =>
-    (group.versions ?? []).map((version) => readVersion(group.metadata?.name ?? "", version)),
+    (group.versions ?? []).map((version) => toGroupVersion(group.metadata?.name ?? "", version)),
   );
 }
 
-function readVersion(group: string, { version, freshness, resources = [] }: AggregatedVersion): GroupVersion {
+/** Converts one version of a group; without resources if the server of an aggregated API is down (`Stale`). */
+function toGroupVersion(
+  group: string,
+  { version, freshness, resources = [] }: AggregatedVersion,
+): GroupVersion {
   // Entries that exist only as parents of subresources have no kind.
-  const served = resources.flatMap((resource) => readResource({ group, version }, resource));
+  const served = resources.flatMap((resource) => toResources({ group, version }, resource));
   return { group, version, resources: freshness === "Stale" && served.length === 0 ? undefined : served };
 }
 
-function readResource(at: Pick<Resource, "group" | "version">, resource: AggregatedResource): Resource[] {
+/** Converts one entry of the answer into a resource, or into none if the entry has no kind. */
+function toResources(
+  groupVersion: Pick<Resource, "group" | "version">,
+  resource: AggregatedResource,
+): Resource[] {
   const kind = resource.responseKind?.kind;
   if (!kind) return [];
   return [
     {
-      ...at,
+      ...groupVersion,
       kind,
       plural: resource.resource,
       namespaced: resource.scope === "Namespaced",

@@ -20,25 +20,26 @@ interface KindQuery {
 }
 
 /** How to wait for a missing kind. */
-interface Waiting {
+interface WaitOptions {
   /** Ends the wait. */
   readonly signal: AbortSignal;
   /** Called with the reason whenever the kind was not found: MissingKindError, ApiError or ConnectionError. */
   readonly onMissing: (error: Error) => void;
   /** Poll interval while no CRD changes; default: 5 s. */
-  readonly pace?: DelayGrowth;
+  readonly pollInterval?: DelayGrowth;
 }
 
-/** The server has no such kind (yet). */
+/** The server does not serve the kind, or not yet. */
 export class MissingKindError extends Error {
   constructor({ kind, apiVersion }: KindQuery) {
-    const what = apiVersion === undefined ? kind : `${kind} of ${apiVersion}`;
-    super(`the cluster does not know the kind ${what}; waiting for it to appear`);
+    const kindName = apiVersion === undefined ? kind : `${kind} of ${apiVersion}`;
+    super(`the cluster does not know the kind ${kindName}; waiting for it to appear`);
     this.name = "MissingKindError";
   }
 }
 
-const PACE = { firstMs: 5000, maxMs: 5000 };
+/** Default poll interval while no CRD changes. */
+const POLL_INTERVAL = { firstMs: 5000, maxMs: 5000 };
 /** A new CRD is served a moment after it is created. */
 const AFTER_CRD_MS = 250;
 /** Number of tries in short intervals after a CRD change, since discovery lags behind. */
@@ -47,93 +48,101 @@ const EAGER_CHECKS = 8;
 /** Finds kinds by discovery, and waits for missing ones: polls, and checks again whenever a CRD changes. */
 export class KindFinder {
   readonly #options: KindFinderOptions;
-  /** Wake the pending `find` calls for another check. */
-  #checks: (() => void)[] = [];
+  /** Callbacks that let the pending `find` calls check again. */
+  #waiters: (() => void)[] = [];
   /** Number of pending `find` calls. */
-  #open = 0;
+  #pendingCalls = 0;
   #timer: Timer | undefined;
-  #due = 0;
-  #eager = 0;
-  #crds: Subscription | undefined;
+  #nextCheckAt = 0;
+  #eagerChecksLeft = 0;
+  #crdSubscription: Subscription | undefined;
 
   constructor(options: KindFinderOptions) {
     this.#options = options;
   }
 
-  /** The resource, as soon as there is one; undefined when `signal` ends the wait. */
-  async find(query: KindQuery, { signal, onMissing, pace = PACE }: Waiting): Promise<Resource | undefined> {
-    this.#open += 1;
+  /** Resolves with the resource as soon as the server serves the kind; undefined when `signal` ends the wait. */
+  async find(
+    query: KindQuery,
+    { signal, onMissing, pollInterval = POLL_INTERVAL }: WaitOptions,
+  ): Promise<Resource | undefined> {
+    this.#pendingCalls += 1;
     try {
       for (let checks = 1; ; checks += 1) {
         const resource = await this.#options.discovery.resolve(query.kind, query.apiVersion).catch(toError);
         if (resource !== undefined && !(resource instanceof Error)) return resource;
         onMissing(resource ?? new MissingKindError(query));
-        await this.#next(signal, exponentialDelay(checks, pace));
+        await this.#waitForNextCheck(signal, exponentialDelay(checks, pollInterval));
         if (signal.aborted) return undefined;
       }
     } finally {
-      this.#open -= 1;
-      if (this.#open === 0) this.#rest();
+      this.#pendingCalls -= 1;
+      if (this.#pendingCalls === 0) this.#stopChecks();
     }
   }
 
   /** Call after CRDs were created: drops the cached discovery and searches for missing kinds at once. */
-  kindsChanged(): void {
+  recheckKinds(): void {
     this.#options.discovery.invalidate();
-    this.#checkSoon(0);
+    this.#startEagerChecks(0);
   }
 
-  #checkSoon(ms: number): void {
-    this.#eager = EAGER_CHECKS;
-    this.#checkIn(ms);
+  /** Checks again after `ms`, and then several times in short intervals. */
+  #startEagerChecks(ms: number): void {
+    this.#eagerChecksLeft = EAGER_CHECKS;
+    this.#scheduleCheck(ms);
   }
 
-  #next(signal: AbortSignal, ms: number): Promise<void> {
+  /** Resolves at the next check: after `ms`, after a CRD changed, or when the signal is aborted. */
+  #waitForNextCheck(signal: AbortSignal, ms: number): Promise<void> {
     return new Promise((resolve) => {
       if (signal.aborted) return resolve();
-      const check = (): void => {
-        signal.removeEventListener("abort", check);
+      const wake = (): void => {
+        signal.removeEventListener("abort", wake);
         resolve();
       };
-      signal.addEventListener("abort", check, { once: true });
-      this.#checks.push(check);
-      this.#checkIn(this.#eager > 0 ? 2 * AFTER_CRD_MS : ms);
+      signal.addEventListener("abort", wake, { once: true });
+      this.#waiters.push(wake);
+      this.#scheduleCheck(this.#eagerChecksLeft > 0 ? 2 * AFTER_CRD_MS : ms);
       this.#watchCrds();
     });
   }
 
-  #checkIn(ms: number): void {
-    if (this.#open === 0) return;
-    const due = this.#options.clock.monotonic() + ms;
-    if (this.#timer !== undefined && this.#due <= due) return;
+  /** Lets all waiting calls check after `ms`, unless an earlier check is scheduled. */
+  #scheduleCheck(ms: number): void {
+    if (this.#pendingCalls === 0) return;
+    const checkAt = this.#options.clock.monotonic() + ms;
+    if (this.#timer !== undefined && this.#nextCheckAt <= checkAt) return;
     this.#timer?.cancel();
-    this.#due = due;
+    this.#nextCheckAt = checkAt;
     this.#timer = this.#options.clock.setTimer(ms, () => {
       this.#timer = undefined;
-      this.#eager = Math.max(0, this.#eager - 1);
+      this.#eagerChecksLeft = Math.max(0, this.#eagerChecksLeft - 1);
       this.#options.discovery.invalidate();
-      const checks = this.#checks;
-      this.#checks = [];
-      for (const check of checks) check();
+      const waiters = this.#waiters;
+      this.#waiters = [];
+      for (const wake of waiters) wake();
     });
   }
 
+  /** Watches CRDs while calls wait: a new or changed CRD may serve the kind. */
   #watchCrds(): void {
-    const came = (): void => this.#checkSoon(AFTER_CRD_MS);
+    const onCrdApplied = (): void => this.#startEagerChecks(AFTER_CRD_MS);
     const spec = { resource: CUSTOM_RESOURCE_DEFINITIONS, metadataOnly: true };
     const ignore = (): void => {};
-    this.#crds ??= this.#options.hub.subscribe(spec, {
-      object: ignore,
-      synced: ignore,
-      applied: came,
-      deleted: ignore,
+    this.#crdSubscription ??= this.#options.hub.subscribe(spec, {
+      onListed: ignore,
+      onSynced: ignore,
+      onApplied: onCrdApplied,
+      onDeleted: ignore,
     });
   }
 
-  #rest(): void {
+  /** No call waits any more: ends timer and watch. */
+  #stopChecks(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
-    this.#crds?.close();
-    this.#crds = undefined;
+    this.#crdSubscription?.close();
+    this.#crdSubscription = undefined;
   }
 }

@@ -14,9 +14,9 @@ import { startWatchdog, type Children } from "../../process/index.ts";
 import type { KubeAccess, KubeClient } from "../client/client.ts";
 import { get, mergePatch } from "../client/verbs.ts";
 import { LEASES, type LeaseObject } from "../resources.ts";
-import { formatAddress, parseAddress, reachableIp, type Address } from "./address.ts";
+import { formatAddress, parseAddress, findReachableIp, type Address } from "./address.ts";
 import { queryLeader, type LeaderAnswer } from "./query-leader.ts";
-import { ownIdentity } from "./lease-lock.ts";
+import { readOwnIdentity } from "./lease-lock.ts";
 import { Lease } from "./lease.ts";
 
 interface LeadershipOptions extends KubeAccess {
@@ -25,6 +25,7 @@ interface LeadershipOptions extends KubeAccess {
   readonly settings: LeaseSettings;
   /** The startWatchdog kills the process this long after the lease is lost. */
   readonly expireMs: number;
+  /** Called when the lease is lost: end everything that must not run beside the next leader. */
   readonly onLost: (reason: string) => void;
 }
 
@@ -46,37 +47,42 @@ interface LeaseSettings {
 export class Leadership {
   readonly #options: LeadershipOptions;
   readonly #lease: Lease;
-  readonly #name: string;
-  readonly #client: KubeClient;
-  readonly #leader: () => Promise<Readiness>;
+  readonly #leaseName: string;
+  readonly #leaseClient: KubeClient;
+  readonly #readLeaderReadiness: () => Promise<Readiness>;
   readonly #watchdog = startWatchdog();
-  #hasLed = false;
+  /** This process leads or has led: it is no follower any more. */
+  #wasElected = false;
+  /** Identity of the leader that this process waits for. */
   #holder: string | undefined;
-  /** A follower that has read everything in advance. */
-  #isWarm = false;
+  /** The modules are read: this process can lead at once. */
+  #isPrepared = false;
 
   constructor(options: LeadershipOptions) {
     const { settings, client, clock, logger, namespace, expireMs } = options;
     this.#options = options;
-    this.#name = leaseNameOf(settings.configMap);
-    this.#client = client.forLease();
-    this.#leader = leaderMirror({ ...this.#location, clock, pod: settings.pod }, this.#name);
+    this.#leaseName = leaseNameOf(settings.configMap);
+    this.#leaseClient = client.forLease();
+    this.#readLeaderReadiness = createReadinessReader(
+      { ...this.#leaseLocation, clock, pod: settings.pod },
+      this.#leaseName,
+    );
     this.#lease = new Lease({
-      client: this.#client,
+      client: this.#leaseClient,
       clock: countSleepTime(clock),
       logger,
       namespace,
-      name: this.#name,
-      identity: ownIdentity(settings.pod),
+      name: this.#leaseName,
+      identity: readOwnIdentity(settings.pod),
       times: {
         durationMs: settings.leaseDurationMs,
         renewDeadlineMs: settings.leaseRenewMs,
         retryMs: settings.leaseRetryMs,
       },
       events: {
-        onHeld: (ms) => this.#expireAfter(ms + expireMs),
+        onHeld: (ms) => this.#armWatchdog(ms + expireMs),
         onLost: (reason) => {
-          this.#expireAfter(expireMs);
+          this.#armWatchdog(expireMs);
           options.onLost(reason);
         },
         onWaiting: (holder) => {
@@ -85,82 +91,93 @@ export class Leadership {
         },
       },
     });
-    client.writeOnlyWhile(() => this.#lease.held);
+    client.writeOnlyWhile(() => this.#lease.isHeld);
   }
 
-  /** Resolves when this process leads. `port` is the HTTP port. */
+  /** Waits for the Lease; resolves when this process leads. With `--ha`, publishes the address of the HTTP `port`. */
   async acquire(port: number, signal: AbortSignal): Promise<void> {
-    this.#isWarm = true;
+    this.#isPrepared = true;
     if (this.#watchdog === undefined)
       this.#options.logger.warn("There is no startWatchdog here: a busy operator may outlive its lease");
     await this.#lease.acquire(signal);
-    this.#hasLed = true;
-    this.#options.children.startOnlyWhile(() => this.#lease.held);
+    this.#wasElected = true;
+    this.#options.children.startOnlyWhile(() => this.#lease.isHeld);
     if (this.#options.settings.ha) await this.#publishAddress(port);
   }
 
-  /** False from the renew deadline on, even before `onLost` is called. */
-  get leads(): boolean {
-    return this.#lease.held;
+  /** Whether this process leads. False from the renew deadline on, even before `onLost` is called. */
+  get isLeader(): boolean {
+    return this.#lease.isHeld;
   }
 
-  /** The leader, while this process is a follower. */
-  get leader(): string | undefined {
-    return this.#hasLed ? undefined : this.#holder;
+  /** Identity of the leader, while this process is a follower. */
+  get leaderIdentity(): string | undefined {
+    return this.#wasElected ? undefined : this.#holder;
   }
 
   /** See {@link Lease.release}. */
   async release(): Promise<void> {
-    if (!this.#lease.held) return;
+    if (!this.#lease.isHeld) return;
     await this.#lease.release();
     this.#watchdog?.disarm();
   }
 
-  /** Works also while the event loop is blocked. */
-  #expireAfter(ms: number): void {
+  /** Sets the watchdog process to kill the operator after `ms`. It works also while the event loop is blocked, and logs the final line. */
+  #armWatchdog(ms: number): void {
     const { sink, clock } = this.#options;
-    const at = { ...clock, now: () => clock.now() + ms };
+    // The watchdog writes the line after `ms`, so it carries that time.
+    const expiryClock = { ...clock, now: () => clock.now() + ms };
     const write = (line: string): void => this.#watchdog?.expireAfter(ms, line.trimEnd());
-    const finalStatus = createLogger({ ...sink, clock: at, write });
-    finalStatus.error(
+    const expiryLogger = createLogger({ ...sink, clock: expiryClock, write });
+    expiryLogger.error(
       "The lease is lost and not all processes have ended in time; killing the operator and its children",
     );
   }
 
-  /** The response of a follower to `/readyz`; undefined for the leader. Before it knows the leader, it is not ready. */
-  async mirrored(): Promise<Readiness | undefined> {
-    if (this.#hasLed || !this.#options.settings.ha) return undefined;
-    if (!this.#isWarm) return { status: 500, text: "Modules are being read\n" };
-    return this.#holder === undefined ? { status: 500, text: "Waiting for the lease\n" } : this.#leader();
+  /** The response of a follower to `/readyz`; undefined for the leader. A follower that does not know the leader is not ready. */
+  async getFollowerReadiness(): Promise<Readiness | undefined> {
+    if (this.#wasElected || !this.#options.settings.ha) return undefined;
+    if (!this.#isPrepared) return { status: 500, text: "Modules are being read\n" };
+    return this.#holder === undefined
+      ? { status: 500, text: "Waiting for the lease\n" }
+      : this.#readLeaderReadiness();
   }
 
   /**
-   * The response of the leader at a path of its HTTP port, or of another `port`. Rejects if the leader cannot be reached;
-   * without `--ha` it does not publish its address.
+   * Requests a path from the HTTP port of the leader, or from another `port`. Rejects if the leader cannot be reached;
+   * without `--ha` the leader does not publish its address.
    */
-  async query(path: string, port?: number): Promise<LeaderAnswer> {
-    const { address } = await leaderOf(this.#location, this.#name);
-    if (address === undefined) throw new Error(`Lease ${this.#name} has no address that a follower accepts`);
-    return queryLeader({ ...address, port: port ?? address.port }, path, this.#options.clock);
+  async requestFromLeader(path: string, port?: number): Promise<LeaderAnswer> {
+    const { address: readLeaderAddress } = await readLeader(this.#leaseLocation, this.#leaseName);
+    if (readLeaderAddress === undefined)
+      throw new Error(`Lease ${this.#leaseName} has no address that a follower accepts`);
+    return queryLeader(
+      { ...readLeaderAddress, port: port ?? readLeaderAddress.port },
+      path,
+      this.#options.clock,
+    );
   }
 
-  /** The address that the leader publishes; undefined if there is none that a follower accepts. */
+  /** Reads the address that the leader publishes; undefined if there is none that a follower accepts. */
   async address(): Promise<Address | undefined> {
-    return (await leaderOf(this.#location, this.#name)).address;
+    return (await readLeader(this.#leaseLocation, this.#leaseName)).address;
   }
 
-  get #location(): LeaseLocation {
+  /** The Lease, and how to find the own address when it is needed. */
+  get #leaseLocation(): LeaseLocation {
     const { client, namespace, settings } = this.#options;
-    const ownIp = async (): Promise<string> => reachableIp((await lookup(settings.listenAddress)).address);
+    const ownIp = async (): Promise<string> =>
+      findReachableIp((await lookup(settings.listenAddress)).address);
     return { client, namespace, ownIp };
   }
 
+  /** Writes the address of this leader into the Lease, for followers. A failure is only logged. */
   async #publishAddress(port: number): Promise<void> {
     const { namespace, logger } = this.#options;
     try {
-      const ip = await this.#location.ownIp();
+      const ip = await this.#leaseLocation.ownIp();
       const body = { metadata: { annotations: { [ADDRESS_ANNOTATION]: formatAddress({ ip, port }) } } };
-      await mergePatch(this.#client, { resource: LEASES, namespace, name: this.#name }, { body });
+      await mergePatch(this.#leaseClient, { resource: LEASES, namespace, name: this.#leaseName }, { body });
     } catch (error) {
       logger.warn(
         "The Lease cannot be annotated with the address of the leader; followers do not become ready",
@@ -175,7 +192,7 @@ export class Leadership {
 /** Annotation of the Lease: the HTTP address of its holder. */
 const ADDRESS_ANNOTATION = "addon-operator.io/address";
 
-const TIMEOUT_MS = 3000;
+const LEASE_READ_TIMEOUT_MS = 3000;
 /** A follower queries the API server and the leader at most this often. */
 const CACHE_MS = 1000;
 
@@ -185,7 +202,7 @@ interface Readiness {
   readonly text: string;
 }
 
-/** Where a Lease is, and who reads it. */
+/** Namespace and client for reading a Lease, and the own address. */
 interface LeaseLocation {
   readonly client: KubeClient;
   readonly namespace: string;
@@ -193,32 +210,33 @@ interface LeaseLocation {
   readonly ownIp: () => Promise<string>;
 }
 
-interface MirrorOptions extends LeaseLocation {
+interface ReadinessOptions extends LeaseLocation {
   readonly clock: Clock;
   /** Name of this Pod. */
   readonly pod?: string | undefined;
 }
 
 /**
- * Readiness of a follower: that of the leader, unless the leader is of another revision. Otherwise a rolling update
- * could never replace a leader that is not ready.
+ * Creates a function that returns the readiness of a follower: that of the leader, unless the leader is of another revision.
+ * Otherwise a rolling update could never replace a leader that is not ready. Answers are shared for CACHE_MS.
  */
-export function leaderMirror(options: MirrorOptions, lease: string): () => Promise<Readiness> {
+export function createReadinessReader(options: ReadinessOptions, lease: string): () => Promise<Readiness> {
   return shareCalls(options.clock, CACHE_MS, async () => {
     try {
-      return await readinessOf(options, lease);
+      return await readReadiness(options, lease);
     } catch (error) {
       return { status: 500, text: `The leader cannot be reached: ${oneLine(error)}\n` };
     }
   });
 }
 
-async function readinessOf(options: MirrorOptions, lease: string): Promise<Readiness> {
-  const { holder, address } = await leaderOf(options, lease);
+/** Reads the Lease and requests `/readyz` from the leader. Rejects if one of them cannot be reached. */
+async function readReadiness(options: ReadinessOptions, lease: string): Promise<Readiness> {
+  const { holder, address } = await readLeader(options, lease);
   if (isOtherRevision(options.pod ?? "", holder))
     return { status: 200, text: "Waiting for the lease; the leader is of another revision\n" };
   if (address === undefined || holder === "") return { status: 500, text: "No leader is elected\n" };
-  return (await statusOf(address, options.clock)) === 200
+  return (await requestReadyStatus(address, options.clock)) === 200
     ? { status: 200, text: "Waiting for the lease; the leader is ready\n" }
     : { status: 500, text: "The leader is not ready\n" };
 }
@@ -228,23 +246,28 @@ export function leaseNameOf(configMap: string): string {
   return `addon-operator-${configMap}`;
 }
 
-async function leaderOf({ client, namespace, ownIp }: LeaseLocation, name: string) {
+/** Reads the Pod or host name of the leader (empty = none) and its address from the Lease. */
+async function readLeader({ client, namespace, ownIp }: LeaseLocation, name: string) {
   const target = { resource: LEASES, namespace, name };
-  const { metadata, spec } = await get<LeaseObject>(client, target, { timeoutMs: TIMEOUT_MS });
+  const { metadata, spec } = await get<LeaseObject>(client, target, { timeoutMs: LEASE_READ_TIMEOUT_MS });
   return {
     holder: spec?.holderIdentity?.split("/")[0] ?? "",
     address: parseAddress(metadata.annotations?.[ADDRESS_ANNOTATION] ?? "", await ownIp()),
   };
 }
 
-/** Whether two Pods belong to different revisions of one Deployment; their names are `<deployment>-<hash>-<random>`. */
+/** Name of a Pod of a Deployment: `<deployment>-<hash of the revision>-<random>`. */
+const POD_NAME = /^(.+)-([a-z0-9]{6,10})-[a-z0-9]{5}$/;
+
+/** Whether two Pods belong to different revisions of one Deployment, as their names tell. */
 export function isOtherRevision(own: string, other: string): boolean {
-  const [mine, theirs] = [own, other].map((name) => /^(.+)-([a-z0-9]{6,10})-[a-z0-9]{5}$/.exec(name));
-  return mine != null && theirs != null && mine[1] === theirs[1] && mine[2] !== theirs[2];
+  const [, ownDeployment, ownHash] = POD_NAME.exec(own) ?? [];
+  const [, otherDeployment, otherHash] = POD_NAME.exec(other) ?? [];
+  return ownHash !== undefined && ownDeployment === otherDeployment && ownHash !== otherHash;
 }
 
-/** The HTTP status; the body is not read. */
-async function statusOf(address: Address, clock: Clock): Promise<number> {
+/** Requests `/readyz` of the leader and returns the HTTP status; the body is not read. */
+async function requestReadyStatus(address: Address, clock: Clock): Promise<number> {
   const { status, body } = await queryLeader(address, "/readyz", clock);
   body.destroy();
   return status;

@@ -11,7 +11,7 @@ import { create, get, replace } from "../client/verbs.ts";
 import { LEASES, type LeaseObject, type LeaseSpec } from "../resources.ts";
 
 /** Time limit of a request, and its abort signal. */
-export interface LeaseDurations {
+export interface RequestLimits {
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs: number;
 }
@@ -22,40 +22,44 @@ interface LeaseTarget {
   readonly name: string;
 }
 
-/** One Lease, with optimistic concurrency: a write of a stale version is a conflict. */
+/** Reads and writes one Lease with optimistic concurrency: a write of a stale version is a conflict. */
 export class LeaseLock {
   readonly #lease: LeaseTarget;
-  #observed: LeaseObject | undefined;
+  #lastLease: LeaseObject | undefined;
 
   constructor(lease: LeaseTarget) {
     this.#lease = lease;
   }
 
-  /** Its spec; undefined = the Lease does not exist. */
-  async read(limits: LeaseDurations): Promise<LeaseSpec | undefined> {
+  /** Reads the spec; undefined = the Lease does not exist. */
+  async read(limits: RequestLimits): Promise<LeaseSpec | undefined> {
     const { client, ...target } = this.#lease;
     try {
-      this.#observed = await get<LeaseObject>(client, { resource: LEASES, ...target }, limits);
+      this.#lastLease = await get<LeaseObject>(client, { resource: LEASES, ...target }, limits);
     } catch (error) {
       if (!isNotFound(error)) throw error;
-      this.#observed = undefined;
+      this.#lastLease = undefined;
     }
-    return this.#observed && (this.#observed.spec ?? {});
+    if (this.#lastLease === undefined) return undefined;
+    return this.#lastLease.spec ?? {};
   }
 
-  async create(spec: LeaseSpec, limits: LeaseDurations): Promise<void> {
+  async create(spec: LeaseSpec, limits: RequestLimits): Promise<void> {
     const { client, namespace, name } = this.#lease;
     const metadata = { name, namespace };
     const body = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec };
-    this.#observed = await create<LeaseObject>(client, { resource: LEASES, namespace }, { ...limits, body });
+    this.#lastLease = await create<LeaseObject>(client, { resource: LEASES, namespace }, { ...limits, body });
   }
 
-  /** Replaces the version that was read or written last. Throws a conflict if a newer one exists. */
-  async write(next: (spec: LeaseSpec | undefined) => LeaseSpec, limits: LeaseDurations): Promise<void> {
+  /**
+   * Replaces the spec of the version that was read or written last; does nothing if the Lease did not exist then. Throws a
+   * conflict if a newer version exists.
+   */
+  async write(buildSpec: (spec: LeaseSpec | undefined) => LeaseSpec, limits: RequestLimits): Promise<void> {
     const { client, namespace, name } = this.#lease;
-    if (this.#observed === undefined) return;
-    const body = { ...this.#observed, spec: next(this.#observed.spec) };
-    this.#observed = await replace<LeaseObject>(
+    if (this.#lastLease === undefined) return;
+    const body = { ...this.#lastLease, spec: buildSpec(this.#lastLease.spec) };
+    this.#lastLease = await replace<LeaseObject>(
       client,
       { resource: LEASES, namespace, name },
       { ...limits, body },
@@ -63,7 +67,7 @@ export class LeaseLock {
   }
 }
 
-/** The holder identity: one process. Unknown parts are empty. */
+/** Identifies one process as holder of a Lease. Unknown parts are empty. */
 export interface Identity {
   /** Pod or host name. */
   readonly name: string;
@@ -77,24 +81,24 @@ export interface Identity {
 
 const BOOT_ID = "/proc/sys/kernel/random/boot_id";
 
-/** This process. */
-export function ownIdentity(pod?: string): Identity {
+/** Reads the identity of this process. */
+export function readOwnIdentity(pod?: string): Identity {
   return {
     name: pod || hostname(),
     pid: String(process.pid),
-    start: startOf("self") ?? "",
+    start: readStartTime("self") ?? "",
     bootId: attempt(() => readFileSync(BOOT_ID, "utf8"))?.trim() ?? "",
     pidNamespace: /\d+/.exec(attempt(() => readlinkSync("/proc/self/ns/pid")) ?? "")?.[0] ?? "",
   };
 }
 
-/** `name/pid/start/bootId/pidNamespace`. */
+/** Formats an identity as the `holderIdentity` of a Lease: `name/pid/start/bootId/pidNamespace`. */
 export function formatIdentity(identity: Identity): string {
   const { name, pid, start, bootId, pidNamespace } = identity;
   return [name, pid, start, bootId, pidNamespace].join("/");
 }
 
-/** Reads what `formatIdentity` wrote; undefined for holders of another form. */
+/** Parses a `holderIdentity` that `formatIdentity` wrote; undefined for holders of another form. */
 export function parseIdentity(text: string): Identity | undefined {
   const [name, pid, start, bootId, pidNamespace, ...more] = text.split("/");
   if (name === undefined || pid === undefined || start === undefined) return undefined;
@@ -103,21 +107,21 @@ export function parseIdentity(text: string): Identity | undefined {
 }
 
 /**
- * True if `holder` has certainly ended: it was started in the same boot and PID namespace as `own`, and its pid is free,
- * a zombie, or reused. False if that is not certain.
+ * True if the process of `holder` has certainly ended, so that its Lease need not expire: it was started in the same boot and
+ * PID namespace as this process (`own`), and its pid is free, a zombie, or reused. False if that is not certain.
  */
-export function isExpired(holder: string, own: Identity): boolean {
+export function hasHolderEnded(holder: string, own: Identity): boolean {
   const other = parseIdentity(holder);
   if (other === undefined || other.start === "" || !/^[1-9]\d*$/.test(other.pid)) return false;
   if (own.bootId === "" || own.pidNamespace === "") return false;
   if (other.bootId !== own.bootId || other.pidNamespace !== own.pidNamespace) return false;
-  if (isFree(Number(other.pid))) return true;
-  const start = startOf(Number(other.pid));
+  if (isPidFree(Number(other.pid))) return true;
+  const start = readStartTime(Number(other.pid));
   return start !== undefined && start !== other.start;
 }
 
-// /proc may hide processes of other users; signal 0 finds them.
-function isFree(pid: number): boolean {
+/** Whether no process has this pid. `/proc` may hide processes of other users; signal 0 finds them. */
+function isPidFree(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return false;
@@ -126,8 +130,8 @@ function isFree(pid: number): boolean {
   }
 }
 
-/** Start time of a process; "zombie" if it has ended and was not reaped; undefined if it cannot be read. */
-function startOf(pid: number | "self"): string | undefined {
+/** Reads the start time of a process; "zombie" if it has ended and was not reaped; undefined if it cannot be read. */
+function readStartTime(pid: number | "self"): string | undefined {
   const { state = "", startTime } = readStatSync(pid) ?? {};
   return state === "Z" || state === "X" ? "zombie" : startTime;
 }

@@ -4,16 +4,22 @@ import type { Timer } from "../../lib/index.ts";
 import { oneLine, sleep } from "../../lib/index.ts";
 import { isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
 import type { KubeAccess } from "../client/client.ts";
-import { microTime, type LeaseSpec } from "../resources.ts";
-import { formatIdentity, isExpired, LeaseLock, type Identity, type LeaseDurations } from "./lease-lock.ts";
+import { formatMicroTime, type LeaseSpec } from "../resources.ts";
+import {
+  formatIdentity,
+  hasHolderEnded,
+  LeaseLock,
+  type Identity,
+  type RequestLimits,
+} from "./lease-lock.ts";
 
-/** What a Lease reports to its owner. */
+/** Callbacks to the owner of a Lease. */
 interface LeaseEvents {
-  /** Acquired or renewed: it is held for `ms` from now on. */
+  /** The Lease was acquired or renewed: this process holds it for `ms` from now on. */
   readonly onHeld: (ms: number) => void;
-  /** Another process may acquire it after the lease duration: end what must not run twice. Once per acquisition. */
+  /** Another process may acquire it after the lease duration: end everything that must not run twice. Called once per acquisition. */
   readonly onLost: (reason: string) => void;
-  /** Another process holds it. Once for each holder. */
+  /** Another process holds the Lease. Called once for each holder. */
   readonly onWaiting: (holder: string) => void;
 }
 
@@ -32,12 +38,14 @@ interface LeaseOptions extends KubeAccess {
 }
 
 /** A candidate reads the Lease at least this often, so that it acquires a released one within two seconds. */
-const CHECK_MS = 1500;
-const RELEASE_MS = 3000;
+const MAX_CHECK_INTERVAL_MS = 1500;
+/** Time limit of the write that releases the Lease. */
+const RELEASE_TIMEOUT_MS = 3000;
 /** A failed renewal is retried after this time. */
-const AFTER_FAILURE_MS = 2000;
+const RETRY_RENEWAL_MS = 2000;
 
-type Attempt = { readonly held: true } | { readonly held: false; readonly waitMs: number };
+/** Result of one try to acquire the Lease; `waitMs` is the time until the next try. */
+type AcquireResult = { readonly isAcquired: true } | { readonly isAcquired: false; readonly waitMs: number };
 
 /**
  * A `coordination.k8s.io` Lease. A candidate acquires it if it has no holder, if the process of the holder has certainly
@@ -47,47 +55,50 @@ type Attempt = { readonly held: true } | { readonly held: false; readonly waitMs
  */
 export class Lease {
   readonly #options: LeaseOptions;
-  readonly #holder: string;
-  readonly #object: LeaseLock;
+  readonly #ownHolder: string;
+  readonly #lock: LeaseLock;
   readonly #observed = new ObservedLease();
-  #waitingFor: string | undefined;
-  #term: AbortController | undefined;
-  #deadline: Timer | undefined;
+  /** The holder that `onWaiting` was last called with. */
+  #reportedHolder: string | undefined;
+  /** A term is the time from acquiring to losing or releasing the Lease; aborted at its end. Undefined = no term. */
+  #termController: AbortController | undefined;
+  #deadlineTimer: Timer | undefined;
+  /** The renew deadline (monotonic ms). */
   #heldUntil = 0;
-  #renewing: Promise<void> = Promise.resolve();
+  #renewLoopEnd: Promise<void> = Promise.resolve();
 
   constructor(options: LeaseOptions) {
     this.#options = options;
-    this.#holder = formatIdentity(options.identity);
-    this.#object = new LeaseLock(options);
+    this.#ownHolder = formatIdentity(options.identity);
+    this.#lock = new LeaseLock(options);
   }
 
-  /** False from the renew deadline on, even before `onLost` is called. */
-  get held(): boolean {
-    return this.#term !== undefined && this.#options.clock.monotonic() < this.#heldUntil;
+  /** Whether this process holds the Lease. False from the renew deadline on, even before `onLost` is called. */
+  get isHeld(): boolean {
+    return this.#termController !== undefined && this.#options.clock.monotonic() < this.#heldUntil;
   }
 
   /**
    * Resolves when the Lease is acquired; it is renewed from then on. Rejects with the reason of an aborted `signal`.
    */
   async acquire(signal?: AbortSignal): Promise<void> {
-    if (this.#term !== undefined) return;
+    if (this.#termController !== undefined) return;
     for (;;) {
       signal?.throwIfAborted();
-      const started = this.#options.clock.monotonic();
-      const attempt = await this.#tryAcquire(signal);
-      if (attempt.held) return this.#begin(started);
-      await sleep(this.#options.clock, attempt.waitMs, signal);
+      const startedAt = this.#options.clock.monotonic();
+      const result = await this.#tryAcquire(signal);
+      if (result.isAcquired) return this.#startTerm(startedAt);
+      await sleep(this.#options.clock, result.waitMs, signal);
     }
   }
 
   /** Releases the Lease, so that the next leader need not wait. Never throws; `onLost` is not called. */
   async release(): Promise<void> {
-    if (!this.held) return;
-    this.#end();
-    await this.#renewing;
+    if (!this.isHeld) return;
+    this.#endTerm();
+    await this.#renewLoopEnd;
     try {
-      await this.#writeReleased({ timeoutMs: RELEASE_MS });
+      await this.#writeReleased({ timeoutMs: RELEASE_TIMEOUT_MS });
     } catch (error) {
       this.#options.logger.warn("The lease cannot be released; it expires", {
         error: oneLine(error),
@@ -95,75 +106,80 @@ export class Lease {
     }
   }
 
-  /** Retries a conflict once, if this process is still the holder. */
-  async #writeReleased(limits: LeaseDurations): Promise<void> {
+  /** Writes the Lease without a holder. Retries a conflict once, if this process is still the holder. */
+  async #writeReleased(limits: RequestLimits): Promise<void> {
     const write = (): Promise<void> =>
-      this.#object.write((spec) => releasedSpec(spec, this.#options.clock.now()), limits);
+      this.#lock.write((spec) => buildReleasedSpec(spec, this.#options.clock.now()), limits);
     try {
       await write();
     } catch (error) {
       if (!isConflict(error)) throw error;
-      const found = await this.#object.read(limits);
-      if (found?.holderIdentity === this.#holder) await write();
+      const found = await this.#lock.read(limits);
+      if (found?.holderIdentity === this.#ownHolder) await write();
     }
   }
 
-  async #tryAcquire(signal: AbortSignal | undefined): Promise<Attempt> {
+  /** Reads the Lease, and writes this process into it as holder if it may. Errors are logged. */
+  async #tryAcquire(signal: AbortSignal | undefined): Promise<AcquireResult> {
     const limits = { signal, timeoutMs: this.#options.times.retryMs };
     try {
-      const found = await this.#object.read(limits);
-      const waitMs = this.#waitFor(found);
-      if (waitMs > 0) return { held: false, waitMs };
-      if (found === undefined) await this.#object.create(this.#ownSpec(undefined), limits);
-      else await this.#object.write((spec) => this.#ownSpec(spec), limits);
-      return { held: true };
+      const found = await this.#lock.read(limits);
+      const waitMs = this.#computeWaitMs(found);
+      if (waitMs > 0) return { isAcquired: false, waitMs };
+      if (found === undefined) await this.#lock.create(this.#buildOwnSpec(undefined), limits);
+      else await this.#lock.write((spec) => this.#buildOwnSpec(spec), limits);
+      return { isAcquired: true };
     } catch (error) {
       signal?.throwIfAborted();
       // Another candidate was faster.
-      if (isConflict(error) || isAlreadyExists(error)) return { held: false, waitMs: 0 };
+      if (isConflict(error) || isAlreadyExists(error)) return { isAcquired: false, waitMs: 0 };
       this.#options.logger.warn("The lease cannot be acquired", {
         lease: this.#options.name,
         error: oneLine(error),
         ...(isNotFound(error) && { remedy: "create the namespace, or name the right one with --namespace" }),
       });
-      return { held: false, waitMs: this.#options.times.retryMs };
+      return { isAcquired: false, waitMs: this.#options.times.retryMs };
     }
   }
 
-  /** Milliseconds until the next read; 0 if the Lease has no holder or is expired. */
-  #waitFor(spec: LeaseSpec = {}): number {
+  /** Returns the milliseconds until the next read; 0 if this process may acquire the Lease: it has no holder, or is expired. */
+  #computeWaitMs(spec: LeaseSpec = {}): number {
     const holder = spec.holderIdentity ?? "";
-    if (holder === "" || holder === this.#holder || isExpired(holder, this.#options.identity)) return 0;
-    const remainingMs = this.#observed.remainingMs(spec, this.#options.clock.monotonic());
+    if (holder === "" || holder === this.#ownHolder || hasHolderEnded(holder, this.#options.identity))
+      return 0;
+    const remainingMs = this.#observed.observeRemainingMs(spec, this.#options.clock.monotonic());
     if (remainingMs > 0) this.#reportWaiting(holder);
-    return Math.min(remainingMs, CHECK_MS, this.#options.times.retryMs);
+    return Math.min(remainingMs, MAX_CHECK_INTERVAL_MS, this.#options.times.retryMs);
   }
 
+  /** Reports that another process holds the Lease, once for each holder. */
   #reportWaiting(holder: string): void {
-    if (this.#waitingFor === holder) return;
-    this.#waitingFor = holder;
+    if (this.#reportedHolder === holder) return;
+    this.#reportedHolder = holder;
     this.#options.events.onWaiting(holder);
   }
 
-  #begin(started: number): void {
-    const term = new AbortController();
-    this.#term = term;
-    this.#waitingFor = undefined;
-    this.#extend(started);
-    this.#renewing = this.#renewLoop(term.signal);
+  /** The Lease is acquired, as of `sentAt`: starts to renew it. */
+  #startTerm(sentAt: number): void {
+    const termController = new AbortController();
+    this.#termController = termController;
+    this.#reportedHolder = undefined;
+    this.#extendTerm(sentAt);
+    this.#renewLoopEnd = this.#renewLoop(termController.signal);
   }
 
-  /** The renew deadline counts from the time when the request was sent: the server renews the Lease later. */
-  #extend(sentAt: number): void {
-    this.#deadline?.cancel();
+  /** Moves the renew deadline. It counts from the time when the request was sent: the server renews the Lease later. */
+  #extendTerm(sentAt: number): void {
+    this.#deadlineTimer?.cancel();
     const { clock, events } = this.#options;
     this.#heldUntil = sentAt + this.#options.times.renewDeadlineMs;
     const reason = `it could not be renewed for ${this.#options.times.renewDeadlineMs / 1000} s`;
     const leftMs = this.#heldUntil - clock.monotonic();
-    this.#deadline = clock.setTimer(leftMs, () => this.#lose(reason));
+    this.#deadlineTimer = clock.setTimer(leftMs, () => this.#endLostTerm(reason));
     events.onHeld(leftMs);
   }
 
+  /** Renews the Lease until the signal is aborted; a failed renewal is logged and retried. */
   async #renewLoop(signal: AbortSignal): Promise<void> {
     let pauseMs = this.#options.times.retryMs;
     for (;;) {
@@ -172,82 +188,88 @@ export class Lease {
       const sentAt = this.#options.clock.monotonic();
       try {
         await this.#renew(signal);
-        if (!signal.aborted) this.#extend(sentAt);
+        if (!signal.aborted) this.#extendTerm(sentAt);
         pauseMs = this.#options.times.retryMs;
       } catch (error) {
         if (signal.aborted) return;
-        pauseMs = Math.min(this.#options.times.retryMs, AFTER_FAILURE_MS);
+        pauseMs = Math.min(this.#options.times.retryMs, RETRY_RENEWAL_MS);
         const { name, logger } = this.#options;
         logger.warn("The lease was not renewed; trying again", { lease: name, error: oneLine(error) });
       }
     }
   }
 
+  /** Renews the Lease once. */
   async #renew(signal: AbortSignal): Promise<void> {
     const limits = { signal, timeoutMs: this.#options.times.retryMs / 2 };
     try {
-      await this.#object.write((spec) => this.#ownSpec(spec), limits);
+      await this.#lock.write((spec) => this.#buildOwnSpec(spec), limits);
     } catch (error) {
       if (!isConflict(error) && !isNotFound(error)) throw error;
-      await this.#recover(limits);
+      await this.#restoreLease(limits);
     }
   }
 
   /** The Lease was changed or deleted: writes it again unless another process holds it. */
-  async #recover(limits: LeaseDurations): Promise<void> {
-    const found = await this.#object.read(limits);
+  async #restoreLease(limits: RequestLimits): Promise<void> {
+    const found = await this.#lock.read(limits);
     const holder = found?.holderIdentity;
-    if (found === undefined) await this.#object.create(this.#ownSpec(undefined), limits);
-    else if (holder === this.#holder) await this.#object.write((spec) => this.#ownSpec(spec), limits);
-    else this.#lose(holder ? `${holder} has acquired it` : "another process has released it");
+    if (found === undefined) await this.#lock.create(this.#buildOwnSpec(undefined), limits);
+    else if (holder === this.#ownHolder) await this.#lock.write((spec) => this.#buildOwnSpec(spec), limits);
+    else this.#endLostTerm(holder ? `${holder} has acquired it` : "another process has released it");
   }
 
-  #lose(reason: string): void {
-    if (this.#term === undefined) return;
-    this.#end();
+  /** Ends the term and calls `onLost`, unless the term has ended already. */
+  #endLostTerm(reason: string): void {
+    if (this.#termController === undefined) return;
+    this.#endTerm();
     this.#options.events.onLost(reason);
   }
 
-  #end(): void {
-    this.#deadline?.cancel();
-    const term = this.#term;
-    this.#term = undefined;
-    term?.abort();
+  /** Stops to hold and renew the Lease. */
+  #endTerm(): void {
+    this.#deadlineTimer?.cancel();
+    const termController = this.#termController;
+    this.#termController = undefined;
+    termController?.abort();
   }
 
-  /** The spec as this holder; a new holder counts a transition. */
-  #ownSpec(before: LeaseSpec | undefined): LeaseSpec {
+  /** Builds the spec with this process as holder; a change of the holder counts as a transition. */
+  #buildOwnSpec(before: LeaseSpec | undefined): LeaseSpec {
     const { clock, times } = this.#options;
-    const isMine = before?.holderIdentity === this.#holder;
-    const renewTime = microTime(clock.now());
+    const wasHolder = before?.holderIdentity === this.#ownHolder;
+    const renewTime = formatMicroTime(clock.now());
     const transitions = before?.leaseTransitions ?? 0;
     return {
-      holderIdentity: this.#holder,
+      holderIdentity: this.#ownHolder,
       leaseDurationSeconds: Math.max(1, Math.ceil(times.durationMs / 1000)),
-      acquireTime: isMine ? (before?.acquireTime ?? renewTime) : renewTime,
+      acquireTime: wasHolder ? (before?.acquireTime ?? renewTime) : renewTime,
       renewTime,
-      leaseTransitions: isMine || before === undefined ? transitions : transitions + 1,
+      leaseTransitions: wasHolder || before === undefined ? transitions : transitions + 1,
     };
   }
 }
 
-/** The spec after a release: without a holder. */
-function releasedSpec(before: LeaseSpec | undefined, now: number): LeaseSpec {
-  return { ...before, holderIdentity: "", leaseDurationSeconds: 1, renewTime: microTime(now) };
+/** Builds the spec without a holder, so that the next candidate acquires the Lease at once. */
+function buildReleasedSpec(before: LeaseSpec | undefined, now: number): LeaseSpec {
+  return { ...before, holderIdentity: "", leaseDurationSeconds: 1, renewTime: formatMicroTime(now) };
 }
 
-/** The observed record and its time by the own clock: clocks of two machines are never compared. */
+/**
+ * Measures by the own clock how long the record of the Lease has been unchanged: the times in it come from the clock of
+ * another machine.
+ */
 class ObservedLease {
-  #seen = "";
-  #since = 0;
+  #lastRecord = "";
+  #recordSeenAt = 0;
 
-  /** Observes a record at `now` (monotonic ms); returns the milliseconds until it expires, 0 = it has. */
-  remainingMs(spec: LeaseSpec, now: number): number {
+  /** Observes the record at `now` (monotonic ms); returns the milliseconds until it expires, 0 if it has expired. */
+  observeRemainingMs(spec: LeaseSpec, now: number): number {
     const record = JSON.stringify([spec.holderIdentity, spec.acquireTime, spec.renewTime]);
-    if (record !== this.#seen) {
-      this.#seen = record;
-      this.#since = now;
+    if (record !== this.#lastRecord) {
+      this.#lastRecord = record;
+      this.#recordSeenAt = now;
     }
-    return Math.max(0, this.#since + (spec.leaseDurationSeconds ?? 0) * 1000 - now);
+    return Math.max(0, this.#recordSeenAt + (spec.leaseDurationSeconds ?? 0) * 1000 - now);
   }
 }

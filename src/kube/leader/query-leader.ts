@@ -8,7 +8,7 @@ import type { Address } from "./address.ts";
 /** The response of a leader. The caller reads or destroys the body. */
 export interface LeaderAnswer {
   readonly status: number;
-  readonly type: string | undefined;
+  readonly contentType: string | undefined;
   readonly body: IncomingMessage;
 }
 
@@ -18,16 +18,19 @@ export const FOLLOWER_HEADER = "x-addon-operator-follower";
 /** Time limit until the headers of the response. */
 const TIMEOUT_MS = 3000;
 
-/** Gets a path. Rejects if no response arrives in time. */
+/** Requests a path from the HTTP server of the leader. Rejects if no response arrives in time. */
 export function queryLeader({ ip, port }: Address, path: string, clock: Clock): Promise<LeaderAnswer> {
   return new Promise((resolve, reject) => {
     const headers = { [FOLLOWER_HEADER]: "true" };
-    const sent = request({ host: ip, port, path, headers, agent: false }, (body) => {
-      limit.cancel();
-      resolve({ status: body.statusCode ?? 0, type: body.headers["content-type"], body });
+    const clientRequest = request({ host: ip, port, path, headers, agent: false }, (body) => {
+      timeout.cancel();
+      resolve({ status: body.statusCode ?? 0, contentType: body.headers["content-type"], body });
     });
-    const limit = clock.setTimer(TIMEOUT_MS, () => void sent.destroy(new Error("no answer in time")));
-    sent.on("error", reject).on("close", () => limit.cancel());
-    sent.end();
+    const timeout = clock.setTimer(
+      TIMEOUT_MS,
+      () => void clientRequest.destroy(new Error("no answer in time")),
+    );
+    clientRequest.on("error", reject).on("close", () => timeout.cancel());
+    clientRequest.end();
   });
 }

@@ -1,4 +1,4 @@
-/** What a watch delivers to its consumers and observers, and what all watches share. */
+/** The interfaces of consumers and observers of watches, and the options of the hub. */
 
 import type { Clock, Failures, Logger } from "../../lib/index.ts";
 import type { KubeClient } from "../client/client.ts";
@@ -6,49 +6,50 @@ import type { WatchErrorType } from "./reflector.ts";
 import type { WatchSpec, WatchedObject } from "./watch-spec.ts";
 
 /**
- * Consumer of a watch. The hub calls `begin`, `object` for each existing object, and `synced`; from then on `applied`
- * and `deleted` in order. Consumers share the objects: never change them. A returned promise is
+ * Consumer of a watch. The hub calls `onListStart`, `onListed` for each existing object, and `onSynced`; from then on
+ * `onApplied` and `onDeleted` in order. Consumers share the objects: never change them. A returned promise is
  * back-pressure: the watch waits while too many are pending; the order stays the same.
  */
 export interface WatchConsumer {
   /** Consumers of one watch are served in the order of their ranks (text order); default "". */
   readonly rank?: string;
-  /** The first list begins, or begins again: forget the objects delivered so far. Never after `synced`. */
-  begin?(): void;
-  object(object: WatchedObject): Promise<void> | void;
+  /** The first list begins, or begins again: forget the objects delivered so far. Never called after `onSynced`. */
+  onListStart?(): void;
+  /** The list contains this object. */
+  onListed(object: WatchedObject): Promise<void> | void;
   /** The list is complete, as of `version`. */
-  synced(version: string): Promise<void> | void;
+  onSynced(version: string): Promise<void> | void;
   /** The object is new or in another version than delivered before. */
-  applied(object: WatchedObject): Promise<void> | void;
+  onApplied(object: WatchedObject): Promise<void> | void;
   /**
    * The object is deleted or no longer selected; it may never have been delivered. `complete` is false if a new list
    * showed the deletion: `object` then has only apiVersion, kind, namespace, name, uid and the resourceVersion of that
    * list.
    */
-  deleted(object: WatchedObject, complete: boolean): Promise<void> | void;
+  onDeleted(object: WatchedObject, complete: boolean): Promise<void> | void;
   /**
    * A new list as of `version` is complete. For consumers that also know objects from other sources: an object that is
-   * not in `keys` (see `objectKey`) and not newer is deleted, though the watch never saw it and calls no `deleted`.
+   * not in `keys` (see `objectKey`) and not newer is deleted, though the watch never saw it and does not call `onDeleted`.
    */
-  relisted?(keys: ReadonlySet<string>, version: string): void;
+  onRelisted?(keys: ReadonlySet<string>, version: string): void;
   /**
    * The server's etcd was restored to an earlier state. Versions seen so far, also in answers, cannot be compared any
-   * more: a new list follows and delivers every object as `applied` or `deleted`.
+   * more: a new list follows and delivers every object by `onApplied` or `onDeleted`.
    */
-  putBack?(): void;
+  onEtcdRestored?(): void;
   /**
    * The newest version that the consumer knows, also from answers; "" = none. After a failure of the watch, a server whose
    * newest version is older was restored to an earlier state.
    */
-  newest?(): string;
-  /** The watch does not work now and is retried; undefined = it works again. */
-  issue?(error: Error | undefined): void;
+  getNewestVersion?(): string;
+  /** The watch fails and is retried; undefined = it works again. */
+  onError?(error: Error | undefined): void;
 }
 
 /** A consumer's subscription to a watch. */
 export interface Subscription {
-  /** Resolves when the consumer's `synced` has been called; never if the subscription is closed before. */
-  readonly synced: Promise<void>;
+  /** Resolves when the consumer's `onSynced` has been called; never if the subscription is closed before. */
+  readonly whenSynced: Promise<void>;
   /** Ends the delivery; the last subscription closes the watch. Idempotent. */
   close(): void;
 }
@@ -56,12 +57,12 @@ export interface Subscription {
 /** Counts failures and new lists of watches. */
 export interface WatchObserver {
   /** A list or watch failed and is tried again. */
-  failed(type: WatchErrorType): void;
+  onFailure(type: WatchErrorType): void;
   /** A synced watch had to list everything again. */
-  relisted(spec: WatchSpec): void;
+  onRelist(spec: WatchSpec): void;
 }
 
-/** What a hub needs. `random` (in [0, 1)) is for tests. */
+/** Options of a hub. `random` returns a number in [0, 1); tests replace it. */
 export interface HubOptions {
   readonly client: Pick<KubeClient, "stream">;
   readonly clock: Clock;
@@ -71,5 +72,5 @@ export interface HubOptions {
   readonly random?: () => number;
 }
 
-/** What all watches of a hub share. */
+/** The options that a hub passes to its watches. */
 export type HubTools = Required<HubOptions> & { readonly observer: WatchObserver };

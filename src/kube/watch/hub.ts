@@ -2,9 +2,9 @@
 
 import { Failures } from "../../lib/index.ts";
 import type { HubOptions, HubTools, Subscription, WatchConsumer, WatchObserver } from "./consumer.ts";
-import { Member } from "./member.ts";
+import { WatchMember } from "./member.ts";
 import { SharedWatch } from "./shared-watch.ts";
-import { specKey, type WatchSpec } from "./watch-spec.ts";
+import { toSpecKey, type WatchSpec } from "./watch-spec.ts";
 
 /**
  * Shares one watch for each distinct spec. The hub stores only the version of each object; consumers store what they
@@ -12,55 +12,60 @@ import { specKey, type WatchSpec } from "./watch-spec.ts";
  */
 export class WatchHub {
   readonly #options: HubTools;
-  readonly #shared = new Map<string, SharedWatch>();
+  readonly #sharedWatches = new Map<string, SharedWatch>();
   readonly #observers: WatchObserver[] = [];
 
   constructor(options: HubOptions) {
     const failures = options.failures ?? new Failures(options.logger);
     const observer: WatchObserver = {
-      failed: (type) =>
-        failures.callAndReport("watch", () => this.#observers.forEach((each) => each.failed(type))),
-      relisted: (spec) => this.#observers.forEach((each) => each.relisted(spec)),
+      onFailure: (type) =>
+        failures.callAndReport("watch", () => this.#observers.forEach((each) => each.onFailure(type))),
+      onRelist: (spec) => this.#observers.forEach((each) => each.onRelist(spec)),
     };
     this.#options = { random: Math.random, ...options, failures, observer };
   }
 
-  /** Reports on all watches to `observer` from now on. */
-  onWatch(observer: WatchObserver): void {
+  /** Reports failures and repeated lists of all watches to `observer` from now on. */
+  addObserver(observer: WatchObserver): void {
     this.#observers.push(observer);
   }
 
   /**
-   * Delivers the existing objects and then every change. A late consumer gets its own list and then joins the watch.
+   * Delivers the existing objects and then every change to the consumer. Opens a watch, or joins the one of an equal
+   * spec: then a separate list delivers the existing objects.
    */
   subscribe(spec: WatchSpec, consumer: WatchConsumer): Subscription {
-    const key = specKey(spec);
-    let shared = this.#shared.get(key);
+    const key = toSpecKey(spec);
+    let shared = this.#sharedWatches.get(key);
     if (shared === undefined) {
       shared = new SharedWatch(spec, this.#options);
-      this.#shared.set(key, shared);
+      this.#sharedWatches.set(key, shared);
     }
-    const member = new Member(consumer, this.#options.failures);
-    const joined = shared;
-    joined.add(member);
-    return { synced: member.synced.promise, close: () => this.#leave(key, joined, member) };
+    const member = new WatchMember(consumer, this.#options.failures);
+    const sharedWatch = shared;
+    sharedWatch.add(member);
+    return {
+      whenSynced: member.whenSynced.promise,
+      close: () => this.#unsubscribe(key, sharedWatch, member),
+    };
   }
 
-  /** How many watches work, and how many have failed and are tried again. */
-  count(): { readonly open: number; readonly broken: number } {
-    const broken = [...this.#shared.values()].filter(({ isBroken }) => isBroken).length;
-    return { open: this.#shared.size - broken, broken };
+  /** Counts the watches that work, and the ones that fail and are retried. */
+  countWatches(): { readonly open: number; readonly broken: number } {
+    const broken = [...this.#sharedWatches.values()].filter(({ isFailing }) => isFailing).length;
+    return { open: this.#sharedWatches.size - broken, broken };
   }
 
   /** Closes all watches. */
   close(): void {
-    for (const shared of this.#shared.values()) shared.close();
-    this.#shared.clear();
+    for (const shared of this.#sharedWatches.values()) shared.close();
+    this.#sharedWatches.clear();
   }
 
-  #leave(key: string, shared: SharedWatch, member: Member): void {
+  /** Removes a consumer from its watch; the last consumer closes the watch. */
+  #unsubscribe(key: string, shared: SharedWatch, member: WatchMember): void {
     if (!shared.remove(member)) return;
     shared.close();
-    if (this.#shared.get(key) === shared) this.#shared.delete(key);
+    if (this.#sharedWatches.get(key) === shared) this.#sharedWatches.delete(key);
   }
 }

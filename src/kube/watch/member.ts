@@ -4,117 +4,128 @@ import type { Failures } from "../../lib/index.ts";
 import type { WatchConsumer } from "./consumer.ts";
 import { isLater, type WatchedObject } from "./watch-spec.ts";
 
-/** One call of a consumer. */
-export type Act = (consumer: WatchConsumer) => Promise<void> | void;
+/** Calls one method of a consumer. */
+export type ConsumerCall = (consumer: WatchConsumer) => Promise<void> | void;
 
 /** Back-pressure: the watch waits while a consumer has this many pending promises. */
-const MOST_OUTSTANDING = 64;
+const MAX_PENDING_PROMISES = 64;
 
-/** A consumer and its progress. */
-export class Member {
+/**
+ * Delivers a list and then the changes to one consumer. A member that joins a running watch gets a list of its own; changes
+ * that the watch reports meanwhile are buffered, and dropped if the list contains them.
+ */
+export class WatchMember {
   readonly consumer: WatchConsumer;
-  readonly synced = Promise.withResolvers<void>();
-  /** The member's own list contains live changes up to this version. */
-  #floor = "";
-  live = false;
-  #isPutBack = false;
-  #closed = false;
-  #issueFound = false;
+  readonly whenSynced = Promise.withResolvers<void>();
+  /** The version of the member's list: it contains all changes up to this version. */
+  #listVersion = "";
+  /** The list is complete: changes are delivered at once. */
+  isLive = false;
+  /** The etcd was restored: versions can no longer show which changes the list contains. */
+  #isEtcdRestored = false;
+  #isClosed = false;
+  #hasReportedError = false;
   /** Changes buffered until the member's own list is complete. */
-  #buffered: { readonly version: string; readonly act: Act }[] = [];
+  #bufferedChanges: { readonly version: string; readonly act: ConsumerCall }[] = [];
   readonly #failures: Failures;
-  readonly #outstanding = new Set<Promise<void>>();
+  readonly #pendingPromises = new Set<Promise<void>>();
 
   constructor(consumer: WatchConsumer, failures: Failures) {
     this.consumer = consumer;
     this.#failures = failures;
   }
 
-  begin(): void {
-    this.#call((each) => each.begin?.());
+  /** A list begins, maybe again after a failure. */
+  startList(): void {
+    this.#callConsumer((each) => each.onListStart?.());
   }
 
-  listed(object: WatchedObject): Promise<void> | undefined {
-    this.#call((each) => each.object(object));
-    return this.#backPressure(MOST_OUTSTANDING);
+  /** Delivers one object of the list. Resolves when the consumer is ready for more; undefined = at once. */
+  deliverListed(object: WatchedObject): Promise<void> | undefined {
+    this.#callConsumer((each) => each.onListed(object));
+    return this.#waitIfBusy(MAX_PENDING_PROMISES);
   }
 
-  /** The member's list is complete at `version`: delivers the buffered later changes; new ones follow. */
-  async complete(version: string): Promise<void> {
-    await this.#backPressure(1);
-    if (!this.#isPutBack) this.#floor = version;
-    this.live = true;
-    this.#call((each) => each.synced(version));
-    this.synced.resolve();
-    const buffered = this.#buffered;
-    this.#buffered = [];
+  /** The member's list is complete as of `version`: delivers the buffered changes that are later; new ones follow. */
+  async completeList(version: string): Promise<void> {
+    // All calls for the list end before `onSynced`.
+    await this.#waitIfBusy(1);
+    if (!this.#isEtcdRestored) this.#listVersion = version;
+    this.isLive = true;
+    this.#callConsumer((each) => each.onSynced(version));
+    this.whenSynced.resolve();
+    const buffered = this.#bufferedChanges;
+    this.#bufferedChanges = [];
     // Do not await: a new change must not be delivered between the buffered ones.
-    for (const { version: at, act } of buffered) void this.deliver(at, act);
+    for (const change of buffered) void this.deliverChange(change.version, change.act);
   }
 
   /**
-   * Delivers a change, buffers it until the list is complete, or drops it if the list contains it; `version` decides
-   * whether it does.
+   * Delivers a change; buffers it until the list is complete, and drops it if its `version` shows that the list contains
+   * it. Resolves when the consumer is ready for more; undefined = at once.
    */
-  deliver(version: string, act: Act): Promise<void> | undefined {
-    if (!this.live) {
-      this.#buffered.push({ version, act });
+  deliverChange(version: string, act: ConsumerCall): Promise<void> | undefined {
+    if (!this.isLive) {
+      this.#bufferedChanges.push({ version, act });
       return undefined;
     }
-    if (this.#floor !== "" && !isLater(version, this.#floor)) return undefined;
-    this.#call(act);
-    return this.#backPressure(MOST_OUTSTANDING);
+    if (this.#listVersion !== "" && !isLater(version, this.#listVersion)) return undefined;
+    this.#callConsumer(act);
+    return this.#waitIfBusy(MAX_PENDING_PROMISES);
   }
 
   /** The server's etcd was restored: the versions of buffered changes and of the list in progress cannot be compared any more. */
-  putBack(): void {
-    this.#isPutBack = true;
-    this.#floor = "";
-    this.#buffered = [];
-    this.#call((each) => each.putBack?.());
+  handleEtcdRestored(): void {
+    this.#isEtcdRestored = true;
+    this.#listVersion = "";
+    this.#bufferedChanges = [];
+    this.#callConsumer((each) => each.onEtcdRestored?.());
   }
 
   /** The newest version that the consumer knows; "" = none. */
-  newest(): string {
-    return this.consumer.newest?.() ?? "";
+  getNewestVersion(): string {
+    return this.consumer.getNewestVersion?.() ?? "";
   }
 
-  issue(error: Error | undefined): void {
-    if (error === undefined && !this.#issueFound) return;
-    this.#issueFound = error !== undefined;
-    this.#call((each) => each.issue?.(error));
+  /** Reports an error of the watch, or (undefined) that it works again, which is reported only after an error. */
+  reportError(error: Error | undefined): void {
+    if (error === undefined && !this.#hasReportedError) return;
+    this.#hasReportedError = error !== undefined;
+    this.#callConsumer((each) => each.onError?.(error));
   }
 
+  /** Ends all calls of the consumer. */
   close(): void {
-    this.#closed = true;
-    this.#buffered = [];
+    this.#isClosed = true;
+    this.#bufferedChanges = [];
   }
 
   // One consumer's error must neither stop the watch nor reach the others.
-  #call(act: Act): void {
-    if (this.#closed) return;
+  #callConsumer(act: ConsumerCall): void {
+    if (this.#isClosed) return;
     try {
       const answer: unknown = act(this.consumer);
       // A consumer typed `void` may still return a value.
-      if (answer instanceof Promise) this.#track(answer);
+      if (answer instanceof Promise) this.#trackPromise(answer);
     } catch (error) {
       this.#failures.report("watch", error);
     }
   }
 
-  #track(promise: Promise<void>): void {
-    const over = promise
+  /** Counts a promise of the consumer until it settles, and reports its rejection. */
+  #trackPromise(promise: Promise<void>): void {
+    const settled = promise
       .catch((error: unknown) => this.#failures.report("watch", error))
-      .then(() => void this.#outstanding.delete(over));
-    this.#outstanding.add(over);
+      .then(() => void this.#pendingPromises.delete(settled));
+    this.#pendingPromises.add(settled);
   }
 
-  // undefined while fewer than `limit` promises are outstanding.
-  #backPressure(limit: number): Promise<void> | undefined {
-    return this.#outstanding.size < limit ? undefined : this.#untilBelow(limit);
+  /** Back-pressure: undefined while fewer than `limit` promises are pending, so that callers need not await. */
+  #waitIfBusy(limit: number): Promise<void> | undefined {
+    return this.#pendingPromises.size < limit ? undefined : this.#waitUntilBelow(limit);
   }
 
-  async #untilBelow(limit: number): Promise<void> {
-    while (this.#outstanding.size >= limit && !this.#closed) await Promise.race(this.#outstanding);
+  async #waitUntilBelow(limit: number): Promise<void> {
+    while (this.#pendingPromises.size >= limit && !this.#isClosed) await Promise.race(this.#pendingPromises);
   }
 }

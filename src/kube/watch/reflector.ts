@@ -2,73 +2,80 @@
 
 import { exponentialDelay, sleep, type Clock } from "../../lib/index.ts";
 import { isJsonObject, type JsonObject } from "../../model/index.ts";
-import { ApiError, ConnectionError, statusError } from "../api-errors.ts";
+import { ApiError, ConnectionError, statusToApiError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
-import { acceptOf } from "../client/request.ts";
+import { formatAcceptHeader } from "../client/request.ts";
 import { pathOf } from "../resources.ts";
 import { FrameSplitter } from "./splitters.ts";
-import { TimeSlice, listObjects, newestVersion, readStream } from "./stream.ts";
+import { TimeSlice, listObjects, requestNewestVersion, readStream } from "./stream.ts";
 import {
-  isPutBack,
-  newestOf,
-  selectorsOf,
-  wholeObject,
+  wasEtcdRestored,
+  findNewestVersion,
+  toSelectorQuery,
+  completeObject,
   type WatchedObject,
   type WatchSpec,
 } from "./watch-spec.ts";
 
-/** What a watch loop reports, in order. The loop waits for a returned promise. */
+/** Receives the events of a watch loop, in order. The loop waits for a returned promise. */
 interface ReflectorHandler {
   /** A list begins; drop the objects of an unfinished list. */
-  listing(): void;
-  listed(object: WatchedObject): Promise<void> | void;
-  /** The list is complete, as of that resource version. */
-  completed(resourceVersion: string): Promise<void> | void;
-  applied(object: WatchedObject): Promise<void> | void;
-  deleted(object: WatchedObject): Promise<void> | void;
-  /** The newest version that consumers know, also from answers; "" = none. */
-  newest(): string;
+  onListStart(): void;
+  /** The list contains this object. */
+  onListed(object: WatchedObject): Promise<void> | void;
+  /** The list is complete, as of this resource version. */
+  onListComplete(resourceVersion: string): Promise<void> | void;
+  /** The watch reported a new or changed object. */
+  onApplied(object: WatchedObject): Promise<void> | void;
+  onDeleted(object: WatchedObject): Promise<void> | void;
+  /** The newest version that consumers know from events and answers; "" = none. */
+  getNewestVersion(): string;
   /** The server's etcd was restored to an earlier state: versions seen so far cannot be compared with the next list. */
-  putBack(): void;
+  onEtcdRestored(): void;
   /** Called for every failure of a list or watch. */
-  failed(error: unknown): void;
-  /** A list or watch fails and is tried again; undefined = it works again. Not called for routine failures. */
-  issue(error: Error | undefined): void;
+  onFailure(error: unknown): void;
+  /** A list or watch fails and is retried; undefined = it works again. Not called for routine failures. */
+  onError(error: Error | undefined): void;
 }
 
-/** What a watch loop needs. */
+/** Client, clock and random source of a watch loop. */
 interface ReflectorTools {
   readonly client: Pick<KubeClient, "stream">;
   readonly clock: Clock;
-  /** In [0, 1). */
+  /** Returns a number in [0, 1), for jitter. */
   readonly random: () => number;
 }
 
 // The server sends a bookmark about every minute: silence for this long means that the connection is dead.
 const WATCH_SILENCE_MS = 150_000;
+/** The server ends a watch after 240 to 300 s: random, so that watches do not end together. */
 const SHORTEST_WATCH_S = 240;
-const SPREAD_S = 60;
+const WATCH_SPREAD_S = 60;
 /** A watch that lived this long, or delivered something, counts as working. */
-const GOOD_WATCH_MS = 10_000;
+const WORKING_WATCH_MS = 10_000;
+/** A watch that ends earlier counts as a failure. */
+const MIN_WATCH_MS = 1000;
 
 /**
  * Lists and then watches until `close`: reopens a closed watch from the last version seen, and lists again when that
  * version has expired. After a failure the server may come back with an earlier state of its etcd, and a watch from a
- * future version would stay silent: so its newest version is compared with the newest one known.
+ * future version would stay silent: so the loop compares the server's newest version with the newest one known.
  */
 export class Reflector {
   readonly #spec: WatchSpec;
   readonly #tools: ReflectorTools;
   readonly #handler: ReflectorHandler;
-  readonly #stop = new AbortController();
-  /** Undefined = a list is needed. */
-  #version: string | undefined;
+  readonly #abortController = new AbortController();
+  /** The watch continues after this version; undefined = a list is needed. */
+  #resumeVersion: string | undefined;
   /** The newest version that the watch has seen, also while a list is needed. */
-  #newest = "";
-  #isDoubtful = false;
-  #failures = 0;
+  #newestWatchVersion = "";
+  /** Set after a failure: the server's etcd may have been restored meanwhile. */
+  #mustCheckForRestore = false;
+  #consecutiveFailures = 0;
+  /** Lists in a row whose pages expired before the last page. */
   #expiredLists = 0;
-  #issueFound = false;
+  #hasReportedError = false;
 
   constructor(spec: WatchSpec, tools: ReflectorTools, handler: ReflectorHandler) {
     this.#spec = spec;
@@ -78,13 +85,13 @@ export class Reflector {
 
   /** Runs until `close`; never rejects. */
   async run(): Promise<void> {
-    const { signal } = this.#stop;
+    const { signal } = this.#abortController;
     while (!signal.aborted) {
       try {
-        if (this.#isDoubtful) await this.#compareHistory();
-        this.#version ??= await this.#list();
-        this.#newest = this.#version;
-        await this.#follow();
+        if (this.#mustCheckForRestore) await this.#checkForRestore();
+        this.#resumeVersion ??= await this.#listAll();
+        this.#newestWatchVersion = this.#resumeVersion;
+        await this.#watch();
       } catch (error) {
         if (!signal.aborted) await this.#recover(error);
       }
@@ -93,124 +100,137 @@ export class Reflector {
 
   /** Ends the loop; calls the handler no more. */
   close(): void {
-    this.#stop.abort(new ConnectionError("ECLOSED", "the watch is closed"));
+    this.#abortController.abort(new ConnectionError("ECLOSED", "the watch is closed"));
   }
 
-  async #compareHistory(): Promise<void> {
-    const now = await newestVersion(this.#spec, this.#reading);
-    this.#isDoubtful = false;
-    if (!isPutBack(this.#newestKnown(), now)) return;
-    this.#version = undefined;
-    this.#newest = now;
-    this.#handler.putBack();
+  /** Detects that the server's etcd was restored to an earlier state; then everything is listed again. */
+  async #checkForRestore(): Promise<void> {
+    const serverVersion = await requestNewestVersion(this.#spec, this.#readOptions);
+    this.#mustCheckForRestore = false;
+    if (!wasEtcdRestored(this.#getNewestKnownVersion(), serverVersion)) return;
+    this.#resumeVersion = undefined;
+    this.#newestWatchVersion = serverVersion;
+    this.#handler.onEtcdRestored();
   }
 
-  // Answers may be far ahead of a watch that fails.
-  #newestKnown(): string {
-    return newestOf([this.#newest, this.#handler.newest()]);
+  /** The newest version of the watch and of its consumers: answers to requests may be far ahead of a watch that fails. */
+  #getNewestKnownVersion(): string {
+    return findNewestVersion([this.#newestWatchVersion, this.#handler.getNewestVersion()]);
   }
 
-  get #reading(): Pick<ReflectorTools, "client" | "clock"> & { readonly signal: AbortSignal } {
+  /** Options of each request. */
+  get #readOptions(): Pick<ReflectorTools, "client" | "clock"> & { readonly signal: AbortSignal } {
     const { client, clock } = this.#tools;
-    return { client, clock, signal: this.#stop.signal };
+    return { client, clock, signal: this.#abortController.signal };
   }
 
-  async #list(): Promise<string> {
-    const options = { ...this.#reading, unpaged: this.#expiredLists > 1 };
-    this.#handler.listing();
+  /** Delivers a complete list and returns its version. */
+  async #listAll(): Promise<string> {
+    const options = { ...this.#readOptions, unpaged: this.#expiredLists > 1 };
+    this.#handler.onListStart();
     try {
-      const version = await listObjects(this.#spec, options, (object) => this.#handler.listed(object));
-      await this.#handler.completed(version);
+      const version = await listObjects(this.#spec, options, (object) => this.#handler.onListed(object));
+      await this.#handler.onListComplete(version);
       this.#expiredLists = 0;
-      this.#clear();
+      this.#clearError();
       return version;
     } catch (error) {
-      if (remedyFor(error).kind === "expired") this.#expiredLists += 1;
+      if (classifyError(error).kind === "expired") this.#expiredLists += 1;
       throw error;
     }
   }
 
-  async #follow(): Promise<void> {
+  /** Watches from the last version on until the server ends the watch. Throws for every other end. */
+  async #watch(): Promise<void> {
     const { clock, random } = this.#tools;
-    const begun = clock.monotonic();
+    const startedAt = clock.monotonic();
     const lines = new FrameSplitter();
-    const slice = new TimeSlice(clock);
+    const timeSlice = new TimeSlice(clock);
     const query = {
-      ...selectorsOf(this.#spec),
+      ...toSelectorQuery(this.#spec),
       watch: true,
       allowWatchBookmarks: true,
-      resourceVersion: this.#version,
-      timeoutSeconds: SHORTEST_WATCH_S + Math.floor(random() * SPREAD_S),
+      resourceVersion: this.#resumeVersion,
+      timeoutSeconds: SHORTEST_WATCH_S + Math.floor(random() * WATCH_SPREAD_S),
     };
     const request = {
       path: pathOf(this.#spec.resource, this.#spec),
       query,
-      accept: acceptOf(this.#spec, ""),
+      accept: formatAcceptHeader(this.#spec, ""),
     };
-    const options = { ...this.#reading, silenceMs: WATCH_SILENCE_MS };
-    const good = clock.setTimer(GOOD_WATCH_MS, () => this.#works());
+    const options = { ...this.#readOptions, silenceMs: WATCH_SILENCE_MS };
+    const workingTimer = clock.setTimer(WORKING_WATCH_MS, () => this.#markWorking());
     try {
       await readStream(request, options, async (chunk) => {
         for (const line of lines.push(chunk)) {
-          await this.#frame(line);
-          await slice.pause();
+          await this.#handleFrame(line);
+          await timeSlice.yieldWhenUsedUp();
         }
       });
     } finally {
-      good.cancel();
+      workingTimer.cancel();
     }
     // Do not reopen watches in a tight loop when the server closes each of them at once.
-    if (clock.monotonic() - begun < 1000)
+    if (clock.monotonic() - startedAt < MIN_WATCH_MS)
       throw new ConnectionError("ECLOSED", "the server closed the watch at once");
   }
 
-  async #frame(line: Buffer): Promise<void> {
+  /** Handles one line of the stream: an object, a bookmark with only a version, or an error of the server. */
+  async #handleFrame(line: Buffer): Promise<void> {
     const frame = parseFrame(line);
     const type = frame["type"];
-    if (type === "ERROR") throw statusError(isJsonObject(frame["object"]) ? frame["object"] : {});
-    this.#works();
-    if (type === "BOOKMARK") return this.#advance(frame["object"]);
-    const object = wholeObject(frame["object"], this.#spec);
-    if (type === "DELETED") await this.#handler.deleted(object);
-    else await this.#handler.applied(object);
-    this.#advance(object);
+    if (type === "ERROR") throw statusToApiError(isJsonObject(frame["object"]) ? frame["object"] : {});
+    this.#markWorking();
+    if (type === "BOOKMARK") return this.#advanceVersion(frame["object"]);
+    const object = completeObject(frame["object"], this.#spec);
+    if (type === "DELETED") await this.#handler.onDeleted(object);
+    else await this.#handler.onApplied(object);
+    this.#advanceVersion(object);
   }
 
-  #advance(object: unknown): void {
+  /** Records the version of a delivered object or bookmark: a reopened watch continues after it. */
+  #advanceVersion(object: unknown): void {
     const meta = isJsonObject(object) ? object["metadata"] : undefined;
     const version = isJsonObject(meta) ? meta["resourceVersion"] : undefined;
-    if (typeof version === "string" && version !== "") this.#version = this.#newest = version;
+    if (typeof version !== "string" || version === "") return;
+    this.#resumeVersion = version;
+    this.#newestWatchVersion = version;
   }
 
-  #works(): void {
-    this.#failures = 0;
-    this.#clear();
+  /** The watch works: the next failure is the first one again. */
+  #markWorking(): void {
+    this.#consecutiveFailures = 0;
+    this.#clearError();
   }
 
-  #clear(): void {
-    if (!this.#issueFound) return;
-    this.#issueFound = false;
-    this.#handler.issue(undefined);
+  /** Reports that the watch works again, if an error was reported. */
+  #clearError(): void {
+    if (!this.#hasReportedError) return;
+    this.#hasReportedError = false;
+    this.#handler.onError(undefined);
   }
 
+  /** Decides after a failure whether to list again and whether to report it, and waits before the next try. */
   async #recover(error: unknown): Promise<void> {
-    const remedy = remedyFor(error);
-    this.#handler.failed(error);
-    this.#failures += 1;
-    if (remedy.kind === "expired") this.#version = undefined;
-    else this.#isDoubtful = this.#newestKnown() !== "";
+    const remedy = classifyError(error);
+    this.#handler.onFailure(error);
+    this.#consecutiveFailures += 1;
+    if (remedy.kind === "expired") this.#resumeVersion = undefined;
+    else this.#mustCheckForRestore = this.#getNewestKnownVersion() !== "";
     // A single lost connection or expired version is normal.
-    if (this.#failures > 1 || (error instanceof ApiError && remedy.kind !== "expired")) this.#report(error);
-    const delay = retryDelayFor(remedy, this.#failures, this.#tools.random());
-    if (delay > 0) await sleep(this.#tools.clock, delay, this.#stop.signal);
+    const isRefused = error instanceof ApiError && remedy.kind !== "expired";
+    if (isRefused || this.#consecutiveFailures > 1) this.#reportError(error);
+    const delay = computeRetryDelay(remedy, this.#consecutiveFailures, this.#tools.random());
+    if (delay > 0) await sleep(this.#tools.clock, delay, this.#abortController.signal);
   }
 
-  #report(error: unknown): void {
-    this.#issueFound = true;
-    this.#handler.issue(error instanceof Error ? error : new Error(String(error)));
+  #reportError(error: unknown): void {
+    this.#hasReportedError = true;
+    this.#handler.onError(error instanceof Error ? error : new Error(String(error)));
   }
 }
 
+/** Parses a line of a watch stream. Throws ConnectionError for text that is not JSON: a proxy may answer in place of the server. */
 function parseFrame(line: Buffer): JsonObject {
   let frame: unknown;
   try {
@@ -221,34 +241,37 @@ function parseFrame(line: Buffer): JsonObject {
   return isJsonObject(frame) ? frame : {};
 }
 
-/** What to do after a failed list or watch. */
+/** How to go on after a failed list or watch. */
 type Remedy =
-  /** Too old a version: list again. */
+  /** The version of the list or watch is too old: list again. */
   | { readonly kind: "expired" }
   /** The server sent `Retry-After`. */
   | { readonly kind: "wait"; readonly ms: number }
   /** A transient failure. */
   | { readonly kind: "soon" }
-  /** A user has to act (missing rights, a missing kind, a wrong selector): try seldom. */
+  /** A user has to act (missing permissions, a missing kind, a wrong selector): try seldom. */
   | { readonly kind: "seldom" };
 
-/** Classifies an error by its status; connection errors and unknown errors are transient. */
-export function remedyFor(error: unknown): Remedy {
+/** Statuses that do not change before a user acts. */
+const USER_ERRORS = [400, 403, 404, 405, 406, 415, 422];
+
+/** Decides by the HTTP status how to go on after an error; connection errors and unknown errors are transient. */
+export function classifyError(error: unknown): Remedy {
   if (!(error instanceof ApiError)) return { kind: "soon" };
   if (error.status === 410 || error.reason === "Expired" || error.reason === "Gone")
     return { kind: "expired" };
   if (error.retryAfterMs !== undefined && error.retryAfterMs > 0)
     return { kind: "wait", ms: error.retryAfterMs };
-  if ([400, 403, 404, 405, 406, 415, 422].includes(error.status)) return { kind: "seldom" };
+  if (USER_ERRORS.includes(error.status)) return { kind: "seldom" };
   return { kind: "soon" };
 }
 
 /** Classes of failures of a watch, as the Go operator's metric names them. */
 export type WatchErrorType = "expired" | "eof" | "unexpected-eof" | "fail";
 
-/** `eof`: the server ended the watch at once; `unexpected-eof`: the connection broke; `fail`: an error was answered. */
-export function watchErrorType(error: unknown): WatchErrorType {
-  if (remedyFor(error).kind === "expired") return "expired";
+/** Classifies an error for the metric. `eof`: the server ended the watch at once; `unexpected-eof`: the connection broke; `fail`: an error was answered. */
+export function toWatchErrorType(error: unknown): WatchErrorType {
+  if (classifyError(error).kind === "expired") return "expired";
   if (!(error instanceof ConnectionError)) return "fail";
   return error.code === "ECLOSED" ? "eof" : "unexpected-eof";
 }
@@ -258,10 +281,10 @@ const SELDOM = { firstMs: 1000, maxMs: 30_000 };
 const LONGEST_WAIT_MS = 60_000;
 
 /**
- * Delay before the next try after `failures` failures in a row (1 = the first), with jitter down to half of it:
+ * Computes the delay before the next try after `failures` failures in a row (1 = the first), with jitter down to half of it:
  * 0.2 to 10 s, 1 to 30 s if a user has to act, at least `Retry-After`, none for a first 410.
  */
-export function retryDelayFor(remedy: Remedy, failures: number, random: number): number {
+export function computeRetryDelay(remedy: Remedy, failures: number, random: number): number {
   if (remedy.kind === "expired" && failures <= 1) return 0;
   const backoff = exponentialDelay(failures, remedy.kind === "seldom" ? SELDOM : SOON) * (1 - random / 2);
   return remedy.kind === "wait" ? Math.min(remedy.ms, LONGEST_WAIT_MS) + random * 200 : backoff;

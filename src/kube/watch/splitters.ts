@@ -3,22 +3,21 @@
 import { isJsonObject, type JsonObject } from "../../model/index.ts";
 
 /** Collects the chunks of one item and joins their bytes once, at its end. */
-class Pieces {
-  #parts: Uint8Array[] = [];
+class ChunkBuffer {
+  #chunks: Uint8Array[] = [];
 
-  add(part: Uint8Array): void {
-    if (part.length > 0) this.#parts.push(part);
+  add(chunk: Uint8Array): void {
+    if (chunk.length > 0) this.#chunks.push(chunk);
   }
 
-  /** Everything added since the last call. */
-  take(): Buffer {
-    const [first] = this.#parts;
-    const whole =
-      this.#parts.length === 1 && first !== undefined
-        ? Buffer.from(first.buffer, first.byteOffset, first.byteLength)
-        : Buffer.concat(this.#parts);
-    this.#parts = [];
-    return whole;
+  /** Returns everything added since the last call, and empties the buffer. */
+  drain(): Buffer {
+    const chunks = this.#chunks;
+    this.#chunks = [];
+    const [first] = chunks;
+    if (chunks.length !== 1 || first === undefined) return Buffer.concat(chunks);
+    // A single chunk is not copied: the result shares its memory.
+    return Buffer.from(first.buffer, first.byteOffset, first.byteLength);
   }
 }
 
@@ -31,87 +30,97 @@ const CLOSE_BRACKET = 0x5d;
 
 /**
  * Splits a list answer (`{"metadata":{…},"items":[{…},…]}`) into its items while it arrives, so that a large page does
- * not block the event loop. Relies on `items` being the only array directly inside a list.
+ * not block the event loop. Counts brackets instead of parsing. Relies on `items` being the only array directly inside a list.
  */
 export class ListSplitter {
-  readonly #item = new Pieces();
-  readonly #envelope = new Pieces();
+  readonly #item = new ChunkBuffer();
+  readonly #envelope = new ChunkBuffer();
+  /** Number of open brackets: 1 = inside the list, 2 = inside `items`, 3 = inside an item. */
   #depth = 0;
   #inString = false;
-  #skip = 0;
+  /** Bytes of the next chunk to skip: the byte after a backslash. */
+  #skipNext = 0;
   #inItems = false;
 
-  /** The items that `chunk` completes, as bytes. They may share memory with it. */
+  /** Returns the items that `chunk` completes, as bytes. They may share memory with it. */
   push(chunk: Uint8Array): Buffer[] {
     const items: Buffer[] = [];
-    let at = this.#skip;
+    let position = this.#skipNext;
     let from = 0;
-    this.#skip = 0;
-    while (at < chunk.length) {
+    this.#skipNext = 0;
+    while (position < chunk.length) {
       if (this.#inString) {
-        at = this.#pastString(chunk, at);
+        position = this.#skipString(chunk, position);
         continue;
       }
-      const byte = chunk[at];
-      at += 1;
+      const byte = chunk[position];
+      position += 1;
       if (byte === QUOTE) this.#inString = true;
-      else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) from = this.#opened(chunk, from, at);
+      else if (byte === OPEN_BRACE || byte === OPEN_BRACKET)
+        from = this.#handleOpeningBracket(chunk, from, position);
       else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET)
-        from = this.#closed(chunk, from, { at, items });
+        from = this.#handleClosingBracket(chunk, from, { position, items });
     }
-    this.#skip = at - chunk.length;
-    this.#keep(chunk.subarray(from));
+    this.#skipNext = position - chunk.length;
+    this.#bufferRest(chunk.subarray(from));
     return items;
   }
 
-  /** The list without its items. Throws a SyntaxError when the answer is not complete. */
-  end(): JsonObject {
-    const list = JSON.parse(this.#envelope.take().toString("utf8")) as unknown;
+  /** Call it after the last chunk: returns the list without its items. Throws a SyntaxError when the answer is not complete. */
+  finish(): JsonObject {
+    const list = JSON.parse(this.#envelope.drain().toString("utf8")) as unknown;
     if (!isJsonObject(list)) throw new SyntaxError("the answer is not a list");
     return list;
   }
 
-  #pastString(chunk: Uint8Array, start: number): number {
-    let at = start;
-    while (at < chunk.length) {
-      const byte = chunk[at];
-      // The escaped byte may lie in the next chunk: `at` then points past this one's end.
-      at += byte === BACKSLASH ? 2 : 1;
+  /** Returns the position behind the closing quote; the chunk's length or more if the string goes on in the next chunk. */
+  #skipString(chunk: Uint8Array, start: number): number {
+    let position = start;
+    while (position < chunk.length) {
+      const byte = chunk[position];
+      // The escaped byte may lie in the next chunk: `position` then points past this one's end.
+      position += byte === BACKSLASH ? 2 : 1;
       if (byte === QUOTE) {
         this.#inString = false;
-        return at;
+        return position;
       }
     }
-    return at;
+    return position;
   }
 
-  // `at` is just behind the bracket. Returns the offset of the first byte not yet emitted.
-  #opened(chunk: Uint8Array, from: number, at: number): number {
+  /** `position` is just behind the bracket, `from` is the first byte that is not stored yet. Returns the new `from`. */
+  #handleOpeningBracket(chunk: Uint8Array, from: number, position: number): number {
     this.#depth += 1;
-    if (this.#depth === 2 && chunk[at - 1] === OPEN_BRACKET) {
-      this.#envelope.add(chunk.subarray(from, at));
+    if (this.#depth === 2 && chunk[position - 1] === OPEN_BRACKET) {
+      this.#envelope.add(chunk.subarray(from, position));
       this.#inItems = true;
-      return at;
+      return position;
     }
     // An item begins: commas and white space before it are dropped.
-    return this.#inItems && this.#depth === 3 ? at - 1 : from;
+    return this.#inItems && this.#depth === 3 ? position - 1 : from;
   }
 
-  #closed(chunk: Uint8Array, from: number, end: { at: number; items: Buffer[] }): number {
+  /** Emits the item that this bracket ends. Returns the new `from`, as `#handleOpeningBracket` does. */
+  #handleClosingBracket(
+    chunk: Uint8Array,
+    from: number,
+    output: { position: number; items: Buffer[] },
+  ): number {
     this.#depth -= 1;
     if (this.#inItems && this.#depth === 2) {
-      this.#item.add(chunk.subarray(from, end.at));
-      end.items.push(this.#item.take());
-      return end.at;
+      this.#item.add(chunk.subarray(from, output.position));
+      output.items.push(this.#item.drain());
+      return output.position;
     }
     if (this.#inItems && this.#depth === 1) {
       this.#inItems = false;
-      return end.at - 1;
+      return output.position - 1;
     }
     return from;
   }
 
-  #keep(rest: Uint8Array): void {
+  /** Stores the end of a chunk until the next one: it belongs to an incomplete item or to the rest of the list. */
+  #bufferRest(rest: Uint8Array): void {
     if (!this.#inItems) this.#envelope.add(rest);
     else if (this.#depth > 2) this.#item.add(rest);
   }
@@ -121,19 +130,19 @@ const NEWLINE = 0x0a;
 
 /** Splits a watch stream into lines; an incomplete line waits for the next chunk. */
 export class FrameSplitter {
-  readonly #open = new Pieces();
+  readonly #incompleteLine = new ChunkBuffer();
 
-  /** The non-empty lines that `chunk` completes. They may share memory with it. */
+  /** Returns the non-empty lines that `chunk` completes. They may share memory with it. */
   push(chunk: Uint8Array): Buffer[] {
     const lines: Buffer[] = [];
     let from = 0;
     for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, from)) {
-      this.#open.add(chunk.subarray(from, end));
+      this.#incompleteLine.add(chunk.subarray(from, end));
       from = end + 1;
-      const line = this.#open.take();
+      const line = this.#incompleteLine.drain();
       if (line.length > 0) lines.push(line);
     }
-    this.#open.add(chunk.subarray(from));
+    this.#incompleteLine.add(chunk.subarray(from));
     return lines;
   }
 }

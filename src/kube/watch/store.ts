@@ -2,31 +2,41 @@
 
 import type { Subscription } from "./consumer.ts";
 import type { WatchHub } from "./hub.ts";
-import { EARLIEST, isLater, newestOf, objectKey, type WatchedObject, type WatchSpec } from "./watch-spec.ts";
+import {
+  EARLIEST_VERSION,
+  isLater,
+  findNewestVersion,
+  objectKey,
+  type WatchedObject,
+  type WatchSpec,
+} from "./watch-spec.ts";
 
 /** One stored version of an object. */
 interface Versioned {
-  /** Empty = newer than any other. */
+  /** Empty = newer than any other version. */
   readonly resourceVersion: string;
 }
 
 interface StoreOptions<T> {
-  /** The stored form of an object, given its previous stored form; undefined = do not store it. */
-  readonly keep: (object: WatchedObject, before: T | undefined) => T | undefined;
+  /** Converts an object into its stored form; `before` is the previous one. Undefined = do not store the object. */
+  readonly toStored: (object: WatchedObject, before: T | undefined) => T | undefined;
   /** Objects of one group can be read and listed together; default: all are in one. */
   readonly groupOf?: (value: T) => string;
 }
 
 /** Listener for changes that the watch delivers; answers go to the caller only. */
 interface StoreListener<T> {
-  /** An object is new, changed, or deleted (`now` is undefined), maybe unseen; also during the first list. */
-  changed?(now: T | undefined, before: T | undefined, key: string): void;
+  /**
+   * An object is new, changed, or deleted (`now` is undefined). Also called during the first list, and for changes that only a
+   * repeated list shows.
+   */
+  onChange?(now: T | undefined, before: T | undefined, key: string): void;
   /** The first list is complete. */
-  synced?(): void;
+  onSynced?(): void;
   /** The server's etcd was restored to an earlier state: versions seen so far cannot be compared any more. */
-  putBack?(): void;
-  /** The watch fails and is tried again; undefined = it works again. */
-  issue?(error: Error | undefined): void;
+  onEtcdRestored?(): void;
+  /** The watch fails and is retried; undefined = it works again. */
+  onError?(error: Error | undefined): void;
 }
 
 /** A list as the server answers it. */
@@ -40,24 +50,24 @@ interface ListAnswer {
  * server's etcd is restored: neither a late watch event nor a late answer brings back an older or a deleted object.
  */
 export class ObjectStore<T extends Versioned> {
-  readonly #keep: StoreOptions<T>["keep"];
+  readonly #toStored: StoreOptions<T>["toStored"];
   readonly #groupOf: (value: T) => string;
-  readonly #known = new Map<string, T>();
+  readonly #objects = new Map<string, T>();
   /** Keys of the known objects of each group. */
-  readonly #groups = new Map<string, Set<string>>();
-  /** Versions of lists of a group, or (undefined) of everything: an object that is neither in the list nor newer is deleted. */
-  readonly #listedAt = new Map<string | undefined, string>();
-  /** Tombstones: a pending answer or a lagging watch may still contain these deleted objects. */
-  readonly #deletedAt = new Map<string, string>();
+  readonly #keysByGroup = new Map<string, Set<string>>();
+  /** Versions of the last lists, by group, or (undefined) of everything: an object that is neither in the list nor newer is deleted. */
+  readonly #listVersions = new Map<string | undefined, string>();
+  /** Version of the deletion, by key: a pending answer or a lagging watch may still contain these deleted objects. */
+  readonly #tombstones = new Map<string, string>();
   /** The last version that the watch delivered. */
-  #watchedAt = "";
-  #requests = 0;
+  #lastWatchVersion = "";
+  #pendingRequests = 0;
   /** Number of etcd restores: versions of requests sent before the last one cannot be compared. */
-  #putBacks = 0;
+  #etcdRestores = 0;
   #isSynced = false;
 
-  constructor({ keep, groupOf = () => "" }: StoreOptions<T>) {
-    this.#keep = keep;
+  constructor({ toStored, groupOf = () => "" }: StoreOptions<T>) {
+    this.#toStored = toStored;
     this.#groupOf = groupOf;
   }
 
@@ -67,217 +77,233 @@ export class ObjectStore<T extends Versioned> {
   }
 
   get(key: string): T | undefined {
-    return this.#known.get(key);
+    return this.#objects.get(key);
   }
 
   entries(): Iterable<[key: string, value: T]> {
-    return this.#known;
+    return this.#objects;
   }
 
   values(): Iterable<T> {
-    return this.#known.values();
+    return this.#objects.values();
   }
 
   /** The groups that have objects. */
-  groups(): Iterable<string> {
-    return this.#groups.keys();
+  groupNames(): Iterable<string> {
+    return this.#keysByGroup.keys();
   }
 
-  group(name: string): T[] {
-    return [...(this.#groups.get(name) ?? [])].flatMap((key) => this.#known.get(key) ?? []);
+  /** The stored objects of one group. */
+  groupObjects(name: string): T[] {
+    return [...(this.#keysByGroup.get(name) ?? [])].flatMap((key) => this.#objects.get(key) ?? []);
   }
 
   /** Watches the selection and notifies `listener` of every change. */
-  follow(hub: Pick<WatchHub, "subscribe">, spec: WatchSpec, listener: StoreListener<T> = {}): Subscription {
-    let listing = new Set<string>();
-    let putBacks = this.#putBacks;
-    const applied = (object: WatchedObject): void => this.#applied(object, listener);
-    const completed = (keys: ReadonlySet<string>, version: string): void => {
-      for (const [key, value] of this.#sweep(keys, version)) listener.changed?.(undefined, value, key);
+  watch(hub: Pick<WatchHub, "subscribe">, spec: WatchSpec, listener: StoreListener<T> = {}): Subscription {
+    let listedKeys = new Set<string>();
+    let restoresAtListStart = this.#etcdRestores;
+    const applied = (object: WatchedObject): void => this.#handleApplied(object, listener);
+    const removeUnlisted = (keys: ReadonlySet<string>, version: string): void => {
+      for (const [key, value] of this.#removeUnlisted(keys, version))
+        listener.onChange?.(undefined, value, key);
     };
     return hub.subscribe(spec, {
-      begin: () => {
-        listing = new Set();
-        putBacks = this.#putBacks;
+      onListStart: () => {
+        listedKeys = new Set();
+        restoresAtListStart = this.#etcdRestores;
       },
-      object: (object) => {
-        listing.add(objectKey(object));
+      onListed: (object) => {
+        listedKeys.add(objectKey(object));
         applied(object);
       },
-      synced: (version) => {
-        completed(listing, version);
-        if (putBacks !== this.#putBacks) this.#forgetVersions();
-        listing = new Set();
+      onSynced: (version) => {
+        removeUnlisted(listedKeys, version);
+        if (restoresAtListStart !== this.#etcdRestores) this.#resetVersions();
+        listedKeys = new Set();
         this.#isSynced = true;
-        listener.synced?.();
+        listener.onSynced?.();
       },
-      applied,
-      deleted: (object, complete) => this.#deleted(object, !complete, listener),
-      relisted: completed,
-      putBack: () => {
-        this.#putBacks += 1;
-        this.#forgetVersions();
-        listener.putBack?.();
+      onApplied: applied,
+      onDeleted: (object, complete) => this.#handleDeleted(object, !complete, listener),
+      onRelisted: removeUnlisted,
+      onEtcdRestored: () => {
+        this.#etcdRestores += 1;
+        this.#resetVersions();
+        listener.onEtcdRestored?.();
       },
-      newest: () => this.#newest(),
-      issue: (error) => listener.issue?.(error),
+      getNewestVersion: () => this.#getNewestVersion(),
+      onError: (error) => listener.onError?.(error),
     });
   }
 
-  /** Sends `request` for one object, records the answer and returns it; undefined = the object does not exist. */
-  ask<A extends T | undefined>(key: string, request: () => Promise<A>): Promise<A> {
-    return this.#asking(async () => {
-      const before = this.#known.get(key);
+  /**
+   * Sends `request`, which reads or writes the object, records the answer and returns it; undefined = the object does not
+   * exist. Use this for every request, so that a late answer cannot bring back an older version.
+   */
+  fetchObject<A extends T | undefined>(key: string, request: () => Promise<A>): Promise<A> {
+    return this.#trackRequest(async () => {
+      const before = this.#objects.get(key);
       const answer = await request();
-      if (answer !== undefined) this.#record(key, answer, false);
+      if (answer !== undefined) this.#storeIfNewer(key, answer, false);
       // A 404 has no version, so it deletes the object only if nothing newer arrived meanwhile.
-      else if (before !== undefined && before === this.#known.get(key))
-        this.#remove(key, before.resourceVersion);
+      else if (before !== undefined && before === this.#objects.get(key))
+        this.#removeWithTombstone(key, before.resourceVersion);
       return answer;
     });
   }
 
   /** Sends `request` and records its list of one group, or (undefined) of everything. */
-  list(request: () => Promise<ListAnswer>, group?: string): Promise<void> {
-    return this.#asking(async () => {
+  fetchList(request: () => Promise<ListAnswer>, group?: string): Promise<void> {
+    return this.#trackRequest(async () => {
       const { items, resourceVersion } = await request();
       for (const object of items) {
         const key = objectKey(object);
-        const value = this.#keep(object, this.#known.get(key));
-        if (value !== undefined) this.#record(key, value, false);
+        const value = this.#toStored(object, this.#objects.get(key));
+        if (value !== undefined) this.#storeIfNewer(key, value, false);
       }
-      this.#sweep(new Set(items.map(objectKey)), resourceVersion, group);
+      this.#removeUnlisted(new Set(items.map(objectKey)), resourceVersion, group);
     });
   }
 
-  /** Applies `change` to a known object until a newer version arrives. */
-  assume(key: string, change: Partial<T>): void {
-    const known = this.#known.get(key);
-    if (known !== undefined) this.#set(key, { ...known, ...change });
+  /** Changes a stored object as a write is expected to do, until a newer version arrives. */
+  assumeChange(key: string, change: Partial<T>): void {
+    const known = this.#objects.get(key);
+    if (known !== undefined) this.#setObject(key, { ...known, ...change });
   }
 
-  #applied(object: WatchedObject, listener: StoreListener<T>): void {
+  /** Stores an object that the watch delivered, unless a newer version is known; notifies the listener of the change. */
+  #handleApplied(object: WatchedObject, listener: StoreListener<T>): void {
     const key = objectKey(object);
-    const before = this.#known.get(key);
-    const value = this.#keep(object, before);
-    this.#watched(object);
-    if (value !== undefined && this.#record(key, value, true)) listener.changed?.(value, before, key);
-    else if (value === undefined && before !== undefined) this.#deleted(object, false, listener);
+    const before = this.#objects.get(key);
+    const value = this.#toStored(object, before);
+    this.#recordWatchVersion(object);
+    if (value !== undefined && this.#storeIfNewer(key, value, true)) listener.onChange?.(value, before, key);
+    else if (value === undefined && before !== undefined) this.#handleDeleted(object, false, listener);
   }
 
-  #deleted(object: WatchedObject, isListed: boolean, listener: StoreListener<T>): void {
+  /** Removes an object that the watch or (`isListed`) a repeated list reports as deleted, unless a newer version is known. */
+  #handleDeleted(object: WatchedObject, isListed: boolean, listener: StoreListener<T>): void {
     const key = objectKey(object);
     const { resourceVersion = "" } = object.metadata;
-    const known = this.#known.get(key);
-    this.#watched(object);
+    const known = this.#objects.get(key);
+    this.#recordWatchVersion(object);
     const version = known?.resourceVersion ?? "";
-    // A list of the same version as the tombstone contains the replacement of the object.
-    if (isOlder(resourceVersion, version) || (isListed && version !== "" && resourceVersion === version))
-      return;
-    this.#remove(key, resourceVersion);
-    this.#forgetDeleted();
-    listener.changed?.(undefined, known, key);
+    // `resourceVersion` is that of the list: an object of the same version is the replacement of the deleted one.
+    const isReplaced = isListed && version !== "" && resourceVersion === version;
+    if (isOlder(resourceVersion, version) || isReplaced) return;
+    this.#removeWithTombstone(key, resourceVersion);
+    this.#dropOldTombstones();
+    listener.onChange?.(undefined, known, key);
   }
 
-  #watched({ metadata: { resourceVersion = "" } }: WatchedObject): void {
-    if (isLater(resourceVersion, this.#watchedAt)) this.#watchedAt = resourceVersion;
+  /** Records how far the watch is: tombstones up to this version are no longer needed. */
+  #recordWatchVersion({ metadata: { resourceVersion = "" } }: WatchedObject): void {
+    if (isLater(resourceVersion, this.#lastWatchVersion)) this.#lastWatchVersion = resourceVersion;
   }
 
   /** Removes and returns the objects that a list does not contain. */
-  #sweep(keys: ReadonlySet<string>, version: string, group?: string): [key: string, value: T][] {
-    if (isLater(version, this.#listedAt.get(group) ?? "")) this.#listedAt.set(group, version);
-    const missing = [...this.#known].filter(
+  #removeUnlisted(keys: ReadonlySet<string>, version: string, group?: string): [key: string, value: T][] {
+    if (isLater(version, this.#listVersions.get(group) ?? "")) this.#listVersions.set(group, version);
+    const missing = [...this.#objects].filter(
       ([key, value]) =>
         !keys.has(key) &&
         (group === undefined || this.#groupOf(value) === group) &&
         !isOlder(version, value.resourceVersion),
     );
-    for (const [key] of missing) this.#unset(key);
+    for (const [key] of missing) this.#unsetObject(key);
     return missing;
   }
 
-  #newest(): string {
-    const known = [...this.#known.values()].map(({ resourceVersion }) => resourceVersion);
-    return newestOf([...known, ...this.#deletedAt.values(), ...this.#listedAt.values()]);
+  /** The newest version that an event or an answer has shown. */
+  #getNewestVersion(): string {
+    const known = [...this.#objects.values()].map(({ resourceVersion }) => resourceVersion);
+    return findNewestVersion([...known, ...this.#tombstones.values(), ...this.#listVersions.values()]);
   }
 
-  #forgetVersions(): void {
-    this.#listedAt.clear();
-    this.#deletedAt.clear();
-    this.#watchedAt = "";
-    const keys = [...this.#known.keys()];
-    for (const key of keys) this.assume(key, { resourceVersion: EARLIEST } as Partial<T>);
+  /** After an etcd restore: any version that the server sends from now on supersedes the stored ones. */
+  #resetVersions(): void {
+    this.#listVersions.clear();
+    this.#tombstones.clear();
+    this.#lastWatchVersion = "";
+    const keys = [...this.#objects.keys()];
+    for (const key of keys) this.assumeChange(key, { resourceVersion: EARLIEST_VERSION } as Partial<T>);
   }
 
   /** Stores a value; false if it changes nothing, for example an event that repeats an answer. */
-  #record(key: string, value: T, isEvent: boolean): boolean {
+  #storeIfNewer(key: string, value: T, isEvent: boolean): boolean {
     const { resourceVersion } = value;
-    const known = this.#known.get(key)?.resourceVersion;
-    if (known === undefined && this.#isDeleted(key, value)) return false;
+    const known = this.#objects.get(key)?.resourceVersion;
+    if (known === undefined && this.#isKnownDeleted(key, value)) return false;
     if (known !== undefined && isOlder(resourceVersion, known)) return false;
     if (known !== undefined && isEvent && !isNewer(resourceVersion, known)) return false;
-    this.#set(key, value);
+    this.#setObject(key, value);
     return true;
   }
 
-  #isDeleted(key: string, value: T): boolean {
+  /** Whether an object that is not stored was deleted after this version: by its tombstone, or since a later list lacks it. */
+  #isKnownDeleted(key: string, value: T): boolean {
     const { resourceVersion } = value;
-    if (isOlder(resourceVersion, this.#deletedAt.get(key) ?? "")) return true;
-    const lists = [this.#listedAt.get(undefined), this.#listedAt.get(this.#groupOf(value))];
-    return lists.some((at) => at !== undefined && !isNewer(resourceVersion, at));
+    if (isOlder(resourceVersion, this.#tombstones.get(key) ?? "")) return true;
+    const lists = [this.#listVersions.get(undefined), this.#listVersions.get(this.#groupOf(value))];
+    return lists.some((listVersion) => listVersion !== undefined && !isNewer(resourceVersion, listVersion));
   }
 
-  #set(key: string, value: T): void {
-    this.#unset(key);
-    this.#known.set(key, value);
+  /** Stores an object in place of the one with its key. */
+  #setObject(key: string, value: T): void {
+    this.#unsetObject(key);
+    this.#objects.set(key, value);
     const group = this.#groupOf(value);
-    this.#groups.set(group, (this.#groups.get(group) ?? new Set()).add(key));
+    this.#keysByGroup.set(group, (this.#keysByGroup.get(group) ?? new Set()).add(key));
   }
 
-  #unset(key: string): void {
-    const value = this.#known.get(key);
+  #unsetObject(key: string): void {
+    const value = this.#objects.get(key);
     if (value === undefined) return;
-    this.#known.delete(key);
+    this.#objects.delete(key);
     const group = this.#groupOf(value);
-    const keys = this.#groups.get(group);
+    const keys = this.#keysByGroup.get(group);
     keys?.delete(key);
-    if (keys?.size === 0) this.#groups.delete(group);
+    if (keys?.size === 0) this.#keysByGroup.delete(group);
   }
 
-  #remove(key: string, version: string): void {
-    this.#unset(key);
-    this.#deletedAt.set(key, version);
+  /** Removes an object, and remembers the version of its deletion. */
+  #removeWithTombstone(key: string, version: string): void {
+    this.#unsetObject(key);
+    this.#tombstones.set(key, version);
   }
 
-  async #asking<A>(work: () => Promise<A>): Promise<A> {
-    const putBacks = this.#putBacks;
-    this.#requests += 1;
+  /** Runs a request; tombstones are kept until its answer is recorded. */
+  async #trackRequest<A>(work: () => Promise<A>): Promise<A> {
+    const restoresBefore = this.#etcdRestores;
+    this.#pendingRequests += 1;
     try {
       return await work();
     } finally {
-      if (putBacks !== this.#putBacks) this.#forgetVersions();
-      this.#requests -= 1;
-      this.#forgetDeleted();
+      if (restoresBefore !== this.#etcdRestores) this.#resetVersions();
+      this.#pendingRequests -= 1;
+      this.#dropOldTombstones();
     }
   }
 
-  #forgetDeleted(): void {
-    if (this.#requests > 0) return;
-    for (const [key, version] of this.#deletedAt)
-      if (!isLater(version, this.#watchedAt)) this.#deletedAt.delete(key);
+  /** Drops tombstones that neither a pending answer nor the watch can contradict any more. */
+  #dropOldTombstones(): void {
+    if (this.#pendingRequests > 0) return;
+    for (const [key, version] of this.#tombstones)
+      if (!isLater(version, this.#lastWatchVersion)) this.#tombstones.delete(key);
   }
 }
 
-/** A stored complete object. */
-export interface WholeObject extends Versioned {
+/** The stored form that keeps the whole object. */
+export interface StoredObject extends Versioned {
   readonly object: WatchedObject;
 }
 
-/** `keep` for stores of complete objects. */
-export function keepWhole(object: WatchedObject): WholeObject {
+/** The `toStored` of stores that keep whole objects. */
+export function toStoredObject(object: WatchedObject): StoredObject {
   return { resourceVersion: object.metadata.resourceVersion ?? "", object };
 }
 
+/** Whether a version is older than another one; an empty version is newer than any. */
 function isOlder(version: string, than: string): boolean {
   return version !== "" && isLater(than, version);
 }

@@ -35,12 +35,12 @@ interface WatchedMeta extends JsonObject {
 }
 
 /** One version of one object. */
-export interface Version {
+export interface ObjectVersion {
   readonly uid: string;
   readonly resourceVersion: string;
 }
 
-/** `namespace/name`; cluster-wide objects have an empty namespace. */
+/** Key of an object among those of its kind: `namespace/name`. The namespace is empty for cluster-wide objects. */
 export function objectKey(object: WatchedObject): string {
   return `${object.metadata.namespace ?? ""}/${object.metadata.name}`;
 }
@@ -51,21 +51,28 @@ export interface ObjectKey {
   readonly name: string;
 }
 
-/** Namespace (empty for cluster-wide objects) and name of an `objectKey`. */
+/** Splits an `objectKey` into namespace (empty for cluster-wide objects) and name. */
 export function splitKey(key: string): ObjectKey {
   const slash = key.indexOf("/");
   return { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
 }
 
-/** The known part of an object whose deletion shows only by its absence from a list. */
-export function bareObject({ resource }: WatchSpec, key: string, version: Version): WatchedObject {
+/**
+ * Builds the object for a deletion that no watch event reported: a new list lacks the object, so only its key, uid and a
+ * resource version are known.
+ */
+export function buildDeletedObject(
+  { resource }: WatchSpec,
+  key: string,
+  version: ObjectVersion,
+): WatchedObject {
   const { namespace, name } = splitKey(key);
   const metadata = { name, ...(namespace !== "" && { namespace }), ...version };
   return { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata };
 }
 
 /** Uid and resource version of an object. */
-export function versionOf(object: WatchedObject): Version {
+export function versionOf(object: WatchedObject): ObjectVersion {
   return { uid: object.metadata.uid ?? "", resourceVersion: object.metadata.resourceVersion ?? "" };
 }
 
@@ -74,69 +81,73 @@ export function isLater(a: string, b: string): boolean {
   return a.length === b.length ? a > b : a.length > b.length;
 }
 
-/** The latest of resource versions; "" if there are none. */
-export function newestOf(versions: Iterable<string>): string {
+/** Returns the latest of these resource versions; "" if there are none. */
+export function findNewestVersion(versions: Iterable<string>): string {
   let newest = "";
   for (const version of versions) if (isLater(version, newest)) newest = version;
   return newest;
 }
 
-/** Earlier than the version of every object: any other version supersedes it, and a write with it conflicts. */
-export const EARLIEST = "1";
+/** A resource version earlier than that of every object: any other version supersedes it, and a write with it conflicts. */
+export const EARLIEST_VERSION = "1";
 
-/** Restores with etcdctl or etcdutl bump the revision by 10^9 (`--bump-revision`); no cluster writes this often between two answers. */
-const LEAP = 100_000_000;
+/** A restore with etcdctl or etcdutl raises the revision by 10^9 (`--bump-revision`); no cluster writes this often between two answers. */
+const RESTORE_REVISION_JUMP = 100_000_000;
 
 /**
  * True when a server whose newest version was `before` and is `now` lost a part of its history: its etcd was restored
  * to an earlier state, with or without a revision bump. False if a version is empty.
  */
-export function isPutBack(before: string, now: string): boolean {
+export function wasEtcdRestored(before: string, now: string): boolean {
   if (before === "" || now === "") return false;
-  return isLater(before, now) || Number(now) - Number(before) > LEAP;
+  return isLater(before, now) || Number(now) - Number(before) > RESTORE_REVISION_JUMP;
 }
 
-/** Equal for specs that can share a watch. */
-export function specKey(spec: WatchSpec): string {
+/** Builds a map key that is equal for specs that can share a watch. */
+export function toSpecKey(spec: WatchSpec): string {
   const { resource, namespace, labelSelector, fieldSelector } = spec;
   const flags = `${spec.metadataOnly === true ? "m" : ""}${spec.keepManagedFields === true ? "f" : ""}`;
   return JSON.stringify([pathOf(resource, { namespace }), labelSelector ?? "", fieldSelector ?? "", flags]);
 }
 
-/** The selectors of `spec` as query parameters. */
-export function selectorsOf({ labelSelector, fieldSelector }: WatchSpec): Record<string, string | undefined> {
+/** Converts the selectors of a spec into query parameters of a list or watch. */
+export function toSelectorQuery({
+  labelSelector,
+  fieldSelector,
+}: WatchSpec): Record<string, string | undefined> {
   return { labelSelector: labelSelector || undefined, fieldSelector: fieldSelector || undefined };
 }
 
-/** `Pod in namespace x with labels …`, for people. */
+/** Describes a watch in log lines: `pods.v1 in ops [app=web]`. */
 export function describeSpec(spec: WatchSpec): string {
   const { resource, namespace, labelSelector, fieldSelector } = spec;
-  const where = namespace === undefined ? "" : ` in ${namespace}`;
+  const inNamespace = namespace === undefined ? "" : ` in ${namespace}`;
   const selectors = [labelSelector, fieldSelector].filter((text) => text !== undefined && text !== "");
-  return `${resource.plural}.${apiVersionOf(resource)}${where}${selectors.map((text) => ` [${text}]`).join("")}`;
+  return `${resource.plural}.${apiVersionOf(resource)}${inNamespace}${selectors.map((text) => ` [${text}]`).join("")}`;
 }
 
 type Expression = NonNullable<LabelSelector["matchExpressions"]>[number];
 
-/** A label selector in the API's syntax; undefined when it selects everything. */
-export function labelSelectorText(selector: LabelSelector = {}): string | undefined {
+/** Formats a label selector as the API's query parameter (`app=web,tier in (a,b)`); undefined when it selects everything. */
+export function formatLabelSelector(selector: LabelSelector = {}): string | undefined {
   const { matchLabels = {}, matchExpressions = [] } = selector;
   const terms = Object.entries(matchLabels).map(([key, value]) => `${key}=${value}`);
-  terms.push(...matchExpressions.map(expressionText));
+  terms.push(...matchExpressions.map(formatExpression));
   return terms.length === 0 ? undefined : terms.join(",");
 }
 
-function expressionText({ key, operator, values = [] }: Expression): string {
+/** Formats one entry of `matchExpressions`. */
+function formatExpression({ key, operator, values = [] }: Expression): string {
   if (operator === "Exists") return key;
   if (operator === "DoesNotExist") return `!${key}`;
   return `${key} ${operator === "In" ? "in" : "notin"} (${values.join(",")})`;
 }
 
 /**
- * Completes a parsed object: apiVersion and kind are added, managedFields dropped unless the spec keeps them. Throws a SyntaxError for
- * anything but an object with a name.
+ * Turns a parsed item into a complete object: adds apiVersion and kind, which items of lists omit, and drops managedFields
+ * unless the spec keeps them. Throws a SyntaxError if `value` is not an object with a name.
  */
-export function wholeObject(value: unknown, spec: WatchSpec): WatchedObject {
+export function completeObject(value: unknown, spec: WatchSpec): WatchedObject {
   if (!isJsonObject(value) || !isJsonObject(value["metadata"]))
     throw new SyntaxError("not a Kubernetes object");
   const meta = value["metadata"];

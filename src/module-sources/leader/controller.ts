@@ -3,7 +3,7 @@
  * their statuses.
  */
 
-import { keepWhole, ObjectStore, type WholeObject } from "../../kube/index.ts";
+import { toStoredObject, ObjectStore, type StoredObject } from "../../kube/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { MODULE_SOURCES } from "../../status/index.ts";
 import { checkSource } from "./check-source.ts";
@@ -24,7 +24,7 @@ export class SourceController {
   readonly #context: SourcesContext;
   readonly #removals: Removals;
   readonly #checkStates = new Map<string, CheckState>();
-  readonly #sourceObjects = new ObjectStore<WholeObject>({ keep: keepWhole });
+  readonly #sourceObjects = new ObjectStore<StoredObject>({ toStored: toStoredObject });
   readonly #subscriptions: { close(): void }[] = [];
   readonly #checkTools: CheckTools;
   readonly #statusWriter: StatusWriter;
@@ -60,10 +60,10 @@ export class SourceController {
     });
     this.#observeState(runInBackground);
     const onChange = (): void => this.#scheduleReconcile();
-    const issue = (error: Error | undefined): void => this.#onWatchError(error);
-    const listener = { changed: onChange, synced: onChange, issue };
+    const onError = (error: Error | undefined): void => this.#onWatchError(error);
+    const listener = { onChange, onSynced: onChange, onError };
     this.#subscriptions.push(
-      this.#sourceObjects.follow(hub, { resource: MODULE_SOURCES, namespace }, listener),
+      this.#sourceObjects.watch(hub, { resource: MODULE_SOURCES, namespace }, listener),
       watchConfigMap(options, options.keysConfigMap, () => this.#onKeysChanged()),
     );
     this.#runInBackground(() => this.#publish());

@@ -19,7 +19,10 @@ export class OwnObjects {
       const isForeign = object.kind === "AddonOperator" && object.metadata.name !== api.operatorName;
       return isForeign ? undefined : liveAfter(before, object as unknown as AddonObject);
     };
-    this.#stores = { AddonOperator: new ObjectStore({ keep }), AddonModule: new ObjectStore({ keep }) };
+    this.#stores = {
+      AddonOperator: new ObjectStore({ toStored: keep }),
+      AddonModule: new ObjectStore({ toStored: keep }),
+    };
   }
 
   get(id: ObjectId): StoredObject | undefined {
@@ -33,12 +36,12 @@ export class OwnObjects {
 
   /** Reads all of them. Throws API errors: a missing CRD has status 404. */
   async load(): Promise<void> {
-    for (const kind of KINDS) await this.#stores[kind].list(() => listStatusObjects(this.#api, kind));
+    for (const kind of KINDS) await this.#stores[kind].fetchList(() => listStatusObjects(this.#api, kind));
   }
 
   /** Sends a request about an object, records the answer and returns it. */
   request(id: ObjectId, request: () => Promise<StoredObject | undefined>): Promise<StoredObject | undefined> {
-    return this.#stores[id.kind].ask(this.#keyOf(id), request);
+    return this.#stores[id.kind].fetchObject(this.#keyOf(id), request);
   }
 
   /** Watches the objects and calls `changed` for each event. Returns a function that ends the watches. */
@@ -48,12 +51,12 @@ export class OwnObjects {
   ): () => void {
     const { namespace } = this.#api;
     const subscriptions = KINDS.map((kind) =>
-      this.#stores[kind].follow(
+      this.#stores[kind].watch(
         hub,
         { resource: RESOURCES[kind], namespace },
         {
-          changed: (now, _, key) => changed({ kind, name: splitKey(key).name }, now),
-          putBack: () => this.#entriesOf(kind).forEach(([id, object]) => changed(id, object)),
+          onChange: (now, _, key) => changed({ kind, name: splitKey(key).name }, now),
+          onEtcdRestored: () => this.#entriesOf(kind).forEach(([id, object]) => changed(id, object)),
         },
       ),
     );

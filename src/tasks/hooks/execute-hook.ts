@@ -4,7 +4,7 @@
 
 import { allowsFailure, collapseGroups, hookActivation, isReviewBinding } from "../../bindings/index.ts";
 import type { HookAnswers, HookOutput, HookRunInput, PatcherOptions } from "../../hooks/index.ts";
-import { missingRule } from "../../kube/index.ts";
+import { findMissingRule } from "../../kube/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { GLOBAL, camelCase } from "../../model/index.ts";
 import type {
@@ -51,7 +51,7 @@ export class HookFailure extends Error {
 /** The failure in one line, with the name of the hook if a hook failed. */
 export function failureText(error: unknown): string {
   const text = error instanceof HookFailure ? `hook ${error.hook}: ${oneLine(error)}` : oneLine(error);
-  const missing = missingRule(text);
+  const missing = findMissingRule(text);
   return missing === undefined ? text : `${text} (missing rule: ${missing})`;
 }
 
@@ -97,7 +97,7 @@ function actorOf({ actorOf: find }: Ports, { module }: Hook): ModuleActor | unde
 function patcherOf(ports: Ports, hook: Hook): PatcherOptions {
   const { patcher } = ports;
   const actor = actorOf(ports, hook);
-  return actor === undefined ? patcher : { ...patcher, client: patcher.client.as(actor.user) };
+  return actor === undefined ? patcher : { ...patcher, client: patcher.client.impersonate(actor.user) };
 }
 
 /** What the hook reads: the current snapshots and values. */

@@ -3,7 +3,7 @@
 import { MANAGED_BY_OPERATOR, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "../../kube/index.ts";
 import {
   ignoreNotFound,
-  labelSelectorText,
+  formatLabelSelector,
   listMetadata,
   remove,
   type KubeAccess,
@@ -18,7 +18,7 @@ export async function removeLeftOver(
   { client, logger }: Pick<KubeAccess, "client" | "logger">,
   names: readonly string[],
 ): Promise<void> {
-  const labelSelector = labelSelectorText({ matchLabels: MANAGED_BY_OPERATOR });
+  const labelSelector = formatLabelSelector({ matchLabels: MANAGED_BY_OPERATOR });
   try {
     for (const resource of [VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS]) {
       const { items } = await listMetadata(client, { resource }, { labelSelector });

@@ -30,46 +30,46 @@ interface AcceptedConfigOptions {
   readonly name: string;
 }
 
-const KEY = "content.json.gz";
+const CONTENT_KEY = "content.json.gz";
 const RETRY_MS = 10_000;
-/** A ConfigMap and its overlay hold 1 MiB each. */
-const MOST_BYTES = 16 * 1024 * 1024;
+/** Limit against a Secret that expands to endless content; a ConfigMap and its overlay contain at most 1 MiB each. */
+const MAX_DECODED_BYTES = 16 * 1024 * 1024;
 
 /** Name of the Secret with the content that was accepted last, in the operator's namespace. */
 function acceptedSecretName(configMap: string): string {
   return `addon-operator-${configMap}-accepted`;
 }
 
-/** Reads and writes the accepted content. It may hold passwords: no message quotes it. */
+/** Reads and writes the accepted content. The content may contain passwords: no message quotes it. */
 export class AcceptedConfig {
   readonly #options: AcceptedConfigOptions;
-  readonly #secret: string;
-  /** The content that is still to be written. */
+  readonly #secretName: string;
+  /** The newest content that is not written yet. */
   #pending: AcceptedContent | undefined;
   #writtenDigest: string | undefined;
   #isWriting = false;
   #timer: Timer | undefined;
 
-  constructor(place: AcceptedConfigOptions) {
-    this.#options = place;
-    this.#secret = acceptedSecretName(place.name);
+  constructor(options: AcceptedConfigOptions) {
+    this.#options = options;
+    this.#secretName = acceptedSecretName(options.name);
   }
 
-  /** Undefined if nothing is stored. Throws ApiError, ConnectionError, and Error if the stored content cannot be decoded. */
+  /** Reads the stored content; undefined if nothing is stored. Throws ApiError, ConnectionError, and Error if the stored content cannot be decoded. */
   async read(): Promise<AcceptedContent | undefined> {
     const { client, namespace } = this.#options;
-    const target = { resource: SECRETS, namespace, name: this.#secret };
+    const target = { resource: SECRETS, namespace, name: this.#secretName };
     const found = await get<Secret>(client, target).catch(ignoreNotFound);
     if (found === undefined) return undefined;
     try {
-      const packed = Buffer.from(found.data?.[KEY] ?? "", "base64");
-      const text = await promisify(gunzip)(packed, { maxOutputLength: MOST_BYTES });
+      const compressed = Buffer.from(found.data?.[CONTENT_KEY] ?? "", "base64");
+      const text = await promisify(gunzip)(compressed, { maxOutputLength: MAX_DECODED_BYTES });
       const content: unknown = JSON.parse(text.toString());
       if (!isAcceptedContent(content)) throw new Error("no content");
       return content;
     } catch {
       // The cause could quote the content.
-      throw new Error(`Secret ${this.#secret}: its ${KEY} cannot be read; delete the Secret`);
+      throw new Error(`Secret ${this.#secretName}: its ${CONTENT_KEY} cannot be read; delete the Secret`);
     }
   }
 
@@ -79,12 +79,13 @@ export class AcceptedConfig {
     if (this.#timer === undefined && !this.#isWriting) void this.#writePending();
   }
 
+  /** Drops content that is not written yet. */
   close(): void {
     this.#pending = undefined;
     this.#timer?.cancel();
   }
 
-  /** Writes until nothing is pending. After a failure, keeps the content, unless newer came, and retries later. */
+  /** Writes until nothing is pending. After a failure, retries later with the same content, or with newer content if there is any. */
   async #writePending(): Promise<void> {
     this.#isWriting = true;
     this.#timer = undefined;
@@ -99,7 +100,7 @@ export class AcceptedConfig {
     this.#isWriting = false;
   }
 
-  /** Writes the content unless it is stored already. False if the server refused: that is logged. */
+  /** Writes the content unless it is stored already. Logs an error and returns false if it cannot be written. */
   async #tryToWrite({ data, overlay }: AcceptedContent): Promise<boolean> {
     const { logger } = this.#options;
     const text = canonicalJson({ data: { ...data }, ...(overlay && { overlay: { ...overlay } }) });
@@ -113,7 +114,7 @@ export class AcceptedConfig {
       logger.warn(
         "The accepted content of the ConfigMap cannot be saved in its Secret; the write is retried",
         {
-          secret: this.#secret,
+          secret: this.#secretName,
           error: oneLine(error),
         },
       );
@@ -122,15 +123,15 @@ export class AcceptedConfig {
   }
 
   /** Patches the Secret; creates it if it does not exist. */
-  async #writeSecret(packed: string): Promise<void> {
+  async #writeSecret(compressed: string): Promise<void> {
     const { client, namespace } = this.#options;
-    const target = { resource: SECRETS, namespace, name: this.#secret };
-    const data = { [KEY]: packed };
+    const target = { resource: SECRETS, namespace, name: this.#secretName };
+    const data = { [CONTENT_KEY]: compressed };
     try {
       await mergePatch(client, target, { body: { data } });
     } catch (error) {
       if (!isNotFound(error)) throw error;
-      const metadata = { name: this.#secret, namespace, labels: MANAGED_BY_OPERATOR };
+      const metadata = { name: this.#secretName, namespace, labels: MANAGED_BY_OPERATOR };
       const body = { apiVersion: "v1", kind: "Secret", metadata, data };
       await create(client, { resource: SECRETS, namespace }, { body });
     }

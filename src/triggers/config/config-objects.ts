@@ -22,8 +22,9 @@ export interface ConfigObject {
 }
 
 /** The server tracks field managers of single keys only if the object was created with an owned field. */
-export const CREATED_BY_US = { "app.kubernetes.io/created-by": "addon-operator" };
+export const CREATED_BY_OPERATOR = { "app.kubernetes.io/created-by": "addon-operator" };
 
+/** Where the ConfigMap and its overlay are, and tools to read and watch them. */
 export interface ConfigLocation {
   readonly client: KubeClient;
   readonly hub: WatchHub;
@@ -33,56 +34,57 @@ export interface ConfigLocation {
   readonly overlay: Overlay | undefined;
 }
 
-interface Followed {
+/** The cache of one object. */
+interface CachedObject {
   readonly resource: Resource;
   readonly store: ObjectStore<ConfigObject>;
   /** The last content before the object was deleted. */
   lastDeleted: ConfigObject | undefined;
-  /** Called when the watch brings another version, or when a watch event or an answer shows that the object is deleted. */
-  changed: () => void;
+  /** Called when the watch delivers another version, or when an event or an answer shows that the object is deleted. */
+  onChange: () => void;
 }
 
 /** Access to the ConfigMap and its overlay by name, with a cache. Errors: ApiError, ConnectionError. */
 export class ConfigObjects {
   readonly #location: ConfigLocation;
-  readonly #followed = new Map<string, Followed>();
+  readonly #cache = new Map<string, CachedObject>();
 
   constructor(location: ConfigLocation) {
     this.#location = location;
   }
 
-  /** The latest version that was read, written or watched; undefined = the object does not exist. */
-  latest(name: string): ConfigObject | undefined {
-    return this.#entry(name).store.get(this.#keyOf(name));
+  /** Returns the latest version that was read, written or watched; undefined = the object does not exist. */
+  getLatest(name: string): ConfigObject | undefined {
+    return this.#getOrCreateEntry(name).store.get(this.#toStoreKey(name));
   }
 
-  /** As `latest`; after a deletion, the last content. */
-  lastKnown(name: string): ConfigObject | undefined {
-    return this.latest(name) ?? this.#entry(name).lastDeleted;
+  /** Returns the latest version like `getLatest`; after a deletion, the last content before it. */
+  getLastKnown(name: string): ConfigObject | undefined {
+    return this.getLatest(name) ?? this.#getOrCreateEntry(name).lastDeleted;
   }
 
   /** Reads an object from the server (quorum read); undefined = it does not exist. */
   read(name: string): Promise<ConfigObject | undefined> {
     const { client, namespace } = this.#location;
-    const { resource } = this.#entry(name);
-    return this.#query(name, () =>
-      get(client, { resource, namespace, name }).then(decoderOf(resource), ignoreNotFound),
+    const { resource } = this.#getOrCreateEntry(name);
+    return this.#requestAndCache(name, () =>
+      get(client, { resource, namespace, name }).then(createDecoder(resource), ignoreNotFound),
     );
   }
 
   /** Creates an object with this data. Throws if it exists by now. */
   create(name: string, data?: Readonly<Record<string, string>>): Promise<ConfigObject> {
     const { client, namespace } = this.#location;
-    const metadata = { name, namespace, labels: CREATED_BY_US };
-    const { resource } = this.#entry(name);
+    const metadata = { name, namespace, labels: CREATED_BY_OPERATOR };
+    const { resource } = this.#getOrCreateEntry(name);
     const body = {
       apiVersion: "v1",
       kind: resource.kind,
       metadata,
-      data: data && encodedFor(resource, data),
+      data: data && encodeData(resource, data),
     };
-    return this.#query(name, () =>
-      create(client, { resource, namespace }, { body }).then(decoderOf(resource)),
+    return this.#requestAndCache(name, () =>
+      create(client, { resource, namespace }, { body }).then(createDecoder(resource)),
     );
   }
 
@@ -93,28 +95,28 @@ export class ConfigObjects {
     data: Record<string, string | null>,
   ): Promise<ConfigObject> {
     const { client, namespace } = this.#location;
-    const { resource } = this.#entry(name);
-    const body = { metadata: { resourceVersion }, data: encodedFor(resource, data) };
-    return this.#query(name, () =>
-      mergePatch(client, { resource, namespace, name }, { body }).then(decoderOf(resource)),
+    const { resource } = this.#getOrCreateEntry(name);
+    const body = { metadata: { resourceVersion }, data: encodeData(resource, data) };
+    return this.#requestAndCache(name, () =>
+      mergePatch(client, { resource, namespace, name }, { body }).then(createDecoder(resource)),
     );
   }
 
   /** Watches an object; calls `changed` when it was changed or deleted. */
-  follow(name: string, changed: () => void): Subscription {
+  watch(name: string, onChange: () => void): Subscription {
     const { hub, namespace, logger } = this.#location;
-    const followed = this.#entry(name);
-    const { resource, store } = followed;
-    followed.changed = changed;
-    return store.follow(
+    const cachedObject = this.#getOrCreateEntry(name);
+    const { resource, store } = cachedObject;
+    cachedObject.onChange = onChange;
+    return store.watch(
       hub,
       { resource, namespace, fieldSelector: `metadata.name=${name}` },
       {
-        changed: (now, before) => {
-          if (now === undefined && before !== undefined) followed.lastDeleted = before;
-          changed();
+        onChange: (now, before) => {
+          if (now === undefined && before !== undefined) cachedObject.lastDeleted = before;
+          onChange();
         },
-        issue: (error) => {
+        onError: (error) => {
           if (error !== undefined)
             logger.warn(`${resource.kind} cannot be watched`, { name, error: oneLine(error) });
         },
@@ -123,41 +125,45 @@ export class ConfigObjects {
   }
 
   /** The cache of the object with this name; created on first use. */
-  #entry(name: string): Followed {
+  #getOrCreateEntry(name: string): CachedObject {
     const { overlay } = this.#location;
-    const known = this.#followed.get(name);
+    const known = this.#cache.get(name);
     if (known !== undefined) return known;
     const resource = overlay?.kind === "Secret" && overlay.name === name ? SECRETS : CONFIG_MAPS;
-    const store = new ObjectStore<ConfigObject>({ keep: decoderOf(resource) });
-    const followed: Followed = { resource, store, lastDeleted: undefined, changed: () => {} };
-    this.#followed.set(name, followed);
-    return followed;
+    const store = new ObjectStore<ConfigObject>({ toStored: createDecoder(resource) });
+    const cachedObject: CachedObject = { resource, store, lastDeleted: undefined, onChange: () => {} };
+    this.#cache.set(name, cachedObject);
+    return cachedObject;
   }
 
-  #keyOf(name: string): string {
+  /** Key of the object in its store, see `objectKey`. */
+  #toStoreKey(name: string): string {
     return `${this.#location.namespace}/${name}`;
   }
 
-  /** Sends a request about an object and puts the answer into the cache. Reports a deletion that the answer shows. */
-  async #query<A extends ConfigObject | undefined>(name: string, request: () => Promise<A>): Promise<A> {
-    const followed = this.#entry(name);
-    const before = this.latest(name);
-    const answer = await followed.store.ask(this.#keyOf(name), request);
-    if (this.latest(name) !== undefined) return answer;
-    followed.lastDeleted = laterOf(followed.lastDeleted, answer ?? before);
-    if (before !== undefined) followed.changed();
+  /** Sends a request for an object and puts the answer into the cache. Reports a deletion that the answer shows. */
+  async #requestAndCache<A extends ConfigObject | undefined>(
+    name: string,
+    request: () => Promise<A>,
+  ): Promise<A> {
+    const cachedObject = this.#getOrCreateEntry(name);
+    const before = this.getLatest(name);
+    const answer = await cachedObject.store.fetchObject(this.#toStoreKey(name), request);
+    if (this.getLatest(name) !== undefined) return answer;
+    cachedObject.lastDeleted = selectLater(cachedObject.lastDeleted, answer ?? before);
+    if (before !== undefined) cachedObject.onChange();
     return answer;
   }
 }
 
-/** The later version: an answer that arrives after the watch reported the deletion may contain the last content. */
-function laterOf(a: ConfigObject | undefined, b: ConfigObject | undefined): ConfigObject | undefined {
+/** Returns the later of two versions: an answer that arrives after the watch reported the deletion may contain the last content. */
+function selectLater(a: ConfigObject | undefined, b: ConfigObject | undefined): ConfigObject | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   return isLater(b.resourceVersion, a.resourceVersion) ? b : a;
 }
 
-/** How an object of this kind is read: the data of Secrets is base64, that of ConfigMaps text. */
-function decoderOf(resource: Resource): (object: JsonObject) => ConfigObject {
+/** Creates a function that decodes objects of this kind: the data of Secrets is base64, that of ConfigMaps text. */
+function createDecoder(resource: Resource): (object: JsonObject) => ConfigObject {
   return (object) => {
     const { metadata, data } = object as unknown as ConfigMap;
     const { resourceVersion, annotations } = metadata;
@@ -167,16 +173,16 @@ function decoderOf(resource: Resource): (object: JsonObject) => ConfigObject {
   };
 }
 
-/** The data as an object of this kind has it: base64 in Secrets. */
-function encodedFor<T extends string | null>(
+/** Encodes data for an object of this kind: base64 for Secrets. */
+function encodeData<T extends string | null>(
   resource: Resource,
   data: Readonly<Record<string, T>>,
 ): Readonly<Record<string, T>> {
-  return resource === SECRETS ? base64Data(data) : data;
+  return resource === SECRETS ? toBase64Data(data) : data;
 }
 
-/** Data as a Secret has it: base64. Null, which removes a key, stays null. */
-export function base64Data<T extends string | null>(data: Readonly<Record<string, T>>): Record<string, T> {
+/** Encodes data for a Secret. Null, which removes a key, stays null. */
+export function toBase64Data<T extends string | null>(data: Readonly<Record<string, T>>): Record<string, T> {
   return mapStrings(data, (text) => Buffer.from(text, "utf8").toString("base64"));
 }
 

@@ -11,31 +11,31 @@ export interface ConfigValidatorOptions {
   readonly logger: Logger;
   readonly name: string;
   readonly overlay: Overlay | undefined;
-  /** Without `save`, this operator does not lead. */
+  /** Storage of the accepted content; without `save`, this operator is not the leader. */
   readonly accepted?: Partial<Pick<AcceptedConfig, "save">> | undefined;
-  /** Called when new content is invalid, or the ConfigMap is missing. */
-  readonly onIssue: (reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string) => void;
+  /** Called when the ConfigMap becomes invalid or is missing. */
+  readonly onConfigProblem: (reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string) => void;
 }
 
 /** Records valid content, and reports content that is invalid or missing: then the last valid content stays in force. */
 export class ConfigValidator {
   readonly #options: ConfigValidatorOptions;
-  /** False at a first start, when a missing ConfigMap is no problem. */
-  #mustExist = false;
+  /** A ConfigMap existed before: then it is a problem if it is missing. */
+  #isConfigExpected = false;
   #lastWarnings: ReadonlySet<string> = new Set();
 
   constructor(options: ConfigValidatorOptions) {
     this.#options = options;
   }
 
-  /** Validates and records content; undefined = there is no ConfigMap. */
+  /** Validates the ConfigMap together with its overlay, and records the result; undefined = there is no ConfigMap. */
   validate(object: ConfigObject | undefined, overlayObject: ConfigObject | undefined): void {
     if (object === undefined) {
-      if (this.#mustExist)
+      if (this.#isConfigExpected)
         this.#recordMissing("the last good content stays in force, and nothing is deleted");
       return;
     }
-    this.#mustExist = true;
+    this.#isConfigExpected = true;
     const { state, name, overlay } = this.#options;
     const overlayContent = overlay && { file: describeOverlay(overlay), data: overlayObject?.data };
     const { resourceVersion } = object;
@@ -46,17 +46,18 @@ export class ConfigValidator {
     );
     if (result.problems.length === 0) {
       this.#saveAccepted(object.data, overlayObject?.data);
-      return this.#report(result);
+      return this.#logResult(result);
     }
     const isReported = before.condition === "invalid" && before.resourceVersion === resourceVersion;
     if (!isReported && !this.#mayUseAccepted) this.reportInvalid(result.problems);
   }
 
+  /** Stores valid content for later starts, if this operator is the leader. */
   #saveAccepted(data: ConfigObject["data"] = {}, overlay: ConfigObject["data"]): void {
     this.#options.accepted?.save?.({ data, overlay });
   }
 
-  /** At a start, `useAccepted` decides what is in force and reports it. */
+  /** At a start no content is in force yet. Then `WatchedConfig.applyAcceptedContent` decides what is in force and reports it. */
   get #mayUseAccepted(): boolean {
     const { state, accepted } = this.#options;
     return !state.view.config.isInForce && accepted !== undefined;
@@ -64,20 +65,20 @@ export class ConfigValidator {
 
   /** Reports why the ConfigMap is invalid, and which content is in force. */
   reportInvalid(problems: readonly Problem[]): void {
-    const { state, onIssue } = this.#options;
-    const reported = [...problems.map(describeProblem), explainInvalid(state.view)];
-    onIssue("ConfigMapInvalid", reported.join("; "));
+    const { state, onConfigProblem: onIssue } = this.#options;
+    const sentences = [...problems.map(describeProblem), explainInvalid(state.view)];
+    onIssue("ConfigMapInvalid", sentences.join("; "));
   }
 
-  /** Reports that the ConfigMap is missing at a start although releases of this operator exist. */
-  missingAtStart(): void {
-    this.#mustExist = true;
+  /** Records and reports that the ConfigMap is missing at a start although releases of this operator exist. */
+  reportMissingAtStart(): void {
+    this.#isConfigExpected = true;
     this.#recordMissing("releases of this operator exist, so nothing runs until the ConfigMap is back");
   }
 
   /** Records and reports that the ConfigMap is missing, once until it is back. */
   #recordMissing(consequence: string): void {
-    const { state, name, onIssue } = this.#options;
+    const { state, name, onConfigProblem: onIssue } = this.#options;
     if (configIsMissing(state.view)) return;
     const message = `does not exist; ${consequence}`;
     const problem = { file: `ConfigMap ${name}`, message, remedy: "create it again" };
@@ -89,7 +90,7 @@ export class ConfigValidator {
   }
 
   /** Logs unknown keys, new warnings, and the keys that have changed. */
-  #report({ unknown, warnings, changed }: ReturnType<State["inputs"]["applyConfig"]>): void {
+  #logResult({ unknown, warnings, changed }: ReturnType<State["inputs"]["applyConfig"]>): void {
     const { logger } = this.#options;
     if (unknown.length > 0) logger.warn("ConfigMap keys match no module", { keys: unknown });
     for (const text of warnings) if (!this.#lastWarnings.has(text)) logger.warn(text);

@@ -8,7 +8,7 @@ import { findSection, withSection } from "../../values/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
 import type { ConfigObject, ConfigObjects } from "./config-objects.ts";
 
-const CONFLICT_TRIES = 20;
+const MAX_CONFLICT_TRIES = 20;
 
 export interface ConfigWriterOptions {
   readonly objects: ConfigObjects;
@@ -16,20 +16,20 @@ export interface ConfigWriterOptions {
   readonly name: string;
   /** The overlay that hooks write to; undefined = the ConfigMap itself. */
   readonly overlay: Overlay | undefined;
-  /** Called before each edit: records changes that the watch brought, so that they are not taken for the hook's. */
+  /** Called before each edit: records changes that the watch delivered, so that they do not count as changes by the hook. */
   readonly handleUnseenEdits: () => void;
   /** Called after each write, successful or not. */
-  readonly onEnd: () => void;
+  readonly onWriteEnd: () => void;
 }
 
-/** A hook's patch, and the result for one key of the version that was read. */
+/** A hook's patch for one key, and its result for the version (`base`) that was read. */
 interface Edit {
   readonly key: string;
   readonly operations: readonly PatchOperation[];
   readonly base: ConfigObject;
-  /** The new text; null = the key is removed. */
+  /** The new text; null removes the key. */
   readonly text: string | null;
-  /** The parsed text. */
+  /** The new text, parsed. */
   readonly section: Section | undefined;
   readonly changed: boolean;
 }
@@ -37,7 +37,7 @@ interface Edit {
 /** Saves hooks' patches one after another; each write changes exactly one key. */
 export class ConfigWriter {
   readonly #options: ConfigWriterOptions;
-  #writing: Promise<unknown> = Promise.resolve();
+  #lastWrite: Promise<unknown> = Promise.resolve();
   #isWriting = false;
 
   constructor(options: ConfigWriterOptions) {
@@ -49,55 +49,55 @@ export class ConfigWriter {
     return this.#isWriting;
   }
 
-  /** As {@link FollowedConfig.write}. */
+  /** Saves a hook's patch, see {@link WatchedConfig.write}. */
   write(key: string, operations: readonly PatchOperation[]): Promise<void> {
     return this.serialize(async () => {
       this.#isWriting = true;
       try {
-        const saved = await this.#save(key, operations);
+        const saved = await this.#saveEdit(key, operations);
         if (saved !== undefined) this.#recordSaved(saved);
       } finally {
         this.#isWriting = false;
-        this.#options.onEnd();
+        this.#options.onWriteEnd();
       }
     });
   }
 
   /** Runs `work` after all earlier writes have ended. */
   serialize<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#writing.then(work);
-    this.#writing = turn.catch(() => {});
-    return turn;
+    const result = this.#lastWrite.then(work);
+    this.#lastWrite = result.catch(() => {});
+    return result;
   }
 
   /** Writes with optimistic concurrency. Returns the edit that was written; undefined if there was nothing to write. */
-  #save(key: string, operations: readonly PatchOperation[]): Promise<Edit | undefined> {
+  #saveEdit(key: string, operations: readonly PatchOperation[]): Promise<Edit | undefined> {
     let edit: Edit | undefined;
     const isSuperseded = (error: unknown): boolean => isConflict(error) || isAlreadyExists(error);
     const save = async (): Promise<Edit | undefined> => {
       const base = await this.#readBase();
       // A request that the client sent twice conflicts with itself: its first copy is already stored.
-      if (edit !== undefined && isApplied(edit, base)) return edit;
-      edit = this.#edit(base, key, operations);
+      if (edit !== undefined && containsEdit(edit, base)) return edit;
+      edit = this.#computeEdit(base, key, operations);
       return edit.changed ? await this.#writeEdit(edit) : undefined;
     };
-    return retryConflicts(CONFLICT_TRIES, save, isSuperseded);
+    return retryConflicts(MAX_CONFLICT_TRIES, save, isSuperseded);
   }
 
   /**
-   * Reads the version to edit. Creates a missing overlay. Throws if the ConfigMap itself is missing: only a user may
+   * Reads the newest version, which the patch is applied to. Creates a missing overlay. Throws if the ConfigMap itself is missing: only a user may
    * create it again.
    */
   async #readBase(): Promise<ConfigObject> {
     const { objects, name, overlay } = this.#options;
     const found = await objects.read(overlay?.name ?? name);
     if (found !== undefined) return found;
-    if (overlay !== undefined) return objects.create(overlay.name, objects.lastKnown(overlay.name)?.data);
+    if (overlay !== undefined) return objects.create(overlay.name, objects.getLastKnown(overlay.name)?.data);
     throw new Error(`ConfigMapMissing: ConfigMap ${name} does not exist; the patch was not saved`);
   }
 
   /** Computes the new text of the key from the version that was read. Throws if the patch does not fit. */
-  #edit(base: ConfigObject, key: string, operations: readonly PatchOperation[]): Edit {
+  #computeEdit(base: ConfigObject, key: string, operations: readonly PatchOperation[]): Edit {
     const { name, overlay, state, handleUnseenEdits } = this.#options;
     handleUnseenEdits();
     const below = overlay === undefined ? undefined : (findSection(state.values.config, key) ?? {});
@@ -116,7 +116,7 @@ export class ConfigWriter {
     const { objects, name, overlay, state } = this.#options;
     const target = overlay?.name ?? name;
     if (state.view.config.condition === "ok")
-      checkPatched(state.values.patchTarget(edit.key), this.#sectionsAfter(edit));
+      checkPatched(state.values.patchTarget(edit.key), this.#computeSections(edit));
     try {
       await objects.writeKey(target, edit.base, { [edit.key]: edit.text });
       return edit;
@@ -126,46 +126,47 @@ export class ConfigWriter {
         error instanceof ConnectionError || (error instanceof ApiError && error.status >= 500);
       if (!mayBeStored) throw error;
       const now = await objects.read(target).catch(() => undefined);
-      if (now === undefined || !isApplied(edit, now)) throw error;
+      if (now === undefined || !containsEdit(edit, now)) throw error;
       return edit;
     }
   }
 
-  /** Both sections of the key once the edit is in force. */
-  #sectionsAfter({ key, section, operations }: Edit): {
+  /** Computes the key's sections of ConfigMap and overlay as they are once the edit is in force. */
+  #computeSections({ key, section, operations }: Edit): {
     config: Section | undefined;
     overlay: Section | undefined;
   } {
     const { overlay, state } = this.#options;
-    const { config, overlay: over } = state.values;
+    const { config, overlay: currentOverlay } = state.values;
     if (overlay !== undefined) return { config: findSection(config, key), overlay: section };
-    // An invalid ConfigMap is not in force; the patch is, over the last good content.
+    // An invalid ConfigMap is not in force: the patch then applies to the last valid content.
     const isInForce = state.view.config.condition === "ok";
-    const inForce = isInForce ? section : replay(findSection(config, key), operations);
-    return { config: inForce, overlay: findSection(over, key) };
+    const newSection = isInForce ? section : replay(findSection(config, key), operations);
+    return { config: newSection, overlay: findSection(currentOverlay, key) };
   }
 
-  /** Applies what was saved at once; the watch event of the write then changes nothing. */
+  /** Puts the saved edit in force at once; the watch event of the write then changes nothing. */
   #recordSaved(edit: Edit): void {
     const { state } = this.#options;
     const { condition, problems, resourceVersion } = state.view.config;
-    const sections = this.#sectionsAfter(edit);
+    const sections = this.#computeSections(edit);
     const { config = this.#emptyConfig(), overlay } = state.values;
     const content = withSection(config, edit.key, sections.config);
-    const isOverlaid = this.#options.overlay !== undefined;
-    const over = isOverlaid
+    const writesOverlay = this.#options.overlay !== undefined;
+    const newOverlay = writesOverlay
       ? withSection(overlay ?? this.#emptyConfig(), edit.key, sections.overlay)
       : overlay;
-    state.inputs.recordOwnConfig({ condition, problems, resourceVersion, content, overlay: over });
+    state.inputs.recordOwnConfig({ condition, problems, resourceVersion, content, overlay: newOverlay });
   }
 
+  /** The parsed form of a ConfigMap without keys. */
   #emptyConfig(): ReturnType<typeof parseConfigMap> {
     return parseConfigMap("", {}, this.#options.state.values.modules());
   }
 }
 
 /** Whether a newer version of the object contains the result of the edit. */
-function isApplied({ key, text, base }: Edit, { data = {}, resourceVersion }: ConfigObject): boolean {
+function containsEdit({ key, text, base }: Edit, { data = {}, resourceVersion }: ConfigObject): boolean {
   const now = Object.hasOwn(data, key) ? data[key] : null;
   return now === text && resourceVersion !== base.resourceVersion;
 }

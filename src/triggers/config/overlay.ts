@@ -16,34 +16,39 @@ import {
 import type { ConfigMap, Target } from "../../kube/index.ts";
 import { oneLine, type Clock, type Logger, type Timer } from "../../lib/index.ts";
 import { describeOverlay, type Overlay } from "../../model/index.ts";
-import { CREATED_BY_US, base64Data, type ConfigLocation, type ConfigObjects } from "./config-objects.ts";
+import {
+  CREATED_BY_OPERATOR,
+  toBase64Data,
+  type ConfigLocation,
+  type ConfigObjects,
+} from "./config-objects.ts";
 
 /** Annotation of the Secret: the version of the ConfigMap that was copied, as `<uid>/<resourceVersion>`. */
 const MOVED_FROM = "addon-operator.io/moved-from";
 /** The ConfigMap may change between copy and delete, which is a conflict. */
-const CONFLICT_TRIES = 5;
+const MAX_CONFLICT_TRIES = 5;
 const RESTORE_RETRY_MS = 5000;
 
 /**
- * Moves the content of a former overlay ConfigMap into the overlay Secret of the same name: copies it, then deletes
- * the ConfigMap in the version that was copied. If this is interrupted, the next start goes on. Does nothing without
+ * Moves the content of a former overlay ConfigMap into the overlay Secret of the same name: copies the content, then deletes
+ * the ConfigMap in the version that was copied. If the move is interrupted, the next start continues it. Does nothing without
  * such a ConfigMap. Errors: ApiError, ConnectionError.
  */
 export async function moveOverlay(location: ConfigLocation, overlay: Overlay): Promise<void> {
   if (overlay.kind !== "Secret") return;
-  await retryConflicts(CONFLICT_TRIES, () => moveOnce(location, overlay.name));
+  await retryConflicts(MAX_CONFLICT_TRIES, () => tryMoveOverlay(location, overlay.name));
 }
 
-/** One try of `moveOverlay`. Copies unless this version was copied before; deletes only a ConfigMap that the operator made. */
-async function moveOnce(location: ConfigLocation, name: string): Promise<void> {
+/** One try of `moveOverlay`. Copies unless this version was copied before; deletes only a ConfigMap that the operator created. */
+async function tryMoveOverlay(location: ConfigLocation, name: string): Promise<void> {
   const { client, namespace, logger } = location;
   const target = (resource: Target["resource"]): Target => ({ resource, namespace, name });
   const from = await findObject(location, target(CONFIG_MAPS));
   if (from === undefined) return;
   const to = await findObject(location, target(SECRETS));
-  const mark = `${from.metadata.uid}/${from.metadata.resourceVersion}`;
-  if (to === undefined || to.metadata.annotations?.[MOVED_FROM] !== mark)
-    await copyOverlay(location, name, { from, to, mark });
+  const copiedVersion = `${from.metadata.uid}/${from.metadata.resourceVersion}`;
+  if (to === undefined || to.metadata.annotations?.[MOVED_FROM] !== copiedVersion)
+    await copyOverlay(location, name, { from, to, mark: copiedVersion });
   if (from.metadata.labels?.["app.kubernetes.io/created-by"] !== "addon-operator") {
     logger.warn("The overlay ConfigMap was copied into the Secret; it is not the operator's own and stays", {
       configMap: name,
@@ -64,13 +69,13 @@ async function moveOnce(location: ConfigLocation, name: string): Promise<void> {
   }
 }
 
-/** The ConfigMap's text wins for keys in both: an older operator wrote to it after the copy. */
+/** Copies the ConfigMap into the Secret. The ConfigMap wins for keys in both: an older operator wrote to it after the last copy. */
 async function copyOverlay(
   { client, namespace }: ConfigLocation,
   name: string,
   { from, to, mark }: { from: ConfigMap; to: ConfigMap | undefined; mark: string },
 ): Promise<void> {
-  const data = base64Data(from.data ?? {});
+  const data = toBase64Data(from.data ?? {});
   const annotations = { [MOVED_FROM]: mark };
   if (to !== undefined) {
     const { resourceVersion } = to.metadata;
@@ -78,11 +83,12 @@ async function copyOverlay(
     await mergePatch(client, { resource: SECRETS, namespace, name }, { body });
     return;
   }
-  const metadata = { name, namespace, labels: CREATED_BY_US, annotations };
+  const metadata = { name, namespace, labels: CREATED_BY_OPERATOR, annotations };
   const body = { apiVersion: "v1", kind: "Secret", type: "Opaque", metadata, data };
   await create(client, { resource: SECRETS, namespace }, { body });
 }
 
+/** Reads a ConfigMap or Secret; undefined = it does not exist. */
 function findObject({ client }: ConfigLocation, target: Target): Promise<ConfigMap | undefined> {
   return get<ConfigMap>(client, target).catch(ignoreNotFound);
 }
@@ -107,9 +113,9 @@ export class OverlayRestorer {
   }
 
   /** Writes the overlay again if it is missing. */
-  check(): void {
+  restoreIfMissing(): void {
     const { objects, overlay, serialize } = this.#options;
-    if (objects.latest(overlay.name) === undefined) void serialize(() => this.#restore());
+    if (objects.getLatest(overlay.name) === undefined) void serialize(() => this.#restore());
   }
 
   close(): void {
@@ -121,25 +127,25 @@ export class OverlayRestorer {
   async #restore(): Promise<void> {
     if (this.#isClosed) return;
     const { objects, overlay, clock, logger } = this.#options;
-    const { data } = objects.lastKnown(overlay.name) ?? {};
-    const exists = objects.latest(overlay.name) !== undefined;
-    const what = describeOverlay(overlay);
+    const { data } = objects.getLastKnown(overlay.name) ?? {};
+    const exists = objects.getLatest(overlay.name) !== undefined;
+    const overlayName = describeOverlay(overlay);
     if (exists || data === undefined || Object.keys(data).length === 0) return;
     try {
       await objects.create(overlay.name, data);
-      logger.info("The overlay was deleted; it is written again from memory", { overlay: what });
+      logger.info("The overlay was deleted; it is written again from memory", { overlay: overlayName });
     } catch (error) {
       if (isAlreadyExists(error)) return;
-      logger.warn("The overlay cannot be written", { overlay: what, error: oneLine(error) });
+      logger.warn("The overlay cannot be written", { overlay: overlayName, error: oneLine(error) });
       if (this.#isClosed) return;
       this.#timer?.cancel();
-      this.#timer = clock.setTimer(RESTORE_RETRY_MS, () => this.check());
+      this.#timer = clock.setTimer(RESTORE_RETRY_MS, () => this.restoreIfMissing());
     }
   }
 }
 
-/** The object that contains the overlay now. Before `moveOverlay`, that is the ConfigMap of the same name. Only reads. */
-export async function overlayInForce(
+/** Finds the object that contains the overlay now: before `moveOverlay`, the ConfigMap of the same name. Only reads. */
+export async function findStoredOverlay(
   location: ConfigLocation,
   overlay: Overlay | undefined,
 ): Promise<Overlay | undefined> {

@@ -7,6 +7,7 @@ import { attempt, yieldToEventLoop, digestAll, readRegularFile } from "../../lib
 import { ADDON_FILE, found, MODULE_FILE, stat } from "../../modules/index.ts";
 import { MOST_BYTES, MOST_ENTRIES, readIgnore } from "../../modules/index.ts";
 
+/** The directories to scan. */
 export interface SourceDirs {
   readonly modulesDirs: readonly string[];
   readonly globalHooksDir: string | undefined;
@@ -14,10 +15,11 @@ export interface SourceDirs {
 
 /** Digests of an entry of a modules directory, or of the directory of global hooks. */
 export interface Fingerprint {
-  /** Of times, sizes and inodes. It may change while the content stays. */
+  /** Digest of times, sizes and inodes. It may change while the content stays. */
   readonly stamps: string;
+  /** Digest of names, modes and contents. */
   readonly content: string;
-  /** Of the content that discovery and the order of modules depend on. */
+  /** Digest of the files that discovery and the order of modules depend on. */
   readonly discoveryInputs: string;
 }
 
@@ -34,6 +36,7 @@ export interface WatchedDir {
   readonly name?: string;
 }
 
+/** Options of `scan`. */
 export interface ScanOptions {
   readonly dirs: SourceDirs;
   /** The result of the last scan. */
@@ -50,20 +53,21 @@ export interface ScanOptions {
 
 /** How much of an entry is scanned. */
 export interface ScanLimits {
-  /** Files and directories. Deeper ones beyond the limit are left out. */
+  /** Number of files and directories. The scan leaves out deeper ones beyond the limit. */
   readonly entries: number;
-  /** Bytes that are read. Of files beyond the limit only the stamps count. */
+  /** Number of bytes that are read. Of files beyond the limit only the stamps count. */
   readonly bytes: number;
 }
 
 export const SCAN_LIMITS: ScanLimits = { entries: MOST_ENTRIES, bytes: MOST_BYTES };
 /** The scan yields to the event loop after this many entries; this many bytes cost as much as an entry. */
-const SLICE = 100;
+const ENTRIES_PER_SLICE = 100;
 const BYTES_PER_ENTRY = 10_000;
 
 const DISCOVERY_FILES: ReadonlySet<string> = new Set(["enabled", ADDON_FILE, MODULE_FILE]);
-/** Files on which discovery or other modules depend. */
+/** Whether discovery or other modules depend on a file; `rel` is its path in the module. */
 const affectsDiscovery = (rel: string): boolean => DISCOVERY_FILES.has(rel) || topSegment(rel) === "crds";
+/** The first segment of a relative path. */
 const topSegment = (rel: string): string | undefined => rel.split("/", 1)[0];
 /** Parts of the module even if `.helmignore` keeps them out of the chart. */
 const MODULE_PARTS: ReadonlySet<string | undefined> = new Set([
@@ -74,52 +78,53 @@ const MODULE_PARTS: ReadonlySet<string | undefined> = new Set([
   "values.yaml",
 ]);
 /** Temporary files of editors, and hidden files except `.helmignore`. */
-const TEMPORARY = /~$|^#.*#$|^4913$|^\.(?!helmignore$)/;
+const TEMPORARY_NAME = /~$|^#.*#$|^4913$|^\.(?!helmignore$)/;
 /** Of a larger file only the stamp counts. */
-const LARGEST_READ = 1024 * 1024;
+const MAX_READ_BYTES = 1024 * 1024;
 
-/** Scans all entries; an entry that is not stale keeps its fingerprint of `before`. */
+/** Computes the fingerprints of all entries. An entry that is not stale keeps its fingerprint of `before`. */
 export async function scan(options: ScanOptions): Promise<Fingerprints> {
   const { globalHooksDir } = options.dirs;
   const fingerprints = new Map<string, Fingerprint>();
   for (const dir of options.dirs.modulesDirs) {
-    for (const name of entryNames(options, dir)) {
+    for (const name of listEntryNames(options, dir)) {
       const entry = join(dir, name);
-      fingerprints.set(entry, await fingerprintOf(options, entry));
+      fingerprints.set(entry, await computeFingerprint(options, entry));
       await yieldToEventLoop();
     }
   }
   if (globalHooksDir === undefined) return fingerprints;
-  watchPath(options, globalHooksDir, globalHooksDir);
-  return fingerprints.set(globalHooksDir, await fingerprintOf(options, globalHooksDir));
+  watchPathSteps(options, globalHooksDir, globalHooksDir);
+  return fingerprints.set(globalHooksDir, await computeFingerprint(options, globalHooksDir));
 }
 
-/** The names of a modules directory's entries. Watches the directory, and links on the way to it. */
-function entryNames(options: ScanOptions, dir: string): string[] {
-  watchPath(options, dir, dir);
+/** Lists the names of a modules directory's entries. Watches the directory, and links on the way to it. */
+function listEntryNames(options: ScanOptions, dir: string): string[] {
+  watchPathSteps(options, dir, dir);
   const stats = stat(dir);
   if (stats?.isDirectory() !== true) return [];
-  options.onDir({ dir, entry: dir, id: idOf(stats) });
+  options.onDir({ dir, entry: dir, id: formatInodeId(stats) });
   return listEntries(dir).map(({ name }) => name);
 }
 
-/** The fingerprint of an entry. Reads the content only if a time, size or inode has changed. */
-async function fingerprintOf(options: ScanOptions, entry: string): Promise<Fingerprint> {
+/** Computes the fingerprint of an entry. Reads the content only if a time, size or inode has changed. */
+async function computeFingerprint(options: ScanOptions, entry: string): Promise<Fingerprint> {
   const before = options.before.get(entry);
   if (before !== undefined && !options.isStale(entry)) return before;
-  const files = await filesBelow(options, entry);
+  const files = await listFiles(options, entry);
   const stamps = digestAll(files.flatMap(({ rel, stamp }) => [rel, stamp]));
   if (before?.stamps === stamps) return before;
   const discoveryFiles = files.filter(({ rel }) => affectsDiscovery(rel));
   const { bytes } = options.limits ?? SCAN_LIMITS;
   return {
     stamps,
-    content: await contentDigest(files, bytes),
-    discoveryInputs: await contentDigest(discoveryFiles, bytes),
+    content: await digestContent(files, bytes),
+    discoveryInputs: await digestContent(discoveryFiles, bytes),
   };
 }
 
-interface File {
+/** A file of an entry; `rel` is the path in the entry, `stamp` its times, size and inode. */
+interface ScannedFile {
   readonly rel: string;
   readonly path: string;
   readonly stamp: string;
@@ -127,34 +132,36 @@ interface File {
   readonly size: number;
 }
 
-/** Digest of names, modes and contents. A file that is too large counts with its stamp in place of the content. */
-async function contentDigest(files: readonly File[], bytes: number): Promise<string> {
+/** Computes a digest of names, modes and contents. A file that is too large counts with its stamp in place of the content. */
+async function digestContent(files: readonly ScannedFile[], bytes: number): Promise<string> {
   const parts: string[] = [];
   let bytesLeft = bytes;
   let workDone = 0;
   for (const file of files) {
-    const isRead = file.size <= LARGEST_READ && file.size <= bytesLeft;
+    const isRead = file.size <= MAX_READ_BYTES && file.size <= bytesLeft;
     if (isRead) bytesLeft -= file.size;
-    parts.push(file.rel, String(file.mode), isRead ? digestAll([contentOrStamp(file)]) : file.stamp);
+    parts.push(file.rel, String(file.mode), isRead ? digestAll([readContentOrStamp(file)]) : file.stamp);
     workDone += 1 + (isRead ? file.size / BYTES_PER_ENTRY : 0);
-    if (workDone < SLICE) continue;
+    if (workDone < ENTRIES_PER_SLICE) continue;
     workDone = 0;
     await yieldToEventLoop();
   }
   return digestAll(parts);
 }
 
-/** The content; the stamp if the file cannot be read. */
-function contentOrStamp({ path, stamp }: File): string | Uint8Array {
+/** Reads the content of a file; returns the stamp if the file cannot be read. */
+function readContentOrStamp({ path, stamp }: ScannedFile): string | Uint8Array {
   return attempt(() => readRegularFile(path)) ?? stamp;
 }
 
-/** Breadth first, so that the deepest files are left out beyond the limit. */
-async function filesBelow(options: ScanOptions, entry: string): Promise<File[]> {
-  const walk = new Walk(options, entry);
+/** Lists all files below an entry. Walks breadth first, so that the deepest files are left out beyond the limit. */
+async function listFiles(options: ScanOptions, entry: string): Promise<ScannedFile[]> {
+  const walk = new FileWalk(options, entry);
   let count = 0;
+  // The walk appends to its queue during the loop.
   for (const item of walk.queue) {
-    if (++count % SLICE === 0) await yieldToEventLoop();
+    count += 1;
+    if (count % ENTRIES_PER_SLICE === 0) await yieldToEventLoop();
     walk.visit(item);
   }
   if (walk.isTooLarge) options.onTooLarge(entry);
@@ -162,48 +169,48 @@ async function filesBelow(options: ScanOptions, entry: string): Promise<File[]> 
 }
 
 /** A path, absolute and relative to the entry. */
-type FileEntry = Pick<File, "path" | "rel">;
+type FileEntry = Pick<ScannedFile, "path" | "rel">;
 
-/** Collects the files below one entry. */
-class Walk {
-  readonly files: File[] = [];
+/** Collects the files below one entry: visit each item of `queue`, which grows meanwhile, and read `files` at the end. */
+class FileWalk {
+  readonly files: ScannedFile[] = [];
   readonly queue: FileEntry[];
   isTooLarge = false;
   readonly #options: ScanOptions;
   readonly #entry: string;
-  readonly #ignore: ReturnType<typeof readIgnore>;
-  readonly #inside = new Set<string>();
+  readonly #isIgnored: ReturnType<typeof readIgnore>;
+  readonly #visitedDirs = new Set<string>();
 
   constructor(options: ScanOptions, entry: string) {
     this.#options = options;
     this.#entry = entry;
-    this.#ignore = readIgnore(entry);
+    this.#isIgnored = readIgnore(entry);
     this.queue = [{ path: entry, rel: "" }];
   }
 
   /** Adds a file to `files`, or the entries of a directory to `queue`. Ignores missing and excluded paths. */
   visit(item: FileEntry): void {
     const { path, rel } = item;
-    const stats = statOf(path);
-    if (stats === undefined || (isPartOfChart(rel) && this.#ignore(rel, stats.isDirectory()))) return;
-    if (stats.isDirectory()) this.#enter(item, idOf(stats));
+    const stats = tryStat(path);
+    if (stats === undefined || (isPartOfChart(rel) && this.#isIgnored(rel, stats.isDirectory()))) return;
+    if (stats.isDirectory()) this.#queueDirectory(item, formatInodeId(stats));
     if (!stats.isFile()) return;
     const { signature: stamp } = found(path, stats);
     this.files.push({ rel, path, stamp, mode: stats.mode, size: stats.size });
   }
 
   /** Watches a directory and queues what it contains, unless the entry is too large. */
-  #enter({ path, rel }: FileEntry, id: string): void {
+  #queueDirectory({ path, rel }: FileEntry, id: string): void {
     // A symbolic link can lead to a directory that was visited.
-    if (this.#inside.has(id)) return;
-    this.#inside.add(id);
+    if (this.#visitedDirs.has(id)) return;
+    this.#visitedDirs.add(id);
     this.#options.onDir({ dir: path, entry: this.#entry, id });
-    const below = listEntries(path);
+    const children = listEntries(path);
     const { entries } = this.#options.limits ?? SCAN_LIMITS;
-    this.isTooLarge ||= this.queue.length + below.length > entries;
+    this.isTooLarge ||= this.queue.length + children.length > entries;
     if (this.isTooLarge) return;
-    for (const each of below) {
-      if (each.isSymbolicLink()) watchPath(this.#options, this.#entry, join(path, each.name));
+    for (const each of children) {
+      if (each.isSymbolicLink()) watchPathSteps(this.#options, this.#entry, join(path, each.name));
       this.queue.push({ path: join(path, each.name), rel: rel === "" ? each.name : `${rel}/${each.name}` });
     }
   }
@@ -212,66 +219,67 @@ class Walk {
 /** Whether `.helmignore` applies to the file: not to the module's own parts. */
 const isPartOfChart = (rel: string): boolean => rel !== "" && !MODULE_PARTS.has(topSegment(rel));
 
-/** Watches each symbolic link on a path: replacing the link replaces everything behind it. */
-function watchPath({ onDir }: ScanOptions, entry: string, path: string): void {
-  for (const { dir, name } of pathSteps(path)) {
-    const stats = statOf(dir);
-    if (stats !== undefined) onDir({ dir, entry, name, id: idOf(stats) });
+/** Watches the directory entries that decide where a path leads: replacing a symbolic link replaces everything behind it. */
+function watchPathSteps({ onDir }: ScanOptions, entry: string, path: string): void {
+  for (const { dir, name } of findPathSteps(path)) {
+    const stats = tryStat(dir);
+    if (stats !== undefined) onDir({ dir, entry, name, id: formatInodeId(stats) });
   }
 }
 
-/** The sorted entries of a directory without temporary files; empty if it cannot be read. */
+/** Lists the sorted entries of a directory without temporary files; empty if the directory cannot be read. */
 function listEntries(dir: string): Dirent[] {
   const entries = attempt(() => readdirSync(dir, { withFileTypes: true })) ?? [];
-  return entries.filter(({ name }) => !TEMPORARY.test(name)).sort((a, b) => (a.name < b.name ? -1 : 1));
+  return entries.filter(({ name }) => !TEMPORARY_NAME.test(name)).sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-function statOf(path: string): Stats | undefined {
+/** The stats of a path with links resolved; undefined if it cannot be read. */
+function tryStat(path: string): Stats | undefined {
   return attempt(() => stat(path));
 }
 
-function idOf({ dev, ino }: Stats): string {
+/** Identifies a file or directory independently of its path. */
+function formatInodeId({ dev, ino }: Stats): string {
   return `${dev}:${ino}`;
 }
 
 /** A directory entry that decides where a path leads. */
-interface Step {
+interface PathStep {
   readonly dir: string;
   readonly name: string;
 }
 
-const MOST_LINKS = 40;
+/** Limit against loops of symbolic links, as in the kernel. */
+const MAX_LINKS = 40;
 
 /**
- * The symbolic links along `path` and its last existing entry. The target of a link takes the link's place in the path that
- * is left to walk.
+ * Finds the symbolic links along `path` and its last existing entry, by walking it segment by segment as the kernel does. The
+ * target of a link takes the link's place in the rest of the path.
  */
-function pathSteps(path: string): Step[] {
-  const steps: Step[] = [];
-  let segments = pathSegments(path);
+function findPathSteps(path: string): PathStep[] {
+  const steps: PathStep[] = [];
+  let segments = splitPath(path);
   let dir = "/";
-  for (
-    let name = segments.shift();
-    name !== undefined && steps.length < MOST_LINKS;
-    name = segments.shift()
-  ) {
-    const target = linkTarget(join(dir, name));
+  while (steps.length < MAX_LINKS) {
+    const name = segments.shift();
+    if (name === undefined) break;
+    const target = readLinkTarget(join(dir, name));
     if (target !== "" || segments.length === 0) steps.push({ dir, name });
     if (target === undefined) break;
     if (target === "") dir = join(dir, name);
     else if (isAbsolute(target)) dir = "/";
-    segments = [...pathSegments(target), ...segments];
+    segments = [...splitPath(target), ...segments];
   }
   return steps;
 }
 
-/** Keeps `..`: it applies to the resolved directory, as in the kernel. */
-function pathSegments(path: string): string[] {
+/** Splits a path into segments. Keeps `..`, which applies to the resolved directory, as in the kernel. */
+function splitPath(path: string): string[] {
   return path.split("/").filter((name) => name !== "" && name !== ".");
 }
 
-/** The target of the link at `path`; empty if it is no link, undefined if it is missing or not readable. */
-function linkTarget(path: string): string | undefined {
+/** Reads the target of the link at `path`; empty if it is no link, undefined if it is missing or not readable. */
+function readLinkTarget(path: string): string | undefined {
   try {
     return lstatSync(path).isSymbolicLink() ? readlinkSync(path) : "";
   } catch {

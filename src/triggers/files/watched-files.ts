@@ -4,7 +4,7 @@ import { watch } from "node:fs";
 
 import type { Clock, Failures, Logger, Timer } from "../../lib/index.ts";
 import type { State } from "../../state/index.ts";
-import { DirWatches, type Watch } from "./dir-watches.ts";
+import { DirWatches, type WatchDirectory } from "./dir-watches.ts";
 import { scan, SCAN_LIMITS } from "./scan.ts";
 import type { ScanLimits, SourceDirs, Fingerprint, Fingerprints } from "./scan.ts";
 
@@ -13,11 +13,12 @@ const POLL_MS = 2000;
 /** The pause between two polls is this many times as long as a poll. */
 const POLL_PAUSE_FACTOR = 50;
 
+/** How the directories are watched, for metrics. */
 export interface WatchHealth {
   /** Directories with a kernel watch. */
-  readonly watched: number;
+  readonly watchCount: number;
   /** The kernel has no watches left: the directories are polled. */
-  readonly polls: boolean;
+  readonly isPolling: boolean;
 }
 
 interface WatchedFilesOptions {
@@ -27,65 +28,67 @@ interface WatchedFilesOptions {
   readonly logger: Logger;
   readonly failures: Failures;
   readonly onScan: (health: WatchHealth) => void;
-  readonly watch?: Watch;
+  readonly watch?: WatchDirectory;
   readonly limits?: ScanLimits;
 }
 
 /**
  * Scans directories after the kernel reported a change and the files have settled (debounce), and polls where the
- * kernel has no watches left. Records in the state which modules have other content; reading them is up to tasks.
+ * kernel has no watches left. Records in the state which modules have changed; tasks then read the modules. An entry is a
+ * subdirectory of a modules directory, or the directory of global hooks.
  */
 export class WatchedFiles {
   readonly #options: WatchedFilesOptions;
   readonly #watches: DirWatches;
-  readonly #settling = new Debouncer();
+  readonly #debouncer = new Debouncer();
   /** Fingerprints that were reported to the state, or found at the start. */
-  #reported: Fingerprints = new Map();
+  #reportedFingerprints: Fingerprints = new Map();
   /** Result of the previous poll; undefined while the kernel has watches. */
   #lastPoll: Fingerprints | undefined;
   #timer: Timer | undefined;
   #isScanning = false;
   /** Entries that a warning was logged for. */
-  readonly #tooLarge = new Set<string>();
-  #closed = false;
+  readonly #warnedEntries = new Set<string>();
+  #isClosed = false;
 
   constructor(options: WatchedFilesOptions) {
     this.#options = options;
     this.#watches = new DirWatches({
-      onNews: (entry) => this.#onChange(entry),
+      onChange: (entry) => this.#handleChange(entry),
       onLimit: (code) => this.#startPolling(code),
       watch: options.watch ?? watch,
     });
   }
 
+  /** The kernel has no watches left. */
   get #isPolling(): boolean {
     return this.#lastPoll !== undefined;
   }
 
-  /** Starts to watch; resolves after the first scan. */
+  /** Starts to watch; resolves after the first scan, whose result counts as known to the state. */
   async start(): Promise<void> {
-    await this.#exclusively(async () => {
-      this.#reported = await this.#scan(() => true);
+    await this.#runScan(async () => {
+      this.#reportedFingerprints = await this.#scan(() => true);
     });
   }
 
   close(): void {
-    this.#closed = true;
+    this.#isClosed = true;
     this.#timer?.cancel();
     this.#watches.close();
   }
 
   /** The kernel reported a change: scans the entry once its files have settled. */
-  #onChange(entry: string): void {
-    this.#withdraw(entry);
-    this.#settling.touch(entry, this.#options.clock.monotonic());
-    this.#schedule();
+  #handleChange(entry: string): void {
+    this.#withdrawReport(entry);
+    this.#debouncer.recordChange(entry, this.#options.clock.monotonic());
+    this.#scheduleScan();
   }
 
   /** Withdraws a reported change that was not read yet: the files are changing again and may be half written. */
-  #withdraw(entry: string): void {
-    const name = this.#moduleAt(entry);
-    const seen = this.#reported.get(entry);
+  #withdrawReport(entry: string): void {
+    const name = this.#findModuleName(entry);
+    const seen = this.#reportedFingerprints.get(entry);
     const { state } = this.#options;
     const { modulesWithChangedFiles } = state.view;
     if (
@@ -96,69 +99,76 @@ export class WatchedFiles {
     )
       return;
     state.record("filesForgotten", name);
-    this.#reported = new Map(this.#reported).set(entry, { ...seen, stamps: "", content: "" });
+    this.#reportedFingerprints = new Map(this.#reportedFingerprints).set(entry, {
+      ...seen,
+      stamps: "",
+      content: "",
+    });
   }
 
-  /** Schedules the next scan; a scan under way does so at its end. */
-  #schedule(): void {
-    if (this.#isScanning || this.#closed || this.#isPolling) return;
-    const { dueAt } = this.#settling;
-    if (dueAt !== undefined) this.#runIn(dueAt - this.#options.clock.monotonic(), () => this.#scanSettled());
+  /** Schedules the scan of settled entries. A scan under way schedules the next one at its end; polling has its own rhythm. */
+  #scheduleScan(): void {
+    if (this.#isScanning || this.#isClosed || this.#isPolling) return;
+    const { dueAt } = this.#debouncer;
+    if (dueAt !== undefined)
+      this.#runLater(dueAt - this.#options.clock.monotonic(), () => this.#scanSettled());
   }
 
   /** Sets the only timer: a later call replaces an earlier one. */
-  #runIn(ms: number, act: () => Promise<void>): void {
+  #runLater(ms: number, act: () => Promise<void>): void {
     const { clock, failures } = this.#options;
     this.#timer?.cancel();
-    if (!this.#closed)
-      this.#timer = clock.setTimer(ms, () => failures.callAndReport("files", () => this.#exclusively(act)));
+    if (!this.#isClosed)
+      this.#timer = clock.setTimer(ms, () => failures.callAndReport("files", () => this.#runScan(act)));
   }
 
-  /** Runs a scan during which no other is scheduled, and schedules the next one after it. */
-  async #exclusively(act: () => Promise<void>): Promise<void> {
+  /** Runs a scan; no other one is scheduled before its end. */
+  async #runScan(act: () => Promise<void>): Promise<void> {
     this.#isScanning = true;
     try {
       await act();
     } finally {
       this.#isScanning = false;
-      this.#schedule();
+      this.#scheduleScan();
     }
   }
 
   /** Scans the entries that have settled. If a modules directory itself has changed, scans all its entries. */
   async #scanSettled(): Promise<void> {
-    const settled = this.#settling.takeSettled(this.#options.clock.monotonic());
+    const settled = this.#debouncer.takeSettled(this.#options.clock.monotonic());
     if (settled.size === 0) return;
     const settledDirs = this.#options.dirs.modulesDirs
       .filter((dir) => settled.has(dir))
       .map((dir) => `${dir}/`);
-    this.#report(
+    this.#reportChanges(
       await this.#scan((entry) => settled.has(entry) || settledDirs.some((dir) => entry.startsWith(dir))),
     );
   }
 
-  /** An entry has settled if two polls in a row find the same. */
+  /** Scans all entries, without kernel watches. An entry has settled if two polls in a row find the same fingerprint. */
   async #poll(): Promise<void> {
     const { clock } = this.#options;
-    const begun = clock.monotonic();
+    const startedAt = clock.monotonic();
     const previous = this.#lastPoll ?? new Map();
     const now = await this.#scan(() => true);
     this.#lastPoll = now;
-    const unsettled = changedEntries(previous, now);
-    unsettled.forEach((entry) => this.#withdraw(entry));
-    this.#report(withPrevious(now, this.#reported, unsettled));
-    this.#runIn(Math.max(POLL_MS, POLL_PAUSE_FACTOR * (clock.monotonic() - begun)), () => this.#poll());
+    const unsettled = findChangedEntries(previous, now);
+    unsettled.forEach((entry) => this.#withdrawReport(entry));
+    this.#reportChanges(keepPrevious(now, this.#reportedFingerprints, unsettled));
+    this.#runLater(Math.max(POLL_MS, POLL_PAUSE_FACTOR * (clock.monotonic() - startedAt)), () =>
+      this.#poll(),
+    );
   }
 
-  /** Reports entries whose content differs from what was reported before. */
-  #report(now: Fingerprints): void {
-    const before = this.#reported;
-    this.#reported = now;
+  /** Reports the entries whose content differs from the last report. */
+  #reportChanges(now: Fingerprints): void {
+    const before = this.#reportedFingerprints;
+    this.#reportedFingerprints = now;
     // No name: the change may concern discovery or other modules.
-    const names = changedEntries(before, now, "content").map((entry) =>
-      concernsModuleOnly(before.get(entry), now.get(entry)) ? this.#moduleAt(entry) : undefined,
+    const names = findChangedEntries(before, now, "content").map((entry) =>
+      concernsModuleOnly(before.get(entry), now.get(entry)) ? this.#findModuleName(entry) : undefined,
     );
-    if (names.length === 0 || this.#closed) return;
+    if (names.length === 0 || this.#isClosed) return;
     const known = names.filter((name) => name !== undefined);
     this.#options.state.record("filesMoved", known.length < names.length ? "all" : new Set(known));
   }
@@ -166,8 +176,8 @@ export class WatchedFiles {
   /** Scans the stale entries, and adapts the kernel watches to the directories that it finds. */
   async #scan(isStale: (entry: string) => boolean): Promise<Fingerprints> {
     const { dirs, onScan, limits = SCAN_LIMITS } = this.#options;
-    const before = this.#reported;
-    this.#watches.beginRound();
+    const before = this.#reportedFingerprints;
+    this.#watches.startScan();
     const now = await scan({
       dirs,
       before,
@@ -176,18 +186,22 @@ export class WatchedFiles {
       onTooLarge: (entry) => this.#warnTooLarge(entry),
       limits,
     });
-    this.#watches.drop((entry) => isStale(entry) || dirs.modulesDirs.includes(entry) || !now.has(entry));
-    onScan({ watched: this.#watches.size, polls: this.#isPolling });
+    this.#watches.closeUnusedWatches(
+      (entry) => isStale(entry) || dirs.modulesDirs.includes(entry) || !now.has(entry),
+    );
+    onScan({ watchCount: this.#watches.size, isPolling: this.#isPolling });
     return now;
   }
 
-  #moduleAt(entry: string): string | undefined {
+  /** The name of the module in this entry; undefined if it is no module of the tree. */
+  #findModuleName(entry: string): string | undefined {
     return this.#options.state.tree.modules.find(({ dir }) => dir === entry)?.name;
   }
 
+  /** Warns once that an entry is scanned only in part. */
   #warnTooLarge(entry: string): void {
-    if (this.#tooLarge.has(entry)) return;
-    this.#tooLarge.add(entry);
+    if (this.#warnedEntries.has(entry)) return;
+    this.#warnedEntries.add(entry);
     const { entries } = this.#options.limits ?? SCAN_LIMITS;
     const remedy = "remove the link that leads to them, or name it in .helmignore";
     const message = `The directory contains more than ${entries} files and directories; changes of the deepest ones are not detected`;
@@ -200,18 +214,22 @@ export class WatchedFiles {
     const message = "The kernel has no inotify watches left; the directories are polled every few seconds";
     this.#options.logger.warn(message, { code, remedy });
     this.#lastPoll = new Map();
-    this.#runIn(POLL_MS, () => this.#poll());
+    this.#runLater(POLL_MS, () => this.#poll());
   }
 }
 
-/** Entries that were added, removed or changed. */
-function changedEntries(before: Fingerprints, now: Fingerprints, by: keyof Fingerprint = "stamps"): string[] {
+/** Finds the entries that were added, removed or changed by one of their digests. */
+function findChangedEntries(
+  before: Fingerprints,
+  now: Fingerprints,
+  by: keyof Fingerprint = "stamps",
+): string[] {
   const entries = new Set([...before.keys(), ...now.keys()]);
   return [...entries].filter((entry) => before.get(entry)?.[by] !== now.get(entry)?.[by]);
 }
 
-/** `now`, with the previous fingerprints of `entries`. */
-function withPrevious(now: Fingerprints, before: Fingerprints, entries: readonly string[]): Fingerprints {
+/** Returns the fingerprints of `now`, but for these entries those of `before`. */
+function keepPrevious(now: Fingerprints, before: Fingerprints, entries: readonly string[]): Fingerprints {
   const mixed = new Map(now);
   for (const entry of entries) {
     const old = before.get(entry);
@@ -228,30 +246,38 @@ function concernsModuleOnly(before: Fingerprint | undefined, now: Fingerprint | 
 
 /** After this time without a change, editors, rsync and git-sync are done. */
 const DEBOUNCE_MS = 200;
-/** Longest delay of settled entries while others keep changing. */
-const MOST_DELAY_MS = 5000;
+/** Longest delay of entries that have settled while other entries keep changing. */
+const MAX_DELAY_MS = 5000;
 
-/** Debounces changes by entry. */
+/** Collects changed entries until they have settled: no change for DEBOUNCE_MS. */
 class Debouncer {
-  readonly #touched = new Map<string, number>();
-  #since = 0;
+  /** Time of the last change, by entry. */
+  readonly #lastChangeAt = new Map<string, number>();
+  /** Since when the oldest entry may have been waiting. */
+  #delayStartedAt = 0;
 
-  touch(entry: string, now: number): void {
-    if (this.#touched.size === 0) this.#since = now;
-    this.#touched.set(entry, now);
+  /** An entry has changed at `now` (monotonic ms). */
+  recordChange(entry: string, now: number): void {
+    if (this.#lastChangeAt.size === 0) this.#delayStartedAt = now;
+    this.#lastChangeAt.set(entry, now);
   }
 
   /** When the next scan is due; undefined while nothing has changed. */
   get dueAt(): number | undefined {
-    if (this.#touched.size === 0) return undefined;
-    return Math.min(Math.max(...this.#touched.values()) + DEBOUNCE_MS, this.#since + MOST_DELAY_MS);
+    if (this.#lastChangeAt.size === 0) return undefined;
+    return Math.min(
+      Math.max(...this.#lastChangeAt.values()) + DEBOUNCE_MS,
+      this.#delayStartedAt + MAX_DELAY_MS,
+    );
   }
 
   /** Removes and returns the entries that have settled; the others stay. */
   takeSettled(now: number): ReadonlySet<string> {
-    const settled = [...this.#touched].filter(([, at]) => at + DEBOUNCE_MS <= now).map(([entry]) => entry);
-    for (const entry of settled) this.#touched.delete(entry);
-    this.#since = now;
+    const settled = [...this.#lastChangeAt]
+      .filter(([, changedAt]) => changedAt + DEBOUNCE_MS <= now)
+      .map(([entry]) => entry);
+    for (const entry of settled) this.#lastChangeAt.delete(entry);
+    this.#delayStartedAt = now;
     return new Set(settled);
   }
 }

@@ -8,8 +8,9 @@ import { findingOf, hasStatus, NOT_FOUND, unwatched, type Finding } from "../../
 import { ObjectStore, splitKey } from "../../kube/index.ts";
 import type { KindFinder, Resource, Subscription, WatchHub, WatchedObject } from "../../kube/index.ts";
 import type { ObjectRef } from "../../helm/index.ts";
-import { kindKey, type ReleaseObject } from "./release-object.ts";
+import { toKindKey, type ReleaseObject } from "./release-object.ts";
 
+/** Tools of `KindWatches`. */
 export interface KindWatchesOptions {
   readonly hub: WatchHub;
   readonly kinds: Pick<KindFinder, "find">;
@@ -19,17 +20,19 @@ export interface KindWatchesOptions {
 
 /** Listens to changes of the objects of a release. `key` is a `releaseObjectKey`. */
 export interface KindListener {
-  /** Any object may be missing. */
-  missing(): void;
-  deleted(key: string): void;
-  /** The finding of this object has changed; without `key`, any finding may have. */
-  assessed(key?: string): void;
-  written(key: string): void;
+  /** Any object may have been deleted or changed without an event. */
+  onEventsLost(): void;
+  /** The object was deleted. */
+  onDeleted(key: string): void;
+  /** The health finding of this object has changed; without `key`, any finding may have. */
+  onFindingChanged(key?: string): void;
+  /** The object was created or changed. */
+  onWritten(key: string): void;
   /** etcd was restored from a backup: resource versions seen before cannot be compared with later ones. */
-  putBack(): void;
+  onEtcdRestored(): void;
 }
 
-/** What the cache keeps of an object. */
+/** The stored form of an object. */
 interface ObservedObject {
   readonly resourceVersion: string;
   readonly finding: Finding;
@@ -44,24 +47,24 @@ const FIND_BACKOFF = { firstMs: 10_000, maxMs: 600_000 };
 /** The watch of one kind in one namespace, shared by all releases. */
 interface KindWatch {
   readonly key: string;
-  readonly check: CelTest | undefined;
-  /** Releases with objects of this kind. */
-  readonly users: Set<KindListener>;
-  readonly present: ObjectStore<ObservedObject>;
+  readonly healthCheck: CelTest | undefined;
+  /** The releases with objects of this kind. */
+  readonly listeners: Set<KindListener>;
+  readonly store: ObjectStore<ObservedObject>;
   /** Findings of objects that the server returned although the watch lacks them. */
-  readonly requested: Map<string, Finding>;
+  readonly requestedFindings: Map<string, Finding>;
   resource: Resource | undefined;
   subscription: Subscription | undefined;
   /** Since when the kind cannot be watched (monotonic ms). */
   unwatchedSince: number | undefined;
-  /** Why it cannot be watched. */
-  issue: string | undefined;
-  /** Ends the search for its kind. */
-  readonly end: AbortController;
+  /** Why the kind cannot be watched. */
+  watchError: string | undefined;
+  /** Ends the search for the kind. */
+  readonly abortController: AbortController;
 }
 
-/** An object that the watch does not have. */
-export interface Missing {
+/** An object that the watch does not have, and how to query the server for it. */
+export interface UnseenObject {
   readonly resource: Resource;
   /** Set while the kind cannot be watched: then the object may exist. */
   readonly unwatchedSince: number | undefined;
@@ -69,7 +72,7 @@ export interface Missing {
 
 /**
  * Watches objects that helm created, with one watch per kind and namespace: whole objects if their health needs the
- * status, else metadata only. Of each object it keeps the finding and the field managers.
+ * status, else metadata only. Keeps only the health finding and the field managers of each object.
  */
 export class KindWatches {
   readonly #options: KindWatchesOptions;
@@ -79,74 +82,78 @@ export class KindWatches {
     this.#options = options;
   }
 
-  /** Watches the kinds of these objects for `user`, and no others. */
-  follow(user: KindListener, objects: readonly ReleaseObject[]): void {
+  /** Makes `listener` the listener of the kinds of these objects, and of no others. Opens and closes watches accordingly. */
+  setWatchedObjects(listener: KindListener, objects: readonly ReleaseObject[]): void {
     for (const object of objects) {
-      const key = kindKey(object);
-      (this.#watches.get(key) ?? this.#openWatch(object, key)).users.add(user);
+      const key = toKindKey(object);
+      const watch = this.#watches.get(key) ?? this.#openWatch(object, key);
+      watch.listeners.add(listener);
     }
-    const wanted = new Set(objects.map(kindKey));
+    const wantedKeys = new Set(objects.map(toKindKey));
     for (const [key, watch] of this.#watches) {
-      if (wanted.has(key) || !watch.users.delete(user) || watch.users.size > 0) continue;
-      endWatch(watch);
+      if (wantedKeys.has(key)) continue;
+      const wasListener = watch.listeners.delete(listener);
+      if (!wasListener || watch.listeners.size > 0) continue;
+      closeWatch(watch);
       this.#watches.delete(key);
     }
   }
 
-  /** The health finding of an object; undefined before the first list. It stays while the server cannot be reached. */
-  finding(object: ReleaseObject): Finding | undefined {
-    const watch = this.#watches.get(kindKey(object));
+  /** Returns the health finding of an object; undefined before the first list. The finding stays while the server cannot be reached. */
+  getFinding(object: ReleaseObject): Finding | undefined {
+    const watch = this.#watches.get(toKindKey(object));
     if (watch === undefined) return undefined;
-    const found = observedObject(watch, object)?.finding ?? watch.requested.get(storeKey(watch, object));
+    const found =
+      getObservedObject(watch, object)?.finding ?? watch.requestedFindings.get(toStoreKey(watch, object));
     if (found !== undefined) return found;
-    if (watch.issue !== undefined) return unwatched(watch.issue);
-    return watch.present.isSynced ? NOT_FOUND : undefined;
+    if (watch.watchError !== undefined) return unwatched(watch.watchError);
+    return watch.store.isSynced ? NOT_FOUND : undefined;
   }
 
-  /** The field managers of an object; undefined while the watch does not have it. */
-  fieldManagers(object: ReleaseObject): FieldManagers | undefined {
-    const watch = this.#watches.get(kindKey(object));
-    return watch && observedObject(watch, object)?.fieldManagers;
+  /** Returns the field managers of an object; undefined while the watch does not have the object. */
+  getFieldManagers(object: ReleaseObject): FieldManagers | undefined {
+    const watch = this.#watches.get(toKindKey(object));
+    return watch && getObservedObject(watch, object)?.fieldManagers;
   }
 
   /** Whether the health of the object needs more than its metadata. */
-  needsWhole(object: ReleaseObject): boolean {
+  needsWholeObject(object: ReleaseObject): boolean {
     return object.check !== undefined || hasStatus(object.apiVersion, object.kind);
   }
 
-  /** Records the server's answer to a read of an object; undefined = not found. */
+  /** Records the server's answer to a read of an object that the watch lacks; undefined = not found. */
   recordAnswer(object: ReleaseObject, found: JsonObject | undefined): void {
-    const watch = this.#watches.get(kindKey(object));
+    const watch = this.#watches.get(toKindKey(object));
     if (watch === undefined) return;
-    const key = storeKey(watch, object);
-    const before = watch.requested.get(key);
-    if (found === undefined) watch.requested.delete(key);
+    const key = toStoreKey(watch, object);
+    const before = watch.requestedFindings.get(key);
+    if (found === undefined) watch.requestedFindings.delete(key);
     else
-      watch.requested.set(
+      watch.requestedFindings.set(
         key,
-        findingOf(found, { ...timesOfNow(this.#options.clock), before, check: watch.check }),
+        findingOf(found, { ...readTimes(this.#options.clock), before, check: watch.healthCheck }),
       );
-    this.#notifyAssessed(watch, object.name);
+    this.#notifyFindingChanged(watch, object.name);
   }
 
-  /** A reference to the object: without a namespace if its kind is cluster-scoped. */
-  objectRefOf(object: ReleaseObject): ObjectRef {
-    const isClusterWide = this.#watches.get(kindKey(object))?.resource?.namespaced === false;
+  /** Returns a reference to the object: without a namespace if the kind is cluster-scoped, which only discovery tells. */
+  toObjectRef(object: ReleaseObject): ObjectRef {
+    const isClusterWide = this.#watches.get(toKindKey(object))?.resource?.namespaced === false;
     return isClusterWide ? { ...object, namespace: undefined } : object;
   }
 
-  /** How to query the server for an object that may be missing. Undefined if the watch has it, or was not listed yet. */
-  missing(object: ReleaseObject): Missing | undefined {
-    const watch = this.#watches.get(kindKey(object));
+  /** Returns how to query the server for an object that the watch lacks; undefined if the watch has it, or has not listed its kind yet. */
+  findUnseen(object: ReleaseObject): UnseenObject | undefined {
+    const watch = this.#watches.get(toKindKey(object));
     if (watch?.resource === undefined) return undefined;
-    const { resource, unwatchedSince, present } = watch;
-    if (unwatchedSince === undefined && (!present.isSynced || observedObject(watch, object) !== undefined))
+    const { resource, unwatchedSince, store } = watch;
+    if (unwatchedSince === undefined && (!store.isSynced || getObservedObject(watch, object) !== undefined))
       return undefined;
     return { resource, unwatchedSince };
   }
 
   close(): void {
-    for (const watch of this.#watches.values()) endWatch(watch);
+    for (const watch of this.#watches.values()) closeWatch(watch);
     this.#watches.clear();
   }
 
@@ -154,15 +161,17 @@ export class KindWatches {
   #openWatch(object: ReleaseObject, key: string): KindWatch {
     const watch: KindWatch = {
       key,
-      check: object.check?.test,
-      users: new Set(),
-      present: new ObjectStore({ keep: (each, before) => this.#observe(each, before, object.check?.test) }),
-      requested: new Map(),
+      healthCheck: object.check?.test,
+      listeners: new Set(),
+      store: new ObjectStore({
+        toStored: (each, before) => this.#toObservedObject(each, before, object.check?.test),
+      }),
+      requestedFindings: new Map(),
       resource: undefined,
       subscription: undefined,
       unwatchedSince: undefined,
-      issue: undefined,
-      end: new AbortController(),
+      watchError: undefined,
+      abortController: new AbortController(),
     };
     this.#watches.set(key, watch);
     void this.#findKindAndSubscribe(object, watch);
@@ -171,12 +180,16 @@ export class KindWatches {
 
   /** Waits until the server knows the kind, then watches its objects. Ends when no release uses the kind any more. */
   async #findKindAndSubscribe(object: ReleaseObject, watch: KindWatch): Promise<void> {
-    const { signal } = watch.end;
-    const onMissing = (): void => this.#setIssue(watch, "the server does not know its kind");
-    const resource = await this.#options.kinds.find(object, { signal, onMissing, pace: FIND_BACKOFF });
+    const { signal } = watch.abortController;
+    const onMissing = (): void => this.#setWatchError(watch, "the server does not know its kind");
+    const resource = await this.#options.kinds.find(object, {
+      signal,
+      onMissing,
+      pollInterval: FIND_BACKOFF,
+    });
     if (resource === undefined || signal.aborted) return;
     watch.resource = resource;
-    watch.issue = undefined;
+    watch.watchError = undefined;
     if (resource.verbs.includes("watch")) this.#subscribe(object, watch, resource);
     else this.#recordUnwatchable(watch);
   }
@@ -184,7 +197,7 @@ export class KindWatches {
   /** Watches the objects of the kind, and reports changes to the releases. */
   #subscribe(object: ReleaseObject, watch: KindWatch, resource: Resource): void {
     const namespace = resource.namespaced ? object.namespace : undefined;
-    const metadataOnly = !this.needsWhole(object);
+    const metadataOnly = !this.needsWholeObject(object);
     const spec = {
       resource,
       namespace,
@@ -192,85 +205,90 @@ export class KindWatches {
       metadataOnly,
       keepManagedFields: true,
     };
-    watch.subscription = watch.present.follow(this.#options.hub, spec, {
-      changed: (now, before, key) => {
-        watch.requested.delete(key);
-        if (!watch.present.isSynced) return;
+    watch.subscription = watch.store.watch(this.#options.hub, spec, {
+      onChange: (now, before, key) => {
+        watch.requestedFindings.delete(key);
+        if (!watch.store.isSynced) return;
         const { name } = splitKey(key);
         if (now === undefined) return this.#notifyMissing(watch, name);
         if (before === undefined || !isSameFinding(before.finding, now.finding))
-          this.#notifyAssessed(watch, name);
-        for (const user of watch.users) user.written(`${watch.key}/${name}`);
+          this.#notifyFindingChanged(watch, name);
+        for (const listener of watch.listeners) listener.onWritten(`${watch.key}/${name}`);
       },
-      synced: () => {
+      onSynced: () => {
         this.#recordWatchable(watch);
         this.#notifyMissing(watch);
       },
-      putBack: () => {
-        for (const user of watch.users) user.putBack();
+      onEtcdRestored: () => {
+        for (const listener of watch.listeners) listener.onEtcdRestored();
       },
-      issue: (error) => {
+      onError: (error) => {
         if (error === undefined) this.#recordWatchable(watch);
         else this.#recordUnwatchable(watch, error);
       },
     });
   }
 
-  /** What the cache keeps of an object. The finding depends on the previous one: it says since when the state lasts. */
-  #observe(
+  /** Converts an object into its stored form. The finding depends on the previous one, which tells since when the state lasts. */
+  #toObservedObject(
     object: WatchedObject,
     before: ObservedObject | undefined,
     check: CelTest | undefined,
   ): ObservedObject {
-    const finding = findingOf(object, { ...timesOfNow(this.#options.clock), before: before?.finding, check });
+    const finding = findingOf(object, { ...readTimes(this.#options.clock), before: before?.finding, check });
     const { resourceVersion = "" } = object.metadata;
     return { resourceVersion, finding, fieldManagers: fieldManagersOf(object) };
   }
 
+  /** The watch works (again). */
   #recordWatchable(watch: KindWatch): void {
     watch.unwatchedSince = undefined;
-    this.#setIssue(watch, undefined);
+    this.#setWatchError(watch, undefined);
   }
 
-  /** Records that objects of the kind may exist unseen: the releases have to query the server for them. */
+  /** Records that the kind cannot be watched: the releases have to query the server for its objects. */
   #recordUnwatchable(watch: KindWatch, error?: Error): void {
     const { logger, clock } = this.#options;
-    const why = error === undefined ? "the server does not offer it" : oneLine(error);
+    const reason = error === undefined ? "the server does not offer it" : oneLine(error);
     if (error !== undefined)
-      logger.warn("Release objects cannot be watched", { kind: watch.resource?.kind, error: why });
+      logger.warn("Release objects cannot be watched", { kind: watch.resource?.kind, error: reason });
     watch.unwatchedSince ??= clock.monotonic();
-    this.#setIssue(watch, why);
+    this.#setWatchError(watch, reason);
     this.#notifyMissing(watch);
   }
 
-  #setIssue(watch: KindWatch, issue: string | undefined): void {
-    if (watch.issue === issue) return;
-    watch.issue = issue;
-    this.#notifyAssessed(watch);
+  /** Records why the kind cannot be watched (undefined = it can); the findings of its objects depend on it. */
+  #setWatchError(watch: KindWatch, issue: string | undefined): void {
+    if (watch.watchError === issue) return;
+    watch.watchError = issue;
+    this.#notifyFindingChanged(watch);
   }
 
-  /** Notifies the releases that one object was deleted, or (without `name`) that any object may be missing. */
+  /** Notifies the releases that one object was deleted, or (without `name`) that any object may have been. */
   #notifyMissing(watch: KindWatch, name?: string): void {
-    for (const user of watch.users)
-      if (name === undefined) user.missing();
-      else user.deleted(`${watch.key}/${name}`);
-    this.#notifyAssessed(watch, name);
+    for (const listener of watch.listeners)
+      if (name === undefined) listener.onEventsLost();
+      else listener.onDeleted(`${watch.key}/${name}`);
+    this.#notifyFindingChanged(watch, name);
   }
 
-  #notifyAssessed(watch: KindWatch, name?: string): void {
-    for (const user of watch.users) user.assessed(name && `${watch.key}/${name}`);
+  /** Notifies the releases that the finding of one object, or (without `name`) of any object, has changed. */
+  #notifyFindingChanged(watch: KindWatch, name?: string): void {
+    for (const listener of watch.listeners) listener.onFindingChanged(name && `${watch.key}/${name}`);
   }
 }
 
-function observedObject(watch: KindWatch, object: ReleaseObject): ObservedObject | undefined {
-  return watch.present.get(storeKey(watch, object));
+/** Returns what the watch has stored of an object. */
+function getObservedObject(watch: KindWatch, object: ReleaseObject): ObservedObject | undefined {
+  return watch.store.get(toStoreKey(watch, object));
 }
 
-function storeKey({ resource }: KindWatch, { namespace, name }: ReleaseObject): string {
+/** Key of an object in the store of its watch, as `objectKey`: cluster-scoped objects have an empty namespace. */
+function toStoreKey({ resource }: KindWatch, { namespace, name }: ReleaseObject): string {
   return `${resource?.namespaced === false ? "" : namespace}/${name}`;
 }
 
-/** Whether the health of a release stays the same with the new finding. */
+/** Whether two findings lead to the same health of a release. */
 function isSameFinding(before: Finding, now: Finding): boolean {
   return (
     COMPARED_FIELDS.every((key) => before[key] === now[key]) &&
@@ -278,6 +296,7 @@ function isSameFinding(before: Finding, now: Finding): boolean {
   );
 }
 
+/** `sameJson` requires JSON, which cannot be undefined. */
 function asJson(pods: Finding["pods"]): Json {
   return (pods ?? null) as unknown as Json;
 }
@@ -285,11 +304,13 @@ function asJson(pods: Finding["pods"]): Json {
 /** The fields of a finding that the health of a release depends on. */
 const COMPARED_FIELDS = ["status", "reason", "message", "generation", "isLost"] as const;
 
-function timesOfNow(clock: Clock): { readonly now: number; readonly wall: number } {
+/** The current time: monotonic for durations, and wall-clock for times in statuses. */
+function readTimes(clock: Clock): { readonly now: number; readonly wall: number } {
   return { now: clock.monotonic(), wall: clock.now() };
 }
 
-function endWatch(watch: KindWatch): void {
+/** Ends the watch, or the search for its kind. */
+function closeWatch(watch: KindWatch): void {
   watch.subscription?.close();
-  watch.end.abort();
+  watch.abortController.abort();
 }

@@ -1,37 +1,39 @@
-/** What is known of the drift of one object, and how checks and repairs change it. */
+/** The state of drift detection for one object, and how checks and repairs change it. */
 
 import type { Comparison, DriftedField, FieldManagers } from "../../drift/index.ts";
 import { isLater } from "../../kube/index.ts";
 import { Backoff } from "../../lib/index.ts";
 
 /** Least time between two checks of an object that keeps changing. */
-const CHECK_EVERY_MS = 10_000;
+const MIN_CHECK_INTERVAL_MS = 10_000;
 /** Least time between two repairs of an object that another field manager keeps changing. */
-const REPAIR_EVERY_MS = 600_000;
-/** Checks and repairs in a row without such a delay. */
-const FREE_TRIES = 10;
+const MIN_REPAIR_INTERVAL_MS = 600_000;
+/** Number of checks and repairs in a row without such a delay. */
+const TRIES_WITHOUT_DELAY = 10;
 
-/** What is known of the drift of one object. */
+/** The state of drift detection for one object. */
 export interface ObjectDrift {
   /** The field managers at the last check. */
   fieldManagers: FieldManagers;
-  /** Others manage fields that helm set: each further write of theirs is checked. */
-  isAlert: boolean;
+  /** Others manage fields that helm set: each further write by others is checked. */
+  mustCheckEveryWrite: boolean;
+  /** The fields that differ from the release now. */
   fields: readonly DriftedField[];
+  /** The repair waits for its back-off, since others changed the object repeatedly. */
   isContested: boolean;
   /** Why the object cannot be checked. */
-  issue: string | undefined;
-  checks: Backoff;
-  repairs: Backoff;
+  checkError: string | undefined;
+  checkBackoff: Backoff;
+  repairBackoff: Backoff;
   /** Time of the last repair. */
   repairedAt: number;
-  /** Set while another field manager reverts each repair. */
+  /** A contest: another field manager reverts each repair. `fields` are reported until `endsAt`, even right after a repair. */
   contest: { readonly fields: readonly DriftedField[]; readonly endsAt: number } | undefined;
 }
 
 /** Whether others wrote to an object since the last check in a way that may be drift. */
-export function isChangedByOthers(known: ObjectDrift, now: FieldManagers): boolean {
-  const { fieldManagers, isAlert } = known;
+export function wasWrittenByOthers(drift: ObjectDrift, now: FieldManagers): boolean {
+  const { fieldManagers, mustCheckEveryWrite: isAlert } = drift;
   // The last check may have read a newer version than the watch has.
   if (!isLater(now.version, fieldManagers.version)) return false;
   return (
@@ -41,45 +43,52 @@ export function isChangedByOthers(known: ObjectDrift, now: FieldManagers): boole
   );
 }
 
-/** Records a repair. Repeated repairs count as contested, until a repair lasts twice as long as the one before. */
-export function recordRepair(known: ObjectDrift, fields: readonly DriftedField[], now: number): void {
-  const calmMs = Math.max(2 * (now - known.repairedAt), CHECK_EVERY_MS);
-  known.contest = known.repairs.isRepeated(now) ? { fields, endsAt: now + calmMs } : undefined;
-  known.repairs.record(now);
-  known.repairedAt = now;
+/** Records a repair. Repeated repairs are a contest, which ends when a repair lasts twice as long as the one before. */
+export function recordRepair(drift: ObjectDrift, fields: readonly DriftedField[], now: number): void {
+  const requiredLastingMs = Math.max(2 * (now - drift.repairedAt), MIN_CHECK_INTERVAL_MS);
+  drift.contest = drift.repairBackoff.isRepeated(now)
+    ? { fields, endsAt: now + requiredLastingMs }
+    : undefined;
+  drift.repairBackoff.record(now);
+  drift.repairedAt = now;
 }
 
-/** The fields that differ now, or that others change after each repair. */
-export function reportedFields({ fields, contest }: ObjectDrift): readonly DriftedField[] {
+/** Returns the fields to report: those that differ now, or that others change after each repair. */
+export function selectReportedFields({ fields, contest }: ObjectDrift): readonly DriftedField[] {
   return fields.length > 0 ? fields : (contest?.fields ?? []);
 }
 
-/** When the object may be checked again. */
-export function checkAt({ checks, repairs, isContested }: ObjectDrift): number {
+/** Returns when the object may be checked again: after the back-off of checks and, if a repair waits, that of repairs. */
+export function getNextCheckTime({
+  checkBackoff: checks,
+  repairBackoff: repairs,
+  isContested,
+}: ObjectDrift): number {
   return Math.max(checks.dueAt, isContested ? repairs.dueAt : -Infinity);
 }
 
 /** Records the result of a check; true if it found drift that was not reported before. */
-export function recordCheck(known: ObjectDrift, found: Comparison | undefined, now: number): boolean {
-  const { fields = [], isShared = false } = found ?? {};
-  const isNewDrift = fields.length > 0 && JSON.stringify(known.fields) !== JSON.stringify(fields);
-  known.checks.record(now);
-  known.issue = undefined;
-  known.isContested = false;
-  known.isAlert = isShared || fields.length > 0;
-  known.fields = fields;
+export function recordCheck(drift: ObjectDrift, comparison: Comparison | undefined, now: number): boolean {
+  const { fields = [], isShared = false } = comparison ?? {};
+  const isNewDrift = fields.length > 0 && JSON.stringify(drift.fields) !== JSON.stringify(fields);
+  drift.checkBackoff.record(now);
+  drift.checkError = undefined;
+  drift.isContested = false;
+  drift.mustCheckEveryWrite = isShared || fields.length > 0;
+  drift.fields = fields;
   return isNewDrift;
 }
 
+/** The state of an object that was not checked yet; its last writes were by these field managers. */
 export function newObjectDrift(fieldManagers: FieldManagers): ObjectDrift {
   return {
     fieldManagers,
-    isAlert: false,
+    mustCheckEveryWrite: false,
     fields: [],
     isContested: false,
-    issue: undefined,
-    checks: new Backoff(CHECK_EVERY_MS, FREE_TRIES),
-    repairs: new Backoff(REPAIR_EVERY_MS, FREE_TRIES),
+    checkError: undefined,
+    checkBackoff: new Backoff(MIN_CHECK_INTERVAL_MS, TRIES_WITHOUT_DELAY),
+    repairBackoff: new Backoff(MIN_REPAIR_INTERVAL_MS, TRIES_WITHOUT_DELAY),
     repairedAt: -Infinity,
     contest: undefined,
   };

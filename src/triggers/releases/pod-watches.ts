@@ -8,21 +8,22 @@ import {
   type NamedIssue,
   type OwnPods,
 } from "../../health/index.ts";
-import { keepWhole, labelSelectorText, ObjectStore, PODS, REPLICA_SETS } from "../../kube/index.ts";
-import type { Resource, Subscription, WatchHub, WholeObject } from "../../kube/index.ts";
+import { toStoredObject, formatLabelSelector, ObjectStore, PODS, REPLICA_SETS } from "../../kube/index.ts";
+import type { Resource, Subscription, WatchHub, StoredObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
 import { objectOf, asString, type Json, type JsonObject } from "../../model/index.ts";
 
-/** Workloads that are watched at the same time; others wait until one of them is healthy. */
-const MOST_WATCHES = 20;
-/** Failing Pods that are kept per owner. */
-const MOST_PODS = 100;
+/** Number of workloads that are watched at the same time; others wait until one of them is healthy. */
+const MAX_WATCHES = 20;
+/** Number of failing Pods that are stored per owner. */
+const MAX_PODS_PER_OWNER = 100;
 
 /** Selects the Pods of a workload. */
 interface PodSelection extends OwnPods {
   readonly namespace: string;
 }
 
+/** The stored form of a failing Pod. */
 interface FailingPod {
   readonly resourceVersion: string;
   /** The uid of its controller. */
@@ -31,13 +32,14 @@ interface FailingPod {
   readonly labels: JsonObject;
 }
 
+/** The watch of one workload; without subscriptions while it waits until fewer watches are open. */
 interface PodWatch {
   readonly selection: PodSelection;
-  readonly changed: () => void;
+  readonly onChange: () => void;
   subscriptions: Subscription[];
   readonly pods: ObjectStore<FailingPod>;
   /** The metadata of ReplicaSets that the selector finds. */
-  readonly replicaSets: ObjectStore<WholeObject>;
+  readonly replicaSets: ObjectStore<StoredObject>;
 }
 
 /**
@@ -46,43 +48,43 @@ interface PodWatch {
  */
 export class PodWatches {
   readonly #hub: WatchHub;
-  /** By workload, in the order of `follow`. */
+  /** The watches by workload, in the order of `watchPods`. */
   readonly #watches = new Map<string, PodWatch>();
-  #open = 0;
+  #openCount = 0;
 
   constructor(hub: WatchHub) {
     this.#hub = hub;
   }
 
-  /** Follows the Pods of a workload; calls `changed` when `worstIssue` may return something else. */
-  follow(workload: string, of: PodSelection, changed: () => void): void {
+  /** Watches the Pods of a workload; calls `onChange` when `findWorstIssue` may return something else. */
+  watchPods(workload: string, selection: PodSelection, onChange: () => void): void {
     const known = this.#watches.get(workload);
-    if (known !== undefined && isSameSelection(known.selection, of)) return;
-    this.unfollow(workload);
-    const stores = { pods: podStore(), replicaSets: new ObjectStore({ keep: keepWhole }) };
-    this.#watches.set(workload, { selection: of, changed, subscriptions: [], ...stores });
+    if (known !== undefined && isSameSelection(known.selection, selection)) return;
+    this.unwatchPods(workload);
+    const stores = { pods: createPodStore(), replicaSets: new ObjectStore({ toStored: toStoredObject }) };
+    this.#watches.set(workload, { selection: selection, onChange: onChange, subscriptions: [], ...stores });
     this.#openWaitingWatches();
   }
 
-  /** Ends the watch of a workload, which lets another one begin. */
-  unfollow(workload: string): void {
+  /** Ends the watch of a workload, so that a waiting one can begin. */
+  unwatchPods(workload: string): void {
     const watch = this.#watches.get(workload);
     if (watch === undefined) return;
     this.#watches.delete(workload);
     if (watch.subscriptions.length === 0) return;
     for (const subscription of watch.subscriptions) subscription.close();
-    this.#open -= 1;
+    this.#openCount -= 1;
     this.#openWaitingWatches();
   }
 
-  /** The gravest issue of a workload's Pods: Pods of the current revision first, then by rank, then by name. */
-  worstIssue(workload: string, of: OwnPods | undefined): NamedIssue | undefined {
+  /** Finds the worst issue of a workload's Pods: Pods of the current revision first, then by rank, then by name. */
+  findWorstIssue(workload: string, ownPods: OwnPods | undefined): NamedIssue | undefined {
     const watch = this.#watches.get(workload);
-    if (watch === undefined || of === undefined) return undefined;
-    const [worst] = currentOwners(of, watch)
-      .flatMap((owner) => watch.pods.group(owner))
-      .map(({ issue, labels }) => ({ ...issue, isWanted: isOfWantedRevision(labels, of) }))
-      .toSorted(byRelevance);
+    if (watch === undefined || ownPods === undefined) return undefined;
+    const [worst] = findCurrentOwners(ownPods, watch)
+      .flatMap((owner) => watch.pods.groupObjects(owner))
+      .map(({ issue, labels }) => ({ ...issue, isWanted: isOfWantedRevision(labels, ownPods) }))
+      .toSorted(compareRelevance);
     return worst;
   }
 
@@ -95,43 +97,45 @@ export class PodWatches {
   /** Opens watches that have no subscription yet, until MOST_WATCHES are open. */
   #openWaitingWatches(): void {
     for (const watch of this.#watches.values()) {
-      if (this.#open >= MOST_WATCHES) return;
+      if (this.#openCount >= MAX_WATCHES) return;
       if (watch.subscriptions.length > 0) continue;
-      this.#open += 1;
+      this.#openCount += 1;
       watch.subscriptions = this.#subscribe(watch);
     }
   }
 
   /** Watches the Pods of the workload and, for a Deployment, its ReplicaSets. */
   #subscribe(watch: PodWatch): Subscription[] {
-    const pods = this.#watch(watch, PODS, watch.pods);
+    const pods = this.#watchResource(watch, PODS, watch.pods);
     if (watch.selection.replicaSet === undefined) return [pods];
-    return [pods, this.#watch(watch, REPLICA_SETS, watch.replicaSets)];
+    return [pods, this.#watchResource(watch, REPLICA_SETS, watch.replicaSets)];
   }
 
-  /** Watches what the selector of the workload finds: whole Pods, or the metadata of ReplicaSets. */
-  #watch<T extends { readonly resourceVersion: string }>(
-    { selection, changed }: PodWatch,
+  /** Watches the objects that the selector of the workload finds: whole Pods, or the metadata of ReplicaSets. */
+  #watchResource<T extends { readonly resourceVersion: string }>(
+    { selection, onChange }: PodWatch,
     resource: Resource,
     store: ObjectStore<T>,
   ): Subscription {
-    const labelSelector = labelSelectorText(selection.selector);
+    const labelSelector = formatLabelSelector(selection.selector);
     const spec = { resource, namespace: selection.namespace, labelSelector, metadataOnly: resource !== PODS };
     // Before the first list is complete, the worst issue may still be missing.
-    const notifyIfSynced = (): void => void (store.isSynced && changed());
-    return store.follow(this.#hub, spec, { changed: notifyIfSynced, synced: changed });
+    const notifyIfSynced = (): void => {
+      if (store.isSynced) onChange();
+    };
+    return store.watch(this.#hub, spec, { onChange: notifyIfSynced, onSynced: onChange });
   }
 }
 
-/** Failing Pods by uid of their owner, limited per owner: Pods of an old ReplicaSet cannot crowd out the new one's. */
-function podStore(): ObjectStore<FailingPod> {
+/** Creates a store of failing Pods by uid of their owner, limited per owner: Pods of an old ReplicaSet cannot crowd out Pods of the new one. */
+function createPodStore(): ObjectStore<FailingPod> {
   const pods: ObjectStore<FailingPod> = new ObjectStore({
     groupOf: ({ owner }) => owner,
-    keep: (pod, before) => {
+    toStored: (pod, before) => {
       const issue = podIssue(pod);
       const owner = controllerOf(pod);
       if (issue === undefined || owner === undefined) return undefined;
-      if (before === undefined && pods.group(owner).length >= MOST_PODS) return undefined;
+      if (before === undefined && pods.groupObjects(owner).length >= MAX_PODS_PER_OWNER) return undefined;
       const { name, labels, resourceVersion = "" } = pod.metadata;
       return { resourceVersion, owner, issue: { ...issue, name }, labels: objectOf(labels) };
     },
@@ -139,10 +143,10 @@ function podStore(): ObjectStore<FailingPod> {
   return pods;
 }
 
-/** The uids of the workload or its current ReplicaSets, which own the Pods that count. */
-function currentOwners(of: OwnPods, { replicaSets }: PodWatch): string[] {
-  if (of.replicaSet === undefined) return [of.uid];
-  const current = [...replicaSets.values()].filter(({ object }) => isCurrentReplicaSet(object, of));
+/** Finds the uids of the owners whose Pods count: the workload, or its current ReplicaSets. */
+function findCurrentOwners(ownPods: OwnPods, { replicaSets }: PodWatch): string[] {
+  if (ownPods.replicaSet === undefined) return [ownPods.uid];
+  const current = [...replicaSets.values()].filter(({ object }) => isCurrentReplicaSet(object, ownPods));
   return current.map(({ object }) => asString(object.metadata.uid) ?? "");
 }
 
@@ -152,6 +156,6 @@ function isSameSelection(a: PodSelection, b: PodSelection): boolean {
 }
 
 /** Sorts Pods of the current revision first, then by rank of the issue, then by name. */
-function byRelevance(a: NamedIssue, b: NamedIssue): number {
+function compareRelevance(a: NamedIssue, b: NamedIssue): number {
   return Number(b.isWanted) - Number(a.isWanted) || b.rank - a.rank || (a.name < b.name ? -1 : 1);
 }

@@ -3,18 +3,18 @@
 import { driftOf, NO_DRIFT } from "../../drift/index.ts";
 import type { Drift, DriftedObject, FieldManagers } from "../../drift/index.ts";
 import { resourceName, type Inspection, type RecordedObjects } from "../../helm/index.ts";
-import { ApiError, EARLIEST, isConflict } from "../../kube/index.ts";
+import { ApiError, EARLIEST_VERSION, isConflict } from "../../kube/index.ts";
 import { oneLine, sameJson, type Clock, type Logger } from "../../lib/index.ts";
 import type { DriftIgnore, Json } from "../../model/index.ts";
-import type { Analyzer, FollowedObject, FollowedObjects } from "./followed-object.ts";
+import type { Analyzer, ObjectState, ObjectStates } from "./object-state.ts";
 import type { KindWatches } from "./kind-watches.ts";
 import {
-  checkAt,
-  isChangedByOthers,
+  getNextCheckTime,
+  wasWrittenByOthers,
   newObjectDrift,
   recordCheck,
   recordRepair,
-  reportedFields,
+  selectReportedFields,
   type ObjectDrift,
 } from "./object-drift.ts";
 import { titleOf } from "./release-object.ts";
@@ -29,14 +29,15 @@ export interface DriftPolicy {
 interface ReleaseDriftOptions {
   readonly module: string;
   readonly kinds: KindWatches;
-  /** Of the checks of all releases together; a check is two requests. */
+  /** Shared limit of the checks for all releases; a check is two requests. */
   readonly limit: RequestLimit;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly policy: () => DriftPolicy;
+  /** Returns how drift is handled by the current configuration. */
+  readonly getPolicy: () => DriftPolicy;
   /** Reads the objects from the release record; costs one request. */
-  readonly recorded: (signal: AbortSignal) => Promise<RecordedObjects | undefined>;
-  /** False while the module runs or its objects are not known yet. */
+  readonly readRecordedObjects: (signal: AbortSignal) => Promise<RecordedObjects | undefined>;
+  /** Returns false while the module runs or its objects are not known yet. */
   readonly mayCheck: () => boolean;
   /** Called with the current drift when it has changed. */
   readonly onDrift: (drift: Drift) => void;
@@ -50,235 +51,236 @@ interface ReleaseDriftOptions {
  */
 export class ReleaseDrift implements Analyzer {
   readonly #options: ReleaseDriftOptions;
-  /** Cached while checks are due. */
-  #record: RecordedObjects | undefined;
-  #ignore: readonly DriftIgnore[] = [];
+  /** The objects of the release record, cached while checks are due. */
+  #releaseRecord: RecordedObjects | undefined;
+  #ignoreRules: readonly DriftIgnore[] = [];
   #isOff = false;
-  #reported: Drift = NO_DRIFT;
+  #reportedDrift: Drift = NO_DRIFT;
 
   constructor(options: ReleaseDriftOptions) {
     this.#options = options;
   }
 
   /**
-   * Follows these objects from now on, and marks the objects that others changed. If `isNew`, helm has created a revision
+   * Checks these objects from now on, and marks the objects that others changed. If `isNewRevision`, helm has created a revision
    * since the last call: its writes are no drift.
    */
-  begin(objects: FollowedObjects, isNew: boolean): void {
-    const { mode, ignore } = this.#options.policy();
+  startRevision(objects: ObjectStates, isNewRevision: boolean): void {
+    const { mode, ignore } = this.#options.getPolicy();
     this.#isOff = mode === "off";
-    const isIgnoreSame = sameJson(this.#ignore as unknown as Json, ignore as unknown as Json);
-    this.#ignore = ignore;
-    this.#record = undefined;
-    for (const followed of objects.values()) {
-      if (this.#isOff || !isIgnoreSame) followed.drift = undefined;
-      if (this.#isOff || isNew) followed.isDriftDue = false;
-      if (isNew) this.#acceptHelmWrites(followed);
+    const areRulesSame = sameJson(this.#ignoreRules as unknown as Json, ignore as unknown as Json);
+    this.#ignoreRules = ignore;
+    this.#releaseRecord = undefined;
+    for (const objectState of objects.values()) {
+      if (this.#isOff || !areRulesSame) objectState.drift = undefined;
+      if (this.#isOff || isNewRevision) objectState.isDriftCheckDue = false;
+      if (isNewRevision) this.#acceptHelmWrites(objectState);
     }
     this.markChanged(objects);
   }
 
   /** Accepts helm's writes without a check if no one else has written to the object. */
-  #acceptHelmWrites({ object, drift }: FollowedObject): void {
-    const now = this.#options.kinds.fieldManagers(object);
-    if (
-      drift !== undefined &&
-      now !== undefined &&
-      !drift.isAlert &&
-      now.others === drift.fieldManagers.others
-    )
-      drift.fieldManagers = now;
+  #acceptHelmWrites({ object, drift }: ObjectState): void {
+    const fieldManagers = this.#options.kinds.getFieldManagers(object);
+    if (drift === undefined || fieldManagers === undefined || drift.mustCheckEveryWrite) return;
+    if (fieldManagers.others === drift.fieldManagers.others) drift.fieldManagers = fieldManagers;
   }
 
-  /** Marks all objects that may have changed without an event. */
-  markChanged(objects: FollowedObjects): void {
-    for (const followed of objects.values())
-      followed.isDriftDue ||= this.#isChanged(followed) || (followed.drift?.fields.length ?? 0) > 0;
+  /** Marks the objects whose check is due, after changes without events. Objects with drift are checked again. */
+  markChanged(objects: ObjectStates): void {
+    for (const objectState of objects.values())
+      objectState.isDriftCheckDue ||=
+        this.#mustCheck(objectState) || (objectState.drift?.fields.length ?? 0) > 0;
   }
 
-  /** The object was written; true if it has to be checked. */
-  written(followed: FollowedObject): boolean {
-    const isChanged = this.#isChanged(followed);
-    followed.isDriftDue ||= isChanged;
-    return isChanged;
+  /** The watch reported a write of the object; true if the object has to be checked. */
+  handleWritten(objectState: ObjectState): boolean {
+    const mustCheck = this.#mustCheck(objectState);
+    objectState.isDriftCheckDue ||= mustCheck;
+    return mustCheck;
   }
 
-  /** The object was deleted: a missing object has no drift. */
-  deleted(followed: FollowedObject, objects: FollowedObjects): void {
-    if (followed.drift === undefined) return;
-    followed.drift = undefined;
-    this.#report(objects);
+  /** The object was deleted: forgets its drift, since a missing object has none. */
+  handleDeleted(objectState: ObjectState, objects: ObjectStates): void {
+    if (objectState.drift === undefined) return;
+    objectState.drift = undefined;
+    this.#reportIfChanged(objects);
   }
 
-  /** The versions recorded before are later than those of the watches. */
-  putBack(objects: FollowedObjects): void {
+  /** The etcd was restored: recorded versions may be later than new ones, so any new version counts as later. */
+  handleEtcdRestored(objects: ObjectStates): void {
     for (const { drift } of objects.values())
-      if (drift !== undefined) drift.fieldManagers = { ...drift.fieldManagers, version: EARLIEST };
+      if (drift !== undefined) drift.fieldManagers = { ...drift.fieldManagers, version: EARLIEST_VERSION };
   }
 
-  /** Whether others wrote to an object since its last check. */
-  #isChanged(followed: FollowedObject): boolean {
-    const now = this.#options.kinds.fieldManagers(followed.object);
+  /** Whether the object has to be checked: others than helm wrote to it since its last check. */
+  #mustCheck(objectState: ObjectState): boolean {
+    const now = this.#options.kinds.getFieldManagers(objectState.object);
     if (now === undefined || this.#isOff) return false;
-    if (followed.drift !== undefined) return isChangedByOthers(followed.drift, now);
-    // Only helm has ever written to it.
-    if (now.others === "") followed.drift = newObjectDrift(now);
+    if (objectState.drift !== undefined) return wasWrittenByOthers(objectState.drift, now);
+    // Only helm has ever written to the object.
+    if (now.others === "") objectState.drift = newObjectDrift(now);
     return now.others !== "";
   }
 
-  /** Checks the object whose check is due first, if that is now; otherwise returns when the next check is due. */
-  check(objects: FollowedObjects): number | Promise<void> {
+  /** Checks the object whose check is due first, if it is due now; otherwise returns when the next check is due. */
+  check(objects: ObjectStates): number | Promise<void> {
     const { clock, limit, mayCheck } = this.#options;
     if (!mayCheck()) return Infinity;
     const now = clock.monotonic();
-    const contestsEndAt = endContests(objects, now);
-    this.#report(objects);
-    const next = earliestCheck(objects);
-    if (next === undefined) this.#record = undefined;
-    else if (next.at <= now) return limit.run((signal) => this.#inspectNext(next.followed, objects, signal));
-    return Math.min(next?.at ?? Infinity, contestsEndAt);
+    const contestsEndAt = endFinishedContests(objects, now);
+    this.#reportIfChanged(objects);
+    const next = findEarliestCheck(objects);
+    if (next === undefined) this.#releaseRecord = undefined;
+    else if (next.dueAt <= now)
+      return limit.run((signal) => this.#inspectNext(next.objectState, objects, signal));
+    return Math.min(next?.dueAt ?? Infinity, contestsEndAt);
   }
 
   /** Inspects one object and handles the result. Never fails: an error is recorded with the object. */
-  async #inspectNext(followed: FollowedObject, objects: FollowedObjects, signal: AbortSignal): Promise<void> {
-    followed.isDriftDue = false;
-    const isFollowed = (): boolean => objects.get(followed.key) === followed;
+  async #inspectNext(objectState: ObjectState, objects: ObjectStates, signal: AbortSignal): Promise<void> {
+    objectState.isDriftCheckDue = false;
+    const isInRelease = (): boolean => objects.get(objectState.key) === objectState;
     try {
-      const found = isFollowed() ? await this.#inspect(followed, signal) : undefined;
+      const found = isInRelease() ? await this.#inspectObject(objectState, signal) : undefined;
       // A run that has begun meanwhile may have changed release and object, and its end triggers another check.
-      if (isFollowed() && this.#options.mayCheck()) await this.#handleInspection(followed, found, objects);
+      if (isInRelease() && this.#options.mayCheck())
+        await this.#handleInspection(objectState, found, objects);
     } catch (error) {
-      if (!signal.aborted && isFollowed()) this.#handleFailedCheck(followed, error, objects);
+      if (!signal.aborted && isInRelease()) this.#handleFailedCheck(objectState, error, objects);
     }
-    if (this.#isChanged(followed) && followed.drift !== undefined) followed.isDriftDue = true;
+    if (this.#mustCheck(objectState) && objectState.drift !== undefined) objectState.isDriftCheckDue = true;
   }
 
   /** Compares the object with a dry run of helm's apply. Undefined if the release has no record. */
-  async #inspect({ object }: FollowedObject, signal: AbortSignal): Promise<Inspection | undefined> {
-    this.#record ??= await this.#options.recorded(signal);
-    return this.#record?.inspect(object, { ignore: this.#ignore, signal });
+  async #inspectObject({ object }: ObjectState, signal: AbortSignal): Promise<Inspection | undefined> {
+    this.#releaseRecord ??= await this.#options.readRecordedObjects(signal);
+    return this.#releaseRecord?.inspect(object, { ignore: this.#ignoreRules, signal });
   }
 
   /** Repairs drift if the policy and the back-off of repairs allow it; otherwise reports it. */
   async #handleInspection(
-    followed: FollowedObject,
+    objectState: ObjectState,
     found: Inspection | undefined,
-    objects: FollowedObjects,
+    objects: ObjectStates,
   ): Promise<void> {
-    const { clock, policy } = this.#options;
-    const drift = this.#driftOf(followed, found?.fieldManagers);
+    const { clock, getPolicy } = this.#options;
+    const drift = this.#updateObjectDrift(objectState, found?.fieldManagers);
     if (drift === undefined) return;
     const now = clock.monotonic();
     const isNewDrift = recordCheck(drift, found, now);
-    const mustRepair = drift.fields.length > 0 && policy().mode === "repair";
-    if (found !== undefined && mustRepair && drift.repairs.dueAt <= now) {
+    const mustRepair = drift.fields.length > 0 && getPolicy().mode === "repair";
+    if (found !== undefined && mustRepair && drift.repairBackoff.dueAt <= now) {
       recordRepair(drift, found.fields, now);
       drift.fieldManagers = await found.repair();
       drift.fields = [];
-      this.#report(objects);
-      return this.#reportFound(followed, { ...drift, fields: found.fields }, true);
+      this.#reportIfChanged(objects);
+      return this.#reportFound(objectState, { ...drift, fields: found.fields }, true);
     }
     drift.isContested = mustRepair;
-    followed.isDriftDue ||= mustRepair;
-    this.#report(objects);
-    if (isNewDrift) this.#reportFound(followed, drift, false);
+    objectState.isDriftCheckDue ||= mustRepair;
+    this.#reportIfChanged(objects);
+    if (isNewDrift) this.#reportFound(objectState, drift, false);
   }
 
-  /** The drift record of an object, with these field managers or those of the watch. */
-  #driftOf(
-    followed: FollowedObject,
-    seen: FieldManagers | undefined = this.#options.kinds.fieldManagers(followed.object),
+  /** Updates the drift state of an object with these field managers, or those of the watch; undefined if the object is unknown. */
+  #updateObjectDrift(
+    objectState: ObjectState,
+    fieldManagers: FieldManagers | undefined = this.#options.kinds.getFieldManagers(objectState.object),
   ): ObjectDrift | undefined {
-    if (seen === undefined) return undefined;
-    followed.drift ??= newObjectDrift(seen);
-    followed.drift.fieldManagers = seen;
-    return followed.drift;
+    if (fieldManagers === undefined) return undefined;
+    objectState.drift ??= newObjectDrift(fieldManagers);
+    objectState.drift.fieldManagers = fieldManagers;
+    return objectState.drift;
   }
 
-  /** Retries with back-off; after a refusal (4xx) only once the object changes. */
-  #handleFailedCheck(followed: FollowedObject, error: unknown, objects: FollowedObjects): void {
+  /** Retries a failed check with back-off; after a refusal (4xx) only when the object changes. Logs the first failure. */
+  #handleFailedCheck(objectState: ObjectState, error: unknown, objects: ObjectStates): void {
     const { module, clock, logger, kinds } = this.#options;
-    const drift = this.#driftOf(followed);
+    const drift = this.#updateObjectDrift(objectState);
     if (drift === undefined) return;
     if (isConflict(error)) {
-      // It was written again while it was checked.
-      drift.checks.record(clock.monotonic());
-      followed.isDriftDue = true;
+      // Others wrote to the object while it was checked.
+      drift.checkBackoff.record(clock.monotonic());
+      objectState.isDriftCheckDue = true;
       return;
     }
-    drift.checks.recordFailure(clock.monotonic());
-    const isNewIssue = drift.issue === undefined;
-    drift.issue = oneLine(error);
+    drift.checkBackoff.recordFailure(clock.monotonic());
+    const isNewIssue = drift.checkError === undefined;
+    drift.checkError = oneLine(error);
     // A failed repair leaves the object drifted.
-    this.#report(objects);
+    this.#reportIfChanged(objects);
     const isRefused = error instanceof ApiError && error.status < 500 && error.status !== 429;
-    if (!isRefused) followed.isDriftDue = true;
+    if (!isRefused) objectState.isDriftCheckDue = true;
     if (!isNewIssue) return;
-    const object = resourceName(kinds.objectRefOf(followed.object));
-    logger.warn("An object cannot be compared with its release", { module, object, error: drift.issue });
+    const object = resourceName(kinds.toObjectRef(objectState.object));
+    logger.warn("An object cannot be compared with its release", { module, object, error: drift.checkError });
   }
 
-  #reportFound(followed: FollowedObject, drift: ObjectDrift, repaired: boolean): void {
-    this.#options.onFound(this.#driftedObject(followed, drift), repaired);
+  /** Reports drift of one object that was not reported before, or its repair. */
+  #reportFound(objectState: ObjectState, drift: ObjectDrift, repaired: boolean): void {
+    this.#options.onFound(this.#toDriftedObject(objectState, drift), repaired);
   }
 
-  /** The drift of an object as status and Events describe it. */
-  #driftedObject({ object }: FollowedObject, drift: ObjectDrift): DriftedObject {
-    const ref = this.#options.kinds.objectRefOf(object);
+  /** Converts the drift of an object into the form of status and Events. */
+  #toDriftedObject({ object }: ObjectState, drift: ObjectDrift): DriftedObject {
+    const ref = this.#options.kinds.toObjectRef(object);
     const { isContested } = drift;
     return {
       object: resourceName(ref),
       title: titleOf(ref),
-      fields: reportedFields(drift),
+      fields: selectReportedFields(drift),
       isContested,
     };
   }
 
   /** Reports the drift of the release if it has changed. */
-  #report(objects: FollowedObjects): void {
-    const drift = this.#driftIn(objects);
-    if (JSON.stringify(drift) === JSON.stringify(this.#reported)) return;
-    this.#reported = drift;
+  #reportIfChanged(objects: ObjectStates): void {
+    const drift = this.#summarizeDrift(objects);
+    if (JSON.stringify(drift) === JSON.stringify(this.#reportedDrift)) return;
+    this.#reportedDrift = drift;
     this.#options.onDrift(drift);
   }
 
-  /** The drift of the release, and the first object that cannot be checked. */
-  #driftIn(objects: FollowedObjects): Drift {
-    const known = [...objects.values()].flatMap((followed) =>
-      followed.drift === undefined ? [] : [{ followed, drift: followed.drift }],
+  /** Summarizes the drift of all objects, and names the first object that cannot be checked. */
+  #summarizeDrift(objects: ObjectStates): Drift {
+    const checked = [...objects.values()].flatMap((objectState) =>
+      objectState.drift === undefined ? [] : [{ objectState, drift: objectState.drift }],
     );
-    const drifted = known.filter(({ drift }) => reportedFields(drift).length > 0);
-    const unchecked = known.find(({ drift }) => drift.issue !== undefined);
+    const drifted = checked.filter(({ drift }) => selectReportedFields(drift).length > 0);
+    const unchecked = checked.find(({ drift }) => drift.checkError !== undefined);
     const issue =
       unchecked &&
-      `${titleOf(this.#options.kinds.objectRefOf(unchecked.followed.object))} cannot be compared with its release: ${unchecked.drift.issue}`;
+      `${titleOf(this.#options.kinds.toObjectRef(unchecked.objectState.object))} cannot be compared with its release: ${unchecked.drift.checkError}`;
     return driftOf(
-      drifted.map(({ followed, drift }) => this.#driftedObject(followed, drift)),
+      drifted.map(({ objectState, drift }) => this.#toDriftedObject(objectState, drift)),
       issue,
     );
   }
 }
 
-/** Ends the contests that are over; returns when the next one ends. */
-function endContests(objects: FollowedObjects, now: number): number {
-  let next = Infinity;
+/** Ends the contests (see `ObjectDrift.contest`) that are over; returns when the next one ends. */
+function endFinishedContests(objects: ObjectStates, now: number): number {
+  let nextEndAt = Infinity;
   for (const { drift } of objects.values()) {
     if (drift?.contest === undefined) continue;
     if (drift.contest.endsAt <= now) drift.contest = undefined;
-    else next = Math.min(next, drift.contest.endsAt);
+    else nextEndAt = Math.min(nextEndAt, drift.contest.endsAt);
   }
-  return next;
+  return nextEndAt;
 }
 
-/** The object whose check is due first, and when. */
-function earliestCheck(
-  objects: FollowedObjects,
-): { readonly followed: FollowedObject; readonly at: number } | undefined {
+/** Finds the object whose check is due first, and returns when it is due; undefined if no check is due. */
+function findEarliestCheck(
+  objects: ObjectStates,
+): { readonly objectState: ObjectState; readonly dueAt: number } | undefined {
   const due = [...objects.values()]
-    .filter(({ isDriftDue }) => isDriftDue)
-    .map((followed) => ({
-      followed,
-      at: followed.drift === undefined ? -Infinity : checkAt(followed.drift),
+    .filter(({ isDriftCheckDue: isDriftDue }) => isDriftDue)
+    .map((objectState) => ({
+      objectState,
+      dueAt: objectState.drift === undefined ? -Infinity : getNextCheckTime(objectState.drift),
     }));
-  return due.length === 0 ? undefined : due.reduce((first, each) => (each.at < first.at ? each : first));
+  return due.length === 0
+    ? undefined
+    : due.reduce((first, each) => (each.dueAt < first.dueAt ? each : first));
 }

@@ -1,10 +1,10 @@
-/** Follows the health of a release's objects (docs/reference/status.md, "Health"). */
+/** Assesses the health of a release's objects (docs/reference/status.md, "Health"). */
 
 import { reassessAt, healthOf, type AssessedObject } from "../../health/index.ts";
 import { resourceName } from "../../helm/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import type { RevisionHealth } from "../../state/index.ts";
-import type { Analyzer, FollowedObject, FollowedObjects } from "./followed-object.ts";
+import type { Analyzer, ObjectState, ObjectStates } from "./object-state.ts";
 import type { KindWatches } from "./kind-watches.ts";
 import type { PodWatches } from "./pod-watches.ts";
 import { titleOf } from "./release-object.ts";
@@ -18,111 +18,114 @@ interface ReleaseHealthOptions {
 }
 
 /** A revision of a release, and how long its objects may be in progress. */
-interface AppliedRelease {
+interface HealthRevision {
   readonly revision: number;
   readonly timeoutMs: number;
 }
 
 /** Progress of a rollout is reported this often; a changed status or reason is reported at once. */
-const REPORT_EVERY_MS = 500;
+const MIN_REPORT_INTERVAL_MS = 500;
 /** After a workload is not Current for this long, its Pods are watched. */
-const PODS_AFTER_MS = 1000;
+const WATCH_PODS_AFTER_MS = 1000;
 
-/** Watches may lag behind helm by this long. */
+/** Watches may lag behind helm by this time. */
 const SETTLE_MS = 1000;
 
-/** An object, and what its health is made from. */
-interface FollowedTarget extends AssessedObject {
-  readonly followed: FollowedObject;
+/** An object, with its health finding and the worst issue of its Pods. */
+interface HealthTarget extends AssessedObject {
+  readonly objectState: ObjectState;
 }
 
 /** Computes the health of a release when one of its objects, or a Pod of an unhealthy one, changes. Does not poll. */
 export class ReleaseHealth implements Analyzer {
   readonly #options: ReleaseHealthOptions;
-  #applied: AppliedRelease | undefined;
-  /** An earlier revision was followed before this one. */
+  #revision: HealthRevision | undefined;
+  /** An earlier revision was watched before this one. */
   #isUpgraded = false;
   /** Before this time the watches may lag, so `True` or `NotLookedAt` is not reported. */
   #settlesAt = 0;
-  #reported: RevisionHealth | undefined;
+  #reportedHealth: RevisionHealth | undefined;
   #reportedAt = 0;
 
   constructor(options: ReleaseHealthOptions) {
     this.#options = options;
   }
 
-  /** The objects of this revision are followed from now on. */
-  begin(applied: AppliedRelease): void {
-    if (this.#applied?.revision !== applied.revision) {
+  /** Assesses this revision from now on. */
+  startRevision(applied: HealthRevision): void {
+    if (this.#revision?.revision !== applied.revision) {
       this.#settlesAt = this.#options.clock.monotonic() + SETTLE_MS;
-      this.#isUpgraded = this.#applied !== undefined;
+      this.#isUpgraded = this.#revision !== undefined;
     }
-    this.#applied = applied;
+    this.#revision = applied;
   }
 
-  /** Assesses the health of all objects that count, and reports it; returns when to check again. */
-  check(objects: FollowedObjects, recheck: () => void): number {
-    if (this.#applied === undefined) return Infinity;
-    const { revision, timeoutMs } = this.#applied;
+  /** Assesses the health of all objects that count, and reports changed health; returns when to check again. */
+  check(objects: ObjectStates, recheck: () => void): number {
+    if (this.#revision === undefined) return Infinity;
+    const { revision, timeoutMs } = this.#revision;
     const now = this.#options.clock.monotonic();
-    for (const followed of objects.values()) if (!followed.counts) this.forget(followed);
-    const targets = [...objects.values()].filter(({ counts }) => counts).map((each) => this.#target(each));
-    const podsAt = this.#followPods(targets, recheck);
+    for (const objectState of objects.values())
+      if (!objectState.countsForHealth) this.stopPodWatch(objectState);
+    const targets = [...objects.values()]
+      .filter(({ countsForHealth }) => countsForHealth)
+      .map((each) => this.#toTarget(each));
+    const nextPodWatchAt = this.#updatePodWatches(targets, recheck);
     const condition = healthOf(targets, { now, timeoutMs });
-    // Only objects with a generation can be stale: new objects are missing until the watch has them, and objects
+    // Only objects with a generation can have a stale status: new objects are missing until the watch has them, and objects
     // without a spec are healthy once they exist.
     const canLag = targets.some(({ finding }) => finding?.generation !== undefined);
-    const isEarly =
-      now < this.#settlesAt &&
-      (condition.reason === "NotLookedAt" || (condition.status === "True" && this.#isUpgraded && canLag));
-    const reportAt = isEarly ? this.#settlesAt : this.#report({ ...condition, revision });
-    return Math.min(reassessAt(targets, { now, timeoutMs }), podsAt, reportAt);
+    const mayBeStale = condition.status === "True" && this.#isUpgraded && canLag;
+    const isEarly = now < this.#settlesAt && (condition.reason === "NotLookedAt" || mayBeStale);
+    const reportAt = isEarly ? this.#settlesAt : this.#reportIfChanged({ ...condition, revision });
+    return Math.min(reassessAt(targets, { now, timeoutMs }), nextPodWatchAt, reportAt);
   }
 
-  /** The object is followed no more, or its health does not count. */
-  forget(followed: FollowedObject): void {
-    if (followed.watchesPods) this.#options.pods.unfollow(followed.key);
-    followed.watchesPods = false;
+  /** Ends the watch of the object's Pods: the object left the release, is healthy, or does not count for health. */
+  stopPodWatch(objectState: ObjectState): void {
+    if (objectState.hasPodWatch) this.#options.pods.unwatchPods(objectState.key);
+    objectState.hasPodWatch = false;
   }
 
-  /** What the health of one object is made from: its finding, and the gravest issue of its Pods. */
-  #target(followed: FollowedObject): FollowedTarget {
+  /** Collects what the health of one object depends on: its finding, and the worst issue of its Pods. */
+  #toTarget(objectState: ObjectState): HealthTarget {
     const { kinds, pods } = this.#options;
-    const ref = kinds.objectRefOf(followed.object);
-    const finding = kinds.finding(followed.object);
-    const pod = pods.worstIssue(followed.key, finding?.pods);
-    return { followed, name: resourceName(ref), title: titleOf(ref), finding, pod };
+    const ref = kinds.toObjectRef(objectState.object);
+    const finding = kinds.getFinding(objectState.object);
+    const pod = pods.findWorstIssue(objectState.key, finding?.pods);
+    return { objectState, name: resourceName(ref), title: titleOf(ref), finding, pod };
   }
 
-  /** Follows the Pods of workloads that have been unhealthy for a moment; returns when the next one has. */
-  #followPods(targets: readonly FollowedTarget[], recheck: () => void): number {
+  /** Watches the Pods of workloads that have been unhealthy for WATCH_PODS_AFTER_MS; returns when the next workload has been. */
+  #updatePodWatches(targets: readonly HealthTarget[], recheck: () => void): number {
     const { clock, pods } = this.#options;
     const now = clock.monotonic();
     let nextAt = Infinity;
-    for (const { followed, finding } of targets) {
-      const { namespace } = followed.object;
-      if (finding?.pods === undefined) this.forget(followed);
-      else if (finding.since + PODS_AFTER_MS > now) nextAt = Math.min(nextAt, finding.since + PODS_AFTER_MS);
+    for (const { objectState, finding } of targets) {
+      const { namespace } = objectState.object;
+      if (finding?.pods === undefined) this.stopPodWatch(objectState);
+      else if (finding.since + WATCH_PODS_AFTER_MS > now)
+        nextAt = Math.min(nextAt, finding.since + WATCH_PODS_AFTER_MS);
       else {
-        followed.watchesPods = true;
-        pods.follow(followed.key, { ...finding.pods, namespace }, recheck);
+        objectState.hasPodWatch = true;
+        pods.watchPods(objectState.key, { ...finding.pods, namespace }, recheck);
       }
     }
     return nextAt;
   }
 
-  /** Reports changed health; returns when to report it if that is later, else Infinity. */
-  #report(health: RevisionHealth): number {
+  /** Reports changed health, progress of a rollout only every MIN_REPORT_INTERVAL_MS; returns when to report it if that is later, else Infinity. */
+  #reportIfChanged(health: RevisionHealth): number {
     const { clock, onHealth } = this.#options;
-    const reported = this.#reported;
+    const reported = this.#reportedHealth;
     if (reported !== undefined && JSON.stringify(reported) === JSON.stringify(health)) return Infinity;
     const isOnlyProgress =
       reported?.status === health.status &&
       reported.reason === health.reason &&
       reported.revision === health.revision;
-    const mayReportAt = isOnlyProgress ? this.#reportedAt + REPORT_EVERY_MS : 0;
+    const mayReportAt = isOnlyProgress ? this.#reportedAt + MIN_REPORT_INTERVAL_MS : 0;
     if (mayReportAt > clock.monotonic()) return mayReportAt;
-    this.#reported = health;
+    this.#reportedHealth = health;
     this.#reportedAt = clock.monotonic();
     onHealth(health);
     return Infinity;

@@ -4,23 +4,24 @@ import PQueue from "p-queue";
 
 import { TokenBucket, type Clock } from "../../lib/index.ts";
 
-/** Pieces of work per second, and burst. */
+/** Calls of `run` per second, and burst. */
 const RATE = { qps: 20, burst: 100 };
+/** Calls of `run` that work at the same time. */
 const CONCURRENCY = 4;
 
-/** Runs work as soon as the limits allow it. */
+/** Limits rate and concurrency of requests: runs each piece of work as soon as the limits allow it. */
 export class RequestLimit {
   readonly #queue = new PQueue({ concurrency: CONCURRENCY });
   readonly #bucket: TokenBucket;
-  readonly #abort = new AbortController();
+  readonly #abortController = new AbortController();
 
   constructor(clock: Clock) {
     this.#bucket = new TokenBucket(RATE, clock);
   }
 
-  /** The result of `work`; undefined after `close`. */
+  /** Waits until the limits allow it, then runs `work` and returns its result; undefined after `close`. */
   run<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
-    const { signal } = this.#abort;
+    const { signal } = this.#abortController;
     return this.#queue.add(async () => {
       await this.#bucket.takeToken(signal);
       return signal.aborted ? undefined : await work(signal);
@@ -28,6 +29,6 @@ export class RequestLimit {
   }
 
   close(): void {
-    this.#abort.abort();
+    this.#abortController.abort();
   }
 }

@@ -59,7 +59,7 @@ export class AdmissionObjects {
     const ignore = (): void => {};
     for (const { resource, name } of this.#objects()) {
       const fieldSelector = `metadata.name=${name}`;
-      const consumer = { object: ignore, synced: ignore, applied: changed, deleted: changed };
+      const consumer = { onListed: ignore, onSynced: ignore, onApplied: changed, onDeleted: changed };
       const watch = this.#options.hub.subscribe({ resource, fieldSelector, metadataOnly: true }, consumer);
       this.#closes.push(() => watch.close());
     }

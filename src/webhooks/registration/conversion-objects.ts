@@ -68,10 +68,10 @@ export class ConversionObjects {
       if (this.#watched.has(name)) continue;
       const spec = { resource: RESOURCE, fieldSelector: `metadata.name=${name}`, metadataOnly: true };
       const watch = this.#options.hub.subscribe(spec, {
-        object: ignore,
-        synced: ignore,
-        applied: changed,
-        deleted: changed,
+        onListed: ignore,
+        onSynced: ignore,
+        onApplied: changed,
+        onDeleted: changed,
       });
       this.#watched.set(name, () => watch.close());
     }

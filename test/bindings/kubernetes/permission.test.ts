@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 
 import { waitUntilPermitted, waitUntilRefused } from "../../../src/bindings/kubernetes/permission.ts";
-import { MissingRightsError } from "../../../src/kube/index.ts";
+import { MissingPermissionsError } from "../../../src/kube/index.ts";
 import { ManualClock } from "../../support/clock.ts";
 
-const missing = new MissingRightsError({ namespace: "team-a", name: "deployer" }, ["list secrets"]);
+const missing = new MissingPermissionsError({ namespace: "team-a", name: "deployer" }, ["list secrets"]);
 
 /** A permission whose checks have these results, one after another; the last one stays. */
 function permission(...results: (Error | undefined)[]) {

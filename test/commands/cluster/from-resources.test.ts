@@ -6,7 +6,7 @@ import {
   toOverview,
 } from "../../../src/commands/cluster/from-resources.ts";
 import { readyExitCode } from "../../../src/commands/operator/overview.ts";
-import { microTime } from "../../../src/kube/resources.ts";
+import { formatMicroTime } from "../../../src/kube/resources.ts";
 import { KnownSecrets } from "../../../src/lib/index.ts";
 import { describeEnablement, explainModule } from "../../../src/plan/index.ts";
 import type { ModuleView } from "../../../src/state/index.ts";
@@ -67,7 +67,7 @@ it.each([
     const spec =
       renewTime === undefined
         ? lease
-        : { ...lease, leaseDurationSeconds: 35, renewTime: microTime(renewTime) };
+        : { ...lease, leaseDurationSeconds: 35, renewTime: formatMicroTime(renewTime) };
     const overview = toOverview(
       { operator: { ...operator, status: READY } as unknown as IAddonOperator, modules: [], lease: spec },
       T0,
@@ -81,7 +81,11 @@ it.each([
 
 it("says since when the status was not renewed as soon as the Lease is late", () => {
   const { operator } = resources();
-  const lease = { holderIdentity: "pod-1/7", leaseDurationSeconds: 35, renewTime: microTime(T0 - 18_000) };
+  const lease = {
+    holderIdentity: "pod-1/7",
+    leaseDurationSeconds: 35,
+    renewTime: formatMicroTime(T0 - 18_000),
+  };
   const late = { operator: { ...operator, status: READY } as unknown as IAddonOperator, modules: [], lease };
   const { message, ready } = toOverview(late, T0);
   const at = new Date(T0 - 18_000).toISOString().slice(0, 19);

@@ -2,7 +2,7 @@ import { expect, it, onTestFinished } from "vitest";
 
 import { exitCodeForError } from "../../../src/commands/index.ts";
 import { createReader, type Reader } from "../../../src/commands/cluster/read-resources.ts";
-import { microTime } from "../../../src/kube/resources.ts";
+import { formatMicroTime } from "../../../src/kube/resources.ts";
 import { run } from "../../support/command-line.ts";
 import { FakeApi, status, type Answer } from "../../support/fake-api.ts";
 
@@ -113,7 +113,7 @@ it.each([
   api.on(`GET ${GROUP}/namespaces/ops/addonoperators`, list([operator("ops")]));
   api.on(`GET ${GROUP}/namespaces/ops/addonmodules`, list([web]));
   api.on(`GET ${GROUP}/namespaces/ops/addonmodules/web`, { json: web });
-  const renewTime = microTime(Date.now() - (renewed ? 0 : 3_600_000));
+  const renewTime = formatMicroTime(Date.now() - (renewed ? 0 : 3_600_000));
   const spec = { holderIdentity: "pod-1/7", leaseDurationSeconds: 35, renewTime };
   api.on("GET /apis/coordination.k8s.io/v1/namespaces/ops/leases/addon-operator-addon-operator", {
     json: { spec },

@@ -44,7 +44,7 @@ test.each([
       findPendingOwners: () =>
         Promise.resolve(new Map(objects.map((each) => [namespacedKey("ops", each), "new"]))),
       getIdentity: () => ({
-        client: account === undefined ? client : client.as(account),
+        client: account === undefined ? client : client.impersonate(account),
         hasServiceAccount: account !== undefined,
       }),
     } as unknown as Reconciler;

@@ -23,19 +23,19 @@ test("the records of releases are believed as a server has them that was put bac
     hub: {
       subscribe: (_, consumer) => {
         watch = consumer;
-        return { synced: Promise.resolve(), close: () => {} };
+        return { whenSynced: Promise.resolve(), close: () => {} };
       },
     },
     namespace: "ops",
     logger: silentLogger,
   });
   const known = (): string[] => store.revisions("app").map((meta) => `${meta.revision} ${meta.status}`);
-  void watch?.object(secret(1, "60", "superseded"));
-  void watch?.object(secret(2, "61", "deployed"));
-  void watch?.applied(secret(1, "50", "deployed"));
+  void watch?.onListed(secret(1, "60", "superseded"));
+  void watch?.onListed(secret(2, "61", "deployed"));
+  void watch?.onApplied(secret(1, "50", "deployed"));
   expect(known()).toEqual(["2 deployed", "1 superseded"]);
-  watch?.putBack?.();
-  void watch?.applied(secret(1, "50", "deployed"));
-  void watch?.deleted({ ...secret(2, "55", "") }, false);
+  watch?.onEtcdRestored?.();
+  void watch?.onApplied(secret(1, "50", "deployed"));
+  void watch?.onDeleted({ ...secret(2, "55", "") }, false);
   expect(known()).toEqual(["1 deployed"]);
 });

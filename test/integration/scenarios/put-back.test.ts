@@ -67,7 +67,7 @@ const find = (object: string): Promise<Found | undefined> =>
 const set = async (name: string, content: object, labels = {}): Promise<void> => {
   const target = { resource: kube.CONFIG_MAPS, namespace: NS, name };
   const body = { apiVersion: "v1", kind: "ConfigMap", metadata: { name, labels }, ...content };
-  await kube.applyRequest(admin, target, { body, force: true });
+  await kube.serverSideApply(admin, target, { body, force: true });
 };
 const setSize = (size: number): Promise<void> =>
   set("addon-operator", { data: { oneEnabled: "true", one: `size: ${size}\n` } });

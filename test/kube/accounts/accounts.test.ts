@@ -20,21 +20,21 @@ async function accounts(...allowed: string[]) {
 
 test("a module acts as an account of the namespace that the operator gives it, or as the operator", async () => {
   const { accounts: rules } = await accounts();
-  expect(rules.of({ name: "web", serviceAccountName: "deployer" })).toEqual({
+  expect(rules.resolveAccount({ name: "web", serviceAccountName: "deployer" })).toEqual({
     namespace: "ops",
     name: "deployer",
   });
   const own = { name: "db", namespace: "team-a", serviceAccountName: "team-a/deployer" };
-  expect(rules.problemOf(own, "")?.message).toContain("gives it namespace ops");
+  expect(rules.findProblem(own, "")?.message).toContain("gives it namespace ops");
   const { accounts: ofTeams } = await accounts("team-*");
-  expect(ofTeams.of({ ...own, serviceAccountName: "deployer" })).toEqual({
+  expect(ofTeams.resolveAccount({ ...own, serviceAccountName: "deployer" })).toEqual({
     namespace: "team-a",
     name: "deployer",
   });
-  expect(rules.of({ name: "plain" })).toBeUndefined();
-  expect(rules.known("web")).toEqual({ namespace: "ops", name: "deployer" });
+  expect(rules.resolveAccount({ name: "plain" })).toBeUndefined();
+  expect(rules.getKnownAccount("web")).toEqual({ namespace: "ops", name: "deployer" });
   const users = ["system:serviceaccount:ops:deployer", "system:serviceaccount:ops:plain", "plain"];
-  expect(users.map((user) => rules.includes(user))).toEqual([true, false, false]);
+  expect(users.map((user) => rules.isAccountUser(user))).toEqual([true, false, false]);
 });
 
 test("an account that a broken file may name is not the operator, unless the file was read before", async () => {
@@ -43,15 +43,15 @@ test("an account that a broken file may name is not the operator, unless the fil
   const broken = { name: "web", accountIsUnknown: true };
   const refusal =
     "web: its addon.yaml cannot be read, so it is not known as whom the module acts (correct the file)";
-  expect(rules.problemOf(broken, file)).toBeUndefined();
-  expect(() => rules.known("web")).toThrow(refusal);
-  expect(() => rules.of(broken)).toThrow(refusal);
+  expect(rules.findProblem(broken, file)).toBeUndefined();
+  expect(() => rules.getKnownAccount("web")).toThrow(refusal);
+  expect(() => rules.resolveAccount(broken)).toThrow(refusal);
   const deployer = { namespace: "ops", name: "deployer" };
-  expect(rules.of({ name: "web", serviceAccountName: "deployer" })).toEqual(deployer);
-  expect(rules.problemOf(broken, file)).toBeUndefined();
-  expect([rules.of(broken), rules.known("web")]).toEqual([deployer, deployer]);
-  rules.of({ name: "db" });
-  expect(rules.of({ name: "db", accountIsUnknown: true })).toBeUndefined();
+  expect(rules.resolveAccount({ name: "web", serviceAccountName: "deployer" })).toEqual(deployer);
+  expect(rules.findProblem(broken, file)).toBeUndefined();
+  expect([rules.resolveAccount(broken), rules.getKnownAccount("web")]).toEqual([deployer, deployer]);
+  rules.resolveAccount({ name: "db" });
+  expect(rules.resolveAccount({ name: "db", accountIsUnknown: true })).toBeUndefined();
 });
 
 test.each([
@@ -66,7 +66,7 @@ test.each([
 ])("with %j allowed, an account of %s: %s", async (allowed, namespace, isAllowed) => {
   const { accounts: rules } = await accounts(...allowed);
   const module = { name: "web", serviceAccountName: `${namespace}/admin` };
-  const fault = rules.problemOf(module, "/modules/web/addon.yaml");
+  const fault = rules.findProblem(module, "/modules/web/addon.yaml");
   expect(fault?.remedy?.includes("--service-account-namespaces") ?? "allowed").toBe(
     isAllowed ? "allowed" : true,
   );
@@ -76,7 +76,9 @@ test.each([
 test("requests of a client act as a user", async () => {
   const { api, client } = await accounts();
   api.on("GET /api/v1/namespaces/ops/configmaps/a", { json: {} });
-  await client.as("system:serviceaccount:ops:web").json({ path: "/api/v1/namespaces/ops/configmaps/a" });
+  await client
+    .impersonate("system:serviceaccount:ops:web")
+    .json({ path: "/api/v1/namespaces/ops/configmaps/a" });
   await client.json({ path: "/api/v1/namespaces/ops/configmaps/a" });
   const users = api.requests.map(({ headers }) => headers["impersonate-user"]);
   expect(users).toEqual(["system:serviceaccount:ops:web", undefined]);
@@ -88,9 +90,9 @@ test("a deleted account is an error that names it, although impersonation would 
   api.on(path, { json: { metadata: { name: "web" } } });
   api.on("GET /version", { json: {} });
   const account = { namespace: "ops", name: "web" };
-  await rules.mustExist(account);
+  await rules.assertUsable(account);
   api.on("GET /version", status(403, "Forbidden"));
-  await expect(rules.mustExist(account)).rejects.toThrow("impersonate serviceaccounts in namespace ops");
+  await expect(rules.assertUsable(account)).rejects.toThrow("impersonate serviceaccounts in namespace ops");
   api.on(path, status(404, "NotFound"));
-  await expect(rules.mustExist(account)).rejects.toThrow("ServiceAccount ops/web does not exist");
+  await expect(rules.assertUsable(account)).rejects.toThrow("ServiceAccount ops/web does not exist");
 });

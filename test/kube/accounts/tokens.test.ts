@@ -4,8 +4,8 @@ import { join } from "node:path";
 
 import { expect, onTestFinished, test } from "vitest";
 
-import { kubeconfigOf } from "../../../src/kube/accounts/access.ts";
-import { missingRule, openAccess, RunTokens } from "../../../src/kube/index.ts";
+import { buildAccountKubeconfig } from "../../../src/kube/accounts/access.ts";
+import { findMissingRule, openAccountKubeconfig, RunTokens } from "../../../src/kube/index.ts";
 import { silentLogger } from "../../../src/lib/index.ts";
 import { ScratchDir } from "../../../src/process/index.ts";
 import { status, type FakeApi } from "../../support/fake-api.ts";
@@ -49,13 +49,13 @@ const bodyOf = (api: FakeApi, path: string): unknown[] =>
 
 test("the hooks of a run share one token, which is bound to a Secret that is deleted at the end", async () => {
   const { api, runs } = await tokens();
-  await runs.during(owner, async () => {
-    const hook = () => runs.during(owner, async (token) => (await token()).token);
+  await runs.withToken(owner, async () => {
+    const hook = () => runs.withToken(owner, async (token) => (await token()).token);
     expect(await Promise.all([hook(), hook()])).toEqual(["token-1", "token-1"]);
     expect(await hook()).toBe("token-1");
     expect(calls(api)).toEqual(["POST secrets", "POST token"]);
   });
-  await runs.settled();
+  await runs.waitForRevocations();
   expect(calls(api).slice(2)).toEqual(["DELETE addon-operator-run-web"]);
   const [request] = bodyOf(api, PATH) as { spec: { expirationSeconds: number; boundObjectRef: object } }[];
   expect(request?.spec).toMatchObject({
@@ -65,26 +65,26 @@ test("the hooks of a run share one token, which is bound to a Secret that is del
   // Another Secret of this name stays.
   const [deletion] = api.requests.slice(2);
   expect(JSON.parse(deletion?.body ?? "")).toMatchObject({ preconditions: { uid: "secret-1" } });
-  expect(await runs.during(owner, async (token) => (await token()).token)).toBe("token-2");
+  expect(await runs.withToken(owner, async (token) => (await token()).token)).toBe("token-2");
 });
 
 test("a run without hooks requests nothing, and each module has a token of its own", async () => {
   const { api, runs } = await tokens();
-  await runs.during(owner, async () => {});
+  await runs.withToken(owner, async () => {});
   expect(calls(api)).toEqual([]);
   const other = { module: "db", account };
-  const both = [owner, other].map((each) => runs.during(each, async (token) => (await token()).token));
+  const both = [owner, other].map((each) => runs.withToken(each, async (token) => (await token()).token));
   expect(new Set(await Promise.all(both))).toEqual(new Set(["token-1", "token-2"]));
 });
 
 test("a run that fails revokes its token, too", async () => {
   const { api, runs } = await tokens();
-  const failing = runs.during(owner, async (token) => {
+  const failing = runs.withToken(owner, async (token) => {
     await token();
     throw new Error("the hook failed");
   });
   await expect(failing).rejects.toThrow("the hook failed");
-  await runs.settled();
+  await runs.waitForRevocations();
   expect(calls(api).at(-1)).toBe("DELETE addon-operator-run-web");
 });
 
@@ -99,7 +99,7 @@ test("nothing waits for a revocation but the next token of the module, and runs 
     });
     return { json: { metadata: { ...metadata, uid: "u" } } };
   });
-  const run = (module: string) => runs.during({ module, account }, async (token) => (await token()).token);
+  const run = (module: string) => runs.withToken({ module, account }, async (token) => (await token()).token);
   const count = (call: string): number => calls(api).filter((each) => each.startsWith(call)).length;
   await run("web");
   const next = run("web");
@@ -111,7 +111,7 @@ test("nothing waits for a revocation but the next token of the module, and runs 
   expect([isOver, count("POST secrets")]).toEqual([false, 9]);
   deleted.resolve();
   await Promise.all([next, ninth]);
-  await runs.settled();
+  await runs.waitForRevocations();
   expect([count("POST secrets"), count("DELETE")]).toEqual([10, 10]);
 });
 
@@ -119,7 +119,7 @@ test("a Secret that a killed operator has left is replaced, which revokes its to
   const { api, runs } = await tokens();
   const made = { json: { metadata: { name: "addon-operator-run-web-x", uid: "new" } } };
   api.on(`POST ${SECRETS}`, status(409, "AlreadyExists"), made);
-  expect(await runs.during(owner, async (token) => (await token()).token)).toBe("token-1");
+  expect(await runs.withToken(owner, async (token) => (await token()).token)).toBe("token-1");
   expect(calls(api).slice(0, 4)).toEqual([
     "POST secrets",
     "DELETE addon-operator-run-web",
@@ -133,23 +133,23 @@ test("without rights on Secrets, the token expires by itself, which is reported 
   const message =
     'secrets is forbidden: User "system:serviceaccount:ops:op" cannot create resource "secrets" in API group "" in the namespace "team-a"';
   api.on(`POST ${SECRETS}`, status(403, "Forbidden", { message }));
-  const run = () => runs.during(owner, async (token) => (await token()).token);
+  const run = () => runs.withToken(owner, async (token) => (await token()).token);
   expect([await run(), await run()]).toEqual(["token-1", "token-2"]);
   const [request] = bodyOf(api, PATH) as { spec: object }[];
   expect(request?.spec).toEqual({ expirationSeconds: 600 });
   const rule = "missing rule: grant ServiceAccount ops/op: create secrets in namespace team-a";
-  expect(runs.problemOf("web")).toContain(rule);
+  expect(runs.getProblem("web")).toContain(rule);
   expect(warnings).toHaveLength(1);
   expect(JSON.stringify(warnings)).toContain(rule);
 });
 
 test("a refused token is requested again by the next hook, and a deleted account is named", async () => {
   const { api, runs } = await tokens();
-  const run = () => runs.during(owner, async (token) => (await token()).token);
+  const run = () => runs.withToken(owner, async (token) => (await token()).token);
   api.on(PATH, status(403, "Forbidden", { message: "no tokens here" }), {
     json: { status: { token: "good" } },
   });
-  await runs.during(owner, async (token) => {
+  await runs.withToken(owner, async (token) => {
     await expect(token()).rejects.toThrow("no tokens here");
     expect((await token()).token).toBe("good");
   });
@@ -167,8 +167,8 @@ test("the token of a long run is renewed until the run ends", async () => {
   const scratch = await ScratchDir.open(root, "hook");
   const errors: unknown[] = [];
   const request = { account, namespace: "team-a", onError: (error: unknown) => void errors.push(error) };
-  await runs.during(owner, async (token) => {
-    const { path, close } = await openAccess({ client, clock, token }, request, scratch);
+  await runs.withToken(owner, async (token) => {
+    const { path, close } = await openAccountKubeconfig({ client, clock, token }, request, scratch);
     const { users, contexts } = JSON.parse(readFileSync(path, "utf8")) as Record<
       string,
       { user?: { tokenFile: string } }[]
@@ -196,7 +196,11 @@ test("the kubeconfig of an account has nothing of the operator's credentials", (
     clusters: [{ name: "c", cluster: { server: "https://api", "certificate-authority-data": "Q0E=" } }],
     users: [{ name: "admin", user: { token: "hunter2", "client-key-data": "a2V5" } }],
   };
-  const text = kubeconfigOf(JSON.stringify(own), { account, namespace: "team-a", tokenFile: "/run/token" });
+  const text = buildAccountKubeconfig(JSON.stringify(own), {
+    account,
+    namespace: "team-a",
+    tokenFile: "/run/token",
+  });
   expect(JSON.parse(text)).toMatchObject({
     clusters: [{ cluster: { server: "https://api", "certificate-authority-data": "Q0E=" } }],
     users: [{ user: { tokenFile: "/run/token" } }],
@@ -219,5 +223,5 @@ test.each([
   ],
   ["connection refused", undefined],
 ])("the missing rule in %j", (text, rule) => {
-  expect(missingRule(text)).toBe(rule);
+  expect(findMissingRule(text)).toBe(rule);
 });

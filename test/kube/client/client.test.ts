@@ -285,7 +285,9 @@ describe("while writes are not allowed", () => {
     api.on(`${request.method ?? ""} ${PATH}`, FINE);
     client.writeOnlyWhile(() => false);
     await expect(client.json({ path: PATH, ...request })).rejects.toMatchObject(REFUSED);
-    await expect(client.limited({ qps: 5 }).json({ path: PATH, ...request })).rejects.toMatchObject(REFUSED);
+    await expect(client.withLimits({ qps: 5 }).json({ path: PATH, ...request })).rejects.toMatchObject(
+      REFUSED,
+    );
     expect(api.requests).toEqual([]);
     await client.forLease().json({ path: PATH, ...request });
     expect(api.requests).toHaveLength(1);
@@ -335,7 +337,7 @@ test("reports each request with a templated path", async () => {
 test("a rate limit delays, and `limited` has one of its own, and listeners", async () => {
   const { api, client, clock } = await fake();
   api.on(`GET ${PATH}`, FINE);
-  const slow = client.limited({ qps: 1, burst: 1 });
+  const slow = client.withLimits({ qps: 1, burst: 1 });
   const reports: string[] = [];
   client.onRequest(() => reports.push("main"));
   slow.onRequest(() => reports.push("limited"));

@@ -138,10 +138,10 @@ test("a loaded kubeconfig is current until the text of one of its files changes"
   };
   const file = put("config", config);
   const loaded = loadConfig({ kubeConfig: `${file}:${join(root, "missing")}`, root, home: root });
-  expect(loaded.isCurrent()).toBe(true);
+  expect(loaded.isUnchanged()).toBe(true);
   put("missing", { users: [] });
-  expect(loaded.isCurrent()).toBe(false);
-  expect(loaded.again().isCurrent()).toBe(true);
+  expect(loaded.isUnchanged()).toBe(false);
+  expect(loaded.readAgain().isUnchanged()).toBe(true);
   rmSync(file);
-  expect(loaded.isCurrent()).toBe(false);
+  expect(loaded.isUnchanged()).toBe(false);
 });

@@ -63,7 +63,7 @@ async function lab(): Promise<Lab> {
   return { dev, prod, dir, write, client, logged };
 }
 
-const exported = (client: KubeClient): unknown => JSON.parse(client.kubeconfig());
+const exported = (client: KubeClient): unknown => JSON.parse(client.exportKubeconfig());
 
 describe("a refused token is replaced, and nothing else", () => {
   test("the context of the start stays, whichever is current by now", async () => {
@@ -95,7 +95,7 @@ describe("a refused token is replaced, and nothing else", () => {
       ],
     });
     expect(prod.requests).toEqual([]);
-    expect(made.origin.server).toBe(dev.url);
+    expect(made.credentialsInfo.server).toBe(dev.url);
   });
 
   test.each<[string, Parts, Parts]>([

@@ -41,12 +41,12 @@ test.each<[string, (client: kube.KubeClient) => Promise<unknown>, Want]>([
   ],
   [
     "applyPatch",
-    (client) => kube.applyRequest(client, AT, { body: {} }),
+    (client) => kube.serverSideApply(client, AT, { body: {} }),
     { method: "PATCH", query: { ...MANAGER, force: "false" }, type: "application/apply-patch+yaml" },
   ],
   [
     "applyPatch by force",
-    (client) => kube.applyRequest(client, AT, { body: {}, force: true }),
+    (client) => kube.serverSideApply(client, AT, { body: {}, force: true }),
     { method: "PATCH", query: { ...MANAGER, force: "true" }, type: "application/apply-patch+yaml" },
   ],
   [

@@ -4,8 +4,8 @@ import type { AddressInfo } from "node:net";
 import type { NetworkInterfaceInfo } from "node:os";
 import { expect, onTestFinished, test } from "vitest";
 
-import { formatAddress, parseAddress, reachableIp } from "../../../src/kube/leader/address.ts";
-import { isOtherRevision, leaderMirror } from "../../../src/kube/leader/leadership.ts";
+import { formatAddress, parseAddress, findReachableIp } from "../../../src/kube/leader/address.ts";
+import { isOtherRevision, createReadinessReader } from "../../../src/kube/leader/leadership.ts";
 import { fake } from "../fixture.ts";
 import { until } from "../../support/until.ts";
 
@@ -33,7 +33,7 @@ test.each([
   { what: "IPv6 alone", listen: "::", eth0: [v6("fe80::1"), v6("fd00::2")], found: "[fd00::2]:80" },
   { what: "itself without a network", listen: "0.0.0.0", eth0: [], found: "127.0.0.1:80" },
 ])("followers reach the leader at $what", ({ listen, eth0, found }) => {
-  const address = { ip: reachableIp(listen, { lo, eth0 }), port: 80 };
+  const address = { ip: findReachableIp(listen, { lo, eth0 }), port: 80 };
   expect(formatAddress(address)).toBe(found);
   expect(parseAddress(found, address.ip)).toEqual(address);
 });
@@ -102,7 +102,7 @@ async function pageState(answer: Answer, ownIp = "127.0.0.1") {
   };
   const { port } = leader.address() as AddressInfo;
   publish(`127.0.0.1:${port}`);
-  const mirror = leaderMirror(
+  const mirror = createReadinessReader(
     { client, clock, namespace: "ops", pod: "op-6f5d8c9b7d-abcde", ownIp: () => Promise.resolve(ownIp) },
     "guard",
   );

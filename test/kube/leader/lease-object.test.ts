@@ -4,13 +4,13 @@ import { expect, test } from "vitest";
 
 import {
   formatIdentity,
-  isExpired,
-  ownIdentity,
+  hasHolderEnded,
+  readOwnIdentity,
   parseIdentity,
   type Identity,
 } from "../../../src/kube/leader/lease-lock.ts";
 
-const own = ownIdentity("pod-a");
+const own = readOwnIdentity("pod-a");
 const known = own.bootId !== "" && own.pidNamespace !== "" && own.start !== "";
 
 test("goes there and back as text, and knows no foreign form", () => {
@@ -34,9 +34,9 @@ test.runIf(known).each<[string, () => Promise<Partial<Identity>> | Partial<Ident
   ["no start time", async () => ({ pid: await freePid(), start: "" }), false],
   ["no pid", () => ({ pid: "0" }), false],
 ])("gone or not: %s (needs /proc)", async (_, change, want) => {
-  expect(isExpired(formatIdentity({ ...own, name: "pod-b", ...(await change()) }), own)).toBe(want);
+  expect(hasHolderEnded(formatIdentity({ ...own, name: "pod-b", ...(await change()) }), own)).toBe(want);
 });
 
 test("a holder of another make is never provably gone", () => {
-  expect(isExpired("somebody", own)).toBe(false);
+  expect(hasHolderEnded("somebody", own)).toBe(false);
 });

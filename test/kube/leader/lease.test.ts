@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { formatIdentity, Lease, ownIdentity } from "../../../src/kube/index.ts";
+import { formatIdentity, Lease, readOwnIdentity } from "../../../src/kube/index.ts";
 import type { ApiRequest, Identity, KubeClient } from "../../../src/kube/index.ts";
 import { settle, type ManualClock } from "../../support/clock.ts";
 import type { Answer, FakeApi, SeenRequest } from "../../support/fake-api.ts";
@@ -71,7 +71,7 @@ class LeaseServer {
   }
 }
 
-const me: Identity = { ...ownIdentity("me"), start: "1" };
+const me: Identity = { ...readOwnIdentity("me"), start: "1" };
 const other: Identity = { ...me, name: "other", bootId: "another-machine" };
 const OTHER = formatIdentity(other);
 
@@ -162,7 +162,7 @@ describe("acquiring", () => {
   test("a lease that is not there is made", async () => {
     const { server, lease, events } = await lab();
     await lease.acquire();
-    expect(lease.held).toBe(true);
+    expect(lease.isHeld).toBe(true);
     expect(events).toEqual(["me acquired"]);
     expect(server.object?.spec).toMatchObject({
       holderIdentity: formatIdentity(me),
@@ -201,7 +201,7 @@ describe("acquiring", () => {
     // A renewal, by a clock that is far off: the wait begins anew.
     server.hold(OTHER, "1999-01-01T00:00:00.000000Z");
     await turn(34_000);
-    expect(lease.held).toBe(false);
+    expect(lease.isHeld).toBe(false);
     await turn(4000);
     await acquired;
     expect(events).toEqual(["me waits for other", "me acquired"]);
@@ -215,7 +215,7 @@ describe("acquiring", () => {
     server.hold("");
     await turn(2000);
     await acquired;
-    expect(lease.held).toBe(true);
+    expect(lease.isHeld).toBe(true);
   });
 
   test("of two at once one gets it", async () => {
@@ -227,7 +227,7 @@ describe("acquiring", () => {
     );
     await Promise.race(both);
     await turn(3000);
-    expect([lease.held, second.held].filter(Boolean)).toHaveLength(1);
+    expect([lease.isHeld, second.isHeld].filter(Boolean)).toHaveLength(1);
     expect(events.filter((event) => event.endsWith("acquired"))).toHaveLength(1);
     abort.abort();
     await Promise.all(both);
@@ -241,7 +241,7 @@ describe("acquiring", () => {
     server.broken = undefined;
     await turn(10_000);
     await acquired;
-    expect(lease.held).toBe(true);
+    expect(lease.isHeld).toBe(true);
   });
 
   test("an aborted signal rejects with its reason", async () => {
@@ -265,7 +265,7 @@ describe("holding", () => {
     expect(server.object?.spec.renewTime).toBe("2026-01-01T00:01:00.000000Z");
     expect(held).toEqual(Array.from({ length: 7 }, () => 30_000));
     expect(held).toEqual(Array.from({ length: 7 }, () => 30_000));
-    expect(lease.held).toBe(true);
+    expect(lease.isHeld).toBe(true);
   });
 
   test.each<[string, Answer]>([
@@ -278,9 +278,9 @@ describe("holding", () => {
     await turn(10_000);
     server.broken = broken;
     await turn(29_500);
-    expect(lease.held).toBe(true);
+    expect(lease.isHeld).toBe(true);
     await turn(500);
-    expect(lease.held).toBe(false);
+    expect(lease.isHeld).toBe(false);
     await turn(20_000);
     expect(events).toEqual(["me acquired", "me lost: it could not be renewed for 30 s"]);
   });
@@ -292,7 +292,7 @@ describe("holding", () => {
     await turn(25_000);
     server.broken = undefined;
     await turn(40_000);
-    expect(lease.held).toBe(true);
+    expect(lease.isHeld).toBe(true);
     expect(events).toEqual(["me acquired"]);
   });
 
@@ -311,7 +311,7 @@ describe("holding", () => {
     await turn(10_000);
     server.object = undefined;
     await turn(10_000);
-    expect(lease.held).toBe(true);
+    expect(lease.isHeld).toBe(true);
     expect(server.object).toMatchObject({ spec: { holderIdentity: formatIdentity(me) } });
   });
 });

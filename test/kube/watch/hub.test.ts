@@ -23,12 +23,12 @@ function listener(rank = ""): { seen: string[]; take: () => string; consumer: Wa
     `${object.metadata.name}@${object.metadata.resourceVersion}`;
   const consumer: WatchConsumer = {
     rank,
-    begin: () => void seen.push("("),
-    object: (object) => void seen.push(`+${at(object)}`),
-    synced: () => void seen.push("="),
-    applied: (object) => void seen.push(`>${at(object)}`),
-    deleted: (object, complete) => void seen.push(complete ? `-${object.metadata.name}` : `~${at(object)}`),
-    issue: (error) => void seen.push(error === undefined ? "ok" : `!${error.message}`),
+    onListStart: () => void seen.push("("),
+    onListed: (object) => void seen.push(`+${at(object)}`),
+    onSynced: () => void seen.push("="),
+    onApplied: (object) => void seen.push(`>${at(object)}`),
+    onDeleted: (object, complete) => void seen.push(complete ? `-${object.metadata.name}` : `~${at(object)}`),
+    onError: (error) => void seen.push(error === undefined ? "ok" : `!${error.message}`),
   };
   const take = (): string => seen.splice(0).join(" ");
   return { seen, take, consumer };
@@ -39,7 +39,7 @@ async function started(objects = [configMap("a", 1), configMap("b", 2)]) {
   const one = listener();
   const subscription = all.hub.subscribe(SPEC, one.consumer);
   (await all.server.next()).send(list(10, objects)).end();
-  await subscription.synced;
+  await subscription.whenSynced;
   const watch = await all.server.next();
   one.take();
   return { ...all, one, subscription, watch: watch.open() };
@@ -69,10 +69,10 @@ describe("a watch", () => {
   it("fills in kind and apiVersion, and drops managedFields unless they are asked for", async () => {
     const { server, hub } = lab();
     const got: object[] = [];
-    const consumer: WatchConsumer = { ...listener().consumer, object: (object) => void got.push(object) };
+    const consumer: WatchConsumer = { ...listener().consumer, onListed: (object) => void got.push(object) };
     const item = { metadata: { name: "a", managedFields: [{}] } };
     for (const keepManagedFields of [false, true]) {
-      const { synced } = hub.subscribe({ ...SPEC, keepManagedFields }, consumer);
+      const { whenSynced: synced } = hub.subscribe({ ...SPEC, keepManagedFields }, consumer);
       (await server.next()).send(list(1, [item])).end();
       await synced;
       (await server.next()).open();
@@ -87,7 +87,7 @@ describe("a watch", () => {
     const { server, hub } = lab();
     const got: unknown[] = [];
     const object = (each: object): void => void got.push((each as { size?: number }).size);
-    const { synced } = hub.subscribe(SPEC, { ...listener().consumer, object });
+    const { whenSynced: synced } = hub.subscribe(SPEC, { ...listener().consumer, onListed: object });
     const sent = list(1, [{ ...configMap("a", 1), size: 0 }]).replace('"size":0', '"size":9007199254740993');
     (await server.next()).send(sent).end();
     await synced;
@@ -157,7 +157,7 @@ describe("a watch", () => {
     const lists: unknown[] = [];
     const consumer = {
       ...listener().consumer,
-      relisted: (keys: ReadonlySet<string>, version: string) => void lists.push([...keys, version]),
+      onRelisted: (keys: ReadonlySet<string>, version: string) => void lists.push([...keys, version]),
     };
     const late = hub.subscribe(SPEC, consumer);
     const join = await server.next();
@@ -166,7 +166,7 @@ describe("a watch", () => {
     await server.next();
     expect(lists).toEqual([]);
     join.send(list(30, [configMap("a", 1)])).end();
-    await late.synced;
+    await late.whenSynced;
     await settle();
     expect(lists).toEqual([["ns/a", "40"]]);
   });
@@ -190,9 +190,9 @@ describe("a watch", () => {
     const { server, clock, hub, one, watch } = await started([configMap("a", 5), configMap("b", 6)]);
     watch.send(modified(configMap("a", 11)), removed(configMap("b", 12)), added(configMap("c", 20)));
     const late = listener();
-    const joined = hub.subscribe(SPEC, { ...late.consumer, putBack: () => void late.seen.push("<") });
+    const joined = hub.subscribe(SPEC, { ...late.consumer, onEtcdRestored: () => void late.seen.push("<") });
     (await server.next()).send(list(20, [configMap("a", 11), configMap("c", 20)])).end();
-    await joined.synced;
+    await joined.whenSynced;
     one.take();
     late.take();
     watch.fail(new ConnectionError("ECONNREFUSED", "gone"));
@@ -210,7 +210,7 @@ describe("a watch", () => {
   it("believes a server that was put back to a state before what only an answer showed", async () => {
     const { server, clock, hub } = lab();
     const one = listener();
-    const { synced } = hub.subscribe(SPEC, { ...one.consumer, newest: () => "30" });
+    const { whenSynced: synced } = hub.subscribe(SPEC, { ...one.consumer, getNewestVersion: () => "30" });
     (await server.next()).send(list(10, [configMap("a", 5)])).end();
     await synced;
     (await server.next()).fail(new ConnectionError("ECONNREFUSED", "gone"));
@@ -225,7 +225,7 @@ describe("a watch", () => {
   it("starts the list over when the server forgot its second page, at last without pages", async () => {
     const { server, clock, hub } = lab();
     const one = listener();
-    const { synced } = hub.subscribe(SPEC, one.consumer);
+    const { whenSynced: synced } = hub.subscribe(SPEC, one.consumer);
     for (const round of [1, 2]) {
       (await server.next()).send(list(10, [configMap("a", 1)], "more")).end();
       (await server.next()).fail(new ApiError({ status: 410, reason: "Expired", message: `round ${round}` }));
@@ -254,9 +254,9 @@ describe("a watch", () => {
       await clock.advance(10_000);
       return server.next();
     };
-    hub.onWatch({
-      failed: (type) => void reported.push(type),
-      relisted: ({ resource }) => void reported.push(`relisted ${resource.plural}`),
+    hub.addObserver({
+      onFailure: (type) => void reported.push(type),
+      onRelist: ({ resource }) => void reported.push(`relisted ${resource.plural}`),
     });
     hub.subscribe(SPEC, listener().consumer);
     (await next()).fail(new ApiError({ status: 500, reason: "InternalError", message: "no" }));
@@ -273,7 +273,7 @@ describe("a watch", () => {
 
   it("backs off from 0.2 s to 10 s under a storm of errors, and says so until it works", async () => {
     const { server, clock, hub, one, watch } = await started();
-    expect(hub.count()).toEqual({ open: 1, broken: 0 });
+    expect(hub.countWatches()).toEqual({ open: 1, broken: 0 });
     const storm = new ApiError({ status: 500, reason: "InternalError", message: "storm" });
     let call = watch;
     for (const delay of [200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]) {
@@ -284,13 +284,13 @@ describe("a watch", () => {
       call = await server.next();
     }
     expect(one.take()).toContain("!storm");
-    expect(hub.count()).toEqual({ open: 0, broken: 1 });
+    expect(hub.countWatches()).toEqual({ open: 0, broken: 1 });
     call.send(list(10, [])).end();
     call = await server.next();
     call.send(modified(configMap("a", 11)));
     await settle();
     expect(one.take()).toBe("ok >a@11");
-    expect(hub.count()).toEqual({ open: 1, broken: 0 });
+    expect(hub.countWatches()).toEqual({ open: 1, broken: 0 });
   });
 
   it("asks seldom while access is forbidden, and reports why", async () => {
@@ -338,11 +338,11 @@ describe("the hub", () => {
     const order: string[] = [];
     const spy = (rank: string): WatchConsumer => ({
       ...listener(rank).consumer,
-      applied: () => void order.push(rank),
+      onApplied: () => void order.push(rank),
     });
     const [two, one] = [hub.subscribe(SPEC, spy("b")), hub.subscribe({ ...SPEC }, spy("a"))];
     (await server.next()).send(list(10, [])).end();
-    await Promise.all([one.synced, two.synced]);
+    await Promise.all([one.whenSynced, two.whenSynced]);
     const watch = await server.next();
     watch.send(added(configMap("a", 11)));
     await settle();
@@ -363,7 +363,7 @@ describe("the hub", () => {
     watch.send(modified(configMap("a", 11)), removed(configMap("b", 12)), added(configMap("d", 14)));
     await settle();
     joining.send(list(12, [configMap("a", 11), configMap("c", 12)])).end();
-    await subscription.synced;
+    await subscription.whenSynced;
     watch.send(modified(configMap("a", 15)));
     await settle();
     expect(one.take()).toBe(">a@11 -b >d@14 >a@15");
@@ -373,7 +373,7 @@ describe("the hub", () => {
   it("drops live events that lag behind a late consumer's list", async () => {
     const { server, hub, one, watch } = await started();
     const late = listener();
-    const { synced } = hub.subscribe(SPEC, late.consumer);
+    const { whenSynced: synced } = hub.subscribe(SPEC, late.consumer);
     (await server.next()).send(list(20, [configMap("a", 19)])).end();
     await synced;
     watch.send(
@@ -392,7 +392,7 @@ describe("the hub", () => {
     const [one, late] = [listener(), listener()];
     hub.subscribe(SPEC, one.consumer);
     const first = await server.next();
-    const { synced } = hub.subscribe(SPEC, late.consumer);
+    const { whenSynced: synced } = hub.subscribe(SPEC, late.consumer);
     first.send(list(10, [configMap("a", 1)])).end();
     const calls = [await server.next(), await server.next()];
     calls.find((call) => call.watch)?.send(added(configMap("b", 12)));
@@ -411,7 +411,7 @@ describe("the hub", () => {
     const good = listener("z");
     const bad: WatchConsumer = {
       ...listener().consumer,
-      object: () => {
+      onListed: () => {
         throw new Error("bug");
       },
     };
@@ -429,7 +429,7 @@ describe("the hub", () => {
     const hub = new WatchHub({ client: server, clock: new ManualClock(), logger, random: () => 0 });
     const one = listener();
     const synced: () => void = () => one.seen.push("=") > 0;
-    hub.subscribe(SPEC, { ...one.consumer, synced });
+    hub.subscribe(SPEC, { ...one.consumer, onSynced: synced });
     (await server.next()).send(list(10, [])).end();
     await settle();
     expect(one.take()).toBe("( =");
@@ -444,7 +444,7 @@ describe("the hub", () => {
       taken += 1;
       return new Promise((resolve) => gates.push(resolve));
     };
-    const { synced } = hub.subscribe(SPEC, { ...listener().consumer, object });
+    const { whenSynced: synced } = hub.subscribe(SPEC, { ...listener().consumer, onListed: object });
     const items = Array.from({ length: 200 }, (_, index) => configMap(`c${index}`, index + 1));
     (await server.next()).send(list(300, items)).end();
     await settle();

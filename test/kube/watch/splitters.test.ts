@@ -47,7 +47,7 @@ describe("ListSplitter", () => {
         splitter.push(chunk).map((item) => JSON.parse(String(item)) as unknown),
       );
       expect(found).toEqual(items);
-      expect(splitter.end()).toEqual({
+      expect(splitter.finish()).toEqual({
         kind: "L",
         metadata: { resourceVersion: "7", continue: "x" },
         items: [],
@@ -58,14 +58,14 @@ describe("ListSplitter", () => {
   it("says so when the list ends in the middle", () => {
     const splitter = new ListSplitter();
     splitter.push(Buffer.from(`{"items":[{"a":1},{"b"`));
-    expect(() => splitter.end()).toThrow(SyntaxError);
+    expect(() => splitter.finish()).toThrow(SyntaxError);
   });
 
   it("takes an empty and a null list", () => {
     for (const items of ["[]", "null"]) {
       const splitter = new ListSplitter();
       expect(splitter.push(Buffer.from(`{"metadata":{},"items":${items}}`))).toEqual([]);
-      expect(splitter.end()["metadata"]).toEqual({});
+      expect(splitter.finish()["metadata"]).toEqual({});
     }
   });
 });

@@ -38,14 +38,14 @@ function world(change: Partial<MirrorOptions> = {}, api = new FakeApi()): World 
   const hub = {
     subscribe: ({ resource }: WatchSpec, consumer: WatchConsumer) => {
       watches.set(resource.kind, consumer);
-      return { synced: Promise.resolve(), close: () => {} };
+      return { whenSynced: Promise.resolve(), close: () => {} };
     },
   };
   mirror.watch(hub);
   api.onChange = (event, object) => {
     const watched = object as unknown as WatchedObject;
-    if (event === "applied") void watches.get(object.kind)?.applied(watched);
-    else void watches.get(object.kind)?.deleted(watched, true);
+    if (event === "applied") void watches.get(object.kind)?.onApplied(watched);
+    else void watches.get(object.kind)?.onDeleted(watched, true);
   };
   onTestFinished(() => mirror.close());
   const seen = async (...displayed: Parameters<StatusMirror["update"]>): Promise<void> => {
@@ -107,7 +107,7 @@ describe("StatusMirror", () => {
     await clock.advance(5000);
     await settle();
     expect(api.writes.length).toBe(before);
-    watch()?.putBack?.();
+    watch()?.onEtcdRestored?.();
     api.onChange("applied", earlier);
     await clock.advance(5000);
     await settle();
@@ -128,7 +128,7 @@ describe("StatusMirror", () => {
     expect(api.writes.length - before).toBeGreaterThan(2);
     expect(api.writes.length - before).toBeLessThan(25);
     expect(api.module("a")?.status?.state).toBeUndefined();
-    watch()?.putBack?.();
+    watch()?.onEtcdRestored?.();
     const created = api.module("a");
     if (created !== undefined) onChange("applied", created);
     await clock.advance(2000).then(() => settle());
@@ -352,7 +352,7 @@ describe("StatusMirror", () => {
     const { resourceVersion: version = "" } = api.edit("addonmodules/b", {}).metadata;
     api.onChange = report;
     const before = api.writes.length;
-    watch()?.relisted?.(new Set(["ops/b"]), version);
+    watch()?.onRelisted?.(new Set(["ops/b"]), version);
     await clock.advance(2000);
     expect(state(api, "a")).toBe("Ready");
     expect(
@@ -365,7 +365,7 @@ describe("StatusMirror", () => {
     await show(moduleView("a"));
     const before = api.writes.length;
     const version = String(Number(api.module("a")?.metadata.resourceVersion) - 1);
-    watch()?.relisted?.(new Set(), version);
+    watch()?.onRelisted?.(new Set(), version);
     await clock.advance(2000);
     expect(api.writes.length).toBe(before);
   });

@@ -5,7 +5,7 @@ import type { ApiRequest, KubeClient, WatchHub } from "../../../src/kube/index.t
 import { silentLogger } from "../../../src/lib/index.ts";
 import type { Overlay } from "../../../src/model/index.ts";
 import { State } from "../../../src/state/index.ts";
-import { FollowedConfig, overlayInForce } from "../../../src/triggers/index.ts";
+import { WatchedConfig, findStoredOverlay } from "../../../src/triggers/index.ts";
 import { ManualClock } from "../../support/clock.ts";
 
 // docs/reference/values.md: an overlay ConfigMap is moved into the Secret of its name.
@@ -83,13 +83,13 @@ class Server {
     return structuredClone(after);
   }
 
-  followed(overlay: Overlay = SECRET): { followed: FollowedConfig; state: State } {
+  followed(overlay: Overlay = SECRET): { followed: WatchedConfig; state: State } {
     const clock = new ManualClock(0);
     const state = new State({ clock });
     const { client } = this;
     const hub = {} as WatchHub;
-    const more = { clock, state, name: "state-of-people", onIssue: () => {} };
-    const followed = new FollowedConfig({
+    const more = { clock, state, name: "state-of-people", onConfigProblem: () => {} };
+    const followed = new WatchedConfig({
       client,
       hub,
       logger: silentLogger,
@@ -216,7 +216,7 @@ describe("a Secret as overlay", () => {
   it("is what the ConfigMap of its name says, for a look that moves nothing", async () => {
     const server = new Server();
     const home = { client: server.client, hub: {} as WatchHub, logger: silentLogger, namespace: "ops" };
-    const inForce = (overlay: Overlay | undefined) => overlayInForce({ ...home, overlay }, overlay);
+    const inForce = (overlay: Overlay | undefined) => findStoredOverlay({ ...home, overlay }, overlay);
     expect(await inForce(undefined)).toBeUndefined();
     expect(await inForce(SECRET)).toEqual(SECRET);
     server.put("configmaps", {}, OURS);

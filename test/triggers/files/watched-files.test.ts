@@ -222,7 +222,7 @@ describe("the kernel has no more watches to give", () => {
           code,
         ],
       ]);
-      expect(checks).toEqual([{ watched: 0, polls: true }]);
+      expect(checks).toEqual([{ watchCount: 0, isPolling: true }]);
       await checked(POLL_MS);
       await put(module("010-a/values.yaml"), "a: {");
       await checked(POLL_MS);
@@ -238,7 +238,7 @@ describe("the kernel has no more watches to give", () => {
 
   test("a directory that cannot be watched for another reason ends nothing", async () => {
     await start(full(3, "EACCES"));
-    expect([lines, checks[0]?.polls]).toEqual([[], false]);
+    expect([lines, checks[0]?.isPolling]).toEqual([[], false]);
   });
 });
 

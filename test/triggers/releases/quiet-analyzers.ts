@@ -1,23 +1,23 @@
 import type { Clock } from "../../../src/lib/index.ts";
-import type { Analyzer } from "../../../src/triggers/releases/followed-object.ts";
-import { FollowedRelease } from "../../../src/triggers/releases/followed-release.ts";
+import type { Analyzer } from "../../../src/triggers/releases/object-state.ts";
+import { WatchedRelease } from "../../../src/triggers/releases/watched-release.ts";
 import type { KindWatches } from "../../../src/triggers/releases/kind-watches.ts";
 
-type Analyzers = ConstructorParameters<typeof FollowedRelease>[0]["analyzers"];
+type Analyzers = ConstructorParameters<typeof WatchedRelease>[0]["analyzers"];
 
 const nothing = (): void => {};
 const no = (): boolean => false;
 const never = (): number => Infinity;
 const QUIET: Analyzers = {
-  healing: { check: never, deleted: nothing, written: no },
-  health: { check: never, begin: nothing, forget: nothing },
+  selfHeal: { check: never, handleDeleted: nothing, handleWritten: no },
+  health: { check: never, startRevision: nothing, stopPodWatch: nothing },
   drift: {
     check: never,
-    begin: nothing,
+    startRevision: nothing,
     markChanged: nothing,
-    written: no,
-    deleted: nothing,
-    putBack: nothing,
+    handleWritten: no,
+    handleDeleted: nothing,
+    handleEtcdRestored: nothing,
   },
 };
 
@@ -25,8 +25,8 @@ const QUIET: Analyzers = {
 export function followedBy(
   tools: { readonly kinds: KindWatches; readonly clock: Clock },
   analyzers: Partial<Analyzers>,
-): FollowedRelease {
-  return new FollowedRelease({ ...tools, analyzers: { ...QUIET, ...analyzers } });
+): WatchedRelease {
+  return new WatchedRelease({ ...tools, analyzers: { ...QUIET, ...analyzers } });
 }
 
 /** An analyzer of which only `check` does something. */
@@ -34,5 +34,5 @@ export function quiet<Name extends keyof Analyzers>(name: Name, check: Analyzer[
   return { ...QUIET[name], check };
 }
 
-/** What `FollowedRelease.follow` needs beside the objects. */
-export const FOLLOWED = { revision: 1, counts: () => true, timeoutMs: 300_000 };
+/** Arguments of `WatchedRelease.watchRevision` beside the objects. */
+export const FOLLOWED = { revision: 1, countsForHealth: () => true, timeoutMs: 300_000 };

@@ -37,7 +37,7 @@ function driftLab(mode: "off" | "warn" | "repair" = "warn") {
   const hub = {
     subscribe: (_spec: unknown, consumer: WatchConsumer) => {
       consumers.push(consumer);
-      return { synced: Promise.resolve(), close: () => {} };
+      return { whenSynced: Promise.resolve(), close: () => {} };
     },
   } as unknown as WatchHub;
   const kinds = new KindWatches({ hub, clock, logger, kinds: kindsOf(clock, () => CONFIG_MAPS) });
@@ -89,8 +89,8 @@ function driftLab(mode: "off" | "warn" | "repair" = "warn") {
     limit: new RequestLimit(clock),
     clock,
     logger,
-    policy: () => seen.policy,
-    recorded: () => {
+    getPolicy: () => seen.policy,
+    readRecordedObjects: () => {
       seen.records += 1;
       return Promise.resolve({ inspect } as unknown as RecordedObjects);
     },
@@ -116,7 +116,7 @@ function driftLab(mode: "off" | "warn" | "repair" = "warn") {
   };
   function write(name: string, entries: readonly object[], isReported = true): void {
     const object = make(name, entries);
-    if (isReported) void consumers[0]?.applied(object);
+    if (isReported) void consumers[0]?.onApplied(object);
   }
   return {
     clock,
@@ -130,21 +130,21 @@ function driftLab(mode: "off" | "warn" | "repair" = "warn") {
     deleted: async (name: string) => {
       const object = there.get(name) as WatchedObject;
       there.delete(name);
-      void consumers[0]?.deleted(object, true);
+      void consumers[0]?.onDeleted(object, true);
       await settle();
     },
     set: async (names: readonly string[], isNew = false) => {
       revision += isNew ? 1 : 0;
-      release.follow({ ...FOLLOWED, objects: names.map(map), revision });
+      release.watchRevision({ ...FOLLOWED, objects: names.map(map), revision });
       await settle();
     },
     /** The objects are followed, and these are there. */
     begin: async (names: readonly string[], entries: readonly object[] = [HELMS]) => {
-      release.follow({ ...FOLLOWED, objects: names.map(map), revision });
+      release.watchRevision({ ...FOLLOWED, objects: names.map(map), revision });
       await settle();
-      consumers[0]?.begin?.();
-      for (const name of names) void consumers[0]?.object(make(name, entries));
-      void consumers[0]?.synced("1");
+      consumers[0]?.onListStart?.();
+      for (const name of names) void consumers[0]?.onListed(make(name, entries));
+      void consumers[0]?.onSynced("1");
       await settle();
     },
   };

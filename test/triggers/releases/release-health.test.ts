@@ -7,7 +7,7 @@ import type { JsonObject } from "../../../src/model/index.ts";
 import type { RevisionHealth } from "../../../src/state/index.ts";
 import { KindWatches } from "../../../src/triggers/index.ts";
 import { ReleaseHealth } from "../../../src/triggers/releases/release-health.ts";
-import type { FollowedRelease } from "../../../src/triggers/releases/followed-release.ts";
+import type { WatchedRelease } from "../../../src/triggers/releases/watched-release.ts";
 import { PodWatches } from "../../../src/triggers/releases/pod-watches.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { kindsOf } from "../../support/kinds.ts";
@@ -38,8 +38,8 @@ function lab() {
   });
   const reported: (RevisionHealth | undefined)[] = [];
   const pods = new PodWatches(hub);
-  const releases = new Map<string, FollowedRelease>();
-  const make = (): FollowedRelease =>
+  const releases = new Map<string, WatchedRelease>();
+  const make = (): WatchedRelease =>
     followedBy(
       { kinds, clock },
       {
@@ -55,13 +55,13 @@ function lab() {
   };
   const listed = async (plural: string, ...objects: JsonObject[]): Promise<void> => {
     await settle();
-    consumer(plural).begin?.();
-    for (const each of objects) void consumer(plural).object(each as WatchedObject);
-    void consumer(plural).synced("1");
+    consumer(plural).onListStart?.();
+    for (const each of objects) void consumer(plural).onListed(each as WatchedObject);
+    void consumer(plural).onSynced("1");
     await settle();
   };
   const applied = async (plural: string, object: JsonObject): Promise<void> => {
-    void consumer(plural).applied(object as WatchedObject);
+    void consumer(plural).onApplied(object as WatchedObject);
     await settle();
   };
   /** As `FollowedReleases` does. */
@@ -75,7 +75,7 @@ function lab() {
     }));
     const release = releases.get(module) ?? make();
     releases.set(module, release);
-    release.follow({ ...FOLLOWED, objects: refs, revision });
+    release.watchRevision({ ...FOLLOWED, objects: refs, revision });
   };
   const last = () => reported.at(-1);
   const displayed = () => [last()?.status, last()?.reason, last()?.message];
@@ -258,7 +258,7 @@ test("what cannot be assessed is unknown, and says why", async () => {
   ]);
   follow("c", ["Namespace", "n"]);
   await settle();
-  consumer("namespaces").issue?.(new Error("forbidden"));
+  consumer("namespaces").onError?.(new Error("forbidden"));
   expect(displayed()).toEqual(["Unknown", "NotWatched", "Namespace n: cannot be watched: forbidden"]);
   follow("d", ["Strange", "s"]);
   await settle();
@@ -269,9 +269,9 @@ test("while the watch is cut, what was found stays; what is found after it count
   const { follow, listed, applied, displayed, consumer, clock } = lab();
   follow("a", ["Deployment", "web"]);
   await listed("deployments", deployment());
-  consumer("deployments").issue?.(new Error("connection refused"));
+  consumer("deployments").onError?.(new Error("connection refused"));
   expect(displayed()[1]).toBe("Progressing");
-  consumer("deployments").issue?.(undefined);
+  consumer("deployments").onError?.(undefined);
   await applied("deployments", deployment({ available: 3 }));
   await clock.advance(1000);
   expect(displayed()[0]).toBe("True");
@@ -321,7 +321,7 @@ test("an object that is gone or going is under way", async () => {
   await clock.advance(1000);
   await applied("configmaps", map("conf", { deletionTimestamp: "2026-01-01T00:00:00Z" }));
   expect(displayed()).toEqual(["Unknown", "Progressing", "ConfigMap ns/conf: is being deleted"]);
-  void consumer("configmaps").deleted(map("conf") as WatchedObject, true);
+  void consumer("configmaps").onDeleted(map("conf") as WatchedObject, true);
   await clock.advance(60 * MINUTE);
   expect(displayed()).toEqual(["Unknown", "Progressing", "ConfigMap ns/conf: is not there"]);
 });

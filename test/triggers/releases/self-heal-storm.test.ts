@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { map, healingLab, MINUTES, SECONDS } from "./healing-lab.ts";
+import { map, healingLab, MINUTES, SECONDS } from "./self-heal-lab.ts";
 
 const names = (count: number): string[] => Array.from({ length: count }, (_, index) => `o${index}`);
 const maps = (count: number) => names(count).map(map);

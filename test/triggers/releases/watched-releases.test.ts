@@ -4,7 +4,7 @@ import { ApiError, CONFIG_MAPS, NAMESPACES } from "../../../src/kube/index.ts";
 import type { WatchConsumer, WatchSpec, WatchedObject } from "../../../src/kube/index.ts";
 import type { HealthOverrides } from "../../../src/model/index.ts";
 import { compileCel, Scope, silentLogger } from "../../../src/lib/index.ts";
-import { FollowedReleases } from "../../../src/triggers/index.ts";
+import { WatchedReleases } from "../../../src/triggers/index.ts";
 import { settle } from "../../support/clock.ts";
 import { EngineLab } from "../../support/engine-lab.ts";
 import { kindsOf } from "../../support/kinds.ts";
@@ -13,7 +13,7 @@ import type { LoggedLine } from "../../support/logged.ts";
 import { begin, reread } from "../../support/state.ts";
 
 type KubeParts = Omit<
-  ConstructorParameters<typeof FollowedReleases>[0],
+  ConstructorParameters<typeof WatchedReleases>[0],
   "state" | "releases" | "scope" | "onAbsent" | "onHealth"
 >;
 
@@ -51,7 +51,7 @@ async function lab(status = "deployed") {
       subscribe: (spec: WatchSpec, consumer: WatchConsumer) => {
         specs.push(spec);
         consumers.push(consumer);
-        return { synced: Promise.resolve(), close: () => {} };
+        return { whenSynced: Promise.resolve(), close: () => {} };
       },
     },
     kinds: kindsOf(clock, (kind) => (kind === "Namespace" ? NAMESPACES : CONFIG_MAPS)),
@@ -82,18 +82,25 @@ async function lab(status = "deployed") {
   } as unknown as Releases;
   const onAbsent = (_module: string, name: string): void => void counted.push(name);
   const scope = new Scope();
-  const followed = new FollowedReleases({ ...base, state, releases, scope, onAbsent, onHealth: () => {} });
+  const followed = new WatchedReleases({
+    ...base,
+    state,
+    releases,
+    scope,
+    onMissing: onAbsent,
+    onHealth: () => {},
+  });
   const listed = async (names: readonly string[]): Promise<void> => {
     await settle();
     const [consumer] = consumers;
-    consumer?.begin?.();
-    for (const name of names) void consumer?.object(objectOf(name));
-    void consumer?.synced("1");
+    consumer?.onListStart?.();
+    for (const name of names) void consumer?.onListed(objectOf(name));
+    void consumer?.onSynced("1");
     await settle();
   };
   const deleted = async (name: string): Promise<void> => {
     there.delete(name);
-    void consumers[0]?.deleted(objectOf(name), true);
+    void consumers[0]?.onDeleted(objectOf(name), true);
     await settle();
   };
   return {
@@ -159,7 +166,7 @@ test("a module that is off has neither health nor missing objects, and nothing o
   state.recordModule("one", "decided", { enabled: false, by: "configmap" });
   await check();
   expect(state.module("one")).toMatchObject({ health: undefined, deferred: [] });
-  expect(followed.objects("one")).toBeUndefined();
+  expect(followed.getObjectNames("one")).toBeUndefined();
 });
 
 test("a check of addon.yaml judges its kind, in a watch of whole objects", async () => {
@@ -170,17 +177,17 @@ test("a check of addon.yaml judges its kind, in a watch of whole objects", async
   reread(state, "one", { health: { checks: [ofKind] } });
   await check();
   const seen = (name: string, done: string): void =>
-    void consumers.at(-1)?.object({ ...objectOf(name), data: { done } });
+    void consumers.at(-1)?.onListed({ ...objectOf(name), data: { done } });
   seen("a", "yes");
   seen("b", "no");
-  void consumers.at(-1)?.synced("1");
+  void consumers.at(-1)?.onSynced("1");
   await clock.advance(1000);
   expect(specs.at(-1)?.metadataOnly).toBe(false);
   expect(state.module("one")?.health).toMatchObject({
     status: "Unknown",
     message: "ConfigMap home/b: does not meet its check",
   });
-  void consumers.at(-1)?.applied({ ...objectOf("b"), data: { done: "yes" } });
+  void consumers.at(-1)?.onApplied({ ...objectOf("b"), data: { done: "yes" } });
   expect(state.module("one")?.health?.status).toBe("True");
 });
 
@@ -237,7 +244,7 @@ describe("objects of releases", () => {
     // It was restored, and is deleted again.
     state.recordModule("one", "observed", { absent: [] });
     there.add("a");
-    void consumers[0]?.applied(objectOf("a"));
+    void consumers[0]?.onApplied(objectOf("a"));
     await deleted("a");
     expect([absent(), view()?.deferred]).toEqual([[], ["home/ConfigMap/a"]]);
     await clock.advance(1000);
@@ -324,7 +331,7 @@ test("a release that cannot be read keeps its watches, is reported once and read
     clock: lab.clock,
     logger: keepLog(lines),
     namespace: "ops",
-    hub: { subscribe: () => ({ synced: Promise.resolve(), close: () => {} }) },
+    hub: { subscribe: () => ({ whenSynced: Promise.resolve(), close: () => {} }) },
     kinds: kindsOf(lab.clock, () => undefined),
   } as unknown as KubeParts;
   const releases = {
@@ -335,18 +342,18 @@ test("a release that cannot be read keeps its watches, is reported once and read
     },
   } as unknown as Releases;
   const scope = new Scope();
-  const followed = new FollowedReleases({
+  const followed = new WatchedReleases({
     ...base,
     state: lab.state,
     releases,
     scope,
-    onAbsent: () => {},
+    onMissing: () => {},
     onHealth: () => {},
   });
   const check = async (): Promise<readonly string[] | undefined> => {
-    followed.check("one");
+    followed.recordRelease("one");
     await lab.run();
-    return followed.objects("one");
+    return followed.getObjectNames("one");
   };
   expect(await check()).toEqual(["ops/ConfigMap/a"]);
   answer = () => Promise.reject(new Error("the server is busy"));
@@ -361,7 +368,7 @@ test("a release that cannot be read keeps its watches, is reported once and read
   ]);
   answer = () => Promise.resolve([map("a"), map("b")]);
   await lab.run(10_000);
-  expect(followed.objects("one")).toEqual(["ops/ConfigMap/a", "ops/ConfigMap/b"]);
+  expect(followed.getObjectNames("one")).toEqual(["ops/ConfigMap/a", "ops/ConfigMap/b"]);
   await scope.close();
   expect(lab.clock.timers).toBe(0);
 });

@@ -1,14 +1,14 @@
 import { expect, test } from "vitest";
 
-import type { Analyzer } from "../../../src/triggers/releases/followed-object.ts";
+import type { Analyzer } from "../../../src/triggers/releases/object-state.ts";
 import type { KindWatches } from "../../../src/triggers/releases/kind-watches.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { FOLLOWED, followedBy, quiet } from "./quiet-analyzers.ts";
 
-const kinds = { follow: () => {} } as unknown as KindWatches;
+const kinds = { setWatchedObjects: () => {} } as unknown as KindWatches;
 
 /** A release whose analyzers are due again after `everyMs`. */
-function scheduled(everyMs: { readonly healing: number; readonly drift: number; readonly health: number }) {
+function scheduled(everyMs: { readonly selfHeal: number; readonly drift: number; readonly health: number }) {
   const clock = new ManualClock(0);
   const calls: string[] = [];
   const due =
@@ -20,7 +20,7 @@ function scheduled(everyMs: { readonly healing: number; readonly drift: number; 
   const release = followedBy(
     { kinds, clock },
     {
-      healing: quiet("healing", due("healing")),
+      selfHeal: quiet("selfHeal", due("selfHeal")),
       drift: quiet("drift", due("drift")),
       health: quiet("health", due("health")),
     },
@@ -29,26 +29,26 @@ function scheduled(everyMs: { readonly healing: number; readonly drift: number; 
 }
 
 test("one timer serves all analyzers, each when it is due", async () => {
-  const { clock, release, take } = scheduled({ healing: 500, drift: 300, health: Infinity });
-  release.follow({ ...FOLLOWED, objects: [] });
-  expect(take()).toEqual(["healing 0", "drift 0", "health 0"]);
+  const { clock, release, take } = scheduled({ selfHeal: 500, drift: 300, health: Infinity });
+  release.watchRevision({ ...FOLLOWED, objects: [] });
+  expect(take()).toEqual(["selfHeal 0", "drift 0", "health 0"]);
   await clock.advance(299);
   expect([take(), clock.timers]).toEqual([[], 1]);
   await clock.advance(1);
   expect(take()).toEqual(["drift 300"]);
   await clock.advance(300);
-  expect([take(), clock.timers]).toEqual([["healing 500", "drift 600"], 1]);
+  expect([take(), clock.timers]).toEqual([["selfHeal 500", "drift 600"], 1]);
 });
 
 test("an event checks again what it concerns, and moves the timer", async () => {
-  const { clock, release, take } = scheduled({ healing: 500, drift: Infinity, health: 400 });
-  release.follow({ ...FOLLOWED, objects: [] });
+  const { clock, release, take } = scheduled({ selfHeal: 500, drift: Infinity, health: 400 });
+  release.watchRevision({ ...FOLLOWED, objects: [] });
   await clock.advance(100);
   take();
-  release.assessed();
+  release.onFindingChanged();
   expect([take(), clock.nextTimerAt]).toEqual([["health 100"], 500]);
-  release.missing();
-  expect([take(), clock.nextTimerAt]).toEqual([["healing 100", "drift 100"], 500]);
+  release.onEventsLost();
+  expect([take(), clock.nextTimerAt]).toEqual([["selfHeal 100", "drift 100"], 500]);
 });
 
 test("an analyzer that waits for the server is checked once when it has the answer, whatever happens meanwhile", async () => {
@@ -56,10 +56,10 @@ test("an analyzer that waits for the server is checked once when it has the answ
   const answer = Promise.withResolvers<void>();
   let checks = 0;
   const healing = (): number | Promise<void> => (++checks === 1 ? answer.promise : Infinity);
-  const release = followedBy({ kinds, clock }, { healing: quiet("healing", healing) });
-  release.follow({ ...FOLLOWED, objects: [] });
-  release.missing();
-  release.missing();
+  const release = followedBy({ kinds, clock }, { selfHeal: quiet("selfHeal", healing) });
+  release.watchRevision({ ...FOLLOWED, objects: [] });
+  release.onEventsLost();
+  release.onEventsLost();
   expect(checks).toBe(1);
   answer.resolve();
   await settle();
@@ -67,12 +67,12 @@ test("an analyzer that waits for the server is checked once when it has the answ
 });
 
 test("a closed release checks nothing, and leaves no timer", async () => {
-  const { clock, release, take } = scheduled({ healing: 500, drift: 300, health: 400 });
-  release.follow({ ...FOLLOWED, objects: [] });
+  const { clock, release, take } = scheduled({ selfHeal: 500, drift: 300, health: 400 });
+  release.watchRevision({ ...FOLLOWED, objects: [] });
   take();
   release.close();
-  release.missing();
-  release.assessed();
+  release.onEventsLost();
+  release.onFindingChanged();
   await clock.advance(1000);
   expect([take(), clock.timers]).toEqual([[], 0]);
 });

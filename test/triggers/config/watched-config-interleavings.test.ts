@@ -4,7 +4,7 @@ import { Lease, WatchHub } from "../../../src/kube/index.ts";
 import { silentLogger } from "../../../src/lib/index.ts";
 import type { JsonObject } from "../../../src/model/index.ts";
 import { State } from "../../../src/state/index.ts";
-import { FollowedConfig } from "../../../src/triggers/index.ts";
+import { WatchedConfig } from "../../../src/triggers/index.ts";
 import { parseConfigMap, withOverlay } from "../../../src/values/index.ts";
 import type { PatchOperation } from "../../../src/values/index.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
@@ -27,7 +27,7 @@ class ConfigStory {
   readonly clock = new ManualClock(0);
   readonly api: RestlessApi;
   readonly state = new State({ clock: this.clock });
-  readonly followed: FollowedConfig;
+  readonly followed: WatchedConfig;
   readonly isOverlaid: boolean;
   /** What hooks were reported to be saved. */
   readonly saved: string[] = [];
@@ -43,7 +43,7 @@ class ConfigStory {
     this.isOverlaid = this.roll() < 0.4;
     const { clock, state, api } = this;
     const { client } = api;
-    this.followed = new FollowedConfig({
+    this.followed = new WatchedConfig({
       client,
       hub: new WatchHub({ client, clock, logger: silentLogger, random: this.roll }),
       state,
@@ -52,7 +52,7 @@ class ConfigStory {
       namespace: "ops",
       name: "cm",
       overlay: this.isOverlaid ? { kind: "ConfigMap", name: "over" } : undefined,
-      onIssue: () => {},
+      onConfigProblem: () => {},
     });
   }
 
@@ -184,7 +184,7 @@ async function leaseStory(seed: number): Promise<void> {
   for (let step = 0; step < 80; step++) {
     if (roll() < 0.25) await clock.advance(Math.floor(roll() * 12_000));
     else await api.step();
-    const held = leases.filter((lease) => lease.held).length;
+    const held = leases.filter((lease) => lease.isHeld).length;
     expect(held, `holders at ${clock.now()} ms`).toBeLessThanOrEqual(1);
   }
   stop.abort();

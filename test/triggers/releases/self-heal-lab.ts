@@ -3,8 +3,8 @@ import type { Resource, WatchedObject } from "../../../src/kube/index.ts";
 import { silentLogger } from "../../../src/lib/index.ts";
 import { KindWatches } from "../../../src/triggers/index.ts";
 import type { ReleaseObject } from "../../../src/triggers/index.ts";
-import type { FollowedRelease } from "../../../src/triggers/releases/followed-release.ts";
-import { Healing } from "../../../src/triggers/releases/healing.ts";
+import type { WatchedRelease } from "../../../src/triggers/releases/watched-release.ts";
+import { SelfHeal } from "../../../src/triggers/releases/self-heal.ts";
 import { RequestLimit } from "../../../src/triggers/releases/request-limit.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { kindsOf } from "../../support/kinds.ts";
@@ -59,33 +59,33 @@ export function healingLab() {
     }),
   });
   const limit = new RequestLimit(clock);
-  const releases = new Map<string, FollowedRelease>();
-  const make = (module: string): FollowedRelease => {
-    const healing = new Healing({
+  const releases = new Map<string, WatchedRelease>();
+  const make = (module: string): WatchedRelease => {
+    const healing = new SelfHeal({
       kinds: watches,
-      exists: (_resource, { name }) => answer(name),
+      checkExists: (_resource, { name }) => answer(name),
       limit,
       clock,
       mayReport: () => !busy.has(module),
-      onAbsent: (absent) =>
+      onMissing: (absent) =>
         void reported.push(
-          `${module}: ${absent.map(({ name, existed }) => (existed ? name : `${name}!`)).join(" ")}`,
+          `${module}: ${absent.map(({ name, hasExisted }) => (hasExisted ? name : `${name}!`)).join(" ")}`,
         ),
       onDeferred: (deferred) =>
         void deferrals.push(`${module}: ${deferred.map(({ name }) => name).join(" ")}`),
     });
-    return followedBy({ kinds: watches, clock }, { healing });
+    return followedBy({ kinds: watches, clock }, { selfHeal: healing });
   };
   /** As `FollowedReleases` does. */
   const healing = {
     setObjects: (module: string, objects: readonly ReleaseObject[]): void => {
       const release = releases.get(module) ?? make(module);
       releases.set(module, release);
-      if (objects.length > 0) return release.follow({ ...FOLLOWED, objects });
+      if (objects.length > 0) return release.watchRevision({ ...FOLLOWED, objects });
       release.close();
       releases.delete(module);
     },
-    objects: (module: string) => releases.get(module)?.objects,
+    objects: (module: string) => releases.get(module)?.objectNames,
     close: (): void => {
       for (const release of releases.values()) release.close();
       limit.close();
@@ -100,14 +100,14 @@ export function healingLab() {
   const listed = async (names: readonly string[], index = 0): Promise<void> => {
     await settle();
     const { consumer } = watch(index);
-    consumer.begin?.();
-    for (const name of names) void consumer.object(object(name));
-    void consumer.synced("1");
+    consumer.onListStart?.();
+    for (const name of names) void consumer.onListed(object(name));
+    void consumer.onSynced("1");
     await settle();
   };
   const deleted = async (name: string): Promise<void> => {
     there.delete(name);
-    void watch().consumer.deleted(object(name), true);
+    void watch().consumer.onDeleted(object(name), true);
     await settle();
   };
   return {

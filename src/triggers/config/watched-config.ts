@@ -12,7 +12,7 @@ import { ConfigValidator, type ConfigValidatorOptions } from "./config-validator
 import { ConfigWriter } from "./config-writer.ts";
 import { moveOverlay, OverlayRestorer } from "./overlay.ts";
 
-interface FollowedConfigOptions extends ConfigLocation, ConfigValidatorOptions {
+interface WatchedConfigOptions extends ConfigLocation, ConfigValidatorOptions {
   readonly clock: Clock;
   readonly overlay: ConfigLocation["overlay"];
   /** Storage of the accepted content over restarts. Only the leader has `save`. */
@@ -23,25 +23,25 @@ interface FollowedConfigOptions extends ConfigLocation, ConfigValidatorOptions {
 const THROTTLE_MS = 10;
 
 /**
- * The ConfigMap as the source of configuration and as the place where hooks write. Valid content is recorded;
- * otherwise the whole last valid content stays in force.
+ * Watches the ConfigMap with the operator's configuration, and writes hooks' patches to it. Records valid content; while the
+ * content is invalid, the whole last valid content stays in force.
  */
-export class FollowedConfig {
-  readonly #options: FollowedConfigOptions;
+export class WatchedConfig {
+  readonly #options: WatchedConfigOptions;
   readonly #objects: ConfigObjects;
   readonly #validator: ConfigValidator;
   readonly #writer: ConfigWriter;
   readonly #throttle: Throttle;
   readonly #subscriptions: Subscription[] = [];
   /** The version that was validated last. */
-  #validated: ConfigObject | undefined;
+  #validatedConfig: ConfigObject | undefined;
   /** The overlay that was validated last; a deleted overlay counts until it is written again. */
-  #overlay: ConfigObject | undefined;
+  #validatedOverlay: ConfigObject | undefined;
   /** The watch reported a change while a hook's write was under way. */
   #hasUnhandledChange = false;
   #restorer: OverlayRestorer | undefined;
 
-  constructor(options: FollowedConfigOptions) {
+  constructor(options: WatchedConfigOptions) {
     this.#options = options;
     this.#objects = new ConfigObjects(options);
     this.#validator = new ConfigValidator(options);
@@ -50,30 +50,30 @@ export class FollowedConfig {
       ...options,
       objects: this.#objects,
       handleUnseenEdits: () => this.#hasNewVersion() && this.#validate(),
-      onEnd: () => (this.#hasUnhandledChange ? this.#validate() : this.#throttle.trigger()),
+      onWriteEnd: () => (this.#hasUnhandledChange ? this.#validate() : this.#throttle.trigger()),
     });
   }
 
   /**
-   * Reads both ConfigMaps again and records their content; false when the ConfigMap is missing, which is recorded
-   * only when there was one before.
+   * Reads ConfigMap and overlay from the server and records their content. False when the ConfigMap is missing, which is
+   * recorded as a problem only if it existed before.
    */
   refresh(): Promise<boolean> {
     const { name, overlay } = this.#options;
-    // After pending writes: the writer itself records what a hook writes.
+    // After pending writes: the writer itself records patches of hooks.
     return this.#writer.serialize(async () => {
       await this.#objects.read(name);
       if (overlay !== undefined) await this.#objects.read(overlay.name);
       this.#validateUnlessWriting();
-      return this.#objects.latest(name) !== undefined;
+      return this.#objects.getLatest(name) !== undefined;
     });
   }
 
   /**
-   * Applies the stored content that was accepted last; the ConfigMap is still reported as invalid. Returns false if no
+   * Puts the stored content in force that was accepted last, when the ConfigMap is invalid at a start. The ConfigMap is still reported as invalid. Returns false if no
    * content is stored, or if it is not valid now. Throws as `AcceptedConfig.read`.
    */
-  async useAccepted(): Promise<boolean> {
+  async applyAcceptedContent(): Promise<boolean> {
     const { state, accepted } = this.#options;
     if (accepted === undefined) return false;
     const isApplied = this.#applyAccepted(await accepted.read());
@@ -91,14 +91,15 @@ export class FollowedConfig {
     return true;
   }
 
+  /** Name of the ConfigMap. */
   get name(): string {
     return this.#options.name;
   }
 
-  /** The helm release that created the ConfigMap, which is the operator's own. */
-  get release(): string | undefined {
+  /** The helm release that created the ConfigMap: the one that installed this operator. */
+  get ownerRelease(): string | undefined {
     const { name, namespace } = this.#options;
-    const owner = ownerOf(this.#objects.latest(name)?.annotations ?? {}, namespace);
+    const owner = ownerOf(this.#objects.getLatest(name)?.annotations ?? {}, namespace);
     return owner?.namespace === namespace ? owner.release : undefined;
   }
 
@@ -124,20 +125,20 @@ export class FollowedConfig {
       if (isAlreadyExists(error)) return void (await this.refresh());
       if (!isForbidden(error)) throw error;
       logger.warn("The empty ConfigMap cannot be created", { configMap: name, error: oneLine(error) });
-      this.#validated = { resourceVersion: "" };
+      this.#validatedConfig = { resourceVersion: "" };
       this.validateAgain();
     }
   }
 
-  /** Records that the ConfigMap is missing although releases of this operator exist. */
-  missingAtStart(): void {
-    this.#validator.missingAtStart();
+  /** Records and reports that the ConfigMap is missing at a start although releases of this operator exist. */
+  reportMissingAtStart(): void {
+    this.#validator.reportMissingAtStart();
   }
 
   /** Watches the ConfigMap and the overlay; resolves after the first list of both. */
   async watch(): Promise<void> {
     const { name, overlay } = this.#options;
-    this.#subscriptions.push(this.#objects.follow(name, () => this.#throttle.trigger()));
+    this.#subscriptions.push(this.#objects.watch(name, () => this.#throttle.trigger()));
     if (overlay !== undefined) {
       const restorer = new OverlayRestorer({
         ...this.#options,
@@ -145,19 +146,20 @@ export class FollowedConfig {
         objects: this.#objects,
         serialize: (work) => this.#writer.serialize(work),
       });
-      const changed = (): void => {
+      const onOverlayChange = (): void => {
         this.#throttle.trigger();
-        restorer.check();
+        restorer.restoreIfMissing();
       };
       this.#restorer = restorer;
-      this.#subscriptions.push(this.#objects.follow(overlay.name, changed));
+      this.#subscriptions.push(this.#objects.watch(overlay.name, onOverlayChange));
     }
-    await Promise.all(this.#subscriptions.map((subscription) => subscription.synced));
+    await Promise.all(this.#subscriptions.map((subscription) => subscription.whenSynced));
   }
 
   /** Validates the last content again, after the modules or their schemas have changed. */
   validateAgain(): void {
-    if (this.#validated !== undefined) this.#validator.validate(this.#validated, this.#overlay);
+    if (this.#validatedConfig !== undefined)
+      this.#validator.validate(this.#validatedConfig, this.#validatedOverlay);
   }
 
   close(): void {
@@ -186,22 +188,26 @@ export class FollowedConfig {
   #validate(): void {
     const { name, overlay } = this.#options;
     this.#hasUnhandledChange = false;
-    this.#validated = this.#objects.latest(name);
-    if (overlay !== undefined) this.#overlay = this.#objects.lastKnown(overlay.name);
-    traceEvent("edit", { configMap: name }, () => this.#validator.validate(this.#validated, this.#overlay));
+    this.#validatedConfig = this.#objects.getLatest(name);
+    if (overlay !== undefined) this.#validatedOverlay = this.#objects.getLastKnown(overlay.name);
+    traceEvent("edit", { configMap: name }, () =>
+      this.#validator.validate(this.#validatedConfig, this.#validatedOverlay),
+    );
   }
 
   /** Whether either object has another version than the one that was validated last. */
   #hasNewVersion(): boolean {
     const { name, overlay } = this.#options;
-    const overlayNow = overlay && this.#objects.lastKnown(overlay.name);
+    const overlayNow = overlay && this.#objects.getLastKnown(overlay.name);
     return (
-      isOtherVersion(this.#objects.latest(name), this.#validated) || isOtherVersion(overlayNow, this.#overlay)
+      hasOtherVersion(this.#objects.getLatest(name), this.#validatedConfig) ||
+      hasOtherVersion(overlayNow, this.#validatedOverlay)
     );
   }
 }
 
-function isOtherVersion(a: ConfigObject | undefined, b: ConfigObject | undefined): boolean {
+/** Whether two reads of an object returned different versions, or one of them none. */
+function hasOtherVersion(a: ConfigObject | undefined, b: ConfigObject | undefined): boolean {
   return a?.resourceVersion !== b?.resourceVersion;
 }
 
@@ -211,18 +217,18 @@ class Throttle {
   readonly #ms: number;
   readonly #act: () => void;
   #timer: Timer | undefined;
-  #waiting = false;
+  #hasPendingTrigger = false;
 
-  constructor(clock: Clock, ms: number, take: () => void) {
+  constructor(clock: Clock, ms: number, act: () => void) {
     this.#clock = clock;
     this.#ms = ms;
-    this.#act = take;
+    this.#act = act;
   }
 
-  /** Calls `act` asynchronously, never before it returns. */
+  /** Requests a call of `act`, which is always asynchronous: `trigger` returns before. */
   trigger(): void {
     if (this.#timer !== undefined) {
-      this.#waiting = true;
+      this.#hasPendingTrigger = true;
       return;
     }
     queueMicrotask(this.#act);
@@ -233,10 +239,11 @@ class Throttle {
     this.#timer?.cancel();
   }
 
+  /** The interval is over: calls `act` for the triggers within it. */
   #onElapsed(): void {
     this.#timer = undefined;
-    const hasNewTrigger = this.#waiting;
-    this.#waiting = false;
+    const hasNewTrigger = this.#hasPendingTrigger;
+    this.#hasPendingTrigger = false;
     if (hasNewTrigger) this.trigger();
   }
 }

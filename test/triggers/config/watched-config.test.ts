@@ -11,7 +11,7 @@ import type {
   WatchedObject,
 } from "../../../src/kube/index.ts";
 import { State } from "../../../src/state/index.ts";
-import { FollowedConfig } from "../../../src/triggers/index.ts";
+import { WatchedConfig } from "../../../src/triggers/index.ts";
 import { validatePatches } from "../../../src/values/index.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { keepLog } from "../../support/logged.ts";
@@ -82,22 +82,30 @@ function world(
   const hub = {
     subscribe: ({ fieldSelector = "" }: WatchSpec, each: WatchConsumer) => {
       consumers.set(fieldSelector.slice("metadata.name=".length), each);
-      return { synced: Promise.resolve(), close: () => {} };
+      return { whenSynced: Promise.resolve(), close: () => {} };
     },
   } as unknown as WatchHub;
   const clock = new ManualClock(0);
   const state = new State({ clock });
   const logged: LoggedLine[] = [];
-  const base = { client, hub, state, clock, logger: keepLog(logged), namespace: "ops", onIssue: () => {} };
+  const base = {
+    client,
+    hub,
+    state,
+    clock,
+    logger: keepLog(logged),
+    namespace: "ops",
+    onConfigProblem: () => {},
+  };
   const overlay = more.overlay === undefined ? undefined : ({ kind: "ConfigMap", name: "over" } as const);
-  const followed = new FollowedConfig({ ...base, name: "cm", overlay });
+  const followed = new WatchedConfig({ ...base, name: "cm", overlay });
   const report = (object: Stored, name = "cm"): void =>
-    consumers.get(name)?.applied(object as unknown as WatchedObject) as void;
+    consumers.get(name)?.onApplied(object as unknown as WatchedObject) as void;
   /** Deletes it; the watch learns of it with the call of the result. */
   const lose = (name: string): (() => void) => {
     const missing = { ...stored.get(name), metadata: metaOf(name, ++version) };
     stored.delete(name);
-    return () => consumers.get(name)?.deleted(missing as unknown as WatchedObject, true) as void;
+    return () => consumers.get(name)?.onDeleted(missing as unknown as WatchedObject, true) as void;
   };
   const lab = {
     followed,

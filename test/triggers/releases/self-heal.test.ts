@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { CONFIG_MAPS, NAMESPACES } from "../../../src/kube/index.ts";
 import { settle } from "../../support/clock.ts";
-import { healingLab as lab, map, object, SECONDS } from "./healing-lab.ts";
+import { healingLab as lab, map, object, SECONDS } from "./self-heal-lab.ts";
 
-describe("healing", () => {
+describe("selfHeal", () => {
   test("watches the metadata of what helm made, once per kind and namespace", async () => {
     const { healing, open, listed, take } = lab();
     healing.setObjects("a", [map("one"), map("two")]);
@@ -52,7 +52,7 @@ describe("healing", () => {
     await listed(["one"]);
     const back = (): void => {
       there.add("one");
-      void watch().consumer.applied(object("one"));
+      void watch().consumer.onApplied(object("one"));
     };
     const goes = async (): Promise<string[]> => {
       back();
@@ -87,7 +87,7 @@ describe("healing", () => {
     const waits: number[] = [];
     for (let round = 0; round < 12; round++) {
       there.add("one");
-      void watch().consumer.applied(object("one"));
+      void watch().consumer.onApplied(object("one"));
       await deleted("one");
       let seconds = 0;
       while (take().length === 0 && seconds < 700) {
@@ -103,7 +103,7 @@ describe("healing", () => {
     const { clock, healing, listed, deleted, take, takeDeferred, there, watch, requested } = lab();
     const back = (name: string): void => {
       there.add(name);
-      void watch().consumer.applied(object(name));
+      void watch().consumer.onApplied(object(name));
     };
     there.add("one").add("two");
     healing.setObjects("a", [map("one"), map("two")]);
@@ -156,7 +156,7 @@ describe("healing", () => {
     await deleted("one");
     expect(take()).toHaveLength(1);
     there.add("one");
-    void watch().consumer.applied(object("one"));
+    void watch().consumer.onApplied(object("one"));
     await deleted("one");
     clock.setWall(-48 * 3600 * SECONDS);
     await clock.advance(SECONDS);
@@ -205,8 +205,8 @@ describe("healing", () => {
     healing.setObjects("a", [map("one"), map("two")]);
     await settle();
     const { consumer } = watch();
-    consumer.issue?.(new Error("forbidden"));
-    consumer.issue?.(new Error("still forbidden"));
+    consumer.onError?.(new Error("forbidden"));
+    consumer.onError?.(new Error("still forbidden"));
     await clock.advance(59 * SECONDS);
     expect(requested).toEqual([]);
     there.delete("two");
@@ -217,7 +217,7 @@ describe("healing", () => {
     await clock.advance(60 * SECONDS);
     expect(requested).toEqual(["one", "two", "one", "two"]);
     await listed(["one", "two"]);
-    consumer.issue?.(undefined);
+    consumer.onError?.(undefined);
     await clock.advance(600 * SECONDS);
     expect(requested.length).toBe(4);
     expect(take()).toEqual([]);
@@ -305,7 +305,7 @@ describe("healing", () => {
     for (let second = 0; second < 600; second += 1) {
       for (const name of names) {
         there.add(name);
-        void watch().consumer.applied(object(name));
+        void watch().consumer.onApplied(object(name));
         await deleted(name);
       }
       await clock.advance(SECONDS);
