@@ -19,7 +19,7 @@ function states(plural: string): string[] {
 /** The table of states: `state Ready beside` with the reasons, as documented. */
 function documented(): Map<string, string[]> {
   const [, section = ""] = docs.split("## States of a module");
-  const [table = "", text = ""] = section.split(/\n\nReasons of Retrying: /);
+  const [table = "", text = ""] = section.split(/\n\nReasons of Retrying:\n\n/);
   const reasons = (cell: string): string[] => [...cell.matchAll(/`(\w+)`/g)].map(([, word = ""]) => word);
   const found = new Map<string, string[]>();
   for (const line of table.split("\n").filter((each) => /^\| [A-Z]/.test(each))) {

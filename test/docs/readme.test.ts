@@ -22,14 +22,13 @@ test("the badges are true", () => {
     `https://img.shields.io/badge/version-${RELEASE}-blue`,
     `https://img.shields.io/badge/Kubernetes-${minor(oldest)}–${minor(newest)}-blue`,
     "https://img.shields.io/badge/helm-3 | 4-blue",
-    `https://img.shields.io/badge/licence-${license.replace("-", "--")}-blue`,
+    `https://img.shields.io/badge/license-${license.replace("-", "--")}-blue`,
   ]);
   expect(existsSync(join(root, ".github/workflows/ci.yaml"))).toBe(true);
 });
 
 test("says of Kubernetes what the tests of compatibility run", () => {
   const { oldest, newest } = compatible;
-  expect(readme).toContain(
-    `Kubernetes ${minor(oldest)} to ${minor(newest)} (the oldest and the newest are tested)`,
-  );
+  expect(readme).toContain(`supports Kubernetes ${minor(oldest)} to ${minor(newest)},`);
+  expect(readme).toContain(`tests run on Kubernetes ${minor(oldest)} and ${minor(newest)}.`);
 });
