@@ -11,7 +11,7 @@ import type {
   JsonObject,
   ReviewTrigger,
 } from "../model/index.ts";
-import { traceEvent, outside } from "../trace/index.ts";
+import { traceEvent, withoutActiveSpan } from "../trace/index.ts";
 import { mutating, validating } from "./admission.ts";
 import { conversion } from "./conversion.ts";
 import type { BindingKind, ReadOptions, Members, Snapshots, Source, SourceOptions } from "./kind.ts";
@@ -119,7 +119,7 @@ export interface HookQueues {
 export function offerHook(queues: HookQueues, hook: Hook, trigger: HookTrigger): void {
   const offer = (): void => void queues.offer(trigger.binding.queue, hookTask(hook, trigger));
   // The watch or timer may have been set up inside another operation's trace, which the trigger does not belong to.
-  outside(() => traceEvent(triggerText(trigger), { hook: hook.id }, offer));
+  withoutActiveSpan(() => traceEvent(triggerText(trigger), { hook: hook.id }, offer));
 }
 
 /** The trigger in words for the trace, such as `Added Pod default/web`. */

@@ -32,7 +32,7 @@ const FILES: Readonly<Record<string, FileContent>> = {
     purgeHolds: tree.purgeHolds,
   }),
   "sources.json": ({ supply }) => supply() ?? {},
-  "runs.json": ({ runs }) => runs.views({ lines: true }),
+  "runs.json": ({ runs }) => runs.listRuns({ lines: true }),
   "metrics.txt": ({ metrics }) => metrics(),
 };
 

@@ -84,7 +84,7 @@ function queue({ queues, clock, secrets }: Sources, { path, query }: RouteReques
 /** The last runs, or one run by its id, with its log lines. */
 function runs({ runs, secrets }: Sources, { path: [id], query }: RouteRequest): RouteResponse {
   if (id !== undefined) {
-    const run = runs.view(id);
+    const run = runs.getRun(id);
     return run === undefined
       ? failure(404, `no such run: ${id}`)
       : data(secrets.redactDeep(run) as unknown as Json);
@@ -93,7 +93,7 @@ function runs({ runs, secrets }: Sources, { path: [id], query }: RouteRequest): 
   if (!/^\d{1,15}$/.test(since))
     return failure(400, `since: "${since}" is not accepted; use the cursor of an answer`);
   const module = query.get("module") ?? undefined;
-  const displayed = runs.views({ module, after: Number(since), lines: query.get("lines") === "true" });
+  const displayed = runs.listRuns({ module, after: Number(since), lines: query.get("lines") === "true" });
   return data(secrets.redactDeep(displayed) as unknown as Json);
 }
 

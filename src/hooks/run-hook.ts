@@ -5,7 +5,7 @@ import { oneLine, type LogFields, type Logger } from "../lib/index.ts";
 import type { Hook, HookFile, HookTrigger } from "../model/index.ts";
 import { Scratch, type RunResult, type ScratchData } from "../process/index.ts";
 import { withAccess } from "./actor.ts";
-import { traceParent } from "../trace/index.ts";
+import { currentTraceParent } from "../trace/index.ts";
 import { argumentsOf, batchEnvironment, describeFailure, timeLimit } from "./batch.ts";
 import { commandOf, type StartSettings } from "./command.ts";
 import { recordHookSpans } from "./output/hook-spans.ts";
@@ -157,7 +157,7 @@ async function writeFiles(scratch: Scratch, request: FileRun): Promise<Record<st
 async function execute(request: FileRun, variables: Record<string, string>): Promise<RunResult> {
   const { hook, settings, logger, signal, hide, yields } = request;
   const log = new OutputLog(logger.child(request.fields), { proxyJson: settings.logProxyHookJson, hide });
-  const parent = traceParent();
+  const parent = currentTraceParent();
   const command = await commandOf(hook, argumentsOf(hook), settings);
   const own = hook.item === undefined ? {} : batchEnvironment(hook.module);
   const result = await settings.children.run({

@@ -105,7 +105,7 @@ export class Waiting {
   #set(module: string, found: WaitingUpdate | undefined): void {
     const { metrics } = this.#shared.options;
     const before = this.#updates.get(module);
-    if (before?.waitsFor !== found?.waitsFor) metrics.drop({ module }, ["sourceUpdateWaiting"]);
+    if (before?.waitsFor !== found?.waitsFor) metrics.dropSeries({ module }, ["sourceUpdateWaiting"]);
     if (found === undefined) return void this.#updates.delete(module);
     const now = continued(before, found);
     this.#updates.set(module, now);

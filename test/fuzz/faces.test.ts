@@ -83,7 +83,7 @@ const adapters: readonly Face[] = [
     feed(input) {
       const metrics = new HookMetrics("p_", () => true);
       metrics.apply(parseMetrics(input.toString()), { hook: "h" });
-      metrics.text();
+      metrics.renderText();
     },
     refuses: [OutputError, HookMetricError],
   },

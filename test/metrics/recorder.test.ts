@@ -4,10 +4,10 @@ import type { Health } from "../../src/health/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import {
   Metrics,
-  driftReporter,
-  hangReporter,
-  healthReporter,
-  blockerReporter,
+  makeDriftReporter,
+  makeHangReporter,
+  makeHealthReporter,
+  makeBlockerReporter,
   makeHelmRecorder,
   makeRecorder,
 } from "../../src/metrics/index.ts";
@@ -92,7 +92,7 @@ test("objects that a module took over are an Event, with the releases they came 
 
 test("a hook that hangs is an Event that says what ends it; other long runs are none", () => {
   const events: OperatorEvent[] = [];
-  const report = hangReporter({ announce: (each) => void events.push(each), logger: silentLogger });
+  const report = makeHangReporter({ announce: (each) => void events.push(each), logger: silentLogger });
   const binding = { type: "schedule", name: "check" } as ScheduleBinding;
   const hook = { name: "hooks/check.sh", module: "web" } as Hook;
   report("main", { kind: "hook", hook, trigger: { type: "schedule", binding } });
@@ -107,7 +107,7 @@ test("what others have changed is reported with who and what, and counted; also 
   const announce = ({ module, reason, note }: OperatorEvent): void =>
     void events.push(`${module} ${reason}: ${note}`);
   const metrics = new Metrics("");
-  const report = driftReporter({ announce, logger: silentLogger, metrics });
+  const report = makeDriftReporter({ announce, logger: silentLogger, metrics });
   const changed = { field: "spec.replicas", manager: "kubectl", at: 0, removed: false };
   const missing = { field: "spec.paused", manager: undefined, at: undefined, removed: true };
   const title = "Deployment kube-system/web";
@@ -125,7 +125,7 @@ test("what others have changed is reported with who and what, and counted; also 
 test("the Event of a held removal is for what is held, reported once until it is gone", () => {
   const events: string[] = [];
   const announce = ({ reason, note }: OperatorEvent): void => void events.push(`${reason}: ${note}`);
-  const report = blockerReporter({ announce, logger: silentLogger });
+  const report = makeBlockerReporter({ announce, logger: silentLogger });
   const off: Blocker = { of: "delete", text: "not deleted: a: the ConfigMap is missing" };
   const missing: Blocker = { of: "purge", text: "not purged: b: the ConfigMap is missing" };
   report(viewOf([], { holds: [off] }));
@@ -143,7 +143,7 @@ test("a release that is not healthy is reported once, and that it is again; what
   const events: string[] = [];
   const announce = ({ module, reason, note }: OperatorEvent): void =>
     void events.push(`${module ?? ""}: ${reason}: ${note}`);
-  const report = healthReporter({ announce });
+  const report = makeHealthReporter({ announce });
   const health = (status: Health["status"]) => ({ status, message: status }) as Health;
   const { True, Unknown, False } = {
     True: health("True"),

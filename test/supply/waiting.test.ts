@@ -78,7 +78,9 @@ describe("the state and the series", () => {
     const stock = { entries: new Map([["web", LOCKED]]), content } as unknown as Shared["stock"];
     const breaks = (): void => void (problem = {});
     const series = async (): Promise<string[]> =>
-      (await metrics.text()).split("\n").filter((each) => each.startsWith("test_source_update_waiting"));
+      (await metrics.renderText())
+        .split("\n")
+        .filter((each) => each.startsWith("test_source_update_waiting"));
     return { clock, state, series, breaks, waiting: new Waiting({ options, stock }) };
   }
 

@@ -2,7 +2,7 @@
 
 import { oneLine, redactValues, type Logger } from "../../lib/index.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
-import { note } from "../../trace/index.ts";
+import { recordFinishedSpan } from "../../trace/index.ts";
 import { parseJsonStream, readOutput } from "./output-files.ts";
 
 const MOST_SPANS = 100;
@@ -42,7 +42,7 @@ function recordSpan(
   const failed = typeof error === "string" ? { error: oneLine(hide(error)) } : {};
   const text = oneLine(hide(name), LONGEST);
   const about = { kind: "hook", name: text, attributes: flat(attributes, hide) } as const;
-  note(about, { ms: (end - start) * 1000, endMs: end * 1000, ...failed });
+  recordFinishedSpan(about, { ms: (end - start) * 1000, endMs: end * 1000, ...failed });
 }
 
 /** The latest time in seconds: collectors take nanoseconds in 63 bits and refuse the whole batch of a later span. */

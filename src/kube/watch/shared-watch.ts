@@ -1,7 +1,7 @@
 /** One watch that several consumers share. */
 
 import { sleep } from "../../lib/index.ts";
-import { outside } from "../../trace/index.ts";
+import { withoutActiveSpan } from "../../trace/index.ts";
 import type { HubTools } from "./consumer.ts";
 import type { Act, Member } from "./member.ts";
 import { Reflector, remedyFor, retryDelayFor, watchErrorType } from "./reflector.ts";
@@ -45,7 +45,7 @@ export class SharedWatch {
       issue: (error) => this.#report(error),
     });
     // Members that subscribe in the same microtask share the first list.
-    outside(() => queueMicrotask(() => void this.#reflector.run()));
+    withoutActiveSpan(() => queueMicrotask(() => void this.#reflector.run()));
   }
 
   /** The watch failed and is tried again. */

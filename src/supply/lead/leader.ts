@@ -179,7 +179,7 @@ export class Leader {
     followed?.timer?.cancel();
     this.#statuses.forget(name);
     this.#followed.delete(name);
-    this.#shared.options.metrics.drop({ source: name });
+    this.#shared.options.metrics.dropSeries({ source: name });
   }
 
   #checkIn(name: string, ms: number): void {

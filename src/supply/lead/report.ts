@@ -64,7 +64,7 @@ function lockedSeries({ metrics }: Pick<SupplyOptions, "metrics">): (lock: Lock)
   return (lock) => {
     for (const [module, digest] of shown) {
       if (lock.get(module)?.digest === digest) continue;
-      metrics.drop({ module }, ["sourceModule"]);
+      metrics.dropSeries({ module }, ["sourceModule"]);
       shown.delete(module);
     }
     for (const [module, { version, digest }] of lock) {

@@ -2,7 +2,7 @@
 
 import { allBindings, isReviewBinding, type Source } from "../../bindings/index.ts";
 import { CONVERSION_PATHS, type AdmissionBinding, type Hook, type Problem } from "../../model/index.ts";
-import { outside } from "../../trace/index.ts";
+import { withoutActiveSpan } from "../../trace/index.ts";
 import type { AdmissionWebhook, Webhooks } from "../../webhooks/index.ts";
 import type { ReviewRuns } from "./answer-review.ts";
 import type { ConversionStep } from "./conversion-path.ts";
@@ -90,7 +90,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
   #open(): void {
     if (this.#opening !== undefined) return;
     // The server outlives the task that activates the hook.
-    this.#opening = outside(() => this.#options.open());
+    this.#opening = withoutActiveSpan(() => this.#options.open());
     this.#opening.then(
       (webhooks) => this.use(webhooks),
       // The one who opens it reports the error; the next hook tries again.
