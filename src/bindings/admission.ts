@@ -43,19 +43,22 @@ const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?){2,
 const LONGEST_NAME = 253;
 
 export const validating: BindingKind<ValidatingBinding> = {
-  ...shared("kubernetesValidating", "Validating"),
+  ...commonAdmissionParts("kubernetesValidating", "Validating"),
   read: (config, options) =>
-    readItems(config, "kubernetesValidating", options).map((each) => ({ ...each, type: "validating" })),
+    readAdmissionItems(config, "kubernetesValidating", options).map((each) => ({
+      ...each,
+      type: "validating",
+    })),
 };
 
 export const mutating: BindingKind<MutatingBinding> = {
-  ...shared("kubernetesMutating", "Mutating"),
+  ...commonAdmissionParts("kubernetesMutating", "Mutating"),
   read: (config, options) =>
-    readItems(config, "kubernetesMutating", options).map((each) => ({ ...each, type: "mutating" })),
+    readAdmissionItems(config, "kubernetesMutating", options).map((each) => ({ ...each, type: "mutating" })),
 };
 
 /** What both kinds have in common; `type` is how the context names it. */
-function shared(
+function commonAdmissionParts(
   key: string,
   type: string,
 ): Omit<BindingKind<AdmissionBinding>, "read" | "context"> & {
@@ -72,7 +75,7 @@ function shared(
 
 type Item = Omit<ValidatingBinding, "type">;
 
-function readItems(config: JsonObject, key: string, options: ReadOptions): Item[] {
+function readAdmissionItems(config: JsonObject, key: string, options: ReadOptions): Item[] {
   // The shape was checked before.
   const raw = (config[key] ?? []) as unknown as RawItem[];
   const items = raw.map((item, index) => readItem(item, { key, index }, options));
@@ -86,7 +89,7 @@ function readItem(raw: RawItem, place: { key: string; index: number }, options: 
   const common = itemBinding(raw, place, options.queue);
   const { id } = common;
   const { complain } = options;
-  checkName(raw.name, id, complain);
+  checkWebhookName(raw.name, id, complain);
   const { timeoutSeconds = DEFAULT_SECONDS, rules = [], sideEffects = "None" } = raw;
   if (timeoutSeconds < 1 || timeoutSeconds > LONGEST_SECONDS)
     complain(`${id}.timeoutSeconds: Invalid value: ${timeoutSeconds}: must be between 1 and 30 seconds`);
@@ -104,7 +107,7 @@ function readItem(raw: RawItem, place: { key: string; index: number }, options: 
   };
 }
 
-function checkName(name: string, id: string, complain: Complain): void {
+function checkWebhookName(name: string, id: string, complain: Complain): void {
   if (name.length <= LONGEST_NAME && NAME.test(name)) return;
   const problem = /^[-a-z0-9.]*$/.test(name)
     ? "should be a domain with at least three segments separated by dots"
@@ -120,16 +123,16 @@ function checkRule(rule: ValueOf<typeof RULE>, id: string, complain: Complain): 
       complain(`${id}.${field}: if '*' is present, must not specify other values`);
   if (apiVersions.includes("")) complain(`${id}.apiVersions: an empty version is invalid`);
   if (resources.includes("")) complain(`${id}.resources: an empty resource is invalid`);
-  const covered = coveredResource(resources);
+  const covered = describeCoveredResource(resources);
   if (covered !== undefined) complain(`${id}.resources: ${covered}`);
 }
 
 /** Which of the resources another one includes, in words. */
-function coveredResource(resources: readonly string[]): string | undefined {
+function describeCoveredResource(resources: readonly string[]): string | undefined {
   if (resources.includes("*/*") && resources.length > 1)
     return "if '*/*' is present, must not specify other resources";
   for (const each of resources) {
-    const wildcard = wildcardsOf(each).find((wider) => wider !== each && resources.includes(wider));
+    const wildcard = coveringWildcards(each).find((wider) => wider !== each && resources.includes(wider));
     if (wildcard === "*") return "if '*' is present, must not specify other resources without subresources";
     if (wildcard !== undefined) return `'${each}' must not be specified with '${wildcard}'`;
   }
@@ -137,7 +140,7 @@ function coveredResource(resources: readonly string[]): string | undefined {
 }
 
 /** What includes a resource, or a subresource. */
-function wildcardsOf(name: string): string[] {
+function coveringWildcards(name: string): string[] {
   const [resource = "", sub] = name.split("/");
   return sub === undefined ? ["*"] : [`${resource}/*`, `*/${sub}`];
 }

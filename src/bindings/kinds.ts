@@ -119,11 +119,11 @@ export interface HookQueues {
 export function offerHook(queues: HookQueues, hook: Hook, trigger: HookTrigger): void {
   const offer = (): void => void queues.offer(trigger.binding.queue, hookTask(hook, trigger));
   // The watch or timer may have been set up inside another operation's trace, which the trigger does not belong to.
-  withoutActiveSpan(() => traceEvent(triggerText(trigger), { hook: hook.id }, offer));
+  withoutActiveSpan(() => traceEvent(describeTrigger(trigger), { hook: hook.id }, offer));
 }
 
 /** The trigger in words for the trace, such as `Added Pod default/web`. */
-function triggerText(trigger: HookTrigger): string {
+function describeTrigger(trigger: HookTrigger): string {
   if (trigger.type !== "event") return trigger.type;
   const { watchEvent, kind, namespace, name } = trigger.event;
   return `${watchEvent} ${kind} ${namespace === "" ? "" : `${namespace}/`}${name}`;

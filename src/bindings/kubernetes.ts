@@ -95,7 +95,7 @@ export const kubernetes: BindingKind<KubernetesBinding> = {
           watchEvent: trigger.event.watchEvent,
           ...Object.fromEntries(itemMembers(trigger.event.item)),
         },
-  oldContext: (trigger) => (trigger.type === "event" ? v0Members(trigger.event) : {}),
+  oldContext: (trigger) => (trigger.type === "event" ? v0ContextMembers(trigger.event) : {}),
   mayMerge: ({ type, binding }) => type === "event" || binding.group !== undefined,
   activation: () => "Kubernetes",
 };
@@ -202,7 +202,7 @@ function readV0Event(event: string, id: string, complain: Complain): WatchEvent[
 }
 
 /** Members of the binding context of version 0 for an event. */
-function v0Members({ watchEvent, kind, namespace, name }: ObjectEvent): Members {
+function v0ContextMembers({ watchEvent, kind, namespace, name }: ObjectEvent): Members {
   return {
     resourceEvent: V0_EVENT_NAMES[watchEvent],
     resourceKind: kind,

@@ -35,13 +35,14 @@ export function timeLimit({ item }: Pick<Hook, "item">, hookTimeoutMs?: number):
 
 /** The failure in one line, with the message of the JSON error that a batch file printed, if it did. */
 export function describeFailure({ item }: Pick<Hook, "item">, result: RunResult): string {
-  const message = item === undefined ? undefined : reportedError(result.stderr);
+  const message = item === undefined ? undefined : parseErrorMessage(result.stderr);
   return message === undefined || result.exitCode === undefined
     ? result.message
     : `exit code ${result.exitCode}: ${message}`;
 }
 
-function reportedError(stderr: string): string | undefined {
+/** The message of the JSON error in the last line of stderr, as module-sdk writes it; undefined if there is none. */
+function parseErrorMessage(stderr: string): string | undefined {
   const last = stderr.trimEnd().split("\n").at(-1) ?? "";
   const value = attempt(() => parseJson(last));
   const message = isJsonObject(value) ? value["message"] : undefined;

@@ -43,12 +43,13 @@ export async function commandOf(
   args: readonly string[],
   settings: StartSettings,
 ): Promise<Pick<RunRequest, "file" | "args" | "cwd" | "env">> {
-  const python = path.endsWith(".py") ? await venvPython(root) : undefined;
+  const python = path.endsWith(".py") ? await findVenvPython(root) : undefined;
   const program = python === undefined ? { file: path, args } : { file: python, args: [path, ...args] };
   return { ...program, ...startOf(path, root, settings) };
 }
 
-async function venvPython(root: string): Promise<string | undefined> {
+/** Path of Python in the virtual environment of a hooks directory; undefined if it does not exist. */
+async function findVenvPython(root: string): Promise<string | undefined> {
   const python = join(root, "venv", "bin", "python3");
   return access(python, constants.X_OK)
     .then(() => python)

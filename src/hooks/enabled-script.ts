@@ -39,16 +39,17 @@ const REASON_LENGTH = 500;
 export function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnswer> {
   const { module, settings } = request;
   return span({ kind: "hook", name: `enabled ${module}`, attributes: { module } }, async (open) => {
-    const requested = await inScratch(settings, `enabled-${module}`, (scratch) => ask(scratch, request));
-    if ("failure" in requested) open.fail(requested.failure);
-    return requested;
+    const answer = await inScratch(settings, `enabled-${module}`, (scratch) => runScript(scratch, request));
+    if ("failure" in answer) open.fail(answer.failure);
+    return answer;
   });
 }
 
-async function ask(scratch: Scratch, request: EnabledScriptRun): Promise<EnabledAnswer> {
+/** Runs the script in its scratch directory and reads its answer and its reason. Its output goes to the log. */
+async function runScript(scratch: Scratch, request: EnabledScriptRun): Promise<EnabledAnswer> {
   const { settings, logger, module, path, hide = (text) => text } = request;
   const { actor } = settings;
-  const variables = await writeFiles(scratch, request);
+  const variables = await writeScriptFiles(scratch, request);
   const log = new OutputLog(logger.child({ module, script: "enabled" }), {
     proxyJson: settings.logProxyHookJson,
     hide,
@@ -74,10 +75,11 @@ async function ask(scratch: Scratch, request: EnabledScriptRun): Promise<Enabled
   const written = (await readOutput(variables.MODULE_ENABLED_RESULT, ANSWER_LIMIT)).trim();
   const reason = (await readOutput(variables.MODULE_ENABLED_REASON, ANSWER_LIMIT)).trim();
   const text = written === "" ? lastLine.trim() : written;
-  return answer({ text, reason: oneLine(hide(reason), REASON_LENGTH) }, hide);
+  return toAnswer({ text, reason: oneLine(hide(reason), REASON_LENGTH) }, hide);
 }
 
-async function writeFiles(scratch: Scratch, { values, configValues }: EnabledScriptRun) {
+/** Writes the files of the script; returns the environment variables that name them. */
+async function writeScriptFiles(scratch: Scratch, { values, configValues }: EnabledScriptRun) {
   const [CONFIG_VALUES_PATH, VALUES_PATH, MODULE_ENABLED_RESULT, MODULE_ENABLED_REASON] = await Promise.all([
     scratch.write("config-values.json", configValues),
     scratch.write("values.json", values),
@@ -87,7 +89,8 @@ async function writeFiles(scratch: Scratch, { values, configValues }: EnabledScr
   return { CONFIG_VALUES_PATH, VALUES_PATH, MODULE_ENABLED_RESULT, MODULE_ENABLED_REASON };
 }
 
-function answer(
+/** Interprets the text that the script wrote: `true`, `false`, or a failure that quotes it. */
+function toAnswer(
   { text, reason }: { readonly text: string; readonly reason: string },
   hide: (text: string) => string,
 ): EnabledAnswer {

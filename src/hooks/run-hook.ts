@@ -106,9 +106,9 @@ export async function runHookFile(request: FileRun): Promise<HookRunResult> {
   let result: RunResult | undefined;
   const name = `hook-${request.hook.id.toLowerCase()}`;
   const end = await inScratch(request.settings, name, async (scratch) => {
-    const variables = await writeFiles(scratch, request);
+    const variables = await writeHookFiles(scratch, request);
     result = await withAccess(request.settings.actor, scratch, (more) =>
-      execute(request, { ...variables, ...more }),
+      runProcess(request, { ...variables, ...more }),
     );
     await recordHookSpans(scratch.path(OUTPUT_FILES.SPANS_PATH), {
       logger: request.logger.child(request.fields),
@@ -140,7 +140,7 @@ export async function inScratch<T>(
 }
 
 /** Writes the input files, creates the output files, and returns the environment variables that name them. */
-async function writeFiles(scratch: Scratch, request: FileRun): Promise<Record<string, string>> {
+async function writeHookFiles(scratch: Scratch, request: FileRun): Promise<Record<string, string>> {
   const inputs = {
     BINDING_CONTEXT_PATH: ["binding-context.json", request.context],
     CONFIG_VALUES_PATH: ["config-values.json", request.configValues],
@@ -154,7 +154,8 @@ async function writeFiles(scratch: Scratch, request: FileRun): Promise<Record<st
   return Object.fromEntries([...paths, ...outputs]) as Record<string, string>;
 }
 
-async function execute(request: FileRun, variables: Record<string, string>): Promise<RunResult> {
+/** Runs the process of the hook, logs its output, and warns of processes that it left behind. */
+async function runProcess(request: FileRun, variables: Record<string, string>): Promise<RunResult> {
   const { hook, settings, logger, signal, hide, yields } = request;
   const log = new OutputLog(logger.child(request.fields), { proxyJson: settings.logProxyHookJson, hide });
   const parent = currentTraceParent();
@@ -185,7 +186,7 @@ async function execute(request: FileRun, variables: Record<string, string>): Pro
 /** Reads and checks all output files of a hook; throws OutputError, which names the variable of the bad file. */
 async function readOutputs(scratch: Scratch): Promise<HookOutput> {
   const text = (variable: OutputVariable): Promise<string> =>
-    about(variable, () => readOutput(scratch.path(OUTPUT_FILES[variable])));
+    withVariableName(variable, () => readOutput(scratch.path(OUTPUT_FILES[variable])));
   const [configPatchText, valuesPatchText, metrics, objects, admission, conversion] = await Promise.all([
     text("CONFIG_VALUES_JSON_PATCH_PATH"),
     text("VALUES_JSON_PATCH_PATH"),
@@ -197,16 +198,17 @@ async function readOutputs(scratch: Scratch): Promise<HookOutput> {
   return {
     configPatchText,
     valuesPatchText,
-    metrics: await about("METRICS_PATH", () => parseMetrics(metrics)),
-    objects: await about("KUBERNETES_PATCH_PATH", () => parseObjectOperations(objects)),
+    metrics: await withVariableName("METRICS_PATH", () => parseMetrics(metrics)),
+    objects: await withVariableName("KUBERNETES_PATCH_PATH", () => parseObjectOperations(objects)),
     answers: {
-      admission: await about("ADMISSION_RESPONSE_PATH", () => parseAdmission(admission)),
-      conversion: await about("CONVERSION_RESPONSE_PATH", () => parseConversion(conversion)),
+      admission: await withVariableName("ADMISSION_RESPONSE_PATH", () => parseAdmission(admission)),
+      conversion: await withVariableName("CONVERSION_RESPONSE_PATH", () => parseConversion(conversion)),
     },
   };
 }
 
-async function about<T>(variable: OutputVariable, read: () => T | Promise<T>): Promise<T> {
+/** Calls `read`; errors name the environment variable of the output file that is invalid. */
+async function withVariableName<T>(variable: OutputVariable, read: () => T | Promise<T>): Promise<T> {
   try {
     return await read();
   } catch (error) {

@@ -54,8 +54,8 @@ export async function runTask(
     attempt: failures + 1,
   };
   return ports.tracer.task({ name: taskName(task), attributes, module, from, waitingSince }, async (span) => {
-    const run = (): Promise<Outcome<Task>> => runKind(ports, { task, batch }, context);
-    const outcome = await trackStuck(ports, { task, queue }, () => withOneToken(ports, module, run));
+    const run = (): Promise<Outcome<Task>> => runByKind(ports, { task, batch }, context);
+    const outcome = await recordIfStuck(ports, { task, queue }, () => withOneToken(ports, module, run));
     if (task.kind === "run-module") recordProgress(ports, task, outcome);
     else if (task.kind === "converge" || task.group === "converge") recordConvergeStep(ports, outcome);
     if (outcome.kind !== "retry") recordRemovalEnd(ports, task);
@@ -67,7 +67,7 @@ export async function runTask(
   });
 }
 
-function runKind(
+function runByKind(
   ports: Ports,
   { task, batch }: { readonly task: Task; readonly batch: readonly Task[] },
   context: RunContext,
@@ -104,7 +104,7 @@ function withOneToken<T>({ actorOf }: Ports, module: string | undefined, run: ()
  * Records whether a task in a module's own queue blocks the module's scheduled run: a failed hook, or any task that takes
  * too long. A failed run does not count: it has begun.
  */
-async function trackStuck(
+async function recordIfStuck(
   { state, clock }: Ports,
   { task, queue }: { readonly task: Task; readonly queue: string },
   work: () => Promise<Outcome<Task>>,

@@ -19,12 +19,12 @@ export function dumpOf(monitor: Monitor) {
     snapshot: monitor.items.map(({ object, filterResult }): JsonObject => {
       return { ...(object && { object }), ...(filterResult !== undefined && { filterResult }) };
     }),
-    operations: { sinceStart: withTotal(sinceStart), sinceLastExecution: withTotal(sinceLastExecution) },
+    operations: { sinceStart: addTotal(sinceStart), sinceLastExecution: addTotal(sinceLastExecution) },
   };
 }
 
 /** Adds the total, as the first member as in the Go operator. */
-function withTotal(operations: Operations): Operations & { count: number } {
+function addTotal(operations: Operations): Operations & { count: number } {
   const { added, modified, deleted, cleaned } = operations;
   return { count: added + modified + deleted + cleaned, ...operations };
 }

@@ -191,7 +191,7 @@ export class KubeBindings {
       emit: (event) => offerHook(queues, hook, { type: "event", binding, event }),
       onReady: () => this.#handleListed(watched),
       onIssue: (error) => this.#reportIssue(watched, error),
-      onFilterError: (object, error) => this.#filterFailed(watched, object, error),
+      onFilterError: (object, error) => this.#handleFilterError(watched, object, error),
       times: times?.(hook, binding),
     });
     const resolveEnabled = (): void => {
@@ -221,9 +221,9 @@ export class KubeBindings {
     };
     const finding = { signal: stop.signal, onMissing: reportBlocked };
     const resource = await this.#options.kinds.find(monitor.binding, finding);
-    const filter = await this.#compile(monitor.binding).catch(reportBlocked);
+    const filter = await this.#compileFilter(monitor.binding).catch(reportBlocked);
     if (resource === undefined || filter === undefined || stop.signal.aborted) return;
-    const permission = this.#permissionOf(watched, resource);
+    const permission = this.#makePermission(watched, resource);
     if (permission !== undefined) await waitUntilPermitted(permission, reportBlocked);
     if (stop.signal.aborted) return;
     this.#reportIssue(watched, undefined);
@@ -233,7 +233,7 @@ export class KubeBindings {
   }
 
   /** Undefined for hooks that act as the operator. */
-  #permissionOf({ monitor: { hook, binding }, stop: { signal } }: Watched, resource: Resource) {
+  #makePermission({ monitor: { hook, binding }, stop: { signal } }: Watched, resource: Resource) {
     const { checkOf, clock } = this.#options;
     const check = checkOf?.(hook, binding, resource);
     return check && { check, clock, signal };
@@ -250,7 +250,7 @@ export class KubeBindings {
     this.#hooks.get(hook.id)?.bindings.set(binding.id, reopened);
   }
 
-  async #compile({ jqFilter }: KubernetesBinding): Promise<{ compiled: Filter | undefined }> {
+  async #compileFilter({ jqFilter }: KubernetesBinding): Promise<{ compiled: Filter | undefined }> {
     return { compiled: jqFilter === undefined ? undefined : await this.#options.filters.compile(jqFilter) };
   }
 
@@ -277,7 +277,7 @@ export class KubeBindings {
     onIssue?.(hook, binding, message);
   }
 
-  #filterFailed(watched: Watched, object: ObjectKey, error: unknown): void {
+  #handleFilterError(watched: Watched, object: ObjectKey, error: unknown): void {
     const isTooDeep = error instanceof DepthError;
     const { hook, binding } = watched.monitor;
     const blocksStart = !watched.isEnabled && !isTooDeep;

@@ -69,9 +69,9 @@ export class Monitor {
   open(resource: Resource, filter: Filter | undefined): void {
     const { binding } = this;
     const owner = this.#makeOwner(resource.kind, filter);
-    const openIn = (namespace: string | undefined): void => this.#openIn(namespace, resource, owner);
+    const openIn = (namespace: string | undefined): void => this.#openInNamespace(namespace, resource, owner);
     if (resource.namespaced && binding.namespaceLabels !== undefined)
-      return this.#followNamespaces(owner, openIn);
+      return this.#watchNamespaces(owner, openIn);
     const namedNamespaces = resource.namespaced ? binding.namespaces : undefined;
     for (const namespace of new Set(namedNamespaces ?? [undefined])) openIn(namespace);
   }
@@ -125,7 +125,7 @@ export class Monitor {
    * Watches the namespaces with the selected labels. Opens the binding's watches in new ones, and closes them in those
    * that lose the labels.
    */
-  #followNamespaces(owner: InformerOwner, open: (namespace: string) => void): void {
+  #watchNamespaces(owner: InformerOwner, open: (namespace: string) => void): void {
     this.#areNamespacesListed = false;
     const labelSelector = labelSelectorText(this.binding.namespaceLabels);
     const spec: WatchSpec = { resource: NAMESPACES, labelSelector, metadataOnly: true };
@@ -150,7 +150,7 @@ export class Monitor {
   }
 
   /** One watch for each name; undefined = in all namespaces, or of a cluster-wide kind. */
-  #openIn(namespace: string | undefined, resource: Resource, owner: InformerOwner): void {
+  #openInNamespace(namespace: string | undefined, resource: Resource, owner: InformerOwner): void {
     if (this.#closed) return;
     const { names, keepFullObjects, jqFilter, labelSelector, fieldSelector } = this.binding;
     const spec: WatchSpec = {

@@ -26,7 +26,7 @@ export async function boot(ports: Ports, context: RunContext): Promise<Outcome<T
   const { state } = ports;
   if (state.view.boot === "waiting") {
     state.record("observed", { boot: "onStartup" });
-    return { kind: "expand", tasks: globalHooks(ports, "onStartup", "boot") };
+    return { kind: "expand", tasks: globalHookTasks(ports, "onStartup", "boot") };
   }
   state.record("observed", { boot: "synchronization" });
   try {
@@ -81,7 +81,7 @@ async function startConverge(ports: Ports, task: ConvergeTask, context: RunConte
     return retrySoon(ports, step, error);
   }
   if (state.view.converge.phase !== "beforeAll") return CANCELLED;
-  return { kind: "expand", tasks: globalHooks(ports, "beforeAll", "converge") };
+  return { kind: "expand", tasks: globalHookTasks(ports, "beforeAll", "converge") };
 }
 
 /**
@@ -168,7 +168,7 @@ function continueAfterModules(ports: Ports): Promise<Outcome<Task>> {
     return Promise.resolve({ kind: "done" });
   }
   state.record("convergeStep", { phase: "afterAll", remaining: [] });
-  return Promise.resolve({ kind: "expand", tasks: globalHooks(ports, "afterAll", "converge") });
+  return Promise.resolve({ kind: "expand", tasks: globalHookTasks(ports, "afterAll", "converge") });
 }
 
 /** Whether the task is a module's hook in the module's own queue. */
@@ -200,7 +200,7 @@ function haveHooksChangedGlobals({ converge: { handled }, convergeDigests, globa
 }
 
 /** The tasks of the global hooks with this binding, in their order. */
-function globalHooks(ports: Ports, binding: LifecycleName, group: Task["group"] & string): Task[] {
+function globalHookTasks(ports: Ports, binding: LifecycleName, group: Task["group"] & string): Task[] {
   return lifecycleHooks(ports.state.globalHooks, binding).map(({ hook, trigger }) => ({
     ...hookTask(hook, trigger),
     group,

@@ -36,10 +36,10 @@ export async function discover(ports: Ports, cause: Cause, signal: AbortSignal):
   const { state } = ports;
   state.record("configHandled", "globals");
   const decisions = await decideAll(state.tree.modules, discoveryInput(ports, signal));
-  await endRuns(ports, switchedOn(ports, decisions), "the module was switched off and on");
-  for (const [module, decision] of decisions) handleDecision(ports, module, decision);
+  await endRuns(ports, findNewlyEnabled(ports, decisions), "the module was switched off and on");
+  for (const [module, decision] of decisions) recordDecision(ports, module, decision);
   const removals = removalTasks(ports);
-  dropDisabled(ports);
+  stopDisabledModules(ports);
   const runs = [...state.view.modules.values()].filter(mayRun).map(({ name }) => name);
   announceDueRuns(ports, runs);
   return [...crdTasks(ports, runs), ...removals, ...runTasks(ports, runs, cause)];
@@ -54,7 +54,7 @@ function runTasks({ state }: Ports, runs: readonly string[], cause: Cause): Task
 }
 
 /** Modules that become enabled. Runs from before they were disabled must end first. */
-function switchedOn({ state }: Ports, decisions: ReadonlyMap<Module, Enablement>): ReadonlySet<string> {
+function findNewlyEnabled({ state }: Ports, decisions: ReadonlyMap<Module, Enablement>): ReadonlySet<string> {
   const on = [...decisions].filter(
     ([{ name }, { enabled }]) => enabled && state.module(name)?.enabled !== true,
   );
@@ -82,7 +82,7 @@ export async function askScript(
   const settings = { ...ports.runs, actor: ports.actorOf?.(module.name) };
   const call = scriptCall(ports.state.values, module, enabled);
   const answer = await ports.runScript({ ...call, settings, logger, signal });
-  if ("failure" in answer) throw scriptFailed(ports, module, answer.failure);
+  if ("failure" in answer) throw recordScriptFailure(ports, module, answer.failure);
   return answer;
 }
 
@@ -102,13 +102,13 @@ export function scriptCall(
 }
 
 /** Records the failure with the module; returns the error that ends discovery. */
-function scriptFailed({ state, clock }: Ports, { name }: Module, message: string): ScriptFailure {
+function recordScriptFailure({ state, clock }: Ports, { name }: Module, message: string): ScriptFailure {
   state.recordModule(name, "scriptFailed", message, clock.now());
   return new ScriptFailure(`enabled script of ${name} failed: ${message}`);
 }
 
 /** Records a decision, and reports a changed one and a new problem. */
-function handleDecision(ports: Ports, module: Module, decision: Enablement): void {
+function recordDecision(ports: Ports, module: Module, decision: Enablement): void {
   const before = ports.state.module(module.name);
   if (before !== undefined && before.decided && before.enabled !== decision.enabled) {
     ports.recorder.switched(module.name, decision);
@@ -129,7 +129,7 @@ function recordRelease({ state, releases }: Ports, { name, chart }: Module, { en
 }
 
 /** Stops schedules and removes waiting tasks of disabled modules at once; their watches stay until afterDeleteHelm. */
-function dropDisabled(ports: Ports): void {
+function stopDisabledModules(ports: Ports): void {
   const off = new Set<string>();
   for (const record of ports.state.records()) {
     if (record.enabled) continue;

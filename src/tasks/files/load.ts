@@ -21,7 +21,7 @@ export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree>
   await recordRead(ports, read, signal);
   for (const module of read.tree.modules) {
     if (needsLoading(factsOf(ports, module))) await loadModule(ports, module);
-    else unload(ports, module);
+    else clearLoadProblem(ports, module);
   }
   return read.tree;
 }
@@ -57,7 +57,7 @@ function isSameTree({ before, tree }: TreeRead): boolean {
 async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: AbortSignal): Promise<void> {
   reportTree(ports.logger, tree, before);
   recheck(ports, { before, tree });
-  const missing = removedFrom(ports, tree);
+  const missing = findRemovedModules(ports, tree);
   const isConfigHandled = !configSuperseded(ports.state.view);
   const names = moduleNames(ports);
   recordTree(ports, tree);
@@ -66,7 +66,7 @@ async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: Abor
     ports.config.validateAgain();
   // This converge handles what the files alone have changed.
   if (isConfigHandled) ports.state.record("configHandled", "globalConfig");
-  await retireModules(ports, missing);
+  await stopRemovedModules(ports, missing);
   await recordServerVersion(ports, signal);
 }
 
@@ -121,13 +121,13 @@ function moduleNames(ports: Ports): string {
 }
 
 /** Modules whose directory is confirmed as deleted. */
-function removedFrom({ state }: Ports, tree: Tree): ModuleRecord[] {
+function findRemovedModules({ state }: Ports, tree: Tree): ModuleRecord[] {
   const names = new Set(tree.modules.map((module) => module.name));
   return [...state.records()].filter(({ module }) => !names.has(module.name));
 }
 
 /** Ends watches, schedules and runs of modules whose record was removed. */
-async function retireModules(ports: Ports, missing: readonly ModuleRecord[]): Promise<void> {
+async function stopRemovedModules(ports: Ports, missing: readonly ModuleRecord[]): Promise<void> {
   const deactivateHooks = (): void => missing.forEach(({ hooks }) => deactivate(ports, hooks));
   deactivateHooks();
   await endRuns(ports, new Set(missing.map(({ module }) => module.name)), "its directory is deleted");
@@ -141,7 +141,7 @@ export function factsOf({ state, releases }: Ports, module: Module): ModuleFacts
 }
 
 /** Forgets load problems of a disabled module without a due delete: its hooks and schemas are not used. */
-function unload({ state }: Ports, { name }: Module): void {
+function clearLoadProblem({ state }: Ports, { name }: Module): void {
   if (state.module(name)?.loadProblem !== undefined) state.recordModule(name, "unloaded");
 }
 
@@ -172,13 +172,13 @@ export async function configure(ports: Ports, module: Module): Promise<Loaded> {
   const problems = [
     ...loaded.problems,
     ...secondProbeProblem(hooks),
-    ...equalWebhooks(hooks, hooksBeside(ports, module)),
+    ...equalWebhooks(hooks, otherActiveHooks(ports, module)),
   ];
   return { hooks: problems.length === 0 ? hooks : undefined, problem: schemas ?? problems[0] };
 }
 
 /** The hooks of other modules that are on, or not decided yet, and global hooks. */
-function hooksBeside({ state }: Ports, { name }: Module): Hook[] {
+function otherActiveHooks({ state }: Ports, { name }: Module): Hook[] {
   const others = [...state.records()].filter((each) => each.module.name !== name);
   const active = others.filter(({ enabled, decided }) => enabled || !decided);
   return [...state.globalHooks, ...active.flatMap(({ hooks }) => hooks)];
@@ -186,7 +186,7 @@ function hooksBeside({ state }: Ports, { name }: Module): Hook[] {
 
 /** Records hooks and problem; resolves when runs and watches of the former hooks have ended. */
 export function applyLoaded(ports: Ports, module: Module, loaded: Loaded): Promise<void> {
-  return retireHooks(ports, recordLoaded(ports, module, loaded));
+  return stopHooks(ports, recordLoaded(ports, module, loaded));
 }
 
 /** Records hooks and problem; returns the former hooks that are deleted or changed. */
@@ -246,7 +246,7 @@ function secondProbeProblem(hooks: readonly Hook[]): Problem[] {
 }
 
 /** Ends the runs and watches of former hooks; the next run, or this converge, activates the new ones. */
-async function retireHooks(ports: Ports, retired: readonly Hook[]): Promise<void> {
+async function stopHooks(ports: Ports, retired: readonly Hook[]): Promise<void> {
   await endRuns(ports, new Set(retired.map(({ module }) => module)), "its hooks were changed");
   deactivate(ports, retired);
 }
@@ -260,7 +260,7 @@ export async function reloadGlobalHooks(ports: Ports, tree: Tree): Promise<void>
   const broken = new Set(problems.map((problem) => problem.file));
   const kept = before.filter((hook) => broken.has(hook.path));
   ports.state.recordGlobalHooks([...hooks, ...kept].sort((a, b) => (a.name < b.name ? -1 : 1)));
-  await retireHooks(
+  await stopHooks(
     ports,
     before.filter((hook) => !isCurrent(ports, hook)),
   );

@@ -22,7 +22,7 @@ export async function readModules(ports: Ports): Promise<Outcome<Task>> {
   // Missing files may mean that a module is deleted, which a converge decides.
   const isListSame =
     (before.recheckAt ?? tree.recheckAt) === undefined && moduleNames(tree) === moduleNames(before);
-  if (!isListSame || !modules.every((module) => affectsItselfOnly(ports, module))) {
+  if (!isListSame || !modules.every((module) => affectsOnlyModule(ports, module))) {
     state.record("filesMoved", "all");
     return { kind: "done" };
   }
@@ -43,7 +43,7 @@ export async function readModules(ports: Ports): Promise<Outcome<Task>> {
 }
 
 /** Whether the change affects nothing but runs of this module. */
-function affectsItselfOnly({ state }: Ports, module: Module): boolean {
+function affectsOnlyModule({ state }: Ports, module: Module): boolean {
   const record = state.module(module.name);
   if (record === undefined || !record.decided || record.decisionProblem !== undefined) return false;
   const before = record.module;

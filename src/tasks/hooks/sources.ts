@@ -116,13 +116,13 @@ async function waitForQueued(all: readonly QueuedSync[], run: SyncRun): Promise<
     orAborted(Promise.all(all.map(async (each) => ({ ...each, failure: await each.over }))), run.signal),
   );
   const [failed] = failures.flatMap(({ failure, ...each }) =>
-    failure === undefined ? [] : [failureOf(each, failure)],
+    failure === undefined ? [] : [toHookFailure(each, failure)],
   );
   if (failed !== undefined) run.onFailure?.(failed);
 }
 
 /** Describes why a queued Synchronization did not succeed: it failed itself, or a task before it in the queue did. */
-function failureOf({ hook, queue, key }: QueuedSync, { task, message }: Failure<Task>): HookFailure {
+function toHookFailure({ hook, queue, key }: QueuedSync, { task, message }: Failure<Task>): HookFailure {
   const own = `its Synchronization in queue ${queue} failed: ${message}`;
   const other = `its Synchronization waits in queue ${queue} for ${describeTask(task)}, which failed: ${message}`;
   return new HookFailure(hook, task.key === key ? own : other);

@@ -98,13 +98,13 @@ function recordDeleted(run: ModuleRun): void {
 /** Ends the run with a failure, which is retried. */
 function recordFailure(run: ModuleRun, error: unknown): Outcome<Task> {
   const { ports, name } = run;
-  const message = run.fail(error, reasonOf(error));
+  const message = run.fail(error, toRetryReason(error));
   ports.recorder.moduleDeleteFailed(name);
   ports.logger.error("Module delete failed", { module: name, error: message });
   return { kind: "retry", message };
 }
 
-function reasonOf(error: unknown): RetryReason {
+function toRetryReason(error: unknown): RetryReason {
   if (error instanceof HookFailure) return "HookFailed";
   return error instanceof ExistingObjectsError ? "ObjectsExist" : "HelmFailed";
 }

@@ -82,12 +82,12 @@ async function runSteps(run: ModuleRun): Promise<string | undefined> {
   const { ports, name } = run;
   await prepareNamespace(run);
   await rollBackIfRequested(run);
-  if (run.record.run.phase !== "ready") await firstRun(run);
-  await activateHooks(run);
+  if (run.record.run.phase !== "ready") await prepareFirstRun(run);
+  await activateNewHooks(run);
   await run.hooks("beforeHelm");
   await applyWrittenFiles(ports, name);
   run.recordValues();
-  const outcome = await helmStep(run);
+  const outcome = await runHelmStep(run);
   const refused = outcome?.refused;
   if (refused === undefined) await run.hooks("afterHelm");
   run.complete();
@@ -128,7 +128,7 @@ async function rollBackIfRequested(run: ModuleRun): Promise<void> {
 }
 
 /** The first run since the module became enabled. */
-async function firstRun(run: ModuleRun): Promise<void> {
+async function prepareFirstRun(run: ModuleRun): Promise<void> {
   const { state } = run.ports;
   await applyWrittenFilesAndHooks(run.ports, run.name);
   state.recordModule(run.name, "firstRunBegun");
@@ -137,7 +137,7 @@ async function firstRun(run: ModuleRun): Promise<void> {
 }
 
 /** Opens watches, runs Synchronization and starts schedules of hooks that are new since the last run. */
-async function activateHooks(run: ModuleRun): Promise<void> {
+async function activateNewHooks(run: ModuleRun): Promise<void> {
   const { ports, record } = run;
   const { context } = run;
   const inactive = record.hooks.filter((hook) => !record.active.has(hook.id));
@@ -156,7 +156,7 @@ async function activateHooks(run: ModuleRun): Promise<void> {
 }
 
 /** Installs or upgrades the release, or rolls it back. Undefined if the module has no chart, or helm must not touch it. */
-async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
+async function runHelmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
   const { ports, name, isRequested, onWait, context } = run;
   run.step("helm");
   const { module, absent, confirmedTakeover } = run.record;
@@ -231,7 +231,7 @@ function failRun(run: ModuleRun, error: unknown): Outcome<Task> {
   const { ports, name } = run;
   ports.recorder.moduleRun(name, run.ms / 1000, true);
   if (error instanceof ForeignReleaseError) return failForeign(run, error);
-  const message = run.fail(error, reasonOf(run, error));
+  const message = run.fail(error, toRetryReason(run, error));
   const { lastRun } = run.record.run;
   ports.logger.error("Module run failed", { module: name, step: lastRun?.step, error: message });
   return { kind: "retry", message };
@@ -264,7 +264,7 @@ function failUnusable(run: ModuleRun, { message, problem }: FilesUnusable): Outc
 }
 
 /** The reason that the status reports for a failed run. */
-function reasonOf({ record }: ModuleRun, error: unknown): RetryReason {
+function toRetryReason({ record }: ModuleRun, error: unknown): RetryReason {
   if (error instanceof HookFailure) return "HookFailed";
   if (error instanceof IncompleteValues) return "ValuesIncomplete";
   if (error instanceof Unstable) return "Unstable";

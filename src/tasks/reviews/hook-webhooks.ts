@@ -48,10 +48,10 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     if (before === undefined) return;
     this.#hooks.delete(hook.id);
     if (this.#webhooks === undefined) return;
-    const owner = ownerOf(before);
+    const owner = webhookOwner(before);
     this.#webhooks.registrar.remove(owner);
-    this.#end(owner);
-    this.#serveConversions(this.#webhooks, crdsOf(before));
+    this.#removeRoutes(owner);
+    this.#serveConversions(this.#webhooks, crdNamesOf(before));
   }
 
   get isComplete(): boolean {
@@ -65,7 +65,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
 
   /** The CRDs whose objects active hooks convert. */
   get convertedCrds(): string[] {
-    return [...new Set([...this.#hooks.values()].flatMap(crdsOf))].sort();
+    return [...new Set([...this.#hooks.values()].flatMap(crdNamesOf))].sort();
   }
 
   /** All hooks of modules that are on are active: other webhooks of earlier hooks are removed. */
@@ -100,25 +100,30 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
 
   #serve(webhooks: Webhooks, hook: Hook, before?: Hook): void {
     const { runs, failurePolicy } = this.#options;
-    const owner = ownerOf(hook);
+    const owner = webhookOwner(hook);
     const bindings = admissionBindings(hook);
-    this.#end(owner);
+    this.#removeRoutes(owner);
     const ends = bindings.map((binding) =>
-      webhooks.route(pathOf(binding), (request, signal) => runs.admit({ hook, binding }, request, signal)),
+      webhooks.route(webhookPath(binding), (request, signal) =>
+        runs.admit({ hook, binding }, request, signal),
+      ),
     );
     this.#ends.set(owner, () => ends.forEach((end) => end()));
-    const admission = bindings.map((binding) => webhookOf(binding, failurePolicy));
+    const admission = bindings.map((binding) => toAdmissionWebhook(binding, failurePolicy));
     if (admission.length === 0) webhooks.registrar.remove(owner);
     else webhooks.registrar.set(owner, { group: GROUP, admission });
-    this.#serveConversions(webhooks, [...crdsOf(hook), ...(before === undefined ? [] : crdsOf(before))]);
+    this.#serveConversions(webhooks, [
+      ...crdNamesOf(hook),
+      ...(before === undefined ? [] : crdNamesOf(before)),
+    ]);
   }
 
   /** Several hooks may convert objects of one CRD. */
   #serveConversions(webhooks: Webhooks, crds: readonly string[]): void {
     for (const crdName of new Set(crds)) {
       const owner = `conversion of ${crdName}`;
-      const steps = this.#stepsOf(crdName);
-      this.#end(owner);
+      const steps = this.#conversionSteps(crdName);
+      this.#removeRoutes(owner);
       if (steps.length === 0) {
         webhooks.registrar.remove(owner);
         continue;
@@ -132,8 +137,8 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     }
   }
 
-  #stepsOf(crdName: string): ConversionStep[] {
-    const hooks = [...this.#hooks.values()].sort((a, b) => (ownerOf(a) < ownerOf(b) ? -1 : 1));
+  #conversionSteps(crdName: string): ConversionStep[] {
+    const hooks = [...this.#hooks.values()].sort((a, b) => (webhookOwner(a) < webhookOwner(b) ? -1 : 1));
     return hooks.flatMap((hook) =>
       hook.config.bindings.conversion
         .filter((binding) => binding.crdName === crdName)
@@ -141,7 +146,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     );
   }
 
-  #end(owner: string): void {
+  #removeRoutes(owner: string): void {
     this.#ends.get(owner)?.();
     this.#ends.delete(owner);
   }
@@ -152,11 +157,11 @@ function hasWebhooks({ config }: Hook): boolean {
 }
 
 /** The order of webhooks is that of the paths of their hooks. */
-function ownerOf({ path, id }: Hook): string {
+function webhookOwner({ path, id }: Hook): string {
   return `${path} ${id}`;
 }
 
-function crdsOf({ config }: Hook): string[] {
+function crdNamesOf({ config }: Hook): string[] {
   return config.bindings.conversion.map(({ crdName }) => crdName);
 }
 
@@ -164,11 +169,11 @@ function admissionBindings({ config }: Hook): AdmissionBinding[] {
   return [...config.bindings.validating, ...config.bindings.mutating];
 }
 
-function pathOf({ type, name }: AdmissionBinding): string {
+function webhookPath({ type, name }: AdmissionBinding): string {
   return `/hooks/${type}/${name}`;
 }
 
-function webhookOf(binding: AdmissionBinding, failurePolicy: "Fail" | "Ignore"): AdmissionWebhook {
+function toAdmissionWebhook(binding: AdmissionBinding, failurePolicy: "Fail" | "Ignore"): AdmissionWebhook {
   const { type, name, rules, sideEffects, timeoutSeconds, matchConditions } = binding;
   return {
     type,
@@ -177,7 +182,7 @@ function webhookOf(binding: AdmissionBinding, failurePolicy: "Fail" | "Ignore"):
     sideEffects,
     timeoutSeconds,
     matchConditions,
-    path: pathOf(binding),
+    path: webhookPath(binding),
     failurePolicy: binding.failurePolicy ?? failurePolicy,
     objectSelector: binding.labelSelector,
     namespaceSelector: binding.namespaceLabels,
