@@ -57,7 +57,7 @@ export const mutating: BindingKind<MutatingBinding> = {
     readAdmissionItems(config, "kubernetesMutating", options).map((each) => ({ ...each, type: "mutating" })),
 };
 
-/** What both kinds have in common; `type` is how the context names it. */
+/** The parts that both kinds of admission bindings share. `key` is their configuration key, `type` their name in the binding context. */
 function commonAdmissionParts(
   key: string,
   type: string,
@@ -75,6 +75,7 @@ function commonAdmissionParts(
 
 type Item = Omit<ValidatingBinding, "type">;
 
+/** Reads the items under one key, and complains about items with equal names: webhooks need unique names. */
 function readAdmissionItems(config: JsonObject, key: string, options: ReadOptions): Item[] {
   // The shape was checked before.
   const raw = (config[key] ?? []) as unknown as RawItem[];
@@ -85,6 +86,7 @@ function readAdmissionItems(config: JsonObject, key: string, options: ReadOption
   return items;
 }
 
+/** Reads one item, applies the defaults and checks what the shape cannot express. */
 function readItem(raw: RawItem, place: { key: string; index: number }, options: ReadOptions): Item {
   const common = itemBinding(raw, place, options.queue);
   const { id } = common;
@@ -107,6 +109,7 @@ function readItem(raw: RawItem, place: { key: string; index: number }, options: 
   };
 }
 
+/** Complains about a name that Kubernetes would not accept for a webhook. */
 function checkWebhookName(name: string, id: string, complain: Complain): void {
   if (name.length <= LONGEST_NAME && NAME.test(name)) return;
   const problem = /^[-a-z0-9.]*$/.test(name)
@@ -115,7 +118,7 @@ function checkWebhookName(name: string, id: string, complain: Complain): void {
   complain(`${id}.name: Invalid value: "${name}": ${problem}`);
 }
 
-/** The rules of Kubernetes for wildcards. */
+/** Complains about a rule that Kubernetes would not accept: a wildcard beside values that it covers, or empty values. */
 function checkRule(rule: ValueOf<typeof RULE>, id: string, complain: Complain): void {
   const { apiGroups, apiVersions, operations, resources } = rule;
   for (const [field, list] of Object.entries({ apiGroups, apiVersions, operations }))
@@ -127,7 +130,7 @@ function checkRule(rule: ValueOf<typeof RULE>, id: string, complain: Complain): 
   if (covered !== undefined) complain(`${id}.resources: ${covered}`);
 }
 
-/** Which of the resources another one includes, in words. */
+/** Describes the first resource that a wildcard in the list covers, which Kubernetes refuses; undefined = there is none. */
 function describeCoveredResource(resources: readonly string[]): string | undefined {
   if (resources.includes("*/*") && resources.length > 1)
     return "if '*/*' is present, must not specify other resources";
@@ -139,7 +142,7 @@ function describeCoveredResource(resources: readonly string[]): string | undefin
   return undefined;
 }
 
-/** What includes a resource, or a subresource. */
+/** The wildcards that cover a resource (`pods`) or a subresource (`pods/status`). */
 function coveringWildcards(name: string): string[] {
   const [resource = "", sub] = name.split("/");
   return sub === undefined ? ["*"] : [`${resource}/*`, `*/${sub}`];

@@ -33,6 +33,7 @@ export const conversion: BindingKind<ConversionBinding> = {
   activation: () => "Conversion",
 };
 
+/** Reads the conversion bindings of a configuration; complains about invalid names and repeated conversions. */
 function read(config: JsonObject, { complain, queue }: ReadOptions): ConversionBinding[] {
   // The shape was checked before.
   const raw = (config[KEY] ?? []) as unknown as ValueOf<typeof ITEM_SHAPE>[];

@@ -81,7 +81,7 @@ export function allBindings({ bindings }: Pick<HookConfig, "bindings">): readonl
   return Object.values(bindings).flat();
 }
 
-/** One element of the binding context. */
+/** Builds one element of the binding context, which tells the hook why it runs. */
 export function contextOf(trigger: HookTrigger, config: HookConfig, snapshots: Snapshots): Members {
   const { binding } = trigger;
   const { name, group, includeSnapshotsFrom } = binding;
@@ -105,7 +105,7 @@ export function hookTask(hook: Hook, trigger: HookTrigger): HookTask {
   return { ...task, ...(mayMerge ? {} : { alone: true }), ...mergesWith };
 }
 
-/** Makes a schedule tick replace a queued tick of the same binding, so that ticks do not pile up behind a slow hook. */
+/** Options that make a schedule tick replace a queued tick of the same binding, so that ticks do not pile up behind a slow hook. */
 function foldingOptions(hook: Hook, { type, binding }: HookTrigger): Pick<HookTask, "key" | "foldsInto"> {
   return type === "schedule" ? { key: `tick/${hook.id}/${binding.id}`, foldsInto: "waiting" } : {};
 }

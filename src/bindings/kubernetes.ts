@@ -100,6 +100,7 @@ export const kubernetes: BindingKind<KubernetesBinding> = {
   activation: () => "Kubernetes",
 };
 
+/** Reads the kubernetes bindings of a configuration: the items of version 1, or those of version 0. */
 function read(config: JsonObject, options: ReadOptions): KubernetesBinding[] {
   // The shape was checked before.
   const raw = (config["kubernetes"] ?? []) as unknown as RawKubernetes[];
@@ -241,6 +242,7 @@ export function readLabelSelector(
 
 type Expression = NonNullable<LabelSelector["matchExpressions"]>[number];
 
+/** Reads one expression of a label selector, and checks its operator and values. */
 function readLabelExpression(raw: ValueOf<typeof LABEL_EXPRESSION>, place: ConfigPath): Expression {
   const operator = raw.operator ?? raw.operation;
   const values = raw.values ?? [];
@@ -250,6 +252,7 @@ function readLabelExpression(raw: ValueOf<typeof LABEL_EXPRESSION>, place: Confi
   return { key: raw.key, operator: operator ?? "Exists", ...(values.length > 0 ? { values } : {}) };
 }
 
+/** Complains about a missing operator, and about values that it lacks or does not allow. */
 function checkOperator(operator: string | undefined, values: number, { path, complain }: ConfigPath): void {
   if (operator === undefined) return complain(`${path}.operator is required`);
   const needsValues = takesValues(operator);

@@ -23,6 +23,7 @@ export const schedule: BindingKind<ScheduleBinding> = {
   source: (options) => new Schedules(options),
 };
 
+/** Reads the schedule bindings of a configuration, and checks their crontabs. */
 function read(config: JsonObject, { complain, warn, queue }: ReadOptions): ScheduleBinding[] {
   // The shape was checked before.
   const raw = (config["schedule"] ?? []) as unknown as ValueOf<typeof V1_ITEM_SHAPE>[];
@@ -38,7 +39,7 @@ function read(config: JsonObject, { complain, warn, queue }: ReadOptions): Sched
   });
 }
 
-/** Holds one subscription for each crontab line; hooks that share a line run in alphabetical order. */
+/** Triggers hooks at the times of their crontabs, with one timer for each crontab line. Hooks that share a line run in alphabetical order. */
 class Schedules implements Source {
   readonly #table: CronTable;
   readonly #emit: SourceOptions["emit"];

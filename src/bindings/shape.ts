@@ -85,16 +85,18 @@ export function pruned(value: Json, shape: Shape): Json {
   if ((shape.kind !== "object" && shape.kind !== "map") || !isJsonObject(value)) return value;
   const members = definedEntries(value).flatMap(([key, member]): [string, Json][] => {
     const field = shape.kind === "map" ? shape.of : fieldShape(shape, key);
-    const kept = field === undefined ? null : pruned(member, field);
-    return isEmpty(kept) ? [] : [[key, kept]];
+    const prunedMember = field === undefined ? null : pruned(member, field);
+    return isEmpty(prunedMember) ? [] : [[key, prunedMember]];
   });
   return Object.fromEntries(members);
 }
 
+/** Whether a value is null, or a list or object without members. */
 function isEmpty(value: Json): boolean {
   return value === null || (typeof value === "object" && Object.keys(value).length === 0);
 }
 
+/** The shape of a known key; undefined for an unknown one. */
 function fieldShape(shape: ObjectShape, key: string): Shape | undefined {
   return Object.hasOwn(shape.fields, key) ? shape.fields[key] : undefined;
 }
@@ -136,6 +138,7 @@ function objectMismatches(value: Json, shape: ObjectShape, path: string): string
   ];
 }
 
+/** The violations of one member of an object; an unknown key is one unless the shape is open. */
 function memberMismatches(
   key: string,
   member: Json,
@@ -146,6 +149,7 @@ function memberMismatches(
   return shape.open ? [] : [`${joinPath(path, key)} is a forbidden property`];
 }
 
+/** The members of an object that have a value. */
 function definedEntries(value: JsonObject): [string, Json][] {
   return Object.entries(value).filter((entry): entry is [string, Json] => entry[1] !== undefined);
 }

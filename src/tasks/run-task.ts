@@ -67,6 +67,7 @@ export async function runTask(
   });
 }
 
+/** Calls the function that carries out tasks of this kind. */
 function runByKind(
   ports: Ports,
   { task, batch }: { readonly task: Task; readonly batch: readonly Task[] },
@@ -94,7 +95,7 @@ function runByKind(
   }
 }
 
-/** Runs a task of a module, whose hooks share one token. */
+/** Runs a task. If its module has an account of its own, all hooks of the task share one token, which is then revoked. */
 function withOneToken<T>({ actorOf }: Ports, module: string | undefined, run: () => Promise<T>): Promise<T> {
   const actor = module === undefined ? undefined : actorOf?.(module);
   return actor === undefined ? run() : actor.duringRun(run);
@@ -157,6 +158,6 @@ function recordProgress({ state }: Ports, task: RunModuleTask, outcome: Outcome<
 
 /** The span name: few distinct names, so that runs can be compared. */
 function taskName(task: Task): string {
-  const of = task.kind === "hook" ? task.hook.id : moduleOf(task);
-  return of === undefined ? task.kind : `${task.kind} ${of}`;
+  const subject = task.kind === "hook" ? task.hook.id : moduleOf(task);
+  return subject === undefined ? task.kind : `${task.kind} ${subject}`;
 }

@@ -3,7 +3,7 @@
 import type { JsonObject } from "../../model/index.ts";
 import type { Monitor, Operations } from "./monitor.ts";
 
-/** The names of a binding for logs and issues. */
+/** The names of hook, module and binding, for logs and issues. */
 export function namesOf({ hook, binding }: Monitor): {
   hook: string;
   module: string | undefined;

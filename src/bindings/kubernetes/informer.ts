@@ -67,6 +67,7 @@ export class Informer {
     return this.#store;
   }
 
+  /** Starts the watch: its objects are filtered, stored and reported from now on. */
   open(hub: WatchHub, spec: WatchSpec): void {
     this.#subscription = hub.subscribe(spec, {
       rank: this.#owner.rank,
@@ -89,6 +90,7 @@ export class Informer {
     this.#subscription?.close();
   }
 
+  /** Drops the stored objects, and gives back the texts that they share with other bindings. */
   clear(): void {
     for (const { text } of this.#store.values()) this.#owner.shared.release(text);
     this.#store.clear();
@@ -197,7 +199,7 @@ function makeStoredObject(owner: InformerOwner, object: WatchedObject, { value }
 /** Shorter filter results are their own checksum. */
 const MAX_PLAIN_CHARS = 64;
 
-/** The checksum of the filter result, or without a filter the resource version. */
+/** A text that changes if the binding must see a change: the hash of the filter result, or without a filter the resourceVersion. */
 function computeChecksum(object: WatchedObject, result: Json | undefined): string {
   const { uid = "", resourceVersion = "" } = object.metadata;
   if (result === undefined) return `${uid}/${resourceVersion}`;
@@ -205,6 +207,7 @@ function computeChecksum(object: WatchedObject, result: Json | undefined): strin
   return text.length <= MAX_PLAIN_CHARS ? text : hash("sha256", text, "base64url");
 }
 
+/** A snapshot item without the object. */
 function toSnapshotItem(filterResult: Json | undefined): SnapshotItem {
   return filterResult === undefined ? {} : { filterResult };
 }

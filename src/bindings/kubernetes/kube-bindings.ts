@@ -94,6 +94,7 @@ export class KubeBindings {
     if (failure !== undefined) throw new FirstListError(failure);
   }
 
+  /** Why the first list of a binding of the hook is unusable; undefined if all lists are usable. */
   #firstListFailure({ id }: Hook): string | undefined {
     return this.#bindingsOf(id).find(({ failure }) => failure !== undefined)?.failure;
   }
@@ -103,7 +104,7 @@ export class KubeBindings {
     return this.#hooks.get(hook.id)?.generation;
   }
 
-  /** Ids of the bindings that have not been listed yet: their snapshots are incomplete. */
+  /** Ids of the bindings whose objects have not been listed yet: their snapshots are incomplete. */
   waiting(hook: Hook): readonly string[] {
     return this.#bindingsOf(hook.id).flatMap(({ monitor }) => (monitor.ready ? [] : [monitor.binding.id]));
   }
@@ -131,6 +132,7 @@ export class KubeBindings {
     this.#options.kinds.kindsChanged();
   }
 
+  /** The snapshots of a hook as they are at each call of the returned methods. */
   snapshots(hook: Hook): Snapshots {
     const itemsOf = (isSelected: (binding: KubernetesBinding) => boolean) =>
       this.#itemsForRun(this.#bindingsOf(hook.id).filter(({ monitor }) => isSelected(monitor.binding)));
@@ -180,6 +182,7 @@ export class KubeBindings {
     this.#hooks.delete(hookId);
   }
 
+  /** Makes the monitor of a binding and begins to open its watches in the background. */
   #startBinding(hook: Hook, binding: KubernetesBinding): Watched {
     const { promise: enabled, resolve } = Promise.withResolvers<void>();
     const { hub, clock, queues, keepManagedFields = false, times } = this.#options;
@@ -198,20 +201,13 @@ export class KubeBindings {
       watched.isEnabled = true;
       resolve();
     };
-    const watched: Watched = {
-      monitor,
-      stop: new AbortController(),
-      enabled,
-      resolveEnabled,
-      isEnabled: false,
-      issue: undefined,
-      failure: undefined,
-    };
+    const initial = { isEnabled: false, issue: undefined, failure: undefined };
+    const watched: Watched = { monitor, stop: new AbortController(), enabled, resolveEnabled, ...initial };
     void this.#openWhenPossible(watched);
     return watched;
   }
 
-  /** Waits until a binding can work, opens its watches, and restarts it if its module loses its rights. */
+  /** Waits until a binding can work, opens its watches, and restarts it if its module loses its permissions. */
   async #openWhenPossible(watched: Watched): Promise<void> {
     const { monitor, stop, resolveEnabled } = watched;
     const reportBlocked = (error: Error): void => {
@@ -232,14 +228,14 @@ export class KubeBindings {
     if (refusal !== undefined) this.#reopen(watched, refusal);
   }
 
-  /** Undefined for hooks that act as the operator. */
+  /** The permission check of a binding; undefined for hooks that run under the operator's service account. */
   #makePermission({ monitor: { hook, binding }, stop: { signal } }: Watched, resource: Resource) {
     const { checkOf, clock } = this.#options;
     const check = checkOf?.(hook, binding, resource);
     return check && { check, clock, signal };
   }
 
-  /** Closes the watches of a binding whose module has lost its rights; they open again when it has them. */
+  /** Closes the watches of a binding whose module has lost its permissions; they open again when it has them. */
   #reopen({ monitor, stop }: Watched, refusal: Error): void {
     const { hook, binding } = monitor;
     stop.abort();
@@ -250,10 +246,12 @@ export class KubeBindings {
     this.#hooks.get(hook.id)?.bindings.set(binding.id, reopened);
   }
 
+  /** Compiles the filter of a binding. The result is an object, because a binding without a filter has `undefined`. */
   async #compileFilter({ jqFilter }: KubernetesBinding): Promise<{ compiled: Filter | undefined }> {
     return { compiled: jqFilter === undefined ? undefined : await this.#options.filters.compile(jqFilter) };
   }
 
+  /** All objects of a binding are listed: lets `enable` return. A late binding queues its own Synchronization. */
   #handleListed({ monitor, isEnabled, resolveEnabled }: Watched): void {
     resolveEnabled();
     if (!isEnabled) return;
@@ -264,6 +262,7 @@ export class KubeBindings {
     else monitor.outbox.unlock();
   }
 
+  /** Records, logs and reports why a binding cannot work, or that it works again; repeated errors only once. */
   #reportIssue(watched: Watched, error: Error | undefined): void {
     const { logger, onIssue } = this.#options;
     const message = error === undefined ? undefined : oneLine(error);
@@ -277,6 +276,7 @@ export class KubeBindings {
     onIssue?.(hook, binding, message);
   }
 
+  /** Logs that the filter failed for an object. In the first list, that blocks the binding: see FirstListError. */
   #handleFilterError(watched: Watched, object: ObjectKey, error: unknown): void {
     const isTooDeep = error instanceof DepthError;
     const { hook, binding } = watched.monitor;

@@ -55,10 +55,12 @@ export class Monitor {
     this.outbox = new Outbox(binding.events, options.emit);
   }
 
+  /** Whether all selected objects have been listed once. */
   get ready(): boolean {
     return this.#ready;
   }
 
+  /** Number of stored objects. */
   get size(): number {
     return [...this.#informers].reduce((size, { store }) => size + store.size, 0);
   }
@@ -100,7 +102,7 @@ export class Monitor {
     this.#items = undefined;
   }
 
-  /** What the informers of this binding share: its filter, and what to call for changes. */
+  /** Makes the object that the informers of this binding share: its filter, and the callbacks for changes. */
   #makeOwner(kind: string, filter: Filter | undefined): InformerOwner {
     const { clock, shared, keepManagedFields, times, onFilterError } = this.#options;
     const { hook, binding } = this;
@@ -149,7 +151,10 @@ export class Monitor {
     });
   }
 
-  /** One watch for each name; undefined = in all namespaces, or of a cluster-wide kind. */
+  /**
+   * Opens the watches in one namespace, one for each selected name. `namespace` undefined = all namespaces, or a cluster-wide
+   * kind.
+   */
   #openInNamespace(namespace: string | undefined, resource: Resource, owner: InformerOwner): void {
     if (this.#closed) return;
     const { names, keepFullObjects, jqFilter, labelSelector, fieldSelector } = this.binding;
@@ -178,6 +183,7 @@ export class Monitor {
     if (receivedAt !== undefined) times?.event((clock.monotonic() - receivedAt) / 1000);
   }
 
+  /** Closes the watches of a namespace that has lost the selected labels. */
   #leaveNamespace(name: string, owner: InformerOwner): void {
     for (const informer of this.#informers)
       if (informer.namespace === name) this.#closeInformer(informer, owner);
@@ -261,6 +267,7 @@ class Outbox {
     this.#buffer = [];
   }
 
+  /** Adds to both counters of an operation. */
   #count(operation: keyof Operations, count: number): void {
     this.sinceStart[operation] += count;
     this.sinceLastExecution[operation] += count;

@@ -26,7 +26,7 @@ export class SharedObjects {
   readonly #texts = new Map<string, SharedText>();
   readonly #outcomes = new WeakMap<object, Map<string, FilterOutcome | Promise<FilterOutcome>>>();
 
-  /** The text of `object`; give it back with `release`. `flavour` distinguishes forms of the same object (with `managedFields`). */
+  /** The shared text of `object`; the caller gives it back with `release`. `flavour` distinguishes forms of the same object (with `managedFields`). */
   hold(object: WatchedObject, flavour: string): SharedText {
     const { uid = "", resourceVersion = "" } = object.metadata;
     const key = `${uid}/${resourceVersion}/${object.apiVersion}${flavour}`;

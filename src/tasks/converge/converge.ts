@@ -146,7 +146,7 @@ const FAILED = {
 } as const;
 type Step = keyof typeof FAILED;
 
-/** Counts and logs a failed step; returns the error as text. */
+/** Counts and logs a failed step of a converge; returns the error as text. */
 function reportFailure({ recorder, logger }: Ports, step: Step, error: unknown): string {
   const message = failureText(error);
   // Failed hooks have their own counters.
@@ -193,10 +193,10 @@ function finishConverge(ports: Ports, task: ConvergeTask): Promise<Outcome<Task>
   return Promise.resolve(retryUnstable(ports, what));
 }
 
-/** Whether afterAll hooks have changed global values. */
+/** Whether afterAll hooks have changed global values in this converge, which makes another converge due. */
 function haveHooksChangedGlobals({ converge: { handled }, convergeDigests, globalCause }: View): boolean {
-  const isOwn = globalCause?.kind === "hook" && globalCause.by === "afterAll";
-  return isOwn && convergeDigests.globals !== handled?.globals;
+  const isOfAfterAll = globalCause?.kind === "hook" && globalCause.by === "afterAll";
+  return isOfAfterAll && convergeDigests.globals !== handled?.globals;
 }
 
 /** The tasks of the global hooks with this binding, in their order. */

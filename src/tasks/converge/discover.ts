@@ -53,7 +53,7 @@ function runTasks({ state }: Ports, runs: readonly string[], cause: Cause): Task
   return [];
 }
 
-/** Modules that become enabled. Runs from before they were disabled must end first. */
+/** Names of modules that this discovery enables. Runs from before they were disabled must end first. */
 function findNewlyEnabled({ state }: Ports, decisions: ReadonlyMap<Module, Enablement>): ReadonlySet<string> {
   const on = [...decisions].filter(
     ([{ name }, { enabled }]) => enabled && state.module(name)?.enabled !== true,
@@ -101,13 +101,13 @@ export function scriptCall(
   return { module: module.name, path: module.enabledScript ?? "", hide, ...files };
 }
 
-/** Records the failure with the module; returns the error that ends discovery. */
+/** Records the failed script with its module; returns the error that ends the discovery. */
 function recordScriptFailure({ state, clock }: Ports, { name }: Module, message: string): ScriptFailure {
   state.recordModule(name, "scriptFailed", message, clock.now());
   return new ScriptFailure(`enabled script of ${name} failed: ${message}`);
 }
 
-/** Records a decision, and reports a changed one and a new problem. */
+/** Records whether the module is enabled, and reports a changed decision and a new problem. */
 function recordDecision(ports: Ports, module: Module, decision: Enablement): void {
   const before = ports.state.module(module.name);
   if (before !== undefined && before.decided && before.enabled !== decision.enabled) {

@@ -31,9 +31,9 @@ export async function isRemovalStillDue(ports: Ports, name: string, signal: Abor
   return false;
 }
 
-/** The content of files that removals depend on. */
+/** The facts of files on which removals depend, as one text that can be compared. */
 function removalInputs({ modules, purgeHolds }: Tree): string {
-  const reported = modules.map(({ name, own, common, enabledScript, problem, missing, requires, origin }) => [
+  const facts = modules.map(({ name, own, common, enabledScript, problem, missing, requires, origin }) => [
     name,
     own.enabled ?? null,
     common.enabled ?? null,
@@ -43,7 +43,7 @@ function removalInputs({ modules, purgeHolds }: Tree): string {
     Object.keys(requires?.modules ?? {}),
     origin?.removed ?? false,
   ]);
-  return canonicalJson([reported, [...purgeHolds]]);
+  return canonicalJson([facts, [...purgeHolds]]);
 }
 
 /** Whether the module is on with the newest facts. Runs its `enabled` script if that decides. */

@@ -116,11 +116,12 @@ export function scheduleConverge({ clock, state }: Ports, ms: number): void {
   clock.setTimer(ms, () => state.record("observed", { secondCheck: true }));
 }
 
+/** The names of all modules as one text that can be compared. */
 function moduleNames(ports: Ports): string {
   return ports.state.tree.modules.map((module) => module.name).join();
 }
 
-/** Modules whose directory is confirmed as deleted. */
+/** The records of modules that the new tree does not contain: their directories are confirmed as deleted. */
 function findRemovedModules({ state }: Ports, tree: Tree): ModuleRecord[] {
   const names = new Set(tree.modules.map((module) => module.name));
   return [...state.records()].filter(({ module }) => !names.has(module.name));
@@ -140,7 +141,7 @@ export function factsOf({ state, releases }: Ports, module: Module): ModuleFacts
   return moduleFacts(state, releases.observed, module);
 }
 
-/** Forgets load problems of a disabled module without a due delete: its hooks and schemas are not used. */
+/** Forgets the load problem of a module whose hooks and schemas are not used, because it is disabled and no delete is due. */
 function clearLoadProblem({ state }: Ports, { name }: Module): void {
   if (state.module(name)?.loadProblem !== undefined) state.recordModule(name, "unloaded");
 }

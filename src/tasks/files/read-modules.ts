@@ -42,7 +42,7 @@ export async function readModules(ports: Ports): Promise<Outcome<Task>> {
   return { kind: "done" };
 }
 
-/** Whether the change affects nothing but runs of this module. */
+/** Whether a change of the module's files affects only its own runs: not discovery, the order of modules or CRDs. */
 function affectsOnlyModule({ state }: Ports, module: Module): boolean {
   const record = state.module(module.name);
   if (record === undefined || !record.decided || record.decisionProblem !== undefined) return false;
@@ -54,6 +54,7 @@ function affectsOnlyModule({ state }: Ports, module: Module): boolean {
   );
 }
 
+/** The names of all modules as one text that can be compared. */
 function moduleNames({ modules }: Tree): string {
   return modules.map(({ name }) => name).join();
 }

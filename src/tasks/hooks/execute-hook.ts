@@ -83,19 +83,19 @@ async function runAndApply(ports: Ports, request: HookRunRequest, open: OpenSpan
   }
 }
 
-/** As whom the hooks of the module run; undefined = as the operator. */
+/** The account under which the hook runs; undefined = the operator's service account. */
 function actorOf({ actorOf: find }: Ports, { module }: Hook): ModuleActor | undefined {
   return module === undefined ? undefined : find?.(module);
 }
 
-/** The options for applying the hook's object patches: with the account of its module, if it has one. */
+/** The options for applying the hook's object patches: requests impersonate the account of its module, if it has one. */
 function patcherOptionsFor(ports: Ports, hook: Hook): PatcherOptions {
   const { patcher } = ports;
   const actor = actorOf(ports, hook);
   return actor === undefined ? patcher : { ...patcher, client: patcher.client.as(actor.user) };
 }
 
-/** What the hook reads: the current snapshots and values. */
+/** Reads the inputs of a hook run: the current snapshots and values. */
 function readInputs(ports: Ports, hook: Hook): Pick<HookRunInput, "snapshots" | "values" | "configValues"> {
   const { values, view } = ports.state;
   const snapshots = ports.watches.snapshots(hook);
@@ -150,6 +150,7 @@ async function applyEffects(
   logger.warn(message, { hook: name, module, operations });
 }
 
+/** The cause that is recorded for values which a hook with this binding has changed. */
 function toCause(binding: Exclude<Binding, ReviewTrigger["binding"]>): Cause {
   return { kind: "hook", by: binding.type === "lifecycle" ? binding.name : binding.type };
 }
@@ -245,6 +246,7 @@ function finishSynchronizations(ports: Ports, batch: readonly HookTask[]): void 
   }
 }
 
+/** Identifies the Synchronization of one binding of a hook. */
 export const syncId = (hook: Hook, binding: KubernetesBinding): string => `${hook.id}/${binding.id}`;
 
 function synchronizationIds(hook: Hook, bindings: readonly KubernetesBinding[]): string[] {

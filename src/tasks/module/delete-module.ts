@@ -104,6 +104,7 @@ function recordFailure(run: ModuleRun, error: unknown): Outcome<Task> {
   return { kind: "retry", message };
 }
 
+/** The reason that the status reports while the delete is retried. */
 function toRetryReason(error: unknown): RetryReason {
   if (error instanceof HookFailure) return "HookFailed";
   return error instanceof ExistingObjectsError ? "ObjectsExist" : "HelmFailed";

@@ -63,6 +63,7 @@ export class ModuleRun {
     this.#record("atStep", { step, hook });
   }
 
+  /** Records what the run waits for, in words. */
   waitFor(what: string): void {
     this.#record("atStep", { waitsFor: what });
   }
@@ -118,7 +119,7 @@ export class ModuleRun {
     return message;
   }
 
-  /** Ends without a result. */
+  /** Records that the run ended without success and is not retried by its queue. */
   break(message: string): void {
     this.#record("endedAsFailed", message, this.ports.clock.now());
   }
@@ -129,6 +130,7 @@ export class ModuleRun {
     this.break(`interrupted: ${signal.aborted ? oneLine(signal.reason) : SWITCHED_OFF}`);
   }
 
+  /** Records an event of the module in the state. */
   #record<E extends keyof ModuleEvents>(event: E, ...details: ModuleEvents[E]): void {
     this.ports.state.recordModule(this.name, event, ...details);
   }

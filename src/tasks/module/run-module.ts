@@ -127,7 +127,7 @@ async function rollBackIfRequested(run: ModuleRun): Promise<void> {
   }
 }
 
-/** The first run since the module became enabled. */
+/** Before the first run since the module became enabled: reads changed files and hooks, and runs onStartup hooks. */
 async function prepareFirstRun(run: ModuleRun): Promise<void> {
   const { state } = run.ports;
   await applyWrittenFilesAndHooks(run.ports, run.name);

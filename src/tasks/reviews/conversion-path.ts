@@ -15,6 +15,7 @@ function mayBeSameVersion(a: string, b: string): boolean {
   return withoutGroup(a) === withoutGroup(b);
 }
 
+/** `stable.example.com/v1` → `v1`. */
 function withoutGroup(version: string): string {
   return version.slice(version.indexOf("/") + 1);
 }

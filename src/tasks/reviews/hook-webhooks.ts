@@ -23,7 +23,7 @@ const GROUP = "hooks";
 export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
   readonly #options: HookWebhooksOptions;
   readonly #hooks = new Map<string, Hook>();
-  /** Functions that end the routes of a hook, or of the conversion of a CRD, by owner. */
+  /** Functions that remove the routes of a hook, or of the conversion of a CRD, by owner. */
   readonly #ends = new Map<string, () => void>();
   #webhooks: Webhooks | undefined;
   #opening: Promise<Webhooks> | undefined;
@@ -33,6 +33,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     this.#options = options;
   }
 
+  /** Serves and registers the webhooks of a hook; a changed hook replaces its former webhooks. */
   enable(hook: Hook): void {
     if (!hasWebhooks(hook)) return this.disable(hook);
     const before = this.#hooks.get(hook.id);
@@ -43,6 +44,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     else this.#serve(this.#webhooks, hook, before);
   }
 
+  /** Stops serving the webhooks of a hook, and unregisters them. */
   disable(hook: Hook): void {
     const before = this.#hooks.get(hook.id);
     if (before === undefined) return;
@@ -87,6 +89,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     for (const hook of this.#hooks.values()) this.#serve(webhooks, hook);
   }
 
+  /** Starts the webhook server, unless it is starting already, and then serves all hooks. */
   #open(): void {
     if (this.#opening !== undefined) return;
     // The server outlives the task that activates the hook.
@@ -98,6 +101,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     );
   }
 
+  /** Routes requests for the webhooks of one hook, and registers them with the API server. */
   #serve(webhooks: Webhooks, hook: Hook, before?: Hook): void {
     const { runs, failurePolicy } = this.#options;
     const owner = webhookOwner(hook);
@@ -118,7 +122,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     ]);
   }
 
-  /** Several hooks may convert objects of one CRD. */
+  /** Routes conversion requests of CRDs to the steps of all active hooks: several hooks may convert objects of one CRD. */
   #serveConversions(webhooks: Webhooks, crds: readonly string[]): void {
     for (const crdName of new Set(crds)) {
       const owner = `conversion of ${crdName}`;
@@ -137,6 +141,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     }
   }
 
+  /** The conversions of one CRD that active hooks declare, in the order of their paths. */
   #conversionSteps(crdName: string): ConversionStep[] {
     const hooks = [...this.#hooks.values()].sort((a, b) => (webhookOwner(a) < webhookOwner(b) ? -1 : 1));
     return hooks.flatMap((hook) =>
@@ -146,6 +151,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     );
   }
 
+  /** Stops answering requests for the webhooks of this owner. */
   #removeRoutes(owner: string): void {
     this.#ends.get(owner)?.();
     this.#ends.delete(owner);
@@ -156,7 +162,7 @@ function hasWebhooks({ config }: Hook): boolean {
   return allBindings(config).some((binding) => isReviewBinding(binding));
 }
 
-/** The order of webhooks is that of the paths of their hooks. */
+/** The key of a hook's webhooks. It begins with the path, because webhooks are registered in the order of their keys. */
 function webhookOwner({ path, id }: Hook): string {
   return `${path} ${id}`;
 }
@@ -173,6 +179,7 @@ function webhookPath({ type, name }: AdmissionBinding): string {
   return `/hooks/${type}/${name}`;
 }
 
+/** The webhook as the API server must know it; `failurePolicy` is the default. */
 function toAdmissionWebhook(binding: AdmissionBinding, failurePolicy: "Fail" | "Ignore"): AdmissionWebhook {
   const { type, name, rules, sideEffects, timeoutSeconds, matchConditions } = binding;
   return {
@@ -208,6 +215,7 @@ export function equalWebhooks(hooks: readonly Hook[], others: Iterable<Hook>): P
   });
 }
 
+/** Descriptions of the webhooks of a hook that must be unique among all hooks. */
 function webhookKeys({ config }: Hook): string[] {
   const { validating, mutating, conversion } = config.bindings;
   return [
