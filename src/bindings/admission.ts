@@ -1,7 +1,7 @@
 /** Webhooks that admit: they run when the API server requests a review (docs/reference/hooks.md, "Webhooks"). */
 
 import type { AdmissionBinding, JsonObject, MutatingBinding, ValidatingBinding } from "../model/index.ts";
-import { ITEM_FIELDS, itemBinding, listShape } from "./kind.ts";
+import { ITEM_FIELDS, readCommonBinding, listShape } from "./kind.ts";
 import type { BindingKind, Complain, ReadOptions } from "./kind.ts";
 import { LABEL_SELECTOR, readLabelSelector } from "./kubernetes.ts";
 import { STRING, object, type ValueOf } from "./shape.ts";
@@ -88,7 +88,7 @@ function readAdmissionItems(config: JsonObject, key: string, options: ReadOption
 
 /** Reads one item, applies the defaults and checks what the shape cannot express. */
 function readItem(raw: RawItem, place: { key: string; index: number }, options: ReadOptions): Item {
-  const common = itemBinding(raw, place, options.queue);
+  const common = readCommonBinding(raw, place, options.queue);
   const { id } = common;
   const { complain } = options;
   checkWebhookName(raw.name, id, complain);

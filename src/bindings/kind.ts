@@ -79,7 +79,7 @@ export function listShape(of: Shape): Shape {
 /**
  * Reads the fields that all items have. `readBindings` adds the snapshots of their groups later, when all bindings are known.
  */
-export function itemBinding(
+export function readCommonBinding(
   raw: { readonly [Key in keyof typeof ITEM_FIELDS]?: ValueOf<(typeof ITEM_FIELDS)[Key]> | undefined },
   place: { readonly key: string; readonly index: number },
   queue: string,

@@ -116,7 +116,7 @@ export interface HookQueues {
 }
 
 /** Queues a task for the trigger of a hook. */
-export function offerHook(queues: HookQueues, hook: Hook, trigger: HookTrigger): void {
+export function enqueueHook(queues: HookQueues, hook: Hook, trigger: HookTrigger): void {
   const offer = (): void => void queues.offer(trigger.binding.queue, hookTask(hook, trigger));
   // The watch or timer may have been set up inside another operation's trace, which the trigger does not belong to.
   withoutActiveSpan(() => traceEvent(describeTrigger(trigger), { hook: hook.id }, offer));
@@ -160,7 +160,7 @@ export function isReviewBinding(binding: Binding): binding is ReviewTrigger["bin
 
 /** Combines the sources of all kinds of bindings into one. */
 export function makeSources(options: Omit<SourceOptions, "emit"> & { readonly queues: HookQueues }): Source {
-  const emit: SourceOptions["emit"] = (hook, trigger) => offerHook(options.queues, hook, trigger);
+  const emit: SourceOptions["emit"] = (hook, trigger) => enqueueHook(options.queues, hook, trigger);
   const sources = ALL_KINDS.flatMap((kind) => kind.source?.({ ...options, emit }) ?? []);
   return {
     enable: (hook) => sources.forEach((source) => source.enable(hook)),

@@ -7,7 +7,7 @@ import type {
   ObjectEvent,
   WatchEvent,
 } from "../model/index.ts";
-import { ITEM_FIELDS, Items, itemBinding, itemMembers, listShape } from "./kind.ts";
+import { ITEM_FIELDS, Items, readCommonBinding, itemMembers, listShape } from "./kind.ts";
 import type { BindingKind, Complain, Members, ReadOptions } from "./kind.ts";
 import { BOOLEAN, STRING, STRINGS, object, type ValueOf } from "./shape.ts";
 
@@ -113,7 +113,7 @@ function read(config: JsonObject, options: ReadOptions): KubernetesBinding[] {
 
 /** Reads an item of version 1 and applies the defaults. */
 function readItem(raw: RawKubernetes, index: number, options: ReadOptions): KubernetesBinding {
-  const common = itemBinding(raw, { key: "kubernetes", index }, options.queue);
+  const common = readCommonBinding(raw, { key: "kubernetes", index }, options.queue);
   const { id, queue } = common;
   checkItem(raw, id, options);
   return {
@@ -174,7 +174,7 @@ function readV0Item(
 ): KubernetesBinding {
   // Other keys of items are tolerated and ignored.
   const { name, allowFailure } = raw;
-  const common = itemBinding({ name, allowFailure }, { key: "onKubernetesEvent", index }, queue);
+  const common = readCommonBinding({ name, allowFailure }, { key: "onKubernetesEvent", index }, queue);
   const { id } = common;
   const isAnyNamespace = raw.namespaceSelector?.any === true;
   return {

@@ -3,7 +3,7 @@
 import { CronTable, parseCrontab } from "../cron/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Hook, JsonObject, ScheduleBinding } from "../model/index.ts";
-import { ITEM_FIELDS, itemBinding, listShape } from "./kind.ts";
+import { ITEM_FIELDS, readCommonBinding, listShape } from "./kind.ts";
 import type { BindingKind, ReadOptions, Source, SourceOptions } from "./kind.ts";
 import { BOOLEAN, STRING, object, type ValueOf } from "./shape.ts";
 
@@ -28,7 +28,7 @@ function read(config: JsonObject, { complain, warn, queue }: ReadOptions): Sched
   // The shape was checked before.
   const raw = (config["schedule"] ?? []) as unknown as ValueOf<typeof V1_ITEM_SHAPE>[];
   return raw.map((item, index) => {
-    const common = itemBinding(item, { key: "schedule", index }, queue);
+    const common = readCommonBinding(item, { key: "schedule", index }, queue);
     try {
       const { warning } = parseCrontab(item.crontab);
       if (warning !== undefined) warn(`${common.id}.crontab: ${warning}`);

@@ -28,11 +28,11 @@ export async function withAccess<T>(
   work: (variables: Readonly<Record<string, string>>) => Promise<T>,
 ): Promise<T> {
   if (actor === undefined) return work({});
-  return actor.withAccess(scratch, (variables) => work({ ...variables, ...homeOf(actor, scratch) }));
+  return actor.withAccess(scratch, (variables) => work({ ...variables, ...homeVariables(actor, scratch) }));
 }
 
 /** Variables that give a process under another user id its own home and temp directory; none for the operator's user id. */
-export function homeOf(
+export function homeVariables(
   { uid }: Pick<HookActor, "uid">,
   { home }: Pick<Scratch, "home">,
 ): Record<string, string> {

@@ -15,7 +15,7 @@ export function mayBeBatch({ path }: Pick<HookFile, "path">): boolean {
 }
 
 /** The arguments that select a hook of a batch file; none for an ordinary hook. */
-export function argumentsOf({ item }: Pick<Hook, "item">): readonly string[] {
+export function batchArguments({ item }: Pick<Hook, "item">): readonly string[] {
   if (item === undefined) return [];
   return item === "ready" ? ["hook", "ready"] : ["hook", "run", String(item)];
 }
@@ -29,7 +29,7 @@ export function batchEnvironment(module: string | undefined): Readonly<Record<st
 const LONGEST_PROBE_MS = 60_000;
 
 /** Time limit of a run of the hook in milliseconds; undefined = none. */
-export function timeLimit({ item }: Pick<Hook, "item">, hookTimeoutMs?: number): number | undefined {
+export function hookTimeLimitMs({ item }: Pick<Hook, "item">, hookTimeoutMs?: number): number | undefined {
   return item === "ready" ? Math.min(hookTimeoutMs ?? Infinity, LONGEST_PROBE_MS) : hookTimeoutMs;
 }
 

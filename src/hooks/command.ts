@@ -25,7 +25,7 @@ export interface StartSettings {
  * Working directory and environment of a hook or script, in every phase. WORKING_DIR is the operator's
  * own, else the configured directory, else `root`.
  */
-export function startOf(
+export function startOptions(
   path: string,
   root: string,
   { env, workingDir, hookWorkingDir }: StartSettings,
@@ -38,14 +38,14 @@ export function startOf(
  * The command of a hook file. Hooks that end in `.py` use the virtual environment `venv` of their hooks directory, if it
  * exists.
  */
-export async function commandOf(
+export async function buildCommand(
   { path, root }: HookFile,
   args: readonly string[],
   settings: StartSettings,
 ): Promise<Pick<RunRequest, "file" | "args" | "cwd" | "env">> {
   const python = path.endsWith(".py") ? await findVenvPython(root) : undefined;
   const program = python === undefined ? { file: path, args } : { file: python, args: [path, ...args] };
-  return { ...program, ...startOf(path, root, settings) };
+  return { ...program, ...startOptions(path, root, settings) };
 }
 
 /** Path of Python in the virtual environment of a hooks directory; undefined if it does not exist. */

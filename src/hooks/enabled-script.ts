@@ -5,11 +5,11 @@ import { dirname } from "node:path";
 import { type Logger, oneLine } from "../lib/index.ts";
 import type { Scratch, ScratchData } from "../process/index.ts";
 import { span } from "../trace/index.ts";
-import { homeOf } from "./actor.ts";
-import { readOutput } from "./output/output-files.ts";
+import { homeVariables } from "./actor.ts";
+import { readOutputFile } from "./output/output-files.ts";
 import { OutputLog } from "./output/output-log.ts";
-import { startOf } from "./command.ts";
-import { inScratch, type RunSettings } from "./run-hook.ts";
+import { startOptions } from "./command.ts";
+import { withScratchDirectory, type RunSettings } from "./run-hook.ts";
 
 /** One call of a module's `enabled` script. Values are JSON texts. */
 export interface EnabledScriptRun {
@@ -39,7 +39,9 @@ const REASON_LENGTH = 500;
 export function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnswer> {
   const { module, settings } = request;
   return span({ kind: "hook", name: `enabled ${module}`, attributes: { module } }, async (open) => {
-    const answer = await inScratch(settings, `enabled-${module}`, (scratch) => runScript(scratch, request));
+    const answer = await withScratchDirectory(settings, `enabled-${module}`, (scratch) =>
+      runScript(scratch, request),
+    );
     if ("failure" in answer) open.fail(answer.failure);
     return answer;
   });
@@ -54,26 +56,26 @@ async function runScript(scratch: Scratch, request: EnabledScriptRun): Promise<E
     proxyJson: settings.logProxyHookJson,
     hide,
   });
-  const { cwd, env } = startOf(path, dirname(dirname(path)), settings);
+  const { cwd, env } = startOptions(path, dirname(dirname(path)), settings);
   let lastLine = "";
   const result = await settings.children.run({
     file: path,
     args: [],
     cwd,
-    env: { ...env, ...variables, ...actor?.offline, ...(actor && homeOf(actor, scratch)) },
+    env: { ...env, ...variables, ...actor?.offline, ...(actor && homeVariables(actor, scratch)) },
     uid: actor?.uid,
     timeoutMs: settings.hookTimeoutMs,
     signal: request.signal,
     hide,
     onLine: (stream, line) => {
       if (stream === "stdout") lastLine = line;
-      log.line(stream, line);
+      log.writeLine(stream, line);
     },
   });
   log.flush();
   if (result.outcome !== "succeeded") return { failure: result.message };
-  const written = (await readOutput(variables.MODULE_ENABLED_RESULT, ANSWER_LIMIT)).trim();
-  const reason = (await readOutput(variables.MODULE_ENABLED_REASON, ANSWER_LIMIT)).trim();
+  const written = (await readOutputFile(variables.MODULE_ENABLED_RESULT, ANSWER_LIMIT)).trim();
+  const reason = (await readOutputFile(variables.MODULE_ENABLED_REASON, ANSWER_LIMIT)).trim();
   const text = written === "" ? lastLine.trim() : written;
   return toAnswer({ text, reason: oneLine(hide(reason), REASON_LENGTH) }, hide);
 }

@@ -6,12 +6,12 @@ import type { Hook, HookFile, HookTrigger } from "../model/index.ts";
 import { Scratch, type RunResult, type ScratchData } from "../process/index.ts";
 import { withAccess } from "./actor.ts";
 import { currentTraceParent } from "../trace/index.ts";
-import { argumentsOf, batchEnvironment, describeFailure, timeLimit } from "./batch.ts";
-import { commandOf, type StartSettings } from "./command.ts";
+import { batchArguments, batchEnvironment, describeFailure, hookTimeLimitMs } from "./batch.ts";
+import { buildCommand, type StartSettings } from "./command.ts";
 import { recordHookSpans } from "./output/hook-spans.ts";
 import { parseMetrics, type MetricOperation } from "./output/metrics-file.ts";
 import { parseObjectOperations, type ObjectOperation } from "./output/object-operations.ts";
-import { OutputError, readOutput } from "./output/output-files.ts";
+import { OutputError, readOutputFile } from "./output/output-files.ts";
 import { OutputLog } from "./output/output-log.ts";
 import { parseAdmission, parseConversion, type HookAnswers } from "./output/response-files.ts";
 import { renderContext } from "./render-context.ts";
@@ -105,7 +105,7 @@ export interface FileRun
 export async function runHookFile(request: FileRun): Promise<HookRunResult> {
   let result: RunResult | undefined;
   const name = `hook-${request.hook.id.toLowerCase()}`;
-  const end = await inScratch(request.settings, name, async (scratch) => {
+  const end = await withScratchDirectory(request.settings, name, async (scratch) => {
     const variables = await writeHookFiles(scratch, request);
     result = await withAccess(request.settings.actor, scratch, (more) =>
       runProcess(request, { ...variables, ...more }),
@@ -121,7 +121,7 @@ export async function runHookFile(request: FileRun): Promise<HookRunResult> {
 }
 
 /** Calls `work` with a private directory and removes the directory afterwards. Never throws: errors are in `failure`. */
-export async function inScratch<T>(
+export async function withScratchDirectory<T>(
   { tmpDir, debugKeepTmpFiles, prepare, actor, children }: RunSettings,
   name: string,
   work: (scratch: Scratch) => Promise<T>,
@@ -159,19 +159,19 @@ async function runProcess(request: FileRun, variables: Record<string, string>): 
   const { hook, settings, logger, signal, hide, yields } = request;
   const log = new OutputLog(logger.child(request.fields), { proxyJson: settings.logProxyHookJson, hide });
   const parent = currentTraceParent();
-  const command = await commandOf(hook, argumentsOf(hook), settings);
+  const command = await buildCommand(hook, batchArguments(hook), settings);
   const own = hook.item === undefined ? {} : batchEnvironment(hook.module);
   const result = await settings.children.run({
     ...command,
     env: { ...command.env, ...own, ...variables, ...(parent === undefined ? {} : { TRACEPARENT: parent }) },
     uid: settings.actor?.uid,
     yields,
-    timeoutMs: timeLimit(hook, settings.hookTimeoutMs),
+    timeoutMs: hookTimeLimitMs(hook, settings.hookTimeoutMs),
     signal,
     // The log receives every line; nothing else needs stdout.
     stdoutLimit: 0,
     hide,
-    onLine: (stream, line) => log.line(stream, line),
+    onLine: (stream, line) => log.writeLine(stream, line),
   });
   log.flush();
   if (result.left !== undefined)
@@ -186,7 +186,7 @@ async function runProcess(request: FileRun, variables: Record<string, string>): 
 /** Reads and checks all output files of a hook; throws OutputError, which names the variable of the bad file. */
 async function readOutputs(scratch: Scratch): Promise<HookOutput> {
   const text = (variable: OutputVariable): Promise<string> =>
-    withVariableName(variable, () => readOutput(scratch.path(OUTPUT_FILES[variable])));
+    withVariableName(variable, () => readOutputFile(scratch.path(OUTPUT_FILES[variable])));
   const [configPatchText, valuesPatchText, metrics, objects, admission, conversion] = await Promise.all([
     text("CONFIG_VALUES_JSON_PATCH_PATH"),
     text("VALUES_JSON_PATCH_PATH"),

@@ -6,7 +6,7 @@ import { turnsLeft } from "../plan/index.ts";
 import { LONG_RUN_MS, Queues } from "../queue/index.ts";
 import type { Outcome, QueuesOptions, RateLimit, RunContext } from "../queue/index.ts";
 import { yieldToEventLoop, oneLine, type Timer } from "../lib/index.ts";
-import { boot, converge } from "./converge/converge.ts";
+import { runBoot, runConvergePhase } from "./converge/converge.ts";
 import { deleteModule, purgeRelease } from "./module/delete-module.ts";
 import { readModules } from "./files/read-modules.ts";
 import { runHookTask } from "./hooks/execute-hook.ts";
@@ -75,9 +75,9 @@ function runByKind(
 ): Promise<Outcome<Task>> {
   switch (task.kind) {
     case "boot":
-      return boot(ports, context);
+      return runBoot(ports, context);
     case "converge":
-      return converge(ports, task, context);
+      return runConvergePhase(ports, task, context);
     case "hook":
       return runHookTask(ports, batch as readonly HookTask[], context);
     case "run-module":

@@ -347,9 +347,9 @@ describe("runs that go wrong", () => {
 test("a flood of output is logged in part, with one line that names how many lines are dropped", async () => {
   const clock = new ManualClock();
   const log = new OutputLog(logger(), { proxyJson: false, clock });
-  for (let line = 0; line < 5000; line++) log.line("stdout", `line ${line}`);
+  for (let line = 0; line < 5000; line++) log.writeLine("stdout", `line ${line}`);
   await clock.advance(1000);
-  log.line("stdout", "the last");
+  log.writeLine("stdout", "the last");
   log.flush();
   expect(records).toHaveLength(1002);
   expect(records.at(-2)).toMatchObject({ level: "warn", fields: { dropped: 4000 } });

@@ -4,7 +4,7 @@ import type { JsonObject } from "../../model/index.ts";
 import type { Monitor, Operations } from "./monitor.ts";
 
 /** The names of hook, module and binding, for logs and issues. */
-export function namesOf({ hook, binding }: Monitor): {
+export function bindingNames({ hook, binding }: Monitor): {
   hook: string;
   module: string | undefined;
   binding: string;
@@ -13,7 +13,7 @@ export function namesOf({ hook, binding }: Monitor): {
 }
 
 /** Snapshot and counters of a binding for the debug commands. */
-export function dumpOf(monitor: Monitor) {
+export function dumpBinding(monitor: Monitor) {
   const { sinceStart, sinceLastExecution } = monitor.outbox;
   return {
     snapshot: monitor.items.map(({ object, filterResult }): JsonObject => {

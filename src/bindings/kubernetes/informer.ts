@@ -92,7 +92,7 @@ export class Informer {
 
   /** Drops the stored objects, and gives back the texts that they share with other bindings. */
   clear(): void {
-    for (const { text } of this.#store.values()) this.#owner.shared.release(text);
+    for (const { text } of this.#store.values()) this.#owner.shared.releaseText(text);
     this.#store.clear();
     this.#unfiltered.clear();
   }
@@ -131,7 +131,7 @@ export class Informer {
       // The filter failed for the Added event of the object: this event is a Modified one, as in the Go operator.
       const isNew = before === undefined && !this.#unfiltered.delete(key);
       this.#store.set(key, kept);
-      shared.release(before?.text);
+      shared.releaseText(before?.text);
       onStore();
       // The binding does not see a difference if the checksum is equal.
       if (!isReported || before?.checksum === kept.checksum) return;
@@ -161,7 +161,7 @@ export class Informer {
     const kept = this.#store.get(key);
     this.#store.delete(key);
     this.#unfiltered.delete(key);
-    this.#owner.shared.release(kept?.text);
+    this.#owner.shared.releaseText(kept?.text);
     this.#owner.onStore();
     return kept?.item;
   }
@@ -191,7 +191,7 @@ function evaluateFilter(owner: InformerOwner, object: WatchedObject): FilterOutc
 /** The stored form: the object's text if the binding keeps full objects, and the filter result if it has a filter. */
 function makeStoredObject(owner: InformerOwner, object: WatchedObject, { value }: FilterOutcome): KeptObject {
   const { binding, shared, keepManagedFields } = owner;
-  const text = binding.keepFullObjects ? shared.hold(object, keepManagedFields ? "+" : "") : undefined;
+  const text = binding.keepFullObjects ? shared.acquireText(object, keepManagedFields ? "+" : "") : undefined;
   const item = text === undefined ? toSnapshotItem(value) : new TextItem(text.bytes, value);
   return { checksum: computeChecksum(object, value), text, item };
 }

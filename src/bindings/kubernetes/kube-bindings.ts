@@ -5,10 +5,10 @@ import type { KindFinder, ObjectKey, Resource, WatchHub } from "../../kube/index
 import { DepthError, oneLine, type Clock, type Logger } from "../../lib/index.ts";
 import type { Hook, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
 import type { Snapshots } from "../kind.ts";
-import { offerHook, type HookQueues } from "../kinds.ts";
-import { dumpOf, namesOf } from "./binding-dump.ts";
-import { Monitor, sortedItems, type BindingTimes } from "./monitor.ts";
-import { needsUser, waitUntilPermitted, waitUntilRefused } from "./permission.ts";
+import { enqueueHook, type HookQueues } from "../kinds.ts";
+import { dumpBinding, bindingNames } from "./binding-dump.ts";
+import { Monitor, sortItems, type BindingTimes } from "./monitor.ts";
+import { needsUserAction, waitUntilPermitted, waitUntilRefused } from "./permission.ts";
 import { SharedObjects } from "./shared-objects.ts";
 
 export interface KubeBindingsOptions {
@@ -149,27 +149,27 @@ export class KubeBindings {
     if (first === undefined) return [];
     return more.length === 0
       ? first.monitor.items
-      : sortedItems(watched.flatMap(({ monitor }) => monitor.informers));
+      : sortItems(watched.flatMap(({ monitor }) => monitor.informers));
   }
 
   /** Bindings that cannot work, by hook and binding; `module` is undefined for a global hook. */
   issues(): readonly { hook: string; module: string | undefined; binding: string; message: string }[] {
     return this.#allBindings().flatMap(({ monitor, issue }) =>
-      issue === undefined ? [] : [{ ...namesOf(monitor), message: issue }],
+      issue === undefined ? [] : [{ ...bindingNames(monitor), message: issue }],
     );
   }
 
   /** Number of objects of each binding (`kube_snapshot_objects`). */
   counts() {
     return this.#allBindings().map(({ monitor }) => {
-      return { ...namesOf(monitor), queue: monitor.binding.queue, objects: monitor.size };
+      return { ...bindingNames(monitor), queue: monitor.binding.queue, objects: monitor.size };
     });
   }
 
   /** Snapshots and counters of a hook for the debug commands, by binding name. */
   dump(id: string) {
     return Object.fromEntries(
-      this.#bindingsOf(id).map(({ monitor }) => [monitor.binding.name, dumpOf(monitor)]),
+      this.#bindingsOf(id).map(({ monitor }) => [monitor.binding.name, dumpBinding(monitor)]),
     );
   }
 
@@ -182,7 +182,6 @@ export class KubeBindings {
     this.#hooks.delete(hookId);
   }
 
-  /** Makes the monitor of a binding and begins to open its watches in the background. */
   #startBinding(hook: Hook, binding: KubernetesBinding): Watched {
     const { promise: enabled, resolve } = Promise.withResolvers<void>();
     const { hub, clock, queues, keepManagedFields = false, times } = this.#options;
@@ -191,7 +190,7 @@ export class KubeBindings {
       clock,
       keepManagedFields,
       shared: this.#shared,
-      emit: (event) => offerHook(queues, hook, { type: "event", binding, event }),
+      emit: (event) => enqueueHook(queues, hook, { type: "event", binding, event }),
       onReady: () => this.#handleListed(watched),
       onIssue: (error) => this.#reportIssue(watched, error),
       onFilterError: (object, error) => this.#handleFilterError(watched, object, error),
@@ -258,7 +257,7 @@ export class KubeBindings {
     // `enable` has not waited for this binding, so nothing else queues its Synchronization.
     const { hook, binding } = monitor;
     const needsSynchronization = hook.config.version === "v1" && binding.executeOnSynchronization;
-    if (needsSynchronization) offerHook(this.#options.queues, hook, { type: "synchronization", binding });
+    if (needsSynchronization) enqueueHook(this.#options.queues, hook, { type: "synchronization", binding });
     else monitor.outbox.unlock();
   }
 
@@ -266,11 +265,11 @@ export class KubeBindings {
   #reportIssue(watched: Watched, error: Error | undefined): void {
     const { logger, onIssue } = this.#options;
     const message = error === undefined ? undefined : oneLine(error);
-    if (error !== undefined && needsUser(error)) watched.resolveEnabled();
+    if (error !== undefined && needsUserAction(error)) watched.resolveEnabled();
     if (message === watched.issue) return;
     watched.issue = message;
     const { hook, binding } = watched.monitor;
-    const fields = namesOf(watched.monitor);
+    const fields = bindingNames(watched.monitor);
     if (message === undefined) logger.info("Kubernetes binding works", fields);
     else logger.warn("Kubernetes binding does not work", { ...fields, reason: message });
     onIssue?.(hook, binding, message);
@@ -286,7 +285,8 @@ export class KubeBindings {
       watched.failure ??= `hook ${hook.name}: binding ${binding.name}: jqFilter failed for ${binding.kind} ${name}: ${oneLine(error)}`;
     const problem = isTooDeep ? "An object is nested too deep" : "jqFilter failed";
     const message = `${problem}, ${blocksStart ? "the binding cannot start" : "the change is left out"}`;
-    this.#options.logger.error(message, { ...namesOf(watched.monitor), ...object, error: oneLine(error) });
+    const fields = { ...bindingNames(watched.monitor), ...object, error: oneLine(error) };
+    this.#options.logger.error(message, fields);
   }
 
   #bindingsOf(hookId: string): readonly Watched[] {

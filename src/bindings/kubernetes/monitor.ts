@@ -80,7 +80,7 @@ export class Monitor {
 
   /** The snapshot, by namespace and name. */
   get items(): readonly SnapshotItem[] {
-    this.#items ??= sortedItems(this.#informers);
+    this.#items ??= sortItems(this.#informers);
     return this.#items;
   }
 
@@ -275,7 +275,7 @@ class Outbox {
 }
 
 /** Items of several informers, by namespace, then name. */
-export function sortedItems(informers: Iterable<Informer>): readonly SnapshotItem[] {
+export function sortItems(informers: Iterable<Informer>): readonly SnapshotItem[] {
   const rows = [...informers].flatMap(({ store }) =>
     [...store].map(([key, { item }]) => ({ ...splitKey(key), item })),
   );

@@ -42,6 +42,6 @@ export async function waitUntilRefused({ check, clock, signal }: Permission): Pr
 }
 
 /** True for errors that stay until a user acts: `enable` does not wait for them. */
-export function needsUser(error: Error): boolean {
+export function needsUserAction(error: Error): boolean {
   return error instanceof ApiError && [400, 403, 404, 405, 422].includes(error.status);
 }

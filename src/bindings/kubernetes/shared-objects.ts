@@ -26,8 +26,8 @@ export class SharedObjects {
   readonly #texts = new Map<string, SharedText>();
   readonly #outcomes = new WeakMap<object, Map<string, FilterOutcome | Promise<FilterOutcome>>>();
 
-  /** The shared text of `object`; the caller gives it back with `release`. `flavour` distinguishes forms of the same object (with `managedFields`). */
-  hold(object: WatchedObject, flavour: string): SharedText {
+  /** The shared text of `object`; the caller gives it back with `releaseText`. `flavour` distinguishes forms of the same object (with `managedFields`). */
+  acquireText(object: WatchedObject, flavour: string): SharedText {
     const { uid = "", resourceVersion = "" } = object.metadata;
     const key = `${uid}/${resourceVersion}/${object.apiVersion}${flavour}`;
     const sharedText = this.#texts.get(key);
@@ -42,7 +42,7 @@ export class SharedObjects {
   }
 
   /** Gives a text back; the last holder removes it. */
-  release(text: SharedText | undefined): void {
+  releaseText(text: SharedText | undefined): void {
     if (text === undefined) return;
     text.holders -= 1;
     if (text.holders === 0) this.#texts.delete(text.key);

@@ -4,7 +4,7 @@ import { oneLine, systemClock, type Clock, type Logger } from "../../lib/index.t
 import type { HookFile } from "../../model/index.ts";
 import type { RunResult } from "../../process/index.ts";
 import { batchEnvironment, mayBeBatch } from "../batch.ts";
-import { commandOf, type StartSettings } from "../command.ts";
+import { buildCommand, type StartSettings } from "../command.ts";
 import { parseBatchConfig, type BatchOwner, type Configured } from "./batch-config.ts";
 import { isConfiguration, parseHookConfig } from "./hook-config.ts";
 
@@ -65,7 +65,7 @@ interface Query {
 /** Runs the file with the arguments of a query. Logs a warning while a slow file has not answered. */
 async function runQuery({ file, owner, options }: Query, question: Question): Promise<RunResult> {
   const { timeoutMs = TIMEOUT_MS, clock = systemClock, logger } = options;
-  const command = await commandOf(file, question.split(" "), options);
+  const command = await buildCommand(file, question.split(" "), options);
   const more = question === "--config" ? {} : batchEnvironment(owner.module);
   const fields = { hook: file.path, module: owner.module, question, limit: `${timeoutMs / 1000}s` };
   const slow = clock.setTimer(SLOW_MS, () => logger?.warn("Waiting for the configuration of a hook", fields));

@@ -3,7 +3,7 @@
 import { oneLine, redactValues, type Logger } from "../../lib/index.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
 import { recordFinishedSpan } from "../../trace/index.ts";
-import { parseJsonStream, readOutput } from "./output-files.ts";
+import { parseJsonStream, readOutputFile } from "./output-files.ts";
 
 const MOST_SPANS = 100;
 const MOST_BYTES = 64 * 1024;
@@ -23,7 +23,7 @@ const asIs: Hide = (text) => text;
 /** Records the spans of a hook within the span of its run. Skips and logs invalid spans; never fails the run. */
 export async function recordHookSpans(path: string, { logger, hide = asIs }: SpanOptions): Promise<void> {
   try {
-    const items = parseJsonStream(await readOutput(path, MOST_BYTES));
+    const items = parseJsonStream(await readOutputFile(path, MOST_BYTES));
     if (items.length > MOST_SPANS) throw new Error(`there are ${items.length}, more than ${MOST_SPANS}`);
     for (const { value, place } of items) recordSpan(value, place, hide);
   } catch (error) {

@@ -2,7 +2,7 @@
 
 import { oneLine } from "../../lib/index.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
-import { fail, optionalMember, parseJsonStream, type StreamItem } from "./output-files.ts";
+import { fail, readOptionalText, parseJsonStream, type StreamItem } from "./output-files.ts";
 
 interface Series {
   readonly name: string;
@@ -50,7 +50,7 @@ function readOperationAt({ value, place }: StreamItem): MetricOperation {
 /** Reads and checks one operation. Throws OutputError. */
 function readOperation(value: JsonObject): MetricOperation {
   const { action, amount } = readAction(value);
-  const group = optionalMember(value, "group");
+  const group = readOptionalText(value, "group");
   if (action === "expire") return { action, group, name: readOptionalName(value) };
   const series = { ...readSeries(value, amount), group };
   if (action === "add" && series.value < 0) fail("'value' must not be negative for action 'add'");
@@ -80,7 +80,7 @@ function readSeries(value: JsonObject, amount: Json | undefined): Omit<Series, "
 
 /** The metric name, which may be missing. */
 function readOptionalName(value: JsonObject): string | undefined {
-  const name = optionalMember(value, "name");
+  const name = readOptionalText(value, "name");
   if (name !== undefined && !NAME.test(name)) fail("'name' is no metric name (letters, digits, _ and :)");
   return name;
 }

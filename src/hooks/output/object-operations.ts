@@ -2,7 +2,7 @@
 
 import { attempt, oneLine, parseYaml } from "../../lib/index.ts";
 import { type Json, isJsonObject, type JsonObject } from "../../model/index.ts";
-import { fail, optionalMember, parseJsonStream, type StreamItem } from "./output-files.ts";
+import { fail, readOptionalText, parseJsonStream, type StreamItem } from "./output-files.ts";
 
 /** The object of an operation. An empty apiVersion means the preferred one of the kind. */
 interface ObjectTarget {
@@ -141,15 +141,15 @@ function readCreation(value: JsonObject): { object: JsonObject; target: ObjectTa
   const object = readValueOrYaml(value, "object", isJsonObject);
   const metadata = isJsonObject(object.metadata) ? object.metadata : {};
   const isNameGenerated =
-    optionalMember(metadata, "generateName") !== undefined && value.operation === "Create";
+    readOptionalText(metadata, "generateName") !== undefined && value.operation === "Create";
   const where = "object.metadata.";
   const name = isNameGenerated
-    ? (optionalMember(metadata, "name") ?? "")
+    ? (readOptionalText(metadata, "name") ?? "")
     : readRequiredText(metadata, "name", where);
   const target = {
     apiVersion: readRequiredText(object, "apiVersion", "object."),
     kind: readRequiredText(object, "kind", "object."),
-    namespace: optionalMember(metadata, "namespace", where),
+    namespace: readOptionalText(metadata, "namespace", where),
     name,
   };
   return { object, target };
@@ -158,9 +158,9 @@ function readCreation(value: JsonObject): { object: JsonObject; target: ObjectTa
 /** The object that an operation deletes or patches. */
 function readTarget(value: JsonObject): ObjectTarget {
   return {
-    apiVersion: optionalMember(value, "apiVersion"),
+    apiVersion: readOptionalText(value, "apiVersion"),
     kind: readRequiredText(value, "kind"),
-    namespace: optionalMember(value, "namespace"),
+    namespace: readOptionalText(value, "namespace"),
     name: readRequiredText(value, "name"),
   };
 }
@@ -169,7 +169,7 @@ function readTarget(value: JsonObject): ObjectTarget {
 function readPatchTarget(value: JsonObject): Patch {
   const { ignoreMissingObject = false } = value;
   if (typeof ignoreMissingObject !== "boolean") fail("'ignoreMissingObject' must be a boolean");
-  const subresource = optionalMember(value, "subresource")?.replace(/^\/+/, "");
+  const subresource = readOptionalText(value, "subresource")?.replace(/^\/+/, "");
   return { ...readTarget(value), subresource: subresource || undefined, ignoreMissingObject };
 }
 
@@ -190,7 +190,7 @@ function readValueOrYaml<T extends Json>(
 
 /** The text at `key`. Throws OutputError if it is missing or empty. */
 function readRequiredText(value: JsonObject, key: string, path = ""): string {
-  const text = optionalMember(value, key, path);
+  const text = readOptionalText(value, key, path);
   if (text === undefined) fail(`'${path}${key}' is required`);
   return text;
 }

@@ -47,7 +47,7 @@ export class OutputLog {
   }
 
   /** Logs one line of output. With `proxyJson`, collects lines that may form one JSON object first. */
-  line(stream: Stream, line: string): void {
+  writeLine(stream: Stream, line: string): void {
     const pending = this.#pending[stream];
     if (!this.#options.proxyJson || (pending.length === 0 && !line.trimStart().startsWith("{"))) {
       return this.#logPlainLine(stream, line);

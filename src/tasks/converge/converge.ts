@@ -13,16 +13,16 @@ import { turnsLeft } from "../../plan/index.ts";
 import { MAX_ROUNDS, type ConvergePhase, type View } from "../../state/index.ts";
 import { discover } from "./discover.ts";
 import type { Ports } from "../ports.ts";
-import { failureText } from "../hooks/execute-hook.ts";
+import { describeFailure } from "../hooks/execute-hook.ts";
 import { lifecycleHooks } from "../module/module-run.ts";
-import { loadTree, readWritten, reloadGlobalHooks } from "../files/load.ts";
-import { activate } from "../hooks/sources.ts";
+import { loadTree, rereadTree, reloadGlobalHooks } from "../files/load.ts";
+import { activateHooks } from "../hooks/sources.ts";
 
 /**
  * Start-up: global onStartup hooks by ORDER, then name; then the global hooks' schedules, watches and their
  * Synchronization. The plan adds the first converge.
  */
-export async function boot(ports: Ports, context: RunContext): Promise<Outcome<Task>> {
+export async function runBoot(ports: Ports, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
   if (state.view.boot === "waiting") {
     state.record("observed", { boot: "onStartup" });
@@ -30,7 +30,7 @@ export async function boot(ports: Ports, context: RunContext): Promise<Outcome<T
   }
   state.record("observed", { boot: "synchronization" });
   try {
-    await activate(ports, state.globalHooks, context);
+    await activateHooks(ports, state.globalHooks, context);
   } catch (error) {
     if (context.signal.aborted) throw error;
     return { kind: "retry", message: reportFailure(ports, "synchronization", error) };
@@ -43,7 +43,11 @@ export async function boot(ports: Ports, context: RunContext): Promise<Outcome<T
  * Runs the next phase of a converge. The task stays at the head of `main`; the steps of a phase run in front of it. A
  * change of the ConfigMap may reset the phase to `idle` at any await.
  */
-export function converge(ports: Ports, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
+export function runConvergePhase(
+  ports: Ports,
+  task: ConvergeTask,
+  context: RunContext,
+): Promise<Outcome<Task>> {
   const { phase } = ports.state.view.converge;
   return HANDLERS[phase](ports, task, context);
 }
@@ -74,7 +78,7 @@ async function startConverge(ports: Ports, task: ConvergeTask, context: RunConte
     await reloadGlobalHooks(ports, tree);
     step = "synchronization";
     // `tried`: a hook that fails in its own queue must not block all modules.
-    await activate(ports, state.globalHooks, { ...context, waitUntil: "tried" });
+    await activateHooks(ports, state.globalHooks, { ...context, waitUntil: "tried" });
   } catch (error) {
     // The phase is reset, so that the retry starts from the beginning.
     if (state.view.converge.phase === "beforeAll") state.record("convergeStep", { phase: "idle" });
@@ -116,7 +120,7 @@ async function discoverModules(
   try {
     // beforeAll hooks may have written files, and a user may have fixed files after a failure.
     if (context.failures > 0) await loadTree(ports, context.signal);
-    else await readWritten(ports, context.signal);
+    else await rereadTree(ports, context.signal);
     step = "discovery";
     const tasks = await discover(ports, task.cause, context.signal);
     if (state.view.converge.phase !== "discovery") return CANCELLED;
@@ -148,7 +152,7 @@ type Step = keyof typeof FAILED;
 
 /** Counts and logs a failed step of a converge; returns the error as text. */
 function reportFailure({ recorder, logger }: Ports, step: Step, error: unknown): string {
-  const message = failureText(error);
+  const message = describeFailure(error);
   // Failed hooks have their own counters.
   if (step !== "synchronization") recorder.discoveryFailed();
   logger.error(FAILED[step], { error: message });

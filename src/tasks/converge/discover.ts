@@ -23,7 +23,7 @@ import {
 import { deactivate } from "../hooks/sources.ts";
 import type { Ports } from "../ports.ts";
 import { SWITCHED_OFF, lifecycleHooks } from "../module/module-run.ts";
-import { endRuns, factsOf, loadLate, scheduleConverge, reportProblem } from "../files/load.ts";
+import { interruptRuns, factsOf, loadIfNeeded, scheduleConverge, reportProblem } from "../files/load.ts";
 
 /** An `enabled` script failed: the whole discovery is retried. */
 class ScriptFailure extends Error {}
@@ -36,7 +36,7 @@ export async function discover(ports: Ports, cause: Cause, signal: AbortSignal):
   const { state } = ports;
   state.record("configHandled", "globals");
   const decisions = await decideAll(state.tree.modules, discoveryInput(ports, signal));
-  await endRuns(ports, findNewlyEnabled(ports, decisions), "the module was switched off and on");
+  await interruptRuns(ports, findNewlyEnabled(ports, decisions), "the module was switched off and on");
   for (const [module, decision] of decisions) recordDecision(ports, module, decision);
   const removals = removalTasks(ports);
   stopDisabledModules(ports);
@@ -65,15 +65,15 @@ function findNewlyEnabled({ state }: Ports, decisions: ReadonlyMap<Module, Enabl
 function discoveryInput(ports: Ports, signal: AbortSignal): DiscoveryInput {
   return {
     async check(module) {
-      await loadLate(ports, module);
+      await loadIfNeeded(ports, module);
       return factsOf(ports, module);
     },
-    runScript: (module, enabled) => askScript(ports, module, { enabled, signal }),
+    runScript: (module, enabled) => runModuleScript(ports, module, { enabled, signal }),
   };
 }
 
 /** Runs an `enabled` script with the modules enabled before it. Throws if the script fails. */
-export async function askScript(
+export async function runModuleScript(
   ports: Ports,
   module: Module,
   { enabled, signal }: { enabled: readonly string[]; signal: AbortSignal },
@@ -137,7 +137,7 @@ function stopDisabledModules(ports: Ports): void {
     for (const hook of record.hooks) ports.sources.disable(hook);
   }
   ports.queues.remove((task) => task.kind !== "delete-module" && off.has(moduleOf(task) ?? ""));
-  void endRuns(ports, off, SWITCHED_OFF);
+  void interruptRuns(ports, off, SWITCHED_OFF);
 }
 
 /** The task that applies the CRDs of these modules; none if no module has CRDs. */

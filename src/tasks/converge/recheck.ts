@@ -3,7 +3,7 @@
 import { canonicalJson } from "../../lib/index.ts";
 import type { Module, Tree } from "../../model/index.ts";
 import { configSuperseded, decideEnabled, SECOND_CHECK_MS } from "../../plan/index.ts";
-import { askScript } from "./discover.ts";
+import { runModuleScript } from "./discover.ts";
 import { factsOf, scheduleConverge } from "../files/load.ts";
 import type { Ports } from "../ports.ts";
 
@@ -54,6 +54,6 @@ async function isEnabledNow(ports: Ports, module: Module, signal: AbortSignal): 
   const { modules } = ports.state.tree;
   const before = modules.slice(0, modules.indexOf(module)).map(({ name }) => name);
   const enabled = before.filter((name) => ports.state.module(name)?.enabled === true);
-  const decided = decideEnabled(facts, await askScript(ports, module, { enabled, signal }));
+  const decided = decideEnabled(facts, await runModuleScript(ports, module, { enabled, signal }));
   return decided !== "run-script" && decided.enabled;
 }

@@ -7,7 +7,7 @@ import { reportTree } from "../../modules/index.ts";
 import { configSuperseded, needsLoading, moduleFacts, type ModuleFacts } from "../../plan/index.ts";
 import type { Enablement, ModuleRecord } from "../../state/index.ts";
 import { compileSchemas, invalidValues } from "../../values/index.ts";
-import { isCurrent } from "../hooks/execute-hook.ts";
+import { isHookCurrent } from "../hooks/execute-hook.ts";
 import { deactivate } from "../hooks/sources.ts";
 import { equalWebhooks } from "../reviews/hook-webhooks.ts";
 import type { Ports } from "../ports.ts";
@@ -30,7 +30,7 @@ export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree>
  * Reads the directories again within a converge, since hooks may have written files. Discovery configures the hooks of
  * changed modules. Global hooks stay unchanged until the next converge.
  */
-export async function readWritten(ports: Ports, signal: AbortSignal): Promise<void> {
+export async function rereadTree(ports: Ports, signal: AbortSignal): Promise<void> {
   const read = await readOnCurrentTree(ports, (before) => ports.readTree(before));
   if (!isSameTree(read)) await recordRead(ports, read, signal);
 }
@@ -56,7 +56,7 @@ function isSameTree({ before, tree }: TreeRead): boolean {
 /** Records a tree that was read, and ends what belongs to removed modules. */
 async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: AbortSignal): Promise<void> {
   reportTree(ports.logger, tree, before);
-  recheck(ports, { before, tree });
+  scheduleRecheck(ports, { before, tree });
   const missing = findRemovedModules(ports, tree);
   const isConfigHandled = !configSuperseded(ports.state.view);
   const names = moduleNames(ports);
@@ -83,7 +83,7 @@ export async function readOnCurrentTree(
 }
 
 /** Schedules another converge at the time when missing files can be confirmed as deleted. */
-export function recheck(ports: Ports, { before, tree }: TreeRead): void {
+export function scheduleRecheck(ports: Ports, { before, tree }: TreeRead): void {
   const { recheckAt } = tree;
   if (recheckAt === undefined || recheckAt === before.recheckAt) return;
   scheduleConverge(ports, Math.max(0, recheckAt - ports.clock.monotonic()));
@@ -131,7 +131,7 @@ function findRemovedModules({ state }: Ports, tree: Tree): ModuleRecord[] {
 async function stopRemovedModules(ports: Ports, missing: readonly ModuleRecord[]): Promise<void> {
   const deactivateHooks = (): void => missing.forEach(({ hooks }) => deactivate(ports, hooks));
   deactivateHooks();
-  await endRuns(ports, new Set(missing.map(({ module }) => module.name)), "its directory is deleted");
+  await interruptRuns(ports, new Set(missing.map(({ module }) => module.name)), "its directory is deleted");
   // A run in progress may have activated hooks.
   deactivateHooks();
 }
@@ -147,14 +147,14 @@ function clearLoadProblem({ state }: Ports, { name }: Module): void {
 }
 
 /** Loads a module that a global hook enabled after the directories were read. */
-export async function loadLate(ports: Ports, module: Module): Promise<void> {
+export async function loadIfNeeded(ports: Ports, module: Module): Promise<void> {
   if (ports.state.module(module.name)?.loaded === module || !needsLoading(factsOf(ports, module))) return;
   await loadModule(ports, module);
 }
 
 /** Loads hooks and schemas of a module, and ends what belongs to its former hooks. */
 async function loadModule(ports: Ports, module: Module): Promise<void> {
-  await applyLoaded(ports, module, await configure(ports, module));
+  await applyLoadResult(ports, module, await configureModule(ports, module));
 }
 
 /** The configured hooks of a module, or the problem of its hooks or schemas. */
@@ -164,7 +164,7 @@ interface Loaded {
 }
 
 /** Configures the hooks of a module and compiles its schemas. Changes nothing in the state. */
-export async function configure(ports: Ports, module: Module): Promise<Loaded> {
+export async function configureModule(ports: Ports, module: Module): Promise<Loaded> {
   const schemas = checkSchemas(ports, module.schemas, ports.state.module(module.name)?.loaded?.schemas);
   const loaded = await loadHooks(ports, module.hookFiles, module.name);
   const hooks = loaded.hooks.filter(
@@ -186,16 +186,16 @@ function otherActiveHooks({ state }: Ports, { name }: Module): Hook[] {
 }
 
 /** Records hooks and problem; resolves when runs and watches of the former hooks have ended. */
-export function applyLoaded(ports: Ports, module: Module, loaded: Loaded): Promise<void> {
-  return stopHooks(ports, recordLoaded(ports, module, loaded));
+export function applyLoadResult(ports: Ports, module: Module, loaded: Loaded): Promise<void> {
+  return stopHooks(ports, recordLoadResult(ports, module, loaded));
 }
 
 /** Records hooks and problem; returns the former hooks that are deleted or changed. */
-export function recordLoaded(ports: Ports, module: Module, { hooks, problem }: Loaded): Hook[] {
+export function recordLoadResult(ports: Ports, module: Module, { hooks, problem }: Loaded): Hook[] {
   const before = ports.state.module(module.name)?.hooks ?? [];
   ports.state.recordModule(module.name, "loaded", { module, hooks, problem });
   if (problem !== undefined) ports.logger.error("Module is invalid", { module: module.name, ...problem });
-  return before.filter((hook) => !isCurrent(ports, hook));
+  return before.filter((hook) => !isHookCurrent(ports, hook));
 }
 
 /**
@@ -248,7 +248,7 @@ function secondProbeProblem(hooks: readonly Hook[]): Problem[] {
 
 /** Ends the runs and watches of former hooks; the next run, or this converge, activates the new ones. */
 async function stopHooks(ports: Ports, retired: readonly Hook[]): Promise<void> {
-  await endRuns(ports, new Set(retired.map(({ module }) => module)), "its hooks were changed");
+  await interruptRuns(ports, new Set(retired.map(({ module }) => module)), "its hooks were changed");
   deactivate(ports, retired);
 }
 
@@ -263,7 +263,7 @@ export async function reloadGlobalHooks(ports: Ports, tree: Tree): Promise<void>
   ports.state.recordGlobalHooks([...hooks, ...kept].sort((a, b) => (a.name < b.name ? -1 : 1)));
   await stopHooks(
     ports,
-    before.filter((hook) => !isCurrent(ports, hook)),
+    before.filter((hook) => !isHookCurrent(ports, hook)),
   );
 }
 
@@ -281,7 +281,7 @@ export function reportProblem(
 }
 
 /** Ends the runs and restores of modules, because their inputs are about to change. */
-export function endRuns(
+export function interruptRuns(
   { queues }: Ports,
   modules: ReadonlySet<string | undefined>,
   why: string,

@@ -5,7 +5,7 @@ import { reportTree } from "../../modules/index.ts";
 import { needsLoading } from "../../plan/index.ts";
 import type { Outcome } from "../../queue/index.ts";
 import { NO_FILES } from "../../state/index.ts";
-import { configure, factsOf, readOnCurrentTree, applyLoaded } from "./load.ts";
+import { configureModule, factsOf, readOnCurrentTree, applyLoadResult } from "./load.ts";
 import type { Ports } from "../ports.ts";
 
 /**
@@ -28,14 +28,14 @@ export async function readModules(ports: Ports): Promise<Outcome<Task>> {
   }
   const wanted = modules.filter((module) => needsLoading(factsOf(ports, module)));
   const loaded = await Promise.all(
-    wanted.map(async (module) => [module, await configure(ports, module)] as const),
+    wanted.map(async (module) => [module, await configureModule(ports, module)] as const),
   );
   logger.info("Modules were read again", { modules: modules.map(({ name }) => name) });
   reportTree(logger, tree, before);
   // Without an await in between, so that no run begins with half of the change.
   state.recordTree(tree);
   for (const { name } of modules) state.recordModule(name, "filesRead");
-  const applying = loaded.map(([module, found]) => applyLoaded(ports, module, found));
+  const applying = loaded.map(([module, found]) => applyLoadResult(ports, module, found));
   // An invalid ConfigMap may be valid with the new schemas.
   if (state.view.config.condition === "invalid") ports.config.validateAgain();
   await Promise.all(applying);

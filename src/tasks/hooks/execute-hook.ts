@@ -44,7 +44,7 @@ export class HookFailure extends Error {
 }
 
 /** The failure in one line, with the name of the hook if a hook failed. */
-export function failureText(error: unknown): string {
+export function describeFailure(error: unknown): string {
   const text = error instanceof HookFailure ? `hook ${error.hook}: ${oneLine(error)}` : oneLine(error);
   const missing = missingRule(text);
   return missing === undefined ? text : `${text} (missing rule: ${missing})`;
@@ -226,11 +226,11 @@ function recordProbe(
 /** False if the module was disabled, or the hook deleted or changed, since the task was queued. */
 function mayStillRun(ports: Ports, { hook }: HookTask): boolean {
   const enabled = hook.module === undefined || ports.state.module(hook.module)?.enabled === true;
-  return enabled && isCurrent(ports, hook);
+  return enabled && isHookCurrent(ports, hook);
 }
 
 /** Whether the hook was neither deleted nor changed on disk, as of the last converge. */
-export function isCurrent({ state }: Ports, { id, module, signature }: Hook): boolean {
+export function isHookCurrent({ state }: Ports, { id, module, signature }: Hook): boolean {
   return state.hooksOf(module).some((each) => each.id === id && each.signature === signature);
 }
 
