@@ -82,7 +82,7 @@ export function allBindings({ bindings }: Pick<HookConfig, "bindings">): readonl
 }
 
 /** Builds one element of the binding context, which tells the hook why it runs. */
-export function contextOf(trigger: HookTrigger, config: HookConfig, snapshots: Snapshots): Members {
+export function buildContext(trigger: HookTrigger, config: HookConfig, snapshots: Snapshots): Members {
   const { binding } = trigger;
   const { name, group, includeSnapshotsFrom } = binding;
   if (config.version === "v0") return { binding: name, ...kindOf(binding).oldContext?.(trigger) };

@@ -59,7 +59,7 @@ interface PlainTypes {
  * All violations of the shape, in the messages that hook authors know from the Go operators: `schedule[0].crontab is
  * required`, `onStartup must be of type integer: "string"`, `x is a forbidden property`.
  */
-export function mismatches(value: Json, shape: Shape, path = ""): string[] {
+export function findMismatches(value: Json, shape: Shape, path = ""): string[] {
   switch (shape.kind) {
     case "array":
       return arrayMismatches(value, shape, path);
@@ -80,12 +80,12 @@ export function mismatches(value: Json, shape: Shape, path = ""): string[] {
  * `value` without unknown keys, null, and empty lists and objects. Values that violate the shape stay unchanged, for
  * `mismatches` to report.
  */
-export function pruned(value: Json, shape: Shape): Json {
-  if (shape.kind === "array" && Array.isArray(value)) return value.map((item) => pruned(item, shape.of));
+export function prune(value: Json, shape: Shape): Json {
+  if (shape.kind === "array" && Array.isArray(value)) return value.map((item) => prune(item, shape.of));
   if ((shape.kind !== "object" && shape.kind !== "map") || !isJsonObject(value)) return value;
   const members = definedEntries(value).flatMap(([key, member]): [string, Json][] => {
     const field = shape.kind === "map" ? shape.of : fieldShape(shape, key);
-    const prunedMember = field === undefined ? null : pruned(member, field);
+    const prunedMember = field === undefined ? null : prune(member, field);
     return isEmpty(prunedMember) ? [] : [[key, prunedMember]];
   });
   return Object.fromEntries(members);
@@ -108,7 +108,7 @@ function integerMismatches(value: Json, { fraction }: Shape & { kind: "integer" 
 
 function mapMismatches(value: Json, of: Shape, path: string): string[] {
   if (!isJsonObject(value)) return [describeWrongType(path, "object", value)];
-  return definedEntries(value).flatMap(([key, member]) => mismatches(member, of, joinPath(path, key)));
+  return definedEntries(value).flatMap(([key, member]) => findMismatches(member, of, joinPath(path, key)));
 }
 
 function stringMismatches(value: Json, oneOf: readonly string[] | undefined, path: string): string[] {
@@ -120,7 +120,7 @@ function stringMismatches(value: Json, oneOf: readonly string[] | undefined, pat
 function arrayMismatches(value: Json, shape: Shape & { kind: "array" }, path: string): string[] {
   if (!Array.isArray(value)) return [describeWrongType(path, "array", value)];
   if (value.length < (shape.min ?? 0)) return [`${path} should have at least ${shape.min} items`];
-  return value.flatMap((item, index) => mismatches(item, shape.of, `${path}[${index}]`));
+  return value.flatMap((item, index) => findMismatches(item, shape.of, `${path}[${index}]`));
 }
 
 function objectMismatches(value: Json, shape: ObjectShape, path: string): string[] {
@@ -145,7 +145,7 @@ function memberMismatches(
   { shape, path }: { shape: ObjectShape; path: string },
 ): string[] {
   const field = fieldShape(shape, key);
-  if (field !== undefined) return mismatches(member, field, joinPath(path, key));
+  if (field !== undefined) return findMismatches(member, field, joinPath(path, key));
   return shape.open ? [] : [`${joinPath(path, key)} is a forbidden property`];
 }
 

@@ -23,11 +23,11 @@ export interface OfflineRun extends Omit<FileRun, "hook" | "context" | "fields">
 }
 
 /** Runs a hook as the operator would and returns what it would change. Never throws; nothing is applied. */
-export async function hookOffline(request: OfflineRun): Promise<HookRunResult> {
+export async function runHookFileOffline(request: OfflineRun): Promise<HookRunResult> {
   const { path, context, module, item, ...rest } = request;
   const contexts = parseContexts(context);
   if ("failure" in contexts) return { result: undefined, failure: contexts.failure };
-  const hook = hookFileAt(path);
+  const hook = toHookFile(path);
   const first = contexts.list[0]?.binding;
   const fields = { hook: hook.name, binding: typeof first === "string" ? first : "" };
   const text = `${JSON.stringify(contexts.list)}\n`;
@@ -52,7 +52,7 @@ function parseContexts(text: string): { list: JsonObject[] } | { failure: string
 }
 
 /** The hook file at a path, as a scan of its hooks directory returns it. */
-export function hookFileAt(path: string): HookFile {
+export function toHookFile(path: string): HookFile {
   const parts = dirname(path).split(sep);
   const at = parts.lastIndexOf("hooks");
   const root = at < 0 ? dirname(path) : parts.slice(0, at + 1).join(sep);

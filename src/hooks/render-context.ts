@@ -1,6 +1,13 @@
 /** Renders the binding context file of a hook run. */
 
-import { Items, JsonBytes, contextOf, itemMembers, type Members, type Snapshots } from "../bindings/index.ts";
+import {
+  Items,
+  JsonBytes,
+  buildContext,
+  itemMembers,
+  type Members,
+  type Snapshots,
+} from "../bindings/index.ts";
 import type { Hook, HookTrigger, SnapshotItem } from "../model/index.ts";
 
 interface ContextInput extends Pick<Hook, "config"> {
@@ -31,7 +38,7 @@ function* renderContexts({ config, triggers, snapshots }: ContextInput): Generat
   yield "[";
   for (const [index, trigger] of triggers.entries()) {
     if (index > 0) yield ",";
-    const members = Object.entries(contextOf(trigger, config, read));
+    const members = Object.entries(buildContext(trigger, config, read));
     yield* renderObject(members.sort(([a], [b]) => (a < b ? -1 : 1)));
   }
   yield "]\n";

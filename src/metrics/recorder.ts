@@ -30,7 +30,7 @@ export interface RecorderParts {
 /** Makes a recorder that turns what happened into series, Events and log lines. It does not change the state. */
 export function makeRecorder({ metrics, announce, logger, state }: RecorderParts): Recorder {
   return {
-    waited: (task, context) => recordTaskWait(metrics, task, context),
+    taskBegan: (task, context) => recordTaskWait(metrics, task, context),
     hookRun({ hook, binding, queue, activation, seconds, usage, result }) {
       const labels = { module: hook.module, hook: hook.name, binding, queue, activation };
       recordHookRun(metrics, { ...labels, outcome: result, seconds, usage });
@@ -44,7 +44,7 @@ export function makeRecorder({ metrics, announce, logger, state }: RecorderParts
     },
     moduleDeleteFailed: (module) => metrics.add("moduleDeleteErrors", { module }),
     discoveryFailed: () => metrics.add("discoverErrors", {}),
-    released(module, outcome) {
+    moduleReleased(module, outcome) {
       announceRelease(announce, module, outcome);
       if (outcome?.action === "rolledBack") metrics.add("rollbacks", { module });
       if (outcome?.recovered === true)
@@ -53,26 +53,24 @@ export function makeRecorder({ metrics, announce, logger, state }: RecorderParts
     rolledBackByHand: (module, release) =>
       announce({ module, reason: "RolledBack", note: `on request: ${describeRelease(module, release)}` }),
     crdRefused: (module, problem) => announce({ module, reason: "CrdRefused", note: problem }),
-    removed: (module) => announce({ module, reason: "ReleaseRemoved", note: "the release was removed" }),
+    moduleRemoved: (module) =>
+      announce({ module, reason: "ReleaseRemoved", note: "the release was removed" }),
     // The Event is about the operator, because the AddonModule is deleted with its directory.
-    purged(release) {
+    releasePurged(release) {
       const note = `release ${release}, which has no module directory any more, was removed`;
       announce({ module: undefined, reason: "ReleaseRemoved", note });
     },
     failed(module, reason, message) {
-      const ofValues = reason === "ValuesIncomplete" || reason === "ValuesInvalid";
-      announce({
-        module,
-        reason: ofValues ? "ValuesInvalid" : "RunFailed",
-        note: `${reason}: ${message}`,
-      });
+      const isAboutValues = reason === "ValuesIncomplete" || reason === "ValuesInvalid";
+      const eventReason = isAboutValues ? "ValuesInvalid" : "RunFailed";
+      announce({ module, reason: eventReason, note: `${reason}: ${message}` });
     },
-    switched(module, { enabled, by, reason }) {
+    moduleSwitched(module, { enabled, by, reason }) {
       const note = enabledText({ enabled, enabledBy: by, enabledReason: reason });
       announce({ module, reason: enabled ? "ModuleEnabled" : "ModuleDisabled", note });
       logger.info(enabled ? "Module enabled" : "Module disabled", { module, by: reason ?? by });
     },
-    reloaded(seconds) {
+    convergeEnded(seconds) {
       const activation = activationLabel(state.view.converge.cause, "converge");
       metrics.add("convergenceSeconds", { activation }, seconds);
       metrics.add("convergenceTotal", { activation });

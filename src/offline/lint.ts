@@ -12,7 +12,7 @@ import { compileSchemas } from "../values/index.ts";
 import { crdProblems, crdsInForce, HelmError, LARGEST_RECORD } from "../helm/index.ts";
 import { manifestProblems, readsEnabledModules, recordSize, unreadKeys } from "../helm/index.ts";
 import { preceding, requirementCycle } from "../plan/index.ts";
-import { equalWebhooks } from "../tasks/index.ts";
+import { findDuplicateWebhooks } from "../tasks/index.ts";
 import type { Children } from "../process/index.ts";
 import {
   readOptions,
@@ -139,7 +139,7 @@ async function lintDir(lint: LintDir, options: HookQueryOptions, found: Findings
     found.warnings.push(...warningTexts.map((text) => asProblem(module.dir, text)));
     await lintHooks(module.hookFiles, module.name);
   }
-  found.problems.push(...equalWebhooks(all, []));
+  found.problems.push(...findDuplicateWebhooks(all, []));
 }
 
 function lintSchemas(files: SchemaFiles, found: Findings): void {

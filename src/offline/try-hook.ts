@@ -3,13 +3,13 @@
 import { basename, dirname, resolve } from "node:path";
 
 import { childEnvironment, type Environment, type Settings } from "../config.ts";
-import { hookEnvironment, hookFileAt, hookOffline, lintHook } from "../hooks/index.ts";
+import { hookEnvironment, toHookFile, runHookFileOffline, lintHook } from "../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
 import { oneLine, pointerOf, toYaml } from "../lib/index.ts";
 import { camelCase, describeProblem, GLOBAL, member, ProblemError } from "../model/index.ts";
 import type { BatchItem, Hook, Json, JsonObject, Module } from "../model/index.ts";
 import type { ReviewTrigger, Section, Tree } from "../model/index.ts";
-import { answerProblem, forbiddenEffect } from "../tasks/index.ts";
+import { answerProblem, describeForbiddenEffect } from "../tasks/index.ts";
 import { describeViolations, invalidValues, merge, parseMap } from "../values/index.ts";
 import { parsePatches, validatePatches, valuesFiles } from "../values/index.ts";
 import type { PatchRules, ValuesStore } from "../values/index.ts";
@@ -59,7 +59,7 @@ export async function runHookOffline(
     const [module] = tree.modules;
     checkValues(values, module);
     const { hooks, problems } = await lintHook(
-      hookFileAt(path),
+      toHookFile(path),
       owner.module,
       hookLoadOptions(settings, env, { scope, children }),
     );
@@ -91,7 +91,7 @@ function reviewIn(
 
 /** A hook below `<number>-<module>/hooks` belongs to the module; any other hook is global. */
 function ownerOf(path: string): { readonly dir: string; readonly module: string | undefined } {
-  const { root } = hookFileAt(path);
+  const { root } = toHookFile(path);
   if (basename(root) !== "hooks") return { dir: root, module: undefined };
   const dir = dirname(root);
   return { dir, module: /^\d+-(.+)$/.exec(basename(dir))?.[1] };
@@ -148,7 +148,7 @@ async function runAndReport(
   review: ReviewTrigger | undefined,
 ): Promise<CommandResult> {
   try {
-    const { failure, output } = await hookOffline(request);
+    const { failure, output } = await runHookFileOffline(request);
     if (output === undefined) return failureResult(failure ?? "the hook produced no output");
     const changes = changesOf(output, { request, known: values, review });
     return { text: toYaml(changes), code: 0 };
@@ -179,8 +179,8 @@ function changesOf(output: HookOutput, { request, known, review }: OutputContext
   );
   const refused =
     review &&
-    (forbiddenEffect(review.binding, patches, output.answers) ??
-      answerProblem({ name: hookFileAt(request.path).name }, review, output.answers));
+    (describeForbiddenEffect(review.binding, patches, output.answers) ??
+      answerProblem({ name: toHookFile(request.path).name }, review, output.answers));
   if (refused !== undefined) throw new Error(refused);
   const { config, values } = parsePatches(texts, rules);
   const warnings = [...config.warnings, ...values.warnings];

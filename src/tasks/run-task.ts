@@ -20,7 +20,7 @@ export function taskQueues(ports: () => Ports, options: Omit<QueuesOptions<Task>
   return new Queues<Task>({
     ...options,
     run: async (batch, context) => {
-      ports().recorder.waited(batch[0], context);
+      ports().recorder.taskBegan(batch[0], context);
       // Yields, so that a thousand synchronous tasks do not starve the renewal of the lease.
       await yieldToEventLoop();
       return runTask(ports(), batch, context);
@@ -29,7 +29,7 @@ export function taskQueues(ports: () => Ports, options: Omit<QueuesOptions<Task>
 }
 
 /** The limit that a hook sets on its runs (`settings` of its configuration). */
-export function hookRate(task: Task): RateLimit | undefined {
+export function hookRateLimit(task: Task): RateLimit | undefined {
   if (task.kind !== "hook") return undefined;
   const { minIntervalMs = 0, burst = 1 } = task.hook.config.settings ?? {};
   return minIntervalMs > 0 ? { key: task.hook.id, minIntervalMs, burst } : undefined;

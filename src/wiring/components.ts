@@ -27,7 +27,7 @@ import { Engine, keepsObjects } from "../plan/index.ts";
 import { RateLimits, type Queues } from "../queue/index.ts";
 import { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
-import { hookRate, taskQueues, type Ports } from "../tasks/index.ts";
+import { hookRateLimit, taskQueues, type Ports } from "../tasks/index.ts";
 import {
   AcceptedConfig,
   FollowedConfig,
@@ -90,7 +90,7 @@ export class Components {
     scope.own(new RequiredObjects({ ...base, state: this.state }));
     scope.own(new ValuesSources({ ...base, state: this.state }));
     this.leadership = new Leadership({ ...base, expireMs, onLost });
-    this.#limits = new RateLimits(clock, hookRate);
+    this.#limits = new RateLimits(clock, hookRateLimit);
     this.queues = this.#makeQueues();
     this.engine = new Engine(this.state, this.queues);
     this.config = this.#makeConfig();

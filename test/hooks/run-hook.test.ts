@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { hookEnvironment, hookOffline, runHook, type RunSettings } from "../../src/hooks/index.ts";
+import { hookEnvironment, runHookFileOffline, runHook, type RunSettings } from "../../src/hooks/index.ts";
 import type { Snapshots } from "../../src/bindings/index.ts";
 import type { LogFields, Logger } from "../../src/lib/index.ts";
 import type { Hook, HookTrigger } from "../../src/model/index.ts";
@@ -404,7 +404,7 @@ echo 'at all'`;
 
 describe("offline", () => {
   const run = (context: string, file = "leaves.sh") =>
-    hookOffline({
+    runHookFileOffline({
       path: join(ROOT, file),
       context,
       values: "{}",

@@ -228,8 +228,8 @@ describe("the operator's series", () => {
     const helm = makeHelmRecorder({ metrics, announce: () => {}, state: NO_STATE });
     recorder.moduleDeleteFailed("m");
     recorder.discoveryFailed();
-    recorder.released("m", { action: "upgraded", recovered: true, release: undefined } as never);
-    recorder.reloaded(2.5);
+    recorder.moduleReleased("m", { action: "upgraded", recovered: true, release: undefined } as never);
+    recorder.convergeEnded(2.5);
     helm.reconciled("m", 1);
     helm.ran({ release: "m", operation: "upgrade", seconds: 1 });
     const task = { kind: "run-module", module: "m", cause: { kind: "config" } } as const;

@@ -41,16 +41,16 @@ test.each([
 
 test("the removal of a release without a module is an Event of the AddonOperator", () => {
   const note = "release old, which has no module directory any more, was removed";
-  expect(eventsOf((recorder) => recorder.purged("old"))).toEqual([
+  expect(eventsOf((recorder) => recorder.releasePurged("old"))).toEqual([
     { module: undefined, reason: "ReleaseRemoved", note },
   ]);
 });
 
 test("an Event reports who switched a module, in a sentence", () => {
   const events = eventsOf((recorder) => {
-    recorder.switched("web", { enabled: false, by: "script", reason: "ingress is disabled" });
-    recorder.switched("web", { enabled: true, by: "configmap" });
-    recorder.switched("web", { enabled: false, by: "none" });
+    recorder.moduleSwitched("web", { enabled: false, by: "script", reason: "ingress is disabled" });
+    recorder.moduleSwitched("web", { enabled: true, by: "configmap" });
+    recorder.moduleSwitched("web", { enabled: false, by: "none" });
   });
   expect(events.map(({ reason, note }) => `${reason}: ${note}`)).toEqual([
     "ModuleDisabled: Switched off by the module's enabled script: ingress is disabled",
@@ -73,8 +73,8 @@ test("a rollback is an Event that says what failed and what is in force, and is 
   const events: OperatorEvent[] = [];
   const announce = (each: OperatorEvent): void => void events.push(each);
   const recorder = makeRecorder({ metrics, announce, logger: silentLogger, state });
-  recorder.released("web", { ...outcome, action: "rolledBack" });
-  recorder.released("web", { ...outcome, action: "unchanged" });
+  recorder.moduleReleased("web", { ...outcome, action: "rolledBack" });
+  recorder.moduleReleased("web", { ...outcome, action: "unchanged" });
   expect(events).toEqual([{ module: "web", reason: "RolledBack", note: "chart 2 failed" }]);
 });
 

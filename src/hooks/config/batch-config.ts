@@ -1,6 +1,6 @@
 /** Reads what a batch file prints for `hook config`: the configurations of its hooks (docs/reference/hooks.md, "Batch hooks"). */
 
-import { MISPLACED, pruned } from "../../bindings/index.ts";
+import { MISPLACED_BINDINGS, prune } from "../../bindings/index.ts";
 import { oneLine, parseJson } from "../../lib/index.ts";
 import { isJsonObject, probeQueue } from "../../model/index.ts";
 import type { BatchItem, Bindings, HookConfig, Json, JsonObject } from "../../model/index.ts";
@@ -134,7 +134,7 @@ const NO_BINDINGS: ParsedHookConfig = {
 function readItemConfig(read: Read, value: Json, place: string): HookConfig | undefined {
   const { owner, errors, warnings } = read;
   if (!isJsonObject(value)) return void errors.push(`${place} must be an object`);
-  const misplaced = MISPLACED[owner.kind].filter((key) => (value[key] ?? null) !== null);
+  const misplaced = MISPLACED_BINDINGS[owner.kind].filter((key) => (value[key] ?? null) !== null);
   for (const key of misplaced) warnings.push(`${place}.${key} is ignored: it is not for ${owner.kind} hooks`);
   const own = Object.fromEntries(
     Object.entries(value).filter(([key]) => !misplaced.some((no) => no === key)),
@@ -148,7 +148,7 @@ function readItemConfig(read: Read, value: Json, place: string): HookConfig | un
 
 /** Translates a configuration of a batch file to version 1 of hook configurations. Drops unknown keys. */
 function toVersion1(value: JsonObject): JsonObject {
-  const known = pruned(value, FORMS.v1) as JsonObject;
+  const known = prune(value, FORMS.v1) as JsonObject;
   const { settings, schedule, kubernetes } = known;
   return {
     ...known,

@@ -1,11 +1,11 @@
 /** Reads and checks what a hook prints for `--config`. */
 
 import {
-  MISPLACED,
+  MISPLACED_BINDINGS,
   STRING,
   allBindings,
   bindingKeys,
-  mismatches,
+  findMismatches,
   object,
   readBindings,
 } from "../../bindings/index.ts";
@@ -75,7 +75,7 @@ export function readHookConfig(
   if (typeof version !== "string") return { errors: [version.error] };
   const refused = describeMisplaced(value, kind);
   const allowed = Object.fromEntries(Object.entries(value).filter(([key]) => !refused.has(key)));
-  const violations = mismatches(value, FORMS[version]).filter(
+  const violations = findMismatches(value, FORMS[version]).filter(
     (text) => !refused.has(text.split(" ")[0] ?? ""),
   );
   const errors = [...refused.values(), ...violations.map((text) => addVersionHint(text, version))];
@@ -95,7 +95,7 @@ function readVersion(value: JsonObject): "v0" | "v1" | { error: string } {
 /** Messages for bindings that only the other kind of hooks may have, by key. */
 function describeMisplaced(value: JsonObject, kind: HookKind): Map<string, string> {
   const refused = new Map<string, string>();
-  for (const key of MISPLACED[kind].filter((key) => Object.hasOwn(value, key))) {
+  for (const key of MISPLACED_BINDINGS[kind].filter((key) => Object.hasOwn(value, key))) {
     refused.set(
       key,
       `${key} is not allowed in a ${kind} hook, only in ${kind === "global" ? "module" : "global"} hooks`,

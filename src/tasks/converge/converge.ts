@@ -190,7 +190,7 @@ function finishConverge(ports: Ports, task: ConvergeTask): Promise<Outcome<Task>
   state.record("convergeEnded", rounds % MAX_ROUNDS);
   const { startedAt = 0, finishedAt = 0 } = state.view.converge;
   const ms = finishedAt - startedAt;
-  ports.recorder.reloaded(ms / 1000);
+  ports.recorder.convergeEnded(ms / 1000);
   ports.logger.info("Converge ended", { cause: describeCause(task.cause), ms: Math.round(ms) });
   if (rounds < MAX_ROUNDS) return Promise.resolve({ kind: "done" });
   const what = hasWritten ? FILES_CHANGE : "afterAll hooks change global values";

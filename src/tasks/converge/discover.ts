@@ -80,14 +80,14 @@ export async function runModuleScript(
 ): Promise<ScriptAnswer> {
   const { logger } = ports;
   const settings = { ...ports.runs, actor: ports.actorOf?.(module.name) };
-  const call = scriptCall(ports.state.values, module, enabled);
+  const call = enabledScriptInput(ports.state.values, module, enabled);
   const answer = await ports.runScript({ ...call, settings, logger, signal });
   if ("failure" in answer) throw recordScriptFailure(ports, module, answer.failure);
   return answer;
 }
 
 /** The input of a module's `enabled` script. */
-export function scriptCall(
+export function enabledScriptInput(
   values: ValuesView,
   module: Module,
   enabled: readonly string[],
@@ -111,7 +111,7 @@ function recordScriptFailure({ state, clock }: Ports, { name }: Module, message:
 function recordDecision(ports: Ports, module: Module, decision: Enablement): void {
   const before = ports.state.module(module.name);
   if (before !== undefined && before.decided && before.enabled !== decision.enabled) {
-    ports.recorder.switched(module.name, decision);
+    ports.recorder.moduleSwitched(module.name, decision);
     // An unfinished delete left watches open whose events were dropped.
     if (decision.enabled) deactivate(ports, before.hooks);
   }

@@ -9,7 +9,7 @@ import type { Enablement, ModuleRecord } from "../../state/index.ts";
 import { compileSchemas, invalidValues } from "../../values/index.ts";
 import { isHookCurrent } from "../hooks/execute-hook.ts";
 import { deactivate } from "../hooks/sources.ts";
-import { equalWebhooks } from "../reviews/hook-webhooks.ts";
+import { findDuplicateWebhooks } from "../reviews/hook-webhooks.ts";
 import type { Ports } from "../ports.ts";
 
 /**
@@ -173,7 +173,7 @@ export async function configureModule(ports: Ports, module: Module): Promise<Loa
   const problems = [
     ...loaded.problems,
     ...secondProbeProblem(hooks),
-    ...equalWebhooks(hooks, otherActiveHooks(ports, module)),
+    ...findDuplicateWebhooks(hooks, otherActiveHooks(ports, module)),
   ];
   return { hooks: problems.length === 0 ? hooks : undefined, problem: schemas ?? problems[0] };
 }
@@ -234,7 +234,7 @@ export async function loadHooks(
     for (const warning of answer.warnings) ports.logger.warn(warning, { hook: files[place]?.name, module });
     hooks.push(...answer.hooks);
   }
-  if (module === undefined) problems.push(...equalWebhooks(hooks, []));
+  if (module === undefined) problems.push(...findDuplicateWebhooks(hooks, []));
   return { hooks: hooks.sort((a, b) => (a.name < b.name ? -1 : 1)), problems };
 }
 

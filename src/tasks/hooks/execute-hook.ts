@@ -23,7 +23,7 @@ import type { View } from "../../state/index.ts";
 import { secretHider, validatePatches, valuesFiles, type ValidatedPatches } from "../../values/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import type { ModuleActor, Ports } from "../ports.ts";
-import { forbiddenEffect } from "../reviews/answer-problems.ts";
+import { describeForbiddenEffect } from "../reviews/answer-problems.ts";
 
 export interface HookRunRequest {
   readonly hook: Hook;
@@ -131,7 +131,7 @@ async function applyEffects(
   const { state, config, logger } = ports;
   const { name, module } = hook;
   const { binding } = triggers[0];
-  const forbidden = forbiddenEffect(binding, patches, output.answers);
+  const forbidden = describeForbiddenEffect(binding, patches, output.answers);
   if (forbidden !== undefined) throw new HookFailure(hook, forbidden);
   await ports.applyObjects(patcherOptionsFor(ports, hook), output.objects);
   ports.hookMetrics.apply(output.metrics, { hook: name, module });

@@ -91,7 +91,7 @@ function recordDeleted(run: ModuleRun): void {
   const { ports, name } = run;
   run.recordEnd();
   ports.state.recordModule(name, "deleted");
-  ports.recorder.removed(name);
+  ports.recorder.moduleRemoved(name);
   ports.logger.info("Module deleted", { module: name });
 }
 
@@ -128,7 +128,7 @@ export async function purgeRelease(
     ports.state.record("removalBegun", task.release);
     await ports.releases.uninstall({ name: task.release }, context.signal);
     await ports.releases.forget(task.release);
-    ports.recorder.purged(task.release);
+    ports.recorder.releasePurged(task.release);
     ports.logger.info("Release purged", { release: task.release });
     return { kind: "done" };
   } catch (error) {

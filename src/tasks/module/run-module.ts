@@ -91,7 +91,7 @@ async function runSteps(run: ModuleRun): Promise<string | undefined> {
   const refused = outcome?.refused;
   if (refused === undefined) await run.runHooks("afterHelm");
   run.recordStepsDone();
-  ports.recorder.released(name, outcome);
+  ports.recorder.moduleReleased(name, outcome);
   if (refused !== undefined) return refused;
   if (run.record.run.rounds >= MAX_ROUNDS) {
     const what = run.hasWritten ? "hooks change files of the module" : "afterHelm hooks change values";

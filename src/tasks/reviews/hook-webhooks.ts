@@ -26,7 +26,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
   /** Functions that remove the routes of a hook, or of the conversion of a CRD, by owner. */
   readonly #ends = new Map<string, () => void>();
   #webhooks: Webhooks | undefined;
-  #opening: Promise<Webhooks> | undefined;
+  #serverOpened: Promise<Webhooks> | undefined;
   #isComplete = false;
 
   constructor(options: HookWebhooksOptions) {
@@ -40,7 +40,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     if (before === hook) return;
     this.#hooks.set(hook.id, hook);
     this.#options.onAdded();
-    if (this.#webhooks === undefined) this.#open();
+    if (this.#webhooks === undefined) this.#openServer();
     else this.#serve(this.#webhooks, hook, before);
   }
 
@@ -71,33 +71,33 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
   }
 
   /** All hooks of modules that are on are active: other webhooks of earlier hooks are removed. */
-  complete(): void {
+  markComplete(): void {
     this.#isComplete = true;
     this.#webhooks?.registrar.complete();
   }
 
   /** Resolves when the API server has what is wanted. Throws ApiError, ConnectionError. */
   async flush(): Promise<void> {
-    await (await this.#opening)?.registrar.flush();
+    await (await this.#serverOpened)?.registrar.flush();
   }
 
   /** Uses a server that is open already. */
-  use(webhooks: Webhooks): void {
+  useServer(webhooks: Webhooks): void {
     this.#webhooks = webhooks;
-    this.#opening = Promise.resolve(webhooks);
+    this.#serverOpened = Promise.resolve(webhooks);
     if (this.#isComplete) webhooks.registrar.complete();
     for (const hook of this.#hooks.values()) this.#serve(webhooks, hook);
   }
 
   /** Starts the webhook server, unless it is starting already, and then serves all hooks. */
-  #open(): void {
-    if (this.#opening !== undefined) return;
+  #openServer(): void {
+    if (this.#serverOpened !== undefined) return;
     // The server outlives the task that activates the hook.
-    this.#opening = withoutActiveSpan(() => this.#options.open());
-    this.#opening.then(
-      (webhooks) => this.use(webhooks),
+    this.#serverOpened = withoutActiveSpan(() => this.#options.open());
+    this.#serverOpened.then(
+      (webhooks) => this.useServer(webhooks),
       // The one who opens it reports the error; the next hook tries again.
-      () => (this.#opening = undefined),
+      () => (this.#serverOpened = undefined),
     );
   }
 
@@ -200,7 +200,7 @@ function toAdmissionWebhook(binding: AdmissionBinding, failurePolicy: "Fail" | "
  * The webhooks of `hooks` that one of `others`, or another of `hooks`, declares too: names of admission webhooks, and
  * conversions of a CRD.
  */
-export function equalWebhooks(hooks: readonly Hook[], others: Iterable<Hook>): Problem[] {
+export function findDuplicateWebhooks(hooks: readonly Hook[], others: Iterable<Hook>): Problem[] {
   const known = new Map<string, Hook>();
   for (const hook of others) for (const key of webhookKeys(hook)) known.set(key, hook);
   return hooks.flatMap((hook) => {
