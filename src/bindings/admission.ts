@@ -1,7 +1,7 @@
 /** Webhooks that admit: they run when the API server requests a review (docs/reference/hooks.md, "Webhooks"). */
 
 import type { AdmissionBinding, JsonObject, MutatingBinding, ValidatingBinding } from "../model/index.ts";
-import { ITEM_FIELDS, itemBinding, listShape } from "./kind.ts";
+import { ITEM_FIELDS, readCommonBinding, listShape } from "./kind.ts";
 import type { BindingKind, Complain, ReadOptions } from "./kind.ts";
 import { LABEL_SELECTOR, readLabelSelector } from "./kubernetes.ts";
 import { STRING, object, type ValueOf } from "./shape.ts";
@@ -43,19 +43,22 @@ const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?){2,
 const LONGEST_NAME = 253;
 
 export const validating: BindingKind<ValidatingBinding> = {
-  ...shared("kubernetesValidating", "Validating"),
+  ...commonAdmissionParts("kubernetesValidating", "Validating"),
   read: (config, options) =>
-    readItems(config, "kubernetesValidating", options).map((each) => ({ ...each, type: "validating" })),
+    readAdmissionItems(config, "kubernetesValidating", options).map((each) => ({
+      ...each,
+      type: "validating",
+    })),
 };
 
 export const mutating: BindingKind<MutatingBinding> = {
-  ...shared("kubernetesMutating", "Mutating"),
+  ...commonAdmissionParts("kubernetesMutating", "Mutating"),
   read: (config, options) =>
-    readItems(config, "kubernetesMutating", options).map((each) => ({ ...each, type: "mutating" })),
+    readAdmissionItems(config, "kubernetesMutating", options).map((each) => ({ ...each, type: "mutating" })),
 };
 
-/** What both kinds have in common; `type` is how the context names it. */
-function shared(
+/** The parts that both kinds of admission bindings share. `key` is their configuration key, `type` their name in the binding context. */
+function commonAdmissionParts(
   key: string,
   type: string,
 ): Omit<BindingKind<AdmissionBinding>, "read" | "context"> & {
@@ -72,7 +75,8 @@ function shared(
 
 type Item = Omit<ValidatingBinding, "type">;
 
-function readItems(config: JsonObject, key: string, options: ReadOptions): Item[] {
+/** Reads the items under one key, and complains about items with equal names: webhooks need unique names. */
+function readAdmissionItems(config: JsonObject, key: string, options: ReadOptions): Item[] {
   // The shape was checked before.
   const raw = (config[key] ?? []) as unknown as RawItem[];
   const items = raw.map((item, index) => readItem(item, { key, index }, options));
@@ -82,11 +86,12 @@ function readItems(config: JsonObject, key: string, options: ReadOptions): Item[
   return items;
 }
 
+/** Reads one item, applies the defaults and checks what the shape cannot express. */
 function readItem(raw: RawItem, place: { key: string; index: number }, options: ReadOptions): Item {
-  const common = itemBinding(raw, place, options.queue);
+  const common = readCommonBinding(raw, place, options.queue);
   const { id } = common;
   const { complain } = options;
-  checkName(raw.name, id, complain);
+  checkWebhookName(raw.name, id, complain);
   const { timeoutSeconds = DEFAULT_SECONDS, rules = [], sideEffects = "None" } = raw;
   if (timeoutSeconds < 1 || timeoutSeconds > LONGEST_SECONDS)
     complain(`${id}.timeoutSeconds: Invalid value: ${timeoutSeconds}: must be between 1 and 30 seconds`);
@@ -104,7 +109,8 @@ function readItem(raw: RawItem, place: { key: string; index: number }, options: 
   };
 }
 
-function checkName(name: string, id: string, complain: Complain): void {
+/** Complains about a name that Kubernetes would not accept for a webhook. */
+function checkWebhookName(name: string, id: string, complain: Complain): void {
   if (name.length <= LONGEST_NAME && NAME.test(name)) return;
   const problem = /^[-a-z0-9.]*$/.test(name)
     ? "should be a domain with at least three segments separated by dots"
@@ -112,7 +118,7 @@ function checkName(name: string, id: string, complain: Complain): void {
   complain(`${id}.name: Invalid value: "${name}": ${problem}`);
 }
 
-/** The rules of Kubernetes for wildcards. */
+/** Complains about a rule that Kubernetes would not accept: a wildcard beside values that it covers, or empty values. */
 function checkRule(rule: ValueOf<typeof RULE>, id: string, complain: Complain): void {
   const { apiGroups, apiVersions, operations, resources } = rule;
   for (const [field, list] of Object.entries({ apiGroups, apiVersions, operations }))
@@ -120,24 +126,24 @@ function checkRule(rule: ValueOf<typeof RULE>, id: string, complain: Complain): 
       complain(`${id}.${field}: if '*' is present, must not specify other values`);
   if (apiVersions.includes("")) complain(`${id}.apiVersions: an empty version is invalid`);
   if (resources.includes("")) complain(`${id}.resources: an empty resource is invalid`);
-  const covered = coveredResource(resources);
+  const covered = describeCoveredResource(resources);
   if (covered !== undefined) complain(`${id}.resources: ${covered}`);
 }
 
-/** Which of the resources another one includes, in words. */
-function coveredResource(resources: readonly string[]): string | undefined {
+/** Describes the first resource that a wildcard in the list covers, which Kubernetes refuses; undefined = there is none. */
+function describeCoveredResource(resources: readonly string[]): string | undefined {
   if (resources.includes("*/*") && resources.length > 1)
     return "if '*/*' is present, must not specify other resources";
   for (const each of resources) {
-    const wildcard = wildcardsOf(each).find((wider) => wider !== each && resources.includes(wider));
+    const wildcard = coveringWildcards(each).find((wider) => wider !== each && resources.includes(wider));
     if (wildcard === "*") return "if '*' is present, must not specify other resources without subresources";
     if (wildcard !== undefined) return `'${each}' must not be specified with '${wildcard}'`;
   }
   return undefined;
 }
 
-/** What includes a resource, or a subresource. */
-function wildcardsOf(name: string): string[] {
+/** The wildcards that cover a resource (`pods`) or a subresource (`pods/status`). */
+function coveringWildcards(name: string): string[] {
   const [resource = "", sub] = name.split("/");
   return sub === undefined ? ["*"] : [`${resource}/*`, `*/${sub}`];
 }

@@ -1,7 +1,7 @@
 /** Webhooks that convert: they run when the API server needs custom resources in another version (docs/reference/hooks.md, "Webhooks"). */
 
 import type { ConversionBinding, JsonObject } from "../model/index.ts";
-import { ITEM_FIELDS, itemBinding, listShape, type BindingKind, type ReadOptions } from "./kind.ts";
+import { ITEM_FIELDS, readCommonBinding, listShape, type BindingKind, type ReadOptions } from "./kind.ts";
 import { STRING, object, type ValueOf } from "./shape.ts";
 
 const KEY = "kubernetesCustomResourceConversion";
@@ -33,12 +33,13 @@ export const conversion: BindingKind<ConversionBinding> = {
   activation: () => "Conversion",
 };
 
+/** Reads the conversion bindings of a configuration; complains about invalid names and repeated conversions. */
 function read(config: JsonObject, { complain, queue }: ReadOptions): ConversionBinding[] {
   // The shape was checked before.
   const raw = (config[KEY] ?? []) as unknown as ValueOf<typeof ITEM_SHAPE>[];
   const seen = new Set<string>();
   return raw.map(({ crdName, conversions, ...item }, index) => {
-    const common = itemBinding(item, { key: KEY, index }, queue);
+    const common = readCommonBinding(item, { key: KEY, index }, queue);
     const { id } = common;
     if (!CRD_NAME.test(crdName))
       complain(`${id}.crdName is invalid: "${crdName}" is no name such as crontabs.stable.example.com`);

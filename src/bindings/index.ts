@@ -3,7 +3,7 @@ export {
   allowsFailure,
   bindingKeys,
   collapseGroups,
-  contextOf,
+  buildContext,
   hookActivation,
   hookTask,
   isReviewBinding,
@@ -12,7 +12,7 @@ export {
 } from "./kinds.ts";
 export * from "./kubernetes/kube-bindings.ts";
 export type { BindingTimes } from "./kubernetes/monitor.ts";
-export { MISPLACED, lifecycleBinding, type HookKind } from "./lifecycle.ts";
+export { MISPLACED_BINDINGS, lifecycleBinding, type HookKind } from "./lifecycle.ts";
 export { Items, JsonBytes, itemMembers } from "./kind.ts";
 export type { Complain, Members, Snapshots, Source } from "./kind.ts";
-export { STRING, mismatches, object, pruned, type ValueOf } from "./shape.ts";
+export { STRING, findMismatches, object, prune, type ValueOf } from "./shape.ts";

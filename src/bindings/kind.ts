@@ -76,8 +76,10 @@ export function listShape(of: Shape): Shape {
   return { kind: "array", of, min: 1 };
 }
 
-/** The common part of all items; `readBindings` adds the snapshots of their groups when all bindings are known. */
-export function itemBinding(
+/**
+ * Reads the fields that all items have. `readBindings` adds the snapshots of their groups later, when all bindings are known.
+ */
+export function readCommonBinding(
   raw: { readonly [Key in keyof typeof ITEM_FIELDS]?: ValueOf<(typeof ITEM_FIELDS)[Key]> | undefined },
   place: { readonly key: string; readonly index: number },
   queue: string,
@@ -93,7 +95,7 @@ export function itemBinding(
   };
 }
 
-/** Gives the current snapshots of a hook, which are read again for each attempt of a run. */
+/** Returns the current snapshots of a hook, which are read again for each attempt of a run. */
 export interface Snapshots {
   get(bindingName: string): readonly SnapshotItem[];
   objects(bindingId: string): readonly SnapshotItem[];

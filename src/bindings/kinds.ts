@@ -11,7 +11,7 @@ import type {
   JsonObject,
   ReviewTrigger,
 } from "../model/index.ts";
-import { traceEvent, outside } from "../trace/index.ts";
+import { traceEvent, withoutActiveSpan } from "../trace/index.ts";
 import { mutating, validating } from "./admission.ts";
 import { conversion } from "./conversion.ts";
 import type { BindingKind, ReadOptions, Members, Snapshots, Source, SourceOptions } from "./kind.ts";
@@ -81,8 +81,8 @@ export function allBindings({ bindings }: Pick<HookConfig, "bindings">): readonl
   return Object.values(bindings).flat();
 }
 
-/** One element of the binding context. */
-export function contextOf(trigger: HookTrigger, config: HookConfig, snapshots: Snapshots): Members {
+/** Builds one element of the binding context, which tells the hook why it runs. */
+export function buildContext(trigger: HookTrigger, config: HookConfig, snapshots: Snapshots): Members {
   const { binding } = trigger;
   const { name, group, includeSnapshotsFrom } = binding;
   if (config.version === "v0") return { binding: name, ...kindOf(binding).oldContext?.(trigger) };
@@ -105,7 +105,7 @@ export function hookTask(hook: Hook, trigger: HookTrigger): HookTask {
   return { ...task, ...(mayMerge ? {} : { alone: true }), ...mergesWith };
 }
 
-/** Makes a schedule tick replace a queued tick of the same binding, so that ticks do not pile up behind a slow hook. */
+/** Options that make a schedule tick replace a queued tick of the same binding, so that ticks do not pile up behind a slow hook. */
 function foldingOptions(hook: Hook, { type, binding }: HookTrigger): Pick<HookTask, "key" | "foldsInto"> {
   return type === "schedule" ? { key: `tick/${hook.id}/${binding.id}`, foldsInto: "waiting" } : {};
 }
@@ -116,14 +116,14 @@ export interface HookQueues {
 }
 
 /** Queues a task for the trigger of a hook. */
-export function offerHook(queues: HookQueues, hook: Hook, trigger: HookTrigger): void {
+export function enqueueHook(queues: HookQueues, hook: Hook, trigger: HookTrigger): void {
   const offer = (): void => void queues.offer(trigger.binding.queue, hookTask(hook, trigger));
   // The watch or timer may have been set up inside another operation's trace, which the trigger does not belong to.
-  outside(() => traceEvent(triggerText(trigger), { hook: hook.id }, offer));
+  withoutActiveSpan(() => traceEvent(describeTrigger(trigger), { hook: hook.id }, offer));
 }
 
 /** The trigger in words for the trace, such as `Added Pod default/web`. */
-function triggerText(trigger: HookTrigger): string {
+function describeTrigger(trigger: HookTrigger): string {
   if (trigger.type !== "event") return trigger.type;
   const { watchEvent, kind, namespace, name } = trigger.event;
   return `${watchEvent} ${kind} ${namespace === "" ? "" : `${namespace}/`}${name}`;
@@ -160,7 +160,7 @@ export function isReviewBinding(binding: Binding): binding is ReviewTrigger["bin
 
 /** Combines the sources of all kinds of bindings into one. */
 export function makeSources(options: Omit<SourceOptions, "emit"> & { readonly queues: HookQueues }): Source {
-  const emit: SourceOptions["emit"] = (hook, trigger) => offerHook(options.queues, hook, trigger);
+  const emit: SourceOptions["emit"] = (hook, trigger) => enqueueHook(options.queues, hook, trigger);
   const sources = ALL_KINDS.flatMap((kind) => kind.source?.({ ...options, emit }) ?? []);
   return {
     enable: (hook) => sources.forEach((source) => source.enable(hook)),

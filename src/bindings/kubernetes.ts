@@ -7,7 +7,7 @@ import type {
   ObjectEvent,
   WatchEvent,
 } from "../model/index.ts";
-import { ITEM_FIELDS, Items, itemBinding, itemMembers, listShape } from "./kind.ts";
+import { ITEM_FIELDS, Items, readCommonBinding, itemMembers, listShape } from "./kind.ts";
 import type { BindingKind, Complain, Members, ReadOptions } from "./kind.ts";
 import { BOOLEAN, STRING, STRINGS, object, type ValueOf } from "./shape.ts";
 
@@ -95,11 +95,12 @@ export const kubernetes: BindingKind<KubernetesBinding> = {
           watchEvent: trigger.event.watchEvent,
           ...Object.fromEntries(itemMembers(trigger.event.item)),
         },
-  oldContext: (trigger) => (trigger.type === "event" ? v0Members(trigger.event) : {}),
+  oldContext: (trigger) => (trigger.type === "event" ? v0ContextMembers(trigger.event) : {}),
   mayMerge: ({ type, binding }) => type === "event" || binding.group !== undefined,
   activation: () => "Kubernetes",
 };
 
+/** Reads the kubernetes bindings of a configuration: the items of version 1, or those of version 0. */
 function read(config: JsonObject, options: ReadOptions): KubernetesBinding[] {
   // The shape was checked before.
   const raw = (config["kubernetes"] ?? []) as unknown as RawKubernetes[];
@@ -112,7 +113,7 @@ function read(config: JsonObject, options: ReadOptions): KubernetesBinding[] {
 
 /** Reads an item of version 1 and applies the defaults. */
 function readItem(raw: RawKubernetes, index: number, options: ReadOptions): KubernetesBinding {
-  const common = itemBinding(raw, { key: "kubernetes", index }, options.queue);
+  const common = readCommonBinding(raw, { key: "kubernetes", index }, options.queue);
   const { id, queue } = common;
   checkItem(raw, id, options);
   return {
@@ -173,7 +174,7 @@ function readV0Item(
 ): KubernetesBinding {
   // Other keys of items are tolerated and ignored.
   const { name, allowFailure } = raw;
-  const common = itemBinding({ name, allowFailure }, { key: "onKubernetesEvent", index }, queue);
+  const common = readCommonBinding({ name, allowFailure }, { key: "onKubernetesEvent", index }, queue);
   const { id } = common;
   const isAnyNamespace = raw.namespaceSelector?.any === true;
   return {
@@ -202,7 +203,7 @@ function readV0Event(event: string, id: string, complain: Complain): WatchEvent[
 }
 
 /** Members of the binding context of version 0 for an event. */
-function v0Members({ watchEvent, kind, namespace, name }: ObjectEvent): Members {
+function v0ContextMembers({ watchEvent, kind, namespace, name }: ObjectEvent): Members {
   return {
     resourceEvent: V0_EVENT_NAMES[watchEvent],
     resourceKind: kind,
@@ -241,6 +242,7 @@ export function readLabelSelector(
 
 type Expression = NonNullable<LabelSelector["matchExpressions"]>[number];
 
+/** Reads one expression of a label selector, and checks its operator and values. */
 function readLabelExpression(raw: ValueOf<typeof LABEL_EXPRESSION>, place: ConfigPath): Expression {
   const operator = raw.operator ?? raw.operation;
   const values = raw.values ?? [];
@@ -250,6 +252,7 @@ function readLabelExpression(raw: ValueOf<typeof LABEL_EXPRESSION>, place: Confi
   return { key: raw.key, operator: operator ?? "Exists", ...(values.length > 0 ? { values } : {}) };
 }
 
+/** Complains about a missing operator, and about values that it lacks or does not allow. */
 function checkOperator(operator: string | undefined, values: number, { path, complain }: ConfigPath): void {
   if (operator === undefined) return complain(`${path}.operator is required`);
   const needsValues = takesValues(operator);

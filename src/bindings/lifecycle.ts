@@ -6,7 +6,7 @@ import { snapshotsByName, type BindingKind } from "./kind.ts";
 export type HookKind = "global" | "module";
 
 /** The lifecycle bindings that hooks of a kind cannot have. */
-export const MISPLACED: Readonly<Record<HookKind, readonly LifecycleName[]>> = {
+export const MISPLACED_BINDINGS: Readonly<Record<HookKind, readonly LifecycleName[]>> = {
   global: ["beforeHelm", "afterHelm", "beforeDeleteHelm", "afterDeleteHelm"],
   module: ["beforeAll", "afterAll"],
 };

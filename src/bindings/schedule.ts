@@ -3,7 +3,7 @@
 import { CronTable, parseCrontab } from "../cron/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Hook, JsonObject, ScheduleBinding } from "../model/index.ts";
-import { ITEM_FIELDS, itemBinding, listShape } from "./kind.ts";
+import { ITEM_FIELDS, readCommonBinding, listShape } from "./kind.ts";
 import type { BindingKind, ReadOptions, Source, SourceOptions } from "./kind.ts";
 import { BOOLEAN, STRING, object, type ValueOf } from "./shape.ts";
 
@@ -23,11 +23,12 @@ export const schedule: BindingKind<ScheduleBinding> = {
   source: (options) => new Schedules(options),
 };
 
+/** Reads the schedule bindings of a configuration, and checks their crontabs. */
 function read(config: JsonObject, { complain, warn, queue }: ReadOptions): ScheduleBinding[] {
   // The shape was checked before.
   const raw = (config["schedule"] ?? []) as unknown as ValueOf<typeof V1_ITEM_SHAPE>[];
   return raw.map((item, index) => {
-    const common = itemBinding(item, { key: "schedule", index }, queue);
+    const common = readCommonBinding(item, { key: "schedule", index }, queue);
     try {
       const { warning } = parseCrontab(item.crontab);
       if (warning !== undefined) warn(`${common.id}.crontab: ${warning}`);
@@ -38,7 +39,7 @@ function read(config: JsonObject, { complain, warn, queue }: ReadOptions): Sched
   });
 }
 
-/** Holds one subscription for each crontab line; hooks that share a line run in alphabetical order. */
+/** Triggers hooks at the times of their crontabs, with one timer for each crontab line. Hooks that share a line run in alphabetical order. */
 class Schedules implements Source {
   readonly #table: CronTable;
   readonly #emit: SourceOptions["emit"];

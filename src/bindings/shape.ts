@@ -59,7 +59,7 @@ interface PlainTypes {
  * All violations of the shape, in the messages that hook authors know from the Go operators: `schedule[0].crontab is
  * required`, `onStartup must be of type integer: "string"`, `x is a forbidden property`.
  */
-export function mismatches(value: Json, shape: Shape, path = ""): string[] {
+export function findMismatches(value: Json, shape: Shape, path = ""): string[] {
   switch (shape.kind) {
     case "array":
       return arrayMismatches(value, shape, path);
@@ -70,7 +70,7 @@ export function mismatches(value: Json, shape: Shape, path = ""): string[] {
     case "string":
       return stringMismatches(value, shape.oneOf, path);
     case "boolean":
-      return typeof value === "boolean" ? [] : [wrongType(path, "boolean", value)];
+      return typeof value === "boolean" ? [] : [describeWrongType(path, "boolean", value)];
     case "integer":
       return integerMismatches(value, shape, path);
   }
@@ -80,50 +80,52 @@ export function mismatches(value: Json, shape: Shape, path = ""): string[] {
  * `value` without unknown keys, null, and empty lists and objects. Values that violate the shape stay unchanged, for
  * `mismatches` to report.
  */
-export function pruned(value: Json, shape: Shape): Json {
-  if (shape.kind === "array" && Array.isArray(value)) return value.map((item) => pruned(item, shape.of));
+export function prune(value: Json, shape: Shape): Json {
+  if (shape.kind === "array" && Array.isArray(value)) return value.map((item) => prune(item, shape.of));
   if ((shape.kind !== "object" && shape.kind !== "map") || !isJsonObject(value)) return value;
-  const members = entriesOf(value).flatMap(([key, member]): [string, Json][] => {
+  const members = definedEntries(value).flatMap(([key, member]): [string, Json][] => {
     const field = shape.kind === "map" ? shape.of : fieldShape(shape, key);
-    const kept = field === undefined ? null : pruned(member, field);
-    return isEmpty(kept) ? [] : [[key, kept]];
+    const prunedMember = field === undefined ? null : prune(member, field);
+    return isEmpty(prunedMember) ? [] : [[key, prunedMember]];
   });
   return Object.fromEntries(members);
 }
 
+/** Whether a value is null, or a list or object without members. */
 function isEmpty(value: Json): boolean {
   return value === null || (typeof value === "object" && Object.keys(value).length === 0);
 }
 
+/** The shape of a known key; undefined for an unknown one. */
 function fieldShape(shape: ObjectShape, key: string): Shape | undefined {
   return Object.hasOwn(shape.fields, key) ? shape.fields[key] : undefined;
 }
 
 function integerMismatches(value: Json, { fraction }: Shape & { kind: "integer" }, path: string): string[] {
   const fits = fraction === true ? typeof value === "number" : Number.isInteger(value);
-  return fits ? [] : [wrongType(path, "integer", value)];
+  return fits ? [] : [describeWrongType(path, "integer", value)];
 }
 
 function mapMismatches(value: Json, of: Shape, path: string): string[] {
-  if (!isJsonObject(value)) return [wrongType(path, "object", value)];
-  return entriesOf(value).flatMap(([key, member]) => mismatches(member, of, joinPath(path, key)));
+  if (!isJsonObject(value)) return [describeWrongType(path, "object", value)];
+  return definedEntries(value).flatMap(([key, member]) => findMismatches(member, of, joinPath(path, key)));
 }
 
 function stringMismatches(value: Json, oneOf: readonly string[] | undefined, path: string): string[] {
-  if (typeof value !== "string") return [wrongType(path, "string", value)];
+  if (typeof value !== "string") return [describeWrongType(path, "string", value)];
   if (oneOf === undefined || oneOf.includes(value)) return [];
   return [`${path} should be one of [${oneOf.join(" ")}]`];
 }
 
 function arrayMismatches(value: Json, shape: Shape & { kind: "array" }, path: string): string[] {
-  if (!Array.isArray(value)) return [wrongType(path, "array", value)];
+  if (!Array.isArray(value)) return [describeWrongType(path, "array", value)];
   if (value.length < (shape.min ?? 0)) return [`${path} should have at least ${shape.min} items`];
-  return value.flatMap((item, index) => mismatches(item, shape.of, `${path}[${index}]`));
+  return value.flatMap((item, index) => findMismatches(item, shape.of, `${path}[${index}]`));
 }
 
 function objectMismatches(value: Json, shape: ObjectShape, path: string): string[] {
-  if (!isJsonObject(value)) return [wrongType(path, "object", value)];
-  const entries = entriesOf(value);
+  if (!isJsonObject(value)) return [describeWrongType(path, "object", value)];
+  const entries = definedEntries(value);
   const hasTooFew = entries.length < (shape.min ?? 0);
   return [
     ...(hasTooFew
@@ -136,17 +138,19 @@ function objectMismatches(value: Json, shape: ObjectShape, path: string): string
   ];
 }
 
+/** The violations of one member of an object; an unknown key is one unless the shape is open. */
 function memberMismatches(
   key: string,
   member: Json,
   { shape, path }: { shape: ObjectShape; path: string },
 ): string[] {
   const field = fieldShape(shape, key);
-  if (field !== undefined) return mismatches(member, field, joinPath(path, key));
+  if (field !== undefined) return findMismatches(member, field, joinPath(path, key));
   return shape.open ? [] : [`${joinPath(path, key)} is a forbidden property`];
 }
 
-function entriesOf(value: JsonObject): [string, Json][] {
+/** The members of an object that have a value. */
+function definedEntries(value: JsonObject): [string, Json][] {
   return Object.entries(value).filter((entry): entry is [string, Json] => entry[1] !== undefined);
 }
 
@@ -154,7 +158,7 @@ function joinPath(path: string, key: string): string {
   return path === "" ? key : `${path}.${key}`;
 }
 
-function wrongType(path: string, wanted: string, value: Json): string {
+function describeWrongType(path: string, wanted: string, value: Json): string {
   return `${path === "" ? "the configuration" : path} must be of type ${wanted}: "${typeName(value)}"`;
 }
 

@@ -32,7 +32,7 @@ const FILE_CONTENTS: Readonly<Record<string, ContentBuilder>> = {
     purgeHolds: tree.purgeHolds,
   }),
   "sources.json": ({ moduleSourceState }) => moduleSourceState() ?? {},
-  "runs.json": ({ runs }) => runs.views({ lines: true }),
+  "runs.json": ({ runs }) => runs.listRuns({ lines: true }),
   "metrics.txt": ({ metrics }) => metrics(),
 };
 

@@ -88,7 +88,7 @@ function answerQueue({ queues, clock, secrets }: DebugSources, { path, query }: 
 /** The last runs, or one run by its id, with its log lines. */
 function answerRuns({ runs, secrets }: DebugSources, { path: [id], query }: RouteRequest): RouteResponse {
   if (id !== undefined) {
-    const run = runs.view(id);
+    const run = runs.getRun(id);
     return run === undefined
       ? errorResponse(404, `no such run: ${id}`)
       : dataResponse(secrets.redactDeep(run) as unknown as Json);
@@ -97,7 +97,7 @@ function answerRuns({ runs, secrets }: DebugSources, { path: [id], query }: Rout
   if (!/^\d{1,15}$/.test(since))
     return errorResponse(400, `since: "${since}" is not accepted; use the cursor of an answer`);
   const module = query.get("module") ?? undefined;
-  const displayed = runs.views({ module, after: Number(since), lines: query.get("lines") === "true" });
+  const displayed = runs.listRuns({ module, after: Number(since), lines: query.get("lines") === "true" });
   return dataResponse(secrets.redactDeep(displayed) as unknown as Json);
 }
 

@@ -24,7 +24,7 @@ export interface DebugSources extends LeaderSources {
   /** The revision that a rollback would restore. Throws if there is none. */
   readonly rollbackTarget: (module: string, revision: number | undefined) => number;
   readonly plan: () => Promise<Json>;
-  readonly runs: Pick<RunRing, "view" | "views">;
+  readonly runs: Pick<RunRing, "getRun" | "listRuns">;
   /** ModuleSources, lock and keys; undefined while `--sources` is off. */
   readonly moduleSourceState: () => Json | undefined;
   /** Settings and platform. */

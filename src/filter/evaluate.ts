@@ -2,7 +2,7 @@
 
 import { isJsonObject, type Json, type JsonObject } from "../model/index.ts";
 import { FilterError } from "./filter-error.ts";
-import { checkedTokens } from "./lexer.ts";
+import { readAllowedTokens } from "./lexer.ts";
 import { parseSubset, type Node } from "./parser.ts";
 
 export interface Filter {
@@ -22,25 +22,25 @@ export interface Filter {
  * if it uses a refused function.
  */
 export function compileWithoutJq(text: string): ((input: Json) => Json) | undefined {
-  const tokens = checkedTokens(text);
+  const tokens = readAllowedTokens(text);
   const tree = tokens === undefined ? undefined : parseSubset(tokens);
   if (tree === undefined) return undefined;
   const subset = compileSubset(tree);
-  return (input) => resultOf(subset(input));
+  return (input) => toFilterResult(subset(input));
 }
 
 type Emit = (value: Json) => void;
 /** Calls `emit` with each output for `input`, in jq's order. */
 type Emitter = (input: Json, emit: Emit) => void;
 
-/** The tree as a function from an input to all of its outputs. It throws FilterError where jq reports an error. */
+/** Compiles a filter tree to a function that returns all outputs for an input, and throws FilterError where jq reports an error. */
 export function compileSubset(node: Node): (input: Json) => Json[] {
   const step = compileNode(node);
-  return (input) => collect(step, input);
+  return (input) => collectOutputs(step, input);
 }
 
-/** All outputs of a step for one input. */
-function collect(step: Emitter, input: Json): Json[] {
+/** Collects all outputs of a step for one input. */
+function collectOutputs(step: Emitter, input: Json): Json[] {
   const outputs: Json[] = [];
   step(input, (value) => outputs.push(value));
   return outputs;
@@ -50,7 +50,7 @@ function collect(step: Emitter, input: Json): Json[] {
 function compileNode(node: Node): Emitter {
   // Nodes with two sides (`|`, `,`, `//`), then steps on the outputs of another node (`.a`, `[0]`, `[]`).
   if ("left" in node) return COMPILE_BINARY[node.op](compileNode(node.left), compileNode(node.right));
-  if ("of" in node) return compileAccess(node.of, compileStep(node));
+  if ("of" in node) return compileStepAfter(node.of, compileStep(node));
   switch (node.op) {
     case "identity":
       return (input, emit) => emit(input);
@@ -71,18 +71,20 @@ const COMPILE_BINARY = { pipe: compilePipe, comma: compileComma, default: compil
 function compileStep(node: Extract<Node, { of: Node }>): Emitter {
   if (node.op === "field") return compileField(node.key, node.optional);
   if (node.op === "index") return compileIndex(node.index, node.optional);
-  return node.optional ? emitEachIfAny : emitEach;
+  return node.optional ? emitMembersIfIterable : emitMembers;
 }
 
 /** Applies a step to the outputs of `of`. For `.`, that is the input itself. */
-function compileAccess(of: Node, step: Emitter): Emitter {
+function compileStepAfter(of: Node, step: Emitter): Emitter {
   return of.op === "identity" ? step : compilePipe(compileNode(of), step);
 }
 
+/** `left | right`: emits the outputs of the right side for each output of the left side. */
 function compilePipe(left: Emitter, right: Emitter): Emitter {
   return (input, emit) => left(input, (value) => right(value, emit));
 }
 
+/** `left, right`: emits the outputs of the left side, then those of the right side. */
 function compileComma(left: Emitter, right: Emitter): Emitter {
   return (input, emit) => {
     left(input, emit);
@@ -122,23 +124,25 @@ function compileTry(body: Emitter): Emitter {
   };
 }
 
+/** `[body]`: an array of all outputs of the body; `[]` without a body is the empty array. */
 function compileArray(body: Node | undefined): Emitter {
   if (body === undefined) return (_input, emit) => emit([]);
   const step = compileNode(body);
-  return (input, emit) => emit(collect(step, input));
+  return (input, emit) => emit(collectOutputs(step, input));
 }
 
 /**
- * `{a: …, b: …}`: an object for each combination of outputs of the values. Works from the last entry to the first, so
- * that each entry calls the next one.
+ * `{a: …, b: …}`: emits an object for each combination of outputs of the values. `build` adds the remaining members to
+ * those made so far. The loop goes from the last entry to the first, so that each entry can call the function of the next.
  */
 function compileObject(entries: readonly (readonly [string, Node])[]): Emitter {
-  let build: (input: Json, made: readonly (readonly [string, Json])[], emit: Emit) => void;
-  build = (_input, made, emit) => emit(Object.fromEntries(made));
+  let build: (input: Json, members: readonly (readonly [string, Json])[], emit: Emit) => void;
+  build = (_input, members, emit) => emit(Object.fromEntries(members));
   for (const [key, value] of entries.toReversed()) {
     const step = compileNode(value);
     const buildNext = build;
-    build = (input, made, emit) => step(input, (output) => buildNext(input, [...made, [key, output]], emit));
+    build = (input, members, emit) =>
+      step(input, (output) => buildNext(input, [...members, [key, output]], emit));
   }
   const buildFirst = build;
   return (input, emit) => buildFirst(input, [], emit);
@@ -163,36 +167,42 @@ function compileIndex(index: number, optional: boolean): Emitter {
   };
 }
 
-const emitEach: Emitter = (input, emit) => {
-  const members = membersOf(input);
+/** `.[]`: emits each item or member; fails for values that have none. */
+const emitMembers: Emitter = (input, emit) => {
+  const members = listMembers(input);
   // Unlike jq's message, omit the value, which may be a secret.
   if (members === undefined) throw new FilterError("runtime", `Cannot iterate over ${typeName(input)}`);
   for (const member of members) emit(member ?? null);
 };
 
-const emitEachIfAny: Emitter = (input, emit) => {
-  for (const member of membersOf(input) ?? []) emit(member ?? null);
+/** `.[]?`: emits each item or member, and nothing for values that have none. */
+const emitMembersIfIterable: Emitter = (input, emit) => {
+  for (const member of listMembers(input) ?? []) emit(member ?? null);
 };
 
 /**
  * The items of an array, or the members of an object in the order of their keys; undefined for other values. `JqProcess` sends
  * objects to jq in the same order, and gojq sorts keys itself.
  */
-function membersOf(input: Json): readonly (Json | undefined)[] | undefined {
+function listMembers(input: Json): readonly (Json | undefined)[] | undefined {
   if (Array.isArray(input)) return input;
   if (!isJsonObject(input)) return undefined;
   const keys = Object.keys(input).sort();
   return keys.filter((key) => input[key] !== undefined).map((key) => input[key]);
 }
 
+/** The name of a value's type in jq's messages. */
 function typeName(value: Json): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
   return typeof value;
 }
 
-/** No output → null, one → it, more → an array of them; object keys sorted at every level. */
-export function resultOf(outputs: readonly Json[]): Json {
+/**
+ * Makes the one result of a filter from its outputs: none → null, one → that output, more → an array. Object keys are sorted
+ * at every level, so that equal results have equal texts.
+ */
+export function toFilterResult(outputs: readonly Json[]): Json {
   return sortKeys(outputs.length === 1 ? (outputs[0] ?? null) : outputs.length === 0 ? null : [...outputs]);
 }
 
@@ -202,6 +212,7 @@ function sortKeys(value: Json): Json {
   return Array.isArray(value) ? sortItems(value) : sortMembers(value);
 }
 
+/** Sorts the keys of all items; returns the same array if nothing changes. */
 function sortItems(items: Json[]): Json[] {
   let isChanged = false;
   const sorted = items.map((item) => {
@@ -212,6 +223,7 @@ function sortItems(items: Json[]): Json[] {
   return isChanged ? sorted : items;
 }
 
+/** Sorts the keys of the object and of its members; returns the same object if nothing changes. */
 function sortMembers(object: JsonObject): JsonObject {
   const keys = Object.keys(object);
   let isChanged = keys.some((key, index) => index > 0 && (keys[index - 1] ?? "") > key);

@@ -4,7 +4,7 @@ import type { Clock, Logger } from "../lib/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 import type { Children } from "../process/index.ts";
 import { FilterError } from "./filter-error.ts";
-import { resultOf, compileWithoutJq, type Filter } from "./evaluate.ts";
+import { toFilterResult, compileWithoutJq, type Filter } from "./evaluate.ts";
 import { checkSyntax, findJq, type Jq } from "./jq.ts";
 import { JqProcess } from "./jq-process.ts";
 
@@ -48,9 +48,9 @@ export class FilterEngine {
     this.#filters.delete(text);
     this.#filters.set(text, filter);
     if (cachedFilter === undefined) {
-      this.#dropOldest();
+      this.#dropOldestFilter();
       // A filter that did not compile is tried again next time: jq may have been missing.
-      filter.catch(() => this.#forget(text, filter));
+      filter.catch(() => this.#forgetFilter(text, filter));
     }
     return filter;
   }
@@ -70,34 +70,35 @@ export class FilterEngine {
     if (inJavaScript !== undefined) return { text, namesManagedFields, evaluate: inJavaScript };
     const jq = await this.#findJq();
     await checkSyntax(jq, text, this.#options.env);
-    const process = this.#newProcess(jq, text);
+    const process = this.#makeProcess(jq, text);
     const evaluate = async (object: JsonObject): Promise<Json> => {
       if (this.#closed) throw new FilterError("engine", "the filter engine is closed");
-      return resultOf(await process.evaluate(object));
+      return toFilterResult(await process.evaluate(object));
     };
     return { text, namesManagedFields, evaluate };
   }
 
-  #newProcess(jq: Jq, text: string): JqProcess {
+  /** The jq process of a filter. It starts with the first evaluation. */
+  #makeProcess(jq: Jq, text: string): JqProcess {
     const { clock, timeLimitMs = TIME_LIMIT_MS } = this.#options;
     return new JqProcess({
       jq,
       text,
       clock,
       timeLimitMs,
-      onStart: (started) => this.#endExcessIdle(started),
+      onStart: (started) => this.#stopExcessIdleProcesses(started),
     });
   }
 
   /** Records a process that starts, and ends the longest unused idle ones if there are too many. */
-  #endExcessIdle(started: JqProcess): void {
+  #stopExcessIdleProcesses(started: JqProcess): void {
     this.#processes.delete(started);
     this.#processes.add(started);
     let excess = this.#processes.size - (this.#options.maxIdle ?? MAX_IDLE_PROCESSES);
     for (const other of this.#processes) {
       if (excess <= 0) return;
-      if (other.busy || other === started) continue;
-      other.park();
+      if (other.isBusy || other === started) continue;
+      other.stopIdleProcess();
       this.#processes.delete(other);
       excess--;
     }
@@ -119,13 +120,13 @@ export class FilterEngine {
   }
 
   /** Forgets the filter that was not used for longest if there are too many. */
-  #dropOldest(): void {
+  #dropOldestFilter(): void {
     const [oldest] = this.#filters.keys();
     if (this.#filters.size > MAX_CACHED_FILTERS && oldest !== undefined) this.#filters.delete(oldest);
   }
 
   /** Forgets a filter, unless a later call has compiled it again. */
-  #forget(text: string, filter: Promise<Filter>): void {
+  #forgetFilter(text: string, filter: Promise<Filter>): void {
     if (this.#filters.get(text) === filter) this.#filters.delete(text);
   }
 }

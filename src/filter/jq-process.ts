@@ -24,6 +24,7 @@ export interface JqProcessOptions {
   readonly onStart: (process: JqProcess) => void;
 }
 
+/** One evaluation of the filter. `failures` counts the failed tries. */
 interface Job {
   readonly id: number;
   readonly input: Json;
@@ -37,7 +38,7 @@ interface Job {
  */
 const MAX_SENT_JOBS = 32;
 const MAX_SENT_BYTES = 256 * 1024;
-const MAX_TRIES = 2;
+const MAX_TRIES_OF_JOB = 2;
 /** After this many time-outs all queued jobs fail: a filter that never ends fails for all objects at once. */
 const MAX_TIMEOUTS = 4;
 const MAX_MESSAGE_CHARS = 300;
@@ -79,22 +80,23 @@ export class JqProcess {
     this.#options = options;
   }
 
-  get busy(): boolean {
+  /** Whether evaluations are pending. */
+  get isBusy(): boolean {
     return this.#waiting.length > 0 || this.#sent.length > 0;
   }
 
-  /** All outputs for one input. Rejects with FilterError. */
+  /** Evaluates the filter for one input and resolves with all outputs. Rejects with FilterError. */
   evaluate(input: Json): Promise<Json[]> {
     return new Promise((resolve, reject) => {
       if (this.#closed) return reject(new FilterError("engine", "the filter engine is closed"));
-      if (!this.busy) this.#timeouts = 0;
+      if (!this.isBusy) this.#timeouts = 0;
       this.#waiting.push({ id: ++this.#lastId, input, failures: 0, resolve, reject });
       this.#sendWaitingJobs();
     });
   }
 
-  /** Ends the process; the next evaluation starts a new one. Call it only when it is not busy. */
-  park(): void {
+  /** Ends the process to free its memory; the next evaluation starts a new one. Call it only while `isBusy` is false. */
+  stopIdleProcess(): void {
     const child = this.#child;
     this.#child = undefined;
     child?.close();
@@ -117,11 +119,12 @@ export class JqProcess {
       const job = this.#waiting.shift();
       if (job === undefined) return;
       this.#sent.push(job);
-      if (this.#sent.length === 1) this.#limitFirstJob();
+      if (this.#sent.length === 1) this.#startTimeLimit();
       this.#child.send(`[${job.id},${canonicalJson(job.input)}]`);
     }
   }
 
+  /** Whether jq may get another job before it has answered the earlier ones. */
   #canSendMore(): boolean {
     return this.#sent.length < MAX_SENT_JOBS && (this.#child?.pendingBytes ?? 0) < MAX_SENT_BYTES;
   }
@@ -142,7 +145,7 @@ export class JqProcess {
     return child;
   }
 
-  /** Settles the job that the answer belongs to. */
+  /** Resolves or rejects the job that an answer line of jq belongs to, and sends the next jobs. */
   #handleAnswer(line: string): void {
     const answer = parseAnswer(line);
     const index = this.#sent.findIndex((job) => job.id === answer?.id);
@@ -153,14 +156,14 @@ export class JqProcess {
       job.reject(new FilterError("runtime", "the filter gave no answer"));
     }
     const job = this.#sent.shift();
-    this.#limitFirstJob();
+    this.#startTimeLimit();
     if ("error" in answer) job?.reject(new FilterError("runtime", messageForJob(answer.error, job)));
     else job?.resolve(answer.outputs);
     this.#sendWaitingJobs();
   }
 
   /** Starts the time limit of the first sent job: jq begins with it now, because it has answered all earlier ones. */
-  #limitFirstJob(): void {
+  #startTimeLimit(): void {
     this.#timeLimit?.cancel();
     if (this.#sent.length === 0) return;
     const { clock, timeLimitMs } = this.#options;
@@ -171,6 +174,7 @@ export class JqProcess {
     });
   }
 
+  /** Gives up after too many time-outs: a new process would hang, too. */
   #killAndRejectAll(error: FilterError): void {
     this.#child?.kill();
     this.#rejectAll(error);
@@ -198,7 +202,7 @@ export class JqProcess {
     this.#sent = [];
     if (head === undefined) return;
     head.failures++;
-    if (head.failures < MAX_TRIES) rest.unshift(head);
+    if (head.failures < MAX_TRIES_OF_JOB) rest.unshift(head);
     else head.reject(error);
     this.#waiting = [...rest, ...this.#waiting];
     this.#sendWaitingJobs();
@@ -238,12 +242,12 @@ function parseAnswer(line: string): Answer | undefined {
   return {
     id,
     error:
-      typeof e === "string" ? oneLine(withoutValues(e), MAX_MESSAGE_CHARS) : "an error that is not a text",
+      typeof e === "string" ? oneLine(omitQuotedValues(e), MAX_MESSAGE_CHARS) : "an error that is not a text",
   };
 }
 
-/** Removes values from jq's message. jq puts those that it cannot handle into brackets: `string ("…") and number (1) cannot be added`. */
-function withoutValues(message: string): string {
+/** Removes values, which may be secrets, from jq's message. jq puts those that it cannot handle into brackets: `string ("…") and number (1) cannot be added`. */
+function omitQuotedValues(message: string): string {
   const [from, to] = [message.indexOf("("), message.lastIndexOf(")")];
   return from < 0 || to < from ? message : `${message.slice(0, from).trimEnd()}${message.slice(to + 1)}`;
 }

@@ -46,15 +46,15 @@ export async function findJq(jqBin: string | undefined, env: Env, children: Chil
 /** The absolute path of jq. Throws FilterError `engine` with the remedy. */
 function findJqFile(jqBin: string | undefined, env: Env): string {
   if (jqBin?.includes("/")) return resolve(jqBin);
-  const names = jqBin === undefined ? ["jq", ...nodeJqFile()] : [jqBin];
+  const names = jqBin === undefined ? ["jq", ...findNodeJqFile()] : [jqBin];
   const [found] = names.flatMap((name) => findProgram(name, env["PATH"]) ?? []);
   if (found !== undefined) return found;
   const message = `${names[0]} not found on PATH: install jq, or name one with --jq-bin (JQ_PATH)`;
   throw new FilterError("engine", message);
 }
 
-/** Where node-jq keeps its jq; empty without the package. */
-export function nodeJqFile(): readonly string[] {
+/** Path of the jq program that the package node-jq contains, as a list of one; empty if the package is not installed. */
+export function findNodeJqFile(): readonly string[] {
   try {
     return [resolve(createRequire(import.meta.url).resolve("node-jq"), "..", "..", "bin", "jq")];
   } catch {
@@ -67,25 +67,25 @@ export function nodeJqFile(): readonly string[] {
  * same jq. Throws FilterError `syntax` with jq's message in one line.
  */
 export async function checkSyntax(jq: Jq, text: string, env: Env): Promise<void> {
-  // node-jq reads the variables itself when it is loaded.
-  const nodeJqUsesFile = env["JQ_PATH"] ?? env["npm_config_jq_path"] ?? nodeJqFile()[0];
-  const nodeJq = nodeJqUsesFile === jq.file ? await loadNodeJq() : undefined;
-  const problem = nodeJq === undefined ? await askJq(jq, text) : await askNodeJq(nodeJq, text);
-  if (problem !== undefined) throw new FilterError("syntax", tidy(problem));
+  // node-jq itself reads these variables when it is loaded.
+  const fileOfNodeJq = env["JQ_PATH"] ?? env["npm_config_jq_path"] ?? findNodeJqFile()[0];
+  const nodeJq = fileOfNodeJq === jq.file ? await loadNodeJq() : undefined;
+  const problem = nodeJq === undefined ? await checkWithJq(jq, text) : await checkWithNodeJq(nodeJq, text);
+  if (problem !== undefined) throw new FilterError("syntax", shortenJqError(problem));
 }
 
 /** Checks the syntax with jq; returns the error text, undefined = it is correct. */
-async function askJq(jq: Jq, text: string): Promise<string | undefined> {
+async function checkWithJq(jq: Jq, text: string): Promise<string | undefined> {
   const { children, file, env } = jq;
-  const args = ["-c", asArgument(text)];
+  const args = ["-c", toJqArgument(text)];
   const result = await children.run({ file, args, cwd: "/", env, timeoutMs: CHECK_TIMEOUT_MS });
   if (result.outcome === "succeeded") return undefined;
   if (result.exitCode === undefined) throw new FilterError("engine", `${file}: ${result.message}`);
   return result.stderr;
 }
 
-/** Puts a blank before the filter: jq would read one that begins with a minus sign as an option. */
-function asArgument(text: string): string {
+/** The filter as an argument of jq, with a blank in front: jq reads an argument that begins with a minus sign as an option. */
+function toJqArgument(text: string): string {
   return ` ${text}`;
 }
 
@@ -93,6 +93,7 @@ interface NodeJq {
   run(filter: string, json: string, options: object, cwd?: string): Promise<unknown>;
 }
 
+/** Loads the package node-jq; undefined if it is not installed. */
 async function loadNodeJq(): Promise<NodeJq | undefined> {
   try {
     // Loaded when first needed: it takes tens of milliseconds. Optional, so its types may be missing too.
@@ -103,19 +104,22 @@ async function loadNodeJq(): Promise<NodeJq | undefined> {
   }
 }
 
-/** As `askJq`, through node-jq. */
-async function askNodeJq(nodeJq: NodeJq, text: string): Promise<string | undefined> {
+/** Checks the syntax through node-jq; returns the error text, undefined = it is correct. */
+async function checkWithNodeJq(nodeJq: NodeJq, text: string): Promise<string | undefined> {
   try {
     // A blank, not an empty text: node-jq closes jq's stdin only when it has something to write.
-    await nodeJq.run(asArgument(text), " ", { input: "string", output: "string" }, "/");
+    await nodeJq.run(toJqArgument(text), " ", { input: "string", output: "string" }, "/");
     return undefined;
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }
 }
 
-/** Shortens an error text of jq or gojq to one line: the first line, and gojq's note after its caret; not the quoted filter. */
-export function tidy(stderr: string): string {
+/**
+ * Shortens an error text of jq or gojq to one line: the first line without the name of the program, and what gojq writes
+ * after the caret under the wrong place. Both quote the filter, which is left out.
+ */
+export function shortenJqError(stderr: string): string {
   const lines = stderr.split("\n").map((line) => line.trimEnd());
   const firstLine = (lines[0] ?? "").replace(/^(?:go)?jq: (?:error(?: \(at [^)]*\))?: )?/, "");
   const caretText = lines.find((line) => /^\s*\^/.test(line))?.replace(/^\s*\^\s*/, "");

@@ -2,7 +2,7 @@
 
 import { FilterError } from "./filter-error.ts";
 
-type TokenKind = "field" | "word" | "variable" | "format" | "string" | "number" | "sign";
+type TokenKind = "field" | "word" | "variable" | "format" | "string" | "number" | "punctuator";
 
 /** A token of jq's language. `nested` are the tokens inside a string's `\(…)`. */
 export interface Token {
@@ -16,19 +16,19 @@ class UnreadableText extends Error {}
 
 const BLANK = /[ \t\r\n]+/y;
 const COMMENT = /#[^\n]*/y;
-const RULES: readonly (readonly [TokenKind, RegExp])[] = [
+const TOKEN_RULES: readonly (readonly [TokenKind, RegExp])[] = [
   ["field", /\.[A-Za-z_]\w*/y],
   ["number", /(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?/y],
   ["variable", /\$(?:[A-Za-z_]\w*::)*[A-Za-z_]\w*/y],
   ["format", /@[A-Za-z0-9_]+/y],
   ["word", /(?:[A-Za-z_]\w*::)*[A-Za-z_]\w*/y],
-  ["sign", /\?\/\/=?|\/\/=?|\.\.|[|+\-*/%=!<>]=|[.?=;,:|+\-*/%$()[\]{}<>]/y],
+  ["punctuator", /\?\/\/=?|\/\/=?|\.\.|[|+\-*/%=!<>]=|[.?=;,:|+\-*/%$()[\]{}<>]/y],
 ];
 const STRING_PART = /[^"\\]+|\\[^(]/y;
 
 /** The tokens of a filter, comments left out. Throws UnreadableText. */
 export function tokenize(text: string): readonly Token[] {
-  return new Lexer(text).tokens(false);
+  return new Lexer(text).readTokens(false);
 }
 
 class Lexer {
@@ -40,33 +40,37 @@ class Lexer {
   }
 
   /** Reads tokens to the end. With `inString`, stops after the parenthesis that ends the interpolation in a string. */
-  tokens(inString: boolean): Token[] {
+  readTokens(inString: boolean): Token[] {
     const found: Token[] = [];
     let openParentheses = 0;
     for (this.#skipBlanks(); this.#position < this.#text.length; this.#skipBlanks()) {
       const token = this.#readToken();
-      if (token.kind === "sign" && token.text === "(") openParentheses++;
+      const punctuator = token.kind === "punctuator" ? token.text : undefined;
       // A closing parenthesis without an opening one ends the interpolation.
-      if (token.kind === "sign" && token.text === ")" && openParentheses-- === 0 && inString) return found;
+      if (punctuator === ")" && openParentheses === 0 && inString) return found;
+      if (punctuator === "(") openParentheses++;
+      if (punctuator === ")") openParentheses--;
       found.push(token);
     }
     if (inString) throw new UnreadableText("unterminated interpolation");
     return found;
   }
 
+  /** Skips blanks and comments. */
   #skipBlanks(): void {
     for (;;) {
-      const comment = this.#takeMatch(COMMENT);
+      const comment = this.#readMatch(COMMENT);
       // After a backslash or a carriage return, jq 1.7.1 continues the comment on the next line; other versions do not.
       if (comment !== undefined && /\\\r?$|\r(?!$)/.test(comment)) throw new UnreadableText("comment");
-      if (comment === undefined && this.#takeMatch(BLANK) === undefined) return;
+      if (comment === undefined && this.#readMatch(BLANK) === undefined) return;
     }
   }
 
+  /** Reads the token at the current position, which is not a blank. */
   #readToken(): Token {
     if (this.#text[this.#position] === '"') return this.#readString();
-    for (const [kind, rule] of RULES) {
-      const text = this.#takeMatch(rule);
+    for (const [kind, rule] of TOKEN_RULES) {
+      const text = this.#readMatch(rule);
       if (text !== undefined) return { kind, text };
     }
     throw new UnreadableText(`unexpected character at ${this.#position}`);
@@ -79,8 +83,8 @@ class Lexer {
     while (this.#text[this.#position] !== '"') {
       if (this.#text.startsWith("\\(", this.#position)) {
         this.#position += 2;
-        nested.push(...this.tokens(true));
-      } else if (this.#takeMatch(STRING_PART) === undefined) {
+        nested.push(...this.readTokens(true));
+      } else if (this.#readMatch(STRING_PART) === undefined) {
         throw new UnreadableText("unterminated string");
       }
     }
@@ -92,8 +96,8 @@ class Lexer {
       : { kind: "string", text, nested };
   }
 
-  /** Takes the text that matches the rule at this position; undefined = it does not match. */
-  #takeMatch(rule: RegExp): string | undefined {
+  /** Reads the text that matches the rule at the current position and moves behind it; undefined = no match. */
+  #readMatch(rule: RegExp): string | undefined {
     rule.lastIndex = this.#position;
     const found = rule.exec(this.#text)?.[0];
     if (found !== undefined) this.#position += found.length;
@@ -105,7 +109,7 @@ const READS_NEXT_EVENT = "it would read the next event instead of this object";
 const ENDS_JQ = "it would end jq for every event";
 const LOADS_MODULES = "a filter cannot load modules";
 
-/** Functions that filters of events may not use, and why. `env` and `$ENV` are allowed: they are empty. */
+/** Functions that a filter may not use, because one jq process evaluates it for many events, and why. `env` and `$ENV` are allowed: they are empty. */
 const REASON_BY_REFUSED_WORD: Readonly<Record<string, string>> = {
   input: READS_NEXT_EVENT,
   inputs: READS_NEXT_EVENT,
@@ -119,12 +123,12 @@ const REASON_BY_REFUSED_WORD: Readonly<Record<string, string>> = {
 };
 
 /**
- * The tokens of a filter. Throws FilterError if the filter uses a refused function. Undefined = this lexer does not support
- * the text, so jq must check it.
+ * Reads the tokens of a filter, and throws FilterError if the filter uses a function that filters may not use. Undefined =
+ * this lexer does not support the text, so jq must check it.
  */
-export function checkedTokens(text: string): readonly Token[] | undefined {
+export function readAllowedTokens(text: string): readonly Token[] | undefined {
   if (text.includes("\0")) throw new FilterError("syntax", "a NUL character in the filter");
-  const tokens = tokenizeOrRefuse(text);
+  const tokens = tryTokenize(text);
   if (tokens === undefined) return undefined;
   refuseForbiddenWords(tokens);
   // Definitions end with a semicolon (`def f: .;`); what they define is used after it.
@@ -138,7 +142,7 @@ export function checkedTokens(text: string): readonly Token[] | undefined {
  * The tokens of a filter; undefined = this lexer does not support the text. Throws FilterError for a comment that jq's
  * versions read differently.
  */
-function tokenizeOrRefuse(text: string): readonly Token[] | undefined {
+function tryTokenize(text: string): readonly Token[] | undefined {
   try {
     return tokenize(text);
   } catch (error) {
@@ -150,25 +154,26 @@ function tokenizeOrRefuse(text: string): readonly Token[] | undefined {
   }
 }
 
-/** Throws FilterError if a token, also inside a string, is a refused function. */
+/** Throws FilterError if a token, also inside a string, is a function that filters may not use. */
 function refuseForbiddenWords(tokens: readonly Token[]): void {
   const openBrackets: string[] = [];
   let previousText = "";
   for (const token of tokens) {
     if (token.nested !== undefined) refuseForbiddenWords(token.nested);
-    if (token.kind === "word" && !isKey(openBrackets, previousText)) refuseWord(token.text);
-    if (token.kind === "sign" && "([{".includes(token.text)) openBrackets.push(token.text);
-    if (token.kind === "sign" && ")]}".includes(token.text)) openBrackets.pop();
+    if (token.kind === "word" && !isObjectKey(openBrackets, previousText)) refuseIfForbidden(token.text);
+    if (token.kind === "punctuator" && "([{".includes(token.text)) openBrackets.push(token.text);
+    if (token.kind === "punctuator" && ")]}".includes(token.text)) openBrackets.pop();
     previousText = token.text;
   }
 }
 
 /** Whether a word is a key of an object and not a function, as both words in `{input: 1, halt}`. */
-function isKey(openBrackets: readonly string[], previousText: string): boolean {
+function isObjectKey(openBrackets: readonly string[], previousText: string): boolean {
   return openBrackets.at(-1) === "{" && (previousText === "{" || previousText === ",");
 }
 
-function refuseWord(word: string): void {
+/** Throws FilterError with the reason if filters may not use the function of this name. */
+function refuseIfForbidden(word: string): void {
   const reason = Object.hasOwn(REASON_BY_REFUSED_WORD, word) ? REASON_BY_REFUSED_WORD[word] : undefined;
   if (reason !== undefined) throw new FilterError("refused", `\`${word}\` is not allowed: ${reason}`);
 }

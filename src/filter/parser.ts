@@ -27,8 +27,8 @@ const CONSTANTS: Readonly<Record<string, Json>> = { true: true, false: false, nu
 export function parseSubset(tokens: readonly Token[]): Node | undefined {
   if (tokens.length === 0) return { op: "identity" };
   try {
-    const tree = new Parser(tokens).filter();
-    return dependsOnOrder(tree) ? undefined : tree;
+    const tree = new Parser(tokens).parseFilter();
+    return dependsOnKeyOrder(tree) ? undefined : tree;
   } catch (error) {
     // RangeError: the filter is nested too deep for this recursive parser.
     if (error instanceof OutsideSubset || error instanceof RangeError) return undefined;
@@ -45,73 +45,79 @@ class Parser {
     this.#tokens = tokens;
   }
 
-  filter(): Node {
-    const node = this.#pipe();
+  /** Parses all tokens; throws OutsideSubset if some are left after a complete filter. */
+  parseFilter(): Node {
+    const node = this.#parsePipe();
     if (this.#position < this.#tokens.length) throw new OutsideSubset();
     return node;
   }
 
-  #pipe(): Node {
-    const left = this.#comma();
-    return this.#takeIfSign("|") ? { op: "pipe", left, right: this.#pipe() } : left;
+  /** `a | b`: passes each output of `a` to `b`. */
+  #parsePipe(): Node {
+    const left = this.#parseComma();
+    return this.#accept("|") ? { op: "pipe", left, right: this.#parsePipe() } : left;
   }
 
-  #comma(): Node {
-    let left = this.#alternative();
-    while (this.#takeIfSign(",")) left = { op: "comma", left, right: this.#alternative() };
+  /** `a, b`: the outputs of `a`, then those of `b`. */
+  #parseComma(): Node {
+    let left = this.#parseAlternative();
+    while (this.#accept(",")) left = { op: "comma", left, right: this.#parseAlternative() };
     return left;
   }
 
-  #alternative(): Node {
-    const left = this.#postfix();
-    return this.#takeIfSign("//") ? { op: "default", left, right: this.#alternative() } : left;
+  /** `a // b`: `b` is the default for null, false and no output. */
+  #parseAlternative(): Node {
+    const left = this.#parsePostfix();
+    return this.#accept("//") ? { op: "default", left, right: this.#parseAlternative() } : left;
   }
 
-  /** A term and the `?` signs after it, each of which ignores errors of the whole term. */
-  #postfix(): Node {
-    let node = this.#term();
-    while (this.#takeIfSign("?")) node = { op: "try", body: node };
+  /** A term and the question marks after it, each of which ignores errors of the whole term. */
+  #parsePostfix(): Node {
+    let node = this.#parseTerm();
+    while (this.#accept("?")) node = { op: "try", body: node };
     return node;
   }
 
-  #term(): Node {
-    let node = this.#primary();
-    for (let next = this.#suffix(node); next !== undefined; next = this.#suffix(node)) node = next;
+  /** A primary with all its suffixes, such as `.a.b[0]`. */
+  #parseTerm(): Node {
+    let node = this.#parsePrimary();
+    for (let next = this.#parseSuffix(node); next !== undefined; next = this.#parseSuffix(node)) node = next;
     return node;
   }
 
   /** What a term begins with: a literal, a field such as `.a`, or a bracketed filter. */
-  #primary(): Node {
-    const token = this.#take();
-    if (token.kind === "string") return { op: "literal", value: stringValueOf(token) };
+  #parsePrimary(): Node {
+    const token = this.#next();
+    if (token.kind === "string") return { op: "literal", value: parseString(token) };
     if (token.kind === "number") return { op: "literal", value: Number(token.text) };
-    if (token.kind === "field") return this.#field({ op: "identity" }, token.text.slice(1));
-    if (token.kind === "word") return this.#constant(token.text);
-    if (token.kind !== "sign") throw new OutsideSubset();
-    return this.#bracketed(token.text);
+    if (token.kind === "field") return this.#parseOptionalField({ op: "identity" }, token.text.slice(1));
+    if (token.kind === "word") return this.#parseConstant(token.text);
+    if (token.kind !== "punctuator") throw new OutsideSubset();
+    return this.#parseAfterPunctuator(token.text);
   }
 
-  /** What begins with a sign that was just taken: `.`, `(`, `[` or `{`. */
-  #bracketed(sign: string): Node {
-    switch (sign) {
+  /** Parses the rest of a primary after its first punctuator: `.`, `(`, `[` or `{`. */
+  #parseAfterPunctuator(punctuator: string): Node {
+    switch (punctuator) {
       case ".":
         return this.#peek()?.kind === "string"
-          ? this.#field({ op: "identity" }, stringValueOf(this.#take()))
+          ? this.#parseOptionalField({ op: "identity" }, parseString(this.#next()))
           : { op: "identity" };
       case "(":
-        return this.#closeWith(this.#pipe(), ")");
+        return this.#expectAfter(this.#parsePipe(), ")");
       case "[":
-        return this.#takeIfSign("]")
+        return this.#accept("]")
           ? { op: "array", body: undefined }
-          : { op: "array", body: this.#closeWith(this.#pipe(), "]") };
+          : { op: "array", body: this.#expectAfter(this.#parsePipe(), "]") };
       case "{":
-        return this.#object();
+        return this.#parseObject();
       default:
         throw new OutsideSubset();
     }
   }
 
-  #constant(word: string): Node {
+  /** `true`, `false` or `null`; every other word is a function, which only jq can call. */
+  #parseConstant(word: string): Node {
     if (!Object.hasOwn(CONSTANTS, word)) throw new OutsideSubset();
     return { op: "literal", value: CONSTANTS[word] ?? null };
   }
@@ -120,43 +126,45 @@ class Parser {
    * Parses the next suffix of a term: `.b`, `."b"`, `["b"]`, `[0]`, `[]` or `.[0]`. A `?` after it covers this step only.
    * Undefined = the term has no further suffix.
    */
-  #suffix(of: Node): Node | undefined {
+  #parseSuffix(of: Node): Node | undefined {
     const token = this.#peek();
-    if (token?.kind === "field") return this.#field(of, this.#take().text.slice(1));
-    if (this.#isSign("[")) return this.#index(of);
-    return this.#takeIfSign(".") ? this.#afterDot(of) : undefined;
+    if (token?.kind === "field") return this.#parseOptionalField(of, this.#next().text.slice(1));
+    if (this.#isNext("[")) return this.#parseBrackets(of);
+    return this.#accept(".") ? this.#parseAfterDot(of) : undefined;
   }
 
   /** The suffix after a separate dot: `.[0]` or `."b"`. */
-  #afterDot(of: Node): Node {
-    if (this.#isSign("[")) return this.#index(of);
-    if (this.#peek()?.kind === "string") return this.#field(of, stringValueOf(this.#take()));
+  #parseAfterDot(of: Node): Node {
+    if (this.#isNext("[")) return this.#parseBrackets(of);
+    if (this.#peek()?.kind === "string") return this.#parseOptionalField(of, parseString(this.#next()));
     throw new OutsideSubset();
   }
 
-  #field(of: Node, key: string): Node {
-    return { op: "field", of, key, optional: this.#takeIfSign("?") };
+  /** The field `key` of `of`, after its name was read. A `?` after it makes the field optional. */
+  #parseOptionalField(of: Node, key: string): Node {
+    return { op: "field", of, key, optional: this.#accept("?") };
   }
 
   /** A suffix in brackets: `[]` for all members, `["b"]` for a field, `[0]` or `[-1]` for an item. */
-  #index(of: Node): Node {
-    this.#take();
-    if (this.#takeIfSign("]")) return { op: "each", of, optional: this.#takeIfSign("?") };
-    const negative = this.#takeIfSign("-");
-    const token = this.#take();
-    if (!this.#takeIfSign("]")) throw new OutsideSubset();
-    if (token.kind === "string" && !negative) return this.#field(of, stringValueOf(token));
+  #parseBrackets(of: Node): Node {
+    this.#next();
+    if (this.#accept("]")) return { op: "each", of, optional: this.#accept("?") };
+    const negative = this.#accept("-");
+    const token = this.#next();
+    if (!this.#accept("]")) throw new OutsideSubset();
+    if (token.kind === "string" && !negative) return this.#parseOptionalField(of, parseString(token));
     const index = token.kind === "number" ? Number(token.text) : Number.NaN;
     // Some versions of jq round fractions, others do not.
     if (!Number.isSafeInteger(index)) throw new OutsideSubset();
-    return { op: "index", of, index: negative ? -index : index, optional: this.#takeIfSign("?") };
+    return { op: "index", of, index: negative ? -index : index, optional: this.#accept("?") };
   }
 
-  #object(): Node {
+  /** `{a: …, b}` after its opening brace. */
+  #parseObject(): Node {
     const entries: [string, Node][] = [];
-    while (!this.#takeIfSign("}")) {
-      if (entries.length > 0 && !this.#takeIfSign(",")) throw new OutsideSubset();
-      entries.push(this.#entry());
+    while (!this.#accept("}")) {
+      if (entries.length > 0 && !this.#accept(",")) throw new OutsideSubset();
+      entries.push(this.#parseEntry());
     }
     // The order of the combinations of several generators is left to jq.
     if (entries.filter(([, value]) => yieldsMany(value)).length > 1) throw new OutsideSubset();
@@ -164,24 +172,25 @@ class Parser {
   }
 
   /** A member of an object: `key: value`, or `key` alone, which is short for `key: .key`. */
-  #entry(): [string, Node] {
-    const token = this.#take();
+  #parseEntry(): [string, Node] {
+    const token = this.#next();
     if (token.kind !== "word" && token.kind !== "string") throw new OutsideSubset();
-    const key = token.kind === "word" ? token.text : stringValueOf(token);
+    const key = token.kind === "word" ? token.text : parseString(token);
     // `a::b` is the name of a function in a module.
     if (key.includes("::") && token.kind === "word") throw new OutsideSubset();
-    if (this.#takeIfSign(":")) return [key, this.#objectValue()];
+    if (this.#accept(":")) return [key, this.#parseObjectValue()];
     return [key, { op: "field", of: { op: "identity" }, key, optional: false }];
   }
 
-  #objectValue(): Node {
-    const left = this.#alternative();
-    return this.#takeIfSign("|") ? { op: "pipe", left, right: this.#objectValue() } : left;
+  /** The value of an entry: no comma outside parentheses, because a comma ends the entry. */
+  #parseObjectValue(): Node {
+    const left = this.#parseAlternative();
+    return this.#accept("|") ? { op: "pipe", left, right: this.#parseObjectValue() } : left;
   }
 
-  /** Takes the closing sign after `node`. A missing one is an error of the filter, which jq reports. */
-  #closeWith(node: Node, sign: string): Node {
-    if (!this.#takeIfSign(sign)) throw new OutsideSubset();
+  /** Returns `node` if the closing punctuator follows. A missing one is an error of the filter, which jq reports. */
+  #expectAfter(node: Node, punctuator: string): Node {
+    if (!this.#accept(punctuator)) throw new OutsideSubset();
     return node;
   }
 
@@ -189,28 +198,29 @@ class Parser {
     return this.#tokens[this.#position];
   }
 
-  /** Takes the next token. At the end of the filter, jq must report the error. */
-  #take(): Token {
+  /** Consumes the next token. At the end of the filter, jq must report the error. */
+  #next(): Token {
     const token = this.#tokens[this.#position++];
     if (token === undefined) throw new OutsideSubset();
     return token;
   }
 
-  /** Takes the next token if it is this sign; otherwise returns false and takes nothing. */
-  #takeIfSign(text: string): boolean {
-    if (!this.#isSign(text)) return false;
+  /** Consumes the next token if it is this punctuator, and returns whether it was. */
+  #accept(text: string): boolean {
+    if (!this.#isNext(text)) return false;
     this.#position++;
     return true;
   }
 
-  #isSign(text: string): boolean {
+  /** Whether the next token is this punctuator. */
+  #isNext(text: string): boolean {
     const token = this.#peek();
-    return token?.kind === "sign" && token.text === text;
+    return token?.kind === "punctuator" && token.text === text;
   }
 }
 
 /** The value of a string token. Leaves strings with interpolations to jq. */
-function stringValueOf(token: Token): string {
+function parseString(token: Token): string {
   if (token.nested !== undefined) throw new OutsideSubset();
   try {
     const value: unknown = JSON.parse(token.text);
@@ -221,7 +231,7 @@ function stringValueOf(token: Token): string {
   throw new OutsideSubset();
 }
 
-/** Whether a tree can yield more than one value. */
+/** Whether a filter can have more than one output for an input. */
 function yieldsMany(node: Node): boolean {
   if (node.op === "each" || node.op === "comma") return true;
   // `[…]` collects all outputs into one array.
@@ -232,24 +242,31 @@ function yieldsMany(node: Node): boolean {
  * True if the filter iterates over an object that it has made itself with unsorted keys. There jq keeps the order in which
  * the filter names the keys, but gojq sorts them. Objects of the cluster come with sorted keys.
  */
-function dependsOnOrder(node: Node): boolean {
-  if (node.op === "each" && someNode(node.of, isUnordered)) return true;
-  if (node.op === "pipe" && someNode(node.left, isUnordered) && someNode(node.right, isEach)) return true;
-  return childrenOf(node).some(dependsOnOrder);
+function dependsOnKeyOrder(node: Node): boolean {
+  if (node.op === "each" && someNodeMatches(node.of, makesUnsortedObject)) return true;
+  if (
+    node.op === "pipe" &&
+    someNodeMatches(node.left, makesUnsortedObject) &&
+    someNodeMatches(node.right, iterates)
+  )
+    return true;
+  return childrenOf(node).some(dependsOnKeyOrder);
 }
 
-const isEach = (node: Node): boolean => node.op === "each";
+const iterates = (node: Node): boolean => node.op === "each";
 
 /** Whether a node makes an object whose keys are not sorted. */
-function isUnordered(node: Node): boolean {
+function makesUnsortedObject(node: Node): boolean {
   if (node.op !== "object") return false;
   return node.entries.some(([key], index) => index > 0 && (node.entries[index - 1]?.[0] ?? "") > key);
 }
 
-function someNode(node: Node, test: (node: Node) => boolean): boolean {
-  return test(node) || childrenOf(node).some((part) => someNode(part, test));
+/** Whether the node itself or a node below it passes the test. */
+function someNodeMatches(node: Node, test: (node: Node) => boolean): boolean {
+  return test(node) || childrenOf(node).some((part) => someNodeMatches(part, test));
 }
 
+/** The nodes directly below a node. */
 function childrenOf(node: Node): readonly Node[] {
   if ("left" in node) return [node.left, node.right];
   if ("of" in node) return [node.of];

@@ -18,18 +18,21 @@ export interface HookActor {
   ) => Promise<T>;
 }
 
-/** Calls `work` with the variables of a run's access; none without an actor. Throws as `withAccess` of the actor. */
+/**
+ * Calls `work` with the environment variables by which a hook reaches the API server under its module's account. Without an
+ * account there are none, and the hook runs under the operator's service account. Throws as `withAccess` of the actor.
+ */
 export async function withAccess<T>(
   actor: HookActor | undefined,
   scratch: ScratchDir,
   work: (variables: Readonly<Record<string, string>>) => Promise<T>,
 ): Promise<T> {
   if (actor === undefined) return work({});
-  return actor.withAccess(scratch, (variables) => work({ ...variables, ...homeOf(actor, scratch) }));
+  return actor.withAccess(scratch, (variables) => work({ ...variables, ...homeVariables(actor, scratch) }));
 }
 
-/** A home and temp directory of its own for a process under another user id. */
-export function homeOf(
+/** Variables that give a process under another user id its own home and temp directory; none for the operator's user id. */
+export function homeVariables(
   { uid }: Pick<HookActor, "uid">,
   { userHome: home }: Pick<ScratchDir, "userHome">,
 ): Record<string, string> {

@@ -15,7 +15,7 @@ export function mayBeBatch({ path }: Pick<HookFile, "path">): boolean {
 }
 
 /** The arguments that select a hook of a batch file; none for an ordinary hook. */
-export function argumentsOf({ item }: Pick<Hook, "item">): readonly string[] {
+export function batchArguments({ item }: Pick<Hook, "item">): readonly string[] {
   if (item === undefined) return [];
   return item === "ready" ? ["hook", "ready"] : ["hook", "run", String(item)];
 }
@@ -29,19 +29,20 @@ export function batchEnvironment(module: string | undefined): Readonly<Record<st
 const LONGEST_PROBE_MS = 60_000;
 
 /** Time limit of a run of the hook in milliseconds; undefined = none. */
-export function timeLimit({ item }: Pick<Hook, "item">, hookTimeoutMs?: number): number | undefined {
+export function hookTimeLimitMs({ item }: Pick<Hook, "item">, hookTimeoutMs?: number): number | undefined {
   return item === "ready" ? Math.min(hookTimeoutMs ?? Infinity, LONGEST_PROBE_MS) : hookTimeoutMs;
 }
 
 /** The failure in one line, with the message of the JSON error that a batch file printed, if it did. */
 export function describeFailure({ item }: Pick<Hook, "item">, result: RunResult): string {
-  const message = item === undefined ? undefined : reportedError(result.stderr);
+  const message = item === undefined ? undefined : parseErrorMessage(result.stderr);
   return message === undefined || result.exitCode === undefined
     ? result.message
     : `exit code ${result.exitCode}: ${message}`;
 }
 
-function reportedError(stderr: string): string | undefined {
+/** The message of the JSON error in the last line of stderr, as module-sdk writes it; undefined if there is none. */
+function parseErrorMessage(stderr: string): string | undefined {
   const last = stderr.trimEnd().split("\n").at(-1) ?? "";
   const value = attempt(() => parseJson(last));
   const message = isJsonObject(value) ? value["message"] : undefined;

@@ -25,7 +25,7 @@ export interface StartSettings {
  * Working directory and environment of a hook or script, in every phase. WORKING_DIR is the operator's
  * own, else the configured directory, else `root`.
  */
-export function startOf(
+export function startOptions(
   path: string,
   root: string,
   { env, workingDir, hookWorkingDir }: StartSettings,
@@ -38,17 +38,18 @@ export function startOf(
  * The command of a hook file. Hooks that end in `.py` use the virtual environment `venv` of their hooks directory, if it
  * exists.
  */
-export async function commandOf(
+export async function buildCommand(
   { path, root }: HookFile,
   args: readonly string[],
   settings: StartSettings,
 ): Promise<Pick<RunRequest, "file" | "args" | "cwd" | "env">> {
-  const python = path.endsWith(".py") ? await venvPython(root) : undefined;
+  const python = path.endsWith(".py") ? await findVenvPython(root) : undefined;
   const program = python === undefined ? { file: path, args } : { file: python, args: [path, ...args] };
-  return { ...program, ...startOf(path, root, settings) };
+  return { ...program, ...startOptions(path, root, settings) };
 }
 
-async function venvPython(root: string): Promise<string | undefined> {
+/** Path of Python in the virtual environment of a hooks directory; undefined if it does not exist. */
+async function findVenvPython(root: string): Promise<string | undefined> {
   const python = join(root, "venv", "bin", "python3");
   return access(python, constants.X_OK)
     .then(() => python)

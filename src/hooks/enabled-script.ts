@@ -5,11 +5,11 @@ import { dirname } from "node:path";
 import { type Logger, oneLine } from "../lib/index.ts";
 import type { ScratchDir, ScratchData } from "../process/index.ts";
 import { span } from "../trace/index.ts";
-import { homeOf } from "./actor.ts";
-import { readOutput } from "./output/output-files.ts";
+import { homeVariables } from "./actor.ts";
+import { readOutputFile } from "./output/output-files.ts";
 import { OutputLog } from "./output/output-log.ts";
-import { startOf } from "./command.ts";
-import { inScratch, type RunSettings } from "./run-hook.ts";
+import { startOptions } from "./command.ts";
+import { withScratchDirectory, type RunSettings } from "./run-hook.ts";
 
 /** One call of a module's `enabled` script. Values are JSON texts. */
 export interface EnabledScriptRun {
@@ -39,45 +39,49 @@ const REASON_LENGTH = 500;
 export function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnswer> {
   const { module, settings } = request;
   return span({ kind: "hook", name: `enabled ${module}`, attributes: { module } }, async (open) => {
-    const requested = await inScratch(settings, `enabled-${module}`, (scratch) => ask(scratch, request));
-    if ("failure" in requested) open.fail(requested.failure);
-    return requested;
+    const answer = await withScratchDirectory(settings, `enabled-${module}`, (scratch) =>
+      runScript(scratch, request),
+    );
+    if ("failure" in answer) open.fail(answer.failure);
+    return answer;
   });
 }
 
-async function ask(scratch: ScratchDir, request: EnabledScriptRun): Promise<EnabledAnswer> {
+/** Runs the script in its scratch directory and reads its answer and its reason. Its output goes to the log. */
+async function runScript(scratch: ScratchDir, request: EnabledScriptRun): Promise<EnabledAnswer> {
   const { settings, logger, module, path, hide = (text) => text } = request;
   const { actor } = settings;
-  const variables = await writeFiles(scratch, request);
+  const variables = await writeScriptFiles(scratch, request);
   const log = new OutputLog(logger.child({ module, script: "enabled" }), {
     proxyJson: settings.logProxyHookJson,
     hide,
   });
-  const { cwd, env } = startOf(path, dirname(dirname(path)), settings);
+  const { cwd, env } = startOptions(path, dirname(dirname(path)), settings);
   let lastLine = "";
   const result = await settings.children.run({
     file: path,
     args: [],
     cwd,
-    env: { ...env, ...variables, ...actor?.offline, ...(actor && homeOf(actor, scratch)) },
+    env: { ...env, ...variables, ...actor?.offline, ...(actor && homeVariables(actor, scratch)) },
     uid: actor?.uid,
     timeoutMs: settings.hookTimeoutMs,
     signal: request.signal,
     redact: hide,
     onLine: (stream, line) => {
       if (stream === "stdout") lastLine = line;
-      log.line(stream, line);
+      log.writeLine(stream, line);
     },
   });
   log.flush();
   if (result.outcome !== "succeeded") return { failure: result.message };
-  const written = (await readOutput(variables.MODULE_ENABLED_RESULT, ANSWER_LIMIT)).trim();
-  const reason = (await readOutput(variables.MODULE_ENABLED_REASON, ANSWER_LIMIT)).trim();
+  const written = (await readOutputFile(variables.MODULE_ENABLED_RESULT, ANSWER_LIMIT)).trim();
+  const reason = (await readOutputFile(variables.MODULE_ENABLED_REASON, ANSWER_LIMIT)).trim();
   const text = written === "" ? lastLine.trim() : written;
-  return answer({ text, reason: oneLine(hide(reason), REASON_LENGTH) }, hide);
+  return toAnswer({ text, reason: oneLine(hide(reason), REASON_LENGTH) }, hide);
 }
 
-async function writeFiles(scratch: ScratchDir, { values, configValues }: EnabledScriptRun) {
+/** Writes the files of the script; returns the environment variables that name them. */
+async function writeScriptFiles(scratch: ScratchDir, { values, configValues }: EnabledScriptRun) {
   const [CONFIG_VALUES_PATH, VALUES_PATH, MODULE_ENABLED_RESULT, MODULE_ENABLED_REASON] = await Promise.all([
     scratch.write("config-values.json", configValues),
     scratch.write("values.json", values),
@@ -87,7 +91,8 @@ async function writeFiles(scratch: ScratchDir, { values, configValues }: Enabled
   return { CONFIG_VALUES_PATH, VALUES_PATH, MODULE_ENABLED_RESULT, MODULE_ENABLED_REASON };
 }
 
-function answer(
+/** Interprets the text that the script wrote: `true`, `false`, or a failure that quotes it. */
+function toAnswer(
   { text, reason }: { readonly text: string; readonly reason: string },
   hide: (text: string) => string,
 ): EnabledAnswer {

@@ -8,7 +8,7 @@ export { parseHookConfig } from "./config/hook-config.ts";
 export type { HookQueryOptions } from "./config/query-config.ts";
 export { HookLoader } from "./config/loader.ts";
 export { runEnabledScript } from "./enabled-script.ts";
-export { hookFileAt, hookOffline, lintHook, type OfflineRun } from "./offline.ts";
+export { toHookFile, runHookFileOffline, lintHook, type OfflineRun } from "./offline.ts";
 export { hookEnvironment } from "./hook-environment.ts";
 export { renderContext } from "./render-context.ts";
 export { runHook } from "./run-hook.ts";

@@ -23,11 +23,11 @@ export interface OfflineRun extends Omit<FileRun, "hook" | "context" | "fields">
 }
 
 /** Runs a hook as the operator would and returns what it would change. Never throws; nothing is applied. */
-export async function hookOffline(request: OfflineRun): Promise<HookRunResult> {
+export async function runHookFileOffline(request: OfflineRun): Promise<HookRunResult> {
   const { path, context, module, item, ...rest } = request;
-  const contexts = readContexts(context);
+  const contexts = parseContexts(context);
   if ("failure" in contexts) return { result: undefined, failure: contexts.failure };
-  const hook = hookFileAt(path);
+  const hook = toHookFile(path);
   const first = contexts.list[0]?.binding;
   const fields = { hook: hook.name, binding: typeof first === "string" ? first : "" };
   const text = `${JSON.stringify(contexts.list)}\n`;
@@ -39,7 +39,8 @@ export async function hookOffline(request: OfflineRun): Promise<HookRunResult> {
   });
 }
 
-function readContexts(text: string): { list: JsonObject[] } | { failure: string } {
+/** Parses a binding context file: an array of objects, or one object without brackets. */
+function parseContexts(text: string): { list: JsonObject[] } | { failure: string } {
   try {
     const value = parseJson(text);
     const list = Array.isArray(value) ? value : [value];
@@ -51,7 +52,7 @@ function readContexts(text: string): { list: JsonObject[] } | { failure: string 
 }
 
 /** The hook file at a path, as a scan of its hooks directory returns it. */
-export function hookFileAt(path: string): HookFile {
+export function toHookFile(path: string): HookFile {
   const parts = dirname(path).split(sep);
   const at = parts.lastIndexOf("hooks");
   const root = at < 0 ? dirname(path) : parts.slice(0, at + 1).join(sep);
@@ -80,7 +81,7 @@ export async function lintHook(
   const answer = await queryConfig(file, { kind, queue: MAIN_QUEUE, module }, options);
   if ("failure" in answer) return { hooks: [], problems: [failureProblem(file, answer)], warnings: [] };
   const isBatch = "errors" in answer ? answer.key !== "--config" : answer.hooks[0]?.item !== undefined;
-  const findings = isBatch ? plainFindings(file) : await placedFindings(file);
+  const findings = isBatch ? makeBatchFindings(file) : await makeLineFindings(file);
   if ("errors" in answer) return { hooks: [], problems: findings(answer.errors), warnings: [] };
   const hooks = answer.hooks.map((hook, index) => ({
     ...file,
@@ -93,19 +94,21 @@ export async function lintHook(
 
 type Findings = (texts: readonly string[]) => Problem[];
 
-function plainFindings(file: HookFile): Findings {
+/** Makes a function that turns messages about a batch file, which has no lines to name, into problems. */
+function makeBatchFindings(file: HookFile): Findings {
   return (texts) => texts.map((text) => configProblem(file, text, "hook config"));
 }
 
-async function placedFindings(file: HookFile): Promise<Findings> {
+/** Makes a function that turns messages about a hook into problems with the line of its script. */
+async function makeLineFindings(file: HookFile): Promise<Findings> {
   const script = await readFile(file.path, "utf8").catch(() => "");
-  return (texts) => texts.map((text) => configProblem(file, text, lineOf(script, text)));
+  return (texts) => texts.map((text) => configProblem(file, text, findLine(script, text)));
 }
 
 const PATH = /^([A-Za-z0-9_]+)(?:\[(\d+)\])?(?:\.([A-Za-z0-9_.[\]]+))?/;
 
 /** `line 12`, the place of the key that begins the message, in the script; `--config` if it is not found. */
-function lineOf(script: string, message: string): string {
+function findLine(script: string, message: string): string {
   const [, binding = "", index = "0", rest = ""] = PATH.exec(message) ?? [];
   const lines = script.split("\n");
   const first = findKey(lines, binding, { from: 0, nth: 0 });

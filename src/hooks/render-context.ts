@@ -1,6 +1,13 @@
 /** Renders the binding context file of a hook run. */
 
-import { Items, JsonBytes, contextOf, itemMembers, type Members, type Snapshots } from "../bindings/index.ts";
+import {
+  Items,
+  JsonBytes,
+  buildContext,
+  itemMembers,
+  type Members,
+  type Snapshots,
+} from "../bindings/index.ts";
 import type { Hook, HookTrigger, SnapshotItem } from "../model/index.ts";
 
 interface ContextInput extends Pick<Hook, "config"> {
@@ -16,7 +23,7 @@ const PIECE = 64 * 1024;
  */
 export function* renderContext(input: ContextInput): Generator<string> {
   let pending = "";
-  for (const text of contextTexts(input)) {
+  for (const text of renderContexts(input)) {
     pending += text;
     if (pending.length < PIECE) continue;
     yield pending;
@@ -25,19 +32,20 @@ export function* renderContext(input: ContextInput): Generator<string> {
   yield pending;
 }
 
-function* contextTexts({ config, triggers, snapshots }: ContextInput): Generator<string> {
-  const read = onceEach(snapshots);
+/** The JSON text of the contexts of all triggers, in small pieces. */
+function* renderContexts({ config, triggers, snapshots }: ContextInput): Generator<string> {
+  const read = cacheSnapshots(snapshots);
   yield "[";
   for (const [index, trigger] of triggers.entries()) {
     if (index > 0) yield ",";
-    const members = Object.entries(contextOf(trigger, config, read));
-    yield* objectTexts(members.sort(([a], [b]) => (a < b ? -1 : 1)));
+    const members = Object.entries(buildContext(trigger, config, read));
+    yield* renderObject(members.sort(([a], [b]) => (a < b ? -1 : 1)));
   }
   yield "]\n";
 }
 
 /** Caches snapshots: in one run, the same name yields the same array in every context. */
-function onceEach(snapshots: Snapshots): Snapshots {
+function cacheSnapshots(snapshots: Snapshots): Snapshots {
   const seen = new Map<string, readonly SnapshotItem[]>();
   const once = (key: string, read: () => readonly SnapshotItem[]): readonly SnapshotItem[] => {
     const items = seen.get(key) ?? read();
@@ -50,32 +58,36 @@ function onceEach(snapshots: Snapshots): Snapshots {
   };
 }
 
-function* objectTexts(members: Iterable<readonly [string, Members[string]]>): Generator<string> {
+/** The JSON text of an object with these members. */
+function* renderObject(members: Iterable<readonly [string, Members[string]]>): Generator<string> {
   let separator = "{";
   for (const [key, value] of members) {
     yield `${separator}${JSON.stringify(key)}:`;
-    yield* valueTexts(value);
+    yield* renderValue(value);
     separator = ",";
   }
   yield separator === "{" ? "{}" : "}";
 }
 
-function* valueTexts(value: Members[string]): Generator<string> {
-  if (value instanceof Map) yield* objectTexts(value);
-  else if (value instanceof Items) yield* itemTexts(value.list);
-  else if (value instanceof JsonBytes) yield utf8(value.bytes);
+/** The JSON text of a value. */
+function* renderValue(value: Members[string]): Generator<string> {
+  if (value instanceof Map) yield* renderObject(value);
+  else if (value instanceof Items) yield* renderItems(value.list);
+  else if (value instanceof JsonBytes) yield decodeUtf8(value.bytes);
   else yield JSON.stringify(value);
 }
 
-function utf8({ buffer, byteOffset, byteLength }: Uint8Array): string {
+/** Decodes bytes without copying them first. */
+function decodeUtf8({ buffer, byteOffset, byteLength }: Uint8Array): string {
   return Buffer.from(buffer, byteOffset, byteLength).toString("utf8");
 }
 
-function* itemTexts(items: readonly SnapshotItem[]): Generator<string> {
+/** The JSON text of a list of snapshot items. */
+function* renderItems(items: readonly SnapshotItem[]): Generator<string> {
   let separator = "[";
   for (const item of items) {
     yield separator;
-    yield* objectTexts(itemMembers(item));
+    yield* renderObject(itemMembers(item));
     separator = ",";
   }
   yield separator === "[" ? "[]" : "]";

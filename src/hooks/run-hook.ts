@@ -5,13 +5,13 @@ import { oneLine, type LogFields, type Logger } from "../lib/index.ts";
 import type { Hook, HookFile, HookTrigger } from "../model/index.ts";
 import { ScratchDir, type RunResult, type ScratchData } from "../process/index.ts";
 import { withAccess } from "./actor.ts";
-import { traceParent } from "../trace/index.ts";
-import { argumentsOf, batchEnvironment, describeFailure, timeLimit } from "./batch.ts";
-import { commandOf, type StartSettings } from "./command.ts";
+import { currentTraceParent } from "../trace/index.ts";
+import { batchArguments, batchEnvironment, describeFailure, hookTimeLimitMs } from "./batch.ts";
+import { buildCommand, type StartSettings } from "./command.ts";
 import { recordHookSpans } from "./output/hook-spans.ts";
 import { parseMetrics, type MetricOperation } from "./output/metrics-file.ts";
 import { parseObjectOperations, type ObjectOperation } from "./output/object-operations.ts";
-import { OutputError, readOutput } from "./output/output-files.ts";
+import { OutputError, readOutputFile } from "./output/output-files.ts";
 import { OutputLog } from "./output/output-log.ts";
 import { parseAdmission, parseConversion, type HookAnswers } from "./output/response-files.ts";
 import { renderContext } from "./render-context.ts";
@@ -105,10 +105,10 @@ export interface FileRun
 export async function runHookFile(request: FileRun): Promise<HookRunResult> {
   let result: RunResult | undefined;
   const name = `hook-${request.hook.id.toLowerCase()}`;
-  const end = await inScratch(request.settings, name, async (scratch) => {
-    const variables = await writeFiles(scratch, request);
+  const end = await withScratchDirectory(request.settings, name, async (scratch) => {
+    const variables = await writeHookFiles(scratch, request);
     result = await withAccess(request.settings.actor, scratch, (more) =>
-      execute(request, { ...variables, ...more }),
+      runProcess(request, { ...variables, ...more }),
     );
     await recordHookSpans(scratch.path(OUTPUT_FILES.SPANS_PATH), {
       logger: request.logger.child(request.fields),
@@ -121,7 +121,7 @@ export async function runHookFile(request: FileRun): Promise<HookRunResult> {
 }
 
 /** Calls `work` with a private directory and removes the directory afterwards. Never throws: errors are in `failure`. */
-export async function inScratch<T>(
+export async function withScratchDirectory<T>(
   { tmpDir, debugKeepTmpFiles, prepare, actor, children }: RunSettings,
   name: string,
   work: (scratch: ScratchDir) => Promise<T>,
@@ -140,7 +140,7 @@ export async function inScratch<T>(
 }
 
 /** Writes the input files, creates the output files, and returns the environment variables that name them. */
-async function writeFiles(scratch: ScratchDir, request: FileRun): Promise<Record<string, string>> {
+async function writeHookFiles(scratch: ScratchDir, request: FileRun): Promise<Record<string, string>> {
   const inputs = {
     BINDING_CONTEXT_PATH: ["binding-context.json", request.context],
     CONFIG_VALUES_PATH: ["config-values.json", request.configValues],
@@ -154,23 +154,24 @@ async function writeFiles(scratch: ScratchDir, request: FileRun): Promise<Record
   return Object.fromEntries([...paths, ...outputs]) as Record<string, string>;
 }
 
-async function execute(request: FileRun, variables: Record<string, string>): Promise<RunResult> {
+/** Runs the process of the hook, logs its output, and warns of processes that it left behind. */
+async function runProcess(request: FileRun, variables: Record<string, string>): Promise<RunResult> {
   const { hook, settings, logger, signal, hide, yields } = request;
   const log = new OutputLog(logger.child(request.fields), { proxyJson: settings.logProxyHookJson, hide });
-  const parent = traceParent();
-  const command = await commandOf(hook, argumentsOf(hook), settings);
+  const parent = currentTraceParent();
+  const command = await buildCommand(hook, batchArguments(hook), settings);
   const own = hook.item === undefined ? {} : batchEnvironment(hook.module);
   const result = await settings.children.run({
     ...command,
     env: { ...command.env, ...own, ...variables, ...(parent === undefined ? {} : { TRACEPARENT: parent }) },
     uid: settings.actor?.uid,
     yields,
-    timeoutMs: timeLimit(hook, settings.hookTimeoutMs),
+    timeoutMs: hookTimeLimitMs(hook, settings.hookTimeoutMs),
     signal,
     // The log receives every line; nothing else needs stdout.
     stdoutLimit: 0,
     redact: hide,
-    onLine: (stream, line) => log.line(stream, line),
+    onLine: (stream, line) => log.writeLine(stream, line),
   });
   log.flush();
   if (result.leftPids !== undefined)
@@ -185,7 +186,7 @@ async function execute(request: FileRun, variables: Record<string, string>): Pro
 /** Reads and checks all output files of a hook; throws OutputError, which names the variable of the bad file. */
 async function readOutputs(scratch: ScratchDir): Promise<HookOutput> {
   const text = (variable: OutputVariable): Promise<string> =>
-    about(variable, () => readOutput(scratch.path(OUTPUT_FILES[variable])));
+    withVariableName(variable, () => readOutputFile(scratch.path(OUTPUT_FILES[variable])));
   const [configPatchText, valuesPatchText, metrics, objects, admission, conversion] = await Promise.all([
     text("CONFIG_VALUES_JSON_PATCH_PATH"),
     text("VALUES_JSON_PATCH_PATH"),
@@ -197,16 +198,17 @@ async function readOutputs(scratch: ScratchDir): Promise<HookOutput> {
   return {
     configPatchText,
     valuesPatchText,
-    metrics: await about("METRICS_PATH", () => parseMetrics(metrics)),
-    objects: await about("KUBERNETES_PATCH_PATH", () => parseObjectOperations(objects)),
+    metrics: await withVariableName("METRICS_PATH", () => parseMetrics(metrics)),
+    objects: await withVariableName("KUBERNETES_PATCH_PATH", () => parseObjectOperations(objects)),
     answers: {
-      admission: await about("ADMISSION_RESPONSE_PATH", () => parseAdmission(admission)),
-      conversion: await about("CONVERSION_RESPONSE_PATH", () => parseConversion(conversion)),
+      admission: await withVariableName("ADMISSION_RESPONSE_PATH", () => parseAdmission(admission)),
+      conversion: await withVariableName("CONVERSION_RESPONSE_PATH", () => parseConversion(conversion)),
     },
   };
 }
 
-async function about<T>(variable: OutputVariable, read: () => T | Promise<T>): Promise<T> {
+/** Calls `read`; errors name the environment variable of the output file that is invalid. */
+async function withVariableName<T>(variable: OutputVariable, read: () => T | Promise<T>): Promise<T> {
   try {
     return await read();
   } catch (error) {

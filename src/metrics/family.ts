@@ -1,17 +1,17 @@
 /** A family of series, and its lines in Prometheus' text format or as OpenMetrics. */
 
-import { isOpenCounter, type SeriesDefinition } from "./series.ts";
+import { canBeOpenMetricsCounter, type SeriesDefinition } from "./series.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** One label set. */
-interface Sample extends Counted {
+/** The values of one label set. */
+interface Sample extends SampleValues {
   readonly labels: Labels;
-  /** Its cached lines; undefined after a change. A thousand modules have some hundred thousand lines. */
+  /** Its cached lines in the text format; undefined after a change. A thousand modules have some hundred thousand lines. */
   text: string | undefined;
 }
 
-/** The label sets of one series; the text of each is made again only when it has changed. */
+/** All label sets of one metric. The text of a label set is made again only after its value has changed. */
 export class Family {
   readonly #name: string;
   readonly #definition: SeriesDefinition;
@@ -24,34 +24,37 @@ export class Family {
     this.#name = `${prefix}${definition.name}`;
     this.#definition = definition;
     this.#buckets = definition.buckets ?? [];
-    if (definition.labels.length === 0) this.touch({});
+    if (definition.labels.length === 0) this.ensureSample({});
   }
 
   /** Whether the series has all these labels. */
-  knows(labels: Labels): boolean {
+  hasLabels(labels: Labels): boolean {
     return Object.keys(labels).every((label) => this.#definition.labels.includes(label));
   }
 
   /** Makes the label set visible, at zero unless it has a value. */
-  touch(labels: Labels): void {
-    this.#sampleOf(labels);
+  ensureSample(labels: Labels): void {
+    this.#findOrCreateSample(labels);
   }
 
+  /** Increases a counter; ignores negative amounts, and series that are no counters. */
   add(labels: Labels, amount: number): void {
-    const sample = this.#changedSampleOf(labels);
+    const sample = this.#findSampleToChange(labels);
     if (this.#definition.type === "counter") sample.value += Math.max(0, amount);
   }
 
+  /** Sets a gauge; ignores series that are no gauges. */
   set(labels: Labels, value: number): void {
-    const sample = this.#sampleOf(labels);
+    const sample = this.#findOrCreateSample(labels);
     if (this.#definition.type !== "gauge" || sample.value === value) return;
     sample.value = value;
     sample.text = undefined;
   }
 
+  /** Adds an observation to a histogram; ignores series that are no histograms. */
   observe(labels: Labels, value: number, exemplar?: Exemplar): void {
     if (this.#definition.type !== "histogram") return;
-    observeIn(this.#changedSampleOf(labels), value, { buckets: this.#buckets, exemplar });
+    addObservation(this.#findSampleToChange(labels), value, { buckets: this.#buckets, exemplar });
   }
 
   /** Drops all label sets. */
@@ -60,46 +63,47 @@ export class Family {
   }
 
   /** Drops every label set that has these labels. */
-  drop(labels: Labels): void {
+  dropSamples(labels: Labels): void {
     const wanted = Object.entries(labels);
     for (const [key, sample] of this.#samples)
       if (wanted.every(([label, value]) => sample.labels[label] === value)) this.#samples.delete(key);
   }
 
-  /** The text of the family in parts. One large text would be copied several times. */
-  parts(exposition: Exposition = "plain"): string[] {
+  /** Renders the family: its head, then the lines of each label set. The parts are not joined, because one large text would be copied several times. */
+  renderParts(exposition: Exposition = "plain"): string[] {
     if (exposition !== this.#exposition) for (const sample of this.#samples.values()) sample.text = undefined;
     this.#exposition = exposition;
-    const parts = [this.#headText()];
-    for (const sample of this.#samples.values()) parts.push((sample.text ??= this.#lines(sample)));
+    const parts = [this.#renderHead()];
+    for (const sample of this.#samples.values()) parts.push((sample.text ??= this.#renderSample(sample)));
     return parts;
   }
 
-  #headText(): string {
+  /** The lines `# HELP` and `# TYPE`. */
+  #renderHead(): string {
     const { help, type } = this.#definition;
-    const reported =
+    const head =
       this.#exposition === "open" && type === "counter"
         ? this.#openMetricsHead()
         : { name: this.#name, type };
-    return `# HELP ${reported.name} ${help}\n# TYPE ${reported.name} ${reported.type}\n`;
+    return `# HELP ${head.name} ${help}\n# TYPE ${head.name} ${head.type}\n`;
   }
 
-  /** OpenMetrics omits the ending `_total` from the name of a counter. */
+  /** Name and type of a counter in OpenMetrics, where the name of a counter lacks the ending `_total`. */
   #openMetricsHead(): { readonly name: string; readonly type: string } {
-    return isOpenCounter(this.#definition)
+    return canBeOpenMetricsCounter(this.#definition)
       ? { name: this.#name.slice(0, -"_total".length), type: "counter" }
       : { name: this.#name, type: "unknown" };
   }
 
-  /** The sample of a label set, which is about to change: its text must be made again. */
-  #changedSampleOf(labels: Labels): Sample {
-    const sample = this.#sampleOf(labels);
+  /** The sample of a label set that the caller changes: drops the cached text. */
+  #findSampleToChange(labels: Labels): Sample {
+    const sample = this.#findOrCreateSample(labels);
     sample.text = undefined;
     return sample;
   }
 
   /** The sample of a label set, created at zero at first use. */
-  #sampleOf(labels: Labels): Sample {
+  #findOrCreateSample(labels: Labels): Sample {
     const key = this.#definition.labels.map((label) => labels[label] ?? "").join("\0");
     const known = this.#samples.get(key);
     if (known !== undefined) return known;
@@ -109,11 +113,14 @@ export class Family {
     return sample;
   }
 
-  #lines(sample: Sample): string {
-    const { labels: known, type, buckets } = this.#definition;
-    const setLabels = known.filter((label) => sample.labels[label] !== undefined);
-    const labels = setLabels.map((label) => `${label}="${escaped(sample.labels[label] ?? "")}"`).join(",");
-    return linesOf(this.#name, sample, {
+  /** The lines of one label set. Labels without a value are left out. */
+  #renderSample(sample: Sample): string {
+    const { labels: allLabels, type, buckets } = this.#definition;
+    const setLabels = allLabels.filter((label) => sample.labels[label] !== undefined);
+    const labels = setLabels
+      .map((label) => `${label}="${escapeLabelValue(sample.labels[label] ?? "")}"`)
+      .join(",");
+    return renderLines(this.#name, sample, {
       labels,
       buckets: type === "histogram" ? (buckets ?? []) : undefined,
       exposition: this.#exposition,
@@ -131,66 +138,77 @@ interface Exemplar {
   readonly atMs: number;
 }
 
-/** What is known of one label set. */
-interface Counted {
+/** The numbers of one label set. */
+interface SampleValues {
   /** Of a counter or gauge; the sum of a histogram. */
   value: number;
   /** Of a histogram: observations up to each bucket's bound, and of all. */
   readonly counts: number[];
   count: number;
-  /** Of a histogram: the last of each bucket, by its place. */
+  /** Of a histogram: the last exemplar of each bucket, by the index of the bucket; the index after the last is `+Inf`. */
   exemplars?: Map<number, Exemplar>;
 }
 
-/** Adds an observation to a histogram: to each bucket whose bound is not smaller. */
-export function observeIn(
-  sample: Counted,
+/** Adds an observation to a histogram: counts it in each bucket whose bound it does not exceed. */
+export function addObservation(
+  sample: SampleValues,
   value: number,
   { buckets, exemplar }: { readonly buckets: readonly number[]; readonly exemplar?: Exemplar | undefined },
 ): void {
   sample.value += value;
   sample.count += 1;
-  for (const [place, bound] of buckets.entries())
-    if (value <= bound) sample.counts[place] = (sample.counts[place] ?? 0) + 1;
+  for (const [index, bound] of buckets.entries())
+    if (value <= bound) sample.counts[index] = (sample.counts[index] ?? 0) + 1;
   if (exemplar === undefined) return;
-  const place = buckets.findIndex((bound) => value <= bound);
+  const firstBucket = buckets.findIndex((bound) => value <= bound);
   sample.exemplars ??= new Map();
-  sample.exemplars.set(place === -1 ? buckets.length : place, exemplar);
+  sample.exemplars.set(firstBucket === -1 ? buckets.length : firstBucket, exemplar);
 }
 
-interface Form {
+interface LineFormat {
   readonly labels: string;
   /** Of a histogram. */
   readonly buckets: readonly number[] | undefined;
   readonly exposition?: Exposition;
 }
 
-/** The lines of one label set. */
-export function linesOf(name: string, sample: Counted, { labels, buckets, exposition }: Form): string {
+/**
+ * Renders one label set in Prometheus' text format: one line, or for a histogram a line for each bucket, sum and count.
+ * `labels` is the text between the braces.
+ */
+export function renderLines(
+  name: string,
+  sample: SampleValues,
+  { labels, buckets, exposition }: LineFormat,
+): string {
   const { value, count, counts } = sample;
   const ownLabels = labels === "" ? "" : `{${labels}}`;
   if (buckets === undefined) return `${name}${ownLabels} ${value}\n`;
   const furtherLabels = labels === "" ? "" : `,${labels}`;
   const isOpen = exposition === "open";
-  const bucketLines = [...buckets.map((bound) => boundText(bound, isOpen)), "+Inf"].map((bound, place) => {
-    const exemplar = isOpen ? exemplarText(sample.exemplars?.get(place)) : "";
-    return `${name}_bucket{le="${bound}"${furtherLabels}} ${counts[place] ?? count}${exemplar}\n`;
+  const bucketLines = [...buckets.map((bound) => formatBound(bound, isOpen)), "+Inf"].map((bound, index) => {
+    const exemplar = isOpen ? formatExemplar(sample.exemplars?.get(index)) : "";
+    return `${name}_bucket{le="${bound}"${furtherLabels}} ${counts[index] ?? count}${exemplar}\n`;
   });
   return `${bucketLines.join("")}${name}_sum${ownLabels} ${value}\n${name}_count${ownLabels} ${count}\n`;
 }
 
-/** The bound of a bucket. In OpenMetrics it has a decimal point. */
-function boundText(bound: number, isOpen: boolean): string {
+/** Formats the bound of a bucket. OpenMetrics requires a decimal point. */
+function formatBound(bound: number, isOpen: boolean): string {
   return isOpen && Number.isInteger(bound) ? `${bound}.0` : String(bound);
 }
 
-function exemplarText(exemplar: Exemplar | undefined): string {
+/** The end of a bucket line that names a trace; empty without an exemplar. */
+function formatExemplar(exemplar: Exemplar | undefined): string {
   if (exemplar === undefined) return "";
   return ` # {trace_id="${exemplar.traceId}"} ${exemplar.value} ${exemplar.atMs / 1000}`;
 }
 
-/** Converts a text of prom-client, which has an empty line between families, to OpenMetrics. */
-export function asOpenMetrics(text: string): string {
+/**
+ * Converts the text of prom-client to OpenMetrics: removes the empty lines between families and the ending `_total` from the
+ * heads of counters, and writes whole bucket bounds with a decimal point.
+ */
+export function toOpenMetrics(text: string): string {
   const families = text
     .trimEnd()
     .split("\n\n")
@@ -201,7 +219,7 @@ export function asOpenMetrics(text: string): string {
 }
 
 /** The value of a label, escaped for use between quotes. */
-export function escaped(value: string): string {
+export function escapeLabelValue(value: string): string {
   return value
     .replaceAll("\\", String.raw`\\`)
     .replaceAll('"', String.raw`\"`)

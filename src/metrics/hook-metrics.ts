@@ -1,10 +1,10 @@
-/** The metrics that hooks make (docs/reference/metrics.md, "Metrics of hooks"). */
+/** The metrics that hooks write (docs/reference/metrics.md, "Metrics of hooks"). */
 
 import type { MetricOperation } from "../hooks/index.ts";
 import { member } from "../model/index.ts";
-import { escaped, linesOf, observeIn } from "./family.ts";
+import { escapeLabelValue, renderLines, addObservation } from "./family.ts";
 
-/** The hook that made a series. */
+/** The hook that wrote a series. */
 export interface HookMetricOwner {
   readonly hook: string;
   readonly module?: string | undefined;
@@ -16,7 +16,7 @@ export class HookMetricError extends Error {
 }
 
 /** An operation that writes, with its final name. */
-type Write = Exclude<MetricOperation, { action: "expire" }>;
+type WriteOperation = Exclude<MetricOperation, { action: "expire" }>;
 
 interface HookSeries {
   readonly labels: Readonly<Record<string, string>>;
@@ -36,25 +36,25 @@ interface HookFamily {
   readonly series: Map<string, HookSeries>;
 }
 
-const TYPES = { add: "counter", set: "gauge", observe: "histogram" } as const;
-type FamilyType = (typeof TYPES)[Write["action"]];
+const TYPE_BY_ACTION = { add: "counter", set: "gauge", observe: "histogram" } as const;
+type FamilyType = (typeof TYPE_BY_ACTION)[WriteOperation["action"]];
 
-const NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
+const METRIC_NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 
 /**
  * The metrics of hooks, at `/metrics/hooks`. Names are the hooks' own, with `prefix` for `{PREFIX}`. Metrics of a
  * group are replaced by each run that names the group; all others accumulate over runs. The labels `hook` and
- * `module` name who made them.
+ * `module` name the hook.
  */
 export class HookMetrics {
   readonly #prefix: string;
-  readonly #exists: (owner: HookMetricOwner) => boolean;
+  readonly #hookExists: (owner: HookMetricOwner) => boolean;
   readonly #families = new Map<string, HookFamily>();
 
   /** `exists`: whether the hook still exists. */
   constructor(prefix: string, exists: (owner: HookMetricOwner) => boolean) {
     this.#prefix = prefix;
-    this.#exists = exists;
+    this.#hookExists = exists;
   }
 
   /** Applies all operations of one run of a hook, or none of them (throws HookMetricError). */
@@ -62,33 +62,34 @@ export class HookMetrics {
     const groups = new Set(operations.flatMap(({ group }) => group ?? []));
     const named = operations.map((operation) => this.#withFinalName(operation));
     const types = new Map<string, FamilyType>();
-    for (const operation of named) if (operation.action !== "expire") this.#check(operation, groups, types);
-    this.#remove((series) => series.group !== undefined && groups.has(series.group));
+    for (const operation of named)
+      if (operation.action !== "expire") this.#checkOperation(operation, groups, types);
+    this.#removeSeries((series) => series.group !== undefined && groups.has(series.group));
     for (const operation of named) {
-      if (operation.action !== "expire") this.#write(operation, owner);
+      if (operation.action !== "expire") this.#writeSeries(operation, owner);
       // The series of a group were removed above. Without a group, this removes the series of this hook.
-      else if (operation.group === undefined) this.#expire(operation.name, owner);
+      else if (operation.group === undefined) this.#removeUngroupedSeries(operation.name, owner);
     }
   }
 
   /** The text that Prometheus reads, without the metrics of hooks that are deleted. */
-  text(): string {
-    this.#remove(({ owner }) => !this.#exists(owner));
+  renderText(): string {
+    this.#removeSeries(({ owner }) => !this.#hookExists(owner));
     const sorted = [...this.#families.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
-    return sorted.map(describeFamily).join("");
+    return sorted.map(renderFamily).join("");
   }
 
   /** Replaces `{PREFIX}` in the name. Throws HookMetricError for an invalid name. */
   #withFinalName(operation: MetricOperation): MetricOperation {
     if (operation.name === undefined) return operation;
     const name = operation.name.replaceAll("{PREFIX}", this.#prefix);
-    if (!NAME.test(name)) throw new HookMetricError(`"${name}" is no name for a metric`);
+    if (!METRIC_NAME.test(name)) throw new HookMetricError(`"${name}" is no name for a metric`);
     return { ...operation, name } as MetricOperation;
   }
 
   /** Throws HookMetricError if the operation cannot be applied. `types` collects the types that this run uses. */
-  #check(
-    { action, name, value, labels }: Write,
+  #checkOperation(
+    { action, name, value, labels }: WriteOperation,
     groups: ReadonlySet<string>,
     types: Map<string, FamilyType>,
   ): void {
@@ -96,14 +97,14 @@ export class HookMetrics {
     if (!Number.isFinite(value)) throw new HookMetricError(`metric ${name}: a value is needed`);
     if (action === "observe" && Object.hasOwn(labels, "le"))
       throw new HookMetricError(`metric ${name}: the label "le" is the histogram's own`);
-    const type = TYPES[action];
-    const inUse = types.get(name) ?? this.#typeOutsideGroups(name, groups) ?? type;
+    const type = TYPE_BY_ACTION[action];
+    const typeInUse = types.get(name) ?? this.#typeOutsideGroups(name, groups) ?? type;
     types.set(name, type);
-    if (inUse !== type)
-      throw new HookMetricError(`metric ${name} is a ${inUse} already, "${action}" makes a ${type}`);
+    if (typeInUse !== type)
+      throw new HookMetricError(`metric ${name} is a ${typeInUse} already, "${action}" makes a ${type}`);
   }
 
-  /** The type of the series with this name outside these groups; undefined if there are none. */
+  /** The type of the series with this name that stay, because they are not in these groups; undefined if none stays. */
   #typeOutsideGroups(name: string, groups: ReadonlySet<string>): FamilyType | undefined {
     const { type, series } = this.#families.get(name) ?? {};
     const isOutside = ({ group }: HookSeries): boolean => group === undefined || !groups.has(group);
@@ -111,8 +112,8 @@ export class HookMetrics {
   }
 
   /** Removes the ungrouped series of one hook: those with the name, or all. */
-  #expire(name: string | undefined, { hook, module }: HookMetricOwner): void {
-    this.#remove(({ owner, group }, family) => {
+  #removeUngroupedSeries(name: string | undefined, { hook, module }: HookMetricOwner): void {
+    this.#removeSeries(({ owner, group }, family) => {
       // Two modules may have hooks of the same name.
       const isOwn = owner.hook === hook && owner.module === module;
       return isOwn && group === undefined && (name === undefined || family === name);
@@ -120,11 +121,11 @@ export class HookMetrics {
   }
 
   /** Applies one operation. A series starts again at zero if its group or its buckets have changed. */
-  #write(write: Write, owner: HookMetricOwner): void {
+  #writeSeries(write: WriteOperation, owner: HookMetricOwner): void {
     const { hook, module } = owner;
     const { group } = write;
     const labels = { ...write.labels, hook, ...(module === undefined ? {} : { module }) };
-    const family = this.#family(write.name, TYPES[write.action]);
+    const family = this.#findOrCreateFamily(write.name, TYPE_BY_ACTION[write.action]);
     const key = JSON.stringify(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
     const old = family.series.get(key);
     const buckets = write.action === "observe" ? write.buckets : [];
@@ -135,7 +136,8 @@ export class HookMetrics {
     updateValue(series, write);
   }
 
-  #family(name: string, type: FamilyType): HookFamily {
+  /** The family of this name, created empty at first use. */
+  #findOrCreateFamily(name: string, type: FamilyType): HookFamily {
     const known = this.#families.get(name);
     if (known !== undefined) return known;
     const family: HookFamily = { name, type, series: new Map() };
@@ -143,7 +145,8 @@ export class HookMetrics {
     return family;
   }
 
-  #remove(isObsolete: (series: HookSeries, family: string) => boolean): void {
+  /** Removes all series for which `isObsolete` is true, and families without series. */
+  #removeSeries(isObsolete: (series: HookSeries, family: string) => boolean): void {
     for (const [name, family] of this.#families) {
       for (const [key, series] of family.series) if (isObsolete(series, name)) family.series.delete(key);
       if (family.series.size === 0) this.#families.delete(name);
@@ -151,23 +154,26 @@ export class HookMetrics {
   }
 }
 
-function updateValue(series: HookSeries, { action, value }: Write): void {
-  if (action === "observe") observeIn(series, value, series);
+/** Carries out the action on the value of a series: observe, set or add. */
+function updateValue(series: HookSeries, { action, value }: WriteOperation): void {
+  if (action === "observe") addObservation(series, value, series);
   else series.value = action === "set" ? value : series.value + value;
 }
 
 function isSameList(a: readonly number[], b: readonly number[]): boolean {
-  return a.length === b.length && a.every((value, place) => value === b[place]);
+  return a.length === b.length && a.every((value, index) => value === b[index]);
 }
 
 /** A family in Prometheus' text format. All its series get the same labels; a missing label is empty. */
-function describeFamily(family: HookFamily): string {
+function renderFamily(family: HookFamily): string {
   const { name, type, series } = family;
   const labels = new Set([...series.values()].flatMap((one) => Object.keys(one.labels)));
   const names = [...labels].sort();
   const lines = [...series.values()].map((one) => {
-    const own = names.map((label) => `${label}="${escaped(member(one.labels, label) ?? "")}"`).join(",");
-    return linesOf(name, one, { labels: own, buckets: type === "histogram" ? one.buckets : undefined });
+    const own = names
+      .map((label) => `${label}="${escapeLabelValue(member(one.labels, label) ?? "")}"`)
+      .join(",");
+    return renderLines(name, one, { labels: own, buckets: type === "histogram" ? one.buckets : undefined });
   });
   return `# HELP ${name} ${name}\n# TYPE ${name} ${type}\n${lines.join("")}`;
 }

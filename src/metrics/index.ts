@@ -1,14 +1,14 @@
 export { HookMetricError, HookMetrics, type HookMetricOwner } from "./hook-metrics.ts";
 export { hasHook } from "./inventory.ts";
-export { bindingTimes, countDroppedTick, countWait, measure } from "./measure.ts";
+export { makeBindingTimes, countDroppedTick, recordTaskWait, connectMetrics } from "./measure.ts";
 export { Metrics } from "./metrics.ts";
 export type { Exposition } from "./family.ts";
 export {
-  configReporter,
-  driftReporter,
-  hangReporter,
-  healthReporter,
-  blockerReporter,
+  makeConfigReporter,
+  makeDriftReporter,
+  makeHangReporter,
+  makeHealthReporter,
+  makeBlockerReporter,
   makeHelmRecorder,
   makeRecorder,
   type RecorderParts,

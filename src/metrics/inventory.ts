@@ -1,4 +1,4 @@
-/** The series of hooks and their runs, in step with the modules and hooks that exist. */
+/** Keeps the series of modules and hooks in step with those that exist, and counts runs of hooks. */
 
 import { allBindings, hookActivation } from "../bindings/index.ts";
 import type { Hook } from "../model/index.ts";
@@ -12,7 +12,7 @@ import { SERIES, type HookFamily, type SeriesName } from "./series.ts";
 type HookOwners = Pick<State, "globalHooks" | "records" | "hooksOf">;
 
 /** Counters that each module has from the start. */
-const OF_MODULES = [
+const MODULE_COUNTERS = [
   "moduleRunErrors",
   "moduleRunErrorsShort",
   "moduleDeleteErrors",
@@ -27,12 +27,12 @@ export function hasHook(state: HookOwners, { hook, module }: HookMetricOwner): b
   return state.hooksOf(module).some(({ name }) => name === hook);
 }
 
-/** The modules and hooks that have series; the series of those that are deleted are dropped. */
+/** Remembers for which modules and hooks series exist: creates series for new ones, and drops those of deleted ones. */
 export class Inventory {
   readonly #metrics: Metrics;
   readonly #state: HookOwners;
-  #hooks = new Map<Hook, HookSample>();
-  #modules: readonly string[] = [];
+  #sampleByHook = new Map<Hook, HookSample>();
+  #moduleNames: readonly string[] = [];
 
   constructor(metrics: Metrics, state: HookOwners) {
     this.#metrics = metrics;
@@ -49,26 +49,29 @@ export class Inventory {
   /** Drops the series of deleted modules, and shows the counters of the others at zero. */
   #refreshModules(names: readonly string[]): void {
     const known = new Set(names);
-    for (const module of this.#modules) if (!known.has(module)) this.#metrics.drop({ module });
-    for (const module of names) for (const series of OF_MODULES) this.#metrics.touch(series, { module });
-    this.#modules = names;
+    for (const module of this.#moduleNames) if (!known.has(module)) this.#metrics.dropSeries({ module });
+    for (const module of names)
+      for (const series of MODULE_COUNTERS) this.#metrics.ensureSeries(series, { module });
+    this.#moduleNames = names;
   }
 
-  /** Drops the series of deleted hooks, shows new ones, and counts bindings again. */
+  /** Drops the series of deleted hooks, shows the counters of new ones at zero, and sets the number of bindings of each. */
   #refreshHooks(all: readonly Hook[]): void {
-    const before = this.#hooks;
-    this.#hooks = new Map(all.map((hook) => [hook, before.get(hook) ?? sampleOf(hook)]));
+    const before = this.#sampleByHook;
+    this.#sampleByHook = new Map(all.map((hook) => [hook, before.get(hook) ?? toHookSample(hook)]));
     for (const sample of before.values()) {
-      if (!hasHook(this.#state, sample)) forgetHook(this.#metrics, sample);
+      if (!hasHook(this.#state, sample)) dropHookSeries(this.#metrics, sample);
     }
-    for (const [hook, sample] of this.#hooks) if (!before.has(hook)) showHook(this.#metrics, sample);
-    this.#metrics.clear("bindingCount");
-    for (const { module = "", hook, bindings } of this.#hooks.values())
+    for (const [hook, sample] of this.#sampleByHook)
+      if (!before.has(hook)) showHookCounters(this.#metrics, sample);
+    this.#metrics.clearSeries("bindingCount");
+    for (const { module = "", hook, bindings } of this.#sampleByHook.values())
       this.#metrics.set("bindingCount", { module, hook }, bindings.length);
   }
 }
 
-function sampleOf({ name: hook, module, config }: Hook): HookSample {
+/** The label values of a hook: its name, its module and its bindings. */
+function toHookSample({ name: hook, module, config }: Hook): HookSample {
   const bindings = allBindings(config).map((binding) => ({
     binding: binding.name,
     queue: binding.queue,
@@ -77,7 +80,7 @@ function sampleOf({ name: hook, module, config }: Hook): HookSample {
   return { module, hook, bindings };
 }
 
-/** Which run of which hook; `module` is undefined for a global hook. */
+/** The labels of a run of a hook; `module` is undefined for a global hook. */
 interface HookLabels {
   readonly module: string | undefined;
   readonly hook: string;
@@ -100,21 +103,26 @@ interface HookSample extends Pick<HookLabels, "module" | "hook"> {
 }
 
 const COUNTER_BY_OUTCOME = { failed: "Errors", allowed: "Allowed", success: "Success" } as const;
-const OF_GLOBAL_HOOKS = (Object.keys(SERIES) as SeriesName[]).filter((name) => name.startsWith("globalHook"));
+const GLOBAL_HOOK_SERIES = (Object.keys(SERIES) as SeriesName[]).filter((name) =>
+  name.startsWith("globalHook"),
+);
 
 /** Makes the counters of a new hook visible, at zero. */
-export function showHook(metrics: Metrics, { bindings, ...hook }: HookSample): void {
-  for (const binding of bindings) touch(metrics, { ...hook, ...binding });
+export function showHookCounters(metrics: Metrics, { bindings, ...hook }: HookSample): void {
+  for (const binding of bindings) ensureHookCounters(metrics, { ...hook, ...binding });
 }
 
-/** Module hooks and global hooks have separate series, and errors of both are counted in a third. */
-export function recordRun(metrics: Metrics, run: HookRunSample): void {
-  const family = familyOf(run);
-  const labels = ownLabels(run);
-  touch(metrics, run);
+/**
+ * Counts a run of a hook and records its duration and resources. Module hooks and global hooks have separate series; a third
+ * counts the errors of both.
+ */
+export function recordHookRun(metrics: Metrics, run: HookRunSample): void {
+  const family = hookFamilyOf(run);
+  const labels = familyLabels(run);
+  ensureHookCounters(metrics, run);
   metrics.add(`${family}${COUNTER_BY_OUTCOME[run.outcome]}`, labels);
-  if (run.outcome === "failed") metrics.add("hookErrors", sharedLabels(run));
-  if (run.outcome === "allowed") metrics.add("hookAllowed", sharedLabels(run));
+  if (run.outcome === "failed") metrics.add("hookErrors", errorLabels(run));
+  if (run.outcome === "allowed") metrics.add("hookAllowed", errorLabels(run));
   metrics.observe(`${family}Run`, labels, run.seconds);
   if (run.usage === undefined) return;
   const { userSeconds, systemSeconds, maxRssBytes } = run.usage;
@@ -124,26 +132,33 @@ export function recordRun(metrics: Metrics, run: HookRunSample): void {
 }
 
 /** Drops the series of a hook that is deleted. */
-export function forgetHook(metrics: Metrics, { module, hook }: Pick<HookSample, "module" | "hook">): void {
-  metrics.drop({ module: module ?? "", hook });
-  // The series of global hooks lack this label.
-  if (module === undefined) metrics.drop({ hook }, OF_GLOBAL_HOOKS);
+export function dropHookSeries(
+  metrics: Metrics,
+  { module, hook }: Pick<HookSample, "module" | "hook">,
+): void {
+  metrics.dropSeries({ module: module ?? "", hook });
+  // The series of global hooks have no label `module`.
+  if (module === undefined) metrics.dropSeries({ hook }, GLOBAL_HOOK_SERIES);
 }
 
-function touch(metrics: Metrics, hook: HookLabels): void {
+/** Makes the counters of one binding of a hook visible, at zero unless they have values. */
+function ensureHookCounters(metrics: Metrics, hook: HookLabels): void {
   for (const counted of Object.values(COUNTER_BY_OUTCOME))
-    metrics.touch(`${familyOf(hook)}${counted}`, ownLabels(hook));
-  for (const name of ["hookErrors", "hookAllowed"] as const) metrics.touch(name, sharedLabels(hook));
+    metrics.ensureSeries(`${hookFamilyOf(hook)}${counted}`, familyLabels(hook));
+  for (const name of ["hookErrors", "hookAllowed"] as const) metrics.ensureSeries(name, errorLabels(hook));
 }
 
-function familyOf({ module }: HookLabels): HookFamily {
+/** The first part of the keys in SERIES: series of module hooks or of global hooks. */
+function hookFamilyOf({ module }: HookLabels): HookFamily {
   return module === undefined ? "globalHook" : "moduleHook";
 }
 
-function ownLabels({ module, hook, binding, queue, activation }: HookLabels): Labels {
+/** The labels of the series of one family; those of global hooks have no label `module`. */
+function familyLabels({ module, hook, binding, queue, activation }: HookLabels): Labels {
   return { ...(module === undefined ? {} : { module }), hook, binding, queue, activation };
 }
 
-function sharedLabels({ module = "", hook, binding, queue }: HookLabels): Labels {
+/** The labels of the error counters that all hooks share; `module` is empty for a global hook. */
+function errorLabels({ module = "", hook, binding, queue }: HookLabels): Labels {
   return { module, hook, binding, queue };
 }

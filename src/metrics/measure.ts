@@ -1,4 +1,4 @@
-/** Connects the series to what they measure. */
+/** Connects the operator's parts to the metrics that describe them. */
 
 import { apiVersionOf, type KubeClient, type RequestReport, type WatchHub } from "../kube/index.ts";
 import type { Clock } from "../lib/index.ts";
@@ -13,8 +13,8 @@ import { Inventory } from "./inventory.ts";
 const TICK_MS = 10_000;
 const ERROR_TICK_MS = 5000;
 
-/** What is measured. */
-export interface Measured {
+/** The parts of the operator that the metrics describe. */
+export interface MetricSources {
   readonly client: KubeClient;
   readonly patchClient: KubeClient;
   readonly hub: WatchHub;
@@ -24,8 +24,11 @@ export interface Measured {
   readonly bindings: KubeBindings;
 }
 
-/** Connects the series to what they measure; gauges are filled in before each scrape. */
-export function measure(metrics: Metrics, measured: Measured): void {
+/**
+ * Connects the parts of the operator to the metrics that describe them: requests and watches are counted when they happen,
+ * gauges are set before each scrape.
+ */
+export function connectMetrics(metrics: Metrics, measured: MetricSources): void {
   const { client, patchClient, hub, clock } = measured;
   const host = new URL(client.credentialsInfo.server).host;
   const count = (component: "main" | "object_patcher") => (report: RequestReport) => {
@@ -45,44 +48,47 @@ export function measure(metrics: Metrics, measured: Measured): void {
   });
   const inventory = new Inventory(metrics, measured.state);
   metrics.beforeScrape(() => inventory.refresh());
-  metrics.beforeScrape(() => sample(metrics, measured));
-  repeat(clock, TICK_MS, () => metrics.add("liveTicks", {}));
+  metrics.beforeScrape(() => sampleGauges(metrics, measured));
+  repeatEvery(clock, TICK_MS, () => metrics.add("liveTicks", {}));
   // As in the Go operator, the counter rises for as long as the ConfigMap cannot be used.
-  repeat(clock, ERROR_TICK_MS, () => {
+  repeatEvery(clock, ERROR_TICK_MS, () => {
     if (measured.state.view.config.condition === "invalid") metrics.add("configErrors", {});
   });
 }
 
-function repeat(clock: Clock, ms: number, act: () => void): void {
+/** Calls `act` every `ms` milliseconds for as long as the process runs. */
+function repeatEvery(clock: Clock, ms: number, act: () => void): void {
   clock.setTimer(ms, () => {
     act();
-    repeat(clock, ms, act);
+    repeatEvery(clock, ms, act);
   });
 }
 
-/** Gauges of queues, modules and snapshots as they are now; those of what is deleted are dropped. */
-export function sample(
+/** Sets the gauges of queues, modules and snapshots to their current values. Clears them first, since some may be deleted. */
+export function sampleGauges(
   metrics: Metrics,
-  { queues, state, bindings }: Pick<Measured, "queues" | "state" | "bindings">,
+  { queues, state, bindings }: Pick<MetricSources, "queues" | "state" | "bindings">,
 ): void {
-  for (const name of GAUGES) metrics.clear(name);
+  for (const name of SAMPLED_GAUGES) metrics.clearSeries(name);
   for (const queue of queues.views()) sampleQueue(metrics, queue);
   for (const module of state.view.modules.values()) sampleModule(metrics, module, state.view);
   for (const { objects, module = "", hook, binding, queue } of bindings.counts())
     metrics.set("snapshotObjects", { module, hook, binding, queue }, objects);
 }
 
+/** Sets the gauges of one module; each gauge is left out where it does not apply. */
 function sampleModule(metrics: Metrics, view: ModuleView, all: View): void {
   const { name, enabled, suspended, module, health } = view;
   const wait = describeRunBlocker(view, all);
   if (wait !== undefined) metrics.set("moduleWaiting", { module: name, reason: wait.reason }, 1);
-  const healthy = HEALTHY[health?.status ?? "Unknown"];
+  const healthy = HEALTH_GAUGE_VALUES[health?.status ?? "Unknown"];
   if (healthy !== undefined) metrics.set("moduleHealthy", { module: name }, healthy);
   metrics.set("moduleInfo", { module: name, enabled: String(enabled), critical: "false" }, 1);
   if (enabled) metrics.set("moduleEnabled", { module: name, version: module.chartVersion ?? "" }, 1);
   if (suspended) metrics.set("maintenance", { module: name, state: "NoResourceReconciliation" }, 1);
 }
 
+/** Sets the length of a queue, and names the task at its head, which may block the others. */
 function sampleQueue(metrics: Metrics, { name: queue, length, tasks }: QueueView<Task>): void {
   metrics.set("queueLength", { queue }, length);
   const task = tasks[0]?.task;
@@ -91,9 +97,9 @@ function sampleQueue(metrics: Metrics, { name: queue, length, tasks }: QueueView
   metrics.set("queueHead", { queue, module: moduleOf(task) ?? "", task_type: task.kind, hook }, 1);
 }
 
-const HEALTHY = { True: 1, False: 0, Unknown: undefined } as const;
+const HEALTH_GAUGE_VALUES = { True: 1, False: 0, Unknown: undefined } as const;
 
-const GAUGES = [
+const SAMPLED_GAUGES = [
   "queueLength",
   "queueHead",
   "moduleInfo",
@@ -104,8 +110,8 @@ const GAUGES = [
   "snapshotObjects",
 ] as const;
 
-/** Records how long the filter and the events of a binding take. */
-export function bindingTimes(metrics: Metrics, hook: Hook, binding: KubernetesBinding): BindingTimes {
+/** Makes the recorder that receives how long the filter and the events of a binding take. */
+export function makeBindingTimes(metrics: Metrics, hook: Hook, binding: KubernetesBinding): BindingTimes {
   const { kind, queue } = binding;
   const labels = { module: hook.module ?? "", hook: hook.name, binding: binding.name, queue, kind };
   return {
@@ -114,16 +120,21 @@ export function bindingTimes(metrics: Metrics, hook: Hook, binding: KubernetesBi
   };
 }
 
-/** Records how long a task has waited for its turn. */
-export function countWait(metrics: Metrics, task: Task | undefined, { queue, waitedMs }: RunContext): void {
+/** Records how long a task has waited in its queue before it began. */
+export function recordTaskWait(
+  metrics: Metrics,
+  task: Task | undefined,
+  { queue, waitedMs }: RunContext,
+): void {
   if (task !== undefined) metrics.add("taskWait", taskLabels(queue, task), waitedMs / 1000);
 }
 
-/** Counts a tick of a schedule that was dropped because an earlier one waits. */
+/** Counts a tick of a schedule that was dropped because an earlier tick still waits in the queue. */
 export function countDroppedTick(metrics: Metrics, queue: string, task: Task): void {
   metrics.add("ticksDropped", taskLabels(queue, task));
 }
 
+/** The labels of a task; `hook` and `binding` are empty for tasks that run no single hook. */
 function taskLabels(
   queue: string,
   task: Task,

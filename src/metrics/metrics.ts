@@ -3,15 +3,15 @@
 import { collectDefaultMetrics, Registry } from "prom-client";
 
 import { systemClock, type Clock } from "../lib/index.ts";
-import { traceToShow } from "../trace/index.ts";
-import { Family, asOpenMetrics, type Exposition, type Labels } from "./family.ts";
+import { currentVisibleTraceId } from "../trace/index.ts";
+import { Family, toOpenMetrics, type Exposition, type Labels } from "./family.ts";
 import { SERIES, type SeriesName } from "./series.ts";
 
-/** How often the delay of the event loop is sampled: each sample wakes the process up. */
+/** Interval at which the delay of the event loop is sampled. It is long, because each sample wakes the process up. */
 const LOOP_SAMPLE_MS = 100;
 
-/** Places of internal errors, and kinds of errors of watches: at zero from the start. */
-const PLACES = ["http", "debug socket", "timer", "watch", "child", "uncaught"];
+/** Label values of counters that are visible at zero from the start: places of internal errors, kinds of watch errors. */
+const ERROR_PLACES = ["http", "debug socket", "timer", "watch", "child", "uncaught"];
 const WATCH_ERRORS = ["expired", "eof", "unexpected-eof", "fail", "nil"];
 
 /**
@@ -19,12 +19,12 @@ const WATCH_ERRORS = ["expired", "eof", "unexpected-eof", "fail", "nil"];
  * itself. Times are in seconds.
  */
 export class Metrics {
-  readonly #process = new Registry();
+  readonly #processRegistry = new Registry();
   readonly #families: ReadonlyMap<SeriesName, Family>;
   readonly #samplers: (() => void | Promise<void>)[] = [];
   readonly #clock: Pick<Clock, "now">;
   /** Set by the first request for OpenMetrics, the only format with exemplars. */
-  #takesExemplars = false;
+  #recordsExemplars = false;
 
   constructor(prefix: string, clock: Pick<Clock, "now"> = systemClock) {
     this.#clock = clock;
@@ -32,23 +32,24 @@ export class Metrics {
       ([key, definition]) => [key as SeriesName, new Family(definition, prefix)] as const,
     );
     this.#families = new Map(families);
-    for (const place of PLACES) this.touch("internalErrors", { place });
-    for (const type of WATCH_ERRORS) this.touch("watchErrors", { error_type: type });
-    collectDefaultMetrics({ register: this.#process, eventLoopMonitoringPrecision: LOOP_SAMPLE_MS });
+    for (const place of ERROR_PLACES) this.ensureSeries("internalErrors", { place });
+    for (const type of WATCH_ERRORS) this.ensureSeries("watchErrors", { error_type: type });
+    collectDefaultMetrics({ register: this.#processRegistry, eventLoopMonitoringPrecision: LOOP_SAMPLE_MS });
   }
 
-  async text(exposition?: Exposition): Promise<string> {
-    return String(await this.bytes(exposition));
+  /** The text for Prometheus as a string. */
+  async renderText(exposition?: Exposition): Promise<string> {
+    return String(await this.renderBytes(exposition));
   }
 
-  /** The text for Prometheus; calls the samplers first. */
-  async bytes(exposition: Exposition = "plain"): Promise<Buffer> {
+  /** The text for Prometheus in UTF-8. Calls the samplers first, so that gauges are current. */
+  async renderBytes(exposition: Exposition = "plain"): Promise<Buffer> {
     for (const sample of this.#samplers) await sample();
-    const ofProcess = await this.#process.metrics();
-    const own = [...this.#families.values()].map((family) => family.parts(exposition));
-    if (exposition === "plain") return bytesOf([...own.map((parts) => [...parts, "\n"]), [ofProcess]]);
-    this.#takesExemplars = true;
-    return bytesOf([...own, [asOpenMetrics(ofProcess), "# EOF\n"]]);
+    const processText = await this.#processRegistry.metrics();
+    const own = [...this.#families.values()].map((family) => family.renderParts(exposition));
+    if (exposition === "plain") return joinParts([...own.map((parts) => [...parts, "\n"]), [processText]]);
+    this.#recordsExemplars = true;
+    return joinParts([...own, [toOpenMetrics(processText), "# EOF\n"]]);
   }
 
   /** Calls `sample` before each scrape, so that gauges (queue lengths) are current. */
@@ -57,38 +58,41 @@ export class Metrics {
   }
 
   /** Makes the series with these labels visible, at zero unless it has a value. */
-  touch(name: SeriesName, labels: Labels): void {
-    this.#families.get(name)?.touch(labels);
+  ensureSeries(name: SeriesName, labels: Labels): void {
+    this.#families.get(name)?.ensureSample(labels);
   }
 
+  /** Increases a counter. */
   add(name: SeriesName, labels: Labels, amount = 1): void {
     this.#families.get(name)?.add(labels, amount);
   }
 
+  /** Sets a gauge. */
   set(name: SeriesName, labels: Labels, value: number): void {
     this.#families.get(name)?.set(labels, value);
   }
 
+  /** Adds an observation to a histogram, with the current trace as its exemplar if a scraper reads exemplars. */
   observe(name: SeriesName, labels: Labels, value: number): void {
-    const traceId = this.#takesExemplars ? traceToShow() : undefined;
+    const traceId = this.#recordsExemplars ? currentVisibleTraceId() : undefined;
     const exemplar = traceId === undefined ? undefined : { traceId, value, atMs: this.#clock.now() };
     this.#families.get(name)?.observe(labels, value, exemplar);
   }
 
   /** Drops all label sets of one series. */
-  clear(name: SeriesName): void {
+  clearSeries(name: SeriesName): void {
     this.#families.get(name)?.clear();
   }
 
   /** Drops every label set that has these `labels`, of all series or of those named. */
-  drop(labels: Labels, names?: readonly SeriesName[]): void {
+  dropSeries(labels: Labels, names?: readonly SeriesName[]): void {
     for (const [name, family] of this.#families)
-      if (names?.includes(name) !== false && family.knows(labels)) family.drop(labels);
+      if (names?.includes(name) !== false && family.hasLabels(labels)) family.dropSamples(labels);
   }
 }
 
-/** Joins the parts in one buffer. A thousand modules have some 17 MB, so no text is made of them in between. */
-function bytesOf(families: readonly (readonly string[])[]): Buffer {
+/** Joins the parts of all families in one buffer. A thousand modules have some 17 MB, so the parts are not joined as text first. */
+function joinParts(families: readonly (readonly string[])[]): Buffer {
   let length = 0;
   for (const parts of families) for (const part of parts) length += Buffer.byteLength(part);
   const bytes = Buffer.allocUnsafe(length);

@@ -9,16 +9,17 @@ import type { State, View } from "../state/index.ts";
 import type { EventReason, OperatorEvent } from "../status/index.ts";
 import type { Recorder } from "../tasks/index.ts";
 import type { Cause, Task } from "../model/index.ts";
-import { recordRun } from "./inventory.ts";
-import { countWait } from "./measure.ts";
+import { recordHookRun } from "./inventory.ts";
+import { recordTaskWait } from "./measure.ts";
 import type { Metrics } from "./metrics.ts";
 
+/** Publishes a Kubernetes Event. */
 type Announce = (event: OperatorEvent) => void;
 
 /** A failed run counts under both names. */
 const RUN_ERRORS = ["moduleRunErrors", "moduleRunErrorsShort"] as const;
 
-/** Where it reports to, and what it reads. */
+/** What a recorder writes to, and the state that it reads. */
 export interface RecorderParts {
   readonly metrics: Metrics;
   readonly announce: Announce;
@@ -29,47 +30,48 @@ export interface RecorderParts {
 /** Makes a recorder that turns what happened into series, Events and log lines. It does not change the state. */
 export function makeRecorder({ metrics, announce, logger, state }: RecorderParts): Recorder {
   return {
-    waited: (task, context) => countWait(metrics, task, context),
+    taskBegan: (task, context) => recordTaskWait(metrics, task, context),
     hookRun({ hook, binding, queue, activation, seconds, usage, result }) {
       const labels = { module: hook.module, hook: hook.name, binding, queue, activation };
-      recordRun(metrics, { ...labels, outcome: result, seconds, usage });
+      recordHookRun(metrics, { ...labels, outcome: result, seconds, usage });
     },
     hookFailed: (module, note) => announce({ module, reason: "HookFailed", note }),
     moduleRun(module, seconds, failed) {
-      const activation = activationOfModule(state, module);
+      const activation = moduleActivationLabel(state, module);
       metrics.observe("moduleRun", { module, activation }, seconds);
       if (failed) for (const name of RUN_ERRORS) metrics.add(name, { module });
       if (activation === "HelmReleaseUnexpectedStatus") metrics.add("redeployed", { module });
     },
     moduleDeleteFailed: (module) => metrics.add("moduleDeleteErrors", { module }),
     discoveryFailed: () => metrics.add("discoverErrors", {}),
-    released(module, outcome) {
+    moduleReleased(module, outcome) {
       announceRelease(announce, module, outcome);
       if (outcome?.action === "rolledBack") metrics.add("rollbacks", { module });
       if (outcome?.wasRecovered === true)
         metrics.add("helmFallback", { module, operation: "upgrade", error_type: "pending" });
     },
-    rolledBackByHand(module, release) {
-      announce({ module, reason: "RolledBack", note: `on request: ${releaseText(module, release)}` });
-    },
+    rolledBackByHand: (module, release) =>
+      announce({ module, reason: "RolledBack", note: `on request: ${describeRelease(module, release)}` }),
     crdRefused: (module, problem) => announce({ module, reason: "CrdRefused", note: problem }),
-    removed: (module) => announce({ module, reason: "ReleaseRemoved", note: "the release was removed" }),
+    moduleRemoved: (module) =>
+      announce({ module, reason: "ReleaseRemoved", note: "the release was removed" }),
     // The Event is about the operator, because the AddonModule is deleted with its directory.
-    purged(release) {
+    releasePurged(release) {
       const note = `release ${release}, which has no module directory any more, was removed`;
       announce({ module: undefined, reason: "ReleaseRemoved", note });
     },
     failed(module, reason, message) {
-      const isOfValues = reason === "ValuesIncomplete" || reason === "ValuesInvalid";
-      announce({ module, reason: isOfValues ? "ValuesInvalid" : "RunFailed", note: `${reason}: ${message}` });
+      const isAboutValues = reason === "ValuesIncomplete" || reason === "ValuesInvalid";
+      const eventReason = isAboutValues ? "ValuesInvalid" : "RunFailed";
+      announce({ module, reason: eventReason, note: `${reason}: ${message}` });
     },
-    switched(module, { enabled, by, reason }) {
+    moduleSwitched(module, { enabled, by, reason }) {
       const note = describeEnablement({ enabled, enabledBy: by, enabledReason: reason });
       announce({ module, reason: enabled ? "ModuleEnabled" : "ModuleDisabled", note });
       logger.info(enabled ? "Module enabled" : "Module disabled", { module, by: reason ?? by });
     },
-    reloaded(seconds) {
-      const activation = activationOf(state.view.converge.cause, "converge");
+    convergeEnded(seconds) {
+      const activation = activationLabel(state.view.converge.cause, "converge");
       metrics.add("convergenceSeconds", { activation }, seconds);
       metrics.add("convergenceTotal", { activation });
     },
@@ -91,20 +93,21 @@ export function makeHelmRecorder({
       }),
     tookOver: (module, objects) => announce({ module, reason: "ObjectsTakenOver", note: objects.join(", ") }),
     ran({ release: module, operation, seconds }) {
-      const activation = activationOfModule(state, module);
+      const activation = moduleActivationLabel(state, module);
       metrics.observe("helmOperation", { module, activation, operation }, seconds);
     },
     reconciled(module, seconds) {
-      metrics.observe("moduleHelm", { module, activation: activationOfModule(state, module) }, seconds);
+      metrics.observe("moduleHelm", { module, activation: moduleActivationLabel(state, module) }, seconds);
     },
   };
 }
 
-function activationOfModule(state: RecorderParts["state"], module: string): string {
-  return activationOf(state.view.modules.get(module)?.lastRun?.trigger, "module");
+/** The label `activation` of the current or last run of a module. */
+function moduleActivationLabel(state: RecorderParts["state"], module: string): string {
+  return activationLabel(state.view.modules.get(module)?.lastRun?.trigger, "module");
 }
 
-const REASONS_OF_RELEASES: Readonly<Partial<Record<ReleaseOutcome["action"], EventReason>>> = {
+const EVENT_REASON_BY_ACTION: Readonly<Partial<Record<ReleaseOutcome["action"], EventReason>>> = {
   installed: "ReleaseInstalled",
   upgraded: "ReleaseUpgraded",
   restored: "Healed",
@@ -115,18 +118,18 @@ const REASONS_OF_RELEASES: Readonly<Partial<Record<ReleaseOutcome["action"], Eve
 function announceRelease(announce: Announce, module: string, outcome: ReleaseOutcome | undefined): void {
   if (outcome === undefined) return;
   const { action, release, wasRecovered, refusal } = outcome;
-  const note = releaseText(module, release);
-  const reason = REASONS_OF_RELEASES[action];
+  const note = describeRelease(module, release);
+  const reason = EVENT_REASON_BY_ACTION[action];
   if (wasRecovered) announce({ module, reason: "PendingReleaseRecovered", note });
   if (reason !== undefined) announce({ module, reason, note: refusal ?? note });
 }
 
-function releaseText(module: string, release: ReleaseOutcome["release"]): string {
+function describeRelease(module: string, release: ReleaseOutcome["release"]): string {
   return `release ${release?.name ?? module}, revision ${release?.revision ?? 0}`;
 }
 
-/** Reports why the ConfigMap cannot be used. */
-export function configReporter({
+/** Makes a function that logs, counts and announces why the ConfigMap cannot be used. */
+export function makeConfigReporter({
   metrics,
   announce,
   logger,
@@ -138,8 +141,8 @@ export function configReporter({
   };
 }
 
-/** Reports drifted and repaired objects. */
-export function driftReporter({
+/** Makes a function that logs, counts and announces an object that others have changed, and whether it is repaired. */
+export function makeDriftReporter({
   metrics,
   announce,
   logger,
@@ -155,8 +158,8 @@ export function driftReporter({
   };
 }
 
-/** Reports a hook that hangs: its run has taken `LONG_RUN_MS`. Other long runs are visible in the states of modules. */
-export function hangReporter({
+/** Makes a function that reports a hook that hangs: its run has taken `LONG_RUN_MS`. Other long runs are visible in the states of modules. */
+export function makeHangReporter({
   announce,
   logger,
 }: Pick<RecorderParts, "announce" | "logger">): (queue: string, task: Task) => void {
@@ -169,10 +172,13 @@ export function hangReporter({
   };
 }
 
-const REASONS_OF_HOLDS = { delete: "RemovalHeld", purge: "PurgeRefused" } as const;
+const EVENT_REASON_BY_REMOVAL = { delete: "RemovalHeld", purge: "PurgeRefused" } as const;
 
-/** Reports new blockers of removals once; each converge finds the old ones again. */
-export function blockerReporter({
+/**
+ * Makes a function that logs and announces each blocker of a removal once, although every converge finds it again. At the end
+ * of a converge it forgets blockers that have disappeared.
+ */
+export function makeBlockerReporter({
   announce,
   logger,
 }: Pick<RecorderParts, "announce" | "logger">): (view: View) => void {
@@ -182,14 +188,17 @@ export function blockerReporter({
       if (reported.has(text)) continue;
       reported.add(text);
       logger.warn("A removal is blocked", { hold: text });
-      announce({ module: undefined, reason: REASONS_OF_HOLDS[action], note: text });
+      announce({ module: undefined, reason: EVENT_REASON_BY_REMOVAL[action], note: text });
     }
     if (converge.phase === "idle") reported = new Set(removalBlockers.map(({ text }) => text));
   };
 }
 
-/** Announces when a release becomes unhealthy, and when it is healthy again; progress in between is not announced. */
-export function healthReporter({
+/**
+ * Makes a function that announces when a release becomes unhealthy, and when it is healthy again. Progress in between is not
+ * announced.
+ */
+export function makeHealthReporter({
   announce,
 }: Pick<RecorderParts, "announce">): (module: string, health: Health | undefined) => void {
   const unhealthy = new Set<string>();
@@ -198,54 +207,57 @@ export function healthReporter({
     else if (health.status === "False" && !unhealthy.has(module)) {
       unhealthy.add(module);
       announce({ module, reason: "Unhealthy", note: health.message });
-    } else if (health.status === "True" && unhealthy.delete(module))
+    } else if (health.status === "True" && unhealthy.has(module)) {
+      unhealthy.delete(module);
       announce({ module, reason: "Recovered", note: health.message });
+    }
   };
 }
 
-type Labels = readonly [ofModule: string, ofConverge: string];
+type ActivationLabels = readonly [ofModule: string, ofConverge: string];
 
-const sameLabels = (label: string): Labels => [label, label];
-const OTHER = sameLabels("Other");
+/** The same label for runs of modules and for converges. */
+const sameForBoth = (label: string): ActivationLabels => [label, label];
+const OTHER_ACTIVATION = sameForBoth("Other");
 
 /** Values of the label `activation` by cause: few, and the Go operator's where it has one. */
-export const ACTIVATIONS: Readonly<Record<Exclude<Cause["kind"], "hook">, Labels>> = {
-  "start-up": sameLabels("OperatorStartup"),
+export const ACTIVATION_BY_CAUSE: Readonly<Record<Exclude<Cause["kind"], "hook">, ActivationLabels>> = {
+  "start-up": sameForBoth("OperatorStartup"),
   config: ["KubeConfig-Changed-Modules", "ReloadAll-After-KubeConfigChange"],
   section: ["KubeConfig-Changed-Modules", "ReloadAll-After-KubeConfigChange"],
-  absent: sameLabels("AbsentHelmResourcesDetected"),
-  release: sameLabels("HelmReleaseUnexpectedStatus"),
-  requested: sameLabels("Requested"),
-  "second-look": sameLabels("SecondLook"),
-  files: sameLabels("FilesChanged"),
-  sources: OTHER,
-  confirmed: OTHER,
-  "own-config": OTHER,
-  globals: OTHER,
-  values: OTHER,
-  "first-run": OTHER,
-  required: OTHER,
-  unhealthy: OTHER,
-  disabled: OTHER,
+  absent: sameForBoth("AbsentHelmResourcesDetected"),
+  release: sameForBoth("HelmReleaseUnexpectedStatus"),
+  requested: sameForBoth("Requested"),
+  "second-look": sameForBoth("SecondLook"),
+  files: sameForBoth("FilesChanged"),
+  sources: OTHER_ACTIVATION,
+  confirmed: OTHER_ACTIVATION,
+  "own-config": OTHER_ACTIVATION,
+  globals: OTHER_ACTIVATION,
+  values: OTHER_ACTIVATION,
+  "first-run": OTHER_ACTIVATION,
+  required: OTHER_ACTIVATION,
+  unhealthy: OTHER_ACTIVATION,
+  disabled: OTHER_ACTIVATION,
 };
 
 type HookCause = Extract<Cause, { kind: "hook" }>["by"];
 
-export const OF_HOOKS: Readonly<Record<HookCause, Labels>> = {
-  onStartup: OTHER,
-  beforeAll: OTHER,
-  beforeHelm: OTHER,
-  beforeDeleteHelm: OTHER,
-  afterDeleteHelm: OTHER,
+export const ACTIVATION_BY_HOOK: Readonly<Record<HookCause, ActivationLabels>> = {
+  onStartup: OTHER_ACTIVATION,
+  beforeAll: OTHER_ACTIVATION,
+  beforeHelm: OTHER_ACTIVATION,
+  beforeDeleteHelm: OTHER_ACTIVATION,
+  afterDeleteHelm: OTHER_ACTIVATION,
   schedule: ["Schedule-Change-ModuleValues", "Schedule-Change-GlobalValues"],
   kubernetes: ["Kubernetes-Change-ModuleValues", "Kubernetes-Change-GlobalValues"],
-  afterHelm: sameLabels("AfterHelm-Hooks-Change-Values"),
-  afterAll: sameLabels("AfterAll-Hooks-Change-GlobalValues"),
+  afterHelm: sameForBoth("AfterHelm-Hooks-Change-Values"),
+  afterAll: sameForBoth("AfterAll-Hooks-Change-GlobalValues"),
 };
 
-/** The label `activation` of a module's run or a converge; `Other` where the cause has no value of its own. */
-export function activationOf(cause: Cause | undefined, what: "module" | "converge"): string {
+/** The label `activation` of a module's run or of a converge by its cause; `Other` for causes without a label of their own. */
+export function activationLabel(cause: Cause | undefined, what: "module" | "converge"): string {
   if (cause === undefined) return "Other";
-  const labels = cause.kind === "hook" ? OF_HOOKS[cause.by] : ACTIVATIONS[cause.kind];
+  const labels = cause.kind === "hook" ? ACTIVATION_BY_HOOK[cause.by] : ACTIVATION_BY_CAUSE[cause.kind];
   return labels[what === "module" ? 0 : 1];
 }

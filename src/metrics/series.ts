@@ -9,24 +9,24 @@ export interface SeriesDefinition {
   readonly buckets?: readonly number[];
 }
 
-const SECONDS = [0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
+const SECONDS_BUCKETS = [0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
 
 /** The buckets of histograms, all of durations. */
-const BUCKETS = {
-  seconds: SECONDS,
-  "long seconds": [...SECONDS, 20, 50],
+const BUCKETS_BY_TYPE = {
+  seconds: SECONDS_BUCKETS,
+  "long seconds": [...SECONDS_BUCKETS, 20, 50],
   "short seconds": [0, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5],
 } as const;
 
 /** Labels are separated by blanks. */
 type Row = readonly [
-  type: "counter" | "gauge" | keyof typeof BUCKETS,
+  type: "counter" | "gauge" | keyof typeof BUCKETS_BY_TYPE,
   name: string,
   labels: string,
   help: string,
 ];
 
-/** Which hooks: those of modules and the global ones have separate series. */
+/** Hooks of modules and global hooks have separate series, whose keys in SERIES begin with one of these words. */
 export type HookFamily = "moduleHook" | "globalHook";
 
 // oxfmt-ignore
@@ -106,21 +106,22 @@ export type SeriesName = keyof typeof TABLE;
 
 /** Every series of the operator, by its key in the code. */
 export const SERIES = Object.fromEntries(
-  Object.entries(TABLE).map(([key, row]) => [key, definitionOf(row)]),
+  Object.entries(TABLE).map(([key, row]) => [key, toDefinition(row)]),
 ) as Readonly<Record<SeriesName, SeriesDefinition>>;
 
-function definitionOf([type, name, labels, help]: Row): SeriesDefinition {
+/** Converts a row of the table to a definition: splits the labels, and finds the buckets of a histogram. */
+function toDefinition([type, name, labels, help]: Row): SeriesDefinition {
   const common = { name, labels: labels.split(" ").filter(Boolean), help };
   if (type === "counter" || type === "gauge") return { ...common, type };
-  return { ...common, type: "histogram", buckets: BUCKETS[type] };
+  return { ...common, type: "histogram", buckets: BUCKETS_BY_TYPE[type] };
 }
 
-const NAMES: ReadonlySet<string> = new Set(Object.values(SERIES).map(({ name }) => name));
+const SERIES_NAMES: ReadonlySet<string> = new Set(Object.values(SERIES).map(({ name }) => name));
 
 /**
- * Whether a series can be a counter in OpenMetrics: its name ends in `_total`, and no other series has the name without that
+ * Whether OpenMetrics accepts the series as a counter: its name ends in `_total`, and no other series has the name without that
  * ending. Any other counter keeps its name and gets the type unknown.
  */
-export function isOpenCounter({ name, type }: SeriesDefinition): boolean {
-  return type === "counter" && name.endsWith("_total") && !NAMES.has(name.slice(0, -"_total".length));
+export function canBeOpenMetricsCounter({ name, type }: SeriesDefinition): boolean {
+  return type === "counter" && name.endsWith("_total") && !SERIES_NAMES.has(name.slice(0, -"_total".length));
 }

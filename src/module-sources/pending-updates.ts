@@ -118,7 +118,7 @@ export class PendingUpdateRecorder {
   #setUpdate(module: string, found: WaitingUpdate | undefined): void {
     const { metrics } = this.#context.options;
     const before = this.#updates.get(module);
-    if (before?.waitsFor !== found?.waitsFor) metrics.drop({ module }, ["sourceUpdateWaiting"]);
+    if (before?.waitsFor !== found?.waitsFor) metrics.dropSeries({ module }, ["sourceUpdateWaiting"]);
     if (found === undefined) return void this.#updates.delete(module);
     const now = keepEarlierTime(before, found);
     this.#updates.set(module, now);

@@ -12,7 +12,7 @@ import { compileSchemas } from "../values/index.ts";
 import { crdProblems, crdsInForce, HelmError, LARGEST_RECORD } from "../helm/index.ts";
 import { manifestProblems, readsEnabledModules, recordSize, unreadKeys } from "../helm/index.ts";
 import { getPrecedingModules, findCycle } from "../plan/index.ts";
-import { equalWebhooks } from "../tasks/index.ts";
+import { findDuplicateWebhooks } from "../tasks/index.ts";
 import type { Children } from "../process/index.ts";
 import {
   buildReadOptions,
@@ -139,7 +139,7 @@ async function lintDir(dir: LintDir, options: HookQueryOptions, found: Findings)
     found.warnings.push(...warningTexts.map((text) => asProblem(module.dir, text)));
     await lintHooks(module.hookFiles, module.name);
   }
-  found.problems.push(...equalWebhooks(allHooks, []));
+  found.problems.push(...findDuplicateWebhooks(allHooks, []));
 }
 
 /** Finds invalid schemas, and keywords in them that have no effect. */

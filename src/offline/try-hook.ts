@@ -3,13 +3,13 @@
 import { basename, dirname, resolve } from "node:path";
 
 import { buildChildEnvironment, type Environment, type Settings } from "../config.ts";
-import { hookEnvironment, hookFileAt, hookOffline, lintHook } from "../hooks/index.ts";
+import { hookEnvironment, toHookFile, runHookFileOffline, lintHook } from "../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
 import { oneLine, toPointer, toYaml } from "../lib/index.ts";
 import { camelCase, describeProblem, GLOBAL, member, ProblemError } from "../model/index.ts";
 import type { BatchItem, Hook, Json, JsonObject, Module } from "../model/index.ts";
 import type { ReviewTrigger, Section, Tree } from "../model/index.ts";
-import { answerProblem, forbiddenEffect } from "../tasks/index.ts";
+import { answerProblem, describeForbiddenEffect } from "../tasks/index.ts";
 import { describeViolations, invalidValues, merge, parseMap } from "../values/index.ts";
 import { parsePatches, validatePatches, valuesFiles } from "../values/index.ts";
 import type { PatchRules, ValuesStore } from "../values/index.ts";
@@ -63,7 +63,7 @@ export async function runHookOffline(
     const [module] = tree.modules;
     requireValidValues(values, module);
     const { hooks, problems } = await lintHook(
-      hookFileAt(path),
+      toHookFile(path),
       owner.module,
       hookLoadOptions(settings, env, { scope, children }),
     );
@@ -95,7 +95,7 @@ function parseReview(
 
 /** Finds the owner of a hook by its path: a hook below `<number>-<module>/hooks` belongs to the module, any other is global. */
 function findHookOwner(path: string): { readonly dir: string; readonly module: string | undefined } {
-  const { root } = hookFileAt(path);
+  const { root } = toHookFile(path);
   if (basename(root) !== "hooks") return { dir: root, module: undefined };
   const dir = dirname(root);
   return { dir, module: /^\d+-(.+)$/.exec(basename(dir))?.[1] };
@@ -155,7 +155,7 @@ async function runAndReport(
   review: ReviewTrigger | undefined,
 ): Promise<CommandResult> {
   try {
-    const { failure, output } = await hookOffline(request);
+    const { failure, output } = await runHookFileOffline(request);
     if (output === undefined) return toFailureResult(failure ?? "the hook produced no output");
     const changes = describeChanges(output, { request, valuesStore: values, review });
     return { text: toYaml(changes), code: 0 };
@@ -186,9 +186,10 @@ function describeChanges(output: HookOutput, { request, valuesStore, review }: O
     texts,
   );
   if (review !== undefined) {
-    const hook = { name: hookFileAt(request.path).name };
+    const hook = { name: toHookFile(request.path).name };
     const refusal =
-      forbiddenEffect(review.binding, patches, output.answers) ?? answerProblem(hook, review, output.answers);
+      describeForbiddenEffect(review.binding, patches, output.answers) ??
+      answerProblem(hook, review, output.answers);
     if (refusal !== undefined) throw new Error(refusal);
   }
   const { config, values } = parsePatches(texts, rules);

@@ -25,7 +25,7 @@ import {
 } from "../plan/index.ts";
 import type { ModuleFacts, Removals, ScriptAnswer } from "../plan/index.ts";
 import { crdRequest, explainInvalid, problemOf, State, type InvalidConfig } from "../state/index.ts";
-import { checkSchemas, recordServerVersion, scriptCall } from "../tasks/index.ts";
+import { checkSchemas, recordServerVersion, enabledScriptInput } from "../tasks/index.ts";
 import { AcceptedConfig, WatchedConfig, findStoredOverlay, readValuesSources } from "../triggers/index.ts";
 import {
   previewModule,
@@ -273,7 +273,7 @@ async function runScriptForPreview(
   module: Module,
   enabled: readonly string[],
 ): Promise<ScriptAnswer> {
-  const script = scriptCall(state.values, module, enabled);
+  const script = enabledScriptInput(state.values, module, enabled);
   const settings = { ...base.runs, actor: base.actors.of(module.name) };
   const answer = await runEnabledScript({ ...script, settings, logger: base.logger });
   if (!("failure" in answer)) return answer;

@@ -2,7 +2,7 @@
 
 import { retryDelay, toError, type Timer, type WallTimes } from "../lib/index.ts";
 import type { QueueTask } from "../model/index.ts";
-import { outside } from "../trace/index.ts";
+import { withoutActiveSpan } from "../trace/index.ts";
 import { TaskList, type QueueItem } from "./task-list.ts";
 import { LONG_RUN_MS } from "./types.ts";
 import type { Outcome, Position, QueueAction, QueueView, QueuesOptions, RunContext } from "./types.ts";
@@ -199,7 +199,7 @@ export class Worker<T extends QueueTask> {
     this.#longRunTimer = clock.setTimer(LONG_RUN_MS, () => this.#markLongRun(head));
     this.#shared.onQueueChanged(this.name);
     // Outside the span of the caller, and after it has offered the tasks that join this one.
-    this.runEnded = outside(() => this.#runHead(head, context));
+    this.runEnded = withoutActiveSpan(() => this.#runHead(head, context));
   }
 
   /** Marks a run that has taken `LONG_RUN_MS`, and reports it once. */

@@ -46,7 +46,7 @@ type ReleasesPort = Pick<
 /** Reports what happened as metrics, Events and log lines. Every method is cheap and never throws. */
 export interface Recorder {
   /** A task begins to run. */
-  waited(task: Task | undefined, context: RunContext): void;
+  taskBegan(task: Task | undefined, context: RunContext): void;
   hookRun(run: {
     hook: Hook;
     binding: string;
@@ -64,15 +64,15 @@ export interface Recorder {
   discoveryFailed(): void;
   /** A person requested to go back to an earlier revision, and the release has done so. */
   rolledBackByHand(module: string, release: ReleaseOutcome["release"]): void;
-  released(module: string, outcome: ReleaseOutcome | undefined): void;
-  removed(module: string): void;
+  moduleReleased(module: string, outcome: ReleaseOutcome | undefined): void;
+  moduleRemoved(module: string): void;
   /** A release without a module was removed. */
-  purged(release: string): void;
+  releasePurged(release: string): void;
   /** Its CRDs are broken, or would break something. */
   crdRefused(module: string, problem: string): void;
   failed(module: string, reason: string, message: string): void;
-  switched(module: string, decision: Enablement): void;
-  reloaded(seconds: number): void;
+  moduleSwitched(module: string, decision: Enablement): void;
+  convergeEnded(seconds: number): void;
 }
 
 /** As whom a module acts. */

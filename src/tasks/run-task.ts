@@ -6,7 +6,7 @@ import { findModulesAwaitedByConverge } from "../plan/index.ts";
 import { LONG_RUN_MS, Queues } from "../queue/index.ts";
 import type { Outcome, QueuesOptions, RateLimit, RunContext } from "../queue/index.ts";
 import { yieldToEventLoop, oneLine, type Timer } from "../lib/index.ts";
-import { boot, converge } from "./converge/converge.ts";
+import { runBoot, runConvergePhase } from "./converge/converge.ts";
 import { deleteModule, purgeRelease } from "./module/delete-module.ts";
 import { readModules } from "./files/read-modules.ts";
 import { runHookTask } from "./hooks/execute-hook.ts";
@@ -20,7 +20,7 @@ export function taskQueues(ports: () => Ports, options: Omit<QueuesOptions<Task>
   return new Queues<Task>({
     ...options,
     run: async (batch, context) => {
-      ports().recorder.waited(batch[0], context);
+      ports().recorder.taskBegan(batch[0], context);
       // Yields, so that a thousand synchronous tasks do not starve the renewal of the lease.
       await yieldToEventLoop();
       return runTask(ports(), batch, context);
@@ -29,7 +29,7 @@ export function taskQueues(ports: () => Ports, options: Omit<QueuesOptions<Task>
 }
 
 /** The limit that a hook sets on its runs (`settings` of its configuration). */
-export function hookRate(task: Task): RateLimit | undefined {
+export function hookRateLimit(task: Task): RateLimit | undefined {
   if (task.kind !== "hook") return undefined;
   const { minIntervalMs = 0, burst = 1 } = task.hook.config.settings ?? {};
   return minIntervalMs > 0 ? { key: task.hook.id, minIntervalMs, burst } : undefined;
@@ -54,8 +54,8 @@ export async function runTask(
     attempt: failures + 1,
   };
   return ports.tracer.task({ name: taskName(task), attributes, module, from, waitingSince }, async (span) => {
-    const run = (): Promise<Outcome<Task>> => runKind(ports, { task, batch }, context);
-    const outcome = await trackStuck(ports, { task, queue }, () => withOneToken(ports, module, run));
+    const run = (): Promise<Outcome<Task>> => runByKind(ports, { task, batch }, context);
+    const outcome = await recordIfStuck(ports, { task, queue }, () => withOneToken(ports, module, run));
     if (task.kind === "run-module") recordProgress(ports, task, outcome);
     else if (task.kind === "converge" || task.group === "converge") recordConvergeStep(ports, outcome);
     if (outcome.kind !== "retry") recordRemovalEnd(ports, task);
@@ -67,16 +67,17 @@ export async function runTask(
   });
 }
 
-function runKind(
+/** Calls the function that carries out tasks of this kind. */
+function runByKind(
   ports: Ports,
   { task, batch }: { readonly task: Task; readonly batch: readonly Task[] },
   context: RunContext,
 ): Promise<Outcome<Task>> {
   switch (task.kind) {
     case "boot":
-      return boot(ports, context);
+      return runBoot(ports, context);
     case "converge":
-      return converge(ports, task, context);
+      return runConvergePhase(ports, task, context);
     case "hook":
       return runHookTask(ports, batch as readonly HookTask[], context);
     case "run-module":
@@ -94,7 +95,7 @@ function runKind(
   }
 }
 
-/** Runs a task of a module, whose hooks share one token. */
+/** Runs a task. If its module has an account of its own, all hooks of the task share one token, which is then revoked. */
 function withOneToken<T>({ actorOf }: Ports, module: string | undefined, run: () => Promise<T>): Promise<T> {
   const actor = module === undefined ? undefined : actorOf?.(module);
   return actor === undefined ? run() : actor.duringRun(run);
@@ -104,7 +105,7 @@ function withOneToken<T>({ actorOf }: Ports, module: string | undefined, run: ()
  * Records whether a task in a module's own queue blocks the module's scheduled run: a failed hook, or any task that takes
  * too long. A failed run does not count: it has begun.
  */
-async function trackStuck(
+async function recordIfStuck(
   { state, clock }: Ports,
   { task, queue }: { readonly task: Task; readonly queue: string },
   work: () => Promise<Outcome<Task>>,
@@ -158,6 +159,6 @@ function recordProgress({ state }: Ports, task: RunModuleTask, outcome: Outcome<
 
 /** The span name: few distinct names, so that runs can be compared. */
 function taskName(task: Task): string {
-  const of = task.kind === "hook" ? task.hook.id : moduleOf(task);
-  return of === undefined ? task.kind : `${task.kind} ${of}`;
+  const subject = task.kind === "hook" ? task.hook.id : moduleOf(task);
+  return subject === undefined ? task.kind : `${task.kind} ${subject}`;
 }

@@ -1,17 +1,17 @@
 /** Exports spans to a collector in batches, without blocking other work; drops spans that the collector does not accept. */
 
 import { oneLine, orAborted, sleep, type Clock, type Logger, type Timer } from "../lib/index.ts";
-import { outside, type Span, type SpanListener } from "./tracer.ts";
+import { withoutActiveSpan, type Span, type SpanListener } from "./tracer.ts";
 import type { OtlpTarget, SendSpans } from "./otlp.ts";
 
 /** Most queued spans, and the batch size. */
-const MOST_QUEUED = 2048;
-const BATCH = 512;
-/** Interval at which incomplete batches are sent. */
-const EVERY_MS = 2000;
+const MAX_QUEUED_SPANS = 2048;
+const BATCH_SIZE = 512;
+/** How long a span waits at most until an incomplete batch is sent. */
+const SEND_INTERVAL_MS = 2000;
 /** Time limits for sending a batch, and for the last one at the end of the process. */
 const SEND_TIMEOUT_MS = 30_000;
-const LAST_MS = 1000;
+const CLOSE_TIMEOUT_MS = 1000;
 
 /** Why spans were dropped: the queue was full, or the export failed. */
 export type DropReason = "full" | "failed";
@@ -27,10 +27,13 @@ interface ExportOptions {
   readonly send: SendSpans;
 }
 
-/** Exports spans by OTLP over HTTP; loads the exporter with the first batch. */
-export function exportTo(target: OtlpTarget, options: Omit<ExportOptions, "send">): SpanExport {
+/**
+ * Makes an exporter that sends spans to a collector by OTLP over HTTP. The OpenTelemetry libraries are loaded with the first
+ * batch, because most operators run without a collector.
+ */
+export function makeOtlpExport(target: OtlpTarget, options: Omit<ExportOptions, "send">): SpanExport {
   const send: SendSpans = async (spans, signal) => {
-    const { otlpSender } = await import("./otlp.ts");
+    const { makeOtlpSender: otlpSender } = await import("./otlp.ts");
     return otlpSender(target)(spans, signal);
   };
   return new SpanExport({ ...options, send });
@@ -39,10 +42,10 @@ export function exportTo(target: OtlpTarget, options: Omit<ExportOptions, "send"
 /** Queues spans and exports them to a collector. */
 export class SpanExport implements SpanListener {
   readonly #options: ExportOptions;
-  #waiting: Span[] = [];
+  #queued: Span[] = [];
   #timer: Timer | undefined;
   #sending: Promise<void> | undefined;
-  readonly #stop = new AbortController();
+  readonly #abortController = new AbortController();
   #isFailing = false;
   /** Called with the number of dropped spans. */
   onDropped: (reason: DropReason, count: number) => void = () => {};
@@ -51,59 +54,62 @@ export class SpanExport implements SpanListener {
     this.#options = options;
   }
 
-  /** Whether a trace is sampled, as a whole; decides by trace id, so other samplers with this ratio agree. */
-  takes(traceId: string): boolean {
+  /**
+   * Whether the spans of a trace are exported: all or none. The trace id decides, so that other programs which sample with the
+   * same ratio select the same traces.
+   */
+  isSampled(traceId: string): boolean {
     // Thirteen hexadecimal digits are 52 random bits, which a number holds exactly.
     return Number.parseInt(traceId.slice(-13), 16) < this.#options.ratio * 2 ** 52;
   }
 
-  /** Queues a span of a sampled trace. A full batch is sent at once, a smaller one after a pause. */
+  /** Queues a span that has ended, if its trace is sampled. A full batch is sent at once, a smaller one after a pause. */
   ended(span: Span): void {
-    if (!this.takes(span.traceId)) return;
-    if (this.#waiting.length >= MOST_QUEUED) return this.onDropped("full", 1);
-    this.#waiting.push(span);
-    if (this.#waiting.length >= BATCH) this.#sendNextBatch();
-    else this.#timer ??= this.#options.clock.setTimer(EVERY_MS, () => this.#sendNextBatch());
+    if (!this.isSampled(span.traceId)) return;
+    if (this.#queued.length >= MAX_QUEUED_SPANS) return this.onDropped("full", 1);
+    this.#queued.push(span);
+    if (this.#queued.length >= BATCH_SIZE) this.#sendNextBatch();
+    else this.#timer ??= this.#options.clock.setTimer(SEND_INTERVAL_MS, () => this.#sendNextBatch());
   }
 
-  /** Sends the queued spans, within a short time limit. */
+  /** Sends the queued spans within a short time limit, so that a slow collector does not delay the end of the process. */
   async close(): Promise<void> {
     const timeLimit = new AbortController();
-    const patience = sleep(this.#options.clock, LAST_MS, timeLimit.signal);
+    const timeOut = sleep(this.#options.clock, CLOSE_TIMEOUT_MS, timeLimit.signal);
     const sendAll = async (): Promise<void> => {
-      while (this.#waiting.length > 0 || this.#sending !== undefined) {
+      while (this.#queued.length > 0 || this.#sending !== undefined) {
         this.#sendNextBatch();
         await this.#sending;
       }
     };
-    await Promise.race([sendAll(), patience]);
+    await Promise.race([sendAll(), timeOut]);
     timeLimit.abort();
     this.#timer?.cancel();
-    this.#stop.abort(new Error("the operator ends"));
+    this.#abortController.abort(new Error("the operator ends"));
   }
 
-  /** Sends one batch at a time, so that a slow collector is not overloaded. */
+  /** Starts to send the next batch, unless one is being sent: one at a time does not overload a slow collector. */
   #sendNextBatch(): void {
-    if (this.#sending !== undefined || this.#waiting.length === 0) return;
+    if (this.#sending !== undefined || this.#queued.length === 0) return;
     this.#timer?.cancel();
     this.#timer = undefined;
-    const batch = this.#waiting.splice(0, BATCH);
-    this.#sending = outside(() => this.#send(batch)).finally(() => {
+    const batch = this.#queued.splice(0, BATCH_SIZE);
+    this.#sending = withoutActiveSpan(() => this.#send(batch)).finally(() => {
       this.#sending = undefined;
-      if (this.#waiting.length >= BATCH) this.#sendNextBatch();
-      else if (this.#waiting.length > 0)
-        this.#timer ??= this.#options.clock.setTimer(EVERY_MS, () => this.#sendNextBatch());
+      if (this.#queued.length >= BATCH_SIZE) this.#sendNextBatch();
+      else if (this.#queued.length > 0)
+        this.#timer ??= this.#options.clock.setTimer(SEND_INTERVAL_MS, () => this.#sendNextBatch());
     });
   }
 
-  /** Sends one batch without secrets. A failed batch is dropped; only the first failure in a row is logged. */
+  /** Sends one batch with its secrets redacted. A failed batch is dropped; only the first failure in a row is logged. */
   async #send(batch: readonly Span[]): Promise<void> {
     const { clock, logger, send, redactDeep } = this.#options;
     const timeout = new AbortController();
     const timer = clock.setTimer(SEND_TIMEOUT_MS, () => timeout.abort(new Error("no answer in time")));
-    const signal = AbortSignal.any([timeout.signal, this.#stop.signal]);
+    const signal = AbortSignal.any([timeout.signal, this.#abortController.signal]);
     try {
-      const clean = batch.map((span) => withoutSecrets(span, redactDeep));
+      const clean = batch.map((span) => redactSpan(span, redactDeep));
       await orAborted(send(clean, signal), signal);
       if (this.#isFailing) logger.info("The collector takes spans again");
       this.#isFailing = false;
@@ -118,7 +124,8 @@ export class SpanExport implements SpanListener {
   }
 }
 
-function withoutSecrets(span: Span, redactDeep: ExportOptions["redactDeep"]): Span {
+/** A copy of the span with redacted texts: other fields cannot contain a secret. */
+function redactSpan(span: Span, redactDeep: ExportOptions["redactDeep"]): Span {
   const { name, attributes, error } = span;
   return { ...span, ...redactDeep({ name, attributes, error }) };
 }

@@ -1,14 +1,14 @@
-export { DROP_REASONS, exportTo, type SpanExport } from "./export.ts";
+export { DROP_REASONS, makeOtlpExport, type SpanExport } from "./export.ts";
 export { RunRing, type RunView } from "./run-ring.ts";
 export {
   Tracer,
-  current,
+  currentSpan,
   traceEvent,
-  note,
+  recordFinishedSpan,
   origin,
-  outside,
+  withoutActiveSpan,
   span,
-  traceParent,
-  traceToShow,
+  currentTraceParent,
+  currentVisibleTraceId,
 } from "./tracer.ts";
 export type { OpenSpan, Span } from "./tracer.ts";

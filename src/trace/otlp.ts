@@ -22,8 +22,8 @@ export interface OtlpTarget {
 /** Sends a batch; throws if the collector does not accept it. */
 export type SendSpans = (spans: readonly Span[], signal: AbortSignal) => Promise<void>;
 
-/** Sends batches of spans to a collector. */
-export function otlpSender({ endpoint, headers, version, namespace, instance }: OtlpTarget): SendSpans {
+/** Makes a function that sends batches of spans to the collector in one POST request each. */
+export function makeOtlpSender({ endpoint, headers, version, namespace, instance }: OtlpTarget): SendSpans {
   const url = `${endpoint.replace(/\/$/, "")}/v1/traces`;
   const resource = resourceFromAttributes({
     "service.name": "addon-operator",
@@ -33,10 +33,11 @@ export function otlpSender({ endpoint, headers, version, namespace, instance }: 
   });
   const common = { resource, instrumentationScope: { name: "addon-operator", version } };
   return async (spans, signal) => {
-    const body = JsonTraceSerializer.serializeRequest(spans.map((span) => otlpSpan(span, common)));
-    const request = { method: "POST", headers: headersOf(headers), redirect: "manual", signal } as const;
+    const body = JsonTraceSerializer.serializeRequest(spans.map((span) => toOtlpSpan(span, common)));
+    const request = { method: "POST", headers: parseHeaders(headers), redirect: "manual", signal } as const;
     const response = await fetch(url, { ...request, body: Buffer.from(body ?? []) }).catch(
       (error: unknown) => {
+        // `fetch` itself says only "fetch failed"; the cause names the reason.
         throw error instanceof Error && error.cause instanceof Error ? error.cause : error;
       },
     );
@@ -45,19 +46,30 @@ export function otlpSender({ endpoint, headers, version, namespace, instance }: 
   };
 }
 
-/** Parses the headers. Errors do not quote them, since they may contain a token. */
-function headersOf(text = ""): Headers {
+/** Splits `name=value` in two, although the value may contain further equals signs. */
+const FIRST_EQUALS_SIGN = /=(.*)/s;
+
+/**
+ * Parses OTEL_EXPORTER_OTLP_HEADERS, such as `authorization=Bearer%20abc,x-team=web`, and adds the content type. The error
+ * does not quote the text, which may contain a token.
+ */
+function parseHeaders(text = ""): Headers {
   try {
     const pairs = text.split(",").filter((each) => each.trim() !== "");
-    const entries = pairs.map((pair) => pair.split(/=(.*)/s).map((each) => decodeURIComponent(each.trim())));
-    const given = entries.map(([name = "", value = ""]): [string, string] => [name, value]);
-    return new Headers([...given, ["Content-Type", "application/json"]]);
+    const headers = pairs.map((pair): [string, string] => {
+      const [name = "", value = ""] = pair
+        .split(FIRST_EQUALS_SIGN)
+        .map((each) => decodeURIComponent(each.trim()));
+      return [name, value];
+    });
+    return new Headers([...headers, ["Content-Type", "application/json"]]);
   } catch {
     throw new Error("OTEL_EXPORTER_OTLP_HEADERS is not accepted; use name=value, with commas between");
   }
 }
 
-function otlpSpan(span: Span, common: Pick<OtlpSpan, "resource" | "instrumentationScope">): OtlpSpan {
+/** Converts a span to the form that OpenTelemetry's serializer expects. `common` is the same for all spans. */
+function toOtlpSpan(span: Span, common: Pick<OtlpSpan, "resource" | "instrumentationScope">): OtlpSpan {
   const { traceId, spanId, parentId, name, kind, error, startMs, endMs = startMs } = span;
   const contextOf = (id: string) => ({ traceId, spanId: id, traceFlags: TraceFlags.SAMPLED });
   return {
@@ -66,13 +78,13 @@ function otlpSpan(span: Span, common: Pick<OtlpSpan, "resource" | "instrumentati
     kind: kind === "api" ? SpanKind.CLIENT : SpanKind.INTERNAL,
     spanContext: () => contextOf(spanId),
     ...(parentId === undefined ? {} : { parentSpanContext: contextOf(parentId) }),
-    startTime: hrTime(startMs),
-    endTime: hrTime(endMs),
-    duration: hrTime(endMs - startMs),
+    startTime: toHrTime(startMs),
+    endTime: toHrTime(endMs),
+    duration: toHrTime(endMs - startMs),
     ended: true,
     status:
       error === undefined ? { code: SpanStatusCode.UNSET } : { code: SpanStatusCode.ERROR, message: error },
-    attributes: attributesOf(span),
+    attributes: toOtlpAttributes(span),
     links: [],
     events: [],
     droppedAttributesCount: 0,
@@ -81,14 +93,15 @@ function otlpSpan(span: Span, common: Pick<OtlpSpan, "resource" | "instrumentati
   };
 }
 
-function attributesOf({ kind, attributes }: Span): OtlpSpan["attributes"] {
+/** The attributes of a span with the prefix `addon_operator.`, and its kind. */
+function toOtlpAttributes({ kind, attributes }: Span): OtlpSpan["attributes"] {
   const known = Object.entries(attributes).filter(([, value]) => value !== undefined);
   const own = known.map(([key, value]) => [`addon_operator.${key}`, value]);
   return Object.fromEntries([["addon_operator.span", kind], ...own]) as OtlpSpan["attributes"];
 }
 
-/** A time as seconds and nanoseconds. */
-function hrTime(ms: number): [number, number] {
+/** Converts milliseconds to OpenTelemetry's pair of seconds and nanoseconds. */
+function toHrTime(ms: number): [number, number] {
   const seconds = Math.floor(ms / 1000);
   return [seconds, Math.round((ms - seconds * 1000) * 1e6)];
 }

@@ -1,24 +1,29 @@
-/** A ring buffer of the last task runs with their spans and log lines. Span texts are not redacted yet. */
+/** A ring buffer of the last task runs with their spans and log lines. Readers redact the texts of spans. */
 
 import type { Clock, LogEntry, LogFields, LogContext } from "../lib/index.ts";
-import { current, type Span, type SpanListener } from "./tracer.ts";
+import { currentSpan, type Span, type SpanListener } from "./tracer.ts";
 
 /** Limits of the ring; the oldest run is dropped first. */
 interface RingBounds {
   readonly runs: number;
   readonly bytes: number;
-  /** Runs per kind of task and module: frequent tasks do not displace rare ones. */
-  readonly alike: number;
+  /** Runs of one group, which is a kind of task and a module: frequent tasks do not displace rare ones. */
+  readonly runsOfGroup: number;
   /** Bytes of spans and lines per run; beyond, its oldest lines are dropped. */
   readonly runBytes: number;
 }
 
-const BOUNDS: RingBounds = { runs: 1000, bytes: 2 * 1024 * 1024, alike: 20, runBytes: 64 * 1024 };
+const DEFAULT_BOUNDS: RingBounds = {
+  runs: 1000,
+  bytes: 2 * 1024 * 1024,
+  runsOfGroup: 20,
+  runBytes: 64 * 1024,
+};
 /** Most characters of a line; longer lines are cut. */
-const LONGEST_LINE = 4096;
+const MAX_LINE_CHARS = 4096;
 /** Memory overhead of an entry and of a run. */
-const ENTRY_BYTES = 80;
-const RUN_BYTES = 600;
+const ENTRY_OVERHEAD_BYTES = 80;
+const RUN_OVERHEAD_BYTES = 600;
 
 interface RunLine extends Pick<LogEntry, "level" | "message" | "fields"> {
   /** Later lines of any run have higher numbers. */
@@ -51,7 +56,7 @@ interface RunQuery {
   readonly newest?: number;
 }
 
-interface Displayed {
+interface RunList {
   /** `after` of the next query. */
   readonly cursor: number;
   readonly runs: RunView[];
@@ -65,7 +70,8 @@ interface Entry {
 
 interface Run {
   readonly id: string;
-  readonly alike: string;
+  /** Kind of task and module, whose runs share a limit. */
+  readonly group: string;
   readonly from: RunView["from"];
   task: Span;
   isOver: boolean;
@@ -74,22 +80,24 @@ interface Run {
   dropped: number;
   bytes: number;
   /** Cursor of the last change. */
-  n: number;
+  lastChange: number;
 }
 
 /** Stores the last runs, bounded in number and bytes. */
 export class RunRing implements SpanListener, LogContext {
   readonly #clock: Clock;
   readonly #bounds: RingBounds;
+  /** Runs by id, oldest first. */
   readonly #runs = new Map<string, Run>();
   /** Runs by kind of task and module, oldest first. */
-  readonly #alike = new Map<string, Set<Run>>();
+  readonly #runsByGroup = new Map<string, Set<Run>>();
   #bytes = 0;
-  #n = 0;
+  /** Counts changes: numbers lines, and serves as the cursor of readers. */
+  #counter = 0;
 
   constructor(clock: Clock, bounds: Partial<RingBounds> = {}) {
     this.#clock = clock;
-    this.#bounds = { ...BOUNDS, ...bounds };
+    this.#bounds = { ...DEFAULT_BOUNDS, ...bounds };
   }
 
   /** Approximate size in bytes. */
@@ -97,32 +105,32 @@ export class RunRing implements SpanListener, LogContext {
     return this.#bytes;
   }
 
-  /** The selected runs in the order of their start. */
-  views({ module, after = 0, lines = false, newest = this.#bounds.runs }: RunQuery = {}): Displayed {
+  /** The selected runs in the order of their start, and the cursor with which the reader asks for later changes. */
+  listRuns({ module, after = 0, lines = false, newest = this.#bounds.runs }: RunQuery = {}): RunList {
     const runs = [...this.#runs.values()].filter(
-      (run) => run.n > after && (module === undefined || run.task.attributes["module"] === module),
+      (run) => run.lastChange > after && (module === undefined || run.task.attributes["module"] === module),
     );
-    return { cursor: this.#n, runs: runs.slice(-newest).map((run) => viewOf(run, lines)) };
+    return { cursor: this.#counter, runs: runs.slice(-newest).map((run) => toRunView(run, lines)) };
   }
 
   /** One run, with its lines. */
-  view(id: string): RunView | undefined {
+  getRun(id: string): RunView | undefined {
     const run = this.#runs.get(id);
-    return run && viewOf(run, true);
+    return run && toRunView(run, true);
   }
 
-  /** Stores a new run. It displaces the oldest one of its kind and module, or of all. */
+  /** Stores a run that begins. It displaces the oldest run of its group, or of all, if the ring is full. */
   began(task: Span, from: Span): void {
-    const alike = `${task.attributes["kind"] ?? ""} ${task.attributes["module"] ?? ""}`;
-    const alikeRuns = this.#alike.get(alike) ?? new Set();
-    if (alikeRuns.size >= this.#bounds.alike) this.#drop(alikeRuns.values().next().value);
+    const group = `${task.attributes["kind"] ?? ""} ${task.attributes["module"] ?? ""}`;
+    const runsOfGroup = this.#runsByGroup.get(group) ?? new Set();
+    if (runsOfGroup.size >= this.#bounds.runsOfGroup) this.#dropRun(runsOfGroup.values().next().value);
     const cause = { kind: from.kind, name: from.name, startMs: from.startMs };
-    const about = { id: task.spanId, alike, from: cause, task, isOver: false };
-    const run: Run = { ...about, spans: [], lines: [], dropped: 0, bytes: 0, n: 0 };
+    const start = { id: task.spanId, group, from: cause, task, isOver: false };
+    const run: Run = { ...start, spans: [], lines: [], dropped: 0, bytes: 0, lastChange: 0 };
     this.#runs.set(run.id, run);
-    this.#alike.set(alike, alikeRuns.add(run));
-    this.#grow(run, RUN_BYTES + sizeOf(JSON.stringify(task)));
-    if (this.#runs.size > this.#bounds.runs) this.#drop(this.#runs.values().next().value);
+    this.#runsByGroup.set(group, runsOfGroup.add(run));
+    this.#addBytes(run, RUN_OVERHEAD_BYTES + estimateBytes(JSON.stringify(task)));
+    if (this.#runs.size > this.#bounds.runs) this.#dropRun(this.#runs.values().next().value);
   }
 
   /** Stores a span of a run. The span of the task itself ends the run. */
@@ -132,77 +140,76 @@ export class RunRing implements SpanListener, LogContext {
     if (span.spanId === run.id) {
       run.task = span;
       run.isOver = true;
-      run.n = ++this.#n;
-    } else this.#add(run, run.spans, JSON.stringify(span));
+      run.lastChange = ++this.#counter;
+    } else this.#storeEntry(run, run.spans, JSON.stringify(span));
   }
 
   /** Fields for log lines within a task, or within a cause that leads to one. */
   fields(): LogFields | undefined {
-    const { traceId: trace, taskId: task } = current() ?? {};
+    const { traceId: trace, taskId: task } = currentSpan() ?? {};
     if (trace === undefined) return undefined;
     return task === undefined ? { trace } : { task, trace };
   }
 
-  /** Stores a log line in the run of the current task. */
+  /** Stores a log line in the run of the current task. A very long line loses its fields and the end of its message. */
   onEntry({ level, message, fields }: LogEntry): void {
-    const run = this.#runs.get(current()?.taskId ?? "");
+    const run = this.#runs.get(currentSpan()?.taskId ?? "");
     if (run === undefined) return;
     const { task: _, trace: __, ...own } = fields;
     const line = { timeMs: this.#clock.now(), level, message, fields: own };
     const text = JSON.stringify(line);
-    const isLong = text.length > LONGEST_LINE;
-    const withoutFields = (): string =>
-      JSON.stringify({ ...line, message: message.slice(0, LONGEST_LINE), fields: {} });
-    this.#add(run, run.lines, isLong ? withoutFields() : text);
+    const shortened = { ...line, message: message.slice(0, MAX_LINE_CHARS), fields: {} };
+    this.#storeEntry(run, run.lines, text.length > MAX_LINE_CHARS ? JSON.stringify(shortened) : text);
   }
 
   /** Stores a span or line. If the run exceeds its limit, its oldest lines are dropped, then its oldest spans. */
-  #add(run: Run, to: Entry[], text: string): void {
-    to.push({ n: ++this.#n, text });
-    this.#grow(run, sizeOf(text));
+  #storeEntry(run: Run, to: Entry[], text: string): void {
+    to.push({ n: ++this.#counter, text });
+    this.#addBytes(run, estimateBytes(text));
     const { runBytes } = this.#bounds;
     while (run.bytes > runBytes) {
       const oldest = run.lines.shift() ?? run.spans.shift();
       if (oldest === undefined) return;
       run.dropped += 1;
-      this.#grow(run, -sizeOf(oldest.text));
+      this.#addBytes(run, -estimateBytes(oldest.text));
     }
   }
 
-  /** Counts bytes of a run, and drops the oldest runs while the ring exceeds its limit. */
-  #grow(run: Run, bytes: number): void {
-    run.n = ++this.#n;
+  /** Adds to the size of a run (negative: subtracts), and drops the oldest runs while the ring exceeds its limit. */
+  #addBytes(run: Run, bytes: number): void {
+    run.lastChange = ++this.#counter;
     run.bytes += bytes;
     this.#bytes += bytes;
     while (this.#bytes > this.#bounds.bytes && this.#runs.size > 1)
-      this.#drop(this.#runs.values().next().value);
+      this.#dropRun(this.#runs.values().next().value);
   }
 
   /** Removes a run from the ring. */
-  #drop(run: Run | undefined): void {
+  #dropRun(run: Run | undefined): void {
     if (run === undefined || !this.#runs.delete(run.id)) return;
     this.#bytes -= run.bytes;
-    const alikeRuns = this.#alike.get(run.alike);
-    alikeRuns?.delete(run);
-    if (alikeRuns?.size === 0) this.#alike.delete(run.alike);
+    const runsOfGroup = this.#runsByGroup.get(run.group);
+    runsOfGroup?.delete(run);
+    if (runsOfGroup?.size === 0) this.#runsByGroup.delete(run.group);
   }
 }
 
-/** Bytes of a text in memory. */
-function sizeOf(text: string): number {
+/** Estimates the bytes that a stored text takes in memory. */
+function estimateBytes(text: string): number {
   // Texts with any character beyond Latin-1 take two bytes for each.
-  return ENTRY_BYTES + (/[\u0100-\uffff]/.test(text) ? 2 * text.length : text.length);
+  return ENTRY_OVERHEAD_BYTES + (/[\u0100-\uffff]/.test(text) ? 2 * text.length : text.length);
 }
 
-function viewOf({ id, task, from, isOver, spans, lines, dropped }: Run, withLines: boolean): RunView {
-  const lineOf = ({ n, text }: Entry): RunLine => ({ n, ...(JSON.parse(text) as Omit<RunLine, "n">) });
+/** A run for display: parses its stored texts. */
+function toRunView({ id, task, from, isOver, spans, lines, dropped }: Run, withLines: boolean): RunView {
+  const parseLine = ({ n, text }: Entry): RunLine => ({ n, ...(JSON.parse(text) as Omit<RunLine, "n">) });
   return {
     id,
     task,
     from,
     isOver,
     spans: spans.map(({ text }) => JSON.parse(text) as Span),
-    ...(withLines ? { lines: lines.map(lineOf) } : {}),
+    ...(withLines ? { lines: lines.map(parseLine) } : {}),
     dropped,
   };
 }

@@ -30,22 +30,22 @@ export interface Span {
   readonly error?: string | undefined;
 }
 
-/** Ids as in W3C trace contexts: random, and never all zero. */
+/** Random ids as in W3C trace contexts. Their version and variant digits keep them from being all zero. */
 const newTraceId = (): string => crypto.randomUUID().replaceAll("-", "");
 const newSpanId = (): string => {
   const uuid = crypto.randomUUID();
   return uuid.slice(0, 8) + uuid.slice(-8);
 };
 
-/** Data of a span that is known at its start. */
-export interface About {
+/** What is known of a span at its start. */
+export interface SpanStart {
   readonly kind: SpanKind;
   readonly name: string;
   readonly attributes?: Attributes;
 }
 
-/** Data of a span that is known at its end. */
-export interface Done {
+/** What is known of a span at its end. */
+export interface SpanEnd {
   readonly ms: number;
   /** Default: now. */
   readonly endMs?: number;
@@ -54,6 +54,7 @@ export interface Done {
 
 /** A span in progress, for the code that does the work. */
 export interface OpenSpan {
+  /** Adds attributes to the span. */
   set(attributes: Attributes): void;
   /** Marks the span as failed without an exception. */
   fail(error: string): void;
@@ -70,7 +71,8 @@ interface TraceContext {
 }
 
 const store = new AsyncLocalStorage<TraceContext | undefined>();
-const UNRECORDED: OpenSpan = { set: () => {}, fail: () => {} };
+/** What work gets that no tracer records: it ignores attributes and failures. */
+const UNRECORDED_SPAN: OpenSpan = { set: () => {}, fail: () => {} };
 
 /** The innermost context that is not over; undefined outside all spans. */
 function currentContext(): TraceContext | undefined {
@@ -79,12 +81,13 @@ function currentContext(): TraceContext | undefined {
   return context;
 }
 
-export function current(): Span | undefined {
+/** The innermost span of the calling code that has not ended; undefined outside all spans. */
+export function currentSpan(): Span | undefined {
   return currentContext()?.span;
 }
 
-/** The current W3C `traceparent` for child processes and requests; undefined if no spans are exported. */
-export function traceParent(): string | undefined {
+/** The current span as W3C `traceparent`, with which child processes and requests join the trace; undefined if no spans are exported. */
+export function currentTraceParent(): string | undefined {
   const { span, recorder } = currentContext() ?? {};
   const isExported = span && recorder?.isExported(span.traceId);
   return isExported === undefined
@@ -93,19 +96,19 @@ export function traceParent(): string | undefined {
 }
 
 /** The current trace id, if users can look it up: the collector gets the trace, or there is no collector. */
-export function traceToShow(): string | undefined {
+export function currentVisibleTraceId(): string | undefined {
   const { span, recorder } = currentContext() ?? {};
   if (span === undefined || recorder === undefined) return undefined;
   return recorder.isExported(span.traceId) === false ? undefined : span.traceId;
 }
 
-/** Runs `work` outside all spans, for long-running work that must not belong to the current span. */
-export function outside<R>(work: () => R): R {
+/** Runs `work` outside all spans: work that outlives the current span, such as a watch, must not belong to it. */
+export function withoutActiveSpan<R>(work: () => R): R {
   return store.run(undefined, work);
 }
 
-/** Runs `work` within a recorded span. */
-async function runWithin<R>(
+/** Runs `work` with `span` as the current one. What `work` leaves behind (timers, connections) then belongs to the outer span. */
+async function runInContext<R>(
   { span, recorder }: Pick<TraceContext, "span" | "recorder">,
   work: () => Promise<R>,
 ): Promise<R> {
@@ -117,39 +120,42 @@ async function runWithin<R>(
   }
 }
 
-/** Runs `work` within a child of the current span; without a span if nothing is recorded. */
-export function span<R>(about: About, work: (span: OpenSpan) => Promise<R>): Promise<R> {
+/** Runs `work` within a new child of the current span. Outside a task, `work` runs without a span. */
+export function span<R>(start: SpanStart, work: (span: OpenSpan) => Promise<R>): Promise<R> {
   const context = currentContext();
   return context?.recorder === undefined
-    ? work(UNRECORDED)
-    : context.recorder.span(context.span, about, work);
+    ? work(UNRECORDED_SPAN)
+    : context.recorder.span(context.span, start, work);
 }
 
-/** Records finished work as a child of the current span. */
-export function note(about: About, done: Done): void {
+/** Records work that has ended already as a child of the current span. Does nothing outside a task. */
+export function recordFinishedSpan(start: SpanStart, end: SpanEnd): void {
   const context = currentContext();
-  context?.recorder?.note(context.span, about, done);
+  context?.recorder?.recordFinishedSpan(context.span, start, end);
 }
 
-/** The cause of a task that is queued now: the current span, or a new cause. */
+/** The cause of a task that is queued now: the current span, or outside all spans (in a timer) a new cause named `due`. */
 export function origin(): Span {
-  return current() ?? causeOf("due");
+  return currentSpan() ?? makeCause("due");
 }
 
-/** A new trace that begins with an external event. */
-function causeOf(name: string, attributes: Attributes = {}): Span {
+/** The first span of a new trace. Its name says which external event happened. */
+function makeCause(name: string, attributes: Attributes = {}): Span {
   const ids = { traceId: newTraceId(), spanId: newSpanId() };
   return { ...ids, kind: "cause", name, attributes, startMs: systemClock.now() };
 }
 
-/** Handles an external event as the cause of the tasks that it leads to. Within another span, it is a child of that. */
-export function traceEvent(name: string, attributes: Attributes, takeIn: () => void): void {
-  if (currentContext() !== undefined) return takeIn();
-  const span = causeOf(name, attributes);
+/**
+ * Calls `handleEvent` so that the tasks which it queues have the event as their cause. Within a span, which already is their
+ * cause, it only calls `handleEvent`.
+ */
+export function traceEvent(name: string, attributes: Attributes, handleEvent: () => void): void {
+  if (currentContext() !== undefined) return handleEvent();
+  const span = makeCause(name, attributes);
   const inner: TraceContext = { span, recorder: undefined, outer: undefined, isOver: false };
   // Tasks are queued in the same turn of the event loop; timers that are set meanwhile do not belong to the cause.
   void yieldToEventLoop().then(() => (inner.isOver = true));
-  store.run(inner, takeIn);
+  store.run(inner, handleEvent);
 }
 
 /** Listener for spans, whose texts are not redacted yet. Its methods must be cheap and never throw. */
@@ -173,7 +179,7 @@ export interface TaskStart {
 interface TracerOptions {
   readonly clock: Clock;
   /** Exports the spans of sampled traces, in addition to the listeners. */
-  readonly spanExport?: (SpanListener & { takes(traceId: string): boolean }) | undefined;
+  readonly spanExport?: (SpanListener & { isSampled(traceId: string): boolean }) | undefined;
 }
 
 /** For this long after its end, status writes belong to the task. */
@@ -184,61 +190,72 @@ export class Tracer {
   readonly #options: TracerOptions;
   readonly #listeners: SpanListener[] = [];
   /** Causes that were reported to listeners. */
-  readonly #reported = new WeakSet<Span>();
+  readonly #reportedCauses = new WeakSet<Span>();
   /** The last task of each module (undefined = without module), and its end. */
   readonly #lastTasks = new Map<string | undefined, { readonly task: Span; endMs: number }>();
 
   constructor(options: TracerOptions) {
     this.#options = options;
-    if (options.spanExport !== undefined) this.listen(options.spanExport);
+    if (options.spanExport !== undefined) this.addListener(options.spanExport);
   }
 
-  listen(listener: SpanListener): void {
+  addListener(listener: SpanListener): void {
     this.#listeners.push(listener);
   }
 
-  /** Runs a task; its span begins when it was queued. */
+  /** Runs a task within its span. The span begins when the task was queued, and its first child is the wait in the queue. */
   async task<R>(start: TaskStart, work: (span: OpenSpan) => Promise<R>): Promise<R> {
     const { name, attributes, module, from, waitingSince: startMs } = start;
-    const ids = newIds(from);
+    const ids = makeChildIds(from);
     const task: Span = { ...ids, taskId: ids.spanId, kind: "task", name, attributes, startMs };
-    if (this.#isUnreportedCause(from)) this.#report({ ...from, endMs: Math.max(from.startMs, startMs) });
+    this.#reportCauseOnce(from, Math.max(from.startMs, startMs));
     for (const each of this.#listeners) each.began?.(task, from);
     const { clock } = this.#options;
-    this.note(task, { kind: "wait", name: "wait in queue" }, { ms: clock.now() - startMs });
+    this.recordFinishedSpan(task, { kind: "wait", name: "wait in queue" }, { ms: clock.now() - startMs });
     const last = { task, endMs: Infinity };
     this.#lastTasks.set(module, last);
     try {
-      return await this.#run(task, work);
+      return await this.#runSpan(task, work);
     } finally {
       last.endMs = clock.now();
     }
   }
 
-  /** Writes the status of a module or of the operator, within its last task unless that ended long ago. */
-  status<R>(module: string | undefined, name: string, write: () => Promise<R>): Promise<R> {
+  /**
+   * Runs a write of the status of a module, or of the operator if `module` is undefined. The write becomes a span of the last
+   * task of the module, which has caused it, unless that task ended more than a minute ago.
+   */
+  traceStatusWrite<R>(module: string | undefined, name: string, write: () => Promise<R>): Promise<R> {
     const last = this.#lastTasks.get(module);
     const belongsToTask = last !== undefined && this.#options.clock.now() < last.endMs + STATUS_AFTER_TASK_MS;
     if (!belongsToTask) this.#lastTasks.delete(module);
-    return outside(() => (belongsToTask ? this.span(last.task, { kind: "status", name }, write) : write()));
+    return withoutActiveSpan(() =>
+      belongsToTask ? this.span(last.task, { kind: "status", name }, write) : write(),
+    );
   }
 
   /** Whether a trace is exported; undefined without an exporter. */
   isExported(traceId: string): boolean | undefined {
-    return this.#options.spanExport?.takes(traceId);
+    return this.#options.spanExport?.isSampled(traceId);
   }
 
-  span<R>(parent: Span, about: About, work: (span: OpenSpan) => Promise<R>): Promise<R> {
-    return this.#run(this.#child(parent, about, this.#options.clock.now()), work);
+  /** Runs `work` within a new child of `parent`. */
+  span<R>(parent: Span, start: SpanStart, work: (span: OpenSpan) => Promise<R>): Promise<R> {
+    return this.#runSpan(this.#makeChild(parent, start, this.#options.clock.now()), work);
   }
 
-  /** Records a finished span. */
-  note(parent: Span, about: About, { ms, error, endMs = this.#options.clock.now() }: Done): void {
-    const child = this.#child(parent, about, endMs - ms);
+  /** Records a child of `parent` whose work has ended already. */
+  recordFinishedSpan(
+    parent: Span,
+    start: SpanStart,
+    { ms, error, endMs = this.#options.clock.now() }: SpanEnd,
+  ): void {
+    const child = this.#makeChild(parent, start, endMs - ms);
     this.#report({ ...child, endMs, error });
   }
 
-  async #run<R>(span: Span, work: (span: OpenSpan) => Promise<R>): Promise<R> {
+  /** Runs `work` within the span, and reports the span to the listeners when `work` has ended. */
+  async #runSpan<R>(span: Span, work: (span: OpenSpan) => Promise<R>): Promise<R> {
     const { clock } = this.#options;
     const [now, monotonic] = [clock.now(), clock.monotonic()];
     let { attributes } = span;
@@ -248,7 +265,7 @@ export class Tracer {
       fail: (text) => (error = text),
     };
     try {
-      return await runWithin({ span, recorder: this }, () => work(open));
+      return await runInContext({ span, recorder: this }, () => work(open));
     } catch (thrown) {
       error = oneLine(thrown);
       throw thrown;
@@ -259,22 +276,25 @@ export class Tracer {
     }
   }
 
-  #child(parent: Span, { attributes = {}, ...about }: About, startMs: number): Span {
-    return { ...newIds(parent), taskId: parent.taskId, ...about, attributes, startMs };
+  /** A span in progress below `parent`, in the same trace and task. */
+  #makeChild(parent: Span, { attributes = {}, ...kindAndName }: SpanStart, startMs: number): Span {
+    return { ...makeChildIds(parent), taskId: parent.taskId, ...kindAndName, attributes, startMs };
   }
 
-  /** Whether the cause was not reported yet. Marks it as reported. */
-  #isUnreportedCause(from: Span): boolean {
-    if (from.kind !== "cause" || this.#reported.has(from)) return false;
-    this.#reported.add(from);
-    return true;
+  /** Reports a cause to the listeners when its first task begins: a cause without tasks is not worth a trace. */
+  #reportCauseOnce(from: Span, endMs: number): void {
+    if (from.kind !== "cause" || this.#reportedCauses.has(from)) return;
+    this.#reportedCauses.add(from);
+    this.#report({ ...from, endMs });
   }
 
+  /** Passes a span that has ended to all listeners. */
   #report(span: Span): void {
     for (const each of this.#listeners) each.ended(span);
   }
 }
 
-function newIds({ traceId, spanId: parentId }: Span): Pick<Span, "traceId" | "spanId" | "parentId"> {
+/** The ids of a new span below another one: the trace of the parent, and a span id of its own. */
+function makeChildIds({ traceId, spanId: parentId }: Span): Pick<Span, "traceId" | "spanId" | "parentId"> {
   return { traceId, spanId: newSpanId(), parentId };
 }

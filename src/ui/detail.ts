@@ -116,13 +116,13 @@ export function sectionLeaves(
 const MAX_RUNS = 100;
 
 /** The last runs of one module or of all, the newest first. */
-export function runRows(runs: Pick<RunRing, "views">, module: string | undefined): RunRow[] {
-  return runs.views({ module, newest: MAX_RUNS }).runs.reverse().map(runRow);
+export function runRows(runs: Pick<RunRing, "listRuns">, module: string | undefined): RunRow[] {
+  return runs.listRuns({ module, newest: MAX_RUNS }).runs.reverse().map(runRow);
 }
 
 /** The log lines of a run; undefined after the operator has discarded the run. */
-export function runDetail(runs: Pick<RunRing, "view">, id: string): RunDetail | undefined {
-  const run = runs.view(id);
+export function runDetail(runs: Pick<RunRing, "getRun">, id: string): RunDetail | undefined {
+  const run = runs.getRun(id);
   return run && { lines: (run.lines ?? []).map(logRow), dropped: run.dropped };
 }
 

@@ -38,7 +38,7 @@ export interface PageSources {
   readonly statusOf: (module: string) => ModuleStatus | undefined;
   /** The layer that set each leaf of a section, by JSON pointer. */
   readonly originsOf: (section: string) => JsonObject;
-  readonly runs: Pick<RunRing, "view" | "views">;
+  readonly runs: Pick<RunRing, "getRun" | "listRuns">;
   /** What a run would change. `displayed` redacts an object. */
   readonly diff: (module: Module, displayed: (object: JsonObject) => Json) => Promise<string>;
 }

@@ -14,7 +14,7 @@ import type { Sources } from "../debug/index.ts";
 import type { HelmInput, Releases } from "../helm/index.ts";
 import { readOwnIdentity, type Leadership } from "../kube/index.ts";
 import { sleep, type Debounce, type Scope } from "../lib/index.ts";
-import { measure, type HookMetrics, type Metrics } from "../metrics/index.ts";
+import { connectMetrics, type HookMetrics, type Metrics } from "../metrics/index.ts";
 import type { Json, JsonObject, Module, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
 import { crdRequest, type State } from "../state/index.ts";
@@ -105,8 +105,8 @@ export class Adapters {
         ...this.#base,
         view: () => state.view,
         queues: () => queues.views(),
-        metrics: (exposition) => metrics.bytes(exposition),
-        hookMetrics: () => Promise.resolve(hookMetrics.text()),
+        metrics: (exposition) => metrics.renderBytes(exposition),
+        hookMetrics: () => Promise.resolve(hookMetrics.renderText()),
         leaderReadiness: this.#parts.mirrored,
         leader: this.#parts.leader,
         queryLeader: this.#parts.queryLeader,
@@ -121,7 +121,7 @@ export class Adapters {
     logger.info("Listening", { address: settings.listenAddress, port: server.port });
     const socket = await serveFirstUsableSocket(socketPaths(settings), this.#sources(), logger);
     if (socket !== undefined) scope.addRelease(() => socket.close());
-    measure(metrics, { ...this.#base, ...this.#parts });
+    connectMetrics(metrics, { ...this.#base, ...this.#parts });
   }
 
   /** Opens a separate server for the page. A follower proxies to the same port of the leader. */
@@ -244,7 +244,7 @@ export class Adapters {
         node: process.version,
         platform: `${process.platform} ${process.arch}`,
       }),
-      metrics: () => metrics.text(),
+      metrics: () => metrics.renderText(),
       log: sink,
       onError: (error) => failures.report("debug socket", error),
     };

@@ -29,7 +29,14 @@ import {
 } from "../lib/index.ts";
 import type { Clock, Logger, Scope } from "../lib/index.ts";
 import { ProblemError, type Tree } from "../model/index.ts";
-import { DROP_REASONS, RunRing, Tracer, exportTo, note, type SpanExport } from "../trace/index.ts";
+import {
+  DROP_REASONS,
+  RunRing,
+  Tracer,
+  makeOtlpExport,
+  recordFinishedSpan,
+  type SpanExport,
+} from "../trace/index.ts";
 import { Children, StableTempDir } from "../process/index.ts";
 import { ChartArchives, placesOf, readTree, rereadModule, type RegistryModules } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
@@ -62,7 +69,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const spanExport = makeSpanExport({ settings, namespace, secrets, clock, logger });
   if (spanExport !== undefined) scope.closeAtEnd(spanExport);
   const tracer = new Tracer({ clock, spanExport });
-  tracer.listen(runRing);
+  tracer.addListener(runRing);
   const hub = scope.closeAtEnd(new WatchHub({ client, clock, logger, failures }));
   const filters = scope.closeAtEnd(
     new FilterEngine({ children, jqBin: settings.jqBin, env: environment, clock, logger }),
@@ -265,14 +272,14 @@ function makeSpanExport({
   if (endpoint === undefined) return undefined;
   const instance = readOwnIdentity(pod).name;
   const target = { endpoint, headers, version: VERSION, namespace, instance };
-  return exportTo(target, { ...around, ratio, redactDeep: (value) => secrets.redactDeep(value) });
+  return makeOtlpExport(target, { ...around, ratio, redactDeep: (value) => secrets.redactDeep(value) });
 }
 
 /** Adds each API request to the span of the work that sends it. */
 function traced(client: KubeClient): KubeClient {
   client.onRequest(({ verb, resourcePathTemplate, code, seconds }) => {
     const error = code.startsWith("2") ? undefined : code;
-    note(
+    recordFinishedSpan(
       { kind: "api", name: `${verb} ${resourcePathTemplate}`, attributes: { code } },
       { ms: seconds * 1000, error },
     );
@@ -282,7 +289,7 @@ function traced(client: KubeClient): KubeClient {
 
 export function countDrops(spanExport: SpanExport | undefined, metrics: Metrics): void {
   if (spanExport === undefined) return;
-  for (const reason of DROP_REASONS) metrics.touch("spansDropped", { reason });
+  for (const reason of DROP_REASONS) metrics.ensureSeries("spansDropped", { reason });
   spanExport.onDropped = (reason, count) => metrics.add("spansDropped", { reason }, count);
 }
 

@@ -8,14 +8,14 @@ import { collectGarbageWhenIdle, type Debounce, type Scope } from "../lib/index.
 import {
   HookMetrics,
   Metrics,
-  bindingTimes,
-  configReporter,
+  makeBindingTimes,
+  makeConfigReporter,
   countDroppedTick,
-  driftReporter,
-  hangReporter,
+  makeDriftReporter,
+  makeHangReporter,
   hasHook,
-  healthReporter,
-  blockerReporter,
+  makeHealthReporter,
+  makeBlockerReporter,
   makeHelmRecorder,
   makeRecorder,
 } from "../metrics/index.ts";
@@ -27,7 +27,7 @@ import { Engine, mustKeepObjects } from "../plan/index.ts";
 import { RateLimits, type Queues } from "../queue/index.ts";
 import { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
-import { hookRate, taskQueues, type Ports } from "../tasks/index.ts";
+import { hookRateLimit, taskQueues, type Ports } from "../tasks/index.ts";
 import {
   AcceptedConfig,
   WatchedConfig,
@@ -90,7 +90,7 @@ export class Components {
     scope.closeAtEnd(new RequiredObjects({ ...base, state: this.state }));
     scope.closeAtEnd(new ValuesSources({ ...base, state: this.state }));
     this.leadership = new Leadership({ ...base, expireMs, onLost });
-    this.#limits = new RateLimits(clock, hookRate);
+    this.#limits = new RateLimits(clock, hookRateLimit);
     this.queues = this.#makeQueues();
     this.engine = new Engine(this.state, this.queues);
     this.config = this.#makeConfig();
@@ -115,12 +115,12 @@ export class Components {
       scope,
     });
     this.state.onChange(() => this.#idleCollector.restart());
-    this.state.onChange(blockerReporter(this.#recorderParts));
+    this.state.onChange(makeBlockerReporter(this.#recorderParts));
   }
 
   /** Starts to watch the objects of releases. */
   follow(): void {
-    const reportHealth = healthReporter(this.#recorderParts);
+    const reportHealth = makeHealthReporter(this.#recorderParts);
     this.#followed = new WatchedReleases({
       ...this.#base,
       state: this.state,
@@ -128,7 +128,7 @@ export class Components {
       scope: this.#scope,
       healthTimeoutMs: this.#base.settings.healthTimeoutMs,
       drift: this.#base.settings.drift,
-      onDrift: driftReporter(this.#recorderParts),
+      onDrift: makeDriftReporter(this.#recorderParts),
       onHealth: (module, health) => {
         reportHealth(module, health);
         const record = this.state.module(module);
@@ -173,7 +173,7 @@ export class Components {
       },
       onLong: (queue, task) => {
         this.#longQueues.add(queue);
-        hangReporter(this.#recorderParts)(queue, task);
+        makeHangReporter(this.#recorderParts)(queue, task);
         this.adapters.refresh();
         this.engine.check();
       },
@@ -193,7 +193,7 @@ export class Components {
         state: this.state,
         name,
         accepted: accepted && this.#scope.closeAtEnd(accepted),
-        onConfigProblem: configReporter(this.#recorderParts),
+        onConfigProblem: makeConfigReporter(this.#recorderParts),
       }),
     );
   }
@@ -210,7 +210,7 @@ export class Components {
           if (message !== undefined) this.metrics.add("bindingMissing", { binding: binding.name });
           this.#recordBindingIssues(hook.module);
         },
-        times: (hook, binding) => bindingTimes(this.metrics, hook, binding),
+        times: (hook, binding) => makeBindingTimes(this.metrics, hook, binding),
       }),
     );
   }

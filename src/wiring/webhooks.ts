@@ -16,7 +16,7 @@ import type { Metrics } from "../metrics/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
 import type { Queues, RateLimits } from "../queue/index.ts";
 import type { State, View } from "../state/index.ts";
-import { HookWebhooks, ReviewRuns, removeLeftOver, type Ports } from "../tasks/index.ts";
+import { HookWebhooks, ReviewRuns, removeLeftoverWebhooks, type Ports } from "../tasks/index.ts";
 import type * as webhooksModule from "../webhooks/index.ts";
 import type { AdmissionRequest, CertificateSource, WebhookTarget, Webhooks } from "../webhooks/index.ts";
 import type { Base } from "./base.ts";
@@ -110,7 +110,7 @@ export class WebhookWiring {
   async lead(): Promise<void> {
     if (!this.#base.settings.webhooks) return;
     const webhooks = await this.#lead();
-    this.hooks.use(webhooks);
+    this.hooks.useServer(webhooks);
     admitEdits(webhooks, { ...this.#base, ...this.#parts, ownUser: (signal) => this.#ownUser(signal) });
   }
 
@@ -131,10 +131,10 @@ export class WebhookWiring {
 
   /** All hooks that are on are known: removes webhooks that nobody answers. */
   #complete(): void {
-    this.hooks.complete();
+    this.hooks.markComplete();
     if (this.#base.settings.webhooks || !this.hooks.isEmpty) return;
     const name = configurationName(this.#base);
-    void removeLeftOver(this.#base, [`${name}-hooks`, `${name}-operator`]);
+    void removeLeftoverWebhooks(this.#base, [`${name}-hooks`, `${name}-operator`]);
   }
 
   /** Opens the server for the lease holder. A failure is reported as an issue of the operator, too. */

@@ -26,7 +26,7 @@ const pageOf = (name: string): Page =>
     statusValues: "redacted",
     statusOf: () => undefined,
     originsOf: () => ({}),
-    runs: { view: () => undefined, views: () => ({ cursor: 0, runs: [] }) },
+    runs: { getRun: () => undefined, listRuns: () => ({ cursor: 0, runs: [] }) },
     diff: () => Promise.resolve(""),
   });
 

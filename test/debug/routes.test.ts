@@ -133,7 +133,7 @@ describe("debug socket", () => {
 
   it("shows the last runs, those of a module, what has changed since, and one run with its lines", async () => {
     const tracer = new Tracer({ clock });
-    tracer.listen(ring);
+    tracer.addListener(ring);
     const attributes = { module: "web-shop" };
     const start = { name: "run", attributes, module: "web-shop", from: origin(), waitingSince: clock.now() };
     const logLine = { level: "info", time: undefined, message: `it is ${SECRET}`, fields: {} } as const;
@@ -157,7 +157,7 @@ describe("debug socket", () => {
 
   it("redacts secrets of spans in runs, logs, the bundle and the page", async () => {
     const tracer = new Tracer({ clock });
-    tracer.listen(ring);
+    tracer.addListener(ring);
     const attributes = { module: "web-shop", about: `about ${SECRET}` };
     const from = { ...origin(), name: `Modified ${SECRET}` };
     const start = { name: `run ${SECRET}`, attributes, module: "web-shop", from, waitingSince: clock.now() };
@@ -167,7 +167,7 @@ describe("debug socket", () => {
       });
     });
     await expect(failing).rejects.toThrow(SECRET);
-    const [kept] = ring.views().runs;
+    const [kept] = ring.listRuns().runs;
     const paths = ["/runs.json?lines=true", `/runs/${kept?.id}.json`, "/bundle.json", "/ui/runs"];
     const logs = await run(["logs", "web-shop", `--debug-unix-socket=${path}`]);
     const displayed = await Promise.all(

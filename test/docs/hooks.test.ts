@@ -4,8 +4,8 @@ import { dirname, join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import {
   HookLoader,
-  hookFileAt,
-  hookOffline,
+  toHookFile,
+  runHookFileOffline,
   parseHookConfig,
   parseMetrics,
   parseObjectOperations,
@@ -188,7 +188,7 @@ test("a hook takes its own files from hooks/lib, which holds no hooks", async ()
     logProxyHookJson: false,
   };
   const given = { path, context: "[]", values: "{}", configValues: "{}", settings, logger: silentLogger };
-  expect(await hookOffline(given)).toMatchObject({ output: { metrics: [{ name: "said" }] } });
+  expect(await runHookFileOffline(given)).toMatchObject({ output: { metrics: [{ name: "said" }] } });
 });
 
 /** A hook of the page, and the context and outputs that follow it. */
@@ -226,7 +226,7 @@ const READ: Readonly<Record<string, (output: HookOutput, text: string) => [unkno
 describe("hooks", () => {
   test.each(examples())("$name", async ({ kind, path, context = "[]", left }) => {
     const loader = new HookLoader({ env, children: new Children(), workingDir: undefined });
-    const loaded = await loader.load(hookFileAt(path), kind === "module" ? "web" : undefined);
+    const loaded = await loader.load(toHookFile(path), kind === "module" ? "web" : undefined);
     expect(loaded).toMatchObject({ hooks: [{}], warnings: [] });
     const item = "hooks" in loaded ? loaded.hooks[0]?.item : undefined;
     const settings = {
@@ -237,7 +237,7 @@ describe("hooks", () => {
       debugKeepTmpFiles: false,
       logProxyHookJson: false,
     };
-    const { failure, output } = await hookOffline({
+    const { failure, output } = await runHookFileOffline({
       path,
       module: kind === "module" ? "web" : undefined,
       item,

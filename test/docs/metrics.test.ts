@@ -7,14 +7,14 @@ import { hookActivation } from "../../src/bindings/index.ts";
 import type { HookTrigger } from "../../src/model/index.ts";
 import { event, hookWith, lifecycle, sync, tick } from "../hooks/build.ts";
 import { SERIES } from "../../src/metrics/index.ts";
-import { ACTIVATIONS, OF_HOOKS } from "../../src/metrics/recorder.ts";
+import { ACTIVATION_BY_CAUSE, ACTIVATION_BY_HOOK } from "../../src/metrics/recorder.ts";
 
 const page = new URL("../../docs/reference/metrics.md", import.meta.url);
 test("docs/reference/metrics.md lists every activation of modules and reloads", async () => {
   const text = await readFile(page, "utf8");
   const [, reported = ""] =
     /^`activation` is the reason for a run of a module or a converge: (.*?)\. /m.exec(text) ?? [];
-  const known = [ACTIVATIONS, OF_HOOKS].flatMap((labels) => Object.values(labels).flat());
+  const known = [ACTIVATION_BY_CAUSE, ACTIVATION_BY_HOOK].flatMap((labels) => Object.values(labels).flat());
   expect(new Set(reported.replaceAll("`", "").split(", "))).toEqual(new Set<string | undefined>(known));
 });
 

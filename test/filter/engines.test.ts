@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test } from "vitest";
 
 import { FilterEngine, FilterError } from "../../src/filter/index.ts";
 import type { Jq } from "../../src/filter/jq.ts";
-import { resultOf } from "../../src/filter/evaluate.ts";
+import { toFilterResult } from "../../src/filter/evaluate.ts";
 import { jqProgram } from "../../src/filter/jq-process.ts";
 import { canonicalJson, silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";
@@ -92,7 +92,7 @@ async function answersOf({ file, env }: Jq): Promise<Answer[]> {
     const { stdout } = await execa(file, ["-c", program], options);
     const lines = JSON.parse(stdout) as [number, { v?: Json[]; e?: Json }][];
     answers.push(
-      ...lines.map(([, { v }]) => (v === undefined ? { failure: "runtime" } : { result: resultOf(v) })),
+      ...lines.map(([, { v }]) => (v === undefined ? { failure: "runtime" } : { result: toFilterResult(v) })),
     );
   }
   return answers;

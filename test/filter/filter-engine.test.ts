@@ -8,7 +8,7 @@ import { afterEach, beforeAll, describe, expect, test } from "vitest";
 
 import { FilterEngine, FilterError, type FilterEngineOptions } from "../../src/filter/index.ts";
 import { TIME_LIMIT_MS } from "../../src/filter/filter-engine.ts";
-import { checkSyntax, findJq, tidy } from "../../src/filter/jq.ts";
+import { checkSyntax, findJq, shortenJqError } from "../../src/filter/jq.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";
 import { Children } from "../../src/process/index.ts";
@@ -275,7 +275,7 @@ describe("messages in one line", () => {
     ],
     ["gojq: compile error: function not defined: foo/0", "compile error: function not defined: foo/0"],
   ])("%j", (stderr, want) => {
-    expect(tidy(stderr)).toBe(want);
+    expect(shortenJqError(stderr)).toBe(want);
   });
 });
 

@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { FilterEngine, FilterError } from "../../src/filter/index.ts";
-import { compileSubset, resultOf } from "../../src/filter/evaluate.ts";
+import { compileSubset, toFilterResult } from "../../src/filter/evaluate.ts";
 import { tokenize } from "../../src/filter/lexer.ts";
 import { parseSubset } from "../../src/filter/parser.ts";
 import { canonicalJson, silentLogger, systemClock } from "../../src/lib/index.ts";
@@ -28,7 +28,7 @@ const POD = {
 /** The result in JavaScript; undefined where the filter is left to jq. */
 function inJavaScript(text: string, input: Json): Json | undefined {
   const tree = parseSubset(tokenize(text));
-  return tree === undefined ? undefined : resultOf(compileSubset(tree)(input));
+  return tree === undefined ? undefined : toFilterResult(compileSubset(tree)(input));
 }
 
 describe("filters that run in JavaScript", () => {
@@ -208,7 +208,7 @@ async function jqAnswers(jq: Jq, cases: readonly Case[]): Promise<string[]> {
   const options = { cwd: "/", env: jq.env, extendEnv: false, input, timeout: 20_000 };
   const { stdout } = await execa(jq.file, ["-c", program], options);
   const answers: { v?: Json[]; e?: boolean }[] = JSON.parse(stdout);
-  return answers.map(({ v }) => (v === undefined ? "error" : canonicalJson(resultOf(v))));
+  return answers.map(({ v }) => (v === undefined ? "error" : canonicalJson(toFilterResult(v))));
 }
 
 describe.each((await jqEngines()).map((jq) => [jq.version, jq] as const))(

@@ -83,7 +83,7 @@ const adapters: readonly Face[] = [
     feed(input) {
       const metrics = new HookMetrics("p_", () => true);
       metrics.apply(parseMetrics(input.toString()), { hook: "h" });
-      metrics.text();
+      metrics.renderText();
     },
     refuses: [OutputError, HookMetricError],
   },
@@ -134,7 +134,7 @@ const adapters: readonly Face[] = [
         }),
         { proxyJson: true },
       );
-      for (const line of input.toString().split("\n")) log.line("stdout", line.slice(0, 10_000));
+      for (const line of input.toString().split("\n")) log.writeLine("stdout", line.slice(0, 10_000));
     },
     refuses: [],
   },

@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { HookLoader, hookOffline, lintHook, runHook } from "../../src/hooks/index.ts";
+import { HookLoader, runHookFileOffline, lintHook, runHook } from "../../src/hooks/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import type { Hook, HookFile, HookTrigger } from "../../src/model/index.ts";
 import { Children, type RunRequest, type RunResult } from "../../src/process/index.ts";
@@ -357,7 +357,7 @@ describe("a run", () => {
       settings: { ...options, tmpDir: root, debugKeepTmpFiles: false, logProxyHookJson: false },
       logger: silentLogger,
     };
-    expect(await hookOffline(request)).toMatchObject({ output: {} });
+    expect(await runHookFileOffline(request)).toMatchObject({ output: {} });
     expect(await readFile(join(root, "batch.seen"), "utf8")).toMatch(/^hook run 0\|my-mod\|/);
   });
 });

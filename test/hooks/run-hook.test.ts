@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { hookEnvironment, hookOffline, runHook, type RunSettings } from "../../src/hooks/index.ts";
+import { hookEnvironment, runHookFileOffline, runHook, type RunSettings } from "../../src/hooks/index.ts";
 import type { Snapshots } from "../../src/bindings/index.ts";
 import type { LogFields, Logger } from "../../src/lib/index.ts";
 import type { Hook, HookTrigger } from "../../src/model/index.ts";
@@ -347,9 +347,9 @@ describe("runs that go wrong", () => {
 test("a flood of output is logged in part, with one line that names how many lines are dropped", async () => {
   const clock = new ManualClock();
   const log = new OutputLog(logger(), { proxyJson: false, clock });
-  for (let line = 0; line < 5000; line++) log.line("stdout", `line ${line}`);
+  for (let line = 0; line < 5000; line++) log.writeLine("stdout", `line ${line}`);
   await clock.advance(1000);
-  log.line("stdout", "the last");
+  log.writeLine("stdout", "the last");
   log.flush();
   expect(records).toHaveLength(1002);
   expect(records.at(-2)).toMatchObject({ level: "warn", fields: { dropped: 4000 } });
@@ -404,7 +404,7 @@ echo 'at all'`;
 
 describe("offline", () => {
   const run = (context: string, file = "leaves.sh") =>
-    hookOffline({
+    runHookFileOffline({
       path: join(ROOT, file),
       context,
       values: "{}",

@@ -34,7 +34,7 @@ test("a histogram's text is prom-client's, and changes with each observation", a
       const histogram = new Histogram({ ...common, labelNames: LABELS, buckets: BUCKETS, registers });
       for (const [held, number] of seen) histogram.observe(held, number);
     });
-    expect(family.parts().join("")).toBe(text);
+    expect(family.renderParts().join("")).toBe(text);
   }
 });
 
@@ -52,7 +52,7 @@ test("counters and gauges are prom-client's, too", async () => {
     gauge.set({}, 4);
     new Gauge({ ...common, registers }).set(4);
   });
-  expect([counter.parts().join(""), gauge.parts().join("")]).toEqual([counts, value]);
+  expect([counter.renderParts().join(""), gauge.renderParts().join("")]).toEqual([counts, value]);
 });
 
 test("nothing becomes of what does not fit the type, and a counter never falls", () => {
@@ -61,5 +61,5 @@ test("nothing becomes of what does not fit the type, and a counter never falls",
   counter.add({}, -1);
   counter.set({}, 9);
   counter.observe({}, 9);
-  expect(counter.parts().join("")).toMatch(/^p_x 2$/m);
+  expect(counter.renderParts().join("")).toMatch(/^p_x 2$/m);
 });

@@ -16,7 +16,7 @@ const HOOK = { hook: "a.sh" };
 /** The sample lines, without comments. */
 function samples(): string[] {
   return metrics
-    .text()
+    .renderText()
     .split("\n")
     .filter((line) => line !== "" && !line.startsWith("#"));
 }
@@ -47,7 +47,7 @@ describe("metrics made by hooks", () => {
   test("ungrouped ones accumulate over runs", () => {
     metrics.apply([add("jobs", 2), set("level", 5)], HOOK);
     metrics.apply([add("jobs", 0.5), set("level", 3)], HOOK);
-    expect(metrics.text()).toBe(
+    expect(metrics.renderText()).toBe(
       [
         "# HELP jobs jobs",
         "# TYPE jobs counter",
@@ -148,7 +148,7 @@ describe("metrics made by hooks", () => {
     missing.push("a.sh of undefined");
     expect(samples()).toEqual(['x{hook="b.sh",module=""} 1', 'x{hook="a.sh",module="other"} 1']);
     missing.push("b.sh of undefined", "a.sh of other");
-    expect(metrics.text()).toBe("");
+    expect(metrics.renderText()).toBe("");
   });
 
   test("hooks of two modules may have one name", () => {
@@ -161,7 +161,7 @@ describe("metrics made by hooks", () => {
   test("a name that lost its last series may come back with another type", () => {
     metrics.apply([add("x", 1, { group: "g" })], HOOK);
     metrics.apply([set("x", 4, { group: "g" })], HOOK);
-    expect(metrics.text()).toContain("# TYPE x gauge");
+    expect(metrics.renderText()).toContain("# TYPE x gauge");
   });
 
   test("other buckets start the histogram anew", () => {
@@ -187,9 +187,9 @@ describe("metrics made by hooks", () => {
     ['"a-b" is no name for a metric', [set("a-b", 1)]],
   ])("refused: %s", (message, operations) => {
     metrics.apply([add("x", 1), set("kept", 1, { group: "g" })], HOOK);
-    const before = metrics.text();
+    const before = metrics.renderText();
     const batch: MetricOperation[] = [set("kept", 2, { group: "g" }), expire(), ...operations];
     expect(() => metrics.apply(batch, { hook: "b.sh" })).toThrow(new HookMetricError(message));
-    expect(metrics.text()).toBe(before);
+    expect(metrics.renderText()).toBe(before);
   });
 });

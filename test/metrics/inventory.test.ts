@@ -29,7 +29,7 @@ test("series of hooks and modules are there from the start, and go with them", a
   const inventory = new Inventory(metrics, state);
   metrics.beforeScrape(() => inventory.refresh());
   const lines = async (name: string): Promise<string[]> =>
-    (await metrics.text()).split("\n").filter((line) => line.startsWith(`${name}{`));
+    (await metrics.renderText()).split("\n").filter((line) => line.startsWith(`${name}{`));
 
   expect(await lines("binding_count")).toEqual([
     'binding_count{module="",hook="a.sh"} 3',
@@ -53,7 +53,7 @@ test("series of hooks and modules are there from the start, and go with them", a
   expect(await lines("global_hook_errors_total")).toEqual([]);
 
   records.pop();
-  const text = await metrics.text();
+  const text = await metrics.renderText();
   expect(text).not.toContain('module="m"');
   expect(text).not.toContain('hook="a.sh"');
 });

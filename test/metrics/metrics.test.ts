@@ -1,22 +1,22 @@
 import { describe, expect, test } from "vitest";
 
-import { forgetHook, recordRun, showHook } from "../../src/metrics/inventory.ts";
+import { dropHookSeries, recordHookRun, showHookCounters } from "../../src/metrics/inventory.ts";
 import {
   Metrics,
   SERIES,
-  bindingTimes,
-  countWait,
+  makeBindingTimes,
+  recordTaskWait,
   makeHelmRecorder,
   makeRecorder,
 } from "../../src/metrics/index.ts";
-import { sample } from "../../src/metrics/measure.ts";
+import { sampleGauges } from "../../src/metrics/measure.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import type { ModuleView } from "../../src/state/index.ts";
 import type { Recorder } from "../../src/tasks/index.ts";
 import { T0, moduleView, queueOf, viewOf } from "../status/views.ts";
 
 async function lines(metrics: Metrics, name: string): Promise<string[]> {
-  const text = await metrics.text();
+  const text = await metrics.renderText();
   return text.split("\n").filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `));
 }
 
@@ -31,7 +31,7 @@ function recorderOf(metrics: Metrics): Recorder {
 
 describe("the operator's series", () => {
   test("are all declared from the start, under the prefix of the setting", async () => {
-    const text = await new Metrics("mine_").text();
+    const text = await new Metrics("mine_").renderText();
     for (const { name, type } of Object.values(SERIES))
       expect(text).toContain(`# TYPE mine_${name} ${type}\n`);
     expect(text).not.toContain(P);
@@ -48,7 +48,7 @@ describe("the operator's series", () => {
     ]);
     expect(await lines(metrics, `${P}kubernetes_client_watch_errors_total`)).toHaveLength(5);
     const { hook, ...binding } = HOOK;
-    showHook(metrics, { module: undefined, hook, bindings: [binding] });
+    showHookCounters(metrics, { module: undefined, hook, bindings: [binding] });
     expect(await lines(metrics, `${P}hook_errors`)).toEqual([
       `${P}hook_errors{module="",hook="hooks/a.sh",binding="pods",queue="main"} 0`,
     ]);
@@ -57,7 +57,7 @@ describe("the operator's series", () => {
   });
 
   test("the process itself is measured: CPU, memory, open files, event loop, garbage collection", async () => {
-    const text = await new Metrics(P).text();
+    const text = await new Metrics(P).renderText();
     for (const name of [
       "process_cpu_seconds_total",
       "process_resident_memory_bytes",
@@ -71,7 +71,7 @@ describe("the operator's series", () => {
   test("becoming known again does not set a counter back", async () => {
     const metrics = new Metrics(P);
     recorderOf(metrics).moduleRun("m", 1, true);
-    metrics.touch("moduleRunErrors", { module: "m" });
+    metrics.ensureSeries("moduleRunErrors", { module: "m" });
     expect(await lines(metrics, `${P}module_run_errors_total`)).toEqual([
       `${P}module_run_errors_total{module="m"} 1`,
     ]);
@@ -101,7 +101,7 @@ describe("the operator's series", () => {
     ] as const) {
       const metrics = new Metrics(P);
       const usage = { userSeconds: 0.1, systemSeconds: 0.2, maxRssBytes: 1000 };
-      recordRun(metrics, { ...HOOK, module, outcome, seconds: 0.4, usage });
+      recordHookRun(metrics, { ...HOOK, module, outcome, seconds: 0.4, usage });
       const value = async (name: string): Promise<number> =>
         Number((await lines(metrics, `${P}${name}`))[0]?.split(" ").at(-1));
       expect(await value(`${family}_errors_total`)).toBe(want.errors);
@@ -117,7 +117,7 @@ describe("the operator's series", () => {
   test("gauges of modules and queues show what stands now, no more", async () => {
     const metrics = new Metrics(P);
     const measure = (length: number, ...modules: readonly Partial<ModuleView>[]): void =>
-      sample(metrics, {
+      sampleGauges(metrics, {
         queues: { views: () => queueOf("a", ...Array.from({ length: length - 1 }, () => "b")) } as never,
         state: { view: viewOf(modules.map((change) => moduleView(change.name ?? "", change))) } as never,
         bindings: { counts: () => [{ ...HOOK, module: undefined, objects: 7 }] } as never,
@@ -159,7 +159,7 @@ describe("the operator's series", () => {
     ): Promise<string[]> => {
       const before = moduleView("a", module);
       const a = { ...before, module: { ...before.module, ...file } };
-      sample(metrics, {
+      sampleGauges(metrics, {
         queues: { views: () => [] } as never,
         state: { view: viewOf([a, ...others]) } as never,
         bindings: { counts: () => [] } as never,
@@ -183,7 +183,7 @@ describe("the operator's series", () => {
     const healths = ["True", "False", "Unknown", undefined].map((status, index) =>
       moduleView(`m${index}`, { health: (status && { status }) as never }),
     );
-    sample(metrics, {
+    sampleGauges(metrics, {
       queues: { views: () => [] } as never,
       state: { view: viewOf(healths) } as never,
       bindings: { counts: () => [] } as never,
@@ -207,17 +207,17 @@ describe("the operator's series", () => {
     for (const module of ["gone", "kept"]) {
       recorderOf(metrics).moduleRun(module, 1, true);
       metrics.add("absent", { module, resource: "ns/Pod/x" });
-      recordRun(metrics, { ...HOOK, hook: `${module}.sh`, module, outcome: "failed", seconds: 1 });
+      recordHookRun(metrics, { ...HOOK, hook: `${module}.sh`, module, outcome: "failed", seconds: 1 });
     }
-    metrics.drop({ module: "gone" });
-    expect(await metrics.text()).not.toContain('module="gone"');
-    recordRun(metrics, { ...HOOK, hook: "kept.sh", module: undefined, outcome: "failed", seconds: 1 });
-    forgetHook(metrics, { module: "kept", hook: "kept.sh" });
-    const text = await metrics.text();
+    metrics.dropSeries({ module: "gone" });
+    expect(await metrics.renderText()).not.toContain('module="gone"');
+    recordHookRun(metrics, { ...HOOK, hook: "kept.sh", module: undefined, outcome: "failed", seconds: 1 });
+    dropHookSeries(metrics, { module: "kept", hook: "kept.sh" });
+    const text = await metrics.renderText();
     expect(text).not.toMatch(/module="kept"[^}]*hook="kept.sh"/);
     expect(text).toContain('global_hook_errors_total{hook="kept.sh"');
-    forgetHook(metrics, { module: undefined, hook: "kept.sh" });
-    expect(await metrics.text()).not.toContain('hook="kept.sh"');
+    dropHookSeries(metrics, { module: undefined, hook: "kept.sh" });
+    expect(await metrics.renderText()).not.toContain('hook="kept.sh"');
     expect(text).toContain(`${P}modules_absent_resources_total{module="kept",resource="ns/Pod/x"} 1`);
     expect(text).toContain(`${P}module_run_seconds_count{module="kept",activation="Other"} 1`);
   });
@@ -228,20 +228,20 @@ describe("the operator's series", () => {
     const helm = makeHelmRecorder({ metrics, announce: () => {}, state: NO_STATE });
     recorder.moduleDeleteFailed("m");
     recorder.discoveryFailed();
-    recorder.released("m", { action: "upgraded", wasRecovered: true, release: undefined } as never);
-    recorder.reloaded(2.5);
+    recorder.moduleReleased("m", { action: "upgraded", wasRecovered: true, release: undefined } as never);
+    recorder.convergeEnded(2.5);
     helm.reconciled("m", 1);
     helm.ran({ release: "m", operation: "upgrade", seconds: 1 });
     const task = { kind: "run-module", module: "m", cause: { kind: "config" } } as const;
-    countWait(metrics, task, { queue: "main", waitedMs: 1500 } as never);
-    const times = bindingTimes(
+    recordTaskWait(metrics, task, { queue: "main", waitedMs: 1500 } as never);
+    const times = makeBindingTimes(
       metrics,
       { name: "h" } as never,
       { name: "b", queue: "main", kind: "Pod" } as never,
     );
     times.filtered(0.001);
     times.event(0.001);
-    const text = await metrics.text();
+    const text = await metrics.renderText();
     for (const line of [
       'module_delete_errors_total{module="m"} 1',
       'module_helm_seconds_count{module="m",activation="Other"} 1',

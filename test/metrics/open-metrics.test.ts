@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { Metrics, SERIES } from "../../src/metrics/index.ts";
-import { exportTo, origin, Tracer } from "../../src/trace/index.ts";
+import { makeOtlpExport, origin, Tracer } from "../../src/trace/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import { ManualClock } from "../support/clock.ts";
 
@@ -25,7 +25,7 @@ async function within(metrics: Metrics, seconds: readonly number[], ratio?: numb
     instance: "",
   };
   const around = { clock, logger: silentLogger, redactDeep: <T>(value: T): T => value };
-  const spanExport = ratio === undefined ? undefined : exportTo(target, { ...around, ratio });
+  const spanExport = ratio === undefined ? undefined : makeOtlpExport(target, { ...around, ratio });
   const from = origin();
   const start = { name: "run-module web", attributes: {}, module: "web", from, waitingSince: 0 };
   await new Tracer({ clock, spanExport }).task(start, async () => {
@@ -42,10 +42,10 @@ describe("OpenMetrics", () => {
     const metrics = new Metrics(P);
     for (const name of Object.keys(SERIES) as (keyof typeof SERIES)[]) {
       const labels = Object.fromEntries(SERIES[name].labels.map((label) => [label, 'a "b" \\']));
-      metrics.touch(name, labels);
+      metrics.ensureSeries(name, labels);
       metrics.observe(name, labels, 3);
     }
-    const lines = (await metrics.text("open")).split("\n");
+    const lines = (await metrics.renderText("open")).split("\n");
     expect(lines.splice(-2)).toEqual(["# EOF", ""]);
     const taken: string[] = [];
     const wrong: string[] = [];
@@ -73,37 +73,37 @@ describe("OpenMetrics", () => {
         .split("\n")
         .filter((line) => line.includes(P))
         .join("\n");
-    const plain = own(await metrics.text());
-    const open = own(await metrics.text("open"));
+    const plain = own(await metrics.renderText());
+    const open = own(await metrics.renderText("open"));
     const samples = (text: string): string[] => text.split("\n").filter((line) => !line.startsWith("#"));
     expect(samples(open.replaceAll(/le="(\d+)\.0"/g, 'le="$1"'))).toEqual(samples(plain));
-    expect(own(await metrics.text())).toBe(plain);
-    expect(await metrics.text()).toMatch(/^# TYPE process_cpu_seconds_total counter$/m);
+    expect(own(await metrics.renderText())).toBe(plain);
+    expect(await metrics.renderText()).toMatch(/^# TYPE process_cpu_seconds_total counter$/m);
   });
 
   test("names the last trace of each bucket, once somebody reads it", async () => {
     const metrics = new Metrics(P, { now: () => 1_700_000_000_123 });
     await within(metrics, [0.3]);
-    expect(bucketsIn(await metrics.text("open"))).toEqual([]);
+    expect(bucketsIn(await metrics.renderText("open"))).toEqual([]);
     metrics.observe("moduleHelm", HELM, 0.3);
     await within(metrics, [0.3]);
     const trace = await within(metrics, [0.4, 0, 99]);
     const labels = 'module="web",activation="Other"';
     const exemplar = (value: number): string => `# {trace_id="${trace}"} ${value} 1700000000.123`;
-    expect(bucketsIn(await metrics.text("open"))).toEqual([
+    expect(bucketsIn(await metrics.renderText("open"))).toEqual([
       `${P}module_helm_seconds_bucket{le="0.0",${labels}} 1 ${exemplar(0)}`,
       `${P}module_helm_seconds_bucket{le="0.5",${labels}} 5 ${exemplar(0.4)}`,
       `${P}module_helm_seconds_bucket{le="+Inf",${labels}} 6 ${exemplar(99)}`,
     ]);
-    expect(bucketsIn(await metrics.text())).toEqual([]);
+    expect(bucketsIn(await metrics.renderText())).toEqual([]);
   });
 
   test("names no trace that the collector does not get", async () => {
     const metrics = new Metrics(P);
-    await metrics.text("open");
+    await metrics.renderText("open");
     await within(metrics, [0.3], 0);
-    expect(bucketsIn(await metrics.text("open"))).toEqual([]);
+    expect(bucketsIn(await metrics.renderText("open"))).toEqual([]);
     const trace = await within(metrics, [0.3], 1);
-    expect(bucketsIn(await metrics.text("open"))).toEqual([expect.stringContaining(trace)]);
+    expect(bucketsIn(await metrics.renderText("open"))).toEqual([expect.stringContaining(trace)]);
   });
 });

@@ -4,10 +4,10 @@ import type { Health } from "../../src/health/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import {
   Metrics,
-  driftReporter,
-  hangReporter,
-  healthReporter,
-  blockerReporter,
+  makeDriftReporter,
+  makeHangReporter,
+  makeHealthReporter,
+  makeBlockerReporter,
   makeHelmRecorder,
   makeRecorder,
 } from "../../src/metrics/index.ts";
@@ -41,16 +41,16 @@ test.each([
 
 test("the removal of a release without a module is an Event of the AddonOperator", () => {
   const note = "release old, which has no module directory any more, was removed";
-  expect(eventsOf((recorder) => recorder.purged("old"))).toEqual([
+  expect(eventsOf((recorder) => recorder.releasePurged("old"))).toEqual([
     { module: undefined, reason: "ReleaseRemoved", note },
   ]);
 });
 
 test("an Event reports who switched a module, in a sentence", () => {
   const events = eventsOf((recorder) => {
-    recorder.switched("web", { enabled: false, by: "script", reason: "ingress is disabled" });
-    recorder.switched("web", { enabled: true, by: "configmap" });
-    recorder.switched("web", { enabled: false, by: "none" });
+    recorder.moduleSwitched("web", { enabled: false, by: "script", reason: "ingress is disabled" });
+    recorder.moduleSwitched("web", { enabled: true, by: "configmap" });
+    recorder.moduleSwitched("web", { enabled: false, by: "none" });
   });
   expect(events.map(({ reason, note }) => `${reason}: ${note}`)).toEqual([
     "ModuleDisabled: Switched off by the module's enabled script: ingress is disabled",
@@ -73,8 +73,8 @@ test("a rollback is an Event that says what failed and what is in force, and is 
   const events: OperatorEvent[] = [];
   const announce = (each: OperatorEvent): void => void events.push(each);
   const recorder = makeRecorder({ metrics, announce, logger: silentLogger, state });
-  recorder.released("web", { ...outcome, action: "rolledBack" });
-  recorder.released("web", { ...outcome, action: "unchanged" });
+  recorder.moduleReleased("web", { ...outcome, action: "rolledBack" });
+  recorder.moduleReleased("web", { ...outcome, action: "unchanged" });
   expect(events).toEqual([{ module: "web", reason: "RolledBack", note: "chart 2 failed" }]);
 });
 
@@ -92,7 +92,7 @@ test("objects that a module took over are an Event, with the releases they came 
 
 test("a hook that hangs is an Event that says what ends it; other long runs are none", () => {
   const events: OperatorEvent[] = [];
-  const report = hangReporter({ announce: (each) => void events.push(each), logger: silentLogger });
+  const report = makeHangReporter({ announce: (each) => void events.push(each), logger: silentLogger });
   const binding = { type: "schedule", name: "check" } as ScheduleBinding;
   const hook = { name: "hooks/check.sh", module: "web" } as Hook;
   report("main", { kind: "hook", hook, trigger: { type: "schedule", binding } });
@@ -107,7 +107,7 @@ test("what others have changed is reported with who and what, and counted; also 
   const announce = ({ module, reason, note }: OperatorEvent): void =>
     void events.push(`${module} ${reason}: ${note}`);
   const metrics = new Metrics("");
-  const report = driftReporter({ announce, logger: silentLogger, metrics });
+  const report = makeDriftReporter({ announce, logger: silentLogger, metrics });
   const changed = { field: "spec.replicas", manager: "kubectl", at: 0, removed: false };
   const missing = { field: "spec.paused", manager: undefined, at: undefined, removed: true };
   const title = "Deployment kube-system/web";
@@ -125,7 +125,7 @@ test("what others have changed is reported with who and what, and counted; also 
 test("the Event of a held removal is for what is held, reported once until it is gone", () => {
   const events: string[] = [];
   const announce = ({ reason, note }: OperatorEvent): void => void events.push(`${reason}: ${note}`);
-  const report = blockerReporter({ announce, logger: silentLogger });
+  const report = makeBlockerReporter({ announce, logger: silentLogger });
   const off: RemovalBlocker = { action: "delete", text: "not deleted: a: the ConfigMap is missing" };
   const missing: RemovalBlocker = { action: "purge", text: "not purged: b: the ConfigMap is missing" };
   report(viewOf([], { removalBlockers: [off] }));
@@ -143,7 +143,7 @@ test("a release that is not healthy is reported once, and that it is again; what
   const events: string[] = [];
   const announce = ({ module, reason, note }: OperatorEvent): void =>
     void events.push(`${module ?? ""}: ${reason}: ${note}`);
-  const report = healthReporter({ announce });
+  const report = makeHealthReporter({ announce });
   const health = (status: Health["status"]) => ({ status, message: status }) as Health;
   const { True, Unknown, False } = {
     True: health("True"),

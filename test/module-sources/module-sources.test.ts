@@ -140,7 +140,9 @@ describe("a start", () => {
   it("shows what is locked as series, and after an update only the new content", async () => {
     const lab = await running();
     const shown = async (): Promise<string[]> =>
-      (await lab.metrics.text()).split("\n").filter((line) => line.startsWith("test_source_module_info{"));
+      (await lab.metrics.renderText())
+        .split("\n")
+        .filter((line) => line.startsWith("test_source_module_info{"));
     await lab.start();
     expect(await shown()).toEqual([expect.stringContaining('version="1.4.2"')]);
     await lab.push("1.5.0");

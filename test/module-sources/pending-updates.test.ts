@@ -81,7 +81,9 @@ describe("the state and the series", () => {
     } as unknown as SourcesContext["lockedModules"];
     const breaks = (): void => void (problem = {});
     const series = async (): Promise<string[]> =>
-      (await metrics.text()).split("\n").filter((each) => each.startsWith("test_source_update_waiting"));
+      (await metrics.renderText())
+        .split("\n")
+        .filter((each) => each.startsWith("test_source_update_waiting"));
     return {
       clock,
       state,

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { hookTask } from "../../src/bindings/index.ts";
 import type { Task } from "../../src/model/index.ts";
 import { RateLimits } from "../../src/queue/index.ts";
-import { hookRate } from "../../src/tasks/index.ts";
+import { hookRateLimit } from "../../src/tasks/index.ts";
 import { hookWith, lifecycle } from "../hooks/build.ts";
 import { ManualClock } from "../support/clock.ts";
 
@@ -20,13 +20,13 @@ function ask(limits: RateLimits<Task>, settings: string): number {
 }
 
 test("a hook without a limit runs whenever it is its turn", () => {
-  const limits = new RateLimits(new ManualClock(0), hookRate);
+  const limits = new RateLimits(new ManualClock(0), hookRateLimit);
   expect([1, 2, 3].map(() => ask(limits, ""))).toEqual([0, 0, 0]);
 });
 
 test("a hook runs as often at once as its burst says, then once in its interval; asking alone takes nothing", async () => {
   const clock = new ManualClock(0);
-  const limits = new RateLimits(clock, hookRate);
+  const limits = new RateLimits(clock, hookRateLimit);
   const next = (): number => ask(limits, LIMITED);
   expect(limits.waitMs(taskOf(LIMITED))).toBe(0);
   expect([next(), next(), next(), next()]).toEqual([0, 0, 3000, 3000]);
@@ -37,7 +37,7 @@ test("a hook runs as often at once as its burst says, then once in its interval;
 });
 
 test("a hook that is configured anew begins with a full bucket", () => {
-  const limits = new RateLimits(new ManualClock(0), hookRate);
+  const limits = new RateLimits(new ManualClock(0), hookRateLimit);
   expect([1, 2, 3].map(() => ask(limits, LIMITED))).toEqual([0, 0, 3000]);
   expect(ask(limits, LIMITED.replace("3s", "4s"))).toBe(0);
 });

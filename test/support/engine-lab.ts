@@ -677,7 +677,7 @@ export class EngineLab {
         },
       },
       recorder: {
-        waited: () => {},
+        taskBegan: () => {},
         hookRun: ({ hook, binding, activation, queue, result, seconds }) =>
           report(`hook ${hook.id}: ${binding} ${activation} in ${queue}: ${result}, ${seconds} s`),
         hookFailed: (module = "operator", note) => void this.failures.push(`${module}: HookFailed: ${note}`),
@@ -686,19 +686,19 @@ export class EngineLab {
         discoveryFailed: () => report("discovery failed"),
         rolledBackByHand: (name, release) =>
           report(`rolled back ${name} by hand: revision ${release?.revision ?? 0}`),
-        released: (name, outcome) => report(`released ${name}: ${outcome?.action ?? "nothing"}`),
+        moduleReleased: (name, outcome) => report(`released ${name}: ${outcome?.action ?? "nothing"}`),
         crdRefused: (name) => void this.failures.push(`${name}: CrdRefused`),
-        removed: (name) => report(`removed ${name}`),
-        purged: (name) => report(`purged ${name}`),
+        moduleRemoved: (name) => report(`removed ${name}`),
+        releasePurged: (name) => report(`purged ${name}`),
         failed: (name, reason, message) => {
           this.failures.push(`${name}: ${reason}`);
           report(`failed ${name}: ${reason}: ${message}`);
         },
-        switched: (name, { enabled, by, reason }) => {
+        moduleSwitched: (name, { enabled, by, reason }) => {
           this.#note(`${name} ${enabled ? "on" : "off"}`);
           report(`switched ${name} ${enabled ? "on" : "off"}: ${reason ?? by}`);
         },
-        reloaded: (seconds) => {
+        convergeEnded: (seconds) => {
           this.#note("converged");
           report(`converged: ${seconds} s`);
         },

@@ -1,6 +1,6 @@
 import { delimiter } from "node:path";
 
-import { findJq, nodeJqFile, type Jq } from "../../src/filter/jq.ts";
+import { findJq, findNodeJqFile, type Jq } from "../../src/filter/jq.ts";
 import { Children } from "../../src/process/index.ts";
 
 /**
@@ -11,7 +11,7 @@ export async function jqEngines(): Promise<Jq[]> {
   const { env } = process;
   const named = (env["TEST_JQ"] ?? "").split(delimiter).filter((file) => file !== "");
   const found = await Promise.allSettled(
-    [...named, "jq", "gojq", ...nodeJqFile()].map((file) => findJq(file, env, new Children())),
+    [...named, "jq", "gojq", ...findNodeJqFile()].map((file) => findJq(file, env, new Children())),
   );
   for (const [place, file] of named.entries()) {
     if (found[place]?.status === "rejected") throw new Error(`TEST_JQ: ${file} is no jq`);

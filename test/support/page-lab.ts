@@ -373,8 +373,8 @@ export function pageOf({
     statusOf: (name) => new Projector("none", secrets).project(snapshot, T0).modules.get(name)?.status,
     originsOf: () => ORIGINS,
     runs: {
-      view: (id) => RUNS.find((run) => run.id === id),
-      views: (requested) => ({
+      getRun: (id) => RUNS.find((run) => run.id === id),
+      listRuns: (requested) => ({
         cursor: 1,
         runs: RUNS.filter(({ task: { attributes } }) =>
           [undefined, attributes["module"]].includes(requested?.module),

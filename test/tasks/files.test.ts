@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { scriptCall } from "../../src/tasks/index.ts";
+import { enabledScriptInput } from "../../src/tasks/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 
 async function filesOf(globalValues: Record<string, string | string[]>) {
@@ -10,8 +10,8 @@ async function filesOf(globalValues: Record<string, string | string[]>) {
   const [module] = tree.modules;
   if (module === undefined) throw new Error("no module");
   return {
-    valuesFile: () => scriptCall(values, module, ["one", "two"]).values,
-    configFile: () => scriptCall(values, module, []).configValues,
+    valuesFile: () => enabledScriptInput(values, module, ["one", "two"]).values,
+    configFile: () => enabledScriptInput(values, module, []).configValues,
   };
 }
 

@@ -4,8 +4,16 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { current, exportTo, traceEvent, origin, span, traceParent, Tracer } from "../../src/trace/index.ts";
-import { otlpSender } from "../../src/trace/otlp.ts";
+import {
+  currentSpan,
+  makeOtlpExport,
+  traceEvent,
+  origin,
+  span,
+  currentTraceParent,
+  Tracer,
+} from "../../src/trace/index.ts";
+import { makeOtlpSender } from "../../src/trace/otlp.ts";
 import { SpanExport } from "../../src/trace/export.ts";
 import type { Span } from "../../src/trace/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
@@ -123,7 +131,7 @@ describe("spans on their way to a collector", () => {
     const { target, clock } = lab(async (batch) => void (count += batch.length), ratio);
     for (let n = 0; n < 1000; n++) {
       const one = newSpan("one");
-      expect(target.takes(one.traceId)).toBe(target.takes(one.traceId));
+      expect(target.isSampled(one.traceId)).toBe(target.isSampled(one.traceId));
       target.ended(one);
     }
     await clock.advance(5000);
@@ -165,14 +173,14 @@ describe("OTLP", () => {
     await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void server.close());
     const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-    const spanExport = exportTo(
+    const spanExport = makeOtlpExport(
       { endpoint, ...IDENTITY },
       { clock: systemClock, logger: silentLogger, ratio: 1, redactDeep },
     );
     const clock = new ManualClock(1_700_000_000_123);
     const tracer = new Tracer({ clock, spanExport });
     let from = origin();
-    traceEvent("edit", { configMap: "ops" }, () => (from = current() ?? from));
+    traceEvent("edit", { configMap: "ops" }, () => (from = currentSpan() ?? from));
     const start = {
       name: "run-module web",
       attributes: { module: "web", attempt: 1, none: undefined },
@@ -181,7 +189,7 @@ describe("OTLP", () => {
     let parent: string | undefined;
     await tracer.task({ ...start, from, waitingSince: clock.now() }, () =>
       span({ kind: "hook", name: "web:hooks/a" }, async (open) => {
-        parent = traceParent();
+        parent = currentTraceParent();
         open.fail("exit code 1");
         await clock.advance(1500);
       }),
@@ -230,7 +238,7 @@ describe("OTLP", () => {
     const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const errors = async (headers: string): Promise<string> => {
       const { signal } = new AbortController();
-      const sent = otlpSender({ endpoint, ...IDENTITY, headers })([newSpan("GET")], signal);
+      const sent = makeOtlpSender({ endpoint, ...IDENTITY, headers })([newSpan("GET")], signal);
       return sent.then(() => "", String);
     };
     expect(await errors("")).toBe("Error: it answers 401");
@@ -246,7 +254,7 @@ describe("OTLP", () => {
     for (const spanExport of [lab(() => Promise.resolve(), 0).target, undefined]) {
       const tracer = new Tracer({ clock, spanExport });
       const start = { name: "task", attributes: {}, module: undefined, from: origin(), waitingSince: 0 };
-      await tracer.task(start, async () => void parents.push(traceParent()));
+      await tracer.task(start, async () => void parents.push(currentTraceParent()));
     }
     expect(parents).toEqual([expect.stringMatching(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/), undefined]);
   });

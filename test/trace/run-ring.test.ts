@@ -26,7 +26,7 @@ class Runs {
     const { clock, secrets } = this;
     this.ring = new RunRing(clock, bounds);
     this.#tracer = new Tracer({ clock });
-    this.#tracer.listen(this.ring);
+    this.#tracer.addListener(this.ring);
     const write = (line: string): void => void this.written.push(line);
     this.logger = createLogger({
       level: "info",
@@ -52,7 +52,7 @@ class Runs {
   }
 
   get modules(): unknown[] {
-    return this.ring.views().runs.map(({ task }) => task.attributes["module"]);
+    return this.ring.listRuns().runs.map(({ task }) => task.attributes["module"]);
   }
 }
 
@@ -65,7 +65,7 @@ describe("the ring of runs", () => {
       runs.logger.debug("below the level");
     });
     runs.logger.info("of no run");
-    const [run] = runs.ring.views({ lines: true }).runs;
+    const [run] = runs.ring.listRuns({ lines: true }).runs;
     const { id, task } = run ?? {};
     expect(runs.written.map((line) => JSON.parse(line) as unknown)).toEqual([
       { level: "info", msg: "first", module: "web", task: id, trace: task?.traceId },
@@ -81,41 +81,43 @@ describe("the ring of runs", () => {
       ],
       dropped: 0,
     });
-    expect(runs.ring.view(id ?? "")).toEqual(run);
-    expect(runs.ring.view("unknown")).toBeUndefined();
+    expect(runs.ring.getRun(id ?? "")).toEqual(run);
+    expect(runs.ring.getRun("unknown")).toBeUndefined();
   });
 
   it("keeps no secrets that were logged", async () => {
     const runs = new Runs();
     runs.secrets.register({ password: "t0p-secret-1" });
     await runs.run("web", () => runs.logger.info("it is t0p-secret-1", { it: "t0p-secret-1" }));
-    expect(JSON.stringify(runs.ring.views({ lines: true }))).not.toContain("t0p-secret-1");
+    expect(JSON.stringify(runs.ring.listRuns({ lines: true }))).not.toContain("t0p-secret-1");
   });
 
   it("reports what has changed since a cursor, of one module or all; lines where they are asked for", async () => {
     const runs = new Runs();
     await runs.run("web");
-    const { cursor } = runs.ring.views();
-    expect(runs.ring.views({ after: cursor }).runs).toEqual([]);
+    const { cursor } = runs.ring.listRuns();
+    expect(runs.ring.listRuns({ after: cursor }).runs).toEqual([]);
     await runs.run("db", () => {
-      const [now] = runs.ring.views({ after: cursor }).runs;
+      const [now] = runs.ring.listRuns({ after: cursor }).runs;
       expect([now?.isOver, now?.task.endMs]).toEqual([false, undefined]);
     });
-    expect(runs.ring.views({ after: cursor }).runs.map(({ task }) => task.name)).toEqual(["run-module db"]);
-    expect(runs.ring.views({ module: "web" }).runs.map(({ lines }) => lines)).toEqual([undefined]);
+    expect(runs.ring.listRuns({ after: cursor }).runs.map(({ task }) => task.name)).toEqual([
+      "run-module db",
+    ]);
+    expect(runs.ring.listRuns({ module: "web" }).runs.map(({ lines }) => lines)).toEqual([undefined]);
   });
 
   it("keeps the last of each kind of each module: what runs often does not push out what runs seldom", async () => {
-    const runs = new Runs({ alike: 3 });
+    const runs = new Runs({ runsOfGroup: 3 });
     await runs.run("web");
     for (let each = 0; each < 10; each++) await runs.run("web", () => {}, "hook");
-    expect(runs.ring.views().runs.map(({ task }) => task.name)).toEqual([
+    expect(runs.ring.listRuns().runs.map(({ task }) => task.name)).toEqual([
       "run-module web",
       "hook web",
       "hook web",
       "hook web",
     ]);
-    expect(runs.ring.views({ newest: 1 }).runs.map(({ task }) => task.name)).toEqual(["hook web"]);
+    expect(runs.ring.listRuns({ newest: 1 }).runs.map(({ task }) => task.name)).toEqual(["hook web"]);
   });
 
   it("drops the oldest run, with more than it may keep", async () => {
@@ -129,7 +131,7 @@ describe("the ring of runs", () => {
     await runs.run("web", () => {
       for (let n = 0; n < 1000; n++) runs.ring.onEntry(entry(`line ${n}`));
     });
-    const [run] = runs.ring.views({ lines: true }).runs;
+    const [run] = runs.ring.listRuns({ lines: true }).runs;
     expect(run?.lines?.at(-1)?.message).toBe("line 999");
     expect(run?.lines?.length).toBeLessThan(30);
     expect((run?.dropped ?? 0) + (run?.lines?.length ?? 0) + (run?.spans.length ?? 0)).toBe(1001);
@@ -148,7 +150,7 @@ describe("the ring of runs", () => {
           runs.logger.info(text.repeat(100_000), { text: text.repeat(9000) });
         expect(runs.ring.bytes).toBeLessThanOrEqual(50_000);
       });
-    const displayed = runs.ring.views({ lines: true });
+    const displayed = runs.ring.listRuns({ lines: true });
     expect(displayed.runs.at(-1)?.task.name).toBe("run-module m39");
     expect(JSON.stringify(displayed).length).toBeLessThan(50_000);
   });

@@ -1,6 +1,14 @@
 import { describe, expect, it } from "vitest";
 
-import { Tracer, current, traceEvent, note, origin, outside, span } from "../../src/trace/index.ts";
+import {
+  Tracer,
+  currentSpan,
+  traceEvent,
+  recordFinishedSpan,
+  origin,
+  withoutActiveSpan,
+  span,
+} from "../../src/trace/index.ts";
 import type { Span } from "../../src/trace/index.ts";
 import { ManualClock } from "../support/clock.ts";
 
@@ -8,7 +16,7 @@ function traced() {
   const clock = new ManualClock(1000);
   const ended: Span[] = [];
   const tracer = new Tracer({ clock });
-  tracer.listen({ ended: (each) => ended.push(each) });
+  tracer.addListener({ ended: (each) => ended.push(each) });
   const start = { name: "run-module web", attributes: { module: "web" }, module: "web", from: origin() };
   return { clock, ended, tracer, start };
 }
@@ -28,13 +36,13 @@ describe("a trace", () => {
     await clock.advance(500);
     await tracer.task({ ...start, from, waitingSince }, async () => {
       await span({ kind: "hook", name: "web:hooks/discover" }, async (open) => {
-        note({ kind: "api", name: "GET /pods" }, { ms: 0 });
+        recordFinishedSpan({ kind: "api", name: "GET /pods" }, { ms: 0 });
         await clock.advance(200);
         open.set({ exitCode: 0 });
       });
       await span({ kind: "helm", name: "reconcile" }, () => clock.advance(1000));
     });
-    await tracer.status("web", "status of AddonModule web", () => clock.advance(10));
+    await tracer.traceStatusWrite("web", "status of AddonModule web", () => clock.advance(10));
     const names = ["run-module web", ["wait in queue"], ["web:hooks/discover", ["GET /pods"]], ["reconcile"]];
     expect(tree(ended)).toEqual([["edit", [...names, ["status of AddonModule web"]]]]);
     expect(new Set(ended.map(({ traceId }) => traceId)).size).toBe(1);
@@ -63,15 +71,15 @@ describe("a trace", () => {
     let later: Promise<void> | undefined;
     await tracer.task({ ...start, waitingSince: clock.now() }, async () => {
       seen.push(
-        current()?.name,
-        outside(() => current()?.name),
+        currentSpan()?.name,
+        withoutActiveSpan(() => currentSpan()?.name),
       );
       await span({ kind: "hook", name: "hook" }, async () => {
-        later = promise.then(() => void seen.push(current()?.name));
-        seen.push(current()?.name);
+        later = promise.then(() => void seen.push(currentSpan()?.name));
+        seen.push(currentSpan()?.name);
       });
       // A timer of the hook that fires when only the hook is over is the task's.
-      seen.push(current()?.name);
+      seen.push(currentSpan()?.name);
     });
     resolve();
     await later;
@@ -81,9 +89,9 @@ describe("a trace", () => {
   it("takes no status that is written long after it, or belongs to another module", async () => {
     const { clock, ended, tracer, start } = traced();
     await tracer.task({ ...start, waitingSince: clock.now() }, () => clock.advance(1));
-    await tracer.status("db", "status of db", () => Promise.resolve());
+    await tracer.traceStatusWrite("db", "status of db", () => Promise.resolve());
     await clock.advance(60_000);
-    await tracer.status("web", "status of web", () => Promise.resolve());
+    await tracer.traceStatusWrite("web", "status of web", () => Promise.resolve());
     expect(ended.map(({ kind }) => kind)).toEqual(["cause", "wait", "task"]);
   });
 
@@ -93,7 +101,7 @@ describe("a trace", () => {
     traceEvent("edit", {}, () => traceEvent("inner", {}, () => (from = origin())));
     for (const _ of [1, 2])
       await tracer.task({ ...start, from, waitingSince: clock.now() }, async () =>
-        traceEvent("edit of its own", {}, () => expect(current()?.name).toBe("run-module web")),
+        traceEvent("edit of its own", {}, () => expect(currentSpan()?.name).toBe("run-module web")),
       );
     expect(ended.filter(({ kind }) => kind === "cause").map(({ name }) => name)).toEqual(["edit"]);
     expect(new Set(ended.map(({ traceId }) => traceId)).size).toBe(1);
@@ -111,8 +119,8 @@ describe("a trace", () => {
   });
 
   it("is not needed: without a task, work is simply done", async () => {
-    note({ kind: "api", name: "GET" }, { ms: 1 });
+    recordFinishedSpan({ kind: "api", name: "GET" }, { ms: 1 });
     expect(await span({ kind: "hook", name: "hook" }, async (open) => (open.fail("x"), 7))).toBe(7);
-    expect(current()).toBeUndefined();
+    expect(currentSpan()).toBeUndefined();
   });
 });

@@ -3,8 +3,8 @@
 import type { JsonObject } from "../../model/index.ts";
 import type { Monitor, Operations } from "./monitor.ts";
 
-/** The names of a binding for logs and issues. */
-export function namesOf({ hook, binding }: Monitor): {
+/** The names of hook, module and binding, for logs and issues. */
+export function bindingNames({ hook, binding }: Monitor): {
   hook: string;
   module: string | undefined;
   binding: string;
@@ -13,18 +13,18 @@ export function namesOf({ hook, binding }: Monitor): {
 }
 
 /** Snapshot and counters of a binding for the debug commands. */
-export function dumpOf(monitor: Monitor) {
+export function dumpBinding(monitor: Monitor) {
   const { sinceStart, sinceLastExecution } = monitor.outbox;
   return {
     snapshot: monitor.items.map(({ object, filterResult }): JsonObject => {
       return { ...(object && { object }), ...(filterResult !== undefined && { filterResult }) };
     }),
-    operations: { sinceStart: withTotal(sinceStart), sinceLastExecution: withTotal(sinceLastExecution) },
+    operations: { sinceStart: addTotal(sinceStart), sinceLastExecution: addTotal(sinceLastExecution) },
   };
 }
 
 /** Adds the total, as the first member as in the Go operator. */
-function withTotal(operations: Operations): Operations & { count: number } {
+function addTotal(operations: Operations): Operations & { count: number } {
   const { added, modified, deleted, cleaned } = operations;
   return { count: added + modified + deleted + cleaned, ...operations };
 }

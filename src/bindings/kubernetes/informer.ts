@@ -67,6 +67,7 @@ export class Informer {
     return this.#store;
   }
 
+  /** Starts the watch: its objects are filtered, stored and reported from now on. */
   open(hub: WatchHub, spec: WatchSpec): void {
     this.#subscription = hub.subscribe(spec, {
       rank: this.#owner.rank,
@@ -89,8 +90,9 @@ export class Informer {
     this.#subscription?.close();
   }
 
+  /** Drops the stored objects, and gives back the texts that they share with other bindings. */
   clear(): void {
-    for (const { text } of this.#store.values()) this.#owner.shared.release(text);
+    for (const { text } of this.#store.values()) this.#owner.shared.releaseText(text);
     this.#store.clear();
     this.#unfiltered.clear();
   }
@@ -125,11 +127,11 @@ export class Informer {
         if (before === undefined) this.#unfiltered.add(key);
         return onFilterError(key, outcome.error);
       }
-      const kept = makeKeptObject(this.#owner, object, outcome);
+      const kept = makeStoredObject(this.#owner, object, outcome);
       // The filter failed for the Added event of the object: this event is a Modified one, as in the Go operator.
       const isNew = before === undefined && !this.#unfiltered.delete(key);
       this.#store.set(key, kept);
-      shared.release(before?.text);
+      shared.releaseText(before?.text);
       onStore();
       // The binding does not see a difference if the checksum is equal.
       if (!isReported || before?.checksum === kept.checksum) return;
@@ -149,7 +151,7 @@ export class Informer {
       if (failed) onFilterError(key, outcome.error);
       // Use the last state from the event, or else the stored one.
       const last = binding.keepFullObjects ? { object } : {};
-      const item = complete && !failed ? { ...last, ...itemOf(outcome.value) } : before;
+      const item = complete && !failed ? { ...last, ...toSnapshotItem(outcome.value) } : before;
       if (item !== undefined) onChange({ watchEvent: "Deleted", key, item, receivedAt });
     });
   }
@@ -159,7 +161,7 @@ export class Informer {
     const kept = this.#store.get(key);
     this.#store.delete(key);
     this.#unfiltered.delete(key);
-    this.#owner.shared.release(kept?.text);
+    this.#owner.shared.releaseText(kept?.text);
     this.#owner.onStore();
     return kept?.item;
   }
@@ -187,25 +189,26 @@ function evaluateFilter(owner: InformerOwner, object: WatchedObject): FilterOutc
 }
 
 /** The stored form: the object's text if the binding keeps full objects, and the filter result if it has a filter. */
-function makeKeptObject(owner: InformerOwner, object: WatchedObject, { value }: FilterOutcome): KeptObject {
+function makeStoredObject(owner: InformerOwner, object: WatchedObject, { value }: FilterOutcome): KeptObject {
   const { binding, shared, keepManagedFields } = owner;
-  const text = binding.keepFullObjects ? shared.hold(object, keepManagedFields ? "+" : "") : undefined;
-  const item = text === undefined ? itemOf(value) : new TextItem(text.bytes, value);
-  return { checksum: checksumOf(object, value), text, item };
+  const text = binding.keepFullObjects ? shared.acquireText(object, keepManagedFields ? "+" : "") : undefined;
+  const item = text === undefined ? toSnapshotItem(value) : new TextItem(text.bytes, value);
+  return { checksum: computeChecksum(object, value), text, item };
 }
 
 /** Shorter filter results are their own checksum. */
 const MAX_PLAIN_CHARS = 64;
 
-/** The checksum of the filter result, or without a filter the resource version. */
-function checksumOf(object: WatchedObject, result: Json | undefined): string {
+/** A text that changes if the binding must see a change: the hash of the filter result, or without a filter the resourceVersion. */
+function computeChecksum(object: WatchedObject, result: Json | undefined): string {
   const { uid = "", resourceVersion = "" } = object.metadata;
   if (result === undefined) return `${uid}/${resourceVersion}`;
   const text = JSON.stringify(result);
   return text.length <= MAX_PLAIN_CHARS ? text : hash("sha256", text, "base64url");
 }
 
-function itemOf(filterResult: Json | undefined): SnapshotItem {
+/** A snapshot item without the object. */
+function toSnapshotItem(filterResult: Json | undefined): SnapshotItem {
   return filterResult === undefined ? {} : { filterResult };
 }
 

@@ -5,10 +5,10 @@ import type { KindFinder, ObjectKey, Resource, WatchHub } from "../../kube/index
 import { DepthError, oneLine, type Clock, type Logger } from "../../lib/index.ts";
 import type { Hook, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
 import type { Snapshots } from "../kind.ts";
-import { offerHook, type HookQueues } from "../kinds.ts";
-import { dumpOf, namesOf } from "./binding-dump.ts";
-import { Monitor, sortedItems, type BindingTimes } from "./monitor.ts";
-import { needsUser, waitUntilPermitted, waitUntilRefused } from "./permission.ts";
+import { enqueueHook, type HookQueues } from "../kinds.ts";
+import { dumpBinding, bindingNames } from "./binding-dump.ts";
+import { Monitor, sortItems, type BindingTimes } from "./monitor.ts";
+import { needsUserAction, waitUntilPermitted, waitUntilRefused } from "./permission.ts";
 import { SharedObjects } from "./shared-objects.ts";
 
 export interface KubeBindingsOptions {
@@ -94,6 +94,7 @@ export class KubeBindings {
     if (failure !== undefined) throw new FirstListError(failure);
   }
 
+  /** Why the first list of a binding of the hook is unusable; undefined if all lists are usable. */
   #firstListFailure({ id }: Hook): string | undefined {
     return this.#bindingsOf(id).find(({ failure }) => failure !== undefined)?.failure;
   }
@@ -103,7 +104,7 @@ export class KubeBindings {
     return this.#hooks.get(hook.id)?.generation;
   }
 
-  /** Ids of the bindings that have not been listed yet: their snapshots are incomplete. */
+  /** Ids of the bindings whose objects have not been listed yet: their snapshots are incomplete. */
   waiting(hook: Hook): readonly string[] {
     return this.#bindingsOf(hook.id).flatMap(({ monitor }) => (monitor.ready ? [] : [monitor.binding.id]));
   }
@@ -131,6 +132,7 @@ export class KubeBindings {
     this.#options.kinds.recheckKinds();
   }
 
+  /** The snapshots of a hook as they are at each call of the returned methods. */
   snapshots(hook: Hook): Snapshots {
     const itemsOf = (isSelected: (binding: KubernetesBinding) => boolean) =>
       this.#itemsForRun(this.#bindingsOf(hook.id).filter(({ monitor }) => isSelected(monitor.binding)));
@@ -147,27 +149,27 @@ export class KubeBindings {
     if (first === undefined) return [];
     return more.length === 0
       ? first.monitor.items
-      : sortedItems(watched.flatMap(({ monitor }) => monitor.informers));
+      : sortItems(watched.flatMap(({ monitor }) => monitor.informers));
   }
 
   /** Bindings that cannot work, by hook and binding; `module` is undefined for a global hook. */
   issues(): readonly { hook: string; module: string | undefined; binding: string; message: string }[] {
     return this.#allBindings().flatMap(({ monitor, issue }) =>
-      issue === undefined ? [] : [{ ...namesOf(monitor), message: issue }],
+      issue === undefined ? [] : [{ ...bindingNames(monitor), message: issue }],
     );
   }
 
   /** Number of objects of each binding (`kube_snapshot_objects`). */
   counts() {
     return this.#allBindings().map(({ monitor }) => {
-      return { ...namesOf(monitor), queue: monitor.binding.queue, objects: monitor.size };
+      return { ...bindingNames(monitor), queue: monitor.binding.queue, objects: monitor.size };
     });
   }
 
   /** Snapshots and counters of a hook for the debug commands, by binding name. */
   dump(id: string) {
     return Object.fromEntries(
-      this.#bindingsOf(id).map(({ monitor }) => [monitor.binding.name, dumpOf(monitor)]),
+      this.#bindingsOf(id).map(({ monitor }) => [monitor.binding.name, dumpBinding(monitor)]),
     );
   }
 
@@ -188,30 +190,23 @@ export class KubeBindings {
       clock,
       keepManagedFields,
       shared: this.#shared,
-      emit: (event) => offerHook(queues, hook, { type: "event", binding, event }),
+      emit: (event) => enqueueHook(queues, hook, { type: "event", binding, event }),
       onReady: () => this.#handleListed(watched),
       onIssue: (error) => this.#reportIssue(watched, error),
-      onFilterError: (object, error) => this.#filterFailed(watched, object, error),
+      onFilterError: (object, error) => this.#handleFilterError(watched, object, error),
       times: times?.(hook, binding),
     });
     const resolveEnabled = (): void => {
       watched.isEnabled = true;
       resolve();
     };
-    const watched: Watched = {
-      monitor,
-      stop: new AbortController(),
-      enabled,
-      resolveEnabled,
-      isEnabled: false,
-      issue: undefined,
-      failure: undefined,
-    };
+    const initial = { isEnabled: false, issue: undefined, failure: undefined };
+    const watched: Watched = { monitor, stop: new AbortController(), enabled, resolveEnabled, ...initial };
     void this.#openWhenPossible(watched);
     return watched;
   }
 
-  /** Waits until a binding can work, opens its watches, and restarts it if its module loses its rights. */
+  /** Waits until a binding can work, opens its watches, and restarts it if its module loses its permissions. */
   async #openWhenPossible(watched: Watched): Promise<void> {
     const { monitor, stop, resolveEnabled } = watched;
     const reportBlocked = (error: Error): void => {
@@ -221,9 +216,9 @@ export class KubeBindings {
     };
     const finding = { signal: stop.signal, onMissing: reportBlocked };
     const resource = await this.#options.kinds.find(monitor.binding, finding);
-    const filter = await this.#compile(monitor.binding).catch(reportBlocked);
+    const filter = await this.#compileFilter(monitor.binding).catch(reportBlocked);
     if (resource === undefined || filter === undefined || stop.signal.aborted) return;
-    const permission = this.#permissionOf(watched, resource);
+    const permission = this.#makePermission(watched, resource);
     if (permission !== undefined) await waitUntilPermitted(permission, reportBlocked);
     if (stop.signal.aborted) return;
     this.#reportIssue(watched, undefined);
@@ -232,14 +227,14 @@ export class KubeBindings {
     if (refusal !== undefined) this.#reopen(watched, refusal);
   }
 
-  /** Undefined for hooks that act as the operator. */
-  #permissionOf({ monitor: { hook, binding }, stop: { signal } }: Watched, resource: Resource) {
+  /** The permission check of a binding; undefined for hooks that run under the operator's service account. */
+  #makePermission({ monitor: { hook, binding }, stop: { signal } }: Watched, resource: Resource) {
     const { checkOf, clock } = this.#options;
     const check = checkOf?.(hook, binding, resource);
     return check && { check, clock, signal };
   }
 
-  /** Closes the watches of a binding whose module has lost its rights; they open again when it has them. */
+  /** Closes the watches of a binding whose module has lost its permissions; they open again when it has them. */
   #reopen({ monitor, stop }: Watched, refusal: Error): void {
     const { hook, binding } = monitor;
     stop.abort();
@@ -250,34 +245,38 @@ export class KubeBindings {
     this.#hooks.get(hook.id)?.bindings.set(binding.id, reopened);
   }
 
-  async #compile({ jqFilter }: KubernetesBinding): Promise<{ compiled: Filter | undefined }> {
+  /** Compiles the filter of a binding. The result is an object, because a binding without a filter has `undefined`. */
+  async #compileFilter({ jqFilter }: KubernetesBinding): Promise<{ compiled: Filter | undefined }> {
     return { compiled: jqFilter === undefined ? undefined : await this.#options.filters.compile(jqFilter) };
   }
 
+  /** All objects of a binding are listed: lets `enable` return. A late binding queues its own Synchronization. */
   #handleListed({ monitor, isEnabled, resolveEnabled }: Watched): void {
     resolveEnabled();
     if (!isEnabled) return;
     // `enable` has not waited for this binding, so nothing else queues its Synchronization.
     const { hook, binding } = monitor;
     const needsSynchronization = hook.config.version === "v1" && binding.executeOnSynchronization;
-    if (needsSynchronization) offerHook(this.#options.queues, hook, { type: "synchronization", binding });
+    if (needsSynchronization) enqueueHook(this.#options.queues, hook, { type: "synchronization", binding });
     else monitor.outbox.unlock();
   }
 
+  /** Records, logs and reports why a binding cannot work, or that it works again; repeated errors only once. */
   #reportIssue(watched: Watched, error: Error | undefined): void {
     const { logger, onIssue } = this.#options;
     const message = error === undefined ? undefined : oneLine(error);
-    if (error !== undefined && needsUser(error)) watched.resolveEnabled();
+    if (error !== undefined && needsUserAction(error)) watched.resolveEnabled();
     if (message === watched.issue) return;
     watched.issue = message;
     const { hook, binding } = watched.monitor;
-    const fields = namesOf(watched.monitor);
+    const fields = bindingNames(watched.monitor);
     if (message === undefined) logger.info("Kubernetes binding works", fields);
     else logger.warn("Kubernetes binding does not work", { ...fields, reason: message });
     onIssue?.(hook, binding, message);
   }
 
-  #filterFailed(watched: Watched, object: ObjectKey, error: unknown): void {
+  /** Logs that the filter failed for an object. In the first list, that blocks the binding: see FirstListError. */
+  #handleFilterError(watched: Watched, object: ObjectKey, error: unknown): void {
     const isTooDeep = error instanceof DepthError;
     const { hook, binding } = watched.monitor;
     const blocksStart = !watched.isEnabled && !isTooDeep;
@@ -286,7 +285,8 @@ export class KubeBindings {
       watched.failure ??= `hook ${hook.name}: binding ${binding.name}: jqFilter failed for ${binding.kind} ${name}: ${oneLine(error)}`;
     const problem = isTooDeep ? "An object is nested too deep" : "jqFilter failed";
     const message = `${problem}, ${blocksStart ? "the binding cannot start" : "the change is left out"}`;
-    this.#options.logger.error(message, { ...namesOf(watched.monitor), ...object, error: oneLine(error) });
+    const fields = { ...bindingNames(watched.monitor), ...object, error: oneLine(error) };
+    this.#options.logger.error(message, fields);
   }
 
   #bindingsOf(hookId: string): readonly Watched[] {

@@ -55,10 +55,12 @@ export class Monitor {
     this.outbox = new Outbox(binding.events, options.emit);
   }
 
+  /** Whether all selected objects have been listed once. */
   get ready(): boolean {
     return this.#ready;
   }
 
+  /** Number of stored objects. */
   get size(): number {
     return [...this.#informers].reduce((size, { store }) => size + store.size, 0);
   }
@@ -69,16 +71,16 @@ export class Monitor {
   open(resource: Resource, filter: Filter | undefined): void {
     const { binding } = this;
     const owner = this.#makeOwner(resource.kind, filter);
-    const openIn = (namespace: string | undefined): void => this.#openIn(namespace, resource, owner);
+    const openIn = (namespace: string | undefined): void => this.#openInNamespace(namespace, resource, owner);
     if (resource.namespaced && binding.namespaceLabels !== undefined)
-      return this.#followNamespaces(owner, openIn);
+      return this.#watchNamespaces(owner, openIn);
     const namedNamespaces = resource.namespaced ? binding.namespaces : undefined;
     for (const namespace of new Set(namedNamespaces ?? [undefined])) openIn(namespace);
   }
 
   /** The snapshot, by namespace and name. */
   get items(): readonly SnapshotItem[] {
-    this.#items ??= sortedItems(this.#informers);
+    this.#items ??= sortItems(this.#informers);
     return this.#items;
   }
 
@@ -100,7 +102,7 @@ export class Monitor {
     this.#items = undefined;
   }
 
-  /** What the informers of this binding share: its filter, and what to call for changes. */
+  /** Makes the object that the informers of this binding share: its filter, and the callbacks for changes. */
   #makeOwner(kind: string, filter: Filter | undefined): InformerOwner {
     const { clock, shared, keepManagedFields, times, onFilterError } = this.#options;
     const { hook, binding } = this;
@@ -125,7 +127,7 @@ export class Monitor {
    * Watches the namespaces with the selected labels. Opens the binding's watches in new ones, and closes them in those
    * that lose the labels.
    */
-  #followNamespaces(owner: InformerOwner, open: (namespace: string) => void): void {
+  #watchNamespaces(owner: InformerOwner, open: (namespace: string) => void): void {
     this.#areNamespacesListed = false;
     const labelSelector = formatLabelSelector(this.binding.namespaceLabels);
     const spec: WatchSpec = { resource: NAMESPACES, labelSelector, metadataOnly: true };
@@ -149,8 +151,11 @@ export class Monitor {
     });
   }
 
-  /** One watch for each name; undefined = in all namespaces, or of a cluster-wide kind. */
-  #openIn(namespace: string | undefined, resource: Resource, owner: InformerOwner): void {
+  /**
+   * Opens the watches in one namespace, one for each selected name. `namespace` undefined = all namespaces, or a cluster-wide
+   * kind.
+   */
+  #openInNamespace(namespace: string | undefined, resource: Resource, owner: InformerOwner): void {
     if (this.#closed) return;
     const { names, keepFullObjects, jqFilter, labelSelector, fieldSelector } = this.binding;
     const spec: WatchSpec = {
@@ -178,6 +183,7 @@ export class Monitor {
     if (receivedAt !== undefined) times?.event((clock.monotonic() - receivedAt) / 1000);
   }
 
+  /** Closes the watches of a namespace that has lost the selected labels. */
   #leaveNamespace(name: string, owner: InformerOwner): void {
     for (const informer of this.#informers)
       if (informer.namespace === name) this.#closeInformer(informer, owner);
@@ -261,6 +267,7 @@ class Outbox {
     this.#buffer = [];
   }
 
+  /** Adds to both counters of an operation. */
   #count(operation: keyof Operations, count: number): void {
     this.sinceStart[operation] += count;
     this.sinceLastExecution[operation] += count;
@@ -268,7 +275,7 @@ class Outbox {
 }
 
 /** Items of several informers, by namespace, then name. */
-export function sortedItems(informers: Iterable<Informer>): readonly SnapshotItem[] {
+export function sortItems(informers: Iterable<Informer>): readonly SnapshotItem[] {
   const rows = [...informers].flatMap(({ store }) =>
     [...store].map(([key, { item }]) => ({ ...splitKey(key), item })),
   );

@@ -1,4 +1,4 @@
-/** Whether a binding may list what it selects: waits for the rights of its module, and says which errors need a user. */
+/** Whether a binding may list what it selects: waits for the permissions of its module, and decides which errors need a user. */
 
 import { ApiError, MissingPermissionsError } from "../../kube/index.ts";
 import { sleep, toError, type Clock } from "../../lib/index.ts";
@@ -14,7 +14,7 @@ interface Permission {
   readonly signal: AbortSignal;
 }
 
-/** Resolves when the check succeeds, or with an abort; calls `onRefused` with each failure. */
+/** Repeats the check until it succeeds or the binding is closed, and calls `onRefused` with each failure. */
 export async function waitUntilPermitted(
   { check, clock, signal }: Permission,
   onRefused: (error: Error) => void,
@@ -27,7 +27,10 @@ export async function waitUntilPermitted(
   }
 }
 
-/** Resolves with the refusal once rights are missing; undefined = the binding was closed. Other errors change nothing. */
+/**
+ * Repeats the check of a working binding until permissions are missing, and resolves with that error; undefined = the binding
+ * was closed. Other errors, such as a failed connection, change nothing.
+ */
 export async function waitUntilRefused({ check, clock, signal }: Permission): Promise<Error | undefined> {
   for (;;) {
     await sleep(clock, CHECK_PERMITTED_MS, signal).catch(() => {});
@@ -39,6 +42,6 @@ export async function waitUntilRefused({ check, clock, signal }: Permission): Pr
 }
 
 /** True for errors that stay until a user acts: `enable` does not wait for them. */
-export function needsUser(error: Error): boolean {
+export function needsUserAction(error: Error): boolean {
   return error instanceof ApiError && [400, 403, 404, 405, 422].includes(error.status);
 }

@@ -26,8 +26,8 @@ export class SharedObjects {
   readonly #texts = new Map<string, SharedText>();
   readonly #outcomes = new WeakMap<object, Map<string, FilterOutcome | Promise<FilterOutcome>>>();
 
-  /** The text of `object`; give it back with `release`. `flavour` distinguishes forms of the same object (with `managedFields`). */
-  hold(object: WatchedObject, flavour: string): SharedText {
+  /** The shared text of `object`; the caller gives it back with `releaseText`. `flavour` distinguishes forms of the same object (with `managedFields`). */
+  acquireText(object: WatchedObject, flavour: string): SharedText {
     const { uid = "", resourceVersion = "" } = object.metadata;
     const key = `${uid}/${resourceVersion}/${object.apiVersion}${flavour}`;
     const sharedText = this.#texts.get(key);
@@ -35,14 +35,14 @@ export class SharedObjects {
       sharedText.holders += 1;
       return sharedText;
     }
-    const text: SharedText = { key, bytes: exactBytes(object), holders: 1 };
+    const text: SharedText = { key, bytes: toExactBytes(object), holders: 1 };
     // Without a uid, equal keys may mean different objects.
     if (uid !== "") this.#texts.set(key, text);
     return text;
   }
 
   /** Gives a text back; the last holder removes it. */
-  release(text: SharedText | undefined): void {
+  releaseText(text: SharedText | undefined): void {
     if (text === undefined) return;
     text.holders -= 1;
     if (text.holders === 0) this.#texts.delete(text.key);
@@ -59,7 +59,7 @@ export class SharedObjects {
 }
 
 /** The JSON text in a buffer of exactly its size: a slice of Node's shared pool would keep the whole pool alive. */
-function exactBytes(object: JsonObject): Uint8Array {
+function toExactBytes(object: JsonObject): Uint8Array {
   const text = JSON.stringify(object);
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
   bytes.write(text);
@@ -73,7 +73,7 @@ function evaluateWithRetry(
   triesLeft: number,
 ): FilterOutcome | Promise<FilterOutcome> {
   const retryOrFail = (error: unknown): FilterOutcome | Promise<FilterOutcome> =>
-    triesLeft > 1 && !isFinal(error) ? evaluateWithRetry(filter, object, triesLeft - 1) : { error };
+    triesLeft > 1 && !isRetryUseless(error) ? evaluateWithRetry(filter, object, triesLeft - 1) : { error };
   try {
     const value = filter.evaluate(object);
     return value instanceof Promise ? value.then((result) => ({ value: result }), retryOrFail) : { value };
@@ -83,6 +83,6 @@ function evaluateWithRetry(
 }
 
 /** Whether another try is useless: it would fail in the same way, or (after a time-out) jq has been tried twice already. */
-function isFinal(error: unknown): boolean {
+function isRetryUseless(error: unknown): boolean {
   return error instanceof FilterError && (error.failure === "runtime" || error.failure === "timeout");
 }

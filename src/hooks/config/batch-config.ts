@@ -1,6 +1,6 @@
 /** Reads what a batch file prints for `hook config`: the configurations of its hooks (docs/reference/hooks.md, "Batch hooks"). */
 
-import { MISPLACED, pruned } from "../../bindings/index.ts";
+import { MISPLACED_BINDINGS, prune } from "../../bindings/index.ts";
 import { oneLine, parseJson } from "../../lib/index.ts";
 import { isJsonObject, probeQueue } from "../../model/index.ts";
 import type { BatchItem, Bindings, HookConfig, Json, JsonObject } from "../../model/index.ts";
@@ -30,11 +30,11 @@ export function parseBatchConfig(
   text: string,
   owner: BatchOwner,
 ): Configured | { readonly errors: readonly string[] } {
-  const output = readOutput(text);
+  const output = parseOutput(text);
   if (typeof output === "string") return { errors: [output] };
   const read: Read = { owner, hooks: [], errors: [], warnings: [] };
   output.hooks.forEach((value, index) => addHook(read, value, index));
-  if (output.readiness !== null) addReadiness(read, output.readiness);
+  if (output.readiness !== null) addReadinessProbe(read, output.readiness);
   const { hooks, warnings, errors } = read;
   return errors.length > 0 ? { errors } : { hooks, warnings };
 }
@@ -57,20 +57,22 @@ interface Output {
 }
 
 /** The parts of the output, or an error text. Log lines may precede the JSON. */
-function readOutput(text: string): Output | string {
-  const value = jsonIn(text);
+function parseOutput(text: string): Output | string {
+  const value = findJson(text);
   if (value === undefined) return "the output is malformed JSON";
   if (Array.isArray(value)) return { hooks: value, readiness: null };
-  return isJsonObject(value) ? readObject(value) : "the output is neither an object nor a list";
+  return isJsonObject(value) ? readOutputObject(value) : "the output is neither an object nor a list";
 }
 
-function readObject({ version = null, hooks = null, readiness = null }: JsonObject): Output | string {
+/** Checks the outer fields of an object of version v1; returns its parts, or an error text. */
+function readOutputObject({ version = null, hooks = null, readiness = null }: JsonObject): Output | string {
   if (version !== "v1") return 'version must be "v1"';
   if (hooks !== null && !Array.isArray(hooks)) return "hooks must be a list";
   return { hooks: hooks ?? [], readiness };
 }
 
-function jsonIn(text: string): Json | undefined {
+/** Parses the text, or else its last line, as JSON: a file may log before it prints the configuration. */
+function findJson(text: string): Json | undefined {
   for (const attempt of [text, text.trimEnd().split("\n").at(-1) ?? ""]) {
     try {
       return parseJson(attempt);
@@ -81,10 +83,11 @@ function jsonIn(text: string): Json | undefined {
   return undefined;
 }
 
+/** Reads the hook at this index of the list, and adds the hook or its errors to the result. */
 function addHook(read: Read, value: Json, index: number): void {
   const place = `hooks[${index}]`;
-  const config = configOf(read, value, place);
-  if (config !== undefined) read.hooks.push({ name: nameOf(value), item: index, config });
+  const config = readItemConfig(read, value, place);
+  if (config !== undefined) read.hooks.push({ name: readName(value), item: index, config });
 }
 
 const NONE: Bindings = {
@@ -96,25 +99,26 @@ const NONE: Bindings = {
   conversion: [],
 };
 
-/** Adds the readiness probe; only its schedule is used. */
-function addReadiness({ owner, ...read }: Read, value: Json): void {
+/** Reads the readiness probe of a module and adds it as a hook. Of its bindings, only the schedule is used. */
+function addReadinessProbe({ owner, ...read }: Read, value: Json): void {
   const { module } = owner;
   if (module === undefined) return void read.warnings.push("readiness is ignored: it is for modules only");
-  const config = configOf({ owner, ...read }, value, "readiness");
+  const config = readItemConfig({ owner, ...read }, value, "readiness");
   if (config === undefined) return;
   const { schedule } = config.bindings;
   if (schedule.length === 0) read.errors.push("readiness.schedule is required");
-  read.hooks.push({ name: nameOf(value), item: "ready", config: probeConfig(config, module) });
+  read.hooks.push({ name: readName(value), item: "ready", config: makeProbeConfig(config, module) });
 }
 
 /** The configuration of a probe: its own queue, so that it blocks nothing, and no retries, since the next tick is soon. */
-function probeConfig({ version, bindings }: HookConfig, module: string): HookConfig {
+function makeProbeConfig({ version, bindings }: HookConfig, module: string): HookConfig {
   const own = { queue: probeQueue(module), allowFailure: true };
   const schedule = bindings.schedule.map((binding) => ({ ...binding, ...own }));
   return { version, bindings: { ...NONE, schedule }, settings: undefined };
 }
 
-function nameOf(value: Json): string {
+/** The name in `metadata` of a hook; empty if there is none. */
+function readName(value: Json): string {
   const metadata = isJsonObject(value) ? value["metadata"] : undefined;
   const name = isJsonObject(metadata) ? metadata["name"] : undefined;
   return typeof name === "string" ? oneLine(name, 100) : "";
@@ -127,40 +131,43 @@ const NO_BINDINGS: ParsedHookConfig = {
 };
 
 /** The configuration of one hook; undefined if it has errors, which are collected. */
-function configOf(read: Read, value: Json, place: string): HookConfig | undefined {
+function readItemConfig(read: Read, value: Json, place: string): HookConfig | undefined {
   const { owner, errors, warnings } = read;
   if (!isJsonObject(value)) return void errors.push(`${place} must be an object`);
-  const misplaced = MISPLACED[owner.kind].filter((key) => (value[key] ?? null) !== null);
+  const misplaced = MISPLACED_BINDINGS[owner.kind].filter((key) => (value[key] ?? null) !== null);
   for (const key of misplaced) warnings.push(`${place}.${key} is ignored: it is not for ${owner.kind} hooks`);
   const own = Object.fromEntries(
     Object.entries(value).filter(([key]) => !misplaced.some((no) => no === key)),
   );
-  const raw = translated(own);
+  const raw = toVersion1(own);
   const parsed = Object.keys(raw).length > 1 ? readHookConfig(raw, owner) : NO_BINDINGS;
   if ("errors" in parsed) return void errors.push(...parsed.errors.map((error) => `${place}.${error}`));
   warnings.push(...parsed.warnings.map((warning) => `${place}: ${warning}`));
   return parsed.config;
 }
 
-/** Translates a batch configuration to version 1. */
-function translated(value: JsonObject): JsonObject {
-  const known = pruned(value, FORMS.v1) as JsonObject;
+/** Translates a configuration of a batch file to version 1 of hook configurations. Drops unknown keys. */
+function toVersion1(value: JsonObject): JsonObject {
+  const known = prune(value, FORMS.v1) as JsonObject;
   const { settings, schedule, kubernetes } = known;
   return {
     ...known,
     configVersion: "v1",
-    ...(settings === undefined ? {} : { settings: settingsOf(settings) }),
-    ...(schedule === undefined ? {} : { schedule: each(schedule, (item) => ({ ...item, group: GROUP })) }),
-    ...(kubernetes === undefined ? {} : { kubernetes: each(kubernetes, kubernetesItem) }),
+    ...(settings === undefined ? {} : { settings: toVersion1Settings(settings) }),
+    ...(schedule === undefined
+      ? {}
+      : { schedule: mapObjects(schedule, (item) => ({ ...item, group: GROUP })) }),
+    ...(kubernetes === undefined ? {} : { kubernetes: mapObjects(kubernetes, toVersion1Kubernetes) }),
   };
 }
 
-function each(items: Json, change: (item: JsonObject) => JsonObject): Json {
+/** Changes each object of a list; leaves all other values, which the check of shapes reports later. */
+function mapObjects(items: Json, change: (item: JsonObject) => JsonObject): Json {
   return Array.isArray(items) ? items.map((item) => (isJsonObject(item) ? change(item) : item)) : items;
 }
 
-/** Batch files have a boolean `executeHookOnEvent`: all events or only snapshots. */
-function kubernetesItem({ executeHookOnEvent: events = true, ...item }: JsonObject): JsonObject {
+/** Translates a kubernetes binding. In batch files, `executeHookOnEvent` is a boolean: all events, or only snapshots. */
+function toVersion1Kubernetes({ executeHookOnEvent: events = true, ...item }: JsonObject): JsonObject {
   return {
     keepFullObjectsInMemory: false,
     ...item,
@@ -169,8 +176,8 @@ function kubernetesItem({ executeHookOnEvent: events = true, ...item }: JsonObje
   };
 }
 
-/** Batch files give durations in nanoseconds. */
-function settingsOf(settings: Json): Json {
+/** Translates `settings`, whose durations are in nanoseconds in batch files. */
+function toVersion1Settings(settings: Json): Json {
   if (!isJsonObject(settings)) return settings;
   const { executionMinInterval: interval, ...others } = settings;
   if (typeof interval !== "number") return settings;

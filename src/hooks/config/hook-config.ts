@@ -1,11 +1,11 @@
 /** Reads and checks what a hook prints for `--config`. */
 
 import {
-  MISPLACED,
+  MISPLACED_BINDINGS,
   STRING,
   allBindings,
   bindingKeys,
-  mismatches,
+  findMismatches,
   object,
   readBindings,
 } from "../../bindings/index.ts";
@@ -71,17 +71,20 @@ export function readHookConfig(
   yamlWarnings: readonly string[] = [],
 ): ParsedHookConfig {
   if (!isJsonObject(value)) return { errors: ["the configuration is no object with bindings"] };
-  const version = versionOf(value);
+  const version = readVersion(value);
   if (typeof version !== "string") return { errors: [version.error] };
-  const refused = refusals(value, kind);
+  const refused = describeMisplaced(value, kind);
   const allowed = Object.fromEntries(Object.entries(value).filter(([key]) => !refused.has(key)));
-  const strange = mismatches(value, FORMS[version]).filter((text) => !refused.has(text.split(" ")[0] ?? ""));
-  const errors = [...refused.values(), ...strange.map((text) => withHint(text, version))];
+  const violations = findMismatches(value, FORMS[version]).filter(
+    (text) => !refused.has(text.split(" ")[0] ?? ""),
+  );
+  const errors = [...refused.values(), ...violations.map((text) => addVersionHint(text, version))];
   if (errors.length > 0) return { errors };
-  return normalise(allowed, yamlWarnings, { version, queue });
+  return readBindingsAndSettings(allowed, yamlWarnings, { version, queue });
 }
 
-function versionOf(value: JsonObject): "v0" | "v1" | { error: string } {
+/** The version of a configuration: without `configVersion` it is v0. Returns an error text for an unknown version. */
+function readVersion(value: JsonObject): "v0" | "v1" | { error: string } {
   const { configVersion } = value;
   if (configVersion === undefined) return "v0";
   if (configVersion === null) return { error: "missing 'configVersion' value" };
@@ -90,9 +93,9 @@ function versionOf(value: JsonObject): "v0" | "v1" | { error: string } {
 }
 
 /** Messages for bindings that only the other kind of hooks may have, by key. */
-function refusals(value: JsonObject, kind: HookKind): Map<string, string> {
+function describeMisplaced(value: JsonObject, kind: HookKind): Map<string, string> {
   const refused = new Map<string, string>();
-  for (const key of MISPLACED[kind].filter((key) => Object.hasOwn(value, key))) {
+  for (const key of MISPLACED_BINDINGS[kind].filter((key) => Object.hasOwn(value, key))) {
     refused.set(
       key,
       `${key} is not allowed in a ${kind} hook, only in ${kind === "global" ? "module" : "global"} hooks`,
@@ -101,7 +104,8 @@ function refusals(value: JsonObject, kind: HookKind): Map<string, string> {
   return refused;
 }
 
-function withHint(text: string, version: "v0" | "v1"): string {
+/** Adds to the message of a forbidden key that the key exists in the other version. */
+function addVersionHint(text: string, version: "v0" | "v1"): string {
   const [key = ""] = text.split(" ");
   if (version === "v0" && text === `${key} is a forbidden property` && Object.hasOwn(FORMS.v1.fields, key))
     return `${text} without configVersion: v1`;
@@ -111,7 +115,8 @@ function withHint(text: string, version: "v0" | "v1"): string {
   return text;
 }
 
-function normalise(
+/** Reads bindings and settings of a configuration whose shape is valid, and collects errors of single values. */
+function readBindingsAndSettings(
   value: JsonObject,
   yamlWarnings: readonly string[],
   { version, queue }: Pick<HookConfig, "version"> & Pick<ConfigOwner, "queue">,
@@ -121,12 +126,13 @@ function normalise(
   const complain: Complain = (problem) => errors.push(problem);
   const warn: Complain = (warning) => warnings.push(warning);
   const bindings = readBindings(value, { complain, warn, queue });
-  const config = { version, bindings, settings: hookSettings(value["settings"], complain) };
-  if (version === "v1") warnOfEqualNames(config, warn);
+  const config = { version, bindings, settings: readSettings(value["settings"], complain) };
+  if (version === "v1") warnAboutEqualNames(config, warn);
   return errors.length > 0 ? { errors } : { config, warnings };
 }
 
-function warnOfEqualNames(config: HookConfig, warn: Complain): void {
+/** Warns of bindings of one kind with equal names: their contexts look the same to the hook. */
+function warnAboutEqualNames(config: HookConfig, warn: Complain): void {
   const seen = new Set<string>();
   for (const { type, name } of allBindings(config)) {
     const key = `${type} bindings named '${name}'`;
@@ -135,15 +141,19 @@ function warnOfEqualNames(config: HookConfig, warn: Complain): void {
   }
 }
 
-/** `settings`: a token bucket over the hook's runs; each field is optional. */
-function hookSettings(settings: Json | undefined, complain: Complain): HookSettings | undefined {
+/** Reads `settings`, which limit the rate of the hook's runs (a token bucket). Each field is optional. */
+function readSettings(settings: Json | undefined, complain: Complain): HookSettings | undefined {
   if (settings === undefined) return undefined;
   // The shape was checked before.
   const raw = settings as RawSettings;
-  return { minIntervalMs: minInterval(raw, complain), burst: burstOf(raw, complain) };
+  return { minIntervalMs: readMinIntervalMs(raw, complain), burst: readBurst(raw, complain) };
 }
 
-function minInterval({ executionMinInterval, executionMinPeriod }: RawSettings, complain: Complain): number {
+/** The least time between two runs; 0 without a limit. The key has two spellings. */
+function readMinIntervalMs(
+  { executionMinInterval, executionMinPeriod }: RawSettings,
+  complain: Complain,
+): number {
   if (executionMinInterval !== undefined && executionMinPeriod !== undefined) {
     complain("settings.executionMinPeriod is another word for executionMinInterval: give only one");
   }
@@ -156,7 +166,8 @@ function minInterval({ executionMinInterval, executionMinPeriod }: RawSettings, 
   return milliseconds;
 }
 
-function burstOf({ executionBurst = 1 }: RawSettings, complain: Complain): number {
+/** How many runs may follow each other without the interval; 0 counts as 1. */
+function readBurst({ executionBurst = 1 }: RawSettings, complain: Complain): number {
   if (executionBurst < 0 || !Number.isInteger(executionBurst)) {
     complain(`settings.executionBurst is invalid: ${executionBurst} is no whole number from 0 on`);
   }

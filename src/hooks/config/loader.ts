@@ -59,8 +59,8 @@ interface Kept {
  */
 export class HookLoader {
   readonly #options: LoaderOptions;
-  readonly #turns = new PQueue({ concurrency: AT_ONCE });
-  readonly #kept = new Map<string, Kept>();
+  readonly #limiter = new PQueue({ concurrency: AT_ONCE });
+  readonly #cache = new Map<string, Kept>();
 
   constructor(options: LoaderOptions) {
     this.#options = options;
@@ -71,33 +71,37 @@ export class HookLoader {
    * global hooks.
    */
   async load(file: HookFile, module?: string): Promise<LoadedHooks> {
-    const { requested, answer } = await this.#answerOf(file, module);
+    const { requested, answer } = await this.#findOrQueryAnswer(file, module);
     if ("failure" in answer) return { problem: failureProblem(file, answer) };
     if ("errors" in answer) return { problem: configProblem(file, answer.errors.join("; "), answer.key) };
     return toHooks(requested, module, answer);
   }
 
-  async #answerOf(file: HookFile, module: string | undefined): Promise<Pick<Kept, "requested" | "answer">> {
+  /** The cached answer while signature or content of the file stay the same; otherwise queries the file and caches the answer. */
+  async #findOrQueryAnswer(
+    file: HookFile,
+    module: string | undefined,
+  ): Promise<Pick<Kept, "requested" | "answer">> {
     const clock = this.#options.clock ?? systemClock;
     const { signature } = file;
     const key = `${module ?? "global"}:${file.name} ${file.path}`;
-    const kept = this.#unexpired(key, clock);
+    const kept = this.#findCached(key, clock);
     if (kept?.signature === signature) return kept;
-    const content = contentOf(file);
+    const content = contentDigest(file);
     if (kept?.content === content) {
-      this.#kept.set(key, { ...kept, signature });
+      this.#cache.set(key, { ...kept, signature });
       return kept;
     }
     const answer = await this.#queryLimited(file, module, clock);
-    const until = lifetimeOf(answer) + clock.monotonic();
-    this.#kept.set(key, { requested: file, content, signature, answer, until });
+    const until = answerLifetimeMs(answer) + clock.monotonic();
+    this.#cache.set(key, { requested: file, content, signature, answer, until });
     return { requested: file, answer };
   }
 
   /** Queries a file under the concurrency limit; a slow file frees its slot, so that hanging files do not add up. */
   async #queryLimited(file: HookFile, module: string | undefined, clock: Clock): Promise<ConfigAnswer> {
     const slow = new AbortController();
-    const asking = await this.#turns.add(async () => {
+    const asking = await this.#limiter.add(async () => {
       const answer = this.#query(file, module);
       await Promise.race([answer, sleep(clock, SLOW_MS, slow.signal).catch(() => {})]);
       slow.abort();
@@ -106,11 +110,13 @@ export class HookLoader {
     return asking.answer;
   }
 
-  #unexpired(key: string, clock: Clock): Kept | undefined {
-    const kept = this.#kept.get(key);
+  /** The cached answer of a file unless it has expired. */
+  #findCached(key: string, clock: Clock): Kept | undefined {
+    const kept = this.#cache.get(key);
     return kept === undefined || clock.monotonic() >= kept.until ? undefined : kept;
   }
 
+  /** Queries a file under the account of its module. Never throws: a missing account is a failure in the answer. */
   async #query(file: HookFile, module: string | undefined): Promise<ConfigAnswer> {
     const kind = module === undefined ? "global" : "module";
     const queue = queueOf(this.#options.moduleQueues ?? "main", module);
@@ -118,19 +124,20 @@ export class HookLoader {
       const actor = module === undefined ? undefined : this.#options.actorOf?.(module);
       return await queryConfig(file, { kind, queue, module }, { ...this.#options, actor });
     } catch (error) {
-      // It is not known as whom to call it.
+      // The account of the module is not known.
       return { key: "--config", failure: oneLine(error) };
     }
   }
 }
 
 /** Lifetime of a cached answer in milliseconds, while the file stays the same. */
-function lifetimeOf(answer: ConfigAnswer): number {
+function answerLifetimeMs(answer: ConfigAnswer): number {
   if ("hooks" in answer) return Infinity;
   return "failure" in answer && answer.timedOut === true ? QUERY_AGAIN_MS : 0;
 }
 
-function contentOf({ path, signature }: HookFile): string {
+/** Digest of mode and content of a file; its signature if the file is large or cannot be read. */
+function contentDigest({ path, signature }: HookFile): string {
   const hash = (): string | undefined => {
     const { size, mode } = statSync(path);
     return size > LARGEST_READ ? undefined : hashFiles([[String(mode), readRegularFile(path)]]);
@@ -138,6 +145,7 @@ function contentOf({ path, signature }: HookFile): string {
   return attempt(hash) ?? signature;
 }
 
+/** Makes the hooks of a file from their configurations. */
 function toHooks(file: HookFile, module: string | undefined, { hooks, warnings }: Configured): LoadedHooks {
   return { hooks: hooks.map((hook) => toHook(file, module, hook)), warnings };
 }
@@ -167,6 +175,7 @@ export function failureProblem(
   };
 }
 
+/** The problem of a file that printed an invalid configuration; `key` names where it is. */
 export function configProblem(file: HookFile, message: string, key: string): Problem {
   return { file: file.path, key, message, remedy: "correct what the hook prints" };
 }

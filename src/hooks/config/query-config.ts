@@ -4,7 +4,7 @@ import { oneLine, systemClock, type Clock, type Logger } from "../../lib/index.t
 import type { HookFile } from "../../model/index.ts";
 import type { RunResult } from "../../process/index.ts";
 import { batchEnvironment, mayBeBatch } from "../batch.ts";
-import { commandOf, type StartSettings } from "../command.ts";
+import { buildCommand, type StartSettings } from "../command.ts";
 import { parseBatchConfig, type BatchOwner, type Configured } from "./batch-config.ts";
 import { isConfiguration, parseHookConfig } from "./hook-config.ts";
 
@@ -51,9 +51,9 @@ export async function queryConfig(
   } catch (error) {
     return { key: "--config", failure: oneLine(error) };
   }
-  const result = await ask(query, "--config");
-  const answer = hookAnswer(result, owner);
-  return checked(couldBeBatch(file, result) ? await queryBatch(query, answer) : answer, options);
+  const result = await runQuery(query, "--config");
+  const answer = parseHookAnswer(result, owner);
+  return checkFilters(isBatchCandidate(file, result) ? await queryBatch(query, answer) : answer, options);
 }
 
 interface Query {
@@ -62,9 +62,10 @@ interface Query {
   readonly options: HookQueryOptions;
 }
 
-async function ask({ file, owner, options }: Query, question: Question): Promise<RunResult> {
+/** Runs the file with the arguments of a query. Logs a warning while a slow file has not answered. */
+async function runQuery({ file, owner, options }: Query, question: Question): Promise<RunResult> {
   const { timeoutMs = TIMEOUT_MS, clock = systemClock, logger } = options;
-  const command = await commandOf(file, question.split(" "), options);
+  const command = await buildCommand(file, question.split(" "), options);
   const more = question === "--config" ? {} : batchEnvironment(owner.module);
   const fields = { hook: file.path, module: owner.module, question, limit: `${timeoutMs / 1000}s` };
   const slow = clock.setTimer(SLOW_MS, () => logger?.warn("Waiting for the configuration of a hook", fields));
@@ -76,9 +77,10 @@ async function ask({ file, owner, options }: Query, question: Question): Promise
   }
 }
 
-function hookAnswer(result: RunResult, { kind, queue }: BatchOwner): ConfigAnswer {
+/** Reads the answer to `--config`: the configuration of one hook, or why there is none. */
+function parseHookAnswer(result: RunResult, { kind, queue }: BatchOwner): ConfigAnswer {
   const key = "--config";
-  if (result.outcome !== "succeeded") return failureIn(key, result);
+  if (result.outcome !== "succeeded") return toFailure(key, result);
   if (result.stdoutTruncated) return { key, ...TOO_LARGE };
   const parsed = parseHookConfig(result.stdout, kind, queue);
   if ("errors" in parsed) return { key, errors: parsed.errors };
@@ -86,7 +88,7 @@ function hookAnswer(result: RunResult, { kind, queue }: BatchOwner): ConfigAnswe
 }
 
 /** Whether the file may be a batch file: it exited by itself and printed no configuration. */
-function couldBeBatch(file: HookFile, { outcome, exitCode, stdout }: RunResult): boolean {
+function isBatchCandidate(file: HookFile, { outcome, exitCode, stdout }: RunResult): boolean {
   if (!mayBeBatch(file) || exitCode === undefined || outcome === "timedOut" || outcome === "cancelled")
     return false;
   return outcome === "failed" || !isConfiguration(stdout);
@@ -96,35 +98,38 @@ const LIST = /Found [1-9]\d{0,3} items/;
 
 /** The answer of a batch file; for other files, their `answer` to `--config`. */
 async function queryBatch(query: Query, answer: ConfigAnswer): Promise<ConfigAnswer> {
-  const list = await ask(query, "hook list");
-  if (list.outcome === "timedOut") return failureIn("hook list", list);
-  if (list.outcome !== "succeeded" || !LIST.test(list.stdout)) return withList(answer, list);
+  const list = await runQuery(query, "hook list");
+  if (list.outcome === "timedOut") return toFailure("hook list", list);
+  if (list.outcome !== "succeeded" || !LIST.test(list.stdout)) return addListFailure(answer, list);
   const key = "hook config";
-  const result = await ask(query, key);
-  if (result.outcome !== "succeeded") return failureIn(key, result);
+  const result = await runQuery(query, key);
+  if (result.outcome !== "succeeded") return toFailure(key, result);
   if (result.stdoutTruncated) return { key, ...TOO_LARGE };
   const parsed = parseBatchConfig(result.stdout, query.owner);
   return "errors" in parsed ? { key, ...parsed } : parsed;
 }
 
-function failureIn(key: Question, result: RunResult): ConfigAnswer {
-  return { key, failure: describe(result), timedOut: result.outcome === "timedOut" };
+/** The answer that says why a query failed. */
+function toFailure(key: Question, result: RunResult): ConfigAnswer {
+  return { key, failure: describeRun(result), timedOut: result.outcome === "timedOut" };
 }
 
 /** Adds to the error why the file is not accepted as a batch file, for its author. */
-function withList(answer: ConfigAnswer, list: RunResult): ConfigAnswer {
+function addListFailure(answer: ConfigAnswer, list: RunResult): ConfigAnswer {
   if (!("failure" in answer)) return answer;
-  const why = list.outcome === "succeeded" ? 'prints no "Found N items"' : `fails: ${describe(list)}`;
+  const why = list.outcome === "succeeded" ? 'prints no "Found N items"' : `fails: ${describeRun(list)}`;
   return { ...answer, failure: `${answer.failure} (as a batch file: hook list ${why})` };
 }
 
-function describe(result: RunResult): string {
+/** Why a run failed, with the last lines of stderr if the file wrote some. */
+function describeRun(result: RunResult): string {
   const tail = oneLine(result.stderr.trimEnd().split("\n").slice(-TAIL_LINES).join(" | "));
   if (result.outcome !== "failed" || result.exitCode === undefined || tail === "") return result.message;
   return `exit code ${result.exitCode}: ${tail}`;
 }
 
-async function checked(answer: ConfigAnswer, { checkFilter }: HookQueryOptions): Promise<ConfigAnswer> {
+/** Checks the jq filters of all kubernetes bindings; returns the answer itself, or the errors of the filters. */
+async function checkFilters(answer: ConfigAnswer, { checkFilter }: HookQueryOptions): Promise<ConfigAnswer> {
   if (!("hooks" in answer) || checkFilter === undefined) return answer;
   const found = answer.hooks.flatMap(({ config, item }) =>
     config.bindings.kubernetes.map(async ({ id, jqFilter }) => {

@@ -39,23 +39,26 @@ export async function applyObjects(
   const errors: string[] = [];
   for (const operation of operations) {
     try {
-      await applyOne(options, operation);
+      await applyOperation(options, operation);
     } catch (error) {
       const { kind, name } = operation.target;
-      errors.push(`${operation.operation} ${kind} ${name}: ${withoutSecrets(oneLine(error), operation)}`);
+      errors.push(
+        `${operation.operation} ${kind} ${name}: ${redactOperationValues(oneLine(error), operation)}`,
+      );
     }
   }
   if (errors.length > 0) throw new Error(`object patches failed: ${errors.join("; ")}`);
 }
 
 /** The message of a refused operation without the values that the API server quotes. */
-function withoutSecrets(message: string, operation: ObjectOperation): string {
+function redactOperationValues(message: string, operation: ObjectOperation): string {
   const secrets = new KnownSecrets();
   secrets.register(operation as unknown as Json);
   return secrets.redact(message);
 }
 
-async function applyOne(options: PatcherOptions, operation: ObjectOperation): Promise<void> {
+/** Finds the resource of the object's kind and carries out one operation. */
+async function applyOperation(options: PatcherOptions, operation: ObjectOperation): Promise<void> {
   const { kind, apiVersion, namespace, name } = operation.target;
   const resource = await options.discovery.resolve(kind, apiVersion);
   if (resource === undefined) throw new Error(`the cluster knows no ${apiVersion ?? ""} ${kind}`);
@@ -79,6 +82,7 @@ interface ResolvedTarget extends Target {
 
 type Creation = Extract<ObjectOperation, { object: JsonObject }>;
 
+/** Creates an object. If it exists: `Create` fails, `CreateOrUpdate` replaces it, `CreateIfNotExists` leaves it. */
 async function createObject(
   { client }: PatcherOptions,
   at: ResolvedTarget,
@@ -101,11 +105,12 @@ async function replaceObject(
   await retryConflicts(CONFLICT_TRIES, async () => {
     const before = await get(client, { resource: at.resource, namespace: at.namespace, name: at.name });
     const body = await next(before);
-    if (body !== undefined) await replace(client, at, { body: withVersion(body, before) });
+    if (body !== undefined) await replace(client, at, { body: withResourceVersion(body, before) });
   });
 }
 
-function withVersion(body: JsonObject, before: JsonObject): JsonObject {
+/** The new object with the resourceVersion of the old one: the API server then refuses it after a concurrent change. */
+function withResourceVersion(body: JsonObject, before: JsonObject): JsonObject {
   const metadata = isJsonObject(body["metadata"]) ? body["metadata"] : {};
   const old = isJsonObject(before["metadata"]) ? before["metadata"] : {};
   return { ...body, metadata: { ...metadata, resourceVersion: old["resourceVersion"] } };
@@ -141,6 +146,7 @@ async function deleteObject(
   throw new Error("still exists after 20s");
 }
 
+/** Patches an object. A missing object is an error unless the hook ignores that. */
 async function patchObject(options: PatcherOptions, at: ResolvedTarget, operation: Patching): Promise<void> {
   const target = { ...at, subresource: operation.target.subresource };
   try {
@@ -148,13 +154,14 @@ async function patchObject(options: PatcherOptions, at: ResolvedTarget, operatio
       await mergePatch(options.client, target, { body: operation.mergePatch });
     else if (operation.operation === "JSONPatch")
       await jsonPatch(options.client, target, { body: operation.jsonPatch });
-    else await jqPatch(options, target, operation.jqFilter);
+    else await patchWithJq(options, target, operation.jqFilter);
   } catch (error) {
     if (!isNotFound(error) || !operation.target.ignoreMissingObject) throw error;
   }
 }
 
-async function jqPatch(options: PatcherOptions, at: ResolvedTarget, filter: string): Promise<void> {
+/** Replaces an object by the result of a jq filter; does nothing if the filter changes nothing. */
+async function patchWithJq(options: PatcherOptions, at: ResolvedTarget, filter: string): Promise<void> {
   const compiled = await options.filters.compile(filter);
   await replaceObject(options.client, at, async (before) => {
     const after = await compiled.evaluate(before);

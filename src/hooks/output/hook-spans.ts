@@ -2,8 +2,8 @@
 
 import { oneLine, redactValues, type Logger } from "../../lib/index.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
-import { note } from "../../trace/index.ts";
-import { parseJsonStream, readOutput } from "./output-files.ts";
+import { recordFinishedSpan } from "../../trace/index.ts";
+import { parseJsonStream, readOutputFile } from "./output-files.ts";
 
 const MOST_SPANS = 100;
 const MOST_BYTES = 64 * 1024;
@@ -23,7 +23,7 @@ const asIs: Hide = (text) => text;
 /** Records the spans of a hook within the span of its run. Skips and logs invalid spans; never fails the run. */
 export async function recordHookSpans(path: string, { logger, hide = asIs }: SpanOptions): Promise<void> {
   try {
-    const items = parseJsonStream(await readOutput(path, MOST_BYTES));
+    const items = parseJsonStream(await readOutputFile(path, MOST_BYTES));
     if (items.length > MOST_SPANS) throw new Error(`there are ${items.length}, more than ${MOST_SPANS}`);
     for (const { value, place } of items) recordSpan(value, place, hide);
   } catch (error) {
@@ -31,6 +31,7 @@ export async function recordHookSpans(path: string, { logger, hide = asIs }: Spa
   }
 }
 
+/** Records one span that a hook has written. Throws if it is invalid. */
 function recordSpan(
   { name, start, end, error, attributes = {} }: JsonObject,
   place: string,
@@ -41,24 +42,25 @@ function recordSpan(
     throw new Error(`${place}: "start" and "end" must be seconds since 1970, one after the other`);
   const failed = typeof error === "string" ? { error: oneLine(hide(error)) } : {};
   const text = oneLine(hide(name), LONGEST);
-  const about = { kind: "hook", name: text, attributes: flat(attributes, hide) } as const;
-  note(about, { ms: (end - start) * 1000, endMs: end * 1000, ...failed });
+  const about = { kind: "hook", name: text, attributes: toAttributes(attributes, hide) } as const;
+  recordFinishedSpan(about, { ms: (end - start) * 1000, endMs: end * 1000, ...failed });
 }
 
 /** The latest time in seconds: collectors take nanoseconds in 63 bits and refuse the whole batch of a later span. */
 const LATEST = 9.2e9;
 
+/** Whether a value is a time in seconds since 1970 that a collector accepts. */
 function isTime(value: Json | undefined): value is number {
   return typeof value === "number" && value >= 0 && value <= LATEST;
 }
 
 /** Attributes that are strings, numbers or booleans; drops the others. Redacts secrets by value and by key. */
-function flat(attributes: Json, hide: Hide): Record<string, string | number | boolean> {
+function toAttributes(attributes: Json, hide: Hide): Record<string, string | number | boolean> {
   const all = isJsonObject(attributes) ? Object.entries(attributes).slice(0, MOST_ATTRIBUTES) : [];
   const displayed = Object.fromEntries(
     all.flatMap(([key, value]): [string, string | number | boolean][] => {
       if (typeof value === "string") return [[oneLine(key, LONGEST), oneLine(hide(value), LONGEST)]];
-      if (typeof value === "number") return [[oneLine(key, LONGEST), numberOf(value)]];
+      if (typeof value === "number") return [[oneLine(key, LONGEST), toExportableNumber(value)]];
       return typeof value === "boolean" ? [[oneLine(key, LONGEST), value]] : [];
     }),
   );
@@ -66,6 +68,6 @@ function flat(attributes: Json, hide: Hide): Record<string, string | number | bo
 }
 
 /** Integers of more than 64 bits become strings: a collector refuses the whole batch with such a number. */
-function numberOf(value: number): number | string {
+function toExportableNumber(value: number): number | string {
   return Number.isInteger(value) && !Number.isSafeInteger(value) ? String(value) : value;
 }

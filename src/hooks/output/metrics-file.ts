@@ -2,7 +2,7 @@
 
 import { oneLine } from "../../lib/index.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
-import { fail, optionalMember, parseJsonStream, type StreamItem } from "./output-files.ts";
+import { fail, readOptionalText, parseJsonStream, type StreamItem } from "./output-files.ts";
 
 interface Series {
   readonly name: string;
@@ -26,7 +26,7 @@ const LABEL = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
 
 /** Reads and checks a metrics file. Throws OutputError. */
 export function parseMetrics(text: string): MetricOperation[] {
-  const operations = parseJsonStream(text).map(readItem);
+  const operations = parseJsonStream(text).map(readOperationAt);
   const actions = new Map<string, string>();
   for (const operation of operations) {
     if (operation.action === "expire") continue;
@@ -38,48 +38,55 @@ export function parseMetrics(text: string): MetricOperation[] {
   return operations;
 }
 
-function readItem({ value, place }: StreamItem): MetricOperation {
+/** Reads one operation; errors name its position in the file. */
+function readOperationAt({ value, place }: StreamItem): MetricOperation {
   try {
-    return metricOperation(value);
+    return readOperation(value);
   } catch (error) {
     return fail(`${place}: ${oneLine(error)}`);
   }
 }
 
-function metricOperation(value: JsonObject): MetricOperation {
-  const { action, amount } = actionOf(value);
-  const group = optionalMember(value, "group");
-  if (action === "expire") return { action, group, name: optionalName(value) };
-  const series = { ...seriesOf(value, amount), group };
+/** Reads and checks one operation. Throws OutputError. */
+function readOperation(value: JsonObject): MetricOperation {
+  const { action, amount } = readAction(value);
+  const group = readOptionalText(value, "group");
+  if (action === "expire") return { action, group, name: readOptionalName(value) };
+  const series = { ...readSeries(value, amount), group };
   if (action === "add" && series.value < 0) fail("'value' must not be negative for action 'add'");
-  return action === "observe" ? { ...series, action, buckets: bucketsOf(value) } : { ...series, action };
+  return action === "observe" ? { ...series, action, buckets: readBuckets(value) } : { ...series, action };
 }
 
-/** `{"add": 1}` and `{"set": 1}` are short forms of action and value. */
-function actionOf(value: JsonObject): { action: Action; amount: Json | undefined } {
-  const given = [value.action, value.add, value.set].filter((each) => each !== undefined && each !== null);
-  if (given.length === 0) fail("'action' is required: one of add, set, observe, expire");
-  if (given.length > 1) fail("give only one of 'action', 'add' and 'set'");
+/** The action of an operation and its value. `{"add": 1}` and `{"set": 1}` are short forms of action and value. */
+function readAction(value: JsonObject): { action: Action; amount: Json | undefined } {
+  const actionKeys = [value.action, value.add, value.set].filter(
+    (each) => each !== undefined && each !== null,
+  );
+  if (actionKeys.length === 0) fail("'action' is required: one of add, set, observe, expire");
+  if (actionKeys.length > 1) fail("give only one of 'action', 'add' and 'set'");
   if (typeof value.add === "number" || value.add) return { action: "add", amount: value.add };
   if (typeof value.set === "number" || value.set) return { action: "set", amount: value.set };
   const action = ACTIONS.find((each) => each === value.action);
   return { action: action ?? fail(`'action' must be one of ${ACTIONS.join(", ")}`), amount: value.value };
 }
 
-function seriesOf(value: JsonObject, amount: Json | undefined): Omit<Series, "group"> {
-  const name = optionalName(value) ?? fail("'name' is required");
+/** Name, value and labels of an operation that writes a series. */
+function readSeries(value: JsonObject, amount: Json | undefined): Omit<Series, "group"> {
+  const name = readOptionalName(value) ?? fail("'name' is required");
   if (amount === undefined || amount === null) return fail(`metric ${name}: 'value' is required`);
   if (typeof amount !== "number") return fail(`metric ${name}: 'value' must be a number`);
-  return { name, value: amount, labels: labelsOf(value.labels ?? {}) };
+  return { name, value: amount, labels: readLabels(value.labels ?? {}) };
 }
 
-function optionalName(value: JsonObject): string | undefined {
-  const name = optionalMember(value, "name");
+/** The metric name, which may be missing. */
+function readOptionalName(value: JsonObject): string | undefined {
+  const name = readOptionalText(value, "name");
   if (name !== undefined && !NAME.test(name)) fail("'name' is no metric name (letters, digits, _ and :)");
   return name;
 }
 
-function labelsOf(labels: Json): Record<string, string> {
+/** Checks names and values of labels. */
+function readLabels(labels: Json): Record<string, string> {
   if (!isJsonObject(labels)) return fail("'labels' must be an object");
   return Object.fromEntries(
     Object.entries(labels).map(([name, value]) => {
@@ -89,7 +96,8 @@ function labelsOf(labels: Json): Record<string, string> {
   );
 }
 
-function bucketsOf({ buckets }: JsonObject): number[] {
+/** The bucket bounds of an `observe`: numbers that ascend. */
+function readBuckets({ buckets }: JsonObject): number[] {
   if (!Array.isArray(buckets) || buckets.length === 0)
     return fail("'buckets' is required for action 'observe'");
   const numbers = buckets.map((bucket) =>

@@ -2,7 +2,7 @@
 
 import { attempt, oneLine, parseYaml } from "../../lib/index.ts";
 import { type Json, isJsonObject, type JsonObject } from "../../model/index.ts";
-import { fail, optionalMember, parseJsonStream, type StreamItem } from "./output-files.ts";
+import { fail, readOptionalText, parseJsonStream, type StreamItem } from "./output-files.ts";
 
 /** The object of an operation. An empty apiVersion means the preferred one of the kind. */
 interface ObjectTarget {
@@ -46,9 +46,9 @@ export type ObjectOperation =
  */
 export function parseObjectOperations(text: string): ObjectOperation[] {
   const problems: string[] = [];
-  const operations = documents(text).flatMap((item) => {
+  const operations = parseDocuments(text).flatMap((item) => {
     try {
-      return [objectOperation(item.value)];
+      return [readOperation(item.value)];
     } catch (error) {
       problems.push(`${item.place}: ${oneLine(error)}`);
       return [];
@@ -58,12 +58,13 @@ export function parseObjectOperations(text: string): ObjectOperation[] {
   return operations;
 }
 
-function documents(text: string): StreamItem[] {
+/** Splits the text into documents: a stream of JSON objects, or YAML documents where the text is no JSON. */
+function parseDocuments(text: string): StreamItem[] {
   try {
     return parseJsonStream(text);
   } catch (error) {
-    if (!text.trimStart().startsWith("{") || /^---/m.test(text)) return yamlDocuments(text);
-    const flow = flowMap(text);
+    if (!text.trimStart().startsWith("{") || /^---/m.test(text)) return parseYamlDocuments(text);
+    const flow = parseFlowMap(text);
     // For text that begins like JSON, the JSON error is more precise than YAML's.
     if (flow === undefined) throw error;
     return [{ value: flow, place: "document 1" }];
@@ -71,22 +72,24 @@ function documents(text: string): StreamItem[] {
 }
 
 /** The one map in YAML's flow style that is the whole text; undefined for anything else. */
-function flowMap(text: string): JsonObject | undefined {
+function parseFlowMap(text: string): JsonObject | undefined {
   const parsed = attempt(() => parseYaml(text, ""));
   return parsed?.warnings.length === 0 && isJsonObject(parsed.value) ? parsed.value : undefined;
 }
 
-function yamlDocuments(text: string): StreamItem[] {
+/** Parses YAML documents, which begin with `---` or end with `...`. Skips empty ones. */
+function parseYamlDocuments(text: string): StreamItem[] {
   return text.split(/^(?:---(?=\s|$)|\.\.\.\s*$)/m).flatMap((document, index) => {
     const place = `document ${Math.max(index, 1)}`;
-    const value = yamlValue(document, place);
+    const value = parseYamlValue(document, place);
     if (value === null) return [];
     if (!isJsonObject(value)) fail(`${place}: neither a JSON nor a YAML object`);
     return [{ value, place }];
   });
 }
 
-function yamlValue(text: string, place: string): Json {
+/** Parses one YAML value; the error names its place. */
+function parseYamlValue(text: string, place: string): Json {
   try {
     return parseYaml(text, place).value;
   } catch (error) {
@@ -97,85 +100,108 @@ function yamlValue(text: string, place: string): Json {
 const OPERATIONS =
   "Create, CreateIfNotExists, CreateOrUpdate, Delete, DeleteInBackground, DeleteNonCascading, MergePatch, JSONPatch, JQPatch";
 
-function objectOperation(value: JsonObject): ObjectOperation {
-  const operation = required(value, "operation");
+/** Reads and checks one operation by its kind. Throws OutputError. */
+function readOperation(value: JsonObject): ObjectOperation {
+  const operation = readRequiredText(value, "operation");
   switch (operation) {
     case "Create":
     case "CreateIfNotExists":
     case "CreateOrUpdate":
-      return { operation, ...created(value) };
+      return { operation, ...readCreation(value) };
     case "Delete":
     case "DeleteInBackground":
     case "DeleteNonCascading":
-      return { operation, target: target(value) };
+      return { operation, target: readTarget(value) };
     case "MergePatch":
-      return { operation, target: patchTarget(value), mergePatch: native(value, "mergePatch", isJsonObject) };
+      return {
+        operation,
+        target: readPatchTarget(value),
+        mergePatch: readValueOrYaml(value, "mergePatch", isJsonObject),
+      };
     case "JSONPatch": {
-      const patched = patchTarget(value);
-      return { operation, target: patched, jsonPatch: native(value, "jsonPatch", isArray).map(patchItem) };
+      const patched = readPatchTarget(value);
+      return {
+        operation,
+        target: patched,
+        jsonPatch: readValueOrYaml(value, "jsonPatch", isArray).map(readPatchItem),
+      };
     }
     case "JQPatch":
-      return { operation, target: patchTarget(value), jqFilter: required(value, "jqFilter") };
+      return { operation, target: readPatchTarget(value), jqFilter: readRequiredText(value, "jqFilter") };
     default:
       fail(`'operation' must be one of ${OPERATIONS}`);
   }
 }
 
-/** Takes namespace and name from the object itself and ignores `namespace` beside it. */
-function created(value: JsonObject): { object: JsonObject; target: ObjectTarget } {
-  const object = native(value, "object", isJsonObject);
+/**
+ * Reads the object to create. Namespace and name are those of the object itself; a `namespace` beside the object is ignored.
+ * Only `Create` may leave the name to `generateName`.
+ */
+function readCreation(value: JsonObject): { object: JsonObject; target: ObjectTarget } {
+  const object = readValueOrYaml(value, "object", isJsonObject);
   const metadata = isJsonObject(object.metadata) ? object.metadata : {};
-  const generated = optionalMember(metadata, "generateName") !== undefined && value.operation === "Create";
+  const isNameGenerated =
+    readOptionalText(metadata, "generateName") !== undefined && value.operation === "Create";
   const where = "object.metadata.";
-  const name = generated ? (optionalMember(metadata, "name") ?? "") : required(metadata, "name", where);
+  const name = isNameGenerated
+    ? (readOptionalText(metadata, "name") ?? "")
+    : readRequiredText(metadata, "name", where);
   const target = {
-    apiVersion: required(object, "apiVersion", "object."),
-    kind: required(object, "kind", "object."),
-    namespace: optionalMember(metadata, "namespace", where),
+    apiVersion: readRequiredText(object, "apiVersion", "object."),
+    kind: readRequiredText(object, "kind", "object."),
+    namespace: readOptionalText(metadata, "namespace", where),
     name,
   };
   return { object, target };
 }
 
-function target(value: JsonObject): ObjectTarget {
+/** The object that an operation deletes or patches. */
+function readTarget(value: JsonObject): ObjectTarget {
   return {
-    apiVersion: optionalMember(value, "apiVersion"),
-    kind: required(value, "kind"),
-    namespace: optionalMember(value, "namespace"),
-    name: required(value, "name"),
+    apiVersion: readOptionalText(value, "apiVersion"),
+    kind: readRequiredText(value, "kind"),
+    namespace: readOptionalText(value, "namespace"),
+    name: readRequiredText(value, "name"),
   };
 }
 
-function patchTarget(value: JsonObject): Patch {
+/** The object that an operation patches, with the options of patches. */
+function readPatchTarget(value: JsonObject): Patch {
   const { ignoreMissingObject = false } = value;
   if (typeof ignoreMissingObject !== "boolean") fail("'ignoreMissingObject' must be a boolean");
-  const subresource = optionalMember(value, "subresource")?.replace(/^\/+/, "");
-  return { ...target(value), subresource: subresource || undefined, ignoreMissingObject };
+  const subresource = readOptionalText(value, "subresource")?.replace(/^\/+/, "");
+  return { ...readTarget(value), subresource: subresource || undefined, ignoreMissingObject };
 }
 
 const isArray = (value: unknown): value is Json[] => Array.isArray(value);
 
 /** A field that is either a plain value or a string with YAML or JSON. */
-function native<T extends Json>(value: JsonObject, key: string, fits: (value: unknown) => value is T): T {
+function readValueOrYaml<T extends Json>(
+  value: JsonObject,
+  key: string,
+  fits: (value: unknown) => value is T,
+): T {
   const given = value[key];
   if (given === undefined || given === null || given === "") fail(`'${key}' is required`);
-  const member = typeof given === "string" ? yamlValue(given, `'${key}'`) : given;
+  const member = typeof given === "string" ? parseYamlValue(given, `'${key}'`) : given;
   if (fits(member)) return member;
   fail(`'${key}' must be ${fits === isArray ? "an array" : "an object"}, or a text with one`);
 }
 
-function required(value: JsonObject, key: string, path = ""): string {
-  const text = optionalMember(value, key, path);
+/** The text at `key`. Throws OutputError if it is missing or empty. */
+function readRequiredText(value: JsonObject, key: string, path = ""): string {
+  const text = readOptionalText(value, key, path);
   if (text === undefined) fail(`'${path}${key}' is required`);
   return text;
 }
 
-function patchItem(item: Json, index: number): JsonPatchItem {
+/** Reads one operation of a JSON Patch. */
+function readPatchItem(item: Json, index: number): JsonPatchItem {
   const place = `jsonPatch[${index}]`;
   if (!isJsonObject(item)) fail(`${place} must be an object`);
   const { value } = item;
   const op = typeof item.op === "string" ? item.op : "";
-  const path = pointer(item.path, `${place}.path`);
+  const path = readJsonPointer(item.path, `${place}.path`);
   switch (op) {
     case "add":
     case "replace":
@@ -186,13 +212,14 @@ function patchItem(item: Json, index: number): JsonPatchItem {
       return { op, path };
     case "move":
     case "copy":
-      return { op, path, from: pointer(item.from, `${place}.from`) };
+      return { op, path, from: readJsonPointer(item.from, `${place}.from`) };
     default:
       fail(`${place}.op should be one of [add remove replace move copy test]`);
   }
 }
 
-function pointer(value: Json | undefined, place: string): string {
+/** Checks a JSON pointer, which is empty or begins with a slash. */
+function readJsonPointer(value: Json | undefined, place: string): string {
   if (value === undefined) fail(`${place} is required`);
   if (typeof value === "string" && (value === "" || value.startsWith("/"))) return value;
   fail(`${place} is no JSON pointer: it must begin with "/"`);

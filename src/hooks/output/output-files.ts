@@ -9,9 +9,9 @@ import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
 const MAX_OUTPUT = 64 * 1024 * 1024;
 
 /**
- * A file that the hook removed counts as empty. Anything but a regular file is an error: reading a FIFO or device might never end.
+ * Reads an output file of a hook. A file that the hook removed counts as empty. Anything but a regular file is an error: reading a FIFO or device might never end.
  */
-export async function readOutput(path: string, limit = MAX_OUTPUT): Promise<string> {
+export async function readOutputFile(path: string, limit = MAX_OUTPUT): Promise<string> {
   const info = await stat(path).catch(() => undefined);
   if (info === undefined) return "";
   if (!info.isFile()) throw new OutputError("it is no plain file any more");
@@ -49,6 +49,7 @@ export function parseJsonStream(text: string): StreamItem[] {
   return items;
 }
 
+/** Parses one JSON object; errors name its place in the file. */
 function parseObject(text: string, place: string): JsonObject {
   let value: Json;
   try {
@@ -66,12 +67,13 @@ function countLines(text: string, from: number, to: number): number {
 }
 
 /** The text at `key`, which may be missing or empty. Throws OutputError. */
-export function optionalMember(value: JsonObject, key: string, path = ""): string | undefined {
+export function readOptionalText(value: JsonObject, key: string, path = ""): string | undefined {
   const text = value[key];
   if (text === undefined || text === null || text === "") return undefined;
   return typeof text === "string" ? text : fail(`'${path}${key}' must be a string`);
 }
 
+/** Throws OutputError: the file is invalid, and nothing of the run takes effect. */
 export function fail(problem: string): never {
   throw new OutputError(problem);
 }

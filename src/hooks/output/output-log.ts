@@ -46,15 +46,16 @@ export class OutputLog {
     this.#options = options;
   }
 
-  line(stream: Stream, line: string): void {
+  /** Logs one line of output. With `proxyJson`, collects lines that may form one JSON object first. */
+  writeLine(stream: Stream, line: string): void {
     const pending = this.#pending[stream];
     if (!this.#options.proxyJson || (pending.length === 0 && !line.trimStart().startsWith("{"))) {
-      return this.#plain(stream, line);
+      return this.#logPlainLine(stream, line);
     }
     pending.push(line);
-    const value = parse(pending);
+    const value = parseJsonLines(pending);
     if (value !== undefined) {
-      this.#record(stream, value);
+      this.#logJsonRecord(stream, value);
       this.#pending[stream] = [];
     } else if (isTooLong(pending)) {
       this.#logPending(stream);
@@ -68,7 +69,7 @@ export class OutputLog {
     this.#reportDropped();
   }
 
-  /** Whether one more line may be logged within this second. */
+  /** Counts a line, and returns whether it may still be logged within this second. */
   #mayLog(): boolean {
     const { clock = systemClock } = this.#options;
     const now = clock.monotonic();
@@ -80,6 +81,7 @@ export class OutputLog {
     return this.#second.lines <= MOST_LINES;
   }
 
+  /** Logs how many lines of this second were dropped, if any. */
   #reportDropped(): void {
     const dropped = this.#second.lines - MOST_LINES;
     this.#second.lines = 0;
@@ -89,11 +91,13 @@ export class OutputLog {
       });
   }
 
+  /** Logs collected lines that are no JSON object as they are. */
   #logPending(stream: Stream): void {
-    for (const line of this.#pending[stream].splice(0)) this.#plain(stream, line);
+    for (const line of this.#pending[stream].splice(0)) this.#logPlainLine(stream, line);
   }
 
-  #plain(stream: Stream, line: string): void {
+  /** Logs one line as text, unless it belongs to a key or exceeds the limit. */
+  #logPlainLine(stream: Stream, line: string): void {
     if (this.#isKeyMaterial(stream, line) || !this.#mayLog()) return;
     this.#logger.info(this.#hide(line), { output: stream });
   }
@@ -111,7 +115,7 @@ export class OutputLog {
     return this.#options.hide?.(text) ?? text;
   }
 
-  /** Numbers may be secrets, too. */
+  /** Hides secrets in all texts and numbers of an object, at every level. */
   #hideDeep(value: JsonObject): JsonObject {
     const replacer = (_: string, each: unknown): unknown => {
       if (typeof each !== "string" && typeof each !== "number") return each;
@@ -123,22 +127,23 @@ export class OutputLog {
       : (JSON.parse(JSON.stringify(value), replacer) as JsonObject);
   }
 
-  #record(stream: Stream, value: JsonObject): void {
+  /** Logs a JSON object with its own level, message and fields. */
+  #logJsonRecord(stream: Stream, value: JsonObject): void {
     if (!this.#mayLog()) return;
     const { level, msg, time: _, ...rest } = this.#hideDeep(value);
     const fields: LogFields = Object.fromEntries(
       Object.entries(rest).map(([key, member]) => [RESERVED.has(key) ? `hook_${key}` : key, member]),
     );
     const message = typeof msg === "string" ? msg : "hook result";
-    this.#logger[levelOf(level)](message, {
+    this.#logger[toLogLevel(level)](message, {
       ...(redactValues(fields as JsonObject) as JsonObject),
       output: stream,
     });
   }
 }
 
-/** JSON is parsed only where an object may end, so that lines in between are not parsed again and again. */
-function parse(lines: readonly string[]): JsonObject | undefined {
+/** The object that the lines form together; undefined if they form none yet. JSON is parsed only where an object may end, so that lines in between are not parsed again and again. */
+function parseJsonLines(lines: readonly string[]): JsonObject | undefined {
   if (!lines.at(-1)?.trimEnd().endsWith("}")) return undefined;
   const value = attempt(() => parseJson(lines.join("\n")));
   return isJsonObject(value) ? value : undefined;
@@ -149,7 +154,8 @@ function isTooLong(lines: readonly string[]): boolean {
   return length > MAX_LINE || lines.length > MAX_JSON_LINES;
 }
 
-function levelOf(level: Json | undefined): LogLevel {
+/** The operator's level for the level in a hook's record; `info` for unknown ones. */
+function toLogLevel(level: Json | undefined): LogLevel {
   const name = typeof level === "string" ? level.toLowerCase() : "";
   const known = name === "warning" ? "warn" : name === "fatal" || name === "panic" ? "error" : name;
   return LOG_LEVELS.find((each) => each === known) ?? "info";

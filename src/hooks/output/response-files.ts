@@ -25,9 +25,9 @@ export interface HookAnswers {
   readonly conversion?: ConversionAnswer | undefined;
 }
 
-/** Undefined for an empty file. Throws OutputError. */
+/** Reads and checks the answer to an admission request; undefined for an empty file. Throws OutputError. */
 export function parseAdmission(text: string): AdmissionAnswer | undefined {
-  const answer = answerIn(text);
+  const answer = parseMembers(text);
   if (answer === undefined) return undefined;
   const allowed = answer("allowed") ?? false;
   if (typeof allowed !== "boolean") fail("'allowed' must be true or false");
@@ -35,38 +35,39 @@ export function parseAdmission(text: string): AdmissionAnswer | undefined {
   if (!Array.isArray(warnings)) fail("'warnings' must be a list of strings");
   return {
     allowed,
-    message: textOf(answer, "message"),
+    message: readText(answer, "message"),
     warnings: warnings.map((each) =>
       typeof each === "string" ? each : fail("'warnings' must be a list of strings"),
     ),
-    patch: patchOf(answer),
+    patch: readPatch(answer),
   };
 }
 
-/** Undefined for an empty file. Throws OutputError. */
+/** Reads and checks the answer to a conversion request; undefined for an empty file. Throws OutputError. */
 export function parseConversion(text: string): ConversionAnswer | undefined {
-  const answer = answerIn(text);
+  const answer = parseMembers(text);
   if (answer === undefined) return undefined;
   const objects = answer("convertedobjects") ?? [];
   if (!Array.isArray(objects) || !objects.every((each) => isJsonObject(each)))
     fail("'convertedObjects' must be a list of objects");
-  return { convertedObjects: objects, failedMessage: textOf(answer, "failedmessage", "failedMessage") };
+  return { convertedObjects: objects, failedMessage: readText(answer, "failedmessage", "failedMessage") };
 }
 
 /** Reads a member by its name in lower case: hooks may write it in any case. */
 type Answer = (key: string) => Json | undefined;
 
-/** The first value of the file; what follows is ignored, as in the Go operator. */
-function answerIn(text: string): Answer | undefined {
+/** Parses the first object of the file; undefined for an empty file. Further values are ignored, as in the Go operator. */
+function parseMembers(text: string): Answer | undefined {
   if (text === "") return undefined;
   const [first] = splitJsonValues(text);
-  const value = parsed(first?.text ?? "");
+  const value = parseJsonWithoutQuoting(first?.text ?? "");
   if (value !== null && !isJsonObject(value)) fail("it is not a JSON object");
   const members = new Map(Object.entries(value ?? {}).map(([key, each]) => [key.toLowerCase(), each]));
   return (key) => members.get(key) ?? undefined;
 }
 
-function parsed(text: string): Json {
+/** Parses JSON with an error that does not quote the text. */
+function parseJsonWithoutQuoting(text: string): Json {
   try {
     return parseJson(text);
   } catch {
@@ -75,7 +76,8 @@ function parsed(text: string): Json {
   }
 }
 
-function textOf(answer: Answer, key: string, name = key): string | undefined {
+/** The text of a member; undefined if it is missing or empty. `name` is its spelling in messages. */
+function readText(answer: Answer, key: string, name = key): string | undefined {
   const text = answer(key);
   if (text === undefined || text === "") return undefined;
   return typeof text === "string" ? text : fail(`'${name}' must be a string`);
@@ -83,8 +85,9 @@ function textOf(answer: Answer, key: string, name = key): string | undefined {
 
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
-function patchOf(answer: Answer): string | undefined {
-  const patch = textOf(answer, "patch")?.replaceAll(/[\r\n]/g, "");
+/** The JSON Patch in base64, without line ends. */
+function readPatch(answer: Answer): string | undefined {
+  const patch = readText(answer, "patch")?.replaceAll(/[\r\n]/g, "");
   if (patch === undefined || patch === "") return undefined;
   return BASE64.test(patch) ? patch : fail("'patch' must be a JSON Patch in base64 with its padding");
 }

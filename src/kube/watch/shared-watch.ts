@@ -1,7 +1,7 @@
 /** One watch that several consumers share. */
 
 import { sleep } from "../../lib/index.ts";
-import { outside } from "../../trace/index.ts";
+import { withoutActiveSpan } from "../../trace/index.ts";
 import type { HubTools } from "./consumer.ts";
 import type { ConsumerCall, WatchMember } from "./member.ts";
 import { Reflector, classifyError, computeRetryDelay, toWatchErrorType } from "./reflector.ts";
@@ -57,7 +57,7 @@ export class SharedWatch {
       onError: (error) => this.#reportError(error),
     });
     // Members that subscribe in the same microtask share the first list.
-    outside(() => queueMicrotask(() => void this.#reflector.run()));
+    withoutActiveSpan(() => queueMicrotask(() => void this.#reflector.run()));
   }
 
   /** The watch fails and is retried. */

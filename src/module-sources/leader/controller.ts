@@ -174,7 +174,7 @@ export class SourceController {
     checkState?.timer?.cancel();
     this.#statusWriter.forgetSource(name);
     this.#checkStates.delete(name);
-    this.#context.options.metrics.drop({ source: name });
+    this.#context.options.metrics.dropSeries({ source: name });
   }
 
   /** Schedules the next check of a source. While a check runs, the next one starts at its end. */

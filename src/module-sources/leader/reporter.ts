@@ -83,7 +83,7 @@ function createLockSeries({ metrics }: Pick<ModuleSourcesOptions, "metrics">): (
   return (lock) => {
     for (const [module, digest] of digestsInSeries) {
       if (lock.get(module)?.digest === digest) continue;
-      metrics.drop({ module }, ["sourceModule"]);
+      metrics.dropSeries({ module }, ["sourceModule"]);
       digestsInSeries.delete(module);
     }
     for (const [module, { version, digest }] of lock) {

@@ -22,7 +22,7 @@ export interface MirrorOptions extends KubeAccess {
   readonly operatorName: string;
   /** Removes secrets from every text. */
   readonly secrets: KnownSecrets;
-  readonly tracer?: Pick<Tracer, "status"> | undefined;
+  readonly tracer?: Pick<Tracer, "traceStatusWrite"> | undefined;
   readonly statusValues: StatusValues;
   /** Release of the operator's own chart, for the ownership marks of an AddonOperator created here. */
   readonly helmRelease?: HelmRelease | undefined;

@@ -26,7 +26,7 @@ export interface WriterParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly backoff: WriteBackoff;
-  readonly tracer?: Pick<Tracer, "status"> | undefined;
+  readonly tracer?: Pick<Tracer, "traceStatusWrite"> | undefined;
   /** During a converge, statuses are written in bursts to save CPU. */
   readonly isConverging: () => boolean;
   /** Sends a request about an object and adopts the answer. Throws what `request` throws. */
@@ -189,7 +189,9 @@ export class Writer {
     const write = (): Promise<void> => this.#write(mirrored);
     const { kind, name } = mirrored.id;
     const module = kind === "AddonModule" ? name : undefined;
-    return tracer === undefined ? write() : tracer.status(module, `status of ${kind} ${name}`, write);
+    return tracer === undefined
+      ? write()
+      : tracer.traceStatusWrite(module, `status of ${kind} ${name}`, write);
   }
 
   #succeeded(mirrored: MirroredObject): void {

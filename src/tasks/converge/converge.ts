@@ -13,24 +13,24 @@ import { findModulesAwaitedByConverge } from "../../plan/index.ts";
 import { MAX_ROUNDS, type ConvergePhase, type View } from "../../state/index.ts";
 import { discover } from "./discover.ts";
 import type { Ports } from "../ports.ts";
-import { failureText } from "../hooks/execute-hook.ts";
+import { describeFailure } from "../hooks/execute-hook.ts";
 import { lifecycleHooks } from "../module/module-run.ts";
-import { loadTree, readWritten, reloadGlobalHooks } from "../files/load.ts";
-import { activate } from "../hooks/sources.ts";
+import { loadTree, rereadTree, reloadGlobalHooks } from "../files/load.ts";
+import { activateHooks } from "../hooks/sources.ts";
 
 /**
  * Start-up: global onStartup hooks by ORDER, then name; then the global hooks' schedules, watches and their
  * Synchronization. The plan adds the first converge.
  */
-export async function boot(ports: Ports, context: RunContext): Promise<Outcome<Task>> {
+export async function runBoot(ports: Ports, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
   if (state.view.boot === "waiting") {
     state.record("observed", { boot: "onStartup" });
-    return { kind: "expand", tasks: globalHooks(ports, "onStartup", "boot") };
+    return { kind: "expand", tasks: globalHookTasks(ports, "onStartup", "boot") };
   }
   state.record("observed", { boot: "synchronization" });
   try {
-    await activate(ports, state.globalHooks, context);
+    await activateHooks(ports, state.globalHooks, context);
   } catch (error) {
     if (context.signal.aborted) throw error;
     return { kind: "retry", message: reportFailure(ports, "synchronization", error) };
@@ -43,7 +43,11 @@ export async function boot(ports: Ports, context: RunContext): Promise<Outcome<T
  * Runs the next phase of a converge. The task stays at the head of `main`; the steps of a phase run in front of it. A
  * change of the ConfigMap may reset the phase to `idle` at any await.
  */
-export function converge(ports: Ports, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
+export function runConvergePhase(
+  ports: Ports,
+  task: ConvergeTask,
+  context: RunContext,
+): Promise<Outcome<Task>> {
   const { phase } = ports.state.view.converge;
   return HANDLERS[phase](ports, task, context);
 }
@@ -74,14 +78,14 @@ async function startConverge(ports: Ports, task: ConvergeTask, context: RunConte
     await reloadGlobalHooks(ports, tree);
     step = "synchronization";
     // `tried`: a hook that fails in its own queue must not block all modules.
-    await activate(ports, state.globalHooks, { ...context, waitUntil: "tried" });
+    await activateHooks(ports, state.globalHooks, { ...context, waitUntil: "tried" });
   } catch (error) {
     // The phase is reset, so that the retry starts from the beginning.
     if (state.view.converge.phase === "beforeAll") state.record("convergeStep", { phase: "idle" });
     return retrySoon(ports, step, error);
   }
   if (state.view.converge.phase !== "beforeAll") return CANCELLED;
-  return { kind: "expand", tasks: globalHooks(ports, "beforeAll", "converge") };
+  return { kind: "expand", tasks: globalHookTasks(ports, "beforeAll", "converge") };
 }
 
 /**
@@ -116,7 +120,7 @@ async function discoverModules(
   try {
     // beforeAll hooks may have written files, and a user may have fixed files after a failure.
     if (context.failures > 0) await loadTree(ports, context.signal);
-    else await readWritten(ports, context.signal);
+    else await rereadTree(ports, context.signal);
     step = "discovery";
     const tasks = await discover(ports, task.cause, context.signal);
     if (state.view.converge.phase !== "discovery") return CANCELLED;
@@ -146,9 +150,9 @@ const FAILED = {
 } as const;
 type Step = keyof typeof FAILED;
 
-/** Counts and logs a failed step; returns the error as text. */
+/** Counts and logs a failed step of a converge; returns the error as text. */
 function reportFailure({ recorder, logger }: Ports, step: Step, error: unknown): string {
-  const message = failureText(error);
+  const message = describeFailure(error);
   // Failed hooks have their own counters.
   if (step !== "synchronization") recorder.discoveryFailed();
   logger.error(FAILED[step], { error: message });
@@ -168,7 +172,7 @@ function continueAfterModules(ports: Ports): Promise<Outcome<Task>> {
     return Promise.resolve({ kind: "done" });
   }
   state.record("convergeStep", { phase: "afterAll", remaining: [] });
-  return Promise.resolve({ kind: "expand", tasks: globalHooks(ports, "afterAll", "converge") });
+  return Promise.resolve({ kind: "expand", tasks: globalHookTasks(ports, "afterAll", "converge") });
 }
 
 /** Whether the task is a module's hook in the module's own queue. */
@@ -186,21 +190,21 @@ function finishConverge(ports: Ports, task: ConvergeTask): Promise<Outcome<Task>
   state.record("convergeEnded", rounds % MAX_ROUNDS);
   const { startedAt = 0, finishedAt = 0 } = state.view.converge;
   const ms = finishedAt - startedAt;
-  ports.recorder.reloaded(ms / 1000);
+  ports.recorder.convergeEnded(ms / 1000);
   ports.logger.info("Converge ended", { cause: describeCause(task.cause), ms: Math.round(ms) });
   if (rounds < MAX_ROUNDS) return Promise.resolve({ kind: "done" });
   const what = hasWritten ? FILES_CHANGE : "afterAll hooks change global values";
   return Promise.resolve(retryUnstable(ports, what));
 }
 
-/** Whether afterAll hooks have changed global values. */
+/** Whether afterAll hooks have changed global values in this converge, which makes another converge due. */
 function haveHooksChangedGlobals({ converge: { handled }, convergeDigests, globalCause }: View): boolean {
-  const isOwn = globalCause?.kind === "hook" && globalCause.by === "afterAll";
-  return isOwn && convergeDigests.globals !== handled?.globals;
+  const isOfAfterAll = globalCause?.kind === "hook" && globalCause.by === "afterAll";
+  return isOfAfterAll && convergeDigests.globals !== handled?.globals;
 }
 
 /** The tasks of the global hooks with this binding, in their order. */
-function globalHooks(ports: Ports, binding: LifecycleName, group: Task["group"] & string): Task[] {
+function globalHookTasks(ports: Ports, binding: LifecycleName, group: Task["group"] & string): Task[] {
   return lifecycleHooks(ports.state.globalHooks, binding).map(({ hook, trigger }) => ({
     ...hookTask(hook, trigger),
     group,

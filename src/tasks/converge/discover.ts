@@ -23,7 +23,7 @@ import {
 import { deactivate } from "../hooks/sources.ts";
 import type { Ports } from "../ports.ts";
 import { SWITCHED_OFF, lifecycleHooks } from "../module/module-run.ts";
-import { endRuns, factsOf, loadLate, scheduleConverge, reportProblem } from "../files/load.ts";
+import { interruptRuns, factsOf, loadIfNeeded, scheduleConverge, reportProblem } from "../files/load.ts";
 
 /** An `enabled` script failed: the whole discovery is retried. */
 class ScriptFailure extends Error {}
@@ -36,10 +36,10 @@ export async function discover(ports: Ports, cause: Cause, signal: AbortSignal):
   const { state } = ports;
   state.record("configHandled", "globals");
   const decisions = await decideAllModules(state.tree.modules, discoveryInput(ports, signal));
-  await endRuns(ports, switchedOn(ports, decisions), "the module was switched off and on");
-  for (const [module, decision] of decisions) handleDecision(ports, module, decision);
+  await interruptRuns(ports, findNewlyEnabled(ports, decisions), "the module was switched off and on");
+  for (const [module, decision] of decisions) recordDecision(ports, module, decision);
   const removals = removalTasks(ports);
-  dropDisabled(ports);
+  stopDisabledModules(ports);
   const runs = [...state.view.modules.values()].filter(isRunnable).map(({ name }) => name);
   announceDueRuns(ports, runs);
   return [...crdTasks(ports, runs), ...removals, ...runTasks(ports, runs, cause)];
@@ -53,8 +53,8 @@ function runTasks({ state }: Ports, runs: readonly string[], cause: Cause): Task
   return [];
 }
 
-/** Modules that become enabled. Runs from before they were disabled must end first. */
-function switchedOn({ state }: Ports, decisions: ReadonlyMap<Module, Enablement>): ReadonlySet<string> {
+/** Names of modules that this discovery enables. Runs from before they were disabled must end first. */
+function findNewlyEnabled({ state }: Ports, decisions: ReadonlyMap<Module, Enablement>): ReadonlySet<string> {
   const on = [...decisions].filter(
     ([{ name }, { enabled }]) => enabled && state.module(name)?.enabled !== true,
   );
@@ -65,29 +65,29 @@ function switchedOn({ state }: Ports, decisions: ReadonlyMap<Module, Enablement>
 function discoveryInput(ports: Ports, signal: AbortSignal): DiscoveryInput {
   return {
     async collectFacts(module) {
-      await loadLate(ports, module);
+      await loadIfNeeded(ports, module);
       return factsOf(ports, module);
     },
-    runScript: (module, enabled) => askScript(ports, module, { enabled, signal }),
+    runScript: (module, enabled) => runModuleScript(ports, module, { enabled, signal }),
   };
 }
 
 /** Runs an `enabled` script with the modules enabled before it. Throws if the script fails. */
-export async function askScript(
+export async function runModuleScript(
   ports: Ports,
   module: Module,
   { enabled, signal }: { enabled: readonly string[]; signal: AbortSignal },
 ): Promise<ScriptAnswer> {
   const { logger } = ports;
   const settings = { ...ports.runs, actor: ports.actorOf?.(module.name) };
-  const call = scriptCall(ports.state.values, module, enabled);
+  const call = enabledScriptInput(ports.state.values, module, enabled);
   const answer = await ports.runScript({ ...call, settings, logger, signal });
-  if ("failure" in answer) throw scriptFailed(ports, module, answer.failure);
+  if ("failure" in answer) throw recordScriptFailure(ports, module, answer.failure);
   return answer;
 }
 
 /** The input of a module's `enabled` script. */
-export function scriptCall(
+export function enabledScriptInput(
   values: ValuesView,
   module: Module,
   enabled: readonly string[],
@@ -101,17 +101,17 @@ export function scriptCall(
   return { module: module.name, path: module.enabledScript ?? "", hide, ...files };
 }
 
-/** Records the failure with the module; returns the error that ends discovery. */
-function scriptFailed({ state, clock }: Ports, { name }: Module, message: string): ScriptFailure {
+/** Records the failed script with its module; returns the error that ends the discovery. */
+function recordScriptFailure({ state, clock }: Ports, { name }: Module, message: string): ScriptFailure {
   state.recordModule(name, "scriptFailed", message, clock.now());
   return new ScriptFailure(`enabled script of ${name} failed: ${message}`);
 }
 
-/** Records a decision, and reports a changed one and a new problem. */
-function handleDecision(ports: Ports, module: Module, decision: Enablement): void {
+/** Records whether the module is enabled, and reports a changed decision and a new problem. */
+function recordDecision(ports: Ports, module: Module, decision: Enablement): void {
   const before = ports.state.module(module.name);
   if (before !== undefined && before.decided && before.enabled !== decision.enabled) {
-    ports.recorder.switched(module.name, decision);
+    ports.recorder.moduleSwitched(module.name, decision);
     // An unfinished delete left watches open whose events were dropped.
     if (decision.enabled) deactivate(ports, before.hooks);
   }
@@ -129,7 +129,7 @@ function recordRelease({ state, releases }: Ports, { name, chart }: Module, { en
 }
 
 /** Stops schedules and removes waiting tasks of disabled modules at once; their watches stay until afterDeleteHelm. */
-function dropDisabled(ports: Ports): void {
+function stopDisabledModules(ports: Ports): void {
   const off = new Set<string>();
   for (const record of ports.state.records()) {
     if (record.enabled) continue;
@@ -137,7 +137,7 @@ function dropDisabled(ports: Ports): void {
     for (const hook of record.hooks) ports.sources.disable(hook);
   }
   ports.queues.remove((task) => task.kind !== "delete-module" && off.has(moduleOf(task) ?? ""));
-  void endRuns(ports, off, SWITCHED_OFF);
+  void interruptRuns(ports, off, SWITCHED_OFF);
 }
 
 /** The task that applies the CRDs of these modules; none if no module has CRDs. */

@@ -3,7 +3,7 @@
 import { canonicalJson } from "../../lib/index.ts";
 import type { Module, Tree } from "../../model/index.ts";
 import { hasGlobalConfigChanged, decideEnablement, SECOND_CHECK_MS } from "../../plan/index.ts";
-import { askScript } from "./discover.ts";
+import { runModuleScript } from "./discover.ts";
 import { factsOf, scheduleConverge } from "../files/load.ts";
 import type { Ports } from "../ports.ts";
 
@@ -31,9 +31,9 @@ export async function isRemovalStillDue(ports: Ports, name: string, signal: Abor
   return false;
 }
 
-/** The content of files that removals depend on. */
+/** The facts of files on which removals depend, as one text that can be compared. */
 function removalInputs({ modules, purgeHolds }: Tree): string {
-  const reported = modules.map(({ name, own, common, enabledScript, problem, missing, requires, origin }) => [
+  const facts = modules.map(({ name, own, common, enabledScript, problem, missing, requires, origin }) => [
     name,
     own.enabled ?? null,
     common.enabled ?? null,
@@ -43,7 +43,7 @@ function removalInputs({ modules, purgeHolds }: Tree): string {
     Object.keys(requires?.modules ?? {}),
     origin?.removed ?? false,
   ]);
-  return canonicalJson([reported, [...purgeHolds]]);
+  return canonicalJson([facts, [...purgeHolds]]);
 }
 
 /** Whether the module is on with the newest facts. Runs its `enabled` script if that decides. */
@@ -54,6 +54,6 @@ async function isEnabledNow(ports: Ports, module: Module, signal: AbortSignal): 
   const { modules } = ports.state.tree;
   const before = modules.slice(0, modules.indexOf(module)).map(({ name }) => name);
   const enabled = before.filter((name) => ports.state.module(name)?.enabled === true);
-  const decided = decideEnablement(facts, await askScript(ports, module, { enabled, signal }));
+  const decided = decideEnablement(facts, await runModuleScript(ports, module, { enabled, signal }));
   return decided !== "run-script" && decided.enabled;
 }

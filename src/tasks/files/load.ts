@@ -12,9 +12,9 @@ import {
 } from "../../plan/index.ts";
 import type { Enablement, ModuleRecord } from "../../state/index.ts";
 import { compileSchemas, invalidValues } from "../../values/index.ts";
-import { isCurrent } from "../hooks/execute-hook.ts";
+import { isHookCurrent } from "../hooks/execute-hook.ts";
 import { deactivate } from "../hooks/sources.ts";
-import { equalWebhooks } from "../reviews/hook-webhooks.ts";
+import { findDuplicateWebhooks } from "../reviews/hook-webhooks.ts";
 import type { Ports } from "../ports.ts";
 
 /**
@@ -26,7 +26,7 @@ export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree>
   await recordRead(ports, read, signal);
   for (const module of read.tree.modules) {
     if (mustLoadModule(factsOf(ports, module))) await loadModule(ports, module);
-    else unload(ports, module);
+    else clearLoadProblem(ports, module);
   }
   return read.tree;
 }
@@ -35,7 +35,7 @@ export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree>
  * Reads the directories again within a converge, since hooks may have written files. Discovery configures the hooks of
  * changed modules. Global hooks stay unchanged until the next converge.
  */
-export async function readWritten(ports: Ports, signal: AbortSignal): Promise<void> {
+export async function rereadTree(ports: Ports, signal: AbortSignal): Promise<void> {
   const read = await readOnCurrentTree(ports, (before) => ports.readTree(before));
   if (!isSameTree(read)) await recordRead(ports, read, signal);
 }
@@ -61,8 +61,8 @@ function isSameTree({ before, tree }: TreeRead): boolean {
 /** Records a tree that was read, and ends what belongs to removed modules. */
 async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: AbortSignal): Promise<void> {
   reportTree(ports.logger, tree, before);
-  recheck(ports, { before, tree });
-  const missing = removedFrom(ports, tree);
+  scheduleRecheck(ports, { before, tree });
+  const missing = findRemovedModules(ports, tree);
   const isConfigHandled = !hasGlobalConfigChanged(ports.state.view);
   const names = moduleNames(ports);
   recordTree(ports, tree);
@@ -71,7 +71,7 @@ async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: Abor
     ports.config.validateAgain();
   // This converge handles what the files alone have changed.
   if (isConfigHandled) ports.state.record("configHandled", "globalConfig");
-  await retireModules(ports, missing);
+  await stopRemovedModules(ports, missing);
   await recordServerVersion(ports, signal);
 }
 
@@ -88,7 +88,7 @@ export async function readOnCurrentTree(
 }
 
 /** Schedules another converge at the time when missing files can be confirmed as deleted. */
-export function recheck(ports: Ports, { before, tree }: TreeRead): void {
+export function scheduleRecheck(ports: Ports, { before, tree }: TreeRead): void {
   const { recheckAt } = tree;
   if (recheckAt === undefined || recheckAt === before.recheckAt) return;
   scheduleConverge(ports, Math.max(0, recheckAt - ports.clock.monotonic()));
@@ -121,21 +121,22 @@ export function scheduleConverge({ clock, state }: Ports, ms: number): void {
   clock.setTimer(ms, () => state.record("observed", { secondCheck: true }));
 }
 
+/** The names of all modules as one text that can be compared. */
 function moduleNames(ports: Ports): string {
   return ports.state.tree.modules.map((module) => module.name).join();
 }
 
-/** Modules whose directory is confirmed as deleted. */
-function removedFrom({ state }: Ports, tree: Tree): ModuleRecord[] {
+/** The records of modules that the new tree does not contain: their directories are confirmed as deleted. */
+function findRemovedModules({ state }: Ports, tree: Tree): ModuleRecord[] {
   const names = new Set(tree.modules.map((module) => module.name));
   return [...state.records()].filter(({ module }) => !names.has(module.name));
 }
 
 /** Ends watches, schedules and runs of modules whose record was removed. */
-async function retireModules(ports: Ports, missing: readonly ModuleRecord[]): Promise<void> {
+async function stopRemovedModules(ports: Ports, missing: readonly ModuleRecord[]): Promise<void> {
   const deactivateHooks = (): void => missing.forEach(({ hooks }) => deactivate(ports, hooks));
   deactivateHooks();
-  await endRuns(ports, new Set(missing.map(({ module }) => module.name)), "its directory is deleted");
+  await interruptRuns(ports, new Set(missing.map(({ module }) => module.name)), "its directory is deleted");
   // A run in progress may have activated hooks.
   deactivateHooks();
 }
@@ -145,20 +146,20 @@ export function factsOf({ state, releases }: Ports, module: Module): ModuleFacts
   return collectModuleFacts(state, releases.observed, module);
 }
 
-/** Forgets load problems of a disabled module without a due delete: its hooks and schemas are not used. */
-function unload({ state }: Ports, { name }: Module): void {
+/** Forgets the load problem of a module whose hooks and schemas are not used, because it is disabled and no delete is due. */
+function clearLoadProblem({ state }: Ports, { name }: Module): void {
   if (state.module(name)?.loadProblem !== undefined) state.recordModule(name, "unloaded");
 }
 
 /** Loads a module that a global hook enabled after the directories were read. */
-export async function loadLate(ports: Ports, module: Module): Promise<void> {
+export async function loadIfNeeded(ports: Ports, module: Module): Promise<void> {
   if (ports.state.module(module.name)?.loaded === module || !mustLoadModule(factsOf(ports, module))) return;
   await loadModule(ports, module);
 }
 
 /** Loads hooks and schemas of a module, and ends what belongs to its former hooks. */
 async function loadModule(ports: Ports, module: Module): Promise<void> {
-  await applyLoaded(ports, module, await configure(ports, module));
+  await applyLoadResult(ports, module, await configureModule(ports, module));
 }
 
 /** The configured hooks of a module, or the problem of its hooks or schemas. */
@@ -168,7 +169,7 @@ interface Loaded {
 }
 
 /** Configures the hooks of a module and compiles its schemas. Changes nothing in the state. */
-export async function configure(ports: Ports, module: Module): Promise<Loaded> {
+export async function configureModule(ports: Ports, module: Module): Promise<Loaded> {
   const schemas = checkSchemas(ports, module.schemas, ports.state.module(module.name)?.loaded?.schemas);
   const loaded = await loadHooks(ports, module.hookFiles, module.name);
   const hooks = loaded.hooks.filter(
@@ -177,29 +178,29 @@ export async function configure(ports: Ports, module: Module): Promise<Loaded> {
   const problems = [
     ...loaded.problems,
     ...secondProbeProblem(hooks),
-    ...equalWebhooks(hooks, hooksBeside(ports, module)),
+    ...findDuplicateWebhooks(hooks, otherActiveHooks(ports, module)),
   ];
   return { hooks: problems.length === 0 ? hooks : undefined, problem: schemas ?? problems[0] };
 }
 
 /** The hooks of other modules that are on, or not decided yet, and global hooks. */
-function hooksBeside({ state }: Ports, { name }: Module): Hook[] {
+function otherActiveHooks({ state }: Ports, { name }: Module): Hook[] {
   const others = [...state.records()].filter((each) => each.module.name !== name);
   const active = others.filter(({ enabled, decided }) => enabled || !decided);
   return [...state.globalHooks, ...active.flatMap(({ hooks }) => hooks)];
 }
 
 /** Records hooks and problem; resolves when runs and watches of the former hooks have ended. */
-export function applyLoaded(ports: Ports, module: Module, loaded: Loaded): Promise<void> {
-  return retireHooks(ports, recordLoaded(ports, module, loaded));
+export function applyLoadResult(ports: Ports, module: Module, loaded: Loaded): Promise<void> {
+  return stopHooks(ports, recordLoadResult(ports, module, loaded));
 }
 
 /** Records hooks and problem; returns the former hooks that are deleted or changed. */
-export function recordLoaded(ports: Ports, module: Module, { hooks, problem }: Loaded): Hook[] {
+export function recordLoadResult(ports: Ports, module: Module, { hooks, problem }: Loaded): Hook[] {
   const before = ports.state.module(module.name)?.hooks ?? [];
   ports.state.recordModule(module.name, "loaded", { module, hooks, problem });
   if (problem !== undefined) ports.logger.error("Module is invalid", { module: module.name, ...problem });
-  return before.filter((hook) => !isCurrent(ports, hook));
+  return before.filter((hook) => !isHookCurrent(ports, hook));
 }
 
 /**
@@ -238,7 +239,7 @@ export async function loadHooks(
     for (const warning of answer.warnings) ports.logger.warn(warning, { hook: files[place]?.name, module });
     hooks.push(...answer.hooks);
   }
-  if (module === undefined) problems.push(...equalWebhooks(hooks, []));
+  if (module === undefined) problems.push(...findDuplicateWebhooks(hooks, []));
   return { hooks: hooks.sort((a, b) => (a.name < b.name ? -1 : 1)), problems };
 }
 
@@ -251,8 +252,8 @@ function secondProbeProblem(hooks: readonly Hook[]): Problem[] {
 }
 
 /** Ends the runs and watches of former hooks; the next run, or this converge, activates the new ones. */
-async function retireHooks(ports: Ports, retired: readonly Hook[]): Promise<void> {
-  await endRuns(ports, new Set(retired.map(({ module }) => module)), "its hooks were changed");
+async function stopHooks(ports: Ports, retired: readonly Hook[]): Promise<void> {
+  await interruptRuns(ports, new Set(retired.map(({ module }) => module)), "its hooks were changed");
   deactivate(ports, retired);
 }
 
@@ -265,9 +266,9 @@ export async function reloadGlobalHooks(ports: Ports, tree: Tree): Promise<void>
   const broken = new Set(problems.map((problem) => problem.file));
   const kept = before.filter((hook) => broken.has(hook.path));
   ports.state.recordGlobalHooks([...hooks, ...kept].sort((a, b) => (a.name < b.name ? -1 : 1)));
-  await retireHooks(
+  await stopHooks(
     ports,
-    before.filter((hook) => !isCurrent(ports, hook)),
+    before.filter((hook) => !isHookCurrent(ports, hook)),
   );
 }
 
@@ -285,7 +286,7 @@ export function reportProblem(
 }
 
 /** Ends the runs and restores of modules, because their inputs are about to change. */
-export function endRuns(
+export function interruptRuns(
   { queues }: Ports,
   modules: ReadonlySet<string | undefined>,
   why: string,

@@ -5,7 +5,7 @@ import { reportTree } from "../../modules/index.ts";
 import { mustLoadModule } from "../../plan/index.ts";
 import type { Outcome } from "../../queue/index.ts";
 import { NO_FILES } from "../../state/index.ts";
-import { configure, factsOf, readOnCurrentTree, applyLoaded } from "./load.ts";
+import { configureModule, factsOf, readOnCurrentTree, applyLoadResult } from "./load.ts";
 import type { Ports } from "../ports.ts";
 
 /**
@@ -24,28 +24,28 @@ export async function readModules(ports: Ports): Promise<Outcome<Task>> {
   // Missing files may mean that a module is deleted, which a converge decides.
   const isListSame =
     (before.recheckAt ?? tree.recheckAt) === undefined && moduleNames(tree) === moduleNames(before);
-  if (!isListSame || !modules.every((module) => affectsItselfOnly(ports, module))) {
+  if (!isListSame || !modules.every((module) => affectsOnlyModule(ports, module))) {
     state.record("filesMoved", "all");
     return { kind: "done" };
   }
   const wanted = modules.filter((module) => mustLoadModule(factsOf(ports, module)));
   const loaded = await Promise.all(
-    wanted.map(async (module) => [module, await configure(ports, module)] as const),
+    wanted.map(async (module) => [module, await configureModule(ports, module)] as const),
   );
   logger.info("Modules were read again", { modules: modules.map(({ name }) => name) });
   reportTree(logger, tree, before);
   // Without an await in between, so that no run begins with half of the change.
   state.recordTree(tree);
   for (const { name } of modules) state.recordModule(name, "filesRead");
-  const applying = loaded.map(([module, found]) => applyLoaded(ports, module, found));
+  const applying = loaded.map(([module, found]) => applyLoadResult(ports, module, found));
   // An invalid ConfigMap may be valid with the new schemas.
   if (state.view.config.condition === "invalid") ports.config.validateAgain();
   await Promise.all(applying);
   return { kind: "done" };
 }
 
-/** Whether the change affects nothing but runs of this module. */
-function affectsItselfOnly({ state }: Ports, module: Module): boolean {
+/** Whether a change of the module's files affects only its own runs: not discovery, the order of modules or CRDs. */
+function affectsOnlyModule({ state }: Ports, module: Module): boolean {
   const record = state.module(module.name);
   if (record === undefined || !record.decided || record.decisionProblem !== undefined) return false;
   const before = record.module;
@@ -56,6 +56,7 @@ function affectsItselfOnly({ state }: Ports, module: Module): boolean {
   );
 }
 
+/** The names of all modules as one text that can be compared. */
 function moduleNames({ modules }: Tree): string {
   return modules.map(({ name }) => name).join();
 }

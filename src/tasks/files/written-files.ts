@@ -3,7 +3,7 @@
 import { reportTree } from "../../modules/index.ts";
 import { describeProblem, type Problem } from "../../model/index.ts";
 import { findRunProblem } from "../../plan/index.ts";
-import { configure, factsOf, readOnCurrentTree, recheck, recordLoaded } from "./load.ts";
+import { configureModule, factsOf, readOnCurrentTree, scheduleRecheck, recordLoadResult } from "./load.ts";
 import type { Ports } from "../ports.ts";
 import { deactivate } from "../hooks/sources.ts";
 
@@ -27,7 +27,7 @@ export async function applyWrittenFiles(ports: Ports, name: string): Promise<voi
   if (read.tree === read.before) return;
   const awaitsCrds = state.view.modules.get(name)?.awaitsCrds ?? false;
   reportTree(logger, read.tree, read.before);
-  recheck(ports, read);
+  scheduleRecheck(ports, read);
   state.recordTree(read.tree);
   state.recordModule(name, "crdsApplied", awaitsCrds ? undefined : state.module(name)?.module);
   logger.info("Files of the module have changed and are read again", { module: name });
@@ -40,7 +40,7 @@ export async function applyWrittenFilesAndHooks(ports: Ports, name: string): Pro
   const record = ports.state.module(name);
   if (record === undefined || record.loaded === record.module) return;
   const { module } = record;
-  deactivate(ports, recordLoaded(ports, module, await configure(ports, module)));
+  deactivate(ports, recordLoadResult(ports, module, await configureModule(ports, module)));
   assertUsable(ports, name);
 }
 

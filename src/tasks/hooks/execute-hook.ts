@@ -28,7 +28,7 @@ import {
 } from "../../values/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import type { ModuleActor, Ports } from "../ports.ts";
-import { forbiddenEffect } from "../reviews/answer-problems.ts";
+import { describeForbiddenEffect } from "../reviews/answer-problems.ts";
 
 export interface HookRunRequest {
   readonly hook: Hook;
@@ -49,7 +49,7 @@ export class HookFailure extends Error {
 }
 
 /** The failure in one line, with the name of the hook if a hook failed. */
-export function failureText(error: unknown): string {
+export function describeFailure(error: unknown): string {
   const text = error instanceof HookFailure ? `hook ${error.hook}: ${oneLine(error)}` : oneLine(error);
   const missing = findMissingRule(text);
   return missing === undefined ? text : `${text} (missing rule: ${missing})`;
@@ -72,36 +72,36 @@ async function runAndApply(ports: Ports, request: HookRunRequest, open: OpenSpan
   const { logger } = ports;
   const settings = { ...ports.runs, actor: actorOf(ports, hook) };
   const hide = createSecretHider(ports.state.values, sectionKey(hook));
-  const run = { ...request, ...inputsOf(ports, hook), settings, logger, hide };
+  const run = { ...request, ...readInputs(ports, hook), settings, logger, hide };
   const { result, failure, output } = await ports.runHook(run);
   open.set({ exitCode: result?.exitCode });
   const cost: RunCost = { seconds: (ports.clock.monotonic() - startedAt) / 1000, usage: result?.usage };
   try {
     if (output === undefined) throw new HookFailure(hook, failure ?? "it produced no output");
-    const patches = checkedPatches(ports, hook, output);
+    const patches = validateHookPatches(ports, hook, output);
     await applyEffects(ports, request, { output, patches });
-    recordRun(ports, request, { ...cost, result: "success" });
+    reportRun(ports, request, { ...cost, result: "success" });
     return output.answers;
   } catch (error) {
-    recordRun(ports, request, { ...cost, result: allowsFailure(request.triggers) ? "allowed" : "failed" });
+    reportRun(ports, request, { ...cost, result: allowsFailure(request.triggers) ? "allowed" : "failed" });
     throw new HookFailure(hook, hide(error instanceof HookFailure ? error.message : oneLine(error)));
   }
 }
 
-/** As whom the hooks of the module run; undefined = as the operator. */
+/** The account under which the hook runs; undefined = the operator's service account. */
 function actorOf({ actorOf: find }: Ports, { module }: Hook): ModuleActor | undefined {
   return module === undefined ? undefined : find?.(module);
 }
 
-/** The options for applying the hook's object patches: with the account of its module, if it has one. */
-function patcherOf(ports: Ports, hook: Hook): PatcherOptions {
+/** The options for applying the hook's object patches: requests impersonate the account of its module, if it has one. */
+function patcherOptionsFor(ports: Ports, hook: Hook): PatcherOptions {
   const { patcher } = ports;
   const actor = actorOf(ports, hook);
   return actor === undefined ? patcher : { ...patcher, client: patcher.client.impersonate(actor.user) };
 }
 
-/** What the hook reads: the current snapshots and values. */
-function inputsOf(ports: Ports, hook: Hook): Pick<HookRunInput, "snapshots" | "values" | "configValues"> {
+/** Reads the inputs of a hook run: the current snapshots and values. */
+function readInputs(ports: Ports, hook: Hook): Pick<HookRunInput, "snapshots" | "values" | "configValues"> {
   const { values, view } = ports.state;
   const snapshots = ports.watches.snapshots(hook);
   const module = hook.module === undefined ? undefined : view.modules.get(hook.module)?.module;
@@ -115,7 +115,7 @@ function isDiscovered({ modules }: View): boolean {
 }
 
 /** Validates patches of values against the schemas. Objects and metrics were validated when they were read. */
-function checkedPatches({ state, logger }: Ports, hook: Hook, output: HookOutput): ValidatedPatches {
+function validateHookPatches({ state, logger }: Ports, hook: Hook, output: HookOutput): ValidatedPatches {
   const { configPatchText: config, valuesPatchText: values } = output;
   const patches = validatePatches(state.values.patchTarget(sectionKey(hook)), { config, values });
   for (const warning of patches.warnings) logger.warn(warning, { hook: hook.name, module: hook.module });
@@ -136,9 +136,9 @@ async function applyEffects(
   const { state, config, logger } = ports;
   const { name, module } = hook;
   const { binding } = triggers[0];
-  const forbidden = forbiddenEffect(binding, patches, output.answers);
+  const forbidden = describeForbiddenEffect(binding, patches, output.answers);
   if (forbidden !== undefined) throw new HookFailure(hook, forbidden);
-  await ports.applyObjects(patcherOf(ports, hook), output.objects);
+  await ports.applyObjects(patcherOptionsFor(ports, hook), output.objects);
   ports.hookMetrics.apply(output.metrics, { hook: name, module });
   if (isReviewBinding(binding)) return;
   const key = sectionKey(hook);
@@ -148,14 +148,15 @@ async function applyEffects(
   const operations = state.inputs.recordHookRun(hook, patches, {
     key,
     before,
-    cause: causeOf(binding),
+    cause: toCause(binding),
   });
   if (operations === undefined) return;
   const message = "Very many operations of values patches are stored; each run of a hook replays them";
   logger.warn(message, { hook: name, module, operations });
 }
 
-function causeOf(binding: Exclude<Binding, ReviewTrigger["binding"]>): Cause {
+/** The cause that is recorded for values which a hook with this binding has changed. */
+function toCause(binding: Exclude<Binding, ReviewTrigger["binding"]>): Cause {
   return { kind: "hook", by: binding.type === "lifecycle" ? binding.name : binding.type };
 }
 
@@ -165,7 +166,7 @@ interface RunCost {
 }
 
 /** Reports result, duration and resource usage of the run to the metrics. */
-function recordRun(
+function reportRun(
   ports: Ports,
   { hook, triggers, queue }: HookRunRequest,
   run: RunCost & { result: "success" | "allowed" | "failed" },
@@ -230,11 +231,11 @@ function recordProbe(
 /** False if the module was disabled, or the hook deleted or changed, since the task was queued. */
 function mayStillRun(ports: Ports, { hook }: HookTask): boolean {
   const enabled = hook.module === undefined || ports.state.module(hook.module)?.enabled === true;
-  return enabled && isCurrent(ports, hook);
+  return enabled && isHookCurrent(ports, hook);
 }
 
 /** Whether the hook was neither deleted nor changed on disk, as of the last converge. */
-export function isCurrent({ state }: Ports, { id, module, signature }: Hook): boolean {
+export function isHookCurrent({ state }: Ports, { id, module, signature }: Hook): boolean {
   return state.hooksOf(module).some((each) => each.id === id && each.signature === signature);
 }
 
@@ -250,9 +251,10 @@ function finishSynchronizations(ports: Ports, batch: readonly HookTask[]): void 
   }
 }
 
+/** Identifies the Synchronization of one binding of a hook. */
 export const syncId = (hook: Hook, binding: KubernetesBinding): string => `${hook.id}/${binding.id}`;
 
-function syncIds(hook: Hook, bindings: readonly KubernetesBinding[]): string[] {
+function synchronizationIds(hook: Hook, bindings: readonly KubernetesBinding[]): string[] {
   return bindings.map((binding) => syncId(hook, binding));
 }
 
@@ -264,7 +266,7 @@ export function isSynchronized({ state }: Ports, hook: Hook, binding: Kubernetes
 
 /** Records Synchronizations as successful and lets later events through. */
 export function recordSynchronized(ports: Ports, hook: Hook, bindings: readonly KubernetesBinding[]): void {
-  const ids = syncIds(hook, bindings);
+  const ids = synchronizationIds(hook, bindings);
   if (hook.module === undefined) ports.state.record("synchronized", ids);
   else ports.state.recordModule(hook.module, "synchronized", ids);
   ports.watches.unlock(
@@ -275,7 +277,7 @@ export function recordSynchronized(ports: Ports, hook: Hook, bindings: readonly 
 
 /** Makes another Synchronization necessary, since the hook's watches were closed. */
 export function forgetSynchronized({ state }: Ports, hook: Hook): void {
-  const ids = syncIds(hook, hook.config.bindings.kubernetes);
+  const ids = synchronizationIds(hook, hook.config.bindings.kubernetes);
   if (hook.module === undefined) state.record("unsynchronized", ids);
   else state.recordModule(hook.module, "unsynchronized", ids);
 }

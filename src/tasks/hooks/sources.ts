@@ -12,7 +12,7 @@ import type { Ports } from "../ports.ts";
 import {
   HookFailure,
   executeHook,
-  failureText,
+  describeFailure,
   forgetSynchronized,
   isSynchronized,
   recordSynchronized,
@@ -23,7 +23,7 @@ import {
  * Opens the watches of hooks, runs their Synchronization, then starts their schedules. Idempotent. `hooks` are of one
  * module, or all global. Schedules of global hooks start first: a failed Synchronization must not block them.
  */
-export async function activate(ports: Ports, hooks: readonly Hook[], run: SyncRun): Promise<void> {
+export async function activateHooks(ports: Ports, hooks: readonly Hook[], run: SyncRun): Promise<void> {
   const startSchedules = (): void => hooks.forEach((hook) => ports.sources.enable(hook));
   const areGlobalHooks = hooks[0]?.module === undefined;
   if (areGlobalHooks) startSchedules();
@@ -37,7 +37,7 @@ export async function activate(ports: Ports, hooks: readonly Hook[], run: SyncRu
  * filter of a binding failed on an object of the first list. It is ignored, because it must not block the removal of a
  * module.
  */
-export async function openSnapshots(ports: Ports, hooks: readonly Hook[]): Promise<void> {
+export async function openSnapshotWatches(ports: Ports, hooks: readonly Hook[]): Promise<void> {
   for (const hook of hooks) {
     try {
       await ports.watches.enable(hook);
@@ -47,7 +47,7 @@ export async function openSnapshots(ports: Ports, hooks: readonly Hook[]): Promi
   }
 }
 
-/** Stops watches and schedules of hooks, and removes their queued tasks. `activate` starts them again. */
+/** Stops watches and schedules of hooks, and removes their queued tasks. `activateHooks` starts them again. */
 export function deactivate(ports: Ports, hooks: readonly Hook[]): void {
   for (const hook of hooks) {
     ports.sources.disable(hook);
@@ -116,13 +116,13 @@ async function waitForQueued(all: readonly QueuedSync[], run: SyncRun): Promise<
     orAborted(Promise.all(all.map(async (each) => ({ ...each, failure: await each.over }))), run.signal),
   );
   const [failed] = failures.flatMap(({ failure, ...each }) =>
-    failure === undefined ? [] : [failureOf(each, failure)],
+    failure === undefined ? [] : [toHookFailure(each, failure)],
   );
   if (failed !== undefined) run.onFailure?.(failed);
 }
 
 /** Describes why a queued Synchronization did not succeed: it failed itself, or a task before it in the queue did. */
-function failureOf({ hook, queue, key }: QueuedSync, { task, message }: Failure<Task>): HookFailure {
+function toHookFailure({ hook, queue, key }: QueuedSync, { task, message }: Failure<Task>): HookFailure {
   const own = `its Synchronization in queue ${queue} failed: ${message}`;
   const other = `its Synchronization waits in queue ${queue} for ${describeTask(task)}, which failed: ${message}`;
   return new HookFailure(hook, task.key === key ? own : other);
@@ -160,7 +160,7 @@ async function runSynchronization(ports: Ports, { hook, step, run }: Synchroniza
         hook: hook.name,
         module: hook.module,
         binding: first.binding.name,
-        error: failureText(error),
+        error: describeFailure(error),
       });
     }
   }

@@ -8,7 +8,7 @@ import type { RetryReason } from "../../state/index.ts";
 import { oneLine, orAborted } from "../../lib/index.ts";
 import type { Ports } from "../ports.ts";
 import { HookFailure } from "../hooks/execute-hook.ts";
-import { deactivate, openSnapshots } from "../hooks/sources.ts";
+import { deactivate, openSnapshotWatches } from "../hooks/sources.ts";
 import { isRemovalStillDue } from "../converge/recheck.ts";
 import { lifecycleHooks, ModuleRun } from "./module-run.ts";
 
@@ -40,7 +40,7 @@ export async function deleteModule(
   } catch (error) {
     if (error instanceof Superseded) return endSuperseded(run);
     if (context.signal.aborted) {
-      run.interrupt();
+      run.endInterrupted();
       return { kind: "cancelled" };
     }
     return recordFailure(run, error);
@@ -52,7 +52,7 @@ class Superseded extends Error {}
 
 /** Ends the removal without a result: the next converge decides again. */
 function endSuperseded(run: ModuleRun): Outcome<Task> {
-  run.break("the reason for the removal has changed");
+  run.endWithoutResult("the reason for the removal has changed");
   return { kind: "cancelled" };
 }
 
@@ -68,10 +68,10 @@ async function runDeleteSteps(run: ModuleRun): Promise<void> {
   const { ports, name } = run;
   const status = ports.releases.observed.get(name)?.status;
   // Snapshots are not open if the module was disabled while the operator was down.
-  await openSnapshots(ports, run.record.hooks);
+  await openSnapshotWatches(ports, run.record.hooks);
   if (status !== undefined && status !== "uninstalled") {
-    await run.hooks("beforeDeleteHelm");
-    run.step("uninstall");
+    await run.runHooks("beforeDeleteHelm");
+    run.beginStep("uninstall");
     const blockedBecause = explainRemovalBlocker(ports.state.view);
     if (blockedBecause !== undefined) throw new Error(blockedBecause);
     const hasHooks = lifecycleHooks(run.record.hooks, "beforeDeleteHelm").length > 0;
@@ -80,8 +80,8 @@ async function runDeleteSteps(run: ModuleRun): Promise<void> {
     await ports.webhooksSettled?.();
     ports.state.record("removalBegun", name);
     await ports.releases.uninstall(run.record.module, run.context.signal, run.onWait);
-  } else if (run.record.module.chart === "none") await run.hooks("beforeDeleteHelm");
-  await run.hooks("afterDeleteHelm");
+  } else if (run.record.module.chart === "none") await run.runHooks("beforeDeleteHelm");
+  await run.runHooks("afterDeleteHelm");
   deactivate(ports, run.record.hooks);
   await ports.releases.forgetRelease(name);
 }
@@ -89,22 +89,23 @@ async function runDeleteSteps(run: ModuleRun): Promise<void> {
 /** Ends the run with success: the module counts as never installed. */
 function recordDeleted(run: ModuleRun): void {
   const { ports, name } = run;
-  run.end();
+  run.recordEnd();
   ports.state.recordModule(name, "deleted");
-  ports.recorder.removed(name);
+  ports.recorder.moduleRemoved(name);
   ports.logger.info("Module deleted", { module: name });
 }
 
 /** Ends the run with a failure, which is retried. */
 function recordFailure(run: ModuleRun, error: unknown): Outcome<Task> {
   const { ports, name } = run;
-  const message = run.fail(error, reasonOf(error));
+  const message = run.recordFailure(error, toRetryReason(error));
   ports.recorder.moduleDeleteFailed(name);
   ports.logger.error("Module delete failed", { module: name, error: message });
   return { kind: "retry", message };
 }
 
-function reasonOf(error: unknown): RetryReason {
+/** The reason that the status reports while the delete is retried. */
+function toRetryReason(error: unknown): RetryReason {
   if (error instanceof HookFailure) return "HookFailed";
   return error instanceof ExistingObjectsError ? "ObjectsExist" : "HelmFailed";
 }
@@ -127,7 +128,7 @@ export async function purgeRelease(
     ports.state.record("removalBegun", task.release);
     await ports.releases.uninstall({ name: task.release }, context.signal);
     await ports.releases.forgetRelease(task.release);
-    ports.recorder.purged(task.release);
+    ports.recorder.releasePurged(task.release);
     ports.logger.info("Release purged", { release: task.release });
     return { kind: "done" };
   } catch (error) {

@@ -39,7 +39,7 @@ export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Pr
         ports.logger.info("Work on CRDs continues", { module: name, progress });
         ports.state.recordModule(name, "observed", { crdWork: progress });
       },
-      onDropped: (dropped) => module !== withCrds && logDropped(ports, name, dropped),
+      onDropped: (dropped) => module !== withCrds && logDroppedFields(ports, name, dropped),
     });
     ports.state.recordModule(name, "crdsApplied", module);
     ports.state.recordModule(name, "confirmationEnded", "confirmedCrds", request.confirmed);
@@ -61,7 +61,7 @@ export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Pr
 const MOST_NAMED = 10;
 
 /** Logs dropped fields of all files of a module in one line. */
-function logDropped(
+function logDroppedFields(
   { logger }: Ports,
   module: string,
   dropped: ReadonlyMap<string, readonly string[]>,

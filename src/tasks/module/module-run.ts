@@ -5,7 +5,7 @@ import { oneLine } from "../../lib/index.ts";
 import type { Cause, Hook, LifecycleBinding, LifecycleName } from "../../model/index.ts";
 import type { RunContext } from "../../queue/index.ts";
 import type { ModuleActivity, ModuleEvents, ModuleRecord, RetryReason } from "../../state/index.ts";
-import { executeHook, failureText } from "../hooks/execute-hook.ts";
+import { executeHook, describeFailure } from "../hooks/execute-hook.ts";
 import type { Ports } from "../ports.ts";
 
 export const SWITCHED_OFF = "the module was switched off";
@@ -24,13 +24,13 @@ export class ModuleRun {
   /** The first run for a user's request, unless that requests a rollback. */
   readonly isRequested: boolean;
   /** Whether the module must be on or off: the only run of a module that is off is its removal. */
-  readonly #requires: "on" | "off";
+  readonly #requiredState: "on" | "off";
   /** The last known record of the module. */
-  #last: ModuleRecord;
+  #lastRecord: ModuleRecord;
   readonly #startedAt: number;
   readonly #startedMonotonic: number;
   /** Digest of the module's files, if changed files are the cause. */
-  readonly #content: string | undefined;
+  readonly #filesDigest: string | undefined;
   /** Hooks have changed files of the module. If files are watched, that causes another run. */
   hasWritten = false;
 
@@ -39,11 +39,11 @@ export class ModuleRun {
     this.name = record.module.name;
     this.ports = ports;
     this.context = context;
-    this.#last = record;
-    this.#requires = activity === "deleting" ? "off" : "on";
+    this.#lastRecord = record;
+    this.#requiredState = activity === "deleting" ? "off" : "on";
     this.#startedAt = ports.clock.now();
     this.#startedMonotonic = ports.clock.monotonic();
-    this.#content = trigger.kind === "files" ? ports.contentOf([record.module]) : undefined;
+    this.#filesDigest = trigger.kind === "files" ? ports.contentOf([record.module]) : undefined;
     const { requestedToken: token, run: before } = record;
     const isNew = token !== undefined && token !== (before.attempted?.token ?? before.handled.token);
     this.isRequested = isNew && record.rollbackRequest === undefined;
@@ -53,17 +53,18 @@ export class ModuleRun {
 
   /** The record of the module at this moment; of a module whose directory was deleted, the last one. */
   get record(): ModuleRecord {
-    this.#last = this.ports.state.module(this.name) ?? this.#last;
-    return this.#last;
+    this.#lastRecord = this.ports.state.module(this.name) ?? this.#lastRecord;
+    return this.#lastRecord;
   }
 
   /** Records the next step, or the next hook in it. Throws if the module was switched off. */
-  step(step: string, hook?: string): void {
-    if (this.#requires === "on" && !isEnabled(this.ports, this.name)) throw new Error(SWITCHED_OFF);
+  beginStep(step: string, hook?: string): void {
+    if (this.#requiredState === "on" && !isEnabled(this.ports, this.name)) throw new Error(SWITCHED_OFF);
     this.#record("atStep", { step, hook });
   }
 
-  waitFor(what: string): void {
+  /** Records what the run waits for, in words. */
+  recordWait(what: string): void {
     this.#record("atStep", { waitsFor: what });
   }
 
@@ -71,12 +72,12 @@ export class ModuleRun {
   readonly onWait: OnWait = (hook) => this.#record("atStep", { hook: hook?.name, hookSince: hook?.since });
 
   /** Runs the module's hooks with this binding one after another, up to the first failure. */
-  async hooks(binding: LifecycleName): Promise<void> {
+  async runHooks(binding: LifecycleName): Promise<void> {
     const { queue, signal } = this.context;
-    this.step(binding);
+    this.beginStep(binding);
     for (const { hook, trigger } of lifecycleHooks(this.record.hooks, binding)) {
       signal.throwIfAborted();
-      this.step(binding, hook.name);
+      this.beginStep(binding, hook.name);
       await executeHook(this.ports, { hook, triggers: [trigger], queue, signal });
     }
   }
@@ -87,9 +88,10 @@ export class ModuleRun {
   }
 
   /** Records that all steps are done: the inputs of the run are handled. */
-  complete(): void {
+  recordStepsDone(): void {
     const { contentOf } = this.ports;
-    this.hasWritten = this.#content !== undefined && this.#content !== contentOf([this.record.module]);
+    this.hasWritten =
+      this.#filesDigest !== undefined && this.#filesDigest !== contentOf([this.record.module]);
     this.#record("completed", this.hasWritten);
   }
 
@@ -99,7 +101,7 @@ export class ModuleRun {
   }
 
   /** Ends with success, or after a rollback with the reason `refused`. */
-  end(refused?: string): void {
+  recordEnd(refused?: string): void {
     // Start plus monotonic duration, so that a changed wall clock does not matter.
     const now = this.#startedAt + this.ms;
     if (refused === undefined) this.#record("succeeded", now);
@@ -107,9 +109,9 @@ export class ModuleRun {
   }
 
   /** Ends with a failure that is retried; returns its text. */
-  fail(error: unknown, reason: RetryReason): string {
+  recordFailure(error: unknown, reason: RetryReason): string {
     const { clock, recorder } = this.ports;
-    const message = failureText(error);
+    const message = describeFailure(error);
     const question = error instanceof ExistingObjectsError ? error.question : undefined;
     const failures = this.context.failures + 1;
     const failure = { reason, message, failures, line: oneLine(error), question };
@@ -118,17 +120,18 @@ export class ModuleRun {
     return message;
   }
 
-  /** Ends without a result. */
-  break(message: string): void {
+  /** Records that the run ended without success and is not retried by its queue. */
+  endWithoutResult(message: string): void {
     this.#record("endedAsFailed", message, this.ports.clock.now());
   }
 
   /** Ends because it was cancelled; the abort reason says why. */
-  interrupt(): void {
+  endInterrupted(): void {
     const { signal } = this.context;
-    this.break(`interrupted: ${signal.aborted ? oneLine(signal.reason) : SWITCHED_OFF}`);
+    this.endWithoutResult(`interrupted: ${signal.aborted ? oneLine(signal.reason) : SWITCHED_OFF}`);
   }
 
+  /** Records an event of the module in the state. */
   #record<E extends keyof ModuleEvents>(event: E, ...details: ModuleEvents[E]): void {
     this.ports.state.recordModule(this.name, event, ...details);
   }

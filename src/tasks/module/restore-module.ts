@@ -22,7 +22,7 @@ export async function restoreModule(
   try {
     const outcome = await releases.restoreObjects(name, absent, signal);
     recordRestored([]);
-    recorder.released(name, outcome);
+    recorder.moduleReleased(name, outcome);
     logger.info("Objects were restored before the due run", {
       module: name,
       objects: absent.length,

@@ -20,8 +20,8 @@ import type { Ports } from "../ports.ts";
 import { ensureCrdsOfModule } from "./module-crds.ts";
 import { ModuleRun, isEnabled } from "./module-run.ts";
 import { endRestore } from "./restore-module.ts";
-import { HookFailure, failureText } from "../hooks/execute-hook.ts";
-import { activate } from "../hooks/sources.ts";
+import { HookFailure, describeFailure } from "../hooks/execute-hook.ts";
+import { activateHooks } from "../hooks/sources.ts";
 import { reportProblem } from "../files/load.ts";
 import { FilesUnusable, applyWrittenFiles, applyWrittenFilesAndHooks } from "../files/written-files.ts";
 
@@ -82,16 +82,16 @@ async function runSteps(run: ModuleRun): Promise<string | undefined> {
   const { ports, name } = run;
   await prepareNamespace(run);
   await rollBackIfRequested(run);
-  if (run.record.run.phase !== "ready") await firstRun(run);
-  await activateHooks(run);
-  await run.hooks("beforeHelm");
+  if (run.record.run.phase !== "ready") await prepareFirstRun(run);
+  await activateNewHooks(run);
+  await run.runHooks("beforeHelm");
   await applyWrittenFiles(ports, name);
   run.recordValues();
-  const outcome = await helmStep(run);
+  const outcome = await runHelmStep(run);
   const refused = outcome?.refusal;
-  if (refused === undefined) await run.hooks("afterHelm");
-  run.complete();
-  ports.recorder.released(name, outcome);
+  if (refused === undefined) await run.runHooks("afterHelm");
+  run.recordStepsDone();
+  ports.recorder.moduleReleased(name, outcome);
   if (refused !== undefined) return refused;
   if (run.record.run.rounds >= MAX_ROUNDS) {
     const what = run.hasWritten ? "hooks change files of the module" : "afterHelm hooks change values";
@@ -105,7 +105,7 @@ async function prepareNamespace(run: ModuleRun): Promise<void> {
   const { ports, record, context } = run;
   const { module } = record;
   if (module.namespace === undefined || ports.state.values.settings(module).suspended) return;
-  run.step("namespace");
+  run.beginStep("namespace");
   await ports.releases.prepareNamespace(module, context.signal);
 }
 
@@ -114,7 +114,7 @@ async function rollBackIfRequested(run: ModuleRun): Promise<void> {
   const { ports, name, context, onWait } = run;
   const { rollbackRequest, module, confirmedTakeover } = run.record;
   if (rollbackRequest === undefined || ports.state.values.settings(module).suspended) return;
-  run.step("rollback");
+  run.beginStep("rollback");
   const { signal } = context;
   const request = { ...helmInput(ports.state.values, module), confirmedTakeover, signal, onWait };
   try {
@@ -127,26 +127,26 @@ async function rollBackIfRequested(run: ModuleRun): Promise<void> {
   }
 }
 
-/** The first run since the module became enabled. */
-async function firstRun(run: ModuleRun): Promise<void> {
+/** Before the first run since the module became enabled: reads changed files and hooks, and runs onStartup hooks. */
+async function prepareFirstRun(run: ModuleRun): Promise<void> {
   const { state } = run.ports;
   await applyWrittenFilesAndHooks(run.ports, run.name);
   state.recordModule(run.name, "firstRunBegun");
-  await run.hooks("onStartup");
+  await run.runHooks("onStartup");
   state.recordModule(run.name, "startedUp");
 }
 
 /** Opens watches, runs Synchronization and starts schedules of hooks that are new since the last run. */
-async function activateHooks(run: ModuleRun): Promise<void> {
+async function activateNewHooks(run: ModuleRun): Promise<void> {
   const { ports, record } = run;
   const { context } = run;
   const inactive = record.hooks.filter((hook) => !record.active.has(hook.id));
   if (inactive.length === 0) return;
-  run.step("synchronization");
-  await activate(ports, inactive, {
+  run.beginStep("synchronization");
+  await activateHooks(ports, inactive, {
     ...context,
-    onStart: ({ name }) => run.step("synchronization", name),
-    onWait: (what) => run.waitFor(what),
+    onStart: ({ name }) => run.beginStep("synchronization", name),
+    onWait: (what) => run.recordWait(what),
     waitUntil: "tried",
     // Its own queue retries the Synchronization, and then `runHookTask` retries this run.
     onFailure(failure) {
@@ -156,9 +156,9 @@ async function activateHooks(run: ModuleRun): Promise<void> {
 }
 
 /** Installs or upgrades the release, or rolls it back. Undefined if the module has no chart, or helm must not touch it. */
-async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
+async function runHelmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
   const { ports, name, isRequested, onWait, context } = run;
-  run.step("helm");
+  run.beginStep("helm");
   const { module, absent, confirmedTakeover } = run.record;
   const { values } = ports.state;
   const missing = describeIncompleteValues(values, module);
@@ -207,7 +207,7 @@ function reconcile({ releases }: Ports, request: ReconcileRequest): Promise<Rele
  */
 function endRun(run: ModuleRun, { cause }: RunModuleTask, refused: string | undefined): void {
   const { ports, name, ms } = run;
-  run.end(refused);
+  run.recordEnd(refused);
   ports.recorder.moduleRun(name, ms / 1000, refused !== undefined);
   if (refused !== undefined) ports.logger.warn("Module stays rolled back", { module: name, why: refused });
   else ports.logger.info("Module run succeeded", { module: name, trigger: describeCause(cause), ms });
@@ -218,7 +218,7 @@ function endRun(run: ModuleRun, { cause }: RunModuleTask, refused: string | unde
  * converge is superseded or the operator stops, and the plan decides again.
  */
 function cancelRun(run: ModuleRun, task: RunModuleTask): Outcome<Task> {
-  run.interrupt();
+  run.endInterrupted();
   const continuesConverge = task.group === "converge" && run.ports.state.view.converge.phase === "modules";
   return continuesConverge ? { kind: "expand", tasks: [] } : { kind: "cancelled" };
 }
@@ -231,7 +231,7 @@ function failRun(run: ModuleRun, error: unknown): Outcome<Task> {
   const { ports, name } = run;
   ports.recorder.moduleRun(name, run.ms / 1000, true);
   if (error instanceof ForeignReleaseError) return failForeign(run, error);
-  const message = run.fail(error, reasonOf(run, error));
+  const message = run.recordFailure(error, toRetryReason(run, error));
   const { lastRun } = run.record.run;
   ports.logger.error("Module run failed", { module: name, step: lastRun?.step, error: message });
   return { kind: "retry", message };
@@ -240,8 +240,8 @@ function failRun(run: ModuleRun, error: unknown): Outcome<Task> {
 /** Another operator's release has this name: a user must act. */
 function failForeign(run: ModuleRun, error: ForeignReleaseError): Outcome<Task> {
   const { ports, name, record } = run;
-  const message = failureText(error);
-  run.break(oneLine(error));
+  const message = describeFailure(error);
+  run.endWithoutResult(oneLine(error));
   const remedy = "rename the module or remove that release";
   ports.state.recordModule(name, "invalid", { file: record.module.dir, message, remedy });
   ports.recorder.failed(name, "ForeignRelease", message);
@@ -251,7 +251,7 @@ function failForeign(run: ModuleRun, error: ForeignReleaseError): Outcome<Task> 
 /** Makes the module Invalid until files or configuration change, or until the next converge checks missing files. */
 function failUnusable(run: ModuleRun, { message, problem }: FilesUnusable): Outcome<Task> {
   const { ports, name, record } = run;
-  run.break(message);
+  run.endWithoutResult(message);
   if (problem === undefined) {
     ports.logger.warn("Module run ended before helm", { module: name, reason: message });
     return { kind: "done" };
@@ -264,7 +264,7 @@ function failUnusable(run: ModuleRun, { message, problem }: FilesUnusable): Outc
 }
 
 /** The reason that the status reports for a failed run. */
-function reasonOf({ record }: ModuleRun, error: unknown): RetryReason {
+function toRetryReason({ record }: ModuleRun, error: unknown): RetryReason {
   if (error instanceof HookFailure) return "HookFailed";
   if (error instanceof IncompleteValues) return "ValuesIncomplete";
   if (error instanceof Unstable) return "Unstable";

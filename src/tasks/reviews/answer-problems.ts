@@ -7,7 +7,7 @@ import type { Binding, Hook, ReviewTrigger } from "../../model/index.ts";
 import type { ValidatedPatches } from "../../values/index.ts";
 
 /** Why nothing of a run for this binding takes effect although its files are valid; undefined = it takes effect. */
-export function forbiddenEffect(
+export function describeForbiddenEffect(
   binding: Binding,
   { config, values, flags }: ValidatedPatches,
   { admission }: HookAnswers,

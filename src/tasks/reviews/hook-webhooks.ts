@@ -2,7 +2,7 @@
 
 import { allBindings, isReviewBinding, type Source } from "../../bindings/index.ts";
 import { CONVERSION_PATHS, type AdmissionBinding, type Hook, type Problem } from "../../model/index.ts";
-import { outside } from "../../trace/index.ts";
+import { withoutActiveSpan } from "../../trace/index.ts";
 import type { AdmissionWebhook, Webhooks } from "../../webhooks/index.ts";
 import type { ReviewRuns } from "./answer-review.ts";
 import type { ConversionStep } from "./conversion-path.ts";
@@ -23,35 +23,37 @@ const GROUP = "hooks";
 export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
   readonly #options: HookWebhooksOptions;
   readonly #hooks = new Map<string, Hook>();
-  /** Functions that end the routes of a hook, or of the conversion of a CRD, by owner. */
+  /** Functions that remove the routes of a hook, or of the conversion of a CRD, by owner. */
   readonly #ends = new Map<string, () => void>();
   #webhooks: Webhooks | undefined;
-  #opening: Promise<Webhooks> | undefined;
+  #serverOpened: Promise<Webhooks> | undefined;
   #isComplete = false;
 
   constructor(options: HookWebhooksOptions) {
     this.#options = options;
   }
 
+  /** Serves and registers the webhooks of a hook; a changed hook replaces its former webhooks. */
   enable(hook: Hook): void {
     if (!hasWebhooks(hook)) return this.disable(hook);
     const before = this.#hooks.get(hook.id);
     if (before === hook) return;
     this.#hooks.set(hook.id, hook);
     this.#options.onAdded();
-    if (this.#webhooks === undefined) this.#open();
+    if (this.#webhooks === undefined) this.#openServer();
     else this.#serve(this.#webhooks, hook, before);
   }
 
+  /** Stops serving the webhooks of a hook, and unregisters them. */
   disable(hook: Hook): void {
     const before = this.#hooks.get(hook.id);
     if (before === undefined) return;
     this.#hooks.delete(hook.id);
     if (this.#webhooks === undefined) return;
-    const owner = ownerOf(before);
+    const owner = webhookOwner(before);
     this.#webhooks.registrar.remove(owner);
-    this.#end(owner);
-    this.#serveConversions(this.#webhooks, crdsOf(before));
+    this.#removeRoutes(owner);
+    this.#serveConversions(this.#webhooks, crdNamesOf(before));
   }
 
   get isComplete(): boolean {
@@ -65,60 +67,67 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
 
   /** The CRDs whose objects active hooks convert. */
   get convertedCrds(): string[] {
-    return [...new Set([...this.#hooks.values()].flatMap(crdsOf))].sort();
+    return [...new Set([...this.#hooks.values()].flatMap(crdNamesOf))].sort();
   }
 
   /** All hooks of modules that are on are active: other webhooks of earlier hooks are removed. */
-  complete(): void {
+  markComplete(): void {
     this.#isComplete = true;
     this.#webhooks?.registrar.complete();
   }
 
   /** Resolves when the API server has what is wanted. Throws ApiError, ConnectionError. */
   async flush(): Promise<void> {
-    await (await this.#opening)?.registrar.flush();
+    await (await this.#serverOpened)?.registrar.flush();
   }
 
   /** Uses a server that is open already. */
-  use(webhooks: Webhooks): void {
+  useServer(webhooks: Webhooks): void {
     this.#webhooks = webhooks;
-    this.#opening = Promise.resolve(webhooks);
+    this.#serverOpened = Promise.resolve(webhooks);
     if (this.#isComplete) webhooks.registrar.complete();
     for (const hook of this.#hooks.values()) this.#serve(webhooks, hook);
   }
 
-  #open(): void {
-    if (this.#opening !== undefined) return;
+  /** Starts the webhook server, unless it is starting already, and then serves all hooks. */
+  #openServer(): void {
+    if (this.#serverOpened !== undefined) return;
     // The server outlives the task that activates the hook.
-    this.#opening = outside(() => this.#options.open());
-    this.#opening.then(
-      (webhooks) => this.use(webhooks),
+    this.#serverOpened = withoutActiveSpan(() => this.#options.open());
+    this.#serverOpened.then(
+      (webhooks) => this.useServer(webhooks),
       // The one who opens it reports the error; the next hook tries again.
-      () => (this.#opening = undefined),
+      () => (this.#serverOpened = undefined),
     );
   }
 
+  /** Routes requests for the webhooks of one hook, and registers them with the API server. */
   #serve(webhooks: Webhooks, hook: Hook, before?: Hook): void {
     const { runs, failurePolicy } = this.#options;
-    const owner = ownerOf(hook);
+    const owner = webhookOwner(hook);
     const bindings = admissionBindings(hook);
-    this.#end(owner);
+    this.#removeRoutes(owner);
     const ends = bindings.map((binding) =>
-      webhooks.route(pathOf(binding), (request, signal) => runs.admit({ hook, binding }, request, signal)),
+      webhooks.route(webhookPath(binding), (request, signal) =>
+        runs.admit({ hook, binding }, request, signal),
+      ),
     );
     this.#ends.set(owner, () => ends.forEach((end) => end()));
-    const admission = bindings.map((binding) => webhookOf(binding, failurePolicy));
+    const admission = bindings.map((binding) => toAdmissionWebhook(binding, failurePolicy));
     if (admission.length === 0) webhooks.registrar.remove(owner);
     else webhooks.registrar.set(owner, { group: GROUP, admission });
-    this.#serveConversions(webhooks, [...crdsOf(hook), ...(before === undefined ? [] : crdsOf(before))]);
+    this.#serveConversions(webhooks, [
+      ...crdNamesOf(hook),
+      ...(before === undefined ? [] : crdNamesOf(before)),
+    ]);
   }
 
-  /** Several hooks may convert objects of one CRD. */
+  /** Routes conversion requests of CRDs to the steps of all active hooks: several hooks may convert objects of one CRD. */
   #serveConversions(webhooks: Webhooks, crds: readonly string[]): void {
     for (const crdName of new Set(crds)) {
       const owner = `conversion of ${crdName}`;
-      const steps = this.#stepsOf(crdName);
-      this.#end(owner);
+      const steps = this.#conversionSteps(crdName);
+      this.#removeRoutes(owner);
       if (steps.length === 0) {
         webhooks.registrar.remove(owner);
         continue;
@@ -132,8 +141,9 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     }
   }
 
-  #stepsOf(crdName: string): ConversionStep[] {
-    const hooks = [...this.#hooks.values()].sort((a, b) => (ownerOf(a) < ownerOf(b) ? -1 : 1));
+  /** The conversions of one CRD that active hooks declare, in the order of their paths. */
+  #conversionSteps(crdName: string): ConversionStep[] {
+    const hooks = [...this.#hooks.values()].sort((a, b) => (webhookOwner(a) < webhookOwner(b) ? -1 : 1));
     return hooks.flatMap((hook) =>
       hook.config.bindings.conversion
         .filter((binding) => binding.crdName === crdName)
@@ -141,7 +151,8 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     );
   }
 
-  #end(owner: string): void {
+  /** Stops answering requests for the webhooks of this owner. */
+  #removeRoutes(owner: string): void {
     this.#ends.get(owner)?.();
     this.#ends.delete(owner);
   }
@@ -151,12 +162,12 @@ function hasWebhooks({ config }: Hook): boolean {
   return allBindings(config).some((binding) => isReviewBinding(binding));
 }
 
-/** The order of webhooks is that of the paths of their hooks. */
-function ownerOf({ path, id }: Hook): string {
+/** The key of a hook's webhooks. It begins with the path, because webhooks are registered in the order of their keys. */
+function webhookOwner({ path, id }: Hook): string {
   return `${path} ${id}`;
 }
 
-function crdsOf({ config }: Hook): string[] {
+function crdNamesOf({ config }: Hook): string[] {
   return config.bindings.conversion.map(({ crdName }) => crdName);
 }
 
@@ -164,11 +175,12 @@ function admissionBindings({ config }: Hook): AdmissionBinding[] {
   return [...config.bindings.validating, ...config.bindings.mutating];
 }
 
-function pathOf({ type, name }: AdmissionBinding): string {
+function webhookPath({ type, name }: AdmissionBinding): string {
   return `/hooks/${type}/${name}`;
 }
 
-function webhookOf(binding: AdmissionBinding, failurePolicy: "Fail" | "Ignore"): AdmissionWebhook {
+/** The webhook as the API server must know it; `failurePolicy` is the default. */
+function toAdmissionWebhook(binding: AdmissionBinding, failurePolicy: "Fail" | "Ignore"): AdmissionWebhook {
   const { type, name, rules, sideEffects, timeoutSeconds, matchConditions } = binding;
   return {
     type,
@@ -177,7 +189,7 @@ function webhookOf(binding: AdmissionBinding, failurePolicy: "Fail" | "Ignore"):
     sideEffects,
     timeoutSeconds,
     matchConditions,
-    path: pathOf(binding),
+    path: webhookPath(binding),
     failurePolicy: binding.failurePolicy ?? failurePolicy,
     objectSelector: binding.labelSelector,
     namespaceSelector: binding.namespaceLabels,
@@ -188,7 +200,7 @@ function webhookOf(binding: AdmissionBinding, failurePolicy: "Fail" | "Ignore"):
  * The webhooks of `hooks` that one of `others`, or another of `hooks`, declares too: names of admission webhooks, and
  * conversions of a CRD.
  */
-export function equalWebhooks(hooks: readonly Hook[], others: Iterable<Hook>): Problem[] {
+export function findDuplicateWebhooks(hooks: readonly Hook[], others: Iterable<Hook>): Problem[] {
   const known = new Map<string, Hook>();
   for (const hook of others) for (const key of webhookKeys(hook)) known.set(key, hook);
   return hooks.flatMap((hook) => {
@@ -203,6 +215,7 @@ export function equalWebhooks(hooks: readonly Hook[], others: Iterable<Hook>): P
   });
 }
 
+/** Descriptions of the webhooks of a hook that must be unique among all hooks. */
 function webhookKeys({ config }: Hook): string[] {
   const { validating, mutating, conversion } = config.bindings;
   return [

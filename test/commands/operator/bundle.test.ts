@@ -82,7 +82,7 @@ beforeEach(async () => {
   state.record("observed", { missingRights: ["list pods"], serverVersion: "v1.36.0" });
   const runs = new RunRing(clock);
   const tracer = new Tracer({ clock });
-  tracer.listen(runs);
+  tracer.addListener(runs);
   const start = { name: "run", attributes: {}, module: "web", from: origin(), waitingSince: NOW };
   const line = { level: "info", time: undefined, message: `it is ${SECRETS.known}`, fields: {} } as const;
   await tracer.task(start, async () => runs.onEntry(line));

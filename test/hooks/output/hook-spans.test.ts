@@ -27,7 +27,7 @@ async function within(script: string) {
   const lines: LoggedLine[] = [];
   const ended: Span[] = [];
   const tracer = new Tracer({ clock: new ManualClock() });
-  tracer.listen({ ended: (each) => ended.push(each) });
+  tracer.addListener({ ended: (each) => ended.push(each) });
   const start = { name: "task", attributes: {}, module: undefined, from: origin(), waitingSince: 0 };
   const settings = {
     env: { PATH: process.env["PATH"] ?? "" },

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { Hook } from "../../../src/model/index.ts";
-import { HookWebhooks, equalWebhooks } from "../../../src/tasks/reviews/hook-webhooks.ts";
+import { HookWebhooks, findDuplicateWebhooks } from "../../../src/tasks/reviews/hook-webhooks.ts";
 import type { Webhooks } from "../../../src/webhooks/index.ts";
 import { hookWith } from "../../hooks/build.ts";
 
@@ -63,7 +63,7 @@ test("a hook is served while it is enabled, with the default failurePolicy", asy
       admission: [{ name: "pods.example.com", failurePolicy: "Ignore", timeoutSeconds: 10 }],
     },
   ]);
-  hooks.complete();
+  hooks.markComplete();
   expect([world.opened, world.isComplete]).toEqual([1, true]);
   hooks.disable(one);
   expect([routes.size, wanted.size]).toEqual([0, 0]);
@@ -106,10 +106,12 @@ test("a changed hook is served as it is now", async () => {
 
 test("equal names of two hooks are problems; a hook is not compared with itself", () => {
   const [one, two] = [hook("a.sh", VALIDATING), hook("b.sh", VALIDATING)];
-  expect(equalWebhooks([one], [one])).toEqual([]);
-  expect(equalWebhooks([one], [two])).toMatchObject([{ file: one.path, key: "--config" }]);
-  expect(equalWebhooks([one, two], [])).toHaveLength(1);
+  expect(findDuplicateWebhooks([one], [one])).toEqual([]);
+  expect(findDuplicateWebhooks([one], [two])).toMatchObject([{ file: one.path, key: "--config" }]);
+  expect(findDuplicateWebhooks([one, two], [])).toHaveLength(1);
   const [three, four] = [hook("c.sh", conversions("v1", "v2")), hook("d.sh", conversions("v1", "v2"))];
-  expect(equalWebhooks([three, four], [])[0]?.message).toContain("conversion of c.example.com from v1 to v2");
-  expect(equalWebhooks([three], [hook("e.sh", conversions("v2", "v1"))])).toEqual([]);
+  expect(findDuplicateWebhooks([three, four], [])[0]?.message).toContain(
+    "conversion of c.example.com from v1 to v2",
+  );
+  expect(findDuplicateWebhooks([three], [hook("e.sh", conversions("v2", "v1"))])).toEqual([]);
 });

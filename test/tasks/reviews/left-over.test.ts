@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { silentLogger } from "../../../src/lib/index.ts";
-import { removeLeftOver } from "../../../src/tasks/reviews/left-over.ts";
+import { removeLeftoverWebhooks } from "../../../src/tasks/reviews/left-over.ts";
 import { status } from "../../support/fake-api.ts";
 import { fake } from "../../kube/fixture.ts";
 
@@ -23,7 +23,7 @@ test("what has the label and the name is deleted, in that version only", async (
       return { json: {} };
     });
   }
-  await removeLeftOver({ client, logger: silentLogger }, ["own-hooks", "own-operator"]);
+  await removeLeftoverWebhooks({ client, logger: silentLogger }, ["own-hooks", "own-operator"]);
   expect(deleted).toEqual([{ uid: "own-hooks uid" }, { uid: "own-hooks uid" }]);
   expect(new Set(queries)).toEqual(new Set(["app.kubernetes.io/managed-by=addon-operator"]));
 });
@@ -31,6 +31,6 @@ test("what has the label and the name is deleted, in that version only", async (
 test("an operator that may not look does nothing", async () => {
   const { api, client } = await fake();
   for (const path of LISTS) api.on(`GET ${path}`, status(403, "Forbidden"));
-  await removeLeftOver({ client, logger: silentLogger }, ["own-hooks"]);
+  await removeLeftoverWebhooks({ client, logger: silentLogger }, ["own-hooks"]);
   expect(api.requests.every(({ method }) => method === "GET")).toBe(true);
 });
