@@ -68,8 +68,8 @@ export interface SourcesContext {
   readonly publish: () => Promise<ChangedModules>;
   /** The keys that may sign content of a module: those of its source. */
   readonly keysForModule: (module: string) => readonly Signer[];
-  /** Reads the installer's keys again, and verifies all locked content with them if they have changed. */
-  readonly rereadKeys: () => Promise<void>;
+  /** Reads the installer's keys again, and verifies all locked content with them if they have changed: then it is true. */
+  readonly rereadKeys: () => Promise<boolean>;
 }
 
 /** Watches one ConfigMap by name. Calls `changed` after the first list and after each change. */

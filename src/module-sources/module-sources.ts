@@ -9,7 +9,7 @@ import {
   type ConfigMap,
   type WatchedObject,
 } from "../kube/index.ts";
-import { oneLine } from "../lib/index.ts";
+import { oneLine, sameJson } from "../lib/index.ts";
 import { describeProblem, type Json } from "../model/index.ts";
 import { MODULE_SOURCES } from "../status/index.ts";
 import { normalizeChartLocation } from "../registry/index.ts";
@@ -33,6 +33,8 @@ export class ModuleSources {
   readonly #blobStore: BlobStore;
   readonly #lock: LockConfigMap;
   #keys: InstallerKeys = { keys: [], problems: [] };
+  /** The data of their ConfigMap; null without it. */
+  #keysData: Json = null;
   #sources = new SourceList();
   /** Why the ModuleSources cannot be read, or why a missing one does not count as deleted. */
   readonly #problems = new Map<"start" | "watch" | "removal", string>();
@@ -171,19 +173,21 @@ export class ModuleSources {
     const target = { resource: CONFIG_MAPS, namespace, name };
     const object = await get<ConfigMap>(client, target).catch(ignoreNotFound);
     // Unsigned charts need no keys.
+    this.#keysData = object === undefined ? null : (object.data ?? {});
     const isNeeded = object !== undefined || unsignedCharts.length === 0;
     this.#keys = isNeeded ? parseInstallerKeys(object, name) : { keys: [], problems: [] };
     for (const problem of this.#keys.problems)
       logger.error("A key of module sources cannot be used", { problem: describeProblem(problem) });
   }
 
-  /** Reads the keys again, and verifies all locked content with them if they have changed. */
-  async #rereadKeys(): Promise<void> {
-    await this.#runExclusively(async () => {
-      const before = this.#keys.keys.map(({ hint, source }) => `${source} ${hint}`).join();
+  /** Reads the keys again, and verifies all locked content with them if they have changed. Returns whether they have. */
+  #rereadKeys(): Promise<boolean> {
+    return this.#runExclusively(async () => {
+      const before = this.#keysData;
       await this.#readKeys();
-      if (this.#keys.keys.map(({ hint, source }) => `${source} ${hint}`).join() === before) return;
+      if (sameJson(this.#keysData, before)) return false;
       await this.#lockedModules.verifyAndUnpackAll((name) => this.#keysForModule(name));
+      return true;
     });
   }
 

@@ -26,8 +26,8 @@ test("the table of Events lists every reason with its type", () => {
 });
 
 test("every Event that is documented is written somewhere", () => {
-  const sources = globSync("src/{tasks,metrics,wiring,supply/lead}/*.ts", { cwd: root }).map((file) =>
-    readFileSync(join(root, file), "utf8"),
+  const sources = globSync("src/{tasks,metrics,wiring,module-sources/leader}/*.ts", { cwd: root }).map(
+    (file) => readFileSync(join(root, file), "utf8"),
   );
   const written = (reason: string): boolean => sources.some((source) => source.includes(`"${reason}"`));
   expect(Object.keys(EVENT_REASONS).filter((reason) => !written(reason))).toEqual([]);

@@ -10,36 +10,36 @@ import { packChart } from "../support/chart-repository.ts";
 import { PASSWORD, USER } from "../support/registry.ts";
 import { hurried, tempDir, type KeyPair } from "../registry/artifact/lab.ts";
 import { chartOf, chartServer, type Server } from "../registry/charts/lab.ts";
-import { supplyLab, type SupplyLab } from "./lab.ts";
+import { sourcesLab, type SourcesLab } from "./lab.ts";
 
 const MINUTE = 60_000;
 type Spec = NonNullable<IModuleSource["spec"]>;
 type Modules = NonNullable<Spec["modules"]>;
 
-function conditions(lab: SupplyLab): Record<string, string> {
+function conditions(lab: SourcesLab): Record<string, string> {
   return Object.fromEntries((lab.status().conditions ?? []).map(({ type, status }) => [type, status]));
 }
 
-const errorOf = (lab: SupplyLab): string => lab.status().modules?.[0]?.error ?? "";
+const errorOf = (lab: SourcesLab): string => lab.status().modules?.[0]?.error ?? "";
 
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
 const isArchive = ({ path }: { readonly path: string }): boolean => path.endsWith(".tgz");
 
 /** A chart repository, and a process that leads; the installer allows its charts unless `allowed` says otherwise. */
-async function withRepository(allowed?: string[]): Promise<SupplyLab & { server: Server }> {
-  const lab = await supplyLab();
+async function withRepository(allowed?: string[]): Promise<SourcesLab & { server: Server }> {
+  const lab = await sourcesLab();
   const server = await chartServer();
   lab.unsignedCharts = allowed ?? [server.url];
   await lab.start();
   return Object.assign(lab, { server });
 }
 
-function name(lab: SupplyLab, server: Server, modules: Modules): void {
+function name(lab: SourcesLab, server: Server, modules: Modules): void {
   lab.charts({ charts: server.url, unsigned: true, plainHttp: true, modules });
 }
 
 /** A repository with `web` 1.0.0 in place. */
-async function running(): Promise<SupplyLab & { server: Server }> {
+async function running(): Promise<SourcesLab & { server: Server }> {
   const lab = await withRepository();
   lab.server.publish(chartOf("web", "1.0.0"));
   name(lab, lab.server, { web: { version: "^1", order: 10, enabled: true } });
@@ -152,7 +152,7 @@ describe("a chart of a chart repository", () => {
 });
 
 describe("settings of a chart's module", () => {
-  const addon = ({ dir }: SupplyLab): string => {
+  const addon = ({ dir }: SourcesLab): string => {
     const entry = readdirSync(join(dir, "modules")).find((each) => each.endsWith("web")) ?? "";
     return readFileSync(join(realpathSync(join(dir, "modules", entry)), "addon.yaml"), "utf8");
   };
@@ -207,7 +207,7 @@ describe("what is refused", () => {
     expect(lab.locked("web")).toBeUndefined();
   });
 
-  it.each<[string, (lab: SupplyLab & { server: Server }) => void, string]>([
+  it.each<[string, (lab: SourcesLab & { server: Server }) => void, string]>([
     [
       "another chart in the archive",
       ({ server }) => {
@@ -261,7 +261,7 @@ describe("what is refused", () => {
 describe("a chart of a registry", () => {
   /** Pushes a chart as helm does, signed by a key or by none; returns its digest. */
   async function push(
-    { lab }: SupplyLab,
+    { lab }: SourcesLab,
     version: string,
     { key, config = CONFIG }: { key?: KeyPair; config?: string } = {},
   ): Promise<string> {
@@ -295,8 +295,8 @@ describe("a chart of a registry", () => {
   const MANIFEST = "application/vnd.oci.image.manifest.v1+json";
   const CONFIG = "application/vnd.cncf.helm.config.v1+json";
 
-  async function withCharts(unsigned: boolean, isAllowed = true): Promise<SupplyLab> {
-    const lab = await supplyLab();
+  async function withCharts(unsigned: boolean, isAllowed = true): Promise<SourcesLab> {
+    const lab = await sourcesLab();
     const charts = `oci://${lab.lab.registry.host}/charts`;
     lab.unsignedCharts = isAllowed ? [charts] : [];
     await lab.start();

@@ -7,14 +7,14 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { ApiError } from "../../src/kube/index.ts";
 import type { JsonObject, Module } from "../../src/model/index.ts";
 import { tempDir } from "../registry/artifact/lab.ts";
-import { filesOf, LOCK, SOURCES, supplyLab, type SupplyLab } from "./lab.ts";
+import { filesOf, LOCK, SOURCES, sourcesLab, type SourcesLab } from "./lab.ts";
 
 // Faults of disk, lock and sources: what runs stays, other modules go on, and the status says what is wrong.
 
 const MINUTE = 60_000;
 
-async function running(made?: (lab: SupplyLab) => void): Promise<SupplyLab> {
-  const lab = await supplyLab();
+async function running(made?: (lab: SourcesLab) => void): Promise<SourcesLab> {
+  const lab = await sourcesLab();
   made?.(lab);
   await lab.push("1.4.2");
   lab.source({ web: { version: "1.4.2" } });
@@ -23,11 +23,11 @@ async function running(made?: (lab: SupplyLab) => void): Promise<SupplyLab> {
   return lab;
 }
 
-const errorOf = (lab: SupplyLab, module = "web", source = "platform"): string =>
+const errorOf = (lab: SourcesLab, module = "web", source = "platform"): string =>
   lab.status(source).modules?.find(({ name }) => name === module)?.error ?? "";
 
 /** Lets time pass until the status of a module has such an error. */
-async function untilError(lab: SupplyLab, text: string, module = "web"): Promise<void> {
+async function untilError(lab: SourcesLab, text: string, module = "web"): Promise<void> {
   await lab.pass(10 * MINUTE, () => errorOf(lab, module).includes(text));
   expect(errorOf(lab, module)).toContain(text);
 }
@@ -108,7 +108,7 @@ describe("the lock", () => {
   });
 
   it("that is lost is made again of what the release was made from, not of what is newest", async () => {
-    const lab = await supplyLab();
+    const lab = await sourcesLab();
     const digest = await lab.push("1.4.2");
     lab.source({ web: { version: "^1" } });
     await lab.start();
@@ -126,7 +126,7 @@ describe("the lock", () => {
   });
 
   it("that is lost is made anew if the registry does not have that content any more", async () => {
-    const lab = await supplyLab();
+    const lab = await sourcesLab();
     await lab.push("1.5.0");
     lab.installed.set("web", `sha256:${"c".repeat(64)}`);
     lab.source({ web: { version: "^1" } });
@@ -136,7 +136,7 @@ describe("the lock", () => {
   });
 
   /** The lock after an edit by hand, before a start. */
-  async function edited(change: (entry: JsonObject) => Record<string, string>): Promise<SupplyLab> {
+  async function edited(change: (entry: JsonObject) => Record<string, string>): Promise<SourcesLab> {
     const lab = await running();
     await lab.stop();
     const entry = lab.locked("web") ?? {};

@@ -29,7 +29,7 @@ type ModuleRequests = Record<
 >;
 type Update = NonNullable<NonNullable<IModuleSource["spec"]>["update"]>;
 
-export interface SupplyLab {
+export interface SourcesLab {
   readonly lab: Lab;
   readonly clock: ManualClock;
   readonly api: RestlessApi;
@@ -49,6 +49,8 @@ export interface SupplyLab {
   rounds: number;
   /** As `--sources-max`. */
   maxBytes: number;
+  /** The process that starts next does not end its first converge by itself. */
+  isConverging: boolean;
   /** The ConfigMap that is in force. */
   config: Record<string, string>;
   /** Directories of modules before the one of sources. */
@@ -101,7 +103,10 @@ export function filesOf(version: string): Record<string, string> {
   };
 }
 
-export async function supplyLab(roll: () => number = () => 0.5, switches: Switches = {}): Promise<SupplyLab> {
+export async function sourcesLab(
+  roll: () => number = () => 0.5,
+  switches: Switches = {},
+): Promise<SourcesLab> {
   const lab = await registryLab({ hasReferrers: true, ...switches });
   const clock = new ManualClock();
   const api = new RestlessApi(roll, clock);
@@ -109,7 +114,7 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
   const dir = tempDir();
   let running: ModuleSources | undefined;
   onTestFinished(() => it.stop());
-  const it: SupplyLab = {
+  const it: SourcesLab = {
     lab,
     clock,
     api,
@@ -122,6 +127,7 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
     refuse: () => undefined,
     rounds: 200,
     maxBytes: 1_000_000,
+    isConverging: false,
     config: {},
     modulesDirs: [],
     unsignedCharts: [],
@@ -132,8 +138,9 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
       await it.stop();
       it.registryModules = { dir: undefined, origins: new Map(), holds: [] };
       it.state = new State({ clock });
+      if (!it.isConverging) it.state.record("observed", { boot: "running" });
       it.metrics = new Metrics("test_");
-      const made = supplyOf(it);
+      const made = buildModuleSources(it);
       running = made;
       let isPrepared = false;
       const prepared = made.prepare().finally(() => (isPrepared = true));
@@ -149,8 +156,8 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
       await it.pass(100);
     },
     async follow() {
-      const own = { dir: tempDir(), registryModules: NOTHING_SUPPLIED() };
-      const made = supplyOf({ ...it, ...own });
+      const own = { dir: tempDir(), registryModules: noRegistryModules() };
+      const made = buildModuleSources({ ...it, ...own });
       onTestFinished(() => made.close());
       const prepare = async (): Promise<void> => {
         let isDone = false;
@@ -207,7 +214,7 @@ export async function supplyLab(roll: () => number = () => 0.5, switches: Switch
   return it;
 }
 
-const NOTHING_SUPPLIED = (): RegistryModules => ({ dir: undefined, origins: new Map(), holds: [] });
+const noRegistryModules = (): RegistryModules => ({ dir: undefined, origins: new Map(), holds: [] });
 
 function contentIn(dir: string, module: string): string | undefined {
   try {
@@ -228,7 +235,7 @@ function versionIn(dir: string, module: string): string | undefined {
   return file && /^ *version: (.*)/m.exec(readFileSync(join(real, file), "utf8"))?.[1];
 }
 
-function readAll({ registryModules, modulesDirs }: SupplyLab, clock: ManualClock): Promise<Tree> {
+function readAll({ registryModules, modulesDirs }: SourcesLab, clock: ManualClock): Promise<Tree> {
   const archives = new ChartArchives(tempDir());
   return readTree({
     modulesDirs,
@@ -241,7 +248,7 @@ function readAll({ registryModules, modulesDirs }: SupplyLab, clock: ManualClock
   });
 }
 
-function supplyOf(it: SupplyLab): ModuleSources {
+function buildModuleSources(it: SourcesLab): ModuleSources {
   const { clock, api, dir, registryModules, events, releases, installed } = it;
   const client = withCrd(api.client, it);
   const logger = {
@@ -277,7 +284,7 @@ function supplyOf(it: SupplyLab): ModuleSources {
 }
 
 /** The CRD is no object of the server: a test makes and deletes it. */
-function withCrd(client: KubeClient, it: SupplyLab): KubeClient {
+function withCrd(client: KubeClient, it: SourcesLab): KubeClient {
   const json = (request: ApiRequest): Promise<unknown> => {
     const refused = it.refuse(request);
     if (refused !== undefined) return Promise.reject(refused);

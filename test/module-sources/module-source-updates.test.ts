@@ -2,20 +2,20 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 
-import { filesOf, supplyLab, type SupplyLab } from "./lab.ts";
+import { filesOf, sourcesLab, type SourcesLab } from "./lab.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const APPROVE = "addon-operator.io/approve";
 
-type Update = Parameters<SupplyLab["source"]>[2];
+type Update = Parameters<SourcesLab["source"]>[2];
 
 /** A process that leads, with version 1.4.2 of the channel `stable` in place. */
 async function running(
   request: { version?: string; tag?: string } = { version: "^1" },
   update?: Update,
-): Promise<SupplyLab> {
-  const lab = await supplyLab();
+): Promise<SourcesLab> {
+  const lab = await sourcesLab();
   await lab.push("1.4.2");
   await lab.lab.tag("web:1.4.2", "stable");
   lab.source({ web: request }, "platform", update);
@@ -24,27 +24,27 @@ async function running(
   return lab;
 }
 
-const condition = (lab: SupplyLab, type: string) =>
+const condition = (lab: SourcesLab, type: string) =>
   lab.status().conditions?.find((each) => each.type === type);
-const ready = (lab: SupplyLab): string | undefined => condition(lab, "Ready")?.status;
-const nextOf = (lab: SupplyLab, name = "web") =>
+const ready = (lab: SourcesLab): string | undefined => condition(lab, "Ready")?.status;
+const nextOf = (lab: SourcesLab, name = "web") =>
   lab.status().modules?.find((each) => each.name === name)?.next;
 /** Lets time pass until checks have led to this. */
-const until = (lab: SupplyLab, done: () => boolean): Promise<void> => lab.pass(6 * MINUTE, done);
+const until = (lab: SourcesLab, done: () => boolean): Promise<void> => lab.pass(6 * MINUTE, done);
 const waiting =
-  (lab: SupplyLab, name = "web") =>
+  (lab: SourcesLab, name = "web") =>
   (): boolean =>
     nextOf(lab, name) !== undefined;
-const has = (lab: SupplyLab, version: string) => (): boolean => lab.content("web") === version;
+const has = (lab: SourcesLab, version: string) => (): boolean => lab.content("web") === version;
 
-const digestIn = (lab: SupplyLab): string => lab.locked("web")?.["digest"] as string;
+const digestIn = (lab: SourcesLab): string => lab.locked("web")?.["digest"] as string;
 
 /** The disk loses a manifest. */
-const dropBlob = ({ dir }: SupplyLab, digest: string): void =>
+const dropBlob = ({ dir }: SourcesLab, digest: string): void =>
   rmSync(join(dir, "blobs/sha256", digest.replace("sha256:", "")));
 
 /** Tells the process what the directories contain, as the operator does. */
-async function read(lab: SupplyLab): Promise<void> {
+async function read(lab: SourcesLab): Promise<void> {
   lab.state.recordTree(await lab.tree());
 }
 
@@ -129,7 +129,7 @@ describe("an approval", () => {
   });
 
   it("of a first installation is waited for", async () => {
-    const lab = await supplyLab();
+    const lab = await sourcesLab();
     await lab.push("1.4.2");
     lab.source({ web: { version: "*" } }, "platform", { approval: "manual" });
     await lab.start();
@@ -182,7 +182,7 @@ describe("an update that fails", () => {
   /** Version 1.5.0 is in use, and helm goes back to the revision of 1.4.2. */
   async function failing(
     request?: Parameters<typeof running>[0],
-  ): Promise<{ lab: SupplyLab; digest: string }> {
+  ): Promise<{ lab: SourcesLab; digest: string }> {
     const lab = await running(request);
     const before = digestIn(lab);
     const digest = await lab.push("1.5.0");
@@ -261,7 +261,7 @@ describe("an update that fails", () => {
   });
 
   it("stays if the content before cannot be used any more", async () => {
-    const lab = await supplyLab();
+    const lab = await sourcesLab();
     // A first installation would wait for the other module.
     const files = { ...filesOf("1.4.2"), "addon.yaml": "requires: {modules: {db: '>=1'}}\n" };
     const before = await lab.push("1.4.2", { files });

@@ -5,14 +5,14 @@ import { describe, expect, it } from "vitest";
 import { putBundle } from "../registry/artifact/forge.ts";
 import { keyPair } from "../registry/artifact/lab.ts";
 import { ISSUER, ownSigstore, SUBJECT } from "../registry/cosign/own-sigstore.ts";
-import { filesOf, KEYS, supplyLab, type SupplyLab } from "./lab.ts";
+import { filesOf, KEYS, sourcesLab, type SourcesLab } from "./lab.ts";
 
 const MINUTE = 60_000;
 const INDEX = "application/vnd.oci.image.index.v1+json";
 
 /** A process that leads, with version 1.4.2 in place. */
-async function running(): Promise<SupplyLab> {
-  const lab = await supplyLab();
+async function running(): Promise<SourcesLab> {
+  const lab = await sourcesLab();
   await lab.push("1.4.2");
   lab.source({ web: { version: "1.4.2", order: 10, enabled: true } });
   await lab.start();
@@ -20,11 +20,11 @@ async function running(): Promise<SupplyLab> {
   return lab;
 }
 
-function conditions(lab: SupplyLab): Record<string, string> {
+function conditions(lab: SourcesLab): Record<string, string> {
   return Object.fromEntries((lab.status().conditions ?? []).map(({ type, status }) => [type, status]));
 }
 
-const calls = ({ lab }: SupplyLab): number => lab.registry.calls.length;
+const calls = ({ lab }: SourcesLab): number => lab.registry.calls.length;
 
 describe("a version that a key has signed", () => {
   it("is locked, linked with its order and flag, and displayed", async () => {
@@ -113,7 +113,7 @@ describe("what is refused", () => {
   });
 
   it("everything without a key of the installer, until there is one", async () => {
-    const lab = await supplyLab();
+    const lab = await sourcesLab();
     lab.api.put(KEYS, { data: {} });
     await lab.push("1.4.2");
     lab.source({ web: { version: "1.4.2" } });
@@ -135,6 +135,34 @@ describe("a start", () => {
     expect(lab.content("web")).toBe("1.4.2");
     expect((await lab.tree()).modules[0]?.problem).toBeUndefined();
     expect(calls(lab)).toBe(before);
+  });
+
+  it.each([
+    ["when the first converge has ended", true],
+    ["10 s later, although the first converge goes on", false],
+  ])("checks a source whose modules are all locked %s", async (_, endsEarly) => {
+    const lab = await running();
+    lab.source({ web: { version: "^1" } });
+    await lab.pass(MINUTE, () => lab.status().observedGeneration === 2);
+    lab.isConverging = true;
+    await lab.start();
+    const before = calls(lab);
+    await lab.pass(9000);
+    expect(calls(lab)).toBe(before);
+    if (endsEarly) lab.state.record("observed", { boot: "running" });
+    await lab.pass(endsEarly ? 0 : 1000, () => calls(lab) > before);
+  });
+
+  it("checks at once, if a module of the source is not there", async () => {
+    const lab = await running();
+    await lab.push("1.4.2", { name: "api" });
+    await lab.stop();
+    lab.source({ web: { version: "1.4.2" }, api: { version: "1.4.2" } });
+    lab.isConverging = true;
+    await lab.start();
+    const startedAt = lab.clock.monotonic();
+    await lab.pass(5000, () => lab.content("api") === "1.4.2");
+    expect(lab.clock.monotonic() - startedAt).toBeLessThan(6000);
   });
 
   it("shows what is locked as series, and after an update only the new content", async () => {
@@ -254,7 +282,7 @@ describe("a module that no source names", () => {
 
 describe("a module that an identity has signed", () => {
   it("is used, and not any more when the trusted root is gone", async () => {
-    const lab = await supplyLab();
+    const lab = await sourcesLab();
     const sigstore = ownSigstore();
     const identity = { "ci.identity": `issuer: ${ISSUER}\nsubject: ${SUBJECT}\n` };
     lab.api.put(KEYS, { data: { ...identity, "trusted_root.json": sigstore.trustedRoot() } });

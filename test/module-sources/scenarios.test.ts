@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { ApiError } from "../../src/kube/index.ts";
 import { random } from "../support/fuzz-world.ts";
 import { seedsOf } from "../support/stories.ts";
-import { LOCK, SOURCES, supplyLab, type SupplyLab } from "./lab.ts";
+import { LOCK, SOURCES, sourcesLab, type SourcesLab } from "./lab.ts";
 
 // Whatever registry, disk, network and process do: no module goes that a user has not removed.
 
@@ -14,7 +14,7 @@ const STEPS = 8;
 
 let definitions = 1;
 
-type Act = (lab: SupplyLab, roll: () => number) => void | Promise<void>;
+type Act = (lab: SourcesLab, roll: () => number) => void | Promise<void>;
 
 /** What happens to a running operator. None of it is a user's removal. */
 const ACTS: readonly Act[] = [
@@ -51,13 +51,13 @@ const ACTS: readonly Act[] = [
   },
 ];
 
-function damage({ dir }: SupplyLab): void {
+function damage({ dir }: SourcesLab): void {
   const blobs = join(dir, "blobs/sha256");
   for (const name of readdirSync(blobs)) writeFileSync(join(blobs, name), "damaged");
 }
 
 /** helm goes back to the revision before an update. */
-async function fail(it: SupplyLab): Promise<void> {
+async function fail(it: SourcesLab): Promise<void> {
   it.state.recordTree(await it.tree());
   const previous = it.locked("web")?.["previous"] as { digest: string } | undefined;
   if (previous === undefined) return;
@@ -66,7 +66,7 @@ async function fail(it: SupplyLab): Promise<void> {
 }
 
 /** The lock is never without the module, and neither is what the reader of directories is told. */
-function check(it: SupplyLab, story: readonly number[]): void {
+function check(it: SourcesLab, story: readonly number[]): void {
   const [locked, origin] = [it.locked("web"), it.registryModules.origins.get("web")];
   const isKept = locked !== undefined && locked["removed"] === undefined && origin?.removed === false;
   if (!isKept) throw new Error(`removed after ${story.join(", ")}: ${JSON.stringify({ locked, origin })}`);
@@ -75,7 +75,7 @@ function check(it: SupplyLab, story: readonly number[]): void {
 describe("random scenarios", { timeout: 300_000 }, () => {
   it.each(seedsOf(12))("seed %i", async (seed) => {
     const roll = random(seed);
-    const it = await supplyLab(roll);
+    const it = await sourcesLab(roll);
     it.rounds = 50;
     for (const version of VERSIONS) await it.push(version);
     it.source({ web: { version: "1.4.2" } });
@@ -97,7 +97,7 @@ describe("random scenarios", { timeout: 300_000 }, () => {
   });
 
   it("notices a user's removal, which the others are not", async () => {
-    const it = await supplyLab();
+    const it = await sourcesLab();
     await it.push("1.4.2");
     it.source({ web: { version: "1.4.2" } });
     await it.start();

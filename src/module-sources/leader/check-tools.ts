@@ -75,7 +75,7 @@ export function createCheckTools(
       const entry = lockedModules.entries.get(module);
       return (
         entry &&
-        describeUpdateFailure(entry, state.view.modules.get(module), options.getInstalledDigest(module))
+        describeUpdateFailure(entry, state.view.modules.get(module), () => options.getInstalledDigest(module))
       );
     },
     timeZone: options.timeZone,

@@ -15,7 +15,7 @@ import type { ChangedModules } from "../locked-modules.ts";
 import type { Source } from "../source-list.ts";
 import { findOverriddenModules } from "./entry/findings.ts";
 import { newCheckState, readCheckToken, type CheckState } from "./check-state.ts";
-import { computeNextCheck } from "./next-check.ts";
+import { MAX_START_DELAY_MS, computeNextCheck } from "./next-check.ts";
 import { ApprovalObserver, UpdateObserver } from "./update-progress.ts";
 import { StatusWriter } from "./status-writer.ts";
 
@@ -29,13 +29,17 @@ export class SourceController {
   readonly #checkTools: CheckTools;
   readonly #statusWriter: StatusWriter;
   readonly #garbageCollector: GarbageCollector;
+  readonly #startedAt: number;
   #isReconcileScheduled = false;
+  /** The first converge has ended. */
+  #isStartOver = false;
   #closed = false;
 
   constructor(context: SourcesContext) {
     this.#context = context;
     const { options, lockedModules, currentSources, listSources, setProblem } = context;
-    const { state, hub, namespace } = options;
+    const { state, hub, namespace, clock } = options;
+    this.#startedAt = clock.monotonic();
     this.#garbageCollector = new GarbageCollector(context.blobStore);
     const runInBackground = (work: () => Promise<void>): void => this.#runInBackground(work);
     this.#statusWriter = new StatusWriter(context, {
@@ -85,6 +89,7 @@ export class SourceController {
     state.onChange(() => {
       runInBackground(() => this.#removals.deleteEntriesOfDeleted());
       updates.reviewUpdates();
+      this.#startDelayedChecks();
       const { requested } = currentSources();
       for (const source of approvals.findNewlyApproved(requested, this.#checkTools.getApproval))
         this.#scheduleCheck(source, 0);
@@ -158,8 +163,26 @@ export class SourceController {
       token !== undefined &&
       token !== checkState.findings.handledToken &&
       token !== source.object.status?.lastHandledReconcileAt;
-    if (isNew || isRequested) this.#scheduleCheck(source.name, 0);
+    if (isNew || isRequested) this.#scheduleCheck(source.name, isRequested ? 0 : this.#getStartDelay(source));
     else this.#statusWriter.writeIfChanged(source.name);
+  }
+
+  /** The time that a check waits after the start of the operator, in ms: its modules do not need it, and run first. */
+  #getStartDelay({ name }: Source): number {
+    const { options, lockedModules, currentSources } = this.#context;
+    const isComplete = currentSources()
+      .listModules(name)
+      .every((module) => lockedModules.getContent(module)?.dir !== undefined);
+    if (options.state.view.boot === "running" || !isComplete) return 0;
+    return Math.max(0, this.#startedAt + MAX_START_DELAY_MS - options.clock.monotonic());
+  }
+
+  /** Starts checks that wait for the end of the first converge. */
+  #startDelayedChecks(): void {
+    if (this.#isStartOver || this.#context.options.state.view.boot !== "running") return;
+    this.#isStartOver = true;
+    for (const [name, { checkedSpec, isRunning }] of this.#checkStates)
+      if (checkedSpec === undefined && !isRunning) this.#scheduleCheck(name, 0);
   }
 
   #getOrCreateState(name: string): CheckState {
@@ -282,7 +305,7 @@ export class SourceController {
   #onKeysChanged(): void {
     const { rereadKeys } = this.#context;
     this.#runInBackground(async () => {
-      await rereadKeys();
+      if (!(await rereadKeys())) return;
       await this.#publish();
       for (const name of this.#checkStates.keys()) this.#scheduleCheck(name, 0);
     });

@@ -7,6 +7,11 @@ const RETRY = { firstMs: 5000, maxMs: 600_000 };
 /** An interval varies by this share, so that operators do not ask a registry at the same moment. */
 const JITTER = 0.1;
 const MIN_WAIT_MS = 1000;
+/**
+ * The first check of a source waits until the first converge has ended, at most for this time: a restart runs modules with
+ * the locked content, and neither requests to registries nor their results delay it.
+ */
+export const MAX_START_DELAY_MS = 10_000;
 
 /** What the time of the next check depends on. */
 interface NextCheckInput {

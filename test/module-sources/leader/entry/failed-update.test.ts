@@ -44,6 +44,6 @@ it.each<[string, Case, "failed" | "not"]>([
   ["the module is not known", { module: "unknown" }, "not"],
 ])("an update has failed, or not: %s", (_, given, expected) => {
   const { entry, module, inForce } = { entry: ENTRY, module: view("why"), inForce: OLD, ...given };
-  const why = describeUpdateFailure(entry, module === "unknown" ? undefined : module, inForce);
+  const why = describeUpdateFailure(entry, module === "unknown" ? undefined : module, () => inForce);
   expect(why).toBe(expected === "failed" ? "why" : undefined);
 });
