@@ -43,12 +43,12 @@ export type Base = ReturnType<typeof makeBase>;
 /** The client for objects that hooks patch, with its own rate limits. */
 function makePatchClient(settings: Settings, client: KubeClient): KubeClient {
   const { patcherQps: qps, patcherBurst: burst, patcherTimeoutMs: timeoutMs } = settings;
-  return traced(client.withLimits({ qps, burst, timeoutMs }));
+  return traceRequests(client.withLimits({ qps, burst, timeoutMs }));
 }
 
 /** Builds the shared objects; `scope` releases them. Throws ProblemError if a setting is missing. */
 export function makeBase(settings: Settings, environment: Environment, scope: Scope) {
-  const secrets = knownSecrets(settings, environment);
+  const secrets = collectKnownSecrets(settings, environment);
   const runRing = new RunRing(systemClock);
   const sink = createStdoutSink(settings, secrets, runRing);
   const logger = createLogger(sink);
@@ -57,8 +57,8 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const ending = scope.closeAtEnd(endingClock(systemClock));
   const clock = reportTimerErrors(ending, failures);
   const client = scope.closeAtEnd(connectClient({ settings, logger, clock }));
-  const { children, ...access } = childAccess(client, { settings, environment, scope, failures });
-  const namespace = namespaceOf(settings, client);
+  const { children, ...access } = makeChildAccess(client, { settings, environment, scope, failures });
+  const namespace = readNamespace(settings, client);
   const spanExport = makeSpanExport({ settings, namespace, secrets, clock, logger });
   if (spanExport !== undefined) scope.closeAtEnd(spanExport);
   const tracer = new Tracer({ clock, spanExport });
@@ -113,18 +113,18 @@ function makeReaders(
   const schemaDirs = settings.schemaDirs?.split(":") ?? [];
   const refusalOf: Accounts["findProblem"] = (module, file) => accounts.findProblem(module, file);
   const namespaceTemplate = moduleNamespaceTemplate;
-  const terms = { unnumberedOrder, strict, crdFilters, schemaDirs, refusalOf, namespaceTemplate };
+  const readOptions = { unnumberedOrder, strict, crdFilters, schemaDirs, refusalOf, namespaceTemplate };
   const registryModules: RegistryModules | undefined = settings.sources
     ? { dir: undefined, origins: new Map(), holds: [REGISTRY_MODULES_UNKNOWN] }
     : undefined;
-  const reads = { ...placesOf(settings), ...terms, archives, clock, registryModules };
+  const treeOptions = { ...placesOf(settings), ...readOptions, archives, clock, registryModules };
   return {
     /** Modules from registries; undefined = `--sources` is off. */
     registryModules,
     /** Reads a modules directory that is not in use. */
     readModulesDir: (modulesDir: string): Promise<Tree> =>
       readTree({
-        ...reads,
+        ...treeOptions,
         modulesDirs: [modulesDir],
         globalHooksDir: undefined,
         registryModules: undefined,
@@ -132,8 +132,8 @@ function makeReaders(
     restoreChart: (chartDir: string): Promise<void> => archives.restore(chartDir),
     /** Without `previous` at a start. */
     readTree: (previous?: Tree, names?: ReadonlySet<string>): Promise<Tree> =>
-      readTree({ ...reads, previous, names }),
-    rereadModule: (previous: Tree, name: string): Promise<Tree> => rereadModule(reads, previous, name),
+      readTree({ ...treeOptions, previous, names }),
+    rereadModule: (previous: Tree, name: string): Promise<Tree> => rereadModule(treeOptions, previous, name),
   };
 }
 
@@ -156,7 +156,7 @@ function makeFinders(client: KubeClient, hub: WatchHub, clock: Clock) {
 }
 
 /** The operator's own secrets, such as tokens in its environment. Those of values are added when they are read. */
-function knownSecrets(settings: Settings, environment: Environment): KnownSecrets {
+function collectKnownSecrets(settings: Settings, environment: Environment): KnownSecrets {
   const secrets = new KnownSecrets();
   secrets.registerAgain = () =>
     secrets.register({ own: collectOwnSecrets(settings, environment) }, new Set(["/own"]));
@@ -165,7 +165,7 @@ function knownSecrets(settings: Settings, environment: Environment): KnownSecret
 }
 
 /** Child processes, their environment and kubeconfigs. */
-function childAccess(
+function makeChildAccess(
   client: KubeClient,
   from: {
     readonly settings: Settings;
@@ -207,11 +207,11 @@ function connectClient({
     debug: settings.debugKubernetesApi,
     ...around,
   });
-  return traced(client);
+  return traceRequests(client);
 }
 
 /** The operator's namespace: the setting, else that of the kubeconfig's context. Throws ProblemError without either. */
-function namespaceOf(settings: Settings, client: KubeClient): string {
+function readNamespace(settings: Settings, client: KubeClient): string {
   const namespace = settings.namespace ?? client.namespaceFromContext;
   if (namespace !== undefined) return namespace;
   const remedy = "set --namespace or ADDON_OPERATOR_NAMESPACE";
@@ -269,7 +269,7 @@ function makeSpanExport({
 }
 
 /** Adds each API request to the span of the work that sends it. */
-function traced(client: KubeClient): KubeClient {
+function traceRequests(client: KubeClient): KubeClient {
   client.onRequest(({ verb, resourcePathTemplate, code, seconds }) => {
     const error = code.startsWith("2") ? undefined : code;
     note(
@@ -280,7 +280,7 @@ function traced(client: KubeClient): KubeClient {
   return client;
 }
 
-export function countDrops(spanExport: SpanExport | undefined, metrics: Metrics): void {
+export function countDroppedSpans(spanExport: SpanExport | undefined, metrics: Metrics): void {
   if (spanExport === undefined) return;
   for (const reason of DROP_REASONS) metrics.touch("spansDropped", { reason });
   spanExport.onDropped = (reason, count) => metrics.add("spansDropped", { reason }, count);
@@ -290,14 +290,14 @@ export function countDrops(spanExport: SpanExport | undefined, metrics: Metrics)
  * `addon-operator plan` where no operator runs: connects, reads, and returns the plan as YAML or JSON. Throws
  * ProblemError when it cannot connect.
  */
-export async function planAlone(settings: Settings, env: Environment, format: string): Promise<string> {
+export async function previewPlan(settings: Settings, env: Environment, format: string): Promise<string> {
   // The sub-commands bring what fetches modules, of which an operator loads nothing.
   const { withScope } = await import("../offline/index.ts");
   return withScope(async (scope) => {
     // Log lines would be mixed with the plan.
     const base = makeBase({ ...settings, logLevel: "error" }, env, scope);
     await checkConnection(base.client, new AbortController().signal);
-    await base.actors.check();
+    await base.actors.checkUserIds();
     const releases = makeReleases(base);
     scope.addRelease(() => releases.close());
     await releases.observed.waitUntilReady();
@@ -307,6 +307,6 @@ export async function planAlone(settings: Settings, env: Environment, format: st
 }
 
 /** The time zone in which schedules and windows are meant. */
-export function timeZoneOf(env: Readonly<Record<string, string | undefined>>): string {
+export function readTimeZone(env: Readonly<Record<string, string | undefined>>): string {
   return env["TZ"] ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
 }

@@ -38,7 +38,7 @@ import {
   WatchedFiles,
 } from "../triggers/index.ts";
 import { registerSecrets, createSecretHider } from "../values/index.ts";
-import { countDrops, makeReleases, timeZoneOf, type Base } from "./base.ts";
+import { countDroppedSpans, makeReleases, readTimeZone, type Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
 import { WebhookWiring } from "./webhooks.ts";
 
@@ -60,7 +60,7 @@ export class Components {
   readonly ports: Ports;
   readonly adapters: Adapters;
   readonly webhooks: WebhookWiring;
-  readonly #limits: RateLimits<Task>;
+  readonly #rateLimits: RateLimits<Task>;
   readonly #base: Base;
   readonly #scope: Scope;
   readonly #hookMetrics: HookMetrics;
@@ -68,7 +68,7 @@ export class Components {
   readonly #bindings: KubeBindings;
   /** Queues whose current run takes long. */
   readonly #longQueues = new Set<string>();
-  #followed: WatchedReleases | undefined;
+  #watchedReleases: WatchedReleases | undefined;
 
   /** `scope` releases everything that is acquired. */
   constructor(base: Base, { scope, expireMs, onLost }: ComponentsOptions) {
@@ -76,7 +76,7 @@ export class Components {
     this.#scope = scope;
     const { clock, failures, secrets, settings } = base;
     this.metrics = new Metrics(settings.metricsPrefix);
-    countDrops(base.spanExport, this.metrics);
+    countDroppedSpans(base.spanExport, this.metrics);
     failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
     this.#hookMetrics = new HookMetrics(settings.metricsPrefix, (owner) => hasHook(this.state, owner));
     const operator = { name: settings.configMap, namespace: base.namespace };
@@ -90,13 +90,13 @@ export class Components {
     scope.closeAtEnd(new RequiredObjects({ ...base, state: this.state }));
     scope.closeAtEnd(new ValuesSources({ ...base, state: this.state }));
     this.leadership = new Leadership({ ...base, expireMs, onLost });
-    this.#limits = new RateLimits(clock, hookRate);
+    this.#rateLimits = new RateLimits(clock, hookRate);
     this.queues = this.#makeQueues();
     this.engine = new Engine(this.state, this.queues);
     this.config = this.#makeConfig();
     this.#bindings = this.#makeBindings();
     this.releases = this.#makeReleases();
-    this.webhooks = new WebhookWiring(base, this, { limits: this.#limits, scope });
+    this.webhooks = new WebhookWiring(base, this, { limits: this.#rateLimits, scope });
     this.ports = this.#makePorts();
     this.adapters = new Adapters(base, {
       state: this.state,
@@ -105,10 +105,10 @@ export class Components {
       releases: this.releases,
       config: this.config,
       annotations: new Annotations({ state: this.state, config: this.config, logger: base.logger }),
-      followed: () => this.#followed,
+      watchedReleases: () => this.#watchedReleases,
       hookMetrics: this.#hookMetrics,
       bindings: this.#bindings,
-      mirrored: () => this.leadership.getFollowerReadiness(),
+      leaderReadiness: () => this.leadership.getFollowerReadiness(),
       leader: () => this.leadership.leaderIdentity,
       queryLeader: (path, port) => this.leadership.requestFromLeader(path, port),
       idleMemory: this.#idleCollector,
@@ -119,9 +119,9 @@ export class Components {
   }
 
   /** Starts to watch the objects of releases. */
-  follow(): void {
+  watchReleases(): void {
     const reportHealth = healthReporter(this.#recorderParts);
-    this.#followed = new WatchedReleases({
+    this.#watchedReleases = new WatchedReleases({
       ...this.#base,
       state: this.state,
       releases: this.releases,
@@ -162,10 +162,10 @@ export class Components {
       bounds: { minMs: settings.retryMinMs, maxMs: settings.retryMaxMs },
       random: Math.random,
       slots: settings.parallelModules,
-      limits: this.#limits,
+      limits: this.#rateLimits,
       onChange: () => {
         this.#idleCollector.restart();
-        this.adapters.queuesChanged();
+        this.adapters.handleQueueChange();
       },
       onEnd: (batch, outcome, { failures, queue }) => {
         const wasLong = this.#longQueues.delete(queue);
@@ -203,7 +203,7 @@ export class Components {
     return this.#scope.closeAtEnd(
       new KubeBindings({
         ...this.#base,
-        checkOf: (hook, binding, resource) => this.#base.actors.listCheck(hook, binding, resource),
+        checkOf: (hook, binding, resource) => this.#base.actors.createListCheck(hook, binding, resource),
         keepManagedFields: this.#base.settings.keepManagedFields,
         queues: this.queues,
         onIssue: (hook, binding, message) => {
@@ -217,8 +217,8 @@ export class Components {
 
   #makeSources(): Source {
     const { clock, env } = this.#base;
-    const sources = makeSources({ clock, zone: timeZoneOf(env), queues: this.queues });
-    return this.#scope.closeAtEnd(this.webhooks.beside(sources));
+    const sources = makeSources({ clock, zone: readTimeZone(env), queues: this.queues });
+    return this.#scope.closeAtEnd(this.webhooks.addHookWebhooks(sources));
   }
 
   /** The releases. They ask the state whether a release has a module, and which objects must stay. */
@@ -242,7 +242,7 @@ export class Components {
   #makePorts(): Ports {
     const { clock, logger, tracer, settings, runs, filters, client, patchClient, discovery } = this.#base;
     const { retryMinMs, deleteBrake, moduleQueues } = settings;
-    const { of: actorOf } = this.#base.actors;
+    const { actorOf } = this.#base.actors;
     const checkFilter = (filter: string): Promise<unknown> => filters.compile(filter);
     return {
       state: this.state,
@@ -292,7 +292,7 @@ export class Components {
   #onRunEnded(batch: readonly Task[], mustRefresh: boolean): void {
     const [task] = batch;
     const module = task === undefined || task.kind === "hook" ? undefined : moduleOf(task);
-    if (module !== undefined) this.#followed?.recordRelease(module);
+    if (module !== undefined) this.#watchedReleases?.recordRelease(module);
     // Next retry and blocked tasks change without a change of the state.
     if (mustRefresh) this.adapters.refresh();
     this.engine.check();

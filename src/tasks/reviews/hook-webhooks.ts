@@ -71,7 +71,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
   /** All hooks of modules that are on are active: other webhooks of earlier hooks are removed. */
   complete(): void {
     this.#isComplete = true;
-    this.#webhooks?.registrar.complete();
+    this.#webhooks?.registrar.markComplete();
   }
 
   /** Resolves when the API server has what is wanted. Throws ApiError, ConnectionError. */
@@ -83,7 +83,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
   use(webhooks: Webhooks): void {
     this.#webhooks = webhooks;
     this.#opening = Promise.resolve(webhooks);
-    if (this.#isComplete) webhooks.registrar.complete();
+    if (this.#isComplete) webhooks.registrar.markComplete();
     for (const hook of this.#hooks.values()) this.#serve(webhooks, hook);
   }
 
@@ -104,7 +104,9 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     const bindings = admissionBindings(hook);
     this.#end(owner);
     const ends = bindings.map((binding) =>
-      webhooks.route(pathOf(binding), (request, signal) => runs.admit({ hook, binding }, request, signal)),
+      webhooks.addAdmissionRoute(pathOf(binding), (request, signal) =>
+        runs.admit({ hook, binding }, request, signal),
+      ),
     );
     this.#ends.set(owner, () => ends.forEach((end) => end()));
     const admission = bindings.map((binding) => webhookOf(binding, failurePolicy));
@@ -124,7 +126,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
         continue;
       }
       const path = `${CONVERSION_PATHS}${crdName}`;
-      const end = webhooks.routeConversion(path, (request, signal) =>
+      const end = webhooks.addConversionRoute(path, (request, signal) =>
         this.#options.runs.convert({ crdName, steps }, request, signal),
       );
       this.#ends.set(owner, end);
